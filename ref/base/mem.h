@@ -1,0 +1,21 @@
+/* mem.h - checked allocation: zeroed, and NULL instead of a size that overflows. */
+#ifndef SB_BASE_MEM_H
+#define SB_BASE_MEM_H
+
+#include <stddef.h>
+
+/* count * size zeroed bytes; NULL if the product overflows or memory is out. free() releases it.
+ * A count of 0 gives a valid pointer to nothing, so that NULL always means failure. */
+void *sb_alloc(size_t count, size_t size);
+
+/* Grows an array; on failure NULL, and the old array is still there. */
+void *sb_realloc(void *old, size_t count, size_t size);
+
+/* A copy of a string; NULL if memory is out. */
+char *sb_strdup(const char *text);
+
+/* For tests: the n-th allocation from now (1 = the next) fails, and all after it; 0 switches off.
+ */
+void sb_alloc_fail_at(unsigned long n);
+
+#endif

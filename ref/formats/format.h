@@ -1,0 +1,37 @@
+/* format.h - stored number formats: bytes to exact float32 values, and back with one rounding. */
+#ifndef SB_FORMATS_FORMAT_H
+#define SB_FORMATS_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum sb_format {
+#define SB_FORMAT(id, name, bytes, clause) SB_FORMAT_##id,
+#include "ref/formats/formats.def"
+#undef SB_FORMAT
+    SB_FORMAT_COUNT
+} sb_format;
+
+const char *sb_format_name(sb_format format); /* "BF16" */
+size_t sb_format_bytes(sb_format format);     /* bytes per element */
+
+/* BF16: the upper half of a float32. Decoding is exact (F-2). Encoding rounds to nearest, ties to
+ * even, overflows to infinity; every NaN becomes 0x7fc0 with the sign of its input (F-4). */
+float sb_bf16_to_f32(uint16_t code);
+uint16_t sb_f32_to_bf16(float x);
+
+/* FP16 (IEEE binary16): decoding is exact, subnormals included (F-3); encoding as F-4, NaN 0x7e00.
+ */
+float sb_f16_to_f32(uint16_t code);
+uint16_t sb_f32_to_f16(float x);
+
+/* x rounded to a format and back: the R of the specification. f32 returns x unchanged. */
+float sb_round_to(sb_format format, float x);
+
+/* Decodes `count` little-endian elements, which need no alignment. */
+void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float *values);
+
+/* Encodes `count` values with F-4's rounding. */
+void sb_encode(sb_format format, const float *values, size_t count, unsigned char *bytes);
+
+#endif

@@ -1,0 +1,237 @@
+#include "ref/math/dot.h"
+
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/math/exact.h"
+#include "ref/math/kernels.h"
+
+/* Terms are copied out of strided or stored arrays in pieces of this many. */
+enum { PIECE = 256 };
+
+/* Beyond this the factor of error_bound() is no longer proven. */
+static const size_t TERMS_MAX = (size_t)1 << 28;
+
+static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL};
+
+static const sb_dot_kernels *selected; /* NULL until chosen: scalar */
+
+static const sb_dot_kernels *kernels(void)
+{
+    return selected ? selected : sb_dot_scalar;
+}
+
+sb_status sb_dot_select(const char *name, sb_error *err)
+{
+    int avx2 = sb_dot_avx2 != NULL && sb_dot_avx2_supported();
+    const sb_dot_kernels *sets[] = {&exact_only, sb_dot_scalar, avx2 ? sb_dot_avx2 : NULL};
+    if (strcmp(name, "auto") == 0)
+        name = avx2 ? "avx2" : "scalar";
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (sets[i] && strcmp(name, sets[i]->name) == 0) {
+            selected = sets[i];
+            return SB_OK;
+        }
+    }
+    return sb_fail(err, SB_ERR_USAGE, "no kernels '%s' here: expected auto, exact, scalar%s", name,
+                   avx2 ? " or avx2" : " (this CPU has no AVX2 with FMA and F16C)");
+}
+
+const char *sb_dot_selected(void)
+{
+    return kernels()->name;
+}
+
+/* An upper bound of |S^ - S|, where S^ is a binary64 sum of n terms in any order, S their exact sum
+ * and `magnitude` the binary64 sum of their absolute values.
+ *
+ * Let u = 2^-53 and M = sum |p_i|. The terms are the leaves of a binary tree of additions, and
+ * adding zero is exact, so a term passes through d <= n - 1 roundings, each a factor within 1 +- u;
+ * nothing underflows, everything being a multiple of 2^-298. Hence |S^ - S| <= ((1+u)^d - 1) M,
+ * which is at most du/(1-du) M, and magnitude >= (1-du) M: together |S^ - S| <= du/(1-du)^2
+ * magnitude. With n <= 2^28, du is below 2^-24: 1 + 2^-16 covers the denominator and the roundings
+ * of the line below. The 8 are spare. */
+static double error_bound(size_t n, double magnitude)
+{
+    return (double)(n + 8) * 0x1.0001p-53 * magnitude;
+}
+
+/* The interval from sum - bound to sum + bound contains the exact sum; the 2^-52 |sum| in it pays
+ * for the rounding of its two ends. Rounding is monotonic, so equal bits at the ends are the bits
+ * of everything between, a zero's sign included: -0 at both needs high < 0, and +0 needs low >= 0.
+ */
+int sb_round_certain(sb_partial partial, size_t n, float *rounded)
+{
+    if (n > TERMS_MAX || !(partial.magnitude < 0x1p1000)) /* NaN and infinity fail here, too */
+        return 0;
+    double bound = error_bound(n, partial.magnitude) + sb_absolute(partial.sum) * 0x1p-52;
+    float low = (float)(partial.sum - bound);
+    float high = (float)(partial.sum + bound);
+    *rounded = low;
+    return sb_bits_f32(low) == sb_bits_f32(high);
+}
+
+/* Where the terms of one reduction come from. b == NULL means a plain sum. */
+typedef struct terms {
+    const float *a;
+    size_t stride_a;
+    const unsigned char *codes; /* instead of a, if not NULL */
+    sb_format format;
+    const float *b;
+    size_t stride_b;
+    size_t n;
+} terms;
+
+static void gather(const float *from, size_t stride, size_t count, float *to)
+{
+    if (stride == 1)
+        memcpy(to, from, count * sizeof to[0]);
+    else
+        for (size_t k = 0; k < count; k++)
+            to[k] = from[k * stride];
+}
+
+/* Copies terms i, i+1, ... into a and b; returns how many. */
+static size_t load_piece(const terms *t, size_t i, float a[PIECE], float b[PIECE])
+{
+    static const float one = 1.0f;
+    size_t count = t->n - i < PIECE ? t->n - i : PIECE;
+    if (t->codes)
+        sb_decode(t->format, t->codes + i * sb_format_bytes(t->format), count, a);
+    else
+        gather(t->a + i * t->stride_a, t->stride_a, count, a);
+    if (t->b)
+        gather(t->b + i * t->stride_b, t->stride_b, count, b);
+    else
+        gather(&one, 0, count, b);
+    return count;
+}
+
+/* x + y = *sum + return value, exactly, whatever the sizes of x and y (Knuth's six operations). */
+static double two_sum(double x, double y, double *sum)
+{
+    double s = x + y;
+    double y_seen = s - x;
+    double x_seen = s - y_seen;
+    *sum = s;
+    return (x - x_seen) + (y - y_seen);
+}
+
+/* The middle way keeps the rounding error e_i of every addition: S = s + sum e_i, exactly. Let c be
+ * the binary64 sum of the e_i, which error_bound(n, sum |e_i|) = B says is off by at most B, and
+ * let r + rest = s + c, exactly. Then S is within B of r + rest.
+ *
+ * B = rest = 0: S = r, perhaps a tie.
+ * |rest| > B: S lies beside r on the side of rest's sign, nearer than 2 |rest| and so nearer than
+ * the next binary64. If r is even, the odd neighbour on that side may stand for S: rounding 53 bits
+ * to odd keeps whatever 24 bits need to know. Otherwise, and with a NaN or an infinity, which make
+ * all comparisons false, only integers help. */
+static int round_compensated(const terms *t, float *rounded)
+{
+    float a[PIECE], b[PIECE];
+    double s = 0, c = 0, size = 0, r;
+    if (t->n > TERMS_MAX)
+        return 0;
+    for (size_t i = 0, count; i < t->n; i += count) {
+        count = load_piece(t, i, a, b);
+        for (size_t k = 0; k < count; k++) {
+            double error = two_sum(s, (double)a[k] * (double)b[k], &s);
+            c += error;
+            size += sb_absolute(error);
+        }
+    }
+    double rest = two_sum(s, c, &r), bound = error_bound(t->n, size);
+    if (!(sb_absolute(rest) > bound) && !(rest == 0 && bound == 0))
+        return 0;
+    uint64_t bits = sb_bits_f64(r);
+    if (rest != 0 && !(bits & 1u))
+        bits += (rest > 0) == (r > 0) ? 1u : (uint64_t)-1;
+    *rounded = (float)sb_f64_from_bits(bits);
+    return 1;
+}
+
+/* The definition itself, on the same terms. */
+static float round_exact(const terms *t)
+{
+    float a[PIECE], b[PIECE];
+    sb_exact acc;
+    sb_exact_clear(&acc);
+    for (size_t i = 0, count; i < t->n; i += count) {
+        count = load_piece(t, i, a, b);
+        for (size_t k = 0; k < count; k++)
+            sb_exact_add_product(&acc, a[k], b[k]);
+    }
+    return sb_exact_round(&acc);
+}
+
+/* What to do with a reduction whose binary64 sum decides nothing. */
+static float settle(const terms *t)
+{
+    float rounded;
+    return round_compensated(t, &rounded) ? rounded : round_exact(t);
+}
+
+/* A reduction in pieces: each is a run of additions, and so is joining them. */
+static sb_partial sum_pieces(const terms *t)
+{
+    float a[PIECE], b[PIECE];
+    sb_partial total = {0, 0};
+    for (size_t i = 0, count; i < t->n; i += count) {
+        count = load_piece(t, i, a, b);
+        sb_partial part = kernels()->f32(a, b, count);
+        total.sum += part.sum;
+        total.magnitude += part.magnitude;
+    }
+    return total;
+}
+
+static float reduce_pieces(const terms *t)
+{
+    float rounded;
+    if (!kernels()->f32)
+        return round_exact(t);
+    return sb_round_certain(sum_pieces(t), t->n, &rounded) ? rounded : settle(t);
+}
+
+/* A-2: "correctly rounded binary32 value, ties to even, of the exact sum of the exact products of
+ * its operands" */
+float sb_dot(const float *a, const float *b, size_t n)
+{
+    float rounded;
+    if (!kernels()->f32)
+        return sb_exact_dot(a, 1, b, 1, n);
+    if (sb_round_certain(kernels()->f32(a, b, n), n, &rounded))
+        return rounded;
+    terms t = {.a = a, .stride_a = 1, .b = b, .stride_b = 1, .n = n};
+    return settle(&t);
+}
+
+float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n)
+{
+    if (stride_a == 1 && stride_b == 1)
+        return sb_dot(a, b, n);
+    terms t = {.a = a, .stride_a = stride_a, .b = b, .stride_b = stride_b, .n = n};
+    return reduce_pieces(&t);
+}
+
+float sb_sum(const float *a, size_t n)
+{
+    terms t = {.a = a, .stride_a = 1, .n = n};
+    return reduce_pieces(&t);
+}
+
+float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
+{
+    const unsigned char *codes = sb_matrix_row_bytes(matrix, row);
+    size_t n = matrix->cols;
+    terms t = {.codes = codes, .format = matrix->format, .b = x, .stride_b = 1, .n = n};
+    sb_partial partial;
+    float rounded;
+    if (kernels()->bf16 && matrix->format == SB_FORMAT_bf16)
+        partial = kernels()->bf16(codes, x, n);
+    else if (kernels()->f16 && matrix->format == SB_FORMAT_f16)
+        partial = kernels()->f16(codes, x, n);
+    else
+        return reduce_pieces(&t);
+    return sb_round_certain(partial, n, &rounded) ? rounded : settle(&t);
+}

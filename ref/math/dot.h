@@ -1,0 +1,46 @@
+/* dot.h - the reductions as the ops call them: the bits of exact.h, at the speed of binary64.
+ *
+ * A kernel adds the products in binary64 (where each is exact) in any order it likes and returns
+ * the sum with an upper bound of the sum of magnitudes. If every real number within the rounding
+ * error of that sum rounds to the same binary32, that is the answer; otherwise exact.h decides. */
+#ifndef SB_MATH_DOT_H
+#define SB_MATH_DOT_H
+
+#include <stddef.h>
+
+#include "ref/base/status.h"
+#include "ref/formats/matrix.h"
+
+typedef struct sb_partial {
+    double sum;       /* of the products, rounded at every addition */
+    double magnitude; /* of their absolute values, rounded likewise */
+} sb_partial;
+
+/* One row per instruction set; entries are chosen once, at start, and never change a bit. */
+typedef struct sb_dot_kernels {
+    const char *name; /* "exact", "scalar", "avx2" */
+    sb_partial (*f32)(const float *a, const float *b, size_t n);
+    sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
+    sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);
+} sb_dot_kernels;
+
+/* Chooses the kernels: name is "auto" (the best this CPU has), "scalar", "avx2", or "exact", which
+ * sends every reduction through exact.h. SB_ERR_USAGE if the CPU or the name has no such kernels.
+ * Must be called before threads start (sb_math_start does it); the default is scalar. */
+sb_status sb_dot_select(const char *name, sb_error *err);
+const char *sb_dot_selected(void);
+
+/* RN32 of the exact sum of products; the same bits as sb_exact_dot for every input. */
+float sb_dot(const float *a, const float *b, size_t n);
+float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n);
+float sb_sum(const float *a, size_t n);
+
+/* RN32 of the exact dot product of stored row `row` with x (matrix->cols values). */
+float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
+
+/* The rounding test: nonzero, and *rounded set, if every real number within
+ * error bound (n terms, magnitude) of partial.sum rounds to the same binary32. Public for tests and
+ * for the benchmark's fallback rate. */
+int sb_round_certain(sb_partial partial, size_t n, float *rounded);
+
+#endif

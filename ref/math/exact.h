@@ -1,0 +1,37 @@
+/* exact.h - THE definition of every reduction in samebit, and nothing clever (A-2).
+ *
+ * A wide fixed-point accumulator in integers: every product of two float32 values is added without
+ * rounding, and the exact sum is rounded once, to nearest, ties to even. No order of the terms, no
+ * blocking and no machine can change the result. All faster paths must return the same bits. */
+#ifndef SB_MATH_EXACT_H
+#define SB_MATH_EXACT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Digit d counts in units of 2^(32*d - SB_EXACT_BIAS) and holds 32 bits of magnitude plus the
+ * carries of up to 2^30 additions. Products of two float32 span 2^-298 .. 2^256: ample room on both
+ * sides. */
+enum { SB_EXACT_DIGITS = 32, SB_EXACT_BIAS = 512 };
+
+typedef struct sb_exact {
+    int64_t digit[SB_EXACT_DIGITS];
+    uint32_t pending; /* additions since the carries were last resolved */
+    int poisoned;     /* a NaN or an infinity went in: the result is the canonical NaN */
+} sb_exact;
+
+void sb_exact_clear(sb_exact *acc);
+void sb_exact_add(sb_exact *acc, float a);                  /* + a */
+void sb_exact_add_product(sb_exact *acc, float a, float b); /* + a*b */
+
+/* The exact sum rounded to binary32, ties to even: a zero sum gives +0, a nonzero sum that rounds
+ * to zero keeps its sign, overflow gives an infinity, a poisoned sum 0x7fc00000. */
+float sb_exact_round(const sb_exact *acc);
+
+/* RN32( sum_i a[i*stride_a] * b[i*stride_b] ): the readable dot product. n may be 0 (+0). */
+float sb_exact_dot(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n);
+
+/* RN32( sum_i a[i*stride] ) */
+float sb_exact_sum(const float *a, size_t stride, size_t n);
+
+#endif

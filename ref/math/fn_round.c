@@ -1,0 +1,65 @@
+#include "ref/math/fn_round.h"
+
+#include <stdlib.h>
+
+#include "ref/base/bytes.h"
+
+#include "ref/math/exceptions.inc"
+
+#define ROWS(name) {exceptions_##name, sizeof exceptions_##name / sizeof exceptions_##name[0]},
+
+static const struct {
+    const sb_fn_exception *rows;
+    size_t count;
+} tables[SB_FN_COUNT] = {SB_FN_LIST(ROWS)};
+
+#undef ROWS
+
+const sb_fn_exception *sb_fn_exceptions(sb_fn fn, size_t *count)
+{
+    *count = tables[fn].count;
+    return tables[fn].rows;
+}
+
+void sb_fn_unreachable(sb_fn fn, uint32_t input)
+{
+    (void)fn; /* for the debugger */
+    (void)input;
+    abort();
+}
+
+float sb_fn_nan(void)
+{
+    return sb_f32_from_bits(0x7fc00000u);
+}
+
+static float look_up(sb_fn fn, uint32_t input)
+{
+    const sb_fn_exception *rows = tables[fn].rows;
+    size_t low = 0, high = tables[fn].count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rows[middle].input < input)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == tables[fn].count || rows[low].input != input)
+        sb_fn_unreachable(fn, input);
+    return sb_f32_from_bits(rows[low].output);
+}
+
+/* A-4: "correctly rounded binary32 value of the function"
+ *
+ * y is within 2^-50 |f(x)| of f(x), and the interval below reaches 2^-49 |y| to both sides, less
+ * one rounding. Rounding is monotonic: if both ends round alike, so does f(x). If they do not, a
+ * point where rounding changes is within 2^-49 |y| of y; for whatever y another machine may
+ * compute, that point is within 2^-49 + 2 * 2^-50 = 2^-48 of ours: the table holds every input for
+ * which it is. */
+float sb_fn_round(sb_fn fn, uint32_t input, double y)
+{
+    double reach = y * 0x1p-49;
+    float low = (float)(y - reach);
+    float high = (float)(y + reach);
+    return sb_bits_f32(low) == sb_bits_f32(high) ? low : look_up(fn, input);
+}

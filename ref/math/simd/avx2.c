@@ -1,0 +1,135 @@
+#include "ref/math/kernels.h"
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+
+#include <cpuid.h>
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+
+enum { STEP = 16 }; /* elements per iteration: four registers of four doubles */
+
+typedef struct lanes {
+    __m256d sum[2], magnitude[2];
+} lanes;
+
+AVX2 static inline void clear(lanes *acc)
+{
+    for (int i = 0; i < 2; i++) {
+        acc->sum[i] = _mm256_setzero_pd();
+        acc->magnitude[i] = _mm256_setzero_pd();
+    }
+}
+
+/* Adds four exact products to accumulator i. */
+AVX2 static inline void add4(lanes *acc, int i, __m128 a, __m128 b)
+{
+    __m256d product = _mm256_mul_pd(_mm256_cvtps_pd(a), _mm256_cvtps_pd(b));
+    __m256d absolute = _mm256_andnot_pd(_mm256_set1_pd(-0.0), product);
+    acc->sum[i] = _mm256_add_pd(acc->sum[i], product);
+    acc->magnitude[i] = _mm256_add_pd(acc->magnitude[i], absolute);
+}
+
+AVX2 static inline void add8(lanes *acc, __m256 a, __m256 b)
+{
+    add4(acc, 0, _mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
+    add4(acc, 1, _mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1));
+}
+
+AVX2 static inline double across(__m256d x)
+{
+    __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+}
+
+/* The lanes plus the terms that did not fill a step. */
+AVX2 static inline sb_partial finish(const lanes *acc, sb_partial rest)
+{
+    sb_partial partial;
+    partial.sum = across(_mm256_add_pd(acc->sum[0], acc->sum[1])) + rest.sum;
+    partial.magnitude =
+        across(_mm256_add_pd(acc->magnitude[0], acc->magnitude[1])) + rest.magnitude;
+    return partial;
+}
+
+AVX2 static inline __m256 eight_bf16(const unsigned char *codes)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)codes));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+AVX2 static inline __m256 eight_f16(const unsigned char *codes)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)codes));
+}
+
+AVX2 static sb_partial dot_f32(const float *a, const float *b, size_t n)
+{
+    lanes acc[2];
+    size_t i = 0;
+    clear(&acc[0]);
+    clear(&acc[1]);
+    for (; i + STEP <= n; i += STEP) {
+        add8(&acc[0], _mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
+        add8(&acc[1], _mm256_loadu_ps(a + i + 8), _mm256_loadu_ps(b + i + 8));
+    }
+    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->f32(a + i, b + i, n - i)));
+}
+
+AVX2 static sb_partial dot_bf16(const unsigned char *w, const float *x, size_t n)
+{
+    lanes acc[2];
+    size_t i = 0;
+    clear(&acc[0]);
+    clear(&acc[1]);
+    for (; i + STEP <= n; i += STEP) {
+        add8(&acc[0], eight_bf16(w + 2 * i), _mm256_loadu_ps(x + i));
+        add8(&acc[1], eight_bf16(w + 2 * i + 16), _mm256_loadu_ps(x + i + 8));
+    }
+    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->bf16(w + 2 * i, x + i, n - i)));
+}
+
+AVX2 static sb_partial dot_f16(const unsigned char *w, const float *x, size_t n)
+{
+    lanes acc[2];
+    size_t i = 0;
+    clear(&acc[0]);
+    clear(&acc[1]);
+    for (; i + STEP <= n; i += STEP) {
+        add8(&acc[0], eight_f16(w + 2 * i), _mm256_loadu_ps(x + i));
+        add8(&acc[1], eight_f16(w + 2 * i + 16), _mm256_loadu_ps(x + i + 8));
+    }
+    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->f16(w + 2 * i, x + i, n - i)));
+}
+
+static const sb_dot_kernels avx2 = {"avx2", dot_f32, dot_bf16, dot_f16};
+const sb_dot_kernels *const sb_dot_avx2 = &avx2;
+
+static int ask_cpu(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    __builtin_cpu_init();
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_F16C))
+        return 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+/* Asked once: under a hypervisor CPUID takes microseconds. */
+int sb_dot_avx2_supported(void)
+{
+    static int answer = -1;
+    if (answer < 0)
+        answer = ask_cpu();
+    return answer;
+}
+
+#else
+
+const sb_dot_kernels *const sb_dot_avx2 = NULL;
+
+int sb_dot_avx2_supported(void)
+{
+    return 0;
+}
+
+#endif

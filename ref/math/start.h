@@ -1,0 +1,14 @@
+/* start.h - refuses to compute on a machine or in a process whose arithmetic is not the one we
+ * need. */
+#ifndef SB_MATH_START_H
+#define SB_MATH_START_H
+
+#include "ref/base/status.h"
+
+/* A-7: checks rounding to nearest even, subnormals kept (no FTZ, no DAZ), no contraction of a*b+c,
+ * no excess precision, NaN honest; then selects the dot kernels (isa NULL means the environment
+ * variable SAMEBIT_ISA, or "auto"). Every command calls it first. SB_ERR_NUMERIC names what is
+ * wrong. */
+sb_status sb_math_start(const char *isa, sb_error *err);
+
+#endif

@@ -1,0 +1,76 @@
+/* arith_digest.c - the arithmetic of samebit in a few lines of hex: arith_digest [ISA]
+ *
+ * One digest per operand kind (40000 hard reductions), per function (200000 inputs) and for the
+ * integer root, all from seed 42. Whatever the compiler, its options, the machine and the kernels,
+ * the output must be the same text. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ref/base/hash.h"
+#include "ref/base/rng.h"
+#include "ref/math/fn.h"
+#include "ref/math/start.h"
+#include "tests/unit/families.h"
+
+enum { SEED = 42, REDUCTIONS = 40000, INPUTS = 200000, ROOTS = 400 };
+
+static void print_digest(const char *group, const char *name, const float *values, size_t count)
+{
+    printf("%-8s %-9s %s\n", group, name, sb_digest_f32(values, count).hex);
+}
+
+static void reductions(family_kind kind, float *results)
+{
+    static family_case c;
+    uint64_t key = sb_rng_key(SEED, family_kind_name(kind));
+    for (size_t i = 0; i < REDUCTIONS; i++) {
+        family_make(&c, kind, key, i);
+        results[i] = family_reduce(&c);
+    }
+    print_digest("reduce", family_kind_name(kind), results, REDUCTIONS);
+}
+
+static void function(const char *name, float (*run)(float), float *results)
+{
+    uint64_t key = sb_rng_key(SEED, name);
+    for (size_t i = 0; i < INPUTS; i++)
+        results[i] = run(family_input(key, i));
+    print_digest("function", name, results, INPUTS);
+}
+
+static void roots(float *results)
+{
+    uint64_t key = sb_rng_key(SEED, "root");
+    for (size_t i = 0; i < ROOTS; i++) {
+        double base = 1 + 1e9 * (double)sb_rng_uniform(key, 3 * i);
+        unsigned denominator = 1 + sb_rng_below(key, 3 * i + 1, 128);
+        int numerator = (int)sb_rng_below(key, 3 * i + 2, 256) - 128;
+        results[i] = sb_root_power(base, numerator, denominator);
+    }
+    print_digest("root", "power", results, ROOTS);
+}
+
+int main(int argc, char **argv)
+{
+    static float results[INPUTS];
+    sb_error err;
+    sb_status status = sb_math_start(argc > 1 ? argv[1] : NULL, &err);
+    if (status != SB_OK || argc > 2) {
+        fprintf(stderr, "%s\n", status != SB_OK ? err.text : "usage: arith_digest [ISA]");
+        return status != SB_OK ? sb_exit_status(status) : 2;
+    }
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        reductions((family_kind)kind, results);
+    static const struct {
+        const char *name;
+        float (*run)(float);
+    } functions[] = {
+        {"exp", sb_exp},         {"log", sb_log},   {"log1p", sb_log1p},
+        {"rsqrt", sb_rsqrt},     {"sin", sb_sin},   {"cos", sb_cos},
+        {"sigmoid", sb_sigmoid}, {"silu", sb_silu}, {"softplus", sb_softplus},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        function(functions[i].name, functions[i].run, results);
+    roots(results);
+    return 0;
+}
