@@ -1,0 +1,222 @@
+#include "ref/container/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+
+static sb_status io_failed(const char *doing, const char *path, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_IO, "%s: cannot %s: %s", SB_SHOW(path), doing, strerror(errno));
+}
+
+sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err)
+{
+    struct stat info;
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us here */
+    if (opened < 0)
+        return io_failed("open", path, err);
+    if (fstat(opened, &info) != 0) {
+        sb_status status = io_failed("stat", path, err);
+        close(opened);
+        return status;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(opened);
+        return sb_fail(err, SB_ERR_IO, "%s: is %s, expected a regular file", SB_SHOW(path),
+                       S_ISDIR(info.st_mode) ? "a folder" : "a pipe, socket or device");
+    }
+    if ((uintmax_t)info.st_size > SIZE_MAX - 1) {
+        close(opened);
+        return sb_fail(err, SB_ERR_MEMORY, "%s: too large for this machine's addresses",
+                       SB_SHOW(path));
+    }
+    *fd = opened;
+    *size = (size_t)info.st_size;
+    return SB_OK;
+}
+
+/* Reads exactly count bytes. */
+static sb_status read_all(int fd, const char *path, unsigned char *bytes, size_t count,
+                          sb_error *err)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t got = read(fd, bytes + done, count - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return io_failed("read", path, err);
+        if (got == 0)
+            return sb_fail(err, SB_ERR_IO, "%s: ended after %zu bytes, expected %zu", SB_SHOW(path),
+                           done, count);
+        done += (size_t)got;
+    }
+    return SB_OK;
+}
+
+sb_status sb_read_file(const char *path, size_t limit, unsigned char **bytes, size_t *count,
+                       sb_error *err)
+{
+    int fd;
+    size_t size;
+    sb_status status = sb_open_regular(path, &fd, &size, err);
+    if (status != SB_OK)
+        return status;
+    unsigned char *block = NULL;
+    if (size > limit) {
+        status = sb_fail(err, SB_ERR_INPUT, "%s: has %zu bytes, expected at most %zu",
+                         SB_SHOW(path), size, limit);
+        goto out;
+    }
+    block = sb_alloc(size + 1, 1);
+    if (!block) {
+        status =
+            sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %zu bytes", SB_SHOW(path), size);
+        goto out;
+    }
+    status = read_all(fd, path, block, size, err);
+out:
+    close(fd);
+    if (status != SB_OK) {
+        free(block);
+        return status;
+    }
+    *bytes = block;
+    *count = size;
+    return SB_OK;
+}
+
+char *sb_path_join(const char *dir, const char *name)
+{
+    size_t dir_bytes = strlen(dir);
+    size_t room = dir_bytes + strlen(name) + 2;
+    char *path = sb_alloc(room, 1);
+    if (path) {
+        int slash = dir_bytes > 0 && dir[dir_bytes - 1] != '/';
+        snprintf(path, room, "%s%s%s", dir, slash ? "/" : "", name);
+    }
+    return path;
+}
+
+/* Opens a file that nobody has yet. The name says whose it is, should a crash leave it behind; it
+ * does not end in .safetensors, so that the folder is then still a readable checkpoint. */
+static sb_status open_temp(sb_file_out *out, sb_error *err)
+{
+    size_t room = strlen(out->path) + 64;
+    out->temp = sb_alloc(room, 1);
+    if (!out->temp)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(out->path));
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(out->temp, room, "%s.tmp-%ld-%u", out->path, (long)getpid(), i);
+        out->fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (out->fd >= 0)
+            return SB_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    sb_status status = io_failed("create", out->temp, err);
+    free(out->temp);
+    out->temp = NULL;
+    return status;
+}
+
+sb_status sb_file_begin(const char *path, sb_file_out *out, sb_error *err)
+{
+    *out = (sb_file_out){.path = sb_strdup(path), .fd = -1};
+    if (!out->path)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    sb_status status = open_temp(out, err);
+    if (status != SB_OK)
+        sb_file_abort(out);
+    return status;
+}
+
+sb_status sb_file_append(sb_file_out *out, const void *bytes, size_t count, sb_error *err)
+{
+    const unsigned char *from = bytes;
+    size_t done = 0;
+    while (done < count) {
+        ssize_t put = write(out->fd, from + done, count - done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return io_failed("write", out->temp, err);
+        done += (size_t)put;
+    }
+    return SB_OK;
+}
+
+sb_status sb_file_sync(sb_file_out *out, sb_error *err)
+{
+    sb_status status = SB_OK;
+    if (fsync(out->fd) != 0)
+        status = io_failed("sync", out->temp, err);
+    /* a full disk may only be told now */
+    if (close(out->fd) != 0 && status == SB_OK)
+        status = io_failed("close", out->temp, err);
+    out->fd = -1;
+    return status;
+}
+
+/* Makes the new name survive a power cut. A file system that cannot sync a folder keeps its own
+ * promises, so a refusal here is no failure. */
+static void sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? sb_strdup(path) : sb_strdup(".");
+    if (!folder)
+        return;
+    if (slash)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    int fd = open(folder, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
+sb_status sb_file_commit(sb_file_out *out, sb_error *err)
+{
+    if (rename(out->temp, out->path) != 0)
+        return io_failed("rename the finished file to this name", out->path, err);
+    free(out->temp);
+    out->temp = NULL;
+    sync_folder_of(out->path);
+    return SB_OK;
+}
+
+void sb_file_abort(sb_file_out *out)
+{
+    if (out->temp) {
+        if (out->fd >= 0)
+            close(out->fd);
+        unlink(out->temp);
+    }
+    free(out->temp);
+    free(out->path);
+    *out = (sb_file_out){.fd = -1};
+}
+
+sb_status sb_write_file(const char *path, const void *bytes, size_t count, sb_error *err)
+{
+    sb_file_out out;
+    sb_status status = sb_file_begin(path, &out, err);
+    if (status != SB_OK)
+        return status;
+    status = sb_file_append(&out, bytes, count, err);
+    if (status == SB_OK)
+        status = sb_file_sync(&out, err);
+    if (status == SB_OK)
+        status = sb_file_commit(&out, err);
+    sb_file_abort(&out);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* json.h - strict JSON, and fields fetched with messages that say where they stand.
+ *
+ * Strict: the whole text is one object or array, no key stands twice in an object, no comments, no
+ * NaN, nothing behind the end. The text is first walked over once without memory (json_scan.h): the
+ * parser would lose the sign of an integer -0, would spend memory and stack on hostile texts, and
+ * cannot be trusted to tell a bad text from memory that is out. */
+#ifndef SB_CONTAINER_JSON_H
+#define SB_CONTAINER_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+enum {
+    SB_JSON_MAX_BYTES = 100000000, /* as the safetensors reference limits its header */
+    SB_JSON_MAX_DEPTH = 64,
+    SB_JSON_MAX_VALUES = 16000000 /* what 10^6 tensors need; bounds the memory jansson takes */
+};
+
+/* Parses n bytes. `file` names them in messages: "file:line:column: ...". json_decref releases. */
+sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err);
+
+/* Reads and parses a file. */
+sb_status sb_json_load(const char *path, json_t **out, sb_error *err);
+
+/* An object and where it stands. `path` is "" for the root, else "text_config" or the like; if
+ * `tensor` is not NULL the object describes that tensor, and path is not used. */
+typedef struct sb_json_object {
+    json_t *json;
+    const char *file;
+    const char *path;
+    const char *tensor;
+} sb_json_object;
+
+/* Checks that value is an object. */
+sb_status sb_json_object_at(json_t *value, const char *file, const char *path, sb_json_object *out,
+                            sb_error *err);
+
+/* The value of a key; NULL if it is absent or null. Never fails. */
+json_t *sb_json_get(const sb_json_object *object, const char *key);
+
+/* SB_ERR_INPUT if the object has a key that is not in the NULL-terminated list. */
+sb_status sb_json_only(const sb_json_object *object, const char *const *keys, sb_error *err);
+
+/* Writes "file: path.key " and the formatted text behind it; returns code. */
+sb_status sb_json_fail(const sb_json_object *object, const char *key, sb_status code, sb_error *err,
+                       const char *format, ...) SB_PRINTF(5, 6);
+
+/* Writes "file: path.key is <found>, expected <expected>" and returns SB_ERR_INPUT. */
+sb_status sb_json_wrong(const sb_json_object *object, const char *key, const json_t *found,
+                        const char *expected, sb_error *err);
+
+/* "an object", "the string "abc"", "-5", "null": what a message says was found. */
+typedef struct sb_json_text {
+    char text[96];
+} sb_json_text;
+const char *sb_json_found(const json_t *value, sb_json_text *room);
+
+/* Typed fields. An unsigned integer is digits only: no sign, fraction or exponent. A number is an
+ * integer or a real. The plain forms refuse an absent key; the _or forms take `otherwise` for it.
+ * Both refuse null: that is a value of the wrong type. Strings live as long as the document. */
+sb_status sb_json_u64(const sb_json_object *object, const char *key, uint64_t *out, sb_error *err);
+sb_status sb_json_u64_or(const sb_json_object *object, const char *key, uint64_t otherwise,
+                         uint64_t *out, sb_error *err);
+sb_status sb_json_f64(const sb_json_object *object, const char *key, double *out, sb_error *err);
+sb_status sb_json_f64_or(const sb_json_object *object, const char *key, double otherwise,
+                         double *out, sb_error *err);
+sb_status sb_json_bool(const sb_json_object *object, const char *key, int *out, sb_error *err);
+sb_status sb_json_bool_or(const sb_json_object *object, const char *key, int otherwise, int *out,
+                          sb_error *err);
+sb_status sb_json_string(const sb_json_object *object, const char *key, const char **out,
+                         sb_error *err);
+sb_status sb_json_string_or(const sb_json_object *object, const char *key, const char *otherwise,
+                            const char **out, sb_error *err);
+
+/* An array of `least` to `most` unsigned integers. */
+sb_status sb_json_u64_array(const sb_json_object *object, const char *key, size_t least,
+                            size_t most, uint64_t *out, size_t *count, sb_error *err);
+
+#endif

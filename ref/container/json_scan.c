@@ -1,0 +1,216 @@
+#include "ref/container/json_scan.h"
+
+#include <string.h>
+
+#include "ref/container/json.h"
+
+typedef struct scan {
+    const char *text;
+    size_t n;
+    size_t at;
+    size_t values;
+    size_t depth;
+    char closers[SB_JSON_MAX_DEPTH]; /* what ends each open object or array */
+} scan;
+
+/* The byte to look at, or 0 at the end: a NUL is no JSON either. */
+static char peek(const scan *s)
+{
+    return s->at < s->n ? s->text[s->at] : '\0';
+}
+
+static void skip_space(scan *s)
+{
+    while (peek(s) == ' ' || peek(s) == '\n' || peek(s) == '\t' || peek(s) == '\r')
+        s->at++;
+}
+
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The four digits of \uXXXX, or -1. */
+static int hex4(const char *text)
+{
+    int value = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (!digit)
+            return -1;
+        value = value * 16 + (int)((digit - digits) & 15);
+    }
+    return value;
+}
+
+/* Behind a backslash. \u0000 would end a C string, and half a surrogate pair is no character. */
+static const char *scan_escape(scan *s)
+{
+    char c = peek(s);
+    s->at++;
+    if (c != 'u')
+        return c && strchr("\"\\/bfnrt", c) ? NULL : "an unknown escape in a string";
+    int code = s->n - s->at >= 4 ? hex4(s->text + s->at) : -1;
+    s->at += 4;
+    if (code <= 0 || (code >= 0xdc00 && code <= 0xdfff))
+        return "an escape that is no character";
+    if (code < 0xd800 || code > 0xdbff)
+        return NULL;
+    if (s->n - s->at < 6 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
+        return "half a surrogate pair";
+    code = hex4(s->text + s->at + 2);
+    s->at += 6;
+    return code >= 0xdc00 && code <= 0xdfff ? NULL : "half a surrogate pair";
+}
+
+static const char *scan_string(scan *s)
+{
+    if (peek(s) != '"')
+        return "expected a string";
+    for (s->at++; s->at < s->n; s->at++) {
+        unsigned char c = (unsigned char)s->text[s->at];
+        if (c == '"') {
+            s->at++;
+            return NULL;
+        }
+        if (c < 0x20)
+            return "a control character in a string";
+        if (c == '\\') {
+            s->at++;
+            const char *wrong = scan_escape(s);
+            if (wrong)
+                return wrong;
+            s->at--;
+        }
+    }
+    return "the text ends inside a string";
+}
+
+static size_t scan_digits(scan *s)
+{
+    size_t begin = s->at;
+    while (is_digit(peek(s)))
+        s->at++;
+    return s->at - begin;
+}
+
+/* An integer -0 is refused: the parser would forget its sign. -0.0 and -0e1 are reals. */
+static const char *scan_number(scan *s)
+{
+    size_t begin = s->at;
+    int minus = peek(s) == '-';
+    s->at += (size_t)minus;
+    int zero = peek(s) == '0';
+    int real = 0;
+    size_t digits = scan_digits(s);
+    if (digits == 0 || (zero && digits > 1))
+        return "a number that does not begin with a digit other than 0, or 0 alone";
+    if (peek(s) == '.') {
+        real = 1;
+        s->at++;
+        if (scan_digits(s) == 0)
+            return "a number without a digit behind its point";
+    }
+    if (peek(s) == 'e' || peek(s) == 'E') {
+        real = 1;
+        s->at++;
+        s->at += peek(s) == '+' || peek(s) == '-';
+        if (scan_digits(s) == 0)
+            return "a number without a digit in its exponent";
+    }
+    if (!minus || !zero || real)
+        return NULL;
+    s->at = begin;
+    return "the integer -0, expected digits without a sign";
+}
+
+static const char *scan_scalar(scan *s)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    if (peek(s) == '"')
+        return scan_string(s);
+    if (peek(s) == '-' || is_digit(peek(s)))
+        return scan_number(s);
+    for (size_t i = 0; i < 3; i++) {
+        size_t length = strlen(words[i]);
+        if (s->n - s->at >= length && memcmp(s->text + s->at, words[i], length) == 0) {
+            s->at += length;
+            return NULL;
+        }
+    }
+    return "expected a value";
+}
+
+/* The key of a member and its colon, up to the value. */
+static const char *scan_key(scan *s)
+{
+    skip_space(s);
+    const char *wrong = scan_string(s);
+    if (wrong)
+        return wrong;
+    skip_space(s);
+    if (peek(s) != ':')
+        return "expected ':'";
+    s->at++;
+    return NULL;
+}
+
+/* Enters an object or array, up to its first value; *entered is 0 if it is empty. */
+static const char *scan_open(scan *s, int *entered)
+{
+    if (s->depth == SB_JSON_MAX_DEPTH)
+        return "nested deeper than 64 levels";
+    char closer = peek(s) == '{' ? '}' : ']';
+    s->at++;
+    skip_space(s);
+    *entered = peek(s) != closer;
+    if (!*entered) {
+        s->at++;
+        return NULL;
+    }
+    s->closers[s->depth++] = closer;
+    return closer == '}' ? scan_key(s) : NULL;
+}
+
+/* Behind a value: leaves what ends here, and goes to the next value if there is one. */
+static const char *scan_next(scan *s)
+{
+    skip_space(s);
+    while (s->depth > 0 && peek(s) == s->closers[s->depth - 1]) {
+        s->depth--;
+        s->at++;
+        skip_space(s);
+    }
+    if (s->depth == 0)
+        return s->at < s->n ? "expected the end of the text" : NULL;
+    if (peek(s) != ',')
+        return s->closers[s->depth - 1] == '}' ? "expected ',' or '}'" : "expected ',' or ']'";
+    s->at++;
+    return s->closers[s->depth - 1] == '}' ? scan_key(s) : NULL;
+}
+
+const char *sb_json_scan(const char *text, size_t n, size_t *at)
+{
+    scan s = {.text = text, .n = n};
+    const char *wrong = NULL;
+    skip_space(&s);
+    if (peek(&s) != '{' && peek(&s) != '[')
+        wrong = "expected '{' or '['";
+    while (!wrong) {
+        int entered = 0;
+        skip_space(&s);
+        if (++s.values > SB_JSON_MAX_VALUES)
+            wrong = "more than 16000000 values";
+        else if (peek(&s) == '{' || peek(&s) == '[')
+            wrong = scan_open(&s, &entered);
+        else
+            wrong = scan_scalar(&s);
+        if (!wrong && !entered)
+            wrong = scan_next(&s);
+        if (!wrong && s.depth == 0)
+            return NULL;
+    }
+    *at = s.at < n ? s.at : n;
+    return wrong;
+}

@@ -1,0 +1,47 @@
+#include "ref/container/map.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+
+static const unsigned char nothing[1];
+
+sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
+{
+    int fd;
+    size_t size;
+    sb_status status = sb_open_regular(path, &fd, &size, err);
+    if (status != SB_OK)
+        return status;
+    out->data = nothing; /* mmap refuses a length of 0 */
+    out->size = size;
+    if (size > 0) {
+        void *base = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (base == MAP_FAILED)
+            status = sb_fail(err, SB_ERR_IO, "%s: cannot map %zu bytes: %s", SB_SHOW(path), size,
+                             strerror(errno));
+        else
+            out->data = base;
+    }
+    close(fd); /* the mapping outlives the descriptor */
+    if (status != SB_OK)
+        *out = (sb_map){nothing, 0};
+    return status;
+}
+
+void sb_map_close(sb_map *map)
+{
+    if (map->size > 0) {
+        /* munmap takes what mmap gave, which is not const; the bytes are not written */
+        union {
+            const unsigned char *given;
+            void *taken;
+        } base = {.given = map->data};
+        munmap(base.taken, map->size);
+    }
+    *map = (sb_map){nothing, 0};
+}

@@ -1,0 +1,20 @@
+/* map.h - a file mapped read-only. */
+#ifndef SB_CONTAINER_MAP_H
+#define SB_CONTAINER_MAP_H
+
+#include <stddef.h>
+
+#include "ref/base/status.h"
+
+/* data is never NULL; a file of 0 bytes has size 0. The file must not shrink while it is mapped:
+ * no program that maps a file can survive that. */
+typedef struct sb_map {
+    const unsigned char *data;
+    size_t size;
+} sb_map;
+
+/* Maps a regular file; a symbolic link is followed. SB_ERR_IO, naming the path, on failure. */
+sb_status sb_map_open(const char *path, sb_map *out, sb_error *err);
+void sb_map_close(sb_map *map);
+
+#endif

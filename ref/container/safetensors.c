@@ -1,0 +1,315 @@
+#include "ref/container/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/container/json.h"
+#include "ref/container/show.h"
+
+enum { PREFIX = 8 }; /* bytes in front of the header: its length */
+
+/* What one pass over a file needs to know. */
+typedef struct reader {
+    const char *file;
+    const unsigned char *buffer; /* the data */
+    uint64_t buffer_bytes;
+    sb_safetensors *out;
+} reader;
+
+/* C-1: "eight bytes of little-endian header length n, n bytes of JSON, then the data buffer" */
+static sb_status find_header(const unsigned char *bytes, size_t size, const char *file,
+                             uint64_t *header_bytes, sb_error *err)
+{
+    if (size < PREFIX)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: the file has %zu bytes, expected 8 bytes of header length first",
+                       SB_SHOW(file), size);
+    uint64_t n = sb_load_u64(bytes);
+    if (n > SB_MAX_HEADER_BYTES)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: header length at offset 0 is %" PRIu64 ", expected at most %d",
+                       SB_SHOW(file), n, SB_MAX_HEADER_BYTES);
+    if (n > size - PREFIX)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: header length at offset 0 is %" PRIu64
+                       ", but only %zu bytes follow: the file is truncated",
+                       SB_SHOW(file), n, size - PREFIX);
+    if (n == 0 || bytes[PREFIX] != '{')
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: the header at offset 8 begins with byte 0x%02x, expected '{'",
+                       SB_SHOW(file), n ? (unsigned)bytes[PREFIX] : 0u);
+    *header_bytes = n;
+    return SB_OK;
+}
+
+/* Writers pad the header with spaces so that the data begins aligned; any other byte behind the
+ * JSON, a line break or a NUL too, is not what a writer made. */
+static sb_status parse_header(const unsigned char *bytes, uint64_t header_bytes, const char *file,
+                              json_t **root, sb_error *err)
+{
+    const unsigned char *text = bytes + PREFIX;
+    size_t n = (size_t)header_bytes;
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    if (text[n - 1] != '}')
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: the header ends with byte 0x%02x at offset %zu, expected '}' and then "
+                       "only spaces",
+                       SB_SHOW(file), (unsigned)text[n - 1], PREFIX + n - 1);
+    char name[sizeof(sb_shown) + 16];
+    snprintf(name, sizeof name, "%s (header)", SB_SHOW(file));
+    return sb_json_parse((const char *)text, n, name, root, err);
+}
+
+/* "[2, 3]" */
+typedef struct shape_text {
+    char text[SB_MAX_RANK * 22 + 4];
+} shape_text;
+
+static const char *show_shape(const sb_tensor *t, shape_text *room)
+{
+    size_t used = 1;
+    memcpy(room->text, "[", 2);
+    for (unsigned i = 0; i < t->rank; i++)
+        used += (size_t)snprintf(room->text + used, sizeof room->text - used, "%s%" PRIu64,
+                                 i ? ", " : "", t->shape[i]);
+    snprintf(room->text + used, sizeof room->text - used, "]");
+    return room->text;
+}
+
+static sb_status read_dtype(const sb_json_object *entry, sb_tensor *t, sb_error *err)
+{
+    const char *spelled;
+    sb_status status = sb_json_string(entry, "dtype", &spelled, err);
+    if (status != SB_OK)
+        return status;
+    if (!sb_dtype_find(spelled, &t->dtype))
+        return sb_json_fail(entry, "dtype", SB_ERR_INPUT, err,
+                            "is \"%s\", which is no safetensors dtype", SB_SHOW(spelled));
+    const char *refused = sb_dtype_refused(t->dtype);
+    if (refused)
+        return sb_json_fail(entry, "dtype", SB_ERR_UNSUPPORTED, err,
+                            "is %s, which is not read here: %s", spelled, refused);
+    return SB_OK;
+}
+
+static sb_status read_shape(const sb_json_object *entry, sb_tensor *t, sb_error *err)
+{
+    size_t rank;
+    sb_status status = sb_json_u64_array(entry, "shape", 0, SB_MAX_RANK, t->shape, &rank, err);
+    if (status != SB_OK)
+        return status;
+    t->rank = (unsigned)rank;
+    sb_error why;
+    status = sb_dtype_bytes(t->dtype, t->rank, t->shape, &t->bytes, &why);
+    if (status != SB_OK) {
+        shape_text shape;
+        return sb_json_fail(entry, "shape", status, err, "%s: %.300s", show_shape(t, &shape),
+                            why.text);
+    }
+    return SB_OK;
+}
+
+static sb_status read_offsets(const reader *r, const sb_json_object *entry, sb_tensor *t,
+                              sb_error *err)
+{
+    static const char key[] = "data_offsets";
+    uint64_t at[2];
+    size_t two;
+    sb_status status = sb_json_u64_array(entry, key, 2, 2, at, &two, err);
+    if (status != SB_OK)
+        return status;
+    if (at[0] > at[1] || at[1] - at[0] != t->bytes) {
+        shape_text shape;
+        return sb_json_fail(entry, key, SB_ERR_INPUT, err,
+                            "[%" PRIu64 ", %" PRIu64 "] do not span the %" PRIu64
+                            " bytes of shape %s in %s",
+                            at[0], at[1], t->bytes, show_shape(t, &shape), sb_dtype_name(t->dtype));
+    }
+    if (at[1] > r->buffer_bytes)
+        return sb_json_fail(entry, key, SB_ERR_INPUT, err,
+                            "[%" PRIu64 ", %" PRIu64 "] end beyond the %" PRIu64
+                            " data bytes of the file: it is truncated",
+                            at[0], at[1], r->buffer_bytes);
+    t->data = r->buffer + at[0];
+    return SB_OK;
+}
+
+static sb_status read_entry(const reader *r, json_t *value, sb_tensor *t, sb_error *err)
+{
+    static const char *const keys[] = {"dtype", "shape", "data_offsets", NULL};
+    sb_json_object entry = {.json = value, .file = r->file, .tensor = t->name};
+    sb_json_text found;
+    if (!json_is_object(value))
+        return sb_fail(err, SB_ERR_INPUT, "%s: tensor \"%s\" is %s, expected an object",
+                       SB_SHOW(r->file), SB_SHOW(t->name), sb_json_found(value, &found));
+    sb_status status = sb_json_only(&entry, keys, err);
+    if (status == SB_OK)
+        status = read_dtype(&entry, t, err);
+    if (status == SB_OK)
+        status = read_shape(&entry, t, err);
+    if (status == SB_OK)
+        status = read_offsets(r, &entry, t, err);
+    return status;
+}
+
+static sb_status check_metadata(const reader *r, json_t *value, sb_error *err)
+{
+    sb_json_object metadata;
+    sb_status status = sb_json_object_at(value, r->file, "__metadata__", &metadata, err);
+    if (status != SB_OK)
+        return status;
+    const char *key;
+    json_t *text;
+    json_object_foreach(value, key, text)
+    {
+        if (!json_is_string(text))
+            return sb_json_wrong(&metadata, key, text, "a string", err);
+    }
+    return SB_OK;
+}
+
+/* Counts tensors and the bytes of their names, so that both are allocated once. */
+static sb_status measure(const reader *r, json_t *root, size_t *tensors, size_t *name_bytes,
+                         sb_error *err)
+{
+    const char *key;
+    json_t *value;
+    *tensors = 0;
+    *name_bytes = 0;
+    json_object_foreach(root, key, value)
+    {
+        if (strcmp(key, "__metadata__") == 0)
+            continue;
+        size_t n = strlen(key);
+        if (n == 0 || n > SB_MAX_TENSOR_NAME)
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s: tensor \"%s\": its name has %zu bytes, expected 1 to %d",
+                           SB_SHOW(r->file), SB_SHOW(key), n, SB_MAX_TENSOR_NAME);
+        *name_bytes += n + 1;
+        ++*tensors;
+    }
+    if (*tensors > SB_MAX_TENSORS)
+        return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
+                       SB_SHOW(r->file), *tensors, SB_MAX_TENSORS);
+    return SB_OK;
+}
+
+static sb_status read_tensors(const reader *r, json_t *root, sb_error *err)
+{
+    size_t count;
+    size_t name_bytes;
+    sb_status status = measure(r, root, &count, &name_bytes, err);
+    if (status != SB_OK)
+        return status;
+    r->out->tensors = sb_alloc(count, sizeof *r->out->tensors);
+    r->out->names = sb_alloc(name_bytes, 1);
+    if (!r->out->tensors || !r->out->names)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %zu tensors", SB_SHOW(r->file),
+                       count);
+    char *name = r->out->names;
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value)
+    {
+        if (strcmp(key, "__metadata__") == 0) {
+            status = check_metadata(r, value, err);
+        } else {
+            sb_tensor *t = &r->out->tensors[r->out->count++];
+            t->name = strcpy(name, key);
+            name += strlen(name) + 1;
+            status = read_entry(r, value, t, err);
+        }
+        if (status != SB_OK)
+            return status;
+    }
+    return SB_OK;
+}
+
+static int by_data(const void *left, const void *right)
+{
+    const sb_tensor *a = left;
+    const sb_tensor *b = right;
+    if (a->data != b->data)
+        return a->data < b->data ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* C-2: "sorted by offset the tensors cover the data buffer from 0 to its end without gap or
+ * overlap" */
+static sb_status check_cover(const reader *r, sb_error *err)
+{
+    sb_safetensors *out = r->out;
+    qsort(out->tensors, out->count, sizeof *out->tensors, by_data);
+    uint64_t end = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        const sb_tensor *t = &out->tensors[i];
+        uint64_t begin = (uint64_t)(t->data - r->buffer);
+        if (begin < end)
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s: tensor \"%s\" begins at data offset %" PRIu64
+                           ", but tensor \"%s\" ends at %" PRIu64 ": they overlap",
+                           SB_SHOW(r->file), SB_SHOW(t->name), begin,
+                           SB_SHOW(out->tensors[i - 1].name), end);
+        if (begin > end)
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s: data bytes %" PRIu64 " to %" PRIu64
+                           " in front of tensor \"%s\" belong to no tensor",
+                           SB_SHOW(r->file), end, begin, SB_SHOW(t->name));
+        end = begin + t->bytes;
+    }
+    if (end != r->buffer_bytes)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: %" PRIu64 " bytes at data offset %" PRIu64
+                       " follow the last tensor, expected the end of the file",
+                       SB_SHOW(r->file), r->buffer_bytes - end, end);
+    return SB_OK;
+}
+
+sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const char *file,
+                               sb_safetensors *out, sb_error *err)
+{
+    *out = (sb_safetensors){.bytes = bytes, .size = size};
+    uint64_t header_bytes;
+    json_t *root = NULL;
+    sb_status status = find_header(bytes, size, file, &header_bytes, err);
+    if (status == SB_OK)
+        status = parse_header(bytes, header_bytes, file, &root, err);
+    if (status != SB_OK)
+        return status;
+    reader r = {file, bytes + PREFIX + header_bytes, size - PREFIX - header_bytes, out};
+    status = read_tensors(&r, root, err);
+    if (status == SB_OK)
+        status = check_cover(&r, err);
+    json_decref(root);
+    if (status != SB_OK)
+        sb_safetensors_close(out);
+    return status;
+}
+
+sb_status sb_safetensors_open(const char *path, sb_safetensors *out, sb_error *err)
+{
+    sb_map map;
+    *out = (sb_safetensors){0};
+    sb_status status = sb_map_open(path, &map, err);
+    if (status != SB_OK)
+        return status;
+    status = sb_safetensors_parse(map.data, map.size, path, out, err);
+    if (status == SB_OK)
+        out->map = map;
+    else
+        sb_map_close(&map);
+    return status;
+}
+
+void sb_safetensors_close(sb_safetensors *file)
+{
+    free(file->tensors);
+    free(file->names);
+    sb_map_close(&file->map);
+    *file = (sb_safetensors){0};
+}

@@ -1,0 +1,50 @@
+/* safetensors.h - one safetensors file: its header checked in full before any byte is trusted.
+ *
+ * Values are not looked at: a NaN or an infinity may be stored. Tensors need not be aligned, so
+ * their bytes are read with ref/base/bytes.h or sb_decode only. */
+#ifndef SB_CONTAINER_SAFETENSORS_H
+#define SB_CONTAINER_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+#include "ref/container/dtype.h"
+#include "ref/container/map.h"
+
+enum {
+    SB_MAX_RANK = 8,
+    SB_MAX_TENSOR_NAME = 1024, /* bytes, without the NUL */
+    SB_MAX_TENSORS = 1000000,  /* in a file, and in a checkpoint */
+    SB_MAX_HEADER_BYTES = 100000000
+};
+
+typedef struct sb_tensor {
+    const char *name;
+    sb_dtype dtype;
+    unsigned rank;               /* 0 is a scalar: one element */
+    uint64_t shape[SB_MAX_RANK]; /* row-major; 0 beyond rank */
+    const unsigned char *data;   /* `bytes` bytes, unaligned, little-endian */
+    uint64_t bytes;
+    uint32_t shard; /* which file of the checkpoint; 0 in a single file */
+} sb_tensor;
+
+typedef struct sb_safetensors {
+    sb_map map;         /* size 0 if the bytes belong to the caller */
+    sb_tensor *tensors; /* in the order of their data */
+    size_t count;
+    char *names; /* one block that all tensors[].name point into */
+    const unsigned char *bytes;
+    size_t size; /* of the whole file */
+} sb_safetensors;
+
+/* Opens a file. Messages name it by `file`, which must outlive nothing but the call. */
+sb_status sb_safetensors_open(const char *path, sb_safetensors *out, sb_error *err);
+
+/* The same on bytes in memory, which must outlive *out. */
+sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const char *file,
+                               sb_safetensors *out, sb_error *err);
+
+void sb_safetensors_close(sb_safetensors *file);
+
+#endif

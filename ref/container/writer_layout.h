@@ -1,0 +1,53 @@
+/* writer_layout.h - what the files of a checkpoint will hold, before any is written; for writer.c.
+ */
+#ifndef SB_CONTAINER_WRITER_LAYOUT_H
+#define SB_CONTAINER_WRITER_LAYOUT_H
+
+#include "ref/container/file.h"
+#include "ref/container/writer.h"
+
+struct sb_writer {
+    char *path; /* of the folder, or of the file with SB_WRITER_FILE */
+    unsigned flags;
+    uint64_t max_shard_bytes;
+    char **names;       /* own the names of tensors */
+    sb_tensor *tensors; /* in the order of declaration */
+    size_t count;
+    size_t room;
+    /* made by sb_writer_plan */
+    const sb_tensor **by_name;
+    const sb_tensor **by_place; /* as they lie: by shard, then as the reference writer sorts */
+    size_t shards;
+    uint64_t total;     /* bytes of all tensors */
+    sb_file_out *files; /* (shards + 1): the shards, then the index */
+};
+
+/* A text that grows. `failed` is set, and stays set, when memory is out. */
+typedef struct sb_text {
+    char *bytes;
+    size_t used;
+    size_t room;
+    int failed;
+} sb_text;
+
+typedef struct sb_shard_name {
+    char text[48];
+} sb_shard_name;
+
+/* Gives every tensor its shard and both orders; refuses a name declared twice. */
+sb_status sb_writer_plan(sb_writer *writer, sb_error *err);
+
+/* "model.safetensors" or "model-00001-of-00002.safetensors". */
+sb_shard_name sb_writer_shard_name(const sb_writer *writer, size_t shard);
+
+/* 1 for a name that some plan could give to a shard. */
+int sb_writer_is_shard_name(const char *name);
+
+/* The length, the header and its padding of the shard whose tensors are by_place[first .. end-1].
+ */
+void sb_writer_header(const sb_writer *writer, size_t first, size_t end, sb_text *text);
+
+/* model.safetensors.index.json. */
+void sb_writer_index(const sb_writer *writer, sb_text *text);
+
+#endif

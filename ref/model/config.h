@@ -1,0 +1,116 @@
+/* config.h - config.json as a checked struct: what is in it can be computed with.
+ *
+ * After success every field is in range, every divisibility the model needs holds, and no product
+ * of two widths overflows 64 bits. What is not of this family, or would need mathematics that this
+ * version does not have, is refused by name (SB_ERR_UNSUPPORTED); what contradicts itself or has
+ * the wrong type is damaged (SB_ERR_INPUT). Keys that say nothing about the text model are ignored.
+ */
+#ifndef SB_MODEL_CONFIG_H
+#define SB_MODEL_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+enum {
+    SB_MAX_LAYERS = 1024,
+    SB_MAX_EXPERTS = 4096,
+    SB_MAX_WIDTH = 1 << 24, /* of every dimension, and of heads * head_dim and its like */
+    SB_MAX_CONV_KERNEL = 64,
+    SB_MAX_EOS = 16
+};
+
+typedef enum sb_family {
+    SB_QWEN3_5_MOE, /* Qwen3.5 and 3.6 mixture of experts */
+    SB_QWEN3_5,     /* their dense siblings */
+    SB_QWEN3_NEXT   /* interleaved in_proj_qkvz and in_proj_ba, flat config */
+} sb_family;
+
+typedef struct sb_config {
+    sb_family family;
+    char architecture[64]; /* "Qwen3_5MoeForConditionalGeneration", "" if the file has none */
+    uint8_t vl;            /* the text fields stand in text_config */
+
+    uint32_t hidden_size; /* H */
+    uint32_t layers;      /* L */
+    uint32_t vocab_size;  /* V */
+    uint32_t
+        max_position_embeddings; /* a table bound of other engines; not part of the mathematics */
+    double eps;                  /* rms_norm_eps as the file has it */
+    float eps_f32;               /* and as a binary32 addition sees it */
+
+    uint32_t heads;      /* nQ */
+    uint32_t kv_heads;   /* nKV, divides heads */
+    uint32_t head_dim;   /* hd, independent of H / nQ */
+    uint32_t rotary_dim; /* rd, even, at most head_dim */
+    double rope_theta;
+    uint32_t mrope_section[3]; /* sums to rotary_dim / 2 if has_mrope, else 0 0 0 */
+    uint8_t has_mrope;
+    uint8_t attention_bias;   /* always 0: refused otherwise */
+    uint8_t attn_output_gate; /* always 1: refused otherwise */
+
+    uint32_t conv_kernel;     /* kw */
+    uint32_t lin_k_heads;     /* nK */
+    uint32_t lin_v_heads;     /* nV, a multiple of nK */
+    uint32_t lin_k_dim;       /* dk */
+    uint32_t lin_v_dim;       /* dv */
+    char output_gate_type[8]; /* always "silu": "swish" means the same, others are refused */
+
+    uint32_t experts;             /* E; 0 in a dense model */
+    uint32_t experts_per_token;   /* k, 1 .. E; 0 in a dense model */
+    uint32_t moe_intermediate;    /* I; 0 in a dense model */
+    uint32_t shared_intermediate; /* Is; 0 in a dense model */
+    uint32_t intermediate;        /* F of a dense model; 0 in the others */
+    uint8_t norm_topk_prob;       /* 0 only in a Qwen3-Next that says so */
+
+    uint8_t tie_embeddings;
+    uint8_t mtp_declared; /* the file has mtp_num_hidden_layers */
+    uint32_t mtp_layers;  /* 0 or 1; not declared: 1 in Qwen3-Next (tensors decide), else 0 */
+
+    uint8_t
+        layer_is_full[SB_MAX_LAYERS]; /* 1 full attention, 0 linear attention; 0 beyond layers */
+
+    uint8_t has_bos;
+    uint32_t bos_id;
+    uint32_t eos_count;
+    uint32_t eos_ids[SB_MAX_EOS];
+    char dtype[16]; /* "bfloat16", "float16", "float32"; "" if the file has none */
+} sb_config;
+
+/* Reads config.json. *out is set only on success; it owns nothing. */
+sb_status sb_config_load(const char *json_path, sb_config *out, sb_error *err);
+
+/* The same from text; name stands for the file in messages. */
+sb_status sb_config_parse(const char *text, size_t n, const char *name, sb_config *out,
+                          sb_error *err);
+
+const char *sb_family_name(sb_family family); /* the model_type: "qwen3_5_moe" */
+
+/* Widths made of two fields: Kd = nK dk, Vd = nV dv, C = 2 Kd + Vd, nQ hd, nKV hd. */
+static inline uint32_t sb_config_key_width(const sb_config *c)
+{
+    return c->lin_k_heads * c->lin_k_dim;
+}
+
+static inline uint32_t sb_config_value_width(const sb_config *c)
+{
+    return c->lin_v_heads * c->lin_v_dim;
+}
+
+static inline uint32_t sb_config_conv_channels(const sb_config *c)
+{
+    return 2 * sb_config_key_width(c) + sb_config_value_width(c);
+}
+
+static inline uint32_t sb_config_query_width(const sb_config *c)
+{
+    return c->heads * c->head_dim;
+}
+
+static inline uint32_t sb_config_kv_width(const sb_config *c)
+{
+    return c->kv_heads * c->head_dim;
+}
+
+#endif

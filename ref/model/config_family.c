@@ -1,0 +1,152 @@
+/* config_family.c - which model a config.json is of, and what of it this version does not read. */
+#include "ref/model/config_source.h"
+
+#include <string.h>
+
+#include "ref/container/show.h"
+
+static const struct {
+    const char *name;
+    sb_family family;
+    const char *architecture; /* how the class names of the family begin */
+} families[] = {
+    {"qwen3_5_moe", SB_QWEN3_5_MOE, "Qwen3_5Moe"},
+    {"qwen3_5", SB_QWEN3_5, "Qwen3_5"},
+    {"qwen3_next", SB_QWEN3_NEXT, "Qwen3Next"},
+};
+
+const char *sb_family_name(sb_family family)
+{
+    return families[family].name;
+}
+
+/* M-3: "what is not of this family is refused by name" */
+static sb_status refuse_type(const sb_json_object *at, const char *type, sb_error *err)
+{
+    const char *why = "this version computes qwen3_5_moe, qwen3_5 and qwen3_next only";
+    if (strncmp(type, "qwen4_exp", 9) == 0)
+        why = "its hyper-connections, n-gram embeddings and indexer are another architecture";
+    return sb_json_fail(at, "model_type", SB_ERR_UNSUPPORTED, err,
+                        "is \"%s\", which is not read: %s", SB_SHOW(type), why);
+}
+
+/* 1 if type is name, or name with "_text" behind it. */
+static int is_type(const char *type, const char *name, int with_text)
+{
+    size_t n = strlen(name);
+    return strncmp(type, name, n) == 0 && strcmp(type + n, with_text ? "_text" : "") == 0;
+}
+
+/* The class name: not needed to compute, but a sequence classifier has no logits. */
+static sb_status read_architecture(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    json_t *list = sb_json_get(&s->root, "architectures");
+    if (!list)
+        return SB_OK;
+    const char *name = json_string_value(json_array_get(list, 0));
+    if (!name || json_array_size(list) != 1)
+        return sb_json_wrong(&s->root, "architectures", list, "an array of one string", err);
+    const char *begin = families[out->family].architecture;
+    const char *kind = name + strlen(begin);
+    int ours = strncmp(name, begin, strlen(begin)) == 0 && strlen(name) < sizeof out->architecture;
+    int wrong_kind = !ours || (out->family == SB_QWEN3_5 && strncmp(kind, "Moe", 3) == 0);
+    if (wrong_kind || !(strstr(kind, "ForCausalLM") || strstr(kind, "ForConditionalGeneration")))
+        return sb_json_fail(&s->root, "architectures", SB_ERR_UNSUPPORTED, err,
+                            "is \"%s\", which is not read: model_type %s expects "
+                            "%sForCausalLM or %sForConditionalGeneration",
+                            SB_SHOW(name), sb_family_name(out->family), begin, begin);
+    memcpy(out->architecture, name, strlen(name) + 1);
+    return SB_OK;
+}
+
+sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    const char *type;
+    const char *text_type = NULL;
+    sb_status status = sb_json_string(&s->root, "model_type", &type, err);
+    if (status == SB_OK && s->nested)
+        status = sb_json_string_or(&s->text, "model_type", NULL, &text_type, err);
+    if (status != SB_OK)
+        return status;
+    size_t i = 0;
+    while (i < 3 && !is_type(type, families[i].name, 0) && !is_type(type, families[i].name, 1))
+        i++;
+    if (i == 3 || (i == SB_QWEN3_NEXT && (s->nested || is_type(type, families[i].name, 1))))
+        return refuse_type(&s->root, type, err);
+    if (s->nested && is_type(type, families[i].name, 1))
+        return sb_json_fail(&s->root, "model_type", SB_ERR_INPUT, err,
+                            "is \"%s\", which is that of a text_config, beside a text_config",
+                            type);
+    if (text_type && !is_type(text_type, families[i].name, 1))
+        return refuse_type(&s->text, text_type, err);
+    out->family = families[i].family;
+    out->vl = (uint8_t)s->nested;
+    return read_architecture(s, out, err);
+}
+
+static sb_status refuse_quantized(const sb_config_source *s, sb_error *err)
+{
+    static const char *const keys[] = {"quantization_config", "compression_config"};
+    for (size_t i = 0; i < 4; i++) {
+        const sb_json_object *object = i < 2 ? &s->root : &s->text;
+        json_t *value = sb_json_get(object, keys[i % 2]);
+        const char *method = json_string_value(json_object_get(value, "quant_method"));
+        if (value)
+            return sb_json_fail(object, keys[i % 2], SB_ERR_UNSUPPORTED, err,
+                                "has quant_method %s: quantized checkpoints are not read by this "
+                                "version",
+                                method ? SB_SHOW(method) : "(none)");
+    }
+    return SB_OK;
+}
+
+/* Switches that would change the mathematics. Absent, null and `harmless` mean the usual thing. */
+static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
+{
+    static const struct {
+        const char *key;
+        json_type harmless;
+        const char *why;
+    } switches[] = {
+        {"attention_bias", JSON_FALSE, "no release has biases in its attention"},
+        {"qkv_bias", JSON_FALSE, "no release has biases in its attention"},
+        {"attn_output_gate", JSON_TRUE, "every release gates, and engines do not agree on false"},
+        {"layer_scale", JSON_FALSE, "no release scales the outputs of its layers"},
+        {"mtp_use_dedicated_embeddings", JSON_FALSE,
+         "no release has an embedding of its own there"},
+    };
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
+        json_t *value = sb_json_get(&s->text, switches[i].key);
+        sb_json_text found;
+        if (value && json_typeof(value) != switches[i].harmless)
+            return sb_json_fail(&s->text, switches[i].key, SB_ERR_UNSUPPORTED, err,
+                                "is %s, which is not read: %s", sb_json_found(value, &found),
+                                switches[i].why);
+    }
+    return SB_OK;
+}
+
+static sb_status refuse_activation(const sb_config_source *s, const char *key, int swish,
+                                   sb_error *err)
+{
+    json_t *value = sb_json_get(&s->text, key);
+    const char *name = json_string_value(value);
+    sb_json_text found;
+    if (!value || (name && (strcmp(name, "silu") == 0 || (swish && strcmp(name, "swish") == 0))))
+        return SB_OK;
+    return sb_json_fail(&s->text, key, SB_ERR_UNSUPPORTED, err,
+                        "is %s, which is not read: expected \"silu\"",
+                        sb_json_found(value, &found));
+}
+
+sb_status sb_config_refuse(const sb_config_source *s, sb_error *err)
+{
+    sb_status status = refuse_quantized(s, err);
+    if (status == SB_OK)
+        status = refuse_switches(s, err);
+    if (status == SB_OK)
+        status = refuse_activation(s, "hidden_act", 0, err);
+    if (status == SB_OK)
+        status = refuse_activation(s, "output_gate_type", 1, err);
+    return status;
+}

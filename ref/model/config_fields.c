@@ -1,0 +1,209 @@
+/* config_fields.c - counts and widths, layer kinds, and what stands beside the mathematics. */
+#include "ref/model/config_source.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ABSENT = 0 }; /* a family that does not have the field: it stays 0 and is not read */
+
+/* Every count and width: the defaults are those of the three configuration classes that wrote the
+ * published files (mixture of experts, dense, Next). All are at least 1. */
+static const struct {
+    const char *key;
+    size_t at;
+    uint32_t most;
+    uint32_t otherwise[3];
+} counts[] = {
+#define COUNT(key, member, most, moe, dense, next)                                                 \
+    {                                                                                              \
+        key, offsetof(sb_config, member), most,                                                    \
+        {                                                                                          \
+            moe, dense, next                                                                       \
+        }                                                                                          \
+    }
+    COUNT("hidden_size", hidden_size, SB_MAX_WIDTH, 2048, 4096, 2048),
+    COUNT("num_hidden_layers", layers, SB_MAX_LAYERS, 40, 32, 48),
+    COUNT("vocab_size", vocab_size, SB_MAX_WIDTH, 248320, 248320, 151936),
+    COUNT("max_position_embeddings", max_position_embeddings, INT32_MAX, 32768, 32768, 32768),
+    COUNT("num_attention_heads", heads, SB_MAX_WIDTH, 16, 16, 16),
+    COUNT("num_key_value_heads", kv_heads, SB_MAX_WIDTH, 2, 4, 2),
+    COUNT("head_dim", head_dim, SB_MAX_WIDTH, 256, 256, 256),
+    COUNT("linear_conv_kernel_dim", conv_kernel, SB_MAX_CONV_KERNEL, 4, 4, 4),
+    COUNT("linear_num_key_heads", lin_k_heads, SB_MAX_WIDTH, 16, 16, 16),
+    COUNT("linear_num_value_heads", lin_v_heads, SB_MAX_WIDTH, 32, 32, 32),
+    COUNT("linear_key_head_dim", lin_k_dim, SB_MAX_WIDTH, 128, 128, 128),
+    COUNT("linear_value_head_dim", lin_v_dim, SB_MAX_WIDTH, 128, 128, 128),
+    COUNT("num_experts", experts, SB_MAX_EXPERTS, 256, ABSENT, 512),
+    COUNT("num_experts_per_tok", experts_per_token, SB_MAX_EXPERTS, 8, ABSENT, 10),
+    COUNT("moe_intermediate_size", moe_intermediate, SB_MAX_WIDTH, 512, ABSENT, 512),
+    COUNT("shared_expert_intermediate_size", shared_intermediate, SB_MAX_WIDTH, 512, ABSENT, 512),
+    COUNT("intermediate_size", intermediate, SB_MAX_WIDTH, ABSENT, 12288, ABSENT),
+#undef COUNT
+};
+
+/* A mixture in which some layers are dense, or a dense model with experts, is another model. */
+static sb_status read_mixture(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    uint64_t step;
+    uint64_t stray;
+    int norm;
+    json_t *dense_layers = sb_json_get(&s->text, "mlp_only_layers");
+    sb_status status = sb_json_u64_or(&s->text, "decoder_sparse_step", 1, &step, err);
+    if (status == SB_OK)
+        status = sb_json_u64_or(&s->text, "num_experts", 0, &stray, err);
+    if (status == SB_OK)
+        status = sb_json_bool_or(&s->text, "norm_topk_prob", 1, &norm, err);
+    if (status != SB_OK)
+        return status;
+    if (dense_layers && (!json_is_array(dense_layers) || json_array_size(dense_layers) > 0))
+        return sb_json_fail(&s->text, "mlp_only_layers", SB_ERR_UNSUPPORTED, err,
+                            "is not empty, which is not read: no release mixes dense layers and "
+                            "experts");
+    if (step != 1)
+        return sb_json_fail(&s->text, "decoder_sparse_step", SB_ERR_UNSUPPORTED, err,
+                            "is %" PRIu64 ", which is not read: expected 1", step);
+    if (out->family == SB_QWEN3_5 && stray > 0)
+        return sb_json_fail(&s->text, "num_experts", SB_ERR_INPUT, err,
+                            "is %" PRIu64 ", but model_type qwen3_5 is dense", stray);
+    if (out->family == SB_QWEN3_5_MOE && !norm)
+        return sb_json_fail(&s->text, "norm_topk_prob", SB_ERR_UNSUPPORTED, err,
+                            "is false, which is not read: no release of qwen3_5_moe has it, and "
+                            "engines do not agree on it");
+    out->norm_topk_prob = (uint8_t)norm;
+    return SB_OK;
+}
+
+static sb_status read_counts(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        uint32_t otherwise = counts[i].otherwise[out->family];
+        uint64_t value;
+        if (otherwise == ABSENT)
+            continue;
+        sb_status status = sb_json_u64_or(&s->text, counts[i].key, otherwise, &value, err);
+        if (status != SB_OK)
+            return status;
+        if (value < 1 || value > counts[i].most)
+            return sb_json_fail(&s->text, counts[i].key, SB_ERR_INPUT, err,
+                                "is %" PRIu64 ", expected 1 to %" PRIu32, value, counts[i].most);
+        uint32_t small = (uint32_t)value;
+        memcpy((unsigned char *)out + counts[i].at, &small, sizeof small);
+    }
+    return SB_OK;
+}
+
+static sb_status check_width(const sb_config_source *s, const char *what, uint32_t a, uint32_t b,
+                             sb_error *err)
+{
+    if ((uint64_t)a * b <= SB_MAX_WIDTH)
+        return SB_OK;
+    return sb_json_fail(&s->text, what, SB_ERR_INPUT, err, "is %" PRIu64 ", expected at most %d",
+                        (uint64_t)a * b, SB_MAX_WIDTH);
+}
+
+static sb_status check_multiple(const sb_config_source *s, const char *key, uint32_t value,
+                                const char *of_key, uint32_t of, sb_error *err)
+{
+    if (value % of == 0)
+        return SB_OK;
+    return sb_json_fail(&s->text, key, SB_ERR_INPUT, err,
+                        "is %" PRIu32 ", expected a multiple of %s, which is %" PRIu32, value,
+                        of_key, of);
+}
+
+static sb_status check_relations(const sb_config_source *s, const sb_config *c, sb_error *err)
+{
+    sb_status status =
+        check_multiple(s, "num_attention_heads", c->heads, "num_key_value_heads", c->kv_heads, err);
+    if (status == SB_OK)
+        status = check_multiple(s, "linear_num_value_heads", c->lin_v_heads, "linear_num_key_heads",
+                                c->lin_k_heads, err);
+    if (status == SB_OK)
+        status = check_width(s, "num_attention_heads * head_dim", c->heads, c->head_dim, err);
+    if (status == SB_OK)
+        status = check_width(s, "linear_num_key_heads * linear_key_head_dim", c->lin_k_heads,
+                             c->lin_k_dim, err);
+    if (status == SB_OK)
+        status = check_width(s, "linear_num_value_heads * linear_value_head_dim", c->lin_v_heads,
+                             c->lin_v_dim, err);
+    if (status == SB_OK && c->experts_per_token > c->experts)
+        status = sb_json_fail(&s->text, "num_experts_per_tok", SB_ERR_INPUT, err,
+                              "is %" PRIu32 ", expected at most num_experts, which is %" PRIu32,
+                              c->experts_per_token, c->experts);
+    return status;
+}
+
+sb_status sb_config_read_counts(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    sb_status status = read_counts(s, out, err);
+    if (status == SB_OK)
+        status = read_mixture(s, out, err);
+    if (status == SB_OK)
+        status = check_relations(s, out, err);
+    if (status == SB_OK)
+        status = sb_json_f64_or(&s->text, "rms_norm_eps", 1e-6, &out->eps, err);
+    if (status != SB_OK)
+        return status;
+    out->eps_f32 = (float)out->eps;
+    if (!(out->eps < 1 && out->eps_f32 >= FLT_MIN))
+        return sb_json_fail(&s->text, "rms_norm_eps", SB_ERR_INPUT, err,
+                            "is %.17g, expected a normal binary32 number below 1", out->eps);
+    out->attn_output_gate = 1; /* refused before, if not */
+    memcpy(out->output_gate_type, "silu", 5);
+    return SB_OK;
+}
+
+static sb_status read_kind(const sb_config_source *s, const json_t *types, uint32_t layer,
+                           sb_config *out, sb_error *err)
+{
+    json_t *value = json_array_get(types, layer);
+    const char *name = json_string_value(value);
+    sb_json_text found;
+    if (name && strcmp(name, "full_attention") == 0)
+        out->layer_is_full[layer] = 1;
+    else if (!name || strcmp(name, "linear_attention") != 0)
+        return sb_json_fail(&s->text, "layer_types", name ? SB_ERR_UNSUPPORTED : SB_ERR_INPUT, err,
+                            "says of layer %" PRIu32
+                            " %s, expected \"linear_attention\" or \"full_attention\"",
+                            layer, sb_json_found(value, &found));
+    return SB_OK;
+}
+
+/* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - said by
+ * the list, the interval, or both; some engines read only one of them, so both must say the same.
+ */
+sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_error *err)
+{
+    uint64_t interval;
+    int has_interval = json_object_get(s->text.json, "full_attention_interval") != NULL;
+    json_t *types = sb_json_get(&s->text, "layer_types");
+    sb_status status = sb_json_u64_or(&s->text, "full_attention_interval", 4, &interval, err);
+    if (status != SB_OK)
+        return status;
+    if (interval == 0)
+        return sb_json_fail(&s->text, "full_attention_interval", SB_ERR_INPUT, err,
+                            "is 0, expected at least 1");
+    if (types && (!json_is_array(types) || json_array_size(types) != out->layers)) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "an array of num_hidden_layers = %" PRIu32,
+                 out->layers);
+        return sb_json_wrong(&s->text, "layer_types", types, expected, err);
+    }
+    for (uint32_t i = 0; i < out->layers; i++) {
+        int by_interval = (i + 1) % interval == 0;
+        if (types)
+            status = read_kind(s, types, i, out, err);
+        else
+            out->layer_is_full[i] = (uint8_t)by_interval;
+        if (status != SB_OK)
+            return status;
+        if (has_interval && out->layer_is_full[i] != by_interval)
+            return sb_json_fail(&s->text, "layer_types", SB_ERR_INPUT, err,
+                                "says of layer %" PRIu32 " \"%s_attention\", which contradicts "
+                                "full_attention_interval %" PRIu64,
+                                i, out->layer_is_full[i] ? "full" : "linear", interval);
+    }
+    return SB_OK;
+}

@@ -1,0 +1,41 @@
+/* weights.h - every tensor of a checkpoint bound to its role, in place. */
+#ifndef SB_MODEL_WEIGHTS_H
+#define SB_MODEL_WEIGHTS_H
+
+#include "ref/base/status.h"
+#include "ref/container/checkpoint.h"
+#include "ref/formats/matrix.h"
+#include "ref/model/config.h"
+#include "ref/model/names.h"
+
+typedef struct sb_expert {
+    sb_matrix gate, up; /* (I, H) */
+    sb_matrix down;     /* (H, I) */
+} sb_expert;
+
+/* One decoder layer: w[SB_ROLE_...] is set for the roles that the layer has, else data is NULL.
+ * Vectors are (1, n); conv1d is (C, kw). The projections of Qwen3-Next are bound under the roles of
+ * Qwen3.5, through row maps. */
+typedef struct sb_layer {
+    sb_matrix w[SB_ROLE_COUNT];
+    sb_expert *experts; /* (E), NULL in a dense model */
+} sb_layer;
+
+typedef struct sb_weights {
+    sb_matrix embed_tokens, final_norm, lm_head;
+    sb_layer *layers;             /* (L + mtp_layers): the MTP layers stand behind the trunk */
+    sb_matrix mtp[SB_ROLE_COUNT]; /* mtp_fc, mtp_norm_embedding, mtp_norm_hidden, mtp_norm */
+    sb_storage storage;           /* what was found */
+    size_t bound, ignored;        /* tensors of the folder: bound, and knowingly ignored (vision) */
+    uint64_t bound_bytes, ignored_bytes;
+    uint32_t *row_maps[4]; /* qkv, z, b, a of Qwen3-Next */
+    uint32_t layer_count;
+} sb_weights;
+
+/* Binds all tensors. The checkpoint must stay open as long as the weights are used. Errors name the
+ * tensor: missing, unexpected, wrong shape or wrong dtype. */
+sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *config,
+                          sb_weights **out, sb_error *err);
+void sb_weights_free(sb_weights *weights);
+
+#endif

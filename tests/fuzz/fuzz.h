@@ -1,0 +1,38 @@
+/* fuzz.h - what a fuzz target and its drivers share. libFuzzer calls LLVMFuzzerTestOneInput by
+ * itself; standalone.c is a driver that needs nothing but a C compiler. */
+#ifndef SB_TESTS_FUZZ_H
+#define SB_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/status.h"
+
+extern const char fuzz_name[]; /* of the target */
+extern unsigned long
+    fuzz_accepted; /* inputs that were read: a target that accepts none is broken */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A law that every input must keep; a broken one stops the driver as a crash does. */
+#define FUZZ_CHECK(law)                                                                            \
+    do {                                                                                           \
+        if (!(law)) {                                                                              \
+            fprintf(stderr, "%s:%d: %s: broken law: %s\n", __FILE__, __LINE__, fuzz_name, #law);   \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* A refusal is one line with words in it, that begins with the name of the input. */
+static inline void fuzz_check_refusal(sb_status status, const sb_error *err)
+{
+    FUZZ_CHECK(status == SB_ERR_INPUT || status == SB_ERR_UNSUPPORTED);
+    FUZZ_CHECK(strncmp(err->text, "input", 5) == 0 && strlen(err->text) > 10);
+    FUZZ_CHECK(strlen(err->text) < sizeof err->text);
+    FUZZ_CHECK(!strchr(err->text, '\n') && !strchr(err->text, '\r'));
+}
+
+#endif

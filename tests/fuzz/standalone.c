@@ -1,0 +1,271 @@
+/* standalone.c - drives a fuzz target without libFuzzer.
+ *
+ *   fuzz_<target> [-n MUTATIONS] [-s SEED] [-e SUFFIX] [-v] PATH...
+ *
+ * Runs the target over every file given or found in a folder given (those whose name ends in
+ * SUFFIX), then over MUTATIONS damaged ones. Mutation i is a pure function of the files, SEED and
+ * i. After a crash, -v shows which one it was. Exit status 1 if no input at all was accepted: then
+ * the target, or the choice of files, is broken. */
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/container/file.h"
+
+typedef struct corpus_file {
+    char *path;
+    unsigned char *bytes;
+    size_t size;
+} corpus_file;
+
+typedef struct corpus {
+    corpus_file *files;
+    size_t count;
+    const char *suffix;
+} corpus;
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    exit(3);
+}
+
+static void add_file(corpus *c, const char *path)
+{
+    sb_error err;
+    size_t n = strlen(path);
+    size_t m = strlen(c->suffix);
+    if (n < m || strcmp(path + n - m, c->suffix) != 0)
+        return;
+    corpus_file *grown = sb_realloc(c->files, c->count + 1, sizeof *grown);
+    if (!grown)
+        die(path, "out of memory");
+    c->files = grown;
+    corpus_file *f = &grown[c->count++];
+    f->path = sb_strdup(path);
+    if (!f->path || sb_read_file(path, 1 << 20, &f->bytes, &f->size, &err) != SB_OK)
+        die(path, f->path ? err.text : "out of memory");
+}
+
+static void add_path(corpus *c, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        die(path, "cannot open");
+    if (!S_ISDIR(info.st_mode)) {
+        add_file(c, path);
+        return;
+    }
+    DIR *dir = opendir(path);
+    if (!dir)
+        die(path, "cannot list");
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        if (entry->d_name[0] == '.')
+            continue;
+        char *inner = sb_path_join(path, entry->d_name);
+        if (!inner)
+            die(path, "out of memory");
+        add_path(c, inner);
+        free(inner);
+    }
+    closedir(dir);
+}
+
+/* A folder lists its files in no order; mutations must not depend on that. */
+static int by_path(const void *left, const void *right)
+{
+    const corpus_file *a = left;
+    const corpus_file *b = right;
+    return strcmp(a->path, b->path);
+}
+
+/* Draws of one mutation. */
+typedef struct draws {
+    uint64_t key;
+    uint64_t at;
+} draws;
+
+static size_t draw(draws *d, size_t below)
+{
+    return below ? sb_rng_below(d->key, d->at++, (uint32_t)below) : 0;
+}
+
+/* A text that grows and shrinks in place. */
+typedef struct victim {
+    unsigned char *bytes;
+    size_t size;
+    size_t room;
+} victim;
+
+static void splice(victim *v, size_t at, size_t removed, const void *inserted, size_t count)
+{
+    size_t tail = v->size - at - removed;
+    if (at + count + tail > v->room)
+        return;
+    memmove(v->bytes + at + count, v->bytes + at + removed, tail);
+    memcpy(v->bytes + at, inserted, count);
+    v->size = at + count + tail;
+}
+
+static void insert_token(victim *v, draws *d)
+{
+    static const char *const tokens[] = {"{",
+                                         "}",
+                                         "[",
+                                         "]",
+                                         ",",
+                                         ":",
+                                         "\"",
+                                         "0",
+                                         "-0",
+                                         "-1",
+                                         "1.0",
+                                         "1e999",
+                                         "NaN",
+                                         "null",
+                                         "true",
+                                         "9223372036854775807",
+                                         "9223372036854775808",
+                                         "18446744073709551616",
+                                         "4294967296",
+                                         "\\u0000",
+                                         "\\ud800",
+                                         "\xff",
+                                         "\"\":{}",
+                                         "[[[[[[[[",
+                                         "{\"a\":",
+                                         "\"dtype\":\"F4\"",
+                                         "\"text_config\":{",
+                                         "\"rope_theta\":1,",
+                                         " ",
+                                         "\n",
+                                         "/"};
+    const char *token = tokens[draw(d, sizeof tokens / sizeof tokens[0])];
+    size_t at = draw(d, v->size + 1);
+    size_t most = v->size - at < 8 ? v->size - at : 8;
+    splice(v, at, draw(d, most + 1), token, strlen(token));
+}
+
+static void mutate(victim *v, const corpus *c, draws *d)
+{
+    const corpus_file *other = &c->files[draw(d, c->count)];
+    size_t at = draw(d, v->size);
+    size_t length = draw(d, 32);
+    unsigned char byte = (unsigned char)draw(d, 256);
+    switch (draw(d, 7)) {
+    case 0: /* one bit */
+        if (v->size)
+            v->bytes[at] ^= (unsigned char)(1u << byte % 8);
+        break;
+    case 1: /* one byte */
+        if (v->size)
+            v->bytes[at] = byte;
+        break;
+    case 2: /* the end */
+        v->size = at;
+        break;
+    case 3: /* a hole */
+        splice(v, at, length < v->size - at ? length : v->size - at, "", 0);
+        break;
+    case 4: { /* a piece of another file, or of itself */
+        size_t from = draw(d, other->size);
+        size_t count = length < other->size - from ? length : other->size - from;
+        splice(v, at, 0, other->bytes + from, count);
+        break;
+    }
+    case 5: /* a digit for a digit */
+        for (size_t i = at; i < v->size; i++) {
+            if (v->bytes[i] >= '0' && v->bytes[i] <= '9') {
+                v->bytes[i] = (unsigned char)('0' + byte % 10);
+                break;
+            }
+        }
+        break;
+    default:
+        insert_token(v, d);
+        break;
+    }
+}
+
+/* The target gets a block of exactly its size, so that a sanitizer sees one byte too many. */
+static void run_exact(const unsigned char *bytes, size_t size)
+{
+    unsigned char *exact = malloc(size ? size : 1);
+    if (!exact)
+        die(fuzz_name, "out of memory");
+    memcpy(exact, bytes, size);
+    LLVMFuzzerTestOneInput(exact, size);
+    free(exact);
+}
+
+static void run_mutation(const corpus *c, uint64_t seed, unsigned long i)
+{
+    static unsigned char room[(1 << 20) + 4096];
+    char path[64];
+    snprintf(path, sizeof path, "%s.%lu", fuzz_name, i);
+    draws d = {sb_rng_key(seed, path), 0};
+    const corpus_file *from = &c->files[draw(&d, c->count)];
+    victim v = {room, from->size, sizeof room};
+    memcpy(room, from->bytes, from->size);
+    for (size_t left = 1 + draw(&d, 4); left > 0; left--)
+        mutate(&v, c, &d);
+    run_exact(v.bytes, v.size);
+}
+
+static unsigned long number(const char *text)
+{
+    char *end;
+    unsigned long value = text ? strtoul(text, &end, 10) : 0;
+    if (!text || end == text || *end)
+        die(text ? text : "option", "expected a number");
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    corpus c = {.suffix = ""};
+    unsigned long mutations = 0;
+    uint64_t seed = 1;
+    int verbose = 0;
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "-n") == 0)
+            mutations = number(argv[++i]);
+        else if (strcmp(argv[i], "-s") == 0)
+            seed = number(argv[++i]);
+        else if (strcmp(argv[i], "-e") == 0 && i + 1 < argc)
+            c.suffix = argv[++i];
+        else if (strcmp(argv[i], "-v") == 0)
+            verbose = 1;
+        else
+            die(argv[i], "unknown option");
+    }
+    for (; i < argc; i++)
+        add_path(&c, argv[i]);
+    if (c.count == 0)
+        die(fuzz_name, "no files");
+    qsort(c.files, c.count, sizeof *c.files, by_path);
+    clock_t begin = clock();
+    for (size_t k = 0; k < c.count; k++) {
+        if (verbose)
+            fprintf(stderr, "%s\n", c.files[k].path);
+        run_exact(c.files[k].bytes, c.files[k].size);
+    }
+    for (unsigned long k = 0; k < mutations; k++) {
+        if (verbose)
+            fprintf(stderr, "mutation %lu\n", k);
+        run_mutation(&c, seed, k);
+    }
+    printf("fuzz %s: %zu files, %lu mutations, %lu accepted, %.1f s\n", fuzz_name, c.count,
+           mutations, fuzz_accepted, (double)(clock() - begin) / CLOCKS_PER_SEC);
+    for (size_t k = 0; k < c.count; k++) {
+        free(c.files[k].path);
+        free(c.files[k].bytes);
+    }
+    free(c.files);
+    return fuzz_accepted > 0 ? 0 : 1;
+}
