@@ -1,0 +1,87 @@
+#include "ref/base/mem.h"
+#include "ref/math/dot.h"
+#include "ref/math/fn.h"
+#include "ref/ops/op.h"
+
+#include <stdlib.h>
+
+/* K-11: "act to round scores, scaled scores and probabilities" */
+static float inner(const sb_knobs *knobs, float x)
+{
+    return SB_IS(knobs, scores, act) ? sb_act(knobs, x) : x;
+}
+
+/* "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place. */
+static void softmax(const sb_knobs *knobs, float *s, size_t n)
+{
+    float largest = s[0];
+    for (size_t u = 1; u < n; u++)
+        if (s[u] > largest)
+            largest = s[u];
+    for (size_t u = 0; u < n; u++)
+        s[u] = sb_exp(s[u] - largest);
+    float total = sb_sum(s, n);
+    for (size_t u = 0; u < n; u++)
+        s[u] = inner(knobs, s[u] / total);
+}
+
+/* One row of one head over n cached positions; p is scratch for n values. */
+static void attend(const sb_knobs *knobs, const sb_attention_args *a, const float *q,
+                   size_t kv_head, size_t n, float scale, float *p, float *out)
+{
+    size_t stride = a->kv_heads * a->hd;
+    const float *keys = a->keys + kv_head * a->hd, *values = a->values + kv_head * a->hd;
+    for (size_t u = 0; u < n; u++) {
+        float score = inner(knobs, sb_dot(q, keys + u * stride, a->hd));
+        p[u] = inner(knobs, score * scale);
+    }
+    softmax(knobs, p, n);
+    for (size_t i = 0; i < a->hd; i++)
+        out[i] = sb_act(knobs, sb_dot_strided(p, 1, values + i, stride, n));
+}
+
+/* "query head j uses key/value head floor(j / (nQ / nKV))" */
+sb_status sb_attention_ref(const sb_knobs *knobs, const sb_attention_args *a)
+{
+    size_t longest = a->first + a->rows, group = a->heads / a->kv_heads;
+    float scale = sb_root_power((double)a->hd, -1, 2);
+    float *scratch = sb_alloc(a->heads, longest * sizeof *scratch);
+    if (!scratch)
+        return SB_ERR_MEMORY;
+    int64_t heads = (int64_t)a->heads;
+#pragma omp parallel for schedule(static) if (a->rows * a->heads * longest * a->hd > 200000)
+    for (int64_t head = 0; head < heads; head++) {
+        size_t h = (size_t)head;
+        for (size_t t = 0; t < a->rows; t++) {
+            size_t at = (t * a->heads + h) * a->hd;
+            attend(knobs, a, a->q + at, h / group, a->first + t + 1, scale, scratch + h * longest,
+                   a->out + at);
+        }
+    }
+    free(scratch);
+    return SB_OK;
+}
+
+/* "the q projection holds per head hd query rows, then hd gate rows" */
+sb_status sb_split_gate_ref(const sb_knobs *knobs, const sb_split_gate_args *a)
+{
+    (void)knobs; /* copies only */
+    for (size_t row = 0; row < a->rows * a->heads; row++)
+        for (size_t i = 0; i < a->hd; i++) {
+            a->query[row * a->hd + i] = a->in[row * 2 * a->hd + i];
+            a->gate[row * a->hd + i] = a->in[row * 2 * a->hd + a->hd + i];
+        }
+    return SB_OK;
+}
+
+/* "y = R( RN(o sigmoid(gate)) )"; K-12: "act to round sigmoid(gate)" */
+sb_status sb_attn_gate_ref(const sb_knobs *knobs, const sb_attn_gate_args *a)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        float open = sb_sigmoid(a->gate[i]);
+        if (SB_IS(knobs, attn_gate, act))
+            open = sb_act(knobs, open);
+        a->out[i] = sb_act(knobs, a->in[i] * open);
+    }
+    return SB_OK;
+}

@@ -1,0 +1,57 @@
+#include "ref/base/mem.h"
+#include "ref/math/dot.h"
+#include "ref/math/fn.h"
+#include "ref/ops/op.h"
+#include "ref/ops/param.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* K-3: "act to round the convolution sum before silu" */
+static float activate(const sb_knobs *knobs, float c)
+{
+    if (SB_IS(knobs, conv_sum, act))
+        c = sb_act(knobs, c);
+    return sb_act(knobs, sb_silu(c));
+}
+
+/* R-4: "columns before the call come from the conv state": column t - (kw-1) + j of channel ch,
+ * where a negative column counts back from the end of the state. */
+static float column(const sb_conv_args *a, size_t t, size_t tap, size_t taps, size_t ch)
+{
+    size_t channels = a->weight->rows;
+    size_t back = taps - 1; /* columns in the state */
+    size_t at = t + tap;    /* column number, counted from the first of the state */
+    return at < back ? a->state[at * channels + ch] : a->in[(at - back) * channels + ch];
+}
+
+/* "the new conv state is the last kw-1 columns of u" */
+static void advance(const sb_conv_args *a, size_t taps)
+{
+    size_t channels = a->weight->rows, back = taps - 1;
+    for (size_t i = 0; i < back; i++) {
+        size_t at = a->rows + i; /* moves forward only: a column is read before it is overwritten */
+        const float *from = at < back ? a->state + at * channels : a->in + (at - back) * channels;
+        memmove(a->state + i * channels, from, channels * sizeof *from);
+    }
+}
+
+sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
+{
+    size_t channels = a->weight->rows, taps = a->weight->cols;
+    float *weight = sb_alloc(2 * taps, sizeof *weight);
+    if (!weight)
+        return SB_ERR_MEMORY;
+    float *window = weight + taps;
+    for (size_t ch = 0; ch < channels; ch++) {
+        sb_param_row(knobs, a->weight, (uint32_t)ch, weight);
+        for (size_t t = 0; t < a->rows; t++) {
+            for (size_t tap = 0; tap < taps; tap++)
+                window[tap] = column(a, t, tap, taps, ch);
+            a->out[t * channels + ch] = activate(knobs, sb_dot(weight, window, taps));
+        }
+    }
+    free(weight);
+    advance(a, taps);
+    return SB_OK;
+}

@@ -1,0 +1,47 @@
+#include "ref/base/mem.h"
+#include "ref/math/dot.h"
+#include "ref/math/fn.h"
+#include "ref/ops/op.h"
+
+#include <stdlib.h>
+
+/* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
+ * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" */
+static void step(const sb_knobs *knobs, float *S, const float *q, const float *k, const float *v,
+                 float g, float beta, size_t dk, size_t dv, float *o)
+{
+    float decay = sb_exp(g);
+    for (size_t i = 0; i < dk * dv; i++)
+        S[i] = decay * S[i];
+    for (size_t j = 0; j < dv; j++) {
+        float predicted = sb_dot_strided(S + j, dv, k, 1, dk);
+        float difference = v[j] - predicted;
+        float correction = difference * beta;
+        for (size_t i = 0; i < dk; i++) {
+            float outer = k[i] * correction;
+            S[i * dv + j] = S[i * dv + j] + outer;
+        }
+        o[j] = sb_act(knobs, sb_dot_strided(S + j, dv, q, 1, dk));
+    }
+}
+
+/* R-9: "At every length of call, this recurrent form is the definition."
+ * R-9: "per value head h, whose query and key head is floor(h / r)" */
+sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
+{
+    size_t per_key = a->v_heads / a->k_heads;
+    int64_t heads = (int64_t)a->v_heads;
+#pragma omp parallel for schedule(static) if (a->rows * a->v_heads * a->dk * a->dv > 200000)
+    for (int64_t head = 0; head < heads; head++) {
+        size_t h = (size_t)head, hk = h / per_key;
+        float *S = a->state + h * a->dk * a->dv;
+        for (size_t t = 0; t < a->rows; t++) {
+            const float *q = a->q + (t * a->k_heads + hk) * a->dk;
+            const float *k = a->k + (t * a->k_heads + hk) * a->dk;
+            const float *v = a->v + t * a->v_stride + h * a->dv;
+            size_t at = t * a->v_heads + h;
+            step(knobs, S, q, k, v, a->g[at], a->beta[at], a->dk, a->dv, a->out + at * a->dv);
+        }
+    }
+    return SB_OK;
+}

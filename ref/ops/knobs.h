@@ -1,0 +1,61 @@
+/* knobs.h - the table of roundings and forms under which the ops run. */
+#ifndef SB_OPS_KNOBS_H
+#define SB_OPS_KNOBS_H
+
+#include <stddef.h>
+
+#include "ref/base/status.h"
+#include "ref/formats/format.h"
+
+typedef enum sb_knob {
+#define SB_KNOB(name, clause, help) SB_KNOB_##name,
+#define SB_VALUE(knob, value)
+#include "ref/ops/knobs.def"
+#undef SB_KNOB
+#undef SB_VALUE
+    SB_KNOB_COUNT
+} sb_knob;
+
+/* The values of all knobs in one numbering: SB_act_bf16, SB_delta_rule_chunk64, ... */
+typedef enum sb_knob_value {
+#define SB_KNOB(name, clause, help)
+#define SB_VALUE(knob, value) SB_##knob##_##value,
+#include "ref/ops/knobs.def"
+#undef SB_KNOB
+#undef SB_VALUE
+    SB_VALUE_COUNT
+} sb_knob_value;
+
+typedef struct sb_knobs {
+    sb_knob_value value[SB_KNOB_COUNT];
+} sb_knobs;
+
+/* True if the knob has this value: SB_IS(knobs, beta, act). */
+#define SB_IS(knobs, knob, setting) ((knobs)->value[SB_KNOB_##knob] == SB_##knob##_##setting)
+
+/* The knobs of profile `exact`: the first value of each. */
+void sb_knobs_exact(sb_knobs *knobs);
+
+/* Sets all knobs to those of a named profile; SB_ERR_USAGE lists the profiles. */
+sb_status sb_knobs_profile(sb_knobs *knobs, const char *profile, sb_error *err);
+
+/* Sets one knob from the text "knob=value"; SB_ERR_USAGE lists what there is. */
+sb_status sb_knobs_set(sb_knobs *knobs, const char *assignment, sb_error *err);
+
+const char *sb_knob_name(sb_knob knob);
+const char *sb_knob_clause(sb_knob knob);
+const char *sb_knob_help(sb_knob knob);
+const char *sb_knob_value_name(sb_knob_value value);
+sb_knob sb_knob_of_value(sb_knob_value value);
+
+size_t sb_profile_count(void);
+const char *sb_profile_name(size_t i);
+const char *sb_profile_help(size_t i);
+
+/* The activation type of K-1. */
+sb_format sb_act_format(const sb_knobs *knobs);
+
+/* R of the specification. */
+float sb_act(const sb_knobs *knobs, float x);
+
+#endif

@@ -1,0 +1,111 @@
+#include "ref/run/schedule.h"
+
+#include <stdio.h>
+
+#include "ref/base/bytes.h"
+
+enum { OUTSIDE = 0x7fffffff }; /* the layer number of taps that belong to no layer */
+
+sb_status sb_op_done(const sb_call *call, const char *op, sb_status status)
+{
+    if (status)
+        return sb_fail(call->err, status, "op %s failed: out of memory", op);
+    return SB_OK;
+}
+
+/* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */
+sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t rows, size_t cols)
+{
+    char full[128];
+    if (call->layer == OUTSIDE)
+        snprintf(full, sizeof full, "%s", name);
+    else
+        snprintf(full, sizeof full, "layers.%u.%s", (unsigned)call->layer, name);
+    for (size_t i = 0; i < rows * cols; i++)
+        if (!sb_is_finite_f32(data[i]))
+            return sb_fail(call->err, SB_ERR_NUMERIC,
+                           "%s: row %zu (position %llu), column %zu is %s (bits %08x); expected a "
+                           "finite value",
+                           full, i / cols, (unsigned long long)(call->position + i / cols),
+                           i % cols, data[i] != data[i] ? "NaN" : "infinite",
+                           (unsigned)sb_bits_f32(data[i]));
+    return call->tap ? call->tap(call->tap_ctx, full, data, rows, cols, call->err) : SB_OK;
+}
+
+sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
+                        float *out, const char *tap)
+{
+    sb_status status = SB_RUN(call, linear, .weight = weight, .in = in, .rows = rows, .out = out);
+    return status || !tap ? status : sb_show_tap(call, tap, out, rows, weight->rows);
+}
+
+sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
+                         size_t n, float *out, const char *tap)
+{
+    sb_status status = SB_RUN(call, rmsnorm, .in = in, .weight = weight,
+                              .eps = call->model->config.eps_f32, .rows = rows, .n = n, .out = out);
+    return status ? status : sb_show_tap(call, tap, out, rows, n);
+}
+
+/* x = x + out */
+static sb_status residual(sb_call *call, const char *tap)
+{
+    sb_scratch *s = call->s;
+    size_t H = call->model->config.hidden_size;
+    sb_status status =
+        SB_RUN(call, add, .a = s->x, .b = s->out, .count = call->rows * H, .out = s->x);
+    return status ? status : sb_show_tap(call, tap, s->x, call->rows, H);
+}
+
+/* R-19: "x = x + mixer( rmsnorm(x, input_layernorm) ), then x = x + mlp( rmsnorm(x,
+ * post_attention_layernorm) )" */
+static sb_status run_layer(sb_call *call, const sb_layer *layer, int full)
+{
+    sb_scratch *s = call->s;
+    size_t H = call->model->config.hidden_size;
+    sb_status status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_input_layernorm], s->x, call->rows, H,
+                                      s->y, "input_layernorm");
+    if (!status)
+        status = full ? sb_run_attention(call, layer) : sb_run_gdn(call, layer);
+    if (!status)
+        status = residual(call, "attn_residual");
+    if (!status)
+        status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_post_attention_layernorm], s->x, call->rows,
+                                H, s->y, "post_attention_layernorm");
+    if (!status)
+        status = sb_run_mlp(call, layer);
+    if (!status)
+        status = residual(call, "output");
+    return status;
+}
+
+sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
+{
+    const sb_config *c = &call->model->config;
+    const sb_weights *w = call->model->weights;
+    sb_scratch *s = call->s;
+    for (size_t t = 0; t < call->rows; t++)
+        s->position[t] = (uint32_t)(call->position + t);
+    call->layer = OUTSIDE;
+    sb_status status = SB_RUN(call, embed, .table = &w->embed_tokens, .tokens = tokens,
+                              .rows = call->rows, .out = s->x);
+    if (!status)
+        status = sb_show_tap(call, "embed", s->x, call->rows, c->hidden_size);
+    for (uint32_t i = 0; i < c->layers && !status; i++) {
+        call->layer = i;
+        status = run_layer(call, &w->layers[i], c->layer_is_full[i]);
+    }
+    call->layer = OUTSIDE;
+    if (status)
+        return status;
+    return sb_run_rmsnorm(call, &w->final_norm, s->x, call->rows, c->hidden_size, s->hidden,
+                          "norm");
+}
+
+sb_status sb_run_head(sb_call *call, size_t row, float *logits)
+{
+    const float *hidden = call->s->hidden + row * call->model->config.hidden_size;
+    call->layer = OUTSIDE;
+    call->position += row;
+    return sb_run_linear(call, &call->model->weights->lm_head, hidden, 1, logits, "logits");
+}

@@ -1,0 +1,53 @@
+/* schedule.h - the layer loop: which op, with which weights, on which state. */
+#ifndef SB_RUN_SCHEDULE_H
+#define SB_RUN_SCHEDULE_H
+
+#include "ref/run/backend.h"
+#include "ref/run/model.h"
+#include "ref/run/scratch.h"
+#include "ref/run/tap.h"
+#include "ref/state/state.h"
+
+/* One call of `rows` tokens on one sequence. */
+typedef struct sb_call {
+    const sb_model *model;
+    const sb_backend *backend;
+    const sb_knobs *knobs;
+    sb_tap_fn tap;
+    void *tap_ctx;
+    sb_state *state;
+    uint64_t position; /* of row 0 */
+    sb_scratch *s;
+    size_t rows;
+    uint32_t layer; /* the one at work; tap names begin with it */
+    sb_error *err;
+} sb_call;
+
+/* Shows a value under "layers.<layer>.<name>" (or `name` alone outside the layers), after checking
+ * that every element is finite (S-6). */
+sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t rows, size_t cols);
+
+/* scratch->y to scratch->out: the mixer of a linear-attention or full-attention layer, the MLP. */
+sb_status sb_run_gdn(sb_call *call, const sb_layer *layer);
+sb_status sb_run_attention(sb_call *call, const sb_layer *layer);
+sb_status sb_run_mlp(sb_call *call, const sb_layer *layer);
+
+/* All layers and the final norm: from tokens to scratch->hidden. */
+sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens);
+
+/* The logits (V) of one row of scratch->hidden. */
+sb_status sb_run_head(sb_call *call, size_t row, float *logits);
+
+/* The ops as the schedule calls them. */
+sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
+                        float *out, const char *tap);
+sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
+                         size_t n, float *out, const char *tap);
+
+/* Runs an op of the call's backend; fills in the message if it fails. */
+#define SB_RUN(call, op, ...)                                                                      \
+    sb_op_done((call), #op,                                                                        \
+               (call)->backend->ops.op((call)->knobs, &(const sb_##op##_args){__VA_ARGS__}))
+sb_status sb_op_done(const sb_call *call, const char *op, sb_status status);
+
+#endif

@@ -1,0 +1,37 @@
+/* scratch.h - the intermediate arrays of one call, taken from one block that grows with the call.
+ */
+#ifndef SB_RUN_SCRATCH_H
+#define SB_RUN_SCRATCH_H
+
+#include "ref/model/config.h"
+
+/* T rows. Arrays that never live at the same time do not share memory: a tap may show any of them.
+ */
+typedef struct sb_scratch {
+    float *block;
+    size_t rows;              /* T that the block has room for */
+    float *x, *y, *out;       /* (T, H): residual stream, norm output, sublayer */
+    float *hidden;            /* (T, H): after the final norm */
+    float *qkv, *conv;        /* (T, C) */
+    float *z, *core, *normed; /* (T, Vd) */
+    float *b, *a, *g, *beta;  /* (T, nV) */
+    float *lin_q, *lin_k;     /* (T, Kd) */
+    float *packed;            /* (T, nQ, 2 hd) */
+    float *query, *query_normed, *gate, *attended; /* (T, nQ, hd) */
+    float *key, *value;                            /* (T, nKV, hd) */
+    float *router_logits;                          /* (T, E) */
+    float *weights, *ids_shown;                    /* (T, k) */
+    uint32_t *ids;                                 /* (T, k) */
+    float *gate_out, *up_out;                      /* (T, F), or (1, max(I, Is)) for one row */
+    float *expert_out;                             /* (k, H) of one row */
+    float *shared_gate, *shared_up;                /* (T, Is) */
+    float *shared_out;                             /* (T, H) */
+    float *shared_logit;                           /* (T) */
+    uint32_t *position;                            /* (T) */
+} sb_scratch;
+
+/* Makes room for `rows` rows; the old contents are lost. Nonzero if memory is out. */
+int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows);
+void sb_scratch_free(sb_scratch *scratch);
+
+#endif

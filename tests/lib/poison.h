@@ -1,0 +1,41 @@
+/* poison.h - arrays for tests of operations: outputs that show what was not written, guards on both
+ * sides that show what was written beside them, inputs that show what was written into them.
+ *
+ * All arrays of a test belong to one list; test_release, the teardown of every test, checks the
+ * guards and the inputs of all of them and frees them. */
+#ifndef SB_TESTS_LIB_POISON_H
+#define SB_TESTS_LIB_POISON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/formats/matrix.h"
+
+/* An output: `count` signalling NaNs. */
+float *test_output(size_t count);
+
+/* Fails if an element of an output still has the pattern. */
+void test_written(const char *what, const float *output, size_t count);
+
+/* An array that may change: `count` copies from values, or zeros if values is NULL. */
+float *test_copy(const float *values, size_t count);
+
+/* An input: normal deviates of stream `name`, times scale, plus mean. Nobody may write to it. */
+const float *test_normal(const char *name, size_t count, float mean, float scale);
+
+/* An input with the given values. */
+const float *test_input(const float *values, size_t count);
+
+/* An input of hostile values: subnormals, both zeros, huge finite ones, ordinary ones. */
+const float *test_hostile(const char *name, size_t count);
+
+/* A stored matrix with the given values, rounded to the format. */
+sb_matrix test_matrix(sb_format format, const float *values, size_t rows, size_t cols);
+
+/* Output and input of ids. */
+uint32_t *test_ids(size_t count);
+
+/* Teardown for cmocka. */
+int test_release(void **state);
+
+#endif

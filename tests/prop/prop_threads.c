@@ -1,0 +1,77 @@
+/* prop_threads.c - A-2: the number of threads changes nothing. */
+#include "tests/lib/cmocka.h"
+
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/plain.h"
+#include "tests/lib/record.h"
+
+enum { CALL = 37, STEPS = 2 };
+
+static test_record taps_of(const sb_model *model, const sb_knobs *knobs, int threads,
+                           sb_digest *state_digest)
+{
+    test_record taps = {NULL, 0, 0};
+    uint32_t ids[CALL + STEPS];
+    test_draw_ids("threads", model->config.vocab_size, ids, CALL + STEPS);
+#ifdef _OPENMP
+    omp_set_num_threads(threads);
+#endif
+    sb_session *session = test_session(model, knobs, &taps);
+    test_feed(session, ids, CALL);
+    for (size_t i = 0; i < STEPS; i++)
+        test_feed(session, ids + CALL + i, 1);
+    *state_digest = test_state_digest(session);
+    sb_session_free(session);
+    return taps;
+}
+
+/* Every tap of a call and of steps, with 1, 2, 3 and more threads than there are heads. */
+static void check_preset(const char *preset, const char *settings)
+{
+    static const int threads[] = {2, 3, 11};
+    sb_model *model =
+        test_model_open(test_checkpoint("prop_threads", preset, NULL, "bf16", "text"));
+    sb_knobs knobs = test_knobs(settings);
+    sb_digest one, many;
+    test_record alone = taps_of(model, &knobs, 1, &one);
+    assert_true(alone.count > 100);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        test_record taps = taps_of(model, &knobs, threads[i], &many);
+        assert_int_equal(taps.count, alone.count);
+        for (size_t t = 0; t < taps.count; t++)
+            if (strcmp(taps.taps[t].digest.hex, alone.taps[t].digest.hex) != 0)
+                fail_msg("%s: %s differs between 1 and %d threads", preset, taps.taps[t].name,
+                         threads[i]);
+        assert_string_equal(many.hex, one.hex);
+        test_record_free(&taps);
+    }
+    test_record_free(&alone);
+    sb_model_close(model);
+}
+
+static void test_threads_exact(void **state)
+{
+    (void)state;
+    check_preset("T3", "");
+}
+
+static void test_threads_chunks(void **state)
+{
+    (void)state;
+    check_preset("T4", "act=bf16 params=act delta_rule=chunk64 scores=act");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_exact),
+        cmocka_unit_test(test_threads_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

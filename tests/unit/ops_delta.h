@@ -1,0 +1,17 @@
+/* ops_delta.h - operands for the tests of both forms of the delta rule. */
+#ifndef SB_TESTS_UNIT_OPS_DELTA_H
+#define SB_TESTS_UNIT_OPS_DELTA_H
+
+#include "tests/unit/ops.h"
+
+/* Random operands: T rows, nK key heads of width dk, r value heads each of width dv. */
+typedef struct delta_operands {
+    sb_delta_rule_args a;
+    const float *initial; /* state */
+    size_t state_size, out_size;
+} delta_operands;
+
+/* Keys of norm 1, queries of norm dk^-1/2, as l2norm makes them; g is negative, of size decay. */
+delta_operands delta_draw(size_t T, size_t nK, size_t r, size_t dk, size_t dv, float decay);
+
+#endif

@@ -1,0 +1,321 @@
+/* test_knobs.c - knobs and profiles as text, and the law of section K: a knob changes its own tap
+ * and nothing before it. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/plain.h"
+#include "tests/lib/record.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define PROGRAM "test_knobs"
+
+static void test_first_values_are_exact(void **state)
+{
+    sb_knobs knobs, profile;
+    (void)state;
+    sb_knobs_exact(&knobs);
+    assert_int_equal(sb_knobs_profile(&profile, "exact", NULL), SB_OK);
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
+        unsigned first = 0;
+        while (sb_knob_of_value((sb_knob_value)first) != (sb_knob)k)
+            first++;
+        assert_int_equal(knobs.value[k], first);
+        assert_int_equal(profile.value[k], first);
+    }
+    assert_true(SB_IS(&knobs, act, f32) && SB_IS(&knobs, delta_rule, recurrent));
+    assert_true(SB_IS(&knobs, params, stored) && SB_IS(&knobs, moe_sum, dot));
+}
+
+/* Every knob and value can be set by name, and sets nothing else. */
+static void test_set_by_name(void **state)
+{
+    (void)state;
+    for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
+        sb_knobs knobs, before;
+        char text[64];
+        sb_knob knob = sb_knob_of_value((sb_knob_value)v);
+        sb_knobs_exact(&knobs);
+        before = knobs;
+        snprintf(text, sizeof text, "%s=%s", sb_knob_name(knob),
+                 sb_knob_value_name((sb_knob_value)v));
+        assert_int_equal(sb_knobs_set(&knobs, text, NULL), SB_OK);
+        assert_int_equal(knobs.value[knob], v);
+        knobs.value[knob] = before.value[knob];
+        assert_memory_equal(&knobs, &before, sizeof knobs);
+        assert_true(sb_knob_clause(knob)[0] == 'K' && *sb_knob_help(knob));
+    }
+}
+
+static void check_lists_knobs(const char *message)
+{
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++)
+        if (!strstr(message, sb_knob_name((sb_knob)k)))
+            fail_msg("\"%s\" does not list %s", message, sb_knob_name((sb_knob)k));
+}
+
+static void test_wrong_settings(void **state)
+{
+    static const char *const unknown[] = {
+        "", "=", "=bf16", "ac=bf16", "acts=bf16", "Act=bf16", " act=bf16", "act =bf16", "act,bf16"};
+    static const char *const no_value[] = {"act",       "act=",          "act=bf",   "act=bf16 ",
+                                           "act=bf166", "act=recurrent", "act=BF16", "act=f32=f32"};
+    sb_knobs knobs, before;
+    sb_error err;
+    (void)state;
+    sb_knobs_exact(&knobs);
+    before = knobs;
+    for (size_t i = 0; i < COUNT(unknown); i++) {
+        assert_int_equal(sb_knobs_set(&knobs, unknown[i], &err), SB_ERR_USAGE);
+        check_lists_knobs(err.text);
+    }
+    for (size_t i = 0; i < COUNT(no_value); i++) {
+        assert_int_equal(sb_knobs_set(&knobs, no_value[i], &err), SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, "'act'"));
+        assert_non_null(strstr(err.text, "f32, bf16, f16"));
+        assert_null(strstr(err.text, "recurrent,"));
+    }
+    assert_memory_equal(&knobs, &before, sizeof knobs);
+}
+
+static void test_profiles(void **state)
+{
+    static const struct {
+        const char *profile;
+        sb_knob_value value;
+    } rows[] = {
+#define SB_PROFILE(name, help)
+#define SB_SET(profile, knob, value) {#profile, SB_##knob##_##value},
+#include "ref/ops/profiles.def"
+#undef SB_PROFILE
+#undef SB_SET
+    };
+    sb_knobs knobs, expected;
+    sb_error err;
+    (void)state;
+    assert_true(sb_profile_count() >= 2);
+    assert_string_equal(sb_profile_name(0), "exact");
+    for (size_t p = 0; p < sb_profile_count(); p++) {
+        memset(&knobs, 0x55, sizeof knobs);
+        sb_knobs_exact(&expected);
+        for (size_t i = 0; i < COUNT(rows); i++)
+            if (strcmp(rows[i].profile, sb_profile_name(p)) == 0)
+                expected.value[sb_knob_of_value(rows[i].value)] = rows[i].value;
+        assert_int_equal(sb_knobs_profile(&knobs, sb_profile_name(p), NULL), SB_OK);
+        assert_memory_equal(&knobs, &expected, sizeof knobs);
+    }
+    assert_int_equal(sb_knobs_profile(&knobs, "hF", &err), SB_ERR_USAGE);
+    assert_memory_equal(&knobs, &expected, sizeof knobs);
+    for (size_t p = 0; p < sb_profile_count(); p++)
+        assert_non_null(strstr(err.text, sb_profile_name(p)));
+}
+
+/* The tap that a knob changes first, and where that can be seen. Every knob of knobs.def needs a
+ * row. */
+typedef struct law {
+    const char *name, *tap;
+    unsigned model; /* 0: four layers of T1; 1: one layer of T6, whose dk^1/2 is no power of two */
+    const char *base; /* settings beside which the knob is turned */
+} law;
+
+static const law laws[] = {
+    {"act", "embed", 0, "act=bf16"},
+    {"params", "layers.0.input_layernorm", 0, "act=bf16"},
+    {"conv_sum", "layers.0.linear_attn.conv", 0, "act=bf16"},
+    {"softplus", "layers.0.linear_attn.g", 0, "act=bf16"},
+    {"beta", "layers.0.linear_attn.beta", 0, "act=bf16"},
+    {"swiglu", "layers.0.mlp.shared_expert", 0, "act=bf16"},
+    {"gated_norm", "layers.0.linear_attn.norm", 0, "act=bf16"},
+    {"rope_freq", "layers.3.self_attn.q_rope", 0, ""}, /* seen before rounding to bfloat16 */
+    {"rope_table", "layers.3.self_attn.q_rope", 0, "act=bf16"},
+    {"rope_pair", "layers.3.self_attn.q_rope", 0, "act=bf16"},
+    {"scores", "layers.3.self_attn.core_out", 0, "act=bf16"},
+    {"attn_gate", "layers.3.self_attn.gated", 0, "act=bf16"},
+    {"router_weight", "layers.0.mlp.router_weights", 0, "act=bf16"},
+    {"moe_sum", "layers.0.mlp.out", 0, "act=bf16"},
+    {"delta_rule", "layers.0.linear_attn.core_out", 0, ""},
+    {"q_scale", "layers.0.linear_attn.q", 1, "act=bf16"},
+};
+
+enum { CALL = 70 }; /* more than a chunk; then one step */
+
+static sb_model *models[2];
+
+/* Laws that turn their knob beside the same settings share what was recorded under these. */
+static test_record shared[4];
+static uint32_t ids[CALL + 1];
+
+static int open_models(void **state)
+{
+    (void)state;
+    models[0] = test_model_open(test_checkpoint_with(
+        PROGRAM, &(sb_make_options){.dir = "T1", .preset = "T1", .format = "f32", .layers = 4}));
+    models[1] = test_model_open(test_checkpoint_with(
+        PROGRAM, &(sb_make_options){.dir = "T6", .preset = "T6", .format = "f32", .layers = 1}));
+    test_draw_ids("knobs", 377, ids, CALL + 1);
+    return 0;
+}
+
+static int close_models(void **state)
+{
+    (void)state;
+    sb_model_close(models[0]);
+    sb_model_close(models[1]);
+    for (size_t i = 0; i < COUNT(shared); i++)
+        test_record_free(&shared[i]);
+    return 0;
+}
+
+/* Compares taps with a record as they come, and stops at the first that differs. */
+typedef struct follower {
+    const test_record *record;
+    size_t next;
+    char differs[96]; /* the first tap that differs, or "" */
+} follower;
+
+static sb_status follow(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                        sb_error *err)
+{
+    follower *f = ctx;
+    const test_tap *tap = &f->record->taps[f->next++];
+    assert_true(f->next <= f->record->count);
+    assert_string_equal(name, tap->name);
+    if (strcmp(sb_digest_f32(data, rows * cols).hex, tap->digest.hex) == 0)
+        return SB_OK;
+    snprintf(f->differs, sizeof f->differs, "%s", name);
+    return sb_fail(err, SB_ERR_DIFF, "%s differs", name);
+}
+
+/* The taps of one call of `first` rows and a step. */
+static test_record record(unsigned model, const sb_knobs *knobs, size_t first)
+{
+    test_record taps = {NULL, 0, 0};
+    sb_session *session = test_session(models[model], knobs, &taps);
+    test_feed(session, ids, first);
+    test_feed(session, ids + first, 1);
+    sb_session_free(session);
+    return taps;
+}
+
+/* The first tap under these knobs that differs from the record; *in_step tells in which call. */
+static void first_difference(unsigned model, const sb_knobs *knobs, const test_record *base,
+                             size_t first, char differs[96], int *in_step)
+{
+    follower f = {.record = base};
+    sb_session_options options = {.knobs = knobs, .tap = follow, .tap_ctx = &f};
+    sb_session *session = NULL;
+    sb_error err;
+    assert_int_equal(sb_session_new(models[model], &options, &session, NULL), SB_OK);
+    sb_status status = sb_session_feed(session, ids, first, &err);
+    *in_step = status == SB_OK;
+    if (!status)
+        status = sb_session_feed(session, ids + first, 1, &err);
+    if (status != (*f.differs ? SB_ERR_DIFF : SB_OK))
+        fail_msg("status %d: %s", (int)status, err.text);
+    sb_session_free(session);
+    memcpy(differs, f.differs, sizeof f.differs);
+}
+
+static const test_record *record_of(const law *l, const sb_knobs *base)
+{
+    test_record *taps = &shared[2 * l->model + (*l->base != 0)];
+    assert_true(*l->base == 0 || strcmp(l->base, "act=bf16") == 0);
+    if (!taps->count)
+        *taps = record(l->model, base, CALL);
+    return taps;
+}
+
+static void check_law(const law *l, sb_knob knob)
+{
+    sb_knobs base = test_knobs(l->base);
+    const test_record *taps = record_of(l, &base);
+    unsigned values = 0;
+    for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
+        sb_knobs knobs = base;
+        char differs[96];
+        int in_step;
+        knobs.value[knob] = (sb_knob_value)v;
+        if (sb_knob_of_value((sb_knob_value)v) != knob || base.value[knob] == knobs.value[knob])
+            continue;
+        first_difference(l->model, &knobs, taps, CALL, differs, &in_step);
+        if (strcmp(differs, l->tap) != 0)
+            fail_msg("%s=%s changes '%s' first, expected %s", l->name,
+                     sb_knob_value_name((sb_knob_value)v), differs, l->tap);
+        assert_false(in_step);
+        values++;
+    }
+    assert_true(values > 0);
+}
+
+static void test_knobs_change_their_tap(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
+        size_t i = 0;
+        while (i < COUNT(laws) && strcmp(laws[i].name, sb_knob_name((sb_knob)k)) != 0)
+            i++;
+        if (i == COUNT(laws))
+            fail_msg("knob %s has no row in this test: which tap does it change first?",
+                     sb_knob_name((sb_knob)k));
+        check_law(&laws[i], (sb_knob)k);
+    }
+    assert_int_equal(COUNT(laws), SB_KNOB_COUNT);
+}
+
+/* The same knobs twice give the same taps: what the law finds is the knob. */
+static void test_repetition(void **state)
+{
+    char differs[96];
+    int in_step;
+    (void)state;
+    sb_knobs knobs = test_knobs("act=bf16");
+    test_record taps = record(0, &knobs, 5);
+    first_difference(0, &knobs, &taps, 5, differs, &in_step);
+    assert_string_equal(differs, "");
+    test_record_free(&taps);
+}
+
+/* K-15: "by_call is recurrent for a call of one row on a sequence that has a state, R-10 for every
+ * other call"; K-16 follows the form. One layer of T6 is enough. */
+static void test_form_of_a_call(void **state)
+{
+    static const struct {
+        const char *base, *other;
+        size_t first;
+        const char *differs;
+        int in_step;
+    } cases[] = {
+        {"delta_rule=chunk64", "delta_rule=by_call", CALL, "layers.0.linear_attn.core_out", 1},
+        {"delta_rule=chunk64", "delta_rule=by_call", 1, "layers.0.linear_attn.core_out", 1},
+        {"delta_rule=recurrent", "delta_rule=by_call", 2, "layers.0.linear_attn.core_out", 0},
+        {"delta_rule=chunk64", "delta_rule=chunk64 q_scale=by_form", 5, "", 1},
+        {"delta_rule=by_call", "delta_rule=by_call q_scale=by_form", 5, "layers.0.linear_attn.q",
+         1},
+        {"", "q_scale=by_form", 5, "layers.0.linear_attn.q", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        sb_knobs base = test_knobs(cases[i].base), other = test_knobs(cases[i].other);
+        char differs[96];
+        int in_step;
+        test_record taps = record(1, &base, cases[i].first);
+        first_difference(1, &other, &taps, cases[i].first, differs, &in_step);
+        if (strcmp(differs, cases[i].differs) != 0 || in_step != cases[i].in_step)
+            fail_msg("%s and %s differ at '%s' of the %s", cases[i].base, cases[i].other, differs,
+                     in_step ? "step" : "first call");
+        test_record_free(&taps);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_values_are_exact), cmocka_unit_test(test_set_by_name),
+        cmocka_unit_test(test_wrong_settings),         cmocka_unit_test(test_profiles),
+        cmocka_unit_test(test_knobs_change_their_tap), cmocka_unit_test(test_repetition),
+        cmocka_unit_test(test_form_of_a_call),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}

@@ -1,0 +1,38 @@
+/* test_ops.c - every operation of ops.def against a plain computation, and exact structured cases.
+ */
+#include "tests/unit/ops.h"
+
+#include "ref/math/start.h"
+
+/* K-2: "act first rounds each parameter to the activation type" */
+float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row)
+{
+    float *values = test_copy(NULL, matrix->cols);
+    sb_matrix_row(matrix, row, values);
+    for (uint32_t i = 0; SB_IS(knobs, params, act) && i < matrix->cols; i++)
+        values[i] = sb_act(knobs, values[i]);
+    return values;
+}
+
+static int start(void **state)
+{
+    sb_error err;
+    (void)state;
+    if (sb_math_start(NULL, &err) == SB_OK)
+        return 0;
+    print_error("%s\n", err.text);
+    return -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define SB_OP(name, clause) cmocka_unit_test_teardown(test_##name, test_release),
+#include "ref/ops/ops.def"
+#undef SB_OP
+#define TEST(name) cmocka_unit_test_teardown(test_##name, test_release),
+        STRUCTURED_TESTS(TEST)
+#undef TEST
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
