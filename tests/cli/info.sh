@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# info: every preset is accounted for to the last tensor; the lists of what the program knows.
+. "$(dirname "$0")/lib.bash"
+
+# preset, family, tensors: those outside the layers, of each layer, of MTP; full layers, tensors per expert
+expect() {
+    local preset=$1 family=$2 tensors=$3 experts=$4
+    make_checkpoint ckpt --preset "$preset" --replace
+    run 0 info "$work/ckpt"
+    says "$family"
+    says "MTP head: present"
+    says "tensors: $tensors bound"
+    run 0 info "$work/ckpt" --json
+    at spec 1
+    at command info
+    at config.model_type "$family"
+    at storage.bound_tensors "$tensors"
+    at storage.ignored_vision_tensors 0
+    at storage.experts "$experts"
+    at storage.mtp true
+    at storage.prefix model.
+    at formats.BF16.tensors "$tensors"
+    check "bytes of the formats" test "$(value formats.BF16.bytes)" = "$(value storage.bound_bytes)"
+}
+expect T1 qwen3_5_moe $((3 + 6 * 18 + 2 * 15 + 19)) fused
+at config.layers '["linear_attention","linear_attention","linear_attention","full_attention","linear_attention","linear_attention","linear_attention","full_attention"]'
+at config.hidden_size 128
+at config.shared_intermediate 256
+at config.moe_intermediate 128
+expect T2 qwen3_5_moe $((3 + 3 * 18 + 15 + 19)) fused
+at config.rotary_dim 64
+expect T3 qwen3_5_moe $((3 + 3 * 18 + 15 + 19)) fused
+at config.linear_value_heads 6
+expect T4 qwen3_5 $((2 + 3 * 14 + 11 + 15)) "per expert"
+at config.tied_head true
+expect T5 qwen3_next $((3 + 3 * (14 + 48) + 13 + 48 + 17 + 48)) "per expert"
+expect T5-raw qwen3_next $((3 + 3 * (14 + 48) + 13 + 48 + 17 + 48)) "per expert"
+expect T6 qwen3_5_moe $((3 + 3 * 18 + 15 + 19)) fused
+at config.vocab_size 1000
+
+make_checkpoint vl --preset T4 --layout vl --no-mtp
+run 0 info "$work/vl" --json
+at storage.prefix model.language_model.
+at storage.bound_tensors 55
+at storage.mtp false
+check "no vision tensors" test "$(value storage.ignored_vision_tensors)" -gt 0
+run 0 info "$work/vl"
+says "ABSENT, although config.json declares one"
+
+run 0 info --ops
+for op in $(sed -n 's/^SB_OP(\([a-z_0-9]*\),.*/\1/p' ref/ops/ops.def); do says "$op "; done
+check "operations without a clause" test "$(grep -c ' R-[0-9]*$' "$out")" = "$(grep -c '^SB_OP(' ref/ops/ops.def)"
+run 0 info --knobs
+for knob in $(sed -n 's/^SB_KNOB(\([a-z_0-9]*\),.*/\1/p' ref/ops/knobs.def); do says "$knob "; done
+run 0 info --profiles
+says 'exact: '
+says 'act=bf16'
+run 0 info --machine
+says 'dot product kernels: '
+for isa in exact scalar; do
+    SAMEBIT_ISA=$isa "$SAMEBIT" info --machine > "$out"
+    says "dot product kernels: $isa"
+done
+finish

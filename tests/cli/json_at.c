@@ -1,0 +1,52 @@
+/* json_at.c - for the scripts of this folder: json_at PATH < DOCUMENT prints one value.
+ *
+ * PATH is empty (the document), or keys and indices: state_digest.target, sequences.0.tokens.
+ * Strings are printed as they are, `length` behind a path gives a count. Exit 1: the path is not
+ * there; exit 2: the text is not one strict JSON document. */
+#include <jansson.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *step(json_t *at, const char *key, size_t n)
+{
+    char name[64];
+    if (n >= sizeof name)
+        return NULL;
+    memcpy(name, key, n);
+    name[n] = '\0';
+    if (json_is_array(at))
+        return json_array_get(at, (size_t)strtoul(name, NULL, 10));
+    return json_object_get(at, name);
+}
+
+int main(int argc, char **argv)
+{
+    json_error_t error;
+    json_t *document = json_loadf(stdin, JSON_REJECT_DUPLICATES, &error), *at = document;
+    if (argc != 2 || !document) {
+        fprintf(stderr, "json_at: %s\n", document ? "usage: json_at PATH" : error.text);
+        json_decref(document);
+        return 2;
+    }
+    for (const char *path = argv[1]; *path && at;) {
+        size_t n = strcspn(path, ".");
+        if (strcmp(path, "length") == 0) {
+            printf("%zu\n", json_is_array(at) ? json_array_size(at) : json_object_size(at));
+            json_decref(document);
+            return 0;
+        }
+        at = step(at, path, n);
+        path += n + (path[n] == '.');
+    }
+    if (json_is_string(at))
+        printf("%s\n", json_string_value(at));
+    else if (at) {
+        json_dumpf(at, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+        printf("\n");
+    }
+    int found = at != NULL;
+    json_decref(document);
+    return !found;
+}

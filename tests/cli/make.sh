@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# make: the same bytes twice, other bytes for another seed, and nothing that stands there is lost.
+. "$(dirname "$0")/lib.bash"
+
+run 0 make "$work/a" --preset T4
+says "wrote $work/a"
+run 0 make "$work/b" --preset T4 --seed 42 --format bf16 --recipe mistakes --layout text
+check "two runs give different bytes" diff -r "$work/a" "$work/b"
+SAMEBIT_ISA=scalar OMP_NUM_THREADS=3 "$SAMEBIT" make "$work/c" --preset T4 > /dev/null
+check "threads change bytes" diff -r "$work/a" "$work/c"
+for other in '--seed 43' '--recipe plain' '--recipe predictable' '--format f16' '--layers 3' '--no-mtp' \
+    '--layout vl' '--storage qwen3.5'; do
+    # shellcheck disable=SC2086
+    run 0 make "$work/other" --preset T4 --replace $other
+    check "$other changes no byte" test "$(cat "$work"/other/* | cksum)" != "$(cat "$work"/a/* | cksum)"
+    run 0 info "$work/other"
+done
+
+# a folder that is not empty stays as it is
+cp -r "$work/a" "$work/before"
+refused 3 make "$work/a" --preset T3
+says_err "$work/a"
+check "the folder was changed" diff -r "$work/a" "$work/before"
+mkdir "$work/mine"
+echo precious > "$work/mine/notes.txt"
+refused 3 make "$work/mine" --preset T4
+check "the folder was changed" test "$(ls "$work/mine")" = notes.txt
+run 0 make "$work/mine" --preset T4 --replace
+check "a file of somebody else is gone" grep -q precious "$work/mine/notes.txt"
+echo precious > "$work/file"
+refused 3 make "$work/file" --preset T4
+refused 3 make "$work/file/sub" --preset T4
+check "the file was changed" test "$(cat "$work/file")" = precious
+mkdir "$work/empty"
+run 0 make "$work/empty" --preset T4
+check "an empty folder gets other bytes" diff -r "$work/a" "$work/empty"
+
+# shards hold the same values
+run 0 make "$work/one" --preset T4 --shard-bytes 1000000000
+check "more than one shard" test -e "$work/one/model.safetensors"
+run 0 make "$work/many" --preset T4 --shard-bytes 200000
+check "fewer than six shards" test "$(ls "$work/many" | grep -c '^model-')" -ge 6
+for folder in a one many; do
+    run 0 run "$work/$folder" --tokens 1,2,3 -n 2
+    digest[${#folder}]=$(tail -n 1 "$out")
+done
+same "shards change the state" "${digest[1]}" "${digest[3]}"
+same "shards change the state" "${digest[1]}" "${digest[4]}"
+
+run 0 make --list
+for word in T1 T6 35b-a3b mistakes predictable bf16 f32 text vl qwen3.5 fused split; do says "$word"; done
+refused 2 make "$work/x" --list
+finish

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Wrong use: exit status 2, one line that names what is wrong, nothing on stdout, nothing written.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t4 --preset T4
+t4=$work/t4
+
+refused 2 fly
+says_err "'fly'"
+refused 2 ''
+refused 2 RUN "$t4"
+for command in make info run golden; do
+    refused 2 $command
+    refused 2 $command --no-such-option
+    says_err --no-such-option
+    refused 2 $command -q "$t4"
+done
+refused 2 run "$t4" extra --tokens 1
+says_err usage
+refused 2 run "$t4"
+says_err --tokens
+refused 2 run "$t4" --tokens 1 --tokens-file "$t4/config.json"
+refused 2 run "$t4" --tokens
+says_err --tokens
+for n in x -1 1.5 '' 99999999999999999999 1e3 ' 1' 2000000; do
+    refused 2 run "$t4" --tokens 1 -n "$n"
+done
+refused 2 run "$t4" --tokens 1 --threads many
+says_err --threads
+for tokens in '' , ' ' a 1,b '1;2' 0x10 -1 1.5 99999999999; do
+    refused 2 run "$t4" --tokens "$tokens"
+done
+refused 2 run "$t4" --tokens 1,384
+says_err 384
+refused 2 run "$t4" --tokens 1 --set colour=blue
+for knob in $("$SAMEBIT" info --knobs | cut -d ' ' -f 1); do says_err "$knob"; done
+refused 2 run "$t4" --tokens 1 --set act=fp8
+says_err 'f32, bf16, f16'
+refused 2 run "$t4" --tokens 1 --set act
+refused 2 run "$t4" --tokens 1 --profile nobody
+says_err 'exact, hf'
+refused 2 run "$t4" --tokens 1 --backend gpu
+says_err "'gpu'"
+printf '1,2\n3\n' > "$work/two"
+refused 2 run "$t4" --tokens-file "$work/two" --logits "$work/l.npy"
+check "something was written" test ! -e "$work/l.npy"
+printf '1,2\n3,x\n' > "$work/bad"
+refused 2 run "$t4" --tokens-file "$work/bad"
+says_err "$work/bad:2"
+printf '# nothing\n\n' > "$work/none"
+refused 2 run "$t4" --tokens-file "$work/none"
+refused 2 info "$t4" --ops
+refused 2 info "$t4" "$t4"
+refused 2 golden verify "$work/g" "$t4" --tokens 1
+refused 2 golden keep "$work/g" "$t4" --tokens 1
+says_err "'keep'"
+refused 2 golden write "$work/g" "$t4"
+check "something was written" test ! -e "$work/g"
+refused 2 make "$work/new"
+refused 2 make --preset T1
+refused 2 make "$work/new" --preset T9
+says_err T4
+for choice in --format --recipe --layout --storage --experts; do
+    refused 2 make "$work/new" --preset T4 $choice nonsense
+    says_err nonsense
+done
+refused 2 make "$work/new" --preset T4 --layers 2000
+check "something was written" test ! -e "$work/new"
+last="(SAMEBIT_ISA=mmx)"
+SAMEBIT_ISA=mmx "$SAMEBIT" info --machine > "$out" 2> "$err"
+check "SAMEBIT_ISA=mmx is not refused with status 2" test $? = 2
+says_err mmx
+finish

@@ -1,0 +1,30 @@
+/* cli.h - the commands of samebit: each takes its own argv (argv[0] is its name). */
+#ifndef SB_CLI_CLI_H
+#define SB_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+/* commands.def: SB_COMMAND(name, "one line for samebit --help") */
+#define SB_COMMAND(name, help) sb_status sb_cmd_##name(int argc, char **argv, sb_error *err);
+#include "tools/cli/commands.def"
+#undef SB_COMMAND
+
+/* The version of docs/spec.md that this program realises; every JSON document carries it. */
+enum { SB_SPEC_VERSION = 1 };
+
+/* A new object with the keys that every document has: spec, command. NULL if memory is out. */
+json_t *sb_document(const char *command);
+
+/* Prints a document to stdout, keys in the order of insertion, and releases it. */
+sb_status sb_print_document(json_t *document, sb_error *err);
+
+/* Sets the number of threads; 0 leaves it to OpenMP. */
+void sb_set_threads(unsigned threads);
+
+/* A progress line on stderr, only if that is a terminal: "what 12/100". done == total ends it. */
+void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total);
+
+#endif

@@ -1,0 +1,197 @@
+/* cmd_info.c - what a folder holds, and what this program knows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/math/dot.h"
+#include "ref/run/backend.h"
+#include "ref/run/model.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+
+static void list_ops(void)
+{
+    for (size_t i = 0; i < sb_op_count(); i++)
+        printf("%-18s %s\n", sb_op_name(i), sb_op_clause(i));
+}
+
+static void list_knobs(void)
+{
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
+        printf("%-14s %-5s %s:", sb_knob_name((sb_knob)k), sb_knob_clause((sb_knob)k),
+               sb_knob_help((sb_knob)k));
+        for (unsigned v = 0; v < SB_VALUE_COUNT; v++)
+            if (sb_knob_of_value((sb_knob_value)v) == (sb_knob)k)
+                printf(" %s", sb_knob_value_name((sb_knob_value)v));
+        printf("\n");
+    }
+}
+
+static void list_profiles(void)
+{
+    sb_knobs exact, knobs;
+    sb_knobs_exact(&exact);
+    for (size_t i = 0; i < sb_profile_count(); i++) {
+        printf("%s: %s\n", sb_profile_name(i), sb_profile_help(i));
+        if (sb_knobs_profile(&knobs, sb_profile_name(i), NULL))
+            continue;
+        for (unsigned k = 0; k < SB_KNOB_COUNT; k++)
+            if (knobs.value[k] != exact.value[k])
+                printf("  %s=%s\n", sb_knob_name((sb_knob)k), sb_knob_value_name(knobs.value[k]));
+    }
+}
+
+static json_t *config_json(const sb_config *c)
+{
+    json_t *layers = json_array();
+    for (uint32_t i = 0; i < c->layers; i++)
+        json_array_append_new(
+            layers, json_string(c->layer_is_full[i] ? "full_attention" : "linear_attention"));
+    json_t *out = json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:f}", "model_type",
+                            sb_family_name(c->family), "architecture", c->architecture,
+                            "hidden_size", (int)c->hidden_size, "num_hidden_layers", (int)c->layers,
+                            "vocab_size", (int)c->vocab_size, "num_attention_heads", (int)c->heads,
+                            "num_key_value_heads", (int)c->kv_heads, "head_dim", (int)c->head_dim,
+                            "rotary_dim", (int)c->rotary_dim, "rope_theta", c->rope_theta);
+    json_object_set_new(out, "linear_key_heads", json_integer((json_int_t)c->lin_k_heads));
+    json_object_set_new(out, "linear_value_heads", json_integer((json_int_t)c->lin_v_heads));
+    json_object_set_new(out, "linear_key_head_dim", json_integer((json_int_t)c->lin_k_dim));
+    json_object_set_new(out, "linear_value_head_dim", json_integer((json_int_t)c->lin_v_dim));
+    json_object_set_new(out, "experts", json_integer((json_int_t)c->experts));
+    json_object_set_new(out, "experts_per_token", json_integer((json_int_t)c->experts_per_token));
+    json_object_set_new(out, "moe_intermediate", json_integer((json_int_t)c->moe_intermediate));
+    json_object_set_new(out, "shared_intermediate",
+                        json_integer((json_int_t)c->shared_intermediate));
+    json_object_set_new(out, "intermediate", json_integer((json_int_t)c->intermediate));
+    json_object_set_new(out, "tied_head", json_boolean(c->tie_embeddings));
+    json_object_set_new(out, "layers", layers);
+    return out;
+}
+
+/* Tensors and bytes per stored type. */
+static json_t *formats_json(const sb_checkpoint *checkpoint)
+{
+    json_t *out = json_object();
+    for (unsigned d = 0; d < SB_DTYPE_COUNT; d++) {
+        uint64_t tensors = 0, bytes = 0;
+        for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
+            const sb_tensor *t = sb_checkpoint_at(checkpoint, i);
+            if (t->dtype != (sb_dtype)d)
+                continue;
+            tensors++;
+            bytes += t->bytes;
+        }
+        if (tensors)
+            json_object_set_new(
+                out, sb_dtype_name((sb_dtype)d),
+                json_pack("{s:I,s:I}", "tensors", (json_int_t)tensors, "bytes", (json_int_t)bytes));
+    }
+    return out;
+}
+
+static json_t *storage_json(const sb_weights *w)
+{
+    return json_pack("{s:s,s:s,s:b,s:I,s:I,s:I,s:I}", "prefix", w->storage.prefix, "experts",
+                     w->storage.fused_experts ? "fused" : "per expert", "mtp", w->storage.has_mtp,
+                     "bound_tensors", (json_int_t)w->bound, "bound_bytes",
+                     (json_int_t)w->bound_bytes, "ignored_vision_tensors", (json_int_t)w->ignored,
+                     "ignored_vision_bytes", (json_int_t)w->ignored_bytes);
+}
+
+static void print_text(const sb_model *m)
+{
+    const sb_config *c = &m->config;
+    const sb_weights *w = m->weights;
+    uint32_t full = 0;
+    for (uint32_t i = 0; i < c->layers; i++)
+        full += c->layer_is_full[i];
+    printf("%s (%s), %u layers: %u gated delta rule, %u full attention\n",
+           sb_family_name(c->family), c->architecture, (unsigned)c->layers,
+           (unsigned)(c->layers - full), (unsigned)full);
+    printf("hidden %u, vocabulary %u%s, attention %u/%u heads of %u (rotary %u, theta %.17g)\n",
+           (unsigned)c->hidden_size, (unsigned)c->vocab_size,
+           c->tie_embeddings ? " (tied head)" : "", (unsigned)c->heads, (unsigned)c->kv_heads,
+           (unsigned)c->head_dim, (unsigned)c->rotary_dim, c->rope_theta);
+    printf("delta rule %u key heads of %u, %u value heads of %u, convolution %u\n",
+           (unsigned)c->lin_k_heads, (unsigned)c->lin_k_dim, (unsigned)c->lin_v_heads,
+           (unsigned)c->lin_v_dim, (unsigned)c->conv_kernel);
+    if (c->experts)
+        printf("%u experts of width %u, %u per token, shared expert of width %u, stored %s\n",
+               (unsigned)c->experts, (unsigned)c->moe_intermediate, (unsigned)c->experts_per_token,
+               (unsigned)c->shared_intermediate, w->storage.fused_experts ? "fused" : "per expert");
+    else
+        printf("dense MLP of width %u\n", (unsigned)c->intermediate);
+    printf("MTP head: %s\n", w->storage.has_mtp ? "present"
+                             : c->mtp_declared && c->mtp_layers
+                                 ? "ABSENT, although config.json declares one"
+                                 : "absent");
+    printf("tensors: %zu bound (%" PRIu64
+           " bytes), %zu of the vision tower ignored, in %zu shards\n",
+           w->bound, w->bound_bytes, w->ignored, sb_checkpoint_shards(m->checkpoint));
+    json_t *formats = formats_json(m->checkpoint);
+    const char *name;
+    json_t *row;
+    json_object_foreach(formats, name, row)
+    {
+        printf("  %-6s %" PRId64 " tensors, %" PRId64 " bytes\n", name,
+               (int64_t)json_integer_value(json_object_get(row, "tensors")),
+               (int64_t)json_integer_value(json_object_get(row, "bytes")));
+    }
+    json_decref(formats);
+}
+
+static sb_status show(const char *folder, int as_json, sb_error *err)
+{
+    sb_model *model = NULL;
+    sb_status status = sb_model_open(folder, &model, err);
+    if (status)
+        return status;
+    if (as_json) {
+        json_t *document = sb_document("info");
+        json_object_set_new(document, "config", config_json(&model->config));
+        json_object_set_new(document, "storage", storage_json(model->weights));
+        json_object_set_new(document, "formats", formats_json(model->checkpoint));
+        status = sb_print_document(document, err);
+    } else {
+        print_text(model);
+    }
+    sb_model_close(model);
+    return status;
+}
+
+sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
+{
+    int as_json = 0, ops = 0, knobs = 0, profiles = 0, machine = 0;
+    const sb_opt opts[] = {
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        {"ops", 0, SB_OPT_FLAG, &ops, NULL, "list the operations and their clauses; no CKPT"},
+        {"knobs", 0, SB_OPT_FLAG, &knobs, NULL, "list the knobs and their values; no CKPT"},
+        {"profiles", 0, SB_OPT_FLAG, &profiles, NULL, "list the profiles; no CKPT"},
+        {"machine", 0, SB_OPT_FLAG, &machine, NULL,
+         "print the dot product kernels in use; no CKPT"},
+    };
+    sb_command_line line = {
+        .usage = "info (CKPT [--json] | --ops | --knobs | --profiles | --machine)",
+        .about = "Shows configuration, layers, formats and bytes of a checkpoint;\n"
+                 "every tensor is accounted for, or the folder is refused.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    if (line.operands == (unsigned)(ops | knobs | profiles | machine))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "expected a checkpoint folder or one of the lists; usage: "
+                       "samebit %s",
+                       line.usage);
+    if (ops)
+        list_ops();
+    if (knobs)
+        list_knobs();
+    if (profiles)
+        list_profiles();
+    if (machine)
+        printf("dot product kernels: %s\n", sb_dot_selected());
+    return line.operands ? show(line.operand[0], as_json, err) : SB_OK;
+}

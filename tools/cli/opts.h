@@ -1,0 +1,52 @@
+/* opts.h - one table of options per command: parsing, checking and --help come from it. */
+#ifndef SB_CLI_OPTS_H
+#define SB_CLI_OPTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+enum { SB_MAX_REPEATS = 64 };
+
+/* An option that may be given several times. */
+typedef struct sb_repeated {
+    const char *item[SB_MAX_REPEATS];
+    size_t count;
+} sb_repeated;
+
+typedef enum sb_opt_kind {
+    SB_OPT_FLAG,    /* int: set to 1 */
+    SB_OPT_STRING,  /* const char * */
+    SB_OPT_NUMBER,  /* uint64_t: decimal digits */
+    SB_OPT_REPEATED /* sb_repeated */
+} sb_opt_kind;
+
+typedef struct sb_opt {
+    const char *name; /* long name, without the dashes */
+    char letter;      /* one-letter form, or 0 */
+    sb_opt_kind kind;
+    void *value;
+    const char *arg; /* what the argument is called in --help, NULL for a flag */
+    const char *help;
+} sb_opt;
+
+typedef struct sb_command_line {
+    const char *usage; /* "run CKPT --tokens 1,2,3 [options]" */
+    const char *about; /* a paragraph */
+    const sb_opt *opts;
+    size_t opt_count;
+    const char *more; /* text behind the options (examples), or NULL */
+    unsigned min_operands, max_operands;
+    const char *operand[4]; /* filled in */
+    unsigned operands;      /* filled in */
+    int helped;             /* --help was given and has been printed: nothing is left to do */
+} sb_command_line;
+
+/* Parses argv[1..]. SB_ERR_USAGE names the option or operand. */
+sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
+
+/* A number out of decimal digits; 0 if text is anything else. */
+int sb_parse_u64(const char *text, uint64_t *value);
+
+#endif

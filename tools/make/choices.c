@@ -1,0 +1,106 @@
+#include "tools/make/choices.h"
+
+#include <string.h>
+
+#include "ref/container/show.h"
+
+static const sb_make_preset presets[] = {
+#define SB_PRESET(name, help, family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F,  \
+                  tied, topk, m0, m1, m2, bos, eos)                                                \
+    {name, FAMILY_##family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,      \
+     topk, {m0, m1, m2}, bos, eos},
+#define FAMILY_qwen3_5_moe SB_QWEN3_5_MOE
+#define FAMILY_qwen3_5 SB_QWEN3_5
+#define FAMILY_qwen3_next SB_QWEN3_NEXT
+#include "tools/make/presets.def"
+#undef SB_PRESET
+};
+
+static const sb_make_choice preset_choices[] = {
+#define SB_PRESET(name, help, ...) {name, help},
+#include "tools/make/presets.def"
+#undef SB_PRESET
+};
+
+static const sb_make_choice recipe_choices[] = {
+#define SB_RECIPE(id, name, help) {name, help},
+#include "tools/make/recipes.def"
+#undef SB_RECIPE
+};
+
+static const sb_make_choice format_choices[] = {
+    {"bf16", "2 bytes per value, as published"},
+    {"f16", "2 bytes per value, IEEE half"},
+    {"f32", "4 bytes per value, not rounded further"},
+};
+
+static const sb_make_choice layout_choices[] = {
+    {"text", "names start with model., flat config.json"},
+    {"vl", "model.language_model. and text_config, beside a small vision tower"},
+};
+
+static const sb_make_choice storage_choices[] = {
+    {"qwen3.6", "every tensor in the format, MTP experts as the trunk's"},
+    {"qwen3.5", "A_log and linear_attn.norm in F32, one tensor per MTP expert"},
+};
+
+static const sb_make_choice expert_choices[] = {
+    {"fused", "three-dimensional gate_up_proj and down_proj"},
+    {"split", "gate_proj, up_proj and down_proj of every expert"},
+};
+
+static const struct {
+    const char *name;
+    const sb_make_choice *choices;
+    size_t count;
+} lists[SB_MAKE_LISTS] = {
+#define LIST(name, choices) {name, choices, sizeof choices / sizeof *choices}
+    LIST("preset", preset_choices), LIST("recipe", recipe_choices),
+    LIST("format", format_choices), LIST("layout", layout_choices),
+    LIST("storage", storage_choices), LIST("experts", expert_choices),
+#undef LIST
+};
+
+const char *sb_make_list_name(sb_make_list_id list)
+{
+    return lists[list].name;
+}
+
+const sb_make_choice *sb_make_choices(sb_make_list_id list, size_t *count)
+{
+    *count = lists[list].count;
+    return lists[list].choices;
+}
+
+void sb_make_list(FILE *out)
+{
+    for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
+        fprintf(out, "%s--%s\n", list ? "\n" : "", lists[list].name);
+        for (size_t i = 0; i < lists[list].count; i++)
+            fprintf(out, "  %-12s %s\n", lists[list].choices[i].name, lists[list].choices[i].help);
+    }
+}
+
+sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position, sb_error *err)
+{
+    char known[512] = "";
+    *position = 0;
+    if (!name)
+        return SB_OK;
+    for (size_t i = 0; i < lists[list].count; i++) {
+        if (strcmp(lists[list].choices[i].name, name) == 0) {
+            *position = i;
+            return SB_OK;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                 lists[list].choices[i].name);
+    }
+    return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is not known; expected one of %s",
+                   lists[list].name, SB_SHOW(name), known);
+}
+
+const sb_make_preset *sb_make_preset_at(size_t position)
+{
+    return &presets[position];
+}

@@ -1,0 +1,78 @@
+#include "tools/make/codes.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+
+enum { EMBEDDING_PERCENT = 42, HIDDEN_PERCENT = 38 };
+
+/* A random order of all ids (Fisher-Yates), closed to one cycle: no id is reached twice before all
+ * others were, however long the text. G-3: "a seeded permutation bigram" */
+static void draw_cycle(uint64_t seed, sb_codes *codes, uint32_t *order)
+{
+    uint64_t key = sb_rng_key(seed, "make/predictable/cycle");
+    for (uint32_t i = 0; i < codes->used; i++)
+        order[i] = i;
+    for (uint32_t i = codes->used - 1; i > 0; i--) {
+        uint32_t j = sb_rng_below(key, i, i + 1);
+        uint32_t id = order[i];
+        order[i] = order[j];
+        order[j] = id;
+    }
+    for (uint32_t i = 0; i < codes->used; i++) {
+        uint32_t next = order[i + 1 < codes->used ? i + 1 : 0];
+        codes->next[order[i]] = next;
+        codes->previous[next] = order[i];
+    }
+}
+
+static void draw_kinds(uint64_t seed, sb_codes *codes)
+{
+    uint64_t key = sb_rng_key(seed, "make/predictable/kind");
+    for (uint32_t i = 0; i < codes->used; i++) {
+        uint32_t percent = sb_rng_below(key, i, 100);
+        if (percent < EMBEDDING_PERCENT)
+            codes->kind[i] = SB_CODE_EMBEDDING;
+        else if (percent < EMBEDDING_PERCENT + HIDDEN_PERCENT)
+            codes->kind[i] = SB_CODE_HIDDEN;
+        else
+            codes->kind[i] = SB_CODE_TRUNK;
+    }
+}
+
+sb_status sb_codes_new(uint64_t seed, uint32_t used, uint32_t length, sb_codes *out, sb_error *err)
+{
+    uint32_t *order = sb_alloc(used, sizeof *order);
+    *out = (sb_codes){.used = used,
+                      .next = sb_alloc(used, sizeof *out->next),
+                      .previous = sb_alloc(used, sizeof *out->previous),
+                      .kind = sb_alloc(used, 1),
+                      .length = length,
+                      .key = sb_rng_key(seed, "make/predictable/code")};
+    if (!order || !out->next || !out->previous || !out->kind) {
+        sb_codes_free(out);
+        free(order);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a permutation of %u ids",
+                       (unsigned)used);
+    }
+    draw_cycle(seed, out, order);
+    draw_kinds(seed, out);
+    free(order);
+    return SB_OK;
+}
+
+void sb_codes_free(sb_codes *codes)
+{
+    free(codes->next);
+    free(codes->previous);
+    free(codes->kind);
+    *codes = (sb_codes){0};
+}
+
+float sb_code(const sb_codes *codes, uint32_t token, uint32_t i)
+{
+    uint64_t bits = sb_rng_u64(codes->key, (uint64_t)token * codes->length + i);
+    float magnitude = 0.75f + 0.5f * ((float)(bits >> 40) * 0x1p-24f);
+    return bits & 1 ? magnitude : -magnitude;
+}

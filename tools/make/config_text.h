@@ -1,0 +1,17 @@
+/* config_text.h - config.json of a synthetic checkpoint, as the Hugging Face classes read it. */
+#ifndef SB_TOOLS_MAKE_CONFIG_TEXT_H
+#define SB_TOOLS_MAKE_CONFIG_TEXT_H
+
+#include "tools/make/choices.h"
+
+typedef struct sb_make_shape {
+    sb_make_preset dims; /* with the number of layers that was asked for */
+    const char *dtype;   /* "bfloat16" */
+    int vl;
+    int has_mtp;
+} sb_make_shape;
+
+/* The text of config.json, for the caller to free(). NULL if memory is out. */
+char *sb_make_config_text(const sb_make_shape *shape);
+
+#endif

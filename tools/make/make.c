@@ -1,0 +1,187 @@
+#include "tools/make/make.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/container/file.h"
+#include "ref/container/writer.h"
+#include "ref/formats/format.h"
+#include "ref/math/fn.h"
+#include "tools/make/plan.h"
+
+enum { BLOCK = 4096 }; /* values that are drawn and encoded at once */
+
+typedef struct job {
+    const sb_make_options *options;
+    const sb_make_plan *plan;
+    sb_maker maker;
+    const sb_make_tensor **by_name; /* sorted */
+    uint64_t done;                  /* bytes */
+} job;
+
+static sb_format format_of(sb_dtype dtype)
+{
+    return dtype == SB_DTYPE_F32   ? SB_FORMAT_f32
+           : dtype == SB_DTYPE_F16 ? SB_FORMAT_f16
+                                   : SB_FORMAT_bf16;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const sb_make_tensor *const *x = a;
+    const sb_make_tensor *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static const sb_make_tensor *find(const job *j, const char *name)
+{
+    size_t low = 0, high = j->plan->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(j->by_name[middle]->name, name) <= 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return j->by_name[low];
+}
+
+/* Values first .. first + n - 1 of a tensor of the text model. They lie in one row or several. */
+static void draw_text(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
+                      float *out)
+{
+    uint64_t cols = t->shape[t->rank - 1];
+    sb_make_matrix m = {.role = SB_ROLE_COUNT};
+    for (size_t i = 0; i < n;) {
+        uint64_t col = (first + i) % cols;
+        size_t run = n - i < cols - col ? n - i : (size_t)(cols - col);
+        sb_make_place place = sb_make_locate(maker->config, t->role, t->expert, t->rank, t->shape,
+                                             (first + i) / cols);
+        if (place.role != m.role || place.expert != m.expert)
+            sb_make_matrix_of(maker, &place, t->layer, &m);
+        sb_make_row(maker, &m, place.row, col, run, out + i);
+        i += run;
+    }
+}
+
+/* The vision tower is there to be ignored: nothing in it is special. */
+static void draw_vision(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
+                        float *out)
+{
+    uint64_t fan_in = 1;
+    for (unsigned d = 1; d < t->rank; d++)
+        fan_in *= t->shape[d];
+    float spread = t->vision == SB_VISION_weight ? sb_rsqrt((float)fan_in) : 0.1f;
+    sb_make_normal(sb_rng_key(maker->seed, t->name), first, n,
+                   t->vision == SB_VISION_norm ? 1.0f : 0.0f, spread, out);
+}
+
+static void draw_block(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
+                       unsigned char *bytes)
+{
+    float values[BLOCK];
+    if (t->role == SB_ROLE_COUNT)
+        draw_vision(maker, t, first, n, values);
+    else
+        draw_text(maker, t, first, n, values);
+    sb_encode(format_of(t->dtype), values, n, bytes);
+}
+
+/* Blocks do not depend on each other, so threads may share them. */
+static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, unsigned char *bytes,
+                      size_t count, sb_error *err)
+{
+    job *j = ctx;
+    const sb_make_tensor *t = find(j, tensor->name);
+    size_t size = sb_format_bytes(format_of(t->dtype));
+    uint64_t first = first_byte / size;
+    size_t values = count / size;
+    long blocks = (long)((values + BLOCK - 1) / BLOCK);
+    (void)err;
+    if (j->options->progress)
+        j->options->progress(j->options->progress_ctx, t->name, j->done, j->plan->bytes);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (long block = 0; block < blocks; block++) {
+        size_t at = (size_t)block * BLOCK;
+        size_t n = values - at < BLOCK ? values - at : BLOCK;
+        draw_block(&j->maker, t, first + at, n, bytes + at * size);
+    }
+    j->done += count;
+    return SB_OK;
+}
+
+static sb_status start(job *j, sb_error *err)
+{
+    const sb_make_plan *p = j->plan;
+    j->maker = (sb_maker){
+        .config = &p->config, .seed = j->options->seed, .recipe = p->recipe, .codes = {0}};
+    j->by_name = sb_alloc(p->count, sizeof *j->by_name);
+    if (!j->by_name)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", p->count);
+    for (size_t i = 0; i < p->count; i++)
+        j->by_name[i] = &p->tensors[i];
+    qsort(j->by_name, p->count, sizeof *j->by_name, compare_names);
+    if (p->recipe != SB_RECIPE_predictable)
+        return SB_OK;
+    return sb_codes_new(j->options->seed, p->shape.dims.ids_used, sb_make_code_length(&p->config),
+                        &j->maker.codes, err);
+}
+
+/* Three shards where 5 GB would be one, so that small folders, too, have an index. */
+static uint64_t shard_bytes(const sb_make_options *o, const sb_make_plan *p)
+{
+    const uint64_t usual = UINT64_C(5000000000);
+    if (o->shard_bytes)
+        return o->shard_bytes;
+    return p->bytes > usual ? usual : p->bytes / 5 * 2 + 1;
+}
+
+static sb_status write_tensors(job *j, sb_error *err)
+{
+    const sb_make_options *o = j->options;
+    const sb_make_plan *p = j->plan;
+    sb_writer *writer = NULL;
+    sb_status status = sb_writer_new(o->dir, shard_bytes(o, p), o->replace ? SB_WRITER_REPLACE : 0,
+                                     &writer, err);
+    for (size_t i = 0; i < p->count && !status; i++)
+        status = sb_writer_add(writer, p->tensors[i].name, p->tensors[i].dtype, p->tensors[i].rank,
+                               p->tensors[i].shape, err);
+    if (!status)
+        status = sb_writer_run(writer, fill, j, err);
+    sb_writer_free(writer);
+    return status;
+}
+
+static sb_status write_config(const job *j, sb_error *err)
+{
+    char *path = sb_path_join(j->options->dir, "config.json");
+    if (!path)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    sb_status status =
+        sb_write_file(path, j->plan->config_text, strlen(j->plan->config_text), err);
+    free(path);
+    return status;
+}
+
+sb_status sb_make(const sb_make_options *options, sb_error *err)
+{
+    sb_make_plan plan;
+    job j = {.options = options, .plan = &plan};
+    sb_status status = sb_make_plan_new(options, &plan, err);
+    if (!status)
+        status = start(&j, err);
+    if (!status)
+        status = write_tensors(&j, err);
+    if (!status)
+        status = write_config(&j, err);
+    if (!status && options->progress)
+        options->progress(options->progress_ctx, "done", plan.bytes, plan.bytes);
+    sb_codes_free(&j.maker.codes);
+    free(j.by_name);
+    sb_make_plan_free(&plan);
+    return status;
+}

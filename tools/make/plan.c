@@ -1,0 +1,145 @@
+#include "tools/make/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+static const struct {
+    sb_dtype dtype;
+    const char *config_name;
+} formats[] = {{SB_DTYPE_BF16, "bfloat16"}, {SB_DTYPE_F16, "float16"}, {SB_DTYPE_F32, "float32"}};
+
+static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS], sb_error *err)
+{
+    const char *names[SB_MAKE_LISTS] = {[SB_MAKE_PRESETS] = o->preset ? o->preset : "",
+                                        [SB_MAKE_RECIPES] = o->recipe,
+                                        [SB_MAKE_FORMATS] = o->format,
+                                        [SB_MAKE_LAYOUTS] = o->layout,
+                                        [SB_MAKE_STORAGES] = o->storage,
+                                        [SB_MAKE_EXPERTS] = o->experts};
+    sb_status status = SB_OK;
+    for (unsigned list = 0; list < SB_MAKE_LISTS && !status; list++)
+        status = sb_make_find((sb_make_list_id)list, names[list], &found[list], err);
+    return status;
+}
+
+/* What a family does not have. */
+static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
+{
+    const sb_make_preset *dims = &p->shape.dims;
+    if (p->shape.vl && dims->family == SB_QWEN3_NEXT)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "preset %s has no layout \"vl\": Qwen3-Next reads text only; expected "
+                       "\"text\"",
+                       dims->name);
+    if (o->experts && dims->experts == 0)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "preset %s is dense: it has no experts to be stored \"%s\"", dims->name,
+                       o->experts);
+    if (o->layers > SB_MAX_LAYERS)
+        return sb_fail(err, SB_ERR_USAGE, "%u layers; expected 1 to %d", o->layers,
+                       (int)SB_MAX_LAYERS);
+    return SB_OK;
+}
+
+static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_error *err)
+{
+    size_t found[SB_MAKE_LISTS];
+    sb_status status = find_names(o, found, err);
+    if (status)
+        return status;
+    p->shape.dims = *sb_make_preset_at(found[SB_MAKE_PRESETS]);
+    if (o->layers)
+        p->shape.dims.layers = o->layers;
+    p->shape.dtype = formats[found[SB_MAKE_FORMATS]].config_name;
+    p->shape.vl = found[SB_MAKE_LAYOUTS] == 1;
+    p->shape.has_mtp = !o->no_mtp;
+    p->dtype = formats[found[SB_MAKE_FORMATS]].dtype;
+    p->recipe = (sb_make_recipe)found[SB_MAKE_RECIPES];
+    p->f32_decay = found[SB_MAKE_STORAGES] == 1;
+    int fused = p->shape.dims.family == SB_QWEN3_5_MOE;
+    p->storage = (sb_storage){.prefix = p->shape.vl ? "model.language_model." : "model.",
+                              .fused_experts = fused,
+                              .fused_mtp_experts = fused && found[SB_MAKE_STORAGES] == 0,
+                              .has_mtp = p->shape.has_mtp};
+    if (o->experts)
+        p->storage.fused_experts = p->storage.fused_mtp_experts = found[SB_MAKE_EXPERTS] == 0;
+    return check_family(o, p, err);
+}
+
+static sb_status add(sb_make_plan *p, const char *name, const sb_make_tensor *tensor, sb_error *err)
+{
+    if (p->count == p->room) {
+        size_t room = p->room ? 2 * p->room : 64;
+        sb_make_tensor *tensors = sb_realloc(p->tensors, room, sizeof *tensors);
+        if (!tensors)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", room);
+        p->tensors = tensors;
+        p->room = room;
+    }
+    sb_make_tensor *t = &p->tensors[p->count];
+    *t = *tensor;
+    sb_status status = sb_dtype_bytes(t->dtype, t->rank, t->shape, &t->bytes, err);
+    if (status)
+        return status;
+    t->name = sb_strdup(name);
+    if (!t->name)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the name of a tensor");
+    p->count++;
+    p->bytes += t->bytes;
+    return SB_OK;
+}
+
+static sb_status add_text(void *ctx, const sb_expected *x, sb_error *err)
+{
+    sb_make_plan *p = ctx;
+    sb_make_tensor t = {.dtype = p->dtype,
+                        .rank = x->rank,
+                        .role = x->role,
+                        .layer = x->layer,
+                        .expert = x->expert};
+    if (p->f32_decay && (x->role == SB_ROLE_A_log || x->role == SB_ROLE_linear_norm))
+        t.dtype = SB_DTYPE_F32;
+    memcpy(t.shape, x->shape, sizeof x->shape);
+    return add(p, x->name, &t, err);
+}
+
+static sb_status add_vision(void *ctx, const sb_vision_tensor *v, sb_error *err)
+{
+    sb_make_plan *p = ctx;
+    sb_make_tensor t = {.dtype = p->dtype,
+                        .rank = v->rank,
+                        .role = SB_ROLE_COUNT,
+                        .vision = v->kind,
+                        .expert = SB_NO_EXPERT};
+    memcpy(t.shape, v->shape, sizeof v->shape);
+    return add(p, v->name, &t, err);
+}
+
+sb_status sb_make_plan_new(const sb_make_options *options, sb_make_plan *out, sb_error *err)
+{
+    *out = (sb_make_plan){0};
+    sb_status status = read_options(options, out, err);
+    if (status)
+        return status;
+    out->config_text = sb_make_config_text(&out->shape);
+    if (!out->config_text)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for config.json");
+    status = sb_config_parse(out->config_text, strlen(out->config_text), "config.json",
+                             &out->config, err);
+    if (!status)
+        status = sb_each_tensor(&out->config, &out->storage, add_text, out, err);
+    if (!status && out->shape.vl)
+        status = sb_vision_each(&out->config, add_vision, out, err);
+    return status;
+}
+
+void sb_make_plan_free(sb_make_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        free(plan->tensors[i].name);
+    free(plan->tensors);
+    free(plan->config_text);
+    *plan = (sb_make_plan){0};
+}

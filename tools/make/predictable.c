@@ -1,0 +1,225 @@
+/* predictable.c - recipe `predictable`: every token has one successor, and the weights say so.
+ *
+ * G-3: "a seeded permutation bigram through embedding, residual stream and head". The H dimensions
+ * are cut into parts by d mod parts, element j of a code standing in dimension parts * j + part:
+ *
+ *   OWN_READ   the code of token t itself, where mtp.fc reads it from the embedding half
+ *   OWN_HIDDEN the code of t for all other t: the embedding half of mtp.fc does not read this part
+ *   AHEAD      the code of the successor of t, if that is one of SB_CODE_HIDDEN
+ *   TARGET     only with a tied head: the code of the predecessor of t
+ *
+ * Row v of the head holds the code of v's predecessor in the parts where the trunk has it, so the
+ * largest logit is that of the successor. The trunk carries AHEAD along to its last hidden vector,
+ * from where the hidden half of mtp.fc moves it to where the head looks. Of a token of
+ * SB_CODE_HIDDEN, then, "a part of it can be predicted by the MTP head only from the hidden half of
+ * its input"; of one of SB_CODE_TRUNK it can predict nothing. A tied head is the embedding, so there
+ * TARGET is what the head sees, and the first layer's MLP replaces it by the token's own code.
+ *
+ * All else is noise. In the trunk there is little, so that the greedy token is nearly always the
+ * successor; in the MTP layer as much as its logits bear with some wrong drafts. */
+#include "ref/base/rng.h"
+#include "ref/math/fn.h"
+#include "tools/make/fill.h"
+
+enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
+
+#define LOGIT 16.0f    /* about the largest logit */
+#define CONSTANT 4.0f  /* tied: the last dimension of every embedding, in units of its codes */
+#define PADDING 0.1f   /* rows of ids that are not used, in the same units */
+#define BRIDGE_OWN 2.2f /* tied: what the bridge adds of the own code, in the same units */
+
+static uint32_t parts_of(const sb_config *c)
+{
+    return c->tie_embeddings ? 4 : 3;
+}
+
+uint32_t sb_make_code_length(const sb_config *c)
+{
+    return c->tie_embeddings ? c->hidden_size / 4 - 1 : c->hidden_size / 3;
+}
+
+static float root(float x)
+{
+    return x * sb_rsqrt(x);
+}
+
+/* How much noise, relative to the codes, the MTP head bears with few wrong drafts: a logit is n
+ * against the largest of `used` sums of n random signs and noise. */
+static float bearable(const sb_codes *codes)
+{
+    float largest = 0.92f * root(2.0f * sb_log((float)codes->used));
+    return 0.75f * root((float)codes->length) / (1.4f + largest);
+}
+
+/* What one of the 2 L additions to the residual stream may weigh. */
+static float trunk_share(const sb_maker *maker)
+{
+    return 0.3f * bearable(&maker->codes) * sb_rsqrt(2.0f * (float)maker->config->layers);
+}
+
+static float code_level(const sb_maker *maker, int head)
+{
+    float n = (float)maker->codes.length;
+    if (maker->config->tie_embeddings)
+        return LOGIT / (1.7f * n);
+    return head ? LOGIT / (2.1f * n) : 1.0f;
+}
+
+/* What gives the sum of all experts a variance of about 1: that of silu(g) u is 0.36, the squares
+ * of k router weights sum to about 1.3/k, and that of the shared expert's is about 0.28. */
+static float mixture_gain(const sb_config *c)
+{
+    return sb_rsqrt(0.36f * (1.3f / (float)c->experts_per_token + 0.28f));
+}
+
+static void prepare_output(const sb_maker *maker, sb_make_matrix *m)
+{
+    float embedding = code_level(maker, 0);
+    if (m->role == SB_ROLE_expert_down || m->role == SB_ROLE_shared_down_proj)
+        m->spread *= mixture_gain(maker->config);
+    if (!m->in_mtp)
+        m->spread *= trunk_share(maker) * embedding;
+    else if (m->role == SB_ROLE_o_proj)
+        m->spread *= 0.5f * bearable(&maker->codes);
+    else
+        m->spread *= (maker->config->tie_embeddings ? 1.3f : 1.7f) * bearable(&maker->codes);
+}
+
+void sb_make_prepare_predictable(const sb_maker *maker, sb_make_matrix *m)
+{
+    switch (m->role) {
+    case SB_ROLE_embed_tokens:
+    case SB_ROLE_lm_head:
+        m->level = code_level(maker, m->role == SB_ROLE_lm_head);
+        m->spread = 0.1f * m->level;
+        return;
+    case SB_ROLE_final_norm:
+        m->mean = maker->config->tie_embeddings ? 0.0f : 0.5f;
+        return;
+    case SB_ROLE_linear_out_proj:
+    case SB_ROLE_o_proj:
+    case SB_ROLE_expert_down:
+    case SB_ROLE_shared_down_proj:
+    case SB_ROLE_down_proj:
+        prepare_output(maker, m);
+        return;
+    default:
+        return;
+    }
+}
+
+/* What a part of a token's embedding row holds, or of its head row: a token's code, or nothing. */
+static int holds(const sb_codes *codes, sb_role role, uint32_t part, uint32_t token, uint32_t *of)
+{
+    int head = role == SB_ROLE_lm_head;
+    *of = head || part == TARGET ? codes->previous[token] : token;
+    switch (part) {
+    case OWN_READ:
+        return codes->kind[*of] == SB_CODE_EMBEDDING;
+    case OWN_HIDDEN:
+        return codes->kind[*of] != SB_CODE_EMBEDDING;
+    case AHEAD:
+        *of = codes->next[token];
+        return !head && codes->kind[*of] == SB_CODE_HIDDEN;
+    default:
+        return 1;
+    }
+}
+
+static void token_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t row, uint64_t col,
+                      size_t n, float *out)
+{
+    const sb_codes *codes = &maker->codes;
+    uint32_t parts = parts_of(maker->config);
+    sb_make_usual(maker, m, row, col, n, out);
+    if (row >= codes->used) /* padding: there, and not zero, but never the largest logit */
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t d = (uint32_t)(col + i);
+        uint32_t of;
+        if (d / parts < codes->length && holds(codes, m->role, d % parts, (uint32_t)row, &of))
+            out[i] += m->level * sb_code(codes, of, d / parts);
+        else if (parts == 4 && d == m->cols - 1)
+            out[i] = m->level * CONSTANT;
+    }
+}
+
+/* The norms that a tied head needs: what it must not see again of its own rows is scaled away. */
+static void norm_row(const sb_make_matrix *m, uint64_t col, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t part = (uint32_t)(col + i) % 4;
+        float ahead = m->role == SB_ROLE_final_norm ? 0.4f : 0.0f;
+        float keep = part == TARGET ? 1.0f : part == AHEAD ? ahead : 0.0f;
+        if (col + i == m->cols - 1)
+            keep = 0.0f;
+        out[i] = (keep - 1.0f) + (keep + 0.1f) * out[i];
+    }
+}
+
+/* mtp.fc: unit entries that move a code to where the head looks for it. */
+static void fc_row(const sb_maker *maker, uint64_t row, uint64_t col, size_t n, float *out)
+{
+    uint32_t parts = parts_of(maker->config);
+    uint32_t part = (uint32_t)row % parts;
+    uint64_t code = row - part; /* where the parts of this element of the codes begin */
+    uint64_t hidden = maker->config->hidden_size;
+    if (row / parts >= maker->codes.length)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t d = col + i;
+        if (d == code + OWN_READ && part == (parts == 4 ? TARGET : OWN_READ))
+            out[i] += 1.0f;
+        if (d == hidden + code + AHEAD && part == (parts == 4 ? TARGET : OWN_HIDDEN))
+            out[i] += parts == 4 ? 3.0f : 1.5f;
+    }
+}
+
+/* Tied: unit j of the first layer's MLP, open for every token because its gate reads the constant,
+ * adds to TARGET what is missing to the own code. The spread of its weights is kept small. */
+static void bridge_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t row, uint64_t col,
+                       size_t n, float *out)
+{
+    uint64_t length = maker->codes.length;
+    float level = code_level(maker, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t d = col + i;
+        if (m->role == SB_ROLE_down_proj) {
+            if (d < length)
+                out[i] = row == 4 * d + TARGET ? 0.18f * level : 0.01f * out[i];
+            continue;
+        }
+        if (row >= length)
+            return;
+        out[i] *= 0.1f;
+        if (m->role == SB_ROLE_gate_proj && d == m->cols - 1)
+            out[i] = 1.0f;
+        if (m->role == SB_ROLE_up_proj && d - 4 * row < 4)
+            out[i] += d % 4 == TARGET ? -1.0f : d % 4 == AHEAD ? 0.0f : BRIDGE_OWN;
+    }
+}
+
+void sb_make_row_predictable(const sb_maker *maker, const sb_make_matrix *m, uint64_t row,
+                             uint64_t col, size_t n, float *out)
+{
+    int tied = maker->config->tie_embeddings;
+    if (m->role == SB_ROLE_embed_tokens || m->role == SB_ROLE_lm_head) {
+        token_row(maker, m, row, col, n, out);
+        return;
+    }
+    sb_make_usual(maker, m, row, col, n, out);
+    if (m->role == SB_ROLE_mtp_fc)
+        fc_row(maker, row, col, n, out);
+    else if (tied && (m->role == SB_ROLE_final_norm || m->role == SB_ROLE_mtp_norm))
+        norm_row(m, col, n, out);
+    else if (tied && m->layer == 0 && !m->in_mtp)
+        switch (m->role) {
+        case SB_ROLE_gate_proj:
+        case SB_ROLE_up_proj:
+        case SB_ROLE_down_proj:
+            bridge_row(maker, m, row, col, n, out);
+            return;
+        default:
+            return;
+        }
+}
