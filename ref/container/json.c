@@ -24,10 +24,11 @@ static sb_status fail_at(const char *file, const char *text, size_t at, const ch
 }
 
 /* True for what the first pass leaves to jansson. Anything else that jansson says about a text that
- * passed it means that memory is out, which jansson reports as all kinds of errors. */
+ * passed it means that memory is out, which jansson reports as all kinds of errors, or as none:
+ * then there is no text, and the code was never set. */
 static int is_about_the_text(const json_error_t *why)
 {
-    enum json_error_code code = json_error_code(why);
+    enum json_error_code code = why->text[0] ? json_error_code(why) : json_error_unknown;
     return code == json_error_duplicate_key || code == json_error_numeric_overflow ||
            code == json_error_invalid_utf8;
 }

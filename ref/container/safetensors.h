@@ -38,10 +38,10 @@ typedef struct sb_safetensors {
     size_t size; /* of the whole file */
 } sb_safetensors;
 
-/* Opens a file. Messages name it by `file`, which must outlive nothing but the call. */
+/* Opens a file; messages name it by its path. */
 sb_status sb_safetensors_open(const char *path, sb_safetensors *out, sb_error *err);
 
-/* The same on bytes in memory, which must outlive *out. */
+/* The same on bytes in memory, which must outlive *out; messages name them by `file`. */
 sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const char *file,
                                sb_safetensors *out, sb_error *err);
 

@@ -311,8 +311,12 @@ sb_status sb_writer_run(sb_writer *w, sb_writer_fill fill, void *ctx, sb_error *
         status = sb_file_commit(&w->files[i], err);
     if (status == SB_OK && folder)
         status = remove_stale(w, err);
-    for (size_t i = 0; i <= w->shards; i++)
+    for (size_t i = 0; i <= w->shards; i++) {
+        const sb_file_out *file = &w->files[i];
+        if (status != SB_OK && created && file->path && !file->temp)
+            unlink(file->path); /* renamed before a later rename failed: half a set is no use */
         sb_file_abort(&w->files[i]);
+    }
     if (status != SB_OK && created)
         rmdir(w->path);
     return status;

@@ -93,6 +93,7 @@ sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     if (status)
         return status;
     s->rows = 0;
+    s->failed = 1; /* until the call has succeeded */
     if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
     status = sb_state_reserve(s->state, n, err);
@@ -100,10 +101,9 @@ sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_er
         return status;
     sb_call call = begin(s, s->state->position, n, err);
     status = sb_run_trunk(&call, tokens);
-    if (status) {
-        s->failed = 1;
+    if (status)
         return status;
-    }
+    s->failed = 0;
     s->state->position += n;
     s->rows = n;
     return SB_OK;

@@ -45,7 +45,10 @@ at storage.bound_tensors 55
 at storage.mtp false
 check "no vision tensors" test "$(value storage.ignored_vision_tensors)" -gt 0
 run 0 info "$work/vl"
-says "ABSENT, although config.json declares one"
+says "MTP head: absent"
+sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/vl/config.json"
+run 0 info "$work/vl"
+says "MTP head: ABSENT, although config.json declares one"
 
 run 0 info --ops
 for op in $(sed -n 's/^SB_OP(\([a-z_0-9]*\),.*/\1/p' ref/ops/ops.def); do says "$op "; done

@@ -17,7 +17,9 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 out=$work/stdout err=$work/stderr
 passed=0 failed=0 last=
-[ -x "$SAMEBIT" ] || { echo "$SAMEBIT is not built"; exit 2; }
+for program in "$SAMEBIT" "$helpers/json_at" "$helpers/npy_rows"; do
+    [ -x "$program" ] || { echo "$program is not built: make tests"; exit 2; }
+done
 
 # Many short runs on a shared machine: threads that wait should not spin.
 export OMP_WAIT_POLICY=passive

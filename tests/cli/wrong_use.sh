@@ -21,7 +21,15 @@ refused 2 run "$t4"
 says_err --tokens
 refused 2 run "$t4" --tokens 1 --tokens-file "$t4/config.json"
 refused 2 run "$t4" --tokens
-says_err --tokens
+says_err "'--tokens'"
+refused 2 run "$t4" --tokens 1 -n
+says_err "'-n'"
+refused 2 run "$t4" --colour --tokens 1
+says_err "'--colour'"
+refused 2 run "$t4" --tokens 1 -q
+says_err "'-q'"
+refused 2 run --json=1 "$t4" --tokens 1
+says_err json
 for n in x -1 1.5 '' 99999999999999999999 1e3 ' 1' 2000000; do
     refused 2 run "$t4" --tokens 1 -n "$n"
 done
@@ -52,6 +60,11 @@ refused 2 run "$t4" --tokens-file "$work/none"
 refused 2 info "$t4" --ops
 refused 2 info "$t4" "$t4"
 refused 2 golden verify "$work/g" "$t4" --tokens 1
+# what is recorded is repeated: an option that would change it is no quiet no
+for option in '-n 3' '--profile hf' '--set act=bf16' '--logits l.npy'; do
+    # shellcheck disable=SC2086
+    refused 2 golden verify "$work/g" "$t4" $option
+done
 refused 2 golden keep "$work/g" "$t4" --tokens 1
 says_err "'keep'"
 refused 2 golden write "$work/g" "$t4"

@@ -2,13 +2,16 @@
 
 #include "tests/lib/cmocka.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
+#include "ref/math/start.h"
 
 /* Paths that were handed out: they live as long as the program. */
 typedef struct path {
@@ -18,11 +21,32 @@ typedef struct path {
 
 static path *paths;
 
+/* At the end of the program: the files of these folders, and the folders. What a test did not write
+ * into them itself (a folder in a folder) stays. */
+static void remove_folders(void)
+{
+    for (const path *p = paths; p; p = p->next) {
+        DIR *folder = opendir(p->text);
+        struct dirent *entry;
+        char file[2048];
+        while (folder && (entry = readdir(folder)))
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+                snprintf(file, sizeof file, "%s/%s", p->text, entry->d_name);
+                (void)unlink(file);
+            }
+        if (folder)
+            closedir(folder);
+        (void)rmdir(p->text);
+    }
+}
+
 static const char *keep(const char *text)
 {
     path *p = malloc(sizeof *p);
     assert_non_null(p);
     assert_true(strlen(text) < sizeof p->text);
+    if (!paths && !getenv("SAMEBIT_KEEP"))
+        atexit(remove_folders);
     p->next = paths;
     strcpy(p->text, text);
     paths = p;
@@ -85,7 +109,7 @@ sb_model *test_model_open(const char *folder)
 {
     sb_model *model = NULL;
     sb_error err;
-    if (sb_model_open(folder, &model, &err))
+    if (sb_math_start(NULL, &err) || sb_model_open(folder, &model, &err))
         fail_msg("%s", err.text);
     return model;
 }

@@ -22,7 +22,7 @@ const char *test_checkpoint_with(const char *test, const sb_make_options *option
 /* "<the folder of test data>/<test>-<name>", which need not exist. */
 const char *test_path(const char *test, const char *name);
 
-/* Opens a folder; asserts success. */
+/* Starts the arithmetic (SAMEBIT_ISA) and opens a folder; asserts success. */
 sb_model *test_model_open(const char *folder);
 
 /* One tensor in memory, and all of a folder with its config.json. */

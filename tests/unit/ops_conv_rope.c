@@ -158,8 +158,9 @@ void test_rope(void **state)
         "act=f16 rope_table=act rope_pair=products rope_freq=torch",
         "rope_pair=products"};
     static const size_t widths[][2] = {{2, 2}, {5, 4}, {64, 16}, {128, 32}, {256, 64}, {9, 6}};
-    static const uint32_t sections[][3] = {{1, 0, 0}, {1, 1, 0},    {3, 3, 2},
-                                           {6, 5, 5}, {11, 11, 10}, {1, 1, 1}};
+    /* what real sections cannot show: one that ends long before the others */
+    static const uint32_t sections[][3] = {{1, 0, 0}, {1, 1, 0},    {4, 3, 1},
+                                           {9, 3, 4}, {11, 11, 10}, {1, 1, 1}};
     static const uint32_t position[3][4] = {
         {0, 1, 262143, 77}, {5, 0, 3, 1000}, {9, 2, 0, 16777215}};
     enum { T = 4, HEADS = 3 };

@@ -185,6 +185,8 @@ static void test_numbers_are_in_range_and_fit_each_other(void **state)
          "linear_num_value_heads is 32, expected a multiple of linear_num_key_heads, which is 24"},
         {flat, "'num_attention_heads':16", "'num_attention_heads':65538", SB_ERR_INPUT,
          "num_attention_heads * head_dim is 16777728, expected at most 16777216"},
+        {flat, "16,'num_key_value_heads':2,'head_dim':256", /* 2^32: 0 in 32 bits */
+         "65536,'num_key_value_heads':2,'head_dim':65536", SB_ERR_INPUT, "is 4294967296, expected"},
         {flat, "_value_head_dim':128", "_value_head_dim':16777216", SB_ERR_INPUT,
          "linear_num_value_heads * linear_value_head_dim is 536870912"},
         {flat, "_key_head_dim':128", "_key_head_dim':16777216", SB_ERR_INPUT,

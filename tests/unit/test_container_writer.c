@@ -9,8 +9,9 @@
 
 /* What a test knows about its callback, and can tell it. */
 typedef struct filling {
-    uint64_t fail_at; /* fails at this byte of tensor "z", if not 0 */
-    uint64_t next;    /* the first byte that the next piece must begin at, or 0 */
+    uint64_t fail_at;     /* fails at this byte of tensor "z", if not 0 */
+    const char *obstacle; /* a folder to make, where a file shall stand, or NULL */
+    uint64_t next;        /* the first byte that the next piece must begin at, or 0 */
     size_t pieces;
 } filling;
 
@@ -30,6 +31,8 @@ static sb_status fill(void *ctx, const sb_tensor *t, uint64_t first_byte, unsign
     assert_int_equal(first_byte, f->next);
     f->next = first_byte + count < t->bytes ? first_byte + count : 0;
     f->pieces++;
+    if (f->obstacle && f->pieces == 1)
+        assert_int_equal(mkdir(f->obstacle, 0700), 0);
     if (f->fail_at && strcmp(t->name, "z") == 0 && f->fail_at < first_byte + count)
         return sb_fail(err, SB_ERR_NUMERIC, "told to fail");
     for (size_t i = 0; i < count; i++)
@@ -258,6 +261,23 @@ static void test_what_exists_is_not_lost(void **state)
     scratch_remove(parent.text);
 }
 
+/* The second of three renames fails, in a folder that the writer made: nothing of it is left. */
+static void test_a_rename_that_fails(void **state)
+{
+    (void)state;
+    sb_error err;
+    scratch_path parent = scratch_new();
+    scratch_path dir = scratch_join(parent.text, "ckpt");
+    scratch_path obstacle = scratch_join(dir.text, "model-00002-of-00003.safetensors");
+    filling f = {.obstacle = obstacle.text};
+    sb_writer *w = five(dir.text, 11, 0);
+    check_status("run", sb_writer_run(w, fill, &f, &err), &err, SB_ERR_IO,
+                 "model-00002-of-00003.safetensors: cannot rename the finished file");
+    sb_writer_free(w);
+    assert_int_equal(scratch_entries(dir.text), 1); /* the obstacle itself */
+    scratch_remove(parent.text);
+}
+
 static void test_memory_that_ends(void **state)
 {
     (void)state;
@@ -321,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_pieces_are_bounded),
         cmocka_unit_test(test_what_cannot_be_declared),
         cmocka_unit_test(test_what_exists_is_not_lost),
+        cmocka_unit_test(test_a_rename_that_fails),
         cmocka_unit_test(test_memory_that_ends),
         cmocka_unit_test(test_whole_files),
     };

@@ -56,7 +56,7 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
 }
 
 static sb_status write_golden(const char *dir, const char *folder, const sb_request *request,
-                              sb_error *err)
+                              int as_json, sb_error *err)
 {
     json_t *golden = NULL;
     char *path = sb_path_join(dir, "golden.json"), *text = NULL;
@@ -68,7 +68,9 @@ static sb_status write_golden(const char *dir, const char *folder, const sb_requ
         status = text ? sb_write_file(path, text, strlen(text), err)
                       : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     }
-    if (!status)
+    if (!status && as_json)
+        status = sb_print_document(json_incref(golden), err);
+    else if (!status)
         printf("wrote %s\n", path);
     json_decref(golden);
     free(text);
@@ -175,7 +177,24 @@ static sb_status check_ground(const json_t *golden, const char *path, const char
     return status;
 }
 
-static sb_status verify_golden(const char *dir, const char *folder, sb_error *err)
+/* {"verdict": "IDENTICAL"}, or "FAIL" with the message that also goes to stderr. */
+static sb_status print_verdict(sb_status verdict, const char *path, int as_json, sb_error *err)
+{
+    json_t *document = sb_document("golden");
+    int identical = verdict == SB_OK;
+    if (!as_json) {
+        json_decref(document);
+        if (identical)
+            printf("IDENTICAL %s\n", path);
+        return verdict;
+    }
+    json_object_set_new(document, "verdict", json_string(identical ? "IDENTICAL" : "FAIL"));
+    json_object_set_new(document, "message", identical ? json_null() : json_string(err->text));
+    sb_status printed = sb_print_document(document, NULL);
+    return verdict ? verdict : printed;
+}
+
+static sb_status verify_golden(const char *dir, const char *folder, int as_json, sb_error *err)
 {
     json_t *golden = NULL, *now = NULL;
     sb_request request = {0};
@@ -189,9 +208,7 @@ static sb_status verify_golden(const char *dir, const char *folder, sb_error *er
     if (!status)
         status = record(folder, &request, &now, err);
     if (!status)
-        status = compare(golden, now, err);
-    if (!status)
-        printf("IDENTICAL %s\n", path);
+        status = print_verdict(compare(golden, now, err), path, as_json, err);
     sb_request_free(&request);
     json_decref(golden);
     json_decref(now);
@@ -202,8 +219,11 @@ static sb_status verify_golden(const char *dir, const char *folder, sb_error *er
 sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
 {
     sb_request request;
-    sb_opt opts[SB_REQUEST_OPTS];
+    sb_opt opts[SB_REQUEST_OPTS + 1];
+    int as_json = 0;
     sb_request_opts(&request, opts);
+    opts[SB_REQUEST_OPTS] =
+        (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
     sb_command_line line = {
         .usage = "golden (write DIR CKPT --tokens 1,2,3 [options of run] | verify DIR CKPT)",
         .about =
@@ -212,24 +232,27 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
             "compares: exit 1 names the first position that differs; another checkpoint or\n"
             "another specification version is refused with exit 3.",
         .opts = opts,
-        .opt_count = SB_REQUEST_OPTS,
+        .opt_count = SB_REQUEST_OPTS + 1,
         .min_operands = 3,
         .max_operands = 3};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
     if (strcmp(line.operand[0], "verify") == 0) {
-        if (request.tokens || request.tokens_file)
-            return sb_fail(err, SB_ERR_USAGE, "verify repeats the recorded request: no --tokens");
+        if (request.tokens || request.tokens_file || request.settings.count ||
+            request.logits_file || request.generate != 16 || strcmp(request.profile, "exact") != 0)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "verify repeats the recorded request; the only options it takes are "
+                           "--threads and --json");
         sb_set_threads((unsigned)request.threads);
-        return verify_golden(line.operand[1], line.operand[2], err);
+        return verify_golden(line.operand[1], line.operand[2], as_json, err);
     }
     if (strcmp(line.operand[0], "write") != 0)
         return sb_fail(err, SB_ERR_USAGE, "golden knows write and verify, found '%s'",
                        line.operand[0]);
     status = sb_request_check(&request, err);
     if (!status)
-        status = write_golden(line.operand[1], line.operand[2], &request, err);
+        status = write_golden(line.operand[1], line.operand[2], &request, as_json, err);
     sb_request_free(&request);
     return status;
 }

@@ -9,7 +9,7 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
     sb_make_options o = {
         .recipe = "mistakes", .format = "bf16", .layout = "text", .storage = "qwen3.6", .seed = 42};
     uint64_t layers = 0;
-    int list = 0;
+    int list = 0, as_json = 0;
     const sb_opt opts[] = {
         {"preset", 0, SB_OPT_STRING, &o.preset, "P", "T1..T6 or a published shape; see --list"},
         {"format", 0, SB_OPT_STRING, &o.format, "F", "bf16 (default), f16 or f32"},
@@ -24,6 +24,7 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
          "largest shard, instead of the default"},
         {"no-mtp", 0, SB_OPT_FLAG, &o.no_mtp, NULL, "leave the MTP head out"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "write over a folder that is not empty"},
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
         {"list", 0, SB_OPT_FLAG, &list, NULL, "list presets and recipes; no DIR"},
     };
     sb_command_line line = {
@@ -52,7 +53,12 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
     o.layers = (unsigned)layers;
     o.progress = sb_progress;
     status = sb_make(&o, err);
-    if (!status)
+    if (!status && as_json)
+        status = sb_print_document(json_pack("{s:i,s:s,s:s,s:s,s:s,s:I}", "spec", SB_SPEC_VERSION,
+                                             "command", "make", "folder", o.dir, "preset", o.preset,
+                                             "recipe", o.recipe, "seed", (json_int_t)o.seed),
+                                   err);
+    else if (!status)
         printf("wrote %s\n", o.dir);
     return status;
 }

@@ -107,6 +107,19 @@ static sb_status take_operands(sb_command_line *line, int argc, char **argv, sb_
     return SB_OK;
 }
 
+/* getopt moves operands behind options, so only optopt and the argument just read name the culprit.
+ */
+static sb_status refuse(char **argv, int code, sb_error *err)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    const char *name = optopt > 0 && optopt < FIRST_LONG ? letter : argv[optind - 1];
+    if (code == ':')
+        return sb_fail(err, SB_ERR_USAGE, "option '%s' needs an argument; see 'samebit %s --help'",
+                       name, argv[0]);
+    return sb_fail(err, SB_ERR_USAGE, "there is no option '%s'; see 'samebit %s --help'", name,
+                   argv[0]);
+}
+
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
 {
     struct option longs[MAX_OPTS + 2];
@@ -115,7 +128,7 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
     optind = 1;
     opterr = 0;
     for (;;) {
-        int at = optind, code = getopt_long(argc, argv, letters, longs, NULL);
+        int code = getopt_long(argc, argv, letters, longs, NULL);
         if (code == -1)
             return take_operands(line, argc, argv, err);
         if (code == 'h') {
@@ -123,13 +136,8 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
             line->helped = 1;
             return SB_OK;
         }
-        if (code == ':')
-            return sb_fail(err, SB_ERR_USAGE,
-                           "option '%s' needs an argument; see 'samebit %s --help'", argv[at],
-                           argv[0]);
-        if (code == '?')
-            return sb_fail(err, SB_ERR_USAGE, "there is no option '%s'; see 'samebit %s --help'",
-                           argv[at], argv[0]);
+        if (code == ':' || code == '?')
+            return refuse(argv, code, err);
         sb_status status = take(find(line, code), optarg, err);
         if (status)
             return status;

@@ -1,0 +1,404 @@
+/* test_make.c - synthetic checkpoints: what their bytes depend on (G-1), how they are stored, and
+ * what is refused. Their values are the matter of test_make_recipes.c. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/file.h"
+#include "tests/lib/checkpoint.h"
+#include "tools/make/plan.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T6"};
+
+/* --- folders -----------------------------------------------------------------------------------
+ */
+
+/* A folder that sb_make wrote, opened as a model: so its configuration is read back, and every
+ * tensor is bound. */
+typedef struct made {
+    const char *dir;
+    sb_model *model;
+} made;
+
+static made make(const char *name, sb_make_options o)
+{
+    o.dir = name;
+    made m = {.dir = test_checkpoint_with("make", &o)};
+    m.model = test_model_open(m.dir);
+    return m;
+}
+
+static sb_digest stored_digest(const made *m)
+{
+    sb_digest digest;
+    assert_int_equal(sb_checkpoint_digest(m->model->checkpoint, &digest, NULL), SB_OK);
+    return digest;
+}
+
+/* --- values, whatever the layout ---------------------------------------------------------------
+ */
+
+typedef void (*matrix_fn)(void *ctx, const sb_matrix *m);
+
+/* Every matrix of the model in an order that no layout changes. */
+static void each_matrix(const sb_model *model, matrix_fn visit, void *ctx)
+{
+    const sb_weights *w = model->weights;
+    visit(ctx, &w->embed_tokens);
+    visit(ctx, &w->final_norm);
+    visit(ctx, &w->lm_head);
+    for (unsigned role = 0; role < SB_ROLE_COUNT; role++) {
+        for (uint32_t i = 0; i < w->layer_count; i++)
+            visit(ctx, &w->layers[i].w[role]);
+        visit(ctx, &w->mtp[role]);
+    }
+    for (uint32_t i = 0; i < w->layer_count; i++)
+        for (uint32_t e = 0; e < model->config.experts; e++) {
+            visit(ctx, &w->layers[i].experts[e].gate);
+            visit(ctx, &w->layers[i].experts[e].up);
+            visit(ctx, &w->layers[i].experts[e].down);
+        }
+}
+
+static void hash_matrix(void *ctx, const sb_matrix *m)
+{
+    float row[2048];
+    assert_true(m->cols <= COUNT(row));
+    for (uint32_t i = 0; m->data && i < m->rows; i++) {
+        sb_matrix_row(m, i, row);
+        for (uint32_t j = 0; j < m->cols; j++)
+            row[j] = sb_round_to(SB_FORMAT_bf16, row[j]);
+        sb_hash_f32(ctx, row, m->cols);
+    }
+}
+
+/* Of all values rounded to BF16, in the order of each_matrix. */
+static sb_digest value_digest(const made *m)
+{
+    sb_hash *hash = sb_hash_new();
+    each_matrix(m->model, hash_matrix, hash);
+    sb_digest digest = sb_hash_end(hash);
+    sb_hash_free(hash);
+    return digest;
+}
+
+/* --- G-1: what the bytes depend on -------------------------------------------------------------
+ */
+
+static void check_digest(const char *recipe, const char *expected)
+{
+    made m = make("recorded", (sb_make_options){.preset = "T1", .recipe = recipe});
+    if (strcmp(stored_digest(&m).hex, expected) != 0)
+        fail_msg("T1 %s is %s, expected %s", recipe, stored_digest(&m).hex, expected);
+    sb_model_close(m.model);
+}
+
+/* Recorded once: whoever changes one of these changes every golden file. */
+static void test_recorded_digests(void **state)
+{
+    (void)state;
+    check_digest("mistakes", "MISTAKES");
+    check_digest("predictable", "PREDICTABLE");
+    check_digest("plain", "PLAIN");
+}
+
+static void read_whole(const char *dir, const char *name, unsigned char **bytes, size_t *n)
+{
+    char *path = sb_path_join(dir, name);
+    sb_error err;
+    if (!path || sb_read_file(path, (size_t)1 << 30, bytes, n, &err))
+        fail_msg("%s", path ? err.text : "out of memory");
+    free(path);
+}
+
+static void compare_file(const char *a, const char *b, const char *name)
+{
+    unsigned char *bytes[2];
+    size_t n[2];
+    read_whole(a, name, &bytes[0], &n[0]);
+    read_whole(b, name, &bytes[1], &n[1]);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+/* G-1: "a pure function of seed, preset, recipe, tensor name and element, and so is every byte of
+ * the folder" */
+static void test_same_bytes_again(void **state)
+{
+    (void)state;
+    made a = make("first", (sb_make_options){.preset = "T1"});
+    made b = make("second", (sb_make_options){.preset = "T1"});
+    const sb_checkpoint *c = a.model->checkpoint;
+    assert_true(sb_checkpoint_shards(c) >= 2);
+    assert_int_equal(sb_checkpoint_shards(b.model->checkpoint), sb_checkpoint_shards(c));
+    for (size_t i = 0; i < sb_checkpoint_shards(c); i++)
+        compare_file(a.dir, b.dir, sb_checkpoint_shard_name(c, (uint32_t)i));
+    compare_file(a.dir, b.dir, "config.json");
+    compare_file(a.dir, b.dir, "model.safetensors.index.json");
+    sb_model_close(b.model);
+
+    made other[] = {
+        make("many", (sb_make_options){.preset = "T1", .shard_bytes = 1000000}),
+        make("one", (sb_make_options){.preset = "T1", .shard_bytes = UINT64_C(1) << 40}),
+        make("seed", (sb_make_options){.preset = "T1", .seed = 43})};
+    assert_true(sb_checkpoint_shards(other[0].model->checkpoint) > sb_checkpoint_shards(c));
+    assert_int_equal(sb_checkpoint_shards(other[1].model->checkpoint), 1);
+    for (size_t i = 0; i < COUNT(other); i++) {
+        int same = strcmp(stored_digest(&other[i]).hex, stored_digest(&a).hex) == 0;
+        assert_int_equal(same, i < 2);
+        sb_model_close(other[i].model);
+    }
+    sb_model_close(a.model);
+}
+
+/* How a preset can be stored. */
+static const struct {
+    const char *layout, *storage, *experts;
+} ways[] = {{"text", "qwen3.6", NULL}, {"vl", "qwen3.6", NULL},      {"text", "qwen3.5", NULL},
+            {"vl", "qwen3.5", NULL},   {"text", "qwen3.5", "fused"}, {"text", "qwen3.6", "split"},
+            {"vl", "qwen3.6", "split"}};
+
+static void check_storage(const made *m, size_t way)
+{
+    const sb_storage *s = &m->model->weights->storage;
+    int vl = strcmp(ways[way].layout, "vl") == 0;
+    int old = strcmp(ways[way].storage, "qwen3.5") == 0;
+    int fused = m->model->config.family == SB_QWEN3_5_MOE;
+    assert_string_equal(s->prefix, vl ? "model.language_model." : "model.");
+    assert_int_equal(m->model->config.vl, vl);
+    assert_int_equal(m->model->weights->ignored, vl ? 21 : 0); /* 12 per block of one, and 9 */
+    if (ways[way].experts)
+        fused = strcmp(ways[way].experts, "fused") == 0;
+    assert_int_equal(s->fused_experts, fused);
+    assert_int_equal(s->fused_mtp_experts, fused && !(old && !ways[way].experts));
+    const sb_layer *layer = &m->model->weights->layers[0];
+    assert_int_equal(layer->w[SB_ROLE_A_log].format, old ? SB_FORMAT_f32 : SB_FORMAT_bf16);
+    assert_int_equal(layer->w[SB_ROLE_linear_norm].format, old ? SB_FORMAT_f32 : SB_FORMAT_bf16);
+    assert_int_equal(layer->w[SB_ROLE_conv1d].format, SB_FORMAT_bf16);
+}
+
+static void test_layouts_have_the_same_values(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < COUNT(presets); p++) {
+        sb_digest first = {{0}};
+        for (size_t way = 0; way < COUNT(ways); way++) {
+            int dense = strcmp(presets[p], "T4") == 0;
+            int next = strncmp(presets[p], "T5", 2) == 0;
+            if ((dense && ways[way].experts) || (next && strcmp(ways[way].layout, "vl") == 0))
+                continue;
+            made m = make("layout", (sb_make_options){.preset = presets[p],
+                                                      .layout = ways[way].layout,
+                                                      .storage = ways[way].storage,
+                                                      .experts = ways[way].experts});
+            check_storage(&m, way);
+            sb_digest digest = value_digest(&m);
+            if (way == 0)
+                first = digest;
+            assert_string_equal(digest.hex, first.hex);
+            sb_model_close(m.model);
+        }
+    }
+}
+
+static void count_wide(void *ctx, const sb_matrix *m)
+{
+    float row[2048];
+    for (uint32_t i = 0; m->data && i < m->rows; i++) {
+        sb_matrix_row(m, i, row);
+        for (uint32_t j = 0; j < m->cols; j++)
+            *(size_t *)ctx +=
+                sb_bits_f32(row[j]) != sb_bits_f32(sb_round_to(SB_FORMAT_bf16, row[j]));
+    }
+}
+
+/* F32 holds what the others round: so some values must have more digits than BF16. */
+static void test_formats_differ_by_rounding(void **state)
+{
+    (void)state;
+    made bf16 = make("bf16", (sb_make_options){.preset = "T5"});
+    made f16 = make("f16", (sb_make_options){.preset = "T5", .format = "f16"});
+    made f32 = make("f32", (sb_make_options){.preset = "T5", .format = "f32"});
+    size_t wide = 0;
+    each_matrix(f32.model, count_wide, &wide);
+    assert_true(wide > 100000);
+    assert_string_equal(value_digest(&bf16).hex, value_digest(&f32).hex);
+    for (uint32_t i = 0; i < 384; i++) {
+        float a[128], b[128];
+        sb_matrix_row(&f32.model->weights->lm_head, i, a);
+        sb_matrix_row(&f16.model->weights->lm_head, i, b);
+        for (size_t j = 0; j < 128; j++)
+            assert_int_equal(sb_bits_f32(sb_round_to(SB_FORMAT_f16, a[j])), sb_bits_f32(b[j]));
+    }
+    assert_string_equal(bf16.model->config.dtype, "bfloat16");
+    assert_string_equal(f16.model->config.dtype, "float16");
+    assert_string_equal(f32.model->config.dtype, "float32");
+    sb_model_close(bf16.model);
+    sb_model_close(f16.model);
+    sb_model_close(f32.model);
+}
+
+/* --- what is asked for -------------------------------------------------------------------------
+ */
+
+static void test_layers_and_mtp(void **state)
+{
+    (void)state;
+    made m = make("short", (sb_make_options){.preset = "T1", .layers = 5, .no_mtp = 1});
+    assert_int_equal(m.model->config.layers, 5);
+    assert_int_equal(m.model->config.mtp_layers, 0);
+    assert_int_equal(m.model->weights->storage.has_mtp, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(m.model->config.layer_is_full[i], i == 3);
+    sb_model_close(m.model);
+    m = make("next", (sb_make_options){.preset = "T5-raw", .layers = 1});
+    assert_int_equal(m.model->config.norm_topk_prob, 0);
+    assert_int_equal(m.model->weights->storage.has_mtp, 1);
+    sb_model_close(m.model);
+}
+
+/* What a published folder is known to hold: tensors and parameters without the vision tower. */
+static void test_published_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset, *storage;
+        size_t tensors;
+        uint64_t parameters; /* 0: not counted here */
+    } known[] = {{"35b-a3b", "qwen3.6", 1045 - 333, UINT64_C(35951822704) - 446571248},
+                 {"35b-a3b", "qwen3.5", 1811 - 333, UINT64_C(35951822704) - 446571248},
+                 {"27b", "qwen3.6", 3 + 48 * 14 + 16 * 11 + 4 + 11, 0},
+                 {"0.8b", "qwen3.5", 2 + 18 * 14 + 6 * 11 + 4 + 11, 0},
+                 {"122b-a10b", "qwen3.6", 3 + 36 * 18 + 12 * 15 + 19, 0},
+                 {"397b-a17b", "qwen3.6", 3 + 45 * 18 + 15 * 15 + 19, 0}};
+    for (size_t i = 0; i < COUNT(known); i++) {
+        sb_make_options o = {.preset = known[i].preset, .storage = known[i].storage};
+        sb_make_plan plan;
+        sb_error err;
+        if (sb_make_plan_new(&o, &plan, &err))
+            fail_msg("%s: %s", o.preset, err.text);
+        assert_int_equal(plan.count, known[i].tensors);
+        if (known[i].parameters && strcmp(o.storage, "qwen3.6") == 0)
+            assert_true(plan.bytes == 2 * known[i].parameters);
+        sb_make_plan_free(&plan);
+    }
+}
+
+static void check_refused(const sb_make_options *o, const char *fragment, const char *known)
+{
+    sb_error err = {{0}};
+    sb_status status = sb_make(o, &err);
+    if (status != SB_ERR_USAGE || !strstr(err.text, fragment) || !strstr(err.text, known))
+        fail_msg("status %d, \"%s\", expected a wrong use that names \"%s\" and \"%s\"",
+                 (int)status, err.text, fragment, known);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const char *dir = test_path("make", "refused");
+    static const struct {
+        sb_make_options options;
+        const char *fragment, *known;
+    } cases[] = {
+        {{.preset = "T7"}, "preset \"T7\"", "T1, T2, T3, T4, T5, T5-raw, T6, 35b-a3b, 122b-a10b"},
+        {{.preset = NULL}, "preset \"\"", "T1"},
+        {{.preset = "T1", .recipe = "x"}, "recipe \"x\"", "mistakes, predictable, plain"},
+        {{.preset = "T1", .format = "fp8"}, "format \"fp8\"", "bf16, f16, f32"},
+        {{.preset = "T1", .layout = "audio"}, "layout \"audio\"", "text, vl"},
+        {{.preset = "T1", .storage = "qwen4"}, "storage \"qwen4\"", "qwen3.6, qwen3.5"},
+        {{.preset = "T1", .experts = "3d"}, "experts \"3d\"", "fused, split"},
+        {{.preset = "T4", .experts = "split"}, "T4", "dense"},
+        {{.preset = "T5", .layout = "vl"}, "T5", "\"text\""},
+        {{.preset = "T1", .layers = 1025}, "1025", "1024"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        sb_make_options o = cases[i].options;
+        o.dir = dir;
+        check_refused(&o, cases[i].fragment, cases[i].known);
+    }
+}
+
+/* A folder that holds something is left alone, to the byte. */
+static void test_nothing_is_overwritten(void **state)
+{
+    (void)state;
+    made m = make("kept", (sb_make_options){.preset = "T4"});
+    sb_digest before = stored_digest(&m);
+    sb_model_close(m.model);
+    check_refused(&(sb_make_options){.dir = m.dir, .preset = "T5", .seed = 1}, m.dir, "not empty");
+    m.model = test_model_open(m.dir);
+    assert_string_equal(stored_digest(&m).hex, before.hex);
+    sb_model_close(m.model);
+    m = make("kept", (sb_make_options){.preset = "T5"}); /* which asks for it */
+    assert_string_not_equal(stored_digest(&m).hex, before.hex);
+    sb_model_close(m.model);
+}
+
+typedef struct watched {
+    size_t calls;
+    uint64_t done, total;
+} watched;
+
+static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    watched *w = ctx;
+    assert_true(what[0] != '\0' && done >= w->done && done <= total);
+    assert_true(w->calls == 0 || total == w->total);
+    *w = (watched){w->calls + 1, done, total};
+}
+
+static void test_progress(void **state)
+{
+    (void)state;
+    watched w = {0, 0, 0};
+    made m =
+        make("progress", (sb_make_options){.preset = "T3", .progress = watch, .progress_ctx = &w});
+    assert_true(w.calls > sb_checkpoint_count(m.model->checkpoint));
+    assert_true(w.done == w.total && w.total == sb_checkpoint_bytes(m.model->checkpoint));
+    sb_model_close(m.model);
+}
+
+/* What --list prints is what can be asked for. */
+static void test_lists(void **state)
+{
+    (void)state;
+    static char text[8192];
+    FILE *out = fmemopen(text, sizeof text - 1, "w");
+    assert_non_null(out);
+    sb_make_list(out);
+    fclose(out);
+    for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
+        size_t count;
+        const sb_make_choice *choices = sb_make_choices((sb_make_list_id)list, &count);
+        assert_non_null(strstr(text, sb_make_list_name((sb_make_list_id)list)));
+        assert_true(count >= 2);
+        for (size_t i = 0; i < count; i++) {
+            assert_non_null(strstr(text, choices[i].name));
+            assert_non_null(strstr(text, choices[i].help));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recorded_digests),
+        cmocka_unit_test(test_same_bytes_again),
+        cmocka_unit_test(test_layouts_have_the_same_values),
+        cmocka_unit_test(test_formats_differ_by_rounding),
+        cmocka_unit_test(test_layers_and_mtp),
+        cmocka_unit_test(test_published_shapes),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nothing_is_overwritten),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
