@@ -7,8 +7,8 @@
 static const sb_make_preset presets[] = {
 #define SB_PRESET(name, help, family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F,  \
                   tied, topk, m0, m1, m2, bos, eos)                                                \
-    {name, FAMILY_##family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,      \
-     topk, {m0, m1, m2}, bos, eos},
+    {name, FAMILY_##family, V,   used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,    \
+     topk, {m0, m1, m2},    bos, eos},
 #define FAMILY_qwen3_5_moe SB_QWEN3_5_MOE
 #define FAMILY_qwen3_5 SB_QWEN3_5
 #define FAMILY_qwen3_next SB_QWEN3_NEXT
@@ -54,9 +54,12 @@ static const struct {
     const sb_make_choice *choices;
     size_t count;
 } lists[SB_MAKE_LISTS] = {
-#define LIST(name, choices) {name, choices, sizeof choices / sizeof *choices}
-    LIST("preset", preset_choices), LIST("recipe", recipe_choices),
-    LIST("format", format_choices), LIST("layout", layout_choices),
+#define LIST(name, choices)                                                                        \
+    {                                                                                              \
+        name, choices, sizeof choices / sizeof *choices                                            \
+    }
+    LIST("preset", preset_choices),   LIST("recipe", recipe_choices),
+    LIST("format", format_choices),   LIST("layout", layout_choices),
     LIST("storage", storage_choices), LIST("experts", expert_choices),
 #undef LIST
 };

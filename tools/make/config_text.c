@@ -72,7 +72,8 @@ static void write_id(json_out *out, const char *name, uint32_t id)
         write_text(out, name, "null");
 }
 
-/* --- the values that are computed: SB_CALL ----------------------------------------------------- */
+/* --- the values that are computed: SB_CALL -----------------------------------------------------
+ */
 
 static void write_bos(json_out *out, const char *name)
 {
@@ -152,7 +153,8 @@ static const struct {
     void (*call)(json_out *out, const char *key);
 } keys[] = {
 #define SB_TEXT(families, key, literal) {families, key, literal, 0, NULL},
-#define SB_COUNT(families, key, member) {families, key, NULL, offsetof(sb_make_preset, member), NULL},
+#define SB_COUNT(families, key, member)                                                            \
+    {families, key, NULL, offsetof(sb_make_preset, member), NULL},
 #define SB_CALL(families, key, function) {families, key, NULL, 0, function},
 #include "tools/make/config_keys.def"
 #undef SB_TEXT

@@ -11,8 +11,8 @@ static const struct {
 } rules[SB_ROLE_COUNT] = {
 #define SB_RULE(role, kind, in_plain, in_mistakes, in_predictable)                                 \
     [SB_ROLE_##role] = {SB_MAKE_##kind,                                                            \
-                        {[SB_RECIPE_plain] = in_plain,                                                \
-                         [SB_RECIPE_mistakes] = in_mistakes,                                          \
+                        {[SB_RECIPE_plain] = in_plain,                                             \
+                         [SB_RECIPE_mistakes] = in_mistakes,                                       \
                          [SB_RECIPE_predictable] = in_predictable}},
 #include "tools/make/rules.def"
 #undef SB_RULE
@@ -100,11 +100,9 @@ static float step_mean(uint32_t layer, uint64_t head)
     return means[(layer + head) % 3];
 }
 
-void sb_make_usual(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row, uint64_t col,
-                   size_t n, float *out)
+void sb_make_usual(const sb_make_matrix *matrix, uint64_t row, uint64_t col, size_t n, float *out)
 {
     uint64_t first = row * matrix->cols + col;
-    (void)maker;
     switch (matrix->kind) {
     case SB_MAKE_decay: /* G-2: "A_log = log U(0.01, 16)" */
         for (size_t i = 0; i < n; i++)
@@ -130,5 +128,6 @@ void sb_make_prepare_plain(const sb_maker *maker, sb_make_matrix *matrix)
 void sb_make_row_plain(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row,
                        uint64_t col, size_t n, float *out)
 {
-    sb_make_usual(maker, matrix, row, col, n, out);
+    (void)maker;
+    sb_make_usual(matrix, row, col, n, out);
 }

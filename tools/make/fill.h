@@ -69,8 +69,7 @@ void sb_make_row(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t r
                  size_t n, float *out);
 
 /* mean + spread * normal, or what the kind says: what no recipe has a word about. */
-void sb_make_usual(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row, uint64_t col,
-                   size_t n, float *out);
+void sb_make_usual(const sb_make_matrix *matrix, uint64_t row, uint64_t col, size_t n, float *out);
 
 /* One of each per recipe. prepare may change mean and spread; row writes values. */
 #define SB_RECIPE(id, name, help)                                                                  \

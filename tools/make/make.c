@@ -11,7 +11,10 @@
 #include "ref/math/fn.h"
 #include "tools/make/plan.h"
 
-enum { BLOCK = 4096 }; /* values that are drawn and encoded at once */
+enum {
+    BLOCK = 4096, /* values that are drawn and encoded at once */
+    ALONE = 128   /* so few blocks are not worth waking other threads for */
+};
 
 typedef struct job {
     const sb_make_options *options;
@@ -103,7 +106,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
     if (j->options->progress)
         j->options->progress(j->options->progress_ctx, t->name, j->done, j->plan->bytes);
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (blocks > ALONE)
 #endif
     for (long block = 0; block < blocks; block++) {
         size_t at = (size_t)block * BLOCK;
@@ -145,8 +148,8 @@ static sb_status write_tensors(job *j, sb_error *err)
     const sb_make_options *o = j->options;
     const sb_make_plan *p = j->plan;
     sb_writer *writer = NULL;
-    sb_status status = sb_writer_new(o->dir, shard_bytes(o, p), o->replace ? SB_WRITER_REPLACE : 0,
-                                     &writer, err);
+    sb_status status =
+        sb_writer_new(o->dir, shard_bytes(o, p), o->replace ? SB_WRITER_REPLACE : 0, &writer, err);
     for (size_t i = 0; i < p->count && !status; i++)
         status = sb_writer_add(writer, p->tensors[i].name, p->tensors[i].dtype, p->tensors[i].rank,
                                p->tensors[i].shape, err);
@@ -161,8 +164,7 @@ static sb_status write_config(const job *j, sb_error *err)
     char *path = sb_path_join(j->options->dir, "config.json");
     if (!path)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
-    sb_status status =
-        sb_write_file(path, j->plan->config_text, strlen(j->plan->config_text), err);
+    sb_status status = sb_write_file(path, j->plan->config_text, strlen(j->plan->config_text), err);
     free(path);
     return status;
 }

@@ -1,4 +1,5 @@
-/* mistakes.c - recipe `mistakes`: weights such that a mistake in the model changes what it computes.
+/* mistakes.c - recipe `mistakes`: weights such that a mistake in the model changes what it
+ * computes.
  *
  * G-2: "every projection at a scale of its own". The spread of norm weights, A_log and dt_bias come
  * from rules.def. What stands here:
@@ -45,7 +46,7 @@ static float head_scale(const sb_config *c, const sb_make_matrix *m, uint64_t ro
 {
     uint32_t before, behind;
     linear_place(c, m->layer, &before, &behind);
-    uint64_t head = row / c->lin_k_dim;     /* query heads, then key heads */
+    uint64_t head = row / c->lin_k_dim; /* query heads, then key heads */
     uint64_t last_key = 2 * c->lin_k_heads - 1;
     if (before == 0 && head == 0)
         return NEAR_ZERO;
@@ -65,7 +66,7 @@ static void router_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t 
     if (ties && row < paired)
         row -= row % 2;
     int close = !ties && m->rows > 1 && row == m->rows - 1;
-    sb_make_usual(maker, m, close ? row - 1 : row, col, n, out);
+    sb_make_usual(m, close ? row - 1 : row, col, n, out);
     for (size_t i = 0; close && i < n; i++)
         out[i] += CLOSE * m->spread * sb_rng_normal(m->key, row * m->cols + col + i);
 }
@@ -84,7 +85,7 @@ void sb_make_row_mistakes(const sb_maker *maker, const sb_make_matrix *m, uint64
         router_row(maker, m, row, col, n, out);
         return;
     }
-    sb_make_usual(maker, m, row, col, n, out);
+    sb_make_usual(m, row, col, n, out);
     if (m->role == SB_ROLE_in_proj_qkv)
         scale(out, n, head_scale(c, m, row));
     if (m->role == SB_ROLE_q_proj && row % (2 * c->head_dim) >= c->head_dim)

@@ -12,8 +12,9 @@
  * largest logit is that of the successor. The trunk carries AHEAD along to its last hidden vector,
  * from where the hidden half of mtp.fc moves it to where the head looks. Of a token of
  * SB_CODE_HIDDEN, then, "a part of it can be predicted by the MTP head only from the hidden half of
- * its input"; of one of SB_CODE_TRUNK it can predict nothing. A tied head is the embedding, so there
- * TARGET is what the head sees, and the first layer's MLP replaces it by the token's own code.
+ * its input"; of one of SB_CODE_TRUNK it can predict nothing. A tied head is the embedding, so
+ * there TARGET is what the head sees, and the first layer's MLP replaces it by the token's own
+ * code.
  *
  * All else is noise. In the trunk there is little, so that the greedy token is nearly always the
  * successor; in the MTP layer as much as its logits bear with some wrong drafts. */
@@ -23,10 +24,14 @@
 
 enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
-#define LOGIT 16.0f    /* about the largest logit */
-#define CONSTANT 4.0f  /* tied: the last dimension of every embedding, in units of its codes */
-#define PADDING 0.1f   /* rows of ids that are not used, in the same units */
-#define BRIDGE_OWN 2.2f /* tied: what the bridge adds of the own code, in the same units */
+#define LOGIT 16.0f        /* about the largest logit */
+#define CONSTANT 4.0f      /* tied: the last dimension of every embedding, in units of its codes */
+#define ROW_NOISE 0.1f     /* in embedding and head, in the same units; all that unused rows have */
+#define TRUNK_NOISE 0.3f   /* of all layers together, in units of what the MTP head bears */
+#define MTP_NOISE 0.75f    /* the share of what it could just bear that the MTP head gets */
+#define MTP_ATTENTION 0.5f /* how much of it its attention adds to that of its experts */
+#define BRIDGE_OWN 2.2f    /* tied: the own code in what the bridge adds, in units of the codes */
+#define BRIDGE_DOWN 0.18f  /* tied: brings that to its unit: about 1/silu(CONSTANT / rms) */
 
 static uint32_t parts_of(const sb_config *c)
 {
@@ -48,15 +53,17 @@ static float root(float x)
 static float bearable(const sb_codes *codes)
 {
     float largest = 0.92f * root(2.0f * sb_log((float)codes->used));
-    return 0.75f * root((float)codes->length) / (1.4f + largest);
+    return MTP_NOISE * root((float)codes->length) / (1.4f + largest);
 }
 
 /* What one of the 2 L additions to the residual stream may weigh. */
 static float trunk_share(const sb_maker *maker)
 {
-    return 0.3f * bearable(&maker->codes) * sb_rsqrt(2.0f * (float)maker->config->layers);
+    return TRUNK_NOISE * bearable(&maker->codes) * sb_rsqrt(2.0f * (float)maker->config->layers);
 }
 
+/* The magnitude of the elements of codes in an embedding or head row, such that n products of them
+ * with the final hidden vector, whose elements are about 2.1 (tied: 1.7 units), sum to LOGIT. */
 static float code_level(const sb_maker *maker, int head)
 {
     float n = (float)maker->codes.length;
@@ -72,6 +79,8 @@ static float mixture_gain(const sb_config *c)
     return sb_rsqrt(0.36f * (1.3f / (float)c->experts_per_token + 0.28f));
 }
 
+/* Noise in the MTP layer is measured against the codes behind mtp.fc, whose elements are about
+ * 1.7, or 1.3 beside TARGET. */
 static void prepare_output(const sb_maker *maker, sb_make_matrix *m)
 {
     float embedding = code_level(maker, 0);
@@ -80,7 +89,7 @@ static void prepare_output(const sb_maker *maker, sb_make_matrix *m)
     if (!m->in_mtp)
         m->spread *= trunk_share(maker) * embedding;
     else if (m->role == SB_ROLE_o_proj)
-        m->spread *= 0.5f * bearable(&maker->codes);
+        m->spread *= MTP_ATTENTION * bearable(&maker->codes);
     else
         m->spread *= (maker->config->tie_embeddings ? 1.3f : 1.7f) * bearable(&maker->codes);
 }
@@ -91,7 +100,7 @@ void sb_make_prepare_predictable(const sb_maker *maker, sb_make_matrix *m)
     case SB_ROLE_embed_tokens:
     case SB_ROLE_lm_head:
         m->level = code_level(maker, m->role == SB_ROLE_lm_head);
-        m->spread = 0.1f * m->level;
+        m->spread = ROW_NOISE * m->level;
         return;
     case SB_ROLE_final_norm:
         m->mean = maker->config->tie_embeddings ? 0.0f : 0.5f;
@@ -131,7 +140,7 @@ static void token_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t r
 {
     const sb_codes *codes = &maker->codes;
     uint32_t parts = parts_of(maker->config);
-    sb_make_usual(maker, m, row, col, n, out);
+    sb_make_usual(m, row, col, n, out);
     if (row >= codes->used) /* padding: there, and not zero, but never the largest logit */
         return;
     for (size_t i = 0; i < n; i++) {
@@ -157,7 +166,8 @@ static void norm_row(const sb_make_matrix *m, uint64_t col, size_t n, float *out
     }
 }
 
-/* mtp.fc: unit entries that move a code to where the head looks for it. */
+/* mtp.fc: entries that move a code to where the head looks for it. The hidden half has a larger
+ * one, because in a hidden vector AHEAD is one part of several. */
 static void fc_row(const sb_maker *maker, uint64_t row, uint64_t col, size_t n, float *out)
 {
     uint32_t parts = parts_of(maker->config);
@@ -186,7 +196,7 @@ static void bridge_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t 
         uint64_t d = col + i;
         if (m->role == SB_ROLE_down_proj) {
             if (d < length)
-                out[i] = row == 4 * d + TARGET ? 0.18f * level : 0.01f * out[i];
+                out[i] = row == 4 * d + TARGET ? BRIDGE_DOWN * level : 0.01f * out[i];
             continue;
         }
         if (row >= length)
@@ -207,7 +217,7 @@ void sb_make_row_predictable(const sb_maker *maker, const sb_make_matrix *m, uin
         token_row(maker, m, row, col, n, out);
         return;
     }
-    sb_make_usual(maker, m, row, col, n, out);
+    sb_make_usual(m, row, col, n, out);
     if (m->role == SB_ROLE_mtp_fc)
         fc_row(maker, row, col, n, out);
     else if (tied && (m->role == SB_ROLE_final_norm || m->role == SB_ROLE_mtp_norm))

@@ -2,23 +2,9 @@
 
 #include <stdio.h>
 
-typedef enum scope {
-    SCOPE_root,
-    SCOPE_block
-} scope;
+typedef enum scope { SCOPE_root, SCOPE_block } scope;
 
-typedef enum dim {
-    DIM_one,
-    DIM_h,
-    DIM_h3,
-    DIM_i,
-    DIM_c,
-    DIM_t,
-    DIM_p,
-    DIM_n,
-    DIM_m,
-    DIM_o
-} dim;
+typedef enum dim { DIM_one, DIM_h, DIM_h3, DIM_i, DIM_c, DIM_t, DIM_p, DIM_n, DIM_m, DIM_o } dim;
 
 static const struct {
     scope scope;

@@ -19,11 +19,7 @@ enum {
     SB_VISION_POSITIONS = 16
 };
 
-typedef enum sb_vision_kind {
-    SB_VISION_weight,
-    SB_VISION_norm,
-    SB_VISION_bias
-} sb_vision_kind;
+typedef enum sb_vision_kind { SB_VISION_weight, SB_VISION_norm, SB_VISION_bias } sb_vision_kind;
 
 typedef struct sb_vision_tensor {
     char name[96];

@@ -1,0 +1,235 @@
+# samebit - one Makefile, no recursion, no list of files: a new source in the right folder is built.
+#
+#   make demo          installs what is missing, builds, runs the reference, says what it means
+#   make check         every test that needs no GPU
+#   make help          the other targets
+#
+# Variables for the command line:
+#   BUILD=DIR          where everything is written (build); builds in different folders never meet
+#   CC=clang           the compiler (gcc)
+#   OPT=-O0            optimization and debug information
+#   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
+#   V=1                print the whole commands
+
+MAKEFLAGS += -rR --no-print-directory
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+Makefile: ;
+
+ifeq ($(filter command line environment,$(origin CC)),)
+CC := gcc
+endif
+ifeq ($(filter command line environment,$(origin AR)),)
+AR := ar
+endif
+BUILD := build
+OPT := -O2 -g
+EXTRA :=
+JANSSON_CFLAGS :=
+JANSSON_LIBS := -ljansson
+
+# --- flags ------------------------------------------------------------------------------------------
+# Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
+# clangs have no -frounding-math for some targets; a compiler that refuses it works without.
+FP_FLAGS := -ffp-contract=off -fno-fast-math -fno-math-errno
+ifneq ($(filter s390x-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
+FP_FLAGS += -fexcess-precision=fast # or gcc -std=c11 widens every float to double there
+endif
+ROUNDING := -frounding-math
+ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null)),)
+ROUNDING := $(shell printf 'float f(float x);float f(float x){return x+1;}' | \
+    $(CC) $(EXTRA) -frounding-math -Werror -x c -c - -o /dev/null 2>/dev/null && echo -frounding-math)
+endif
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+    -Wvla -Werror
+CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. $(JANSSON_CFLAGS)
+CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
+COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
+LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
+# ref/ has functions of its own: neither the library nor the program sees libm
+LIBS := $(JANSSON_LIBS)
+TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
+
+# --- sources ----------------------------------------------------------------------------------------
+sources = $(sort $(wildcard $(1)))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+binaries = $(patsubst %.c,$(BUILD)/%,$(1))
+
+LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
+TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/compare/*.c tools/report/*.c)
+CLI_MAIN := tools/cli/main.c
+BENCH_SRC := $(call sources,tools/bench/*.c)
+TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
+    tests/hf/test_*.c tests/meta/test_*.c)
+FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
+FUZZ_DRIVER := tests/fuzz/standalone.c
+OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c))
+# of the other sources of tests/, those with a main are programs, the rest help the tests
+PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
+HELP_SRC := $(filter-out $(PROGRAM_SRC),$(OTHER_SRC))
+# the arithmetic digest is also built where there is no cmocka and no MPFR: only with what it includes
+DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
+    $(subst ",,$(shell grep -s 'include "tests/' tests/arith_digest.c)))))
+
+LIB := $(BUILD)/libsamebit.a
+TOOLS := $(BUILD)/libtools.a
+HELP := $(BUILD)/libhelp.a
+PROGRAM := $(BUILD)/samebit
+TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
+FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
+BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
+FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
+ALL_SRC := $(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC) $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(OTHER_SRC)
+
+# --- what must be installed -------------------------------------------------------------------------
+# demo and the test targets install what is missing; the others only say what is missing.
+INSTALLING := $(filter demo check check-all check-long asan fuzz golden crosscheck tests,$(MAKECMDGOALS))
+TESTING := $(filter-out demo,$(INSTALLING))
+HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
+
+.PHONY: all program tests demo check check-all check-long asan bench golden crosscheck fuzz format info \
+    clean help FORCE
+all: $(LIB) $(PROGRAM)
+program: $(PROGRAM)
+tests: $(PROGRAM) $(TEST_BIN) $(FUZZ_BIN)
+
+$(HAVE): tools/deps $(if $(INSTALLING),FORCE)
+	@mkdir -p $(@D)
+	@tools/deps $(if $(INSTALLING),,--check) build $(if $(TESTING),test)
+	@touch $@
+
+# --- rules ------------------------------------------------------------------------------------------
+quiet := $(if $(V),,@)
+silent = $(findstring s,$(filter-out --%,-$(firstword $(MAKEFLAGS))))
+step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
+
+# These two change only when their content does, and what they decide is built again.
+$(BUILD)/flags: FORCE | $(HAVE)
+	@{ echo '$(COMPILE)'; echo '$(LINK) $(LIBS)'; $(CC) --version | head -n 1; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(BUILD)/members: FORCE | $(HAVE)
+	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(HELP_SRC) > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call step,CC,$<)
+	$(quiet)$(COMPILE) -MMD -MP -c $< -o $@
+
+define make_archive
+$(call step,AR,$@)
+$(quiet)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
+endef
+$(LIB): $(call objects,$(LIB_SRC)) $(BUILD)/members
+	$(make_archive)
+$(TOOLS): $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC))) $(BUILD)/members
+	$(make_archive)
+$(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
+	$(make_archive)
+
+$(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(LIB)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -o $@
+$(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@
+$(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(call objects,$(FUZZ_DRIVER)) $(HELP) $(TOOLS) $(LIB)
+	@mkdir -p $(@D)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(TEST_LIBS) -o $@
+$(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
+	@mkdir -p $(@D)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $^ -o $@
+$(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $(TOOLS) $(LIB)
+	@mkdir -p $(@D)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(TEST_LIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
+
+# --- targets ----------------------------------------------------------------------------------------
+DEMO := $(BUILD)/demo/T1
+demo: $(PROGRAM)
+	@mkdir -p $(dir $(DEMO)) && rm -rf $(DEMO)
+	@echo
+	@echo '$$ samebit make $(DEMO) --preset T1 --seed 42'
+	@$(PROGRAM) make $(DEMO) --preset T1 --seed 42
+	@echo '$$ samebit run $(DEMO) --tokens 1,2,3 -n 4'
+	@$(PROGRAM) run $(DEMO) --tokens 1,2,3 -n 4
+	@echo '$$ samebit golden verify golden/runs/T1 $(DEMO)'
+	@$(PROGRAM) golden verify golden/runs/T1 $(DEMO)
+	@echo
+	@echo 'A checkpoint with all kinds of layers was made from seed 42, the same bytes on every machine, and'
+	@echo 'run by the reference. Every number is the correctly rounded value of an exact sum, so the tokens'
+	@echo 'and the digests above are the ones that every compiler, processor and number of threads gives;'
+	@echo 'the last command compared a longer run with the one that is recorded under golden/runs.'
+
+OPTIONAL := tools/deps clang cross || echo 'What needs these is SKIPPED.'
+check: tests
+	@$(OPTIONAL)
+	@BUILD=$(BUILD) bash tests/run_all.sh
+
+check-all: tests
+	@$(OPTIONAL)
+	@BUILD=$(BUILD) bash tests/run_all.sh --all
+
+# every one of the 2^32 inputs of every function through MPFR, in parts; it goes on where it stopped
+check-long: tests
+	@BUILD=$(BUILD) bash tests/long.sh
+
+asan: tests
+	@BUILD=$(BUILD) bash tests/run_all.sh asan
+
+bench: $(BENCH_BIN)
+	$(BENCH_BIN)
+
+fuzz: $(FUZZ_BIN)
+	@BUILD=$(BUILD) MUTATIONS=5000000 LIMIT=3600 bash tests/run_all.sh fuzz
+
+# what was recorded; WRITE=1 records it anew, for a change of the specification and never for a failure
+golden: tests
+	@$(if $(WRITE),$(BUILD)/tests/fuzz/make_bad golden/bad)
+	@BUILD=$(BUILD) bash tests/golden.sh $(if $(WRITE),--write)
+	@$(if $(WRITE),bash tools/lint/manifest.sh --write)
+
+crosscheck: tests
+	@BUILD=$(BUILD) bash tools/gen/crosscheck.sh
+
+format:
+	$(shell tools/deps --clang-format) -i $(FORMATTED)
+
+info: $(HAVE)
+	@echo 'compiler  $(CC): '"$$($(CC) --version | head -n 1)"
+	@echo 'compile   $(COMPILE)'
+	@echo 'link      $(LINK) $(LIBS)'
+	@echo 'build     $(BUILD), make $(MAKE_VERSION)'
+	@echo "machine   $$(uname -m), $$(nproc) processors, of" \
+	    "$$(grep -m1 -oE '^(flags|Features).*' /proc/cpuinfo | \
+	    grep -owE 'sse2|avx|avx2|fma|f16c|avx512f|asimd|sve' | sort -u | tr '\n' ' ')"
+	@echo "kernels   SAMEBIT_ISA=$${SAMEBIT_ISA:-auto}"
+	@tools/deps --list
+
+# what was downloaded (the Python environment, foreign libraries) stays; `rm -rf build` removes it, too
+clean:
+	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name 'venv-*' ! -name cross -exec rm -rf {} +
+
+help:
+	@echo 'make             the library and the program: $(LIB) $(PROGRAM)'
+	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
+	@echo 'make check       every test that needs no GPU; the last line counts them'
+	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
+	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours'
+	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
+	@echo 'make fuzz        the fuzzers for longer'
+	@echo 'make bench       speed, on this machine'
+	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
+	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
+	@echo 'make format      clang-format in place'
+	@echo 'make info        compiler, flags, libraries and tools really used'
+	@echo 'make clean       remove what was built'
+	@echo 'Variables: BUILD=DIR CC=clang OPT=-O0 EXTRA=... V=1 (see the head of the Makefile)'

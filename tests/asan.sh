@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The unit, command line and fuzz tests once more under the address and undefined behaviour sanitizers, in a
+# build of their own. First it is shown that the sanitizers are there: on every line of the build log, and
+# in the program. CHECK_ALL=1 adds the other suites.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+plain=${BUILD:-build}
+asan=$plain/asan
+flag=-fsanitize=address,undefined
+settings=(BUILD="$asan" CC="${ASAN_CC:-gcc}" OPT="-O1 -g"
+    EXTRA="$flag -fno-sanitize-recover=all -fno-omit-frame-pointer")
+export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:detect_leaks=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+# the sanitizers ask how, not how often
+[ "${CHECK_ALL-}" = 1 ] || export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000
+passed=0 failed=0 skipped=0
+
+verdict() { # verdict STATUS NAME
+    if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $2"; fi
+}
+
+echo "building $asan"
+make -s -j"${JOBS:-2}" "${settings[@]}" tests || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+
+# what a build from nothing would run: every compilation and every link, with the flag
+lines=$(make -n -B "${settings[@]}" tests | grep -E "^${ASAN_CC:-gcc} ")
+without=$(grep -vc -- " $flag " <<< "$lines")
+echo "$(wc -l <<< "$lines") compiler lines, $without without $flag"
+[ "$(wc -l <<< "$lines")" -gt 50 ] && [ "$without" = 0 ]
+verdict $? "some compiler line lacks $flag"
+symbols=$(nm "$asan/samebit")
+grep -q '__asan_init' <<< "$symbols" && grep -q '__ubsan_handle' <<< "$symbols"
+verdict $? "$asan/samebit is not sanitized"
+
+suites=(unit cli fuzz)
+[ "${CHECK_ALL-}" != 1 ] || suites=(unit prop fault hf cli golden fuzz)
+output=$(mktemp) || exit 2
+trap 'rm -f "$output"' EXIT
+BUILD=$asan SAMEBIT= CI= bash tests/run_all.sh "${suites[@]}" 2>&1 | tee "$output"
+read -r p f s < <(tail -n 1 "$output" | tr -d 'a-z,')
+passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,120 @@
+/* test_mutants.c - the comparison with transformers catches what is wrong and only that. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/run/backend.h"
+#include "tests/fault/mutants.h"
+#include "tests/hf/forced.h"
+
+static hf_fixture fixture;
+
+static int open_fixture(void **state)
+{
+    sb_error err = {{0}};
+    (void)state;
+    if (hf_fixture_open("T1", "f32", &fixture, &err)) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    hf_fixture_close(&fixture);
+    return 0;
+}
+
+/* Runs the comparison; the number of ops that did not pass, and the last of them. */
+static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
+{
+    unsigned count = 0;
+    forced_run(f, &fixture, ops);
+    assert_int_equal(f->status, SB_OK);
+    for (int op = 0; op < FORCED_OPS; op++)
+        if (!forced_passed(f, (forced_op)op)) {
+            *last = (forced_op)op;
+            count++;
+        }
+    return count;
+}
+
+static void test_reference_passes(void **state)
+{
+    static forced f;
+    forced_op last = FORCED_OPS;
+    (void)state;
+    unsigned count = failures(&sb_backend_ref()->ops, &f, &last);
+    if (count)
+        fail_msg("%s: %s", forced_op_name(last), f.rows[last].first);
+}
+
+/* A mistake fails in its own op, and in no other; a harmless twin fails nowhere although its bits
+ * differ. */
+static void run_mutant(const mutant *m)
+{
+    static forced f;
+    forced_op last = FORCED_OPS;
+    sb_op_table ops = sb_backend_ref()->ops;
+    m->plant(&ops);
+    unsigned count = failures(&ops, &f, &last);
+    if (m->benign && count)
+        fail_msg("%s: %s does not pass: %s", m->name, forced_op_name(last), f.rows[last].first);
+    if (!m->benign && count == 0)
+        fail_msg("%s survives: %s", m->name, m->what);
+    if (!m->benign && (count > 1 || strcmp(forced_op_name(last), m->op) != 0))
+        fail_msg("%s is seen in %u ops, one of them %s: %s", m->name, count, forced_op_name(last),
+                 f.rows[last].first);
+    if (!m->benign)
+        printf("caught   %-22s %-16s %s\n", m->name, m->op, f.rows[last].first);
+    for (int op = 0; m->benign && op < FORCED_OPS; op++)
+        if (strcmp(forced_op_name((forced_op)op), m->op) == 0)
+            printf("harmless %-22s %-16s identical %zu of %zu, worst %.3f of the bound\n", m->name,
+                   m->op, f.rows[op].identical, f.rows[op].compared, f.rows[op].apart);
+}
+
+static void test_mistakes_are_caught(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < mutant_count(); i++)
+        if (!mutant_at(i)->benign)
+            run_mutant(mutant_at(i));
+}
+
+static void test_other_orders_pass(void **state)
+{
+    unsigned count = 0;
+    (void)state;
+    for (size_t i = 0; i < mutant_count(); i++)
+        if (mutant_at(i)->benign) {
+            run_mutant(mutant_at(i));
+            count++;
+        }
+    assert_true(count >= 2);
+}
+
+static void test_every_op_has_a_mutant(void **state)
+{
+    (void)state;
+    for (size_t op = 0; op < sb_op_count(); op++) {
+        unsigned count = 0;
+        for (size_t i = 0; i < mutant_count(); i++)
+            count += !mutant_at(i)->benign && strcmp(mutant_at(i)->op, sb_op_name(op)) == 0;
+        if (count == 0)
+            fail_msg("ops.def has %s, mutants.def has no mistake in it", sb_op_name(op));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_op_has_a_mutant),
+        cmocka_unit_test(test_reference_passes),
+        cmocka_unit_test(test_mistakes_are_caught),
+        cmocka_unit_test(test_other_orders_pass),
+    };
+    return cmocka_run_group_tests_name("mutants", tests, open_fixture, close_fixture);
+}

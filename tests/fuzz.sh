@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Every fuzz target over the files of golden/bad and over damaged copies of them: nothing may crash, hang or
+# break a law that the target states. MUTATIONS=N damaged copies for each target (20000), from SEED (1); a
+# failure is repeated by the command that is printed, with -v.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+build=${BUILD:-build}
+mutations=${MUTATIONS:-20000}
+[ "${CHECK_ALL-}" != 1 ] || mutations=${MUTATIONS:-500000}
+passed=0 failed=0
+
+for source in tests/fuzz/fuzz_*.c; do
+    target=$(basename "$source" .c)
+    case $target in # which files of the corpus are of its kind
+        fuzz_config) files=(golden/bad/config-*.json) ;;
+        fuzz_index) files=(-e .index.json golden/bad) ;;
+        fuzz_safetensors) files=(-e .safetensors golden/bad) ;;
+        *) files=(golden/bad) ;;
+    esac
+    command=("$build/tests/fuzz/$target" -n "$mutations" -s "${SEED:-1}" "${files[@]}")
+    if "${command[@]}"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1)) && echo "FAILED $target: ${command[*]}"
+    fi
+done
+printf '%d passed, %d failed, 0 skipped\n' $passed $failed
+[ $failed = 0 ]

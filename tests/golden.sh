@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Recorded runs of the reference: golden/runs/NAME/golden.json.
+#
+#   tests/golden.sh           makes each checkpoint and verifies the recorded run, bit for bit
+#   tests/golden.sh --write   records them anew: for a change of the specification, never for a failure
+#
+# Ends with "N passed, N failed, N skipped".
+set -uo pipefail
+
+build=${BUILD:-build}
+samebit=${SAMEBIT:-$build/samebit}
+work=${SAMEBIT_TMP:-$build/test-data}/golden
+passed=0 failed=0
+
+# name, options of make, options of run. 70 ids and more cross the chunk of 64 rows.
+ids() { # how many, below what
+    awk -v n="$1" -v below="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? "," : "", (i*i*7 + i*13 + 5) % below }'
+}
+list() {
+    echo "T1 | --preset T1 | --tokens $(ids 70 377) -n 8"
+    echo "T1-hf | --preset T1 | --tokens $(ids 70 377) -n 8 --profile hf"
+    echo "T1-f16-qwen3.5 | --preset T1 --format f16 --storage qwen3.5 | --tokens $(ids 9 377) -n 8"
+    echo "T1-predictable | --preset T1 --recipe predictable | --tokens $(ids 9 377) -n 16"
+    echo "T2 | --preset T2 | --tokens $(ids 9 1024) -n 8"
+    echo "T3 | --preset T3 | --tokens $(ids 70 377) -n 8"
+    echo "T3-chunk | --preset T3 | --tokens $(ids 130 377) -n 4 --set delta_rule=chunk64"
+    echo "T4 | --preset T4 | --tokens $(ids 70 377) -n 8"
+    echo "T4-vl-hf | --preset T4 --layout vl | --tokens $(ids 20 377) -n 8 --profile hf"
+    echo "T5 | --preset T5 | --tokens $(ids 70 377) -n 8"
+    echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
+    echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+while IFS='|' read -r name make run; do
+    name=${name// /}
+    # shellcheck disable=SC2086 # the options are words
+    if ! "$samebit" make "$work/ckpt" $make --seed 42 --replace >/dev/null; then
+        failed=$((failed + 1))
+        continue
+    fi
+    if [ "${1:-}" = --write ]; then
+        mkdir -p golden/runs
+        # shellcheck disable=SC2086
+        "$samebit" golden write "golden/runs/$name" "$work/ckpt" $run
+    else
+        "$samebit" golden verify "golden/runs/$name" "$work/ckpt"
+    fi && passed=$((passed + 1)) || failed=$((failed + 1))
+    rm -rf "$work/ckpt"
+done < <(list)
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

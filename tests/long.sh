@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# All 2^32 inputs of every function through MPFR, in parts of a few minutes: tests/long.sh [PARTS]
+# Each part that is done is a line of docs/exhaustive.log, and is not run again; so this can be stopped and
+# started at will. A function that is done gets a line with the date. Remove the log after a change of
+# ref/math.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+build=${BUILD:-build}
+parts=${1:-64}
+log=docs/exhaustive.log
+passed=0 failed=0
+
+functions=$(sed -n 's/.*exceptions_\([a-z0-9]*\)\[\].*/\1/p' ref/math/exceptions.inc)
+for function in $functions; do
+    before=$failed
+    for ((part = 0; part < parts; part++)); do
+        if "$build/tests/exhaustive/all32" --full "$function" --part $part/"$parts" --log $log; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+    done
+    done_line="# $function: all $parts parts"
+    if [ $failed = $before ] && ! grep -qF "$done_line" $log; then
+        echo "$done_line, $(date -u +%Y-%m-%d)" >> $log
+    fi
+done
+printf '%d passed, %d failed, 0 skipped\n' $passed $failed
+[ $failed = 0 ] && [ $passed -gt 0 ]

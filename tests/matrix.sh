@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# The same bits on every machine: one fixed run of a synthetic checkpoint (T1, seed 42) and the digests of the
+# arithmetic, by every compiler, optimization, instruction set and number of threads, on x86-64, AArch64 and
+# big-endian s390x. The first build writes the checkpoint and its output is the answer; each other
+# combination is one test and must print the same JSON document, or the same digests, or write the same
+# checkpoint. What a tool is missing for is SKIPPED by name.
+#
+# Builds go to BUILD/matrix, where a second run finds them. BUILD must have been built (make).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+unset MAKEFLAGS MFLAGS MAKELEVEL SAMEBIT_ISA OMP_NUM_THREADS
+export LC_ALL=C
+plain=${BUILD:-build}
+matrix=$plain/matrix
+logs=$matrix/logs
+jobs=${JOBS:-2}
+passed=0 failed=0 skipped=0
+# 70 tokens, so that a chunk of 64 is left behind; where that takes long, the first 20 of them, which is
+# enough for the loops of linear, delta_rule and delta_rule_chunk to be shared among threads
+prompt=$(seq 3 5 348 | tr '\n' ',') prompt=${prompt%,}
+long=$prompt short=$(cut -d, -f1-20 <<< "$prompt")
+[ "${CHECK_ALL-}" != 1 ] || short=$long
+
+mkdir -p "$logs"
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+model=$scratch/T1
+
+# --- counting -------------------------------------------------------------------------------------------
+skip() { skipped=$((skipped + 1)) && echo "SKIPPED $1: $2"; }
+fail() { failed=$((failed + 1)) && echo "FAILED  $1: $2"; }
+# same NAME WANTED GOT: the outputs are files
+same() {
+    if [ -s "$2" ] && cmp -s "$2" "$3"; then
+        passed=$((passed + 1)) && echo "same    $1"
+    else
+        fail "$1" "another output"
+        diff "$2" "$3" | head -n 8
+    fi
+}
+
+# --- the three outputs ------------------------------------------------------------------------------------
+# Both profiles: exact, and hf, which rounds everywhere and has the chunked delta rule.
+run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
+    local threads=$1 profile
+    shift
+    for profile in exact hf; do
+        "$@" run "$model" --tokens "$prompt" -n 4 --threads "$threads" --profile $profile --json ||
+            return 1
+    done
+}
+make_model() { # make_model FOLDER SEED PROGRAM...
+    local folder=$1 seed=$2
+    shift 2
+    "$@" make "$folder" --preset T1 --recipe mistakes --seed "$seed" > /dev/null
+}
+
+# agree NAME WANTED COMMAND...: its output is the wanted one
+agree() {
+    local name=$1 wanted=$2
+    shift 2
+    if "$@" > "$scratch/got" 2> "$scratch/errors"; then
+        same "$name" "$wanted" "$scratch/got"
+    else
+        fail "$name" "status $?: $(head -n 1 "$scratch/errors")"
+    fi
+}
+same_model() { # same_model NAME PROGRAM...: writes the same checkpoint
+    local name=$1
+    shift
+    rm -rf "$scratch/again"
+    if make_model "$scratch/again" 42 "$@" 2> "$scratch/errors" &&
+        diff -rq "$model" "$scratch/again" > "$scratch/errors"; then
+        passed=$((passed + 1)) && echo "same    $name"
+    else
+        fail "$name" "$(head -n 1 "$scratch/errors")"
+    fi
+}
+
+# --- builds -----------------------------------------------------------------------------------------------
+# built NAME SETTINGS...: builds the program and the digests into matrix/NAME, or fails as one test
+built() {
+    local name=$1
+    shift
+    make -s -j"$jobs" BUILD="$matrix/$name" "$@" program "$matrix/$name/tests/arith_digest" \
+        > "$logs/$name" 2>&1 && return 0
+    fail "build $name" "$(grep -m 1 -E 'error|Error' "$logs/$name")"
+    return 1
+}
+works() { printf 'int main(void){return 0;}' | "$@" -x c - -o /dev/null > /dev/null 2>&1; }
+cpu_has() { # cpu_has FLAG...
+    local flag
+    for flag in "$@"; do grep -qwm1 "$flag" /proc/cpuinfo || return 1; done
+}
+
+# --- the answer -------------------------------------------------------------------------------------------
+digest=$plain/tests/arith_digest
+answer() {
+    make_model "$model" 42 "$plain/samebit" && run_model 1 "$plain/samebit" > "$scratch/run" &&
+        prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" && "$digest" > "$scratch/digest"
+}
+if answer 2> "$scratch/errors" && [ "$(grep -c logits_digest "$scratch/run")" = 2 ] &&
+    [ "$(wc -l < "$scratch/digest")" -ge 10 ]; then
+    echo "the answer of $plain: run $(cksum < "$scratch/run" | cut -d' ' -f1)," \
+        "arithmetic $(cksum < "$scratch/digest" | cut -d' ' -f1)"
+else
+    cat "$scratch/errors"
+    echo "FAILED  $plain gives no answer"
+    echo "0 passed, 1 failed, 0 skipped"
+    exit 1
+fi
+
+agree "threads 2" "$scratch/run" run_model 2 "$plain/samebit"
+same_model "the checkpoint, written again" "$plain/samebit"
+
+# a comparison that cannot fail would prove nothing: another seed is another output
+make_model "$scratch/other" 43 "$plain/samebit"
+if model=$scratch/other run_model 1 "$plain/samebit" > "$scratch/got" && ! cmp -s "$scratch/run" "$scratch/got"; then
+    passed=$((passed + 1)) && echo "differs seed 43"
+else
+    fail "seed 43" "the same output as seed 42, or none"
+fi
+
+# --- kernels of one binary
+isas="scalar exact"
+if [ "$(uname -m)" = x86_64 ]; then isas="$isas avx2"; fi
+for isa in $isas; do
+    if [ $isa = avx2 ] && ! cpu_has avx2 fma f16c; then
+        skip "SAMEBIT_ISA=avx2, both outputs" "this processor has no AVX2, FMA and F16C"
+        continue
+    fi
+    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa" "$scratch/run" run_model 1 "$plain/samebit"
+    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, arithmetic" "$scratch/digest" "$digest"
+done
+
+# --- compilers and optimization
+for cc in gcc clang; do
+    if ! works $cc -fopenmp; then
+        skip "$cc, all builds" "no $cc with OpenMP"
+        continue
+    fi
+    for opt in -O0 -O3; do
+        built $cc$opt CC=$cc OPT=$opt || continue
+        case $opt in -O0) prompt=$short wanted=short ;; *) prompt=$long wanted=run ;; esac
+        for threads in 1 2; do
+            agree "$cc $opt, threads $threads" "$scratch/$wanted" run_model $threads \
+                "$matrix/$cc$opt/samebit"
+        done
+        agree "$cc $opt, arithmetic" "$scratch/digest" "$matrix/$cc$opt/tests/arith_digest"
+    done
+    same_model "$cc -O3, the checkpoint" "$matrix/$cc-O3/samebit"
+    if [ "$(uname -m)" != x86_64 ]; then
+        continue # the next is for x86-64 only
+    elif ! cpu_has avx2 fma; then
+        skip "$cc -O3 -mavx2 -mfma" "this processor has no AVX2 and FMA"
+    elif built $cc-avx CC=$cc OPT=-O3 EXTRA="-mavx2 -mfma"; then
+        agree "$cc -O3 -mavx2 -mfma" "$scratch/run" run_model 2 "$matrix/$cc-avx/samebit"
+        agree "$cc -O3 -mavx2 -mfma, arithmetic" "$scratch/digest" "$matrix/$cc-avx/tests/arith_digest"
+    fi
+done
+
+# --- other machines
+prompt=$short
+for arch in arm64 s390x; do
+    case $arch in arm64) machine=aarch64 ;; *) machine=$arch ;; esac
+    [ $machine != "$(uname -m)" ] || continue # that is what the builds above were
+    cc=$machine-linux-gnu-gcc
+    root=build/cross/$arch/usr
+    qemu=$(command -v qemu-$machine || command -v qemu-$machine-static)
+    if ! works $cc -static -fopenmp; then
+        skip "$machine, all outputs" "no $cc"
+    elif [ -z "$qemu" ]; then
+        skip "$machine, all outputs" "no qemu-$machine"
+    elif [ ! -f "$root/lib/$machine-linux-gnu/libjansson.a" ]; then
+        skip "$machine, all outputs" "no libjansson under build/cross (tools/deps cross)"
+    elif built $machine CC=$cc OPT=-O2 EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
+        JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a"; then
+        for threads in 1 2; do
+            agree "$machine, threads $threads" "$scratch/short" run_model $threads "$qemu" \
+                "$matrix/$machine/samebit"
+        done
+        agree "$machine, arithmetic" "$scratch/digest" "$qemu" "$matrix/$machine/tests/arith_digest"
+        same_model "$machine, the checkpoint" "$qemu" "$matrix/$machine/samebit"
+    fi
+done
+
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed = 0 ]

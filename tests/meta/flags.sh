@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The flags that the build promises are the flags it uses: on every line of the build, as `make -n -B` prints
+# them, and in what `make info` says.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+unset MAKEFLAGS MFLAGS MAKELEVEL
+passed=0 failed=0 skipped=0
+promised='-std=c11 -fopenmp -ffp-contract=off -fno-fast-math -fno-math-errno -frounding-math -Wall -Wextra
+    -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror'
+forbidden='-f(fast|unsafe|finite|associative|reciprocal)-?math|-Ofast|-ffp-contract=(fast|on)|-flto'
+
+# lines SETTINGS...: the compilations that a build from nothing would run, and the link of the program
+lines() { make -n -B BUILD=build/never "$@" program 2>&1 | grep -E "^[a-z0-9_-]*(gcc|clang) "; }
+
+# wrong LINES: what is wrong with them, a line each
+wrong() {
+    local flag count=0 line
+    while IFS= read -r line; do
+        case "$line" in
+            *' -c '*)
+                count=$((count + 1))
+                for flag in $promised; do
+                    [[ " $line " == *" $flag "* ]] || echo "without $flag: $line"
+                done ;;
+            *) [[ " $line " != *" -lm "* ]] || echo "links libm: $line" ;;
+        esac
+        grep -qE -- " ($forbidden)( |\$)" <<< "$line" && echo "a flag that changes arithmetic: $line"
+    done <<< "$1"
+    [ $count = "$(find ref tools/cli tools/make tools/compare tools/report -name '*.c' 2>/dev/null | wc -l)" ] ||
+        echo "$count compilations: not one per source"
+}
+
+expect() { # expect right|wrong NAME SETTINGS...
+    local what=$1 name=$2 found
+    shift 2
+    found=$(wrong "$(lines "$@")" | cut -c1-200 | head -n 3)
+    if { [ "$what" = right ] && [ -z "$found" ]; } || { [ "$what" = wrong ] && [ -n "$found" ]; }; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n%s\n' "$name" "$found"
+    fi
+}
+
+expect right "the flags of gcc" CC=gcc
+expect right "the flags at -O0" CC=gcc OPT=-O0
+if command -v clang > /dev/null && [ "$(uname -m)" = x86_64 ]; then
+    expect right "the flags of clang" CC=clang
+else
+    echo "SKIPPED the flags of clang: no clang for x86-64"
+    skipped=$((skipped + 1))
+fi
+# and this test would see it if they were not
+expect wrong "fast mathematics goes unseen" OPT=-Ofast
+expect wrong "contraction goes unseen" EXTRA=-ffp-contract=fast
+expect wrong "a missing -Werror goes unseen" WARNINGS=
+expect wrong "a missing -frounding-math goes unseen" ROUNDING=
+expect wrong "libm goes unseen" LIBS='-ljansson -lm'
+
+# make info prints the very command
+compile=$(make -s info CC=gcc | sed -n 's/^compile  *//p')
+if [ -n "$compile" ] && grep -qF -- "$compile" <<< "$(lines CC=gcc)"; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1)) && echo "FAILED make info prints another command: $compile"
+fi
+
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed = 0 ]

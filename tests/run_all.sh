@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Runs the test suites in a fixed order and counts what they say of themselves.
+#
+#   tests/run_all.sh [--all] [SUITE...]     all suites of `make check`, or those named
+#   tests/run_all.sh --programs PROGRAM...  any programs that speak as tests do (the runner's own tests)
+#
+#   --all           the longer forms of `make check-all`
+#   BUILD=DIR       the build to test (build); its tests must have been built: make tests
+#   JOBS=N          jobs of the builds that the suites make for themselves (the processors)
+#   CI=true         every tool is required: what would be SKIPPED is FAILED
+#
+# A test is a program of cmocka, whose summary lines are counted, or a script whose closing line is
+# `N passed, N failed[, N skipped]`. One that crashes, is silent, counts nothing, runs into the time limit
+# or ends well after a failure is a failure, and so is a suite without a member. The last line is
+# `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+# the suites call make with settings of their own
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CMOCKA_XML_FILE CMOCKA_TEST_ABORT SAMEBIT_ISA OMP_NUM_THREADS
+# on a shared machine, threads that wait should not spin
+export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout OMP_WAIT_POLICY=passive
+export BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc)}
+export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
+[ "${BUILD#/}" = "$BUILD" ] || SAMEBIT=$BUILD/samebit
+limit=${LIMIT:-600} # seconds one program may take
+all=0
+
+SUITES=(lint meta unit prop fault hf cli golden fuzz asan matrix)
+
+logs=$(mktemp -d) || exit 2
+trap 'rm -rf "$logs"' EXIT
+passed=0 failed=0 skipped=0
+problems=() # one line each, repeated at the end
+
+# --- one program ------------------------------------------------------------------------------------
+# Reads an output; writes "passed failed skipped told", told being 0 if there was no summary at all. A script
+# may show the summaries of programs that it runs: its own closing line is what counts.
+count() {
+    awk '
+    /^\[==========\] ([^ ]+: )?[0-9]+ test\(s\) run\./ {
+        run += $2 ~ /^[0-9]+$/ ? $2 : $3; groups++
+    }
+    /^\[  PASSED  \] [0-9]+ test\(s\)/ { p += $4 }
+    /^\[  FAILED  \] [0-9]+ test\(s\)/ { f += $4 }
+    /^\[  SKIPPED \] [0-9]+ test\(s\)/ { s += $4 }
+    NF { last = $0 }
+    END {
+        if (last ~ /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/) {
+            split(last, word, " ")
+            print word[1], word[3], word[5] + 0, 1
+            exit
+        }
+        if (run > p + s && run - p - s > f) f = run - p - s # tests whose setup failed
+        print p + 0, f + 0, s + 0, (groups > 0)
+    }' "$1"
+}
+
+problem() { problems+=("$1"); printf '%s\n' "$1"; }
+
+# member NAME COMMAND...: runs one test program and adds up
+member() {
+    local name=$1 status p f s told log="$logs/output" why=
+    shift
+    printf -- '--- %s\n' "$name"
+    timeout -k 10 "$limit" "$@" < /dev/null 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    read -r p f s told < <(count "$log")
+    case $status in
+        0) [ "$f" = 0 ] || { why="ends with status 0 after a failure" f=$((f + 1)); } ;;
+        124 | 137) why="took more than $limit seconds" f=$((f + 1)) ;;
+        *) [ $status -lt 128 ] || why="died of signal $((status - 128))"
+           [ "$f" != 0 ] && [ $status -lt 128 ] || { why=${why:-"ends with status $status"} f=$((f + 1)); } ;;
+    esac
+    if [ "$told" = 0 ]; then
+        why="${why:+$why, }no summary" f=$((f > 0 ? f : 1))
+    elif [ $((p + f + s)) = 0 ]; then
+        why="no test ran" f=1
+    fi
+    [ "$f" = 0 ] || problem "FAILED $name: $f${why:+ ($why)}"
+    if [ "$s" != 0 ]; then
+        problem "SKIPPED $name: $s$(sed -n 's/^SKIP\(PED\)\{0,1\}[: ] */; /p' "$log" | tr -d '\n')"
+        if [ "${CI-}" = true ]; then f=$((f + s)) s=0; fi
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# --- suites: each calls member for what it has --------------------------------------------------------
+# A program in BUILD, built from a source; one that was not built is silent and therefore fails.
+compiled() {
+    local source
+    for source in "$@"; do
+        [ -e "$source" ] && member "${source%.c}" "$BUILD/${source%.c}"
+    done
+}
+scripts() {
+    local script
+    for script in "$@"; do
+        [ -e "$script" ] && member "$script" bash "$script"
+    done
+}
+
+suite_lint() { scripts tools/lint/*.sh; }
+suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
+suite_unit() { compiled tests/unit/test_*.c; }
+suite_prop() { compiled tests/prop/prop_*.c; }
+suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
+suite_hf() { compiled tests/hf/test_*.c; }
+suite_cli() { scripts tests/cli/*.sh; }
+suite_golden() { scripts tests/golden.sh; }
+suite_fuzz() { scripts tests/fuzz.sh; }
+suite_matrix() { scripts tests/matrix.sh; }
+suite_asan() { scripts tests/asan.sh; }
+suite_exhaustive() { member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen; }
+
+run_suite() {
+    local start=$SECONDS before=$((passed + failed + skipped))
+    printf '=== %s\n' "$1"
+    "suite_$1"
+    if [ $((passed + failed + skipped)) = $before ]; then
+        problem "FAILED $1: the suite has no tests"
+        failed=$((failed + 1))
+    fi
+    printf '=== %s: %d s\n' "$1" $((SECONDS - start))
+}
+
+# --- main -----------------------------------------------------------------------------------------------
+chosen=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --all) all=1 limit=${LIMIT:-3000} ;;
+        --programs)
+            shift
+            for program in "$@"; do member "$program" "$program"; done
+            chosen=(none)
+            break ;;
+        *)
+            declare -F "suite_$1" > /dev/null || { echo "no such suite: $1 (${SUITES[*]})" >&2; exit 2; }
+            chosen+=("$1") ;;
+    esac
+    shift
+done
+if [ ${#chosen[@]} = 0 ]; then
+    chosen=("${SUITES[@]}")
+    [ $all = 0 ] || chosen+=(exhaustive)
+fi
+export CHECK_ALL=$all
+[ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
+for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
+
+echo
+if [ ${#problems[@]} -gt 0 ]; then
+    printf '%s\n' "${problems[@]}"
+    [ "${CI-}" = true ] && [ "$failed" -gt 0 ] && echo "CI=true: what is skipped counts as failed"
+fi
+[ $((passed + failed + skipped)) -gt 0 ] || failed=1
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed = 0 ]

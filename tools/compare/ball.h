@@ -1,0 +1,81 @@
+/* ball.h - balls: a number known up to a radius, and what binary32 arithmetic does to it.
+ *
+ * A computation written with balls covers every way of evaluating it that an arithmetic allows:
+ * each result that such an evaluation can have is within rad of mid. The lemmas are T-1 to T-4 of
+ * docs/tolerances.md. Everything is binary64; T-5 says why its own rounding does not matter. */
+#ifndef SB_COMPARE_BALL_H
+#define SB_COMPARE_BALL_H
+
+#include <stddef.h>
+
+#include "ref/ops/knobs.h"
+
+#define SB_UNIT 0x1p-24 /* u: a binary32 operation errs by at most u times its result */
+
+/* T-3: the factor F of the library functions, in units of u. */
+#define SB_LIBRARY_FUNCTION 8.0
+
+/* T-5: "every comparison allows one part in a hundred more" */
+#define SB_BOUND_SLACK 1.01
+
+typedef struct sb_ball {
+    double mid, rad; /* a ball of radius 0 holds a binary32 value exactly */
+} sb_ball;
+
+/* What an evaluation may do. */
+typedef struct sb_arithmetic {
+    const char *name;
+    int any_order;    /* a reduction adds in any order with any blocking; else correctly rounded */
+    double function;  /* a function of one argument errs by at most this many u, relative */
+    double underflow; /* and any operation by this much, absolute */
+} sb_arithmetic;
+
+extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
+extern const sb_arithmetic sb_arithmetic_library;   /* torch on a CPU: T-2, T-3 */
+
+/* The same with no spread. */
+sb_ball sb_ball_of(float x);
+void sb_balls_of(const float *x, size_t n, sb_ball *out);
+
+/* T-1: one operation, rounded once; exact operands give the one possible result. */
+sb_ball sb_ball_add(const sb_arithmetic *ar, sb_ball a, sb_ball b);
+sb_ball sb_ball_sub(const sb_arithmetic *ar, sb_ball a, sb_ball b);
+sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b);
+sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b); /* 0 outside b */
+
+/* The R of the specification: the rounding to the activation type of a ball of binary32 values. */
+sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x);
+
+/* T-2: a reduction, gathered term by term. */
+typedef struct sb_reduction {
+    double sum, magnitude, spread;
+    size_t n;
+} sb_reduction;
+
+static inline void sb_reduce(sb_reduction *r, sb_ball a, sb_ball b)
+{
+    double x = a.mid < 0 ? -a.mid : a.mid, y = b.mid < 0 ? -b.mid : b.mid;
+    r->sum += a.mid * b.mid;
+    r->spread += x * b.rad + a.rad * y + a.rad * b.rad;
+    r->magnitude += (x + a.rad) * (y + b.rad);
+    r->n++;
+}
+sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r);
+sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b, size_t n);
+
+/* T-2: the relative error of the sum of n terms of one sign: gamma_n, or u. */
+double sb_gamma(const sb_arithmetic *ar, size_t n);
+
+/* T-3: functions of one argument. */
+sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x);
+sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x); /* x > 0 throughout */
+sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x);
+sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x);
+sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x); /* both forms of K-4 */
+sb_ball sb_ball_cos(const sb_arithmetic *ar, sb_ball x);
+sb_ball sb_ball_sin(const sb_arithmetic *ar, sb_ball x);
+
+/* Two evaluations of one quantity can differ by this much. */
+double sb_ball_distance(sb_ball a, sb_ball b);
+
+#endif

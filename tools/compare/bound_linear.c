@@ -1,0 +1,140 @@
+/* bound_linear.c - rows of matrices, and the operations that work element by element. */
+#include "tools/compare/bound.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "ref/ops/param.h"
+
+/* R-1; T-6: "a copied value has radius 0" */
+sb_status sb_bound_embed(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_embed_args *a,
+                         sb_ball *out, sb_ball *second)
+{
+    (void)ar, (void)second;
+    size_t n = a->table->cols;
+    float *row = sb_alloc(n, sizeof *row);
+    if (!row)
+        return SB_ERR_MEMORY;
+    for (size_t t = 0; t < a->rows; t++) {
+        sb_param_row(knobs, a->table, a->tokens[t], row);
+        for (size_t i = 0; i < n; i++)
+            out[t * n + i] = sb_ball_act(knobs, sb_ball_of(row[i]));
+    }
+    free(row);
+    return SB_OK;
+}
+
+/* T-7: "a linear output is one reduction" */
+sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_matrix *weight, const sb_ball *in, size_t rows, sb_ball *out)
+{
+    size_t k = weight->cols;
+    float *row = sb_alloc(k, sizeof *row);
+    if (!row)
+        return SB_ERR_MEMORY;
+    for (uint32_t n = 0; n < weight->rows; n++) {
+        sb_param_row(knobs, weight, n, row);
+        for (size_t t = 0; t < rows; t++) {
+            sb_reduction r = {0};
+            for (size_t i = 0; i < k; i++)
+                sb_reduce(&r, sb_ball_of(row[i]), in[t * k + i]);
+            out[t * weight->rows + n] = sb_ball_act(knobs, sb_ball_reduced(ar, &r));
+        }
+    }
+    free(row);
+    return SB_OK;
+}
+
+sb_status sb_bound_linear(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_linear_args *a,
+                          sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    size_t count = a->rows * a->weight->cols;
+    sb_ball *in = sb_alloc(count, sizeof *in);
+    if (!in)
+        return SB_ERR_MEMORY;
+    sb_balls_of(a->in, count, in);
+    sb_status status = sb_bound_linear_of(ar, knobs, a->weight, in, a->rows, out);
+    free(in);
+    return status;
+}
+
+/* R-13; T-6: "a copied value has radius 0" */
+sb_status sb_bound_split_gate(const sb_arithmetic *ar, const sb_knobs *knobs,
+                              const sb_split_gate_args *a, sb_ball *out, sb_ball *second)
+{
+    (void)ar, (void)knobs;
+    for (size_t row = 0; row < a->rows * a->heads; row++) {
+        sb_balls_of(a->in + row * 2 * a->hd, a->hd, out + row * a->hd);
+        sb_balls_of(a->in + (row * 2 + 1) * a->hd, a->hd, second + row * a->hd);
+    }
+    return SB_OK;
+}
+
+/* "y = R( RN(o sigmoid(gate)) )" */
+sb_status sb_bound_attn_gate(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_attn_gate_args *a, sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    for (size_t i = 0; i < a->count; i++) {
+        sb_ball open = sb_ball_sigmoid(ar, sb_ball_of(a->gate[i]));
+        if (SB_IS(knobs, attn_gate, act))
+            open = sb_ball_act(knobs, open);
+        out[i] = sb_ball_act(knobs, sb_ball_mul(ar, sb_ball_of(a->in[i]), open));
+    }
+    return SB_OK;
+}
+
+/* "a = R( RN(silu(gate) up) )" */
+void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *gate,
+                        const sb_ball *up, size_t count, sb_ball *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        sb_ball activated = sb_ball_silu(ar, gate[i]);
+        if (SB_IS(knobs, swiglu, act))
+            activated = sb_ball_act(knobs, activated);
+        out[i] = sb_ball_act(knobs, sb_ball_mul(ar, activated, up[i]));
+    }
+}
+
+sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_swiglu_args *a,
+                          sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    for (size_t i = 0; i < a->count; i++) {
+        sb_ball gate = sb_ball_of(a->gate[i]), up = sb_ball_of(a->up[i]);
+        sb_bound_swiglu_of(ar, knobs, &gate, &up, 1, out + i);
+    }
+    return SB_OK;
+}
+
+/* "x = R( RN(x + y) )" */
+sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
+                       sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    for (size_t i = 0; i < a->count; i++)
+        out[i] = sb_ball_act(knobs, sb_ball_add(ar, sb_ball_of(a->a[i]), sb_ball_of(a->b[i])));
+    return SB_OK;
+}
+
+sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                const sb_matrix *gate, const sb_matrix *up, const sb_matrix *down,
+                                const float *in, size_t rows, sb_ball *out)
+{
+    size_t inner = rows * gate->rows;
+    sb_ball *g = sb_alloc(2 * inner, sizeof *g), *u = g ? g + inner : NULL;
+    sb_status status = g ? SB_OK : SB_ERR_MEMORY;
+    if (!status)
+        status = sb_bound_linear(
+            ar, knobs, &(const sb_linear_args){.weight = gate, .in = in, .rows = rows}, g, NULL);
+    if (!status)
+        status = sb_bound_linear(
+            ar, knobs, &(const sb_linear_args){.weight = up, .in = in, .rows = rows}, u, NULL);
+    if (!status) {
+        sb_bound_swiglu_of(ar, knobs, g, u, inner, g);
+        status = sb_bound_linear_of(ar, knobs, down, g, rows, out);
+    }
+    free(g);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* bound_moe.c - router weights and the sum over the experts. */
+#include "tools/compare/bound.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+/* R-15: "w_i = RN( p_i / sum of the kept p ) where the model renormalises, else p_i; K-13 rounds w"
+ */
+sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_router_args *a,
+                          sb_ball *out, sb_ball *second)
+{
+    sb_ball *p = sb_alloc(a->experts, sizeof *p), one = sb_ball_of(1.0f);
+    if (!p)
+        return SB_ERR_MEMORY;
+    int rounded = SB_IS(knobs, router_weight, act);
+    for (size_t t = 0; t < a->rows; t++) {
+        sb_balls_of(a->logits + t * a->experts, a->experts, p);
+        sb_bound_softmax(ar, p, a->experts);
+        for (size_t i = 0; second && i < a->experts; i++)
+            second[t * a->experts + i] = p[i];
+        sb_reduction kept = {0};
+        for (size_t i = 0; i < a->kept; i++)
+            sb_reduce(&kept, p[a->ids[t * a->kept + i]], one);
+        sb_ball total = sb_ball_reduced(ar, &kept);
+        for (size_t i = 0; i < a->kept; i++) {
+            sb_ball w = p[a->ids[t * a->kept + i]];
+            if (a->renormalise)
+                w = sb_ball_div(ar, w, total);
+            out[t * a->kept + i] = rounded ? sb_ball_act(knobs, w) : w;
+        }
+    }
+    free(p);
+    return SB_OK;
+}
+
+/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
+ * sum(t) ), y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )" */
+static sb_ball slot_sum(const sb_arithmetic *ar, const sb_knobs *knobs,
+                        const sb_moe_combine_args *a, size_t i, const sb_ball *expert,
+                        sb_ball shared, sb_ball open)
+{
+    sb_reduction sum = {0};
+    for (size_t e = 0; e < a->kept; e++) {
+        sb_ball term = sb_ball_mul(ar, expert[e * a->n + i], sb_ball_of(a->weights[e]));
+        if (SB_IS(knobs, router_weight, act))
+            term = sb_ball_act(knobs, term);
+        sb_reduce(&sum, term, sb_ball_of(1.0f));
+    }
+    sb_ball routed = sb_ball_act(knobs, sb_ball_reduced(ar, &sum));
+    sb_ball gated = sb_ball_act(knobs, sb_ball_mul(ar, sb_ball_act(knobs, open), shared));
+    return sb_ball_act(knobs, sb_ball_add(ar, routed, gated));
+}
+
+void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_moe_combine_args *a, const sb_ball *expert,
+                             const sb_ball *shared, sb_ball *out)
+{
+    sb_ball open = sb_ball_sigmoid(ar, sb_ball_of(a->shared_logit));
+    for (size_t i = 0; i < a->n; i++) {
+        if (SB_IS(knobs, moe_sum, slots)) {
+            out[i] = slot_sum(ar, knobs, a, i, expert, shared[i], open);
+            continue;
+        }
+        sb_reduction sum = {0};
+        for (size_t e = 0; e < a->kept; e++)
+            sb_reduce(&sum, expert[e * a->n + i], sb_ball_of(a->weights[e]));
+        sb_reduce(&sum, open, shared[i]);
+        out[i] = sb_ball_act(knobs, sb_ball_reduced(ar, &sum));
+    }
+}
+
+sb_status sb_bound_moe_combine(const sb_arithmetic *ar, const sb_knobs *knobs,
+                               const sb_moe_combine_args *a, sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    sb_ball *expert = sb_alloc((a->kept + 1) * a->n, sizeof *expert);
+    if (!expert)
+        return SB_ERR_MEMORY;
+    sb_ball *shared = expert + a->kept * a->n;
+    sb_balls_of(a->expert_out, a->kept * a->n, expert);
+    sb_balls_of(a->shared_out, a->n, shared);
+    sb_bound_moe_combine_of(ar, knobs, a, expert, shared, out);
+    free(expert);
+    return SB_OK;
+}

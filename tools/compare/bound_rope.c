@@ -1,0 +1,78 @@
+/* bound_rope.c - rotary positions: the frequency, the angle, its sine and cosine, the pair. */
+#include "tools/compare/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+/* T-10: "theta^0 is 1 in every library; else the power errs by F u, the division by u, and an
+ * exponent that is not a binary fraction adds (2f/rd) ln(theta) u" */
+static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double theta, size_t f,
+                         size_t rd)
+{
+    if (f == 0)
+        return sb_ball_of(1.0f);
+    double exponent = 2.0 * (double)f / (double)rd, power = pow(theta, -exponent);
+    double units = ar->function;
+    if (SB_IS(knobs, rope_freq, torch))
+        units += 1.0;
+    if (rd & (rd - 1))
+        units += exponent * log(theta);
+    return (sb_ball){power, power * units * SB_UNIT};
+}
+
+/* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
+ * f < 3 section[2], else time" */
+static size_t stream_of(const uint32_t *section, size_t f)
+{
+    size_t stream = f % 3;
+    return section && stream && f < 3u * section[stream] ? stream : 0;
+}
+
+static sb_ball rotate(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball x, sb_ball y,
+                      sb_ball cosine, sb_ball sine)
+{
+    if (SB_IS(knobs, rope_pair, products)) {
+        sb_ball first = sb_ball_act(knobs, sb_ball_mul(ar, x, cosine));
+        sb_ball second = sb_ball_act(knobs, sb_ball_mul(ar, y, sine));
+        return sb_ball_act(knobs, sb_ball_add(ar, first, second));
+    }
+    sb_ball pair[2] = {x, y}, turn[2] = {cosine, sine};
+    return sb_ball_act(knobs, sb_ball_dot(ar, pair, turn, 2));
+}
+
+/* One row: all heads turn by the same angles. */
+static void turn_row(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                     size_t t, size_t f, sb_ball inverse, sb_ball *out)
+{
+    size_t half = a->rd / 2;
+    sb_ball position = sb_ball_of((float)a->position[stream_of(a->section, f)][t]);
+    sb_ball angle = sb_ball_mul(ar, inverse, position);
+    sb_ball cosine = sb_ball_cos(ar, angle), sine = sb_ball_sin(ar, angle);
+    if (SB_IS(knobs, rope_table, act)) {
+        cosine = sb_ball_act(knobs, cosine);
+        sine = sb_ball_act(knobs, sine);
+    }
+    for (size_t h = 0; h < a->heads; h++) {
+        size_t at = (t * a->heads + h) * a->hd;
+        sb_ball x = sb_ball_of(a->x[at + f]), y = sb_ball_of(a->x[at + f + half]), minus_y = y;
+        minus_y.mid = -y.mid;
+        out[at + f] = rotate(ar, knobs, x, minus_y, cosine, sine);
+        out[at + f + half] = rotate(ar, knobs, y, x, cosine, sine);
+    }
+}
+
+/* R-7: "dimensions from rd on are untouched" */
+sb_status sb_bound_rope(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                        sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    sb_balls_of(a->x, a->rows * a->heads * a->hd, out);
+    for (size_t f = 0; f < a->rd / 2; f++) {
+        sb_ball inverse = frequency(ar, knobs, a->theta, f, a->rd);
+        for (size_t t = 0; t < a->rows; t++)
+            turn_row(ar, knobs, a, t, f, inverse, out);
+    }
+    return SB_OK;
+}

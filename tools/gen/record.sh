@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Records what the real transformers computes from the folders that `samebit make` writes.
+#
+#   tools/gen/record.sh OUT
+#
+# OUT receives NAME.f32.safetensors and NAME.bf16.safetensors for each row of the list below, and
+# small/ with the checkpoints that transformers itself has written. golden/hf is made this way
+# (make golden-hf), and `make crosscheck` records again and runs the same comparison on the result.
+set -euo pipefail
+
+out=${1:?usage: tools/gen/record.sh OUT}
+build=${BUILD:-build}
+python=${PYTHON:-$build/venv-hf/bin/python}
+samebit=$build/samebit
+work=$build/record
+fixtures=tools/gen/hf_fixtures.py
+export OMP_NUM_THREADS=1
+
+# preset, class, ids in use; recorded are the first linear and the first full attention layer
+list="
+T1 Qwen3_5MoeForCausalLM 377
+T3 Qwen3_5MoeForCausalLM 377
+T4 Qwen3_5ForCausalLM 377
+T5 Qwen3NextForCausalLM 377
+"
+
+mkdir -p "$out" "$work"
+while read -r preset class used; do
+    [ -n "$preset" ] || continue
+    "$samebit" make "$work/$preset" --preset "$preset" --recipe mistakes --seed 42 --replace
+    for dtype in f32 bf16; do
+        "$python" "$fixtures" record "$work/$preset" "$out/$preset.$dtype.safetensors" \
+            --class "$class" --dtype "$dtype" --ids-used "$used"
+    done
+done <<<"$list"
+rm -rf "$out/small"
+"$python" "$fixtures" small "$out/small"

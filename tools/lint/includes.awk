@@ -1,0 +1,110 @@
+# includes.awk - who may include whom. Input: the .c, .h, .cu and .cuh files of the tree, by their paths from
+# its root; output: one line per include that breaks the rule.
+#
+#   container -> formats -> model -> ops -> state -> run -> compare -> report
+#
+# A folder includes what stands in its row. An entry is a folder, or one header of it; a folder always
+# includes itself. tests/ may include everything; nothing includes tests/, and ref/ neither gpu/ nor tools/.
+
+BEGIN {
+    row("ref/base", "")
+    row("ref/container", "ref/base")
+    row("ref/formats", "ref/base")
+    row("ref/math", "ref/base ref/formats")
+    row("ref/model", "ref/base ref/container ref/formats")
+    row("ref/ops", "ref/base ref/formats ref/math")
+    row("ref/state", "ref/base ref/formats ref/model/config.h")
+    row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
+    row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
+    row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
+    # of ref/ops the types and the choices, not one reference function
+    row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/ops/op.h ref/ops/ops.def " \
+        "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/run/trace.h ref/run/backend.h")
+    row("tools/report", "ref/base tools/compare/verdict.h")
+    # of ref/math the commands need the check at start and the name of the kernels it chose
+    row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
+        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/compare tools/report")
+    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
+
+    # foreign headers: what only some folders may have
+    only("jansson.h", "ref/container tools/cli tools/report tests")
+    only("xxhash.h", "ref/base tests")
+    only("getopt.h", "tools/cli")
+    only("cmocka.h", "tests")
+    only("mpfr.h", "tests")
+    only("gmp.h", "tests")
+    only("immintrin.h", "ref/math/simd tools/bench tests")
+    only("cpuid.h", "ref/math/simd tools/bench tests")
+    only("math.h", "tools tests gpu")
+    only("tgmath.h", "")
+    only("complex.h", "")
+    only("fenv.h", "tests")
+}
+
+function row(folder, entries,    list, n, i)
+{
+    known[folder] = 1
+    allow[folder, folder] = 1
+    n = split(entries, list, " ")
+    for (i = 1; i <= n; i++)
+        allow[folder, list[i]] = 1
+}
+
+function only(header, folders)
+{
+    limited[header] = 1
+    places[header] = folders
+}
+
+function complain(what)
+{
+    printf "%s:%d: %s\n", FILENAME, FNR, what
+}
+
+# the folder of the table that a path belongs to: its longest beginning that is a row
+function folder_of(path,    part)
+{
+    part = path
+    while (sub(/\/[^\/]*$/, "", part))
+        if (part in known || part == "tests")
+            return part
+    return ""
+}
+
+function check_own(target,    from, to)
+{
+    from = folder_of(FILENAME)
+    if (target !~ /^(ref|gpu|tools|tests)\//) {
+        complain("include \"" target "\": write the path from the root of the tree")
+        return
+    }
+    if (from == "tests")
+        return
+    to = folder_of(target)
+    if (from == "")
+        complain("this folder has no row in tools/lint/includes.awk")
+    else if (!((from, to) in allow) && !((from, target) in allow))
+        complain(from " may not include " target)
+}
+
+function check_foreign(header,    list, n, i)
+{
+    if (!(header in limited))
+        return
+    n = split(places[header], list, " ")
+    for (i = 1; i <= n; i++)
+        if (index(FILENAME, list[i] "/") == 1)
+            return
+    complain("<" header "> is for " (n ? places[header] : "no folder") " only")
+}
+
+match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]+[">]/) {
+    word = substr($0, RSTART, RLENGTH)
+    own = word ~ /"$/
+    sub(/^[^"<]*["<]/, "", word)
+    sub(/[">]$/, "", word)
+    if (own)
+        check_own(word)
+    else
+        check_foreign(word)
+}

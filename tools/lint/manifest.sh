@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# golden/MANIFEST: every file under golden/ with its SHA-256, its size and what made it.
+#
+#   tools/lint/manifest.sh           checks that list and folder agree, both ways, byte for byte; ends with
+#                                    "N passed, N failed, N skipped"
+#   tools/lint/manifest.sh --write   writes the list anew
+#
+# GOLDEN names another folder (the self-test uses it).
+set -u
+golden=${GOLDEN:-golden}
+
+# What made a file, by the first pattern that fits. Versions of the real programs are inside the
+# recorded files themselves (__metadata__ of each safetensors file).
+generator() {
+    case $1 in
+        bad/*) echo "tests/fuzz/make_bad.c" ;;
+        hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
+        hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
+        runs/*) echo "samebit golden write, specification 1" ;;
+        *) echo "unknown" ;;
+    esac
+}
+
+list() {
+    (cd "$golden" && find . \( -type f -o -type l \) ! -name "MANIFEST*" | sed 's|^\./||' | LC_ALL=C sort)
+}
+
+describe() { # one line of the manifest for one file; a link is described by where it points
+    local path=$1 sum size
+    if [ -L "$golden/$path" ]; then
+        sum=link size=$(readlink "$golden/$path")
+    else
+        sum=$(sha256sum <"$golden/$path" | cut -d' ' -f1)
+        size=$(wc -c <"$golden/$path")
+    fi
+    printf '%s\t%s\t%s\t%s\n' "$sum" "$size" "$path" "$(generator "$path")"
+}
+
+write() {
+    echo "# sha256, bytes, path, generator (tools/lint/manifest.sh --write)"
+    list | while IFS= read -r path; do describe "$path"; done
+}
+
+if [ "${1:-}" = --write ]; then
+    write >"$golden/MANIFEST.new" && mv "$golden/MANIFEST.new" "$golden/MANIFEST"
+    exit
+fi
+status=0
+if ! difference=$(diff "$golden/MANIFEST" <(write)); then
+    echo "manifest: $golden/MANIFEST and the files differ (< listed, > found):"
+    printf '%s\n' "$difference" | head -20
+    status=1
+fi
+if grep -q "	unknown$" "$golden/MANIFEST"; then
+    echo "manifest: files that nothing is known to have made:"
+    grep "	unknown$" "$golden/MANIFEST" | cut -f3
+    status=1
+fi
+[ $status -eq 0 ] && echo "ok      golden/MANIFEST and golden/ agree" || echo "FAILED  golden/MANIFEST"
+echo "$((1 - status)) passed, $status failed, 0 skipped"
+exit $status
