@@ -216,6 +216,7 @@ info: $(HAVE)
 
 # what was downloaded (the Python environment, foreign libraries) stays; `rm -rf build` removes it, too
 clean:
+	@[ -e $(BUILD)/flags ] || { echo 'clean: $(BUILD) is no build folder'; exit 1; }
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name 'venv-*' ! -name cross -exec rm -rf {} +
 
 help:

@@ -19,6 +19,7 @@ export OMP_NUM_THREADS=1
 # preset, class, ids in use; recorded are the first linear and the first full attention layer
 list="
 T1 Qwen3_5MoeForCausalLM 377
+T2 Qwen3_5MoeForCausalLM 1024
 T3 Qwen3_5MoeForCausalLM 377
 T4 Qwen3_5ForCausalLM 377
 T5 Qwen3NextForCausalLM 377
