@@ -91,7 +91,7 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program tests demo check check-all check-long asan bench golden crosscheck fuzz format info \
+.PHONY: all program tests demo check check-all check-long asan bench golden golden-hf crosscheck fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM)
 program: $(PROGRAM)
@@ -185,8 +185,9 @@ check-long: tests
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan
 
-bench: $(BENCH_BIN)
-	$(BENCH_BIN)
+bench: $(BENCH_BIN) $(PROGRAM)
+	@$(PROGRAM) make $(BUILD)/bench-T2 --preset T2 --replace > /dev/null
+	$(BENCH_BIN) $(BUILD)/bench-T2
 
 fuzz: $(FUZZ_BIN)
 	@BUILD=$(BUILD) MUTATIONS=5000000 LIMIT=3600 bash tests/run_all.sh fuzz
@@ -195,6 +196,14 @@ fuzz: $(FUZZ_BIN)
 golden: tests
 	@$(if $(WRITE),$(BUILD)/tests/fuzz/make_bad golden/bad)
 	@BUILD=$(BUILD) bash tests/golden.sh $(if $(WRITE),--write)
+	@bash tools/lint/manifest.sh $(if $(WRITE),--write)
+
+# golden/hf, recorded anew from the real transformers (Python and the network), and the shares with it
+golden-hf: tests
+	@BUILD=$(BUILD) bash tools/gen/venv.sh $(BUILD)/venv-hf
+	@BUILD=$(BUILD) bash tools/gen/record.sh golden/hf
+	@BUILD=$(BUILD) bash tests/hf/shares.sh
+	@bash tools/lint/manifest.sh --write
 	@$(if $(WRITE),bash tools/lint/manifest.sh --write)
 
 crosscheck: tests
@@ -229,6 +238,7 @@ help:
 	@echo 'make fuzz        the fuzzers for longer'
 	@echo 'make bench       speed, on this machine'
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
+	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
 	@echo 'make format      clang-format in place'
 	@echo 'make info        compiler, flags, libraries and tools really used'

@@ -226,7 +226,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench: %s\n", err.text);
         return 3;
     }
-    printf("kernels: %s; medians of %d passes, in cache, one thread\n", sb_dot_selected(), PASSES);
+    printf(
+        "kernels: %s; medians of %d passes, in cache, one thread; exact_over_f32 is the speed of "
+        "rows\n"
+        "correctly rounded against plain float32 rows (of BF16 codes; F16 and F32: of float32)\n",
+        sb_dot_selected(), PASSES);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (unsigned f = 0; f < SB_FORMAT_COUNT; f++)
             sound = bench_rows((sb_format)f, widths[i]) && sound;
