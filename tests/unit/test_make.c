@@ -1,5 +1,5 @@
-/* test_make.c - synthetic checkpoints: what their bytes depend on (G-1), how they are stored, and
- * what is refused. Their values are the matter of test_make_recipes.c. */
+/* test_make.c - synthetic checkpoints: what their bytes depend on (G-1) and how they are stored.
+ * Options are the matter of test_make_options.c, values of test_make_recipes.c. */
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "ref/base/bytes.h"
 #include "ref/container/file.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/make/plan.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T6"};
@@ -207,6 +206,28 @@ static void test_layouts_have_the_same_values(void **state)
     }
 }
 
+/* M-8: "they are read as the separate projections of Qwen3.5": T5 has the widths and names of T1,
+ * so with as many layers its projections, read so, are those of T1. */
+static void test_interleaved(void **state)
+{
+    (void)state;
+    static const sb_role roles[] = {SB_ROLE_in_proj_qkv, SB_ROLE_in_proj_z, SB_ROLE_in_proj_b,
+                                    SB_ROLE_in_proj_a};
+    made plain = make("T1-4", (sb_make_options){.preset = "T1", .layers = 4});
+    made next = make("T5", (sb_make_options){.preset = "T5"});
+    for (uint32_t i = 0; i < 3; i++)
+        for (size_t r = 0; r < COUNT(roles); r++) {
+            const sb_matrix *a = &plain.model->weights->layers[i].w[roles[r]];
+            const sb_matrix *b = &next.model->weights->layers[i].w[roles[r]];
+            assert_true(a->rows > 0 && a->rows == b->rows && !a->row_map && b->row_map);
+            for (uint32_t row = 0; row < a->rows; row++)
+                assert_memory_equal(sb_matrix_row_bytes(a, row), sb_matrix_row_bytes(b, row),
+                                    a->cols * sb_format_bytes(a->format));
+        }
+    sb_model_close(plain.model);
+    sb_model_close(next.model);
+}
+
 static void count_wide(void *ctx, const sb_matrix *m)
 {
     float row[2048];
@@ -244,161 +265,14 @@ static void test_formats_differ_by_rounding(void **state)
     sb_model_close(f32.model);
 }
 
-/* --- what is asked for -------------------------------------------------------------------------
- */
-
-static void test_layers_and_mtp(void **state)
-{
-    (void)state;
-    made m = make("short", (sb_make_options){.preset = "T1", .layers = 5, .no_mtp = 1});
-    assert_int_equal(m.model->config.layers, 5);
-    assert_int_equal(m.model->config.mtp_layers, 0);
-    assert_int_equal(m.model->weights->storage.has_mtp, 0);
-    for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(m.model->config.layer_is_full[i], i == 3);
-    sb_model_close(m.model);
-    m = make("next", (sb_make_options){.preset = "T5-raw", .layers = 1});
-    assert_int_equal(m.model->config.norm_topk_prob, 0);
-    assert_int_equal(m.model->weights->storage.has_mtp, 1);
-    sb_model_close(m.model);
-}
-
-/* What a published folder is known to hold: tensors and parameters without the vision tower. */
-static void test_published_shapes(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *preset, *storage;
-        size_t tensors;
-        uint64_t parameters; /* 0: not counted here */
-    } known[] = {{"35b-a3b", "qwen3.6", 1045 - 333, UINT64_C(35951822704) - 446571248},
-                 {"35b-a3b", "qwen3.5", 1811 - 333, UINT64_C(35951822704) - 446571248},
-                 {"27b", "qwen3.6", 3 + 48 * 14 + 16 * 11 + 4 + 11, 0},
-                 {"0.8b", "qwen3.5", 2 + 18 * 14 + 6 * 11 + 4 + 11, 0},
-                 {"122b-a10b", "qwen3.6", 3 + 36 * 18 + 12 * 15 + 19, 0},
-                 {"397b-a17b", "qwen3.6", 3 + 45 * 18 + 15 * 15 + 19, 0}};
-    for (size_t i = 0; i < COUNT(known); i++) {
-        sb_make_options o = {.preset = known[i].preset, .storage = known[i].storage};
-        sb_make_plan plan;
-        sb_error err;
-        if (sb_make_plan_new(&o, &plan, &err))
-            fail_msg("%s: %s", o.preset, err.text);
-        assert_int_equal(plan.count, known[i].tensors);
-        if (known[i].parameters && strcmp(o.storage, "qwen3.6") == 0)
-            assert_true(plan.bytes == 2 * known[i].parameters);
-        sb_make_plan_free(&plan);
-    }
-}
-
-static void check_refused(const sb_make_options *o, const char *fragment, const char *known)
-{
-    sb_error err = {{0}};
-    sb_status status = sb_make(o, &err);
-    if (status != SB_ERR_USAGE || !strstr(err.text, fragment) || !strstr(err.text, known))
-        fail_msg("status %d, \"%s\", expected a wrong use that names \"%s\" and \"%s\"",
-                 (int)status, err.text, fragment, known);
-}
-
-static void test_refusals(void **state)
-{
-    (void)state;
-    const char *dir = test_path("make", "refused");
-    static const struct {
-        sb_make_options options;
-        const char *fragment, *known;
-    } cases[] = {
-        {{.preset = "T7"}, "preset \"T7\"", "T1, T2, T3, T4, T5, T5-raw, T6, 35b-a3b, 122b-a10b"},
-        {{.preset = NULL}, "preset \"\"", "T1"},
-        {{.preset = "T1", .recipe = "x"}, "recipe \"x\"", "mistakes, predictable, plain"},
-        {{.preset = "T1", .format = "fp8"}, "format \"fp8\"", "bf16, f16, f32"},
-        {{.preset = "T1", .layout = "audio"}, "layout \"audio\"", "text, vl"},
-        {{.preset = "T1", .storage = "qwen4"}, "storage \"qwen4\"", "qwen3.6, qwen3.5"},
-        {{.preset = "T1", .experts = "3d"}, "experts \"3d\"", "fused, split"},
-        {{.preset = "T4", .experts = "split"}, "T4", "dense"},
-        {{.preset = "T5", .layout = "vl"}, "T5", "\"text\""},
-        {{.preset = "T1", .layers = 1025}, "1025", "1024"},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        sb_make_options o = cases[i].options;
-        o.dir = dir;
-        check_refused(&o, cases[i].fragment, cases[i].known);
-    }
-}
-
-/* A folder that holds something is left alone, to the byte. */
-static void test_nothing_is_overwritten(void **state)
-{
-    (void)state;
-    made m = make("kept", (sb_make_options){.preset = "T4"});
-    sb_digest before = stored_digest(&m);
-    sb_model_close(m.model);
-    check_refused(&(sb_make_options){.dir = m.dir, .preset = "T5", .seed = 1}, m.dir, "not empty");
-    m.model = test_model_open(m.dir);
-    assert_string_equal(stored_digest(&m).hex, before.hex);
-    sb_model_close(m.model);
-    m = make("kept", (sb_make_options){.preset = "T5"}); /* which asks for it */
-    assert_string_not_equal(stored_digest(&m).hex, before.hex);
-    sb_model_close(m.model);
-}
-
-typedef struct watched {
-    size_t calls;
-    uint64_t done, total;
-} watched;
-
-static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
-{
-    watched *w = ctx;
-    assert_true(what[0] != '\0' && done >= w->done && done <= total);
-    assert_true(w->calls == 0 || total == w->total);
-    *w = (watched){w->calls + 1, done, total};
-}
-
-static void test_progress(void **state)
-{
-    (void)state;
-    watched w = {0, 0, 0};
-    made m =
-        make("progress", (sb_make_options){.preset = "T3", .progress = watch, .progress_ctx = &w});
-    assert_true(w.calls > sb_checkpoint_count(m.model->checkpoint));
-    assert_true(w.done == w.total && w.total == sb_checkpoint_bytes(m.model->checkpoint));
-    sb_model_close(m.model);
-}
-
-/* What --list prints is what can be asked for. */
-static void test_lists(void **state)
-{
-    (void)state;
-    static char text[8192];
-    FILE *out = fmemopen(text, sizeof text - 1, "w");
-    assert_non_null(out);
-    sb_make_list(out);
-    fclose(out);
-    for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
-        size_t count;
-        const sb_make_choice *choices = sb_make_choices((sb_make_list_id)list, &count);
-        assert_non_null(strstr(text, sb_make_list_name((sb_make_list_id)list)));
-        assert_true(count >= 2);
-        for (size_t i = 0; i < count; i++) {
-            assert_non_null(strstr(text, choices[i].name));
-            assert_non_null(strstr(text, choices[i].help));
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded_digests),
         cmocka_unit_test(test_same_bytes_again),
         cmocka_unit_test(test_layouts_have_the_same_values),
+        cmocka_unit_test(test_interleaved),
         cmocka_unit_test(test_formats_differ_by_rounding),
-        cmocka_unit_test(test_layers_and_mtp),
-        cmocka_unit_test(test_published_shapes),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_nothing_is_overwritten),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

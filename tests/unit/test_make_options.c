@@ -1,0 +1,186 @@
+/* test_make_options.c - what can be asked of `samebit make`, and what it refuses. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/checkpoint.h"
+#include "tools/make/plan.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* A folder that sb_make wrote, opened as a model: so its configuration is read back, and every
+ * tensor is bound. */
+typedef struct made {
+    const char *dir;
+    sb_model *model;
+} made;
+
+static made make(const char *name, sb_make_options o)
+{
+    o.dir = name;
+    made m = {.dir = test_checkpoint_with("options", &o)};
+    m.model = test_model_open(m.dir);
+    return m;
+}
+
+static sb_digest stored_digest(const made *m)
+{
+    sb_digest digest;
+    assert_int_equal(sb_checkpoint_digest(m->model->checkpoint, &digest, NULL), SB_OK);
+    return digest;
+}
+
+static void test_layers_and_mtp(void **state)
+{
+    (void)state;
+    made m = make("short", (sb_make_options){.preset = "T1", .layers = 5, .no_mtp = 1});
+    assert_int_equal(m.model->config.layers, 5);
+    assert_int_equal(m.model->config.mtp_layers, 0);
+    assert_int_equal(m.model->weights->storage.has_mtp, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(m.model->config.layer_is_full[i], i == 3);
+    sb_model_close(m.model);
+    m = make("next", (sb_make_options){.preset = "T5-raw", .layers = 1});
+    assert_int_equal(m.model->config.norm_topk_prob, 0);
+    assert_int_equal(m.model->weights->storage.has_mtp, 1);
+    sb_model_close(m.model);
+}
+
+/* What a published folder is known to hold: tensors and parameters without the vision tower. */
+static void test_published_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset, *storage;
+        size_t tensors;
+        uint64_t parameters; /* 0: not counted here */
+    } known[] = {{"35b-a3b", "qwen3.6", 1045 - 333, UINT64_C(35951822704) - 446571248},
+                 {"35b-a3b", "qwen3.5", 1811 - 333, UINT64_C(35951822704) - 446571248},
+                 {"27b", "qwen3.6", 3 + 48 * 14 + 16 * 11 + 4 + 11, 0},
+                 {"0.8b", "qwen3.5", 2 + 18 * 14 + 6 * 11 + 4 + 11, 0},
+                 {"122b-a10b", "qwen3.6", 3 + 36 * 18 + 12 * 15 + 19, 0},
+                 {"397b-a17b", "qwen3.6", 3 + 45 * 18 + 15 * 15 + 19, 0}};
+    for (size_t i = 0; i < COUNT(known); i++) {
+        sb_make_options o = {.preset = known[i].preset, .storage = known[i].storage};
+        sb_make_plan plan;
+        sb_error err;
+        if (sb_make_plan_new(&o, &plan, &err))
+            fail_msg("%s: %s", o.preset, err.text);
+        assert_int_equal(plan.count, known[i].tensors);
+        if (known[i].parameters && strcmp(o.storage, "qwen3.6") == 0)
+            assert_true(plan.bytes == 2 * known[i].parameters);
+        sb_make_plan_free(&plan);
+    }
+}
+
+static void check_refused(const sb_make_options *o, const char *fragment, const char *known)
+{
+    sb_error err = {{0}};
+    sb_status status = sb_make(o, &err);
+    if (status != SB_ERR_USAGE || !strstr(err.text, fragment) || !strstr(err.text, known))
+        fail_msg("status %d, \"%s\", expected a wrong use that names \"%s\" and \"%s\"",
+                 (int)status, err.text, fragment, known);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const char *dir = test_path("options", "refused");
+    static const struct {
+        sb_make_options options;
+        const char *fragment, *known;
+    } cases[] = {
+        {{.preset = "T7"}, "preset \"T7\"", "T1, T2, T3, T4, T5, T5-raw, T6, 35b-a3b, 122b-a10b"},
+        {{.preset = NULL}, "preset \"\"", "T1"},
+        {{.preset = "T1", .recipe = "x"}, "recipe \"x\"", "mistakes, predictable, plain"},
+        {{.preset = "T1", .format = "fp8"}, "format \"fp8\"", "bf16, f16, f32"},
+        {{.preset = "T1", .layout = "audio"}, "layout \"audio\"", "text, vl"},
+        {{.preset = "T1", .storage = "qwen4"}, "storage \"qwen4\"", "qwen3.6, qwen3.5"},
+        {{.preset = "T1", .experts = "3d"}, "experts \"3d\"", "fused, split"},
+        {{.preset = "T4", .experts = "split"}, "T4", "dense"},
+        {{.preset = "T5", .layout = "vl"}, "T5", "\"text\""},
+        {{.preset = "T1", .layers = 1025}, "1025", "1024"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        sb_make_options o = cases[i].options;
+        o.dir = dir;
+        check_refused(&o, cases[i].fragment, cases[i].known);
+    }
+}
+
+/* A folder that holds something is left alone, to the byte. */
+static void test_nothing_is_overwritten(void **state)
+{
+    (void)state;
+    made m = make("kept", (sb_make_options){.preset = "T4"});
+    sb_digest before = stored_digest(&m);
+    sb_model_close(m.model);
+    check_refused(&(sb_make_options){.dir = m.dir, .preset = "T5", .seed = 1}, m.dir, "not empty");
+    m.model = test_model_open(m.dir);
+    assert_string_equal(stored_digest(&m).hex, before.hex);
+    sb_model_close(m.model);
+    m = make("kept", (sb_make_options){.preset = "T5"}); /* which asks for it */
+    assert_string_not_equal(stored_digest(&m).hex, before.hex);
+    sb_model_close(m.model);
+}
+
+typedef struct watched {
+    size_t calls;
+    uint64_t before_last, done, total;
+} watched;
+
+static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    watched *w = ctx;
+    assert_true(what[0] != '\0' && done >= w->done && done <= total);
+    assert_true(w->calls == 0 || total == w->total);
+    w->before_last = w->done;
+    w->calls++;
+    w->done = done;
+    w->total = total;
+}
+
+static void test_progress(void **state)
+{
+    (void)state;
+    watched w = {0, 0, 0, 0};
+    made m =
+        make("progress", (sb_make_options){.preset = "T3", .progress = watch, .progress_ctx = &w});
+    assert_true(w.calls > sb_checkpoint_count(m.model->checkpoint));
+    assert_true(w.before_last > w.total / 2);
+    assert_true(w.done == w.total && w.total == sb_checkpoint_bytes(m.model->checkpoint));
+    sb_model_close(m.model);
+}
+
+/* What --list prints is what can be asked for. */
+static void test_lists(void **state)
+{
+    (void)state;
+    static char text[8192];
+    FILE *out = fmemopen(text, sizeof text - 1, "w");
+    assert_non_null(out);
+    sb_make_list(out);
+    fclose(out);
+    for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
+        size_t count;
+        const sb_make_choice *choices = sb_make_choices((sb_make_list_id)list, &count);
+        assert_non_null(strstr(text, sb_make_list_name((sb_make_list_id)list)));
+        assert_true(count >= 2);
+        for (size_t i = 0; i < count; i++) {
+            assert_non_null(strstr(text, choices[i].name));
+            assert_non_null(strstr(text, choices[i].help));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers_and_mtp), cmocka_unit_test(test_published_shapes),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_nothing_is_overwritten),
+        cmocka_unit_test(test_progress),       cmocka_unit_test(test_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
