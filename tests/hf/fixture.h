@@ -12,8 +12,15 @@
 /* The recordings that must be there: X(preset, type). */
 #define HF_FIXTURES(X)                                                                             \
     X(T1, f32)                                                                                     \
-    X(T2, f32) X(T3, f32) X(T4, f32) X(T5, f32) X(T1, bf16) X(T2, bf16) X(T3, bf16) X(T4, bf16)    \
-        X(T5, bf16)
+    X(T2, f32)                                                                                     \
+    X(T3, f32)                                                                                     \
+    X(T4, f32)                                                                                     \
+    X(T5, f32)                                                                                     \
+    X(T1, bf16)                                                                                    \
+    X(T2, bf16)                                                                                    \
+    X(T3, bf16)                                                                                    \
+    X(T4, bf16)                                                                                    \
+    X(T5, bf16)
 
 /* Memory that is released in one go. */
 typedef struct hf_arena {
