@@ -274,7 +274,7 @@ sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const ch
                                sb_safetensors *out, sb_error *err)
 {
     *out = (sb_safetensors){.bytes = bytes, .size = size};
-    uint64_t header_bytes;
+    uint64_t header_bytes = 0;
     json_t *root = NULL;
     sb_status status = find_header(bytes, size, file, &header_bytes, err);
     if (status == SB_OK)
