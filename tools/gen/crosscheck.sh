@@ -3,7 +3,8 @@
 #
 # Installs pinned torch and transformers into a virtual environment, loads every folder that
 # `samebit make` can write into the real classes (no tensor missing, none unexpected), records anew
-# what they compute, and runs the comparison of `make check` on that recording. Ends with the line
+# what they compute, and runs the comparison of `make check` on that recording. Then the quantizers:
+# quant_record.sh makes their environments and golden/quant anew, and compares. Ends with the line
 # "N passed, N failed, N skipped".
 set -uo pipefail
 
@@ -67,6 +68,41 @@ for file in golden/hf/*.safetensors; do
     name=$(basename "$file")
     cmp -s "$file" "$work/hf/$name" && same=identical || same="other bits (another CPU or library)"
     echo "note    golden/hf/$name: $same"
+done
+
+# The quantizers: what they write and dequantize now is what is committed.
+tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
+report $? "recording the quantizers"
+tools/gen/quant_record.sh --check "$work/quant"
+report $? "golden/quant is what the quantizers write"
+
+# The other way round: transformers and compressed-tensors load what `samebit make` writes, and what
+# they make of it is what tests/quant finds (tests/quant/written.def lists the same folders).
+rm -rf "$work/written"
+mkdir -p "$work/written"
+while read -r format preset; do
+    folder=$work/written/$format
+    "$build/samebit" make "$folder" --preset "$preset" --recipe plain --format "$format" >/dev/null &&
+        "$build/venv-llmcompressor/bin/python" tools/gen/quant_fixtures.py load "$folder" "$folder" \
+            >"$work/load.log" 2>&1
+    status=$?
+    report $status "the libraries load: make --preset $preset --format $format"
+    [ $status -eq 0 ] || tail -n 5 "$work/load.log"
+done <<'FOLDERS'
+nvfp4-ct T3
+nvfp4a16-ct T4
+fp8-channel T3
+fp8-block T3
+fp8-block-ue8m0 T4
+int4-ct T3
+mxfp4 T4
+mxfp8 T4
+FOLDERS
+for test in test_fixtures test_whole; do
+    SAMEBIT_WRITTEN=1 SAMEBIT_QUANT=$work/written "$build/tests/quant/$test" >"$work/$test.log" 2>&1
+    status=$?
+    report $status "$test on what make wrote and the libraries read"
+    [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/$test.log"
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Make the Python environment of the Hugging Face cross-check: tools/gen/venv.sh DIR
+# Make a Python environment of the cross-checks: tools/gen/venv.sh DIR [REQUIREMENTS]
 #
-# What gets in is exactly tools/gen/requirements.txt (every version pinned, installed with
-# --no-deps). The x86-64 torch wheel of PyPI is a CUDA build and pip would add gigabytes of nvidia-*
-# wheels and triton. The cross-check is a CPU computation, so none of them is installed:
+# What gets in is exactly REQUIREMENTS (every version pinned, installed with --no-deps). Without it
+# that is tools/gen/requirements.txt, the environment of the Hugging Face cross-check; quantizers
+# have one file each, tools/gen/quant/requirements-*.txt, and an environment of their own, since
+# they do not agree about torch and transformers. The x86-64 torch wheel of PyPI is a CUDA build and
+# pip would add gigabytes of nvidia-* wheels and triton. The cross-checks are CPU computations, so
+# none of them is installed:
 #
-#   package that torch 2.15.0 asks for           why it is absent here
+#   package that torch asks for                  why it is absent here
 #   nvidia-cudnn, -cublas, -cufft, -cusolver,    only called when a tensor lives on a GPU; but the
 #   -cusparse, -cusparselt, -nvrtc, -nvjitlink,  dynamic loader wants a file with each SONAME, since
 #   -nccl, -nvshmem, -cufile, -cuda-cupti        import torch maps libtorch_cuda.so
@@ -21,18 +24,18 @@
 #
 # Idempotent: a second call verifies and returns. Needs python3 >= 3.11 ($PYTHON names another one),
 # a C compiler ($CC), binutils (readelf, nm) and, for the first call, the network (0.6 GB; 1.6 GB on
-# disk).
+# disk for each environment).
 set -euo pipefail
 
-usage() { echo "usage: tools/gen/venv.sh DIR   (make or verify the environment DIR)"; }
+usage() { echo "usage: tools/gen/venv.sh DIR [REQUIREMENTS]   (make or verify DIR)"; }
 case "${1-}" in
     -h | --help) usage; exit 0 ;;
 esac
-if [ $# -ne 1 ]; then usage >&2; exit 2; fi
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage >&2; exit 2; fi
 
 venv=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-requirements=$here/requirements.txt
+requirements=${2:-$here/requirements.txt}
 python=${PYTHON:-python3}
 cc=${CC:-cc}
 
@@ -124,7 +127,7 @@ stamp=$venv/requirements.installed
 if cmp -s "$requirements" "$stamp"; then
     say "packages are as pinned"
 else
-    say "installing the packages of requirements.txt, without dependencies"
+    say "installing the packages of $(basename "$requirements"), without dependencies"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-cache-dir \
         --only-binary :all: -r "$requirements"
     rm -rf "$placeholders" # they belong to one torch version

@@ -16,6 +16,15 @@ generator() {
         bad/*) echo "tests/fuzz/make_bad.c" ;;
         hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
+        quant/in/*) echo "tools/gen/quant_fixtures.py input" ;;
+        quant/codecs.*) echo "tools/gen/quant_fixtures.py codecs, ml_dtypes 0.6.0, torch 2.15.0" ;;
+        quant/activations.* | quant/act-ct.*) echo "tools/gen/quant_record.sh, compressed-tensors 0.19.0" ;;
+        quant/act-modelopt.*) echo "tools/gen/quant_record.sh, nvidia-modelopt 0.47.0" ;;
+        quant/*.expect.*) echo "tools/gen/quant_record.sh, what the library below makes of its folder" ;;
+        quant/ct-*) echo "llmcompressor 0.14.0.1, compressed-tensors 0.19.0, torch 2.14.0" ;;
+        quant/modelopt-*) echo "nvidia-modelopt 0.47.0, torch 2.15.0, transformers 5.14.1" ;;
+        quant/autoround-* | quant/gptq* | quant/awq/* | quant/fp8/*)
+            echo "auto-round 0.16.1, torch 2.15.0, transformers 5.17.0" ;;
         runs/*) echo "samebit golden write, specification 1" ;;
         *) echo "unknown" ;;
     esac

@@ -1,0 +1,99 @@
+"""Compare a live recording of the quantized fixtures with the committed one.
+
+What a quantizer decides and what a weight dequantizes to must be the same bit for bit on any
+machine, apart from what was calibrated or tuned on activations. What a model computes may differ in
+the last bits of a matrix product (another CPU): those tensors are compared with a tolerance.
+"""
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from quant.files import FixtureError
+from quant.recipes import AUTOROUND
+
+# These depend on matrix products: the scales that AutoRound searches, with the codes under them,
+# and the scales of activations.
+SEARCHED = set(AUTOROUND)
+CALIBRATED = ("input_scale", "input_global_scale")
+COMPUTED = ("logits", "hidden", ".in", ".out")
+TOLERANCE = 0.02  # of the largest magnitude: BF16 logits, and activations at a rounding boundary
+
+
+def read(path: Path) -> dict[str, tuple[str, list[int], bytes]]:
+    """type, shape and bytes of every tensor of a file."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    body = data[8 + length :]
+    return {
+        name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+        for name, entry in header.items()
+    }
+
+
+def values(dtype: str, data: bytes) -> np.ndarray:
+    """Floats of a computed tensor."""
+    if dtype == "F32":
+        return np.frombuffer(data, "<f4")
+    if dtype == "BF16":
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    raise FixtureError(f"a computed tensor of type {dtype}")
+
+
+def differences(golden: Path, live: Path) -> tuple[list[str], float]:
+    """Names of tensors that differ, and the largest deviation of the computed ones."""
+    ours, theirs = read(golden), read(live)
+    wrong = sorted(set(ours) ^ set(theirs))
+    worst = 0.0
+    for name in sorted(set(ours) & set(theirs)):
+        if ours[name] == theirs[name] or name.endswith(CALIBRATED):
+            continue
+        computed = name.endswith(COMPUTED) and not name.startswith("act.")
+        if not computed or ours[name][:2] != theirs[name][:2]:
+            wrong.append(name)
+            continue
+        one, two = (values(side[name][0], side[name][2]) for side in (ours, theirs))
+        deviation = float(np.abs(one - two).max() / max(np.abs(one).max(), 1e-30))
+        worst = max(worst, deviation)
+        if not deviation <= TOLERANCE:
+            wrong.append(name)
+    return wrong, worst
+
+
+def check(golden: Path, live: Path) -> int:
+    """Print one line per file; 1 if one differs that must not."""
+    status = 0
+    files = sorted(path.relative_to(golden) for path in golden.rglob("*") if path.is_file())
+    if not files:
+        raise FixtureError(f"{golden}: no files")
+    for file in files:
+        name = file.parts[0].split(".")[0]
+        if not (live / file).is_file():
+            print(f"FAILED  {file}: not recorded")
+            status = 1
+            continue
+        if (golden / file).read_bytes() == (live / file).read_bytes():
+            continue
+        if file.suffix != ".safetensors":
+            soft = name in SEARCHED and file.name.endswith(".expect.json")
+            print(f"{'note   ' if soft else 'FAILED '} {file}: other bytes")
+            status |= 0 if soft else 1
+            continue
+        wrong, worst = differences(golden / file, live / file)
+        soft = name in SEARCHED or not wrong
+        words = f"{len(wrong)} tensors differ (first {wrong[0]})" if wrong else "not the same bytes"
+        print(
+            f"{'note   ' if soft else 'FAILED '} {file}: {words},"
+            f" computed tensors by {worst:.2g} of their largest"
+        )
+        status |= 0 if soft else 1
+    for path in sorted(live.rglob("*")):
+        if path.is_file() and not (golden / path.relative_to(live)).is_file():
+            print(f"FAILED  {path.relative_to(live)}: recorded, but not in {golden}")
+            status = 1
+    print(f"{len(files)} files of {golden} compared")
+    return status
