@@ -31,6 +31,7 @@ OPT := -O2 -g
 EXTRA :=
 JANSSON_CFLAGS :=
 JANSSON_LIBS := -ljansson
+PCRE2_LIBS := -lpcre2-8
 
 # --- flags ------------------------------------------------------------------------------------------
 # Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
@@ -51,7 +52,7 @@ CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
-LIBS := $(JANSSON_LIBS)
+LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
 # --- sources ----------------------------------------------------------------------------------------
@@ -60,11 +61,11 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/compare/*.c tools/report/*.c)
+TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/convert/*.c tools/compare/*.c tools/report/*.c)
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
-    tests/hf/test_*.c tests/meta/test_*.c)
+    tests/hf/test_*.c tests/quant/test_*.c tests/meta/test_*.c)
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c))

@@ -12,7 +12,7 @@ passed=0 failed=0
 for source in tests/fuzz/fuzz_*.c; do
     target=$(basename "$source" .c)
     case $target in # which files of the corpus are of its kind
-        fuzz_config) files=(golden/bad/config-*.json) ;;
+        fuzz_config | fuzz_declared) files=(golden/bad/config-*.json) ;;
         fuzz_index) files=(-e .index.json golden/bad) ;;
         fuzz_safetensors) files=(-e .safetensors golden/bad) ;;
         *) files=(golden/bad) ;;

@@ -25,7 +25,7 @@ export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
 limit=${LIMIT:-600} # seconds one program may take
 all=0
 
-SUITES=(lint meta unit prop fault hf cli golden fuzz asan matrix)
+SUITES=(lint meta unit prop fault hf quant cli golden fuzz asan matrix)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -105,12 +105,17 @@ suite_unit() { compiled tests/unit/test_*.c; }
 suite_prop() { compiled tests/prop/prop_*.c; }
 suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
 suite_hf() { compiled tests/hf/test_*.c; }
+suite_quant() { compiled tests/quant/test_*.c; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { scripts tests/golden.sh; }
 suite_fuzz() { scripts tests/fuzz.sh; }
 suite_matrix() { scripts tests/matrix.sh; }
 suite_asan() { scripts tests/asan.sh; }
-suite_exhaustive() { member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen; }
+suite_exhaustive() {
+    member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen
+    member "tests/exhaustive/codecs32 --codecs" "$BUILD/tests/exhaustive/codecs32" --codecs
+    member "tests/exhaustive/codecs32 --forms" "$BUILD/tests/exhaustive/codecs32" --forms docs/e2m1.md
+}
 
 run_suite() {
     local start=$SECONDS before=$((passed + failed + skipped))

@@ -347,6 +347,22 @@ const char *sb_checkpoint_folder(const sb_checkpoint *c)
     return c->folder;
 }
 
+size_t sb_checkpoint_metadata_count(const sb_checkpoint *c, uint32_t shard_number)
+{
+    return c->shards[shard_number].file.metadata.count;
+}
+
+const sb_metadata_pair *sb_checkpoint_metadata_at(const sb_checkpoint *c, uint32_t shard_number,
+                                                  size_t i)
+{
+    return &c->shards[shard_number].file.metadata.pairs[i];
+}
+
+const char *sb_checkpoint_metadata(const sb_checkpoint *c, uint32_t shard_number, const char *key)
+{
+    return sb_metadata_get(&c->shards[shard_number].file.metadata, key);
+}
+
 uint64_t sb_checkpoint_offset(const sb_checkpoint *c, const sb_tensor *tensor)
 {
     return (uint64_t)(tensor->data - c->shards[tensor->shard].file.bytes);

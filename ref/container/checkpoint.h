@@ -32,6 +32,14 @@ const char *sb_checkpoint_shard_name(const sb_checkpoint *checkpoint, uint32_t s
 const char *sb_checkpoint_path(const sb_checkpoint *checkpoint);   /* as given, less trailing '/' */
 const char *sb_checkpoint_folder(const sb_checkpoint *checkpoint); /* where config.json stands */
 
+/* What the file of a shard carries as "__metadata__", sorted bytewise by key; and the value of one
+ * key, or NULL. */
+size_t sb_checkpoint_metadata_count(const sb_checkpoint *checkpoint, uint32_t shard);
+const sb_metadata_pair *sb_checkpoint_metadata_at(const sb_checkpoint *checkpoint, uint32_t shard,
+                                                  size_t i);
+const char *sb_checkpoint_metadata(const sb_checkpoint *checkpoint, uint32_t shard,
+                                   const char *key);
+
 /* Offset of the tensor's first byte in its file, for messages. */
 uint64_t sb_checkpoint_offset(const sb_checkpoint *checkpoint, const sb_tensor *tensor);
 

@@ -157,22 +157,6 @@ static sb_status read_entry(const reader *r, json_t *value, sb_tensor *t, sb_err
     return status;
 }
 
-static sb_status check_metadata(const reader *r, json_t *value, sb_error *err)
-{
-    sb_json_object metadata;
-    sb_status status = sb_json_object_at(value, r->file, "__metadata__", &metadata, err);
-    if (status != SB_OK)
-        return status;
-    const char *key;
-    json_t *text;
-    json_object_foreach(value, key, text)
-    {
-        if (!json_is_string(text))
-            return sb_json_wrong(&metadata, key, text, "a string", err);
-    }
-    return SB_OK;
-}
-
 /* Counts tensors and the bytes of their names, so that both are allocated once. */
 static sb_status measure(const reader *r, json_t *root, size_t *tensors, size_t *name_bytes,
                          sb_error *err)
@@ -217,7 +201,7 @@ static sb_status read_tensors(const reader *r, json_t *root, sb_error *err)
     json_object_foreach(root, key, value)
     {
         if (strcmp(key, "__metadata__") == 0) {
-            status = check_metadata(r, value, err);
+            status = sb_metadata_read(value, r->file, &r->out->metadata, err);
         } else {
             sb_tensor *t = &r->out->tensors[r->out->count++];
             t->name = strcpy(name, key);
@@ -310,6 +294,7 @@ void sb_safetensors_close(sb_safetensors *file)
 {
     free(file->tensors);
     free(file->names);
+    sb_metadata_free(&file->metadata);
     sb_map_close(&file->map);
     *file = (sb_safetensors){0};
 }

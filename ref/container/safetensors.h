@@ -11,6 +11,7 @@
 #include "ref/base/status.h"
 #include "ref/container/dtype.h"
 #include "ref/container/map.h"
+#include "ref/container/metadata.h"
 
 enum {
     SB_MAX_RANK = 8,
@@ -33,7 +34,8 @@ typedef struct sb_safetensors {
     sb_map map;         /* size 0 if the bytes belong to the caller */
     sb_tensor *tensors; /* in the order of their data */
     size_t count;
-    char *names; /* one block that all tensors[].name point into */
+    char *names;          /* one block that all tensors[].name point into */
+    sb_metadata metadata; /* none if the header has none */
     const unsigned char *bytes;
     size_t size; /* of the whole file */
 } sb_safetensors;

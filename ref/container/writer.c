@@ -47,6 +47,8 @@ void sb_writer_free(sb_writer *w)
         free(w->names[i]);
     for (size_t i = 0; w->files && i <= w->shards; i++)
         sb_file_abort(&w->files[i]);
+    sb_writer_free_metadata(w);
+    free(w->cuts);
     free(w->files);
     free(w->names);
     free(w->tensors);
@@ -118,6 +120,19 @@ sb_status sb_writer_add(sb_writer *w, const char *name, sb_dtype dtype, unsigned
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(w->path));
     t.name = w->names[w->count];
     w->tensors[w->count++] = t;
+    return SB_OK;
+}
+
+sb_status sb_writer_cut(sb_writer *w, sb_error *err)
+{
+    size_t n = w->cut_count;
+    if ((w->flags & SB_WRITER_FILE) || (n && w->cuts[n - 1] == w->count))
+        return SB_OK;
+    size_t *grown = sb_realloc(w->cuts, n + 1, sizeof *grown);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(w->path));
+    w->cuts = grown;
+    grown[w->cut_count++] = w->count;
     return SB_OK;
 }
 

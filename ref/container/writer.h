@@ -39,6 +39,16 @@ void sb_writer_free(sb_writer *writer);
 sb_status sb_writer_add(sb_writer *writer, const char *name, sb_dtype dtype, unsigned rank,
                         const uint64_t *shape, sb_error *err);
 
+/* The next tensor begins a new shard, whatever room the last one has. Without effect in one file,
+ * before the first tensor, and twice in a row. */
+sb_status sb_writer_cut(sb_writer *writer, sb_error *err);
+
+/* Puts key and value, UTF-8, into the "__metadata__" of the shard that will hold `tensor`, behind
+ * "format"; keys stand there sorted bytewise. The tensor must be declared, and the key not yet be
+ * in that shard (both checked by run). */
+sb_status sb_writer_metadata(sb_writer *writer, const char *tensor, const char *key,
+                             const char *value, sb_error *err);
+
 /* Plans, writes, renames. A writer runs once. */
 sb_status sb_writer_run(sb_writer *writer, sb_writer_fill fill, void *ctx, sb_error *err);
 

@@ -34,6 +34,7 @@ static int by_place(const void *left, const void *right)
 static sb_status fill_shards(sb_writer *w, sb_error *err)
 {
     uint64_t used = 0;
+    size_t cut = 0;
     w->shards = 1;
     w->total = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -41,7 +42,10 @@ static sb_status fill_shards(sb_writer *w, sb_error *err)
         if (t->bytes > INT64_MAX - w->total) /* what JSON readers can hold */
             return sb_fail(err, SB_ERR_USAGE, "%s: tensor \"%s\": the total overflows 63 bits",
                            SB_SHOW(w->path), SB_SHOW(t->name));
-        if (used > 0 && (used > w->max_shard_bytes || t->bytes > w->max_shard_bytes - used)) {
+        int cut_here = cut < w->cut_count && w->cuts[cut] == i;
+        cut += (size_t)cut_here;
+        if (used > 0 &&
+            (cut_here || used > w->max_shard_bytes || t->bytes > w->max_shard_bytes - used)) {
             w->shards++;
             used = 0;
         }
@@ -78,7 +82,7 @@ sb_status sb_writer_plan(sb_writer *w, sb_error *err)
         if (strcmp(w->by_name[i]->name, w->by_name[i - 1]->name) == 0)
             return sb_fail(err, SB_ERR_USAGE, "%s: tensor \"%s\" is declared twice",
                            SB_SHOW(w->path), SB_SHOW(w->by_name[i]->name));
-    return SB_OK;
+    return sb_writer_plan_metadata(w, err);
 }
 
 sb_shard_name sb_writer_shard_name(const sb_writer *w, size_t shard)
@@ -105,8 +109,6 @@ int sb_writer_is_shard_name(const char *name)
     return 1;
 }
 
-static void put(sb_text *text, const char *format, ...) SB_PRINTF(2, 3);
-
 static int make_room(sb_text *text, size_t bytes)
 {
     if (!text->failed && text->room - text->used < bytes) {
@@ -121,7 +123,7 @@ static int make_room(sb_text *text, size_t bytes)
     return !text->failed;
 }
 
-static void put(sb_text *text, const char *format, ...)
+void sb_text_put(sb_text *text, const char *format, ...)
 {
     enum { LONGEST = 2 * SB_MAX_TENSOR_NAME + 512 }; /* no caller puts more at once */
     if (!make_room(text, LONGEST))
@@ -136,22 +138,24 @@ static void put(sb_text *text, const char *format, ...)
         text->used += (size_t)n;
 }
 
-/* A tensor name as a JSON string; sb_writer_add lets printable ASCII through only. */
-static void put_name(sb_text *text, const char *name)
+/* Control characters stay within their string; everything else is UTF-8 already. */
+void sb_text_string(sb_text *text, const char *string)
 {
-    put(text, "\"");
-    for (; *name; name++)
-        put(text, *name == '"' || *name == '\\' ? "\\%c" : "%c", *name);
-    put(text, "\"");
+    sb_text_put(text, "\"");
+    for (; *string; string++) {
+        unsigned char c = (unsigned char)*string;
+        sb_text_put(text, c < 0x20 ? "\\u%04x" : c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+    sb_text_put(text, "\"");
 }
 
 static void put_entry(sb_text *text, const sb_tensor *t, uint64_t begin)
 {
-    put_name(text, t->name);
-    put(text, ":{\"dtype\":\"%s\",\"shape\":[", sb_dtype_name(t->dtype));
+    sb_text_string(text, t->name);
+    sb_text_put(text, ":{\"dtype\":\"%s\",\"shape\":[", sb_dtype_name(t->dtype));
     for (unsigned i = 0; i < t->rank; i++)
-        put(text, i ? ",%" PRIu64 : "%" PRIu64, t->shape[i]);
-    put(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + t->bytes);
+        sb_text_put(text, i ? ",%" PRIu64 : "%" PRIu64, t->shape[i]);
+    sb_text_put(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + t->bytes);
 }
 
 /* C-1: "eight bytes of little-endian header length n, n bytes of JSON, then the data buffer" - n is
@@ -159,27 +163,30 @@ static void put_entry(sb_text *text, const sb_tensor *t, uint64_t begin)
 void sb_writer_header(const sb_writer *w, size_t first, size_t end, sb_text *text)
 {
     uint64_t at = 0;
-    put(text, "%8s{\"__metadata__\":{\"format\":\"pt\"}", "");
+    sb_text_put(text, "%8s{\"__metadata__\":{\"format\":\"pt\"", "");
+    sb_writer_put_metadata(w, w->by_place[first]->shard, text);
+    sb_text_put(text, "}");
     for (size_t i = first; i < end; i++) {
-        put(text, ",");
+        sb_text_put(text, ",");
         put_entry(text, w->by_place[i], at);
         at += w->by_place[i]->bytes;
     }
-    put(text, "}");
+    sb_text_put(text, "}");
     while (text->used % 8 != 0 && !text->failed)
-        put(text, " ");
+        sb_text_put(text, " ");
     if (!text->failed)
         sb_store_u64((unsigned char *)text->bytes, text->used - 8);
 }
 
 void sb_writer_index(const sb_writer *w, sb_text *text)
 {
-    put(text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {",
-        w->total);
+    sb_text_put(text,
+                "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {",
+                w->total);
     for (size_t i = 0; i < w->count; i++) {
-        put(text, i ? ",\n    " : "\n    ");
-        put_name(text, w->by_name[i]->name);
-        put(text, ": \"%s\"", sb_writer_shard_name(w, w->by_name[i]->shard).text);
+        sb_text_put(text, i ? ",\n    " : "\n    ");
+        sb_text_string(text, w->by_name[i]->name);
+        sb_text_put(text, ": \"%s\"", sb_writer_shard_name(w, w->by_name[i]->shard).text);
     }
-    put(text, "\n  }\n}\n");
+    sb_text_put(text, "\n  }\n}\n");
 }

@@ -6,6 +6,12 @@
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 
+/* A pair of metadata, and the tensor whose shard it is for. */
+typedef struct sb_writer_pair {
+    char *tensor, *key, *value;
+    uint32_t shard; /* set by sb_writer_plan */
+} sb_writer_pair;
+
 struct sb_writer {
     char *path; /* of the folder, or of the file with SB_WRITER_FILE */
     unsigned flags;
@@ -14,6 +20,10 @@ struct sb_writer {
     sb_tensor *tensors; /* in the order of declaration */
     size_t count;
     size_t room;
+    size_t *cuts; /* tensors that begin a shard, ascending */
+    size_t cut_count;
+    sb_writer_pair *pairs; /* sorted by shard and key once planned */
+    size_t pair_count, pair_room;
     /* made by sb_writer_plan */
     const sb_tensor **by_name;
     const sb_tensor **by_place; /* as they lie: by shard, then as the reference writer sorts */
@@ -36,6 +46,16 @@ typedef struct sb_shard_name {
 
 /* Gives every tensor its shard and both orders; refuses a name declared twice. */
 sb_status sb_writer_plan(sb_writer *writer, sb_error *err);
+
+/* writer_metadata.c: gives every pair its shard; the tensors have theirs. Appends the pairs of a
+ * shard, each behind a comma. Releases them. */
+sb_status sb_writer_plan_metadata(sb_writer *writer, sb_error *err);
+void sb_writer_put_metadata(const sb_writer *writer, size_t shard, sb_text *text);
+void sb_writer_free_metadata(sb_writer *writer);
+
+/* Appends formatted text of at most 2560 bytes; a JSON string of any length. */
+void sb_text_put(sb_text *text, const char *format, ...) SB_PRINTF(2, 3);
+void sb_text_string(sb_text *text, const char *string);
 
 /* "model.safetensors" or "model-00001-of-00002.safetensors". */
 sb_shard_name sb_writer_shard_name(const sb_writer *writer, size_t shard);

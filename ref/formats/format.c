@@ -1,12 +1,13 @@
 #include "ref/formats/format.h"
 
 #include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
 
 static const struct {
     const char *name;
-    size_t bytes;
+    unsigned bits;
 } formats[] = {
-#define SB_FORMAT(id, name, bytes, clause) {name, bytes},
+#define SB_FORMAT(id, name, bits, clause) {name, bits},
 #include "ref/formats/formats.def"
 #undef SB_FORMAT
 };
@@ -16,9 +17,19 @@ const char *sb_format_name(sb_format format)
     return formats[format].name;
 }
 
+unsigned sb_format_bits(sb_format format)
+{
+    return formats[format].bits;
+}
+
 size_t sb_format_bytes(sb_format format)
 {
-    return formats[format].bytes;
+    return formats[format].bits / 8;
+}
+
+int sb_format_is_plain(sb_format format)
+{
+    return format == SB_FORMAT_f32 || format == SB_FORMAT_bf16 || format == SB_FORMAT_f16;
 }
 
 /* F-2: "A BF16 code is the upper half of a binary32" */
@@ -52,65 +63,136 @@ float sb_f16_to_f32(uint16_t code)
     return sb_f32_from_bits(sign | (exponent + 112u) << 23 | fraction << 13);
 }
 
-/* F-4: "to nearest, ties to even". The significand of x is shifted to where the last kept bit of
- * the result stands, and the part shifted out decides. */
+/* F-4: "to nearest, ties to even, overflows to infinity" - whose code is where 65536 would be. */
 uint16_t sb_f32_to_f16(float x)
 {
     uint32_t u = sb_bits_f32(x);
-    uint16_t sign = (uint16_t)(u >> 16 & 0x8000u);
+    uint32_t sign = u >> 16 & 0x8000u;
     uint32_t magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
-        return sign | 0x7e00u;
-    if (magnitude >=
-        0x477ff000u) /* 65520, half-way between the largest code and the next: infinity */
-        return sign | 0x7c00u;
-    uint32_t exponent = magnitude >> 23;
-    uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
-    uint32_t shift = exponent >= 113u ? 13u : 126u - exponent; /* subnormal codes count in 2^-24 */
-    if (shift > 24u)
-        return sign; /* below half of the smallest code */
-    uint32_t kept = significand >> shift;
-    uint32_t rest = significand & ((1u << shift) - 1u);
-    uint32_t half = 1u << (shift - 1u);
-    kept += rest > half || (rest == half && (kept & 1u));
-    if (exponent >= 113u)
-        kept += (exponent - 113u) << 10; /* the leading one of `kept` adds the last exponent step */
-    return (uint16_t)(sign | kept);
+        return (uint16_t)(sign | 0x7e00u);
+    uint32_t code = sb_small_nearest(magnitude, 10, 15);
+    return (uint16_t)(sign | (code > 0x7c00u ? 0x7c00u : code));
+}
+
+float sb_code_to_f32(sb_format format, uint32_t code)
+{
+    switch (format) {
+    case SB_FORMAT_f32:
+        return sb_f32_from_bits(code);
+    case SB_FORMAT_bf16:
+        return sb_bf16_to_f32((uint16_t)code);
+    case SB_FORMAT_f16:
+        return sb_f16_to_f32((uint16_t)code);
+    case SB_FORMAT_e4m3:
+        return sb_e4m3_to_f32((uint8_t)code);
+    case SB_FORMAT_ue4m3:
+        return sb_ue4m3_to_f32((uint8_t)code);
+    case SB_FORMAT_e5m2:
+        return sb_e5m2_to_f32((uint8_t)code);
+    case SB_FORMAT_e8m0:
+        return sb_e8m0_to_f32((uint8_t)code);
+    case SB_FORMAT_e2m1:
+        return sb_e2m1_to_f32((uint8_t)code);
+    case SB_FORMAT_int4:
+        return sb_int4_to_f32((uint8_t)code);
+    case SB_FORMAT_int8:
+        return sb_int8_to_f32((uint8_t)code);
+    case SB_FORMAT_uint4:
+        return sb_uint4_to_f32((uint8_t)code);
+    case SB_FORMAT_uint8:
+        return sb_uint8_to_f32((uint8_t)code);
+    case SB_FORMAT_COUNT:
+        break;
+    }
+    return 0;
+}
+
+uint32_t sb_f32_to_code(sb_format format, float x)
+{
+    switch (format) {
+    case SB_FORMAT_f32:
+        return sb_bits_f32(x);
+    case SB_FORMAT_bf16:
+        return sb_f32_to_bf16(x);
+    case SB_FORMAT_f16:
+        return sb_f32_to_f16(x);
+    case SB_FORMAT_e4m3:
+        return sb_f32_to_e4m3(x);
+    case SB_FORMAT_ue4m3:
+        return sb_f32_to_ue4m3(x);
+    case SB_FORMAT_e5m2:
+        return sb_f32_to_e5m2(x);
+    case SB_FORMAT_e8m0:
+        return sb_f32_to_e8m0(x);
+    case SB_FORMAT_e2m1:
+        return sb_f32_to_e2m1(x);
+    case SB_FORMAT_int4:
+        return sb_f32_to_int4(x);
+    case SB_FORMAT_int8:
+        return sb_f32_to_int8(x);
+    case SB_FORMAT_uint4:
+        return sb_f32_to_uint4(x);
+    case SB_FORMAT_uint8:
+        return sb_f32_to_uint8(x);
+    case SB_FORMAT_COUNT:
+        break;
+    }
+    return 0;
 }
 
 float sb_round_to(sb_format format, float x)
 {
-    switch (format) {
-    case SB_FORMAT_bf16:
-        return sb_bf16_to_f32(sb_f32_to_bf16(x));
-    case SB_FORMAT_f16:
-        return sb_f16_to_f32(sb_f32_to_f16(x));
-    default:
+    if (format == SB_FORMAT_f32)
         return x;
-    }
+    if (format == SB_FORMAT_bf16)
+        return sb_bf16_to_f32(sb_f32_to_bf16(x));
+    return sb_code_to_f32(format, sb_f32_to_code(format, x));
+}
+
+/* F-13: "two share a byte, the element of even index in the low half" */
+static uint32_t small_code(const unsigned char *bytes, unsigned bits, size_t i)
+{
+    return bits == 8 ? bytes[i] : (uint32_t)bytes[i / 2] >> (i % 2 * 4) & 15u;
+}
+
+static void store_small_code(unsigned char *bytes, unsigned bits, size_t i, uint32_t code)
+{
+    if (bits == 8)
+        bytes[i] = (unsigned char)code;
+    else if (i % 2 == 0)
+        bytes[i / 2] = (unsigned char)code;
+    else
+        bytes[i / 2] |= (unsigned char)(code << 4);
 }
 
 /* F-1: "every stored format decodes to binary32 without rounding" */
 void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float *values)
 {
+    unsigned bits = sb_format_bits(format);
     for (size_t i = 0; i < count; i++) {
         if (format == SB_FORMAT_f32)
             values[i] = sb_f32_from_bits(sb_load_u32(bytes + 4 * i));
         else if (format == SB_FORMAT_bf16)
             values[i] = sb_bf16_to_f32(sb_load_u16(bytes + 2 * i));
-        else
+        else if (format == SB_FORMAT_f16)
             values[i] = sb_f16_to_f32(sb_load_u16(bytes + 2 * i));
+        else
+            values[i] = sb_code_to_f32(format, small_code(bytes, bits, i));
     }
 }
 
 void sb_encode(sb_format format, const float *values, size_t count, unsigned char *bytes)
 {
+    unsigned bits = sb_format_bits(format);
     for (size_t i = 0; i < count; i++) {
         if (format == SB_FORMAT_f32)
             sb_store_u32(bytes + 4 * i, sb_bits_f32(values[i]));
         else if (format == SB_FORMAT_bf16)
             sb_store_u16(bytes + 2 * i, sb_f32_to_bf16(values[i]));
-        else
+        else if (format == SB_FORMAT_f16)
             sb_store_u16(bytes + 2 * i, sb_f32_to_f16(values[i]));
+        else
+            store_small_code(bytes, bits, i, sb_f32_to_code(format, values[i]));
     }
 }

@@ -1,4 +1,5 @@
-/* format.h - stored number formats: bytes to exact float32 values, and back with one rounding. */
+/* format.h - stored number formats: bytes to exact float32 values, and back with one rounding. The
+ * formats of at most eight bits have their own functions in small_float.h. */
 #ifndef SB_FORMATS_FORMAT_H
 #define SB_FORMATS_FORMAT_H
 
@@ -6,14 +7,18 @@
 #include <stdint.h>
 
 typedef enum sb_format {
-#define SB_FORMAT(id, name, bytes, clause) SB_FORMAT_##id,
+#define SB_FORMAT(id, name, bits, clause) SB_FORMAT_##id,
 #include "ref/formats/formats.def"
 #undef SB_FORMAT
     SB_FORMAT_COUNT
 } sb_format;
 
-const char *sb_format_name(sb_format format); /* "BF16" */
-size_t sb_format_bytes(sb_format format);     /* bytes per element */
+const char *sb_format_name(sb_format format); /* "BF16"; "" where no file names it */
+unsigned sb_format_bits(sb_format format);    /* bits per element */
+size_t sb_format_bytes(sb_format format);     /* bytes per element; 0 for those of four bits */
+
+/* Whether a tensor without scales may be stored so: f32, bf16, f16. */
+int sb_format_is_plain(sb_format format);
 
 /* BF16: the upper half of a float32. Decoding is exact (F-2). Encoding rounds to nearest, ties to
  * even, overflows to infinity; every NaN becomes 0x7fc0 with the sign of its input (F-4). */
@@ -25,13 +30,21 @@ uint16_t sb_f32_to_bf16(float x);
 float sb_f16_to_f32(uint16_t code);
 uint16_t sb_f32_to_f16(float x);
 
+/* One code, in the low bits of `code`, and the code of x: of the formats with several encoders the
+ * one that carries the plain name sb_f32_to_<format>, which saturates for those of at most eight
+ * bits; e8m0 goes to nearest. */
+float sb_code_to_f32(sb_format format, uint32_t code);
+uint32_t sb_f32_to_code(sb_format format, float x);
+
 /* x rounded to a format and back: the R of the specification. f32 returns x unchanged. */
 float sb_round_to(sb_format format, float x);
 
-/* Decodes `count` little-endian elements, which need no alignment. */
+/* Decodes `count` little-endian elements, which need no alignment; those of four bits start with
+ * the low half of the first byte (F-13). */
 void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float *values);
 
-/* Encodes `count` values with F-4's rounding. */
+/* Encodes `count` values as sb_f32_to_code does. Of an odd number of four-bit codes the last leaves
+ * the high half of its byte zero. */
 void sb_encode(sb_format format, const float *values, size_t count, unsigned char *bytes);
 
 #endif

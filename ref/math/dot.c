@@ -12,7 +12,7 @@ enum { PIECE = 256 };
 /* Beyond this the factor of error_bound() is no longer proven. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
 
-static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL};
+static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL, NULL};
 
 static const sb_dot_kernels *selected; /* NULL until chosen: scalar */
 
@@ -218,6 +218,33 @@ float sb_sum(const float *a, size_t n)
 {
     terms t = {.a = a, .stride_a = 1, .n = n};
     return reduce_pieces(&t);
+}
+
+/* The definition for values wider than binary32. */
+static float wide_exact(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+{
+    sb_exact acc;
+    sb_exact_clear(&acc);
+    for (size_t i = 0; i < n; i++)
+        sb_exact_add_wide_product(&acc, a[i], b[i]);
+    return sb_exact_round_scaled(&acc, scalar);
+}
+
+/* The products may round here, and so do the factors' product with the sum: at most n + 4 roundings
+ * on the way of each term, which the 8 spare ones of error_bound() cover. The two products of
+ * factors are exact: 24 x 24 bits. Nothing underflows: the smallest is above 2^-340 2^-298 2^-256.
+ */
+float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+{
+    float rounded;
+    if (!kernels()->f64)
+        return wide_exact(a, b, n, scalar);
+    double mul = (double)scalar->mul[0] * (double)scalar->mul[1];
+    double div = (double)scalar->div[0] * (double)scalar->div[1];
+    sb_partial partial = kernels()->f64(a, b, n);
+    partial.sum = partial.sum * mul / div;
+    partial.magnitude = partial.magnitude * sb_absolute(mul) / sb_absolute(div);
+    return sb_round_certain(partial, n, &rounded) ? rounded : wide_exact(a, b, n, scalar);
 }
 
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)

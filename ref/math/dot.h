@@ -10,6 +10,7 @@
 
 #include "ref/base/status.h"
 #include "ref/formats/matrix.h"
+#include "ref/math/exact.h"
 
 typedef struct sb_partial {
     double sum;       /* of the products, rounded at every addition */
@@ -22,6 +23,7 @@ typedef struct sb_dot_kernels {
     sb_partial (*f32)(const float *a, const float *b, size_t n);
     sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
     sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);
+    sb_partial (*f64)(const double *a, const double *b, size_t n); /* products may round */
 } sb_dot_kernels;
 
 /* Chooses the kernels: name is "auto" (the best this CPU has), "scalar", "avx2", or "exact", which
@@ -35,7 +37,12 @@ float sb_dot(const float *a, const float *b, size_t n);
 float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n);
 float sb_sum(const float *a, size_t n);
 
-/* RN32 of the exact dot product of stored row `row` with x (matrix->cols values). */
+/* RN32( sum_i a[i] b[i] * mul[0] mul[1] / (div[0] div[1]) ), the same bits as exact.h, for values
+ * as sb_exact_add_wide_product takes them: the rows of quantized weights and activations. */
+float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar);
+
+/* RN32 of the exact dot product of stored row `row` with x (matrix->cols values); the matrix must
+ * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
 
 /* The rounding test: nonzero, and *rounded set, if every real number within

@@ -12,7 +12,7 @@ static inline double value_at(const void *w, sb_format format, size_t i)
 
 static inline void add_term(sb_partial *lane, double w, double x)
 {
-    double product = w * x; /* 24 x 24 bits: exact */
+    double product = w * x; /* exact, if of 24 x 24 bits */
     lane->sum += product;
     lane->magnitude += sb_absolute(product);
 }
@@ -51,5 +51,18 @@ static sb_partial dot_f16(const unsigned char *w, const float *x, size_t n)
     return dot(w, SB_FORMAT_f16, x, n);
 }
 
-static const sb_dot_kernels scalar = {"scalar", dot_f32, dot_bf16, dot_f16};
+static sb_partial dot_f64(const double *a, const double *b, size_t n)
+{
+    sb_partial even = {0, 0}, odd = {0, 0};
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2) {
+        add_term(&even, a[i], b[i]);
+        add_term(&odd, a[i + 1], b[i + 1]);
+    }
+    if (i < n)
+        add_term(&even, a[i], b[i]);
+    return (sb_partial){even.sum + odd.sum, even.magnitude + odd.magnitude};
+}
+
+static const sb_dot_kernels scalar = {"scalar", dot_f32, dot_bf16, dot_f16, dot_f64};
 const sb_dot_kernels *const sb_dot_scalar = &scalar;

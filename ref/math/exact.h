@@ -28,6 +28,27 @@ void sb_exact_add_product(sb_exact *acc, float a, float b); /* + a*b */
  * to zero keeps its sign, overflow gives an infinity, a poisoned sum 0x7fc00000. */
 float sb_exact_round(const sb_exact *acc);
 
+/* + a*b of two binary64 values whose significands have at most 32 bits, as all stored weights and
+ * quantized activations have (Q-2), and whose exponents are within -170 .. 160. Anything else
+ * poisons the sum. */
+void sb_exact_add_wide_product(sb_exact *acc, double a, double b);
+
+/* The factors that stand before a whole sum: mul[0] mul[1] / (div[0] div[1]); 1 where there is
+ * none. All are finite, and no divisor is 0. */
+typedef struct sb_scalar {
+    float mul[2], div[2];
+} sb_scalar;
+#define SB_SCALAR_ONE                                                                              \
+    {                                                                                              \
+        {1.0f, 1.0f},                                                                              \
+        {                                                                                          \
+            1.0f, 1.0f                                                                             \
+        }                                                                                          \
+    }
+
+/* RN32( exact sum * mul[0] * mul[1] / (div[0] * div[1]) ), rounded once. */
+float sb_exact_round_scaled(const sb_exact *acc, const sb_scalar *scalar);
+
 /* RN32( sum_i a[i*stride_a] * b[i*stride_b] ): the readable dot product. n may be 0 (+0). */
 float sb_exact_dot(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n);
 

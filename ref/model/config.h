@@ -3,7 +3,8 @@
  * After success every field is in range, every divisibility the model needs holds, and no product
  * of two widths overflows 64 bits. What is not of this family, or would need mathematics that this
  * version does not have, is refused by name (SB_ERR_UNSUPPORTED); what contradicts itself or has
- * the wrong type is damaged (SB_ERR_INPUT). Keys that say nothing about the text model are ignored.
+ * the wrong type is damaged (SB_ERR_INPUT). Keys that say nothing about the text model are ignored,
+ * and so is quantization_config, which is read by declared.h.
  */
 #ifndef SB_MODEL_CONFIG_H
 #define SB_MODEL_CONFIG_H

@@ -84,22 +84,6 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
     return read_architecture(s, out, err);
 }
 
-static sb_status refuse_quantized(const sb_config_source *s, sb_error *err)
-{
-    static const char *const keys[] = {"quantization_config", "compression_config"};
-    for (size_t i = 0; i < 4; i++) {
-        const sb_json_object *object = i < 2 ? &s->root : &s->text;
-        json_t *value = sb_json_get(object, keys[i % 2]);
-        const char *method = json_string_value(json_object_get(value, "quant_method"));
-        if (value)
-            return sb_json_fail(object, keys[i % 2], SB_ERR_UNSUPPORTED, err,
-                                "has quant_method %s: quantized checkpoints are not read by this "
-                                "version",
-                                method ? SB_SHOW(method) : "(none)");
-    }
-    return SB_OK;
-}
-
 /* Switches that would change the mathematics. Absent, null and `harmless` mean the usual thing. */
 static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
 {
@@ -141,9 +125,7 @@ static sb_status refuse_activation(const sb_config_source *s, const char *key, i
 
 sb_status sb_config_refuse(const sb_config_source *s, sb_error *err)
 {
-    sb_status status = refuse_quantized(s, err);
-    if (status == SB_OK)
-        status = refuse_switches(s, err);
+    sb_status status = refuse_switches(s, err);
     if (status == SB_OK)
         status = refuse_activation(s, "hidden_act", 0, err);
     if (status == SB_OK)

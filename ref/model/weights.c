@@ -7,11 +7,14 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/model/held.h"
+#include "ref/model/probe.h"
 #include "ref/model/row_map.h"
 
 typedef struct binder {
     const sb_checkpoint *checkpoint;
     const sb_config *config;
+    const sb_declared *declared;
     sb_weights *weights;
     unsigned char *used; /* one per tensor of the checkpoint */
 } binder;
@@ -21,6 +24,17 @@ static int has(const sb_checkpoint *checkpoint, const char *prefix, const char *
     char full[SB_NAME_MAX];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return sb_checkpoint_find(checkpoint, full) != NULL;
+}
+
+/* Whether any tensor's name begins so. */
+static int begins(const sb_checkpoint *checkpoint, const char *prefix, const char *name)
+{
+    char full[SB_NAME_MAX];
+    size_t length = (size_t)snprintf(full, sizeof full, "%s%s", prefix, name);
+    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++)
+        if (strncmp(sb_checkpoint_at(checkpoint, i)->name, full, length) == 0)
+            return 1;
+    return 0;
 }
 
 /* M-6: "Tensor names of the text model start with `model.language_model.`, `model.` or
@@ -45,11 +59,9 @@ static sb_status find_storage(const sb_checkpoint *checkpoint, sb_storage *s, sb
                        "%s: no embedding: none of model.language_model.embed_tokens.weight, "
                        "model.embed_tokens.weight, language_model.model.embed_tokens.weight",
                        SB_SHOW(sb_checkpoint_path(checkpoint)));
-    s->fused_experts = has(checkpoint, s->prefix, "layers.0.mlp.experts.gate_up_proj");
-    s->fused_mtp_experts = has(checkpoint, "mtp.layers.0.", "mlp.experts.gate_up_proj");
-    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++)
-        if (strncmp(sb_checkpoint_at(checkpoint, i)->name, "mtp.", 4) == 0)
-            s->has_mtp = 1;
+    s->fused_experts = begins(checkpoint, s->prefix, "layers.0.mlp.experts.gate_up_proj");
+    s->fused_mtp_experts = begins(checkpoint, "mtp.layers.0.", "mlp.experts.gate_up_proj");
+    s->has_mtp = begins(checkpoint, "mtp.", "");
     return SB_OK;
 }
 
@@ -81,7 +93,8 @@ static sb_status matrix_of(const binder *b, const sb_tensor *t, const sb_expecte
         return status;
     unsigned format = 0;
     while (format < SB_FORMAT_COUNT &&
-           strcmp(sb_format_name((sb_format)format), sb_dtype_name(t->dtype)) != 0)
+           (!sb_format_is_plain((sb_format)format) ||
+            strcmp(sb_format_name((sb_format)format), sb_dtype_name(t->dtype)) != 0))
         format++;
     if (format == SB_FORMAT_COUNT)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
@@ -90,26 +103,33 @@ static sb_status matrix_of(const binder *b, const sb_tensor *t, const sb_expecte
                        sb_dtype_name(t->dtype));
     uint64_t rows = x->rank == 1 ? 1 : x->shape[0];
     uint64_t cols = x->rank == 1 ? x->shape[0] : x->shape[x->rank - 1];
-    *m = (sb_matrix){t->data, (sb_format)format, (uint32_t)rows, (uint32_t)cols, NULL};
+    *m = (sb_matrix){.data = t->data,
+                     .format = (sb_format)format,
+                     .rows = (uint32_t)rows,
+                     .cols = (uint32_t)cols};
     return SB_OK;
 }
 
 /* M-7: "rows 0..I-1 of gate_up_proj[e] are the gate and rows I..2I-1 the up projection" */
-static void bind_fused(sb_layer *layer, const sb_config *c, const sb_expected *x, sb_matrix all)
+static sb_status bind_fused(const binder *b, const sb_expected *x, const sb_found *found,
+                            sb_error *err)
 {
-    uint64_t per_expert = x->shape[1] * x->shape[2] * sb_format_bytes(all.format);
-    for (uint32_t e = 0; e < c->experts; e++) {
-        sb_matrix m = {all.data + e * per_expert, all.format, (uint32_t)x->shape[1],
-                       (uint32_t)x->shape[2], NULL};
+    sb_layer *layer = &b->weights->layers[x->layer];
+    sb_status status = SB_OK;
+    for (uint32_t e = 0; e < b->config->experts && !status; e++) {
+        sb_expert *expert = &layer->experts[e];
+        sb_matrix m;
+        status = sb_found_expert(b->checkpoint, found, e, &m, err);
         if (x->role == SB_ROLE_experts_down) {
-            layer->experts[e].down = m;
+            expert->down = m;
             continue;
         }
-        m.rows = c->moe_intermediate;
-        layer->experts[e].gate = m;
-        m.data += per_expert / 2;
-        layer->experts[e].up = m;
+        m.rows = b->config->moe_intermediate;
+        expert->gate = m;
+        m.first_row = m.rows;
+        expert->up = m;
     }
+    return status;
 }
 
 /* M-8: "they are read as the separate projections of Qwen3.5 through a row map, and no weight is
@@ -156,10 +176,6 @@ static void place(const binder *b, const sb_expected *x, sb_matrix m)
     case SB_ROLE_mtp_norm:
         w->mtp[x->role] = m;
         return;
-    case SB_ROLE_experts_gate_up:
-    case SB_ROLE_experts_down:
-        bind_fused(layer, b->config, x, m);
-        return;
     case SB_ROLE_expert_gate:
         layer->experts[x->expert].gate = m;
         return;
@@ -178,23 +194,113 @@ static void place(const binder *b, const sb_expected *x, sb_matrix m)
     }
 }
 
+static void mark_used(binder *b, const sb_tensor *t)
+{
+    b->used[t - sb_checkpoint_at(b->checkpoint, 0)] = 1;
+    b->weights->bound++;
+    b->weights->bound_bytes += t->bytes;
+}
+
+static sb_status missing(const binder *b, const char *name, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_INPUT, "%s: tensor %s is missing; config.json asks for it",
+                   SB_SHOW(sb_checkpoint_path(b->checkpoint)), name);
+}
+
+static sb_status bind_plain(binder *b, const sb_expected *x, sb_error *err)
+{
+    const sb_tensor *t = sb_checkpoint_find(b->checkpoint, x->name);
+    if (!t)
+        return missing(b, x->name, err);
+    sb_matrix m = {0};
+    sb_status status = matrix_of(b, t, x, &m, err);
+    if (!status) {
+        mark_used(b, t);
+        place(b, x, m);
+    }
+    return status;
+}
+
+/* A linear layer, or a stack of them: whatever its tensors are. */
+static sb_status bind_linear(binder *b, const sb_expected *x, const char *module, sb_error *err)
+{
+    int stack = x->rank == 3;
+    sb_found found;
+    sb_status status = sb_detect(b->checkpoint, module, stack ? (uint32_t)x->shape[0] : 0,
+                                 x->shape[x->rank - 2], x->shape[x->rank - 1], &found, err);
+    if (status)
+        return status;
+    if (found.container == SB_CONTAINER_COUNT)
+        return missing(b, x->name, err);
+    status = sb_hold_against(b->weights, b->declared, module, &found, err);
+    struct sb_stored *stored = &b->weights->stored[found.container];
+    stored->layers += stack ? x->shape[0] : 1;
+    for (unsigned part = 0; part < SB_PART_COUNT; part++)
+        if (found.part[part]) {
+            mark_used(b, found.part[part]);
+            stored->bytes += found.part[part]->bytes;
+        }
+    if (status || stack)
+        return status ? status : bind_fused(b, x, &found, err);
+    place(b, x, found.matrix);
+    return SB_OK;
+}
+
+enum { KV_NAMES = 5 };
+
+/* The multiplier of an FP8 cache, under the names that exporters have used. */
+static sb_status bind_kv_scale(binder *b, const char *layer, const char *const names[KV_NAMES],
+                               float *scale, sb_error *err)
+{
+    for (unsigned i = 0; i < KV_NAMES; i++) {
+        char full[SB_NAME_MAX];
+        snprintf(full, sizeof full, "%s%s", layer, names[i]);
+        const sb_tensor *t = sb_checkpoint_find(b->checkpoint, full);
+        if (!t)
+            continue;
+        sb_factor factor = {0};
+        sb_status status = sb_read_factor(b->checkpoint, t, &factor, err);
+        if (status)
+            return status;
+        if (factor.value == 0)
+            return sb_fail(err, SB_ERR_INPUT, "%s: tensor %s is 0; expected a scale above 0",
+                           SB_SHOW(sb_checkpoint_path(b->checkpoint)), full);
+        if (!b->used[t - sb_checkpoint_at(b->checkpoint, 0)])
+            mark_used(b, t);
+        *scale = factor.value;
+        return SB_OK;
+    }
+    return SB_OK;
+}
+
+/* Q-13: "k_proj.k_scale and v_proj.v_scale, or one of their other names" */
+static sb_status bind_kv(binder *b, const sb_expected *k_proj, sb_error *err)
+{
+    static const char *const k_names[KV_NAMES] = {"k_proj.k_scale", "k_scale", "attn.k_scale",
+                                                  "k_proj.output_scale", "kv_scale"};
+    static const char *const v_names[KV_NAMES] = {"v_proj.v_scale", "v_scale", "attn.v_scale",
+                                                  "v_proj.output_scale", "kv_scale"};
+    sb_layer *layer = &b->weights->layers[k_proj->layer];
+    char prefix[SB_NAME_MAX];
+    snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(k_proj->name) - strlen("k_proj.weight")),
+             k_proj->name);
+    sb_status status = bind_kv_scale(b, prefix, k_names, &layer->k_scale, err);
+    return status ? status : bind_kv_scale(b, prefix, v_names, &layer->v_scale, err);
+}
+
 /* M-4: "every role the configuration asks for is bound" */
 static sb_status bind_one(void *ctx, const sb_expected *x, sb_error *err)
 {
     binder *b = ctx;
-    const sb_tensor *t = sb_checkpoint_find(b->checkpoint, x->name);
-    if (!t)
-        return sb_fail(err, SB_ERR_INPUT, "%s: tensor %s is missing; config.json asks for it",
-                       SB_SHOW(sb_checkpoint_path(b->checkpoint)), x->name);
-    sb_matrix m = {0};
-    sb_status status = matrix_of(b, t, x, &m, err);
-    if (status)
-        return status;
-    b->used[t - sb_checkpoint_at(b->checkpoint, 0)] = 1;
-    b->weights->bound++;
-    b->weights->bound_bytes += t->bytes;
-    place(b, x, m);
-    return SB_OK;
+    char module[SB_NAME_MAX];
+    size_t length = strlen(x->name);
+    if (x->role == SB_ROLE_experts_gate_up || x->role == SB_ROLE_experts_down)
+        return bind_linear(b, x, x->name, err);
+    if (x->rank != 2 || x->role == SB_ROLE_embed_tokens)
+        return bind_plain(b, x, err);
+    snprintf(module, sizeof module, "%.*s", (int)(length - strlen(".weight")), x->name);
+    sb_status status = bind_linear(b, x, module, err);
+    return status || x->role != SB_ROLE_k_proj ? status : bind_kv(b, x, err);
 }
 
 /* M-4: "knowingly ignored because it belongs to the vision tower, or an error" */
@@ -232,9 +338,9 @@ static sb_status allocate(const sb_config *c, sb_weights *w, sb_error *err)
 }
 
 sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *config,
-                          sb_weights **out, sb_error *err)
+                          const sb_declared *declared, sb_weights **out, sb_error *err)
 {
-    binder b = {checkpoint, config, sb_alloc(1, sizeof(sb_weights)), NULL};
+    binder b = {checkpoint, config, declared, sb_alloc(1, sizeof(sb_weights)), NULL};
     b.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
     sb_status status = b.weights && b.used ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (!status)

@@ -6,7 +6,11 @@
 #include "ref/container/checkpoint.h"
 #include "ref/formats/matrix.h"
 #include "ref/model/config.h"
+#include "ref/model/declared.h"
+#include "ref/model/detect.h"
 #include "ref/model/names.h"
+
+enum { SB_DISAGREEMENTS = 4 };
 
 typedef struct sb_expert {
     sb_matrix gate, up; /* (I, H) */
@@ -18,7 +22,8 @@ typedef struct sb_expert {
  * Qwen3.5, through row maps. */
 typedef struct sb_layer {
     sb_matrix w[SB_ROLE_COUNT];
-    sb_expert *experts; /* (E), NULL in a dense model */
+    sb_expert *experts;     /* (E), NULL in a dense model */
+    float k_scale, v_scale; /* multipliers of an FP8 KV cache; 0 where the file has none */
 } sb_layer;
 
 typedef struct sb_weights {
@@ -28,14 +33,23 @@ typedef struct sb_weights {
     sb_storage storage;           /* what was found */
     size_t bound, ignored;        /* tensors of the folder: bound, and knowingly ignored (vision) */
     uint64_t bound_bytes, ignored_bytes;
+    /* How the linear layers are stored, experts counted one by one. */
+    struct sb_stored {
+        size_t layers;
+        uint64_t bytes;
+    } stored[SB_CONTAINER_COUNT];
+    /* Layers whose tensors are not what the configuration declares (Q-11), and the first of them.
+     */
+    size_t disagreements;
+    char disagreement[SB_DISAGREEMENTS][512];
     uint32_t *row_maps[4]; /* qkv, z, b, a of Qwen3-Next */
     uint32_t layer_count;
 } sb_weights;
 
 /* Binds all tensors. The checkpoint must stay open as long as the weights are used. Errors name the
- * tensor: missing, unexpected, wrong shape or wrong dtype. */
+ * tensor: missing, unexpected, wrong shape or wrong dtype. declared may be NULL: nothing is. */
 sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *config,
-                          sb_weights **out, sb_error *err);
+                          const sb_declared *declared, sb_weights **out, sb_error *err);
 void sb_weights_free(sb_weights *weights);
 
 #endif

@@ -25,41 +25,74 @@ static void softmax(const sb_knobs *knobs, float *s, size_t n)
         s[u] = inner(knobs, s[u] / total);
 }
 
-/* One row of one head over n cached positions; p is scratch for n values. */
+/* K-24: "the dot products of R-12 are multiplied with z before they are rounded" - room is scratch
+ * for 2 n values. */
+static float scaled_dot(const float *a, const float *b, size_t stride, size_t n, float scale,
+                        double *room)
+{
+    if (scale == 1.0f)
+        return sb_dot_strided(a, 1, b, stride, n);
+    sb_scalar factor = SB_SCALAR_ONE;
+    factor.mul[0] = scale;
+    for (size_t i = 0; i < n; i++) {
+        room[i] = (double)a[i];
+        room[n + i] = (double)b[i * stride];
+    }
+    return sb_dot_wide(room, room + n, n, &factor);
+}
+
+/* Scratch of one head: probabilities of all positions, and twice as many terms of a dot product. */
+typedef struct head_room {
+    float *p;
+    double *terms;
+} head_room;
+
+static float scale_or_one(float scale)
+{
+    return scale == 0 ? 1.0f : scale;
+}
+
+/* One row of one head over n cached positions. */
 static void attend(const sb_knobs *knobs, const sb_attention_args *a, const float *q,
-                   size_t kv_head, size_t n, float scale, float *p, float *out)
+                   size_t kv_head, size_t n, float scale, head_room room, float *out)
 {
     size_t stride = a->kv_heads * a->hd;
     const float *keys = a->keys + kv_head * a->hd, *values = a->values + kv_head * a->hd;
+    float key_scale = scale_or_one(a->key_scale), value_scale = scale_or_one(a->value_scale);
+    float *p = room.p;
     for (size_t u = 0; u < n; u++) {
-        float score = inner(knobs, sb_dot(q, keys + u * stride, a->hd));
+        float dot = scaled_dot(q, keys + u * stride, 1, a->hd, key_scale, room.terms);
+        float score = inner(knobs, dot);
         p[u] = inner(knobs, score * scale);
     }
     softmax(knobs, p, n);
     for (size_t i = 0; i < a->hd; i++)
-        out[i] = sb_act(knobs, sb_dot_strided(p, 1, values + i, stride, n));
+        out[i] = sb_act(knobs, scaled_dot(p, values + i, stride, n, value_scale, room.terms));
 }
 
 /* "query head j uses key/value head floor(j / (nQ / nKV))" */
 sb_status sb_attention_ref(const sb_knobs *knobs, const sb_attention_args *a)
 {
     size_t longest = a->first + a->rows, group = a->heads / a->kv_heads;
+    int scaled = scale_or_one(a->key_scale) != 1.0f || scale_or_one(a->value_scale) != 1.0f;
+    size_t terms = scaled ? 2 * (longest > a->hd ? longest : a->hd) : 0;
     float scale = sb_root_power((double)a->hd, -1, 2);
     float *scratch = sb_alloc(a->heads, longest * sizeof *scratch);
-    if (!scratch)
-        return SB_ERR_MEMORY;
-    int64_t heads = (int64_t)a->heads;
+    double *wide = sb_alloc(a->heads, terms * sizeof *wide);
+    sb_status status = scratch && wide ? SB_OK : SB_ERR_MEMORY;
+    int64_t heads = status ? 0 : (int64_t)a->heads;
 #pragma omp parallel for schedule(static) if (a->rows * a->heads * longest * a->hd > 200000)
     for (int64_t head = 0; head < heads; head++) {
         size_t h = (size_t)head;
+        head_room room = {scratch + h * longest, wide + h * terms};
         for (size_t t = 0; t < a->rows; t++) {
             size_t at = (t * a->heads + h) * a->hd;
-            attend(knobs, a, a->q + at, h / group, a->first + t + 1, scale, scratch + h * longest,
-                   a->out + at);
+            attend(knobs, a, a->q + at, h / group, a->first + t + 1, scale, room, a->out + at);
         }
     }
     free(scratch);
-    return SB_OK;
+    free(wide);
+    return status;
 }
 
 /* "the q projection holds per head hd query rows, then hd gate rows" */

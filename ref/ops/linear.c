@@ -1,35 +1,121 @@
-#include "ref/base/mem.h"
-#include "ref/math/dot.h"
 #include "ref/ops/op.h"
-#include "ref/ops/param.h"
 
+#include <omp.h>
 #include <stdlib.h>
 
-/* The rows of a weight that K-2 casts cannot be read in place: decode, cast, then the same dot. */
-static sb_status linear_cast(const sb_knobs *knobs, const sb_linear_args *a)
+#include "ref/base/mem.h"
+#include "ref/formats/wide.h"
+#include "ref/math/dot.h"
+#include "ref/ops/act_quant.h"
+#include "ref/ops/param.h"
+
+/* A parallel region costs as much as some 10^5 products. */
+static int worth_threads(const sb_linear_args *a)
 {
-    size_t n = a->weight->rows, k = a->weight->cols;
-    float *row = sb_alloc(k, sizeof *row);
-    if (!row)
-        return SB_ERR_MEMORY;
-    for (uint32_t i = 0; i < a->weight->rows; i++) {
-        sb_param_row(knobs, a->weight, i, row);
-        for (size_t t = 0; t < a->rows; t++)
-            a->out[t * n + i] = sb_act(knobs, sb_dot(row, a->in + t * k, k));
-    }
-    free(row);
-    return SB_OK;
+    return (double)a->rows * a->weight->rows * a->weight->cols > 1e6;
 }
 
-/* R-2: "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely, where
- * there is enough to share: a region costs as much as some 10^5 products. */
+/* One row of the weight for each thread, and the scratch of sb_weight_row. */
+typedef struct row_room {
+    double *wide;
+    float *row;
+} row_room;
+
+static sb_status make_room(uint32_t k, row_room *room)
+{
+    size_t threads = (size_t)omp_get_max_threads();
+    room->wide = sb_alloc(threads * k, sizeof *room->wide);
+    room->row = sb_alloc(threads * k, sizeof *room->row);
+    return room->wide && room->row ? SB_OK : SB_ERR_MEMORY;
+}
+
+static void free_room(row_room *room)
+{
+    free(room->wide);
+    free(room->row);
+}
+
+/* The factors of the whole weight and of the whole input. */
+static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
+{
+    sb_scalar factor = sb_matrix_factor(weight);
+    factor.mul[1] = in->factor.mul[0];
+    factor.div[1] = in->factor.div[0];
+    return factor;
+}
+
+/* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
+ * it, as kernels have one number for both. */
+static float apply_factor_last(const sb_knobs *knobs, const sb_scalar *factor, float y)
+{
+    if (!SB_IS(knobs, dequant, factor_last))
+        return y;
+    float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
+    return y * mul / div;
+}
+
+/* Weights that a knob rounds, by K-2 or K-17, cannot be read in place: decode, round, then dot. */
+static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *of)
+{
+    uint32_t n = a->weight->rows, k = a->weight->cols;
+    const float *in = of->rounded ? of->rounded : a->in;
+    sb_scalar factor = factors_of(a->weight, of);
+    row_room room;
+    sb_status status = make_room(k, &room);
+#pragma omp parallel for schedule(static) if (!status && worth_threads(a))
+    for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
+        size_t mine = (size_t)omp_get_thread_num() * k;
+        sb_weight_row(knobs, a->weight, (uint32_t)i, room.wide + mine, room.row + mine);
+        for (size_t t = 0; t < a->rows; t++) {
+            float y = sb_dot(room.row + mine, in + t * k, k);
+            a->out[t * n + (size_t)i] = sb_act(knobs, apply_factor_last(knobs, &factor, y));
+        }
+    }
+    free_room(&room);
+    return status;
+}
+
+/* "the exact sum, times the factors of weight and input, is rounded once" */
+static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *in)
+{
+    uint32_t n = a->weight->rows, k = a->weight->cols;
+    sb_scalar factor = factors_of(a->weight, in);
+    row_room room;
+    sb_status status = make_room(k, &room);
+#pragma omp parallel for schedule(static) if (!status && worth_threads(a))
+    for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
+        double *row = room.wide + (size_t)omp_get_thread_num() * k;
+        sb_matrix_wide(a->weight, (uint32_t)i, row);
+        for (size_t t = 0; t < a->rows; t++)
+            a->out[t * n + (size_t)i] =
+                sb_act(knobs, sb_dot_wide(row, in->values + t * k, k, &factor));
+    }
+    free_room(&room);
+    return status;
+}
+
+/* A layer whose weights have scales. */
+static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a)
+{
+    sb_input in = {0};
+    sb_status status = sb_quantize_input(knobs, a->weight, a->in, a->rows, &in);
+    if (!status)
+        status = sb_param_cast(knobs, a->weight) ? linear_rounded(knobs, a, &in)
+                                                 : linear_exact(knobs, a, &in);
+    sb_input_free(&in);
+    return status;
+}
+
+/* "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely. */
 sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
 {
+    if (sb_matrix_quantized(a->weight))
+        return linear_quantized(knobs, a);
     if (sb_param_cast(knobs, a->weight))
-        return linear_cast(knobs, a);
+        return linear_rounded(knobs, a, &(const sb_input){.factor = SB_SCALAR_ONE});
     size_t n = a->weight->rows, k = a->weight->cols;
     int64_t outputs = (int64_t)(a->rows * n);
-#pragma omp parallel for schedule(static) if (outputs * (int64_t)k > 1000000)
+#pragma omp parallel for schedule(static) if (worth_threads(a))
     for (int64_t o = 0; o < outputs; o++) {
         size_t t = (size_t)o / n;
         uint32_t row = (uint32_t)((size_t)o % n);

@@ -98,7 +98,8 @@ typedef struct sb_attention_args {
     const float *keys, *values; /* (first + T, kv_heads, hd): the cache, these rows included */
     size_t rows, first;         /* T, and the position of row 0 */
     size_t heads, kv_heads, hd;
-    float *out; /* (T, heads, hd) */
+    float key_scale, value_scale; /* multipliers of keys and values; 0: 1 (K-24) */
+    float *out;                   /* (T, heads, hd) */
 } sb_attention_args;
 
 typedef struct sb_split_gate_args {

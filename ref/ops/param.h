@@ -1,25 +1,43 @@
-/* param.h - reading parameters the way knob K-2 asks for. */
+/* param.h - reading parameters the way knobs K-2 and K-17 ask for. */
 #ifndef SB_OPS_PARAM_H
 #define SB_OPS_PARAM_H
 
 #include "ref/formats/matrix.h"
+#include "ref/math/law.h"
 #include "ref/ops/knobs.h"
 
-/* K-2: "act first rounds each parameter to the activation type" - true if that changes anything. */
+/* K-17: "exact keeps the exact value, every other law of Q-8 rounds to binary32 as it says" */
+static inline sb_law sb_dequant_law(const sb_knobs *knobs)
+{
+    return (sb_law)(knobs->value[SB_KNOB_dequant] - SB_dequant_exact);
+}
+
+/* K-2: "act first rounds each parameter to the activation type" - true if that, or a law, changes
+ * anything. */
 static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
 {
+    if (sb_matrix_quantized(matrix)) /* whose exact values not even binary32 holds */
+        return SB_IS(knobs, params, act) || sb_dequant_law(knobs) != SB_LAW_exact;
     return SB_IS(knobs, params, act) && sb_act_format(knobs) != matrix->format &&
            sb_act_format(knobs) != SB_FORMAT_f32;
 }
 
-/* The values of one row, cast if the knob says so. */
+/* The values of one row, rounded as the knobs say; `wide` is scratch of cols values, which only a
+ * quantized matrix uses. */
+static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
+                                 double *wide, float *values)
+{
+    sb_law_row(matrix, row, sb_dequant_law(knobs), wide, values);
+    if (SB_IS(knobs, params, act))
+        for (uint32_t i = 0; i < matrix->cols; i++)
+            values[i] = sb_act(knobs, values[i]);
+}
+
+/* The same of a plain matrix. */
 static inline void sb_param_row(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
                                 float *values)
 {
-    sb_matrix_row(matrix, row, values);
-    if (sb_param_cast(knobs, matrix))
-        for (uint32_t i = 0; i < matrix->cols; i++)
-            values[i] = sb_act(knobs, values[i]);
+    sb_weight_row(knobs, matrix, row, NULL, values);
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* mixer.c - the two kinds of token mixing: gated delta rule and gated attention. */
-#include <string.h>
-
+#include "ref/ops/kv_cache.h"
 #include "ref/run/schedule.h"
 
 /* K-15: "by_call is recurrent for a call of one row on a sequence that has a state, R-10 for every
@@ -164,10 +163,14 @@ sb_status sb_run_attention(sb_call *call, const sb_layer *layer)
                                state->keys + first * kv, "self_attn.k_norm", "self_attn.k_rope");
     if (status)
         return status;
-    memcpy(state->values + first * kv, s->value, T * kv * sizeof *s->value);
-    status = SB_RUN(call, attention, .q = s->query_normed, .keys = state->keys,
-                    .values = state->values, .rows = T, .first = first, .heads = c->heads,
-                    .kv_heads = c->kv_heads, .hd = c->head_dim, .out = s->attended);
+    float *keys = state->keys + first * kv, *values = state->values + first * kv;
+    sb_kv_store(call->knobs, layer->k_scale, keys, T * kv, keys);
+    sb_kv_store(call->knobs, layer->v_scale, s->value, T * kv, values);
+    status =
+        SB_RUN(call, attention, .q = s->query_normed, .keys = state->keys, .values = state->values,
+               .rows = T, .first = first, .heads = c->heads, .kv_heads = c->kv_heads,
+               .hd = c->head_dim, .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
+               .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
     if (!status)
         status = sb_show_tap(call, "self_attn.core_out", s->attended, T, Qd);
     if (!status)

@@ -3,21 +3,19 @@
 #ifndef SB_RUN_MODEL_H
 #define SB_RUN_MODEL_H
 
-#include "ref/base/hash.h"
+#include "ref/container/digest.h"
 #include "ref/model/weights.h"
 
 typedef struct sb_model {
     sb_config config;
     sb_checkpoint *checkpoint;
+    sb_declared *declared; /* NULL: no file declares a quantization */
     sb_weights *weights;
 } sb_model;
 
-/* Opens a folder: config.json, the tensors, and the binding of each to its role. */
+/* Opens a folder: config.json, what it declares of quantization, the tensors, and the binding of
+ * each to its role. */
 sb_status sb_model_open(const char *folder, sb_model **out, sb_error *err);
 void sb_model_close(sb_model *model);
-
-/* The checkpoint digest of G-5: names, dtypes, shapes and bytes, whatever the shards. Reads it all.
- */
-sb_status sb_checkpoint_digest(const sb_checkpoint *checkpoint, sb_digest *digest, sb_error *err);
 
 #endif

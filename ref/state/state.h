@@ -12,9 +12,10 @@
 /* Of a full-attention layer keys and values are set, of a linear-attention layer conv and
  * recurrent. */
 typedef struct sb_layer_state {
-    float *keys, *values; /* (capacity, nKV, hd): keys after norm and rope */
-    float *conv;          /* (kw-1, C): the last columns before the convolution, oldest first */
-    float *recurrent;     /* (nV, dk, dv) */
+    float *keys,
+        *values;      /* (capacity, nKV, hd): keys after norm and rope, both as K-24 keeps them */
+    float *conv;      /* (kw-1, C): the last columns before the convolution, oldest first */
+    float *recurrent; /* (nV, dk, dv) */
 } sb_layer_state;
 
 typedef struct sb_state {

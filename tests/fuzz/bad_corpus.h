@@ -122,7 +122,22 @@ static const bad_case bad_cases[] = {
     {"config-eps-zero.json", 3, "rms_norm_eps is 0, expected"},
     {"config-short-layers.json", 3, "layer_types is an array of 1, expected an array of"},
     {"config-contradiction.json", 3, "which contradicts full_attention_interval 2"},
-    {"config-quantized.json", 3, "has quant_method modelopt: quantized checkpoints"},
+    /* configurations: declarations of quantization */
+    {"config-quantized.json", 3, "quantization_config.quant_algo is absent, expected a string"},
+    {"config-quantized-fp8.json", 0, ""},
+    {"config-quantized-ct.json", 0, ""},
+    {"config-quantized-mixed.json", 0, ""},
+    {"config-quantized-gptq.json", 0, ""},
+    {"config-quantized-auto-round.json", 0, ""},
+    {"config-quantized-list.json", 3, "quantization_config is an array of 0, expected an object"},
+    {"config-quantized-method.json", 3, "quantization_config.quant_method is \"bitsandbytes\""},
+    {"config-quantized-frozen.json", 3, "quantization_status is \"frozen\": the weights are not"},
+    {"config-quantized-rotated.json", 3, "transform_config is not empty: rotated weights"},
+    {"config-quantized-key.json", 3, "weights.bits is a key that does not belong there"},
+    {"config-quantized-group.json", 3, "group_size is 16, which does not go with strategy tensor"},
+    {"config-quantized-regex.json", 3, "ignore[1] \"re:(mtp\": no regular expression: missing"},
+    {"config-quantized-block.json", 3, "weight_block_size has 1 elements, expected 2 to 2"},
+    {"config-quantized-format.json", 3, "format is \"gptq_v2\", which contradicts"},
     {"config-bias.json", 3, "attention_bias is true, which is not read"},
     {"config-sigmoid-gate.json", 3, "output_gate_type is the string \"sigmoid\", which is not"},
     {"config-text-list.json", 3, "text_config is an array of 0, expected an object"},
@@ -346,7 +361,41 @@ static const bad_file bad_files[] = {
     JSON("short-layers", CONFIG(",'num_hidden_layers':2,'layer_types':['full_attention']")),
     JSON("contradiction", CONFIG(",'num_hidden_layers':2,'full_attention_interval':2,"
                                  "'layer_types':['full_attention','full_attention']")),
-    JSON("quantized", CONFIG(",'quantization_config':{'quant_method':'modelopt'}")),
+#define QUANT(more) CONFIG(",'quantization_config':{" more "}")
+#define CT_ARGS(more)                                                                              \
+    "{'num_bits':4,'type':'float','strategy':'tensor_group','group_size':16" more "}"
+#define CT(args, more)                                                                             \
+    QUANT("'quant_method':'compressed-tensors','format':'nvfp4-pack-quantized','config_groups':{"  \
+          "'group_0':{'targets':['Linear'],'weights':" args                                        \
+          "}},'ignore':['lm_head','re:.*gate$']" more)
+#define GPTQ "'quant_method':'gptq','bits':4,'group_size':128,'sym':true,'desc_act':false,"
+    JSON("quantized", QUANT("'quant_method':'modelopt'")),
+    JSON("quantized-fp8", QUANT("'quant_method':'fp8','fmt':'e4m3','activation_scheme':'dynamic',"
+                                "'weight_block_size':[128,128],'modules_to_not_convert':["
+                                "'lm_head','model.language_model.layers.0.mlp.gate']")),
+    JSON("quantized-ct",
+         CT(CT_ARGS(",'observer':null,'scale_dtype':'torch.float8_e4m3fn'"),
+            ",'quantization_status':'compressed','kv_cache_scheme':{'num_bits':8,'type':'float'}")),
+    JSON("quantized-mixed",
+         QUANT("'quant_method':'modelopt','quant_algo':'MIXED_PRECISION','ignore':['mtp*'],"
+               "'quantized_layers':{'lm_head':{'quant_algo':'W4A16_NVFP4','group_size':16},"
+               "'model.language_model.layers.3.self_attn.o_proj':{'quant_algo':'FP8'}}")),
+    JSON("quantized-gptq", QUANT(GPTQ "'dynamic':{'-:.*attn.*':{},'+:.*mtp.*':{'bits':8}}")),
+    JSON("quantized-auto-round",
+         QUANT("'quant_method':'auto-round','bits':4,'group_size':128,'sym':true,"
+               "'packing_format':'auto_round:auto_gptq','block_name_to_quantize':"
+               "'model.language_model.layers','extra_config':{'.*shared_expert.*':{'bits':16}}")),
+    JSON("quantized-list", CONFIG(",'quantization_config':[]")),
+    JSON("quantized-method", QUANT("'quant_method':'bitsandbytes'")),
+    JSON("quantized-frozen", CT(CT_ARGS(""), ",'quantization_status':'frozen'")),
+    JSON("quantized-rotated", CT(CT_ARGS(""), ",'transform_config':{'config_groups':{'R1':{}}}")),
+    JSON("quantized-key", CT(CT_ARGS(",'bits':4"), "")),
+    JSON("quantized-group",
+         CT("{'num_bits':8,'type':'float','strategy':'tensor','group_size':16}", "")),
+    JSON("quantized-regex", QUANT("'quant_method':'compressed-tensors','config_groups':{},"
+                                  "'ignore':['lm_head','re:(mtp']")),
+    JSON("quantized-block", QUANT("'quant_method':'fp8','weight_block_size':[128]")),
+    JSON("quantized-format", QUANT(GPTQ "'checkpoint_format':'gptq','format':'gptq_v2'")),
     JSON("bias", CONFIG(",'attention_bias':true")),
     JSON("sigmoid-gate", CONFIG(",'output_gate_type':'sigmoid'")),
     JSON("text-list", CONFIG(",'text_config':[]")),

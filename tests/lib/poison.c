@@ -118,7 +118,8 @@ sb_matrix test_matrix(sb_format format, const float *values, size_t rows, size_t
 {
     block *b = make(rows * cols * sb_format_bytes(format), 1);
     sb_encode(format, values, rows * cols, data_of(b));
-    return (sb_matrix){freeze(b), format, (uint32_t)rows, (uint32_t)cols, NULL};
+    return (sb_matrix){
+        .data = freeze(b), .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
 }
 
 uint32_t *test_ids(size_t count)

@@ -323,7 +323,8 @@ void family_spread(family_case *c)
 
 float family_reduce(const family_case *c)
 {
-    sb_matrix matrix = {c->codes + 1, format_of(c->kind), 1, (uint32_t)c->n, NULL};
+    sb_matrix matrix = {
+        .data = c->codes + 1, .format = format_of(c->kind), .rows = 1, .cols = (uint32_t)c->n};
     switch (c->kind) {
     case KIND_dot_f32:
         return sb_dot(c->a, c->b, c->n);

@@ -5,6 +5,7 @@
 #include "ref/container/checkpoint.h"
 #include "ref/container/file.h"
 #include "ref/model/config.h"
+#include "ref/model/declared.h"
 #include "tests/fuzz/bad_bytes.h"
 
 #define CORPUS "golden/bad"
@@ -30,17 +31,35 @@ static void test_the_corpus_is_what_its_generator_makes(void **state)
     assert_int_equal(scratch_entries(CORPUS), BAD_CASES + 1);
 }
 
+/* A config.json: the configuration, then what it declares of its quantization. */
+static sb_status read_config(const char *path, sb_error *err)
+{
+    sb_config config;
+    unsigned char *bytes;
+    sb_declared *declared = NULL;
+    sb_status status = sb_config_load(path, &config, err);
+    sb_declared_file file = {.name = path};
+    if (status == SB_OK)
+        status = sb_read_file(path, BAD_MOST, &bytes, &file.count, err);
+    if (status != SB_OK)
+        return status;
+    file.text = (const char *)bytes;
+    status = sb_declared_parse(&file, NULL, NULL, &declared, err);
+    sb_declared_free(declared);
+    free(bytes);
+    return status;
+}
+
 /* Opens one entry the way its name asks for, and checks what is said. */
 static void check_entry(const char *name, int exit_status, const char *fragment)
 {
     sb_error err = {{0}};
-    sb_config config;
     sb_checkpoint *checkpoint = NULL;
     scratch_path path = scratch_join(CORPUS, name);
     size_t n = strlen(name);
     sb_status status;
     if (n > 5 && strcmp(name + n - 5, ".json") == 0)
-        status = sb_config_load(path.text, &config, &err);
+        status = read_config(path.text, &err);
     else
         status = sb_checkpoint_open(path.text, &checkpoint, &err);
     sb_checkpoint_close(checkpoint);

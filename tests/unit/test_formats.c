@@ -1,4 +1,4 @@
-/* test_formats.c - every code of the stored formats, and every boundary between two codes.
+/* test_formats.c - every code of BF16 and FP16, and every boundary between two codes.
  *
  * The oracle here is written from the definition of the formats with exact binary64 numbers: the
  * value of a code is a fraction times a power of two, and the nearest code is found by comparing
@@ -176,7 +176,6 @@ static void test_arrays_need_no_alignment(void **state)
 static void test_names_and_sizes(void **state)
 {
     (void)state;
-    assert_int_equal(SB_FORMAT_COUNT, 3);
     assert_string_equal(sb_format_name(SB_FORMAT_f32), "F32");
     assert_string_equal(sb_format_name(SB_FORMAT_bf16), "BF16");
     assert_string_equal(sb_format_name(SB_FORMAT_f16), "F16");
@@ -193,7 +192,7 @@ static void test_rows_of_a_matrix(void **state)
     float stored[6] = {0, 1, 2, 3, 4, 5};
     float row[2];
     sb_encode(SB_FORMAT_bf16, stored, 6, bytes + 1);
-    sb_matrix m = {bytes + 1, SB_FORMAT_bf16, 3, 2, NULL};
+    sb_matrix m = {.data = bytes + 1, .format = SB_FORMAT_bf16, .rows = 3, .cols = 2};
     for (uint32_t i = 0; i < 3; i++) {
         m.row_map = NULL;
         sb_matrix_row(&m, i, row);

@@ -292,7 +292,8 @@ static void test_rows_are_found_through_the_map(void **state)
     const float rows[] = {1, 2, 3, 4, 5, 6}, x[] = {1, 10};
     unsigned char bytes[3 * 2 * 2];
     sb_encode(SB_FORMAT_bf16, rows, 6, bytes);
-    sb_matrix matrix = {bytes, SB_FORMAT_bf16, 3, 2, map};
+    sb_matrix matrix = {
+        .data = bytes, .format = SB_FORMAT_bf16, .rows = 3, .cols = 2, .row_map = map};
     for (size_t k = 0; k < ISAS; k++) {
         if (!choose(isas[k]))
             continue;

@@ -297,7 +297,8 @@ static void same_matrix(const sb_matrix *a, const sb_matrix *b)
     assert_int_equal(a->rows, b->rows);
     assert_int_equal(a->cols, b->cols);
     assert_int_equal(a->format, b->format);
-    assert_memory_equal(a->data, b->data, a->rows * (size_t)a->cols * sb_format_bytes(a->format));
+    assert_memory_equal(sb_matrix_row_bytes(a, 0), sb_matrix_row_bytes(b, 0),
+                        a->rows * (size_t)a->cols * sb_format_bytes(a->format));
 }
 
 /* M-7: gate above up in every expert of the trunk and of MTP, fused or not. */

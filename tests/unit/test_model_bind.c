@@ -152,7 +152,7 @@ static const bad_folder tensors_gone_or_new[] = {
      2,
      {1, 1},
      SB_ERR_INPUT,
-     {L0 "out_proj.weight_scale_inv", "no place"}},
+     {L0 "out_proj.weight_scale_inv", "stored as plain"}},
     {"other name for a vision tower",
      NULL,
      "model.visual_tower.x",

@@ -37,7 +37,9 @@ void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_moe_combine_args *args, const sb_ball *expert,
                              const sb_ball *shared, sb_ball *out);
 
-/* down( swiglu( gate x, up x ) ): one MLP, of which only the ends are known. */
+/* down( swiglu( gate x, up x ) ): one MLP, of which only the ends are known. SB_ERR_UNSUPPORTED
+ * where the knobs quantize the input of `down`: nobody knows it, and a quantizer turns the smallest
+ * difference into a step. */
 sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
                                 const sb_matrix *gate, const sb_matrix *up, const sb_matrix *down,
                                 const float *in, size_t rows, sb_ball *out);

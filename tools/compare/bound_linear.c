@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/wide.h"
+#include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 
 /* R-1; T-6: "a copied value has radius 0" */
@@ -24,37 +26,93 @@ sb_status sb_bound_embed(const sb_arithmetic *ar, const sb_knobs *knobs, const s
     return SB_OK;
 }
 
-/* T-7: "a linear output is one reduction" */
-sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_matrix *weight, const sb_ball *in, size_t rows, sb_ball *out)
+/* The weights of row n as the knobs have them: rounded ones, or the exact values of a quantized
+ * matrix, which binary64 holds nearly enough (T-5). */
+static void weights_of(const sb_knobs *knobs, const sb_matrix *weight, uint32_t n, float *rounded,
+                       double *row)
+{
+    if (sb_matrix_quantized(weight) && !sb_param_cast(knobs, weight)) {
+        sb_scalar factor = sb_matrix_factor(weight);
+        sb_matrix_wide(weight, n, row);
+        for (uint32_t i = 0; i < weight->cols; i++)
+            row[i] = row[i] * (double)factor.mul[0] / (double)factor.div[0];
+        return;
+    }
+    sb_weight_row(knobs, weight, n, row, rounded);
+    for (uint32_t i = 0; i < weight->cols; i++)
+        row[i] = (double)rounded[i];
+}
+
+/* K-17: "factor_last applies the factor to the rounded dot product" */
+static sb_ball factor_last(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_matrix *weight,
+                           const sb_scalar *input, sb_ball y)
+{
+    sb_scalar factor = sb_matrix_factor(weight);
+    if (!sb_matrix_quantized(weight) || !SB_IS(knobs, dequant, factor_last))
+        return y;
+    y = sb_ball_mul(ar, y, sb_ball_of(factor.mul[0] * input->mul[0]));
+    return sb_ball_div(ar, y, sb_ball_of(factor.div[0] * input->div[0]));
+}
+
+/* T-7: "a linear output is one reduction" - `input` is what law factor_last left out of `in`. */
+static sb_status bound_rows(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_matrix *weight,
+                            const sb_ball *in, const sb_scalar *input, size_t rows, sb_ball *out)
 {
     size_t k = weight->cols;
-    float *row = sb_alloc(k, sizeof *row);
-    if (!row)
-        return SB_ERR_MEMORY;
-    for (uint32_t n = 0; n < weight->rows; n++) {
-        sb_param_row(knobs, weight, n, row);
+    float *rounded = sb_alloc(k, sizeof *rounded);
+    double *row = sb_alloc(k, sizeof *row);
+    sb_status status = rounded && row ? SB_OK : SB_ERR_MEMORY;
+    for (uint32_t n = 0; n < weight->rows && !status; n++) {
+        weights_of(knobs, weight, n, rounded, row);
         for (size_t t = 0; t < rows; t++) {
             sb_reduction r = {0};
             for (size_t i = 0; i < k; i++)
-                sb_reduce(&r, sb_ball_of(row[i]), in[t * k + i]);
-            out[t * weight->rows + n] = sb_ball_act(knobs, sb_ball_reduced(ar, &r));
+                sb_reduce(&r, (sb_ball){row[i], 0}, in[t * k + i]);
+            out[t * weight->rows + n] =
+                sb_ball_act(knobs, factor_last(ar, knobs, weight, input, sb_ball_reduced(ar, &r)));
         }
     }
+    free(rounded);
     free(row);
-    return SB_OK;
+    return status;
+}
+
+sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_matrix *weight, const sb_ball *in, size_t rows, sb_ball *out)
+{
+    sb_scalar one = SB_SCALAR_ONE;
+    return bound_rows(ar, knobs, weight, in, &one, rows, out);
+}
+
+/* The input as the layer multiplies it: quantized where the knobs say so; its factor. */
+static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, sb_ball *in,
+                           sb_scalar *input)
+{
+    size_t count = a->rows * a->weight->cols;
+    sb_input quantized = {0};
+    sb_balls_of(a->in, count, in);
+    if (!sb_matrix_quantized(a->weight) || sb_input_scheme(knobs, a->weight) == SB_SCHEME_none)
+        return SB_OK;
+    sb_status status = sb_quantize_input(knobs, a->weight, a->in, a->rows, &quantized);
+    double factor = (double)quantized.factor.mul[0] / (double)quantized.factor.div[0];
+    *input = quantized.factor;
+    for (size_t i = 0; i < count && !status; i++)
+        in[i].mid = quantized.rounded ? (double)quantized.rounded[i] : quantized.values[i] * factor;
+    sb_input_free(&quantized);
+    return status;
 }
 
 sb_status sb_bound_linear(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_linear_args *a,
                           sb_ball *out, sb_ball *second)
 {
     (void)second;
-    size_t count = a->rows * a->weight->cols;
-    sb_ball *in = sb_alloc(count, sizeof *in);
+    sb_ball *in = sb_alloc(a->rows * a->weight->cols, sizeof *in);
     if (!in)
         return SB_ERR_MEMORY;
-    sb_balls_of(a->in, count, in);
-    sb_status status = sb_bound_linear_of(ar, knobs, a->weight, in, a->rows, out);
+    sb_scalar input = SB_SCALAR_ONE;
+    sb_status status = inputs_of(knobs, a, in, &input);
+    if (!status)
+        status = bound_rows(ar, knobs, a->weight, in, &input, a->rows, out);
     free(in);
     return status;
 }
@@ -125,6 +183,8 @@ sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
     size_t inner = rows * gate->rows;
     sb_ball *g = sb_alloc(2 * inner, sizeof *g), *u = g ? g + inner : NULL;
     sb_status status = g ? SB_OK : SB_ERR_MEMORY;
+    if (!status && sb_matrix_quantized(down) && sb_input_scheme(knobs, down) != SB_SCHEME_none)
+        status = SB_ERR_UNSUPPORTED;
     if (!status)
         status = sb_bound_linear(
             ar, knobs, &(const sb_linear_args){.weight = gate, .in = in, .rows = rows}, g, NULL);

@@ -17,17 +17,22 @@ BEGIN {
     row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
     row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
+    row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
+    row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # of ref/ops the types and the choices, not one reference function
-    row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/ops/op.h ref/ops/ops.def " \
-        "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/run/trace.h ref/run/backend.h")
+    row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
+        "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/ops/act_quant.h ref/run/trace.h " \
+        "ref/run/backend.h")
     row("tools/report", "ref/base tools/compare/verdict.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
-        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/compare tools/report")
+        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/convert tools/compare " \
+        "tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
 
     # foreign headers: what only some folders may have
     only("jansson.h", "ref/container tools/cli tools/report tests")
+    only("pcre2.h", "ref/model tests")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")
     only("cmocka.h", "tests")

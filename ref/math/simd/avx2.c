@@ -102,7 +102,23 @@ AVX2 static sb_partial dot_f16(const unsigned char *w, const float *x, size_t n)
     return finish(&acc[0], finish(&acc[1], sb_dot_scalar->f16(w + 2 * i, x + i, n - i)));
 }
 
-static const sb_dot_kernels avx2 = {"avx2", dot_f32, dot_bf16, dot_f16};
+AVX2 static sb_partial dot_f64(const double *a, const double *b, size_t n)
+{
+    lanes acc;
+    size_t i = 0;
+    clear(&acc);
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 2; l++) {
+            size_t at = i + 4 * (size_t)l;
+            __m256d product = _mm256_mul_pd(_mm256_loadu_pd(a + at), _mm256_loadu_pd(b + at));
+            __m256d absolute = _mm256_andnot_pd(_mm256_set1_pd(-0.0), product);
+            acc.sum[l] = _mm256_add_pd(acc.sum[l], product);
+            acc.magnitude[l] = _mm256_add_pd(acc.magnitude[l], absolute);
+        }
+    return finish(&acc, sb_dot_scalar->f64(a + i, b + i, n - i));
+}
+
+static const sb_dot_kernels avx2 = {"avx2", dot_f32, dot_bf16, dot_f16, dot_f64};
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;
 
 static int ask_cpu(void)

@@ -1,0 +1,27 @@
+/* metadata.h - the map of strings that a safetensors file carries as "__metadata__". */
+#ifndef SB_CONTAINER_METADATA_H
+#define SB_CONTAINER_METADATA_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "ref/base/status.h"
+
+typedef struct sb_metadata_pair {
+    const char *key, *value;
+} sb_metadata_pair;
+
+typedef struct sb_metadata {
+    sb_metadata_pair *pairs; /* sorted bytewise by key; NULL without any */
+    size_t count;
+    char *texts; /* one block that all keys and values point into */
+} sb_metadata;
+
+/* Copies the map; `file` names it in messages. SB_ERR_INPUT if it is no object of strings. */
+sb_status sb_metadata_read(json_t *value, const char *file, sb_metadata *out, sb_error *err);
+void sb_metadata_free(sb_metadata *metadata);
+
+/* The value of a key, or NULL. */
+const char *sb_metadata_get(const sb_metadata *metadata, const char *key);
+
+#endif

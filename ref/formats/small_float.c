@@ -1,0 +1,280 @@
+#include "ref/formats/small_float.h"
+
+#include "ref/base/bytes.h"
+
+/* Fields of a binary32. */
+#define SIGN 0x80000000u
+#define MAGNITUDE 0x7fffffffu
+#define INFINITE 0x7f800000u
+#define QUIET_NAN 0x7fc00000u
+#define FRACTION_BITS 23u
+#define BIAS 127u
+
+static uint32_t magnitude_of(float x)
+{
+    return sb_bits_f32(x) & MAGNITUDE;
+}
+
+/* The sign bit of x, at bit `place` of a code. */
+static uint8_t sign_at(float x, unsigned place)
+{
+    return (uint8_t)(sb_bits_f32(x) >> 31 << place);
+}
+
+/* `magnitude` with the sign bit of an eight-bit code. */
+static float signed_value(uint8_t code, float magnitude)
+{
+    return code & 0x80u ? -magnitude : magnitude;
+}
+
+static float nan_of(uint8_t code)
+{
+    return sb_f32_from_bits((code & 0x80u ? SIGN : 0u) | QUIET_NAN);
+}
+
+float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias)
+{
+    uint32_t exponent = code >> fraction_bits;
+    uint32_t fraction = code & ((1u << fraction_bits) - 1u);
+    if (exponent == 0) /* the fraction counts in units of the smallest step, a power of two */
+        return (float)fraction *
+               sb_f32_from_bits((BIAS + 1u - bias - fraction_bits) << FRACTION_BITS);
+    return sb_f32_from_bits((exponent + BIAS - bias) << FRACTION_BITS |
+                            fraction << (FRACTION_BITS - fraction_bits));
+}
+
+/* F-5: "the nearest value, and of two equally near ones that with the even code" - the significand
+ * is shifted to where the last kept bit of the code stands, and the part shifted out decides; a
+ * carry out of the fraction is the next exponent. */
+uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias)
+{
+    uint32_t exponent = bits >> FRACTION_BITS;
+    uint32_t lowest = BIAS + 1u - bias; /* exponent field of the smallest normal value */
+    uint32_t significand = (bits & 0x7fffffu) | 0x800000u;
+    uint32_t shift = FRACTION_BITS - fraction_bits;
+    if (exponent < lowest)
+        shift += lowest - exponent;
+    if (shift > FRACTION_BITS + 1u)
+        return 0; /* below half of the smallest code */
+    uint32_t kept = significand >> shift;
+    uint32_t rest = significand & ((1u << shift) - 1u);
+    uint32_t half = 1u << (shift - 1u);
+    kept += rest > half || (rest == half && (kept & 1u));
+    if (exponent > lowest) /* the leading one of `kept` adds the last exponent step */
+        kept += (exponent - lowest) << fraction_bits;
+    return kept;
+}
+
+/* F-6: "(-1)^s 2^(e-7) (1 + f/8), or (-1)^s 2^-9 f where e is 0" */
+float sb_e4m3_to_f32(uint8_t code)
+{
+    if ((code & 0x7fu) == 0x7fu)
+        return nan_of(code);
+    return signed_value(code, sb_small_value(code & 0x7fu, 3, 7));
+}
+
+/* The code with neither saturation nor sign; 0x7f and more where the nearest of a longer list of
+ * values is above 448. */
+static uint32_t e4m3_unbounded(float x)
+{
+    return sb_small_nearest(magnitude_of(x), 3, 7);
+}
+
+/* F-6: "saturates at 448, infinity included" */
+uint8_t sb_f32_to_e4m3(float x)
+{
+    if (x != x)
+        return sign_at(x, 7) | 0x7fu;
+    uint32_t code = e4m3_unbounded(x);
+    return (uint8_t)(sign_at(x, 7) | (code > 0x7eu ? 0x7eu : code));
+}
+
+/* F-6: "makes magnitudes above 464, infinity included, NaN" - code 0x7f is where 480 would be. */
+uint8_t sb_f32_to_e4m3_unsaturated(float x)
+{
+    uint32_t code = x != x ? 0x7fu : e4m3_unbounded(x);
+    return (uint8_t)(sign_at(x, 7) | (code > 0x7fu ? 0x7fu : code));
+}
+
+/* F-7: "the value of its E4M3 code with the sign bit cleared" */
+float sb_ue4m3_to_f32(uint8_t code)
+{
+    return sb_e4m3_to_f32(code & 0x7fu);
+}
+
+uint8_t sb_f32_to_ue4m3(float x)
+{
+    return sb_f32_to_e4m3(x) & 0x7fu;
+}
+
+/* F-8: "(-1)^s 2^(e-15) (1 + f/4), or (-1)^s 2^-16 f where e is 0" */
+float sb_e5m2_to_f32(uint8_t code)
+{
+    uint32_t magnitude = code & 0x7fu;
+    if (magnitude >= 0x7cu)
+        return sb_f32_from_bits((code & 0x80u ? SIGN : 0u) | INFINITE | (magnitude & 3u) << 21);
+    return signed_value(code, sb_small_value(magnitude, 2, 15));
+}
+
+/* `largest` is the code that nothing but NaN exceeds. */
+static uint8_t e5m2_up_to(uint32_t largest, float x)
+{
+    if (x != x)
+        return sign_at(x, 7) | 0x7eu;
+    uint32_t code = sb_small_nearest(magnitude_of(x), 2, 15);
+    return (uint8_t)(sign_at(x, 7) | (code > largest ? largest : code));
+}
+
+/* F-8: "saturates at 57344, infinity included" */
+uint8_t sb_f32_to_e5m2(float x)
+{
+    return e5m2_up_to(0x7bu, x);
+}
+
+/* F-8: "makes magnitudes of 61440 and more infinite" - the infinity stands where 65536 would be. */
+uint8_t sb_f32_to_e5m2_ieee(float x)
+{
+    return e5m2_up_to(0x7cu, x);
+}
+
+/* F-9: "0, 0.5, 1, 1.5, 2, 3, 4, 6" */
+float sb_e2m1_to_f32(uint8_t code)
+{
+    float magnitude = sb_small_value(code & 7u, 1, 1);
+    return code & 8u ? -magnitude : magnitude;
+}
+
+/* F-9: "saturates at 6, infinity included, and makes every NaN +6" */
+uint8_t sb_f32_to_e2m1(float x)
+{
+    if (x != x)
+        return 7;
+    uint32_t code = sb_small_nearest(magnitude_of(x), 1, 1);
+    return (uint8_t)(sign_at(x, 3) | (code > 7u ? 7u : code));
+}
+
+/* F-10: "stands for 2^(b-127), except 255, which is NaN" - 2^-127 is a subnormal binary32. */
+float sb_e8m0_to_f32(uint8_t code)
+{
+    if (code == 255)
+        return sb_f32_from_bits(QUIET_NAN);
+    return sb_f32_from_bits(code == 0 ? 0x00400000u : (uint32_t)code << FRACTION_BITS);
+}
+
+/* F-11: "NaN, infinities and values below 0 become 255" */
+static int e8m0_has_no_code(float x)
+{
+    return !(x >= 0) || magnitude_of(x) >= INFINITE;
+}
+
+/* Code of the largest power of two that is not above x; *rest is what x exceeds it by, in units of
+ * 2^-23 of that power, so that half of the way to the next power is 2^22. */
+static uint32_t e8m0_below(float x, uint32_t *rest)
+{
+    uint32_t bits = magnitude_of(x);
+    uint32_t fraction = bits & 0x7fffffu;
+    *rest = fraction;
+    if (bits < 0x00800000u) /* subnormal, from 2^-127 on as if normal, of twice the unit */
+        *rest = fraction > 0x400000u ? (fraction - 0x400000u) << 1 : 0;
+    return bits >> FRACTION_BITS;
+}
+
+/* F-11: "the nearest, of two equally near ones the larger" */
+uint8_t sb_f32_to_e8m0(float x)
+{
+    uint32_t rest;
+    if (e8m0_has_no_code(x))
+        return 255;
+    uint32_t code = e8m0_below(x, &rest);
+    return (uint8_t)(code + (rest >= 0x400000u));
+}
+
+/* F-11: "the one equal to the value, or else 255" */
+uint8_t sb_f32_to_e8m0_exact(float x)
+{
+    uint32_t rest;
+    if (e8m0_has_no_code(x))
+        return 255;
+    uint32_t code = e8m0_below(x, &rest);
+    return sb_e8m0_to_f32((uint8_t)code) == x || x == 0 ? (uint8_t)code : 255;
+}
+
+/* F-11: "the least that is not below the value" */
+uint8_t sb_f32_to_e8m0_up(float x)
+{
+    uint32_t rest;
+    if (e8m0_has_no_code(x))
+        return 255;
+    uint32_t code = e8m0_below(x, &rest);
+    return (uint8_t)(code + (rest > 0));
+}
+
+/* F-11: "or the one above it from 1.75 times it on" - adding a quarter of the power carries there
+ */
+uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent)
+{
+    if (e8m0_has_no_code(amax))
+        return 255;
+    uint32_t code = (magnitude_of(amax) + 0x200000u) >> FRACTION_BITS;
+    if (code == 255)
+        return 255;
+    return (uint8_t)(code > element_exponent ? code - element_exponent : 0);
+}
+
+/* F-12: "the integer that its bits are" */
+float sb_uint8_to_f32(uint8_t code)
+{
+    return (float)code;
+}
+
+float sb_uint4_to_f32(uint8_t code)
+{
+    return (float)(code & 15u);
+}
+
+/* F-12: "in two's complement" */
+float sb_int8_to_f32(uint8_t code)
+{
+    return (float)((int)(code ^ 0x80u) - 128);
+}
+
+float sb_int4_to_f32(uint8_t code)
+{
+    return (float)((int)((code & 15u) ^ 8u) - 8);
+}
+
+/* F-12: "nearest integer, ties to even, saturates at both ends, and makes NaN 0" */
+static int nearest_integer(float x, int lowest, int highest)
+{
+    if (x != x)
+        return 0;
+    if (x <= (float)lowest)
+        return lowest;
+    if (x >= (float)highest)
+        return highest;
+    float magnitude = x < 0 ? -x : x;
+    int whole = (int)magnitude;
+    float rest = magnitude - (float)whole; /* exact: its bits are bits of x */
+    whole += rest > 0.5f || (rest == 0.5f && whole % 2 != 0);
+    return x < 0 ? -whole : whole;
+}
+
+uint8_t sb_f32_to_int8(float x)
+{
+    return (uint8_t)nearest_integer(x, -128, 127);
+}
+
+uint8_t sb_f32_to_int4(float x)
+{
+    return (uint8_t)(nearest_integer(x, -8, 7) & 15);
+}
+
+uint8_t sb_f32_to_uint8(float x)
+{
+    return (uint8_t)nearest_integer(x, 0, 255);
+}
+
+uint8_t sb_f32_to_uint4(float x)
+{
+    return (uint8_t)nearest_integer(x, 0, 15);
+}

@@ -1,0 +1,157 @@
+#include "ref/formats/wide.h"
+
+#include "ref/base/bytes.h"
+
+/* Place of element j of eight in an AWQ word, in nibbles. */
+static const uint32_t awq_nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+
+static uint32_t word_at(const unsigned char *words, uint64_t i)
+{
+    return sb_load_u32(words + 4 * i);
+}
+
+/* Codes first .. first + count - 1 of a stored row, whatever their format: count words of the
+ * packing at its own distance, each shifted to the place of the code.
+ *
+ * Q-6: "nibble i of word (r, n) is element k = 8r + i of row n" and its companions */
+static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t count, uint8_t *codes)
+{
+    const sb_quant *q = &m->quant;
+    uint32_t bits = (uint32_t)sb_format_bits(m->format), mask = (1u << bits) - 1u;
+    uint32_t per_word = bits == 4 ? 3 : 2; /* as a power of two */
+    uint64_t n = q->stored_rows;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t k = first + i;
+        uint32_t code;
+        if (q->packing == SB_PACKING_gptq)
+            code = word_at(m->data, (k >> per_word) * n + row) >> (k % (1u << per_word) * bits);
+        else if (q->packing == SB_PACKING_awq)
+            code = word_at(m->data, (k * n + row) / 8) >> 4 * awq_nibble[row % 8];
+        else if (q->packing == SB_PACKING_pairs)
+            code = (uint32_t)m->data[row / 2 * m->cols + k] >> 4 * (row % 2);
+        else if (bits == 8)
+            code = m->data[row * m->cols + k];
+        else
+            code = (uint32_t)m->data[row * (m->cols / 2) + k / 2] >> 4 * (k % 2);
+        codes[i] = (uint8_t)(code & mask);
+    }
+}
+
+/* "un-borrowed on the whole word" */
+static int32_t zero_at(const sb_matrix *m, uint64_t row, uint64_t group)
+{
+    const sb_quant *q = &m->quant;
+    uint32_t bits = (uint32_t)sb_format_bits(m->format), per_word = 32 / bits;
+    uint32_t mask = (1u << bits) - 1u, one = bits == 4 ? 0x11111111u : 0x01010101u;
+    uint64_t words = q->stored_rows / per_word, shift = row % per_word * bits;
+    switch (q->zeros) {
+    case SB_ZEROS_gptq_v1:
+        return (int32_t)((word_at(q->zero_points, group * words + row / per_word) + one) >> shift &
+                         mask);
+    case SB_ZEROS_gptq_v2:
+        return (int32_t)(word_at(q->zero_points, group * words + row / per_word) >> shift & mask);
+    case SB_ZEROS_awq:
+        return (int32_t)(word_at(q->zero_points, group * words + row / 8) >>
+                             4 * awq_nibble[row % 8] &
+                         mask);
+    case SB_ZEROS_rows:
+        return (int32_t)(word_at(q->zero_points, row / per_word * q->groups + group) >> shift &
+                         mask);
+    case SB_ZEROS_none:
+        break;
+    }
+    return q->zero;
+}
+
+static uint32_t group_of(const sb_matrix *m, uint32_t column)
+{
+    const unsigned char *index = m->quant.group_index;
+    return index ? word_at(index, column) : column / m->quant.block_cols;
+}
+
+uint32_t sb_matrix_run(const sb_matrix *matrix, uint32_t column)
+{
+    const sb_quant *q = &matrix->quant;
+    if (!q->scales)
+        return matrix->cols - column;
+    if (q->group_index)
+        return 1;
+    uint32_t run = q->block_cols - column % q->block_cols;
+    return run < matrix->cols - column ? run : matrix->cols - column;
+}
+
+/* F-9, F-12 and F-6, the values of all codes: those of E4M3 as literals, because they are looked up
+ * for every weight. */
+static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                      -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+static const float e4m3_values[256] = {
+#include "ref/formats/e4m3_values.inc"
+};
+
+static void values_of(sb_format format, const uint8_t *codes, size_t count, float *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t code = codes[i];
+        if (format == SB_FORMAT_e2m1)
+            values[i] = e2m1_values[code];
+        else if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
+            values[i] = (float)code;
+        else if (format == SB_FORMAT_e4m3 && (code & 0x7fu) != 0x7fu)
+            values[i] = e4m3_values[code];
+        else
+            values[i] = sb_code_to_f32(format, code);
+    }
+}
+
+void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                     float *codes)
+{
+    enum { PIECE = 256 };
+    uint8_t piece[PIECE];
+    uint64_t stored = sb_matrix_stored_row(matrix, row);
+    for (uint32_t i = 0, part; i < count; i += part) {
+        part = count - i < PIECE ? count - i : PIECE;
+        unpack(matrix, stored, first + i, part, piece);
+        values_of(matrix->format, piece, part, codes + i);
+    }
+    for (uint32_t i = 0, run; i < count; i += run) {
+        run = sb_matrix_run(matrix, first + i) < count - i ? sb_matrix_run(matrix, first + i)
+                                                           : count - i;
+        float zero = (float)zero_at(matrix, stored, group_of(matrix, first + i));
+        for (uint32_t j = i; j < i + run && zero != 0; j++)
+            codes[j] -= zero;
+    }
+}
+
+/* "A block scale of an FP4 or FP8 format with its sign bit set has no value" */
+float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
+{
+    const sb_quant *q = &matrix->quant;
+    uint64_t stored = sb_matrix_stored_row(matrix, row);
+    uint64_t at = stored / q->block_rows * q->scale_row + group_of(matrix, column) * q->scale_col;
+    float scale;
+    sb_decode(q->scale_format, q->scales + at * sb_format_bytes(q->scale_format), 1, &scale);
+    int narrow = matrix->format == SB_FORMAT_e2m1 || matrix->format == SB_FORMAT_e4m3;
+    return narrow && sb_bits_f32(scale) >> 31 ? sb_f32_from_bits(0x7fc00000u) : scale;
+}
+
+/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
+ * product here is exact in binary64: 8 bits times 24. */
+void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values)
+{
+    enum { PIECE = 256 };
+    float piece[PIECE];
+    for (uint32_t k = 0, count; k < matrix->cols; k += count) {
+        count = sb_matrix_run(matrix, k) < PIECE ? sb_matrix_run(matrix, k) : PIECE;
+        double scale = 1;
+        if (sb_matrix_quantized(matrix)) {
+            scale = sb_matrix_scale(matrix, row, k);
+            sb_matrix_codes(matrix, row, k, count, piece);
+        } else {
+            size_t bytes = sb_format_bytes(matrix->format);
+            sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, count, piece);
+        }
+        for (uint32_t i = 0; i < count; i++)
+            values[k + i] = piece[i] * scale;
+    }
+}

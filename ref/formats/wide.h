@@ -1,0 +1,21 @@
+/* wide.h - the rows of quantized matrices as exact binary64 values. */
+#ifndef SB_FORMATS_WIDE_H
+#define SB_FORMATS_WIDE_H
+
+#include "ref/formats/matrix.h"
+
+/* Row i without the factor of the whole tensor: (code - zero point) * block scale, exactly, cols
+ * values (Q-1, Q-2). A NaN code or scale, and a negative block scale of an FP4 or FP8 format, give
+ * NaN (Q-5). Plain matrices are read, too. */
+void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values);
+
+/* What sb_matrix_wide multiplies, for the laws of dequantization: code - zero point of columns
+ * first .. first + count - 1, and the block scale of column k. Both are exact in binary32. */
+void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                     float *codes);
+float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column);
+
+/* Columns from `column` on that have the same scale and zero point as it. */
+uint32_t sb_matrix_run(const sb_matrix *matrix, uint32_t column);
+
+#endif

@@ -1,0 +1,87 @@
+#include "ref/math/law.h"
+
+#include "ref/base/bytes.h"
+#include "ref/formats/wide.h"
+#include "ref/math/dot.h"
+
+static const struct {
+    const char *name, *expression, *users;
+} laws[] = {
+#define SB_LAW(id, expression, used_by) {#id, expression, used_by},
+#include "ref/math/laws.def"
+#undef SB_LAW
+};
+
+const char *sb_law_name(sb_law law)
+{
+    return laws[law].name;
+}
+
+const char *sb_law_expression(sb_law law)
+{
+    return laws[law].expression;
+}
+
+const char *sb_law_users(sb_law law)
+{
+    return laws[law].users;
+}
+
+sb_scalar sb_matrix_factor(const sb_matrix *matrix)
+{
+    sb_scalar factor = SB_SCALAR_ONE;
+    if (matrix->quant.factor.kind == SB_DIVISOR)
+        factor.div[0] = matrix->quant.factor.value;
+    else if (matrix->quant.factor.kind == SB_MULTIPLIER)
+        factor.mul[0] = matrix->quant.factor.value;
+    return factor;
+}
+
+/* A zero keeps the sign of its code, as under every other law. */
+static void exact_row(const sb_matrix *m, uint32_t row, double *wide, float *values)
+{
+    static const double one = 1;
+    sb_scalar factor = sb_matrix_factor(m);
+    sb_matrix_wide(m, row, wide);
+    for (uint32_t k = 0; k < m->cols; k++)
+        values[k] = wide[k] == 0 ? (float)wide[k] : sb_dot_wide(&wide[k], &one, 1, &factor);
+}
+
+/* The block scale with the factor of the tensor, one binary32 operation at a time. */
+float sb_law_scale(sb_factor factor, float s, sb_law law)
+{
+    if (factor.kind == SB_NO_FACTOR || law == SB_LAW_exact || law == SB_LAW_factor_last)
+        return s;
+    float m = factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;
+    float d = factor.kind == SB_DIVISOR ? factor.value : 1.0f / factor.value;
+    if (law == SB_LAW_ct_div)
+        return s / d;
+    if (law == SB_LAW_ct_rcp)
+        m = 1.0f / d;
+    return s * m;
+}
+
+/* Q-8: "a law is an order of roundings" - a multiplication by the code follows what
+ * sb_law_scale rounded. */
+void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values)
+{
+    const sb_quant *q = &matrix->quant;
+    if (!sb_matrix_quantized(matrix)) {
+        sb_matrix_row(matrix, row, values);
+        return;
+    }
+    if (law == SB_LAW_exact) {
+        exact_row(matrix, row, wide, values);
+        return;
+    }
+    for (uint32_t k = 0, count; k < matrix->cols; k += count) {
+        count = sb_matrix_run(matrix, k);
+        float s = sb_matrix_scale(matrix, row, k);
+        if (law == SB_LAW_bf16_scale)
+            s = sb_round_to(SB_FORMAT_bf16, s);
+        float e = sb_law_scale(q->factor, s, law);
+        sb_matrix_codes(matrix, row, k, count, values + k);
+        for (uint32_t i = 0; i < count; i++)
+            values[k + i] *= e;
+    }
+}

@@ -1,0 +1,30 @@
+/* law.h - the value of a quantized weight in binary32, as each program rounds it. */
+#ifndef SB_MATH_LAW_H
+#define SB_MATH_LAW_H
+
+#include "ref/formats/matrix.h"
+#include "ref/math/exact.h"
+
+typedef enum sb_law {
+#define SB_LAW(id, expression, used_by) SB_LAW_##id,
+#include "ref/math/laws.def"
+#undef SB_LAW
+    SB_LAW_COUNT
+} sb_law;
+
+const char *sb_law_name(sb_law law);       /* "ct_div" */
+const char *sb_law_expression(sb_law law); /* "RN(q RN(s / d))" */
+const char *sb_law_users(sb_law law);
+
+/* The factor of the whole tensor that sb_matrix_wide leaves out. */
+sb_scalar sb_matrix_factor(const sb_matrix *matrix);
+
+/* The scale s of a group with the factor of the tensor, as a law rounds their product; s itself
+ * where there is no factor or the law does not join the two. */
+float sb_law_scale(sb_factor factor, float s, sb_law law);
+
+/* Row i under a law, cols values; all laws agree on a plain matrix. `wide` is scratch of cols
+ * binary64 values, used by law exact only. */
+void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values);
+
+#endif

@@ -1,0 +1,154 @@
+/* declared.h - what the configuration files of a checkpoint say about its quantization.
+ *
+ * Tensors decide what a module is (Q-20); this is the other voice, to be held against them. Files
+ * get copied, edited and contradict each other, so nothing here is computed with: the loader reads
+ * the tensors and a check compares them with the answers below. An sb_config knows nothing of it.
+ */
+#ifndef SB_MODEL_DECLARED_H
+#define SB_MODEL_DECLARED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+typedef struct sb_declared sb_declared;
+
+/* The dialects of quant_method, one row each in declared.def. */
+typedef enum sb_dialect {
+#define SB_DIALECT(id, method, reader) SB_DIALECT_##id,
+#include "ref/model/declared.def"
+#undef SB_DIALECT
+    SB_DIALECT_COUNT
+} sb_dialect;
+
+const char *sb_dialect_name(sb_dialect dialect); /* "compressed-tensors" */
+
+typedef enum sb_declared_answer {
+    SB_DECLARED_UNKNOWN, /* no rule speaks of it, and producers and engines differ on such modules
+                          */
+    SB_DECLARED_NO,      /* excluded, or no target */
+    SB_DECLARED_YES
+} sb_declared_answer;
+
+typedef enum sb_declared_family {
+    SB_FAMILY_NONE,
+    SB_FAMILY_NVFP4, /* E2M1, an E4M3 scale per 16 columns, a binary32 scale per tensor */
+    SB_FAMILY_MXFP4, /* E2M1, an E8M0 scale per 32 columns */
+    SB_FAMILY_MXFP8, /* E4M3, an E8M0 scale per 32 columns */
+    SB_FAMILY_FP8,   /* E4M3, scales as the strategy says */
+    SB_FAMILY_INT    /* integers, scales as the strategy says */
+} sb_declared_family;
+
+typedef enum sb_declared_strategy {
+    SB_STRATEGY_NONE,
+    SB_STRATEGY_TENSOR,
+    SB_STRATEGY_CHANNEL,     /* one scale per row; group_size -1 of GPTQ and its like */
+    SB_STRATEGY_GROUP,       /* per row and group_size columns */
+    SB_STRATEGY_BLOCK,       /* per block_rows x block_cols */
+    SB_STRATEGY_TENSOR_GROUP /* group, and one scale per tensor */
+} sb_declared_strategy;
+
+/* What is to happen to the input of a linear layer before the product. */
+typedef enum sb_declared_activation {
+    SB_ACTIVATION_NONE,
+    SB_ACTIVATION_STATIC_TENSOR, /* input_scale stands in the file */
+    SB_ACTIVATION_DYNAMIC_TENSOR,
+    SB_ACTIVATION_DYNAMIC_TOKEN,
+    SB_ACTIVATION_DYNAMIC_GROUP, /* per token and activation_group columns */
+    SB_ACTIVATION_NVFP4_LOCAL    /* per 16 columns, under a scale of the file */
+} sb_declared_activation;
+
+/* Which tensors the module is stored as. */
+typedef enum sb_declared_packing {
+    SB_PACKING_NONE,
+    SB_PACKING_CT_NVFP4,    /* nvfp4-pack-quantized */
+    SB_PACKING_CT_MXFP4,    /* mxfp4-pack-quantized */
+    SB_PACKING_CT_MXFP8,    /* mxfp8-quantized */
+    SB_PACKING_CT_FLOAT,    /* float-quantized, naive-quantized of floats */
+    SB_PACKING_CT_INT,      /* int-quantized, naive-quantized of integers: one int8 per element */
+    SB_PACKING_CT_PACKED,   /* pack-quantized */
+    SB_PACKING_MODELOPT,    /* weight, weight_scale, weight_scale_2, input_scale */
+    SB_PACKING_FP8_INVERSE, /* weight, weight_scale_inv */
+    SB_PACKING_GPTQ,        /* qweight, qzeros with 1 subtracted, scales */
+    SB_PACKING_GPTQ_V2,     /* the same with qzeros as they are */
+    SB_PACKING_AWQ,         /* qweight packed along the rows, in the interleaved order */
+    SB_PACKING_MXFP4_BLOCKS /* <expert tensor>_blocks and _scales */
+} sb_declared_packing;
+
+/* Everything from family on is 0 (none) unless answer is SB_DECLARED_YES. Texts live as long as the
+ * sb_declared. */
+typedef struct sb_declaration {
+    sb_declared_answer answer;
+    sb_declared_family family;
+    sb_declared_packing packing;
+    sb_declared_strategy strategy;
+    sb_declared_activation activation;
+    uint32_t bits;                   /* of a weight */
+    uint32_t group_size;             /* columns; 0 unless strategy is group or tensor_group */
+    uint32_t block_rows, block_cols; /* 0 unless strategy is block */
+    uint32_t activation_bits;        /* 0 unless activations are quantized */
+    uint32_t activation_group;       /* columns; 0 unless per group */
+    uint8_t activation_int;          /* 1 integers, 0 floats */
+    uint8_t symmetric;               /* 0: zero points stand in the file */
+    uint8_t act_order;               /* columns are grouped by a g_idx */
+    uint8_t ue8m0;                   /* every scale is a power of two */
+    uint8_t pre_scaled;              /* inputs are multiplied by pre_quant_scale first */
+    const char *rule;                /* what decided, for messages; never NULL */
+    const char *vllm_rule; /* NULL, or the rule by which vLLM decides otherwise (Q-24, Q-28) */
+} sb_declaration;
+
+typedef enum sb_declared_kv {
+    SB_KV_NONE,
+    SB_KV_FP8,
+    SB_KV_INT8,
+    SB_KV_NVFP4,
+    SB_KV_COUNT
+} sb_declared_kv;
+
+const char *sb_declared_kv_name(sb_declared_kv kv); /* "none", "fp8" */
+
+/* One file: its text (NULL if it is absent) and the name that stands for it in messages. */
+typedef struct sb_declared_file {
+    const char *name;
+    const char *text;
+    size_t count;
+} sb_declared_file;
+
+/* Reads config.json and what may stand beside it: hf_quant_config.json and
+ * quantization_config.json. *out is NULL if none declares a quantization. SB_ERR_INPUT for what is
+ * malformed, SB_ERR_UNSUPPORTED for what is well formed but not read (another quant_method,
+ * rotations, weights that are not packed). Clauses Q-20 to Q-29. */
+sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_file *hf_quant,
+                            const sb_declared_file *quantization, sb_declared **out, sb_error *err);
+
+/* The same from the files of a folder; the last two need not be there. */
+sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err);
+
+void sb_declared_free(sb_declared *declared); /* NULL is fine */
+
+/* What is declared of a module: a full name as its tensors have it, without ".weight" and its like
+ * ("model.language_model.layers.3.mlp.experts.5.gate_proj"); of fused experts
+ * "....mlp.experts.gate_up_proj" or "....mlp.experts". declared may be NULL: then the answer is no.
+ * Fails only on a regular expression that needs too many steps, and on memory. */
+sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_declaration *out,
+                          sb_error *err);
+
+sb_dialect sb_declared_dialect(const sb_declared *declared);
+
+/* Of the file that decides (config.json before the others); a note says if another differs. */
+sb_declared_kv sb_declared_kv_cache(const sb_declared *declared);
+
+/* Where the files contradict each other: "hf_quant_config.json says kv_cache_quant_algo fp8, but
+ * config.json none". Texts of one line, without the names of folders. */
+size_t sb_declared_notes(const sb_declared *declared);
+const char *sb_declared_note(const sb_declared *declared, size_t i);
+
+/* "FP8 in blocks of 128 x 128, inputs 8-bit floats per token and group": for messages. Returns
+ * room->text. */
+typedef struct sb_declared_text {
+    char text[192];
+} sb_declared_text;
+const char *sb_declaration_text(const sb_declaration *declaration, sb_declared_text *room);
+
+#endif

@@ -1,0 +1,144 @@
+/* declared_parts.h - what the sources of declared.c share; nobody else includes it. */
+#ifndef SB_MODEL_DECLARED_PARTS_H
+#define SB_MODEL_DECLARED_PARTS_H
+
+#include "ref/container/json.h"
+#include "ref/model/declared.h"
+#include "ref/model/declared_pattern.h"
+
+typedef enum sb_rule_kind {
+    SB_RULE_EXACT,     /* the full name */
+    SB_RULE_MATCH,     /* re.match */
+    SB_RULE_SEARCH,    /* re.search */
+    SB_RULE_GLOB,      /* fnmatch, the whole name */
+    SB_RULE_PART,      /* begins or ends the name, at a dot */
+    SB_RULE_PREFIX,    /* begins the name, at a dot */
+    SB_RULE_SUBSTRING, /* anywhere in the name */
+} sb_rule_kind;
+
+enum { SB_NOT_QUANTIZED = -1 };
+
+typedef struct sb_rule {
+    sb_rule_kind kind;
+    char *text;
+    char *where; /* "quantization_config.ignore[3] \"re:.*gate\"" */
+    sb_regex *regex;
+    int32_t scheme; /* index into sb_declared.schemes, or SB_NOT_QUANTIZED */
+    uint32_t order; /* in the file */
+} sb_rule;
+
+/* After sb_rules_close the first `exact` rules are the exact ones, sorted by text; the others keep
+ * the order of the file. */
+typedef struct sb_rules {
+    sb_rule *rule;
+    size_t count, exact;
+} sb_rules;
+
+/* file, key and index say where the rule stands: "key[index]", or "key" if index is SIZE_MAX. */
+typedef struct sb_rule_place {
+    const char *file;
+    const char *key;
+    size_t index;
+} sb_rule_place;
+
+sb_status sb_rules_add(sb_rules *rules, sb_rule_kind kind, const char *text, const char *shown,
+                       int32_t scheme, const sb_rule_place *place, sb_error *err);
+void sb_rules_close(sb_rules *rules);
+void sb_rules_free(sb_rules *rules);
+
+/* The exact rule with this text, the last one if there are several, or NULL. */
+const sb_rule *sb_rules_exact(const sb_rules *rules, const char *name);
+
+/* The first rule that is not exact and matches, from index *next on; *next is then behind it. NULL
+ * in *out if there is none. Start with *next = 0. */
+sb_status sb_rules_next(const sb_declared *declared, const sb_rules *rules, const char *name,
+                        size_t *next, const sb_rule **out, sb_error *err);
+
+/* The first of either: an exact one, else the first pattern. */
+sb_status sb_rules_find(const sb_declared *declared, const sb_rules *rules, const char *name,
+                        const sb_rule **out, sb_error *err);
+
+struct sb_declared {
+    sb_dialect dialect;
+    sb_declared_kv kv;
+    char *file; /* the one that decides */
+    sb_declaration *schemes;
+    size_t scheme_count;
+    int32_t base;     /* scheme of what no rule names, or SB_NOT_QUANTIZED */
+    sb_rules ignore;  /* names that are not quantized */
+    sb_rules targets; /* names with a scheme, or SB_NOT_QUANTIZED, of their own */
+    sb_rules blocks;  /* auto-round: what is not under one of these is not quantized */
+    uint8_t lm_head;  /* gptq: the head is quantized, too */
+    uint8_t by_layer; /* modelopt: only targets are quantized */
+    uint8_t unlisted; /* modelopt: MIXED_PRECISION without a list of layers */
+    char **notes;
+    size_t note_count;
+};
+
+/* The texts while they are read. `object` is what declares: quantization_config, or the object of
+ * another file; `hf` is "quantization" of hf_quant_config.json, json NULL if there is none. */
+typedef struct sb_declared_reading {
+    sb_declared *declared;
+    sb_json_object object;
+    sb_json_object hf;
+    sb_json_object hf_root;
+    int from_hf; /* object is the one of hf_quant_config.json: config.json declares nothing */
+} sb_declared_reading;
+
+/* Appends a copy unless there is an equal one; *index is where it stands. */
+sb_status sb_declared_scheme(sb_declared *declared, const sb_declaration *scheme, int32_t *index,
+                             sb_error *err);
+
+/* Appends a note. After 32 of them only one more, that says so. */
+sb_status sb_declared_add_note(sb_declared *declared, sb_error *err, const char *format, ...)
+    SB_PRINTF(3, 4);
+
+sb_status sb_declared_no_memory(const sb_declared *declared, sb_error *err);
+
+/* Adds each string of an array, absent or null as if it were empty; kind_of chooses the kind and
+ * may move *text on, past a prefix. */
+typedef sb_rule_kind (*sb_rule_kind_fn)(const char **text);
+sb_status sb_declared_names(const sb_json_object *at, const char *key, sb_rule_kind_fn kind_of,
+                            int32_t scheme, sb_rules *out, sb_error *err);
+
+/* Integers with a sign, which GPTQ and its like write for "the whole row" (-1). */
+sb_status sb_declared_group(const sb_json_object *at, const char *key, int64_t otherwise,
+                            int64_t *out, sb_error *err);
+
+/* kv_cache_scheme and kv_cache_quant_algo in the forms that exist: absent, null, a name, or the
+ * fields of a number format. */
+sb_status sb_declared_read_kv(const sb_json_object *at, const char *key, sb_declared_kv *out,
+                              sb_error *err);
+
+/* What a module is, as far as its name says; classes are those of the model code. */
+typedef enum sb_module_kind {
+    SB_MODULE_LINEAR,
+    SB_MODULE_HEAD,    /* lm_head, an nn.Linear, too */
+    SB_MODULE_EXPERTS, /* fused experts: parameters of a module that is no nn.Linear */
+    SB_MODULE_ROUTER,  /* mlp.gate: no nn.Linear */
+    SB_MODULE_ONE_ROW, /* shared_expert_gate: an nn.Linear that words of 8 rows cannot hold */
+    SB_MODULE_OTHER    /* embeddings, norms, convolutions */
+} sb_module_kind;
+sb_module_kind sb_module_kind_of(const char *module);
+int sb_module_outside(const char *module); /* of the MTP head or the vision tower */
+
+/* "....mlp.experts" of a module within experts, in room; NULL for others. */
+typedef struct sb_module_name {
+    char text[512];
+} sb_module_name;
+const char *sb_module_experts(const char *module, sb_module_name *room);
+
+/* Answers. */
+sb_declaration sb_declared_no(const char *rule);
+sb_declaration sb_declared_unknown(const char *rule);
+sb_declaration sb_declared_yes(const sb_declared *declared, int32_t scheme, const char *rule);
+sb_declaration sb_declared_by_rule(const sb_declared *declared, const sb_rule *rule);
+
+#define SB_DIALECT(id, method, reader)                                                             \
+    sb_status sb_declared_##reader##_read(sb_declared_reading *reading, sb_error *err);            \
+    sb_status sb_declared_##reader##_for(const sb_declared *declared, const char *module,          \
+                                         sb_declaration *out, sb_error *err);
+#include "ref/model/declared.def"
+#undef SB_DIALECT
+
+#endif

@@ -1,0 +1,93 @@
+#include "ref/model/held.h"
+
+#include <stdio.h>
+
+/* Which packing and family each container answers to. */
+static const struct {
+    sb_declared_family family;
+    sb_declared_packing packing[2];
+} answers[SB_CONTAINER_COUNT] = {
+    [SB_CONTAINER_plain] = {SB_FAMILY_NONE, {SB_PACKING_NONE, SB_PACKING_NONE}},
+    [SB_CONTAINER_nvfp4_ct] = {SB_FAMILY_NVFP4, {SB_PACKING_CT_NVFP4, SB_PACKING_NONE}},
+    [SB_CONTAINER_nvfp4_modelopt] = {SB_FAMILY_NVFP4, {SB_PACKING_MODELOPT, SB_PACKING_NONE}},
+    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4, {SB_PACKING_CT_MXFP4, SB_PACKING_MXFP4_BLOCKS}},
+    [SB_CONTAINER_mxfp8] = {SB_FAMILY_MXFP8, {SB_PACKING_CT_MXFP8, SB_PACKING_MODELOPT}},
+    [SB_CONTAINER_fp8_block] = {SB_FAMILY_FP8, {SB_PACKING_FP8_INVERSE, SB_PACKING_NONE}},
+    [SB_CONTAINER_fp8_block_ct] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
+    [SB_CONTAINER_fp8_channel] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
+    [SB_CONTAINER_fp8_tensor] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
+    [SB_CONTAINER_int8_channel] = {SB_FAMILY_INT, {SB_PACKING_CT_INT, SB_PACKING_NONE}},
+    [SB_CONTAINER_int_gptq] = {SB_FAMILY_INT, {SB_PACKING_GPTQ, SB_PACKING_GPTQ_V2}},
+    [SB_CONTAINER_int_awq] = {SB_FAMILY_INT, {SB_PACKING_AWQ, SB_PACKING_NONE}},
+    [SB_CONTAINER_int_ct] = {SB_FAMILY_INT, {SB_PACKING_CT_PACKED, SB_PACKING_NONE}},
+    [SB_CONTAINER_int4_modelopt] = {SB_FAMILY_INT, {SB_PACKING_MODELOPT, SB_PACKING_NONE}},
+};
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Blocks of FP8 and groups of integers, where they are declared by their size: a layer may be
+ * smaller than one. */
+static int same_blocks(const sb_declaration *d, const sb_matrix *m)
+{
+    const sb_quant *q = &m->quant;
+    if (d->family == SB_FAMILY_INT && d->strategy == SB_STRATEGY_GROUP)
+        return q->block_cols == smaller(d->group_size, m->cols);
+    if (d->family == SB_FAMILY_FP8 && d->strategy == SB_STRATEGY_BLOCK)
+        return q->block_rows == smaller(d->block_rows, m->rows) &&
+               q->block_cols == smaller(d->block_cols, m->cols);
+    return 1;
+}
+
+static int agrees(const sb_declaration *d, const sb_found *f)
+{
+    if (d->answer == SB_DECLARED_UNKNOWN)
+        return 1;
+    if (d->answer == SB_DECLARED_NO)
+        return f->container == SB_CONTAINER_plain;
+    return d->family == answers[f->container].family &&
+           (d->packing == answers[f->container].packing[0] ||
+            d->packing == answers[f->container].packing[1]) &&
+           (d->family != SB_FAMILY_INT || d->bits == sb_format_bits(f->matrix.format)) &&
+           same_blocks(d, &f->matrix);
+}
+
+/* "Where they are neither, the declaration decides" */
+static void settle(const sb_declaration *d, sb_found *found)
+{
+    if (found->zeros_open && d->packing == SB_PACKING_GPTQ_V2)
+        found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
+}
+
+sb_status sb_settle_zeros(const sb_declared *declared, const char *module, sb_found *found,
+                          sb_error *err)
+{
+    sb_declaration d = {0};
+    sb_status status = sb_declared_for(declared, module, &d, err);
+    if (!status)
+        settle(&d, found);
+    return status;
+}
+
+/* "a layer whose tensors are not what is declared is read as its tensors are, and counted" */
+sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, const char *module,
+                          sb_found *found, sb_error *err)
+{
+    sb_declaration d = {0};
+    sb_status status = sb_declared_for(declared, module, &d, err);
+    if (status)
+        return status;
+    settle(&d, found);
+    if (agrees(&d, found))
+        return SB_OK;
+    if (weights->disagreements < SB_DISAGREEMENTS) {
+        sb_declared_text text;
+        snprintf(weights->disagreement[weights->disagreements], sizeof weights->disagreement[0],
+                 "%s is stored as %s; declared: %s (%s)", module,
+                 sb_container_name(found->container), sb_declaration_text(&d, &text), d.rule);
+    }
+    weights->disagreements++;
+    return SB_OK;
+}

@@ -1,0 +1,242 @@
+#include "ref/model/probe.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/show.h"
+
+/* The layer's tensor of this suffix. Parts of a stack are named P.suffix, P_suffix, or P_suffix
+ * without "weight_"; its codes are P itself. */
+static const sb_tensor *find_part(const sb_probe *p, unsigned part)
+{
+    const char *suffix = sb_part_suffix((sb_part)part);
+    char full[SB_MAX_TENSOR_NAME + 64];
+    if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor's name is longer */
+        return NULL;
+    snprintf(full, sizeof full, "%s.%s", p->name, suffix);
+    const sb_tensor *t = sb_checkpoint_find(p->checkpoint, full);
+    if (t || !p->found->experts)
+        return t;
+    snprintf(full, sizeof full, "%s_%s", p->name, suffix);
+    t = sb_checkpoint_find(p->checkpoint, full);
+    if (t)
+        return t;
+    if (part == SB_PART_weight)
+        return sb_checkpoint_find(p->checkpoint, p->name);
+    if (strncmp(suffix, "weight_", 7) != 0 || part == SB_PART_weight_g_idx) /* P_g_idx: GPTQ's */
+        return NULL;
+    snprintf(full, sizeof full, "%s_%s", p->name, suffix + 7);
+    return sb_checkpoint_find(p->checkpoint, full);
+}
+
+sb_status sb_probe_refuse(const sb_probe *p, sb_status status, const char *format, ...)
+{
+    char what[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return sb_fail(p->err, status, "%s: layer %s %s", SB_SHOW(sb_checkpoint_path(p->checkpoint)),
+                   SB_SHOW(p->name), what);
+}
+
+int sb_probe_plane(const sb_probe *p, const sb_tensor *t, uint64_t d[2])
+{
+    const uint64_t *shape = t->shape;
+    unsigned rank = t->rank;
+    d[0] = d[1] = 1;
+    if (p->found->experts && rank > 0 && shape[0] == p->found->experts) {
+        shape++;
+        rank--;
+    } else if (p->found->experts && (rank > 1 || (rank == 1 && shape[0] != 1)))
+        return 0;
+    if (rank == 4 && shape[1] == 1 && shape[3] == 1) {
+        d[0] = shape[0];
+        d[1] = shape[2];
+        return 1;
+    }
+    for (unsigned i = 0; i < rank && i < 2; i++)
+        d[i] = shape[i];
+    return rank <= 2;
+}
+
+static void shape_text(const sb_tensor *t, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (unsigned d = 0; d < t->rank; d++)
+        snprintf(text + strlen(text), size - strlen(text), "%s%" PRIu64, d ? ", " : "",
+                 t->shape[d]);
+}
+
+static sb_status wrong_shape(const sb_probe *p, const sb_tensor *t, uint64_t d0, uint64_t d1)
+{
+    char found[160];
+    shape_text(t, found, sizeof found);
+    return sb_fail(p->err, SB_ERR_INPUT,
+                   "%s: tensor %s has shape [%s], expected %s[%" PRIu64 ", %" PRIu64 "]",
+                   SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name), found,
+                   p->found->experts ? "per expert " : "", d0, d1);
+}
+
+sb_status sb_probe_want_shape(const sb_probe *p, const sb_tensor *t, uint64_t d0, uint64_t d1)
+{
+    uint64_t d[2];
+    return sb_probe_plane(p, t, d) && d[0] == d0 && d[1] == d1 ? SB_OK : wrong_shape(p, t, d0, d1);
+}
+
+sb_status sb_probe_want_matrix(const sb_probe *p, const sb_tensor *t)
+{
+    uint32_t experts = p->found->experts;
+    if (t->rank == (experts ? 3 : 2) && (!experts || t->shape[0] == experts))
+        return SB_OK;
+    char found[160];
+    shape_text(t, found, sizeof found);
+    if (!experts)
+        return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has shape [%s], expected a matrix",
+                       SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name), found);
+    return sb_fail(p->err, SB_ERR_INPUT,
+                   "%s: tensor %s has shape [%s], expected a matrix for each of %" PRIu32
+                   " experts",
+                   SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name), found, experts);
+}
+
+sb_status sb_probe_want(const sb_probe *p, sb_part part, sb_dtype dtype)
+{
+    const sb_tensor *t = p->found->part[part];
+    if (!t)
+        return sb_fail(p->err, SB_ERR_INPUT,
+                       "%s: layer %s has no tensor %s, which its other tensors ask for",
+                       SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(p->name),
+                       sb_part_suffix((sb_part)part));
+    if (t->dtype != dtype && dtype != SB_DTYPE_COUNT)
+        return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected %s",
+                       SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name),
+                       sb_dtype_name(t->dtype), sb_dtype_name(dtype));
+    return SB_OK;
+}
+
+sb_status sb_probe_scale_format(const sb_probe *p, const sb_tensor *t, sb_scale_kind kind,
+                                sb_format *format)
+{
+    static const struct {
+        sb_dtype dtype;
+        sb_format format;
+        sb_scale_kind kind;
+    } formats[] = {{SB_DTYPE_F32, SB_FORMAT_f32, SB_SCALES_REAL},
+                   {SB_DTYPE_F16, SB_FORMAT_f16, SB_SCALES_REAL},
+                   {SB_DTYPE_BF16, SB_FORMAT_bf16, SB_SCALES_REAL},
+                   {SB_DTYPE_F8_E8M0, SB_FORMAT_e8m0, SB_SCALES_POWER},
+                   {SB_DTYPE_U8, SB_FORMAT_e8m0, SB_SCALES_POWER}};
+    static const char *const expected[] = {"F32, BF16, F16, F8_E8M0 or U8", "F32, BF16 or F16",
+                                           "F8_E4M3, or U8 or F8_E8M0"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].dtype == t->dtype && (kind == SB_SCALES_ANY || kind == formats[i].kind)) {
+            *format = formats[i].format;
+            return SB_OK;
+        }
+    return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected scales of %s",
+                   SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name),
+                   sb_dtype_name(t->dtype), expected[kind]);
+}
+
+static uint64_t up(uint64_t n, uint64_t block)
+{
+    return (n + block - 1) / block;
+}
+
+/* The size of blocks of which `count` cover n: the power of two, or n / count. 0 if there is none.
+ * Half blocks at the edge make it ambiguous; published block sizes are powers of two. */
+uint64_t sb_probe_block(uint64_t n, uint64_t count)
+{
+    if (count == 1)
+        return n;
+    for (uint64_t block = 128; block >= 1; block = block == 128 ? 64 : block / 2)
+        if (up(n, block) == count)
+            return block;
+    for (uint64_t block = 256; block < n && block <= UINT32_MAX; block *= 2)
+        if (up(n, block) == count)
+            return block;
+    return n % count == 0 ? n / count : 0;
+}
+
+sb_status sb_probe_scales(const sb_probe *p, const sb_tensor *t, sb_format format,
+                          uint64_t block_rows, uint64_t block_cols)
+{
+    sb_matrix *m = &p->found->matrix;
+    uint64_t across = up(p->cols, block_cols);
+    sb_status status = sb_probe_want_shape(p, t, up(p->rows, block_rows), across);
+    m->quant.scales = t->data;
+    m->quant.scale_format = format;
+    m->quant.block_rows = (uint32_t)block_rows;
+    m->quant.block_cols = (uint32_t)block_cols;
+    m->quant.scale_row = across;
+    m->quant.scale_col = 1;
+    m->quant.groups = (uint32_t)across;
+    return status;
+}
+
+/* "finite and positive, or, of weights, a multiplier of 0" */
+sb_status sb_probe_factor(const sb_probe *p, const sb_tensor *t, int kind, uint32_t e,
+                          sb_factor *factor)
+{
+    static const sb_dtype dtypes[] = {SB_DTYPE_F32, SB_DTYPE_BF16, SB_DTYPE_F16};
+    static const sb_format formats[] = {SB_FORMAT_f32, SB_FORMAT_bf16, SB_FORMAT_f16};
+    const char *path = SB_SHOW(sb_checkpoint_path(p->checkpoint));
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (t->dtype != dtypes[i])
+            continue;
+        size_t size = sb_format_bytes(formats[i]);
+        uint64_t count = t->bytes / size;
+        if (count != 1 && (p->found->experts == 0 || count != p->found->experts))
+            return wrong_shape(p, t, 1, 1);
+        sb_decode(formats[i], t->data + (count == 1 ? 0 : e * size), 1, &factor->value);
+        factor->kind = kind == SB_DIVISOR ? SB_DIVISOR : SB_MULTIPLIER;
+        if (!sb_is_finite_f32(factor->value) || factor->value < 0 ||
+            (factor->value == 0 && kind == SB_DIVISOR))
+            return sb_fail(p->err, SB_ERR_INPUT,
+                           "%s: tensor %s, element %" PRIu32 ", is %g; expected a finite %s", path,
+                           SB_SHOW(t->name), count == 1 ? 0 : e, (double)factor->value,
+                           kind == SB_DIVISOR ? "divisor above 0" : "multiplier, 0 or above");
+        return SB_OK;
+    }
+    return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected F32, BF16 or F16",
+                   path, SB_SHOW(t->name), sb_dtype_name(t->dtype));
+}
+
+sb_status sb_read_factor(const sb_checkpoint *checkpoint, const sb_tensor *t, sb_factor *factor,
+                         sb_error *err)
+{
+    sb_found none = {0};
+    sb_probe probe = {checkpoint, "", &none, 0, 0, err};
+    return sb_probe_factor(&probe, t, SB_MULTIPLIER, 0, factor);
+}
+
+void sb_probe_find(const sb_probe *p)
+{
+    for (unsigned part = 0; part < SB_PART_COUNT; part++)
+        p->found->part[part] = find_part(p, part);
+}
+
+/* The codes: [rows, cols / per_element] in the file. Without an expectation the file decides. */
+sb_status sb_probe_codes(sb_probe *p, const sb_tensor *t, sb_format format, uint64_t per_element)
+{
+    sb_matrix *m = &p->found->matrix;
+    sb_status status = sb_probe_want_matrix(p, t);
+    if (status)
+        return status;
+    if (!p->rows) {
+        p->rows = t->shape[t->rank - 2];
+        p->cols = t->shape[t->rank - 1] * per_element;
+    }
+    if (p->cols % per_element != 0)
+        return sb_probe_refuse(p, SB_ERR_INPUT,
+                               "has rows of %" PRIu64 " columns, expected a multiple of %" PRIu64,
+                               p->cols, per_element);
+    *m = (sb_matrix){
+        .data = t->data, .format = format, .rows = (uint32_t)p->rows, .cols = (uint32_t)p->cols};
+    m->quant.stored_rows = (uint32_t)p->rows;
+    return sb_probe_want_shape(p, t, p->rows, p->cols / per_element);
+}

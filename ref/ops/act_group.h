@@ -1,0 +1,43 @@
+/* act_group.h - one group of a layer's input, quantized as an engine does it: a scale and codes.
+ *
+ * Each form of knobs K-18 to K-23 is a row of a table in act_fp4.c or act_fp8.c, and written there
+ * one binary32 operation at a time, as its clause has it (A-3). */
+#ifndef SB_OPS_ACT_GROUP_H
+#define SB_OPS_ACT_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/formats/matrix.h"
+#include "ref/ops/knobs.h"
+
+typedef struct sb_act_group {
+    const sb_knobs *knobs;
+    const float *x; /* (n) finite */
+    size_t n;
+    float amax;       /* the largest magnitude in x */
+    sb_factor input;  /* the factor of the file, where the scheme has one */
+    sb_format format; /* of the codes: e2m1 or e4m3 */
+    float scale;      /* out: what the codes are multiplied with, the factor aside */
+    uint8_t *codes;   /* (n) out */
+} sb_act_group;
+
+/* Set scale and codes under the form that the knob names, which must not be `off`. */
+void sb_act_nvfp4(sb_act_group *group);      /* K-18 */
+void sb_act_fp8_group(sb_act_group *group);  /* K-19, K-20 */
+void sb_act_fp8_token(sb_act_group *group);  /* K-21 */
+void sb_act_fp8_static(sb_act_group *group); /* K-22; scale is 1 */
+void sb_act_mx(sb_act_group *group);         /* K-23 */
+
+/* The factor of the file in one of its two directions, the other being a binary32 reciprocal. */
+static inline float sb_act_multiplier(sb_factor factor)
+{
+    return factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;
+}
+
+static inline float sb_act_divisor(sb_factor factor)
+{
+    return factor.kind == SB_DIVISOR ? factor.value : 1.0f / factor.value;
+}
+
+#endif
