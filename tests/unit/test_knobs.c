@@ -116,9 +116,26 @@ static void test_profiles(void **state)
  * row. */
 typedef struct law {
     const char *name, *tap;
-    unsigned model; /* 0: four layers of T1; 1: one layer of T6, whose dk^1/2 is no power of two */
+    unsigned model;   /* row of made[] */
     const char *base; /* settings beside which the knob is turned */
 } law;
+
+/* What the laws are shown on. The dk^1/2 of T6 is no power of two. */
+static const struct {
+    const char *dir, *preset, *format;
+    unsigned layers;
+} made[] = {
+    {"T1", "T1", "f32", 4},
+    {"T6", "T6", "f32", 1},
+    {"nvfp4", "T1", "nvfp4-ct", 1},
+    {"block", "T1", "fp8-block", 1},
+    {"channel", "T1", "fp8-channel", 1},
+    {"tensor", "T1", "fp8-tensor", 1},
+    {"mx", "T1", "mxfp4", 1},
+};
+
+#define FIRST_LINEAR "layers.0.linear_attn.in_proj_qkv"
+#define FIRST_IN_MLP "layers.0.mlp.shared_expert" /* where linear attention is left as it is */
 
 static const law laws[] = {
     {"act", "embed", 0, "act=bf16"},
@@ -137,23 +154,35 @@ static const law laws[] = {
     {"moe_sum", "layers.0.mlp.out", 0, "act=bf16"},
     {"delta_rule", "layers.0.linear_attn.core_out", 0, ""},
     {"q_scale", "layers.0.linear_attn.q", 1, "act=bf16"},
+    {"dequant", FIRST_IN_MLP, 2, ""},
+    {"act_fp4", FIRST_IN_MLP, 2, ""},
+    {"act_fp8_group", FIRST_LINEAR, 3, ""},
+    {"fp8_scale", FIRST_LINEAR, 3, "act_fp8_group=vllm_cuda"},
+    {"act_fp8_token", FIRST_IN_MLP, 4, ""},
+    {"act_fp8_static", FIRST_LINEAR, 5, ""},
+    {"act_mx", FIRST_LINEAR, 6, ""},
+    {"kv_cache", "layers.3.self_attn.core_out", 0, ""},
 };
 
 enum { CALL = 70 }; /* more than a chunk; then one step */
 
-static sb_model *models[2];
+static sb_model *models[COUNT(made)];
 
-/* Laws that turn their knob beside the same settings share what was recorded under these. */
-static test_record shared[4];
+/* Laws that turn their knob beside the same settings share what was recorded under these: beside
+ * none, and beside the others of the model, which are the same in all of its laws. */
+static test_record shared[2 * COUNT(made)];
+static const char *shared_base[COUNT(made)];
 static uint32_t ids[CALL + 1];
 
 static int open_models(void **state)
 {
     (void)state;
-    models[0] = test_model_open(test_checkpoint_with(
-        PROGRAM, &(sb_make_options){.dir = "T1", .preset = "T1", .format = "f32", .layers = 4}));
-    models[1] = test_model_open(test_checkpoint_with(
-        PROGRAM, &(sb_make_options){.dir = "T6", .preset = "T6", .format = "f32", .layers = 1}));
+    for (size_t i = 0; i < COUNT(made); i++)
+        models[i] = test_model_open(
+            test_checkpoint_with(PROGRAM, &(sb_make_options){.dir = made[i].dir,
+                                                             .preset = made[i].preset,
+                                                             .format = made[i].format,
+                                                             .layers = made[i].layers}));
     test_draw_ids("knobs", 377, ids, CALL + 1);
     return 0;
 }
@@ -161,8 +190,8 @@ static int open_models(void **state)
 static int close_models(void **state)
 {
     (void)state;
-    sb_model_close(models[0]);
-    sb_model_close(models[1]);
+    for (size_t i = 0; i < COUNT(made); i++)
+        sb_model_close(models[i]);
     for (size_t i = 0; i < COUNT(shared); i++)
         test_record_free(&shared[i]);
     return 0;
@@ -221,7 +250,9 @@ static void first_difference(unsigned model, const sb_knobs *knobs, const test_r
 static const test_record *record_of(const law *l, const sb_knobs *base)
 {
     test_record *taps = &shared[2 * l->model + (*l->base != 0)];
-    assert_true(*l->base == 0 || strcmp(l->base, "act=bf16") == 0);
+    if (*l->base && !shared_base[l->model])
+        shared_base[l->model] = l->base;
+    assert_true(*l->base == 0 || strcmp(l->base, shared_base[l->model]) == 0);
     if (!taps->count)
         *taps = record(l->model, base, CALL);
     return taps;

@@ -29,9 +29,17 @@ static const sb_make_choice recipe_choices[] = {
 };
 
 static const sb_make_choice format_choices[] = {
-    {"bf16", "2 bytes per value, as published"},
-    {"f16", "2 bytes per value, IEEE half"},
-    {"f32", "4 bytes per value, not rounded further"},
+#define SB_MAKE_FORMAT(id, name, dtype, dialect, rules, first, modules, second, others, mtp,       \
+                       experts, help)                                                              \
+    {name, help},
+#include "tools/make/formats.def"
+#undef SB_MAKE_FORMAT
+};
+
+static const sb_make_choice rule_choices[] = {
+#define SB_SCALE_RULE(id, name, help) {name, help},
+#include "tools/make/scale_rules.def"
+#undef SB_SCALE_RULE
 };
 
 static const sb_make_choice layout_choices[] = {
@@ -61,6 +69,7 @@ static const struct {
     LIST("preset", preset_choices),   LIST("recipe", recipe_choices),
     LIST("format", format_choices),   LIST("layout", layout_choices),
     LIST("storage", storage_choices), LIST("experts", expert_choices),
+    LIST("scale-rule", rule_choices),
 #undef LIST
 };
 
@@ -80,7 +89,7 @@ void sb_make_list(FILE *out)
     for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
         fprintf(out, "%s--%s\n", list ? "\n" : "", lists[list].name);
         for (size_t i = 0; i < lists[list].count; i++)
-            fprintf(out, "  %-12s %s\n", lists[list].choices[i].name, lists[list].choices[i].help);
+            fprintf(out, "  %-15s %s\n", lists[list].choices[i].name, lists[list].choices[i].help);
     }
 }
 
@@ -101,6 +110,11 @@ sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position,
     }
     return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is not known; expected one of %s",
                    lists[list].name, SB_SHOW(name), known);
+}
+
+const char *sb_make_scale_rule_name(sb_scale_rule rule)
+{
+    return rule_choices[rule].name;
 }
 
 const sb_make_preset *sb_make_preset_at(size_t position)

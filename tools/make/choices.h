@@ -4,6 +4,7 @@
 
 #include "ref/model/config.h"
 #include "tools/make/make.h"
+#include "tools/make/quantize.h"
 
 /* One row of presets.def. */
 typedef struct sb_make_preset {
@@ -22,5 +23,6 @@ typedef struct sb_make_preset {
 sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position, sb_error *err);
 
 const sb_make_preset *sb_make_preset_at(size_t position);
+const char *sb_make_scale_rule_name(sb_scale_rule rule);
 
 #endif

@@ -2,145 +2,96 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tools/make/json_text.h"
+#include "tools/make/quant_config.h"
 #include "tools/make/vision.h"
 
-/* Numbers are written as literals or with %u and never as binary floating point, so that the bytes
- * (G-1: "every byte of the folder") depend on no library's idea of the shortest decimal. */
-typedef struct json_out {
-    FILE *file;
+/* The document, and what it is to say. */
+typedef struct text_out {
+    sb_json_out json;
     const sb_make_shape *shape;
-    int depth;
-    int members; /* in the object being written */
-} json_out;
+    const struct sb_make_plan *plan;
+} text_out;
 
-static void new_line(json_out *out)
-{
-    fputc('\n', out->file);
-    for (int i = 0; i < out->depth; i++)
-        fputs("  ", out->file);
-}
-
-static void key(json_out *out, const char *name)
-{
-    if (out->members++)
-        fputc(',', out->file);
-    new_line(out);
-    fprintf(out->file, "\"%s\": ", name);
-}
-
-static void open_object(json_out *out)
-{
-    fputc('{', out->file);
-    out->depth++;
-    out->members = 0;
-}
-
-static void close_object(json_out *out)
-{
-    out->depth--;
-    new_line(out);
-    fputc('}', out->file);
-    out->members = 1; /* of the object around it: at least this one */
-}
-
-static void write_text(json_out *out, const char *name, const char *literal)
-{
-    key(out, name);
-    fputs(literal, out->file);
-}
-
-static void write_count(json_out *out, const char *name, uint32_t value)
-{
-    key(out, name);
-    fprintf(out->file, "%" PRIu32, value);
-}
-
-static void write_string(json_out *out, const char *name, const char *value)
-{
-    key(out, name);
-    fprintf(out->file, "\"%s\"", value);
-}
-
-static void write_id(json_out *out, const char *name, uint32_t id)
+static void write_id(text_out *out, const char *name, uint32_t id)
 {
     if (id)
-        write_count(out, name, id);
+        sb_put_count(&out->json, name, id);
     else
-        write_text(out, name, "null");
+        sb_put_text(&out->json, name, "null");
 }
 
 /* --- the values that are computed: SB_CALL -----------------------------------------------------
  */
 
-static void write_bos(json_out *out, const char *name)
+static void write_bos(text_out *out, const char *name)
 {
     write_id(out, name, out->shape->dims.bos);
 }
 
-static void write_eos(json_out *out, const char *name)
+static void write_eos(text_out *out, const char *name)
 {
     write_id(out, name, out->shape->dims.eos);
 }
 
-static void write_dtype(json_out *out, const char *name)
+static void write_dtype(text_out *out, const char *name)
 {
-    write_string(out, name, out->shape->dtype);
+    sb_put_string(&out->json, name, out->shape->dtype);
 }
 
-static void write_model_type(json_out *out, const char *name)
+static void write_model_type(text_out *out, const char *name)
 {
-    key(out, name);
-    fprintf(out->file, "\"%s%s\"", sb_family_name(out->shape->dims.family),
+    sb_put_key(&out->json, name);
+    fprintf(out->json.file, "\"%s%s\"", sb_family_name(out->shape->dims.family),
             out->shape->dims.family == SB_QWEN3_NEXT ? "" : "_text");
 }
 
-static void write_mtp_layers(json_out *out, const char *name)
+static void write_mtp_layers(text_out *out, const char *name)
 {
-    write_count(out, name, out->shape->has_mtp ? 1 : 0);
+    sb_put_count(&out->json, name, out->shape->has_mtp ? 1 : 0);
 }
 
-static void write_norm_topk(json_out *out, const char *name)
+static void write_norm_topk(text_out *out, const char *name)
 {
-    write_text(out, name, out->shape->dims.norm_topk_prob ? "true" : "false");
+    sb_put_text(&out->json, name, out->shape->dims.norm_topk_prob ? "true" : "false");
 }
 
-static void write_tied(json_out *out, const char *name)
+static void write_tied(text_out *out, const char *name)
 {
-    write_text(out, name, out->shape->dims.tied ? "true" : "false");
+    sb_put_text(&out->json, name, out->shape->dims.tied ? "true" : "false");
 }
 
-static void write_layer_types(json_out *out, const char *name)
+static void write_layer_types(text_out *out, const char *name)
 {
-    key(out, name);
-    fputc('[', out->file);
-    out->depth++;
-    for (uint32_t i = 0; i < out->shape->dims.layers; i++) {
-        if (i)
-            fputc(',', out->file);
-        new_line(out);
-        fprintf(out->file, "\"%s_attention\"", (i + 1) % 4 ? "linear" : "full");
-    }
-    out->depth--;
-    new_line(out);
-    fputc(']', out->file);
+    sb_put_key(&out->json, name);
+    sb_put_open(&out->json, '[');
+    for (uint32_t i = 0; i < out->shape->dims.layers; i++)
+        sb_put_item(&out->json, (i + 1) % 4 ? "linear_attention" : "full_attention");
+    sb_put_close(&out->json, ']');
 }
 
-static void write_rope(json_out *out, const char *name)
+static void write_rope(text_out *out, const char *name)
 {
     const uint32_t *section = out->shape->dims.mrope_section;
-    key(out, name);
-    open_object(out);
-    write_text(out, "mrope_interleaved", "true");
-    key(out, "mrope_section");
-    fprintf(out->file, "[%" PRIu32 ", %" PRIu32 ", %" PRIu32 "]", section[0], section[1],
+    sb_put_key(&out->json, name);
+    sb_put_open(&out->json, '{');
+    sb_put_text(&out->json, "mrope_interleaved", "true");
+    sb_put_key(&out->json, "mrope_section");
+    fprintf(out->json.file, "[%" PRIu32 ", %" PRIu32 ", %" PRIu32 "]", section[0], section[1],
             section[2]);
-    write_text(out, "partial_rotary_factor", "0.25");
-    write_text(out, "rope_theta", "10000000");
-    write_string(out, "rope_type", "default");
-    close_object(out);
+    sb_put_text(&out->json, "partial_rotary_factor", "0.25");
+    sb_put_text(&out->json, "rope_theta", "10000000");
+    sb_put_string(&out->json, "rope_type", "default");
+    sb_put_close(&out->json, '}');
+}
+
+/* The quantization stands at the root of the document, which is the text model or holds it. */
+static void write_quantization(text_out *out, const char *name)
+{
+    if (out->plan && !out->shape->vl)
+        sb_make_write_quantization(&out->json, name, out->plan);
 }
 
 enum { M = 1 << SB_QWEN3_5_MOE, D = 1 << SB_QWEN3_5, N = 1 << SB_QWEN3_NEXT };
@@ -150,7 +101,7 @@ static const struct {
     const char *key;
     const char *literal;
     size_t member;
-    void (*call)(json_out *out, const char *key);
+    void (*call)(text_out *out, const char *key);
 } keys[] = {
 #define SB_TEXT(families, key, literal) {families, key, literal, 0, NULL},
 #define SB_COUNT(families, key, member)                                                            \
@@ -162,7 +113,7 @@ static const struct {
 #undef SB_CALL
 };
 
-static void write_text_model(json_out *out)
+static void write_text_model(text_out *out)
 {
     const sb_make_preset *dims = &out->shape->dims;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -173,31 +124,31 @@ static void write_text_model(json_out *out)
         if (keys[i].call)
             keys[i].call(out, keys[i].key);
         else if (keys[i].literal)
-            write_text(out, keys[i].key, keys[i].literal);
+            sb_put_text(&out->json, keys[i].key, keys[i].literal);
         else
-            write_count(out, keys[i].key, count);
+            sb_put_count(&out->json, keys[i].key, count);
     }
 }
 
-static void write_vision(json_out *out)
+static void write_vision(text_out *out)
 {
-    key(out, "vision_config");
-    open_object(out);
-    write_text(out, "deepstack_visual_indexes", "[]");
-    write_count(out, "depth", SB_VISION_DEPTH);
-    write_string(out, "hidden_act", "gelu_pytorch_tanh");
-    write_count(out, "hidden_size", SB_VISION_HIDDEN);
-    write_count(out, "in_channels", SB_VISION_CHANNELS);
-    write_text(out, "initializer_range", "0.02");
-    write_count(out, "intermediate_size", SB_VISION_INTERMEDIATE);
-    write_string(out, "model_type", sb_family_name(out->shape->dims.family));
-    write_count(out, "num_heads", SB_VISION_HEADS);
-    write_count(out, "num_position_embeddings", SB_VISION_POSITIONS);
-    write_count(out, "out_hidden_size", out->shape->dims.hidden_size);
-    write_count(out, "patch_size", SB_VISION_PATCH);
-    write_count(out, "spatial_merge_size", SB_VISION_MERGE);
-    write_count(out, "temporal_patch_size", SB_VISION_TEMPORAL);
-    close_object(out);
+    sb_put_key(&out->json, "vision_config");
+    sb_put_open(&out->json, '{');
+    sb_put_text(&out->json, "deepstack_visual_indexes", "[]");
+    sb_put_count(&out->json, "depth", SB_VISION_DEPTH);
+    sb_put_string(&out->json, "hidden_act", "gelu_pytorch_tanh");
+    sb_put_count(&out->json, "hidden_size", SB_VISION_HIDDEN);
+    sb_put_count(&out->json, "in_channels", SB_VISION_CHANNELS);
+    sb_put_text(&out->json, "initializer_range", "0.02");
+    sb_put_count(&out->json, "intermediate_size", SB_VISION_INTERMEDIATE);
+    sb_put_string(&out->json, "model_type", sb_family_name(out->shape->dims.family));
+    sb_put_count(&out->json, "num_heads", SB_VISION_HEADS);
+    sb_put_count(&out->json, "num_position_embeddings", SB_VISION_POSITIONS);
+    sb_put_count(&out->json, "out_hidden_size", out->shape->dims.hidden_size);
+    sb_put_count(&out->json, "patch_size", SB_VISION_PATCH);
+    sb_put_count(&out->json, "spatial_merge_size", SB_VISION_MERGE);
+    sb_put_count(&out->json, "temporal_patch_size", SB_VISION_TEMPORAL);
+    sb_put_close(&out->json, '}');
 }
 
 /* The published ids of the image tokens, or the last four of a small vocabulary. */
@@ -208,46 +159,42 @@ static uint32_t image_id(const sb_make_preset *dims, uint32_t published)
 
 static const char *const class_names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next"};
 
-static void write_root(json_out *out)
+static void write_root(text_out *out)
 {
     const sb_make_preset *dims = &out->shape->dims;
-    open_object(out);
-    key(out, "architectures");
-    fprintf(out->file, "[\"%sFor%s\"]", class_names[dims->family],
+    sb_put_open(&out->json, '{');
+    sb_put_key(&out->json, "architectures");
+    fprintf(out->json.file, "[\"%sFor%s\"]", class_names[dims->family],
             out->shape->vl ? "ConditionalGeneration" : "CausalLM");
     if (!out->shape->vl) {
         write_text_model(out);
-        close_object(out);
+        sb_put_close(&out->json, '}');
         return;
     }
     write_dtype(out, "dtype");
-    write_count(out, "image_token_id", image_id(dims, 248056));
-    write_string(out, "model_type", sb_family_name(dims->family));
-    key(out, "text_config");
-    open_object(out);
+    sb_put_count(&out->json, "image_token_id", image_id(dims, 248056));
+    sb_put_string(&out->json, "model_type", sb_family_name(dims->family));
+    if (out->plan)
+        sb_make_write_quantization(&out->json, "quantization_config", out->plan);
+    sb_put_key(&out->json, "text_config");
+    sb_put_open(&out->json, '{');
     write_text_model(out);
-    close_object(out);
+    sb_put_close(&out->json, '}');
     write_tied(out, "tie_word_embeddings");
-    write_count(out, "video_token_id", image_id(dims, 248057));
+    sb_put_count(&out->json, "video_token_id", image_id(dims, 248057));
     write_vision(out);
-    write_count(out, "vision_end_token_id", image_id(dims, 248054));
-    write_count(out, "vision_start_token_id", image_id(dims, 248053));
-    close_object(out);
+    sb_put_count(&out->json, "vision_end_token_id", image_id(dims, 248054));
+    sb_put_count(&out->json, "vision_start_token_id", image_id(dims, 248053));
+    sb_put_close(&out->json, '}');
 }
 
-char *sb_make_config_text(const sb_make_shape *shape)
+char *sb_make_config_text(const sb_make_shape *shape, const struct sb_make_plan *plan)
 {
     char *text = NULL;
     size_t size = 0;
-    json_out out = {open_memstream(&text, &size), shape, 0, 0};
-    if (!out.file)
+    text_out out = {{open_memstream(&text, &size), 0, 0}, shape, plan};
+    if (!out.json.file)
         return NULL;
     write_root(&out);
-    fputc('\n', out.file);
-    int failed = ferror(out.file);
-    if (fclose(out.file) != 0 || failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return sb_put_finish(&out.json, &text);
 }

@@ -11,7 +11,10 @@ typedef struct sb_make_shape {
     int has_mtp;
 } sb_make_shape;
 
-/* The text of config.json, for the caller to free(). NULL if memory is out. */
-char *sb_make_config_text(const sb_make_shape *shape);
+struct sb_make_plan;
+
+/* The text of config.json, for the caller to free(). plan says what is quantized, NULL: nothing.
+ * NULL if memory is out. */
+char *sb_make_config_text(const sb_make_shape *shape, const struct sb_make_plan *plan);
 
 #endif

@@ -9,7 +9,9 @@
 #include "ref/container/writer.h"
 #include "ref/formats/format.h"
 #include "ref/math/fn.h"
-#include "tools/make/plan.h"
+#include "tools/make/draw.h"
+#include "tools/make/pieces.h"
+#include "tools/make/quant_config.h"
 
 enum {
     BLOCK = 4096, /* values that are drawn and encoded at once */
@@ -20,6 +22,7 @@ typedef struct job {
     const sb_make_options *options;
     const sb_make_plan *plan;
     sb_maker maker;
+    sb_pieces pieces;
     const sb_make_tensor **by_name; /* sorted */
     uint64_t done;                  /* bytes */
 } job;
@@ -51,44 +54,11 @@ static const sb_make_tensor *find(const job *j, const char *name)
     return j->by_name[low];
 }
 
-/* Values first .. first + n - 1 of a tensor of the text model. They lie in one row or several. */
-static void draw_text(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
-                      float *out)
-{
-    uint64_t cols = t->shape[t->rank - 1];
-    sb_make_matrix m = {.role = SB_ROLE_COUNT};
-    for (size_t i = 0; i < n;) {
-        uint64_t col = (first + i) % cols;
-        size_t run = n - i < cols - col ? n - i : (size_t)(cols - col);
-        sb_make_place place = sb_make_locate(maker->config, t->role, t->expert, t->rank, t->shape,
-                                             (first + i) / cols);
-        if (place.role != m.role || place.expert != m.expert)
-            sb_make_matrix_of(maker, &place, t->layer, &m);
-        sb_make_row(maker, &m, place.row, col, run, out + i);
-        i += run;
-    }
-}
-
-/* The vision tower is there to be ignored: nothing in it is special. */
-static void draw_vision(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
-                        float *out)
-{
-    uint64_t fan_in = 1;
-    for (unsigned d = 1; d < t->rank; d++)
-        fan_in *= t->shape[d];
-    float spread = t->vision == SB_VISION_weight ? sb_rsqrt((float)fan_in) : 0.1f;
-    sb_make_normal(sb_rng_key(maker->seed, t->name), first, n,
-                   t->vision == SB_VISION_norm ? 1.0f : 0.0f, spread, out);
-}
-
 static void draw_block(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
                        unsigned char *bytes)
 {
     float values[BLOCK];
-    if (t->role == SB_ROLE_COUNT)
-        draw_vision(maker, t, first, n, values);
-    else
-        draw_text(maker, t, first, n, values);
+    sb_make_draw(maker, t, first, n, values);
     sb_encode(format_of(t->dtype), values, n, bytes);
 }
 
@@ -98,13 +68,15 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
 {
     job *j = ctx;
     const sb_make_tensor *t = find(j, tensor->name);
+    if (j->options->progress)
+        j->options->progress(j->options->progress_ctx, t->name, j->done, j->plan->bytes);
+    j->done += count;
+    if (t->content != SB_CONTENT_plain)
+        return sb_pieces_fill(&j->pieces, t, first_byte, bytes, count, err);
     size_t size = sb_format_bytes(format_of(t->dtype));
     uint64_t first = first_byte / size;
     size_t values = count / size;
     long blocks = (long)((values + BLOCK - 1) / BLOCK);
-    (void)err;
-    if (j->options->progress)
-        j->options->progress(j->options->progress_ctx, t->name, j->done, j->plan->bytes);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) if (blocks > ALONE)
 #endif
@@ -113,7 +85,6 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
         size_t n = values - at < BLOCK ? values - at : BLOCK;
         draw_block(&j->maker, t, first + at, n, bytes + at * size);
     }
-    j->done += count;
     return SB_OK;
 }
 
@@ -128,6 +99,9 @@ static sb_status start(job *j, sb_error *err)
     for (size_t i = 0; i < p->count; i++)
         j->by_name[i] = &p->tensors[i];
     qsort(j->by_name, p->count, sizeof *j->by_name, compare_names);
+    sb_status status = sb_pieces_new(&j->maker, p, &j->pieces, err);
+    if (status)
+        return status;
     if (p->recipe != SB_RECIPE_predictable)
         return SB_OK;
     return sb_codes_new(j->options->seed, p->shape.dims.ids_used, sb_make_code_length(&p->config),
@@ -180,8 +154,11 @@ sb_status sb_make(const sb_make_options *options, sb_error *err)
         status = write_tensors(&j, err);
     if (!status)
         status = write_config(&j, err);
+    if (!status)
+        status = sb_make_write_side_files(&plan, options->dir, options->replace, err);
     if (!status && options->progress)
         options->progress(options->progress_ctx, "done", plan.bytes, plan.bytes);
+    sb_pieces_free(&j.pieces);
     sb_codes_free(&j.maker.codes);
     free(j.by_name);
     sb_make_plan_free(&plan);

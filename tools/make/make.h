@@ -16,16 +16,19 @@
 typedef struct sb_make_options {
     const char *dir;
     const char *preset;
-    const char *recipe;  /* NULL: "mistakes" */
-    const char *format;  /* NULL: "bf16" */
-    const char *layout;  /* NULL: "text" */
-    const char *storage; /* NULL: "qwen3.6" */
-    const char *experts; /* NULL: as the family publishes them; else of trunk and MTP alike */
-    unsigned layers;     /* 0: the preset's */
+    const char *recipe;     /* NULL: "mistakes" */
+    const char *format;     /* NULL: "bf16" */
+    const char *layout;     /* NULL: "text" */
+    const char *storage;    /* NULL: "qwen3.6" */
+    const char *experts;    /* NULL: as the family publishes them; else of trunk and MTP alike */
+    const char *scale_rule; /* NULL: the format's own */
+    unsigned group_size;    /* 0: the format's own */
+    unsigned layers;        /* 0: the preset's */
     uint64_t seed;
     uint64_t shard_bytes; /* 0: 5 GB, or three shards where that would be one */
     int no_mtp;
-    int replace; /* the folder need not be empty */
+    int kv_scales; /* scales of the FP8 keys and values, where a format declares them */
+    int replace;   /* the folder need not be empty; other declarations in it are removed */
     /* Called with the tensor being written; NULL for none. The last call has done == total. */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
     void *progress_ctx;
@@ -35,7 +38,8 @@ typedef struct sb_make_options {
 sb_status sb_make(const sb_make_options *options, sb_error *err);
 
 /* What each option can be; the first entry of every list but the presets is what NULL stands for,
- * except of SB_MAKE_EXPERTS, where NULL leaves it to the family. */
+ * except of SB_MAKE_EXPERTS, where NULL leaves it to the family, and of SB_MAKE_SCALE_RULES, where
+ * it leaves it to the format. */
 typedef enum sb_make_list_id {
     SB_MAKE_PRESETS,
     SB_MAKE_RECIPES,
@@ -43,6 +47,7 @@ typedef enum sb_make_list_id {
     SB_MAKE_LAYOUTS,
     SB_MAKE_STORAGES,
     SB_MAKE_EXPERTS,
+    SB_MAKE_SCALE_RULES,
     SB_MAKE_LISTS
 } sb_make_list_id;
 

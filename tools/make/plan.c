@@ -5,11 +5,6 @@
 
 #include "ref/base/mem.h"
 
-static const struct {
-    sb_dtype dtype;
-    const char *config_name;
-} formats[] = {{SB_DTYPE_BF16, "bfloat16"}, {SB_DTYPE_F16, "float16"}, {SB_DTYPE_F32, "float32"}};
-
 static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS], sb_error *err)
 {
     const char *names[SB_MAKE_LISTS] = {[SB_MAKE_PRESETS] = o->preset ? o->preset : "",
@@ -17,7 +12,8 @@ static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS
                                         [SB_MAKE_FORMATS] = o->format,
                                         [SB_MAKE_LAYOUTS] = o->layout,
                                         [SB_MAKE_STORAGES] = o->storage,
-                                        [SB_MAKE_EXPERTS] = o->experts};
+                                        [SB_MAKE_EXPERTS] = o->experts,
+                                        [SB_MAKE_SCALE_RULES] = o->scale_rule};
     sb_status status = SB_OK;
     for (unsigned list = 0; list < SB_MAKE_LISTS && !status; list++)
         status = sb_make_find((sb_make_list_id)list, names[list], &found[list], err);
@@ -43,6 +39,58 @@ static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, s
     return SB_OK;
 }
 
+static const char *dtype_name(sb_dtype dtype)
+{
+    return dtype == SB_DTYPE_F32 ? "float32" : dtype == SB_DTYPE_F16 ? "float16" : "bfloat16";
+}
+
+/* The first rule of scale_rules.def that a format can have. */
+static sb_scale_rule own_rule(const sb_make_format *format)
+{
+    unsigned rule = 0;
+    while (rule < SB_SCALE_RULES && !(format->rules >> rule & 1u))
+        rule++;
+    return (sb_scale_rule)rule;
+}
+
+/* What a format does not have. */
+static sb_status check_format(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
+{
+    const sb_make_format *f = p->format;
+    if (o->scale_rule && !(f->rules >> p->rule & 1u))
+        return sb_fail(err, SB_ERR_USAGE, "format %s has no scale rule \"%s\"; its own is %s",
+                       f->name, o->scale_rule,
+                       f->rules ? sb_make_scale_rule_name(own_rule(f)) : "none: it has no scales");
+    if (o->group_size && sb_scheme_at(f->scheme[0])->group == 0)
+        return sb_fail(err, SB_ERR_USAGE, "format %s has no group size to choose", f->name);
+    if (o->group_size % 8 || o->group_size > 4096)
+        return sb_fail(err, SB_ERR_USAGE, "group size %u; expected a multiple of 8, at most 4096",
+                       o->group_size);
+    if (o->kv_scales && f->dialect == SB_MAKE_DIALECT_none)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "format %s has no scales of keys and values: nothing of it is quantized",
+                       f->name);
+    if (o->experts && f->scheme[0] != SB_SCHEME_plain && p->storage.fused_experts)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "format %s stores one tensor per expert; expected experts \"split\"",
+                       f->name);
+    return SB_OK;
+}
+
+/* Experts as the family publishes them, and as the quantizing program leaves them. */
+static void choose_storage(const sb_make_options *o, size_t storage, size_t experts,
+                           sb_make_plan *p)
+{
+    int fused = p->shape.dims.family == SB_QWEN3_5_MOE;
+    int quantized = p->format->scheme[0] != SB_SCHEME_plain;
+    p->storage = (sb_storage){.prefix = p->shape.vl ? "model.language_model." : "model.",
+                              .fused_experts = fused && !quantized,
+                              .fused_mtp_experts = fused && storage == 0 && !p->format->mtp_split,
+                              .has_mtp = p->shape.has_mtp};
+    if (o->experts)
+        p->storage.fused_experts = p->storage.fused_mtp_experts = experts == 0;
+}
+
 static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_error *err)
 {
     size_t found[SB_MAKE_LISTS];
@@ -52,23 +100,22 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
     p->shape.dims = *sb_make_preset_at(found[SB_MAKE_PRESETS]);
     if (o->layers)
         p->shape.dims.layers = o->layers;
-    p->shape.dtype = formats[found[SB_MAKE_FORMATS]].config_name;
+    p->format = sb_make_format_at(found[SB_MAKE_FORMATS]);
+    p->rule = o->scale_rule ? (sb_scale_rule)found[SB_MAKE_SCALE_RULES] : own_rule(p->format);
+    p->group = o->group_size;
+    p->kv_scales = o->kv_scales;
+    p->shape.dtype = dtype_name(p->format->dtype);
     p->shape.vl = found[SB_MAKE_LAYOUTS] == 1;
     p->shape.has_mtp = !o->no_mtp;
-    p->dtype = formats[found[SB_MAKE_FORMATS]].dtype;
     p->recipe = (sb_make_recipe)found[SB_MAKE_RECIPES];
     p->f32_decay = found[SB_MAKE_STORAGES] == 1;
-    int fused = p->shape.dims.family == SB_QWEN3_5_MOE;
-    p->storage = (sb_storage){.prefix = p->shape.vl ? "model.language_model." : "model.",
-                              .fused_experts = fused,
-                              .fused_mtp_experts = fused && found[SB_MAKE_STORAGES] == 0,
-                              .has_mtp = p->shape.has_mtp};
-    if (o->experts)
-        p->storage.fused_experts = p->storage.fused_mtp_experts = found[SB_MAKE_EXPERTS] == 0;
-    return check_family(o, p, err);
+    choose_storage(o, found[SB_MAKE_STORAGES], found[SB_MAKE_EXPERTS], p);
+    status = check_family(o, p, err);
+    return status ? status : check_format(o, p, err);
 }
 
-static sb_status add(sb_make_plan *p, const char *name, const sb_make_tensor *tensor, sb_error *err)
+sb_status sb_make_plan_add(sb_make_plan *p, const char *name, const sb_make_tensor *tensor,
+                           sb_error *err)
 {
     if (p->count == p->room) {
         size_t room = p->room ? 2 * p->room : 64;
@@ -94,7 +141,11 @@ static sb_status add(sb_make_plan *p, const char *name, const sb_make_tensor *te
 static sb_status add_text(void *ctx, const sb_expected *x, sb_error *err)
 {
     sb_make_plan *p = ctx;
-    sb_make_tensor t = {.dtype = p->dtype,
+    int done = 0;
+    sb_status status = sb_make_plan_quantize(p, x, &done, err);
+    if (status || done)
+        return status;
+    sb_make_tensor t = {.dtype = p->format->dtype,
                         .rank = x->rank,
                         .role = x->role,
                         .layer = x->layer,
@@ -102,44 +153,52 @@ static sb_status add_text(void *ctx, const sb_expected *x, sb_error *err)
     if (p->f32_decay && (x->role == SB_ROLE_A_log || x->role == SB_ROLE_linear_norm))
         t.dtype = SB_DTYPE_F32;
     memcpy(t.shape, x->shape, sizeof x->shape);
-    return add(p, x->name, &t, err);
+    return sb_make_plan_add(p, x->name, &t, err);
 }
 
 static sb_status add_vision(void *ctx, const sb_vision_tensor *v, sb_error *err)
 {
     sb_make_plan *p = ctx;
-    sb_make_tensor t = {.dtype = p->dtype,
+    sb_make_tensor t = {.dtype = p->format->dtype,
                         .rank = v->rank,
                         .role = SB_ROLE_COUNT,
                         .vision = v->kind,
                         .expert = SB_NO_EXPERT};
     memcpy(t.shape, v->shape, sizeof v->shape);
-    return add(p, v->name, &t, err);
+    return sb_make_plan_add(p, v->name, &t, err);
 }
 
+/* The text of config.json is written twice: without the quantization to learn which tensors there
+ * are, and with it when it is known which of them are quantized. */
 sb_status sb_make_plan_new(const sb_make_options *options, sb_make_plan *out, sb_error *err)
 {
     *out = (sb_make_plan){0};
     sb_status status = read_options(options, out, err);
     if (status)
         return status;
-    out->config_text = sb_make_config_text(&out->shape);
-    if (!out->config_text)
+    char *plain = sb_make_config_text(&out->shape, NULL);
+    if (!plain)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for config.json");
-    status = sb_config_parse(out->config_text, strlen(out->config_text), "config.json",
-                             &out->config, err);
+    status = sb_config_parse(plain, strlen(plain), "config.json", &out->config, err);
+    free(plain);
     if (!status)
         status = sb_each_tensor(&out->config, &out->storage, add_text, out, err);
     if (!status && out->shape.vl)
         status = sb_vision_each(&out->config, add_vision, out, err);
-    return status;
+    if (status)
+        return status;
+    out->config_text = sb_make_config_text(&out->shape, out);
+    return out->config_text ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for config.json");
 }
 
 void sb_make_plan_free(sb_make_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
         free(plan->tensors[i].name);
+    for (size_t i = 0; i < plan->linear_count; i++)
+        free(plan->linears[i].module);
     free(plan->tensors);
+    free(plan->linears);
     free(plan->config_text);
     *plan = (sb_make_plan){0};
 }

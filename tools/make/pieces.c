@@ -1,0 +1,328 @@
+#include "tools/make/pieces.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "tools/make/draw.h"
+
+enum { LANES = 8 }; /* parts of a computation that threads share */
+
+sb_status sb_pieces_new(const sb_maker *maker, const sb_make_plan *plan, sb_pieces *out,
+                        sb_error *err)
+{
+    *out = (sb_pieces){.maker = maker, .plan = plan, .kept = SIZE_MAX};
+    out->largest = sb_alloc(plan->linear_count, sizeof *out->largest);
+    if (!out->largest)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", plan->linear_count);
+    for (size_t i = 0; i < plan->linear_count; i++)
+        out->largest[i] = -1.0f;
+    return SB_OK;
+}
+
+void sb_pieces_free(sb_pieces *pieces)
+{
+    for (unsigned i = 0; i < 3; i++)
+        free(pieces->kept_bytes[i]);
+    free(pieces->largest);
+    *pieces = (sb_pieces){0};
+}
+
+/* G-6: "the weights of `--format bf16` of the same options" */
+static void draw_rows(const sb_pieces *p, const sb_make_linear *l, uint64_t first, uint64_t rows,
+                      float *out)
+{
+    sb_make_tensor t = {.rank = 2,
+                        .shape = {l->rows, l->cols},
+                        .role = l->role,
+                        .layer = l->layer,
+                        .expert = l->expert};
+    size_t n = (size_t)(rows * l->cols);
+    sb_make_draw(p->maker, &t, first * l->cols, n, out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = sb_round_to(SB_FORMAT_bf16, out[i]);
+}
+
+static sb_status no_memory(const sb_make_linear *l, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for rows of %s", l->module);
+}
+
+/* --- what a whole tensor shares --------------------------------------------------------------- */
+
+static sb_status find_largest(sb_pieces *p, size_t linear, sb_error *err)
+{
+    const sb_make_linear *l = &p->plan->linears[linear];
+    float found[LANES] = {0};
+    float *rows = sb_alloc(LANES * (size_t)l->cols, sizeof *rows);
+    if (!rows)
+        return no_memory(l, err);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (l->rows * l->cols > 1 << 19)
+#endif
+    for (int lane = 0; lane < LANES; lane++) {
+        float *row = rows + (size_t)lane * l->cols;
+        for (uint64_t r = (uint64_t)lane; r < l->rows; r += LANES) {
+            draw_rows(p, l, r, 1, row);
+            float a = sb_largest(row, (size_t)l->cols);
+            found[lane] = a > found[lane] ? a : found[lane];
+        }
+    }
+    free(rows);
+    p->largest[linear] = sb_largest(found, LANES);
+    return SB_OK;
+}
+
+/* The factor of a layer and of those that it is fused with. */
+static sb_status factor_of(sb_pieces *p, size_t linear, float *factor, sb_error *err)
+{
+    const sb_make_plan *plan = p->plan;
+    const sb_scheme_info *info = sb_scheme_at(plan->linears[linear].scheme);
+    size_t first = plan->linears[linear].fused;
+    float largest = 0.0f;
+    *factor = 0.0f;
+    for (size_t i = first; info->factor && i < plan->linear_count; i++) {
+        if (plan->linears[i].fused != first)
+            break;
+        sb_status status = p->largest[i] < 0.0f ? find_largest(p, i, err) : SB_OK;
+        if (status)
+            return status;
+        largest = p->largest[i] > largest ? p->largest[i] : largest;
+    }
+    if (info->factor)
+        *factor = info->factor(largest, plan->rule);
+    return SB_OK;
+}
+
+/* --- codes, scales and zero points -------------------------------------------------------------
+ */
+
+/* A layer, cut into bands, and the tensor of it that is wanted. */
+typedef struct bands {
+    const sb_make_linear *linear;
+    uint64_t rows;     /* of a band */
+    size_t bytes[3];   /* that a band has of codes, scales and zeros */
+    unsigned wanted;   /* one of the three */
+    sb_band prototype; /* without weights and places */
+} bands;
+
+static unsigned place_of(sb_content content)
+{
+    return content == SB_CONTENT_codes ? 0 : content == SB_CONTENT_scales ? 1 : 2;
+}
+
+static sb_status measure(sb_pieces *p, size_t linear, bands *b, sb_error *err)
+{
+    const sb_make_linear *l = &p->plan->linears[linear];
+    const sb_scheme_info *info = sb_scheme_at(l->scheme);
+    sb_scheme_tensor part;
+    *b = (bands){.linear = l, .rows = info->band ? info->band : l->rows};
+    b->prototype = (sb_band){.cols = l->cols, .group = l->group, .rule = p->plan->rule};
+    for (size_t i = 0; sb_scheme_tensor_at(l->scheme, i, l->rows, l->cols, l->group, &part); i++) {
+        if (part.content > SB_CONTENT_zeros)
+            continue;
+        uint64_t bytes = 0;
+        sb_status status = sb_dtype_bytes(part.dtype, part.rank, part.shape, &bytes, err);
+        if (status)
+            return status;
+        uint64_t share = info->band == 0            ? 1
+                         : part.shape[0] == l->rows ? b->rows
+                                                    : 1; /* a row of block scales */
+        b->bytes[place_of(part.content)] =
+            (size_t)(info->band == 0 ? bytes : bytes / part.shape[0] * share);
+    }
+    return factor_of(p, linear, &b->prototype.factor, err);
+}
+
+static size_t scratch_bytes(const bands *b)
+{
+    return (size_t)(b->rows * b->linear->cols) * sizeof(float) + b->bytes[0] + b->bytes[1] +
+           b->bytes[2];
+}
+
+/* Computes a band in scratch and gives where its three results lie there. */
+static void compute(const sb_pieces *p, const bands *b, uint64_t band, void *scratch,
+                    unsigned char *results[3])
+{
+    const sb_make_linear *l = b->linear;
+    sb_band work = b->prototype;
+    uint64_t first = band * b->rows;
+    float *weights = scratch;
+    unsigned char *at = (unsigned char *)(weights + b->rows * l->cols);
+    work.rows = l->rows - first < b->rows ? l->rows - first : b->rows;
+    work.weights = weights;
+    for (unsigned i = 0; i < 3; i++) {
+        results[i] = at;
+        at += b->bytes[i];
+    }
+    work.codes = results[0];
+    work.scales = results[1];
+    work.zeros = results[2];
+    draw_rows(p, l, first, work.rows, weights);
+    sb_scheme_at(l->scheme)->quantize(&work);
+}
+
+/* Copies the part of a band that lies in a piece of the tensor. */
+static void copy_band(const unsigned char *from, uint64_t band_first, size_t band_bytes,
+                      uint64_t first, unsigned char *bytes, size_t count)
+{
+    uint64_t start = band_first > first ? band_first : first;
+    uint64_t end =
+        band_first + band_bytes < first + count ? band_first + band_bytes : first + count;
+    if (start < end)
+        memcpy(bytes + (start - first), from + (start - band_first), (size_t)(end - start));
+}
+
+static sb_status fill_bands(const sb_pieces *p, const bands *b, uint64_t first,
+                            unsigned char *bytes, size_t count, sb_error *err)
+{
+    size_t size = b->bytes[b->wanted];
+    uint64_t begin = first / size, end = (first + count + size - 1) / size;
+    size_t room = (scratch_bytes(b) + sizeof(float) - 1) / sizeof(float);
+    float *scratch = sb_alloc(LANES * room, sizeof *scratch);
+    if (!scratch)
+        return no_memory(b->linear, err);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (count > 1 << 18)
+#endif
+    for (int lane = 0; lane < LANES; lane++)
+        for (uint64_t band = begin + (uint64_t)lane; band < end; band += LANES) {
+            unsigned char *results[3];
+            compute(p, b, band, scratch + (size_t)lane * room, results);
+            copy_band(results[b->wanted], band * size, size, first, bytes, count);
+        }
+    free(scratch);
+    return SB_OK;
+}
+
+/* A layer of one band is kept: its tensors are asked for in several pieces, and one after the
+ * other. */
+static sb_status fill_whole(sb_pieces *p, const bands *b, size_t linear, uint64_t first,
+                            unsigned char *bytes, size_t count, sb_error *err)
+{
+    if (p->kept != linear) {
+        unsigned char *results[3];
+        float *scratch = sb_alloc(scratch_bytes(b) / sizeof(float) + 1, sizeof *scratch);
+        int failed = !scratch;
+        p->kept = SIZE_MAX;
+        for (unsigned i = 0; i < 3; i++) {
+            free(p->kept_bytes[i]);
+            p->kept_bytes[i] = sb_alloc(b->bytes[i], 1);
+            failed |= !p->kept_bytes[i];
+        }
+        if (failed) {
+            free(scratch);
+            return no_memory(b->linear, err);
+        }
+        compute(p, b, 0, scratch, results);
+        for (unsigned i = 0; i < 3; i++)
+            memcpy(p->kept_bytes[i], results[i], b->bytes[i]);
+        free(scratch);
+        p->kept = linear;
+    }
+    memcpy(bytes, p->kept_bytes[b->wanted] + first, count);
+    return SB_OK;
+}
+
+/* --- numbers that stand alone ------------------------------------------------------------------
+ */
+
+/* The first of the projections that read the same input. */
+static sb_role input_of(sb_role role)
+{
+    switch (role) {
+    case SB_ROLE_k_proj:
+    case SB_ROLE_v_proj:
+        return SB_ROLE_q_proj;
+    case SB_ROLE_in_proj_z:
+    case SB_ROLE_in_proj_b:
+    case SB_ROLE_in_proj_a:
+        return SB_ROLE_in_proj_qkv;
+    case SB_ROLE_in_proj_ba:
+        return SB_ROLE_in_proj_qkvz;
+    case SB_ROLE_expert_up:
+        return SB_ROLE_expert_gate;
+    case SB_ROLE_shared_up_proj:
+        return SB_ROLE_shared_gate_proj;
+    case SB_ROLE_up_proj:
+        return SB_ROLE_gate_proj;
+    default:
+        return role;
+    }
+}
+
+static float drawn_amax(const sb_maker *maker, const char *kind, sb_role role, uint32_t layer)
+{
+    char path[SB_NAME_MAX];
+    snprintf(path, sizeof path, "make/%s/layers.%u.%s", kind, (unsigned)layer, sb_role_name(role));
+    float u = sb_rng_uniform(sb_rng_key(maker->seed, path), 0);
+    return sb_round_to(SB_FORMAT_bf16, 4.0f + 60.0f * u * u);
+}
+
+/* G-6: "bf16(4 + 60 u^2) with one u of the generator for all layers that read the same input" */
+float sb_make_input_amax(const sb_maker *maker, sb_role role, uint32_t layer)
+{
+    return drawn_amax(maker, "input", input_of(role), layer);
+}
+
+/* The scale of a layer's input goes by the formula of its weight's factor, for the usual rule. */
+static float input_scale(const sb_pieces *p, const sb_make_linear *l)
+{
+    return sb_scheme_at(l->scheme)->factor(sb_make_input_amax(p->maker, l->role, l->layer),
+                                           SB_SCALE_RULE_amax);
+}
+
+/* Small contents, whole: at most 8 bytes per element. */
+static void small_element(const sb_pieces *p, const sb_make_tensor *t, float factor, uint64_t i,
+                          unsigned char *out)
+{
+    const sb_make_linear *l = &p->plan->linears[t->linear];
+    switch (t->content) {
+    case SB_CONTENT_factor:
+        sb_store_u32(out, sb_bits_f32(factor));
+        return;
+    case SB_CONTENT_input:
+        sb_store_u32(out, sb_bits_f32(input_scale(p, l)));
+        return;
+    case SB_CONTENT_shape:
+        sb_store_u64(out, i == 0 ? l->rows : l->cols);
+        return;
+    case SB_CONTENT_index:
+        sb_store_u32(out, (uint32_t)(i / l->group));
+        return;
+    default:
+        sb_store_u32(out, sb_bits_f32(drawn_amax(p->maker, "kv", t->role, t->layer) / 448.0f));
+    }
+}
+
+static void fill_small(const sb_pieces *p, const sb_make_tensor *t, float factor, uint64_t first,
+                       unsigned char *bytes, size_t count)
+{
+    size_t size = sb_dtype_bits(t->dtype) / 8;
+    for (size_t at = 0; at < count; at += size)
+        small_element(p, t, factor, (first + at) / size, bytes + at);
+}
+
+sb_status sb_pieces_fill(sb_pieces *p, const sb_make_tensor *t, uint64_t first,
+                         unsigned char *bytes, size_t count, sb_error *err)
+{
+    bands b;
+    sb_status status = SB_OK;
+    float factor = 0.0f;
+    if (t->content > SB_CONTENT_zeros) {
+        if (t->content == SB_CONTENT_factor)
+            status = factor_of(p, t->linear, &factor, err);
+        if (!status)
+            fill_small(p, t, factor, first, bytes, count);
+        return status;
+    }
+    status = measure(p, t->linear, &b, err);
+    b.wanted = place_of(t->content);
+    if (status)
+        return status;
+    if (sb_scheme_at(b.linear->scheme)->band == 0)
+        return fill_whole(p, &b, t->linear, first, bytes, count, err);
+    return fill_bands(p, &b, first, bytes, count, err);
+}

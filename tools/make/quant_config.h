@@ -1,0 +1,49 @@
+/* quant_config.h - what the configuration files say about the quantization, in the dialect of the
+ * program that writes the format (G-21). */
+#ifndef SB_TOOLS_MAKE_QUANT_CONFIG_H
+#define SB_TOOLS_MAKE_QUANT_CONFIG_H
+
+#include "ref/base/status.h"
+#include "tools/make/json_text.h"
+
+struct sb_make_plan;
+struct sb_make_tensor;
+
+/* The member `key` of config.json; nothing where nothing is quantized. */
+void sb_make_write_quantization(sb_json_out *out, const char *key, const struct sb_make_plan *plan);
+
+/* The files that stand beside config.json in the dialect; with `replace`, those of all other
+ * dialects are removed. */
+sb_status sb_make_write_side_files(const struct sb_make_plan *plan, const char *dir, int replace,
+                                   sb_error *err);
+
+/* --- for the sources of the dialects ------------------------------------------------------------
+ */
+
+/* The linear module that a tensor is the weight of, if nothing quantizes it: 1 and its name.
+ * Routers count, because quantizing programs see them as linear layers; what mtp.* has counts, too.
+ */
+typedef struct sb_make_module {
+    char name[320];
+} sb_make_module;
+int sb_make_plain_linear(const struct sb_make_plan *plan, const struct sb_make_tensor *tensor,
+                         sb_make_module *module);
+
+/* 1 for tensors of the MTP head, and of the vision tower. */
+int sb_make_is_mtp(const struct sb_make_plan *plan, const struct sb_make_tensor *tensor);
+int sb_make_is_vision(const struct sb_make_tensor *tensor);
+
+/* Every dialect's object; the members stand in the order in which its program writes them. */
+void sb_make_write_compressed_tensors(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_modelopt(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_fp8(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_gptq(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_awq(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_auto_round(sb_json_out *out, const struct sb_make_plan *plan);
+
+/* The whole documents hf_quant_config.json, quantize_config.json and quantization_config.json. */
+void sb_make_write_hf_quant(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_quantize_config(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_auto_round_file(sb_json_out *out, const struct sb_make_plan *plan);
+
+#endif
