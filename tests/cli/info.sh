@@ -50,6 +50,43 @@ sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/vl/conf
 run 0 info "$work/vl"
 says "MTP head: ABSENT, although config.json declares one"
 
+# what is declared, against what is stored: the hybrid declares its INT4 layers only (three matrices of
+# each of four layers are FP8), and the two files of nvidia-mix disagree
+make_checkpoint bf16 --preset T2
+make_checkpoint hybrid --preset T2 --format int4-fp8-hybrid
+make_checkpoint mix --preset T2 --format nvidia-mix
+run 0 info "$work/bf16"
+says 'declared: no quantization'
+says 'every layer is stored as declared'
+run 0 info "$work/bf16" --json
+at declared '{"dialect":null,"kv_cache":"none","notes":[]}'
+at disagreements '{"count":0,"first":[]}'
+run 0 info "$work/hybrid"
+says 'declared: auto-round, KV cache none'
+says 'layers whose tensors are not what is declared, and are read as they are: 12'
+says 'model.layers.0.mlp.shared_expert.gate_proj is stored as fp8-block; declared: not quantized'
+says '  and 8 more'
+run 0 info "$work/hybrid" --json
+at declared.dialect auto-round
+at disagreements.count 12
+check "fewer or more texts than four" test "$(grep -c 'shared_expert.*is stored as fp8-block' "$out")" = 4
+run 0 info "$work/mix"
+says 'declared: modelopt, KV cache none'
+says 'note: hf_quant_config.json says kv_cache_quant_algo fp8, but config.json none'
+says 'every layer is stored as declared'
+run 0 info "$work/mix" --json
+at disagreements.count 0
+at declared.notes.1 'hf_quant_config.json says producer.version 0.44.0, but config.json 0.37.0'
+make_checkpoint kv --preset T2 --format nvfp4-ct --kv-scales
+run 0 info "$work/kv" --json
+at declared.kv_cache fp8
+at disagreements.count 0
+# a configuration that is of another checkpoint, and one that is lost
+cp "$work/bf16/config.json" "$work/kv/config.json"
+run 0 info "$work/kv" --json
+at declared.dialect null
+check "nothing disagrees with no declaration" test "$(value disagreements.count)" -gt 100
+
 run 0 info --ops
 for op in $(sed -n 's/^SB_OP(\([a-z_0-9]*\),.*/\1/p' ref/ops/ops.def); do says "$op "; done
 check "operations without a clause" test "$(grep -c ' R-[0-9]*$' "$out")" = "$(grep -c '^SB_OP(' ref/ops/ops.def)"

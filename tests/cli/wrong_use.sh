@@ -9,7 +9,7 @@ refused 2 fly
 says_err "'fly'"
 refused 2 ''
 refused 2 RUN "$t4"
-for command in make info run golden; do
+for command in make info hash convert run golden; do
     refused 2 $command
     refused 2 $command --no-such-option
     says_err --no-such-option

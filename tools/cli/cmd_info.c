@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/container/show.h"
 #include "ref/math/dot.h"
 #include "ref/run/backend.h"
 #include "ref/run/model.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/info_laws.h"
 #include "tools/cli/opts.h"
 
 static void list_ops(void)
@@ -98,6 +100,54 @@ static json_t *storage_json(const sb_weights *w)
                      "ignored_vision_bytes", (json_int_t)w->ignored_bytes);
 }
 
+/* What the configuration files say, and the same keys where they say nothing. */
+static json_t *declared_json(const sb_declared *d)
+{
+    json_t *notes = json_array();
+    for (size_t i = 0; d && i < sb_declared_notes(d); i++)
+        json_array_append_new(notes, json_string(sb_declared_note(d, i)));
+    return json_pack("{s:o,s:s,s:o}", "dialect",
+                     d ? json_string(sb_dialect_name(sb_declared_dialect(d))) : json_null(),
+                     "kv_cache", sb_declared_kv_name(d ? sb_declared_kv_cache(d) : SB_KV_NONE),
+                     "notes", notes);
+}
+
+static size_t kept_disagreements(const sb_weights *w)
+{
+    return w->disagreements < SB_DISAGREEMENTS ? w->disagreements : SB_DISAGREEMENTS;
+}
+
+/* "read as its tensors are, and counted as a disagreement" */
+static json_t *disagreements_json(const sb_weights *w)
+{
+    json_t *first = json_array();
+    for (size_t i = 0; i < kept_disagreements(w); i++)
+        json_array_append_new(first, json_string(w->disagreement[i]));
+    return json_pack("{s:I,s:o}", "count", (json_int_t)w->disagreements, "first", first);
+}
+
+static void print_declared(const sb_model *m)
+{
+    const sb_declared *d = m->declared;
+    const sb_weights *w = m->weights;
+    if (d)
+        printf("declared: %s, KV cache %s\n", sb_dialect_name(sb_declared_dialect(d)),
+               sb_declared_kv_name(sb_declared_kv_cache(d)));
+    else
+        printf("declared: no quantization\n");
+    for (size_t i = 0; d && i < sb_declared_notes(d); i++)
+        printf("  note: %s\n", SB_SHOW(sb_declared_note(d, i)));
+    if (w->disagreements)
+        printf("layers whose tensors are not what is declared, and are read as they are: %zu\n",
+               w->disagreements);
+    else
+        printf("every layer is stored as declared\n");
+    for (size_t i = 0; i < kept_disagreements(w); i++)
+        printf("  %s\n", SB_SHOW(w->disagreement[i]));
+    if (w->disagreements > SB_DISAGREEMENTS)
+        printf("  and %zu more\n", w->disagreements - SB_DISAGREEMENTS);
+}
+
 static void print_text(const sb_model *m)
 {
     const sb_config *c = &m->config;
@@ -143,27 +193,42 @@ static void print_text(const sb_model *m)
 static sb_status show(const char *folder, int as_json, sb_error *err)
 {
     sb_model *model = NULL;
+    json_t *containers = NULL;
     sb_status status = sb_model_open(folder, &model, err);
-    if (status)
+    if (!status)
+        status = sb_containers_json(model->checkpoint, &containers, err);
+    if (status) {
+        sb_model_close(model);
+        json_decref(containers);
         return status;
+    }
     if (as_json) {
         json_t *document = sb_document("info");
         json_object_set_new(document, "config", config_json(&model->config));
         json_object_set_new(document, "storage", storage_json(model->weights));
         json_object_set_new(document, "formats", formats_json(model->checkpoint));
+        json_object_set(document, "containers", containers);
+        json_object_set_new(document, "declared", declared_json(model->declared));
+        json_object_set_new(document, "disagreements", disagreements_json(model->weights));
         status = sb_print_document(document, err);
     } else {
         print_text(model);
+        printf("layers by the way they are stored:\n");
+        sb_containers_print(containers);
+        print_declared(model);
     }
+    json_decref(containers);
     sb_model_close(model);
     return status;
 }
 
 sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
 {
-    int as_json = 0, ops = 0, knobs = 0, profiles = 0, machine = 0;
+    int as_json = 0, ops = 0, knobs = 0, profiles = 0, machine = 0, laws = 0;
     const sb_opt opts[] = {
         {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        {"laws", 0, SB_OPT_FLAG, &laws, NULL,
+         "where laws of dequantization differ, instead; with --json per matrix, too"},
         {"ops", 0, SB_OPT_FLAG, &ops, NULL, "list the operations and their clauses; no CKPT"},
         {"knobs", 0, SB_OPT_FLAG, &knobs, NULL, "list the knobs and their values; no CKPT"},
         {"profiles", 0, SB_OPT_FLAG, &profiles, NULL, "list the profiles; no CKPT"},
@@ -171,9 +236,10 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
          "print the dot product kernels in use; no CKPT"},
     };
     sb_command_line line = {
-        .usage = "info (CKPT [--json] | --ops | --knobs | --profiles | --machine)",
-        .about = "Shows configuration, layers, formats and bytes of a checkpoint;\n"
-                 "every tensor is accounted for, or the folder is refused.",
+        .usage = "info (CKPT [--laws] [--json] | --ops | --knobs | --profiles | --machine)",
+        .about = "Shows configuration, layers, formats and bytes of a checkpoint, and what its\n"
+                 "configuration files declare of quantization against what is stored; every\n"
+                 "tensor is accounted for, or the folder is refused.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};
@@ -193,5 +259,7 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
         list_profiles();
     if (machine)
         printf("dot product kernels: %s\n", sb_dot_selected());
+    if (line.operands && laws)
+        return sb_info_laws(line.operand[0], as_json, err);
     return line.operands ? show(line.operand[0], as_json, err) : SB_OK;
 }

@@ -82,6 +82,8 @@ int main(int argc, char **argv)
             break;
         }
     }
+    if (!status && (fflush(stdout) != 0 || ferror(stdout)))
+        status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
     if (status)
         fprintf(stderr, "samebit: %s\n", err.text);
     return sb_exit_status(status);

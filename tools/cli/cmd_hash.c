@@ -1,0 +1,153 @@
+/* cmd_hash.c - the manifest of a checkpoint, and its verification: G-5, D-5 to D-8. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/hash/manifest.h"
+
+enum { SHOWN = 20 }; /* differences that are listed one by one */
+
+static sb_status make_manifest(const char *path, int values, sb_manifest *out, sb_error *err)
+{
+    sb_checkpoint *checkpoint = NULL;
+    sb_status status = sb_checkpoint_open(path, &checkpoint, err);
+    if (!status)
+        status = sb_manifest_make(checkpoint, values, sb_progress, out, err);
+    sb_checkpoint_close(checkpoint);
+    return status;
+}
+
+static sb_status print_manifest(const char *path, int values, int as_json, sb_error *err)
+{
+    sb_manifest m = {0};
+    sb_status status = make_manifest(path, values, &m, err);
+    if (!status && as_json)
+        status = sb_print_document(sb_manifest_json(&m, sb_document("hash")), err);
+    else if (!status)
+        sb_manifest_print(&m, stdout);
+    sb_manifest_free(&m);
+    if (!status && fflush(stdout) != 0)
+        status = sb_fail(err, SB_ERR_IO, "the manifest could not be written to stdout");
+    return status;
+}
+
+static json_t *differences_json(const sb_differences *d)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < d->count; i++)
+        json_array_append_new(rows, json_pack("{s:s,s:s,s:s}", "difference",
+                                              sb_difference_name(&d->rows[i]), "name",
+                                              d->rows[i].name, "what", d->rows[i].what));
+    return rows;
+}
+
+static void print_differences(const sb_differences *d)
+{
+    for (size_t i = 0; i < d->count && i < SHOWN; i++)
+        printf("%-8s %s (%s)\n", sb_difference_name(&d->rows[i]), SB_SHOW(d->rows[i].name),
+               d->rows[i].what);
+    if (d->count > SHOWN)
+        printf("and %zu more\n", d->count - SHOWN);
+}
+
+/* The message names the first of each kind. */
+static sb_status summary(const char *path, const sb_differences *d, sb_error *err)
+{
+    size_t count[3] = {0, 0, 0};
+    const sb_difference *first[3] = {NULL, NULL, NULL};
+    char text[900] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        unsigned kind = (unsigned)d->rows[i].kind;
+        if (count[kind]++ == 0)
+            first[kind] = &d->rows[i];
+    }
+    for (unsigned k = 0; k < 3; k++)
+        if (first[k])
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu %s, first %s (%s)",
+                                     used ? "; " : "", count[k], sb_difference_name(first[k]),
+                                     SB_SHOW(first[k]->name), first[k]->what);
+    return d->count ? sb_fail(err, SB_ERR_DIFF, "%s: %s", SB_SHOW(path), text) : SB_OK;
+}
+
+static sb_status report(const sb_manifest *now, const char *path, const char *manifest,
+                        const sb_differences *d, int as_json, sb_error *err)
+{
+    sb_status verdict = summary(path, d, err);
+    if (!as_json) {
+        if (!verdict)
+            printf("IDENTICAL %s %s\n", path, manifest);
+        print_differences(d);
+        return verdict;
+    }
+    json_t *document = sb_document("hash");
+    json_object_set_new(document, "verdict", json_string(verdict ? "FAIL" : "IDENTICAL"));
+    json_object_set_new(document, "checkpoint", json_string(now->checkpoint.hex));
+    json_object_set_new(document, "message", verdict ? json_string(err->text) : json_null());
+    json_object_set_new(document, "differences", differences_json(d));
+    sb_status printed = sb_print_document(document, verdict ? NULL : err);
+    return verdict ? verdict : printed;
+}
+
+static sb_status verify(const char *path, const char *manifest, int values, int as_json,
+                        sb_error *err)
+{
+    sb_manifest then = {0}, now = {0};
+    sb_differences differences = {0};
+    sb_status status = sb_manifest_load(manifest, &then, err);
+    if (!status && values && !then.has_values)
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "%s: has no values to compare; it was written without --values",
+                         SB_SHOW(manifest));
+    if (!status)
+        status = make_manifest(path, values, &now, err);
+    if (!status)
+        status = sb_manifest_compare(&now, &then, values, &differences, err);
+    if (!status)
+        status = report(&now, path, manifest, &differences, as_json, err);
+    free(differences.rows);
+    sb_manifest_free(&then);
+    sb_manifest_free(&now);
+    return status;
+}
+
+sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
+{
+    int as_json = 0, values = 0;
+    uint64_t threads = 0;
+    const char *manifest = NULL;
+    const sb_opt opts[] = {
+        {"values", 0, SB_OPT_FLAG, &values, NULL,
+         "hash what layers mean, too: the same in every dialect"},
+        {"verify", 0, SB_OPT_STRING, &manifest, "FILE", "compare with a manifest, text or JSON"},
+        {"threads", 0, SB_OPT_NUMBER, &threads, "T", "number of threads; never changes a digest"},
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "hash CKPT [--values] [--verify FILE] [--json]",
+        .about =
+            "Prints a manifest: per tensor digest, dtype, shape and name, and the digest of the\n"
+            "checkpoint, which shards and the order in files do not change. --values adds per\n"
+            "linear layer a hash of codes, block scales and divisor that is the same in every\n"
+            "dialect of one number format and for experts stacked or apart, and a hash of the\n"
+            "values themselves, each rounded once. --verify compares: exit 1 names what differs,\n"
+            "is missing or extra; with --values the layers by what they mean, and by their exact\n"
+            "values within one dialect, and tensors only where they belong to no layer.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "example:\n  samebit hash CKPT --values > manifest\n"
+                "  samebit hash CKPT --values --verify manifest\n",
+        .min_operands = 1,
+        .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    if (threads > 1024)
+        return sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
+                       (unsigned long long)threads);
+    sb_set_threads((unsigned)threads);
+    return manifest ? verify(line.operand[0], manifest, values, as_json, err)
+                    : print_manifest(line.operand[0], values, as_json, err);
+}

@@ -1,0 +1,297 @@
+#include "tools/cli/info_laws.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/model/layers.h"
+#include "tools/cli/cli.h"
+#include "tools/hash/laws.h"
+
+enum { KIND = 128 };
+
+static json_int_t add_to(json_t *object, const char *key, uint64_t more)
+{
+    json_int_t sum = json_integer_value(json_object_get(object, key)) + (json_int_t)more;
+    json_object_set_new(object, key, json_integer(sum));
+    return sum;
+}
+
+/* --- containers ---------------------------------------------------------------------------------
+ */
+
+static sb_status add_container(void *ctx, const char *name, const sb_found *found, sb_error *err)
+{
+    json_t *rows = ctx;
+    char kind[KIND], key[KIND + 64];
+    uint64_t bytes = 0;
+    (void)err;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        bytes += found->part[p] ? found->part[p]->bytes : 0;
+    sb_layer_kind(name, kind, sizeof kind);
+    snprintf(key, sizeof key, "%s %s", kind, sb_container_name(found->container));
+    json_t *row = json_object_get(rows, key);
+    if (!row) {
+        row = json_pack("{s:s,s:s,s:i,s:i}", "layers", kind, "container",
+                        sb_container_name(found->container), "count", 0, "bytes", 0);
+        json_object_set_new(rows, key, row);
+    }
+    add_to(row, "count", found->experts ? found->experts : 1);
+    add_to(row, "bytes", bytes);
+    return SB_OK;
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* The values of an object in order of their keys; takes the object. */
+static json_t *in_order(json_t *object)
+{
+    size_t n = json_object_size(object), i = 0;
+    const char **keys = sb_alloc(n, sizeof *keys);
+    json_t *out = json_array(), *value;
+    const char *key;
+    json_object_foreach(object, key, value)
+    {
+        if (keys)
+            keys[i++] = key;
+    }
+    if (keys)
+        qsort(keys, n, sizeof *keys, by_text);
+    for (i = 0; keys && i < n; i++)
+        json_array_append(out, json_object_get(object, keys[i]));
+    free(keys);
+    json_decref(object);
+    return out;
+}
+
+sb_status sb_containers_json(const sb_checkpoint *checkpoint, json_t **out, sb_error *err)
+{
+    json_t *rows = json_object();
+    sb_status status = sb_each_layer(checkpoint, add_container, rows, err);
+    *out = in_order(rows);
+    return status;
+}
+
+void sb_containers_print(const json_t *containers)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(containers, i, row)
+    {
+        printf("  %-32s %-14s %6" PRId64 " matrices, %" PRId64 " bytes\n",
+               json_string_value(json_object_get(row, "layers")),
+               json_string_value(json_object_get(row, "container")),
+               (int64_t)json_integer_value(json_object_get(row, "count")),
+               (int64_t)json_integer_value(json_object_get(row, "bytes")));
+    }
+}
+
+/* --- laws ---------------------------------------------------------------------------------------
+ */
+
+typedef struct group {
+    char kind[KIND];
+    sb_container container;
+    uint64_t matrices;
+    int differ;
+    sb_law_counts counts;
+} group;
+
+typedef struct laws {
+    const sb_checkpoint *checkpoint;
+    group *groups;
+    size_t count, room;
+    group all;
+    json_t *rows; /* per matrix, for --json; NULL for text */
+    uint64_t done;
+} laws;
+
+static group *group_of(laws *l, const char *kind, sb_container container)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (l->groups[i].container == container && strcmp(l->groups[i].kind, kind) == 0)
+            return &l->groups[i];
+    if (l->count == l->room) {
+        size_t room = l->room ? 2 * l->room : 32;
+        group *grown = sb_realloc(l->groups, room, sizeof *grown);
+        if (!grown)
+            return NULL;
+        l->groups = grown;
+        l->room = room;
+    }
+    group *g = &l->groups[l->count++];
+    *g = (group){.container = container};
+    snprintf(g->kind, sizeof g->kind, "%s", kind);
+    return g;
+}
+
+static void add_counts(group *g, int differ, const sb_law_counts *c)
+{
+    g->matrices++;
+    g->differ |= differ;
+    g->counts.values += c->values;
+    for (unsigned p = 0; p < SB_LAW_PAIRS; p++) {
+        g->counts.f32[p] += c->f32[p];
+        g->counts.bf16[p] += c->bf16[p];
+        if (c->ulp[p] > g->counts.ulp[p])
+            g->counts.ulp[p] = c->ulp[p];
+    }
+}
+
+static json_t *pairs_json(const sb_law_counts *c)
+{
+    json_t *out = json_array();
+    for (unsigned p = 0; p < SB_LAW_PAIRS; p++) {
+        sb_law a = SB_LAW_exact, b = SB_LAW_exact;
+        sb_law_pair(p, &a, &b);
+        json_array_append_new(out,
+                              json_pack("{s:[ss],s:I,s:I,s:I}", "laws", sb_law_name(a),
+                                        sb_law_name(b), "f32", (json_int_t)c->f32[p], "bf16",
+                                        (json_int_t)c->bf16[p], "max_ulp", (json_int_t)c->ulp[p]));
+    }
+    return out;
+}
+
+static sb_status count_piece(void *ctx, const sb_piece *piece, sb_error *err)
+{
+    laws *l = ctx;
+    char kind[KIND];
+    sb_law_counts counts = {0};
+    int differ = sb_laws_differ(&piece->matrix);
+    if (!sb_matrix_quantized(&piece->matrix))
+        return SB_OK;
+    sb_status status = differ ? sb_law_count(&piece->matrix, &counts, err) : SB_OK;
+    if (status)
+        return sb_fail_in(err, status, piece->name);
+    if (!differ)
+        counts.values = (uint64_t)piece->matrix.rows * piece->matrix.cols;
+    group *g = group_of(l, sb_layer_kind(piece->name, kind, sizeof kind), piece->found->container);
+    if (!g)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for kinds of layers");
+    add_counts(g, differ, &counts);
+    if (differ)
+        add_counts(&l->all, 1, &counts);
+    if (l->rows)
+        json_array_append_new(l->rows,
+                              json_pack("{s:s,s:s,s:I,s:o}", "name", piece->name, "container",
+                                        sb_container_name(piece->found->container), "values",
+                                        (json_int_t)counts.values, "pairs",
+                                        differ ? pairs_json(&counts) : json_null()));
+    return SB_OK;
+}
+
+static sb_status count_layer(void *ctx, const char *name, const sb_found *found, sb_error *err)
+{
+    laws *l = ctx;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        l->done += found->part[p] ? 1 : 0;
+    sb_progress(NULL, "layers", l->done, sb_checkpoint_count(l->checkpoint) + 1);
+    return sb_each_piece(l->checkpoint, name, found, count_piece, l, err);
+}
+
+static void print_group(const group *g)
+{
+    unsigned agree = 0;
+    double n = g->counts.values ? (double)g->counts.values : 1;
+    if (!g->differ) {
+        printf("%s (%s): %" PRIu64 " matrices, %" PRIu64
+               " values: no factor of the whole tensor and no scale wider than bf16, so all laws "
+               "agree\n",
+               g->kind, sb_container_name(g->container), g->matrices, g->counts.values);
+        return;
+    }
+    printf("%s (%s): %" PRIu64 " matrices, %" PRIu64 " values\n", g->kind,
+           g->container == SB_CONTAINER_COUNT ? "every kind" : sb_container_name(g->container),
+           g->matrices, g->counts.values);
+    for (unsigned p = 0; p < SB_LAW_PAIRS; p++) {
+        sb_law a = SB_LAW_exact, b = SB_LAW_exact;
+        sb_law_pair(p, &a, &b);
+        if (g->counts.f32[p] == 0)
+            agree++;
+        else
+            printf("  %-6s %-10s  f32 %12" PRIu64
+                   " differ, %7.4f %%, by %u ulp at most;  bf16 %8" PRIu64 ", %.5f %%\n",
+                   sb_law_name(a), sb_law_name(b), g->counts.f32[p],
+                   100 * (double)g->counts.f32[p] / n, (unsigned)g->counts.ulp[p],
+                   g->counts.bf16[p], 100 * (double)g->counts.bf16[p] / n);
+    }
+    if (agree)
+        printf("  pairs of laws that agree everywhere: %u\n", agree);
+}
+
+static int by_kind(const void *left, const void *right)
+{
+    const group *a = left;
+    const group *b = right;
+    int order = strcmp(a->kind, b->kind);
+    return order ? order : (a->container > b->container) - (a->container < b->container);
+}
+
+static void print_laws(const laws *l)
+{
+    for (unsigned law = 0; law < SB_LAW_COUNT; law++)
+        printf("%-11s %s (%s)%s\n", sb_law_name((sb_law)law), sb_law_expression((sb_law)law),
+               sb_law_users((sb_law)law),
+               law == SB_LAW_factor_last ? ": has no weights of its own, and is not counted" : "");
+    for (size_t i = 0; i < l->count; i++)
+        print_group(&l->groups[i]);
+    if (l->all.matrices)
+        print_group(&l->all);
+    else
+        printf("the laws agree everywhere\n");
+}
+
+static json_t *groups_json(const laws *l)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < l->count; i++) {
+        const group *g = &l->groups[i];
+        json_array_append_new(out, json_pack("{s:s,s:s,s:I,s:I,s:o}", "layers", g->kind,
+                                             "container", sb_container_name(g->container),
+                                             "matrices", (json_int_t)g->matrices, "values",
+                                             (json_int_t)g->counts.values, "pairs",
+                                             g->differ ? pairs_json(&g->counts) : json_null()));
+    }
+    return out;
+}
+
+static sb_status print_document(laws *l, sb_error *err)
+{
+    json_t *document = sb_document("info");
+    json_object_set_new(document, "kinds", groups_json(l));
+    json_object_set_new(document, "total",
+                        json_pack("{s:I,s:I,s:o}", "matrices", (json_int_t)l->all.matrices,
+                                  "values", (json_int_t)l->all.counts.values, "pairs",
+                                  pairs_json(&l->all.counts)));
+    json_object_set(document, "matrices", l->rows);
+    return sb_print_document(document, err);
+}
+
+sb_status sb_info_laws(const char *path, int as_json, sb_error *err)
+{
+    sb_checkpoint *checkpoint = NULL;
+    laws l = {.all = {.kind = "together", .container = SB_CONTAINER_COUNT}};
+    sb_status status = sb_checkpoint_open(path, &checkpoint, err);
+    l.checkpoint = checkpoint;
+    l.rows = as_json ? json_array() : NULL;
+    if (!status)
+        status = sb_each_layer(checkpoint, count_layer, &l, err);
+    if (!status) {
+        sb_progress(NULL, "layers", 1, 1);
+        if (l.count)
+            qsort(l.groups, l.count, sizeof *l.groups, by_kind);
+        if (as_json)
+            status = print_document(&l, err);
+        else
+            print_laws(&l);
+    }
+    json_decref(l.rows);
+    free(l.groups);
+    sb_checkpoint_close(checkpoint);
+    return status;
+}

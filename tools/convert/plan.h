@@ -1,0 +1,70 @@
+/* plan.h - every tensor of the result, and what its configuration must say; for convert.c. */
+#ifndef SB_CONVERT_PLAN_H
+#define SB_CONVERT_PLAN_H
+
+#include "ref/model/declared.h"
+#include "ref/model/layers.h"
+#include "tools/convert/convert.h"
+
+/* One tensor: the source's unless something is set here. */
+typedef struct sb_item {
+    const sb_tensor *from;
+    char *name;           /* NULL: the same */
+    unsigned char *bytes; /* NULL: the same */
+    int changed;          /* a part of a layer that is converted: its old metadata is used up */
+    sb_dtype dtype;
+    unsigned rank;
+    uint64_t shape[SB_MAX_RANK];
+    char *origin; /* metadata to be written, or NULL */
+    char *stored;
+} sb_item;
+
+typedef enum sb_scheme {
+    SB_SCHEME_plain,
+    SB_SCHEME_nvfp4,     /* inputs are quantized, too */
+    SB_SCHEME_nvfp4_a16, /* weights only */
+    SB_SCHEME_fp8,
+    SB_SCHEME_fp8_a16,
+    SB_SCHEME_COUNT
+} sb_scheme;
+
+/* A module and how it is stored: for the configuration. */
+typedef struct sb_module {
+    char *name;
+    sb_scheme scheme;
+} sb_module;
+
+typedef struct sb_convert_plan {
+    const sb_checkpoint *source;
+    const sb_declared *declared; /* of the source; may be NULL */
+    int to_ct;
+    sb_item *items; /* one per tensor of the source, in its order */
+    sb_module *modules;
+    size_t module_count, module_room;
+    sb_conversion *out;
+    size_t scalar_room;
+} sb_convert_plan;
+
+/* Fills items and modules. */
+sb_status sb_convert_plan_make(sb_convert_plan *plan, sb_error *err);
+void sb_convert_plan_free(sb_convert_plan *plan);
+
+/* config.c: the texts of the result's configuration; free() releases them. hf_quant is NULL for
+ * compressed-tensors. `config` is the text of config.json. */
+sb_status sb_convert_config(const sb_convert_plan *plan, const char *folder, const char *config,
+                            char **new_config, char **hf_quant, sb_error *err);
+
+/* splice.c: `text`, a JSON object, with `value` in place of its quantization_config, in text_config
+ * too, or as its first key; everything else keeps its bytes. */
+sb_status sb_splice_quantization(const char *file, const char *text, const char *value, char **out,
+                                 sb_error *err);
+
+/* folder.c: the target before, and when its files are whole. */
+sb_status sb_target_check(const char *source, const char *target, int replace, char **partial,
+                          sb_error *err);
+sb_status sb_target_copy(const char *source, const char *partial, sb_conversion *out,
+                         sb_error *err);
+sb_status sb_target_commit(const char *partial, const char *target, int replace, sb_error *err);
+void sb_target_drop(const char *partial);
+
+#endif
