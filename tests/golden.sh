@@ -29,6 +29,32 @@ list() {
     echo "T5 | --preset T5 | --tokens $(ids 70 377) -n 8"
     echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
     echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
+    # every format once, on presets in turn; then the profiles that quantize inputs
+    while read -r format preset options; do
+        echo "$preset-$format | --preset $preset --format $format $options | --tokens $(ids 9 300) -n 4"
+    done <<'FORMATS'
+fp8-block T6
+fp8-block-ue8m0 T2
+fp8-channel T3
+fp8-tensor T4
+nvfp4-ct T1
+nvfp4a16-ct T5
+nvfp4-modelopt T2
+mxfp4 T6
+mxfp8 T4
+int4-gptq T3
+int4-autoround T1
+int4-awq T5
+int4-ct T6 --group-size 32
+int8-gptq T2
+nvidia-mix T2
+int4-fp8-hybrid T1
+FORMATS
+    echo "T2-nvfp4-ct-w4a4 | --preset T2 --format nvfp4-ct | --tokens $(ids 20 1024) -n 4 --profile w4a4"
+    echo "T1-fp8-block-w8a8 | --preset T1 --format fp8-block | --tokens $(ids 20 377) -n 4 --profile w8a8"
+    echo "T6-fp8-channel-w8a8 | --preset T6 --format fp8-channel | --tokens $(ids 9 377) -n 4 --profile w8a8"
+    echo "T2-nvidia-mix-kv | --preset T2 --format nvidia-mix --kv-scales | --tokens $(ids 20 1024) -n 4 --profile w8a8 --set act_fp4=fast --set kv_cache=fp8"
+    echo "T1-nvfp4-ct-hf | --preset T1 --format nvfp4-ct | --tokens $(ids 20 377) -n 4 --profile hf"
 }
 
 rm -rf "$work"

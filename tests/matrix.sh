@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same bits on every machine: one fixed run of a synthetic checkpoint (T1, seed 42) and the digests of the
-# arithmetic, by every compiler, optimization, instruction set and number of threads, on x86-64, AArch64 and
+# The same bits on every machine: one fixed run of a synthetic checkpoint (T1, seed 42), of three quantized ones
+# (T4), and the digests of the arithmetic, by every compiler, optimization, instruction set and number of threads, on x86-64, AArch64 and
 # big-endian s390x. The first build writes the checkpoint and its output is the answer; each other
 # combination is one test and must print the same JSON document, or the same digests, or write the same
 # checkpoint. What a tool is missing for is SKIPPED by name.
@@ -54,6 +54,16 @@ make_model() { # make_model FOLDER SEED PROGRAM...
     shift 2
     "$@" make "$folder" --preset T1 --recipe mistakes --seed "$seed" > /dev/null
 }
+# Quantized layers: three formats of the dense T4, written and run by one program, inputs quantized too.
+run_formats() { # run_formats PROGRAM...
+    local format profile
+    for format in nvfp4-ct fp8-block int4-gptq; do
+        case $format in nvfp4*) profile=w4a4 ;; fp8*) profile=w8a8 ;; *) profile=hf ;; esac
+        "$@" make "$scratch/format" --preset T4 --format $format --seed 42 --replace > /dev/null &&
+            "$@" hash "$scratch/format" --values > "$scratch/manifest" && cat "$scratch/manifest" &&
+            "$@" run "$scratch/format" --tokens 3,8,13,18,23 -n 2 --profile $profile --json || return 1
+    done
+}
 
 # agree NAME WANTED COMMAND...: its output is the wanted one
 agree() {
@@ -97,7 +107,8 @@ cpu_has() { # cpu_has FLAG...
 digest=$plain/tests/arith_digest
 answer() {
     make_model "$model" 42 "$plain/samebit" && run_model 1 "$plain/samebit" > "$scratch/run" &&
-        prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" && "$digest" > "$scratch/digest"
+        prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" && "$digest" > "$scratch/digest" &&
+        run_formats "$plain/samebit" > "$scratch/formats"
 }
 if answer 2> "$scratch/errors" && [ "$(grep -c logits_digest "$scratch/run")" = 2 ] &&
     [ "$(wc -l < "$scratch/digest")" -ge 10 ]; then
@@ -131,6 +142,7 @@ for isa in $isas; do
     fi
     SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa" "$scratch/run" run_model 1 "$plain/samebit"
     SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, arithmetic" "$scratch/digest" "$digest"
+    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, formats" "$scratch/formats" run_formats "$plain/samebit"
 done
 
 # --- compilers and optimization
@@ -147,6 +159,7 @@ for cc in gcc clang; do
                 "$matrix/$cc$opt/samebit"
         done
         agree "$cc $opt, arithmetic" "$scratch/digest" "$matrix/$cc$opt/tests/arith_digest"
+        agree "$cc $opt, formats" "$scratch/formats" run_formats "$matrix/$cc$opt/samebit"
     done
     same_model "$cc -O3, the checkpoint" "$matrix/$cc-O3/samebit"
     if [ "$(uname -m)" != x86_64 ]; then
@@ -171,16 +184,19 @@ for arch in arm64 s390x; do
         skip "$machine, all outputs" "no $cc"
     elif [ -z "$qemu" ]; then
         skip "$machine, all outputs" "no qemu-$machine"
-    elif [ ! -f "$root/lib/$machine-linux-gnu/libjansson.a" ]; then
-        skip "$machine, all outputs" "no libjansson under build/cross (tools/deps cross)"
+    elif [ ! -f "$root/lib/$machine-linux-gnu/libjansson.a" ] ||
+        [ ! -f "$root/lib/$machine-linux-gnu/libpcre2-8.a" ]; then
+        skip "$machine, all outputs" "no libjansson and libpcre2 under build/cross (tools/deps cross)"
     elif built $machine CC=$cc OPT=-O2 EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
-        JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a"; then
+        JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a" \
+        PCRE2_LIBS="$root/lib/$machine-linux-gnu/libpcre2-8.a"; then
         for threads in 1 2; do
             agree "$machine, threads $threads" "$scratch/short" run_model $threads "$qemu" \
                 "$matrix/$machine/samebit"
         done
         agree "$machine, arithmetic" "$scratch/digest" "$qemu" "$matrix/$machine/tests/arith_digest"
         same_model "$machine, the checkpoint" "$qemu" "$matrix/$machine/samebit"
+        agree "$machine, formats" "$scratch/formats" run_formats "$qemu" "$matrix/$machine/samebit"
     fi
 done
 

@@ -1,0 +1,226 @@
+/* test_pairs.c - every format x preset x length x kernels x call x profile, two at a time.
+ *
+ * A pairwise cover: each value of each factor meets each value of every other factor in at least
+ * one case. A case makes the checkpoint, runs it, and runs it again in another way: with other
+ * kernels, with the tokens cut into other calls (where S-2 promises the same bits). The
+ * logits and the state must be the same; they are also the recorded ones of golden/runs for the
+ * cases that stand there (tests/golden.sh). */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/rng.h"
+#include "ref/math/dot.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/record.h"
+
+static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
+static const char *const lengths[] = {"1", "2", "9"};
+static const char *const kernels[] = {"exact", "scalar", "avx2"};
+static const char *const calls[] = {"one by one", "two calls"};
+static const char *const profiles[] = {"exact", "w4a4", "w8a8", "dequant=ct_div",
+                                       "dequant=factor_last"};
+static const char *const cuts[] = {"one shard", "three shards"};
+
+enum { FORMAT, PRESET, LENGTH, KERNELS, CALLS, PROFILE, SHARDS, FACTORS, MOST = 32 };
+
+static const char *formats[MOST];
+static struct factor {
+    const char *name;
+    const char *const *values;
+    size_t count;
+} factors[FACTORS] = {
+    [FORMAT] = {"format", formats, 0}, [PRESET] = {"preset", presets, 6},
+    [LENGTH] = {"length", lengths, 3}, [KERNELS] = {"kernels", kernels, 3},
+    [CALLS] = {"calls", calls, 2},     [PROFILE] = {"profile", profiles, 5},
+    [SHARDS] = {"shards", cuts, 2},
+};
+
+typedef struct pair_case {
+    size_t value[FACTORS];
+} pair_case;
+
+/* covered[f][i][g][j]: value i of factor f has met value j of factor g. */
+static unsigned char covered[FACTORS][MOST][FACTORS][MOST];
+
+/* Formats that do not store a preset, as `samebit make` has said. */
+static unsigned char refused[MOST][MOST];
+
+static size_t gain(const pair_case *c, int mark)
+{
+    size_t fresh = 0;
+    if (refused[c->value[FORMAT]][c->value[PRESET]])
+        return 0;
+    for (size_t f = 0; f < FACTORS; f++)
+        for (size_t g = f + 1; g < FACTORS; g++) {
+            unsigned char *seen = &covered[f][c->value[f]][g][c->value[g]];
+            fresh += !*seen;
+            *seen |= (unsigned char)mark;
+        }
+    return fresh;
+}
+
+static size_t pairs_in_all(void)
+{
+    size_t pairs = 0;
+    for (size_t f = 0; f < FACTORS; f++)
+        for (size_t g = f + 1; g < FACTORS; g++)
+            pairs += factors[f].count * factors[g].count;
+    return pairs;
+}
+
+/* The best of 40 cases that contain a given pair. */
+static pair_case next_case(uint64_t key, size_t index, size_t f, size_t i, size_t g, size_t j)
+{
+    pair_case best = {{0}};
+    size_t most = 0;
+    for (size_t draw = 0; draw < 40; draw++) {
+        pair_case c;
+        for (size_t h = 0; h < FACTORS; h++)
+            c.value[h] =
+                sb_rng_below(key, (index * 40 + draw) * FACTORS + h, (uint32_t)factors[h].count);
+        c.value[f] = i;
+        c.value[g] = j;
+        size_t fresh = gain(&c, 0);
+        if (fresh > most) {
+            most = fresh;
+            best = c;
+        }
+    }
+    return best;
+}
+
+static const char *value(const pair_case *c, size_t factor)
+{
+    return factors[factor].values[c->value[factor]];
+}
+
+/* What a run leaves: the logits of its last token, and its state. */
+typedef struct run_digest {
+    sb_digest logits, state;
+} run_digest;
+
+static run_digest run(const sb_model *model, const sb_knobs *knobs, const uint32_t *ids, size_t n,
+                      size_t per_call)
+{
+    size_t vocabulary = model->config.vocab_size;
+    float *logits = malloc(vocabulary * sizeof *logits);
+    sb_session *session = test_session(model, knobs, NULL);
+    sb_error err = {""};
+    size_t last = 0;
+    assert_non_null(logits);
+    for (size_t i = 0; i < n; i += last)
+        test_feed(session, ids + i, last = n - i < per_call ? n - i : per_call);
+    if (sb_session_logits(session, last - 1, logits, &err))
+        fail_msg("%s", err.text);
+    run_digest digest = {sb_digest_f32(logits, vocabulary), test_state_digest(session)};
+    sb_session_free(session);
+    free(logits);
+    return digest;
+}
+
+static void set_knobs(const pair_case *c, sb_knobs *knobs)
+{
+    const char *profile = value(c, PROFILE);
+    sb_error err = {""};
+    sb_status status = SB_OK;
+    sb_knobs_exact(knobs);
+    status = strchr(profile, '=') ? sb_knobs_set(knobs, profile, &err)
+                                  : sb_knobs_profile(knobs, profile, &err);
+    if (status)
+        fail_msg("%s", err.text);
+}
+
+/* 1 if the case ran, 0 if this format does not store this preset. */
+static int run_case(const pair_case *c)
+{
+    const char *folder = test_path("test_pairs", "ckpt");
+    sb_make_options options = {.dir = folder,
+                               .preset = value(c, PRESET),
+                               .format = value(c, FORMAT),
+                               .seed = 42,
+                               .replace = 1,
+                               .shard_bytes = c->value[SHARDS] ? 0 : (uint64_t)1 << 40};
+    uint32_t ids[32];
+    size_t n = strtoul(value(c, LENGTH), NULL, 10);
+    sb_error err = {""};
+    sb_knobs knobs;
+    sb_status status = sb_make(&options, &err);
+    if (status == SB_ERR_USAGE) { /* 128 does not divide the rows of T6 */
+        options.group_size = 32;
+        status = sb_make(&options, &err);
+    }
+    if (status == SB_ERR_USAGE) {
+        printf("%s\n", err.text);
+        return 0;
+    }
+    if (status)
+        fail_msg("%s", err.text);
+    sb_model *model = test_model_open(folder);
+    test_draw_ids("pairs", 300, ids, n);
+    set_knobs(c, &knobs);
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+    run_digest whole = run(model, &knobs, ids, n, n);
+    if (sb_dot_select(value(c, KERNELS), NULL) != SB_OK)
+        assert_int_equal(sb_dot_select("scalar", NULL), SB_OK); /* a machine without AVX2 */
+    run_digest other = run(model, &knobs, ids, n, c->value[CALLS] ? (n + 1) / 2 : 1);
+    sb_model_close(model);
+    if (strcmp(whole.logits.hex, other.logits.hex) != 0 ||
+        strcmp(whole.state.hex, other.state.hex) != 0)
+        fail_msg("%s %s, %s tokens %s with %s kernels, %s: logits %s and %s, state %s and %s",
+                 value(c, PRESET), value(c, FORMAT), value(c, LENGTH), value(c, CALLS),
+                 value(c, KERNELS), value(c, PROFILE), whole.logits.hex, other.logits.hex,
+                 whole.state.hex, other.state.hex);
+    return 1;
+}
+
+/* Runs cases until the pair is covered, or known to be refused. */
+static void cover(uint64_t key, size_t f, size_t i, size_t g, size_t j, size_t *cases, size_t *ran)
+{
+    while (!covered[f][i][g][j]) {
+        pair_case c = next_case(key, *cases, f, i, g, j);
+        ++*cases;
+        if (f == FORMAT && g == PRESET && refused[i][j])
+            return;
+        if (gain(&c, 0) == 0)
+            continue; /* another draw */
+        if (run_case(&c)) {
+            gain(&c, 1);
+            ++*ran;
+        } else {
+            refused[c.value[FORMAT]][c.value[PRESET]] = 1;
+        }
+    }
+}
+
+static void test_every_pair(void **state)
+{
+    (void)state;
+    uint64_t key = sb_rng_key(42, "pairs");
+    size_t cases = 0, ran = 0, count = 0;
+    const sb_make_choice *choices = sb_make_choices(SB_MAKE_FORMATS, &count);
+    assert_true(count > 3 && count <= MOST);
+    factors[FORMAT].count = count;
+    for (size_t i = 0; i < count; i++)
+        formats[i] = choices[i].name;
+    for (size_t f = 0; f < FACTORS; f++)
+        for (size_t g = f + 1; g < FACTORS; g++)
+            for (size_t i = 0; i < factors[f].count; i++)
+                for (size_t j = 0; j < factors[g].count; j++)
+                    cover(key, f, i, g, j, &cases, &ran);
+    size_t none = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < factors[PRESET].count; j++)
+            none += refused[i][j];
+    printf("%zu pairs in %zu cases; %zu formats of presets are refused by make\n", pairs_in_all(),
+           ran, none);
+    assert_true(none < count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_pair)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

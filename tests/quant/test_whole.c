@@ -1,0 +1,128 @@
+/* test_whole.c - whole models of the real quantizers, from tokens to logits.
+ *
+ * No bound is derived here: with many layers in a row a bound would allow anything. What is
+ * measured is how far the logits are from the library's; a layer that is wired wrongly, or read
+ * under a wrong scale, is further away by orders of magnitude, and the last test shows it. The
+ * layers themselves are held to derived bounds in test_fixtures.c. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "tests/lib/record.h"
+#include "tests/quant/fixture.h"
+
+/* Relative distances |ours - theirs| / |theirs| of all logits: 8 times what was measured on these
+ * recordings. Inputs that are quantized turn the last bit of a value into a whole step now and
+ * then, and a router's choice may follow. */
+#define NEAR_WEIGHTS 0x1p-18
+#define NEAR_INPUTS 0x1p-3
+
+static uint32_t *tokens_of(const quant_fixture *f, size_t *count)
+{
+    const sb_tensor *t = sb_checkpoint_find(f->expect, "tokens");
+    assert_non_null(t);
+    assert_int_equal(t->dtype, SB_DTYPE_I32);
+    *count = (size_t)t->bytes / 4;
+    uint32_t *ids = malloc(t->bytes);
+    assert_non_null(ids);
+    for (size_t i = 0; i < *count; i++)
+        ids[i] = sb_load_u32(t->data + 4 * i);
+    return ids;
+}
+
+/* |ours - theirs| / |theirs|, as vectors. */
+static double distance(const quant_fixture *f, const sb_knobs *knobs)
+{
+    size_t rows, count = 0, vocabulary = f->model->config.vocab_size;
+    uint32_t *ids = tokens_of(f, &rows);
+    float *want = quant_values(f, "logits", &count), *got = malloc(vocabulary * sizeof *got);
+    double apart = 0, size = 0;
+    assert_true(want && got && count == rows * vocabulary);
+    sb_session *session = test_session(f->model, knobs, NULL);
+    test_feed(session, ids, rows);
+    for (size_t t = 0; t < rows; t++) {
+        sb_error err = {""};
+        if (sb_session_logits(session, t, got, &err))
+            fail_msg("%s", err.text);
+        for (size_t i = 0; i < vocabulary; i++) {
+            double wanted = (double)want[t * vocabulary + i], error = (double)got[i] - wanted;
+            apart += error * error;
+            size += wanted * wanted;
+        }
+    }
+    sb_session_free(session);
+    free(ids);
+    free(want);
+    free(got);
+    return sqrt(apart / size);
+}
+
+/* Profile hf in binary32: the forms of transformers without its bfloat16. */
+static sb_knobs library_knobs(const quant_fixture *f)
+{
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, "hf", NULL), SB_OK);
+    assert_int_equal(sb_knobs_set(&knobs, "act=f32", NULL), SB_OK);
+    for (int k = SB_KNOB_dequant; k < SB_KNOB_COUNT; k++)
+        knobs.value[k] = f->theirs.value[k];
+    return knobs;
+}
+
+static void test_logits_are_near_the_library(void **state)
+{
+    (void)state;
+    for (size_t i = 0; quant_row_at(i); i++) {
+        quant_fixture f;
+        quant_fixture_open(quant_row_at(i), &f);
+        if (sb_checkpoint_find(f.expect, "logits")) {
+            sb_knobs knobs = library_knobs(&f);
+            double limit = f.row->settings[0] ? NEAR_INPUTS : NEAR_WEIGHTS;
+            double law = distance(&f, &knobs), exact = distance(&f, &f.exact);
+            printf("%-16s logits apart by %.2e under the library's law, by %.2e in profile exact\n",
+                   f.row->name, law, exact);
+            assert_true(law < limit && exact < limit);
+        }
+        quant_fixture_close(&f);
+    }
+}
+
+/* The experts of the first layer in the opposite order; twice leaves it as it was. */
+static void turn_experts(sb_model *model)
+{
+    sb_expert *experts = model->weights->layers[0].experts;
+    for (uint32_t e = 0; e < model->config.experts / 2; e++) {
+        sb_expert kept = experts[e];
+        experts[e] = experts[model->config.experts - 1 - e];
+        experts[model->config.experts - 1 - e] = kept;
+    }
+}
+
+/* Experts exchanged, or factors taken in the wrong direction. */
+static void test_wrong_wiring_is_far_away(void **state)
+{
+    (void)state;
+    quant_fixture f;
+    quant_fixture_open(quant_row_at(0), &f);
+    turn_experts(f.model);
+    double exchanged = distance(&f, &f.exact);
+    turn_experts(f.model);
+    for (uint32_t e = 0; e < f.model->config.experts; e++)
+        f.model->weights->layers[0].experts[e].down.quant.factor.kind = SB_MULTIPLIER;
+    double inverted = distance(&f, &f.exact);
+    printf("experts exchanged: %.2e, factors inverted: %.2e\n", exchanged, inverted);
+    assert_true(exchanged > 100 * NEAR_WEIGHTS && inverted > 100 * NEAR_WEIGHTS);
+    quant_fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits_are_near_the_library),
+        cmocka_unit_test(test_wrong_wiring_is_far_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
