@@ -11,6 +11,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
+#include "ref/math/start.h"
 #include "tests/hf/sha256.h"
 #include "tools/make/make.h"
 
@@ -133,7 +134,9 @@ static sb_status model_folder(const char *preset, char *path, size_t size, sb_er
 static sb_status ready_model(const char *preset, hf_fixture *fixture, sb_error *err)
 {
     char folder[512], hex[65];
-    sb_status status = model_folder(preset, folder, sizeof folder, err);
+    sb_status status = sb_math_start(NULL, err);
+    if (!status)
+        status = model_folder(preset, folder, sizeof folder, err);
     if (status)
         return status;
     if (folder_digest(folder, hex, NULL) != SB_OK || strcmp(hex, fixture->sha256) != 0) {
