@@ -151,11 +151,6 @@ float sb_round_to(sb_format format, float x)
 }
 
 /* F-13: "two share a byte, the element of even index in the low half" */
-static uint32_t small_code(const unsigned char *bytes, unsigned bits, size_t i)
-{
-    return bits == 8 ? bytes[i] : (uint32_t)bytes[i / 2] >> (i % 2 * 4) & 15u;
-}
-
 static void store_small_code(unsigned char *bytes, unsigned bits, size_t i, uint32_t code)
 {
     if (bits == 8)
@@ -170,6 +165,10 @@ static void store_small_code(unsigned char *bytes, unsigned bits, size_t i, uint
 void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float *values)
 {
     unsigned bits = sb_format_bits(format);
+    if (bits == 8) {
+        sb_small_decode(format, bytes, count, values);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         if (format == SB_FORMAT_f32)
             values[i] = sb_f32_from_bits(sb_load_u32(bytes + 4 * i));
@@ -178,7 +177,7 @@ void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float
         else if (format == SB_FORMAT_f16)
             values[i] = sb_f16_to_f32(sb_load_u16(bytes + 2 * i));
         else
-            values[i] = sb_code_to_f32(format, small_code(bytes, bits, i));
+            values[i] = sb_code_to_f32(format, bytes[i / 2] >> (i % 2 * 4) & 15u);
     }
 }
 

@@ -5,6 +5,7 @@
 #ifndef SB_FORMATS_MATRIX_H
 #define SB_FORMATS_MATRIX_H
 
+#include "ref/formats/containers.h"
 #include "ref/formats/format.h"
 
 /* How the codes of a matrix lie in its bytes. */
@@ -30,6 +31,17 @@ typedef struct sb_factor {
     float value;
 } sb_factor;
 
+/* The factor in either direction: the one that a file does not have is a binary32 reciprocal. */
+static inline float sb_factor_multiplier(sb_factor factor)
+{
+    return factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;
+}
+
+static inline float sb_factor_divisor(sb_factor factor)
+{
+    return factor.kind == SB_DIVISOR ? factor.value : 1.0f / factor.value;
+}
+
 /* What stands between a code and its value. All zero: nothing does. */
 typedef struct sb_quant {
     const unsigned char *scales; /* NULL: the matrix is not quantized */
@@ -45,8 +57,8 @@ typedef struct sb_quant {
     const unsigned char *group_index; /* (K) I32: the group of each column; NULL: k / block_cols */
     sb_factor factor;                 /* of the weights */
     sb_factor input;                  /* of the activations that this layer quantizes */
-    float origin;          /* the factor that a conversion replaced by its reciprocal; 0: none */
-    const char *container; /* name of the row of containers.def */
+    float origin; /* the factor that a conversion replaced by its reciprocal; 0: none */
+    sb_container container;
 } sb_quant;
 
 /* Row i of the matrix is stored row first_row + (row_map ? row_map[i] : i), of cols elements.

@@ -278,3 +278,25 @@ uint8_t sb_f32_to_uint4(float x)
 {
     return (uint8_t)nearest_integer(x, 0, 15);
 }
+
+/* F-6 and F-9, once more as literals, because these are looked up for every weight. */
+static const float e4m3_values[256] = {
+#include "ref/formats/e4m3_values.inc"
+};
+static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                      -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t code = codes[i];
+        if (format == SB_FORMAT_e2m1)
+            values[i] = e2m1_values[code & 15u];
+        else if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
+            values[i] = (float)(format == SB_FORMAT_uint4 ? code & 15u : code);
+        else if (format == SB_FORMAT_e4m3 && (code & 0x7fu) != 0x7fu)
+            values[i] = e4m3_values[code];
+        else
+            values[i] = sb_code_to_f32(format, code);
+    }
+}

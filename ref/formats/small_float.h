@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "ref/formats/format.h"
+
 /* The value of a code without its sign bit, of a format with so many fraction bits and such a bias
  * (below 127): the codes that stand for infinities and NaNs are read as if they were numbers. */
 float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias);
@@ -68,5 +70,9 @@ uint8_t sb_f32_to_int4(float x);
 uint8_t sb_f32_to_int8(float x);
 uint8_t sb_f32_to_uint4(float x);
 uint8_t sb_f32_to_uint8(float x);
+
+/* The values of `count` codes of at most eight bits, one a byte: those of sb_code_to_f32, quickly.
+ */
+void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values);
 
 #endif

@@ -1,6 +1,7 @@
 #include "ref/formats/wide.h"
 
 #include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
 
 /* Place of element j of eight in an AWQ word, in nibbles. */
 static const uint32_t awq_nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -80,29 +81,6 @@ uint32_t sb_matrix_run(const sb_matrix *matrix, uint32_t column)
     return run < matrix->cols - column ? run : matrix->cols - column;
 }
 
-/* F-9, F-12 and F-6, the values of all codes: those of E4M3 as literals, because they are looked up
- * for every weight. */
-static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
-                                      -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-static const float e4m3_values[256] = {
-#include "ref/formats/e4m3_values.inc"
-};
-
-static void values_of(sb_format format, const uint8_t *codes, size_t count, float *values)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint8_t code = codes[i];
-        if (format == SB_FORMAT_e2m1)
-            values[i] = e2m1_values[code];
-        else if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
-            values[i] = (float)code;
-        else if (format == SB_FORMAT_e4m3 && (code & 0x7fu) != 0x7fu)
-            values[i] = e4m3_values[code];
-        else
-            values[i] = sb_code_to_f32(format, code);
-    }
-}
-
 void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                      float *codes)
 {
@@ -112,7 +90,7 @@ void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint
     for (uint32_t i = 0, part; i < count; i += part) {
         part = count - i < PIECE ? count - i : PIECE;
         unpack(matrix, stored, first + i, part, piece);
-        values_of(matrix->format, piece, part, codes + i);
+        sb_small_decode(matrix->format, piece, part, codes + i);
     }
     for (uint32_t i = 0, run; i < count; i += run) {
         run = sb_matrix_run(matrix, first + i) < count - i ? sb_matrix_run(matrix, first + i)

@@ -52,13 +52,11 @@ float sb_law_scale(sb_factor factor, float s, sb_law law)
 {
     if (factor.kind == SB_NO_FACTOR || law == SB_LAW_exact || law == SB_LAW_factor_last)
         return s;
-    float m = factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;
-    float d = factor.kind == SB_DIVISOR ? factor.value : 1.0f / factor.value;
     if (law == SB_LAW_ct_div)
-        return s / d;
+        return s / sb_factor_divisor(factor);
     if (law == SB_LAW_ct_rcp)
-        m = 1.0f / d;
-    return s * m;
+        return s * (1.0f / sb_factor_divisor(factor));
+    return s * sb_factor_multiplier(factor);
 }
 
 /* Q-8: "a law is an order of roundings" - a multiplication by the code follows what

@@ -61,19 +61,19 @@ typedef enum sb_declared_activation {
 
 /* Which tensors the module is stored as. */
 typedef enum sb_declared_packing {
-    SB_PACKING_NONE,
-    SB_PACKING_CT_NVFP4,    /* nvfp4-pack-quantized */
-    SB_PACKING_CT_MXFP4,    /* mxfp4-pack-quantized */
-    SB_PACKING_CT_MXFP8,    /* mxfp8-quantized */
-    SB_PACKING_CT_FLOAT,    /* float-quantized, naive-quantized of floats */
-    SB_PACKING_CT_INT,      /* int-quantized, naive-quantized of integers: one int8 per element */
-    SB_PACKING_CT_PACKED,   /* pack-quantized */
-    SB_PACKING_MODELOPT,    /* weight, weight_scale, weight_scale_2, input_scale */
-    SB_PACKING_FP8_INVERSE, /* weight, weight_scale_inv */
-    SB_PACKING_GPTQ,        /* qweight, qzeros with 1 subtracted, scales */
-    SB_PACKING_GPTQ_V2,     /* the same with qzeros as they are */
-    SB_PACKING_AWQ,         /* qweight packed along the rows, in the interleaved order */
-    SB_PACKING_MXFP4_BLOCKS /* <expert tensor>_blocks and _scales */
+    SB_PACKED_NONE,
+    SB_PACKED_CT_NVFP4,    /* nvfp4-pack-quantized */
+    SB_PACKED_CT_MXFP4,    /* mxfp4-pack-quantized */
+    SB_PACKED_CT_MXFP8,    /* mxfp8-quantized */
+    SB_PACKED_CT_FLOAT,    /* float-quantized, naive-quantized of floats */
+    SB_PACKED_CT_INT,      /* int-quantized, naive-quantized of integers: one int8 per element */
+    SB_PACKED_CT_PACKED,   /* pack-quantized */
+    SB_PACKED_MODELOPT,    /* weight, weight_scale, weight_scale_2, input_scale */
+    SB_PACKED_FP8_INVERSE, /* weight, weight_scale_inv */
+    SB_PACKED_GPTQ,        /* qweight, qzeros with 1 subtracted, scales */
+    SB_PACKED_GPTQ_V2,     /* the same with qzeros as they are */
+    SB_PACKED_AWQ,         /* qweight packed along the rows, in the interleaved order */
+    SB_PACKED_MXFP4_BLOCKS /* <expert tensor>_blocks and _scales */
 } sb_declared_packing;
 
 /* Everything from family on is 0 (none) unless answer is SB_DECLARED_YES. Texts live as long as the

@@ -67,24 +67,24 @@ static sb_declared_packing packing_of(const char *packing, sb_declared_family fa
         sb_declared_family family;
         sb_declared_packing packing;
     } packings[] = {
-        {"auto_round:auto_gptq", SB_FAMILY_INT, SB_PACKING_GPTQ},
-        {"auto_round:gptq", SB_FAMILY_INT, SB_PACKING_GPTQ},
-        {"auto_round:gptqmodel", SB_FAMILY_INT, SB_PACKING_GPTQ_V2},
-        {"auto_round", SB_FAMILY_INT, SB_PACKING_GPTQ_V2},
-        {"auto_round:auto_awq", SB_FAMILY_INT, SB_PACKING_AWQ},
-        {"auto_round:awq", SB_FAMILY_INT, SB_PACKING_AWQ},
-        {"auto_round:llm_compressor", SB_FAMILY_NVFP4, SB_PACKING_CT_NVFP4},
-        {"auto_round:llm_compressor", SB_FAMILY_MXFP4, SB_PACKING_CT_MXFP4},
-        {"auto_round:llm_compressor", SB_FAMILY_MXFP8, SB_PACKING_CT_MXFP8},
-        {"auto_round:llm_compressor", SB_FAMILY_FP8, SB_PACKING_CT_FLOAT},
-        {"auto_round:llm_compressor", SB_FAMILY_INT, SB_PACKING_CT_PACKED},
-        {"auto_round:fp8", SB_FAMILY_FP8, SB_PACKING_CT_FLOAT},
-        {"auto_round:fp8_static", SB_FAMILY_FP8, SB_PACKING_CT_FLOAT},
+        {"auto_round:auto_gptq", SB_FAMILY_INT, SB_PACKED_GPTQ},
+        {"auto_round:gptq", SB_FAMILY_INT, SB_PACKED_GPTQ},
+        {"auto_round:gptqmodel", SB_FAMILY_INT, SB_PACKED_GPTQ_V2},
+        {"auto_round", SB_FAMILY_INT, SB_PACKED_GPTQ_V2},
+        {"auto_round:auto_awq", SB_FAMILY_INT, SB_PACKED_AWQ},
+        {"auto_round:awq", SB_FAMILY_INT, SB_PACKED_AWQ},
+        {"auto_round:llm_compressor", SB_FAMILY_NVFP4, SB_PACKED_CT_NVFP4},
+        {"auto_round:llm_compressor", SB_FAMILY_MXFP4, SB_PACKED_CT_MXFP4},
+        {"auto_round:llm_compressor", SB_FAMILY_MXFP8, SB_PACKED_CT_MXFP8},
+        {"auto_round:llm_compressor", SB_FAMILY_FP8, SB_PACKED_CT_FLOAT},
+        {"auto_round:llm_compressor", SB_FAMILY_INT, SB_PACKED_CT_PACKED},
+        {"auto_round:fp8", SB_FAMILY_FP8, SB_PACKED_CT_FLOAT},
+        {"auto_round:fp8_static", SB_FAMILY_FP8, SB_PACKED_CT_FLOAT},
     };
     for (size_t i = 0; i < sizeof packings / sizeof packings[0]; i++)
         if (packings[i].family == family && strcmp(packings[i].name, packing) == 0)
             return packings[i].packing;
-    return SB_PACKING_NONE;
+    return SB_PACKED_NONE;
 }
 
 static void set_activation(const ar_scheme *s, sb_declaration *out)
@@ -113,7 +113,7 @@ static sb_status add_scheme(sb_declared *declared, const sb_json_object *at, con
         return SB_OK;
     sb_declaration out = {.family = family_of(s)};
     out.packing = packing_of(packing, out.family);
-    if (out.packing == SB_PACKING_NONE)
+    if (out.packing == SB_PACKED_NONE)
         return sb_json_fail(at, "data_type", SB_ERR_UNSUPPORTED, err,
                             "is \"%s\" of %" PRIu64 " bits in groups of %" PRId64
                             ", which is not read in packing_format \"%s\"",
@@ -129,41 +129,27 @@ static sb_status add_scheme(sb_declared *declared, const sb_json_object *at, con
     return sb_declared_scheme(declared, &out, index, err);
 }
 
-static sb_status read_extra(sb_declared_reading *reading, const char *packing,
-                            const ar_scheme *base, sb_error *err)
+/* A member of extra_config. */
+typedef struct extra_of {
+    sb_declared *declared;
+    const char *packing;
+    const ar_scheme *base;
+} extra_of;
+
+static sb_status read_extra(void *ctx, const sb_json_object *extra, const char *name,
+                            const sb_json_object *changes, sb_error *err)
 {
-    const sb_json_object *at = &reading->object;
-    json_t *extra = sb_json_get(at, "extra_config");
-    char path[320];
-    sb_json_object rules;
-    const char *key;
-    json_t *value;
-    if (!extra)
-        return SB_OK;
-    snprintf(path, sizeof path, "%s%sextra_config", at->path, at->path[0] ? "." : "");
-    sb_status status = sb_json_object_at(extra, at->file, path, &rules, err);
-    if (status != SB_OK)
-        return status;
-    json_object_foreach(rules.json, key, value)
-    {
-        char inner[640];
-        sb_json_object changes;
-        ar_scheme scheme = *base;
-        int32_t index = SB_NOT_QUANTIZED;
-        sb_rule_kind kind = sb_looks_like_regex(key) ? SB_RULE_SEARCH : SB_RULE_EXACT;
-        sb_rule_place place = {at->file, path, SIZE_MAX};
-        snprintf(inner, sizeof inner, "%s.%s", path, SB_SHOW(key));
-        status = sb_json_object_at(value, at->file, inner, &changes, err);
-        if (status == SB_OK)
-            status = read_scheme(&changes, &scheme, err);
-        if (status == SB_OK)
-            status = add_scheme(reading->declared, &changes, packing, &scheme, &index, err);
-        if (status == SB_OK)
-            status = sb_rules_add(&reading->declared->targets, kind, key, key, index, &place, err);
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
+    const extra_of *of = ctx;
+    ar_scheme scheme = *of->base;
+    int32_t index = SB_NOT_QUANTIZED;
+    sb_rule_kind kind = sb_looks_like_regex(name) ? SB_RULE_SEARCH : SB_RULE_EXACT;
+    sb_rule_place place = {extra->file, extra->path, SIZE_MAX};
+    sb_status status = read_scheme(changes, &scheme, err);
+    if (status == SB_OK)
+        status = add_scheme(of->declared, changes, of->packing, &scheme, &index, err);
+    if (status == SB_OK)
+        status = sb_rules_add(&of->declared->targets, kind, name, name, index, &place, err);
+    return status;
 }
 
 static sb_rule_kind prefix(const char **text)
@@ -212,7 +198,10 @@ sb_status sb_declared_auto_round_read(sb_declared_reading *reading, sb_error *er
         status = add_scheme(reading->declared, at, packing, &scheme, &reading->declared->base, err);
     if (status == SB_OK)
         status = read_blocks(reading, err);
-    return status == SB_OK ? read_extra(reading, packing, &scheme, err) : status;
+    if (status != SB_OK || !sb_json_get(&reading->object, "extra_config"))
+        return status;
+    extra_of of = {reading->declared, packing, &scheme};
+    return sb_declared_each(&reading->object, "extra_config", NULL, read_extra, &of, err);
 }
 
 /* "the exact key, else the longest regular expression found anywhere in the name" */

@@ -36,14 +36,14 @@ static const struct {
     sb_declared_family family;
     sb_declared_packing packing;
 } formats[] = {
-    {"nvfp4-pack-quantized", SB_FAMILY_NVFP4, SB_PACKING_CT_NVFP4},
-    {"mxfp4-pack-quantized", SB_FAMILY_MXFP4, SB_PACKING_CT_MXFP4},
-    {"mxfp8-quantized", SB_FAMILY_MXFP8, SB_PACKING_CT_MXFP8},
-    {"float-quantized", SB_FAMILY_FP8, SB_PACKING_CT_FLOAT},
-    {"naive-quantized", SB_FAMILY_FP8, SB_PACKING_CT_FLOAT},
-    {"naive-quantized", SB_FAMILY_INT, SB_PACKING_CT_INT},
-    {"int-quantized", SB_FAMILY_INT, SB_PACKING_CT_INT},
-    {"pack-quantized", SB_FAMILY_INT, SB_PACKING_CT_PACKED},
+    {"nvfp4-pack-quantized", SB_FAMILY_NVFP4, SB_PACKED_CT_NVFP4},
+    {"mxfp4-pack-quantized", SB_FAMILY_MXFP4, SB_PACKED_CT_MXFP4},
+    {"mxfp8-quantized", SB_FAMILY_MXFP8, SB_PACKED_CT_MXFP8},
+    {"float-quantized", SB_FAMILY_FP8, SB_PACKED_CT_FLOAT},
+    {"naive-quantized", SB_FAMILY_FP8, SB_PACKED_CT_FLOAT},
+    {"naive-quantized", SB_FAMILY_INT, SB_PACKED_CT_INT},
+    {"int-quantized", SB_FAMILY_INT, SB_PACKED_CT_INT},
+    {"pack-quantized", SB_FAMILY_INT, SB_PACKED_CT_PACKED},
 };
 
 static sb_status pack(const sb_json_object *group, const char *format, const sb_ct_args *w,
@@ -59,7 +59,7 @@ static sb_status pack(const sb_json_object *group, const char *format, const sb_
     if (!known)
         return sb_json_fail(group, "format", SB_ERR_UNSUPPORTED, err,
                             "is \"%s\", which is not read", SB_SHOW(format));
-    if (out->family == SB_FAMILY_NONE || out->packing == SB_PACKING_NONE)
+    if (out->family == SB_FAMILY_NONE || out->packing == SB_PACKED_NONE)
         return sb_json_fail(group, "weights", SB_ERR_UNSUPPORTED, err,
                             "are %s of %" PRIu64 " bits by %s%s, which is not read in format %s",
                             w->is_float ? "floats" : "integers", w->bits, w->strategy,
@@ -211,33 +211,18 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : (a->order < b->order) - (a->order > b->order);
 }
 
-static sb_status read_groups(sb_declared_reading *reading, const char *format, sb_error *err)
+/* A group, for sb_declared_each. */
+typedef struct group_of {
+    sb_declared_reading *reading;
+    const char *format; /* of groups that name none */
+} group_of;
+
+static sb_status visit_group(void *ctx, const sb_json_object *groups, const char *name,
+                             const sb_json_object *group, sb_error *err)
 {
-    const sb_json_object *at = &reading->object;
-    sb_json_object groups;
-    char path[640];
-    const char *name;
-    json_t *value;
-    snprintf(path, sizeof path, "%s.config_groups", at->path);
-    sb_status status =
-        sb_json_object_at(sb_json_get(at, "config_groups"), at->file, path, &groups, err);
-    if (status != SB_OK)
-        return status;
-    json_object_foreach(groups.json, name, value)
-    {
-        sb_json_object group;
-        char inner[640];
-        snprintf(inner, sizeof inner, "%s.config_groups.%s", at->path, SB_SHOW(name));
-        if (json_is_array(value))
-            return sb_json_fail(&groups, name, SB_ERR_UNSUPPORTED, err,
-                                "is a scheme by its name, which is not read");
-        status = sb_json_object_at(value, at->file, inner, &group, err);
-        if (status == SB_OK)
-            status = read_group(reading, format, &group, err);
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
+    const group_of *of = ctx;
+    (void)groups, (void)name;
+    return read_group(of->reading, of->format, group, err);
 }
 
 sb_status sb_declared_ct_read(sb_declared_reading *reading, sb_error *err)
@@ -250,7 +235,9 @@ sb_status sb_declared_ct_read(sb_declared_reading *reading, sb_error *err)
     if (status == SB_OK)
         status = sb_json_string_or(&reading->object, "format", "dense", &format, err);
     if (status == SB_OK)
-        status = read_groups(reading, format, err);
+        status = sb_declared_each(&reading->object, "config_groups",
+                                  "is a scheme by its name, which is not read", visit_group,
+                                  &(group_of){reading, format}, err);
     if (status == SB_OK)
         status = sb_declared_names(&reading->object, "ignore", kind_of, SB_NOT_QUANTIZED,
                                    &declared->ignore, err);

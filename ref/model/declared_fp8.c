@@ -63,7 +63,7 @@ sb_status sb_declared_fp8_read(sb_declared_reading *reading, sb_error *err)
     static const char *const scales[2] = {"float", "ue8m0"};
     const sb_json_object *at = &reading->object;
     sb_declaration scheme = {.family = SB_FAMILY_FP8,
-                             .packing = SB_PACKING_FP8_INVERSE,
+                             .packing = SB_PACKED_FP8_INVERSE,
                              .bits = 8,
                              .activation_bits = 8,
                              .symmetric = 1};
@@ -124,7 +124,7 @@ sb_status sb_declared_fp8_for(const sb_declared *declared, const char *module, s
 sb_status sb_declared_mxfp4_read(sb_declared_reading *reading, sb_error *err)
 {
     const sb_declaration scheme = {.family = SB_FAMILY_MXFP4,
-                                   .packing = SB_PACKING_MXFP4_BLOCKS,
+                                   .packing = SB_PACKED_MXFP4_BLOCKS,
                                    .strategy = SB_STRATEGY_GROUP,
                                    .bits = 4,
                                    .group_size = 32,

@@ -54,7 +54,7 @@ static sb_status read_gptq(const sb_json_object *at, sb_declaration *scheme, sb_
 static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, sb_error *err)
 {
     static const char *const keys[] = {"checkpoint_format", "format"};
-    sb_declared_packing seen = SB_PACKING_NONE;
+    sb_declared_packing seen = SB_PACKED_NONE;
     for (size_t i = 0; i < 2; i++) {
         json_t *value = sb_json_get(at, keys[i]);
         const char *text = json_string_value(value);
@@ -64,8 +64,8 @@ static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, 
             return sb_json_fail(at, keys[i], SB_ERR_UNSUPPORTED, err,
                                 "is \"%s\", which is not read: expected \"gptq\" or \"gptq_v2\"",
                                 text ? SB_SHOW(text) : "(no string)");
-        scheme->packing = text[4] ? SB_PACKING_GPTQ_V2 : SB_PACKING_GPTQ;
-        if (seen != SB_PACKING_NONE && seen != scheme->packing)
+        scheme->packing = text[4] ? SB_PACKED_GPTQ_V2 : SB_PACKED_GPTQ;
+        if (seen != SB_PACKED_NONE && seen != scheme->packing)
             return sb_json_fail(at, keys[i], SB_ERR_INPUT, err,
                                 "is \"%s\", which contradicts checkpoint_format", SB_SHOW(text));
         seen = scheme->packing;
@@ -73,52 +73,37 @@ static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, 
     return SB_OK;
 }
 
+/* A member of dynamic. */
+typedef struct dynamic_of {
+    sb_declared *declared;
+    const sb_declaration *base;
+} dynamic_of;
+
 /* Q-27: "a key that starts with -: excludes, any other, with or without +:, changes what its object
  * names, and the first that matches from the start of the name decides" */
-static sb_status read_dynamic(sb_declared_reading *reading, const sb_declaration *base,
-                              sb_error *err)
+static sb_status read_dynamic(void *ctx, const sb_json_object *dynamic, const char *name,
+                              const sb_json_object *changes, sb_error *err)
 {
-    const sb_json_object *at = &reading->object;
-    json_t *dynamic = sb_json_get(at, "dynamic");
-    char path[320];
-    sb_json_object rules;
-    const char *key;
-    json_t *value;
-    if (!dynamic || json_is_false(dynamic))
-        return SB_OK;
-    snprintf(path, sizeof path, "%s.dynamic", at->path);
-    sb_status status = sb_json_object_at(dynamic, at->file, path, &rules, err);
-    if (status != SB_OK)
-        return status;
-    json_object_foreach(rules.json, key, value)
-    {
-        char inner[640];
-        sb_json_object changes;
-        sb_declaration scheme = *base;
-        int32_t index = SB_NOT_QUANTIZED;
-        int excludes = strncmp(key, "-:", 2) == 0;
-        const char *regex = excludes || strncmp(key, "+:", 2) == 0 ? key + 2 : key;
-        sb_rule_place place = {at->file, path, SIZE_MAX};
-        snprintf(inner, sizeof inner, "%s.%s", path, SB_SHOW(key));
-        status = sb_json_object_at(value, at->file, inner, &changes, err);
-        if (status == SB_OK && !excludes)
-            status = read_gptq(&changes, &scheme, err);
-        if (status == SB_OK && !excludes)
-            status = sb_declared_scheme(reading->declared, &scheme, &index, err);
-        if (status == SB_OK)
-            status = sb_rules_add(&reading->declared->targets, SB_RULE_MATCH, regex, key, index,
-                                  &place, err);
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
+    const dynamic_of *of = ctx;
+    sb_declaration scheme = *of->base;
+    int32_t index = SB_NOT_QUANTIZED;
+    int excludes = strncmp(name, "-:", 2) == 0;
+    const char *regex = excludes || strncmp(name, "+:", 2) == 0 ? name + 2 : name;
+    sb_rule_place place = {dynamic->file, dynamic->path, SIZE_MAX};
+    sb_status status = excludes ? SB_OK : read_gptq(changes, &scheme, err);
+    if (status == SB_OK && !excludes)
+        status = sb_declared_scheme(of->declared, &scheme, &index, err);
+    if (status == SB_OK)
+        status =
+            sb_rules_add(&of->declared->targets, SB_RULE_MATCH, regex, name, index, &place, err);
+    return status;
 }
 
 sb_status sb_declared_gptq_read(sb_declared_reading *reading, sb_error *err)
 {
     const sb_json_object *at = &reading->object;
     sb_declared *declared = reading->declared;
-    sb_declaration scheme = {.family = SB_FAMILY_INT, .packing = SB_PACKING_GPTQ, .symmetric = 1};
+    sb_declaration scheme = {.family = SB_FAMILY_INT, .packing = SB_PACKED_GPTQ, .symmetric = 1};
     int lm_head = 0;
     set_group(&scheme, 128);
     sb_status status = read_gptq(at, &scheme, err);
@@ -129,7 +114,11 @@ sb_status sb_declared_gptq_read(sb_declared_reading *reading, sb_error *err)
     if (status == SB_OK)
         status = sb_declared_scheme(declared, &scheme, &declared->base, err);
     declared->lm_head = (uint8_t)lm_head;
-    return status == SB_OK ? read_dynamic(reading, &scheme, err) : status;
+    const json_t *dynamic = sb_json_get(at, "dynamic");
+    if (status != SB_OK || !dynamic || json_is_false(dynamic))
+        return status;
+    return sb_declared_each(at, "dynamic", NULL, read_dynamic, &(dynamic_of){declared, &scheme},
+                            err);
 }
 
 sb_status sb_declared_gptq_for(const sb_declared *declared, const char *module, sb_declaration *out,
@@ -170,7 +159,7 @@ sb_status sb_declared_awq_read(sb_declared_reading *reading, sb_error *err)
 {
     const sb_json_object *at = &reading->object;
     sb_declared *declared = reading->declared;
-    sb_declaration scheme = {.family = SB_FAMILY_INT, .packing = SB_PACKING_AWQ};
+    sb_declaration scheme = {.family = SB_FAMILY_INT, .packing = SB_PACKED_AWQ};
     const char *version = NULL;
     int zero_point = 1;
     int64_t group = 0;

@@ -17,7 +17,7 @@ static const struct {
 #define SB_ALGO(text, kind, width, columns, scales, input, input_bits, scaled)                     \
     {text,                                                                                         \
      {.family = SB_FAMILY_##kind,                                                                  \
-      .packing = SB_PACKING_MODELOPT,                                                              \
+      .packing = SB_PACKED_MODELOPT,                                                               \
       .strategy = SB_STRATEGY_##scales,                                                            \
       .activation = SB_ACTIVATION_##input,                                                         \
       .bits = width,                                                                               \
@@ -76,39 +76,32 @@ static sb_rule_kind kind_of(const char **text)
     return strpbrk(*text, "*?[") ? SB_RULE_GLOB : SB_RULE_EXACT;
 }
 
-/* quantized_layers: module -> {quant_algo, group_size, ...}. */
+/* A member of quantized_layers, module -> {quant_algo, group_size, ...}. */
+typedef struct layer_of {
+    sb_declared *declared;
+    sb_rules *out;
+} layer_of;
+
+static sb_status read_layer(void *ctx, const sb_json_object *layers, const char *name,
+                            const sb_json_object *layer, sb_error *err)
+{
+    const layer_of *of = ctx;
+    const char *algo = NULL, *text = name;
+    int32_t index = SB_NOT_QUANTIZED;
+    sb_rule_place place = {layers->file, layers->path, SIZE_MAX};
+    sb_status status = sb_json_string(layer, "quant_algo", &algo, err);
+    if (status == SB_OK)
+        status = read_scheme(layer, algo, of->declared, &index, err);
+    if (status == SB_OK)
+        status = sb_rules_add(of->out, kind_of(&text), name, name, index, &place, err);
+    return status;
+}
+
 static sb_status read_layers(const sb_json_object *at, sb_declared *declared, sb_rules *out,
                              sb_error *err)
 {
-    char path[640];
-    const char *name;
-    json_t *value;
-    sb_json_object layers;
-    snprintf(path, sizeof path, "%s%squantized_layers", at->path, at->path[0] ? "." : "");
-    sb_status status =
-        sb_json_object_at(sb_json_get(at, "quantized_layers"), at->file, path, &layers, err);
-    if (status != SB_OK)
-        return status;
-    json_object_foreach(layers.json, name, value)
-    {
-        char inner[960];
-        sb_json_object layer;
-        const char *algo = NULL;
-        const char *text = name;
-        int32_t index = SB_NOT_QUANTIZED;
-        snprintf(inner, sizeof inner, "%s.%s", path, SB_SHOW(name));
-        status = sb_json_object_at(value, at->file, inner, &layer, err);
-        if (status == SB_OK)
-            status = sb_json_string(&layer, "quant_algo", &algo, err);
-        if (status == SB_OK)
-            status = read_scheme(&layer, algo, declared, &index, err);
-        sb_rule_place place = {at->file, path, SIZE_MAX};
-        if (status == SB_OK)
-            status = sb_rules_add(out, kind_of(&text), name, name, index, &place, err);
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
+    return sb_declared_each(at, "quantized_layers", NULL, read_layer, &(layer_of){declared, out},
+                            err);
 }
 
 /* --- where the two files differ ------------------------------------------------------------ */
@@ -217,8 +210,11 @@ static sb_status note_differences(sb_declared_reading *reading, const char *algo
 
 /* The groups of config.json, for a file whose layers stand nowhere else: the same kinds of numbers
  * that the converter of ModelOpt writes there, without a strategy. */
-static sb_status read_group(sb_declared *declared, const sb_json_object *group, sb_error *err)
+static sb_status read_group(void *ctx, const sb_json_object *groups, const char *name,
+                            const sb_json_object *group, sb_error *err)
 {
+    sb_declared *declared = ctx;
+    (void)groups, (void)name;
     json_t *weights = sb_json_get(group, "weights");
     json_t *inputs = sb_json_get(group, "input_activations");
     json_int_t bits = json_integer_value(json_object_get(weights, "num_bits"));
@@ -247,31 +243,6 @@ static sb_status read_group(sb_declared *declared, const sb_json_object *group, 
     return sb_declared_names(group, "targets", kind_of, index, &declared->targets, err);
 }
 
-static sb_status read_groups(sb_declared *declared, const sb_json_object *at, sb_error *err)
-{
-    sb_json_object groups;
-    char path[640];
-    const char *name;
-    json_t *value;
-    snprintf(path, sizeof path, "%s.config_groups", at->path);
-    sb_status status =
-        sb_json_object_at(sb_json_get(at, "config_groups"), at->file, path, &groups, err);
-    if (status != SB_OK)
-        return status;
-    json_object_foreach(groups.json, name, value)
-    {
-        sb_json_object group;
-        char inner[640];
-        snprintf(inner, sizeof inner, "%s.config_groups.%s", at->path, SB_SHOW(name));
-        status = sb_json_object_at(value, at->file, inner, &group, err);
-        if (status == SB_OK)
-            status = read_group(declared, &group, err);
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
-}
-
 /* Q-25: "the list of layers is quantized_layers of config.json, else of hf_quant_config.json, else
  * the targets of config_groups" */
 static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
@@ -283,7 +254,7 @@ static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
     if (reading->hf.json && sb_json_get(&reading->hf, "quantized_layers"))
         return read_layers(&reading->hf, declared, &declared->targets, err);
     if (sb_json_get(&reading->object, "config_groups"))
-        return read_groups(declared, &reading->object, err);
+        return sb_declared_each(&reading->object, "config_groups", NULL, read_group, declared, err);
     declared->unlisted = 1;
     return SB_OK;
 }

@@ -95,6 +95,14 @@ sb_status sb_declared_add_note(sb_declared *declared, sb_error *err, const char 
 
 sb_status sb_declared_no_memory(const sb_declared *declared, sb_error *err);
 
+/* Visits the members of object `key` of `at`, in the order of the file, each an object itself.
+ * if_array says what a member that is an array is, which is known and not read; NULL: nothing is.
+ */
+typedef sb_status (*sb_declared_visit)(void *ctx, const sb_json_object *list, const char *name,
+                                       const sb_json_object *member, sb_error *err);
+sb_status sb_declared_each(const sb_json_object *at, const char *key, const char *if_array,
+                           sb_declared_visit visit, void *ctx, sb_error *err);
+
 /* Adds each string of an array, absent or null as if it were empty; kind_of chooses the kind and
  * may move *text on, past a prefix. */
 typedef sb_rule_kind (*sb_rule_kind_fn)(const char **text);

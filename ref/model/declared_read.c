@@ -221,6 +221,31 @@ sb_module_kind sb_module_kind_of(const char *module)
     return strstr(last, "norm") || strstr(last, "embed") ? SB_MODULE_OTHER : SB_MODULE_LINEAR;
 }
 
+sb_status sb_declared_each(const sb_json_object *at, const char *key, const char *if_array,
+                           sb_declared_visit visit, void *ctx, sb_error *err)
+{
+    char path[320], inner[640];
+    sb_json_object list, member;
+    const char *name;
+    json_t *value;
+    snprintf(path, sizeof path, "%s%s%s", at->path, at->path[0] ? "." : "", key);
+    sb_status status = sb_json_object_at(sb_json_get(at, key), at->file, path, &list, err);
+    if (status != SB_OK)
+        return status;
+    json_object_foreach(list.json, name, value)
+    {
+        if (if_array && json_is_array(value))
+            return sb_json_fail(&list, name, SB_ERR_UNSUPPORTED, err, "%s", if_array);
+        snprintf(inner, sizeof inner, "%s.%s", path, SB_SHOW(name));
+        status = sb_json_object_at(value, at->file, inner, &member, err);
+        if (status == SB_OK)
+            status = visit(ctx, &list, name, &member, err);
+        if (status != SB_OK)
+            return status;
+    }
+    return SB_OK;
+}
+
 /* --- answers ------------------------------------------------------------------------------- */
 
 sb_declaration sb_declared_no(const char *rule)

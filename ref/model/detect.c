@@ -7,29 +7,11 @@
 #include "ref/model/origin.h"
 #include "ref/model/probe.h"
 
-static const struct {
-    const char *name, *tensors;
-} containers[] = {
-#define SB_CONTAINER(id, name, tensors) {name, tensors},
-#include "ref/formats/containers.def"
-#undef SB_CONTAINER
-};
-
 static const char *const suffixes[] = {
 #define SB_PART(suffix) #suffix,
 #include "ref/model/parts.def"
 #undef SB_PART
 };
-
-const char *sb_container_name(sb_container container)
-{
-    return containers[container].name;
-}
-
-const char *sb_container_tensors(sb_container container)
-{
-    return containers[container].tensors;
-}
 
 const char *sb_part_suffix(sb_part part)
 {
@@ -164,18 +146,14 @@ static sb_status take_bytes(sb_probe *p, const sb_tensor *scale, sb_format codes
 static sb_status take_plain(sb_probe *p)
 {
     const sb_tensor *t = SB_FOUND_PART(p, weight);
-    unsigned format = 0;
-    while (format < SB_FORMAT_COUNT &&
-           (!sb_format_is_plain((sb_format)format) ||
-            strcmp(sb_format_name((sb_format)format), sb_dtype_name(t->dtype)) != 0))
-        format++;
-    if (format == SB_FORMAT_COUNT)
+    sb_format format;
+    if (!sb_plain_format(t->dtype, &format))
         return sb_fail(p->err, SB_ERR_UNSUPPORTED,
                        "%s: tensor %s has dtype %s, which no scales explain; expected BF16, F16 or "
                        "F32, or the tensors of a quantized layer",
                        SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name),
                        sb_dtype_name(t->dtype));
-    return sb_probe_codes(p, t, (sb_format)format, 1);
+    return sb_probe_codes(p, t, format, 1);
 }
 
 /* "Which container a layer has is decided by its tensors" */
@@ -253,7 +231,7 @@ static sb_status refuse_superfluous(const sb_probe *p)
             return sb_fail(p->err, SB_ERR_INPUT,
                            "%s: tensor %s does not belong to a layer stored as %s (%s)",
                            SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(f->part[part]->name),
-                           containers[f->container].name, containers[f->container].tensors);
+                           sb_container_name(f->container), sb_container_tensors(f->container));
     return SB_OK;
 }
 
@@ -284,7 +262,7 @@ sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t 
     if (!status)
         status = read_input(&p, 0, &found->matrix.quant);
     if (!status)
-        found->matrix.quant.container = containers[found->container].name;
+        found->matrix.quant.container = found->container;
     return status;
 }
 

@@ -6,13 +6,6 @@
 #include "ref/container/checkpoint.h"
 #include "ref/formats/matrix.h"
 
-typedef enum sb_container {
-#define SB_CONTAINER(id, name, tensors) SB_CONTAINER_##id,
-#include "ref/formats/containers.def"
-#undef SB_CONTAINER
-    SB_CONTAINER_COUNT
-} sb_container;
-
 typedef enum sb_part {
 #define SB_PART(suffix) SB_PART_##suffix,
 #include "ref/model/parts.def"
@@ -20,9 +13,7 @@ typedef enum sb_part {
     SB_PART_COUNT
 } sb_part;
 
-const char *sb_container_name(sb_container container);    /* "nvfp4-ct" */
-const char *sb_container_tensors(sb_container container); /* what it consists of, one line */
-const char *sb_part_suffix(sb_part part);                 /* "weight_scale" */
+const char *sb_part_suffix(sb_part part); /* "weight_scale" */
 
 /* What was found of a layer. A stack of experts is one tensor [E, N, K] with scales [E, ...]. */
 typedef struct sb_found {

@@ -7,20 +7,20 @@ static const struct {
     sb_declared_family family;
     sb_declared_packing packing[2];
 } answers[SB_CONTAINER_COUNT] = {
-    [SB_CONTAINER_plain] = {SB_FAMILY_NONE, {SB_PACKING_NONE, SB_PACKING_NONE}},
-    [SB_CONTAINER_nvfp4_ct] = {SB_FAMILY_NVFP4, {SB_PACKING_CT_NVFP4, SB_PACKING_NONE}},
-    [SB_CONTAINER_nvfp4_modelopt] = {SB_FAMILY_NVFP4, {SB_PACKING_MODELOPT, SB_PACKING_NONE}},
-    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4, {SB_PACKING_CT_MXFP4, SB_PACKING_MXFP4_BLOCKS}},
-    [SB_CONTAINER_mxfp8] = {SB_FAMILY_MXFP8, {SB_PACKING_CT_MXFP8, SB_PACKING_MODELOPT}},
-    [SB_CONTAINER_fp8_block] = {SB_FAMILY_FP8, {SB_PACKING_FP8_INVERSE, SB_PACKING_NONE}},
-    [SB_CONTAINER_fp8_block_ct] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
-    [SB_CONTAINER_fp8_channel] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
-    [SB_CONTAINER_fp8_tensor] = {SB_FAMILY_FP8, {SB_PACKING_CT_FLOAT, SB_PACKING_MODELOPT}},
-    [SB_CONTAINER_int8_channel] = {SB_FAMILY_INT, {SB_PACKING_CT_INT, SB_PACKING_NONE}},
-    [SB_CONTAINER_int_gptq] = {SB_FAMILY_INT, {SB_PACKING_GPTQ, SB_PACKING_GPTQ_V2}},
-    [SB_CONTAINER_int_awq] = {SB_FAMILY_INT, {SB_PACKING_AWQ, SB_PACKING_NONE}},
-    [SB_CONTAINER_int_ct] = {SB_FAMILY_INT, {SB_PACKING_CT_PACKED, SB_PACKING_NONE}},
-    [SB_CONTAINER_int4_modelopt] = {SB_FAMILY_INT, {SB_PACKING_MODELOPT, SB_PACKING_NONE}},
+    [SB_CONTAINER_plain] = {SB_FAMILY_NONE, {SB_PACKED_NONE, SB_PACKED_NONE}},
+    [SB_CONTAINER_nvfp4_ct] = {SB_FAMILY_NVFP4, {SB_PACKED_CT_NVFP4, SB_PACKED_NONE}},
+    [SB_CONTAINER_nvfp4_modelopt] = {SB_FAMILY_NVFP4, {SB_PACKED_MODELOPT, SB_PACKED_NONE}},
+    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4, {SB_PACKED_CT_MXFP4, SB_PACKED_MXFP4_BLOCKS}},
+    [SB_CONTAINER_mxfp8] = {SB_FAMILY_MXFP8, {SB_PACKED_CT_MXFP8, SB_PACKED_MODELOPT}},
+    [SB_CONTAINER_fp8_block] = {SB_FAMILY_FP8, {SB_PACKED_FP8_INVERSE, SB_PACKED_NONE}},
+    [SB_CONTAINER_fp8_block_ct] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
+    [SB_CONTAINER_fp8_channel] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
+    [SB_CONTAINER_fp8_tensor] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
+    [SB_CONTAINER_int8_channel] = {SB_FAMILY_INT, {SB_PACKED_CT_INT, SB_PACKED_NONE}},
+    [SB_CONTAINER_int_gptq] = {SB_FAMILY_INT, {SB_PACKED_GPTQ, SB_PACKED_GPTQ_V2}},
+    [SB_CONTAINER_int_awq] = {SB_FAMILY_INT, {SB_PACKED_AWQ, SB_PACKED_NONE}},
+    [SB_CONTAINER_int_ct] = {SB_FAMILY_INT, {SB_PACKED_CT_PACKED, SB_PACKED_NONE}},
+    [SB_CONTAINER_int4_modelopt] = {SB_FAMILY_INT, {SB_PACKED_MODELOPT, SB_PACKED_NONE}},
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -57,7 +57,7 @@ static int agrees(const sb_declaration *d, const sb_found *f)
 /* "Where they are neither, the declaration decides" */
 static void settle(const sb_declaration *d, sb_found *found)
 {
-    if (found->zeros_open && d->packing == SB_PACKING_GPTQ_V2)
+    if (found->zeros_open && d->packing == SB_PACKED_GPTQ_V2)
         found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
 }
 

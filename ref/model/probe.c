@@ -118,25 +118,28 @@ sb_status sb_probe_want(const sb_probe *p, sb_part part, sb_dtype dtype)
     return SB_OK;
 }
 
+int sb_plain_format(sb_dtype dtype, sb_format *format)
+{
+    for (unsigned f = 0; f < SB_FORMAT_COUNT; f++)
+        if (sb_format_is_plain((sb_format)f) &&
+            strcmp(sb_format_name((sb_format)f), sb_dtype_name(dtype)) == 0) {
+            *format = (sb_format)f;
+            return 1;
+        }
+    return 0;
+}
+
 sb_status sb_probe_scale_format(const sb_probe *p, const sb_tensor *t, sb_scale_kind kind,
                                 sb_format *format)
 {
-    static const struct {
-        sb_dtype dtype;
-        sb_format format;
-        sb_scale_kind kind;
-    } formats[] = {{SB_DTYPE_F32, SB_FORMAT_f32, SB_SCALES_REAL},
-                   {SB_DTYPE_F16, SB_FORMAT_f16, SB_SCALES_REAL},
-                   {SB_DTYPE_BF16, SB_FORMAT_bf16, SB_SCALES_REAL},
-                   {SB_DTYPE_F8_E8M0, SB_FORMAT_e8m0, SB_SCALES_POWER},
-                   {SB_DTYPE_U8, SB_FORMAT_e8m0, SB_SCALES_POWER}};
     static const char *const expected[] = {"F32, BF16, F16, F8_E8M0 or U8", "F32, BF16 or F16",
                                            "F8_E4M3, or U8 or F8_E8M0"};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].dtype == t->dtype && (kind == SB_SCALES_ANY || kind == formats[i].kind)) {
-            *format = formats[i].format;
-            return SB_OK;
-        }
+    if (kind != SB_SCALES_POWER && sb_plain_format(t->dtype, format))
+        return SB_OK;
+    if (kind != SB_SCALES_REAL && (t->dtype == SB_DTYPE_F8_E8M0 || t->dtype == SB_DTYPE_U8)) {
+        *format = SB_FORMAT_e8m0;
+        return SB_OK;
+    }
     return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected scales of %s",
                    SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name),
                    sb_dtype_name(t->dtype), expected[kind]);
@@ -182,28 +185,25 @@ sb_status sb_probe_scales(const sb_probe *p, const sb_tensor *t, sb_format forma
 sb_status sb_probe_factor(const sb_probe *p, const sb_tensor *t, int kind, uint32_t e,
                           sb_factor *factor)
 {
-    static const sb_dtype dtypes[] = {SB_DTYPE_F32, SB_DTYPE_BF16, SB_DTYPE_F16};
-    static const sb_format formats[] = {SB_FORMAT_f32, SB_FORMAT_bf16, SB_FORMAT_f16};
     const char *path = SB_SHOW(sb_checkpoint_path(p->checkpoint));
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        if (t->dtype != dtypes[i])
-            continue;
-        size_t size = sb_format_bytes(formats[i]);
-        uint64_t count = t->bytes / size;
-        if (count != 1 && (p->found->experts == 0 || count != p->found->experts))
-            return wrong_shape(p, t, 1, 1);
-        sb_decode(formats[i], t->data + (count == 1 ? 0 : e * size), 1, &factor->value);
-        factor->kind = kind == SB_DIVISOR ? SB_DIVISOR : SB_MULTIPLIER;
-        if (!sb_is_finite_f32(factor->value) || factor->value < 0 ||
-            (factor->value == 0 && kind == SB_DIVISOR))
-            return sb_fail(p->err, SB_ERR_INPUT,
-                           "%s: tensor %s, element %" PRIu32 ", is %g; expected a finite %s", path,
-                           SB_SHOW(t->name), count == 1 ? 0 : e, (double)factor->value,
-                           kind == SB_DIVISOR ? "divisor above 0" : "multiplier, 0 or above");
-        return SB_OK;
-    }
-    return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected F32, BF16 or F16",
-                   path, SB_SHOW(t->name), sb_dtype_name(t->dtype));
+    sb_format format;
+    if (!sb_plain_format(t->dtype, &format))
+        return sb_fail(p->err, SB_ERR_INPUT,
+                       "%s: tensor %s has dtype %s, expected F32, BF16 or F16", path,
+                       SB_SHOW(t->name), sb_dtype_name(t->dtype));
+    size_t size = sb_format_bytes(format);
+    uint64_t count = t->bytes / size;
+    if (count != 1 && (p->found->experts == 0 || count != p->found->experts))
+        return wrong_shape(p, t, 1, 1);
+    sb_decode(format, t->data + (count == 1 ? 0 : e * size), 1, &factor->value);
+    factor->kind = kind == SB_DIVISOR ? SB_DIVISOR : SB_MULTIPLIER;
+    if (!sb_is_finite_f32(factor->value) || factor->value < 0 ||
+        (factor->value == 0 && kind == SB_DIVISOR))
+        return sb_fail(p->err, SB_ERR_INPUT,
+                       "%s: tensor %s, element %" PRIu32 ", is %g; expected a finite %s", path,
+                       SB_SHOW(t->name), count == 1 ? 0 : e, (double)factor->value,
+                       kind == SB_DIVISOR ? "divisor above 0" : "multiplier, 0 or above");
+    return SB_OK;
 }
 
 sb_status sb_read_factor(const sb_checkpoint *checkpoint, const sb_tensor *t, sb_factor *factor,

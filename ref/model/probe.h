@@ -50,6 +50,9 @@ sb_status sb_probe_scale_format(const sb_probe *probe, const sb_tensor *scales, 
 sb_status sb_probe_factor(const sb_probe *probe, const sb_tensor *tensor, int kind, uint32_t e,
                           sb_factor *factor);
 
+/* The plain format of a dtype: 1, or 0 if a tensor without scales cannot have it. */
+int sb_plain_format(sb_dtype dtype, sb_format *format);
+
 /* A multiplier that belongs to no layer: one element. */
 sb_status sb_read_factor(const sb_checkpoint *checkpoint, const sb_tensor *tensor,
                          sb_factor *factor, sb_error *err);

@@ -91,22 +91,16 @@ static sb_status matrix_of(const binder *b, const sb_tensor *t, const sb_expecte
     sb_status status = check_shape(b, t, x, err);
     if (status)
         return status;
-    unsigned format = 0;
-    while (format < SB_FORMAT_COUNT &&
-           (!sb_format_is_plain((sb_format)format) ||
-            strcmp(sb_format_name((sb_format)format), sb_dtype_name(t->dtype)) != 0))
-        format++;
-    if (format == SB_FORMAT_COUNT)
+    sb_format format;
+    if (!sb_plain_format(t->dtype, &format))
         return sb_fail(err, SB_ERR_UNSUPPORTED,
                        "%s: tensor %s has dtype %s; this version reads BF16, F16 and F32",
                        SB_SHOW(sb_checkpoint_path(b->checkpoint)), x->name,
                        sb_dtype_name(t->dtype));
     uint64_t rows = x->rank == 1 ? 1 : x->shape[0];
     uint64_t cols = x->rank == 1 ? x->shape[0] : x->shape[x->rank - 1];
-    *m = (sb_matrix){.data = t->data,
-                     .format = (sb_format)format,
-                     .rows = (uint32_t)rows,
-                     .cols = (uint32_t)cols};
+    *m = (sb_matrix){
+        .data = t->data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
     return SB_OK;
 }
 

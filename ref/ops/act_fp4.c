@@ -29,7 +29,7 @@ static float rcp(float a)
 /* K-18: "ct has s = D4(E4(G R(amax / 6))), 0.125 where that is 0, and c = E2(x / RN(s / G))" */
 static void ct(sb_act_group *g)
 {
-    float G = sb_act_divisor(g->input);
+    float G = sb_factor_divisor(g->input);
     float t = sb_act(g->knobs, g->amax / 6.0f);
     g->scale = through_e4m3(G * t);
     if (g->scale == 0)
@@ -43,7 +43,7 @@ static void ct(sb_act_group *g)
  */
 static void vllm_ref(sb_act_group *g)
 {
-    float G = sb_act_divisor(g->input), r = 1.0f / 6.0f;
+    float G = sb_factor_divisor(g->input), r = 1.0f / 6.0f;
     float t = g->amax * r;
     g->scale = through_e4m3(G * t);
     float inverse = 1.0f / G;
@@ -53,7 +53,7 @@ static void vllm_ref(sb_act_group *g)
 /* K-18: "vllm_triton has the same s, and c = E2(x (G / s))" */
 static void vllm_triton(sb_act_group *g)
 {
-    float G = sb_act_divisor(g->input), r = 1.0f / 6.0f;
+    float G = sb_factor_divisor(g->input), r = 1.0f / 6.0f;
     float t = g->amax * r;
     g->scale = through_e4m3(G * t);
     encode_products(g, G / g->scale);
@@ -62,7 +62,7 @@ static void vllm_triton(sb_act_group *g)
 /* K-18: "precise has s = D4(E4(amax (G r))), and c = E2(x min(1 / (s (1 / G)), 2^128 - 2^104))" */
 static void precise(sb_act_group *g)
 {
-    float G = sb_act_divisor(g->input), r = 1.0f / 6.0f;
+    float G = sb_factor_divisor(g->input), r = 1.0f / 6.0f;
     float t = G * r;
     g->scale = through_e4m3(g->amax * t);
     float inverse = 1.0f / G;
@@ -73,7 +73,7 @@ static void precise(sb_act_group *g)
 /* K-18: "fast has s = D4(E4(G (amax rcp(6)))), and c = E2(x rcp(s rcp(G)))" */
 static void fast(sb_act_group *g)
 {
-    float G = sb_act_divisor(g->input);
+    float G = sb_factor_divisor(g->input);
     float t = g->amax * rcp(6.0f);
     g->scale = through_e4m3(G * t);
     encode_products(g, rcp(g->scale * rcp(G)));
@@ -82,7 +82,7 @@ static void fast(sb_act_group *g)
 /* K-18: "kv has s = D4(E4(rcp(m) (amax rcp(6)))), and c = E2(x rcp(s m))" */
 static void kv(sb_act_group *g)
 {
-    float m = sb_act_multiplier(g->input);
+    float m = sb_factor_multiplier(g->input);
     float t = g->amax * rcp(6.0f);
     g->scale = through_e4m3(rcp(m) * t);
     encode_products(g, rcp(g->scale * m));
@@ -92,7 +92,7 @@ static void kv(sb_act_group *g)
  * (s m))" */
 static void modelopt(sb_act_group *g)
 {
-    float m = sb_act_multiplier(g->input);
+    float m = sb_factor_multiplier(g->input);
     float six = 6.0f * m;
     float u = g->amax / six;
     if (u == 0)

@@ -155,7 +155,7 @@ void sb_act_fp8_token(sb_act_group *group)
 /* K-22: "vllm has c = E4(x (1 / S)), ct has c = E4(R(x / S)), with the multiplier S" */
 void sb_act_fp8_static(sb_act_group *group)
 {
-    float S = sb_act_multiplier(group->input);
+    float S = sb_factor_multiplier(group->input);
     if (SB_IS(group->knobs, act_fp8_static, vllm)) {
         encode_products(group, 1.0f, 1.0f / S);
         return;

@@ -29,15 +29,4 @@ void sb_act_fp8_token(sb_act_group *group);  /* K-21 */
 void sb_act_fp8_static(sb_act_group *group); /* K-22; scale is 1 */
 void sb_act_mx(sb_act_group *group);         /* K-23 */
 
-/* The factor of the file in one of its two directions, the other being a binary32 reciprocal. */
-static inline float sb_act_multiplier(sb_factor factor)
-{
-    return factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;
-}
-
-static inline float sb_act_divisor(sb_factor factor)
-{
-    return factor.kind == SB_DIVISOR ? factor.value : 1.0f / factor.value;
-}
-
 #endif

@@ -1,7 +1,6 @@
 #include "ref/ops/act_quant.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
@@ -10,28 +9,27 @@
 #include "ref/ops/act_group.h"
 #include "ref/ops/param.h"
 
-/* The container, or the first part of its name. */
-static int stored_as(const sb_quant *q, const char *container)
-{
-    return q->container && strncmp(q->container, container, strlen(container)) == 0;
-}
-
 /* What the container makes possible, whether a knob asks for it or not. */
 static sb_act_scheme possible_scheme(const sb_matrix *w)
 {
-    const sb_quant *q = &w->quant;
-    int has_input = q->input.kind != SB_NO_FACTOR;
-    if (stored_as(q, "nvfp4"))
+    int has_input = w->quant.input.kind != SB_NO_FACTOR;
+    switch (w->quant.container) {
+    case SB_CONTAINER_nvfp4_ct:
+    case SB_CONTAINER_nvfp4_modelopt:
         return has_input ? SB_SCHEME_nvfp4 : SB_SCHEME_none;
-    if (stored_as(q, "mxfp4"))
+    case SB_CONTAINER_mxfp4:
         return SB_SCHEME_mxfp4;
-    if (stored_as(q, "mxfp8"))
+    case SB_CONTAINER_mxfp8:
         return SB_SCHEME_mxfp8;
-    if (stored_as(q, "fp8-block"))
+    case SB_CONTAINER_fp8_block:
+    case SB_CONTAINER_fp8_block_ct:
         return SB_SCHEME_fp8_group;
-    if (stored_as(q, "fp8-channel") || stored_as(q, "fp8-tensor"))
+    case SB_CONTAINER_fp8_channel:
+    case SB_CONTAINER_fp8_tensor:
         return has_input ? SB_SCHEME_fp8_static : SB_SCHEME_fp8_token;
-    return SB_SCHEME_none;
+    default:
+        return SB_SCHEME_none;
+    }
 }
 
 /* K-18: "NVFP4 layers that have an input scale", K-19: "FP8 layers whose weights have a scale per

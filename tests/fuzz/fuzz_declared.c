@@ -16,10 +16,10 @@ static void check_answer(const sb_declaration *d)
     FUZZ_CHECK(d->rule && d->rule[0] && !strchr(d->rule, '\n'));
     FUZZ_CHECK(strlen(sb_declaration_text(d, &room)) < sizeof room.text - 1);
     if (d->answer != SB_DECLARED_YES) {
-        FUZZ_CHECK(d->family == SB_FAMILY_NONE && d->packing == SB_PACKING_NONE && d->bits == 0);
+        FUZZ_CHECK(d->family == SB_FAMILY_NONE && d->packing == SB_PACKED_NONE && d->bits == 0);
         return;
     }
-    FUZZ_CHECK(d->family != SB_FAMILY_NONE && d->packing != SB_PACKING_NONE);
+    FUZZ_CHECK(d->family != SB_FAMILY_NONE && d->packing != SB_PACKED_NONE);
     FUZZ_CHECK(d->strategy != SB_STRATEGY_NONE && d->bits >= 2 && d->bits <= 8);
     FUZZ_CHECK(grouped == (d->group_size > 0) && d->group_size <= 1 << 24);
     FUZZ_CHECK((d->strategy == SB_STRATEGY_BLOCK) == (d->block_rows > 0 && d->block_cols > 0));

@@ -15,7 +15,7 @@
 /* Code 8 of E2M1 is -0, but ModelOpt's table of values has +0 there. */
 static void drop_signs_of_zeros(const sb_matrix *m, float *row)
 {
-    int modelopt = strcmp(m->quant.container, sb_container_name(SB_CONTAINER_nvfp4_modelopt)) == 0;
+    int modelopt = m->quant.container == SB_CONTAINER_nvfp4_modelopt;
     for (uint32_t k = 0; modelopt && k < m->cols; k++)
         row[k] = row[k] == 0 ? 0.0f : row[k];
 }

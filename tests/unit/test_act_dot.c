@@ -53,29 +53,32 @@ static float round_sum(mpfr_t sum)
  * ---------------------------------------------------------------------------------------- */
 
 typedef struct kind {
-    const char *settings, *scheme, *form, *container;
+    const char *settings, *scheme, *form;
+    sb_container container;
     sb_format format, scale_format;
     uint32_t block_rows, block_cols, group; /* of the weight; columns of the input */
     int factor, input;                      /* has one */
 } kind;
 
 static const kind kinds[] = {
-    {"act_fp4=vllm_ref", "nvfp4", "vllm_ref", "nvfp4-ct", SB_FORMAT_e2m1, SB_FORMAT_e4m3, 1, 16, 16,
-     SB_DIVISOR, SB_DIVISOR},
-    {"act_fp4=ct", "nvfp4", "ct", "nvfp4-modelopt", SB_FORMAT_e2m1, SB_FORMAT_e4m3, 1, 16, 16,
-     SB_MULTIPLIER, SB_MULTIPLIER},
-    {"act_fp4=fast act=bf16", "nvfp4", "fast", "nvfp4-ct", SB_FORMAT_e2m1, SB_FORMAT_e4m3, 1, 16,
-     16, SB_DIVISOR, SB_DIVISOR},
-    {"act_fp8_group=vllm_cuda", "group", "vllm_cuda", "fp8-block", SB_FORMAT_e4m3, SB_FORMAT_f32, 4,
-     32, 32, 0, 0},
-    {"act_fp8_group=sglang", "group", "sglang", "fp8-block", SB_FORMAT_e4m3, SB_FORMAT_bf16, 4, 64,
-     64, 0, 0},
-    {"act_fp8_token=vllm", "token", "vllm", "fp8-channel", SB_FORMAT_e4m3, SB_FORMAT_f32, 1, K, K,
-     0, 0},
-    {"act_fp8_static=vllm", "static", "vllm", "fp8-tensor", SB_FORMAT_e4m3, SB_FORMAT_f32, N, K, K,
-     0, SB_MULTIPLIER},
-    {"act_mx=ct", "mxfp4", "ct", "mxfp4", SB_FORMAT_e2m1, SB_FORMAT_e8m0, 1, 32, 32, 0, 0},
-    {"act_mx=ct", "mxfp8", "ct", "mxfp8", SB_FORMAT_e4m3, SB_FORMAT_e8m0, 1, 32, 32, 0, 0},
+    {"act_fp4=vllm_ref", "nvfp4", "vllm_ref", SB_CONTAINER_nvfp4_ct, SB_FORMAT_e2m1, SB_FORMAT_e4m3,
+     1, 16, 16, SB_DIVISOR, SB_DIVISOR},
+    {"act_fp4=ct", "nvfp4", "ct", SB_CONTAINER_nvfp4_modelopt, SB_FORMAT_e2m1, SB_FORMAT_e4m3, 1,
+     16, 16, SB_MULTIPLIER, SB_MULTIPLIER},
+    {"act_fp4=fast act=bf16", "nvfp4", "fast", SB_CONTAINER_nvfp4_ct, SB_FORMAT_e2m1,
+     SB_FORMAT_e4m3, 1, 16, 16, SB_DIVISOR, SB_DIVISOR},
+    {"act_fp8_group=vllm_cuda", "group", "vllm_cuda", SB_CONTAINER_fp8_block, SB_FORMAT_e4m3,
+     SB_FORMAT_f32, 4, 32, 32, 0, 0},
+    {"act_fp8_group=sglang", "group", "sglang", SB_CONTAINER_fp8_block, SB_FORMAT_e4m3,
+     SB_FORMAT_bf16, 4, 64, 64, 0, 0},
+    {"act_fp8_token=vllm", "token", "vllm", SB_CONTAINER_fp8_channel, SB_FORMAT_e4m3, SB_FORMAT_f32,
+     1, K, K, 0, 0},
+    {"act_fp8_static=vllm", "static", "vllm", SB_CONTAINER_fp8_tensor, SB_FORMAT_e4m3,
+     SB_FORMAT_f32, N, K, K, 0, SB_MULTIPLIER},
+    {"act_mx=ct", "mxfp4", "ct", SB_CONTAINER_mxfp4, SB_FORMAT_e2m1, SB_FORMAT_e8m0, 1, 32, 32, 0,
+     0},
+    {"act_mx=ct", "mxfp8", "ct", SB_CONTAINER_mxfp8, SB_FORMAT_e4m3, SB_FORMAT_e8m0, 1, 32, 32, 0,
+     0},
 };
 
 /* Codes and scales of a layer. */

@@ -21,7 +21,8 @@ enum { COLS = 256, ROWS = 20 };
 static const unsigned char scales[1];
 
 typedef struct kind {
-    const char *scheme, *knob, *container;
+    const char *scheme, *knob;
+    sb_container container;
     sb_act_scheme is;
     sb_format format, scale_format;
     uint32_t group; /* columns */
@@ -29,27 +30,29 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"nvfp4", "act_fp4", "nvfp4-ct", SB_SCHEME_nvfp4, SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, 1},
-    {"nvfp4", "act_fp4", "nvfp4-modelopt", SB_SCHEME_nvfp4, SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, 1},
-    {"mxfp4", "act_mx", "mxfp4", SB_SCHEME_mxfp4, SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, 0},
-    {"mxfp8", "act_mx", "mxfp8", SB_SCHEME_mxfp8, SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, 0},
-    {"group", "act_fp8_group", "fp8-block", SB_SCHEME_fp8_group, SB_FORMAT_e4m3, SB_FORMAT_bf16,
-     128, 0},
-    {"group", "act_fp8_group", "fp8-block-ct", SB_SCHEME_fp8_group, SB_FORMAT_e4m3, SB_FORMAT_bf16,
-     96, 0}, /* 96, 96, 64 */
-    {"token", "act_fp8_token", "fp8-channel", SB_SCHEME_fp8_token, SB_FORMAT_e4m3, SB_FORMAT_bf16,
-     COLS, 0},
-    {"token", "act_fp8_token", "fp8-tensor", SB_SCHEME_fp8_token, SB_FORMAT_e4m3, SB_FORMAT_f32,
-     COLS, 0},
-    {"static", "act_fp8_static", "fp8-channel", SB_SCHEME_fp8_static, SB_FORMAT_e4m3,
+    {"nvfp4", "act_fp4", SB_CONTAINER_nvfp4_ct, SB_SCHEME_nvfp4, SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16,
+     1},
+    {"nvfp4", "act_fp4", SB_CONTAINER_nvfp4_modelopt, SB_SCHEME_nvfp4, SB_FORMAT_e2m1,
+     SB_FORMAT_e4m3, 16, 1},
+    {"mxfp4", "act_mx", SB_CONTAINER_mxfp4, SB_SCHEME_mxfp4, SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, 0},
+    {"mxfp8", "act_mx", SB_CONTAINER_mxfp8, SB_SCHEME_mxfp8, SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, 0},
+    {"group", "act_fp8_group", SB_CONTAINER_fp8_block, SB_SCHEME_fp8_group, SB_FORMAT_e4m3,
+     SB_FORMAT_bf16, 128, 0},
+    {"group", "act_fp8_group", SB_CONTAINER_fp8_block_ct, SB_SCHEME_fp8_group, SB_FORMAT_e4m3,
+     SB_FORMAT_bf16, 96, 0}, /* 96, 96, 64 */
+    {"token", "act_fp8_token", SB_CONTAINER_fp8_channel, SB_SCHEME_fp8_token, SB_FORMAT_e4m3,
+     SB_FORMAT_bf16, COLS, 0},
+    {"token", "act_fp8_token", SB_CONTAINER_fp8_tensor, SB_SCHEME_fp8_token, SB_FORMAT_e4m3,
+     SB_FORMAT_f32, COLS, 0},
+    {"static", "act_fp8_static", SB_CONTAINER_fp8_channel, SB_SCHEME_fp8_static, SB_FORMAT_e4m3,
      SB_FORMAT_bf16, COLS, 1},
-    {"static", "act_fp8_static", "fp8-tensor", SB_SCHEME_fp8_static, SB_FORMAT_e4m3, SB_FORMAT_f32,
-     COLS, 1},
+    {"static", "act_fp8_static", SB_CONTAINER_fp8_tensor, SB_SCHEME_fp8_static, SB_FORMAT_e4m3,
+     SB_FORMAT_f32, COLS, 1},
 };
 
 static sb_matrix weight_of(const kind *k, sb_factor input)
 {
-    int rows = strcmp(k->container, "fp8-tensor") == 0;
+    int rows = k->container == SB_CONTAINER_fp8_tensor;
     return (sb_matrix){.format = k->format,
                        .rows = 1,
                        .cols = COLS,
@@ -150,8 +153,8 @@ static void check_values(const kind *k, const char *form, const sb_knobs *knobs,
             saturated += fabs(want.code[i]) == (k->format == SB_FORMAT_e2m1 ? 6 : 448);
             if (!same_double(got.values[at], value))
                 fail_msg("%s=%s of %s: row %zu, column %zu: x %a gives %a, expected %a x %a",
-                         k->knob, form, k->container, at / COLS, at % COLS, (double)x[at],
-                         got.values[at], want.code[i], want.scale);
+                         k->knob, form, sb_container_name(k->container), at / COLS, at % COLS,
+                         (double)x[at], got.values[at], want.code[i], want.scale);
         }
     }
     sb_factor f = k->factor ? input : (sb_factor){SB_NO_FACTOR, 1};
@@ -320,7 +323,7 @@ static unsigned long check_law(const kind *kd, const sb_knobs *k, const char *la
             float want = law_value(k, law, mine, g.code[i], g.scale);
             differ += mine.kind && (double)want != single(got.values[at]);
             if (want != got.rounded[at] && !(isnan(want) && isnan(got.rounded[at])))
-                fail_msg("dequant=%s %s: %a, expected %a", law, kd->container,
+                fail_msg("dequant=%s %s: %a, expected %a", law, sb_container_name(kd->container),
                          (double)got.rounded[at], (double)want);
         }
     }
@@ -354,8 +357,9 @@ static void test_schemes(void **state)
 {
     static const char *const knobs_of[] = {"act_fp4", "act_mx", "act_fp8_group", "act_fp8_token",
                                            "act_fp8_static"};
-    static const char *const weights_only[] = {"int-gptq", "int-awq", "int-ct", "int8-channel",
-                                               "plain"};
+    static const sb_container weights_only[] = {SB_CONTAINER_int_gptq, SB_CONTAINER_int_awq,
+                                                SB_CONTAINER_int_ct, SB_CONTAINER_int8_channel,
+                                                SB_CONTAINER_plain};
     (void)state;
     for (size_t k = 0; k < COUNT(knobs_of); k++) {
         sb_knobs on = set(test_knobs(""), knobs_of[k], "ct"), off = test_knobs("");

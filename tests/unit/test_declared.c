@@ -30,7 +30,7 @@ static void test_block_fp8(void **state)
     };
     DECLARED_CHECK(d, cases);
     sb_declaration w = declared_ask(d, "mtp.layers.0.self_attn.q_proj");
-    assert_true(w.packing == SB_PACKING_FP8_INVERSE && w.activation_group == 128 && !w.ue8m0);
+    assert_true(w.packing == SB_PACKED_FP8_INVERSE && w.activation_group == 128 && !w.ue8m0);
     sb_declared_free(d);
     d = declared_good(QUANT("'quant_method':'fp8','activation_scheme':'static','ignored_layers':["
                             "'k_proj'],'scale_fmt':'ue8m0','weight_block_size':null"),
@@ -67,7 +67,7 @@ static void test_gptq(void **state)
         {"model.visual.blocks.0.mlp.linear_fc1", UNKNOWN, "outside the decoder"},
     };
     DECLARED_CHECK(d, cases);
-    assert_int_equal(declared_ask(d, LAYER(0) "mlp.experts.5.gate_proj").packing, SB_PACKING_GPTQ);
+    assert_int_equal(declared_ask(d, LAYER(0) "mlp.experts.5.gate_proj").packing, SB_PACKED_GPTQ);
     assert_true(declared_ask(d, LAYER(3) "mlp.experts.0.up_proj").act_order);
     assert_false(declared_ask(d, LAYER(3) "mlp.experts.0.down_proj").act_order);
     sb_declared_free(d);
@@ -80,7 +80,7 @@ static void test_gptq(void **state)
         {"mtp.fc", UNKNOWN, "outside the decoder"},
     };
     DECLARED_CHECK(d, rows);
-    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKING_GPTQ_V2);
+    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKED_GPTQ_V2);
     sb_declared_free(d);
 }
 
@@ -103,7 +103,7 @@ static void test_awq(void **state)
         {"mtp.fc", UNKNOWN, "outside"},
     };
     DECLARED_CHECK(d, cases);
-    assert_int_equal(declared_ask(d, LAYER(3) "mlp.up_proj").packing, SB_PACKING_AWQ);
+    assert_int_equal(declared_ask(d, LAYER(3) "mlp.up_proj").packing, SB_PACKED_AWQ);
     sb_declared_free(d);
 }
 
@@ -146,7 +146,7 @@ static void test_auto_round(void **state)
                            ".*shared_expert.*"));
     assert_null(declared_ask(d, LAYER(1) "mlp.shared_expert.down_proj").vllm_rule);
     assert_null(declared_ask(d, LAYER(0) "mlp.shared_expert.up_proj").vllm_rule); /* exact */
-    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKING_GPTQ);
+    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKED_GPTQ);
     sb_declared_free(d);
 }
 
@@ -158,16 +158,16 @@ static void test_packings_of_auto_round(void **state)
         const char *answer;
         sb_declared_packing packing;
     } cases[] = {
-        {AUTO_ROUND(""), INT4_128, SB_PACKING_GPTQ},
-        {AUTO_ROUND(",'packing_format':'auto_round:gptqmodel'"), INT4_128, SB_PACKING_GPTQ_V2},
-        {AUTO_ROUND(",'packing_format':'auto_round'"), INT4_128, SB_PACKING_GPTQ_V2},
-        {AUTO_ROUND(",'packing_format':'auto_round:auto_awq'"), INT4_128, SB_PACKING_AWQ},
+        {AUTO_ROUND(""), INT4_128, SB_PACKED_GPTQ},
+        {AUTO_ROUND(",'packing_format':'auto_round:gptqmodel'"), INT4_128, SB_PACKED_GPTQ_V2},
+        {AUTO_ROUND(",'packing_format':'auto_round'"), INT4_128, SB_PACKED_GPTQ_V2},
+        {AUTO_ROUND(",'packing_format':'auto_round:auto_awq'"), INT4_128, SB_PACKED_AWQ},
         {QUANT("'quant_method':'auto-round','bits':4,'group_size':32,'data_type':'mx_fp',"
                "'act_bits':4,'packing_format':'auto_round:llm_compressor'"),
-         "MXFP4 in groups of 32, inputs 4-bit floats per token and group", SB_PACKING_CT_MXFP4},
+         "MXFP4 in groups of 32, inputs 4-bit floats per token and group", SB_PACKED_CT_MXFP4},
         {QUANT("'quant_method':'auto-round','bits':4,'group_size':16,'data_type':'nv_fp',"
                "'act_bits':4,'packing_format':'auto_round:llm_compressor'"),
-         W4A4, SB_PACKING_CT_NVFP4},
+         W4A4, SB_PACKED_CT_NVFP4},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sb_declared_text room;

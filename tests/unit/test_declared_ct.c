@@ -54,7 +54,7 @@ static void test_an_expanded_list(void **state)
     };
     DECLARED_CHECK(d, cases);
     sb_declaration w = declared_ask(d, LAYER(0) "mlp.experts.5.gate_proj");
-    assert_true(w.family == SB_FAMILY_NVFP4 && w.packing == SB_PACKING_CT_NVFP4);
+    assert_true(w.family == SB_FAMILY_NVFP4 && w.packing == SB_PACKED_CT_NVFP4);
     assert_true(w.bits == 4 && w.group_size == 16 && w.symmetric && !w.act_order && !w.vllm_rule);
     assert_true(w.activation == SB_ACTIVATION_NVFP4_LOCAL && w.activation_bits == 4);
     assert_int_equal(sb_declared_dialect(d), SB_DIALECT_ct);
@@ -90,7 +90,7 @@ static void test_mixed_precision(void **state)
         {"lm_head", FP8_ROWS, "group_1.targets[2] \"lm_head\""},
     };
     DECLARED_CHECK(d, cases);
-    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKING_CT_FLOAT);
+    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKED_CT_FLOAT);
     assert_int_equal(sb_declared_kv_cache(d), SB_KV_FP8);
     sb_declared_free(d);
 }
@@ -177,34 +177,34 @@ static void test_schemes(void **state)
                 "'num_bits':8,'type':'float','strategy':'block','block_structure':[128,128]",
                 ",'input_activations':{'num_bits':8,'type':'float','strategy':'group',"
                 "'group_size':128,'dynamic':true}"),
-         FP8_BLOCKS, SB_PACKING_CT_FLOAT},
+         FP8_BLOCKS, SB_PACKED_CT_FLOAT},
         {SIMPLE("naive-quantized", "'Linear'",
                 "'num_bits':8,'type':'float','strategy':'block','block_structure':'64x32'", ""),
-         "FP8 in blocks of 64 x 32, inputs as they are", SB_PACKING_CT_FLOAT},
+         "FP8 in blocks of 64 x 32, inputs as they are", SB_PACKED_CT_FLOAT},
         {SIMPLE("float-quantized", "'Linear'", "'num_bits':8,'type':'float'",
                 ",'input_activations':{'num_bits':8,'type':'float','dynamic':false}"),
-         FP8_TENSOR, SB_PACKING_CT_FLOAT},
+         FP8_TENSOR, SB_PACKED_CT_FLOAT},
         {SIMPLE("mxfp4-pack-quantized", "'Linear'",
                 "'num_bits':4,'type':'float','strategy':'group','group_size':32", ""),
-         "MXFP4 in groups of 32, inputs as they are", SB_PACKING_CT_MXFP4},
+         "MXFP4 in groups of 32, inputs as they are", SB_PACKED_CT_MXFP4},
         {SIMPLE("mxfp8-quantized", "'Linear'",
                 "'num_bits':8,'type':'float','group_size':32,'scale_dtype':'torch.uint8'",
                 ",'input_activations':{'num_bits':8,'type':'float','dynamic':true,"
                 "'group_size':32}"),
-         "MXFP8 in groups of 32, inputs 8-bit floats per token and group", SB_PACKING_CT_MXFP8},
+         "MXFP8 in groups of 32, inputs 8-bit floats per token and group", SB_PACKED_CT_MXFP8},
         {SIMPLE("pack-quantized", "'Linear'",
                 "'num_bits':4,'type':'int','symmetric':false,'group_size':128,'strategy':'group',"
                 "'actorder':'group'",
                 ""),
-         "INT4 in groups of 128 with zero points, inputs as they are", SB_PACKING_CT_PACKED},
+         "INT4 in groups of 128 with zero points, inputs as they are", SB_PACKED_CT_PACKED},
         {SIMPLE("pack-quantized", "'Linear'",
                 "'num_bits':8,'type':'INT','group_size':-1,'actorder':'static'", ""),
-         "INT8 with a scale per row, inputs as they are", SB_PACKING_CT_PACKED},
+         "INT8 with a scale per row, inputs as they are", SB_PACKED_CT_PACKED},
         {SIMPLE("int-quantized", "'Linear'", "'num_bits':8,'type':'int','strategy':'channel'",
                 ",'input_activations':{'num_bits':8,'dynamic':true,'strategy':'token'}"),
-         "INT8 with a scale per row, inputs 8-bit integers per token", SB_PACKING_CT_INT},
+         "INT8 with a scale per row, inputs 8-bit integers per token", SB_PACKED_CT_INT},
         {SIMPLE("naive-quantized", "'Linear'", "'num_bits':8,'strategy':'tensor'", ""),
-         "INT8 with one scale, inputs as they are", SB_PACKING_CT_INT},
+         "INT8 with one scale, inputs as they are", SB_PACKED_CT_INT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sb_declared *d = declared_good(cases[i].text, NULL, NULL);

@@ -34,7 +34,7 @@ static void test_mixed_precision(void **state)
         {"model.visual.blocks.0.attn.qkv", NO, "ignore[1]"},
     };
     DECLARED_CHECK(d, cases);
-    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKING_MODELOPT);
+    assert_int_equal(declared_ask(d, "lm_head").packing, SB_PACKED_MODELOPT);
     assert_int_equal(sb_declared_dialect(d), SB_DIALECT_modelopt);
     sb_declared_free(d);
 }

@@ -5,6 +5,7 @@ the logits can be followed to the layer where it starts.
 """
 
 import os
+import tempfile
 from collections.abc import Iterable
 
 # Before the first import of transformers: never look at the network, never swap a kernel in.
@@ -12,6 +13,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["USE_HUB_KERNELS"] = "0"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# auto_round makes a folder when it is imported, and would make it wherever it is started.
+os.environ.setdefault("AR_WORK_SPACE", os.path.join(tempfile.gettempdir(), "samebit-auto-round"))
 
 import torch  # noqa: E402
 
