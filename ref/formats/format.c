@@ -177,7 +177,7 @@ void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float
         else if (format == SB_FORMAT_f16)
             values[i] = sb_f16_to_f32(sb_load_u16(bytes + 2 * i));
         else
-            values[i] = sb_code_to_f32(format, bytes[i / 2] >> (i % 2 * 4) & 15u);
+            values[i] = sb_code_to_f32(format, ((unsigned)bytes[i / 2] >> (i % 2 * 4)) & 15u);
     }
 }
 
