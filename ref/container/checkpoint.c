@@ -1,4 +1,4 @@
-#include "ref/container/checkpoint.h"
+#include "ref/container/checkpoint_parts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,29 +9,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
-#include "ref/container/index.h"
 #include "ref/container/show.h"
-
-#define SINGLE_NAME "model.safetensors"
-#define INDEX_NAME "model.safetensors.index.json"
-#define SUFFIX ".safetensors"
-
-typedef struct shard {
-    char *name;
-    sb_safetensors file;
-} shard;
-
-struct sb_checkpoint {
-    char *path;
-    char *folder;
-    shard *shards;
-    size_t shard_count;
-    sb_tensor *tensors; /* of all shards, sorted by name */
-    size_t count;
-    uint64_t bytes;
-    int has_declared;
-    uint64_t declared;
-};
 
 static sb_status no_memory(const char *path, sb_error *err)
 {
@@ -55,7 +33,7 @@ static sb_status is_folder(const char *path, int *folder, sb_error *err)
 }
 
 /* Sets path (less its trailing slashes) and the folder that a config.json would stand in. */
-static sb_status set_paths(const char *path, int folder, sb_checkpoint *c, sb_error *err)
+sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c, sb_error *err)
 {
     c->path = sb_strdup(path);
     c->folder = sb_strdup(path);
@@ -77,9 +55,10 @@ static sb_status set_paths(const char *path, int folder, sb_checkpoint *c, sb_er
 
 /* Opens shards[at]. C-6: "a symbolic link is followed, as the hub cache lays its snapshots out" -
  * the link stands in the folder under the shard's name, so nothing but open() is needed. */
-static sb_status open_shard(sb_checkpoint *c, const char *path, const char *name, sb_error *err)
+sb_status sb_checkpoint_add_shard(sb_checkpoint *c, const char *path, const char *name,
+                                  sb_error *err)
 {
-    shard *s = &c->shards[c->shard_count];
+    sb_shard *s = &c->shards[c->shard_count];
     s->name = sb_strdup(name);
     if (!s->name)
         return no_memory(path, err);
@@ -98,13 +77,12 @@ static sb_status open_single(sb_checkpoint *c, const char *path, sb_error *err)
     c->shards = sb_alloc(1, sizeof *c->shards);
     if (!c->shards)
         return no_memory(path, err);
-    return open_shard(c, path, slash ? slash + 1 : path, err);
+    return sb_checkpoint_add_shard(c, path, slash ? slash + 1 : path, err);
 }
 
-static sb_status open_indexed(sb_checkpoint *c, const sb_index *index, sb_error *err)
+static sb_status open_indexed(sb_checkpoint *c, sb_error *err)
 {
-    c->has_declared = index->has_total;
-    c->declared = index->total;
+    const sb_index *index = &c->index;
     c->shards = sb_alloc(index->shard_count, sizeof *c->shards);
     if (!c->shards)
         return no_memory(c->path, err);
@@ -117,11 +95,11 @@ static sb_status open_indexed(sb_checkpoint *c, const sb_index *index, sb_error 
         struct stat info;
         if (stat(path, &info) != 0 && errno == ENOENT)
             status = sb_fail(err, SB_ERR_INPUT,
-                             "%s: shard %s is %s: " INDEX_NAME " puts %zu tensors into it",
+                             "%s: shard %s is %s: " SB_INDEX_NAME " puts %zu tensors into it",
                              SB_SHOW(c->path), SB_SHOW(want->name),
                              exists(path) ? "a link to nothing" : "missing", want->tensors);
         if (status == SB_OK)
-            status = open_shard(c, path, want->name, err);
+            status = sb_checkpoint_add_shard(c, path, want->name, err);
         free(path);
         if (status != SB_OK)
             return status;
@@ -133,15 +111,16 @@ static sb_status open_indexed(sb_checkpoint *c, const sb_index *index, sb_error 
 static int is_stray(const char *name, const sb_index *index)
 {
     size_t n = strlen(name);
-    if (n < strlen(SUFFIX) || strcmp(name + n - strlen(SUFFIX), SUFFIX) != 0)
+    if (n < strlen(SB_SUFFIX) || strcmp(name + n - strlen(SB_SUFFIX), SB_SUFFIX) != 0)
         return 0;
-    return index ? !sb_index_has_shard(index, name) : strcmp(name, SINGLE_NAME) != 0;
+    return index ? !sb_index_has_shard(index, name) : strcmp(name, SB_SINGLE_NAME) != 0;
 }
 
 /* A file that nothing names is a lost part or a stale one; either way tensors would be wrong. The
  * first by name is reported, so that the message does not depend on the order of the folder. */
-static sb_status refuse_strays(const sb_checkpoint *c, const sb_index *index, sb_error *err)
+static sb_status refuse_strays(const sb_checkpoint *c, sb_error *err)
 {
+    const sb_index *index = sb_checkpoint_index(c);
     DIR *dir = opendir(c->folder);
     if (!dir)
         return sb_fail(err, SB_ERR_IO, "%s: cannot list: %s", SB_SHOW(c->folder), strerror(errno));
@@ -160,8 +139,8 @@ static sb_status refuse_strays(const sb_checkpoint *c, const sb_index *index, sb
         status = sb_fail(err, SB_ERR_INPUT,
                          "%s: %s stands in the folder, but %s: add it to the index or remove it",
                          SB_SHOW(c->path), SB_SHOW(first),
-                         index ? INDEX_NAME " does not name it"
-                               : "beside " SINGLE_NAME " there is no index that names it");
+                         index ? SB_INDEX_NAME " does not name it"
+                               : "beside " SB_SINGLE_NAME " there is no index that names it");
     free(first);
     return status;
 }
@@ -175,7 +154,7 @@ static int by_name_then_shard(const void *left, const void *right)
 }
 
 /* Puts the tensors of all shards into one sorted list. */
-static sb_status merge(sb_checkpoint *c, sb_error *err)
+sb_status sb_checkpoint_merge(sb_checkpoint *c, sb_error *err)
 {
     size_t total = 0;
     for (size_t i = 0; i < c->shard_count; i++)
@@ -214,22 +193,23 @@ static sb_status refuse_twins(const sb_checkpoint *c, sb_error *err)
 
 /* C-5: "every tensor of the index is in the shard the index names, and every tensor of a shard is
  * in the index" - two sorted lists walked together. */
-static sb_status check_index(const sb_checkpoint *c, const sb_index *index, sb_error *err)
+static sb_status check_index(const sb_checkpoint *c, sb_error *err)
 {
+    const sb_index *index = &c->index;
     for (size_t i = 0; i < c->count || i < index->count; i++) {
         const sb_tensor *t = i < c->count ? &c->tensors[i] : NULL;
         const sb_index_entry *e = i < index->count ? &index->entries[i] : NULL;
         int order = !t ? 1 : !e ? -1 : strcmp(t->name, e->tensor);
         if (order < 0)
-            return sb_fail(err, SB_ERR_INPUT, "%s: tensor \"%s\" of %s is not in " INDEX_NAME,
+            return sb_fail(err, SB_ERR_INPUT, "%s: tensor \"%s\" of %s is not in " SB_INDEX_NAME,
                            SB_SHOW(c->path), SB_SHOW(t->name), SB_SHOW(c->shards[t->shard].name));
         if (order > 0)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: tensor \"%s\" is not in %s, where " INDEX_NAME " puts it",
+                           "%s: tensor \"%s\" is not in %s, where " SB_INDEX_NAME " puts it",
                            SB_SHOW(c->path), SB_SHOW(e->tensor), SB_SHOW(e->shard_name));
         if (t->shard != e->shard)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: tensor \"%s\" stands in %s, but " INDEX_NAME " puts it into %s",
+                           "%s: tensor \"%s\" stands in %s, but " SB_INDEX_NAME " puts it into %s",
                            SB_SHOW(c->path), SB_SHOW(t->name), SB_SHOW(c->shards[t->shard].name),
                            SB_SHOW(e->shard_name));
     }
@@ -238,30 +218,30 @@ static sb_status check_index(const sb_checkpoint *c, const sb_index *index, sb_e
 
 static sb_status open_folder(sb_checkpoint *c, sb_error *err)
 {
-    sb_index index = {0};
-    char *index_path = sb_path_join(c->folder, INDEX_NAME);
-    char *single_path = sb_path_join(c->folder, SINGLE_NAME);
+    char *index_path = sb_path_join(c->folder, SB_INDEX_NAME);
+    char *single_path = sb_path_join(c->folder, SB_SINGLE_NAME);
     sb_status status = SB_OK;
     int indexed = index_path && exists(index_path);
     if (!index_path || !single_path)
         status = no_memory(c->path, err);
     else if (indexed)
-        status = sb_index_load(index_path, &index, err);
+        status = sb_index_load(index_path, &c->index, err);
     else if (!exists(single_path))
-        status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: no checkpoint: there is neither " INDEX_NAME " nor " SINGLE_NAME,
-                         SB_SHOW(c->path));
+        status =
+            sb_fail(err, SB_ERR_INPUT,
+                    "%s: no checkpoint: there is neither " SB_INDEX_NAME " nor " SB_SINGLE_NAME,
+                    SB_SHOW(c->path));
+    c->has_index = indexed && status == SB_OK;
     if (status == SB_OK)
-        status = indexed ? open_indexed(c, &index, err) : open_single(c, single_path, err);
+        status = indexed ? open_indexed(c, err) : open_single(c, single_path, err);
     if (status == SB_OK)
-        status = refuse_strays(c, indexed ? &index : NULL, err);
+        status = refuse_strays(c, err);
     if (status == SB_OK)
-        status = merge(c, err);
+        status = sb_checkpoint_merge(c, err);
     if (status == SB_OK)
         status = refuse_twins(c, err);
     if (status == SB_OK && indexed)
-        status = check_index(c, &index, err);
-    sb_index_free(&index);
+        status = check_index(c, err);
     free(index_path);
     free(single_path);
     return status;
@@ -276,13 +256,13 @@ sb_status sb_checkpoint_open(const char *path, sb_checkpoint **out, sb_error *er
     sb_checkpoint *c = sb_alloc(1, sizeof *c);
     if (!c)
         return no_memory(path, err);
-    status = set_paths(path, folder, c, err);
+    status = sb_checkpoint_set_paths(path, folder, c, err);
     if (status == SB_OK && folder) {
         status = open_folder(c, err);
     } else if (status == SB_OK) {
         status = open_single(c, c->path, err);
         if (status == SB_OK)
-            status = merge(c, err);
+            status = sb_checkpoint_merge(c, err);
     }
     if (status == SB_OK)
         *out = c;
@@ -299,6 +279,7 @@ void sb_checkpoint_close(sb_checkpoint *c)
         sb_safetensors_close(&c->shards[i].file);
         free(c->shards[i].name);
     }
+    sb_index_free(&c->index);
     free(c->shards);
     free(c->tensors);
     free(c->path);
@@ -375,7 +356,12 @@ uint64_t sb_checkpoint_bytes(const sb_checkpoint *c)
 
 int sb_checkpoint_declared_bytes(const sb_checkpoint *c, uint64_t *declared)
 {
-    if (c->has_declared)
-        *declared = c->declared;
-    return c->has_declared;
+    if (c->index.has_total)
+        *declared = c->index.total;
+    return c->index.has_total;
+}
+
+const sb_index *sb_checkpoint_index(const sb_checkpoint *c)
+{
+    return c->has_index ? &c->index : NULL;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ref/base/status.h"
+#include "ref/container/index.h"
 #include "ref/container/safetensors.h"
 
 typedef struct sb_checkpoint sb_checkpoint;
@@ -46,5 +47,8 @@ uint64_t sb_checkpoint_offset(const sb_checkpoint *checkpoint, const sb_tensor *
 /* Sum of the tensors' bytes; and 1 and what the index declares, if it declares an integer. */
 uint64_t sb_checkpoint_bytes(const sb_checkpoint *checkpoint);
 int sb_checkpoint_declared_bytes(const sb_checkpoint *checkpoint, uint64_t *declared);
+
+/* The index of the folder, or NULL. */
+const sb_index *sb_checkpoint_index(const sb_checkpoint *checkpoint);
 
 #endif

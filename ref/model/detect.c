@@ -38,7 +38,7 @@ static sb_status read_one(const sb_probe *p, const sb_tensor *t, int kind, uint3
                           sb_factor *factor, float *origin)
 {
     sb_status status = sb_probe_factor(p, t, kind, e, factor);
-    if (status)
+    if (status || p->found->unjudged)
         return status;
     uint64_t count = 8 * t->bytes / sb_dtype_bits(t->dtype);
     return sb_origin_of(p->checkpoint, t, count, count == 1 ? 0 : e, factor->value, origin, p->err);
@@ -57,7 +57,7 @@ static sb_status read_input(const sb_probe *p, uint32_t e, sb_quant *q)
     if (!multiplier)
         return SB_OK;
     sb_status status = read_one(p, multiplier, SB_MULTIPLIER, e, &q->input, &origin);
-    if (!status && q->input.value == 0)
+    if (!status && q->input.value == 0 && !p->found->unjudged)
         return sb_fail(p->err, SB_ERR_INPUT,
                        "%s: tensor %s, element %" PRIu32 ", is 0; expected a scale above 0",
                        SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(multiplier->name),
@@ -235,11 +235,9 @@ static sb_status refuse_superfluous(const sb_probe *p)
     return SB_OK;
 }
 
-sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
-                    uint64_t rows, uint64_t cols, sb_found *found, sb_error *err)
+static sb_status detect(sb_probe p)
 {
-    sb_probe p = {checkpoint, name, found, rows, cols, err};
-    *found = (sb_found){.container = SB_CONTAINER_COUNT, .experts = experts};
+    sb_found *found = p.found;
     sb_probe_find(&p);
     if (!SB_FOUND_PART(&p, weight) && !SB_FOUND_PART(&p, weight_packed) &&
         !SB_FOUND_PART(&p, qweight)) {
@@ -264,6 +262,20 @@ sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t 
     if (!status)
         found->matrix.quant.container = found->container;
     return status;
+}
+
+sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
+                    uint64_t rows, uint64_t cols, sb_found *found, sb_error *err)
+{
+    *found = (sb_found){.container = SB_CONTAINER_COUNT, .experts = experts};
+    return detect((sb_probe){checkpoint, name, found, rows, cols, err});
+}
+
+sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
+                             uint64_t rows, uint64_t cols, sb_found *found, sb_error *err)
+{
+    *found = (sb_found){.container = SB_CONTAINER_COUNT, .experts = experts, .unjudged = 1};
+    return detect((sb_probe){checkpoint, name, found, rows, cols, err});
 }
 
 /* Expert e's part of a tensor that begins at data; all of it if the experts share it. */

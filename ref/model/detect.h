@@ -21,6 +21,7 @@ typedef struct sb_found {
     const sb_tensor *part[SB_PART_COUNT]; /* NULL: not there */
     uint32_t experts;                     /* E, or 0 of a layer of its own */
     int zeros_open;   /* GPTQ zero points that do not say whether they are v1 or v2: read as v1 */
+    int unjudged;     /* found by sb_detect_unjudged */
     sb_matrix matrix; /* the layer; of a stack expert 0 */
 } sb_found;
 
@@ -31,6 +32,12 @@ typedef struct sb_found {
  * no tensor at all has container SB_CONTAINER_COUNT and is no error. */
 sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                     uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
+
+/* The same without an opinion on the factors of weights and inputs: they are what the file has, an
+ * infinity, a NaN, or a negative number among them. For a check, which has one; nothing can be
+ * computed with such a layer. */
+sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
+                             uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
 
 /* Expert e of a stack. */
 sb_status sb_found_expert(const sb_checkpoint *checkpoint, const sb_found *found, uint32_t e,

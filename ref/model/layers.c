@@ -116,30 +116,48 @@ static sb_status load_declared(const sb_checkpoint *checkpoint, sb_declared **ou
     return status;
 }
 
-sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void *ctx,
-                        sb_error *err)
+sb_status sb_each_layer_name(const sb_checkpoint *checkpoint, sb_layer_name_fn visit, void *ctx,
+                             sb_error *err)
 {
     list all = {0};
-    sb_declared *declared = NULL; /* read when a layer first asks for it */
-    int loaded = 0;
     sb_status status = collect(checkpoint, &all, err);
-    for (size_t i = 0; i < all.count && !status; i++) {
-        const entry *e = &all.entries[i];
-        sb_found found;
-        if (i > 0 && strcmp(e->name, e[-1].name) == 0)
-            continue;
-        status = sb_detect(checkpoint, e->name, e->experts, 0, 0, &found, err);
-        if (!status && found.zeros_open && !loaded++)
-            status = load_declared(checkpoint, &declared, err);
-        if (!status && found.zeros_open)
-            status = sb_settle_zeros(declared, e->name, &found, err);
-        if (!status && found.container != SB_CONTAINER_COUNT)
-            status = visit(ctx, e->name, &found, err);
-    }
+    for (size_t i = 0; i < all.count && !status; i++)
+        if (i == 0 || strcmp(all.entries[i].name, all.entries[i - 1].name) != 0)
+            status = visit(ctx, all.entries[i].name, all.entries[i].experts, err);
     for (size_t i = 0; i < all.count; i++)
         free(all.entries[i].name);
     free(all.entries);
-    sb_declared_free(declared);
+    return status;
+}
+
+typedef struct walk {
+    const sb_checkpoint *checkpoint;
+    sb_declared *declared; /* read when a layer first asks for it */
+    int loaded;
+    sb_layer_fn visit;
+    void *ctx;
+} walk;
+
+static sb_status visit_name(void *ctx, const char *name, uint32_t experts, sb_error *err)
+{
+    walk *w = ctx;
+    sb_found found;
+    sb_status status = sb_detect(w->checkpoint, name, experts, 0, 0, &found, err);
+    if (!status && found.zeros_open && !w->loaded++)
+        status = load_declared(w->checkpoint, &w->declared, err);
+    if (!status && found.zeros_open)
+        status = sb_settle_zeros(w->declared, name, &found, err);
+    if (!status && found.container != SB_CONTAINER_COUNT)
+        status = w->visit(w->ctx, name, &found, err);
+    return status;
+}
+
+sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void *ctx,
+                        sb_error *err)
+{
+    walk w = {.checkpoint = checkpoint, .visit = visit, .ctx = ctx};
+    sb_status status = sb_each_layer_name(checkpoint, visit_name, &w, err);
+    sb_declared_free(w.declared);
     return status;
 }
 

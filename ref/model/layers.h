@@ -15,6 +15,12 @@ typedef sb_status (*sb_layer_fn)(void *ctx, const char *name, const sb_found *fo
 sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void *ctx,
                         sb_error *err);
 
+/* Only the names of those layers, each once, and the E of a stack or 0; no tensor is looked into.
+ */
+typedef sb_status (*sb_layer_name_fn)(void *ctx, const char *name, uint32_t experts, sb_error *err);
+sb_status sb_each_layer_name(const sb_checkpoint *checkpoint, sb_layer_name_fn visit, void *ctx,
+                             sb_error *err);
+
 /* One matrix that is used on its own. */
 typedef struct sb_piece {
     char name[SB_MAX_TENSOR_NAME + 32]; /* "...mlp.experts.5.gate_proj" */

@@ -197,8 +197,8 @@ sb_status sb_probe_factor(const sb_probe *p, const sb_tensor *t, int kind, uint3
         return wrong_shape(p, t, 1, 1);
     sb_decode(format, t->data + (count == 1 ? 0 : e * size), 1, &factor->value);
     factor->kind = kind == SB_DIVISOR ? SB_DIVISOR : SB_MULTIPLIER;
-    if (!sb_is_finite_f32(factor->value) || factor->value < 0 ||
-        (factor->value == 0 && kind == SB_DIVISOR))
+    if (!p->found->unjudged && (!sb_is_finite_f32(factor->value) || factor->value < 0 ||
+                                (factor->value == 0 && kind == SB_DIVISOR)))
         return sb_fail(p->err, SB_ERR_INPUT,
                        "%s: tensor %s, element %" PRIu32 ", is %g; expected a finite %s", path,
                        SB_SHOW(t->name), count == 1 ? 0 : e, (double)factor->value,

@@ -18,6 +18,7 @@ BEGIN {
     row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
+    row("tools/check", "ref/base ref/container ref/formats ref/model tools/hash")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # of ref/ops the types and the choices, not one reference function
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
@@ -26,12 +27,12 @@ BEGIN {
     row("tools/report", "ref/base tools/compare/verdict.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
-        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/convert tools/compare " \
+        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/convert tools/compare " \
         "tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
 
     # foreign headers: what only some folders may have
-    only("jansson.h", "ref/container tools/cli tools/report tests")
+    only("jansson.h", "ref/container tools/check tools/cli tools/report tests")
     only("pcre2.h", "ref/model tests")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")

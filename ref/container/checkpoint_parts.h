@@ -1,0 +1,40 @@
+/* checkpoint_parts.h - what a checkpoint is made of, for the files that open one. */
+#ifndef SB_CONTAINER_CHECKPOINT_PARTS_H
+#define SB_CONTAINER_CHECKPOINT_PARTS_H
+
+#include "ref/container/checkpoint.h"
+#include "ref/container/index.h"
+
+#define SB_SINGLE_NAME "model.safetensors"
+#define SB_INDEX_NAME "model.safetensors.index.json"
+#define SB_SUFFIX ".safetensors"
+
+typedef struct sb_shard {
+    char *name;
+    sb_safetensors file;
+} sb_shard;
+
+struct sb_checkpoint {
+    char *path;
+    char *folder;
+    sb_shard *shards;
+    size_t shard_count;
+    sb_tensor *tensors; /* of all shards, sorted by name */
+    size_t count;
+    uint64_t bytes;
+    int has_index;
+    sb_index index;
+};
+
+/* Sets path (less its trailing slashes) and the folder that a config.json would stand in. */
+sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *checkpoint,
+                                  sb_error *err);
+
+/* Opens the next of the shards, for which there is room. */
+sb_status sb_checkpoint_add_shard(sb_checkpoint *checkpoint, const char *path, const char *name,
+                                  sb_error *err);
+
+/* Puts the tensors of all shards into one list, sorted by name and shard. */
+sb_status sb_checkpoint_merge(sb_checkpoint *checkpoint, sb_error *err);
+
+#endif

@@ -1,0 +1,178 @@
+#include "tools/check/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+#include "ref/container/survey.h"
+#include "tools/check/payload.h"
+
+static const sb_check_row rows[] = {
+#define SB_CHECK(number, id, worst, needs, title, engines, advice)                                 \
+    {number, id, SB_LEVEL_##worst, SB_NEEDS_##needs, title, engines, advice},
+#include "tools/check/checks.def"
+#undef SB_CHECK
+};
+
+const sb_check_row *sb_check_row_of(unsigned number)
+{
+    return number >= 1 && number <= SB_CHECK_LAST ? &rows[number - 1] : NULL;
+}
+
+unsigned sb_check_number(const char *text)
+{
+    char number[16];
+    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) {
+        snprintf(number, sizeof number, "%u", i);
+        if (strcmp(text, number) == 0 || strcmp(text, rows[i - 1].id) == 0)
+            return i;
+    }
+    return 0;
+}
+
+void sb_check_find(sb_check *check, unsigned number, sb_level level, const char *tensor,
+                   const char *format, ...)
+{
+    va_list args;
+    if (!sb_check_wanted(check, number))
+        return;
+    va_start(args, format);
+    sb_find_list(&check->findings, number, level, tensor, format, args);
+    va_end(args);
+}
+
+/* Reads config.json and the declarations: what cannot be read is a finding of check 9. */
+static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error *err)
+{
+    sb_error why;
+    const char *folder = sb_checkpoint_folder(side->checkpoint);
+    char *path = sb_path_join(folder, "config.json");
+    if (!path)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(folder));
+    sb_status status = sb_config_load(path, &side->config, &why);
+    side->has_config = status == SB_OK;
+    if (status && tell)
+        sb_check_find(check, 9, SB_LEVEL_fatal, "", "%s", why.text);
+    if (access(path, F_OK) == 0) {
+        status = sb_declared_load(folder, &side->declared, &why);
+        side->has_declared = status == SB_OK && side->declared;
+        if (status && tell && status != SB_ERR_MEMORY && side->has_config)
+            sb_check_find(check, 9, SB_LEVEL_error, "", "%s", why.text);
+    }
+    free(path);
+    return status == SB_ERR_MEMORY ? sb_fail(err, status, "%s", why.text) : SB_OK;
+}
+
+static void no_problem(void *ctx, sb_problem problem, const char *file, const char *tensor,
+                       const char *message)
+{
+    (void)ctx, (void)problem, (void)file, (void)tensor, (void)message;
+}
+
+static void tell_problem(void *ctx, sb_problem problem, const char *file, const char *tensor,
+                         const char *message)
+{
+    sb_check_problem(ctx, (int)problem, file, tensor, message);
+}
+
+static sb_status open_side(sb_check *check, sb_side *side, const char *path, int tell,
+                           sb_error *err)
+{
+    sb_status status =
+        sb_checkpoint_survey(path, tell ? tell_problem : no_problem, check, &side->checkpoint, err);
+    if (!status)
+        status = read_config(check, side, tell, err);
+    if (!status)
+        status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
+                               side->declared, &side->units, err);
+    return status;
+}
+
+static void check_headers(sb_check *check)
+{
+    static void (*const checks[])(sb_check *) = {
+        sb_check_names,  sb_check_siblings,    sb_check_coverage,     sb_check_uniformity,
+        sb_check_shapes, sb_check_declaration, sb_check_mtp_presence, sb_check_forbidden,
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        checks[i](check);
+}
+
+static void check_across(sb_check *check)
+{
+    static void (*const checks[])(sb_check *) = {
+        sb_check_duplicates, sb_check_untouched,  sb_check_fp4_groups,  sb_check_inputs,
+        sb_check_dead,       sb_check_fp8_groups, sb_check_int_groups,  sb_check_untrained,
+        sb_check_statistics, sb_check_experts,    sb_check_conventions, sb_check_kv_scales,
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        checks[i](check);
+}
+
+static int finding_order(const void *a, const void *b)
+{
+    const sb_finding *x = a, *y = b;
+    if (x->check != y->check)
+        return x->check < y->check ? -1 : 1;
+    if (x->level != y->level)
+        return x->level > y->level ? -1 : 1;
+    int order = strcmp(x->tensor, y->tensor);
+    return order ? order : strcmp(x->message, y->message);
+}
+
+static void drop_unwanted(sb_check *check)
+{
+    sb_findings *f = &check->findings;
+    size_t kept = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (sb_check_wanted(check, f->rows[i].check)) {
+            f->rows[kept++] = f->rows[i];
+            continue;
+        }
+        free(f->rows[i].tensor);
+        free(f->rows[i].message);
+    }
+    f->count = kept;
+}
+
+sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error *err)
+{
+    *out = (sb_check){.options = options};
+    sb_status status = open_side(out, &out->self, options->path, 1, err);
+    if (!status && options->against)
+        status = open_side(out, &out->master, options->against, 0, err);
+    if (status)
+        return status;
+    check_headers(out);
+    if (!options->headers_only) {
+        status = sb_check_payload(out, err);
+        if (!status)
+            check_across(out);
+    }
+    if (!status && out->findings.lost)
+        status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for the findings",
+                         SB_SHOW(options->path));
+    drop_unwanted(out);
+    if (out->findings.count)
+        qsort(out->findings.rows, out->findings.count, sizeof *out->findings.rows, finding_order);
+    return status;
+}
+
+static void free_side(sb_side *side)
+{
+    sb_units_free(&side->units);
+    sb_declared_free(side->declared);
+    sb_checkpoint_close(side->checkpoint);
+}
+
+void sb_check_free(sb_check *check)
+{
+    sb_findings_free(&check->findings);
+    free_side(&check->self);
+    free_side(&check->master);
+    *check = (sb_check){0};
+}

@@ -1,0 +1,6 @@
+#include "tools/check/scan.h"
+
+void sb_scan_fp4(const sb_panel *panel)
+{
+    (void)panel;
+}

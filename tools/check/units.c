@@ -1,0 +1,356 @@
+#include "tools/check/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "ref/model/held.h"
+
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
+
+static sb_status no_memory(sb_error *err)
+{
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for the layers of a checkpoint");
+}
+
+static int starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The prefix that most tensors of the text model have: M-6 without an opinion. */
+static const char *find_prefix(const sb_checkpoint *checkpoint)
+{
+    size_t seen[3] = {0, 0, 0}, best = 0;
+    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
+        const char *name = sb_checkpoint_at(checkpoint, i)->name;
+        for (size_t p = 0; p < 3; p++)
+            if (starts(name, prefixes[p]) && !starts(name, "model.visual.")) {
+                seen[p]++;
+                break;
+            }
+    }
+    for (size_t p = 1; p < 3; p++)
+        if (seen[p] > seen[best])
+            best = p;
+    return seen[best] ? prefixes[best] : "";
+}
+
+static sb_place place_of(const char *name, const char *prefix)
+{
+    if (starts(name, "model.visual.") || starts(name, "visual."))
+        return SB_PLACE_vision;
+    if (starts(name, "mtp."))
+        return SB_PLACE_mtp;
+    return (*prefix && starts(name, prefix)) || starts(name, "lm_head.") ? SB_PLACE_trunk
+                                                                         : SB_PLACE_other;
+}
+
+static const char *plain_name(const char *name, const char *prefix)
+{
+    return *prefix && starts(name, prefix) && !starts(name, "model.visual.") ? name + strlen(prefix)
+                                                                             : name;
+}
+
+/* --- what the configuration expects ----------------------------------------------------------- */
+
+typedef struct collector {
+    sb_units *units;
+    size_t room;
+} collector;
+
+static sb_status add_expected(void *ctx, const sb_expected *x, sb_error *err)
+{
+    collector *c = ctx;
+    if (c->units->expected_count == c->room) {
+        size_t room = c->room ? 2 * c->room : 1024;
+        sb_expected *grown = sb_realloc(c->units->expected, room, sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        c->units->expected = grown;
+        c->room = room;
+    }
+    c->units->expected[c->units->expected_count++] = *x;
+    return SB_OK;
+}
+
+static int expected_order(const void *a, const void *b)
+{
+    return strcmp(((const sb_expected *)a)->name, ((const sb_expected *)b)->name);
+}
+
+/* Both ways to store experts, and the MTP head whether or not it is there: names that both have
+ * stand once. */
+static sb_status expect(const sb_config *config, sb_units *u, sb_error *err)
+{
+    collector c = {u, 0};
+    sb_config with_mtp = *config;
+    sb_status status = SB_OK;
+    for (int fused = 0; fused < 2 && !status; fused++) {
+        sb_storage s = {u->prefix, fused, fused, 1};
+        status = sb_each_tensor(&with_mtp, &s, add_expected, &c, err);
+    }
+    if (status || !u->expected_count)
+        return status;
+    qsort(u->expected, u->expected_count, sizeof *u->expected, expected_order);
+    size_t kept = 1;
+    for (size_t i = 1; i < u->expected_count; i++)
+        if (strcmp(u->expected[i].name, u->expected[kept - 1].name) != 0)
+            u->expected[kept++] = u->expected[i];
+    u->expected_count = kept;
+    return SB_OK;
+}
+
+static int against_expected(const void *key, const void *row)
+{
+    return strcmp(key, ((const sb_expected *)row)->name);
+}
+
+const sb_expected *sb_expected_named(const sb_units *u, const char *name)
+{
+    return u->expected_count ? bsearch(name, u->expected, u->expected_count, sizeof *u->expected,
+                                       against_expected)
+                             : NULL;
+}
+
+/* Of layers the expectation is that of their weight; the name of a stack has no suffix. */
+static const sb_expected *expected_of(const sb_units *u, const char *name, int is_layer)
+{
+    char full[SB_MAX_TENSOR_NAME + 16];
+    const sb_expected *x = sb_expected_named(u, name);
+    if (x || !is_layer)
+        return x;
+    snprintf(full, sizeof full, "%s.weight", name);
+    return sb_expected_named(u, full);
+}
+
+/* --- units ------------------------------------------------------------------------------------ */
+
+typedef struct maker {
+    const sb_checkpoint *checkpoint;
+    const sb_declared *declared;
+    sb_units *units;
+    size_t room;
+    unsigned char *used; /* one per tensor */
+} maker;
+
+static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **out, sb_error *err)
+{
+    sb_units *u = m->units;
+    char kind[SB_MAX_TENSOR_NAME];
+    if (u->count == m->room) {
+        size_t room = m->room ? 2 * m->room : 1024;
+        sb_unit *grown = sb_realloc(u->rows, room, sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        u->rows = grown;
+        m->room = room;
+    }
+    sb_unit *unit = &u->rows[u->count];
+    *unit =
+        (sb_unit){.place = place_of(name, u->prefix), .expected = expected_of(u, name, is_layer)};
+    unit->found.container = SB_CONTAINER_COUNT;
+    u->count++;
+    unit->name = sb_strdup(name);
+    unit->plain = sb_strdup(plain_name(name, u->prefix));
+    unit->kind = sb_strdup(sb_layer_kind(name, kind, sizeof kind));
+    *out = unit;
+    return unit->name && unit->plain && unit->kind ? SB_OK : no_memory(err);
+}
+
+static const char *without_path(const char *text, const char *path)
+{
+    size_t n = strlen(path);
+    return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_error *err)
+{
+    maker *m = ctx;
+    sb_unit *unit;
+    sb_error why;
+    sb_status status = add_unit(m, name, 1, &unit, err);
+    if (status)
+        return status;
+    unit->status = sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
+    if (!unit->status && unit->found.zeros_open)
+        unit->status = sb_settle_zeros(m->declared, name, &unit->found, &why);
+    if (unit->status == SB_ERR_MEMORY)
+        return sb_fail(err, unit->status, "%s", why.text);
+    if (unit->status) {
+        unit->problem = sb_strdup(without_path(why.text, sb_checkpoint_path(m->checkpoint)));
+        if (!unit->problem)
+            return no_memory(err);
+    }
+    for (unsigned part = 0; part < SB_PART_COUNT; part++)
+        if (unit->found.part[part])
+            m->used[unit->found.part[part] - sb_checkpoint_at(m->checkpoint, 0)] = 1;
+    return SB_OK;
+}
+
+static sb_status add_single(maker *m, const sb_tensor *tensor, sb_error *err)
+{
+    sb_unit *unit;
+    sb_status status = add_unit(m, tensor->name, 0, &unit, err);
+    if (!status)
+        unit->tensor = tensor;
+    return status;
+}
+
+static int unit_order(const void *a, const void *b)
+{
+    const sb_unit *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->tensor != NULL) - (y->tensor != NULL);
+}
+
+static sb_status make_rows(maker *m, sb_error *err)
+{
+    sb_status status = sb_each_layer_name(m->checkpoint, add_layer, m, err);
+    for (size_t i = 0; i < sb_checkpoint_count(m->checkpoint) && !status; i++)
+        if (!m->used[i])
+            status = add_single(m, sb_checkpoint_at(m->checkpoint, i), err);
+    if (!status && m->units->count)
+        qsort(m->units->rows, m->units->count, sizeof *m->units->rows, unit_order);
+    return status;
+}
+
+/* --- members ---------------------------------------------------------------------------------- */
+
+typedef struct member_maker {
+    sb_units *units;
+    size_t room;
+    sb_unit *unit;
+    size_t piece;
+} member_maker;
+
+static sb_status add_member(void *ctx, const sb_piece *piece, sb_error *err)
+{
+    member_maker *m = ctx;
+    sb_units *u = m->units;
+    if (u->member_count == m->room) {
+        size_t room = m->room ? 2 * m->room : 1024;
+        sb_member *grown = sb_realloc(u->members, room, sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        u->members = grown;
+        m->room = room;
+    }
+    sb_member *member = &u->members[u->member_count];
+    *member = (sb_member){.unit = m->unit, .matrix = piece->matrix};
+    u->member_count++;
+    member->seen = &m->unit->seen[m->piece++];
+    member->seen->rows = piece->matrix.rows;
+    member->seen->cols = piece->matrix.cols;
+    member->name = sb_strdup(piece->name);
+    member->plain = sb_strdup(plain_name(piece->name, u->prefix));
+    return member->name && member->plain ? SB_OK : no_memory(err);
+}
+
+static int member_order(const void *a, const void *b)
+{
+    return strcmp(((const sb_member *)a)->plain, ((const sb_member *)b)->plain);
+}
+
+/* Room for what is seen of each unit; a stack that cannot be split becomes unreadable. */
+static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_error *err)
+{
+    member_maker m = {.units = u};
+    for (size_t i = 0; i < u->count; i++) {
+        sb_unit *unit = &u->rows[i];
+        sb_error why;
+        unit->seen_count = unit->found.experts ? (size_t)unit->found.experts * 2 : 1;
+        unit->seen = sb_alloc(unit->seen_count, sizeof *unit->seen);
+        if (!unit->seen)
+            return no_memory(err);
+        if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT)
+            continue;
+        m.unit = unit;
+        m.piece = 0;
+        unit->status = sb_each_piece(checkpoint, unit->name, &unit->found, add_member, &m, &why);
+        if (unit->status == SB_ERR_MEMORY)
+            return sb_fail(err, unit->status, "%s", why.text);
+        unit->seen_count = m.piece;
+        if (unit->status &&
+            !(unit->problem = sb_strdup(without_path(why.text, sb_checkpoint_path(checkpoint)))))
+            return no_memory(err);
+    }
+    if (u->member_count)
+        qsort(u->members, u->member_count, sizeof *u->members, member_order);
+    return SB_OK;
+}
+
+sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
+                        const sb_declared *declared, sb_units *out, sb_error *err)
+{
+    maker m = {.checkpoint = checkpoint, .declared = declared, .units = out};
+    *out = (sb_units){.prefix = find_prefix(checkpoint)};
+    m.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
+    sb_status status = m.used ? SB_OK : no_memory(err);
+    if (!status && config)
+        status = expect(config, out, err);
+    if (!status)
+        status = make_rows(&m, err);
+    if (!status)
+        status = make_members(checkpoint, out, err);
+    free(m.used);
+    return status;
+}
+
+void sb_units_free(sb_units *u)
+{
+    for (size_t i = 0; i < u->count; i++) {
+        free(u->rows[i].name);
+        free(u->rows[i].plain);
+        free(u->rows[i].kind);
+        free(u->rows[i].problem);
+        free(u->rows[i].seen);
+    }
+    for (size_t i = 0; i < u->member_count; i++) {
+        free(u->members[i].plain);
+        free(u->members[i].name);
+    }
+    free(u->rows);
+    free(u->members);
+    free(u->expected);
+    *u = (sb_units){0};
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+static int against_unit(const void *key, const void *row)
+{
+    return strcmp(key, ((const sb_unit *)row)->name);
+}
+
+const sb_unit *sb_unit_named(const sb_units *u, const char *name)
+{
+    return u->count ? bsearch(name, u->rows, u->count, sizeof *u->rows, against_unit) : NULL;
+}
+
+static int against_member(const void *key, const void *row)
+{
+    return strcmp(key, ((const sb_member *)row)->plain);
+}
+
+const sb_member *sb_member_plain(const sb_units *u, const char *plain)
+{
+    return u->member_count
+               ? bsearch(plain, u->members, u->member_count, sizeof *u->members, against_member)
+               : NULL;
+}
+
+const char *sb_unit_tensor(const sb_unit *unit, sb_part part)
+{
+    static const sb_part codes[] = {SB_PART_weight_packed, SB_PART_qweight, SB_PART_weight};
+    if (unit->tensor)
+        return unit->tensor->name;
+    if (part < SB_PART_COUNT && unit->found.part[part])
+        return unit->found.part[part]->name;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (unit->found.part[codes[i]])
+            return unit->found.part[codes[i]]->name;
+    return unit->name;
+}

@@ -1,0 +1,81 @@
+/* units.h - a checkpoint as checks look at it: its linear layers, and the tensors that belong to
+ * none. */
+#ifndef SB_CHECK_UNITS_H
+#define SB_CHECK_UNITS_H
+
+#include "ref/base/hash.h"
+#include "ref/model/declared.h"
+#include "ref/model/layers.h"
+#include "ref/model/names.h"
+#include "tools/check/seen.h"
+
+typedef enum sb_place {
+    SB_PLACE_trunk,  /* the text model */
+    SB_PLACE_mtp,    /* names that begin with "mtp." */
+    SB_PLACE_vision, /* "model.visual." or "visual." */
+    SB_PLACE_other
+} sb_place;
+
+/* A linear layer (a stack of experts is one unit), or one tensor that is no part of any. */
+typedef struct sb_unit {
+    char *name;  /* "...self_attn.q_proj", "...mlp.experts.gate_up_proj"; or the tensor's name */
+    char *plain; /* the name without the prefix of the text model: "layers.3.self_attn.q_proj" */
+    char *kind;  /* sb_layer_kind: "self_attn.q_proj" */
+    sb_place place;
+    const sb_tensor *tensor; /* of a unit that is one tensor; NULL of a layer */
+    sb_found found;          /* of a layer, detected unjudged */
+    sb_status status;        /* whether found can be read; SB_OK of single tensors */
+    char *problem;           /* and if not, why: one line */
+    /* What the configuration expects under this name, with experts stacked or one by one; NULL:
+     * nothing, or there is no configuration. Of layers the name is that of their "weight". */
+    const sb_expected *expected;
+    /* By part of parts.def (of a single tensor in [0]): the digest of its bytes, as D-1 has it,
+     * once the payload has been read; else empty. */
+    sb_digest digest[SB_PART_COUNT];
+    /* What the payload pass saw: one of a layer or tensor, of a stack one per piece, in the order
+     * of sb_each_piece. */
+    sb_seen *seen;
+    size_t seen_count;
+} sb_unit;
+
+/* A matrix as it is used: a unit, or a piece of a stack. */
+typedef struct sb_member {
+    char *plain; /* "layers.3.mlp.experts.5.gate_proj": the same name however experts are stored */
+    char *name;  /* with its prefix, for messages */
+    sb_unit *unit;
+    sb_seen *seen;
+    sb_matrix matrix; /* bytes in the mapped file */
+} sb_member;
+
+typedef struct sb_units {
+    sb_unit *rows; /* sorted by name */
+    size_t count;
+    sb_member *members; /* of all readable units, sorted by plain */
+    size_t member_count;
+    sb_expected *expected; /* all that the configuration implies, both storages; sorted by name */
+    size_t expected_count;
+    const char *prefix; /* "model.language_model.", "model.", "language_model.model."; "" unknown */
+} sb_units;
+
+/* config may be NULL. Zero points that tensors leave open are settled as declared. */
+sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
+                        const sb_declared *declared, sb_units *out, sb_error *err);
+void sb_units_free(sb_units *units);
+
+/* By full name; by plain name of a member. NULL: there is none. */
+const sb_unit *sb_unit_named(const sb_units *units, const char *name);
+const sb_member *sb_member_plain(const sb_units *units, const char *plain);
+const sb_expected *sb_expected_named(const sb_units *units, const char *name);
+
+/* The name of the tensor to blame: the unit's codes ("....weight_packed"), or the part if it is
+ * there. */
+const char *sb_unit_tensor(const sb_unit *unit, sb_part part);
+
+/* Whether a unit is a quantized layer that can be read. */
+static inline int sb_unit_quantized(const sb_unit *unit)
+{
+    return !unit->tensor && !unit->status && unit->found.container != SB_CONTAINER_plain &&
+           unit->found.container != SB_CONTAINER_COUNT;
+}
+
+#endif
