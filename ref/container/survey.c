@@ -16,6 +16,7 @@ typedef struct survey {
     sb_checkpoint *c;
     char **names; /* files of the folder that end in .safetensors, sorted */
     size_t count, room;
+    int index_damaged; /* then nobody knows which files it names */
     sb_problem_fn tell;
     void *ctx;
 } survey;
@@ -36,7 +37,10 @@ static sb_status add_name(survey *s, const char *name, sb_error *err)
         s->room = room;
     }
     s->names[s->count] = sb_strdup(name);
-    return s->names[s->count++] ? SB_OK : no_memory(s, err);
+    if (!s->names[s->count])
+        return no_memory(s, err);
+    s->count++;
+    return SB_OK;
 }
 
 static int by_text(const void *a, const void *b)
@@ -62,11 +66,13 @@ static sb_status list_files(survey *s, sb_error *err)
     return status;
 }
 
-/* The text of a message without "path: " in front, which the caller knows. */
+/* The text of a message without "path:" in front, which the caller knows. */
 static const char *without_path(const char *text, const char *path)
 {
     size_t n = strlen(path);
-    return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+    if (strncmp(text, path, n) != 0 || text[n] != ':')
+        return text;
+    return text + n + 1 + (text[n + 1] == ' ');
 }
 
 /* Reads the index if there is one; a damaged one is told of and forgotten. */
@@ -82,6 +88,7 @@ static sb_status read_index(survey *s, sb_error *err)
         status = sb_index_load(path, &s->c->index, &why);
         s->c->has_index = status == SB_OK;
         if (status == SB_ERR_INPUT || status == SB_ERR_IO || status == SB_ERR_UNSUPPORTED) {
+            s->index_damaged = 1;
             s->tell(s->ctx, SB_PROBLEM_INDEX, SB_INDEX_NAME, NULL, without_path(why.text, path));
             status = SB_OK;
         } else if (status) {
@@ -130,7 +137,7 @@ static void tell_files(const survey *s)
                  want->tensors);
         s->tell(s->ctx, SB_PROBLEM_NO_FILE, want->name, NULL, text);
     }
-    for (size_t i = 0; i < s->c->shard_count; i++) {
+    for (size_t i = 0; i < s->c->shard_count && !s->index_damaged; i++) {
         const char *name = s->c->shards[i].name;
         if (index ? sb_index_has_shard(index, name) : strcmp(name, SB_SINGLE_NAME) == 0)
             continue;
