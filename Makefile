@@ -65,7 +65,7 @@ TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/che
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
-    tests/hf/test_*.c tests/quant/test_*.c tests/meta/test_*.c)
+    tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/meta/test_*.c)
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c))

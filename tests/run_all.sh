@@ -25,7 +25,7 @@ export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
 limit=${LIMIT:-600} # seconds one program may take
 all=0
 
-SUITES=(lint meta unit prop fault hf quant cli golden fuzz asan matrix)
+SUITES=(lint meta unit prop fault hf quant check cli golden fuzz asan matrix)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -110,6 +110,7 @@ suite_prop() { compiled tests/prop/prop_*.c; }
 suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
 suite_hf() { compiled tests/hf/test_*.c; }
 suite_quant() { compiled tests/quant/test_*.c; }
+suite_check() { compiled tests/check/test_*.c; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { scripts tests/golden.sh; }
 suite_fuzz() { scripts tests/fuzz.sh; }

@@ -1,0 +1,29 @@
+/* folder_parts.h - what the parts of folder*.c share. */
+#ifndef SB_TESTS_CHECK_FOLDER_PARTS_H
+#define SB_TESTS_CHECK_FOLDER_PARTS_H
+
+#include "tests/check/folder.h"
+
+typedef enum damage_kind {
+    DAMAGE_BYTE,
+    DAMAGE_CUT,
+    DAMAGE_APPEND,
+    DAMAGE_HEADER,
+    DAMAGE_LOST,
+    DAMAGE_INDEX
+} damage_kind;
+
+struct folder_damage {
+    folder_damage *next;
+    damage_kind kind;
+    char *file;     /* NULL: the first; of DAMAGE_INDEX: nowhere */
+    char *old, *by; /* of DAMAGE_INDEX old is the tensor */
+    uint64_t at;
+    unsigned bits;
+};
+
+char *folder_string(const char *text); /* a copy */
+void folder_tensor_free(folder_tensor *t);
+void folder_remove_at(const char *path); /* a folder and its files */
+
+#endif
