@@ -105,9 +105,10 @@ static void check_headers(sb_check *check)
 static void check_across(sb_check *check)
 {
     static void (*const checks[])(sb_check *) = {
-        sb_check_duplicates, sb_check_untouched,  sb_check_fp4_groups,  sb_check_inputs,
-        sb_check_dead,       sb_check_fp8_groups, sb_check_int_groups,  sb_check_untrained,
-        sb_check_statistics, sb_check_experts,    sb_check_conventions, sb_check_kv_scales,
+        sb_check_finite,      sb_check_duplicates, sb_check_untouched,  sb_check_fp4_groups,
+        sb_check_inputs,      sb_check_dead,       sb_check_fp8_groups, sb_check_int_groups,
+        sb_check_double,      sb_check_untrained,  sb_check_statistics, sb_check_experts,
+        sb_check_conventions, sb_check_kv_scales,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);

@@ -99,6 +99,7 @@ void sb_check_mtp_presence(sb_check *check); /* 10 */
 void sb_check_forbidden(sb_check *check);    /* 11 */
 
 /* After the payload has been read: what is seen only across units, from units[].seen. */
+void sb_check_finite(sb_check *check);      /* 12 */
 void sb_check_duplicates(sb_check *check);  /* 13 */
 void sb_check_untouched(sb_check *check);   /* 14 */
 void sb_check_fp4_groups(sb_check *check);  /* 17, 18, 22, 26: siblings and fused groups */
@@ -106,6 +107,7 @@ void sb_check_inputs(sb_check *check);      /* 27 */
 void sb_check_dead(sb_check *check);        /* 21: across layers */
 void sb_check_fp8_groups(sb_check *check);  /* 29: all scales of a kind */
 void sb_check_int_groups(sb_check *check);  /* 33: one convention per checkpoint */
+void sb_check_double(sb_check *check);      /* 40 */
 void sb_check_untrained(sb_check *check);   /* 41 */
 void sb_check_statistics(sb_check *check);  /* 42 */
 void sb_check_experts(sb_check *check);     /* 43, 44 */

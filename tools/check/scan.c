@@ -1,5 +1,20 @@
 #include "tools/check/scan.h"
 
+void sb_seen_zero(sb_seen *seen, int zero)
+{
+    if (zero) {
+        seen->zero_rows++;
+        seen->run++;
+        if (seen->run > seen->zero_run) {
+            seen->zero_run = seen->run;
+            seen->zero_run_first = seen->row + 1 - seen->run;
+        }
+    } else {
+        seen->run = 0;
+    }
+    seen->row++;
+}
+
 void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols)
 {
     sb_moments *m = &seen->moments;
@@ -23,15 +38,11 @@ void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols)
     m->sum2 += sum2;
     m->sum4 += sum4;
     m->largest = largest;
+    sb_seen_zero(seen, zeros == cols);
 }
 
 uint64_t sb_part_offset(const sb_check *check, const sb_unit *unit, sb_part part, uint64_t byte)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
     return t ? sb_checkpoint_offset(check->self.checkpoint, t) + byte : 0;
-}
-
-void sb_scan_decoding(const sb_panel *panel)
-{
-    (void)panel;
 }

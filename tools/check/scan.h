@@ -32,8 +32,10 @@ void sb_scan_plain(const sb_panel *panel); /* floats, vectors as one row: 12, 40
 /* Beside these: 48, on samples. */
 void sb_scan_decoding(const sb_panel *panel);
 
-/* Adds the values of a row to the moments, and the row to the zero rows if it is one. */
+/* Adds the values of the next row to the moments, and the row to the zero rows if it is one. For
+ * scans that are quicker on their own: only the latter. */
 void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols);
+void sb_seen_zero(sb_seen *seen, int zero);
 
 /* An element as messages name it: "row 17, block 3 (byte 0x1234 of model-00002-of-3.safetensors)"
  * is made of this. Offset in its file of a byte of a part of the unit. */

@@ -1,6 +1,190 @@
 #include "tools/check/scan.h"
 
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/formats/wide.h"
+#include "tools/check/scan_double.h"
+
+/* Values that are decoded at once; sums are kept in lanes of their own, so that every compiler adds
+ * them in the same order. */
+enum { PIECE = 1024, LANES = 4 };
+
+typedef struct lanes {
+    double sum[LANES], sum2[LANES], sum4[LANES];
+    float largest[LANES];
+    uint32_t zeros[LANES];
+} lanes;
+
+static void add_lanes(lanes *to, const float *x, size_t n)
+{
+    lanes l = *to; /* in registers */
+    for (size_t i = 0; i < n; i += LANES) {
+#pragma omp simd
+        for (size_t j = 0; j < LANES; j++) {
+            float value = x[i + j], magnitude = value < 0 ? -value : value;
+            double wide = value, square = wide * wide;
+            l.sum[j] += wide;
+            l.sum2[j] += square;
+            l.sum4[j] += square * square;
+            l.largest[j] = magnitude > l.largest[j] ? magnitude : l.largest[j];
+            l.zeros[j] += value == 0;
+        }
+    }
+    *to = l;
+}
+
+static int little_endian(void)
+{
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
+/* BF16 is most of what is plain: these loops of integers are made of vector instructions. */
+static void decode(sb_format format, const unsigned char *bytes, size_t n, float *values)
+{
+    uint16_t halves[PIECE];
+    uint32_t words[PIECE];
+    if (format != SB_FORMAT_bf16 || !little_endian()) {
+        sb_decode(format, bytes, n, values);
+        return;
+    }
+    memcpy(halves, bytes, n * sizeof *halves);
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        words[i] = (uint32_t)halves[i] << 16;
+    memcpy(values, words, n * sizeof *words);
+}
+
+static uint32_t bits_at(const sb_matrix *m, uint32_t row, uint32_t col)
+{
+    size_t size = sb_format_bytes(m->format);
+    const unsigned char *at = sb_matrix_row_bytes(m, row) + col * size;
+    return size == 2 ? sb_load_u16(at) : sb_load_u32(at);
+}
+
+static float value_at(const sb_matrix *m, uint32_t row, uint32_t col)
+{
+    return sb_code_to_f32(m->format, bits_at(m, row, col));
+}
+
+/* The slow way, for rows with a value that is not finite or is the largest F16. */
+static void look_closely(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *m = &panel->matrix;
+    sb_seen_plain *seen = &panel->seen->plain;
+    for (uint32_t k = 0; k < m->cols; k++) {
+        float x = value_at(m, row, k), magnitude = x < 0 ? -x : x;
+        int finite = sb_is_finite_f32(x);
+        if (finite && !(m->format == SB_FORMAT_f16 && magnitude == 65504.0f))
+            continue;
+        uint64_t worse = seen->nans + seen->infinities;
+        if (!seen->has_bad || (!finite && worse == 0))
+            seen->bad = (sb_spot){panel->first + row, k, bits_at(m, row, k)};
+        seen->has_bad = 1;
+        seen->nans += x != x;
+        seen->infinities += x == x && !finite;
+        seen->saturated += finite != 0;
+    }
+}
+
+/* V-12: "every value of a float tensor is looked at" */
+static void add_row(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *m = &panel->matrix;
+    const unsigned char *bytes = sb_matrix_row_bytes(m, row);
+    size_t size = sb_format_bytes(m->format);
+    lanes l = {{0}, {0}, {0}, {0}, {0}};
+    sb_moments sums = {.count = m->cols};
+    float x[PIECE];
+    for (uint32_t k = 0, n; k < m->cols; k += n) {
+        n = m->cols - k < PIECE ? m->cols - k : PIECE;
+        decode(m->format, bytes + k * size, n, x);
+        uint32_t padded = (n + LANES - 1) / LANES * LANES;
+        memset(x + n, 0, (padded - n) * sizeof *x);
+        add_lanes(&l, x, padded);
+        sums.zeros -= padded - n;
+    }
+    for (unsigned j = 0; j < LANES; j++) {
+        sums.sum += l.sum[j];
+        sums.sum2 += l.sum2[j];
+        sums.sum4 += l.sum4[j];
+        sums.zeros += l.zeros[j];
+        sums.largest = l.largest[j] > sums.largest ? (double)l.largest[j] : sums.largest;
+    }
+    int finite = sums.sum2 <= 1e300;
+    if (!finite || (m->format == SB_FORMAT_f16 && sums.largest == 65504))
+        look_closely(panel, row);
+    if (!finite) { /* the sums once more, without what is not finite */
+        sb_matrix_wide(m, row, panel->scratch);
+        sb_seen_row(panel->seen, panel->scratch, m->cols);
+        return;
+    }
+    sb_moments *to = &panel->seen->moments;
+    to->count += sums.count;
+    to->zeros += sums.zeros;
+    to->sum += sums.sum;
+    to->sum2 += sums.sum2;
+    to->sum4 += sums.sum4;
+    to->largest = sums.largest > to->largest ? sums.largest : to->largest;
+    sb_seen_zero(panel->seen, sums.zeros == m->cols);
+}
+
+/* V-14: "bit for bit, or value for value where the dtypes differ" */
+static void compare_values(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *own = &panel->matrix, *master = panel->master;
+    sb_seen_plain *seen = &panel->seen->plain;
+    sb_distance *distance = &panel->seen->distance;
+    int same_format = own->format == master->format;
+    for (uint32_t k = 0; k < own->cols; k++) {
+        uint32_t bits = bits_at(own, row, k), other = bits_at(master, row, k);
+        float x = sb_code_to_f32(own->format, bits), y = sb_code_to_f32(master->format, other);
+        double error = (double)x - (double)y, square = (double)y * (double)y;
+        if (sb_is_finite_f32(x) && sb_is_finite_f32(y)) {
+            distance->count++;
+            distance->error2 += error * error;
+            distance->master2 += square;
+        }
+        if (same_format ? bits == other : sb_bits_f32(x) == sb_bits_f32(y))
+            continue;
+        if (!seen->differing) {
+            seen->first = (sb_spot){panel->first + row, k, bits};
+            seen->first_master = other;
+        }
+        seen->differing++;
+        seen->unrounded += same_format || sb_f32_to_code(own->format, y) != bits;
+    }
+}
+
+static void compare_row(const sb_panel *panel, uint32_t row, double row2)
+{
+    const sb_matrix *own = &panel->matrix, *master = panel->master;
+    panel->seen->plain.compared += own->cols;
+    if (own->format == master->format &&
+        memcmp(sb_matrix_row_bytes(own, row), sb_matrix_row_bytes(master, row),
+               own->cols * sb_format_bytes(own->format)) == 0) {
+        panel->seen->distance.count += own->cols;
+        panel->seen->distance.master2 += row2;
+        return;
+    }
+    compare_values(panel, row);
+}
+
 void sb_scan_plain(const sb_panel *panel)
 {
-    (void)panel;
+    const sb_matrix *m = &panel->matrix;
+    int compare = panel->master && !sb_matrix_quantized(panel->master) &&
+                  sb_format_is_plain(panel->master->format);
+    panel->seen->has_distance = compare;
+    for (uint32_t row = 0; row < m->rows; row++) {
+        double before = panel->seen->moments.sum2;
+        add_row(panel, row);
+        if (compare)
+            compare_row(panel, row, panel->seen->moments.sum2 - before);
+    }
+    if (!panel->unit->tensor && sb_check_wanted(panel->check, 40))
+        sb_scan_double(panel);
 }

@@ -31,7 +31,7 @@ typedef struct sb_seen {
     uint64_t rows, cols;
     uint64_t zero_rows;                /* rows of which every value is 0 */
     uint64_t zero_run, zero_run_first; /* the longest run of them, and its first row */
-    uint64_t run; /* scratch of the pass: zero rows right before the next one */
+    uint64_t row, run; /* scratch of the pass: the next row, and zero rows right before it */
     sb_moments moments;
     sb_distance distance;
     int has_distance;

@@ -1,0 +1,184 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "ref/math/fn.h"
+#include "tools/check/across.h"
+#include "tools/check/norms.h"
+
+static int ends(const char *text, const char *with)
+{
+    size_t n = strlen(text), m = strlen(with);
+    return n >= m && strcmp(text + n - m, with) == 0;
+}
+
+sb_norm sb_norm_of(const sb_unit *unit)
+{
+    const char *name = unit->plain;
+    if (!unit->tensor || unit->place == SB_PLACE_vision)
+        return SB_NORM_none;
+    if (ends(name, ".linear_attn.norm.weight"))
+        return SB_NORM_linear;
+    if (ends(name, ".input_layernorm.weight") || ends(name, ".post_attention_layernorm.weight"))
+        return SB_NORM_layer;
+    if (ends(name, ".q_norm.weight") || ends(name, ".k_norm.weight"))
+        return SB_NORM_query;
+    if (strncmp(name, "mtp.pre_fc_norm_", 16) == 0)
+        return SB_NORM_head;
+    return strcmp(name, "norm.weight") == 0 || strcmp(name, "mtp.norm.weight") == 0 ? SB_NORM_final
+                                                                                    : SB_NORM_none;
+}
+
+/* The whole number that a vector lies around, less what it should lie around; 0 too if it lies
+ * around none. V-45: "within 0.3 of it, with a variance of at most a quarter" */
+static int shift_of(const sb_unit *unit, double *mean)
+{
+    const sb_moments *m = &unit->seen->moments;
+    *mean = m->count ? m->sum / (double)m->count : 0;
+    double variance = m->count ? m->sum2 / (double)m->count - *mean * *mean : 0;
+    double expected = sb_norm_of(unit) == SB_NORM_linear ? 1 : 0;
+    for (int shift = -1; shift <= 2; shift++) {
+        double off = *mean - expected - shift;
+        if (shift != 0 && off <= 0.3 && off >= -0.3 && variance <= 0.25)
+            return shift;
+    }
+    return 0;
+}
+
+static int close_to(double x, double y)
+{
+    double size = y < 0 ? -y : y, error = x < y ? y - x : x - y;
+    return error <= (size < 1 ? 1 : size) / 128; /* one rounding to BF16, and one of 1 + w */
+}
+
+typedef enum sb_relation { UNKNOWN, SAME, OTHER } sb_relation;
+
+/* What the whole vector is to the original's: the same, or shifted by a whole number. */
+static sb_relation against_master(const sb_check *check, const sb_unit *unit, int *shift)
+{
+    static const int shifts[] = {0, 1, -1, 2};
+    const sb_unit *master = sb_master_unit(check, unit);
+    uint64_t n = 0, m = 0;
+    sb_relation relation = OTHER;
+    *shift = 0;
+    if (!master || !master->tensor)
+        return UNKNOWN;
+    float *own = sb_floats_of(unit->tensor, &n), *other = sb_floats_of(master->tensor, &m);
+    if (!n || n != m)
+        relation = UNKNOWN;
+    for (size_t s = 0; s < sizeof shifts / sizeof *shifts && relation == OTHER; s++) {
+        uint64_t k = 0;
+        while (k < n && close_to((double)own[k], (double)other[k] + shifts[s]))
+            k++;
+        if (k == n) {
+            relation = SAME;
+            *shift = shifts[s];
+        }
+    }
+    free(own);
+    free(other);
+    return relation;
+}
+
+/* How many of the layer norms of a place lie around a wrong number. */
+typedef struct vote {
+    size_t norms, shifted;
+} vote;
+
+static vote vote_of(const sb_check *check, sb_place place)
+{
+    vote v = {0};
+    double mean;
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        if (unit->place != place || sb_norm_of(unit) != SB_NORM_layer || !unit->seen->done)
+            continue;
+        v.norms++;
+        v.shifted += shift_of(unit, &mean) != 0;
+    }
+    return v;
+}
+
+/* V-45: "q_norm, k_norm and the final norms" are free to lie anywhere, so they need company. */
+static void judge_norm(sb_check *check, const sb_unit *unit, const vote *v)
+{
+    sb_norm norm = sb_norm_of(unit);
+    int shift, certain = norm == SB_NORM_layer || norm == SB_NORM_head || norm == SB_NORM_linear ||
+                         (v->shifted * 2 >= v->norms && v->norms > 0);
+    double mean;
+    sb_relation relation = against_master(check, unit, &shift);
+    if (relation == SAME && shift != 0) {
+        sb_check_find(check, 45, SB_LEVEL_error, unit->name,
+                      "every value is the original's %+d: the shift of (1 + w) is in the file",
+                      shift);
+        return;
+    }
+    shift = relation == SAME ? 0 : shift_of(unit, &mean);
+    if (shift == 0)
+        return;
+    sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
+                  "mean %.4g, expected around %d: stored with %+d too much", mean,
+                  norm == SB_NORM_linear, shift);
+}
+
+/* --- A_log ------------------------------------------------------------------------------------ */
+
+/* Which function of the original's values these are. */
+static const char *conversion_of(const float *own, const float *master, uint64_t n)
+{
+    static const char *const names[] = {"the same", "-exp(A_log)", "exp(A_log)", "-A_log"};
+    for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
+        uint64_t k = 0;
+        for (; k < n; k++) {
+            float e = f == 1 ? -sb_exp(master[k]) : f == 2 ? sb_exp(master[k]) : master[k];
+            double expected = f == 3 ? -(double)e : (double)e;
+            double error = (double)own[k] - expected, bound = expected / 64;
+            if (!(error * error <= bound * bound))
+                break;
+        }
+        if (k == n)
+            return names[f];
+    }
+    return NULL;
+}
+
+/* V-46: "no value above 0" */
+static void judge_decay(sb_check *check, const sb_unit *unit)
+{
+    const sb_unit *master = sb_master_unit(check, unit);
+    uint64_t n = 0, m = 0, positive = 0;
+    float *own = sb_floats_of(unit->tensor, &n), *other = NULL;
+    const char *conversion = NULL;
+    if (master && master->tensor)
+        other = sb_floats_of(master->tensor, &m);
+    if (n && n == m)
+        conversion = conversion_of(own, other, n);
+    for (uint64_t k = 0; k < n; k++)
+        positive += own[k] > 0;
+    if (conversion && strcmp(conversion, "the same") != 0)
+        sb_check_find(check, 46, SB_LEVEL_warn, unit->name, "is %s of the original's A_log",
+                      conversion);
+    else if (n && !conversion && positive == 0)
+        sb_check_find(check, 46, SB_LEVEL_warn, unit->name,
+                      "no value above 0, from %.4g on: this may be -exp(A_log)", (double)own[0]);
+    free(own);
+    free(other);
+}
+
+void sb_check_conventions(sb_check *check)
+{
+    vote trunk = vote_of(check, SB_PLACE_trunk), head = vote_of(check, SB_PLACE_mtp);
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        if (!unit->tensor || !unit->seen_count || !unit->seen->done)
+            continue;
+        if (sb_norm_of(unit) != SB_NORM_none) {
+            check->looked[45] = 1;
+            judge_norm(check, unit, unit->place == SB_PLACE_mtp ? &head : &trunk);
+        } else if (ends(unit->name, ".linear_attn.A_log")) {
+            check->looked[46] = 1;
+            judge_decay(check, unit);
+        }
+    }
+}

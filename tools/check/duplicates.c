@@ -1,0 +1,206 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+
+enum { SMALL = 4096 }; /* bytes: tensors up to it are not compared */
+
+/* A tensor of a unit, or a matrix inside a stack of experts. */
+typedef struct payload {
+    const sb_unit *unit;
+    const sb_member *member; /* NULL: the tensor as a whole */
+    const sb_tensor *tensor;
+    const char *name;
+    const char *digest; /* of a tensor */
+    const unsigned char *bytes;
+    uint64_t count;
+    int codes; /* the tensor that makes the module what it is, not a scale of it */
+} payload;
+
+typedef struct payloads {
+    payload *rows;
+    size_t count, room;
+} payloads;
+
+static void add(sb_check *check, payloads *to, payload one)
+{
+    if (to->count == to->room) {
+        size_t room = to->room ? 2 * to->room : 1024;
+        payload *grown = sb_realloc(to->rows, room, sizeof *grown);
+        if (!grown) {
+            check->findings.lost = 1;
+            return;
+        }
+        to->rows = grown;
+        to->room = room;
+    }
+    to->rows[to->count++] = one;
+}
+
+/* The same value from the first element to the last: zero experts, vectors of one scale. */
+static int is_constant(const payload *p)
+{
+    static const size_t sizes[] = {1, 2, 4};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (p->count > sizes[i] &&
+            memcmp(p->bytes, p->bytes + sizes[i], (size_t)p->count - sizes[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_code_part(sb_part part)
+{
+    return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
+}
+
+/* Column orders and shapes are the same in all layers of a shape, and rightly so. */
+static int may_repeat(sb_part part)
+{
+    return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape;
+}
+
+static void add_tensor(sb_check *check, payloads *to, const sb_unit *unit, sb_part part)
+{
+    const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
+    if (!t || t->bytes <= SMALL || !unit->digest[part].hex[0])
+        return;
+    if (!unit->tensor && may_repeat(part))
+        return;
+    add(check, to,
+        (payload){.unit = unit,
+                  .tensor = t,
+                  .name = t->name,
+                  .digest = unit->digest[part].hex,
+                  .bytes = t->data,
+                  .count = t->bytes,
+                  .codes = unit->tensor || is_code_part(part)});
+}
+
+static void add_piece(sb_check *check, payloads *to, const sb_member *m)
+{
+    uint64_t row = (uint64_t)m->matrix.cols * sb_format_bits(m->matrix.format) / 8;
+    if (!m->unit->found.experts || !m->seen->moments.count || row * m->matrix.rows <= SMALL ||
+        m->matrix.quant.packing != SB_PACKING_rows || m->matrix.row_map)
+        return;
+    add(check, to,
+        (payload){.unit = m->unit,
+                  .member = m,
+                  .name = m->name,
+                  .bytes = m->matrix.data + m->matrix.first_row * row,
+                  .count = row * m->matrix.rows,
+                  .codes = 1});
+}
+
+static int by_digest(const void *a, const void *b)
+{
+    const payload *x = a, *y = b;
+    int order = strcmp(x->digest, y->digest);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static int compare(double x, double y)
+{
+    return (x > y) - (x < y);
+}
+
+/* Equal bytes have equal moments, so that pieces of a stack need no digests of their own. */
+static int moments_order(const payload *x, const payload *y)
+{
+    const sb_moments *s = &x->member->seen->moments, *t = &y->member->seen->moments;
+    int order = compare(s->sum2, t->sum2);
+    order = order ? order : compare(s->sum, t->sum);
+    order = order ? order : compare(s->sum4, t->sum4);
+    return order ? order : (x->count > y->count) - (x->count < y->count);
+}
+
+static int by_moments(const void *a, const void *b)
+{
+    int order = moments_order(a, b);
+    return order ? order : strcmp(((const payload *)a)->name, ((const payload *)b)->name);
+}
+
+static int same(const payload *x, const payload *y)
+{
+    if (x->count != y->count)
+        return 0;
+    if (!x->member)
+        return strcmp(x->digest, y->digest) == 0;
+    return moments_order(x, y) == 0 && memcmp(x->bytes, y->bytes, (size_t)x->count) == 0;
+}
+
+static int is_tied(const sb_check *check, const payload *x, const payload *y)
+{
+    const char *a = x->unit->kind, *b = y->unit->kind;
+    int pair = (strcmp(a, "lm_head") == 0 && strcmp(b, "embed_tokens") == 0) ||
+               (strcmp(b, "lm_head") == 0 && strcmp(a, "embed_tokens") == 0);
+    return pair && (!check->self.has_config || check->self.config.tie_embeddings);
+}
+
+/* V-13: "both names are given" - which of them is wrong, only an original can tell. */
+static void tell(sb_check *check, const payload *one, const payload *other, size_t others,
+                 unsigned char *told)
+{
+    if (told && told[one->unit - check->self.units.rows])
+        return;
+    if (told)
+        told[one->unit - check->self.units.rows] = 1;
+    if (others > 1)
+        sb_check_find(check, 13, SB_LEVEL_error, one->name,
+                      "has the same %" PRIu64 " bytes as %s and %zu more", one->count,
+                      SB_SHOW(other->name), others - 1);
+    else
+        sb_check_find(check, 13, SB_LEVEL_error, one->name, "has the same %" PRIu64 " bytes as %s",
+                      one->count, SB_SHOW(other->name));
+}
+
+static void judge(sb_check *check, const payloads *all, size_t first, size_t end, int codes,
+                  unsigned char *told)
+{
+    const payload *rows = all->rows;
+    if (end - first < 2 || rows[first].codes != codes || is_constant(&rows[first]) ||
+        (end - first == 2 && is_tied(check, &rows[first], &rows[first + 1])))
+        return;
+    for (size_t i = first; i < end; i++)
+        tell(check, &rows[i], &rows[i == first ? first + 1 : first], end - first - 1, told);
+}
+
+/* Codes first: of a module of which several tensors are another's, they are named. */
+static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
+{
+    for (int codes = 1; codes >= 0; codes--)
+        for (size_t i = 0, end; i < all->count; i = end) {
+            for (end = i + 1; end < all->count && same(&all->rows[i], &all->rows[end]);)
+                end++;
+            judge(check, all, i, end, codes, told);
+        }
+}
+
+void sb_check_duplicates(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    payloads tensors = {0}, pieces = {0};
+    unsigned char *told = sb_alloc(u->count + 1, 1);
+    if (!sb_check_wanted(check, 13) || !told) {
+        check->findings.lost |= !told;
+        free(told);
+        return;
+    }
+    for (size_t i = 0; i < u->count; i++)
+        for (unsigned part = 0; part < (u->rows[i].tensor ? 1u : (unsigned)SB_PART_COUNT); part++)
+            add_tensor(check, &tensors, &u->rows[i], (sb_part)part);
+    for (size_t i = 0; i < u->member_count; i++)
+        add_piece(check, &pieces, &u->members[i]);
+    if (tensors.count)
+        qsort(tensors.rows, tensors.count, sizeof *tensors.rows, by_digest);
+    if (pieces.count)
+        qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_moments);
+    check->looked[13] = tensors.count + pieces.count > 1;
+    judge_all(check, &tensors, told);
+    judge_all(check, &pieces, NULL);
+    free(tensors.rows);
+    free(pieces.rows);
+    free(told);
+}

@@ -1,0 +1,71 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "tools/check/across.h"
+
+static int ends(const char *text, const char *with)
+{
+    size_t n = strlen(text), m = strlen(with);
+    return n >= m && strcmp(text + n - m, with) == 0;
+}
+
+static int is_kv_scale(const char *name)
+{
+    static const char *const suffixes[] = {".k_scale", ".v_scale", ".kv_scale",
+                                           ".k_proj.output_scale", ".v_proj.output_scale"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends(name, suffixes[i]))
+            return 1;
+    return 0;
+}
+
+/* V-47: "they may only stand on full attention layers" */
+static int has_cache(const sb_check *check, const sb_unit *unit)
+{
+    unsigned long layer;
+    if (strstr(unit->name, ".self_attn.") == NULL)
+        return 0;
+    if (unit->place != SB_PLACE_trunk || strncmp(unit->plain, "layers.", 7) != 0 ||
+        !check->self.has_config)
+        return 1;
+    layer = strtoul(unit->plain + 7, NULL, 10);
+    return layer < check->self.config.layers && check->self.config.layer_is_full[layer];
+}
+
+static void judge_value(sb_check *check, const sb_unit *unit, float scale)
+{
+    double amax = 448 * (double)scale;
+    if (!sb_is_finite_f32(scale) || !(scale > 0))
+        sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
+                      "is %g, expected a positive finite multiplier", (double)scale);
+    else if (scale == 1)
+        sb_check_find(check, 47, SB_LEVEL_info, unit->name,
+                      "is exactly 1: not calibrated, or clamped by its exporter");
+    else if (amax < 0.1 || amax > 1e4)
+        sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
+                      "is %g: keys or values would reach %g, expected 0.1 to 10000", (double)scale,
+                      amax);
+}
+
+void sb_check_kv_scales(sb_check *check)
+{
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        uint64_t count;
+        if (!unit->tensor || !is_kv_scale(unit->name))
+            continue;
+        check->looked[47] = 1;
+        if (!has_cache(check, unit)) {
+            sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
+                          "is on a layer without a KV cache, expected on full attention only");
+            continue;
+        }
+        float *values = sb_floats_of(unit->tensor, &count);
+        if (count == 1)
+            judge_value(check, unit, values[0]);
+        else
+            sb_check_find(check, 47, SB_LEVEL_warn, unit->name, "is not one float");
+        free(values);
+    }
+}

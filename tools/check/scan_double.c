@@ -1,0 +1,141 @@
+#include "tools/check/scan_double.h"
+
+#include <string.h>
+
+#include "ref/base/bytes.h"
+
+/* V-40: "samples of a matrix, the same ones in every run" */
+enum {
+    SIDE = 128,          /* of a block */
+    BLOCKS = 64,         /* sampled per matrix */
+    ONE_IN = 16,         /* and of them at most one in so many of the matrix, but ... */
+    AT_LEAST = 4,        /* ... so many */
+    BLOCK_VALUES = 2048, /* that are not zero: a block of BF16 weights then has 500 magnitudes */
+    LINE_VALUES = 512,   /* of a row: 250 */
+    NARROW = 127,        /* magnitudes that eight bits have */
+    LONGEST = 4096       /* columns of a sampled row that are looked at */
+};
+
+/* Different magnitudes: of each value the upper half of its binary32 without the sign. */
+typedef struct magnitudes {
+    unsigned char is[1 << 15];
+    uint32_t distinct, nonzero;
+} magnitudes;
+
+static void add(magnitudes *m, float x)
+{
+    uint32_t key = (sb_bits_f32(x) & 0x7fffffffu) >> 16;
+    if (x == 0)
+        return;
+    m->nonzero++;
+    m->distinct += !m->is[key];
+    m->is[key] = 1;
+}
+
+/* Of the numbers 0 .. count - 1 about `wanted`, spread without a pattern. */
+static int is_sample(uint64_t i, uint64_t count, uint64_t wanted)
+{
+    uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15u;
+    return count <= wanted || (mixed ^ mixed >> 29) % count < wanted;
+}
+
+static uint64_t samples_of(uint64_t count)
+{
+    uint64_t wanted = count / ONE_IN < BLOCKS ? count / ONE_IN : BLOCKS;
+    return wanted < AT_LEAST ? AT_LEAST : wanted;
+}
+
+static void look_at_block(const sb_panel *panel, uint32_t row, uint32_t rows, uint32_t col)
+{
+    const sb_matrix *m = &panel->matrix;
+    sb_seen_plain *seen = &panel->seen->plain;
+    size_t size = sb_format_bytes(m->format);
+    magnitudes found;
+    float x[SIDE];
+    memset(&found, 0, sizeof found);
+    for (uint32_t r = row; r < row + rows; r++) {
+        sb_decode(m->format, sb_matrix_row_bytes(m, r) + col * size, SIDE, x);
+        for (unsigned k = 0; k < SIDE; k++)
+            add(&found, x[k]);
+    }
+    if (found.nonzero < BLOCK_VALUES)
+        return;
+    seen->blocks++;
+    seen->narrow_blocks += found.distinct <= NARROW;
+    if (found.distinct > seen->most)
+        seen->most = found.distinct;
+}
+
+/* The parts of 128 x 128 blocks that lie in this panel; most panels hold whole ones. */
+static void look_at_blocks(const sb_panel *panel)
+{
+    const sb_matrix *m = &panel->matrix;
+    uint32_t across = m->cols / SIDE;
+    uint64_t count = (uint64_t)((panel->rows + SIDE - 1) / SIDE) * across;
+    for (uint32_t row = 0, rows; row < m->rows && across; row += rows) {
+        uint64_t down = (panel->first + row) / SIDE;
+        rows = (uint32_t)((down + 1) * SIDE - panel->first) - row;
+        rows = rows < m->rows - row ? rows : m->rows - row;
+        for (uint32_t b = 0; b < across; b++)
+            if (is_sample(down * across + b, count, samples_of(count)))
+                look_at_block(panel, row, rows, b * SIDE);
+    }
+}
+
+/* Different values among n: with their signs, or magnitudes only. */
+static unsigned distinct_among(const float *x, unsigned n, uint32_t mask)
+{
+    uint32_t seen[32];
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t bits = x[i] == 0 ? 0 : sb_bits_f32(x[i]) & mask;
+        unsigned j = 0;
+        while (j < count && seen[j] != bits)
+            j++;
+        if (j == count)
+            seen[count++] = bits;
+    }
+    return count;
+}
+
+/* Every group of 16 has at most 8 magnitudes (FP4), or every group of 32 at most 16 values. */
+static int has_four_bits(const float *x, uint32_t cols)
+{
+    int fp4 = 1, any = 1;
+    for (uint32_t k = 0; k + 32 <= cols && (fp4 || any); k += 32) {
+        fp4 = fp4 && distinct_among(x + k, 16, 0x7fffffffu) <= 8 &&
+              distinct_among(x + k + 16, 16, 0x7fffffffu) <= 8;
+        any = any && distinct_among(x + k, 32, 0xffffffffu) <= 16;
+    }
+    return fp4 || any;
+}
+
+static void look_at_line(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *m = &panel->matrix;
+    sb_seen_plain *seen = &panel->seen->plain;
+    uint32_t cols = m->cols < LONGEST ? m->cols : LONGEST;
+    magnitudes found;
+    float x[LONGEST];
+    memset(&found, 0, sizeof found);
+    sb_decode(m->format, sb_matrix_row_bytes(m, row), cols, x);
+    for (uint32_t k = 0; k < cols; k++)
+        add(&found, x[k]);
+    if (found.nonzero >= LINE_VALUES) {
+        seen->lines++;
+        seen->narrow_lines += found.distinct <= NARROW;
+    }
+    if (found.nonzero >= 64 && 2 * found.nonzero >= cols) {
+        seen->fours++;
+        seen->narrow_fours += (uint32_t)has_four_bits(x, cols);
+    }
+}
+
+void sb_scan_double(const sb_panel *panel)
+{
+    const sb_matrix *m = &panel->matrix;
+    look_at_blocks(panel);
+    for (uint32_t row = 0; row < m->rows; row++)
+        if (is_sample(panel->first + row, panel->rows, samples_of(panel->rows)))
+            look_at_line(panel, row);
+}

@@ -1,0 +1,109 @@
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+
+/* Squares, so that no root is needed: a factor of 8 is 64 here, one of 64 is 4096. */
+#define SUSPICIOUS 64.0
+#define ABSURD 4096.0
+
+enum { FEW = 3 }; /* members of a kind that a median needs */
+
+static double mean_square(const sb_member *m)
+{
+    const sb_moments *s = &m->seen->moments;
+    return s->count ? s->sum2 / (double)s->count : 0;
+}
+
+static double largest_square(const sb_member *m)
+{
+    return m->seen->moments.largest * m->seen->moments.largest;
+}
+
+/* Median over the members of a kind that are not zero throughout. */
+static double median_of(const sb_kin *kin, size_t first, size_t end,
+                        double (*of)(const sb_member *), double *room, size_t *count)
+{
+    *count = 0;
+    for (size_t i = first; i < end; i++) {
+        double value = of(kin[i].member);
+        if (value > 0 && value < 1e300)
+            room[(*count)++] = value;
+    }
+    return sb_median(room, *count);
+}
+
+/* V-42: "outside 1/8 to 8 times the median" */
+static void judge(sb_check *check, const sb_kin *one, const char *what, double square,
+                  double median, size_t count)
+{
+    double ratio = square / median;
+    if (!(square > 0) || (ratio <= SUSPICIOUS && ratio >= 1 / SUSPICIOUS))
+        return;
+    int absurd = ratio > ABSURD || ratio < 1 / ABSURD;
+    sb_check_find(check, 42, absurd ? SB_LEVEL_error : SB_LEVEL_warn, one->member->name,
+                  "%s %.4g is %.4g times the median %.4g of %zu matrices %s, expected 1/8 to 8",
+                  what, sb_root(square), sb_root(ratio), sb_root(median), count,
+                  SB_SHOW(one->kind));
+}
+
+static void judge_kind(sb_check *check, const sb_kin *kin, size_t first, size_t end, double *room)
+{
+    size_t count, same;
+    double middle = median_of(kin, first, end, mean_square, room, &count);
+    double top = median_of(kin, first, end, largest_square, room, &same);
+    if (count < FEW)
+        return;
+    check->looked[42] = 1;
+    for (size_t i = first; i < end; i++) {
+        size_t before = check->findings.count;
+        judge(check, &kin[i], "root mean square", mean_square(kin[i].member), middle, count);
+        if (check->findings.count == before) /* the largest says the same */
+            judge(check, &kin[i], "largest magnitude", largest_square(kin[i].member), top, count);
+    }
+}
+
+/* What a row times an input of variance 1 gives, which is alike for all kinds. */
+static double gain(const sb_member *m)
+{
+    return mean_square(m) * (double)m->seen->cols;
+}
+
+/* V-42: "Of a kind with fewer than three matrices" */
+static void judge_few(sb_check *check, const sb_kin *kin, size_t first, size_t end, double median,
+                      size_t count)
+{
+    for (size_t i = first; i < end; i++) {
+        double ratio = gain(kin[i].member) / median;
+        if (!(ratio > 0) || (ratio <= ABSURD && ratio >= 1 / ABSURD))
+            continue;
+        sb_check_find(check, 42, SB_LEVEL_error, kin[i].member->name,
+                      "root mean square times root of its columns %.4g is %.4g times the median "
+                      "of %zu matrices of all kinds, expected 1/64 to 64",
+                      sb_root(gain(kin[i].member)), sb_root(ratio), count);
+    }
+}
+
+void sb_check_statistics(sb_check *check)
+{
+    size_t count, all, same;
+    sb_kin *kin = sb_kin_make(check, &count);
+    double *room = kin ? sb_alloc(count + 1, sizeof *room) : NULL;
+    if (!room) {
+        check->findings.lost |= kin != NULL;
+        free(kin);
+        return;
+    }
+    double overall = median_of(kin, 0, count, gain, room, &all);
+    for (size_t i = 0, end; i < count; i = end) {
+        end = sb_kin_end(kin, count, i);
+        median_of(kin, i, end, mean_square, room, &same);
+        if (same >= FEW)
+            judge_kind(check, kin, i, end, room);
+        else if (all >= FEW)
+            judge_few(check, kin, i, end, overall, all);
+    }
+    free(room);
+    free(kin);
+}

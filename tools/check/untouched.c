@@ -1,0 +1,195 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+#include "tools/check/norms.h"
+
+typedef struct totals {
+    size_t rounded_norms;     /* as llm-compressor writes them back */
+    size_t narrowed, retyped; /* another dtype, and the original's values rounded or exact */
+    size_t scaled;            /* AWQ and its like scale what feeds quantized layers */
+    const char *first_norm, *first_narrowed, *first_retyped, *first_scaled;
+    int awq;
+} totals;
+
+typedef struct sums {
+    uint64_t compared, differing, unrounded;
+    size_t piece;
+} sums;
+
+static sums add_up(const sb_unit *unit)
+{
+    sums s = {0};
+    for (size_t i = 0; i < unit->seen_count; i++) {
+        const sb_seen_plain *p = &unit->seen[i].plain;
+        if (!s.differing && p->differing)
+            s.piece = i;
+        s.compared += p->compared;
+        s.differing += p->differing;
+        s.unrounded += p->unrounded;
+    }
+    return s;
+}
+
+static void note(size_t *count, const char **first, const sb_unit *unit)
+{
+    if (!(*count)++)
+        *first = sb_unit_tensor(unit, SB_PART_COUNT);
+}
+
+/* V-14: "bf16(bf16(1 + w) - 1) of the original's w" */
+static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
+{
+    uint64_t n = 0, m = 0, k = 0;
+    if (!unit->tensor || !master || !master->tensor || sb_norm_of(unit) == SB_NORM_none)
+        return 0;
+    float *own = sb_floats_of(unit->tensor, &n), *other = sb_floats_of(master->tensor, &m);
+    for (; n == m && k < n; k++) {
+        float there_and_back =
+            sb_round_to(SB_FORMAT_bf16, sb_round_to(SB_FORMAT_bf16, 1.0f + other[k]) - 1.0f);
+        if (own[k] != there_and_back && own[k] != other[k])
+            break;
+    }
+    free(own);
+    free(other);
+    return n > 0 && n == m && k == n;
+}
+
+/* V-14: "what AWQ may scale: norms, and layers that are not quantized" */
+static int may_be_scaled(const sb_unit *unit)
+{
+    return unit->place != SB_PLACE_vision && strcmp(unit->kind, "embed_tokens") != 0 &&
+           (sb_norm_of(unit) != SB_NORM_none || !unit->tensor);
+}
+
+static void tell_difference(sb_check *check, const sb_unit *unit, const sums *s)
+{
+    sb_spot_room room;
+    const sb_seen_plain *p = &unit->seen[s->piece].plain;
+    sb_check_find(
+        check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
+        "%" PRIu64 " of %" PRIu64 " values are not the original's, first at %s: 0x%0*" PRIx32
+        ", expected 0x%0*" PRIx32,
+        s->differing, s->compared, sb_spot_text(check, unit, s->piece, p->first, &room),
+        p->first.bits >> 16 ? 8 : 4, p->first.bits, p->first_master >> 16 ? 8 : 4, p->first_master);
+}
+
+static const sb_tensor *tensor_of(const sb_unit *unit)
+{
+    return !unit ? NULL : unit->tensor ? unit->tensor : unit->found.part[SB_PART_weight];
+}
+
+static int same_dtype(const sb_unit *unit, const sb_unit *master)
+{
+    const sb_tensor *own = tensor_of(unit), *other = tensor_of(master);
+    return !own || !other || own->dtype == other->dtype;
+}
+
+static void judge(sb_check *check, const sb_unit *unit, totals *t)
+{
+    const sb_unit *master = sb_master_unit(check, unit);
+    sums s = add_up(unit);
+    int retyped = !same_dtype(unit, master);
+    if (!s.compared)
+        return;
+    check->looked[14] = 1;
+    if (!s.differing) {
+        if (retyped)
+            note(&t->retyped, &t->first_retyped, unit);
+    } else if (retyped && !s.unrounded) {
+        note(&t->narrowed, &t->first_narrowed, unit);
+    } else if (is_rounded_norm(unit, master)) {
+        note(&t->rounded_norms, &t->first_norm, unit);
+    } else if (t->awq && may_be_scaled(unit)) {
+        note(&t->scaled, &t->first_scaled, unit);
+    } else {
+        tell_difference(check, unit, &s);
+    }
+}
+
+/* The tensor itself is there in the original, but of another shape: nothing could be compared. */
+static void judge_shape(sb_check *check, const sb_unit *unit)
+{
+    const sb_tensor *own = tensor_of(unit), *other = tensor_of(sb_master_unit(check, unit));
+    if (!own || !other || own->rank != other->rank || unit->seen->plain.compared)
+        return;
+    for (unsigned d = 0; d < own->rank; d++)
+        if (own->shape[d] != other->shape[d]) {
+            sb_check_find(check, 14, SB_LEVEL_error, own->name,
+                          "dimension %u is %" PRIu64 ", in the original %" PRIu64, d, own->shape[d],
+                          other->shape[d]);
+            return;
+        }
+}
+
+/* V-14: "more than half of the values of embed_tokens" */
+static int is_wrong_original(sb_check *check)
+{
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        if (strcmp(unit->kind, "embed_tokens") != 0 &&
+            strcmp(unit->kind, "embed_tokens.weight") != 0)
+            continue;
+        if (!sb_unit_is_plain(unit))
+            return 0;
+        sums s = add_up(unit);
+        if (s.unrounded * 2 <= s.compared)
+            return 0;
+        check->looked[14] = 1;
+        sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
+                      "%" PRIu64 " of %" PRIu64
+                      " values are not the original's: is it the wrong original? No other tensor "
+                      "is judged by it",
+                      s.differing, s.compared);
+        return 1;
+    }
+    return 0;
+}
+
+static void tell_totals(sb_check *check, const totals *t)
+{
+    if (t->rounded_norms)
+        sb_check_find(check, 14, SB_LEVEL_info, t->first_norm,
+                      "%zu norms are bf16(bf16(1 + w) - 1) of the original's w, as llm-compressor "
+                      "writes them",
+                      t->rounded_norms);
+    if (t->narrowed)
+        sb_check_find(check, 14, SB_LEVEL_info, t->first_narrowed,
+                      "%zu tensors are the original's rounded to another dtype", t->narrowed);
+    if (t->retyped)
+        sb_check_find(check, 14, SB_LEVEL_warn, t->first_retyped,
+                      "%zu tensors have the original's values in another dtype", t->retyped);
+    if (t->scaled)
+        sb_check_find(check, 14, SB_LEVEL_info, t->first_scaled,
+                      "%zu tensors differ from the original, as AWQ scales them", t->scaled);
+}
+
+static int has_awq(const sb_units *u)
+{
+    for (size_t i = 0; i < u->count; i++)
+        if (sb_unit_quantized(&u->rows[i]) &&
+            (u->rows[i].found.container == SB_CONTAINER_int_awq ||
+             u->rows[i].found.container == SB_CONTAINER_int4_modelopt ||
+             u->rows[i].found.part[SB_PART_pre_quant_scale]))
+            return 1;
+    return 0;
+}
+
+void sb_check_untouched(sb_check *check)
+{
+    totals t = {0};
+    if (!check->master.checkpoint || is_wrong_original(check))
+        return;
+    t.awq = has_awq(&check->self.units);
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        if (!sb_unit_is_plain(unit) || !unit->seen_count || !unit->seen->done)
+            continue;
+        judge(check, unit, &t);
+        judge_shape(check, unit);
+    }
+    tell_totals(check, &t);
+}
