@@ -2,6 +2,7 @@
 
 #include "tests/lib/cmocka.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "ref/container/writer_layout.h"
 #include "tools/make/plan.h"
 #include "tools/make/quant_config.h"
+
+#define INDEX "model.safetensors.index.json"
 
 enum { SHARD = 2000000000 };
 
@@ -64,19 +67,37 @@ static size_t write_shard(const test_sparse *s, size_t first)
     return end;
 }
 
+/* Makes the folder, or removes the shards and the index of another checkpoint from it. */
+static void prepare_folder(const char *folder)
+{
+    (void)mkdir(folder, 0777);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        fail_msg("cannot make the folder %s", folder);
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        if (!sb_writer_is_shard_name(entry->d_name) && strcmp(entry->d_name, INDEX) != 0)
+            continue;
+        char *path = sb_path_join(folder, entry->d_name);
+        assert_non_null(path);
+        (void)unlink(path);
+        free(path);
+    }
+    closedir(dir);
+}
+
 void test_sparse_save(test_sparse *s, const char *config)
 {
     sb_error err;
     sb_text index = {0};
     if (sb_writer_plan(s, &err))
         fail_msg("%s", err.text);
-    (void)mkdir(s->path, 0777);
+    prepare_folder(s->path);
     for (size_t first = 0; first < s->count;)
         first = write_shard(s, first);
     if (s->shards > 1) {
         sb_writer_index(s, &index);
         assert_false(index.failed);
-        write_start(s->path, "model.safetensors.index.json", index.bytes, index.used, index.used);
+        write_start(s->path, INDEX, index.bytes, index.used, index.used);
         free(index.bytes);
     }
     if (config)
@@ -119,41 +140,55 @@ static sb_scheme scheme_of(const model *m, const sb_expected *x)
     return m->choose(m->ctx, x, x->layer >= m->config->layers && strncmp(x->name, "mtp.", 4) == 0);
 }
 
+/* A layer and its parts; a stack has the number of its experts before every shape. */
+static void add_layer(const model *m, const char *layer, int name, const sb_expected *x,
+                      sb_scheme scheme)
+{
+    sb_scheme_tensor part;
+    char full[SB_NAME_MAX + 32];
+    unsigned stack = x->rank - 2;
+    for (size_t i = 0; sb_scheme_tensor_at(scheme, i, x->shape[stack], x->shape[stack + 1],
+                                           sb_scheme_at(scheme)->group, &part);
+         i++) {
+        uint64_t shape[3] = {x->shape[0]};
+        memcpy(shape + stack, part.shape, sizeof part.shape);
+        snprintf(full, sizeof full, "%.*s.%s", name, layer, part.suffix);
+        test_sparse_add(m->sparse, full, part.dtype, part.rank + stack, shape);
+    }
+}
+
 static sb_status add_expected(void *ctx, const sb_expected *x, sb_error *err)
 {
-    static const char suffix[] = ".weight";
     const model *m = ctx;
-    sb_scheme_tensor part;
-    char name[SB_NAME_MAX + 32];
-    size_t n = strlen(x->name) - (sizeof suffix - 1);
-    sb_scheme scheme = x->rank == 2 ? scheme_of(m, x) : SB_SCHEME_plain;
+    sb_expected expert = *x;
+    size_t n = strlen(x->name);
     (void)err;
+    if (x->role == SB_ROLE_experts_gate_up || x->role == SB_ROLE_experts_down)
+        expert.role = SB_ROLE_expert_gate;
+    else
+        n -= n > 7 && strcmp(x->name + n - 7, ".weight") == 0 ? 7 : 0;
+    sb_scheme scheme =
+        x->rank == 2 || expert.role != x->role ? scheme_of(m, &expert) : SB_SCHEME_plain;
     if (scheme == SB_SCHEME_plain)
         test_sparse_add(m->sparse, x->name, SB_DTYPE_BF16, x->rank, x->shape);
-    for (size_t i = 0;
-         scheme != SB_SCHEME_plain && sb_scheme_tensor_at(scheme, i, x->shape[0], x->shape[1],
-                                                          sb_scheme_at(scheme)->group, &part);
-         i++) {
-        snprintf(name, sizeof name, "%.*s.%s", (int)n, x->name, part.suffix);
-        test_sparse_add(m->sparse, name, part.dtype, part.rank, part.shape);
-    }
+    else
+        add_layer(m, x->name, (int)n, x, scheme);
     return SB_OK;
 }
 
-void test_sparse_model(const char *folder, const char *preset, test_sparse_choice choose, void *ctx)
+void test_sparse_model(const char *folder, const char *preset, int stacked,
+                       test_sparse_choice choose, void *ctx)
 {
     sb_error err;
     sb_make_plan plan;
     sb_make_options options = {.dir = folder, .preset = preset};
     plan_new(&options, &plan);
     model m = {test_sparse_new(folder, SHARD), &plan.config, choose, ctx};
-    sb_expected trunk = {
-        .name = "layers.0.mlp.experts.0.gate_proj.weight", .role = SB_ROLE_expert_gate, .rank = 2};
-    sb_expected mtp = trunk;
-    snprintf(mtp.name, sizeof mtp.name, "mtp.%s", trunk.name);
+    sb_expected trunk = {.role = SB_ROLE_expert_gate, .rank = 2};
+    sb_expected mtp = {.name = "mtp.", .role = SB_ROLE_expert_gate, .rank = 2};
     mtp.layer = plan.config.layers;
-    plan.storage.fused_experts = scheme_of(&m, &trunk) == SB_SCHEME_plain;
-    plan.storage.fused_mtp_experts = scheme_of(&m, &mtp) == SB_SCHEME_plain;
+    plan.storage.fused_experts = stacked || scheme_of(&m, &trunk) == SB_SCHEME_plain;
+    plan.storage.fused_mtp_experts = stacked || scheme_of(&m, &mtp) == SB_SCHEME_plain;
     if (sb_each_tensor(&plan.config, &plan.storage, add_expected, &m, &err))
         fail_msg("%s", err.text);
     test_sparse_save(m.sparse, plan.config_text);

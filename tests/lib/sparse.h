@@ -22,11 +22,12 @@ void test_sparse_save(test_sparse *sparse, const char *config);
 /* The folder that `samebit make` writes with these options, to the last byte of its headers. */
 void test_sparse_make(const sb_make_options *options);
 
-/* A model of a preset in which `choose` says how each weight is stored: layer counts as in
- * sb_expected, and experts are asked for one by one. Where it answers SB_SCHEME_plain for the first
- * expert of the trunk (of the MTP layer), those are a stack. Nothing is declared in config.json. */
+/* A model of a preset in which `choose` says how each weight is stored; layer counts as in
+ * sb_expected, and of experts it is asked for the weights of one. With `stacked` the experts of a
+ * layer are one tensor per part, [E, ...]; without, quantized ones are tensors of their own, and
+ * plain ones a stack. Nothing is declared in config.json. */
 typedef sb_scheme (*test_sparse_choice)(void *ctx, const sb_expected *weight, int in_mtp);
-void test_sparse_model(const char *folder, const char *preset, test_sparse_choice choose,
-                       void *ctx);
+void test_sparse_model(const char *folder, const char *preset, int stacked,
+                       test_sparse_choice choose, void *ctx);
 
 #endif

@@ -19,6 +19,7 @@ BEGIN {
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/model tools/hash")
+    row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # of ref/ops the types and the choices, not one reference function
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
@@ -27,8 +28,8 @@ BEGIN {
     row("tools/report", "ref/base tools/compare/verdict.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
-        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/convert tools/compare " \
-        "tools/report")
+        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
+        "tools/compare tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
 
     # foreign headers: what only some folders may have
