@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ref/base/rng.h"
 #include "ref/math/dot.h"
 #include "tests/lib/checkpoint.h"
+#include "tests/lib/pairwise.h"
 #include "tests/lib/record.h"
 
 static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
@@ -26,70 +26,17 @@ static const char *const profiles[] = {"exact", "w4a4", "w8a8", "dequant=ct_div"
                                        "dequant=factor_last"};
 static const char *const cuts[] = {"one shard", "three shards"};
 
-enum { FORMAT, PRESET, LENGTH, KERNELS, CALLS, PROFILE, SHARDS, FACTORS, MOST = 32, CASES = 1000 };
+enum { FORMAT, PRESET, LENGTH, KERNELS, CALLS, PROFILE, SHARDS, FACTORS, CASES = 1000 };
 
-static const char *formats[MOST];
-static struct factor {
-    const char *name;
-    const char *const *values;
-    size_t count;
-} factors[FACTORS] = {
+static const char *formats[PAIRWISE_VALUES];
+static pairwise_factor factors[FACTORS] = {
     [FORMAT] = {"format", formats, 0}, [PRESET] = {"preset", presets, 6},
     [LENGTH] = {"length", lengths, 3}, [KERNELS] = {"kernels", kernels, 3},
     [CALLS] = {"calls", calls, 2},     [PROFILE] = {"profile", profiles, 5},
     [SHARDS] = {"shards", cuts, 2},
 };
 
-typedef struct pair_case {
-    size_t value[FACTORS];
-} pair_case;
-
-/* covered[f][i][g][j]: value i of factor f has met value j of factor g. */
-static unsigned char covered[FACTORS][MOST][FACTORS][MOST];
-
-static size_t gain(const pair_case *c, int mark)
-{
-    size_t fresh = 0;
-    for (size_t f = 0; f < FACTORS; f++)
-        for (size_t g = f + 1; g < FACTORS; g++) {
-            unsigned char *seen = &covered[f][c->value[f]][g][c->value[g]];
-            fresh += !*seen;
-            *seen |= (unsigned char)mark;
-        }
-    return fresh;
-}
-
-static size_t pairs_in_all(void)
-{
-    size_t pairs = 0;
-    for (size_t f = 0; f < FACTORS; f++)
-        for (size_t g = f + 1; g < FACTORS; g++)
-            pairs += factors[f].count * factors[g].count;
-    return pairs;
-}
-
-/* The best of 40 cases that contain a given pair. */
-static pair_case next_case(uint64_t key, size_t index, size_t f, size_t i, size_t g, size_t j)
-{
-    pair_case best = {{0}};
-    size_t most = 0;
-    for (size_t draw = 0; draw < 40; draw++) {
-        pair_case c;
-        for (size_t h = 0; h < FACTORS; h++)
-            c.value[h] =
-                sb_rng_below(key, (index * 40 + draw) * FACTORS + h, (uint32_t)factors[h].count);
-        c.value[f] = i;
-        c.value[g] = j;
-        size_t fresh = gain(&c, 0);
-        if (fresh > most) {
-            most = fresh;
-            best = c;
-        }
-    }
-    return best;
-}
-
-static const char *value(const pair_case *c, size_t factor)
+static const char *value(const pairwise_case *c, size_t factor)
 {
     return factors[factor].values[c->value[factor]];
 }
@@ -118,7 +65,7 @@ static run_digest run(const sb_model *model, const sb_knobs *knobs, const uint32
     return digest;
 }
 
-static void set_knobs(const pair_case *c, sb_knobs *knobs)
+static void set_knobs(const pairwise_case *c, sb_knobs *knobs)
 {
     const char *profile = value(c, PROFILE);
     sb_error err = {""};
@@ -130,7 +77,7 @@ static void set_knobs(const pair_case *c, sb_knobs *knobs)
         fail_msg("%s", err.text);
 }
 
-static void run_case(const pair_case *c, const char *name)
+static void run_case(const pairwise_case *c, const char *name)
 {
     const char *folder = test_path("test_pairs", name);
     sb_make_options options = {.dir = folder,
@@ -167,27 +114,9 @@ static void run_case(const pair_case *c, const char *name)
                  whole.state.hex, other.state.hex);
 }
 
-/* The cases that cover all pairs, none of which is superfluous when it is drawn. */
-static size_t draw_cases(pair_case cases[CASES])
-{
-    uint64_t key = sb_rng_key(42, "pairs");
-    size_t count = 0;
-    for (size_t f = 0; f < FACTORS; f++)
-        for (size_t g = f + 1; g < FACTORS; g++)
-            for (size_t i = 0; i < factors[f].count; i++)
-                for (size_t j = 0; j < factors[g].count; j++) {
-                    if (covered[f][i][g][j])
-                        continue;
-                    assert_true(count < CASES);
-                    cases[count] = next_case(key, count, f, i, g, j);
-                    gain(&cases[count++], 1);
-                }
-    return count;
-}
-
 /* Every second case, in a process of its own: making checkpoints takes most of the time, and uses
  * one processor. A failure here ends the process with what the test program ends with. */
-static pid_t run_half(const pair_case *cases, size_t count, size_t half)
+static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -202,15 +131,15 @@ static pid_t run_half(const pair_case *cases, size_t count, size_t half)
 static void test_every_pair(void **state)
 {
     (void)state;
-    static pair_case cases[CASES];
-    size_t count = 0;
+    static pairwise_case cases[CASES];
+    size_t count = 0, pairs;
     const sb_make_choice *choices = sb_make_choices(SB_MAKE_FORMATS, &count);
-    assert_true(count > 3 && count <= MOST);
+    assert_true(count > 3 && count <= PAIRWISE_VALUES);
     factors[FORMAT].count = count;
     for (size_t i = 0; i < count; i++)
         formats[i] = choices[i].name;
-    count = draw_cases(cases);
-    printf("%zu pairs in %zu cases\n", pairs_in_all(), count);
+    count = pairwise_cover(factors, FACTORS, "pairs", NULL, cases, CASES, &pairs);
+    printf("%zu pairs in %zu cases\n", pairs, count);
     pid_t halves[2] = {run_half(cases, count, 0), run_half(cases, count, 1)};
     for (size_t half = 0; half < 2; half++) {
         int status = -1;

@@ -1,0 +1,192 @@
+/* test_faults.c - every fault of faults.def is found where it is, every benign variation is not.
+ *
+ *   test_faults            the tests
+ *   test_faults --table    the faults that have a public origin, with what `samebit check` says
+ *   test_faults --only N   the rows of check N alone
+ */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check/folder.h"
+#include "tests/check/plant.h"
+
+typedef struct fault_row {
+    unsigned check;
+    int benign;
+    const char *origin, *vehicle, *against, *plant;
+    sb_level level;
+    const char *where, *around, *what;
+} fault_row;
+
+static const fault_row rows[] = {
+#define SB_FAULT(check, origin, vehicle, against, plant, level, where, around, what)               \
+    {check, 0, origin, vehicle, against, plant, SB_LEVEL_##level, where, around, what},
+#define SB_BENIGN(check, vehicle, against, plant, what)                                            \
+    {check, 1, "", vehicle, against, plant, SB_LEVEL_info, "", "", what},
+#include "tests/check/faults.def"
+#undef SB_FAULT
+#undef SB_BENIGN
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* What is found in vehicles without a plant, kept. */
+static folder_result *clean_of(const char *vehicle, const char *against)
+{
+    static struct {
+        const char *vehicle, *against;
+        folder_result *result;
+    } kept[ROWS];
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(kept[i].vehicle, vehicle) == 0 &&
+            (!against || !kept[i].against ? against == kept[i].against
+                                          : strcmp(kept[i].against, against) == 0))
+            return kept[i].result;
+    kept[count].vehicle = vehicle;
+    kept[count].against = against;
+    return kept[count++].result = folder_check_made(vehicle, against, NULL);
+}
+
+/* The folder with the plant, or the vehicle itself. */
+static folder_result *run(const fault_row *row)
+{
+    if (!*row->plant)
+        return folder_check_made(row->vehicle, row->against, NULL);
+    folder *f = folder_of(row->vehicle);
+    plant(f, row->plant);
+    folder_result *r = folder_check(f, row->against, NULL);
+    folder_free(f);
+    return r;
+}
+
+static int is_at(const sb_finding *f, const char *where)
+{
+    return strncmp(where, "file:", 5) == 0 ? strstr(f->message, where + 5) != NULL
+                                           : strstr(f->tensor, where) != NULL;
+}
+
+/* The finding that a row demands; NULL if it is missing. */
+static const sb_finding *demanded(const fault_row *row, const folder_result *r,
+                                  const folder_result *clean)
+{
+    for (size_t i = 0; i < r->check.findings.count; i++) {
+        const sb_finding *f = &r->check.findings.rows[i];
+        if (f->check == row->check && f->level >= row->level && is_at(f, row->where) &&
+            !(clean && folder_has(clean, f)))
+            return f;
+    }
+    return NULL;
+}
+
+/* Without a plant the fault is the pair of vehicle and original. */
+static const folder_result *clean_for(const fault_row *row)
+{
+    return *row->plant ? clean_of(row->vehicle, row->against) : NULL;
+}
+
+static void fault(const fault_row *row)
+{
+    const folder_result *clean = clean_for(row);
+    folder_result *r = run(row);
+    if (clean)
+        expect_none_above(clean, SB_LEVEL_warn);
+    if (!demanded(row, r, clean)) {
+        folder_print(r);
+        fail_msg("%s (%s): no %s of check %u at %s", row->what, row->plant,
+                 sb_level_name(row->level), row->check, row->where);
+    }
+    if (clean)
+        expect_nowhere_else(r, clean, row->around);
+    folder_result_free(r);
+}
+
+static void benign(const fault_row *row)
+{
+    const folder_result *clean = clean_for(row);
+    folder_result *r = run(row);
+    expect_none_above(r, SB_LEVEL_warn);
+    for (size_t i = 0; i < r->check.findings.count; i++) {
+        const sb_finding *f = &r->check.findings.rows[i];
+        if (f->check != row->check || f->level == SB_LEVEL_info || (clean && folder_has(clean, f)))
+            continue;
+        folder_print(r);
+        fail_msg("%s (%s) is a fault to check %u", row->what, row->plant, row->check);
+    }
+    folder_result_free(r);
+}
+
+static void test_row(void **state)
+{
+    const fault_row *row = *state;
+    if (row->benign)
+        benign(row);
+    else
+        fault(row);
+}
+
+/* Every check has a fault that it must find and a variation that it must not. 48 compares two
+ * decoders of samebit, and no file makes them differ. */
+static void test_every_check(void **state)
+{
+    unsigned missing = 0;
+    (void)state;
+    for (unsigned check = 1; check <= SB_CHECK_LAST; check++) {
+        unsigned faults = 0, variations = 0;
+        for (size_t i = 0; i < ROWS; i++)
+            if (rows[i].check == check)
+                *(rows[i].benign ? &variations : &faults) += 1;
+        if (check != 48 && (!faults || !variations)) {
+            printf("check %u: %u faults, %u benign variations\n", check, faults, variations);
+            missing++;
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+static void print_table(void)
+{
+    printf("| incident | what is wrong | check | what `samebit check` says |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < ROWS; i++) {
+        const fault_row *row = &rows[i];
+        if (row->benign || !*row->origin)
+            continue;
+        folder_result *r = run(row);
+        const sb_finding *f = demanded(row, r, clean_for(row));
+        printf("| %s | %s%s | %u %s | ", row->origin, row->what,
+               row->against ? ", with the original" : "", row->check,
+               sb_check_row_of(row->check)->id);
+        if (f)
+            printf("%s `%s`: ", sb_level_name(f->level), *f->tensor ? f->tensor : "(folder)");
+        for (const char *c = f ? f->message : "nothing"; *c; c++)
+            printf(*c == '|' ? "\\%c" : "%c", *c);
+        printf(" |\n");
+        folder_result_free(r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct CMUnitTest tests[ROWS + 1];
+    static char names[ROWS][320];
+    unsigned only = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+    size_t count = 0;
+    if (argc == 2 && strcmp(argv[1], "--table") == 0) {
+        print_table();
+        return 0;
+    }
+    tests[count++] =
+        (struct CMUnitTest){"every check has both", test_every_check, NULL, NULL, NULL};
+    for (size_t i = 0; i < ROWS; i++) {
+        if (only && rows[i].check != only)
+            continue;
+        snprintf(names[i], sizeof names[i], "%u %s: %s", rows[i].check,
+                 rows[i].benign ? "benign" : "fault", rows[i].what);
+        tests[count++] =
+            (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+    }
+    return _cmocka_run_group_tests("faults", tests, count, NULL, NULL);
+}
