@@ -1,0 +1,127 @@
+/* fp4.h - the FP4 checks of one matrix among themselves (scan_fp4.c, fp4_*.c). */
+#ifndef SB_CHECK_FP4_H
+#define SB_CHECK_FP4_H
+
+#include "tools/check/scan.h"
+
+/* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
+ * value and inverse 0. */
+typedef struct sb_fp4 {
+    const sb_panel *panel;
+    sb_seen_fp4 *seen;
+    int mx;
+    unsigned chunks;   /* of 16 columns that share a scale: 1, of MXFP4 2 */
+    uint32_t blocks;   /* of a row */
+    int usable;        /* the multiplier is one that can be computed with */
+    int nearest;       /* V-23 is asked: the original is plain and the producer rounds to nearest */
+    double multiplier; /* 1 of MXFP4 */
+    double scale[256]; /* of a byte */
+    float value[256], inverse[256]; /* in binary32; inverse is 1 / (value times multiplier) */
+    float low[256], high[256]; /* V-25, fast: for certain this byte if the block is between them */
+    float scale_unit;          /* that times the largest magnitude of the block */
+} sb_fp4;
+
+/* fp4_bytes.c: codes and scales alone. */
+void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
+                uint32_t row, uint32_t *histogram);
+
+/* One row beside that of the original. */
+typedef struct sb_fp4_line {
+    const unsigned char *codes, *scales;
+    const float *weights; /* of the original */
+    const float *largest; /* magnitude of each 16 of them */
+    unsigned char *doubt;   /* for each 16: whether the fast test leaves a doubt */
+    float error2[16], weight2[16]; /* by column modulo 16, in squares of the multiplier */
+    uint32_t row;
+} sb_fp4_line;
+
+/* fp4_nearest.c: against a row of the original. Returns whether any block of it can be other than
+ * zeros. */
+int sb_fp4_against(const sb_fp4 *f, sb_fp4_line *line);
+
+/* The definition of V-23 for one element: code of weight w under the scale e, in binary64. */
+int sb_fp4_is_nearest(unsigned code, double w, double e);
+
+/* The fast test of a row: sets doubt, adds to error2 and weight2; returns whether there is a doubt.
+ * Where there is none every code is a nearest one. */
+int sb_fp4_doubts(const sb_fp4 *f, sb_fp4_line *line);
+
+/* fp4_scales.c, V-25: the byte that a formula gives a block of largest magnitude a, of a tensor
+ * with this factor. */
+uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor);
+void sb_fp4_prepare_scales(sb_fp4 *f);
+void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
+                          uint32_t block);
+
+/* fp4_judge.c: what one matrix shows by itself, after its last row. */
+void sb_fp4_judge(const sb_fp4 *f);
+
+/* --- across matrices (fp4_groups.c, fp4_rules.c) ---------------------------------------------- */
+
+/* Layers whose weights engines join, by the last part of their names. */
+enum { SB_FUSED_SETS = 4, SB_FUSED_MOST = 3 };
+extern const char *const sb_fused_sets[SB_FUSED_SETS][SB_FUSED_MOST];
+
+/* The matrix beside it with another last part of its name; NULL: there is none. */
+const sb_member *sb_fused_sibling(const sb_units *units, const sb_member *member, const char *last);
+
+/* The members of a set that are there, if this is the first of them and there are more; else 0. */
+unsigned sb_fused_group(const sb_units *units, const sb_member *member, unsigned set,
+                        const sb_member *group[SB_FUSED_MOST]);
+
+/* Whether a matrix was read, and holds FP4 codes; and a global scale that is a positive number. */
+int sb_member_fp4(const sb_member *member);
+int sb_member_has_global(const sb_member *member);
+
+/* Tensors to blame, as findings name them. */
+const char *sb_member_global(const sb_member *member);
+
+/* Whether x is within three units of a BF16 number's last place in binary32. */
+int sb_near_bf16(double x);
+
+typedef enum sb_answer { SB_NOT_ASKED, SB_OBEYED, SB_BROKEN } sb_answer;
+
+/* A rule that a producer may or may not follow. Where nearly all matrices of a kind obey, who does
+ * not is damaged: one finding each, at the level `lone`. Where many do not, it was not their rule:
+ * one finding for all, a warning at most; usual NULL: none. */
+typedef struct sb_rule {
+    unsigned number;
+    sb_level lone;
+    int (*applies)(const sb_member *member);
+    /* six: the producer maps the largest weight of a block to 6, not to 4 or 6 */
+    sb_answer (*ask)(const sb_check *check, const sb_member *member, int six);
+    const char *(*tensor)(const sb_member *member);
+    void (*tell)(const sb_check *check, const sb_member *member, char *text, size_t size);
+    const char *usual;
+} sb_rule;
+
+void sb_ask(sb_check *check, const sb_rule *rules, size_t count);
+
+void sb_fp4_rules(sb_check *check); /* 17, 18, 19, 23, 25 */
+
+/* "row 17, block 3": counts a place. */
+static inline void sb_fp4_place(sb_fp4_places *p, uint32_t row, uint32_t block)
+{
+    if (p->count == 0) {
+        p->row = row;
+        p->block = block;
+    }
+    p->count += p->count < UINT32_MAX;
+}
+
+/* The square root, to what messages print. */
+double sb_fp4_root(double x);
+
+/* fp4_distance.c, V-24: |value - original| / |original|; negative: there is nothing to compare. */
+double sb_fp4_distance(const sb_seen *seen);
+
+/* What a large distance looks like: one clause of a sentence. */
+const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
+
+/* V-24 itself. */
+void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor);
+
+/* "expert 3 ...gate_proj: " of a piece of a stack, else "". */
+const char *sb_fp4_piece(const sb_panel *panel, char *text, size_t size);
+
+#endif

@@ -1,0 +1,130 @@
+/* fp4_ask.c - rules that a producer may or may not follow, asked of all matrices of a kind. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/check/fp4.h"
+
+enum { KINDS = 96 };
+
+/* How many matrices of a kind are asked, and how many break the rule. */
+typedef struct kind {
+    const char *name;
+    uint32_t asked, broken;
+    uint32_t full, less; /* whose largest block scale is 448, or 256 to 384 */
+    int told;
+} kind;
+
+typedef struct asked {
+    sb_check *check;
+    const sb_rule *rule;
+    kind kinds[KINDS];
+    size_t count;
+} asked;
+
+static kind *kind_of(asked *a, const char *name)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->kinds[i].name, name) == 0)
+            return &a->kinds[i];
+    if (a->count < KINDS)
+        a->kinds[a->count++].name = name;
+    return &a->kinds[a->count - 1];
+}
+
+/* V-18: "whether a kind maps the largest weight of a block to 6, or to 4 or 6" */
+static void find_sixes(asked *a)
+{
+    const sb_units *u = &a->check->self.units;
+    for (size_t i = 0; i < u->member_count; i++) {
+        const sb_member *m = &u->members[i];
+        if (!sb_member_fp4(m))
+            continue;
+        const sb_seen_fp4 *s = &m->seen->fp4;
+        kind *k = kind_of(a, m->unit->kind);
+        k->full += s->largest_scale > 0x7c;
+        k->less += s->largest_scale >= 0x78 && s->largest_scale <= 0x7c && s->not_six.count > 0;
+    }
+}
+
+static sb_answer ask(const asked *a, const sb_member *m, const kind *k)
+{
+    return a->rule->ask(a->check, m, k->full >= k->less);
+}
+
+/* How many break the rule: of the kind, or of all if the kind is rare. */
+static void tally(const asked *a, const kind *k, uint32_t *count, uint32_t *broken)
+{
+    *count = k->asked;
+    *broken = k->broken;
+    if (*count >= 20)
+        return;
+    *count = *broken = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        *count += a->kinds[i].asked;
+        *broken += a->kinds[i].broken;
+    }
+}
+
+/* V-19: "Few break it, and many do not: then who breaks it is damaged" */
+static int is_lone(uint32_t count, uint32_t broken)
+{
+    return count >= 3 && broken <= (count < 40 ? 1 : count / 20);
+}
+
+/* Who breaks a rule: by name, or, of a kind that mostly does, one line for all. */
+static void tell(asked *a, const sb_member *m, kind *k)
+{
+    const sb_rule *r = a->rule;
+    uint32_t count, broken;
+    char text[512];
+    tally(a, k, &count, &broken);
+    r->tell(a->check, m, text, sizeof text);
+    if (is_lone(count, broken)) {
+        int piece = m->unit->found.experts != 0;
+        sb_check_find(a->check, r->number, r->lone, r->tensor(m), "%s%s%s",
+                      piece ? SB_SHOW(m->name) : "", piece ? ": " : "", text);
+        return;
+    }
+    if (!r->usual || k->told++)
+        return;
+    sb_level level = r->lone > SB_LEVEL_info && 2 * broken <= count ? SB_LEVEL_warn : SB_LEVEL_info;
+    sb_check_find(a->check, r->number, level, r->tensor(m),
+                  "%" PRIu32 " of %" PRIu32 " matrices of this kind: %s - or %s", k->broken, k->asked,
+                  text, r->usual);
+}
+
+static void ask_all(asked *a)
+{
+    const sb_units *u = &a->check->self.units;
+    for (size_t i = 0; i < a->count; i++) {
+        a->kinds[i].asked = a->kinds[i].broken = 0;
+        a->kinds[i].told = 0;
+    }
+    for (size_t i = 0; i < u->member_count; i++) {
+        const sb_member *m = &u->members[i];
+        if (!a->rule->applies(m))
+            continue;
+        kind *k = kind_of(a, m->unit->kind);
+        sb_answer x = ask(a, m, k);
+        k->asked += x != SB_NOT_ASKED;
+        k->broken += x == SB_BROKEN;
+    }
+    for (size_t i = 0; i < u->member_count; i++) {
+        const sb_member *m = &u->members[i];
+        kind *k = a->rule->applies(m) ? kind_of(a, m->unit->kind) : NULL;
+        if (k && k->broken && ask(a, m, k) == SB_BROKEN)
+            tell(a, m, k);
+    }
+}
+
+void sb_ask(sb_check *check, const sb_rule *rules, size_t count)
+{
+    asked a = {.check = check};
+    find_sixes(&a);
+    for (size_t i = 0; i < count; i++) {
+        a.rule = &rules[i];
+        ask_all(&a);
+    }
+}

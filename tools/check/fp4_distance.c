@@ -1,0 +1,90 @@
+/* fp4_distance.c - how far a matrix is from its original as a whole. */
+#include <stdio.h>
+
+#include "tools/check/fp4.h"
+
+double sb_fp4_root(double x)
+{
+    double root = x > 1 ? x : 1;
+    if (!(x > 0) || !(x < 1e300))
+        return 0;
+    for (int i = 0; i < 2000; i++) { /* Newton, from above */
+        double next = (root + x / root) / 2;
+        if (!(next < root))
+            break;
+        root = next;
+    }
+    return root;
+}
+
+double sb_fp4_distance(const sb_seen *seen)
+{
+    const sb_distance *d = &seen->distance;
+    if (!seen->has_distance || !(d->master2 > 0) || !(d->error2 < 1e300))
+        return -1;
+    return sb_fp4_root(d->error2 / d->master2);
+}
+
+/* V-24: "the product of both follows from the three sums": |v - w|^2 = |v|^2 - 2 vw + |w|^2. */
+const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
+{
+    double w2 = seen->distance.master2, v2 = seen->moments.sum2;
+    double ratio = w2 > 0 ? sb_fp4_root(v2 / w2) : 0;
+    double length = sb_fp4_root(v2) * sb_fp4_root(w2);
+    double cosine = length > 0 ? (v2 + w2 - seen->distance.error2) / 2 / length : 0;
+    if (v2 == 0)
+        snprintf(text, size, "all of it is zero");
+    else if (cosine > 0.985)
+        snprintf(text, size, "it is the original times %.4g: the global scale is wrong%s", ratio,
+                 ratio > 50 || ratio < 0.02 ? ", perhaps its reciprocal" : "");
+    else if (cosine < -0.9)
+        snprintf(text, size, "the signs are inverted");
+    else if (cosine > 0.6)
+        snprintf(text, size,
+                 "it follows the original (cosine %.3f): block scales are misplaced (rows shifted, "
+                 "swapped or swizzled), or a part of the codes is damaged",
+                 cosine);
+    else
+        snprintf(text, size,
+                 "it does not follow the original (cosine %.3f): codes are permuted (order of "
+                 "nibbles, rows shifted, halves swapped), or it is another tensor",
+                 cosine);
+    return text;
+}
+
+/* Limits of the distance. Of NVFP4, from 0.083 to 0.107 has been published. A power of two as
+ * scale costs MXFP4 up to 0.13. */
+typedef struct limits {
+    double good, bad, wrong;
+} limits;
+static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
+
+/* V-24: "above 0.20 an ERROR, above 0.12 a WARN" */
+void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
+{
+    const sb_seen *seen = f->panel->seen;
+    const limits *l = f->mx ? &mxfp4 : &nvfp4;
+    char signature[256], piece[288];
+    double d = sb_fp4_distance(seen);
+    if (!f->seen->has_master || f->panel->unit->found.part[SB_PART_pre_quant_scale])
+        return;
+    sb_fp4_piece(f->panel, piece, sizeof piece);
+    if (d < 0) {
+        if (seen->distance.error2 != 0 || seen->moments.sum2 != 0)
+            sb_find(f->panel->findings, 24, SB_LEVEL_error, tensor,
+                    "%sthe original is zero, or no number, and this is not", piece);
+        return;
+    }
+    if (d > l->bad) {
+        sb_level level = d > l->wrong ? SB_LEVEL_error : SB_LEVEL_warn;
+        sb_find(f->panel->findings, 24, level, tensor,
+                "%sdistance %.4g to the original, expected 0.08 to %.2g: %s", piece, d, l->bad,
+                sb_fp4_signature(seen, signature, sizeof signature));
+    } else if (d < l->good && !sb_matrix_quantized(f->panel->master) &&
+               f->seen->compared - seen->moments.zeros >= 4096) {
+        sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
+                "%sdistance %.4g to the original is too small for FP4 of BF16 weights: the "
+                "original was quantized before, or is this one's copy",
+                piece, d);
+    }
+}

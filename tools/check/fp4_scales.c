@@ -1,0 +1,98 @@
+/* fp4_scales.c - block scales against those that the original's blocks give. */
+#include "ref/formats/format.h"
+#include "ref/formats/small_float.h"
+#include "tools/check/fp4.h"
+
+/* What double rounding, and reciprocals for divisions, can do to the quotient before it is rounded
+ * to a scale. */
+#define DOUBT 0x1.4p-9
+
+/* V-25: "compressed-tensors E4M3(bf16(a / 6) g)" with 0x20 for zero */
+static uint8_t scale_ct(float a, float divisor)
+{
+    uint8_t s = sb_f32_to_e4m3(sb_round_to(SB_FORMAT_bf16, a / 6.0f) * divisor);
+    return s ? s : 0x20;
+}
+
+/* V-25: "ModelOpt E4M3(a / (6 m)), at least 2^-9" and 0x38 for zero */
+static uint8_t scale_modelopt(float a, float multiplier)
+{
+    float u = a / (6.0f * multiplier);
+    if (u == 0.0f)
+        return 0x38;
+    return sb_f32_to_e4m3(u < 0x1p-9f ? 0x1p-9f : u);
+}
+
+uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor)
+{
+    if (formula == SB_FP4_ct)
+        return scale_ct(a, sb_factor_divisor(*factor));
+    if (formula == SB_FP4_modelopt)
+        return scale_modelopt(a, sb_factor_multiplier(*factor));
+    return scale_modelopt(1.5f * a, sb_factor_multiplier(*factor));
+}
+
+void sb_fp4_prepare_scales(sb_fp4 *f)
+{
+    f->scale_unit = f->mx ? 1.0f : (float)(1 / (6 * f->multiplier));
+    for (unsigned i = 0; i < 256; i++) {
+        f->low[i] = 1;
+        f->high[i] = 0;
+        if (f->mx && i > 2 && i < 250) { /* quotients from 3.5 to 7 */
+            f->low[i] = (float)(3.5 * f->scale[i]);
+            f->high[i] = (float)(6.999 * f->scale[i]);
+        } else if (!f->mx && i > 1 && i < 0x7f) {
+            double up = i == 0x7e ? 1e30 : f->scale[i] + f->scale[i + 1];
+            f->low[i] = (float)((f->scale[i - 1] + f->scale[i]) / 2 * (1 + DOUBT));
+            f->high[i] = (float)(up / 2 * (1 - DOUBT));
+        }
+    }
+}
+
+/* 0: the same; 1: neighbours; 2: further apart. */
+static int apart(uint8_t a, uint8_t b)
+{
+    int d = a > b ? a - b : b - a;
+    return d > 2 ? 2 : d;
+}
+
+static void count_off(sb_seen_fp4 *seen, sb_fp4_formula formula, int distance, uint32_t row,
+                      uint32_t block)
+{
+    if (distance == 0)
+        return;
+    sb_fp4_place(&seen->off[formula], row, block);
+    seen->far[formula] += distance > 1;
+}
+
+/* Of MXFP4 both ways to round the exponent are in use: from 1.75 on upward, or always down. */
+static void compare_mx(const sb_fp4 *f, uint8_t stored, float a, uint32_t row, uint32_t block)
+{
+    int ct = apart(stored, sb_f32_to_e8m0_ct(a, 2));
+    double unit = f->scale[stored];
+    int down = (double)a >= 4 * unit && (double)a < 8 * unit ? 0 : ct;
+    count_off(f->seen, SB_FP4_ct, ct, row, block);
+    count_off(f->seen, SB_FP4_modelopt, down, row, block);
+    count_off(f->seen, SB_FP4_four_over_six, down, row, block);
+}
+
+void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
+                          uint32_t block)
+{
+    float u = largest * f->scale_unit;
+    const sb_factor *factor = &f->panel->matrix.quant.factor;
+    f->seen->scales_compared++;
+    if (u >= f->low[stored] && u <= f->high[stored])
+        return;
+    if (f->mx) {
+        compare_mx(f, stored, largest, row, block);
+        return;
+    }
+    int distance[SB_FP4_FORMULAS];
+    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
+        distance[i] = apart(stored, sb_fp4_scale((sb_fp4_formula)i, largest, factor));
+    if (distance[SB_FP4_modelopt] < distance[SB_FP4_four_over_six])
+        distance[SB_FP4_four_over_six] = distance[SB_FP4_modelopt];
+    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
+        count_off(f->seen, (sb_fp4_formula)i, distance[i], row, block);
+}
