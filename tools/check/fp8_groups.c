@@ -1,6 +1,368 @@
-#include "tools/check/check.h"
+/* FP8 and MXFP8, judged: checks 28 to 31. Every matrix has been seen (scan_fp8.c), so that what is
+ * usual in this checkpoint is known when one of them is not. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "tools/check/producer.h"
+#include "tools/check/rows.h"
+
+/* What is usual. */
+typedef struct usual {
+    sb_check *check;
+    sb_producer producer;
+    uint64_t live, low; /* units, and those whose largest code is too small */
+    uint64_t powers,
+        full_powers; /* live units of matrices with such scales only, of codes at 448 */
+    uint64_t matrices, all_powers;
+    uint64_t rounded; /* matrices whose scales look rounded afterwards */
+    uint64_t cut;     /* matrices in which no unit has a full code, but all have the same largest */
+    unsigned cut_top;
+    uint64_t compared,
+        far; /* matrices against an original, and those with a code too far from it */
+    int has_middle, middle; /* median of the matrices' mean exponents of scales */
+} usual;
+
+static int is_fp8(const sb_member *m)
+{
+    sb_container c = m->unit->found.container;
+    return m->seen->done && (c == SB_CONTAINER_mxfp8 || c == SB_CONTAINER_fp8_block ||
+                             c == SB_CONTAINER_fp8_block_ct || c == SB_CONTAINER_fp8_channel ||
+                             c == SB_CONTAINER_fp8_tensor);
+}
+
+static const char *scale_name(const sb_member *m)
+{
+    return sb_tensor_with(m, m->matrix.quant.scales);
+}
+
+static const char *code_name(const sb_member *m)
+{
+    return sb_tensor_with(m, m->matrix.data);
+}
+
+static unsigned scale_bytes(const sb_member *m)
+{
+    return (unsigned)sb_format_bytes(m->matrix.quant.scale_format);
+}
+
+/* " of expert 3", for a piece of a stack: the member's own name. */
+static const char *piece_name(const sb_member *m, sb_shown *room)
+{
+    return m->unit->found.experts ? sb_show(m->name, room) : "";
+}
+
+#define PIECE(m) piece_name((m), &(sb_shown){{0}})
+#define PLACES(u, m, which, byte, bytes)                                                           \
+    sb_show_places((u)->check, (m), &(m)->seen->fp8.which, (byte), (bytes), &(sb_places_text){{0}})
+
+/* --- 28 --------------------------------------------------------------------------------------- */
+
+/* V-28: "the codes 0x7f and 0xff are no numbers" */
+static void judge_codes(const usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    if (s->nan.count)
+        sb_check_find(u->check, 28, SB_LEVEL_fatal, code_name(m),
+                      "%s%s%" PRIu64 " codes are NaN, expected numbers: %s", PIECE(m),
+                      *PIECE(m) ? ": " : "", s->nan.count, PLACES(u, m, nan, sb_code_byte, 1));
+}
+
+/* --- 29 --------------------------------------------------------------------------------------- */
+
+/* V-29: "every scale of a unit that is alive is above 1" */
+static int is_inverse(const sb_seen_fp8 *s)
+{
+    return s->live > 0 && s->least > 1;
+}
+
+static int mean_exponent(const sb_seen_fp8 *s)
+{
+    return s->live ? (int)(s->exponents / (int64_t)s->live) : 0;
+}
+
+/* V-29: "ModelOpt's scale of a whole matrix, times 448, is within two steps of binary32 of a BF16
+ * number" */
+static int is_off_lattice(const sb_member *m)
+{
+    float scale, amax;
+    if (m->unit->found.container != SB_CONTAINER_fp8_tensor ||
+        m->matrix.quant.scale_format != SB_FORMAT_f32 || !m->seen->fp8.live)
+        return 0;
+    memcpy(&scale, &m->seen->fp8.least, sizeof scale);
+    amax = (float)(448.0 * (double)scale);
+    uint32_t low = sb_bits_f32(amax) & 0xffffu;
+    return low > 2 && low < 0xfffe;
+}
+
+static void judge_size(const usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    int mean = mean_exponent(s), apart = mean - u->middle;
+    if (s->odd_scale.count)
+        sb_check_find(u->check, 29, s->most > (float)(1e3 / 448) ? SB_LEVEL_error : SB_LEVEL_warn,
+                      scale_name(m),
+                      "%s%s%" PRIu64 " scales mean a largest weight outside 1e-6 to 1e3 "
+                      "(scales of weights are %g to %g): %s",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->odd_scale.count, (double)s->least,
+                      (double)s->most, PLACES(u, m, odd_scale, sb_scale_byte, scale_bytes(m)));
+    else if (s->live && u->has_middle && (apart >= 10 || apart <= -10))
+        sb_check_find(u->check, 29, apart > 0 ? SB_LEVEL_error : SB_LEVEL_warn, scale_name(m),
+                      "%s%sscales of %g to %g are 2^%d times those of the other matrices", PIECE(m),
+                      *PIECE(m) ? ": " : "", (double)s->least, (double)s->most, apart);
+    else if (s->live > 1 && sb_bits_f32(s->most) >> 23 > (uint32_t)(mean + 127 + 10))
+        sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
+                      "%s%sthe largest scale is %g, but the average one 2^%d", PIECE(m),
+                      *PIECE(m) ? ": " : "", (double)s->most, mean);
+}
+
+static void judge_scales(const usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    if (s->bad_scale.count)
+        sb_check_find(u->check, 29, SB_LEVEL_fatal, scale_name(m),
+                      "%s%s%" PRIu64 " scales are negative, infinite or NaN, expected positive "
+                      "numbers: %s",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->bad_scale.count,
+                      PLACES(u, m, bad_scale, sb_scale_byte, scale_bytes(m)));
+    if (s->lost.count)
+        sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
+                      "%s%s%" PRIu64 " scales are 0 over codes that are not: %s", PIECE(m),
+                      *PIECE(m) ? ": " : "", s->lost.count,
+                      PLACES(u, m, lost, sb_scale_byte, scale_bytes(m)));
+    if (is_inverse(s))
+        sb_check_find(u->check, 29, SB_LEVEL_fatal, scale_name(m),
+                      "%s%severy scale is above 1 (%g to %g): the inverse was stored, expected "
+                      "multipliers of about largest weight / 448",
+                      PIECE(m), *PIECE(m) ? ": " : "", (double)s->least, (double)s->most);
+    else
+        judge_size(u, m);
+    if (u->producer == SB_PRODUCER_modelopt && is_off_lattice(m))
+        sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
+                      "%s%s448 times the scale %.9g is no BF16 number, as a largest weight is",
+                      PIECE(m), *PIECE(m) ? ": " : "", (double)s->least);
+}
+
+/* --- 30 --------------------------------------------------------------------------------------- */
+
+static sb_level max_level(const usual *u, const sb_member *m)
+{
+    int known =
+        u->producer == SB_PRODUCER_compressed_tensors || u->producer == SB_PRODUCER_modelopt;
+    return known && m->unit->found.container != SB_CONTAINER_mxfp8 ? SB_LEVEL_error : SB_LEVEL_warn;
+}
+
+/* A layer that engines fuse with this one, has the same scale, and the full code. */
+static int partner_is_full(const usual *u, const sb_member *m)
+{
+    static const char *const partners[][3] = {{"q_proj", "k_proj", "v_proj"},
+                                              {"gate_proj", "up_proj", NULL},
+                                              {"in_proj_qkv", "in_proj_z", NULL}};
+    const char *dot = strrchr(m->plain, '.'), *last = dot ? dot + 1 : m->plain;
+    char name[SB_MAX_TENSOR_NAME + 64];
+    for (size_t i = 0; i < 3; i++) {
+        int mine = 0;
+        for (size_t j = 0; j < 3; j++)
+            mine |= partners[i][j] && strcmp(last, partners[i][j]) == 0;
+        for (size_t j = 0; j < 3 && mine && partners[i][j]; j++) {
+            snprintf(name, sizeof name, "%.*s%s", (int)(last - m->plain), m->plain, partners[i][j]);
+            const sb_member *p = sb_member_plain(&u->check->self.units, name);
+            if (p && p != m && is_fp8(p) && p->seen->fp8.top == 0x7e &&
+                sb_bits_f32(p->seen->fp8.most) == sb_bits_f32(m->seen->fp8.most))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* V-30: "scales that were rounded to powers of two while the codes stayed" */
+static int was_rounded(const usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    if (!s->live || s->live_powers != s->live || s->full_powers != s->live_powers)
+        return 0;
+    if (m->unit->found.container == SB_CONTAINER_mxfp8 || s->live >= 6)
+        return s->live >= 6;
+    return u->powers >= 6 && 4 * u->full_powers >= 3 * u->powers && 2 * u->all_powers > u->matrices;
+}
+
+static void judge_max(const usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    int amax = 2 * u->low <= u->live; /* V-30: "half of all units at least" */
+    if (2 * u->rounded <= u->matrices && was_rounded(u, m))
+        sb_check_find(u->check, 30, SB_LEVEL_error, scale_name(m),
+                      "%s%sall %" PRIu32 " scales are powers of two and every unit has code 0x7e: "
+                      "the scales were rounded and the codes were not computed again",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->live);
+    if (!s->low.count || !amax)
+        return;
+    if (m->unit->found.container == SB_CONTAINER_fp8_tensor && partner_is_full(u, m))
+        return;
+    sb_check_find(u->check, 30, max_level(u, m), code_name(m),
+                  "%s%s%" PRIu64 " of %" PRIu32 " units that share a scale have no code as large "
+                  "as the scale is for (largest code of all: 0x%02x, expected 0x7e%s): %s",
+                  PIECE(m), *PIECE(m) ? ": " : "", s->low.count, s->live, s->top,
+                  s->live_powers ? ", from 0x76 on under powers of two" : "",
+                  PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
+}
+
+/* The same of most matrices, once. */
+static void tell_rounded(const usual *u)
+{
+    if (2 * u->rounded > u->matrices)
+        sb_check_find(
+            u->check, 30, SB_LEVEL_error, "",
+            "the scales of %" PRIu64 " of %" PRIu64 " FP8 matrices are powers of two, and "
+            "every unit of them has code 0x7e: the scales were rounded and the codes were "
+            "not computed again",
+            u->rounded, u->matrices);
+}
+
+/* V-30: "none reaches 0x7e and nine in ten matrices end at the same smaller code" */
+static void judge_cut(const usual *u)
+{
+    if (2 * u->low <= u->live || !u->matrices)
+        return;
+    int known =
+        u->producer == SB_PRODUCER_compressed_tensors || u->producer == SB_PRODUCER_modelopt;
+    if (u->cut * 10 >= u->matrices * 9)
+        sb_check_find(u->check, 30, known ? SB_LEVEL_error : SB_LEVEL_warn, "",
+                      "the largest FP8 code of %" PRIu64 " of %" PRIu64 " matrices is 0x%02x, "
+                      "expected 0x7e (448)%s",
+                      u->cut, u->matrices, u->cut_top,
+                      u->cut_top == 0x77 ? ": weights were cut at 240, the limit of another E4M3"
+                                         : "");
+    else
+        sb_check_find(u->check, 30, SB_LEVEL_info, "",
+                      "%" PRIu64 " of %" PRIu64 " FP8 units have no full code: the scales were not "
+                      "chosen by the largest weight",
+                      u->low, u->live);
+}
+
+/* --- 31 --------------------------------------------------------------------------------------- */
+
+static const char *signature(double ratio)
+{
+    return ratio > 10                       ? ", as with a reciprocal scale"
+           : ratio > 1.9 && ratio < 2.1     ? ", as with the sign inverted"
+           : ratio > 1.3 && ratio < 1.5     ? ", as with another or a permuted tensor"
+           : ratio > 0.033 && ratio < 0.042 ? ", as after quantizing twice"
+                                            : "";
+}
+
+/* V-31: "a nearest code to t = w / S within |t| / 256" */
+static void judge_nearest(const usual *u, const sb_member *m)
+{
+    const sb_seen *seen = m->seen;
+    const sb_seen_fp8 *s = &seen->fp8;
+    if (!s->compared || !seen->has_distance)
+        return;
+    double ratio = sb_distance_ratio(&seen->distance);
+    /* V-31: "AutoRound may have tuned the rounding" */
+    int tuned = u->producer == SB_PRODUCER_auto_round && 2 * u->far > u->compared;
+    if (s->far.count)
+        sb_check_find(u->check, 31, tuned ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
+                      "%s%s%" PRIu64 " of %" PRIu64
+                      " codes are not a nearest one to the original's "
+                      "weight; relative error %.4f, expected 0.0264%s: %s",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->far.count, seen->distance.count, ratio,
+                      signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
+    else if (ratio > 0.03)
+        sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
+                      "%s%sthe relative error is %.4f, expected 0.0264: the scales are far too "
+                      "large for these weights",
+                      PIECE(m), *PIECE(m) ? ": " : "", ratio);
+    else if (ratio < 0.02 && seen->distance.count >= 16384 && seen->distance.master2 > 0)
+        sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
+                      "%s%sthe relative error is %.4f, expected 0.0264: the original has hardly "
+                      "more digits than FP8",
+                      PIECE(m), *PIECE(m) ? ": " : "", ratio);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static int int_order(const void *a, const void *b)
+{
+    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+static void find_middle(usual *u, const sb_units *units)
+{
+    int *means = sb_alloc(units->member_count, sizeof *means);
+    size_t count = 0;
+    for (size_t i = 0; i < units->member_count && means; i++)
+        if (is_fp8(&units->members[i]) && units->members[i].seen->fp8.live)
+            means[count++] = mean_exponent(&units->members[i].seen->fp8);
+    if (count >= 5) {
+        qsort(means, count, sizeof *means, int_order);
+        u->middle = means[count / 2];
+        u->has_middle = 1;
+    }
+    free(means);
+}
+
+static void count_usual(usual *u, const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    if (!s->live)
+        return;
+    u->matrices++;
+    u->live += s->live;
+    u->low += s->low.count;
+    u->compared += s->compared;
+    u->far += s->far.count != 0;
+    if (s->live_powers == s->live) {
+        u->all_powers++;
+        u->powers += s->live_powers;
+        u->full_powers += s->full_powers;
+    }
+    if (s->top != 0x7e && (u->cut == 0 || s->top == u->cut_top)) {
+        u->cut++;
+        u->cut_top = s->top;
+    }
+}
+
+/* V-29: "all scales of a checkpoint are powers of two" */
+static void tell_powers(const usual *u, uint64_t mx)
+{
+    if (u->all_powers == u->matrices && mx < u->matrices && u->powers >= 6)
+        sb_check_find(u->check, 29, SB_LEVEL_info, "",
+                      "the scales of all %" PRIu64 " FP8 matrices are powers of two: a UE8M0 "
+                      "checkpoint",
+                      u->matrices);
+}
 
 void sb_check_fp8_groups(sb_check *check)
 {
-    (void)check;
+    const sb_units *units = &check->self.units;
+    usual u = {.check = check};
+    uint64_t mx = 0, any = 0;
+    for (size_t i = 0; i < units->member_count; i++)
+        if (is_fp8(&units->members[i])) {
+            any++;
+            count_usual(&u, &units->members[i]);
+            mx += units->members[i].unit->found.container == SB_CONTAINER_mxfp8;
+        }
+    if (!any)
+        return;
+    u.producer = sb_producer_of(check);
+    find_middle(&u, units);
+    for (size_t i = 0; i < units->member_count; i++)
+        u.rounded += is_fp8(&units->members[i]) && was_rounded(&u, &units->members[i]);
+    for (size_t i = 0; i < units->member_count; i++) {
+        const sb_member *m = &units->members[i];
+        if (!is_fp8(m))
+            continue;
+        judge_codes(&u, m);
+        judge_scales(&u, m);
+        judge_max(&u, m);
+        judge_nearest(&u, m);
+    }
+    tell_rounded(&u);
+    judge_cut(&u);
+    tell_powers(&u, mx);
 }

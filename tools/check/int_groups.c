@@ -1,6 +1,315 @@
-#include "tools/check/check.h"
+/* Integers, judged: checks 33 to 39. Every matrix has been seen (scan_int.c), so that what is usual
+ * in this checkpoint is known when one of them is not. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/show.h"
+#include "tools/check/int_usual.h"
+#include "tools/check/rows.h"
+
+static const char *scale_name(const sb_member *m)
+{
+    return sb_tensor_with(m, m->matrix.quant.scales);
+}
+
+static const char *code_name(const sb_member *m)
+{
+    return sb_tensor_with(m, m->matrix.data);
+}
+
+static const unsigned char *zero_byte(const sb_matrix *m, uint32_t row, uint32_t col)
+{
+    uint64_t per = 32 / sb_format_bits(m->format), across = m->quant.stored_rows / per;
+    return m->quant.zero_points + 4 * (col / m->quant.block_cols * across + row / per);
+}
+
+static unsigned scale_bytes(const sb_member *m)
+{
+    return (unsigned)sb_format_bytes(m->matrix.quant.scale_format);
+}
+
+#define PLACES(u, m, which, byte, bytes)                                                           \
+    sb_show_places((u)->check, (m), &(m)->seen->ints.which, (byte), (bytes), &(sb_places_text){{0}})
+
+/* --- 33 --------------------------------------------------------------------------------------- */
+
+/* What the words of one matrix say: 1, 2, or 0 if they are neither. */
+static int words_version(const sb_seen_int *s)
+{
+    return s->words_v1 == s->words ? 1 : s->words_v2 == s->words ? 2 : 0;
+}
+
+/* V-33: "words of the other convention" */
+static void judge_version(sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    int version = words_version(s);
+    int expected = said->packing == SB_PACKED_GPTQ      ? 1
+                   : said->packing == SB_PACKED_GPTQ_V2 ? 2
+                   : u->v1 >= u->v2                     ? 1
+                                                        : 2;
+    if (version && u->v1 && u->v2 && version != (u->v1 >= u->v2 ? 1 : 2))
+        sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, m->matrix.quant.zero_points),
+                      "zero points are stored as v%d (0x%08" PRIx32 "), those of most layers as "
+                      "v%d: every weight is off by one step",
+                      version, sb_load_u32(m->matrix.quant.zero_points), version == 1 ? 2 : 1);
+    else if (version && version != expected && (u->v1 == 0 || u->v2 == 0) && u->versions > 1) {
+        if (u->told_version++ == 0)
+            sb_check_find(u->check, 33, SB_LEVEL_fatal, "",
+                          "the zero points of all %" PRIu64
+                          " layers are stored as v%d (0x%08" PRIx32
+                          "), but v%d is declared: every weight is off by one step",
+                          u->versions, version, sb_load_u32(m->matrix.quant.zero_points), expected);
+    } else if (version && version != expected)
+        sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, m->matrix.quant.zero_points),
+                      "zero points are stored as v%d (0x%08" PRIx32 "), but v%d is declared: every "
+                      "weight is off by one step",
+                      version, sb_load_u32(m->matrix.quant.zero_points), expected);
+    else if (!version && said->answer == SB_DECLARED_YES && said->symmetric)
+        sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, m->matrix.quant.zero_points),
+                      "%" PRIu64 " of %" PRIu32 " words of zero points are not those of symmetric "
+                      "codes, which are declared%s: %s",
+                      s->other_word.count
+                          ? s->other_word.count
+                          : (uint64_t)(s->words_v1 < s->words_v2 ? s->words_v1 : s->words_v2),
+                      s->words, s->other_word.count ? "" : ", but some of v1 and some of v2",
+                      PLACES(u, m, other_word, zero_byte, 4));
+}
+
+static void judge_zeros(sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_quant *q = &m->matrix.quant;
+    const sb_seen_int *s = &m->seen->ints;
+    if (s->words && q->zeros != SB_ZEROS_awq)
+        judge_version(u, m, said);
+    /* V-33: "all words of an AWQ layer are 0x77777777" */
+    if (s->words && q->zeros == SB_ZEROS_awq && s->words_v1 == s->words)
+        sb_check_find(
+            u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, q->zero_points),
+            "all zero points are 7, those of symmetric codes less one: AWQ stores them as "
+            "they are, and every weight is off by one step");
+    if (m->unit->found.container != SB_CONTAINER_int_ct || said->answer != SB_DECLARED_YES)
+        return;
+    if (said->symmetric && q->zeros == SB_ZEROS_rows)
+        sb_check_find(u->check, 33, SB_LEVEL_error, sb_tensor_with(m, q->zero_points),
+                      "zero points are stored, but symmetric codes are declared: engines that go "
+                      "by the declaration ignore them");
+    else if (!said->symmetric && q->zeros == SB_ZEROS_none)
+        sb_check_find(u->check, 33, SB_LEVEL_fatal, code_name(m),
+                      "has no weight_zero_point, but zero points are declared");
+}
+
+/* --- 34 --------------------------------------------------------------------------------------- */
+
+/* V-34: "Negative scales are normal" */
+static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    int signed_by = u->producer == SB_PRODUCER_auto_round &&
+                    !(said->answer == SB_DECLARED_YES && !said->symmetric);
+    /* V-34: "a quarter of all scales of a symmetric checkpoint" */
+    int usual = 4 * u->negative >= u->groups && m->matrix.quant.zeros != SB_ZEROS_awq;
+    if (s->negative && !signed_by && !usual)
+        sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
+                      "%" PRIu32 " of %" PRIu32 " scales are negative, which %s does not write: %s",
+                      s->negative, s->groups, sb_producer_name(u->producer),
+                      PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
+}
+
+static void judge_scales(const sb_int_usual *u, const sb_member *m)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    if (s->bad_scale.count)
+        sb_check_find(u->check, 34, SB_LEVEL_fatal, scale_name(m),
+                      "%" PRIu64 " of %" PRIu32 " scales are NaN or infinite: %s",
+                      s->bad_scale.count, s->groups,
+                      PLACES(u, m, bad_scale, sb_scale_byte, scale_bytes(m)));
+    if (s->zero_scale.count)
+        sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
+                      "%" PRIu64 " of %" PRIu32 " scales are 0: %s", s->zero_scale.count, s->groups,
+                      PLACES(u, m, zero_scale, sb_scale_byte, scale_bytes(m)));
+    if (s->odd_scale.count)
+        sb_check_find(u->check, 34,
+                      s->most > (sb_format_bits(m->matrix.format) == 8 ? 1e3f / 128 : 1e3f / 8)
+                          ? SB_LEVEL_error
+                          : SB_LEVEL_warn,
+                      scale_name(m),
+                      "%" PRIu64 " of %" PRIu32 " scales would mean weights above 1e3 or lie below "
+                      "1e-5, where F16 ends (largest: %g): %s",
+                      s->odd_scale.count, s->groups, (double)s->most,
+                      PLACES(u, m, odd_scale, sb_scale_byte, scale_bytes(m)));
+}
+
+/* --- 35, 36 ----------------------------------------------------------------------------------- */
+
+/* V-35: "fewer than half of the groups", "all but one in a thousand" */
+static void judge_extremes(const sb_int_usual *u, const sb_member *m)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    int usual = u->live >= 100 && 1000 * u->inner <= u->live;
+    if (2 * s->inner.count > s->live || (usual && s->inner.count))
+        sb_check_find(u->check, 35, SB_LEVEL_warn, scale_name(m),
+                      "%" PRIu64 " of %" PRIu32 " groups reach no code at the ends of the range%s: "
+                      "%s",
+                      s->inner.count, s->live, usual ? ", which the other layers' do" : "",
+                      PLACES(u, m, inner, sb_scale_byte, scale_bytes(m)));
+    if (s->dead.count)
+        sb_check_find(u->check, 35, SB_LEVEL_warn, scale_name(m),
+                      "%" PRIu64 " groups have only the code of 0 under a scale that zeros do not "
+                      "get: %s",
+                      s->dead.count, PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
+}
+
+/* V-36: "between two bins that each hold at least 3 % there is one that holds less than half of the
+ * lesser" */
+static int has_two_modes(const uint32_t *steps, uint64_t count)
+{
+    for (unsigned b = 2; b < 14; b++) {
+        uint32_t before = 0, behind = 0;
+        for (unsigned i = 1; i < 15; i++) { /* the ends hold what was clamped */
+            if (i < b)
+                before = steps[i] > before ? steps[i] : before;
+            if (i > b)
+                behind = steps[i] > behind ? steps[i] : behind;
+        }
+        uint64_t lesser = before < behind ? before : behind;
+        if (100 * lesser >= 3 * count && 2 * (uint64_t)steps[b] < lesser)
+            return 1;
+    }
+    return 0;
+}
+
+/* V-36: "within 1.5 % of 6.25 %" */
+static int is_uniform(const uint32_t *steps, uint64_t count)
+{
+    for (unsigned i = 0; i < 16; i++)
+        if (10000 * (uint64_t)steps[i] > 775 * count || 10000 * (uint64_t)steps[i] < 475 * count)
+            return 0;
+    return 1;
+}
+
+static void judge_histogram(const sb_int_usual *u, const sb_member *m)
+{
+    const uint32_t *steps = m->seen->ints.steps;
+    uint64_t count = 0;
+    int64_t sum = 0;
+    unsigned mode = 0;
+    int wide = sb_format_bits(m->matrix.format) == 8;
+    for (unsigned i = 0; i < 16; i++) {
+        count += steps[i];
+        sum += (int64_t)steps[i] * (wide ? 2 * (int)i - 15 : 2 * ((int)i - 8));
+        mode = steps[i] > steps[mode] ? i : mode;
+    }
+    if (count < 4096 || 10 * m->seen->ints.live < m->seen->ints.groups)
+        return;
+    const char *what = is_uniform(steps, count)      ? "are all equally frequent, as random bytes"
+                       : mode == 0 || mode == 15     ? "are most frequent at an end of the range"
+                       : has_two_modes(steps, count) ? "have two peaks"
+                       : sum > (int64_t)count        ? "lie more than half a step above zero on "
+                                                       "average: the zero point may be wrong"
+                       : sum < -(int64_t)count       ? "lie more than half a step below zero on "
+                                                       "average: the zero point may be wrong"
+                                                     : NULL;
+    if (what)
+        sb_check_find(u->check, 36, SB_LEVEL_warn, code_name(m), "codes less their zero points %s",
+                      what);
+}
+
+/* --- 37, 39 ----------------------------------------------------------------------------------- */
+
+/* V-37: "act order is not declared, column k belongs to group k / group size" */
+static void judge_order(const sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_quant *q = &m->matrix.quant;
+    uint32_t k = 0;
+    if (!q->group_index || said->answer != SB_DECLARED_YES || said->act_order)
+        return;
+    while (k + 1 < m->matrix.cols &&
+           sb_load_u32(q->group_index + 4 * (size_t)k) == k / q->block_cols)
+        k++;
+    sb_check_find(u->check, 37, SB_LEVEL_fatal, sb_tensor_with(m, q->group_index),
+                  "column %" PRIu32 " is in group %" PRIu32 ", expected %" PRIu32
+                  " as act order is not declared",
+                  k, sb_load_u32(q->group_index + 4 * (size_t)k), k / q->block_cols);
+}
+
+/* V-37: "every entry is 0 to G - 1" - of layers that could not be read, perhaps for this reason. */
+static void judge_index(sb_check *check, const sb_unit *unit)
+{
+    const sb_found *f = &unit->found;
+    const sb_tensor *t =
+        f->part[SB_PART_g_idx] ? f->part[SB_PART_g_idx] : f->part[SB_PART_weight_g_idx];
+    uint32_t groups = f->matrix.quant.groups, first = 0;
+    uint64_t bad = 0, count = t ? t->bytes / 4 : 0, at = 0;
+    if (!unit->status || !count || !groups || t->dtype != SB_DTYPE_I32)
+        return;
+    for (uint64_t k = 0; k < count; k++)
+        if (sb_load_u32(t->data + 4 * k) >= groups && bad++ == 0) {
+            at = k;
+            first = sb_load_u32(t->data + 4 * k);
+        }
+    if (bad && bad < count)
+        sb_check_find(check, 37, SB_LEVEL_fatal, t->name,
+                      "%" PRIu64 " of %" PRIu64 " columns are in groups that do not exist: column "
+                      "%" PRIu64 " in %" PRId64 ", expected 0 to %" PRIu32,
+                      bad, count, at, (int64_t)(int32_t)first, groups - 1);
+}
+
+/* V-39: "the two numbers are N and K" */
+static void judge_shape(sb_check *check, const sb_unit *unit)
+{
+    const sb_tensor *t = unit->found.part[SB_PART_weight_shape];
+    const sb_tensor *codes = unit->found.part[SB_PART_weight_packed];
+    const sb_expected *x = unit->expected;
+    if (!t || t->dtype != SB_DTYPE_I64 || t->bytes != 16)
+        return;
+    uint64_t n = sb_load_u64(t->data), k = sb_load_u64(t->data + 8);
+    if (x && x->rank >= 2 && (n != x->shape[x->rank - 2] || k != x->shape[x->rank - 1])) {
+        sb_check_find(check, 39, SB_LEVEL_fatal, t->name,
+                      "says [%" PRIu64 ", %" PRIu64 "], expected [%" PRIu64 ", %" PRIu64
+                      "] of the configuration",
+                      n, k, x->shape[x->rank - 2], x->shape[x->rank - 1]);
+        return;
+    }
+    if (!codes || codes->rank < 2)
+        return;
+    uint64_t words = codes->shape[codes->rank - 1];
+    if (n != codes->shape[codes->rank - 2] || (words * 8 != k && words * 4 != k))
+        sb_check_find(check, 39, SB_LEVEL_fatal, t->name,
+                      "says [%" PRIu64 ", %" PRIu64 "], but the codes are [%" PRIu64 ", %" PRIu64
+                      "] words",
+                      n, k, codes->shape[codes->rank - 2], words);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static void judge(sb_int_usual *u, const sb_member *m)
+{
+    sb_declaration said;
+    sb_error err;
+    if (sb_declared_for(u->check->self.declared, m->unit->name, &said, &err))
+        said = (sb_declaration){.answer = SB_DECLARED_UNKNOWN, .rule = ""};
+    judge_zeros(u, m, &said);
+    judge_scales(u, m);
+    judge_signs(u, m, &said);
+    judge_extremes(u, m);
+    judge_histogram(u, m);
+    judge_order(u, m, &said);
+    sb_judge_int_distance(u, m);
+}
 
 void sb_check_int_groups(sb_check *check)
 {
-    (void)check;
+    const sb_units *units = &check->self.units;
+    sb_int_usual u;
+    sb_int_usual_make(check, &u);
+    for (size_t i = 0; i < units->member_count && u.matrices; i++)
+        if (sb_int_member(&units->members[i]))
+            judge(&u, &units->members[i]);
+    for (size_t i = 0; i < units->count; i++) {
+        judge_index(check, &units->rows[i]);
+        judge_shape(check, &units->rows[i]);
+    }
 }

@@ -1,6 +1,230 @@
-#include "tools/check/scan.h"
+/* FP8 and MXFP8: one pass over codes and scales. What is found is kept in sb_seen_fp8 and judged by
+ * fp8_groups.c, which sees all matrices and so knows what is usual in this checkpoint. */
+#include <math.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/formats/wide.h"
+#include "tools/check/fp8.h"
+#include "tools/check/rows.h"
+
+typedef struct pass {
+    const sb_panel *panel;
+    sb_fp8_table table;
+    unsigned char *tops; /* (groups): the largest codes of the units that are not yet over */
+} pass;
+
+/* Columns of a row that share a scale. */
+typedef struct run {
+    const unsigned char *codes;
+    const float *master; /* NULL: none */
+    uint32_t count;
+    double scale; /* 0: it has none that can be used */
+} run;
+
+typedef struct sums {
+    double sum, sum2, sum4, error2, master2;
+    uint32_t zeros, nans, far;
+    unsigned char top; /* the largest code without its sign, NaN left out */
+} sums;
+
+static void codes_alone(const sb_fp8_table *t, const run *r, sums *s)
+{
+    double sum = 0, sum2 = 0, sum4 = 0;
+    unsigned top = 0;
+    uint32_t zeros = 0, nans = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned magnitude = r->codes[i] & 0x7fu;
+        double v = t->value[r->codes[i]], square = v * v;
+        unsigned is_nan = magnitude == 0x7fu;
+        nans += is_nan;
+        zeros += magnitude == 0;
+        magnitude = is_nan ? 0 : magnitude;
+        top = magnitude > top ? magnitude : top;
+        sum += v;
+        sum2 += square;
+        sum4 += square * square;
+    }
+    *s = (sums){.sum = sum, .sum2 = sum2, .sum4 = sum4, .zeros = zeros, .nans = nans};
+    s->top = (unsigned char)top;
+}
+
+static void against_master(const sb_fp8_table *t, const run *r, sums *s)
+{
+    double error2 = 0, master2 = 0, scale = r->scale;
+    uint32_t far = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned code = r->codes[i];
+        double w = r->master[i], error = t->value[code] * scale - w, slack = fabs(w);
+        far += (unsigned)(256 * w + slack < t->low[code] * scale) |
+               (unsigned)(256 * w - slack > t->high[code] * scale);
+        error2 += error * error;
+        master2 += w * w;
+    }
+    s->far = far;
+    s->error2 = error2;
+    s->master2 = master2;
+}
+
+/* The rare places, which the loops above only count. */
+static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col, sb_seen_fp8 *seen)
+{
+    if (!s->nans && !s->far)
+        return;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if ((r->codes[i] & 0x7fu) == 0x7fu)
+            sb_note_place(&seen->nan, row, col + i);
+        else if (r->master && r->scale > 0 && !sb_fp8_nearest(r->codes[i], r->master[i], r->scale))
+            sb_note_place(&seen->far, row, col + i);
+    }
+}
+
+static void add_moments(const pass *p, const run *r, const sums *s)
+{
+    sb_seen *seen = p->panel->seen;
+    sb_moments *m = &seen->moments;
+    double scale = r->scale, square = scale * scale, largest;
+    if (scale == 0)
+        return;
+    m->count += r->count - s->nans;
+    m->zeros += s->zeros;
+    m->sum += s->sum * scale;
+    m->sum2 += s->sum2 * square;
+    m->sum4 += s->sum4 * square * square;
+    largest = p->table.value[s->top] * scale;
+    m->largest = largest > m->largest ? largest : m->largest;
+    if (r->master && !s->nans) {
+        seen->has_distance = 1;
+        seen->distance.count += r->count;
+        seen->distance.error2 += s->error2;
+        seen->distance.master2 += s->master2;
+    }
+}
+
+/* --- units ------------------------------------------------------------------------------------ */
+
+static float stored_scale(const sb_matrix *m, uint64_t stored_row, uint32_t group)
+{
+    const sb_quant *q = &m->quant;
+    uint64_t at = stored_row / q->block_rows * q->scale_row + group * q->scale_col;
+    float scale;
+    sb_decode(q->scale_format, q->scales + at * sb_format_bytes(q->scale_format), 1, &scale);
+    return scale;
+}
+
+static int is_usable(float scale)
+{
+    return scale > 0 && scale <= 0x1.fffffep127f;
+}
+
+/* V-30: "0x7e, or 0x76 at least if the scale is a power of two" */
+static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int whole, uint32_t row,
+                      uint32_t col)
+{
+    uint32_t bits = sb_bits_f32(scale);
+    int power = (bits & 0x7fffffu) == 0;
+    seen->least = seen->live == 0 || scale < seen->least ? scale : seen->least;
+    seen->most = scale > seen->most ? scale : seen->most;
+    seen->live++;
+    seen->live_powers += (unsigned)power;
+    seen->full += top == 0x7e;
+    seen->full_powers += power && top == 0x7e;
+    seen->exponents += (int)(bits >> 23) - 127;
+    /* V-30: "a scale below 2^-126 is no longer in proportion to the largest weight" */
+    if (whole && scale >= 0x1p-126f && top < (power ? 0x76 : 0x7e))
+        sb_note_place(&seen->low, row, col);
+    /* V-29: "448 S lies outside 1e-6 to 1e3" */
+    if (scale > (float)(1e3 / 448) || scale < (float)(1e-6 / 448))
+        sb_note_place(&seen->odd_scale, row, col);
+}
+
+static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whole, uint32_t row,
+                     uint32_t col)
+{
+    seen->units++;
+    seen->top = top > seen->top ? top : seen->top;
+    if (scale == 0) {
+        if (top)
+            sb_note_place(&seen->lost, row, col);
+        return;
+    }
+    if (!is_usable(scale)) {
+        sb_note_place(&seen->bad_scale, row, col);
+        return;
+    }
+    seen->powers += (sb_bits_f32(scale) & 0x7fffffu) == 0;
+    if (top)
+        note_live(seen, scale, top, whole, row, col);
+}
+
+/* --- a panel ---------------------------------------------------------------------------------- */
+
+static void scan_row(pass *p, uint32_t row)
+{
+    const sb_panel *panel = p->panel;
+    const sb_matrix *m = &panel->matrix;
+    sb_seen *seen = panel->seen;
+    uint64_t stored = (uint64_t)m->first_row + row;
+    const unsigned char *codes = m->data + stored * m->cols;
+    const float *master = sb_master_row(panel, row);
+    uint32_t zeros = 0;
+    for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++) {
+        uint32_t count = m->cols - k < m->quant.block_cols ? m->cols - k : m->quant.block_cols;
+        float scale = stored_scale(m, stored, group);
+        run r = {codes + k, master ? master + k : NULL, count, is_usable(scale) ? scale : 0};
+        sums s;
+        codes_alone(&p->table, &r, &s);
+        if (r.master && r.scale > 0)
+            against_master(&p->table, &r, &s);
+        if (!seen->fp8.compared)
+            s.far = 0;
+        zeros += s.zeros;
+        p->tops[group] = s.top > p->tops[group] ? s.top : p->tops[group];
+        keep_places(&r, &s, panel->first + row, k, &seen->fp8);
+        add_moments(p, &r, &s);
+    }
+    sb_seen_zero(seen, zeros == m->cols);
+}
+
+/* A unit that a piece of a stack has only some rows of: its largest code may be in another. */
+static int is_whole(const sb_panel *panel, uint64_t block, uint64_t end)
+{
+    uint64_t rows = panel->matrix.quant.block_rows;
+    uint64_t start = panel->first == 0 ? panel->matrix.first_row : 0;
+    if (!panel->unit->found.experts || rows >= panel->rows)
+        return 1;
+    return block * rows >= start && (end % rows == 0);
+}
+
+static void end_units(pass *p, uint32_t row)
+{
+    const sb_panel *panel = p->panel;
+    const sb_matrix *m = &panel->matrix;
+    uint64_t stored = (uint64_t)m->first_row + row, block = stored / m->quant.block_rows;
+    uint64_t first = block * m->quant.block_rows;
+    uint32_t top_row = first > m->first_row ? (uint32_t)(first - m->first_row) : 0;
+    int whole = is_whole(panel, block, stored + 1);
+    for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++)
+        end_unit(&panel->seen->fp8, stored_scale(m, stored, group), p->tops[group], whole,
+                 m->quant.block_rows >= panel->rows ? 0 : panel->first + top_row, k);
+    memset(p->tops, 0, m->quant.groups);
+}
 
 void sb_scan_fp8(const sb_panel *panel)
 {
-    (void)panel;
+    const sb_matrix *m = &panel->matrix;
+    sb_seen_fp8 *seen = &panel->seen->fp8;
+    pass p = {.panel = panel};
+    p.tops = (unsigned char *)(panel->scratch + m->cols);
+    sb_fp8_fill(&p.table);
+    memset(p.tops, 0, m->quant.groups);
+    p.tops[0] = seen->carried;
+    seen->compared = panel->master && !sb_matrix_quantized(panel->master);
+    for (uint32_t row = 0; row < m->rows; row++) {
+        scan_row(&p, row);
+        if ((m->first_row + (uint64_t)row + 1) % m->quant.block_rows == 0 ||
+            (panel->last && row + 1 == m->rows))
+            end_units(&p, row);
+    }
+    seen->carried = p.tops[0]; /* not 0 only where one unit has the rows of several panels */
 }

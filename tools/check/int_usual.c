@@ -1,0 +1,110 @@
+#include "tools/check/int_usual.h"
+
+#include <inttypes.h>
+
+#include "tools/check/rows.h"
+
+int sb_int_member(const sb_member *m)
+{
+    sb_container c = m->unit->found.container;
+    return m->seen->done && (c == SB_CONTAINER_int8_channel || c == SB_CONTAINER_int_gptq ||
+                             c == SB_CONTAINER_int_awq || c == SB_CONTAINER_int_ct ||
+                             c == SB_CONTAINER_int4_modelopt);
+}
+
+static void count_member(sb_int_usual *u, const sb_member *m)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    sb_place place = m->unit->place;
+    u->matrices++;
+    if (s->words && m->matrix.quant.zeros != SB_ZEROS_awq) {
+        u->v1 += s->words_v1 == s->words;
+        u->v2 += s->words_v2 == s->words;
+        u->versions = u->v1 + u->v2;
+    }
+    u->groups += s->groups;
+    u->negative += s->negative;
+    u->live += s->live;
+    u->inner += s->inner.count;
+    u->compared[place] += s->compared && m->seen->has_distance;
+    u->nearest[place] += s->compared && m->seen->has_distance && s->far.count == 0;
+    u->within[place] += s->compared && m->seen->has_distance && s->beyond.count == 0;
+}
+
+void sb_int_usual_make(sb_check *check, sb_int_usual *u)
+{
+    const sb_units *units = &check->self.units;
+    *u = (sb_int_usual){.check = check};
+    for (size_t i = 0; i < units->member_count; i++)
+        if (sb_int_member(&units->members[i]))
+            count_member(u, &units->members[i]);
+    if (u->matrices)
+        u->producer = sb_producer_of(check);
+}
+
+static const char *signature(double ratio)
+{
+    return ratio > 10                   ? ", as with a wrong scale"
+           : ratio > 1.9 && ratio < 2.1 ? ", as with the sign inverted"
+           : ratio > 1.2 && ratio < 1.6
+               ? ", as with another or a permuted tensor (order of nibbles)"
+               : "";
+}
+
+/* V-38: "at least half of the matrices" */
+static int most(uint64_t some, uint64_t all)
+{
+    return 2 * some >= all;
+}
+
+/* 1 if something was found. */
+static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    sb_place place = m->unit->place;
+    const sb_places *which = NULL;
+    const char *what = "";
+    if (most(u->nearest[place], u->compared[place])) {
+        which = &s->far;
+        what = "not a nearest one to the original's weight";
+    } else if (u->producer == SB_PRODUCER_auto_round &&
+               most(u->within[place], u->compared[place])) {
+        which = &s->beyond;
+        what = "more than a step off the original's weight";
+    }
+    if (!which || !which->count)
+        return 0;
+    sb_check_find(u->check, 38, SB_LEVEL_error, sb_tensor_with(m, m->matrix.data),
+                  "%" PRIu64 " of %" PRIu64 " codes are %s, which the other layers' are not; "
+                  "relative error %.4f%s: %s",
+                  which->count, m->seen->distance.count, what, ratio, signature(ratio),
+                  sb_show_places(u->check, m, which, sb_code_byte, 1, &(sb_places_text){{0}}));
+    return 1;
+}
+
+/* V-38: "0.35 with 4 bits, 0.05 with 8" */
+static void judge_ratio(const sb_int_usual *u, const sb_member *m, double ratio)
+{
+    int smoothed = u->producer == SB_PRODUCER_awq; /* its weights are rescaled by columns */
+    double limit = sb_format_bits(m->matrix.format) == 8 ? 0.05 : 0.35;
+    const sb_places *rows = &m->seen->ints.rows_off;
+    const char *name = sb_tensor_with(m, m->matrix.data);
+    if (ratio > limit)
+        sb_check_find(u->check, 38, smoothed ? SB_LEVEL_warn : SB_LEVEL_error, name,
+                      "the relative error is %.4f, expected at most %.2f%s", ratio, limit,
+                      signature(ratio));
+    else if (rows->count && !smoothed)
+        sb_check_find(u->check, 38, SB_LEVEL_error, name,
+                      "%" PRIu64 " of %" PRIu32 " rows differ from the original's by more than "
+                      "half of them: row %" PRIu32,
+                      rows->count, m->matrix.rows, rows->row[0]);
+}
+
+void sb_judge_int_distance(const sb_int_usual *u, const sb_member *m)
+{
+    if (!m->seen->has_distance || !m->seen->ints.compared)
+        return;
+    double ratio = sb_distance_ratio(&m->seen->distance);
+    if (!judge_codes(u, m, ratio))
+        judge_ratio(u, m, ratio);
+}

@@ -1,0 +1,22 @@
+/* int_usual.h - what is usual among the integer matrices of a checkpoint, and check 38. */
+#ifndef SB_CHECK_INT_USUAL_H
+#define SB_CHECK_INT_USUAL_H
+
+#include "tools/check/producer.h"
+
+typedef struct sb_int_usual {
+    sb_check *check;
+    sb_producer producer;
+    uint64_t matrices;
+    uint64_t v1, v2, versions; /* GPTQ's matrices whose zero points are these, or either */
+    unsigned told_version;     /* that all of them are not as declared */
+    uint64_t groups, negative, live, inner;
+    /* by place: matrices compared with the original; all codes nearest; none beyond a step */
+    uint64_t compared[SB_PLACE_other + 1], nearest[SB_PLACE_other + 1], within[SB_PLACE_other + 1];
+} sb_int_usual;
+
+int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */
+void sb_int_usual_make(sb_check *check, sb_int_usual *usual);
+void sb_judge_int_distance(const sb_int_usual *usual, const sb_member *member); /* 38 */
+
+#endif

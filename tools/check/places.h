@@ -1,0 +1,23 @@
+/* places.h - where in a matrix something was seen: how often, and the first few times where. */
+#ifndef SB_CHECK_PLACES_H
+#define SB_CHECK_PLACES_H
+
+#include <stdint.h>
+
+enum { SB_PLACES = 3 };
+
+typedef struct sb_places {
+    uint64_t count;
+    uint32_t row[SB_PLACES], col[SB_PLACES]; /* of the first ones, of the whole matrix */
+} sb_places;
+
+static inline void sb_note_place(sb_places *places, uint32_t row, uint32_t col)
+{
+    if (places->count < SB_PLACES) {
+        places->row[places->count] = row;
+        places->col[places->count] = col;
+    }
+    places->count++;
+}
+
+#endif

@@ -1,0 +1,62 @@
+#include "tools/check/producer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/container/file.h"
+#include "ref/container/json.h"
+
+const char *sb_producer_name(sb_producer producer)
+{
+    static const char *const names[] = {
+        "an unknown program",
+        "compressed-tensors",
+        "ModelOpt",
+        "AutoRound",
+        "quant_method fp8",
+        "GPTQ",
+        "AWQ",
+    };
+    return names[producer];
+}
+
+/* AutoRound signs what it writes, under whichever quant_method. */
+static int names_auto_round(const json_t *object)
+{
+    const char *provider = json_string_value(json_object_get(object, "provider"));
+    return json_object_get(object, "autoround_version") != NULL ||
+           (provider && strcmp(provider, "auto-round") == 0);
+}
+
+static int file_names_auto_round(const char *folder, const char *name)
+{
+    char *path = sb_path_join(folder, name);
+    json_t *root = NULL;
+    sb_error err;
+    int found = 0;
+    if (path && sb_json_load(path, &root, &err) == SB_OK) {
+        found = names_auto_round(root) ||
+                names_auto_round(json_object_get(root, "quantization_config"));
+        json_decref(root);
+    }
+    free(path);
+    return found;
+}
+
+sb_producer sb_producer_of(const sb_check *check)
+{
+    static const sb_producer of_dialect[SB_DIALECT_COUNT] = {
+        [SB_DIALECT_ct] = SB_PRODUCER_compressed_tensors,
+        [SB_DIALECT_modelopt] = SB_PRODUCER_modelopt,
+        [SB_DIALECT_fp8] = SB_PRODUCER_fp8,
+        [SB_DIALECT_gptq] = SB_PRODUCER_gptq,
+        [SB_DIALECT_awq] = SB_PRODUCER_awq,
+        [SB_DIALECT_auto_round] = SB_PRODUCER_auto_round,
+    };
+    const char *folder = sb_checkpoint_folder(check->self.checkpoint);
+    if (file_names_auto_round(folder, "config.json") ||
+        file_names_auto_round(folder, "quantization_config.json"))
+        return SB_PRODUCER_auto_round;
+    return check->self.declared ? of_dialect[sb_declared_dialect(check->self.declared)]
+                                : SB_PRODUCER_unknown;
+}

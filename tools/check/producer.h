@@ -1,0 +1,22 @@
+/* producer.h - which program wrote the quantized layers, as far as the configuration tells. */
+#ifndef SB_CHECK_PRODUCER_H
+#define SB_CHECK_PRODUCER_H
+
+#include "tools/check/check.h"
+
+typedef enum sb_producer {
+    SB_PRODUCER_unknown,
+    SB_PRODUCER_compressed_tensors, /* llm-compressor and its like */
+    SB_PRODUCER_modelopt,
+    SB_PRODUCER_auto_round, /* under its own name, or as gptq, awq, fp8, compressed-tensors */
+    SB_PRODUCER_fp8,        /* quant_method fp8: Qwen, transformers */
+    SB_PRODUCER_gptq,
+    SB_PRODUCER_awq
+} sb_producer;
+
+const char *sb_producer_name(sb_producer producer);
+
+/* Reads config.json and quantization_config.json again, so not for every tensor. */
+sb_producer sb_producer_of(const sb_check *check);
+
+#endif

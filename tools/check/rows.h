@@ -1,0 +1,37 @@
+/* rows.h - what the scans of FP8 and integers, and their judgements, share. */
+#ifndef SB_CHECK_ROWS_H
+#define SB_CHECK_ROWS_H
+
+#include "tools/check/places.h"
+#include "tools/check/scan.h"
+
+/* The original's values of a row of the panel, in the first half of panel->scratch; NULL: there is
+ * no original. Exact for a plain original, else rounded to binary32. */
+const float *sb_master_row(const sb_panel *panel, uint32_t row);
+
+/* Columns first .. first + count - 1 of a row of a plain matrix; BF16 quickly. */
+void sb_plain_values(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                     float *values);
+
+/* error / master of a distance, not squared; 0 if the original is 0. */
+double sb_distance_ratio(const sb_distance *distance);
+
+/* "row 17, column 300 (byte 0xff at 0x1a2b of model-00001-of-00002.safetensors); row ..." of the
+ * first places of a member. `byte` gives the byte of the mapped file that an element starts at. */
+typedef struct sb_places_text {
+    char text[640];
+} sb_places_text;
+
+typedef const unsigned char *(*sb_byte_fn)(const sb_matrix *matrix, uint32_t row, uint32_t col);
+
+const char *sb_show_places(const sb_check *check, const sb_member *member, const sb_places *places,
+                           sb_byte_fn byte, unsigned bytes, sb_places_text *room);
+
+/* Two such functions: where the code of an element starts, and its scale. */
+const unsigned char *sb_code_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
+const unsigned char *sb_scale_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
+
+/* The name of the tensor that holds this byte, or of the codes. */
+const char *sb_tensor_with(const sb_member *member, const unsigned char *byte);
+
+#endif
