@@ -9,7 +9,8 @@
 enum {
     SHORT = 8,      /* rows: a shorter run is not looked at ... */
     PART = 32,      /* ... nor one below this part of the rows */
-    LARGE_PART = 4, /* from which part on it is an error */
+    LARGE_PART = 2, /* from which part on it is an error */
+    SCATTERED = 6,  /* above which part they need not lie together */
     FEW = 3         /* members of a kind that "the others" needs */
 };
 
@@ -62,7 +63,9 @@ static int is_large(const sb_check *check, const sb_member *m)
     const sb_config *c = &check->self.config;
     uint64_t first = s->zero_run_first, end = first + s->zero_run;
     if (strstr(m->plain, ".in_proj_qkv") == NULL)
-        return s->zero_run * LARGE_PART >= s->rows;
+        return s->zero_rows * LARGE_PART >= s->rows;
+    if (s->zero_rows * SCATTERED > s->rows)
+        return 1;
     if (!check->self.has_config || s->rows != sb_config_conv_channels(c))
         return s->zero_run * 2 >= s->rows;
     uint64_t k = sb_config_key_width(c), v = 2 * k;
@@ -74,7 +77,8 @@ static void judge(sb_check *check, const sb_member *m, double median, size_t kin
 {
     const sb_seen *s = m->seen;
     int whole = s->zero_rows == s->rows;
-    if (!whole && (s->zero_run < SHORT || s->zero_run * PART < s->rows))
+    if (!whole && (s->zero_run < SHORT || s->zero_run * PART < s->rows) &&
+        s->zero_rows * SCATTERED <= s->rows)
         return;
     int64_t also = zero_in_master(check, m);
     if (also >= 0) {

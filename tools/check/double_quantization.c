@@ -46,7 +46,7 @@ static void judge(sb_check *check, const sb_unit *unit)
     else if (s.lines && s.narrow_lines == s.lines)
         sb_check_find(check, 40, SB_LEVEL_warn, name,
                       "was quantized to 8 bits by rows before: none of %" PRIu64
-                      " sampled rows has more than 127 magnitudes",
+                      " sampled rows has more than 127 magnitudes, or half as many as values",
                       s.lines);
 }
 

@@ -54,8 +54,17 @@ static const sb_member *member_at(const sb_units *units, const address *a, int64
     return sb_member_plain(units, name);
 }
 
+/* What is to be said of one unit: of a stack once for all its experts. */
+typedef struct verdict {
+    size_t moved, exchanged; /* matrices */
+    const sb_member *first_moved, *first_exchanged;
+    int64_t expert, own, row; /* of the first moved one */
+    const char *last;         /* what the first exchanged one holds */
+} verdict;
+
 typedef struct search {
     sb_check *check;
+    verdict *verdicts;   /* by unit */
     double *own, *other; /* rows */
     uint32_t room;
     size_t searches;
@@ -166,29 +175,40 @@ static int64_t router_row(const search *s, const address *a, int64_t e)
 
 /* --- judgement -------------------------------------------------------------------------------- */
 
-/* V-44: "gate where the original has up" */
-static void tell_order(sb_check *check, const sb_member *m, const char *last)
-{
-    sb_check_find(check, 44, SB_LEVEL_fatal, m->name,
-                  "holds the original's %s: gate and up are "
-                  "exchanged",
-                  last);
-}
-
 static void judge_moved(search *s, const sb_member *m, const address *a)
 {
+    verdict *v = &s->verdicts[m->unit - s->check->self.units.rows];
     int64_t expert, row = a->expert < 0 ? -1 : router_row(s, a, a->expert);
     const char *last;
     if (!find_origin(s, m, a, &expert, &last))
         return;
-    if (last != a->last)
-        tell_order(s->check, m, last);
-    if (expert == row)
-        return;
-    sb_check_find(s->check, 43, SB_LEVEL_fatal, m->name,
-                  "holds the original's expert %" PRId64 ", while row %" PRId64
-                  " of the router is the original's row %" PRId64,
-                  expert, a->expert, row);
+    if (last != a->last && !v->exchanged++) {
+        v->first_exchanged = m;
+        v->last = last;
+    }
+    if (expert != row && !v->moved++) {
+        v->first_moved = m;
+        v->expert = expert;
+        v->own = a->expert;
+        v->row = row;
+    }
+}
+
+/* V-44: "gate where the original has up" */
+static void tell(sb_check *check, const sb_unit *unit, const verdict *v)
+{
+    const char *name = sb_unit_tensor(unit, SB_PART_COUNT);
+    if (v->exchanged)
+        sb_check_find(check, 44, SB_LEVEL_fatal, name,
+                      "gate and up are exchanged: %s holds the original's %s (%zu of %zu matrices "
+                      "here)",
+                      SB_SHOW(v->first_exchanged->plain), v->last, v->exchanged, unit->seen_count);
+    if (v->moved)
+        sb_check_find(check, 43, SB_LEVEL_fatal, name,
+                      "%s holds the original's expert %" PRId64 ", while row %" PRId64
+                      " of the router is the original's row %" PRId64 " (%zu of %zu matrices here)",
+                      SB_SHOW(v->first_moved->plain), v->expert, v->own, v->row, v->moved,
+                      unit->seen_count);
 }
 
 /* An expert in its place whose router row is another's. */
@@ -230,8 +250,16 @@ void sb_check_experts(sb_check *check)
     search s = {.check = check};
     if (!check->master.checkpoint || (!sb_check_wanted(check, 43) && !sb_check_wanted(check, 44)))
         return;
+    s.verdicts = sb_alloc(check->self.units.count + 1, sizeof *s.verdicts);
+    if (!s.verdicts) {
+        check->findings.lost = 1;
+        return;
+    }
     for (size_t i = 0; i < check->self.units.member_count; i++)
         judge(&s, &check->self.units.members[i]);
+    for (size_t i = 0; i < check->self.units.count; i++)
+        tell(check, &check->self.units.rows[i], &s.verdicts[i]);
+    free(s.verdicts);
     free(s.own);
     free(s.other);
 }

@@ -1,7 +1,9 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/container/show.h"
 #include "tools/check/across.h"
 
 static int ends(const char *text, const char *with)
@@ -48,19 +50,49 @@ static void judge_value(sb_check *check, const sb_unit *unit, float scale)
                       amax);
 }
 
+/* V-47: "keys without values" */
+static void judge_pair(sb_check *check, const sb_unit *unit)
+{
+    char other[SB_MAX_TENSOR_NAME + 16];
+    size_t n = strlen(unit->name);
+    int key = ends(unit->name, ".k_proj.k_scale");
+    if (!key && !ends(unit->name, ".v_proj.v_scale"))
+        return;
+    snprintf(other, sizeof other, "%.*s%s", (int)(n - strlen("k_proj.k_scale")), unit->name,
+             key ? "v_proj.v_scale" : "k_proj.k_scale");
+    if (!sb_unit_named(&check->self.units, other))
+        sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
+                      "is there, but not %s: engines take 1 for it", SB_SHOW(other));
+}
+
+static void judge_none(sb_check *check)
+{
+    sb_declared_kv kv =
+        check->self.declared ? sb_declared_kv_cache(check->self.declared) : SB_KV_NONE;
+    if (kv == SB_KV_NONE)
+        return;
+    check->looked[47] = 1;
+    sb_check_find(check, 47, SB_LEVEL_info, "",
+                  "an %s KV cache is declared, but no scales are stored: engines take 1",
+                  sb_declared_kv_name(kv));
+}
+
 void sb_check_kv_scales(sb_check *check)
 {
+    size_t scales = 0;
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
         uint64_t count;
         if (!unit->tensor || !is_kv_scale(unit->name))
             continue;
         check->looked[47] = 1;
+        scales++;
         if (!has_cache(check, unit)) {
             sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
                           "is on a layer without a KV cache, expected on full attention only");
             continue;
         }
+        judge_pair(check, unit);
         float *values = sb_floats_of(unit->tensor, &count);
         if (count == 1)
             judge_value(check, unit, values[0]);
@@ -68,4 +100,6 @@ void sb_check_kv_scales(sb_check *check)
             sb_check_find(check, 47, SB_LEVEL_warn, unit->name, "is not one float");
         free(values);
     }
+    if (!scales)
+        judge_none(check);
 }

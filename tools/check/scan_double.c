@@ -11,7 +11,7 @@ enum {
     ONE_IN = 16,         /* and of them at most one in so many of the matrix, but ... */
     AT_LEAST = 4,        /* ... so many */
     BLOCK_VALUES = 2048, /* that are not zero: a block of BF16 weights then has 500 magnitudes */
-    LINE_VALUES = 512,   /* of a row: 250 */
+    LINE_VALUES = 96,    /* of a row: 85 */
     NARROW = 127,        /* magnitudes that eight bits have */
     LONGEST = 4096       /* columns of a sampled row that are looked at */
 };
@@ -123,7 +123,7 @@ static void look_at_line(const sb_panel *panel, uint32_t row)
         add(&found, x[k]);
     if (found.nonzero >= LINE_VALUES) {
         seen->lines++;
-        seen->narrow_lines += found.distinct <= NARROW;
+        seen->narrow_lines += found.distinct <= NARROW && 2 * found.distinct <= found.nonzero;
     }
     if (found.nonzero >= 64 && 2 * found.nonzero >= cols) {
         seen->fours++;

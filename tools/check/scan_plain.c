@@ -156,6 +156,7 @@ static void compare_values(const sb_panel *panel, uint32_t row)
         }
         seen->differing++;
         seen->unrounded += same_format || sb_f32_to_code(own->format, y) != bits;
+        seen->far += same_format || !(error * error <= square * 0x1p-16 + 0x1p-50);
     }
 }
 

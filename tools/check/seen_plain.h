@@ -17,6 +17,7 @@ typedef struct sb_seen_plain {
     uint64_t compared;  /* V-14: with the original, which is plain, too */
     uint64_t differing; /* of them, in their bits, or in value if the dtypes differ */
     uint64_t unrounded; /* of them, from the original's value rounded to this dtype */
+    uint64_t far;       /* of them, by more than BF16 rounds */
     sb_spot first;      /* the first differing one, and what the original has there */
     uint32_t first_master;
     /* V-40: samples, and how many of them have no more values than a narrow format has */

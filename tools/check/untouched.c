@@ -7,16 +7,19 @@
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
 
+enum { FEW = 64 }; /* values that tell too little about how they were rounded */
+
 typedef struct totals {
     size_t rounded_norms;     /* as llm-compressor writes them back */
     size_t narrowed, retyped; /* another dtype, and the original's values rounded or exact */
     size_t scaled;            /* AWQ and its like scale what feeds quantized layers */
-    const char *first_norm, *first_narrowed, *first_retyped, *first_scaled;
+    size_t rerounded;         /* another dtype, and neither is the other rounded */
+    const char *first_norm, *first_narrowed, *first_retyped, *first_rerounded, *first_scaled;
     int awq;
 } totals;
 
 typedef struct sums {
-    uint64_t compared, differing, unrounded;
+    uint64_t compared, differing, unrounded, far;
     size_t piece;
 } sums;
 
@@ -30,6 +33,7 @@ static sums add_up(const sb_unit *unit)
         s.compared += p->compared;
         s.differing += p->differing;
         s.unrounded += p->unrounded;
+        s.far += p->far;
     }
     return s;
 }
@@ -101,6 +105,8 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
             note(&t->retyped, &t->first_retyped, unit);
     } else if (retyped && !s.unrounded) {
         note(&t->narrowed, &t->first_narrowed, unit);
+    } else if (retyped && !s.far && (s.unrounded * 4 > s.compared || s.compared < FEW)) {
+        note(&t->rerounded, &t->first_rerounded, unit);
     } else if (is_rounded_norm(unit, master)) {
         note(&t->rounded_norms, &t->first_norm, unit);
     } else if (t->awq && may_be_scaled(unit)) {
@@ -136,7 +142,7 @@ static int is_wrong_original(sb_check *check)
         if (!sb_unit_is_plain(unit))
             return 0;
         sums s = add_up(unit);
-        if (s.unrounded * 2 <= s.compared)
+        if (s.far * 2 <= s.compared)
             return 0;
         check->looked[14] = 1;
         sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
@@ -159,6 +165,11 @@ static void tell_totals(sb_check *check, const totals *t)
     if (t->narrowed)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_narrowed,
                       "%zu tensors are the original's rounded to another dtype", t->narrowed);
+    if (t->rerounded)
+        sb_check_find(check, 14, SB_LEVEL_warn, t->first_rerounded,
+                      "%zu tensors have another dtype and are the original's to its precision, but "
+                      "were not made from it",
+                      t->rerounded);
     if (t->retyped)
         sb_check_find(check, 14, SB_LEVEL_warn, t->first_retyped,
                       "%zu tensors have the original's values in another dtype", t->retyped);

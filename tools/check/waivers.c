@@ -93,16 +93,18 @@ static sb_status parse_line(sb_waivers *w, unsigned number, span line, const cha
         memcpy(name, check.at, check.n);
     unsigned which = sb_check_number(name);
     if (!which && strcmp(name, "loaded") != 0)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s:%u: '%s' is no check; expected a number or id of 'samebit check --list', "
-                       "or loaded",
-                       SB_SHOW(file), number, SB_SHOW(check.n < sizeof name ? name : "..."));
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "%s:%u: '%s' is no check; expected a number or id of 'samebit check --list', "
+            "or loaded",
+            SB_SHOW(file), number, SB_SHOW(check.n < sizeof name ? name : "..."));
     if (glob.n == 0 || tail.n)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s:%u: %s; expected CHECK GLOB # WHY, with '*' for every tensor",
                        SB_SHOW(file), number,
-                       glob.n ? "there is more than one pattern" : "the pattern of tensor names is "
-                                                                   "missing");
+                       glob.n ? "there is more than one pattern"
+                              : "the pattern of tensor names is "
+                                "missing");
     if (why.n == 0)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s:%u: the reason is missing; expected '# why' behind the pattern",
