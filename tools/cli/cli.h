@@ -24,7 +24,11 @@ sb_status sb_print_document(json_t *document, sb_error *err);
 /* Sets the number of threads; 0 leaves it to OpenMP. */
 void sb_set_threads(unsigned threads);
 
-/* A progress line on stderr, only if that is a terminal: "what 12/100". done == total ends it. */
+/* A progress line on stderr, only if that is a terminal: "what 12/100, 48 s left". done == total
+ * ends it. Ten times a second at most. */
 void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total);
+
+/* The same of bytes: "what 12.30 of 76.00 GB, 1.20 GB/s, 53 s left". */
+void sb_progress_bytes(void *unused, const char *what, uint64_t done, uint64_t total);
 
 #endif

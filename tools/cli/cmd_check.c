@@ -1,44 +1,297 @@
 /* cmd_check.c - samebit check: corruption found from the files. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "tools/check/check.h"
+#include "ref/container/show.h"
+#include "tools/check/hub.h"
+#include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 
+/* The command line. */
+typedef struct wishes {
+    const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit;
+    int headers, as_json, list, quiet, verbose;
+    uint64_t threads;
+    unsigned char skipped[SB_CHECK_LAST + 1];
+} wishes;
+
+/* --- which checks ------------------------------------------------------------------------------
+ */
+
+static const char *needs_name(sb_check_needs needs)
+{
+    return needs == SB_NEEDS_headers   ? "headers"
+           : needs == SB_NEEDS_payload ? "payload"
+                                       : "original";
+}
+
+static sb_status list_checks(int as_json, sb_error *err)
+{
+    json_t *document = as_json ? sb_document("check") : NULL, *rows = json_array();
+    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) {
+        const sb_check_row *row = sb_check_row_of(i);
+        if (as_json)
+            json_array_append_new(rows,
+                                  json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s}", "check", (int)i, "id",
+                                            row->id, "level", sb_level_name(row->worst), "needs",
+                                            needs_name(row->needs), "title", row->title, "engines",
+                                            row->engines, "advice", row->advice));
+        else
+            printf("%2u %-19s %-5s %-8s %s\n", i, row->id, sb_level_name(row->worst),
+                   needs_name(row->needs), row->title);
+    }
+    if (!as_json) {
+        json_decref(rows);
+        return SB_OK;
+    }
+    json_object_set_new(document, "checks", rows);
+    return sb_print_document(document, err);
+}
+
+/* Ids that have the text, or its longest beginning that some id has. */
+static void similar(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    for (size_t n = strlen(text); n >= 3 && !used; n--)
+        for (unsigned i = 1; i <= SB_CHECK_LAST && used + 32 < size; i++) {
+            char part[32];
+            snprintf(part, sizeof part, "%.*s", (int)n, text);
+            if (n < sizeof part && strstr(sb_check_row_of(i)->id, part))
+                used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
+                                         sb_check_row_of(i)->id);
+        }
+    if (!used)
+        out[0] = '\0';
+}
+
+static sb_status unknown_check(const char *option, const char *name, sb_error *err)
+{
+    char others[200];
+    similar(name, others, sizeof others);
+    return sb_fail(err, SB_ERR_USAGE,
+                   "--%s: there is no check '%s'%s%s; 'samebit check --list' "
+                   "names them",
+                   option, SB_SHOW(name), *others ? ", but " : "", others);
+}
+
+/* Marks the checks of a list, numbers and ids with commas between. */
+static sb_status mark(const char *option, const char *list, unsigned char *marks, sb_error *err)
+{
+    for (const char *at = list;; at++) {
+        char name[64];
+        size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(n < 60 ? n : 60), at);
+        unsigned number = sb_check_number(name);
+        if (!number)
+            return unknown_check(option, name, err);
+        marks[number] = 1;
+        at += n;
+        if (!*at)
+            return SB_OK;
+    }
+}
+
+static sb_status choose(wishes *w, sb_error *err)
+{
+    unsigned char only[SB_CHECK_LAST + 1] = {0};
+    sb_status status = w->only ? mark("only", w->only, only, err) : SB_OK;
+    for (unsigned i = 1; i <= SB_CHECK_LAST && w->only; i++)
+        w->skipped[i] = !only[i];
+    if (!status && w->skip)
+        status = mark("skip", w->skip, w->skipped, err);
+    if (!status && w->need && strcmp(w->need, "mtp") != 0)
+        status = sb_fail(err, SB_ERR_USAGE, "--need is '%s'; expected mtp", SB_SHOW(w->need));
+    if (!status && w->threads > 1024)
+        status = sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
+                         (unsigned long long)w->threads);
+    if (!status && w->quiet && w->verbose)
+        status = sb_fail(err, SB_ERR_USAGE, "--quiet and --verbose exclude each other");
+    return status;
+}
+
+/* --- the run -----------------------------------------------------------------------------------
+ */
+
+/* All that a run needs and makes. */
+typedef struct run {
+    const wishes *w;
+    char *path, *against; /* after the cache of the hub was asked */
+    sb_waivers waivers;
+    sb_loaded_list list;
+    sb_check check;
+    sb_loaded loaded;
+    sb_mtp_audit mtp;
+    sb_report report;
+} run;
+
+/* The files of the user first: a mistake in one shows before minutes of reading. */
+static sb_status read_inputs(run *r, sb_error *err)
+{
+    const wishes *w = r->w;
+    sb_status status = w->waivers ? sb_waivers_load(w->waivers, &r->waivers, err) : SB_OK;
+    if (!status && w->loaded)
+        status = sb_loaded_load(w->loaded, &r->list, err);
+    if (!status)
+        status = sb_hub_resolve(w->path, &r->path, err);
+    if (!status && w->against)
+        status = sb_hub_resolve(w->against, &r->against, err);
+    return status;
+}
+
+static sb_status make_report(run *r, sb_error *err)
+{
+    sb_status status = SB_OK;
+    sb_waivers *waivers = r->w->waivers ? &r->waivers : NULL;
+    if (waivers)
+        sb_waivers_apply(waivers, &r->check.findings);
+    if (r->w->loaded)
+        status = sb_loaded_compare(&r->check, &r->list, r->w->loaded, waivers, &r->loaded, err);
+    if (!status)
+        status = sb_mtp_audit_make(&r->check, &r->mtp, err);
+    r->report = (sb_report){.check = &r->check,
+                            .waivers = waivers,
+                            .loaded = r->w->loaded ? &r->loaded : NULL,
+                            .mtp = &r->mtp,
+                            .path = r->path,
+                            .against = r->against};
+    return status ? status : sb_report_make(&r->report, err);
+}
+
+static sb_status print_report(run *r, sb_error *err)
+{
+    const wishes *w = r->w;
+    sb_status status = w->junit ? sb_report_junit(&r->report, w->junit, err) : SB_OK;
+    if (status)
+        return status;
+    if (w->as_json)
+        return sb_print_document(sb_report_json(&r->report, sb_document("check")), err);
+    sb_report_style style = {
+        .lines = w->verbose ? SIZE_MAX : SB_REPORT_LINES, .quiet = w->quiet, .verbose = w->verbose};
+    sb_report_text(&r->report, &style, stdout);
+    return fflush(stdout) == 0
+               ? SB_OK
+               : sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
+}
+
+/* The exit status, and one line for those who see only stderr. */
+static sb_status verdict(const run *r, sb_error *err)
+{
+    const sb_report *p = &r->report;
+    if (p->verdict == SB_VERDICT_pass)
+        return SB_OK;
+    if (p->verdict == SB_VERDICT_mistrusted)
+        return sb_fail(err, SB_ERR_SKIPPED,
+                       "%s: MISTRUSTED: none of the wanted checks could be made", SB_SHOW(p->path));
+    return sb_fail(err, SB_ERR_DIFF, "%s: FAIL: %zu FATAL, %zu ERROR%s%s%s", SB_SHOW(p->path),
+                   p->level[SB_LEVEL_fatal], p->level[SB_LEVEL_error],
+                   p->loaded && sb_loaded_bad(p->loaded)
+                       ? "; what the engine holds is not what the files hold"
+                       : "",
+                   p->need ? "; --need mtp: " : "", p->need ? p->need : "");
+}
+
+static sb_status check_all(const wishes *w, sb_error *err)
+{
+    run r = {.w = w};
+    sb_check_options options = {
+        .headers_only = w->headers, .need_mtp = w->need != NULL, .progress = sb_progress_bytes};
+    memcpy(options.skip, w->skipped, sizeof options.skip);
+    sb_status status = read_inputs(&r, err);
+    options.path = r.path;
+    options.against = r.against;
+    if (!status)
+        status = sb_check_run(&options, &r.check, err);
+    if (!status)
+        status = make_report(&r, err);
+    if (!status)
+        status = print_report(&r, err);
+    if (!status)
+        status = verdict(&r, err);
+    sb_report_free(&r.report);
+    sb_loaded_result_free(&r.loaded);
+    sb_check_free(&r.check);
+    sb_loaded_free(&r.list);
+    sb_waivers_free(&r.waivers);
+    free(r.path);
+    free(r.against);
+    return status;
+}
+
+/* --- the command line ---------------------------------------------------------------------------
+ */
+
+static const char about[] =
+    "Tells from its files alone whether a checkpoint is intact: what is wrong, where, which "
+    "engine\n"
+    "would misbehave how, and what to do. Nothing is repaired and nothing is downloaded.\n"
+    "\n"
+    "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, "
+    "org/name@revision)\n"
+    "that is in the local cache. Names, shapes and configuration are looked at first, then every\n"
+    "byte once; --headers stops before that. With --against the original that CKPT was made from,\n"
+    "every code is held against the weight that it stands for. --loaded compares what an engine\n"
+    "says it holds in memory (tools/record/params.py records a PyTorch model).";
+
+static const char more[] =
+    "Levels: FATAL an engine must refuse the file; ERROR refuse it unless you know better (a "
+    "waiver);\n"
+    "WARN look at it; INFO worth knowing. Verdict and exit status: PASS 0, FAIL 1 (FATAL or ERROR\n"
+    "left after waivers, a need not met, an engine that holds other values), wrong use 2, nothing\n"
+    "can be opened 3, MISTRUSTED 4 (none of the wanted checks could be made).\n"
+    "\n"
+    "waivers, one a line, the reason is required, FATAL cannot be waived:\n"
+    "  fp4-saturation  *.layers.0.mlp.*  # calibrated on purpose, see the model card\n"
+    "\n"
+    "examples:\n"
+    "  samebit check Qwen3.5-35B-A3B-NVFP4 --headers                 seconds: is anything "
+    "missing?\n"
+    "  samebit check ./my-nvfp4 --against Qwen/Qwen3.5-35B-A3B       every weight, from the cache\n"
+    "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
+    "  samebit check ./my-nvfp4 --only 15,16,fp4-nearest --json      some checks, for a program\n"
+    "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the "
+    "same?\n";
+
 sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
 {
-    const char *against = NULL;
-    uint64_t threads = 0;
-    int headers = 0;
+    wishes w = {0};
     const sb_opt opts[] = {
-        {"against", 0, SB_OPT_STRING, &against, "ORIGINAL",
-         "the checkpoint it claims to come from"},
-        {"headers", 0, SB_OPT_FLAG, &headers, NULL, "names, shapes and configuration only"},
-        {"threads", 0, SB_OPT_NUMBER, &threads, "T", "number of threads; never changes a finding"},
+        {"against", 0, SB_OPT_STRING, &w.against, "ORIGINAL", "the checkpoint it was made from"},
+        {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
+        {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
+        {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},
+        {"skip", 0, SB_OPT_STRING, &w.skip, "LIST", "all but these"},
+        {"waivers", 0, SB_OPT_STRING, &w.waivers, "FILE", "findings that shall decide nothing"},
+        {"loaded", 0, SB_OPT_STRING, &w.loaded, "LIST", "what an engine holds: samebit-loaded 1"},
+        {"threads", 0, SB_OPT_NUMBER, &w.threads, "T",
+         "number of threads; never changes a finding"},
+        {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
+        {"junit", 0, SB_OPT_STRING, &w.junit, "FILE",
+         "write JUnit XML, too: a test case per check"},
+        {"list", 0, SB_OPT_FLAG, &w.list, NULL,
+         "all checks: number, id, worst level, what it needs"},
+        {"quiet", 'q', SB_OPT_FLAG, &w.quiet, NULL, "the closing line only"},
+        {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "every finding, and what is in order"},
     };
-    sb_command_line line = {.usage = "check CKPT [--against ORIGINAL]",
-                            .about = "Tells whether a checkpoint is intact.",
+    sb_command_line line = {.usage = "check CKPT [--against ORIGINAL] [options]",
+                            .about = about,
                             .opts = opts,
                             .opt_count = sizeof opts / sizeof *opts,
-                            .min_operands = 1,
+                            .more = more,
+                            .min_operands = 0,
                             .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    sb_set_threads((unsigned)threads);
-    sb_check_options options = {.path = line.operand[0],
-                                .against = against,
-                                .headers_only = headers,
-                                .progress = sb_progress};
-    sb_check check;
-    status = sb_check_run(&options, &check, err);
-    int bad = 0;
-    for (size_t i = 0; i < check.findings.count; i++) {
-        const sb_finding *f = &check.findings.rows[i];
-        printf("%-5s %2u %s: %s\n", sb_level_name(f->level), f->check, f->tensor, f->message);
-        bad |= f->level >= SB_LEVEL_error;
-    }
-    sb_check_free(&check);
-    return status || !bad ? status : sb_fail(err, SB_ERR_DIFF, "%s: has errors", line.operand[0]);
+    if (!w.list && line.operands == 0)
+        return sb_fail(err, SB_ERR_USAGE, "found 0 operands; usage: samebit %s", line.usage);
+    w.path = line.operand[0];
+    status = choose(&w, err);
+    if (status)
+        return status;
+    if (w.list)
+        return list_checks(w.as_json, err);
+    sb_set_threads((unsigned)w.threads);
+    return check_all(&w, err);
 }

@@ -1,6 +1,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef _OPENMP
@@ -42,12 +43,73 @@ void sb_set_threads(unsigned threads)
 #endif
 }
 
+/* --- progress ----------------------------------------------------------------------------------
+ */
+
+/* What is done, since when, and when it was last said. Only one thread calls. */
+static struct {
+    const char *what;
+    double start, last;
+} going;
+
+static double now(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The seconds since the work began; below 0: too early to say something again. */
+static double moment(const char *what, uint64_t done, uint64_t total)
+{
+    double at = now();
+    if (!going.what || strcmp(going.what, what) != 0) {
+        going.what = what;
+        going.start = at;
+        going.last = at - 1;
+    }
+    if (done < total && at - going.last < 0.1)
+        return -1;
+    going.last = at;
+    if (done >= total)
+        going.what = NULL;
+    return at - going.start;
+}
+
+static void print_left(double seconds)
+{
+    unsigned long long s = seconds < 1e6 ? (unsigned long long)seconds : 1000000;
+    if (s >= 3600)
+        fprintf(stderr, ", %llu h %02llu min left", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        fprintf(stderr, ", %llu min %02llu s left", s / 60, s % 60);
+    else
+        fprintf(stderr, ", %llu s left", s);
+}
+
 void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total)
 {
     (void)unused;
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%s %llu/%llu%s", what, (unsigned long long)done,
-                (unsigned long long)total, done >= total ? "\n" : " ");
+    double seconds = isatty(STDERR_FILENO) ? moment(what, done, total) : -1;
+    if (seconds < 0)
+        return;
+    fprintf(stderr, "\r%s %llu/%llu", what, (unsigned long long)done, (unsigned long long)total);
+    if (seconds >= 1 && done > 0 && done < total)
+        print_left(seconds * (double)(total - done) / (double)done);
+    fprintf(stderr, "\033[K%s", done >= total ? "\n" : "");
+}
+
+void sb_progress_bytes(void *unused, const char *what, uint64_t done, uint64_t total)
+{
+    (void)unused;
+    double seconds = isatty(STDERR_FILENO) ? moment(what, done, total) : -1;
+    if (seconds < 0)
+        return;
+    fprintf(stderr, "\r%s %.2f of %.2f GB", what, (double)done * 1e-9, (double)total * 1e-9);
+    if (seconds >= 1)
+        fprintf(stderr, ", %.2f GB/s", (double)done * 1e-9 / seconds);
+    if (seconds >= 1 && done > 0 && done < total)
+        print_left(seconds * (double)(total - done) / (double)done);
+    fprintf(stderr, "\033[K%s", done >= total ? "\n" : "");
 }
 
 static void print_help(void)

@@ -18,8 +18,8 @@ BEGIN {
     row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
-    row("tools/check", "ref/base ref/container ref/formats ref/model tools/hash")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
+    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # of ref/ops the types and the choices, not one reference function
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \

@@ -1,0 +1,257 @@
+#!/usr/bin/env bash
+# check: options, exit statuses, the report as text, JSON and JUnit, waivers, the cache of the hub, files of the
+# original that are not there. What single checks find is tested elsewhere.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint a --preset T4 --recipe plain
+make_checkpoint other --preset T4 --recipe plain --seed 43
+make_checkpoint q --preset T4 --recipe plain --format nvfp4-ct
+a=$work/a other=$work/other q=$work/q
+# of another original, but for the file that holds the embedding
+cp "$a/$(cd "$a" && grep -l embed_tokens ./*.safetensors)" "$other/"
+lacks() { check "stdout has: $1" bash -c '! grep -qF -- "$1" "$2"' _ "$1" "$out"; }
+xml() { check "not well-formed: $1" well_formed "$1"; }
+well_formed() {
+    if command -v xmllint > /dev/null; then
+        xmllint --noout "$1"
+    elif command -v python3 > /dev/null; then
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$1"
+    fi
+}
+count_xml() { check "$2 stands not $3 times in $1" test "$(grep -c -- "$2" "$1")" = "$3"; }
+
+# a sound folder
+run 0 check "$a"
+says "$a: "
+says 'SKIPPED (needs --against ORIGINAL): 14 untouched'
+check "the verdict is not the last line" grep -q "^PASS $a: 0 FATAL, 0 ERROR, " <(tail -n 1 "$out")
+check "something on stderr" test ! -s "$err"
+cp "$out" "$work/text"
+for threads in 1 3; do
+    run 0 check "$a" --threads $threads
+    check "threads change the report" cmp "$out" "$work/text"
+done
+run 0 check "$a/" --quiet
+check "--quiet is more than a line" test "$(wc -l < "$out")" = 1
+run 0 check "$a" --verbose
+says 'passed 1 container: '
+says 'nothing 15 fp4-scale-bytes: no layer is stored in four-bit floats'
+run 0 check "$a" --json
+at spec 1
+at command check
+at checkpoint "$a"
+at against null
+at verdict PASS
+at counts.fatal 0
+at counts.error 0
+at loaded null
+at skipped.0.check 14
+at skipped.0.id untouched
+at skipped.0.why 'needs --against ORIGINAL'
+same "mtp_verdict and mtp.verdict" "$(value mtp_verdict)" "$(value mtp.verdict)"
+run 0 check "$q" --against "$a" --json
+at verdict PASS
+at against.path "$a"
+at against.missing_files '[]'
+at skipped '[]'
+
+# only headers: the checks of bytes are named as skipped
+run 0 check "$a" --headers
+says 'SKIPPED (reads the payload, and --headers was given): 12 finite 13 duplicates'
+run 0 check "$a" --headers --json
+at skipped.0.id finite
+at skipped.0.why 'reads the payload, and --headers was given'
+
+# some checks
+run 0 check --list
+check "not a line per check" test "$(wc -l < "$out")" = 48
+says '23 fp4-nearest         ERROR payload  every NVFP4 code is a nearest one'
+run 0 check --list --json
+at checks.length 48
+at checks.22.id fp4-nearest
+at checks.13.needs original
+run 0 check "$a" --only 1,index,12 --json
+at checks.length 3
+at skipped.length 45
+at skipped.0.why 'not wanted'
+run 0 check "$a" --skip 1,index --json
+at skipped.0.id container
+at skipped.1.id index
+run 0 check "$a" --only 1,2 --skip 2 --json
+at checks.length 1
+refused 2 check "$a" --only fp4-neirest
+says_err "there is no check 'fp4-neirest', but fp4-nearest"
+refused 2 check "$a" --skip 49
+refused 2 check "$a" --only ''
+refused 2 check "$a" --only 1,,2
+refused 2 check "$a" --need gtp
+says_err 'expected mtp'
+refused 2 check "$a" --quiet --verbose
+refused 2 check "$a" --threads 5000
+refused 2 check
+refused 2 check "$a" "$q"
+refused 3 check "$work/no-such-folder"
+refused 3 check "$a" --against "$work/no-such-folder"
+refused 3 check "$a" --waivers "$work/no-such-file"
+refused 3 check "$a" --junit "$work/no-such-folder/report.xml"
+# nothing wanted can be made: neither right nor wrong
+run 4 check "$a" --only 14
+says 'MISTRUSTED'
+check "not one line on stderr" one_line
+run 4 check "$a" --only 14 --json
+at verdict MISTRUSTED
+
+# wrong: many findings of one check, shown up to a limit
+run 1 check "$a" --against "$other"
+check "not one line on stderr" one_line
+says 'ERROR 14 untouched: '
+says '  engines: the model is another one than its card says'
+says '  what to do: take them from the original: samebit graft'
+says 'more (--verbose or --json lists all)'
+says "FAIL $a: 0 FATAL, "
+run 1 check "$a" --against "$other" --verbose
+lacks 'lists all'
+run 1 check "$a" --against "$other" --only 14 --json --junit "$work/14.xml"
+at verdict FAIL
+at findings.0.check 14
+at findings.0.id untouched
+at findings.0.level ERROR
+at findings.0.waived null
+at checks.0.state found
+at checks.0.engines 'the model is another one than its card says'
+at checks.0.advice 'take them from the original: samebit graft'
+errors=$(value counts.error)
+same "findings and counts" "$(value findings.length)" $((errors + $(value counts.warn) + $(value counts.info)))
+first=$(value findings.0.tensor)
+xml "$work/14.xml"
+count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' 50
+count_xml "$work/14.xml" '<failure type="ERROR"' 1
+count_xml "$work/14.xml" '<skipped message="not wanted"/>' 47
+run 1 check golden/bad/not-in-shard --only 2
+says 'FATAL 2 index: index and files name the same tensors'
+says '  d: '
+
+# the worst first
+run 1 check golden/bad/missing-shard
+check "no FATAL first" grep -q '^FATAL' <(sed -n 3p "$out")
+
+# waivers
+waive() { printf '%s\n' "$@" > "$work/waivers"; }
+waive '# looked at' '' '14 * # the seed was changed on purpose'
+run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers"
+says '[waived, line 3: the seed was changed on purpose]'
+says "PASS $a: 0 FATAL, 0 ERROR, 0 WARN, 0 INFO, $errors waived"
+lacks 'WARN waivers'
+run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers" --json --junit "$work/waived.xml"
+at verdict PASS
+at waived "$errors"
+at findings.0.waived 'the seed was changed on purpose'
+at checks.0.state waived
+at waivers.0.covered "$errors"
+at waivers.0.state used
+xml "$work/waived.xml"
+count_xml "$work/waived.xml" '<failure' 0
+waive "untouched $first # this one" '14 nothing.* # stale'
+run 1 check "$a" --against "$other" --only untouched --waivers "$work/waivers" --json
+at waived 1
+at counts.error $((errors - 1))
+at waivers.1.state unused
+run 1 check "$a" --against "$other" --only untouched --waivers "$work/waivers"
+says 'line 2: untouched nothing.* covers nothing: remove it'
+# of a check that was not made nothing is known
+run 0 check "$a" --waivers "$work/waivers" --json
+at waivers.1.state 'its check was not made'
+waive '2 * # cannot be'
+run 1 check golden/bad/not-in-shard --only 2 --waivers "$work/waivers"
+says 'FATAL findings only, and those cannot be waived'
+for bad in '14 *' '14 * #' '14' 'no-such-check * # why' '14 a b # why' '49 * # why'; do
+    waive '# first' "$bad"
+    refused 3 check "$a" --waivers "$work/waivers"
+    says_err "$work/waivers:2: "
+done
+printf '14 * # a\0b\n' > "$work/waivers"
+refused 3 check "$a" --waivers "$work/waivers"
+
+# names with everything that XML knows: still well-formed
+header='{"a<b>&\"'\''\u0001\uffff\u00e9":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]}}'
+while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
+mkdir "$work/<&>"
+{
+    printf "\\$(printf %o ${#header})\0\0\0\0\0\0\0%s\0\0\0\0" "$header"
+} > "$work/<&>/model.safetensors"
+# NaN, so that a payload check names it
+printf '\300\177\300\177' | dd of="$work/<&>/model.safetensors" bs=1 seek=$((8 + ${#header})) conv=notrunc 2> "$err"
+run 1 check "$work/<&>" --junit "$work/names.xml"
+xml "$work/names.xml"
+check "the name is not in the report" grep -q 'a&lt;b&gt;&amp;&quot;&apos;' "$work/names.xml"
+run 1 check "$work/<&>" --json
+check "no document" test "$(value command)" = check
+# a report that cannot be written leaves what was there
+mkdir "$work/taken.xml"
+refused 3 check "$a" --junit "$work/taken.xml"
+for command in "check $a" "check $a --json" 'check --list'; do
+    last="$command > /dev/full"
+    # shellcheck disable=SC2086
+    "$SAMEBIT" $command > /dev/full 2> "$err"
+    check "exit status of a full device" test $? = 3
+done
+
+# the cache of the hub, with links into blobs as the real one has
+hash=0123456789abcdef0123456789abcdef01234567
+repo=$work/home/hub/models--org--tiny
+mkdir -p "$repo/refs/refs/pr" "$repo/blobs" "$repo/snapshots/$hash"
+printf %s $hash > "$repo/refs/main"
+printf %s $hash > "$repo/refs/refs/pr/1"
+for file in "$a"/*; do
+    blob=$(cksum < "$file" | tr ' ' -)
+    cp "$file" "$repo/blobs/$blob"
+    ln -s "../../blobs/$blob" "$repo/snapshots/$hash/$(basename "$file")"
+done
+unset HF_HUB_CACHE XDG_CACHE_HOME
+export HF_HOME=$work/home HOME=$work/elsewhere
+for id in org/tiny org/tiny@main org/tiny@$hash org/tiny@refs/pr/1; do
+    run 0 check $id --json
+    at checkpoint "$repo/snapshots/$hash"
+done
+run 0 check "$q" --against org/tiny --json
+at against.path "$repo/snapshots/$hash"
+at skipped '[]'
+run 0 check "$repo/snapshots/$hash" --quiet
+refused 3 check org/tiny@v2
+says_err "cache $work/home/hub; 1 snapshots of other revisions are there: @$hash; to download it: hf download org/tiny --revision v2"
+refused 3 check org/absent
+says_err 'hf download org/absent'
+refused 3 check ../tiny
+refused 3 check 'org/tiny@../../x'
+HF_HUB_CACHE=$work/home/hub HF_HOME=$work/none run 0 check org/tiny --quiet
+HF_HOME='' XDG_CACHE_HOME=$work/none run 3 check org/tiny
+says_err "$work/none/huggingface/hub"
+mkdir -p "$work/elsewhere/.cache/huggingface"
+ln -s "$work/home/hub" "$work/elsewhere/.cache/huggingface/hub"
+HF_HOME='' run 0 check org/tiny --quiet
+# a real folder of that name wins
+last="check org/tiny in a folder that has it"
+mkdir -p "$work/here/org"
+cp -r "$q" "$work/here/org/tiny"
+program=$(realpath "$SAMEBIT")
+(cd "$work/here" && "$program" check org/tiny --json) > "$out" 2> "$err"
+check "exit status" test $? = 0
+at checkpoint org/tiny
+
+# an original of which some files are not there
+make_checkpoint shards --preset T4 --recipe plain --shard-bytes 200000
+gone=$(cd "$work/shards" && ls *.safetensors | sed -n 2p)
+rm "$work/shards/$gone"
+run 0 check "$q" --against "$work/shards"
+says 'OF THE ORIGINAL 1 files are not here'
+says "--include '$gone'"
+run 0 check "$q" --against "$work/shards" --json
+at against.missing_files "[\"$gone\"]"
+check "nothing was left out" test "$(value against.not_compared)" -gt 0
+# the same of the checkpoint itself is fatal
+run 1 check "$work/shards" --headers
+says "$gone"
+
+run 0 check --help
+says 'exit status: PASS 0'
+finish

@@ -1,0 +1,396 @@
+#include "tools/check/loaded.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/digest.h"
+#include "ref/container/show.h"
+#include "ref/model/probe.h"
+#include "tools/check/loaded_parts.h"
+
+static const struct {
+    const char *name, *text;
+} verdicts[] = {
+#define SB_LOADED(id, name, text) {name, text},
+#include "tools/check/loaded.def"
+#undef SB_LOADED
+};
+
+const char *sb_loaded_name(sb_loaded_verdict verdict)
+{
+    return verdicts[verdict].name;
+}
+
+const char *sb_loaded_text(sb_loaded_verdict verdict)
+{
+    return verdicts[verdict].text;
+}
+
+/* A digest and whose it is. */
+typedef struct named_digest {
+    const char *hex, *name;
+} named_digest;
+
+typedef struct comparison {
+    const sb_check *check;
+    sb_loaded_entry *entries; /* of the parameters, then of what was dropped */
+    size_t count, dropped;
+    unsigned char *member_held; /* by member */
+    unsigned char *tensor_held; /* by tensor */
+    named_digest *known;        /* sorted */
+    size_t known_count;
+    sb_waivers *waivers;
+    sb_loaded *out;
+} comparison;
+
+static sb_status no_memory(sb_error *err)
+{
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for the comparison of loaded parameters");
+}
+
+/* --- rows of the result ------------------------------------------------------------------------
+ */
+
+static sb_status add_row(comparison *c, sb_loaded_verdict verdict, const char *name,
+                         const char *law, int explained, const char *message, sb_error *err)
+{
+    sb_loaded *out = c->out;
+    if (out->count == out->room) {
+        size_t room = out->room ? 2 * out->room : 256;
+        sb_loaded_row *grown = sb_realloc(out->rows, room, sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        out->rows = grown;
+        out->room = room;
+    }
+    sb_loaded_row *row = &out->rows[out->count++];
+    *row = (sb_loaded_row){.verdict = verdict, .law = law, .explained = explained};
+    row->name = sb_strdup(name);
+    row->message = sb_strdup(message);
+    if (!row->name || !row->message)
+        return no_memory(err);
+    if (verdict != SB_LOADED_ok && !explained && c->waivers)
+        row->waived = sb_waivers_cover(c->waivers, 0, SB_LEVEL_error, name);
+    out->explained += explained != 0;
+    out->waived += row->waived != 0;
+    out->counts[verdict] += !explained && !row->waived;
+    return SB_OK;
+}
+
+/* --- what the files have -----------------------------------------------------------------------
+ */
+
+static void note_held(comparison *c, const sb_held_values *held)
+{
+    const sb_checkpoint *checkpoint = c->check->self.checkpoint;
+    const sb_tensor *base = sb_checkpoint_at(checkpoint, 0);
+    for (size_t i = 0; i < held->count; i++) {
+        if (held->segments[i].member)
+            c->member_held[held->segments[i].member - c->check->self.units.members] = 1;
+        if (held->segments[i].tensor)
+            c->tensor_held[held->segments[i].tensor - base] = 1;
+    }
+    if (held->raw)
+        c->tensor_held[held->raw - base] = 1;
+}
+
+/* The digests that the parameter should have, one per law. */
+static void expect(sb_loaded_entry *e, sb_dtype dtype)
+{
+    sb_format to = SB_FORMAT_f32;
+    e->law = SB_LOADED_LAWS;
+    if (e->held.raw) {
+        e->status = sb_tensor_digest(e->held.raw, &e->digest[0], &e->why);
+        e->digests = !e->status;
+    }
+    if (!e->held.count)
+        return;
+    sb_plain_format(dtype, &to);
+    unsigned n = sb_segments_have_laws(e->held.segments, e->held.count) ? SB_LOADED_LAWS : 1;
+    for (unsigned i = 0; i < n && !e->status; i++) {
+        sb_journey j = sb_journey_of(i, to);
+        e->status = sb_segments_digest(e->held.segments, e->held.count, &j, &e->digest[i],
+                                       i ? NULL : &e->size, &e->why);
+    }
+    e->digests = e->status ? 0 : n;
+}
+
+static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
+{
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1)
+#endif
+    for (size_t i = first; i < end; i++) {
+        sb_loaded_entry *e = &c->entries[i];
+        expect(e, e->param ? e->param->dtype : SB_DTYPE_BF16);
+        for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
+            if (strcmp(e->digest[k].hex, e->param->digest) == 0)
+                e->law = k;
+    }
+    for (size_t i = first; i < end; i++)
+        if (c->entries[i].status)
+            return sb_fail(err, c->entries[i].status, "%s", c->entries[i].why.text);
+    return SB_OK;
+}
+
+/* --- what was dropped --------------------------------------------------------------------------
+ */
+
+static const char *place_text(sb_place place)
+{
+    return place == SB_PLACE_mtp      ? ", of the MTP head"
+           : place == SB_PLACE_vision ? ", of the vision tower"
+                                      : "";
+}
+
+static sb_loaded_entry *next_dropped(comparison *c, const char *name)
+{
+    sb_loaded_entry *e = &c->entries[c->count + c->dropped++];
+    *e = (sb_loaded_entry){.name = name};
+    return e;
+}
+
+/* A layer of which the engine holds some tensors as they are stored, and not others. */
+static sb_status drop_tensors(comparison *c, const sb_unit *unit, sb_error *err)
+{
+    const sb_tensor *base = sb_checkpoint_at(c->check->self.checkpoint, 0);
+    sb_status status = SB_OK;
+    for (unsigned p = 0; p < SB_PART_COUNT && !status; p++) {
+        const sb_tensor *t = unit->found.part[p];
+        if (t && p != SB_PART_weight_shape && !c->tensor_held[t - base])
+            status = add_row(c, SB_LOADED_dropped, t->name, NULL, 0,
+                             "other tensors of its layer are held as they are stored", err);
+    }
+    return status;
+}
+
+static int some_tensor_held(const comparison *c, const sb_unit *unit)
+{
+    const sb_tensor *base = sb_checkpoint_at(c->check->self.checkpoint, 0);
+    if (unit->tensor && c->tensor_held[unit->tensor - base])
+        return 1;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (unit->found.part[p] && c->tensor_held[unit->found.part[p] - base])
+            return 1;
+    return 0;
+}
+
+static int bears_values(const sb_unit *unit)
+{
+    sb_segment s;
+    return !unit->tensor || sb_segment_of_tensor(unit->tensor, &s);
+}
+
+static sb_status drop_unit(comparison *c, const sb_unit *unit, size_t members, size_t held,
+                           sb_error *err)
+{
+    char text[160], what[80];
+    sb_segment s;
+    if (some_tensor_held(c, unit))
+        return unit->tensor || held ? SB_OK : drop_tensors(c, unit, err);
+    if (!bears_values(unit) || (members && held == members))
+        return SB_OK;
+    snprintf(what, sizeof what, "cannot be read");
+    if (unit->tensor && sb_segment_of_tensor(unit->tensor, &s)) {
+        sb_held_values one = {.segments = &s, .count = 1};
+        sb_loaded_entry *e = next_dropped(c, unit->name);
+        e->held.segments = sb_alloc(1, sizeof s);
+        if (!e->held.segments)
+            return no_memory(err);
+        e->held.segments[0] = s;
+        e->held.count = 1;
+        sb_held_text(&one, what, sizeof what);
+    } else if (members) {
+        snprintf(what, sizeof what, "%zu %s, %s", members, members > 1 ? "matrices" : "matrix",
+                 sb_container_name(unit->found.container));
+    }
+    snprintf(text, sizeof text, "%s%s", what, place_text(unit->place));
+    return held ? SB_OK : add_row(c, SB_LOADED_dropped, unit->name, NULL, 0, text, err);
+}
+
+/* Members are sorted by plain name: their units are met in no order, so they are counted first. */
+static sb_status find_dropped(comparison *c, sb_error *err)
+{
+    const sb_units *u = &c->check->self.units;
+    size_t *members = sb_alloc(u->count, 2 * sizeof *members), *held = members + u->count;
+    sb_status status = members ? SB_OK : no_memory(err);
+    for (size_t i = 0; i < u->member_count && !status; i++) {
+        members[u->members[i].unit - u->rows]++;
+        held[u->members[i].unit - u->rows] += c->member_held[i];
+    }
+    for (size_t i = 0; i < u->count && !status; i++)
+        status = drop_unit(c, &u->rows[i], members[i], held[i], err);
+    for (size_t i = 0; i < u->member_count && !status; i++) {
+        const sb_unit *unit = u->members[i].unit;
+        sb_loaded_entry *e;
+        if (c->member_held[i] || some_tensor_held(c, unit))
+            continue;
+        e = next_dropped(c, u->members[i].name);
+        e->held.segments = sb_alloc(1, sizeof *e->held.segments);
+        if (!e->held.segments) {
+            status = no_memory(err);
+            break;
+        }
+        e->held.segments[0] = sb_segment_of(&u->members[i]);
+        e->held.count = 1;
+        if (held[unit - u->rows]) /* others of the stack are held */
+            status = add_row(c, SB_LOADED_dropped, u->members[i].name, NULL, 0,
+                             "other experts of its stack are held", err);
+    }
+    free(members);
+    return status;
+}
+
+/* --- what a parameter is that is not what it should be ------------------------------------------
+ */
+
+static int by_digest(const void *a, const void *b)
+{
+    const named_digest *x = a, *y = b;
+    int order = strcmp(x->hex, y->hex);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static sb_status list_digests(comparison *c, sb_error *err)
+{
+    size_t all = c->count + c->dropped;
+    c->known = sb_alloc(all * SB_LOADED_LAWS, sizeof *c->known);
+    if (!c->known)
+        return no_memory(err);
+    for (size_t i = 0; i < all; i++)
+        for (unsigned k = 0; k < c->entries[i].digests; k++)
+            c->known[c->known_count++] =
+                (named_digest){c->entries[i].digest[k].hex, c->entries[i].name};
+    if (c->known_count)
+        qsort(c->known, c->known_count, sizeof *c->known, by_digest);
+    return SB_OK;
+}
+
+/* The first name whose values these are, or NULL. */
+static const char *whose(const comparison *c, const char *hex)
+{
+    size_t low = 0, high = c->known_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(c->known[middle].hex, hex) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->known_count && strcmp(c->known[low].hex, hex) == 0 ? c->known[low].name : NULL;
+}
+
+static sb_status judge(comparison *c, const sb_loaded_entry *e, sb_error *err)
+{
+    char text[700] = "";
+    sb_status status = SB_OK;
+    sb_loaded_verdict verdict = SB_LOADED_ok;
+    const sb_loaded_param *p = e->param;
+    if (!e->held.count && !e->held.raw) {
+        if (e->held.lacks)
+            snprintf(text, sizeof text, "its part %s, or these rows of it, is in no file",
+                     SB_SHOW(e->held.lacks));
+        else
+            snprintf(text, sizeof text, "%s", p->is_buffer ? "a buffer" : "a parameter");
+        return add_row(c, SB_LOADED_extra, p->name, NULL, p->is_buffer, text, err);
+    }
+    if (e->law == SB_LOADED_LAWS)
+        verdict = sb_loaded_judge(whose(c, p->digest), e, text, sizeof text, &status, err);
+    else if (sb_loaded_lost_bits(e, text, sizeof text, &status, err))
+        verdict = SB_LOADED_dtype;
+    if (status)
+        return status;
+    return add_row(c, verdict, p->name,
+                   e->law < SB_LOADED_LAWS && e->digests > 1 ? sb_law_name(sb_loaded_laws[e->law])
+                                                             : NULL,
+                   0, text, err);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------
+ */
+
+static int row_order(const void *a, const void *b)
+{
+    const sb_loaded_row *x = a, *y = b;
+    if (x->verdict != y->verdict)
+        return x->verdict < y->verdict ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static sb_status prepare(comparison *c, const sb_loaded_list *list, sb_error *err)
+{
+    const sb_units *u = &c->check->self.units;
+    c->entries = sb_alloc(list->count + u->count + u->member_count, sizeof *c->entries);
+    c->member_held = sb_alloc(u->member_count, 1);
+    c->tensor_held = sb_alloc(sb_checkpoint_count(c->check->self.checkpoint), 1);
+    if (!c->entries || !c->member_held || !c->tensor_held)
+        return no_memory(err);
+    sb_status status = SB_OK;
+    for (; c->count < list->count && !status; c->count++) {
+        sb_loaded_entry *e = &c->entries[c->count];
+        e->param = &list->rows[c->count];
+        e->name = e->param->name;
+        status = sb_loaded_find(c->check, e->param, &e->held, err);
+        if (!status)
+            note_held(c, &e->held);
+    }
+    return status;
+}
+
+/* What was dropped is only read if something is not what it should be: that may be it. */
+static sb_status compare(comparison *c, sb_error *err)
+{
+    int strange = 0;
+    sb_status status = expect_all(c, 0, c->count, err);
+    for (size_t i = 0; i < c->count; i++)
+        strange |= c->entries[i].law == SB_LOADED_LAWS && c->entries[i].digests;
+    if (!status)
+        status = find_dropped(c, err);
+    if (!status && strange)
+        status = expect_all(c, c->count, c->count + c->dropped, err);
+    if (!status)
+        status = list_digests(c, err);
+    for (size_t i = 0; i < c->count && !status; i++)
+        status = judge(c, &c->entries[i], err);
+    return status;
+}
+
+sb_status sb_loaded_compare(const sb_check *check, const sb_loaded_list *list, const char *path,
+                            sb_waivers *waivers, sb_loaded *out, sb_error *err)
+{
+    comparison c = {.check = check, .waivers = waivers, .out = out};
+    *out = (sb_loaded){.path = path, .program = list->program, .parameters = list->count};
+    sb_status status = prepare(&c, list, err);
+    if (!status)
+        status = compare(&c, err);
+    if (!status && out->count)
+        qsort(out->rows, out->count, sizeof *out->rows, row_order);
+    for (size_t i = 0; i < c.count + c.dropped; i++)
+        sb_held_values_free(&c.entries[i].held);
+    free(c.entries);
+    free(c.member_held);
+    free(c.tensor_held);
+    free(c.known);
+    return status;
+}
+
+void sb_loaded_result_free(sb_loaded *loaded)
+{
+    for (size_t i = 0; i < loaded->count; i++) {
+        free(loaded->rows[i].name);
+        free(loaded->rows[i].message);
+    }
+    free(loaded->rows);
+    *loaded = (sb_loaded){0};
+}
+
+int sb_loaded_bad(const sb_loaded *loaded)
+{
+    for (unsigned v = SB_LOADED_ok + 1; v < SB_LOADED_COUNT; v++)
+        if (loaded->counts[v])
+            return 1;
+    return 0;
+}

@@ -1,0 +1,260 @@
+#include "tools/check/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+const char *sb_check_state_name(sb_check_state state)
+{
+    static const char *const names[] = {"passed", "found", "waived", "skipped", "nothing"};
+    return names[state];
+}
+
+const char *sb_verdict_name(sb_verdict verdict)
+{
+    static const char *const names[] = {"PASS", "FAIL", "MISTRUSTED"};
+    return names[verdict];
+}
+
+/* --- text that may hold anything ---------------------------------------------------------------
+ */
+
+/* Bytes of the UTF-8 character at c that XML and JSON both allow; 0: there is none. */
+static size_t character(const unsigned char *c)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if (n == 0 || c[0] >= 0xf8)
+        return 0;
+    if (n == 1)
+        return c[0] >= 0x20 && c[0] != 0x7f;
+    uint32_t code = c[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (c[i] & 0x3fu);
+    }
+    int forbidden = code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
+                    (code & 0xfffe) == 0xfffe || (code >= 0x80 && code < 0xa0);
+    return forbidden ? 0 : n;
+}
+
+char *sb_report_clean(const char *text)
+{
+    char *out = sb_strdup(text), *to = out;
+    if (!out)
+        return NULL;
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        size_t n = character(c);
+        if (n == 0) {
+            *to++ = '?';
+            c++;
+            continue;
+        }
+        memcpy(to, c, n);
+        to += n;
+        c += n;
+    }
+    *to = '\0';
+    return out;
+}
+
+/* --- which checks were made --------------------------------------------------------------------
+ */
+
+static int has_family(const sb_check *check, const char *id)
+{
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *u = &check->self.units.rows[i];
+        if (u->tensor)
+            continue;
+        const char *name =
+            u->found.container < SB_CONTAINER_COUNT ? sb_container_name(u->found.container) : "";
+        int fp4 = strncmp(name, "nvfp4", 5) == 0 || strcmp(name, "mxfp4") == 0;
+        int fp8 = strncmp(name, "fp8", 3) == 0 || strcmp(name, "mxfp8") == 0;
+        int ints = strncmp(name, "int", 3) == 0;
+        int broken = u->status != SB_OK; /* whatever it is meant to be */
+        if (broken || (id[2] == '4' && fp4) || (id[2] == '8' && fp8) || (id[0] == 'i' && ints))
+            return 1;
+    }
+    return 0;
+}
+
+/* Why there is nothing that a check could look at; NULL: there is. Ids begin with their family. */
+static const char *nothing_for(const sb_check *check, const sb_check_row *row)
+{
+    if (strncmp(row->id, "fp4-", 4) == 0 && !has_family(check, row->id))
+        return "no layer is stored in four-bit floats";
+    if (strncmp(row->id, "fp8-", 4) == 0 && !has_family(check, row->id))
+        return "no layer is stored in eight-bit floats";
+    if (strncmp(row->id, "int-", 4) == 0 && !has_family(check, row->id))
+        return "no layer is stored in integers";
+    return NULL;
+}
+
+static void judge_check(sb_report *r, unsigned number)
+{
+    const sb_check_row *row = sb_check_row_of(number);
+    const sb_check_options *options = r->check->options;
+    sb_report_check *c = &r->checks[number];
+    if (!sb_check_wanted(r->check, number))
+        c->why = "not wanted";
+    else if (row->needs != SB_NEEDS_headers && options->headers_only)
+        c->why = "reads the payload, and --headers was given";
+    else if (row->needs == SB_NEEDS_master && !options->against)
+        c->why = "needs --against ORIGINAL";
+    if (c->why && !c->count) {
+        c->state = SB_STATE_skipped;
+        r->skipped++;
+        return;
+    }
+    c->why = NULL;
+    if (c->level[SB_LEVEL_warn] + c->level[SB_LEVEL_error] + c->level[SB_LEVEL_fatal])
+        c->state = SB_STATE_found;
+    else if (c->waived)
+        c->state = SB_STATE_waived;
+    else if (!c->count && (c->why = nothing_for(r->check, row)) != NULL)
+        c->state = SB_STATE_nothing;
+    r->made += c->state != SB_STATE_nothing;
+    r->found += c->state == SB_STATE_found;
+    r->passed += c->state == SB_STATE_passed || c->state == SB_STATE_waived;
+    r->nothing += c->state == SB_STATE_nothing;
+}
+
+/* Findings are sorted by check. */
+static void count_findings(sb_report *r)
+{
+    const sb_findings *f = &r->check->findings;
+    for (size_t i = 0; i < f->count; i++) {
+        const sb_finding *row = &f->rows[i];
+        sb_report_check *c = &r->checks[row->check];
+        if (c->count++ == 0)
+            c->first = i;
+        if (row->waived) {
+            c->waived++;
+            r->waived++;
+            continue;
+        }
+        c->level[row->level]++;
+        r->level[row->level]++;
+        if (row->level > c->worst)
+            c->worst = row->level;
+    }
+}
+
+int sb_report_unused(const sb_report *report, const sb_waiver *waiver)
+{
+    if (waiver->covered)
+        return 0;
+    if (waiver->fatal)
+        return 2;
+    if (waiver->check == 0)
+        return report->loaded != NULL;
+    return report->checks[waiver->check].state != SB_STATE_skipped;
+}
+
+/* --- the original's files ----------------------------------------------------------------------
+ */
+
+static const char *without(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+/* Whether the checkpoint has what the original calls `tensor`: itself, or as the layer it is the
+ * weight of. */
+static int has_like(const sb_check *check, const char *tensor)
+{
+    static const char *const ends[] = {".weight", ".gate_up_proj", ".down_proj"};
+    static const char *const first[] = {"", ".0.gate_proj", ".0.down_proj"};
+    char name[SB_MAX_TENSOR_NAME + 32];
+    const sb_units *own = &check->self.units;
+    const char *plain = without(tensor, check->master.units.prefix);
+    size_t n = strlen(plain);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t m = strlen(ends[i]);
+        if (n < m || strcmp(plain + n - m, ends[i]) != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s%s", (int)(n - m), plain, first[i]);
+        if (sb_member_plain(own, name))
+            return 1;
+    }
+    snprintf(name, sizeof name, "%s%s", own->prefix, plain);
+    return sb_unit_named(own, plain) || sb_unit_named(own, name);
+}
+
+static int has_shard(const sb_checkpoint *checkpoint, const char *name)
+{
+    for (size_t i = 0; i < sb_checkpoint_shards(checkpoint); i++)
+        if (strcmp(sb_checkpoint_shard_name(checkpoint, (uint32_t)i), name) == 0)
+            return 1;
+    return 0;
+}
+
+static sb_status missing_shards(sb_report *r, sb_error *err)
+{
+    const sb_checkpoint *master = r->check->master.checkpoint;
+    const sb_index *index = master ? sb_checkpoint_index(master) : NULL;
+    if (!index || !index->shard_count)
+        return SB_OK;
+    unsigned char *gone = sb_alloc(index->shard_count, 2);
+    r->shards.names = sb_alloc(index->shard_count, sizeof *r->shards.names);
+    if (!gone || !r->shards.names) {
+        free(gone);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the report");
+    }
+    unsigned char *needed = gone + index->shard_count;
+    for (size_t i = 0; i < index->shard_count; i++)
+        gone[i] = !has_shard(master, index->shards[i].name);
+    for (size_t i = 0; i < index->count; i++) {
+        const sb_index_entry *e = &index->entries[i];
+        if (gone[e->shard] && has_like(r->check, e->tensor)) {
+            needed[e->shard] = 1;
+            r->shards.tensors++;
+        }
+    }
+    for (size_t i = 0; i < index->shard_count; i++)
+        if (needed[i])
+            r->shards.names[r->shards.count++] = index->shards[i].name;
+    free(gone);
+    return SB_OK;
+}
+
+/* --- the verdict -------------------------------------------------------------------------------
+ */
+
+static const char *unmet_need(const sb_report *r)
+{
+    if (!r->check->options->need_mtp)
+        return NULL;
+    if (!r->mtp)
+        return "the MTP head could not be audited";
+    if (r->mtp->verdict == SB_MTP_FILE_BAD)
+        return "the MTP head of these files is not usable";
+    return r->mtp->verdict == SB_MTP_NONE_DECLARED ? "no MTP head is declared and none is there"
+                                                   : NULL;
+}
+
+sb_status sb_report_make(sb_report *r, sb_error *err)
+{
+    count_findings(r);
+    for (unsigned i = 1; i <= SB_CHECK_LAST; i++)
+        judge_check(r, i);
+    for (size_t i = 0; r->waivers && i < r->waivers->count; i++)
+        r->unused_waivers += sb_report_unused(r, &r->waivers->rows[i]) != 0;
+    r->need = unmet_need(r);
+    if (r->level[SB_LEVEL_error] || r->level[SB_LEVEL_fatal] || r->need ||
+        (r->loaded && sb_loaded_bad(r->loaded)))
+        r->verdict = SB_VERDICT_fail;
+    else
+        r->verdict = r->made || r->loaded ? SB_VERDICT_pass : SB_VERDICT_mistrusted;
+    return missing_shards(r, err);
+}
+
+void sb_report_free(sb_report *report)
+{
+    free(report->shards.names);
+    report->shards = (sb_report_shards){0};
+}
