@@ -90,22 +90,21 @@ size_t pairwise_cover(const pairwise_factor *factors, size_t count, const char *
     return drawn;
 }
 
-size_t pairwise_each(const pairwise_factor *factors, size_t count, const char *stream,
-                     pairwise_allowed allowed, pairwise_case *cases, size_t room)
+size_t pairwise_each(const pairwise_factor *factors, size_t count, pairwise_allowed allowed,
+                     pairwise_case *cases, size_t room)
 {
-    cover *v = begin(factors, count, stream, allowed);
     size_t longest = 0;
     for (size_t f = 0; f < count; f++)
         longest = factors[f].count > longest ? factors[f].count : longest;
-    assert_true(longest <= room);
+    assert_true(longest <= room && count <= PAIRWISE_FACTORS);
     for (size_t k = 0; k < longest; k++) {
         size_t turn = 0;
-        do { /* another shift of the factors where the case cannot be */
-            for (size_t f = 0; f < count; f++)
-                cases[k].value[f] =
-                    (k + (f ? turn * f + k / factors[f].count : 0)) % factors[f].count;
+        do { /* the shorter factors are shifted against each other, further where it cannot be */
+            for (size_t f = 0; f < count; f++) {
+                size_t n = factors[f].count;
+                cases[k].value[f] = n == longest ? k : (k + turn + k / n * f) % n;
+            }
         } while (allowed && !allowed(&cases[k]) && turn++ < 40);
     }
-    free(v);
     return longest;
 }

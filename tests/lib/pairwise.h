@@ -25,8 +25,8 @@ typedef int (*pairwise_allowed)(const pairwise_case *c);
 size_t pairwise_cover(const pairwise_factor *factors, size_t count, const char *stream,
                       pairwise_allowed allowed, pairwise_case *cases, size_t room, size_t *pairs);
 
-/* The same with each value of each factor in some case: as many as the longest factor has. */
-size_t pairwise_each(const pairwise_factor *factors, size_t count, const char *stream,
-                     pairwise_allowed allowed, pairwise_case *cases, size_t room);
+/* Each value of each factor in some case: as many cases as the longest factor has values. */
+size_t pairwise_each(const pairwise_factor *factors, size_t count, pairwise_allowed allowed,
+                     pairwise_case *cases, size_t room);
 
 #endif
