@@ -278,7 +278,11 @@ void sb_checkpoint_close(sb_checkpoint *c)
     for (size_t i = 0; i < c->shard_count; i++) {
         sb_safetensors_close(&c->shards[i].file);
         free(c->shards[i].name);
+        free(c->shards[i].folder);
     }
+    for (size_t i = 0; i < c->name_count; i++)
+        free(c->names[i]);
+    free(c->names);
     sb_index_free(&c->index);
     free(c->shards);
     free(c->tensors);

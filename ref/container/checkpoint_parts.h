@@ -11,6 +11,7 @@
 
 typedef struct sb_shard {
     char *name;
+    char *folder; /* of the checkpoint that it was laid over from; NULL: this one's */
     sb_safetensors file;
 } sb_shard;
 
@@ -24,6 +25,8 @@ struct sb_checkpoint {
     uint64_t bytes;
     int has_index;
     sb_index index;
+    char **names; /* of tensors that came under another name (overlay.h) */
+    size_t name_count;
 };
 
 /* Sets path (less its trailing slashes) and the folder that a config.json would stand in. */

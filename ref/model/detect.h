@@ -43,6 +43,9 @@ sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, 
 sb_status sb_found_expert(const sb_checkpoint *checkpoint, const sb_found *found, uint32_t e,
                           sb_matrix *matrix, sb_error *err);
 
+/* The folder that the layer was laid over from (overlay.h), or NULL. */
+const char *sb_found_origin(const sb_checkpoint *checkpoint, const sb_found *found);
+
 /* The layer that a tensor belongs to, if its name ends in a part's suffix: 1 and the name of the
  * layer in `layer` (size bytes), else 0. "P.weight_scale" gives "P". */
 int sb_layer_of(const char *tensor, char *layer, size_t size);

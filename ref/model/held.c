@@ -41,7 +41,7 @@ static int same_blocks(const sb_declaration *d, const sb_matrix *m)
     return 1;
 }
 
-static int agrees(const sb_declaration *d, const sb_found *f)
+int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
 {
     if (d->answer == SB_DECLARED_UNKNOWN)
         return 1;
@@ -80,7 +80,7 @@ sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, cons
     if (status)
         return status;
     settle(&d, found);
-    if (agrees(&d, found))
+    if (sb_declaration_agrees(&d, found))
         return SB_OK;
     if (weights->disagreements < SB_DISAGREEMENTS) {
         sb_declared_text text;

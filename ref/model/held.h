@@ -9,6 +9,9 @@
 sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, const char *module,
                           sb_found *found, sb_error *err);
 
+/* Whether the tensors are what is declared; of modules of which nothing is known they are. */
+int sb_declaration_agrees(const sb_declaration *declared, const sb_found *found);
+
 /* Only the latter, where nobody counts. declared may be NULL. */
 sb_status sb_settle_zeros(const sb_declared *declared, const char *module, sb_found *found,
                           sb_error *err);

@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "ref/container/overlay.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
 
@@ -85,6 +86,17 @@ static int by_name(const void *left, const void *right)
     return order ? order : (a->experts < b->experts) - (a->experts > b->experts);
 }
 
+int sb_tensor_layer(const sb_tensor *t, char *layer, size_t size, uint32_t *experts)
+{
+    *experts = 0;
+    if (stack_of(t->name, layer, size) && t->rank == 3) {
+        *experts = (uint32_t)t->shape[0];
+        return 1;
+    }
+    return sb_layer_of(t->name, layer, size) &&
+           (t->rank == 2 || !is_plain(t->dtype) || strcmp(t->name + strlen(layer), ".weight") != 0);
+}
+
 /* Layers by the tensors that belong to them, each once: of a stack first what says E. */
 static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *err)
 {
@@ -92,12 +104,9 @@ static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *e
     for (size_t i = 0; i < sb_checkpoint_count(checkpoint) && !status; i++) {
         const sb_tensor *t = sb_checkpoint_at(checkpoint, i);
         char layer[SB_MAX_TENSOR_NAME];
-        if (stack_of(t->name, layer, sizeof layer) && t->rank == 3)
-            status = add(all, layer, (uint32_t)t->shape[0], err);
-        else if (sb_layer_of(t->name, layer, sizeof layer) &&
-                 (t->rank == 2 || !is_plain(t->dtype) ||
-                  strcmp(t->name + strlen(layer), ".weight") != 0))
-            status = add(all, layer, 0, err);
+        uint32_t experts;
+        if (sb_tensor_layer(t, layer, sizeof layer, &experts))
+            status = add(all, layer, experts, err);
     }
     if (all->count)
         qsort(all->entries, all->count, sizeof *all->entries, by_name);
@@ -130,6 +139,14 @@ sb_status sb_each_layer_name(const sb_checkpoint *checkpoint, sb_layer_name_fn v
     return status;
 }
 
+const char *sb_found_origin(const sb_checkpoint *checkpoint, const sb_found *found)
+{
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (found->part[p])
+            return sb_checkpoint_origin(checkpoint, found->part[p]);
+    return NULL;
+}
+
 typedef struct walk {
     const sb_checkpoint *checkpoint;
     sb_declared *declared; /* read when a layer first asks for it */
@@ -143,9 +160,10 @@ static sb_status visit_name(void *ctx, const char *name, uint32_t experts, sb_er
     walk *w = ctx;
     sb_found found;
     sb_status status = sb_detect(w->checkpoint, name, experts, 0, 0, &found, err);
-    if (!status && found.zeros_open && !w->loaded++)
+    int ask = !status && found.zeros_open && !sb_found_origin(w->checkpoint, &found);
+    if (ask && !w->loaded++)
         status = load_declared(w->checkpoint, &w->declared, err);
-    if (!status && found.zeros_open)
+    if (!status && ask)
         status = sb_settle_zeros(w->declared, name, &found, err);
     if (!status && found.container != SB_CONTAINER_COUNT)
         status = w->visit(w->ctx, name, &found, err);

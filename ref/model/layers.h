@@ -15,6 +15,10 @@ typedef sb_status (*sb_layer_fn)(void *ctx, const char *name, const sb_found *fo
 sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void *ctx,
                         sb_error *err);
 
+/* Whether a tensor makes a layer: 1, the name of the layer, and the E of a stack or 0. 0 for
+ * vectors, convolutions, and what has no part's name; layers have parts that make none, too. */
+int sb_tensor_layer(const sb_tensor *tensor, char *layer, size_t size, uint32_t *experts);
+
 /* Only the names of those layers, each once, and the E of a stack or 0; no tensor is looked into.
  */
 typedef sb_status (*sb_layer_name_fn)(void *ctx, const char *name, uint32_t experts, sb_error *err);

@@ -167,8 +167,9 @@ static sb_status visit_layer(const walk *w, const char *prefix, uint32_t layer, 
 
 /* M-5: "the same enumeration writes a folder and binds one, so that no count is a constant"
  * M-6: "`lm_head.weight` and `mtp.` stand alone, and a tied head is the embedding" */
-sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_expected_fn visit,
-                         void *ctx, sb_error *err)
+sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storage,
+                               const unsigned char *fused_of, sb_expected_fn visit, void *ctx,
+                               sb_error *err)
 {
     walk w = {config, storage, visit, ctx, err};
     char prefix[SB_NAME_MAX];
@@ -176,7 +177,8 @@ sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_
         visit_one(&w, SB_ROLE_embed_tokens, storage->prefix, config->layers, SB_NO_EXPERT);
     for (uint32_t i = 0; i < config->layers && !status; i++) {
         snprintf(prefix, sizeof prefix, "%slayers.%u.", storage->prefix, (unsigned)i);
-        status = visit_layer(&w, prefix, i, config->layer_is_full[i], storage->fused_experts);
+        status = visit_layer(&w, prefix, i, config->layer_is_full[i],
+                             fused_of ? fused_of[i] : storage->fused_experts);
     }
     if (!status)
         status = visit_one(&w, SB_ROLE_final_norm, storage->prefix, config->layers, SB_NO_EXPERT);
@@ -187,7 +189,14 @@ sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_
     status = visit_scope(&w, SCOPE_mtp, "", config->layers, SB_NO_EXPERT);
     for (uint32_t i = 0; i < config->mtp_layers && !status; i++) {
         snprintf(prefix, sizeof prefix, "mtp.layers.%u.", (unsigned)i);
-        status = visit_layer(&w, prefix, config->layers + i, 1, storage->fused_mtp_experts);
+        status = visit_layer(&w, prefix, config->layers + i, 1,
+                             fused_of ? fused_of[config->layers + i] : storage->fused_mtp_experts);
     }
     return status;
+}
+
+sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_expected_fn visit,
+                         void *ctx, sb_error *err)
+{
+    return sb_each_tensor_mixed(config, storage, NULL, visit, ctx, err);
 }

@@ -44,6 +44,12 @@ typedef sb_status (*sb_expected_fn)(void *ctx, const sb_expected *tensor, sb_err
 sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_expected_fn visit,
                          void *ctx, sb_error *err);
 
+/* The same where layers differ: fused_of says of each, the MTP layers behind the trunk, whether its
+ * experts are fused. NULL: as storage says. */
+sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storage,
+                               const unsigned char *fused_of, sb_expected_fn visit, void *ctx,
+                               sb_error *err);
+
 /* The name after its prefix, as tensors.def has it. */
 const char *sb_role_name(sb_role role);
 

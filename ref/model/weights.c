@@ -226,7 +226,9 @@ static sb_status bind_linear(binder *b, const sb_expected *x, const char *module
         return status;
     if (found.container == SB_CONTAINER_COUNT)
         return missing(b, x->name, err);
-    status = sb_hold_against(b->weights, b->declared, module, &found, err);
+    /* W-7: "What is declared is not held against modules that were laid over" */
+    if (!sb_found_origin(b->checkpoint, &found))
+        status = sb_hold_against(b->weights, b->declared, module, &found, err);
     struct sb_stored *stored = &b->weights->stored[found.container];
     stored->layers += stack ? x->shape[0] : 1;
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
@@ -317,6 +319,24 @@ static sb_status account_rest(binder *b, sb_error *err)
     return SB_OK;
 }
 
+/* Overlaid and grafted checkpoints may stack the experts of some layers only. */
+static sb_status find_fused(const sb_checkpoint *checkpoint, const sb_config *c, sb_weights *w,
+                            sb_error *err)
+{
+    static const char stack[] = "mlp.experts.gate_up_proj";
+    char layer[SB_NAME_MAX];
+    w->fused_of = sb_alloc(w->layer_count, 1);
+    if (!w->fused_of)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory while binding tensors");
+    for (uint32_t i = 0; c->experts && i < w->layer_count; i++) {
+        int mtp = i >= c->layers;
+        snprintf(layer, sizeof layer, "%slayers.%u.", mtp ? "mtp." : w->storage.prefix,
+                 (unsigned)(mtp ? i - c->layers : i));
+        w->fused_of[i] = (unsigned char)begins(checkpoint, layer, stack);
+    }
+    return SB_OK;
+}
+
 static sb_status allocate(const sb_config *c, sb_weights *w, sb_error *err)
 {
     w->layer_count = c->layers + (w->storage.has_mtp ? c->mtp_layers : 0);
@@ -342,7 +362,10 @@ sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *conf
     if (!status)
         status = allocate(config, b.weights, err);
     if (!status)
-        status = sb_each_tensor(config, &b.weights->storage, bind_one, &b, err);
+        status = find_fused(checkpoint, config, b.weights, err);
+    if (!status)
+        status = sb_each_tensor_mixed(config, &b.weights->storage, b.weights->fused_of, bind_one,
+                                      &b, err);
     if (!status)
         status = account_rest(&b, err);
     free(b.used);
@@ -362,6 +385,7 @@ void sb_weights_free(sb_weights *weights)
         free(weights->layers[i].experts);
     for (size_t i = 0; i < sizeof weights->row_maps / sizeof *weights->row_maps; i++)
         free(weights->row_maps[i]);
+    free(weights->fused_of);
     free(weights->layers);
     free(weights);
 }

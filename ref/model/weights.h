@@ -42,7 +42,8 @@ typedef struct sb_weights {
      */
     size_t disagreements;
     char disagreement[SB_DISAGREEMENTS][512];
-    uint32_t *row_maps[4]; /* qkv, z, b, a of Qwen3-Next */
+    uint32_t *row_maps[4];   /* qkv, z, b, a of Qwen3-Next */
+    unsigned char *fused_of; /* (layer_count) whether the experts of a layer are stacks */
     uint32_t layer_count;
 } sb_weights;
 

@@ -6,32 +6,62 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "ref/container/overlay.h"
+#include "ref/model/take.h"
 
-sb_status sb_model_open(const char *folder, sb_model **out, sb_error *err)
+/* config.json of a folder. */
+static sb_status load_config(const char *folder, sb_config *out, sb_error *err)
+{
+    char *path = sb_path_join(folder, "config.json");
+    sb_status status =
+        path ? sb_config_load(path, out, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    free(path);
+    return status;
+}
+
+/* W-7: "An MTP head that was laid over a model without one brings its number of layers" */
+static sb_status adopt_head(sb_model *model, sb_error *err)
+{
+    const sb_tensor *fc = sb_checkpoint_find(model->checkpoint, "mtp.fc.weight");
+    const char *origin = fc ? sb_checkpoint_origin(model->checkpoint, fc) : NULL;
+    sb_config theirs;
+    if (!origin || model->config.mtp_layers)
+        return SB_OK;
+    sb_status status = load_config(origin, &theirs, err);
+    if (!status)
+        model->config.mtp_layers = theirs.mtp_layers;
+    return status;
+}
+
+sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays, size_t count,
+                                 sb_model **out, sb_error *err)
 {
     sb_model *model = sb_alloc(1, sizeof *model);
-    char *config_path = NULL;
-    sb_status status = SB_ERR_MEMORY;
     if (!model)
-        return sb_fail(err, status, "out of memory");
-    status = sb_checkpoint_open(folder, &model->checkpoint, err);
-    if (!status) {
-        config_path = sb_path_join(sb_checkpoint_folder(model->checkpoint), "config.json");
-        status = config_path ? sb_config_load(config_path, &model->config, err)
-                             : sb_fail(err, SB_ERR_MEMORY, "out of memory");
-    }
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    sb_status status = sb_checkpoint_open(folder, &model->checkpoint, err);
+    if (!status)
+        status = load_config(sb_checkpoint_folder(model->checkpoint), &model->config, err);
     if (!status)
         status = sb_declared_load(sb_checkpoint_folder(model->checkpoint), &model->declared, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = sb_take_overlay_text(model->checkpoint, overlays[i], err);
+    if (!status)
+        status = adopt_head(model, err);
     if (!status)
         status = sb_weights_bind(model->checkpoint, &model->config, model->declared,
                                  &model->weights, err);
-    free(config_path);
     if (status) {
         sb_model_close(model);
         return status;
     }
     *out = model;
     return SB_OK;
+}
+
+sb_status sb_model_open(const char *folder, sb_model **out, sb_error *err)
+{
+    return sb_model_open_overlaid(folder, NULL, 0, out, err);
 }
 
 void sb_model_close(sb_model *model)

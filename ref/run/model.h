@@ -16,6 +16,11 @@ typedef struct sb_model {
 /* Opens a folder: config.json, what it declares of quantization, the tensors, and the binding of
  * each to its role. */
 sb_status sb_model_open(const char *folder, sb_model **out, sb_error *err);
+
+/* The same with modules of other folders laid over, each "PATTERN=FOLDER" (take.h), in the order of
+ * the list. */
+sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays, size_t count,
+                                 sb_model **out, sb_error *err);
 void sb_model_close(sb_model *model);
 
 #endif

@@ -17,11 +17,12 @@ static void print_text(const sb_generated *g, size_t sequence, size_t sequences)
     printf("state target %s after %llu positions\n", g->target.hex, (unsigned long long)g->fed);
 }
 
-static sb_status run_all(const char *folder, const sb_request *request, int as_json, sb_error *err)
+static sb_status run_all(const char *folder, const sb_repeated *overlays, const sb_request *request,
+                         int as_json, sb_error *err)
 {
     sb_model *model = NULL;
     json_t *document = sb_document("run"), *list = json_array();
-    sb_status status = sb_model_open(folder, &model, err);
+    sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
     for (size_t i = 0; i < request->sequence_count && !status; i++) {
         sb_generated generated;
         status = sb_generate(model, request, &request->sequences[i], &generated, err);
@@ -50,11 +51,16 @@ static sb_status run_all(const char *folder, const sb_request *request, int as_j
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
     sb_request request;
-    sb_opt opts[SB_REQUEST_OPTS + 1];
+    sb_opt opts[SB_REQUEST_OPTS + 2];
+    sb_repeated overlays = {.count = 0};
     int as_json = 0;
     sb_request_opts(&request, opts);
     opts[SB_REQUEST_OPTS] =
         (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
+    opts[SB_REQUEST_OPTS + 1] = (sb_opt){
+        "overlay",       0,
+        SB_OPT_REPEATED, &overlays,
+        "PATTERN=DIR",   "run with the modules of DIR that match, as if grafted; repeatable"};
     sb_command_line line = {
         .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F) [options]",
         .about =
@@ -63,7 +69,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
             "digest of the state in which all tokens but the last have been fed.\n"
             "CKPT is a checkpoint folder. End-of-sequence ids do not stop the run.",
         .opts = opts,
-        .opt_count = SB_REQUEST_OPTS + 1,
+        .opt_count = SB_REQUEST_OPTS + 2,
         .more = "example:\n  samebit run CKPT --tokens 1,2,3 -n 8 --json\n",
         .min_operands = 1,
         .max_operands = 1};
@@ -72,7 +78,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
         return status;
     status = sb_request_check(&request, err);
     if (!status)
-        status = run_all(line.operand[0], &request, as_json, err);
+        status = run_all(line.operand[0], &overlays, &request, as_json, err);
     sb_request_free(&request);
     return status;
 }

@@ -1,0 +1,26 @@
+/* take_parts.h - what take.c and take_match.c share. */
+#ifndef SB_MODEL_TAKE_PARTS_H
+#define SB_MODEL_TAKE_PARTS_H
+
+#include "ref/model/take.h"
+
+enum { SB_SIDE_BASE, SB_SIDE_OTHER };
+
+/* A tensor of either side, and the module that it belongs to. */
+typedef struct sb_take_entry {
+    char *module;
+    uint32_t tensor; /* its number in its checkpoint */
+    unsigned char side, matched;
+} sb_take_entry;
+
+/* The tensors of one module: entries first .. first + count - 1 of the sorted list. */
+typedef struct sb_take_group {
+    const sb_checkpoint *side[2];
+    const sb_take_entry *entries;
+    size_t count;
+} sb_take_group;
+
+/* take_shapes.c. SB_ERR_INPUT unless both sides mean matrices and vectors of the same shapes. */
+sb_status sb_take_compare(const sb_take_group *group, sb_error *err);
+
+#endif
