@@ -61,7 +61,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/check/*.c tools/floor/*.c tools/convert/*.c tools/compare/*.c tools/report/*.c)
+TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/check/*.c tools/floor/*.c tools/convert/*.c tools/graft/*.c tools/compare/*.c tools/report/*.c)
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \

@@ -59,6 +59,10 @@ sb_status sb_convert_config(const sb_convert_plan *plan, const char *folder, con
 sb_status sb_splice_quantization(const char *file, const char *text, const char *value, char **out,
                                  sb_error *err);
 
+/* The same of one key of the text model: of text_config if that is there, else of the whole. */
+sb_status sb_splice_value(const char *file, const char *text, const char *name, const char *value,
+                          char **out, sb_error *err);
+
 /* folder.c: the target before, and when its files are whole. */
 sb_status sb_target_check(const char *source, const char *target, int replace, char **partial,
                           sb_error *err);

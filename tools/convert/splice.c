@@ -1,4 +1,5 @@
 /* splice.c - one value of a JSON text replaced, and every other byte kept. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,4 +129,20 @@ sb_status sb_splice_quantization(const char *file, const char *text, const char 
     }
     *out = first;
     return first ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(file));
+}
+
+sb_status sb_splice_value(const char *file, const char *text, const char *name, const char *value,
+                          char **out, sb_error *err)
+{
+    const char *root = skip_space(text), *inner = find_value(root, "text_config");
+    int nested = inner && *inner == '{';
+    const char *object = nested ? inner : root, *old = find_value(object, name);
+    char before[160];
+    snprintf(before, sizeof before, "\n%s\"%.100s\": ", nested ? "    " : "  ", name);
+    if (old)
+        *out = replace(text, old, skip_value(old), "", value, 0, "");
+    else
+        *out = replace(text, object + 1, object + 1, before, value, 0,
+                       *skip_space(object + 1) == '}' ? "\n" : ",");
+    return *out ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(file));
 }

@@ -21,6 +21,9 @@ BEGIN {
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
+    # writing to a partial folder, and JSON that keeps its bytes
+    row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
+        "tools/convert/plan.h")
     # of ref/ops the types and the choices, not one reference function
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
         "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/ops/act_quant.h ref/run/trace.h " \
@@ -29,11 +32,12 @@ BEGIN {
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
+        "tools/graft " \
         "tools/compare tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
 
     # foreign headers: what only some folders may have
-    only("jansson.h", "ref/container tools/check tools/cli tools/report tests")
+    only("jansson.h", "ref/container tools/check tools/graft tools/cli tools/report tests")
     only("pcre2.h", "ref/model tests")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")

@@ -1,0 +1,304 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "ref/model/layers.h"
+#include "tools/check/check.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/graft/graft.h"
+
+/* --- the header pass of the check --------------------------------------------------------------
+ */
+
+static sb_status check_headers(const char *path, sb_check_options *options, sb_check *out,
+                               sb_error *err)
+{
+    *options = (sb_check_options){.path = path, .headers_only = 1};
+    return sb_check_run(options, out, err);
+}
+
+static int was_there(const sb_findings *before, const sb_finding *f)
+{
+    for (size_t i = 0; i < before->count; i++)
+        if (before->rows[i].check == f->check && before->rows[i].level >= f->level &&
+            strcmp(before->rows[i].tensor, f->tensor) == 0)
+            return 1;
+    return 0;
+}
+
+/* W-10: "what the check refuses in the result and not in the source" - apart from layers that the
+ * configuration has no words for, of which the notes tell (W-6). */
+static sb_status verify(void *ctx, const char *source, const char *result, sb_error *err)
+{
+    const sb_grafted *g = ctx;
+    sb_check_options options[2];
+    sb_check before = {0}, after = {0};
+    sb_status status = check_headers(source, &options[0], &before, err);
+    if (!status)
+        status = check_headers(result, &options[1], &after, err);
+    for (size_t i = 0; i < after.findings.count && !status; i++) {
+        const sb_finding *f = &after.findings.rows[i];
+        int known = f->check == sb_check_number("declaration") && g->notes.count;
+        if (f->level >= SB_LEVEL_error && !known && !was_there(&before.findings, f))
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "the result was taken away again, because of %s %u: %s%s%s",
+                             sb_level_name(f->level), f->check, SB_SHOW(f->tensor),
+                             f->tensor[0] ? ": " : "", f->message);
+    }
+    sb_check_free(&before);
+    sb_check_free(&after);
+    return status;
+}
+
+/* --- what goes and comes, by kind --------------------------------------------------------------
+ */
+
+/* Modules of one kind of layer and one fate. */
+typedef struct fate {
+    char kind[128];
+    const char *what;
+    const char *example;
+    uint64_t modules, goes, comes;
+
+} fate;
+
+static const char *what_of(const sb_taken_module *m)
+{
+    return !m->comes ? "stays, for DIR has none" : m->goes ? "replaced" : "added";
+}
+
+static int fate_order(const void *left, const void *right)
+{
+    const fate *a = left, *b = right;
+    int order = strcmp(a->what, b->what);
+    return order ? -order : strcmp(a->kind, b->kind);
+}
+
+/* NULL if memory is out. */
+static fate *fates_of(const sb_grafted *g, size_t *count)
+{
+    fate *rows = sb_alloc(g->take.module_count, sizeof *rows);
+    size_t n = 0;
+    for (size_t i = 0; rows && i < g->take.module_count; i++) {
+        const sb_taken_module *m = &g->take.modules[i];
+        char kind[128];
+        size_t k = 0;
+        sb_layer_kind(m->name, kind, sizeof kind);
+        while (k < n && (strcmp(rows[k].kind, kind) != 0 || rows[k].what != what_of(m)))
+            k++;
+        if (k == n) {
+            n++;
+            rows[k].what = what_of(m);
+            rows[k].example = m->name;
+            snprintf(rows[k].kind, sizeof rows[k].kind, "%s", kind);
+        }
+        rows[k].modules++;
+        rows[k].goes += m->goes;
+        rows[k].comes += m->comes;
+    }
+    if (rows && n)
+        qsort(rows, n, sizeof *rows, fate_order);
+    *count = n;
+    return rows;
+}
+
+/* Tensors that come under a name that nothing had. */
+static uint64_t new_names(const sb_grafted *g)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < g->take.taken_count; i++)
+        count += !sb_checkpoint_find(g->base, g->take.taken[i].name);
+    return count;
+}
+
+/* --- output ------------------------------------------------------------------------------------
+ */
+
+static json_t *lines_json(const sb_graft_lines *lines)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < lines->count; i++)
+        json_array_append_new(out, json_string(lines->line[i]));
+    return out;
+}
+
+static json_t *files_json(const sb_grafted *g)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < g->file_count; i++) {
+        const sb_graft_file *f = &g->files[i];
+        json_array_append_new(out, json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I}", "file", f->name, "as",
+                                             f->new_name, "action", sb_graft_action_name(f->action),
+                                             "tensors", (json_int_t)f->stays, "bytes",
+                                             (json_int_t)f->stays_bytes, "tensors_gone",
+                                             (json_int_t)f->goes, "bytes_gone",
+                                             (json_int_t)f->goes_bytes));
+    }
+    return out;
+}
+
+/* Modules that one side alone has, each by name. */
+static json_t *alone_json(const sb_grafted *g, int added)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < g->take.module_count; i++) {
+        const sb_taken_module *m = &g->take.modules[i];
+        if (added ? !m->goes : !m->comes)
+            json_array_append_new(out, json_string(m->name));
+    }
+    return out;
+}
+
+static json_t *kinds_json(const fate *rows, size_t count)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(out,
+                              json_pack("{s:s,s:s,s:I,s:I,s:I,s:s}", "kind", rows[i].kind, "fate",
+                                        rows[i].what, "modules", (json_int_t)rows[i].modules,
+                                        "tensors_gone", (json_int_t)rows[i].goes, "tensors_taken",
+                                        (json_int_t)rows[i].comes, "first", rows[i].example));
+    return out;
+}
+
+static sb_status print_json(const sb_graft_options *o, const sb_grafted *g, const fate *rows,
+                            size_t count, sb_error *err)
+{
+    json_t *d = sb_document("graft");
+    json_object_set_new(d, "folder", o->dry_run ? json_null() : json_string(o->target));
+    json_object_set_new(d, "taken_tensors", json_integer((json_int_t)g->take.taken_count));
+    json_object_set_new(d, "taken_bytes", json_integer((json_int_t)g->take.taken_bytes));
+    json_object_set_new(d, "gone_tensors", json_integer((json_int_t)g->take.dropped_count));
+    json_object_set_new(d, "gone_bytes", json_integer((json_int_t)g->take.dropped_bytes));
+    json_object_set_new(d, "taken_under_new_names", json_integer((json_int_t)new_names(g)));
+    json_object_set_new(d, "kinds", kinds_json(rows, count));
+    json_object_set_new(d, "only_in_source", alone_json(g, 0));
+    json_object_set_new(d, "only_in_other", alone_json(g, 1));
+    json_object_set_new(d, "files", files_json(g));
+    json_object_set_new(d, "copied_files", json_integer((json_int_t)g->copied));
+    json_object_set_new(d, "total_size", json_integer((json_int_t)g->total));
+    json_object_set_new(d, "configuration", lines_json(&g->changes));
+    json_object_set_new(d, "notes", lines_json(&g->notes));
+    return sb_print_document(d, err);
+}
+
+static void print_files(const sb_grafted *g)
+{
+    for (size_t i = 0; i < g->file_count; i++) {
+        const sb_graft_file *f = &g->files[i];
+        int renamed = strcmp(f->name, f->new_name) != 0;
+        printf("  %-10s %s%s%s: %zu tensors, %" PRIu64 " bytes", sb_graft_action_name(f->action),
+               SB_SHOW(f->name), renamed ? " as " : "", renamed ? SB_SHOW(f->new_name) : "",
+               f->stays, f->stays_bytes);
+        if (f->goes)
+            printf("; without %zu tensors, %" PRIu64 " bytes", f->goes, f->goes_bytes);
+        printf("\n");
+    }
+}
+
+static void print_lines(const char *title, const sb_graft_lines *lines, size_t most)
+{
+    if (lines->count)
+        printf("%s:\n", title);
+    for (size_t i = 0; i < lines->count && i < most; i++)
+        printf("  %s\n", lines->line[i]);
+    if (lines->count > most)
+        printf("  and %zu more; --json has them all\n", lines->count - most);
+}
+
+static void print_text(const sb_graft_options *o, const sb_grafted *g, const fate *rows,
+                       size_t count)
+{
+    printf("modules:\n");
+    for (size_t i = 0; i < count; i++)
+        printf("  %-36s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come (%s)\n",
+               rows[i].kind, rows[i].modules, rows[i].what, rows[i].goes, rows[i].comes,
+               SB_SHOW(rows[i].example));
+    printf("together: %zu tensors taken, %" PRIu64 " bytes, %" PRIu64
+           " of them under names that the source does not have; %zu go, %" PRIu64 " bytes\n",
+           g->take.taken_count, g->take.taken_bytes, new_names(g), g->take.dropped_count,
+           g->take.dropped_bytes);
+    if (g->take.lacking)
+        printf("without counterpart in DIR: %zu modules, which stay\n", g->take.lacking);
+    if (g->take.added)
+        printf("without counterpart in CKPT: %zu modules, which come\n", g->take.added);
+    printf("files:\n");
+    print_files(g);
+    print_lines("configuration", &g->changes, 20);
+    print_lines("notes", &g->notes, 20);
+    if (o->dry_run)
+        printf("dry run: nothing was written\n");
+    else
+        printf("wrote %s: %" PRIu64 " bytes of tensors, %" PRIu64 " other files copied\n",
+               SB_SHOW(o->target), g->total, g->copied);
+}
+
+static sb_status report(const sb_graft_options *o, const sb_grafted *g, int as_json, sb_error *err)
+{
+    size_t count;
+    fate *rows = fates_of(g, &count);
+    sb_status status = SB_OK;
+    if (!rows)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the kinds of modules");
+    if (as_json)
+        status = print_json(o, g, rows, count, err);
+    else
+        print_text(o, g, rows, count);
+    free(rows);
+    return status;
+}
+
+static sb_status graft(const sb_command_line *line, sb_graft_options *o, const sb_repeated *take,
+                       int as_json, sb_error *err)
+{
+    sb_grafted result;
+    o->source = line->operand[0];
+    o->take = take->item;
+    o->take_count = take->count;
+    o->verify_ctx = &result;
+    if (!o->take_count || !o->other)
+        return sb_fail(err, SB_ERR_USAGE, "--%s is missing; see 'samebit graft --help'",
+                       o->take_count ? "from" : "take");
+    if (!o->target && !o->dry_run)
+        return sb_fail(err, SB_ERR_USAGE, "-o is missing, the folder to be written");
+    sb_status status = sb_graft(o, &result, err);
+    if (!status)
+        status = report(o, &result, as_json, err);
+    sb_grafted_free(&result);
+    return status;
+}
+
+sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
+{
+    sb_graft_options o = {.progress = sb_progress, .verify = verify};
+    sb_repeated take = {.count = 0};
+    int as_json = 0;
+    const sb_opt opts[] = {
+        {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "modules with such names; repeatable"},
+        {"from", 0, SB_OPT_STRING, &o.other, "DIR", "the checkpoint that they are taken from"},
+        {"output", 'o', SB_OPT_STRING, &o.target, "OUT", "the folder to be written"},
+        {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
+        {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "graft CKPT --take PATTERN --from DIR -o OUT [--dry-run] [--json]",
+        .about =
+            "Writes CKPT with some modules taken from another checkpoint of the same model, as\n"
+            "they are stored there: all parts of a module go, and all parts come. Files that lose\n"
+            "nothing are linked. Index and configuration are changed so that every module is\n"
+            "declared as it is stored; where the dialect has no words for that, it says so.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n",
+        .min_operands = 1,
+        .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    return graft(&line, &o, &take, as_json, err);
+}

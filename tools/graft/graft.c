@@ -1,0 +1,187 @@
+#include "tools/graft/graft.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+#include "ref/model/config.h"
+#include "ref/model/weights.h"
+#include "tools/convert/plan.h"
+#include "tools/graft/config.h"
+#include "tools/graft/write.h"
+
+/* The result in memory, of checkpoints of its own: the plan keeps those that it speaks of. */
+static sb_status lay_over(const sb_graft_options *o, sb_checkpoint **out, sb_error *err)
+{
+    sb_checkpoint *other = NULL;
+    sb_status status = sb_checkpoint_open(o->source, out, err);
+    if (!status)
+        status = sb_checkpoint_open(o->other, &other, err);
+    return status ? status : sb_take_overlay(*out, other, o->take, o->take_count, err);
+}
+
+static sb_status write_text(const char *folder, const char *name, const char *text, sb_error *err)
+{
+    char *path = sb_path_join(folder, name);
+    sb_status status = path ? sb_write_file(path, text, strlen(text), err)
+                            : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    free(path);
+    return status;
+}
+
+/* Configuration that stays as it is, too: sb_target_copy leaves these two out. */
+static sb_status write_configs(const sb_graft_config *c, const char *partial, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (int i = 0; i < SB_DOC_COUNT && !status; i++) {
+        const char *text = c->doc[i].new_text ? c->doc[i].new_text : c->doc[i].text;
+        if (text)
+            status = write_text(partial, strrchr(c->doc[i].path, '/') + 1, text, err);
+    }
+    return status;
+}
+
+static sb_status copy_others(const sb_graft_options *o, const char *partial, sb_grafted *out,
+                             sb_error *err)
+{
+    sb_conversion counted = {0};
+    sb_status status = sb_target_copy(o->source, partial, &counted, err);
+    out->copied = counted.files;
+    for (size_t i = 0; i < counted.folder_count && !status; i++)
+        if (!sb_graft_line(&out->notes, "left out: %s/, because it is a folder",
+                           SB_SHOW(counted.folders[i])))
+            status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a note");
+    sb_conversion_free(&counted);
+    return status;
+}
+
+/* Whether every tensor has its place in the model (M-4); SB_OK of a folder without config.json. */
+static sb_status bind(const char *folder, sb_error *err)
+{
+    sb_checkpoint *c = NULL;
+    sb_declared *declared = NULL;
+    sb_weights *weights = NULL;
+    sb_config config;
+    char *path = sb_path_join(folder, "config.json");
+    if (!path)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    sb_status status = sb_checkpoint_open(folder, &c, err);
+    if (!status)
+        status = sb_config_load(path, &config, err);
+    if (!status)
+        status = sb_declared_load(folder, &declared, err);
+    if (!status)
+        status = sb_weights_bind(c, &config, declared, &weights, err);
+    sb_weights_free(weights);
+    sb_declared_free(declared);
+    sb_checkpoint_close(c);
+    free(path);
+    return status;
+}
+
+/* W-10: "what could be read before can be read afterwards" */
+static sb_status prove(const sb_graft_options *o, const char *partial, sb_error *err)
+{
+    sb_checkpoint *result = NULL;
+    sb_error why;
+    sb_status status = sb_checkpoint_open(partial, &result, err);
+    sb_checkpoint_close(result);
+    if (!status && bind(o->source, &why) == SB_OK)
+        status = bind(partial, err);
+    if (!status && o->verify)
+        status = o->verify(o->verify_ctx, o->source, partial, err);
+    return status;
+}
+
+/* The names of a folder are on the disk. */
+static sb_status sync_folder(const char *folder, sb_error *err)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    int good = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good ? SB_OK : sb_fail(err, SB_ERR_IO, "%s: cannot be synced", SB_SHOW(folder));
+}
+
+/* W-12: "The index is the last file" */
+static sb_status write_all(const sb_graft_options *o, const sb_graft_config *c, const char *partial,
+                           sb_grafted *out, sb_error *err)
+{
+    sb_status status = sb_graft_write(out, o, partial, err);
+    if (!status)
+        status = copy_others(o, partial, out, err);
+    if (!status)
+        status = write_configs(c, partial, err);
+    if (!status)
+        status = sb_graft_write_index(out, partial, err);
+    if (!status)
+        status = sync_folder(partial, err);
+    if (!status)
+        status = prove(o, partial, err);
+    if (!status)
+        status = sb_target_commit(partial, o->target, o->replace, err);
+    if (status)
+        sb_target_drop(partial);
+    return status;
+}
+
+static sb_status plan(const sb_graft_options *o, sb_grafted *out, sb_graft_config *c,
+                      sb_checkpoint **result, sb_error *err)
+{
+    sb_status status = sb_checkpoint_open(o->source, &out->base, err);
+    if (!status)
+        status = sb_checkpoint_open(o->other, &out->other, err);
+    if (!status)
+        status = sb_take_plan(out->base, out->other, o->take, o->take_count, &out->take, err);
+    if (!status)
+        status = sb_graft_files(out, err);
+    if (!status)
+        status = lay_over(o, result, err);
+    if (status)
+        return status;
+    *c = (sb_graft_config){.result = *result,
+                           .prefix = sb_text_prefix(out->base),
+                           .their_prefix = sb_text_prefix(out->other),
+                           .changes = &out->changes,
+                           .notes = &out->notes};
+    return sb_graft_config_make(c, sb_checkpoint_folder(out->base),
+                                sb_checkpoint_folder(out->other), err);
+}
+
+sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *err)
+{
+    sb_graft_config config = {0};
+    sb_checkpoint *result = NULL;
+    char *partial = NULL;
+    sb_status status = SB_OK;
+    *out = (sb_grafted){0};
+    if (options->target)
+        status = sb_target_check(options->source, options->target, options->replace, &partial, err);
+    if (!status)
+        status = plan(options, out, &config, &result, err);
+    if (!status && !options->dry_run)
+        status = write_all(options, &config, partial, out, err);
+    sb_graft_config_free(&config);
+    sb_checkpoint_close(result);
+    free(partial);
+    return status;
+}
+
+void sb_grafted_free(sb_grafted *g)
+{
+    for (size_t i = 0; i < g->file_count; i++) {
+        free(g->files[i].name);
+        free(g->files[i].new_name);
+    }
+    free(g->files);
+    sb_take_free(&g->take);
+    sb_checkpoint_close(g->base);
+    sb_checkpoint_close(g->other);
+    sb_graft_lines_free(&g->changes);
+    sb_graft_lines_free(&g->notes);
+    *g = (sb_grafted){0};
+}
