@@ -56,7 +56,8 @@ static void tell(sb_check *check, const sb_member *m, sb_level level, const char
                       why);
 }
 
-/* V-21: "all of q, k or v in in_proj_qkv" - one head of it may be zero in a sound model. */
+/* All of q, k or v in in_proj_qkv, or half of another matrix; one head may be zero in a sound
+ * model. */
 static int is_large(const sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -72,7 +73,7 @@ static int is_large(const sb_check *check, const sb_member *m)
     return (first == 0 && end >= k) || (first <= k && end >= v) || (first <= v && end == s->rows);
 }
 
-/* V-21: "a run of rows that are zero throughout" */
+/* 21, beyond one matrix: rows of zeros that neither the original nor the other layers have. */
 static void judge(sb_check *check, const sb_member *m, double median, size_t kin)
 {
     const sb_seen *s = m->seen;

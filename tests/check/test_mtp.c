@@ -1,0 +1,215 @@
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check/folder.h"
+#include "tests/check/plant.h"
+#include "tools/check/mtp.h"
+
+#define CT "T3 nvfp4-ct recipe=plain"
+#define FP8 "T3 fp8-block recipe=plain"
+#define BF16 "T3 bf16 recipe=plain"
+
+/* What the audit says of a vehicle with something planted ("": nothing). */
+static sb_mtp_audit audit_of(const char *vehicle, const char *what, const char *against,
+                             const sb_check_options *options)
+{
+    sb_mtp_audit audit;
+    sb_error err = {""};
+    folder *f = folder_of(vehicle);
+    if (*what)
+        plant(f, what);
+    folder_result *r = folder_check(f, against, options);
+    assert_int_equal(sb_mtp_audit_make(&r->check, &audit, &err), SB_OK);
+    folder_result_free(r);
+    folder_free(f);
+    return audit;
+}
+
+static void print(const sb_mtp_audit *a)
+{
+    printf("%s: %s\n", sb_mtp_verdict_name(a->verdict), a->why);
+    for (unsigned i = 0; i < SB_MTP_QUESTIONS; i++)
+        printf("  %-20s %-8s %s\n", a->lines[i].title, sb_mtp_state_name(a->lines[i].state),
+               a->lines[i].text);
+    for (size_t i = 0; i < a->fault_count; i++)
+        printf("  %s (%s): %s\n", a->faults[i]->engine, a->faults[i]->reference,
+               a->faults[i]->what);
+    printf("  next: %s\n", a->next);
+}
+
+static void expect(const sb_mtp_audit *a, sb_mtp_verdict verdict)
+{
+    if (a->verdict != verdict) {
+        print(a);
+        fail_msg("%s, expected %s", sb_mtp_verdict_name(a->verdict), sb_mtp_verdict_name(verdict));
+    }
+    assert_true(a->why[0] != '\0');
+    assert_int_equal(a->next[0] != '\0', verdict != SB_MTP_NONE_DECLARED);
+}
+
+static void expect_state(const sb_mtp_audit *a, sb_mtp_question question, sb_mtp_state state)
+{
+    if (a->lines[question].state != state) {
+        print(a);
+        fail_msg("%s is %s, expected %s", a->lines[question].title,
+                 sb_mtp_state_name(a->lines[question].state), sb_mtp_state_name(state));
+    }
+}
+
+static int names(const sb_mtp_audit *a, const char *reference)
+{
+    for (size_t i = 0; i < a->fault_count; i++)
+        if (strstr(a->faults[i]->reference, reference))
+            return 1;
+    return 0;
+}
+
+static void sound_heads(void **state)
+{
+    static const char *const vehicles[] = {
+        CT,
+        FP8,
+        BF16,
+        "T3 int4-autoround recipe=plain",
+        "T3 nvfp4-modelopt recipe=plain",
+        "T4 fp8-block recipe=plain",
+        "T5 nvfp4-ct recipe=plain",
+        "T3 bf16 recipe=plain storage=qwen3.5 layout=vl",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
+        sb_mtp_audit a = audit_of(vehicles[i], "", NULL, NULL);
+        expect(&a, SB_MTP_FILE_OK);
+        expect_state(&a, SB_MTP_count, SB_MTP_ok);
+        expect_state(&a, SB_MTP_coverage, SB_MTP_ok);
+        assert_int_equal(a.found, a.implied);
+        assert_int_equal(a.model_found, a.model_implied);
+        assert_true(a.fault_count > 0);
+    }
+}
+
+static void counts(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of(BF16, "", BF16, NULL);
+    assert_int_equal(a.tensors, 19);
+    assert_int_equal(a.implied, 19);
+    assert_int_equal(a.expected_tensors, 19);
+    expect_state(&a, SB_MTP_original, SB_MTP_ok);
+    a = audit_of(FP8, "", NULL, NULL); /* 8 experts */
+    assert_int_equal(a.tensors, 2 * (3 * 8 + 7) + 10);
+    assert_int_equal(a.implied, 17 + 3 * 8);
+    expect_state(&a, SB_MTP_original, SB_MTP_unknown);
+    assert_int_equal(a.parts[5].container, SB_CONTAINER_fp8_block);
+    assert_int_equal(a.parts[0].container, SB_CONTAINER_plain);
+}
+
+static void bad_files(void **state)
+{
+    static const struct {
+        const char *vehicle, *plant;
+        sb_mtp_question question;
+    } rows[] = {
+        {CT, "drop-all mtp.", SB_MTP_presence},
+        {CT, "drop mtp.pre_fc_norm_hidden.weight", SB_MTP_coverage},
+        {FP8, "drop-all mtp.layers.0.mlp.experts.3.", SB_MTP_coverage},
+        {CT, "rename-all mtp. model.mtp.", SB_MTP_prefix},
+        {BF16, "untrained mtp.", SB_MTP_trained},
+        {BF16, "plus mtp.layers.0.input_layernorm.weight 1", SB_MTP_norms},
+        {CT, "set mtp.fc.weight 300 nan", SB_MTP_values},
+        {BF16,
+         "zero mtp.layers.0.mlp.shared_expert.gate_proj.weight; "
+         "zero mtp.layers.0.mlp.shared_expert.up_proj.weight; "
+         "zero mtp.layers.0.mlp.shared_expert.down_proj.weight",
+         SB_MTP_values},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sb_mtp_audit a = audit_of(rows[i].vehicle, rows[i].plant, NULL, NULL);
+        expect(&a, SB_MTP_FILE_BAD);
+        expect_state(&a, rows[i].question, SB_MTP_bad);
+        assert_non_null(strstr(a.next, "samebit graft "));
+        assert_non_null(strstr(a.next, "--take 'mtp.*' --from ORIGINAL -o OUT"));
+        assert_int_equal(a.fault_count, 0);
+    }
+}
+
+static void none_declared(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of("T3 nvfp4-ct recipe=plain no-mtp", "", NULL, NULL);
+    expect(&a, SB_MTP_NONE_DECLARED);
+}
+
+/* BF16 under a configuration that no longer excludes it. */
+static void contradicts_declaration(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of(CT, "config quantization_config.ignore []", NULL, NULL);
+    expect(&a, SB_MTP_FILE_BAD);
+    expect_state(&a, SB_MTP_representation, SB_MTP_bad);
+    assert_non_null(strstr(a.lines[SB_MTP_representation].text, "mtp.fc"));
+}
+
+/* Its block list ends with the trunk, and the head is quantized all the same. */
+static void auto_round_quantizes_the_head(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of("golden/quant/autoround-gptq-mtp", "", NULL, NULL);
+    expect(&a, SB_MTP_FILE_OK);
+    assert_int_equal(a.tensors, 3 * (3 * 4 + 7) + 10);
+    expect_state(&a, SB_MTP_count, SB_MTP_ok);
+    assert_true(a.lines[SB_MTP_representation].state != SB_MTP_bad);
+}
+
+static void double_quantization_is_a_note(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of(BF16, "through mtp.layers.0.self_attn.q_proj.weight fp8", NULL, NULL);
+    expect(&a, SB_MTP_FILE_OK);
+    expect_state(&a, SB_MTP_double_quantization, SB_MTP_note);
+}
+
+static void headers_only(void **state)
+{
+    (void)state;
+    sb_check_options options = {.headers_only = 1};
+    sb_mtp_audit a = audit_of(CT, "", NULL, &options);
+    expect(&a, SB_MTP_FILE_OK);
+    expect_state(&a, SB_MTP_trained, SB_MTP_unknown);
+    expect_state(&a, SB_MTP_coverage, SB_MTP_ok);
+}
+
+static void loader_faults_fit_the_layout(void **state)
+{
+    (void)state;
+    sb_mtp_audit a = audit_of(CT, "", NULL, NULL);
+    assert_true(names(&a, "vllm#40252"));
+    assert_false(names(&a, "vllm#39475"));
+    a = audit_of("T3 int4-gptq recipe=plain", "", NULL, NULL);
+    assert_true(names(&a, "vllm#39475") && names(&a, "vllm#54456"));
+    assert_false(names(&a, "sglang#35797") || names(&a, "vllm#40252"));
+    a = audit_of(FP8, "", NULL, NULL);
+    assert_true(names(&a, "vmlx-swift#337") && names(&a, "imp"));
+    assert_false(names(&a, "sglang#38878"));
+    a = audit_of("T3 mxfp4 recipe=plain", "", NULL, NULL);
+    assert_true(names(&a, "sglang#36158"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_heads),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(bad_files),
+        cmocka_unit_test(none_declared),
+        cmocka_unit_test(contradicts_declaration),
+        cmocka_unit_test(auto_round_quantizes_the_head),
+        cmocka_unit_test(double_quantization_is_a_note),
+        cmocka_unit_test(headers_only),
+        cmocka_unit_test(loader_faults_fit_the_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
