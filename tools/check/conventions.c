@@ -32,7 +32,7 @@ sb_norm sb_norm_of(const sb_unit *unit)
 
 /* The whole number that a vector lies around, less what it should lie around; 0 too if it lies
  * around none. V-45: "within 0.3 of it, with a variance of at most a quarter" */
-static int shift_of(const sb_unit *unit, double *mean)
+static int shift_of(const sb_unit *unit, double *mean, int *narrowly)
 {
     const sb_moments *m = &unit->seen->moments;
     *mean = m->count ? m->sum / (double)m->count : 0;
@@ -40,6 +40,7 @@ static int shift_of(const sb_unit *unit, double *mean)
     double expected = sb_norm_of(unit) == SB_NORM_linear ? 1 : 0;
     for (int shift = -1; shift <= 2; shift++) {
         double off = *mean - expected - shift;
+        *narrowly = off <= 0.2 && off >= -0.2;
         if (shift != 0 && off <= 0.3 && off >= -0.3 && variance <= 0.25)
             return shift;
     }
@@ -81,31 +82,47 @@ static sb_relation against_master(const sb_check *check, const sb_unit *unit, in
     return relation;
 }
 
-/* How many of the layer norms of a place lie around a wrong number. */
+/* How many of the layer norms of a place lie around a wrong number, and around which most do. */
 typedef struct vote {
     size_t norms, shifted;
+    double median; /* of their means */
 } vote;
 
-static vote vote_of(const sb_check *check, sb_place place)
+static vote vote_of(sb_check *check, sb_place place)
 {
+    const sb_units *u = &check->self.units;
+    double *means = sb_alloc(u->count + 1, sizeof *means);
     vote v = {0};
-    double mean;
-    for (size_t i = 0; i < check->self.units.count; i++) {
-        const sb_unit *unit = &check->self.units.rows[i];
+    int narrowly;
+    check->findings.lost |= !means;
+    for (size_t i = 0; means && i < u->count; i++) {
+        const sb_unit *unit = &u->rows[i];
         if (unit->place != place || sb_norm_of(unit) != SB_NORM_layer || !unit->seen->done)
             continue;
+        v.shifted += shift_of(unit, &means[v.norms], &narrowly) != 0;
         v.norms++;
-        v.shifted += shift_of(unit, &mean) != 0;
     }
+    if (means)
+        v.median = sb_median(means, v.norms);
+    free(means);
     return v;
 }
 
-/* V-45: "q_norm, k_norm and the final norms" are free to lie anywhere, so they need company. */
-static void judge_norm(sb_check *check, const sb_unit *unit, const vote *v)
+/* V-45: "It is an ERROR where the company tells" - most beside it, or the trunk as a whole. */
+static int is_certain(sb_norm norm, int narrowly, const vote *beside, const vote *trunk)
+{
+    if (beside->norms > 0 && beside->shifted * 2 >= beside->norms && norm != SB_NORM_linear)
+        return 1;
+    if (norm == SB_NORM_linear)
+        return narrowly;
+    return narrowly && (norm == SB_NORM_layer || norm == SB_NORM_head) && trunk->norms > 0 &&
+           trunk->median <= 0.2 && trunk->median >= -0.2;
+}
+
+static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside, const vote *trunk)
 {
     sb_norm norm = sb_norm_of(unit);
-    int shift, certain = norm == SB_NORM_layer || norm == SB_NORM_head || norm == SB_NORM_linear ||
-                         (v->shifted * 2 >= v->norms && v->norms > 0);
+    int shift, narrowly;
     double mean;
     sb_relation relation = against_master(check, unit, &shift);
     if (relation == SAME && shift != 0) {
@@ -114,10 +131,11 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *v)
                       shift);
         return;
     }
-    shift = relation == SAME ? 0 : shift_of(unit, &mean);
-    if (shift == 0)
+    shift = shift_of(unit, &mean, &narrowly);
+    if (relation == SAME || shift == 0)
         return;
-    sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
+    sb_level level = is_certain(norm, narrowly, beside, trunk) ? SB_LEVEL_error : SB_LEVEL_warn;
+    sb_check_find(check, 45, level, unit->name,
                   "mean %.4g, expected around %d: stored with %+d too much", mean,
                   norm == SB_NORM_linear, shift);
 }
@@ -175,7 +193,7 @@ void sb_check_conventions(sb_check *check)
             continue;
         if (sb_norm_of(unit) != SB_NORM_none) {
             check->looked[45] = 1;
-            judge_norm(check, unit, unit->place == SB_PLACE_mtp ? &head : &trunk);
+            judge_norm(check, unit, unit->place == SB_PLACE_mtp ? &head : &trunk, &trunk);
         } else if (ends(unit->name, ".linear_attn.A_log")) {
             check->looked[46] = 1;
             judge_decay(check, unit);

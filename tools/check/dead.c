@@ -11,7 +11,8 @@ enum {
     PART = 32,      /* ... nor one below this part of the rows */
     LARGE_PART = 2, /* from which part on it is an error */
     SCATTERED = 6,  /* above which part they need not lie together */
-    FEW = 3         /* members of a kind that "the others" needs */
+    FEW = 3,        /* members of a kind that "the others" needs */
+    SHOWN = 8       /* experts that are named */
 };
 
 static double zero_share(const sb_member *m)
@@ -74,7 +75,7 @@ static int is_large(const sb_check *check, const sb_member *m)
 }
 
 /* 21, beyond one matrix: rows of zeros that neither the original nor the other layers have. */
-static void judge(sb_check *check, const sb_member *m, double median, size_t kin)
+static void judge(sb_check *check, const sb_member *m, double median, size_t kin, size_t *routed)
 {
     const sb_seen *s = m->seen;
     int whole = s->zero_rows == s->rows;
@@ -88,16 +89,19 @@ static void judge(sb_check *check, const sb_member *m, double median, size_t kin
         return;
     }
     if (kin >= FEW && median * 10 >= zero_share(m))
-        return; /* the others are like it */
-    int routed = strstr(m->plain, ".experts.") != NULL;
-    int error = kin >= FEW && is_large(check, m) && !(whole && routed);
-    tell(check, m, error ? SB_LEVEL_error : SB_LEVEL_warn,
+        return;                          /* the others are like it */
+    if (strstr(m->plain, ".experts.")) { /* which may be sparse, and dead */
+        if (++*routed <= SHOWN)
+            tell(check, m, SB_LEVEL_warn, kin >= FEW ? "; in most experts they are not" : "");
+        return;
+    }
+    tell(check, m, kin >= FEW && is_large(check, m) ? SB_LEVEL_error : SB_LEVEL_warn,
          kin >= FEW ? "; in other layers they are not" : "");
 }
 
 void sb_check_dead(sb_check *check)
 {
-    size_t count;
+    size_t count, routed = 0;
     sb_kin *kin = sb_kin_make(check, &count);
     double *shares = kin ? sb_alloc(count + 1, sizeof *shares) : NULL;
     check->findings.lost |= kin && !shares;
@@ -109,8 +113,12 @@ void sb_check_dead(sb_check *check)
         check->looked[21] = 1;
         for (size_t j = i; j < end; j++)
             if (kin[j].member->seen->zero_run)
-                judge(check, kin[j].member, median, end - i);
+                judge(check, kin[j].member, median, end - i, &routed);
     }
+    if (routed > SHOWN)
+        sb_check_find(check, 21, SB_LEVEL_warn, "",
+                      "%zu more matrices of routed experts have rows of zeros that most have not",
+                      routed - SHOWN);
     free(shares);
     free(kin);
 }
