@@ -130,16 +130,32 @@ static void judge_scales(const sb_int_usual *u, const sb_member *m)
         sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
                       "%" PRIu64 " of %" PRIu32 " scales are 0: %s", s->zero_scale.count, s->groups,
                       PLACES(u, m, zero_scale, sb_scale_byte, scale_bytes(m)));
-    if (s->odd_scale.count)
-        sb_check_find(u->check, 34,
-                      s->most > (sb_format_bits(m->matrix.format) == 8 ? 1e3f / 128 : 1e3f / 8)
-                          ? SB_LEVEL_error
-                          : SB_LEVEL_warn,
-                      scale_name(m),
-                      "%" PRIu64 " of %" PRIu32 " scales would mean weights above 1e3 or lie below "
-                      "1e-5, where F16 ends (largest: %g): %s",
-                      s->odd_scale.count, s->groups, (double)s->most,
-                      PLACES(u, m, odd_scale, sb_scale_byte, scale_bytes(m)));
+    if (s->high_scale.count)
+        sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
+                      "%" PRIu64 " of %" PRIu32 " scales would mean weights above 1e3: %s",
+                      s->high_scale.count, s->groups,
+                      PLACES(u, m, high_scale, sb_scale_byte, scale_bytes(m)));
+}
+
+/* V-34: "one WARN for the checkpoint" */
+static void tell_low(const sb_int_usual *u)
+{
+    const sb_units *units = &u->check->self.units;
+    const sb_member *first = NULL;
+    uint64_t count = 0, groups = 0;
+    for (size_t i = 0; i < units->member_count; i++) {
+        const sb_member *m = &units->members[i];
+        if (!sb_int_member(m) || !m->seen->ints.low_scales)
+            continue;
+        first = count++ ? first : m;
+        groups += m->seen->ints.low_scales;
+    }
+    if (first)
+        sb_check_find(u->check, 34, SB_LEVEL_warn, count == 1 ? scale_name(first) : "",
+                      "%" PRIu64 " F16 scales in %" PRIu64
+                      " layers lie below 1e-5 (a sixteenth of it "
+                      "with 8 bits), where few digits are left: %s",
+                      groups, count, SB_SHOW(scale_name(first)));
 }
 
 /* --- 35, 36 ----------------------------------------------------------------------------------- */
@@ -308,6 +324,7 @@ void sb_check_int_groups(sb_check *check)
     for (size_t i = 0; i < units->member_count && u.matrices; i++)
         if (sb_int_member(&units->members[i]))
             judge(&u, &units->members[i]);
+    tell_low(&u);
     for (size_t i = 0; i < units->count; i++) {
         judge_index(check, &units->rows[i]);
         judge_shape(check, &units->rows[i]);

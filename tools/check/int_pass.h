@@ -37,10 +37,10 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
                       uint32_t column);
 void sb_int_end_row(const sb_panel *panel, const sb_int_row *sums, uint32_t row);
 
-/* A scale that has a value: finite and not 0. */
-static inline int sb_int_usable(float scale)
+/* A scale under which codes have values. */
+static inline int sb_int_finite(float scale)
 {
-    return scale != 0 && scale <= 0x1.fffffep127f && scale >= -0x1.fffffep127f;
+    return scale <= 0x1.fffffep127f && scale >= -0x1.fffffep127f;
 }
 
 #endif

@@ -111,14 +111,14 @@ static void against_master(tile *t, uint32_t r, uint32_t first, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         double w = master[i], error = w - (t->codes[r][i] - g->zero) * scale;
         double off = 256 * fabs(error), slack = fabs(w);
-        off_half += off > 128 * step + slack; /* ends of the range among them */
+        off_half += off > 128 * step + slack / 2; /* all that can be far or beyond a step */
         error2 += error * error;
         master2 += w * w;
     }
     t->sums[r].error2 += error2;
     t->sums[r].master2 += master2;
     g->flags |= master2 != 0 ? SB_GROUP_WEIGHTS : 0;
-    if (off_half)
+    if (off_half && scale != 0)
         keep_places(t, r, first, count, master);
 }
 
@@ -134,8 +134,9 @@ static void one_piece(tile *t, uint32_t first, uint32_t count)
                            : add_nibbles(t, t->codes[r], count, g->zero, steps);
         g->flags |= (unsigned char)(sb_int_flags(sums.least, g->zero, t->range) |
                                     sb_int_flags(sums.most, g->zero, t->range));
-        t->sums[r].is_zero &= sums.zeros == count;
-        if (!sb_int_usable(g->scale))
+        sums.zeros = g->scale == 0 ? count : sums.zeros;
+        t->sums[r].is_zero &= sums.zeros == count && sb_int_finite(g->scale);
+        if (!sb_int_finite(g->scale))
             continue;
         add_moments(&seen->moments, &sums, count, g);
         if (t->has_master)

@@ -19,7 +19,7 @@ typedef struct run {
     const unsigned char *codes;
     const float *master; /* NULL: none */
     uint32_t count;
-    double scale; /* 0: it has none that can be used */
+    double scale; /* -1: it has none that can be used */
 } run;
 
 typedef struct sums {
@@ -74,9 +74,15 @@ static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col,
     for (uint32_t i = 0; i < r->count; i++) {
         if ((r->codes[i] & 0x7fu) == 0x7fu)
             sb_note_place(&seen->nan, row, col + i);
-        else if (r->master && r->scale > 0 && !sb_fp8_nearest(r->codes[i], r->master[i], r->scale))
+        else if (s->far && r->scale > 0 && !sb_fp8_nearest(r->codes[i], r->master[i], r->scale))
             sb_note_place(&seen->far, row, col + i);
     }
+}
+
+/* Values that are 0: under a scale of 0 all numbers are. */
+static uint32_t zeros_of(const run *r, const sums *s)
+{
+    return r->scale < 0 ? 0 : r->scale == 0 ? r->count - s->nans : s->zeros;
 }
 
 static void add_moments(const pass *p, const run *r, const sums *s)
@@ -84,10 +90,10 @@ static void add_moments(const pass *p, const run *r, const sums *s)
     sb_seen *seen = p->panel->seen;
     sb_moments *m = &seen->moments;
     double scale = r->scale, square = scale * scale, largest;
-    if (scale == 0)
+    if (scale < 0)
         return;
     m->count += r->count - s->nans;
-    m->zeros += s->zeros;
+    m->zeros += zeros_of(r, s);
     m->sum += s->sum * scale;
     m->sum2 += s->sum2 * square;
     m->sum4 += s->sum4 * square * square;
@@ -112,9 +118,10 @@ static float stored_scale(const sb_matrix *m, uint64_t stored_row, uint32_t grou
     return scale;
 }
 
-static int is_usable(float scale)
+/* Finite and without a sign bit, of a zero, too. */
+static int has_value(float scale)
 {
-    return scale > 0 && scale <= 0x1.fffffep127f;
+    return sb_bits_f32(scale) < 0x7f800000u;
 }
 
 /* V-30: "0x7e, or 0x76 at least if the scale is a power of two" */
@@ -133,9 +140,8 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
     /* V-30: "a scale below 2^-126 is no longer in proportion to the largest weight" */
     if (whole && scale >= 0x1p-126f && top < (power ? 0x76 : 0x7e))
         sb_note_place(&seen->low, row, col);
-    /* V-29: "448 S lies outside 1e-6 to 1e3" */
-    if (scale > (float)(1e3 / 448) || scale < (float)(1e-6 / 448))
-        sb_note_place(&seen->odd_scale, row, col);
+    if (scale > (float)(1e3 / 448)) /* V-29: "448 S is above 1e3" */
+        sb_note_place(&seen->high_scale, row, col);
 }
 
 static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whole, uint32_t row,
@@ -143,13 +149,13 @@ static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whol
 {
     seen->units++;
     seen->top = top > seen->top ? top : seen->top;
+    if (!has_value(scale)) {
+        sb_note_place(&seen->bad_scale, row, col);
+        return;
+    }
     if (scale == 0) {
         if (top)
             sb_note_place(&seen->lost, row, col);
-        return;
-    }
-    if (!is_usable(scale)) {
-        sb_note_place(&seen->bad_scale, row, col);
         return;
     }
     seen->powers += (sb_bits_f32(scale) & 0x7fffffu) == 0;
@@ -171,14 +177,14 @@ static void scan_row(pass *p, uint32_t row)
     for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++) {
         uint32_t count = m->cols - k < m->quant.block_cols ? m->cols - k : m->quant.block_cols;
         float scale = stored_scale(m, stored, group);
-        run r = {codes + k, master ? master + k : NULL, count, is_usable(scale) ? scale : 0};
+        run r = {codes + k, master ? master + k : NULL, count, has_value(scale) ? scale : -1};
         sums s;
         codes_alone(&p->table, &r, &s);
-        if (r.master && r.scale > 0)
+        if (r.master && r.scale >= 0)
             against_master(&p->table, &r, &s);
-        if (!seen->fp8.compared)
+        if (!seen->fp8.compared || r.scale == 0)
             s.far = 0;
-        zeros += s.zeros;
+        zeros += zeros_of(&r, &s);
         p->tops[group] = s.top > p->tops[group] ? s.top : p->tops[group];
         keep_places(&r, &s, panel->first + row, k, &seen->fp8);
         add_moments(p, &r, &s);
@@ -186,14 +192,14 @@ static void scan_row(pass *p, uint32_t row)
     sb_seen_zero(seen, zeros == m->cols);
 }
 
-/* A unit that a piece of a stack has only some rows of: its largest code may be in another. */
-static int is_whole(const sb_panel *panel, uint64_t block, uint64_t end)
+/* V-30: "in blocks that a piece of a stack of experts shares with another" - its largest code may
+ * be there. A piece that begins inside a block has its panels begin there, too. */
+static int is_whole(const sb_panel *panel, uint64_t end)
 {
-    uint64_t rows = panel->matrix.quant.block_rows;
-    uint64_t start = panel->first == 0 ? panel->matrix.first_row : 0;
+    uint32_t rows = panel->matrix.quant.block_rows;
     if (!panel->unit->found.experts || rows >= panel->rows)
         return 1;
-    return block * rows >= start && (end % rows == 0);
+    return panel->matrix.first_row == 0 && end % rows == 0;
 }
 
 static void end_units(pass *p, uint32_t row)
@@ -203,7 +209,7 @@ static void end_units(pass *p, uint32_t row)
     uint64_t stored = (uint64_t)m->first_row + row, block = stored / m->quant.block_rows;
     uint64_t first = block * m->quant.block_rows;
     uint32_t top_row = first > m->first_row ? (uint32_t)(first - m->first_row) : 0;
-    int whole = is_whole(panel, block, stored + 1);
+    int whole = is_whole(panel, stored + 1);
     for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++)
         end_unit(&panel->seen->fp8, stored_scale(m, stored, group), p->tops[group], whole,
                  m->quant.block_rows >= panel->rows ? 0 : panel->first + top_row, k);

@@ -33,14 +33,6 @@ static int is_scale_of_zeros(float scale)
            (s > 0.00783f && s < 0.00786f);
 }
 
-/* V-34: "would mean a weight above 1e3, or is an F16 below 1e-5 (a sixteenth of it with 8 bits)" */
-static int is_odd(const sb_matrix *m, float size)
-{
-    float steps = sb_format_bits(m->format) == 8 ? 128 : 8;
-    return size * steps > 1e3f ||
-           (m->quant.scale_format == SB_FORMAT_f16 && size * steps < 8 * 0.99e-5f);
-}
-
 void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t row,
                       uint32_t column)
 {
@@ -51,14 +43,14 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
     seen->groups++;
     if (scale == 0)
         sb_note_place(&seen->zero_scale, row, column);
-    else if (!sb_int_usable(scale))
+    else if (!sb_int_finite(scale))
         sb_note_place(&seen->bad_scale, row, column);
     if (scale < 0) {
         seen->negative++;
         sb_note_place(&seen->below_zero, row, column);
     }
     if (!live) {
-        if (sb_int_usable(scale) && !is_scale_of_zeros(scale) &&
+        if (sb_int_finite(scale) && !is_scale_of_zeros(scale) &&
             (!panel->master || (group->flags & SB_GROUP_WEIGHTS)))
             sb_note_place(&seen->dead, row, column);
         return;
@@ -69,11 +61,16 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
     int coarse = panel->matrix.quant.scale_format == SB_FORMAT_f16 && size < 0x1p-14f;
     if (!(group->flags & SB_GROUP_REACHES) && !coarse)
         sb_note_place(&seen->inner, row, column);
-    if (!sb_int_usable(scale))
+    if (!sb_int_finite(scale) || scale == 0)
         return;
-    seen->most = size > seen->most ? size : seen->most;
-    if (is_odd(&panel->matrix, size))
-        sb_note_place(&seen->odd_scale, row, column);
+    /* V-34: "would mean a weight above 1e3, or is an F16 below 1e-5 (a sixteenth of it with 8
+     * bits)"
+     */
+    float steps = sb_format_bits(panel->matrix.format) == 8 ? 128 : 8;
+    if (size * steps > 1e3f)
+        sb_note_place(&seen->high_scale, row, column);
+    seen->low_scales +=
+        panel->matrix.quant.scale_format == SB_FORMAT_f16 && size * steps < 8 * 0.99e-5f;
 }
 
 void sb_int_end_row(const sb_panel *panel, const sb_int_row *sums, uint32_t row)
@@ -121,13 +118,13 @@ static void one_code(rows_pass *p, uint32_t column, int code)
     if (!sb_int_at_floor(g->scale))
         s->steps[sb_int_bin(step, p->wide)]++;
     g->flags |= (unsigned char)sb_int_flags(code, g->zero, p->range);
-    p->sums.is_zero &= step == 0;
-    if (!sb_int_usable(g->scale))
-        return;
     double value = step * (double)g->scale;
+    p->sums.is_zero &= value == 0;
+    if (!sb_int_finite(g->scale))
+        return;
     sb_moments *m = &seen->moments;
     m->count++;
-    m->zeros += step == 0;
+    m->zeros += value == 0;
     m->sum += value;
     m->sum2 += value * value;
     m->sum4 += value * value * value * value;
@@ -139,7 +136,8 @@ static void one_code(rows_pass *p, uint32_t column, int code)
     g->flags |= w != 0 ? SB_GROUP_WEIGHTS : 0;
     p->sums.error2 += (value - w) * (value - w);
     p->sums.master2 += w * w;
-    unsigned stands = s->compared ? sb_int_stands(code, g->zero, p->range, w, g->scale) : 0;
+    unsigned stands =
+        s->compared && g->scale != 0 ? sb_int_stands(code, g->zero, p->range, w, g->scale) : 0;
     if (stands & SB_INT_FAR)
         sb_note_place(&s->far, row, column);
     if (stands & SB_INT_BEYOND)

@@ -19,8 +19,8 @@ typedef struct sb_seen_int {
     sb_places bad_scale;                /* NaN, infinite */
     sb_places zero_scale;
     sb_places below_zero;   /* where the negative ones are */
-    sb_places odd_scale;    /* of weights that would be too large, or hardly an F16 */
-    float most;             /* the largest scale of live groups, without its sign */
+    sb_places high_scale;   /* of weights that would be too large */
+    uint32_t low_scales;    /* of live groups, where F16 has few digits */
     sb_places dead;         /* every code is the zero point under a scale that weights gave */
     sb_places inner;        /* live groups that do not reach their ends: V-35 */
     sb_places far, beyond;  /* codes: not a nearest one; more than a step off: V-38 */

@@ -1,0 +1,32 @@
+/* scan_case.h - one drawn layer through a scan, and what the definitions say of it: sb_matrix_wide
+ * element by element, and the test of a code by itself. */
+#ifndef SB_TESTS_CHECK_SCAN_CASE_H
+#define SB_TESTS_CHECK_SCAN_CASE_H
+
+#include "tests/lib/quant_layer.h"
+#include "tools/check/scan.h"
+
+typedef struct scan_case {
+    quant_layer layer;
+    sb_checkpoint *checkpoint;
+    sb_unit unit;
+    sb_matrix master; /* BF16, its bytes belong to this */
+    unsigned char *master_bytes;
+    double *scratch;
+} scan_case;
+
+/* The master is the layer's own values, some moved by up to two steps. */
+scan_case scan_case_draw(const quant_spec *spec, uint64_t seed);
+void scan_case_free(scan_case *c);
+
+/* Runs a scan over panels of `rows` rows (0: all at once), with the master or without. */
+sb_seen scan_case_run(const scan_case *c, void (*scan)(const sb_panel *), uint32_t rows,
+                      int with_master);
+
+/* Moments, zero rows and distance, by the definitions. */
+sb_seen scan_case_defined(const scan_case *c, int with_master);
+
+/* Asserts that what every scan keeps agrees: counts exactly, sums to 1e-9. */
+void expect_same_seen(const char *what, const sb_seen *a, const sb_seen *b);
+
+#endif

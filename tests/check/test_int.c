@@ -1,0 +1,301 @@
+/* test_int.c - integers under `samebit check`: both ways through a matrix against each other and
+ * against the decoder, codes against the definition, and what is said of files. V-33 to V-39. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/wide.h"
+#include "tests/check/folder.h"
+#include "tests/check/plant.h"
+#include "tests/check/scan_case.h"
+#include "tools/check/ints.h"
+
+/* --- codes ------------------------------------------------------------------------------------ */
+
+/* As V-38 has it, with quotients. *edge: so near a bound that a quotient cannot say. */
+static unsigned stands_in_words(int code, int zero, sb_int_range range, double w, double scale,
+                                int *edge)
+{
+    double t = w / scale, off = t + zero - code, middle = (range.least + range.most + 1) / 2;
+    double slack = fabs(t) / 256 + (zero == middle ? 0 : (fabs(code - middle) + 0.5) / 256);
+    double half = fabs(scale) <= 1.01e-5 ? 1 + 1.0 / 64 : 0.5;
+    int least = code == range.least, most = code == range.most;
+    int far = fabs(off) > half + slack && !(least && off < 0) && !(most && off > 0);
+    int beyond = fabs(off) > 1 + 1.0 / 64 && !least && !most;
+    *edge = fabs(fabs(off) - half - slack) < 1e-9 || fabs(fabs(off) - 1 - 1.0 / 64) < 1e-9;
+    return (far ? SB_INT_FAR : 0u) | (beyond ? SB_INT_BEYOND : 0u);
+}
+
+static void test_codes(void **state)
+{
+    static const sb_format formats[] = {SB_FORMAT_uint4, SB_FORMAT_int4, SB_FORMAT_uint8,
+                                        SB_FORMAT_int8};
+    uint64_t key = sb_rng_key(1, "int");
+    unsigned far = 0, beyond = 0, all = 0;
+    (void)state;
+    for (unsigned i = 0; i < 40000; i++) {
+        sb_int_range range = sb_int_range_of(formats[i % 4]);
+        uint32_t codes = (uint32_t)(range.most - range.least + 1);
+        int code = range.least + (int)sb_rng_below(key, 5 * i, codes);
+        int zero = (range.least + range.most + 1) / 2 + (i & 16 ? (int)(i % 7) - 3 : 0);
+        double scale = i % 97 == 0 ? 1e-5 : 0.001 + (double)sb_rng_uniform(key, 5 * i + 1);
+        scale = (double)sb_round_to(SB_FORMAT_f16, (float)(i & 8 ? -scale : scale));
+        double t = code - zero + 4 * ((double)sb_rng_uniform(key, 5 * i + 2) - 0.5);
+        double w = (double)sb_round_to(SB_FORMAT_bf16, (float)(t * scale));
+        unsigned stands = sb_int_stands(code, zero, range, w, scale);
+        int edge;
+        if (stands != stands_in_words(code, zero, range, w, scale, &edge) && !edge)
+            fail_msg("code %d, zero %d of %d to %d, weight %a, scale %a: %u", code, zero,
+                     range.least, range.most, w, scale, stands);
+        far += (stands & SB_INT_FAR) != 0;
+        beyond += (stands & SB_INT_BEYOND) != 0;
+        all++;
+    }
+    printf("%u codes: %u far, %u beyond a step\n", all, far, beyond);
+    assert_true(far > all / 3 && far < all && beyond > all / 5);
+}
+
+/* --- the pass --------------------------------------------------------------------------------- */
+
+static int is_int(sb_container c)
+{
+    return c == SB_CONTAINER_int8_channel || c == SB_CONTAINER_int_gptq ||
+           c == SB_CONTAINER_int_awq || c == SB_CONTAINER_int_ct || c == SB_CONTAINER_int4_modelopt;
+}
+
+static void same_places(const char *what, const sb_places *a, const sb_places *b)
+{
+    if (a->count != b->count)
+        fail_msg("%s: %d and %d places", what, (int)a->count, (int)b->count);
+}
+
+/* The two ways meet places in different orders. */
+static void expect_same_ints(const char *what, const sb_seen_int *a, const sb_seen_int *b)
+{
+    assert_memory_equal(a->steps, b->steps, sizeof a->steps);
+    if (a->groups != b->groups || a->live != b->live || a->lowest != b->lowest ||
+        a->negative != b->negative || a->low_scales != b->low_scales)
+        fail_msg("%s: groups %u %u, live %u %u, lowest %u %u", what, a->groups, b->groups, a->live,
+                 b->live, a->lowest, b->lowest);
+    same_places(what, &a->bad_scale, &b->bad_scale);
+    same_places(what, &a->zero_scale, &b->zero_scale);
+    same_places(what, &a->below_zero, &b->below_zero);
+    same_places(what, &a->high_scale, &b->high_scale);
+    same_places(what, &a->dead, &b->dead);
+    same_places(what, &a->inner, &b->inner);
+    same_places(what, &a->far, &b->far);
+    same_places(what, &a->beyond, &b->beyond);
+    same_places(what, &a->rows_off, &b->rows_off);
+}
+
+static int tiled; /* how many variants went both ways */
+
+static void rows_only(const sb_panel *panel)
+{
+    panel->seen->ints.compared = panel->master != NULL;
+    sb_scan_int_rows(panel);
+}
+
+static void tiles_only(const sb_panel *panel)
+{
+    panel->seen->ints.compared = panel->master != NULL;
+    sb_scan_int_tiles(panel);
+}
+
+static void check_case(const quant_spec *spec, uint64_t seed)
+{
+    scan_case c = scan_case_draw(spec, seed);
+    const char *what = quant_spec_text(spec);
+    sb_panel whole = {.matrix = c.unit.found.matrix};
+    for (int with = 0; with < 2; with++) {
+        sb_seen rows = scan_case_run(&c, rows_only, 0, with);
+        sb_seen defined = scan_case_defined(&c, with);
+        if (spec->special) /* values that are no numbers */
+            defined.distance = rows.distance;
+        expect_same_seen(what, &rows, &defined);
+        if (sb_scan_int_can_tile(&whole)) {
+            sb_seen tiles = scan_case_run(&c, tiles_only, 0, with);
+            if (spec->special)
+                tiles.distance = rows.distance;
+            expect_same_seen(what, &tiles, &rows);
+            expect_same_ints(what, &tiles.ints, &rows.ints);
+            tiled++;
+        }
+        if (c.unit.found.matrix.quant.packing == SB_PACKING_rows) {
+            sb_seen panels = scan_case_run(&c, sb_scan_int, 3, with);
+            expect_same_seen(what, &panels, &rows);
+            expect_same_ints(what, &panels.ints, &rows.ints);
+        }
+    }
+    scan_case_free(&c);
+}
+
+static void test_pass(void **state)
+{
+    size_t count, done = 0;
+    const quant_spec *specs = quant_variants(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        if (is_int(specs[i].container)) {
+            check_case(&specs[i], i);
+            done++;
+        }
+    quant_spec large = {.container = SB_CONTAINER_int_gptq,
+                        .rows = 200,
+                        .cols = 1024,
+                        .bits = 4,
+                        .block = {1, 256},
+                        .scale = SB_DTYPE_F16,
+                        .asymmetric = 1};
+    check_case(&large, 1);
+    large.container = SB_CONTAINER_int_awq;
+    check_case(&large, 2);
+    printf("%zu variants, %d times as tiles\n", done, tiled);
+    assert_true(done > 40 && tiled > 40);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+#define BF16 "T3 bf16 recipe=plain"
+#define TENSOR "model.layers.1.mlp.experts.1.up_proj"
+
+static float larger(float x)
+{
+    return x * 1.06f;
+}
+
+/* Codes that no longer are the nearest ones, in all layers, but all within a step: nothing is
+ * found, and then one code four steps off, which AutoRound does not do and GPTQ may. */
+static void test_tuned(void **state)
+{
+    static const char *const vehicles[] = {"T3 int4-autoround recipe=plain",
+                                           "T3 int4-gptq recipe=plain"};
+    (void)state;
+    for (unsigned v = 0; v < 2; v++) {
+        folder *f = folder_of(vehicles[v]);
+        for (size_t n = 0; n < f->count; n++)
+            if (strstr(f->tensors[n]->name, ".scales"))
+                folder_map(f->tensors[n], larger);
+        folder_result *r = folder_check(f, BF16, NULL);
+        const sb_member *m = sb_member_plain(&r->check.self.units, TENSOR + 6);
+        assert_true(m && m->seen->ints.far.count > 100 && m->seen->ints.beyond.count == 0);
+        expect_none_above(r, SB_LEVEL_warn);
+        folder_result_free(r);
+        folder_tensor *t = folder_find(f, TENSOR ".qweight");
+        unsigned code = folder_nibble(t, 777);
+        folder_set_nibble(t, 777, code < 8 ? code + 4 : code - 4);
+        r = folder_check(f, BF16, NULL);
+        if (v == 0)
+            expect_finding(r, 38, SB_LEVEL_error, TENSOR ".qweight");
+        else
+            expect_none(r, 38);
+        folder_result_free(r);
+        folder_free(f);
+    }
+}
+
+/* 300 flips in one tensor of each layout: what the definition lets stay is next to a halfway point,
+ * or beyond an end. */
+static void test_many_flips(void **state)
+{
+    static const struct {
+        const char *vehicle, *tensor;
+        unsigned least;
+    } rows[] = {{"T3 int4-gptq recipe=plain", TENSOR ".qweight", 290},
+                {"T3 int4-ct recipe=plain", TENSOR ".weight_packed", 290},
+                {"T3 int4-awq recipe=plain", TENSOR ".qweight", 290},
+                {"T3 int8-gptq recipe=plain", TENSOR ".qweight", 240}};
+    (void)state;
+    for (unsigned v = 0; v < 4; v++) {
+        folder *f = folder_of(rows[v].vehicle);
+        folder_tensor *t = folder_find(f, rows[v].tensor);
+        uint64_t key = sb_rng_key(v, "flips");
+        for (unsigned i = 0; i < 300; i++)
+            folder_flip(t, t->size / 300 * i + sb_rng_below(key, 2 * i, 20),
+                        1u << sb_rng_below(key, 2 * i + 1, 8));
+        folder_result *r = folder_check(f, BF16, NULL);
+        const sb_member *m = sb_member_plain(&r->check.self.units, TENSOR + 6);
+        assert_non_null(m);
+        printf("%s: %u of 300 flips\n", rows[v].vehicle, (unsigned)m->seen->ints.far.count);
+        assert_in_range(m->seen->ints.far.count, rows[v].least, 300);
+        expect_finding(r, 38, SB_LEVEL_error, rows[v].tensor);
+        folder_result_free(r);
+        folder_free(f);
+    }
+}
+
+/* One plant, what must be found, where. */
+static void expect_planted(const char *vehicle, const char *against, const char *text,
+                           unsigned check, sb_level level, const char *where)
+{
+    folder *f = folder_of(vehicle);
+    plant(f, text);
+    folder_result *r = folder_check(f, against, NULL);
+    expect_finding(r, check, level, where);
+    folder_result_free(r);
+    folder_free(f);
+}
+
+static void test_planted(void **state)
+{
+    (void)state;
+    /* the other convention where no word shows which it is */
+    expect_planted("golden/quant/gptq-asym", NULL, "nibbles-plus layers.1.mlp.up_proj.qzeros 1", 36,
+                   SB_LEVEL_warn, "layers.1.mlp.up_proj");
+    expect_planted("golden/quant/gptq-asym", "golden/quant/in/dense",
+                   "nibbles-plus layers.1.mlp.up_proj.qzeros 1", 38, SB_LEVEL_error,
+                   "layers.1.mlp.up_proj");
+    /* all layers, told once */
+    expect_planted("T3 int4-gptq recipe=plain", NULL, "nibbles-plus .qzeros 1", 33, SB_LEVEL_fatal,
+                   "");
+    expect_planted("T3 int4-gptq recipe=plain", NULL, "flip " TENSOR ".qzeros 9 4", 33,
+                   SB_LEVEL_fatal, TENSOR ".qzeros");
+    expect_planted("golden/quant/ct-w4a16-asym", NULL,
+                   "drop layers.1.mlp.up_proj.weight_zero_point", 33, SB_LEVEL_fatal,
+                   "layers.1.mlp.up_proj");
+    expect_planted("T3 int4-ct recipe=plain", NULL, "set " TENSOR ".weight_scale 7 inf", 34,
+                   SB_LEVEL_fatal, TENSOR ".weight_scale");
+    expect_planted("T3 int4-ct recipe=plain", NULL, "set " TENSOR ".weight_scale 7 -0.001", 34,
+                   SB_LEVEL_error, TENSOR ".weight_scale");
+    expect_planted("T3 int4-ct recipe=plain", NULL, "set " TENSOR ".weight_scale 7 1e20", 34,
+                   SB_LEVEL_error, TENSOR ".weight_scale");
+}
+
+static void test_awq_as_v1(void **state)
+{
+    folder *f = folder_of("golden/quant/awq");
+    folder_tensor *t = folder_find(f, "layers.1.mlp.up_proj.qzeros");
+    (void)state;
+    memset(t->bytes, 0x77, (size_t)t->size);
+    folder_result *r = folder_check(f, NULL, NULL);
+    expect_finding(r, 33, SB_LEVEL_fatal, "layers.1.mlp.up_proj.qzeros");
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* AutoRound's signs in a file that is said to be GPTQModel's: accepted as long as all layers are
+ * so. */
+static void test_signed(void **state)
+{
+    folder_result *r = folder_check_made("T3 int4-gptq recipe=plain rule=signed-max", BF16, NULL);
+    (void)state;
+    expect_none(r, 34);
+    expect_none_above(r, SB_LEVEL_warn);
+    folder_result_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codes),   cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_tuned),   cmocka_unit_test(test_many_flips),
+        cmocka_unit_test(test_planted), cmocka_unit_test(test_awq_as_v1),
+        cmocka_unit_test(test_signed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
