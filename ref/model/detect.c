@@ -219,6 +219,11 @@ static const uint32_t allowed[SB_CONTAINER_COUNT] = {
     [SB_CONTAINER_int4_modelopt] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
 };
 
+int sb_container_takes(sb_container container, sb_part part)
+{
+    return container < SB_CONTAINER_COUNT && (allowed[container] >> part & 1u);
+}
+
 static sb_status refuse_superfluous(const sb_probe *p)
 {
     const sb_found *f = p->found;
@@ -227,7 +232,7 @@ static sb_status refuse_superfluous(const sb_probe *p)
                                "has a pre_quant_scale: activations scaled before they are "
                                "quantized are not read");
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
-        if (f->part[part] && !(allowed[f->container] >> part & 1u))
+        if (f->part[part] && !sb_container_takes(f->container, (sb_part)part))
             return sb_fail(p->err, SB_ERR_INPUT,
                            "%s: tensor %s does not belong to a layer stored as %s (%s)",
                            SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(f->part[part]->name),

@@ -15,6 +15,9 @@ typedef enum sb_part {
 
 const char *sb_part_suffix(sb_part part); /* "weight_scale" */
 
+/* Whether a layer stored as this may have the part. */
+int sb_container_takes(sb_container container, sb_part part);
+
 /* What was found of a layer. A stack of experts is one tensor [E, N, K] with scales [E, ...]. */
 typedef struct sb_found {
     sb_container container;

@@ -30,7 +30,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 
 /* Blocks of FP8 and groups of integers, where they are declared by their size: a layer may be
  * smaller than one. */
-static int same_blocks(const sb_declaration *d, const sb_matrix *m)
+int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;
     if (d->family == SB_FAMILY_INT && d->strategy == SB_STRATEGY_GROUP)
@@ -41,7 +41,7 @@ static int same_blocks(const sb_declaration *d, const sb_matrix *m)
     return 1;
 }
 
-int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
+int sb_declared_kind_agrees(const sb_declaration *d, const sb_found *f)
 {
     if (d->answer == SB_DECLARED_UNKNOWN)
         return 1;
@@ -50,8 +50,13 @@ int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
     return d->family == answers[f->container].family &&
            (d->packing == answers[f->container].packing[0] ||
             d->packing == answers[f->container].packing[1]) &&
-           (d->family != SB_FAMILY_INT || d->bits == sb_format_bits(f->matrix.format)) &&
-           same_blocks(d, &f->matrix);
+           (d->family != SB_FAMILY_INT || d->bits == sb_format_bits(f->matrix.format));
+}
+
+int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
+{
+    return sb_declared_kind_agrees(d, f) &&
+           (d->answer != SB_DECLARED_YES || sb_declared_blocks_agree(d, &f->matrix));
 }
 
 /* "Where they are neither, the declaration decides" */

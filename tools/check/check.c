@@ -59,7 +59,7 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
         sb_check_find(check, 9, SB_LEVEL_fatal, "", "%s", why.text);
     if (access(path, F_OK) == 0) {
         status = sb_declared_load(folder, &side->declared, &why);
-        side->has_declared = status == SB_OK && side->declared;
+        side->has_declared = status == SB_OK;
         if (status && tell && status != SB_ERR_MEMORY && side->has_config)
             sb_check_find(check, 9, SB_LEVEL_error, "", "%s", why.text);
     }
@@ -84,6 +84,8 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
 {
     sb_status status =
         sb_checkpoint_survey(path, tell ? tell_problem : no_problem, check, &side->checkpoint, err);
+    if (status == SB_ERR_INPUT && tell && check->findings.count)
+        sb_fail(err, status, "%s: %s", SB_SHOW(path), check->findings.rows[0].message);
     if (!status)
         status = read_config(check, side, tell, err);
     if (!status)
@@ -95,7 +97,7 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
 static void check_headers(sb_check *check)
 {
     static void (*const checks[])(sb_check *) = {
-        sb_check_names,  sb_check_siblings,    sb_check_coverage,     sb_check_uniformity,
+        sb_check_files, sb_check_names,  sb_check_siblings,    sb_check_coverage,     sb_check_uniformity,
         sb_check_shapes, sb_check_declaration, sb_check_mtp_presence, sb_check_forbidden,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)

@@ -17,7 +17,10 @@
 #include "tools/check/findings.h"
 #include "tools/check/units.h"
 
-enum { SB_CHECK_LAST = 48 }; /* checks are numbered 1 to 48 */
+enum {
+    SB_CHECK_LAST = 48,   /* checks are numbered 1 to 48 */
+    SB_CHECK_PROBLEMS = 8 /* of survey.h */
+};
 
 typedef enum sb_check_needs { SB_NEEDS_headers, SB_NEEDS_payload, SB_NEEDS_master } sb_check_needs;
 
@@ -50,9 +53,10 @@ typedef struct sb_check_options {
 /* One side: the checkpoint, or the original. */
 typedef struct sb_side {
     sb_checkpoint *checkpoint;
-    int has_config, has_declared;
+    int has_config;
+    int has_declared; /* what is declared could be read; declared NULL: nothing is */
     sb_config config;
-    sb_declared *declared; /* may be NULL: nothing is declared */
+    sb_declared *declared;
     sb_units units;
 } sb_side;
 
@@ -63,6 +67,8 @@ typedef struct sb_check {
     uint64_t bytes_read;  /* of the payload, of both sides */
     /* 1 for a check that had something to look at and its chance to say so */
     unsigned char looked[SB_CHECK_LAST + 1];
+    /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
+    size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
 } sb_check;
 
 /* Runs all checks that options ask for. The status speaks of the run, not of the checkpoint:
@@ -89,6 +95,7 @@ const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit);
  * Headers (structure*.c): after the units are there, before any payload is read. */
 void sb_check_problem(void *check, int problem, const char *file, const char *tensor,
                       const char *message);  /* 1, 2: what survey.h tells */
+void sb_check_files(sb_check *check);        /* 1, 2: what the folder holds and lacks */
 void sb_check_names(sb_check *check);        /* 3 */
 void sb_check_siblings(sb_check *check);     /* 4 */
 void sb_check_coverage(sb_check *check);     /* 5 */

@@ -1,43 +1,110 @@
-#include "tools/check/check.h"
+/* structure.c - files and index: checks 1 and 2. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
-void sb_check_names(sb_check *check)
-{
-    (void)check;
-}
+#include "ref/container/show.h"
+#include "ref/container/survey.h"
+#include "tools/check/group.h"
+#include "tools/check/held_by.h"
+#include "tools/check/structure.h"
 
-void sb_check_siblings(sb_check *check)
-{
-    (void)check;
-}
+/* Of each kind of problem so many are told one by one. */
+enum { TOLD = 16 };
 
-void sb_check_coverage(sb_check *check)
-{
-    (void)check;
-}
+static const sb_level levels[SB_CHECK_PROBLEMS] = {
+    [SB_PROBLEM_FILE] = SB_LEVEL_fatal,       [SB_PROBLEM_INDEX] = SB_LEVEL_fatal,
+    [SB_PROBLEM_NO_FILE] = SB_LEVEL_fatal,    [SB_PROBLEM_STRAY] = SB_LEVEL_error,
+    [SB_PROBLEM_UNINDEXED] = SB_LEVEL_error,  [SB_PROBLEM_LOST] = SB_LEVEL_fatal,
+    [SB_PROBLEM_TWIN_EQUAL] = SB_LEVEL_error, [SB_PROBLEM_TWIN_DIFFERS] = SB_LEVEL_fatal,
+};
 
-void sb_check_uniformity(sb_check *check)
-{
-    (void)check;
-}
+_Static_assert(SB_PROBLEM_TWIN_DIFFERS + 1 == SB_CHECK_PROBLEMS, "a kind of problem is missing");
 
-void sb_check_shapes(sb_check *check)
-{
-    (void)check;
-}
-
-void sb_check_declaration(sb_check *check)
-{
-    (void)check;
-}
-
-void sb_check_forbidden(sb_check *check)
-{
-    (void)check;
-}
-
+/* V-1: "each file that breaks a rule is named with the first rule that it breaks"
+ * V-2: "a tensor of a file that the index names, which the index lacks, is an ERROR" */
 void sb_check_problem(void *ctx, int problem, const char *file, const char *tensor,
                       const char *message)
 {
-    sb_check_find(ctx, problem == 0 ? 1 : 2, SB_LEVEL_fatal, tensor ? tensor : "", "%s: %s", file,
-                  message);
+    sb_check *check = ctx;
+    if (problem == SB_PROBLEM_NO_FILE || problem == SB_PROBLEM_STRAY)
+        return; /* sb_check_files tells of these, with what they hold */
+    check->told_mtp[problem] += tensor && strncmp(tensor, "mtp.", 4) == 0;
+    if (check->told[problem]++ >= TOLD)
+        return;
+    sb_check_find(check, problem == SB_PROBLEM_FILE ? 1 : 2, levels[problem], tensor ? tensor : "",
+                  "%s: %s", SB_SHOW(file), message);
+}
+
+static void tell_rest(sb_check *check)
+{
+    for (unsigned p = 0; p < SB_CHECK_PROBLEMS; p++)
+        if (check->told[p] > TOLD)
+            sb_check_find(check, p == SB_PROBLEM_FILE ? 1 : 2, levels[p], "",
+                          "and %zu more of this kind, %zu in all, %zu of them mtp.*",
+                          check->told[p] - TOLD, check->told[p], check->told_mtp[p]);
+}
+
+/* The files that the index names and that are missing, or there and not readable. */
+static void tell_absent(sb_check *check, sb_file_state state)
+{
+    sb_held_by held;
+    sb_files_text files;
+    char fetch[400];
+    size_t count = sb_files_in_state(check, state, &files);
+    if (count == 0)
+        return;
+    sb_held_by_files(check, state, &held);
+    if (count <= 4)
+        snprintf(fetch, sizeof fetch, "hf download REPO%s", files.patterns);
+    else
+        snprintf(fetch, sizeof fetch, "hf download REPO --include \"*.safetensors\"");
+    sb_check_find(check, 2, SB_LEVEL_fatal, "",
+                  "%zu of %zu files %s: %s; the index puts %zu tensors there: %s; fetch: %s", count,
+                  sb_checkpoint_index(check->self.checkpoint)->shard_count,
+                  state == SB_FILE_MISSING ? "are missing" : "cannot be read", files.names,
+                  held.tensors, held.text, fetch);
+}
+
+/* A file that the index does not name, with what only it holds. */
+static void tell_stray(sb_check *check, sb_groups *groups, uint32_t shard)
+{
+    const sb_checkpoint *c = check->self.checkpoint;
+    const char *name = sb_checkpoint_shard_name(c, shard);
+    sb_held_by held;
+    if (sb_file_is_named(check, name))
+        return;
+    sb_held_by_shard(check, shard, &held);
+    sb_group_find(groups, check, 2, SB_LEVEL_error, "",
+                  sb_checkpoint_index(c) ? "files that the index never names"
+                                         : "files, and no index that names them",
+                  "%s: %s names this file; it alone holds %zu tensors%s%s%s", SB_SHOW(name),
+                  sb_checkpoint_index(c) ? "the index never" : "there is no index that",
+                  held.tensors, held.tensors ? ": " : "", held.text,
+                  held.mtp ? "; engines that go by the index load no MTP head" : "");
+}
+
+/* V-2: "files that nothing names are an ERROR each"
+ * V-2: "metadata.total_size is never a reason to refuse" */
+void sb_check_files(sb_check *check)
+{
+    const sb_checkpoint *c = check->self.checkpoint;
+    sb_groups groups = {0};
+    uint64_t declared;
+    check->looked[1] = 1;
+    check->looked[2] = sb_checkpoint_index(c) || sb_checkpoint_shards(c) > 1;
+    tell_rest(check);
+    tell_absent(check, SB_FILE_MISSING);
+    tell_absent(check, SB_FILE_UNREADABLE);
+    /* a damaged index is told of, and then every file would be without one */
+    if (strcmp(sb_checkpoint_path(c), sb_checkpoint_folder(c)) == 0 &&
+        !check->told[SB_PROBLEM_INDEX])
+        for (uint32_t i = 0; i < sb_checkpoint_shards(c); i++)
+            tell_stray(check, &groups, i);
+    sb_groups_end(&groups, check);
+    if (sb_checkpoint_declared_bytes(c, &declared) && declared != sb_checkpoint_bytes(c))
+        sb_check_find(check, 2, SB_LEVEL_info, "",
+                      "metadata.total_size is %" PRIu64 ", the tensors that are here have %" PRIu64
+                      " bytes; writers put other sums there",
+                      declared, sb_checkpoint_bytes(c));
 }

@@ -1,0 +1,139 @@
+/* declaration.c - check 9: what is declared of a module, and what its tensors are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "ref/model/held.h"
+#include "tools/check/group.h"
+#include "tools/check/structure.h"
+
+/* A disagreement: what to say of it, and how loudly. */
+typedef struct verdict {
+    sb_level level;
+    const char *key;  /* NULL: nothing to say */
+    const char *what; /* after the declaration */
+} verdict;
+
+static int ends(const char *kind, const char *end)
+{
+    size_t n = strlen(kind), tail = strlen(end);
+    return n >= tail && strcmp(kind + n - tail, end) == 0;
+}
+
+static int is_fp8_block(sb_container c)
+{
+    return c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct;
+}
+
+/* V-9: "Floats that the configuration targets are an ERROR, but for" modules that no engine
+ * quantizes by this dialect, and the MTP head's fc. */
+static verdict targeted(const sb_check *check, const sb_unit *unit)
+{
+    sb_dialect dialect = sb_declared_dialect(check->self.declared);
+    if (ends(unit->kind, "mlp.gate") || ends(unit->kind, "shared_expert_gate"))
+        return (verdict){.key = NULL};
+    if (dialect == SB_DIALECT_fp8 && strcmp(unit->kind, "lm_head") == 0)
+        return (verdict){SB_LEVEL_info, "head that FP8 leaves alone",
+                         "engines leave the head alone whatever this dialect says"};
+    if (strcmp(unit->kind, "mtp.fc") == 0)
+        return (verdict){SB_LEVEL_warn, "mtp.fc is not excluded",
+                         "vLLM reads mtp.fc as it is; other engines look for scales"};
+    return (verdict){SB_LEVEL_error, "floats, but declared quantized",
+                     "engines look for scales that are not there: a failed load, or random "
+                     "weights"};
+}
+
+/* V-9: "FP8 blocks beside a declaration of integers are a WARN" */
+static verdict ignored(const sb_check *check, const sb_unit *unit)
+{
+    sb_dialect dialect =
+        check->self.declared ? sb_declared_dialect(check->self.declared) : SB_DIALECT_COUNT;
+    if (is_fp8_block(unit->found.container) &&
+        (dialect == SB_DIALECT_auto_round || dialect == SB_DIALECT_gptq))
+        return (verdict){SB_LEVEL_warn, "FP8 beside declared integers",
+                         "a hybrid: only engines that look for weight_scale_inv read it; others "
+                         "drop the scales"};
+    return (verdict){SB_LEVEL_error, "quantized, but not declared so",
+                     "engines read the codes as floats, or fail to load"};
+}
+
+static verdict judge(const sb_check *check, const sb_unit *unit, const sb_declaration *d)
+{
+    const sb_found *f = &unit->found;
+    sb_container c = f->container;
+    if (!sb_declared_kind_agrees(d, f)) {
+        if (d->answer == SB_DECLARED_NO)
+            return ignored(check, unit);
+        return c == SB_CONTAINER_plain
+                   ? targeted(check, unit)
+                   : (verdict){SB_LEVEL_error, "quantized otherwise than declared",
+                               "engines unpack it as what is declared"};
+    }
+    /* the groups of GPTQ and AWQ are told of by check 8, the blocks of FP8 by check 32 */
+    int told = c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || is_fp8_block(c);
+    if (d->answer == SB_DECLARED_YES && !told && !sb_declared_blocks_agree(d, &f->matrix))
+        return (verdict){SB_LEVEL_error, "other groups than declared",
+                         "engines take other scales for its columns"};
+    return (verdict){.key = NULL};
+}
+
+/* V-9: "where vLLM decides by another rule than the producer, it is a WARN" */
+static void tell_vllm(sb_check *check, sb_groups *groups, const sb_unit *unit,
+                      const sb_declaration *d)
+{
+    char key[SB_MAX_TENSOR_NAME + 64];
+    if (!d->vllm_rule || unit->found.container == SB_CONTAINER_plain)
+        return;
+    snprintf(key, sizeof key, "%s: vLLM decides otherwise", unit->kind);
+    sb_group_find(groups, check, 9, SB_LEVEL_warn, sb_unit_tensor(unit, SB_PART_COUNT), key,
+                  "is stored as %s, as %s has it; vLLM goes by %s and decides otherwise",
+                  sb_container_name(unit->found.container), d->rule, d->vllm_rule);
+}
+
+/* 0 if the rules cannot be followed, which is told once. */
+static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
+{
+    sb_declaration d = {0};
+    sb_declared_text text;
+    sb_error why;
+    char key[SB_MAX_TENSOR_NAME + 64];
+    if (sb_declared_for(check->self.declared, unit->name, &d, &why)) {
+        sb_check_find(check, 9, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT), "%s",
+                      why.text);
+        return 0;
+    }
+    tell_vllm(check, groups, unit, &d);
+    verdict v = judge(check, unit, &d);
+    if (!v.key)
+        return 1;
+    snprintf(key, sizeof key, "%s: %s", unit->kind, v.key);
+    sb_group_find(groups, check, 9, v.level, sb_unit_tensor(unit, SB_PART_COUNT), key,
+                  "is stored as %s; declared: %s (%s); %s",
+                  sb_container_name(unit->found.container), sb_declaration_text(&d, &text), d.rule,
+                  v.what);
+    return 1;
+}
+
+/* V-9: "Both directions are looked at, layer by layer" */
+void sb_check_declaration(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    const sb_declared *declared = check->self.declared;
+    sb_groups groups = {0};
+    if (!check->self.has_config || !check->self.has_declared)
+        return;
+    for (size_t i = 0; declared && i < sb_declared_notes(declared); i++) {
+        const char *note = sb_declared_note(declared, i);
+        int version = strstr(note, " producer.version ") != NULL; /* no engine reads it */
+        sb_check_find(check, 9, version ? SB_LEVEL_info : SB_LEVEL_warn, "", "%s", note);
+    }
+    for (size_t i = 0; i < u->count; i++) {
+        const sb_unit *unit = &u->rows[i];
+        if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT)
+            continue;
+        check->looked[9] |= declared || unit->found.container != SB_CONTAINER_plain;
+        if (!check_unit(check, &groups, unit))
+            break;
+    }
+    sb_groups_end(&groups, check);
+}

@@ -1,0 +1,24 @@
+/* group.h - findings that repeat: the first few one by one, and how many more there are.
+ *
+ * 10^5 tensors can have the same fault. Findings with the same key are a group; after SB_GROUP_TOLD
+ * of a group only their number is kept, and one more line says it. */
+#ifndef SB_CHECK_GROUP_H
+#define SB_CHECK_GROUP_H
+
+#include "tools/check/check.h"
+
+enum { SB_GROUP_TOLD = 4 };
+
+typedef struct sb_groups {
+    struct sb_group *rows;
+    size_t count;
+} sb_groups;
+
+/* As sb_check_find. key names the group within the check: what is wrong, and with which kind. */
+void sb_group_find(sb_groups *groups, sb_check *check, unsigned number, sb_level level,
+                   const char *tensor, const char *key, const char *format, ...) SB_PRINTF(7, 8);
+
+/* Says how many more there are of each group, and frees the groups. */
+void sb_groups_end(sb_groups *groups, sb_check *check);
+
+#endif

@@ -1,0 +1,164 @@
+/* siblings.c - check 4: each module once, with all the tensors of one way to store it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/check/group.h"
+#include "tools/check/structure.h"
+
+#define HAS(found, suffix) ((found)->part[SB_PART_##suffix] != NULL)
+
+/* Whether a part is missing that the others ask for, whatever shapes they have. */
+static int is_incomplete(const sb_found *f)
+{
+    const sb_tensor *weight = f->part[SB_PART_weight], *packed = f->part[SB_PART_weight_packed];
+    const sb_tensor *scale = f->part[SB_PART_weight_scale];
+    int e4m3 = scale && scale->dtype == SB_DTYPE_F8_E4M3;
+    if (HAS(f, qweight))
+        return !HAS(f, qzeros) || !HAS(f, scales);
+    if (packed && packed->dtype == SB_DTYPE_I32)
+        return !scale || !HAS(f, weight_shape);
+    if (packed)
+        return !scale || (e4m3 && !HAS(f, weight_global_scale));
+    if (!weight)
+        return 1;
+    if (weight->dtype == SB_DTYPE_U8)
+        return !scale || (e4m3 && !HAS(f, weight_scale_2));
+    if (weight->dtype == SB_DTYPE_F8_E4M3)
+        return !scale && !HAS(f, weight_scale_inv);
+    return weight->dtype == SB_DTYPE_I8 && !scale;
+}
+
+/* Whether there is a part that does not go with the others. */
+static int is_mixed(const sb_found *f)
+{
+    if (HAS(f, weight) + HAS(f, weight_packed) + HAS(f, qweight) > 1)
+        return 1;
+    if (f->container == SB_CONTAINER_COUNT || f->container == SB_CONTAINER_int_awq)
+        return 0; /* a g_idx beside what looks like AWQ is a matter of orientation: check 8 */
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (f->part[p] && p != SB_PART_pre_quant_scale &&
+            !sb_container_takes(f->container, (sb_part)p))
+            return 1;
+    return 0;
+}
+
+/* Scales of FP8 in two dimensions. */
+static int is_grid(const sb_found *f)
+{
+    const sb_tensor *weight = f->part[SB_PART_weight];
+    const sb_tensor *scale = HAS(f, weight_scale_inv) ? f->part[SB_PART_weight_scale_inv]
+                                                      : f->part[SB_PART_weight_scale];
+    return weight && weight->dtype == SB_DTYPE_F8_E4M3 && scale && scale->rank > 1 &&
+           scale->shape[scale->rank - 1] > 1 && scale->dtype != SB_DTYPE_F8_E4M3;
+}
+
+unsigned sb_unit_fault(const sb_unit *unit)
+{
+    const sb_found *f = &unit->found;
+    if (unit->tensor || !unit->status)
+        return 0;
+    if (is_incomplete(f) || is_mixed(f) || unit->status == SB_ERR_UNSUPPORTED)
+        return 4;
+    if (f->container == SB_CONTAINER_int_gptq || f->container == SB_CONTAINER_int_awq)
+        return 8;
+    return is_grid(f) ? 32 : 7;
+}
+
+/* V-4: "what is known and not read by this version is a WARN" */
+static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *unit)
+{
+    char key[SB_MAX_TENSOR_NAME + 32];
+    int unread = unit->status == SB_ERR_UNSUPPORTED && !is_incomplete(&unit->found) &&
+                 !is_mixed(&unit->found);
+    if (sb_elsewhere(check, unit->name))
+        return;
+    snprintf(key, sizeof key, "%s: %s", unit->kind,
+             unread ? "not read by this version" : "tensors that do not make a layer");
+    sb_group_find(groups, check, 4, unread ? SB_LEVEL_warn : SB_LEVEL_fatal,
+                  sb_unit_tensor(unit, SB_PART_COUNT), key, "%s%s", unit->problem,
+                  unread ? " (not read by this version, so nothing else is checked of it)" : "");
+}
+
+/* V-4: "a matrix that two units hold, one by one and within a stack, is FATAL" */
+static void tell_doubles(sb_check *check, sb_groups *groups)
+{
+    const sb_units *u = &check->self.units;
+    for (size_t i = 1; i < u->member_count; i++) {
+        const sb_member *a = &u->members[i - 1], *b = &u->members[i];
+        char key[SB_MAX_TENSOR_NAME + 32];
+        if (strcmp(a->plain, b->plain) != 0)
+            continue;
+        snprintf(key, sizeof key, "%s: stored twice", b->unit->kind);
+        sb_group_find(groups, check, 4, SB_LEVEL_fatal, sb_unit_tensor(b->unit, SB_PART_COUNT), key,
+                      "%s is stored twice: in %s and in %s", SB_SHOW(b->name),
+                      SB_SHOW(sb_unit_tensor(a->unit, SB_PART_COUNT)),
+                      SB_SHOW(sb_unit_tensor(b->unit, SB_PART_COUNT)));
+    }
+}
+
+/* "...mlp.experts.gate_up_proj", in which expert x would stand; "" of other tensors. */
+static const char *stack_name(const sb_expected *x, char *name, size_t size)
+{
+    size_t n = x->expert == SB_NO_EXPERT ? 0 : sb_experts_prefix(x);
+    snprintf(name, size, "%.*s%s", (int)n, x->name,
+             !n                               ? ""
+             : x->role == SB_ROLE_expert_down ? "down_proj"
+                                              : "gate_up_proj");
+    return name;
+}
+
+sb_presence sb_presence_of(const sb_check *check, const sb_expected *x)
+{
+    const sb_units *units = &check->self.units;
+    char stack[SB_NAME_MAX + 16], module[SB_NAME_MAX];
+    size_t n = strlen(x->name), tail = strlen(".weight");
+    if (sb_unit_of(units, x) ||
+        (*stack_name(x, stack, sizeof stack) && sb_unit_named(units, stack)))
+        return SB_HERE;
+    int suffix = n > tail && strcmp(x->name + n - tail, ".weight") == 0;
+    snprintf(module, sizeof module, "%.*s", (int)(suffix ? n - tail : n), x->name);
+    return sb_elsewhere(check, module) || (*stack && sb_elsewhere(check, stack)) ? SB_ELSEWHERE
+                                                                                 : SB_ABSENT;
+}
+
+int sb_has_mtp(const sb_units *units)
+{
+    for (size_t i = 0; i < units->count; i++)
+        if (units->rows[i].place == SB_PLACE_mtp)
+            return 1;
+    return 0;
+}
+
+/* V-4: "a module that the configuration implies and no tensor belongs to is FATAL" */
+static void tell_absent(sb_check *check, sb_groups *groups)
+{
+    const sb_units *units = &check->self.units;
+    int head = sb_has_mtp(units);
+    for (size_t i = 0; i < units->expected_count; i++) {
+        const sb_expected *x = &units->expected[i];
+        char key[SB_NAME_MAX + 32], kind[SB_NAME_MAX];
+        int mtp = strncmp(x->name, "mtp.", 4) == 0;
+        /* a stack that is not there is told of by the experts that are not there */
+        if (sb_is_stack(x) || (mtp && !head) || sb_presence_of(check, x) != SB_ABSENT)
+            continue;
+        snprintf(key, sizeof key, "%s: missing", sb_layer_kind(x->name, kind, sizeof kind));
+        sb_group_find(groups, check, 4, mtp ? SB_LEVEL_error : SB_LEVEL_fatal, x->name, key,
+                      "is missing: config.json implies it, and no tensor of any storage stands for "
+                      "it");
+    }
+}
+
+void sb_check_siblings(sb_check *check)
+{
+    const sb_units *units = &check->self.units;
+    sb_groups groups = {0};
+    check->looked[4] = units->count > 0;
+    for (size_t i = 0; i < units->count; i++)
+        if (sb_unit_fault(&units->rows[i]) == 4)
+            tell_unreadable(check, &groups, &units->rows[i]);
+    tell_doubles(check, &groups);
+    if (!sb_is_fragment(check))
+        tell_absent(check, &groups);
+    sb_groups_end(&groups, check);
+}
