@@ -8,12 +8,13 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-enum { MAX_LENGTH = 4096, MAX_STEPS = 100000, MAX_DEPTH = 10000, MAX_HEAP_KIB = 20000 };
+enum { MAX_LENGTH = 4096, MAX_STEPS = 100000, MAX_DEPTH = 10000, MAX_HEAP_KIB = 20000, NEEDLE = 128 };
 
 struct sb_regex {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
+    char needle[NEEDLE]; /* stands in every name that matches; "" if nothing is known to */
 };
 
 static void *take(size_t bytes, void *unused)
@@ -35,6 +36,47 @@ static const char *read_differently(const char *text)
     if (strstr(text, "{,"))
         return "{,";
     return strstr(text, "[:") ? "[:" : NULL;
+}
+
+/* The character that stands for itself at *text, which moves on behind it; 0 if none does. */
+static char literal_at(const char **text)
+{
+    const char *at = *text;
+    int escaped = *at == '\\';
+    char c = at[escaped];
+    if (escaped ? !c || !strchr(".-_/", c) : !c || strchr(".^$*+?", c))
+        return 0;
+    *text += 1 + escaped;
+    return c;
+}
+
+/* Lists have a pattern for each layer, and 10^5 names to try them on: the longest text that a name
+ * must contain tells most of them apart without a match. Only of patterns without groups, classes,
+ * counts and alternatives. */
+static void find_needle(const char *text, char *needle)
+{
+    char run[NEEDLE];
+    size_t used = 0, best = 0;
+    if (strpbrk(text, "()[]{}|"))
+        return;
+    while (*text) {
+        char c = literal_at(&text);
+        if (!c && *text == '\\') { /* a class, a boundary: not looked into */
+            needle[0] = '\0';
+            return;
+        }
+        text += !c;
+        if (!c || (*text && strchr("*+?", *text)) || used + 1 == NEEDLE) {
+            used = 0;
+            continue;
+        }
+        run[used++] = c;
+        if (used <= best)
+            continue;
+        best = used;
+        memcpy(needle, run, used);
+        needle[used] = '\0';
+    }
 }
 
 static sb_status out_of_memory(const char *where, sb_error *err)
@@ -88,6 +130,7 @@ sb_status sb_regex_compile(const char *text, int anchored, const char *where, sb
     if (!regex)
         return out_of_memory(where, err);
     sb_status status = compile(regex, text, anchored, where, err);
+    find_needle(text, regex->needle);
     if (status == SB_OK)
         *out = regex;
     else
@@ -98,6 +141,9 @@ sb_status sb_regex_compile(const char *text, int anchored, const char *where, sb
 sb_status sb_regex_matches(const sb_regex *regex, const char *name, const char *where, int *out,
                            sb_error *err)
 {
+    *out = 0;
+    if (!strstr(name, regex->needle))
+        return SB_OK;
     pcre2_match_data *found = pcre2_match_data_create(1, regex->memory);
     if (!found)
         return out_of_memory(where, err);

@@ -283,6 +283,16 @@ sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, 
     return detect((sb_probe){checkpoint, name, found, rows, cols, err});
 }
 
+sb_status sb_detect_headers(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
+                            sb_found *found, sb_error *err)
+{
+    *found = (sb_found){.container = SB_CONTAINER_COUNT,
+                        .experts = experts,
+                        .unjudged = 1,
+                        .headers_only = 1};
+    return detect((sb_probe){checkpoint, name, found, 0, 0, err});
+}
+
 /* Expert e's part of a tensor that begins at data; all of it if the experts share it. */
 static const unsigned char *expert_part(const sb_found *f, const unsigned char *data, uint32_t e)
 {

@@ -24,7 +24,8 @@ typedef struct sb_found {
     const sb_tensor *part[SB_PART_COUNT]; /* NULL: not there */
     uint32_t experts;                     /* E, or 0 of a layer of its own */
     int zeros_open;   /* GPTQ zero points that do not say whether they are v1 or v2: read as v1 */
-    int unjudged;     /* found by sb_detect_unjudged */
+    int unjudged;     /* found by sb_detect_unjudged, or sb_detect_headers */
+    int headers_only; /* found by sb_detect_headers: zeros and groups are not known */
     sb_matrix matrix; /* the layer; of a stack expert 0 */
 } sb_found;
 
@@ -41,6 +42,11 @@ sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t 
  * computed with such a layer. */
 sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                              uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
+
+/* The same from headers, and of the payload only single numbers: the zero points and group indices
+ * of GPTQ and AWQ, which lie all over the files, are not looked at. */
+sb_status sb_detect_headers(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
+                            sb_found *found, sb_error *err);
 
 /* Expert e of a stack. */
 sb_status sb_found_expert(const sb_checkpoint *checkpoint, const sb_found *found, uint32_t e,

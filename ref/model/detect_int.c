@@ -27,6 +27,9 @@ static void read_gptq_zeros(const sb_tensor *t, uint32_t bits, sb_found *found)
     uint32_t v1 = bits == 4 ? 0x77777777u : 0x7f7f7f7fu;
     uint32_t v2 = bits == 4 ? 0x88888888u : 0x80808080u;
     uint64_t words = t->bytes / 4, first = 0, second = 0;
+    found->matrix.quant.zeros = SB_ZEROS_gptq_v1;
+    if (found->headers_only)
+        return;
     for (uint64_t i = 0; i < words; i++) {
         uint32_t word = sb_load_u32(t->data + 4 * i);
         first += word == v1;
@@ -45,7 +48,7 @@ static sb_status take_group_index(sb_probe *p, sb_part part)
     sb_status status = sb_probe_want(p, part, SB_DTYPE_I32);
     if (!status)
         status = sb_probe_want_shape(p, t, p->cols, 1);
-    if (status)
+    if (status || p->found->headers_only)
         return status;
     uint64_t unset = 0, usual = 0, count = t->bytes / 4;
     for (uint64_t k = 0; k < count; k++) {

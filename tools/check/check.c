@@ -90,7 +90,7 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
         status = read_config(check, side, tell, err);
     if (!status)
         status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
-                               side->declared, &side->units, err);
+                               side->declared, check->options->headers_only, &side->units, err);
     return status;
 }
 

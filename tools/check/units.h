@@ -57,9 +57,11 @@ typedef struct sb_units {
     const char *prefix; /* "model.language_model.", "model.", "language_model.model."; "" unknown */
 } sb_units;
 
-/* config may be NULL. Zero points that tensors leave open are settled as declared. */
+/* config may be NULL. Zero points that tensors leave open are settled as declared; with
+ * headers_only they are not looked at. */
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
-                        const sb_declared *declared, sb_units *out, sb_error *err);
+                        const sb_declared *declared, int headers_only, sb_units *out,
+                        sb_error *err);
 void sb_units_free(sb_units *units);
 
 /* By full name; by plain name of a member. NULL: there is none. */
