@@ -4,6 +4,10 @@
 
 #include "tools/check/scan.h"
 
+/* How far a quotient may be beyond a rounding boundary, in parts of itself: a quotient in BF16 is
+ * off by 2^-9, and reciprocals instead of divisions add little. */
+#define SB_FP4_SLACK 0x1p-8
+
 /* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
  * value and inverse 0. */
 typedef struct sb_fp4 {
@@ -28,9 +32,8 @@ void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char
 /* One row beside that of the original. */
 typedef struct sb_fp4_line {
     const unsigned char *codes, *scales;
-    const float *weights; /* of the original */
-    const float *largest; /* magnitude of each 16 of them */
-    unsigned char *doubt;   /* for each 16: whether the fast test leaves a doubt */
+    const float *weights;          /* of the original */
+    const float *largest;          /* magnitude of each 16 of them */
     float error2[16], weight2[16]; /* by column modulo 16, in squares of the multiplier */
     uint32_t row;
 } sb_fp4_line;
@@ -42,14 +45,27 @@ int sb_fp4_against(const sb_fp4 *f, sb_fp4_line *line);
 /* The definition of V-23 for one element: code of weight w under the scale e, in binary64. */
 int sb_fp4_is_nearest(unsigned code, double w, double e);
 
-/* The fast test of a row: sets doubt, adds to error2 and weight2; returns whether there is a doubt.
- * Where there is none every code is a nearest one. */
+/* The fast test of a row: adds to error2 and weight2, but for blocks whose inverse is 0; returns
+ * whether it leaves a doubt. Where it leaves none every code is a nearest one. */
 int sb_fp4_doubts(const sb_fp4 *f, sb_fp4_line *line);
+int sb_fp4_doubts_plain(const sb_fp4 *f, sb_fp4_line *line); /* on a machine without AVX2 */
+int sb_fp4_doubts_avx2(const sb_fp4 *f, sb_fp4_line *line);  /* on one with it */
+
+/* By magnitude of the code: its value, and the least and greatest quotient of which it is certainly
+ * a nearest one. */
+extern const float sb_fp4_ranges[3][8];
+
+/* What the fast test adds up, column by column modulo 16. */
+typedef struct sb_fp4_lanes {
+    float error2[16], weight2[16];
+    int bad[16];
+} sb_fp4_lanes;
 
 /* fp4_scales.c, V-25: the byte that a formula gives a block of largest magnitude a, of a tensor
  * with this factor. */
 uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor);
 void sb_fp4_prepare_scales(sb_fp4 *f);
+/* Of a block outside of low and high. */
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block);
 

@@ -70,7 +70,7 @@ static void tally(const asked *a, const kind *k, uint32_t *count, uint32_t *brok
 /* V-19: "Few break it, and many do not: then who breaks it is damaged" */
 static int is_lone(uint32_t count, uint32_t broken)
 {
-    return count >= 3 && broken <= (count < 40 ? 1 : count / 20);
+    return count >= 3 && broken <= (count < 20 ? 1 : count / 10);
 }
 
 /* Who breaks a rule: by name, or, of a kind that mostly does, one line for all. */
@@ -91,8 +91,8 @@ static void tell(asked *a, const sb_member *m, kind *k)
         return;
     sb_level level = r->lone > SB_LEVEL_info && 2 * broken <= count ? SB_LEVEL_warn : SB_LEVEL_info;
     sb_check_find(a->check, r->number, level, r->tensor(m),
-                  "%" PRIu32 " of %" PRIu32 " matrices of this kind: %s - or %s", k->broken, k->asked,
-                  text, r->usual);
+                  "%" PRIu32 " of %" PRIu32 " matrices of this kind: %s - or %s", k->broken,
+                  k->asked, text, r->usual);
 }
 
 static void ask_all(asked *a)

@@ -18,21 +18,15 @@
     (POWER4(c) + POWER2(c) + ((uint64_t)(SIGNED(c) + BIAS / 2) << FIELD_1) +                       \
      ((uint64_t)(((c)&7) != 0) << FIELD_NONZERO) + ((uint64_t)(((c)&7) == 7) << FIELD_SEVEN) +     \
      ((uint64_t)(((c)&7) == 6) << FIELD_SIX))
-#define BYTE(h, l) (ONE(h) + ONE(l)),
+#define BYTE(h, l) (ONE(h) + ONE(l))
 #define BYTES(h)                                                                                   \
-    BYTE(h, 0)                                                                                     \
-    BYTE(h, 1)                                                                                     \
-    BYTE(h, 2)                                                                                     \
-    BYTE(h, 3)                                                                                     \
-    BYTE(h, 4)                                                                                     \
-    BYTE(h, 5)                                                                                     \
-    BYTE(h, 6)                                                                                     \
-    BYTE(h, 7)                                                                                     \
-    BYTE(h, 8) BYTE(h, 9) BYTE(h, 10) BYTE(h, 11) BYTE(h, 12) BYTE(h, 13) BYTE(h, 14) BYTE(h, 15)
+    BYTE(h, 0), BYTE(h, 1), BYTE(h, 2), BYTE(h, 3), BYTE(h, 4), BYTE(h, 5), BYTE(h, 6),            \
+        BYTE(h, 7), BYTE(h, 8), BYTE(h, 9), BYTE(h, 10), BYTE(h, 11), BYTE(h, 12), BYTE(h, 13),    \
+        BYTE(h, 14), BYTE(h, 15)
 
-static const uint64_t sums[256] = {
-    BYTES(0) BYTES(1) BYTES(2) BYTES(3) BYTES(4) BYTES(5) BYTES(6) BYTES(7) BYTES(8) BYTES(9)
-        BYTES(10) BYTES(11) BYTES(12) BYTES(13) BYTES(14) BYTES(15)};
+static const uint64_t sums[256] = {BYTES(0),  BYTES(1),  BYTES(2),  BYTES(3), BYTES(4),  BYTES(5),
+                                   BYTES(6),  BYTES(7),  BYTES(8),  BYTES(9), BYTES(10), BYTES(11),
+                                   BYTES(12), BYTES(13), BYTES(14), BYTES(15)};
 
 static unsigned field(uint64_t sum, unsigned first, unsigned bits)
 {

@@ -73,8 +73,8 @@ static int equal(const sb_member *a, const sb_member *b)
 static unsigned comparable(const sb_units *u, const sb_member *m, unsigned set,
                            const sb_member *group[SB_FUSED_MOST])
 {
-    unsigned count = sb_member_fp4(m) && sb_member_has_global(m) ? sb_fused_group(u, m, set, group)
-                                                                 : 0;
+    unsigned count =
+        sb_member_fp4(m) && sb_member_has_global(m) ? sb_fused_group(u, m, set, group) : 0;
     for (unsigned i = 0; i < count; i++)
         if (!sb_member_fp4(group[i]) || !sb_member_has_global(group[i]) ||
             group[i]->matrix.quant.factor.kind != m->matrix.quant.factor.kind)
@@ -175,8 +175,8 @@ static void tell_one(sb_check *check, const sb_member *const *group, unsigned co
     char text[512];
     const sb_member *odd = odd_one(&check->self.units, group, count, thorough);
     sb_check_find(check, 26, level, sb_member_global(odd),
-                  "%s: the global scales of layers that engines fuse differ: %s", SB_SHOW(odd->name),
-                  list_group(group, count, text, sizeof text));
+                  "%s: the global scales of layers that engines fuse differ: %s",
+                  SB_SHOW(odd->name), list_group(group, count, text, sizeof text));
 }
 
 static void tell_many(sb_check *check, const fused *f, unsigned set)
@@ -206,6 +206,7 @@ static void check_fused(sb_check *check, unsigned set)
             continue;
         f.first = f.different++ ? f.first : &u->members[i];
     }
+    check->looked[26] |= f.groups > 0;
     if (f.different == 0)
         return;
     if (f.different > 1 && f.different > f.groups / 20) {
@@ -245,8 +246,8 @@ static void check_zero_blocks(sb_check *check)
         rarest = kinds++ == 0 || count[b] < count[rarest] ? b : rarest;
     }
     if (kinds > 1)
-        sb_check_find(check, 22, SB_LEVEL_info, sb_unit_tensor(first[rarest]->unit,
-                                                               SB_PART_weight_scale),
+        sb_check_find(check, 22, SB_LEVEL_info,
+                      sb_unit_tensor(first[rarest]->unit, SB_PART_weight_scale),
                       "all-zero blocks have scale byte %s here and in %" PRIu32
                       " matrices (0x00: %" PRIu32 ", 0x20: %" PRIu32 ", 0x38: %" PRIu32
                       ", 0x7e: %" PRIu32 "): tensors come from different tools",
@@ -261,8 +262,7 @@ static void check_minus_zero(sb_check *check)
     const sb_member *first = NULL;
     for (size_t i = 0; i < u->member_count; i++) {
         const sb_seen_fp4 *s = &u->members[i].seen->fp4;
-        if (!sb_member_fp4(&u->members[i]) ||
-            s->magnitude[0] < 64 + 32 * (uint64_t)s->zero_blocks)
+        if (!sb_member_fp4(&u->members[i]) || s->magnitude[0] < 64 + 32 * (uint64_t)s->zero_blocks)
             continue;
         with += s->minus_zero > 0;
         if (s->minus_zero == 0)
@@ -287,7 +287,8 @@ static void check_flushed(sb_check *check)
         if (!sb_member_fp4(m) || p->count == 0 || matrices++ >= LINES)
             continue;
         sb_check_find(check, 15, SB_LEVEL_info, sb_unit_tensor(m->unit, SB_PART_weight_scale),
-                      "%s: %" PRIu32 " block scales below 2^-6 over codes, the first in row %" PRIu32
+                      "%s: %" PRIu32
+                      " block scales below 2^-6 over codes, the first in row %" PRIu32
                       ", block %" PRIu32 ": vLLM's Marlin kernel takes them for zero",
                       SB_SHOW(m->name), p->count, p->row, p->block);
     }
@@ -298,8 +299,30 @@ static void check_flushed(sb_check *check)
                       matrices - LINES);
 }
 
+/* Which checks had something to look at. */
+static void note_looked(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    unsigned char *looked = check->looked;
+    for (size_t i = 0; i < u->member_count; i++) {
+        const sb_member *m = &u->members[i];
+        const sb_seen_fp4 *s = &m->seen->fp4;
+        if (!sb_member_fp4(m))
+            continue;
+        looked[15] = looked[19] = looked[20] = 1;
+        looked[16] |= m->matrix.quant.factor.kind != SB_NO_FACTOR;
+        looked[17] |= sb_member_has_global(m) != 0;
+        looked[18] |= sb_member_has_global(m) != 0;
+        looked[22] |= s->zero_bytes != 0;
+        looked[23] |= s->nearest && s->compared > 0;
+        looked[24] |= s->has_master;
+        looked[25] |= s->scales_compared > 0;
+    }
+}
+
 void sb_check_fp4_groups(sb_check *check)
 {
+    note_looked(check);
     sb_fp4_rules(check);
     for (unsigned set = 0; set < SB_FUSED_SETS; set++)
         check_fused(check, set);

@@ -199,11 +199,11 @@ static void judge_scales(const judge *j)
         if (s->off[i].count < s->off[best].count)
             best = i;
     uint32_t off = s->off[best].count, far = s->far[best];
-    if (off == 0 || off > s->scales_compared / 10)
+    if (off == 0 || off > s->scales_compared / 10 || !s->nearest)
         return; /* else it is for sb_check_fp4_groups */
-    sb_level level = far                                              ? SB_LEVEL_error
+    sb_level level = far                                         ? SB_LEVEL_error
                      : (uint64_t)off * 1000 > s->scales_compared ? SB_LEVEL_warn
-                                                                      : SB_LEVEL_info;
+                                                                 : SB_LEVEL_info;
     sb_find(j->p->findings, 25, level, j->scales,
             "%s%" PRIu32 " of %" PRIu32 " block scales are not what the original's blocks give, "
             "%" PRIu32 " by more than one code, the first at %s",

@@ -168,7 +168,8 @@ static void tell_scales(const sb_check *check, const sb_member *m, char *text, s
     const sb_seen_fp4 *s = &m->seen->fp4;
     unsigned best = best_formula(s);
     snprintf(text, size,
-             "%" PRIu32 " of %" PRIu32 " block scales are not what the original's blocks give under "
+             "%" PRIu32 " of %" PRIu32
+             " block scales are not what the original's blocks give under "
              "this global scale, %" PRIu32 " by more than one code",
              s->off[best].count, s->scales_compared, s->far[best]);
 }

@@ -79,11 +79,7 @@ static void compare_mx(const sb_fp4 *f, uint8_t stored, float a, uint32_t row, u
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block)
 {
-    float u = largest * f->scale_unit;
     const sb_factor *factor = &f->panel->matrix.quant.factor;
-    f->seen->scales_compared++;
-    if (u >= f->low[stored] && u <= f->high[stored])
-        return;
     if (f->mx) {
         compare_mx(f, stored, largest, row, block);
         return;

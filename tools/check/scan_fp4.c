@@ -128,9 +128,7 @@ void sb_scan_fp4(const sb_panel *panel)
     uint32_t histogram[512] = {0};
     const sb_matrix *m = &panel->matrix;
     float *weights = (float *)panel->scratch, *largest = weights + m->cols;
-    sb_fp4_line line = {.weights = weights,
-                        .largest = largest,
-                        .doubt = (unsigned char *)(largest + m->cols / CHUNK)};
+    sb_fp4_line line = {.weights = weights, .largest = largest};
     prepare(panel, &f);
     for (uint32_t i = 0; i < m->rows; i++) {
         uint64_t stored = sb_matrix_stored_row(m, i), dead = panel->seen->zero_rows;

@@ -32,16 +32,16 @@ typedef struct sb_seen_fp4 {
     uint64_t wrong;        /* V-23: elements whose code is no nearest one */
     uint64_t compared;     /* with the original */
     uint32_t blocks, zero_blocks;
-    uint32_t fours;             /* blocks whose largest code is 6, the value 4 */
-    uint32_t lower;             /* blocks whose largest code is below that */
-    sb_fp4_places not_six;      /* V-19: blocks that matter, without a code of magnitude 7 */
-    sb_fp4_places not_four;     /* nor of 6 */
-    sb_fp4_places nan_scale;    /* V-15 */
-    sb_fp4_places minus_scale;  /* V-15 */
-    sb_fp4_places vanished;     /* V-15: codes under a zero scale */
-    sb_fp4_places lost;         /* V-21: zero codes under the scale of a block that was not zero */
-    sb_fp4_places died;         /* V-21: rows of zeros where the original has none */
-    sb_fp4_places flushed;      /* scales below 2^-6 over codes */
+    uint32_t fours;            /* blocks whose largest code is 6, the value 4 */
+    uint32_t lower;            /* blocks whose largest code is below that */
+    sb_fp4_places not_six;     /* V-19: blocks that matter, without a code of magnitude 7 */
+    sb_fp4_places not_four;    /* nor of 6 */
+    sb_fp4_places nan_scale;   /* V-15 */
+    sb_fp4_places minus_scale; /* V-15 */
+    sb_fp4_places vanished;    /* V-15: codes under a zero scale */
+    sb_fp4_places lost;        /* V-21: zero codes under the scale of a block that was not zero */
+    sb_fp4_places died;        /* V-21: rows of zeros where the original has none */
+    sb_fp4_places flushed;     /* scales below 2^-6 over codes */
     sb_fp4_places off[SB_FP4_FORMULAS]; /* V-25: other scales than the formula gives */
     uint32_t far[SB_FP4_FORMULAS];      /* of them: by more than one code */
     uint32_t scales_compared;
@@ -50,8 +50,8 @@ typedef struct sb_seen_fp4 {
     uint8_t lost_mixed;    /* it is not */
     uint8_t largest_scale; /* V-18 */
     uint8_t has_master;
-    uint8_t nearest;       /* V-23 is asked: a plain original, no producer that rounds otherwise */
-    float master_largest;  /* magnitude in the original */
+    uint8_t nearest;      /* V-23 is asked: a plain original, no producer that rounds otherwise */
+    float master_largest; /* magnitude in the original */
     sb_fp4_wrong first[SB_FP4_LISTED];
 } sb_seen_fp4;
 

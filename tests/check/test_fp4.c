@@ -1,0 +1,448 @@
+/* test_fp4.c - the FP4 checks on panels made here: the fast pass against the definitions. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/small_float.h"
+#include "ref/formats/wide.h"
+#include "tools/check/fp4.h"
+#include "tools/make/quantize.h"
+
+enum { ROWS = 16, COLS = 96, KEY = 71 };
+
+/* A quantized matrix and its original, and what the pass makes of them. */
+typedef struct vehicle {
+    sb_check_options options;
+    sb_check check;
+    sb_unit unit;
+    sb_matrix matrix, master;
+    float weights[ROWS * COLS];
+    unsigned char original[2 * ROWS * COLS], codes[ROWS * COLS / 2], scales[ROWS * COLS / 16];
+    double scratch[2 * COLS];
+    sb_seen seen;
+    sb_findings findings;
+} vehicle;
+
+typedef enum scheme { CT, MODELOPT, FOUR_OVER_SIX, MX, SCHEMES } scheme;
+
+static void fill(vehicle *v)
+{
+    for (size_t i = 0; i < ROWS * COLS; i++) {
+        float w = 0.02f * sb_rng_normal(KEY, i);
+        size_t row = i / COLS;
+        w = row == 7 ? 0.0f : row == 8 ? w * 1e-8f : w; /* a zero row, and one that becomes it */
+        v->weights[i] = sb_round_to(SB_FORMAT_bf16, w);
+    }
+    sb_encode(SB_FORMAT_bf16, v->weights, ROWS * COLS, v->original);
+}
+
+static void quantize(vehicle *v, scheme s)
+{
+    float largest = sb_largest(v->weights, ROWS * COLS), factor = 0;
+    sb_scale_rule rule = s == FOUR_OVER_SIX ? SB_SCALE_RULE_four_over_six : SB_SCALE_RULE_amax;
+    factor = s == CT ? sb_factor_nvfp4_ct(largest, rule) : sb_factor_nvfp4_modelopt(largest, rule);
+    sb_band band = {.weights = v->weights,
+                    .rows = ROWS,
+                    .cols = COLS,
+                    .factor = factor,
+                    .rule = rule,
+                    .codes = v->codes,
+                    .scales = v->scales};
+    void (*const by[SCHEMES])(const sb_band *) = {sb_quantize_nvfp4_ct, sb_quantize_nvfp4_modelopt,
+                                                  sb_quantize_nvfp4_modelopt, sb_quantize_mxfp4};
+    by[s](&band);
+    uint32_t group = s == MX ? 32 : 16;
+    v->matrix = (sb_matrix){.data = v->codes, .format = SB_FORMAT_e2m1, .rows = ROWS, .cols = COLS};
+    v->matrix.quant = (sb_quant){.scales = v->scales,
+                                 .scale_format = s == MX ? SB_FORMAT_e8m0 : SB_FORMAT_e4m3,
+                                 .block_rows = 1,
+                                 .block_cols = group,
+                                 .scale_row = COLS / group,
+                                 .scale_col = 1,
+                                 .groups = COLS / group};
+    if (s != MX)
+        v->matrix.quant.factor = (sb_factor){s == CT ? SB_DIVISOR : SB_MULTIPLIER, factor};
+    v->master =
+        (sb_matrix){.data = v->original, .format = SB_FORMAT_bf16, .rows = ROWS, .cols = COLS};
+}
+
+static vehicle *new_vehicle(scheme s)
+{
+    vehicle *v = calloc(1, sizeof *v);
+    assert_non_null(v);
+    v->check.options = &v->options;
+    v->unit = (sb_unit){.name = (char *)(uintptr_t) "layer", .plain = NULL, .kind = NULL};
+    fill(v);
+    quantize(v, s);
+    return v;
+}
+
+/* In two panels, as a large matrix comes. */
+static void pass(vehicle *v, int with_master)
+{
+    sb_findings_free(&v->findings);
+    memset(&v->seen, 0, sizeof v->seen);
+    for (uint32_t first = 0; first < ROWS; first += ROWS / 2) {
+        sb_matrix part = v->matrix, master = v->master;
+        part.first_row = master.first_row = first;
+        part.rows = master.rows = ROWS / 2;
+        sb_panel panel = {.check = &v->check,
+                          .unit = &v->unit,
+                          .name = v->unit.name,
+                          .matrix = part,
+                          .first = first,
+                          .rows = ROWS,
+                          .last = first > 0,
+                          .master = with_master ? &master : NULL,
+                          .seen = &v->seen,
+                          .findings = &v->findings,
+                          .scratch = v->scratch};
+        sb_scan_fp4(&panel);
+    }
+    v->seen.done = 1;
+}
+
+static void free_vehicle(vehicle *v)
+{
+    sb_findings_free(&v->findings);
+    free(v);
+}
+
+static int worst_of(const vehicle *v, unsigned check)
+{
+    int worst = -1;
+    for (size_t i = 0; i < v->findings.count; i++)
+        if (v->findings.rows[i].check == check && (int)v->findings.rows[i].level > worst)
+            worst = (int)v->findings.rows[i].level;
+    return worst;
+}
+
+/* --- V-23, the definition --------------------------------------------------------------------- */
+
+/* Whether a code is a nearest one for a quotient, by all distances. */
+static int closest(unsigned code, double t)
+{
+    double best = 1e9, own = 0;
+    for (unsigned c = 0; c < 16; c++) {
+        double d = fabs((double)sb_e2m1_to_f32((uint8_t)c) - t);
+        best = d < best ? d : best;
+        own = c == code ? d : own;
+    }
+    return own <= best;
+}
+
+static void test_definition(void **state)
+{
+    (void)state;
+    for (int i = -1800; i <= 1800; i++) {
+        double t = i / 256.0;
+        for (unsigned code = 0; code < 16; code++) {
+            int want = closest(code, t) || closest(code, t * (1 - 0x1p-8)) ||
+                       closest(code, t * (1 + 0x1p-8));
+            assert_int_equal(sb_fp4_is_nearest(code, t * 0.125, 0.125), want);
+        }
+    }
+    assert_int_equal(sb_fp4_is_nearest(7, 1e20, 1), 1);
+    assert_int_equal(sb_fp4_is_nearest(15, 1e20, 1), 0);
+    assert_int_equal(sb_fp4_is_nearest(1, 0, 1), 0);
+    assert_int_equal(sb_fp4_is_nearest(8, 0.2, 1), 1);
+}
+
+/* --- the fast test against it ----------------------------------------------------------------- */
+
+/* One block of 16 under a scale byte, with a multiplier. */
+typedef struct block {
+    sb_fp4 f;
+    sb_fp4_line line;
+    unsigned char codes[8], scale;
+    float weights[16], largest;
+} block;
+
+static void make_block(block *b, uint8_t scale, double multiplier)
+{
+    memset(b, 0, sizeof *b);
+    b->f.chunks = 1;
+    b->f.blocks = 1;
+    b->f.multiplier = multiplier;
+    b->scale = scale;
+    b->f.value[scale] = sb_e4m3_to_f32(scale);
+    b->f.inverse[scale] = (float)(1 / ((double)b->f.value[scale] * multiplier));
+    b->line = (sb_fp4_line){
+        .codes = b->codes, .scales = &b->scale, .weights = b->weights, .largest = &b->largest};
+}
+
+static void set_code(block *b, unsigned i, unsigned code)
+{
+    b->codes[i / 2] =
+        (unsigned char)((b->codes[i / 2] & (i % 2 ? 0x0f : 0xf0)) | code << 4 * (i % 2));
+}
+
+/* Fast and certain means right by the definition; and right by more than a hair is certain. */
+static void agree(block *b, double multiplier)
+{
+    double e = (double)b->f.value[b->scale] * multiplier;
+    int all = 1, clearly = 1;
+    for (unsigned i = 0; i < 16; i++) {
+        unsigned code = (unsigned)b->codes[i / 2] >> 4 * (i % 2) & 15u;
+        double w = (double)b->weights[i];
+        all &= sb_fp4_is_nearest(code, w, e);
+        clearly &= sb_fp4_is_nearest(code, w * (1 + 0x1p-18), e) &&
+                   sb_fp4_is_nearest(code, w * (1 - 0x1p-18), e);
+    }
+    sb_fp4_line line = b->line;
+    int sure = !sb_fp4_doubts(&b->f, &b->line);
+    assert_int_equal(sb_fp4_doubts_plain(&b->f, &line), !sure);
+    assert_memory_equal(line.error2, b->line.error2, sizeof line.error2);
+    assert_memory_equal(line.weight2, b->line.weight2, sizeof line.weight2);
+    if (sure && !all)
+        fail_msg("a block is certain that the definition refuses");
+    if (clearly && !sure)
+        fail_msg("a block is in doubt that the definition accepts");
+}
+
+static void test_fast_random(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20000; i++) {
+        block b;
+        double multiplier = 1e-4 * (1 + (double)sb_rng_uniform(KEY, 3 * i));
+        make_block(&b, (uint8_t)(1 + i % 0x7e), multiplier);
+        float e = (float)((double)b.f.value[b.scale] * multiplier);
+        for (unsigned k = 0; k < 16; k++) {
+            b.weights[k] =
+                sb_round_to(SB_FORMAT_bf16, 3.0f * e * sb_rng_normal(KEY + 1, 16 * i + k));
+            set_code(&b, k, sb_f32_to_e2m1(b.weights[k] / e));
+        }
+        assert_false(sb_fp4_doubts(&b.f, &b.line));
+        if (i % 2) /* one code off */
+            b.codes[i / 2 % 8] ^= (unsigned char)(1u << i % 8);
+        agree(&b, multiplier);
+    }
+}
+
+/* Quotients on the boundaries, at the end of the slack, and a hair beyond, for every code. */
+static void test_fast_boundaries(void **state)
+{
+    (void)state;
+    static const double at[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 6, 7};
+    static const double by[] = {1,
+                                1 + 0x1p-8,
+                                1 - 0x1p-8,
+                                1 + 0x1.01p-8,
+                                1 - 0x1.01p-8,
+                                1 + 0x1.ffp-9,
+                                1 - 0x1.ffp-9,
+                                1 + 0x1p-20,
+                                1 - 0x1p-20};
+    for (unsigned code = 0; code < 16; code++)
+        for (size_t a = 0; a < sizeof at / sizeof *at; a++)
+            for (size_t m = 0; m < 2 * sizeof by / sizeof *by; m++) {
+                block b;
+                double multiplier = 0x1.91p-13, sign = m % 2 ? -1 : 1;
+                make_block(&b, 0x55, multiplier);
+                double e = (double)b.f.value[0x55] * multiplier;
+                b.weights[5] = (float)(sign * at[a] * by[m / 2] * e);
+                set_code(&b, 5, code);
+                agree(&b, multiplier);
+            }
+}
+
+/* --- whole panels ----------------------------------------------------------------------------- */
+
+static void test_sound(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SCHEMES; s++) {
+        vehicle *v = new_vehicle((scheme)s);
+        pass(v, 1);
+        const sb_seen_fp4 *f = &v->seen.fp4;
+        unsigned own = s == MX ? 0 : (unsigned)s;
+        assert_int_equal(f->wrong, 0);
+        assert_int_equal(f->compared, ROWS * COLS);
+        assert_int_equal(f->off[own].count, 0);
+        assert_int_equal(f->scales_compared, ROWS * COLS / (s == MX ? 32 : 16));
+        assert_int_equal(f->vanished.count + f->lost.count + f->died.count, 0);
+        assert_int_equal((s == CT || s == MODELOPT ? &f->not_six : &f->not_four)->count, 0);
+        double d = sb_fp4_distance(&v->seen);
+        assert_true(d > 0.08 && d < (s == MX ? 0.13 : 0.105));
+        for (size_t i = 0; i < v->findings.count; i++)
+            fail_msg("%s", v->findings.rows[i].message);
+        free_vehicle(v);
+    }
+}
+
+/* The moments and the distance, from codes and sums, against the plain way. */
+static void test_moments(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SCHEMES; s++) {
+        vehicle *v = new_vehicle((scheme)s);
+        v->codes[5] ^= 0x88; /* signs count */
+        double row[COLS], error2 = 0, master2 = 0;
+        double m = s == MX   ? 1
+                   : s == CT ? 1 / (double)v->matrix.quant.factor.value
+                             : (double)v->matrix.quant.factor.value;
+        sb_seen want = {0};
+        for (uint32_t i = 0; i < ROWS; i++) {
+            sb_matrix_wide(&v->matrix, i, row);
+            for (unsigned k = 0; k < COLS; k++) {
+                row[k] *= m;
+                double w = (double)v->weights[i * COLS + k];
+                error2 += (row[k] - w) * (row[k] - w);
+                master2 += w * w;
+            }
+            sb_seen_row(&want, row, COLS);
+        }
+        pass(v, 1);
+        const sb_moments *a = &v->seen.moments, *b = &want.moments;
+        assert_int_equal(a->count, b->count);
+        assert_int_equal(a->zeros, b->zeros);
+        assert_true(fabs(a->sum - b->sum) <= 1e-12 * (1 + fabs(b->sum)));
+        assert_true(fabs(a->sum2 - b->sum2) <= 1e-12 * b->sum2);
+        assert_true(fabs(a->sum4 - b->sum4) <= 1e-12 * b->sum4);
+        assert_true(fabs(a->largest - b->largest) <= 1e-14 * b->largest);
+        assert_true(fabs(v->seen.distance.error2 - error2) <= 1e-5 * error2);
+        assert_true(fabs(v->seen.distance.master2 - master2) <= 1e-5 * master2);
+        assert_int_equal(v->seen.zero_rows, s == MX ? 1 : 2);
+        assert_int_equal(v->seen.zero_run_first, 7);
+        free_vehicle(v);
+    }
+}
+
+/* V-23: "A flipped bit of a code" is found wherever the definition sees it, and only few are not
+ * seen. */
+static void test_every_bit(void **state)
+{
+    (void)state;
+    unsigned missed = 0, seen = 0;
+    vehicle *v = new_vehicle(CT);
+    v->matrix.rows = v->master.rows = ROWS;
+    for (unsigned bit = 0; bit < 4 * COLS; bit++) {
+        unsigned row = 3, column = bit / 4, zero;
+        unsigned char *byte = &v->codes[row * COLS / 2 + column / 2];
+        *byte ^= (unsigned char)(1u << bit % 8);
+        unsigned code = (unsigned)*byte >> 4 * (column % 2) & 15u;
+        double e = (double)sb_e4m3_to_f32(v->scales[row * COLS / 16 + column / 16]) /
+                   (double)v->matrix.quant.factor.value;
+        int fine = sb_fp4_is_nearest(code, (double)v->weights[row * COLS + column], e);
+        pass(v, 1);
+        zero = (code & 7u) == 0 && bit % 4 == 3;
+        assert_int_equal(v->seen.fp4.wrong, !fine);
+        assert_true(fine || (v->seen.fp4.first[0].row == row &&
+                             v->seen.fp4.first[0].column_code == (column << 4 | code)));
+        assert_int_equal(worst_of(v, 23), fine ? -1 : (int)SB_LEVEL_error);
+        missed += fine && !zero;
+        seen += !fine;
+        *byte ^= (unsigned char)(1u << bit % 8);
+    }
+    assert_true(seen > 300 && missed <= 4 * COLS / 50);
+    free_vehicle(v);
+}
+
+/* Scale bytes: NaN, negative, zero over codes, one bit flipped; a row of lost codes, a dead row. */
+static void test_scale_bytes(void **state)
+{
+    (void)state;
+    vehicle *v = new_vehicle(CT);
+    unsigned char *scale = &v->scales[2 * COLS / 16 + 1], kept = *scale;
+    *scale = 0x7f;
+    pass(v, 0);
+    assert_int_equal(worst_of(v, 15), SB_LEVEL_fatal);
+    assert_true(v->seen.fp4.nan_scale.row == 2 && v->seen.fp4.nan_scale.block == 1);
+    *scale = kept | 0x80;
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 15), SB_LEVEL_fatal);
+    *scale = 0;
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 15), SB_LEVEL_warn);
+    assert_int_equal(worst_of(v, 23), SB_LEVEL_error);
+    *scale = kept ^ 2;
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 25), SB_LEVEL_error);
+    assert_true(v->seen.fp4.off[SB_FP4_ct].row == 2 && v->seen.fp4.off[SB_FP4_ct].block == 1);
+    *scale = kept;
+    memset(v->codes + 2 * COLS / 2, 0, 2 * COLS / 2);
+    pass(v, 0);
+    assert_int_equal(worst_of(v, 21), SB_LEVEL_error); /* an eighth of the blocks, mixed */
+    memset(v->scales + 2 * COLS / 16, 0x20, 2 * COLS / 16);
+    pass(v, 0);
+    assert_int_equal(worst_of(v, 21), -1);
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 21), SB_LEVEL_error);
+    assert_int_equal(v->seen.fp4.died.row, 2);
+    free_vehicle(v);
+}
+
+static void expect_global(vehicle *v, float value, int level, int with_master)
+{
+    v->matrix.quant.factor.value = value;
+    pass(v, with_master);
+    assert_int_equal(worst_of(v, 16), level);
+}
+
+static void test_global(void **state)
+{
+    (void)state;
+    vehicle *v = new_vehicle(CT);
+    float g = v->matrix.quant.factor.value;
+    expect_global(v, 0.0f, SB_LEVEL_fatal, 0);
+    expect_global(v, -g, SB_LEVEL_fatal, 0);
+    expect_global(v, INFINITY, SB_LEVEL_fatal, 0);
+    expect_global(v, NAN, SB_LEVEL_fatal, 0);
+    expect_global(v, 1 / g, SB_LEVEL_fatal, 0);
+    expect_global(v, 1, SB_LEVEL_error, 0);
+    expect_global(v, 1e9f, SB_LEVEL_error, 0);
+    expect_global(v, 2.688e6f * 1.5f, SB_LEVEL_warn, 0);
+    expect_global(v, g, -1, 0);
+    v->matrix.quant.factor.value = 2 * g; /* plausible: only the original tells */
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 24), SB_LEVEL_error);
+    free_vehicle(v);
+}
+
+/* Order of nibbles and signs: the words of the message. */
+static void test_signatures(void **state)
+{
+    (void)state;
+    char text[256];
+    vehicle *v = new_vehicle(MODELOPT);
+    for (size_t i = 0; i < sizeof v->codes; i++)
+        v->codes[i] = (unsigned char)(v->codes[i] << 4 | v->codes[i] >> 4);
+    pass(v, 1);
+    assert_int_equal(worst_of(v, 24), SB_LEVEL_error);
+    assert_non_null(strstr(sb_fp4_signature(&v->seen, text, sizeof text), "nibbles"));
+    quantize(v, MODELOPT);
+    for (size_t i = 0; i < sizeof v->codes; i++)
+        v->codes[i] ^= 0x88;
+    pass(v, 1);
+    assert_non_null(strstr(sb_fp4_signature(&v->seen, text, sizeof text), "signs"));
+    quantize(v, MODELOPT);
+    v->matrix.quant.factor.value *= 4;
+    pass(v, 1);
+    assert_non_null(strstr(sb_fp4_signature(&v->seen, text, sizeof text), "times"));
+    free_vehicle(v);
+}
+
+static void test_root(void **state)
+{
+    (void)state;
+    for (double x = 1e-200; x < 1e200; x *= 37)
+        assert_true(fabs(sb_fp4_root(x) - sqrt(x)) <= 1e-12 * sqrt(x));
+    assert_true(sb_fp4_root(0) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definition),      cmocka_unit_test(test_fast_random),
+        cmocka_unit_test(test_fast_boundaries), cmocka_unit_test(test_sound),
+        cmocka_unit_test(test_moments),         cmocka_unit_test(test_every_bit),
+        cmocka_unit_test(test_scale_bytes),     cmocka_unit_test(test_global),
+        cmocka_unit_test(test_signatures),      cmocka_unit_test(test_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
