@@ -15,6 +15,8 @@ for source in tests/fuzz/fuzz_*.c; do
         fuzz_config | fuzz_declared) files=(golden/bad/config-*.json) ;;
         fuzz_index) files=(-e .index.json golden/bad) ;;
         fuzz_safetensors) files=(-e .safetensors golden/bad) ;;
+        fuzz_loaded) files=(golden/check/seed-loaded.json) ;;
+        fuzz_waivers) files=(golden/check/seed.waivers) ;;
         *) files=(golden/bad) ;;
     esac
     command=("$build/tests/fuzz/$target" -n "$mutations" -s "${SEED:-1}" "${files[@]}")

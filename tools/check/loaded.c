@@ -98,42 +98,59 @@ static void note_held(comparison *c, const sb_held_values *held)
 }
 
 /* The digests that the parameter should have, one per law. */
-static void expect(sb_loaded_entry *e, sb_dtype dtype)
+static sb_status expect(sb_loaded_entry *e, sb_error *err)
 {
     sb_format to = SB_FORMAT_f32;
+    sb_status status = SB_OK;
     e->law = SB_LOADED_LAWS;
     if (e->held.raw) {
-        e->status = sb_tensor_digest(e->held.raw, &e->digest[0], &e->why);
-        e->digests = !e->status;
+        status = sb_tensor_digest(e->held.raw, &e->digest[0], err);
+        e->digests = !status;
+        return status;
     }
     if (!e->held.count)
-        return;
-    sb_plain_format(dtype, &to);
+        return SB_OK;
+    sb_plain_format(e->param ? e->param->dtype : SB_DTYPE_BF16, &to);
     unsigned n = sb_segments_have_laws(e->held.segments, e->held.count) ? SB_LOADED_LAWS : 1;
-    for (unsigned i = 0; i < n && !e->status; i++) {
+    for (unsigned i = 0; i < n && !status; i++) {
         sb_journey j = sb_journey_of(i, to);
-        e->status = sb_segments_digest(e->held.segments, e->held.count, &j, &e->digest[i],
-                                       i ? NULL : &e->size, &e->why);
+        status = sb_segments_digest(e->held.segments, e->held.count, &j, &e->digest[i],
+                                    i ? NULL : &e->size, err);
     }
-    e->digests = e->status ? 0 : n;
+    e->digests = status ? 0 : n;
+    return status;
 }
 
+static void match(sb_loaded_entry *e)
+{
+    for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
+        if (strcmp(e->digest[k].hex, e->param->digest) == 0)
+            e->law = k;
+}
+
+/* Of several failures the first entry's is told, whichever thread had it. */
 static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
 {
+    size_t failed = end;
+    sb_status result = SB_OK;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1)
 #endif
     for (size_t i = first; i < end; i++) {
-        sb_loaded_entry *e = &c->entries[i];
-        expect(e, e->param ? e->param->dtype : SB_DTYPE_BF16);
-        for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
-            if (strcmp(e->digest[k].hex, e->param->digest) == 0)
-                e->law = k;
+        sb_error why;
+        sb_status status = expect(&c->entries[i], &why);
+        match(&c->entries[i]);
+        if (!status)
+            continue;
+#ifdef _OPENMP
+#pragma omp critical(sb_loaded_failed)
+#endif
+        if (i < failed) {
+            failed = i;
+            result = sb_fail(err, status, "%s", why.text);
+        }
     }
-    for (size_t i = first; i < end; i++)
-        if (c->entries[i].status)
-            return sb_fail(err, c->entries[i].status, "%s", c->entries[i].why.text);
-    return SB_OK;
+    return result;
 }
 
 /* --- what was dropped --------------------------------------------------------------------------

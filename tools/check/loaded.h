@@ -12,7 +12,7 @@
 #include "tools/check/check.h"
 #include "tools/check/waivers.h"
 
-enum { SB_LOADED_MAX_RANK = 8 };
+enum { SB_LOADED_MAX_RANK = 8, SB_LOADED_FIRST = 16 };
 
 /* A module of the checkpoint and the rows of it that a fused parameter holds. */
 typedef struct sb_loaded_part {
@@ -31,6 +31,8 @@ typedef struct sb_loaded_param {
     int is_buffer;
     int has_size; /* rms and max are there */
     double rms, max;
+    double first[SB_LOADED_FIRST]; /* the first values */
+    size_t first_count;
     const char **slices; /* digests along the first dimension, shape[0] of them, or NULL */
     sb_loaded_part *parts;
     size_t part_count;

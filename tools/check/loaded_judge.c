@@ -86,6 +86,28 @@ static int lacks_factor(const sb_loaded_entry *e, char *text, size_t size, sb_st
     return 1;
 }
 
+static double magnitude(double x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* Whether the first values are those of the files times a factor, as far as rounding lets one see.
+ * 1 as well if the list has none. */
+static int first_are(const sb_loaded_entry *e, double factor, sb_status *status, sb_error *err)
+{
+    float own[SB_LOADED_FIRST];
+    size_t n = 0;
+    if (!e->param->first_count || *status)
+        return 1;
+    *status = sb_segments_first(e->held.segments, own, &n, err);
+    for (size_t i = 0; i < n && i < e->param->first_count && !*status; i++) {
+        double x = (double)own[i] * factor, off = magnitude(e->param->first[i] - x);
+        if (off > magnitude(x) / 64 && off > e->param->max / 4096)
+            return 0;
+    }
+    return !*status;
+}
+
 /* A factor, as the largest magnitudes tell it; and whether the values are really that. */
 static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_status *status,
                       sb_error *err)
@@ -96,7 +118,7 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
         return 0;
     double factor = p->max / own, ratio = p->rms * p->rms * count / e->size.sum2;
     double off = ratio / (factor * factor) - 1;
-    if (off > 0.02 || off < -0.02)
+    if (off > 0.02 || off < -0.02) /* BF16 rounds the largest one by up to 2^-9 */
         return 0;
     for (int sign = 1; sign >= -1; sign -= 2)
         for (unsigned law = 0; law < e->digests; law++) {
@@ -108,10 +130,13 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
                 return 1;
             }
         }
-    if (factor < 1.02 && factor > 0.98)
-        return 0;
-    snprintf(text, size, "about the values of the files times %.6g, as rms and max tell", factor);
-    return 1;
+    for (int sign = 1; sign >= (p->first_count ? -1 : 1); sign -= 2)
+        if (magnitude(sign * factor - 1) > 0.02 && first_are(e, sign * factor, status, err)) {
+            snprintf(text, size, "about the values of the files times %.6g, as rms, max%s tell",
+                     sign * factor, p->first_count ? " and the first values" : "");
+            return 1;
+        }
+    return 0;
 }
 
 /* Which slices along the first dimension are not what they should be, and what they are. */

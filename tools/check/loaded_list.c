@@ -52,6 +52,24 @@ static sb_status take_size(const sb_json_object *o, sb_loaded_param *p, sb_error
     return status;
 }
 
+static sb_status take_first(const sb_json_object *o, sb_loaded_param *p, sb_error *err)
+{
+    json_t *list = sb_json_get(o, "first"), *value;
+    size_t i;
+    if (!list)
+        return SB_OK;
+    if (!json_is_array(list) || json_array_size(list) > SB_LOADED_FIRST)
+        return sb_json_fail(o, "first", SB_ERR_INPUT, err, "is not a list of at most %d numbers",
+                            SB_LOADED_FIRST);
+    json_array_foreach(list, i, value)
+    {
+        if (!json_is_number(value))
+            return sb_json_wrong(o, "first", value, "numbers", err);
+        p->first[p->first_count++] = json_number_value(value);
+    }
+    return SB_OK;
+}
+
 static sb_status take_slices(const sb_json_object *o, sb_loaded_param *p, sb_error *err)
 {
     json_t *list = sb_json_get(o, "slices"), *value;
@@ -124,8 +142,8 @@ static sb_status take_parts(const sb_json_object *o, sb_loaded_param *p, sb_erro
 
 static sb_status take_param(json_t *value, const char *file, sb_loaded_param *p, sb_error *err)
 {
-    static const char *const keys[] = {"name", "shape", "dtype",  "digest", "kind",
-                                       "rms",  "max",   "slices", "parts",  NULL};
+    static const char *const keys[] = {"name", "shape", "dtype",  "digest", "kind", "rms",
+                                       "max",  "first", "slices", "parts",  NULL};
     sb_json_object o;
     const char *dtype = NULL, *kind = NULL;
     sb_status status = sb_json_object_at(value, file, "parameters", &o, err);
@@ -154,6 +172,8 @@ static sb_status take_param(json_t *value, const char *file, sb_loaded_param *p,
         p->is_buffer = strcmp(kind, "buffer") == 0;
     if (!status)
         status = take_size(&o, p, err);
+    if (!status)
+        status = take_first(&o, p, err);
     if (!status)
         status = take_slices(&o, p, err);
     return status ? status : take_parts(&o, p, err);

@@ -33,6 +33,9 @@ sb_segment sb_segment_of(const sb_member *member);
 /* A tensor of floats as one; 0: it is none. */
 int sb_segment_of_tensor(const sb_tensor *tensor, sb_segment *out);
 
+/* The first values of a segment under law exact, at most SB_LOADED_FIRST of its first row. */
+sb_status sb_segments_first(const sb_segment *segment, float *values, size_t *count, sb_error *err);
+
 /* What happens to the values on their way into the parameter. */
 typedef struct sb_journey {
     sb_law law;
@@ -66,8 +69,6 @@ typedef struct sb_loaded_entry {
     unsigned digests;                 /* 1 where laws cannot differ; 0: nothing to compare */
     unsigned law;                     /* the position of the one that matches, or SB_LOADED_LAWS */
     sb_value_size size;
-    sb_status status;
-    sb_error why;
 } sb_loaded_entry;
 
 /* What the parameter holds instead, in one line of text. twin: whose values these are, or NULL.

@@ -16,6 +16,25 @@ int sb_segments_have_laws(const sb_segment *segments, size_t count)
     return 0;
 }
 
+sb_status sb_segments_first(const sb_segment *segment, float *values, size_t *count, sb_error *err)
+{
+    uint32_t cols = segment->matrix.cols;
+    double *wide = sb_alloc(cols, sizeof *wide);
+    float *row = sb_alloc(cols, sizeof *row);
+    sb_status status = SB_OK;
+    *count = cols < SB_LOADED_FIRST ? cols : SB_LOADED_FIRST;
+    if (!wide || !row)
+        status =
+            sb_fail(err, SB_ERR_MEMORY, "out of memory for a row of %u values", (unsigned)cols);
+    else
+        sb_exact_values(&segment->matrix, segment->first, wide, row);
+    if (!status)
+        memcpy(values, row, *count * sizeof *values);
+    free(wide);
+    free(row);
+    return status;
+}
+
 /* What one digest works with. */
 typedef struct bench {
     float *values;
@@ -42,13 +61,14 @@ static void make_row(const bench *b, const sb_matrix *m, uint32_t row, sb_law la
 
 static void travel(float *values, uint32_t count, const sb_journey *j)
 {
-    int moved = !(j->times == 1 && j->plus == 0);
     for (uint32_t k = 0; k < count; k++) {
         float x = values[k];
         if (j->via != SB_FORMAT_f32)
             x = sb_round_to(j->via, x);
-        if (moved)
-            x = j->times * x + j->plus;
+        if (j->times != 1)
+            x = j->times * x;
+        if (j->plus != 0) /* or a zero loses its sign */
+            x = x + j->plus;
         if (j->to != SB_FORMAT_f32)
             x = sb_round_to(j->to, x);
         values[k] = x;

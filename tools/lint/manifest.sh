@@ -25,6 +25,7 @@ generator() {
         quant/modelopt-*) echo "nvidia-modelopt 0.47.0, torch 2.15.0, transformers 5.14.1" ;;
         quant/autoround-* | quant/gptq* | quant/awq/* | quant/fp8/*)
             echo "auto-round 0.16.1, torch 2.15.0, transformers 5.17.0" ;;
+        check/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
         check/*) echo "tools/gen/loaded_plants.py, transformers 5.17.0, torch 2.15.0" ;;
         runs/*) echo "samebit golden write, specification 1" ;;
         *) echo "unknown" ;;

@@ -32,6 +32,7 @@ import torch
 import xxhash
 
 FORMAT = "samebit-loaded 1"
+FIRST = 16  # values that are written down as they are
 CHUNK = 1 << 22  # elements that are converted at once
 
 # How safetensors spells the types of torch; by name, since not every version has all of them.
@@ -113,6 +114,12 @@ def size_of(tensor: torch.Tensor) -> dict[str, float]:
     return {"rms": float(f"{math.sqrt(total / tensor.numel()):.6g}"), "max": largest}
 
 
+def first_of(tensor: torch.Tensor) -> dict[str, list[float]]:
+    """The first values, so that a factor can be told from chance."""
+    values = tensor.reshape(-1)[:FIRST].cpu().double().tolist()
+    return {"first": values} if all(map(math.isfinite, values)) else {}
+
+
 def entry(name: str, tensor: torch.Tensor, kind: str, parts: Any = None) -> dict[str, Any]:
     """One line of the list."""
     try:
@@ -129,7 +136,7 @@ def entry(name: str, tensor: torch.Tensor, kind: str, parts: Any = None) -> dict
         "kind": kind,
     }
     if tensor.dtype in FLOATS:
-        out |= size_of(tensor)
+        out |= size_of(tensor) | first_of(tensor)
         if tensor.dim() == 3:
             out["slices"] = [digest_of(piece) for piece in tensor]
     if parts:

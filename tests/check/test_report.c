@@ -1,0 +1,92 @@
+/* test_report.c - waivers, and text that may hold anything. */
+#include "tests/lib/cmocka.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/check/report.h"
+
+static void clean_is(const char *text, const char *expected)
+{
+    char *clean = sb_report_clean(text);
+    assert_non_null(clean);
+    assert_string_equal(clean, expected);
+    free(clean);
+}
+
+/* What neither XML nor JSON has becomes a question mark, byte for byte; the rest stays. */
+static void test_clean(void **state)
+{
+    (void)state;
+    clean_is("", "");
+    clean_is("a<&>\"'b", "a<&>\"'b");
+    clean_is("\x01\x1f\x7f\n", "????");
+    clean_is("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    clean_is("\xc3", "?");                     /* cut */
+    clean_is("\xe2\x82", "??");                /* cut */
+    clean_is("\x80\xbf", "??");                /* no beginning */
+    clean_is("\xc0\xaf", "??");                /* too long a form */
+    clean_is("\xe0\x80\x80", "???");           /* too long a form */
+    clean_is("\xed\xa0\x80", "???");           /* a surrogate */
+    clean_is("\xef\xbf\xbe", "???");           /* U+FFFE */
+    clean_is("\xf4\x90\x80\x80", "????");      /* beyond Unicode */
+    clean_is("\xf8\x88\x80\x80\x80", "?????"); /* five bytes */
+    clean_is("\xc2\x85", "??");                /* a control character of C1 */
+}
+
+static sb_status parse(const char *text, sb_waivers *out, sb_error *err)
+{
+    return sb_waivers_parse(text, strlen(text), "file", out, err);
+}
+
+static void test_waivers(void **state)
+{
+    sb_waivers w;
+    sb_error err = {""};
+    (void)state;
+    assert_int_equal(parse("# nothing\n\n \t\r\nfp4-nearest  a.*#b \t# because # of\r\n15 * # x\n"
+                           "loaded m?p.* # no head",
+                           &w, &err),
+                     SB_OK);
+    assert_int_equal(w.count, 3);
+    assert_int_equal(w.rows[0].check, 23);
+    assert_string_equal(w.rows[0].glob, "a.*#b");
+    assert_string_equal(w.rows[0].why, "because # of");
+    assert_int_equal(w.rows[0].line, 4);
+    assert_int_equal(w.rows[2].check, 0);
+    assert_int_equal(sb_waivers_cover(&w, 23, SB_LEVEL_error, "a.x#b"), 1);
+    assert_int_equal(sb_waivers_cover(&w, 23, SB_LEVEL_error, "b.x#b"), 0);
+    assert_int_equal(sb_waivers_cover(&w, 15, SB_LEVEL_fatal, "a"), 0);
+    assert_int_equal(sb_waivers_cover(&w, 15, SB_LEVEL_warn, ""), 2);
+    assert_int_equal(sb_waivers_cover(&w, 0, SB_LEVEL_error, "mtp.fc"), 3);
+    assert_int_equal(w.rows[1].covered, 1);
+    assert_int_equal(w.rows[1].fatal, 1);
+    sb_waivers_free(&w);
+}
+
+static void test_bad_waivers(void **state)
+{
+    static const char *const bad[] = {"15 * x",    "15 *",      "15 * #",  "15 * #  ",
+                                      "15 # why",  "x * # why", "0 * # y", "15 a b # y",
+                                      "* * # why", "015 * # y"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[64];
+        sb_waivers w;
+        sb_error err = {""};
+        snprintf(text, sizeof text, "15 * # fine\n%s\n", bad[i]);
+        if (parse(text, &w, &err) != SB_ERR_INPUT || strncmp(err.text, "file:2: ", 8) != 0)
+            fail_msg("'%s': %s", bad[i], err.text);
+        sb_waivers_free(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_waivers),
+        cmocka_unit_test(test_bad_waivers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
