@@ -110,7 +110,7 @@ suite_prop() { compiled tests/prop/prop_*.c; }
 suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
 suite_hf() { compiled tests/hf/test_*.c; }
 suite_quant() { compiled tests/quant/test_*.c; }
-suite_check() { compiled tests/check/test_*.c; }
+suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { scripts tests/golden.sh; }
 suite_fuzz() { scripts tests/fuzz.sh; }

@@ -63,6 +63,17 @@ static void invert_by(folder_tensor *t, float by)
         folder_set(t, i, by / folder_get(t, i));
 }
 
+static void powers_by(folder_tensor *t, float by)
+{
+    (void)by;
+    for (uint64_t i = 0; i < folder_values(t); i++) {
+        int exponent;
+        float fraction = frexpf(folder_get(t, i), &exponent);
+        assert_true(fraction != 0.5f);
+        folder_set(t, i, ldexpf(1.0f, exponent));
+    }
+}
+
 static void words_by(folder_tensor *t, float by)
 {
     assert_int_equal(t->dtype, SB_DTYPE_I32);
@@ -84,6 +95,12 @@ static void plus(folder *f, const plant_words *w)
 static void invert(folder *f, const plant_words *w) /* PART */
 {
     each(f, w->word[1], invert_by, 1.0f);
+}
+
+/* Rounded up to powers of two, which none of them is. */
+static void powers(folder *f, const plant_words *w) /* PART */
+{
+    each(f, w->word[1], powers_by, 0.0f);
 }
 
 static void fill_all(folder *f, const plant_words *w) /* PART VALUE */
@@ -318,6 +335,7 @@ const plant_command plant_value_commands[] = {
     {"times", 2, times},
     {"plus", 2, plus},
     {"invert", 1, invert},
+    {"powers", 1, powers},
     {"nibbles-plus", 2, nibbles_plus},
     {"integer", 3, integer},
     {"code", 3, code},

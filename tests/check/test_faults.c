@@ -1,7 +1,7 @@
 /* test_faults.c - every fault of faults.def is found where it is, every benign variation is not.
  *
  *   test_faults            the tests
- *   test_faults --table    the faults that have a public origin, with what `samebit check` says
+ *   test_faults --table    all faults, with what `samebit check` says (docs/check/incidents.md)
  *   test_faults --only N   the rows of check N alone
  */
 #include "tests/lib/cmocka.h"
@@ -129,7 +129,7 @@ static void test_row(void **state)
 }
 
 /* Every check has a fault that it must find and a variation that it must not. 48 compares two
- * decoders of samebit, and no file makes them differ. */
+ * decoders of samebit, and no file makes them differ: see test_decoding.c. */
 static void test_every_check(void **state)
 {
     unsigned missing = 0;
@@ -147,24 +147,39 @@ static void test_every_check(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* A span of code in a cell of a table. */
+static void print_code(const char *text)
+{
+    printf("`");
+    for (const char *c = text; *c; c++)
+        printf(*c == '|' ? "\\%c" : "%c", *c == '`' ? '\'' : *c);
+    printf("`");
+}
+
+static void print_row(const fault_row *row)
+{
+    folder_result *r = run(row);
+    const sb_finding *f = demanded(row, r, clean_for(row));
+    printf("| %s%s%s%s | %u %s | ", row->origin, *row->origin ? ": " : "", row->what,
+           row->against ? " *" : "", row->check, sb_check_row_of(row->check)->id);
+    if (f) {
+        printf("%s ", sb_level_name(f->level));
+        print_code(*f->tensor ? f->tensor : "(the folder)");
+        printf(" ");
+        print_code(f->message);
+    }
+    printf("%s |\n", f ? "" : "nothing");
+    folder_result_free(r);
+}
+
 static void print_table(void)
 {
-    printf("| incident | what is wrong | check | what `samebit check` says |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ROWS; i++) {
-        const fault_row *row = &rows[i];
-        if (row->benign || !*row->origin)
-            continue;
-        folder_result *r = run(row);
-        const sb_finding *f = demanded(row, r, clean_for(row));
-        printf("| %s | %s%s | %u %s | ", row->origin, row->what,
-               row->against ? ", with the original" : "", row->check,
-               sb_check_row_of(row->check)->id);
-        if (f)
-            printf("%s `%s`: ", sb_level_name(f->level), *f->tensor ? f->tensor : "(folder)");
-        for (const char *c = f ? f->message : "nothing"; *c; c++)
-            printf(*c == '|' ? "\\%c" : "%c", *c);
-        printf(" |\n");
-        folder_result_free(r);
+    for (int incidents = 1; incidents >= 0; incidents--) {
+        printf("\n## %s\n\n| what is wrong | check | what it says |\n|---|---|---|\n",
+               incidents ? "Incidents" : "Other faults that are planted");
+        for (size_t i = 0; i < ROWS; i++)
+            if (!rows[i].benign && (*rows[i].origin != '\0') == incidents)
+                print_row(&rows[i]);
     }
 }
 

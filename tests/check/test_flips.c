@@ -1,0 +1,435 @@
+/* test_flips.c - single bits flipped at random in intact folders, and which of them are seen.
+ *
+ *   SAMEBIT_FLIPS=N  how many (1000; 100000 with CHECK_ALL=1)
+ *
+ * A flip is caught if there is a finding above INFO that the intact folder does not have, at the
+ * module whose tensor was changed; of headers, of the index and of config.json, any new one. Bits
+ * are drawn class by class, so that rare ones (global scales, headers) are met, too; the share of a
+ * bit drawn from all payloads is computed from those of the classes and their sizes.
+ *
+ * Of codes it is demanded: each flip is caught by the nearest-code checks (23, 31), except of
+ * +0 and -0, and where the flipped code is nearest within the slack of a rounding boundary, which
+ * is computed here, from the bytes, without any code of the checks. */
+#include "tests/lib/cmocka.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/container/checkpoint.h"
+#include "ref/formats/small_float.h"
+#include "tests/check/folder.h"
+
+/* --- classes of bits ----------------------------------------------------------------------------
+ */
+
+enum { MAX_CLASSES = 64, MAX_RANGES = 4096 };
+
+typedef struct bit_class {
+    char name[48];
+    uint64_t bits; /* how many there are */
+    uint64_t drawn, caught;
+    uint64_t elsewhere; /* seen, but only at other tensors */
+    uint64_t excused;   /* codes that stay nearest */
+} bit_class;
+
+/* A piece of a file, of which every byte has the same eight (or repeating) classes. */
+typedef struct range {
+    char file[80];
+    uint64_t offset, bytes;
+    char tensor[200]; /* "" of headers, index and configuration */
+    unsigned element; /* bits that repeat: 4, 8, 16, 32 */
+    size_t classes[32];
+} range;
+
+typedef struct target {
+    const char *vehicle, *against;
+    const char *path;
+    sb_checkpoint *checkpoint, *original;
+    folder_result *clean;
+    bit_class classes[MAX_CLASSES];
+    size_t class_count;
+    range ranges[MAX_RANGES];
+    size_t range_count;
+} target;
+
+static size_t class_of(target *t, const char *name)
+{
+    for (size_t i = 0; i < t->class_count; i++)
+        if (strcmp(t->classes[i].name, name) == 0)
+            return i;
+    assert_true(t->class_count < MAX_CLASSES);
+    snprintf(t->classes[t->class_count].name, sizeof t->classes[0].name, "%s", name);
+    return t->class_count++;
+}
+
+static int ends(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* What a bit of a tensor is called: "block scale, bit 6". */
+static void name_bit(const sb_tensor *t, unsigned bit, char *name, size_t size)
+{
+    const char *kind = ends(t->name, "global_scale") || ends(t->name, "scale_2") ? "global scale"
+                       : strstr(t->name, "scale")                                ? "scale"
+                       : t->rank == 1                                            ? "plain vector"
+                                                                                 : "plain matrix";
+    if (strstr(t->name, ".input_global_scale") || strstr(t->name, ".input_scale"))
+        kind = "input scale";
+    switch (t->dtype) {
+    case SB_DTYPE_U8: {
+        static const char *const bits[] = {"low bit", "middle bit", "high bit", "sign"};
+        snprintf(name, size, "FP4 code, %s", bits[bit % 4]);
+        break;
+    }
+    case SB_DTYPE_F8_E4M3:
+        if (strstr(t->name, "scale"))
+            snprintf(name, size, "block scale, bit %u", bit);
+        else
+            snprintf(name, size, "FP8 code, %s",
+                     bit == 7  ? "sign"
+                     : bit > 2 ? "exponent"
+                               : "fraction");
+        break;
+    case SB_DTYPE_BF16:
+        snprintf(name, size, "%s, %s", kind,
+                 bit == 15 ? "sign"
+                 : bit > 6 ? "exponent"
+                           : "fraction");
+        break;
+    case SB_DTYPE_F32:
+        snprintf(name, size, "%s, %s", kind,
+                 bit == 31  ? "sign"
+                 : bit > 22 ? "exponent"
+                 : bit > 15 ? "fraction of BF16"
+                            : "fraction below BF16");
+        break;
+    default:
+        fail_msg("%s: no flips of %s", t->name, sb_dtype_name(t->dtype));
+    }
+}
+
+static range *add_range(target *t, const char *file, uint64_t offset, uint64_t bytes)
+{
+    assert_true(t->range_count < MAX_RANGES && bytes > 0);
+    range *r = &t->ranges[t->range_count++];
+    *r = (range){.offset = offset, .bytes = bytes, .element = 8};
+    snprintf(r->file, sizeof r->file, "%s", file);
+    return r;
+}
+
+static void add_text(target *t, const char *file, uint64_t offset, uint64_t bytes, const char *what)
+{
+    range *r = add_range(t, file, offset, bytes);
+    for (unsigned bit = 0; bit < 8; bit++)
+        r->classes[bit] = class_of(t, what);
+    t->classes[r->classes[0]].bits += 8 * bytes;
+}
+
+static void add_tensor(target *t, const sb_tensor *tensor)
+{
+    char name[48];
+    range *r = add_range(t, sb_checkpoint_shard_name(t->checkpoint, tensor->shard),
+                         sb_checkpoint_offset(t->checkpoint, tensor), tensor->bytes);
+    snprintf(r->tensor, sizeof r->tensor, "%s", tensor->name);
+    r->element = tensor->dtype == SB_DTYPE_U8 ? 4 : sb_dtype_bits(tensor->dtype);
+    for (unsigned bit = 0; bit < r->element; bit++) {
+        name_bit(tensor, bit, name, sizeof name);
+        r->classes[bit] = class_of(t, name);
+        t->classes[r->classes[bit]].bits += tensor->bytes * 8 / r->element;
+    }
+}
+
+static void add_file(target *t, const char *file, const char *what)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", t->path, file);
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return;
+    assert_int_equal(fseek(in, 0, SEEK_END), 0);
+    add_text(t, file, 0, (uint64_t)ftell(in), what);
+    fclose(in);
+}
+
+static void list_bits(target *t)
+{
+    for (uint32_t s = 0; s < sb_checkpoint_shards(t->checkpoint); s++) {
+        const char *file = sb_checkpoint_shard_name(t->checkpoint, s);
+        uint64_t first = UINT64_MAX;
+        for (size_t i = 0; i < sb_checkpoint_count(t->checkpoint); i++) {
+            const sb_tensor *tensor = sb_checkpoint_at(t->checkpoint, i);
+            uint64_t offset = sb_checkpoint_offset(t->checkpoint, tensor);
+            if (tensor->shard == s && offset < first)
+                first = offset;
+        }
+        add_text(t, file, 0, 8, "length of the header");
+        add_text(t, file, 8, first - 8, "header");
+    }
+    for (size_t i = 0; i < sb_checkpoint_count(t->checkpoint); i++)
+        add_tensor(t, sb_checkpoint_at(t->checkpoint, i));
+    add_file(t, "model.safetensors.index.json", "index");
+    add_file(t, "config.json", "config.json");
+}
+
+/* --- one flip -----------------------------------------------------------------------------------
+ */
+
+typedef struct flip {
+    const range *where;
+    size_t class;
+    uint64_t bit; /* of the range */
+} flip;
+
+static flip draw(const target *t, uint64_t key, uint64_t index)
+{
+    flip f = {NULL, index % t->class_count, 0};
+    uint64_t count = t->classes[f.class].bits, at = sb_rng_u64(key, index) % count;
+    for (size_t i = 0; i < t->range_count; i++) {
+        const range *r = &t->ranges[i];
+        unsigned here = 0, which[32];
+        for (unsigned bit = 0; bit < r->element; bit++)
+            if (r->classes[bit] == f.class)
+                which[here++] = bit;
+        uint64_t elements = r->bytes * 8 / r->element, bits = elements * here;
+        if (at >= bits) {
+            at -= bits;
+            continue;
+        }
+        f.where = r;
+        f.bit = at / here * r->element + which[at % here];
+        return f;
+    }
+    fail_msg("class %s has fewer bits than counted", t->classes[f.class].name);
+    return f;
+}
+
+static void turn(const target *t, const flip *f)
+{
+    char path[512];
+    unsigned char byte;
+    snprintf(path, sizeof path, "%s/%s", t->path, f->where->file);
+    int fd = open(path, O_RDWR);
+    off_t at = (off_t)(f->where->offset + f->bit / 8);
+    assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= (unsigned char)(1u << f->bit % 8);
+    assert_true(pwrite(fd, &byte, 1, at) == 1);
+    close(fd);
+}
+
+/* Whether `module` is what a finding speaks of, or `check` 0, or this check. */
+static int found(const target *t, const folder_result *r, const char *module, unsigned check)
+{
+    for (size_t i = 0; i < r->check.findings.count; i++) {
+        const sb_finding *f = &r->check.findings.rows[i];
+        if (f->level > SB_LEVEL_info && (!check || f->check == check) &&
+            strstr(f->tensor, module) && !folder_has(t->clean, f))
+            return 1;
+    }
+    return 0;
+}
+
+/* --- which codes stay nearest -------------------------------------------------------------------
+ */
+
+static double value_of(int fp4, unsigned code)
+{
+    return fp4 ? sb_e2m1_to_f32((uint8_t)code) : sb_e4m3_to_f32((uint8_t)code);
+}
+
+/* Whether code is a nearest one to some number in t - slack .. t + slack, slack |t| 2^-8. */
+static int is_nearest(int fp4, unsigned code, double t)
+{
+    unsigned top = fp4 ? 7 : 0x7e, sign = fp4 ? 8 : 0x80, magnitude = code & (sign - 1);
+    double slack = fabs(t) * 0x1p-8, least = t - slack, most = t + slack;
+    if (magnitude > top)
+        return 0; /* NaN */
+    double value = value_of(fp4, magnitude);
+    double below = magnitude ? (value + value_of(fp4, magnitude - 1)) / 2 : 0;
+    double above = magnitude == top ? INFINITY : (value + value_of(fp4, magnitude + 1)) / 2;
+    if (magnitude == 0)
+        return least <= above && most >= -above; /* both zeros */
+    return code & sign ? -least >= below && -most <= above : most >= below && least <= above;
+}
+
+static float scalar(const sb_checkpoint *c, const char *name)
+{
+    const sb_tensor *t = sb_checkpoint_find(c, name);
+    float value;
+    if (!t)
+        return 0;
+    assert_int_equal(t->dtype, SB_DTYPE_F32);
+    sb_decode(SB_FORMAT_f32, t->data, 1, &value);
+    return value;
+}
+
+/* The original's number behind an element of a layer; experts may be stacked there. */
+static double original_weight(const target *t, const char *module, uint64_t row, uint64_t col)
+{
+    char name[256], layer[200];
+    unsigned expert = 0;
+    float value;
+    snprintf(name, sizeof name, "%s.weight", module);
+    const sb_tensor *w = sb_checkpoint_find(t->original, name);
+    if (!w) {
+        const char *at = strstr(module, ".experts.");
+        assert_non_null(at);
+        expert = (unsigned)strtoul(at + 9, NULL, 10);
+        int down = ends(module, "down_proj");
+        snprintf(layer, sizeof layer, "%.*s", (int)(at - module), module);
+        snprintf(name, sizeof name, "%s.experts.%s", layer, down ? "down_proj" : "gate_up_proj");
+        w = sb_checkpoint_find(t->original, name);
+        assert_non_null(w);
+        row += expert * w->shape[1] + (ends(module, "up_proj") ? w->shape[1] / 2 : 0);
+    }
+    uint64_t cols = w->shape[w->rank - 1];
+    sb_decode(SB_FORMAT_bf16, w->data + 2 * (row * cols + col), 1, &value);
+    return value;
+}
+
+/* Whether the flipped code of an element is a nearest one still; -1: no code was flipped. */
+static int stays_nearest(const target *t, const flip *f, const char *module)
+{
+    const sb_tensor *codes = sb_checkpoint_find(t->checkpoint, f->where->tensor);
+    int fp4 = strncmp(t->classes[f->class].name, "FP4", 3) == 0;
+    char name[256];
+    double scale;
+    if (!fp4 && strncmp(t->classes[f->class].name, "FP8", 3) != 0)
+        return -1;
+    uint64_t element = f->bit / (fp4 ? 4 : 8), cols = codes->shape[1] * (fp4 ? 2 : 1);
+    uint64_t row = element / cols, col = element % cols;
+    unsigned code =
+        fp4 ? (unsigned)codes->data[element / 2] >> element % 2 * 4 & 15u : codes->data[element];
+    code ^= 1u << f->bit % (fp4 ? 4 : 8);
+    if (fp4) {
+        snprintf(name, sizeof name, "%s.weight_scale", module);
+        const sb_tensor *scales = sb_checkpoint_find(t->checkpoint, name);
+        scale = sb_e4m3_to_f32(scales->data[row * (cols / 16) + col / 16]);
+        snprintf(name, sizeof name, "%s.weight_global_scale", module);
+        float divisor = scalar(t->checkpoint, name);
+        snprintf(name, sizeof name, "%s.weight_scale_2", module);
+        scale *= divisor != 0 ? 1.0 / (double)divisor : (double)scalar(t->checkpoint, name);
+    } else {
+        float block;
+        snprintf(name, sizeof name, "%s.weight_scale_inv", module);
+        const sb_tensor *scales = sb_checkpoint_find(t->checkpoint, name);
+        uint64_t at = row / 128 * scales->shape[1] + col / 128;
+        sb_decode(SB_FORMAT_bf16, scales->data + 2 * at, 1, &block);
+        scale = block;
+    }
+    if (scale == 0)
+        return 1;
+    return is_nearest(fp4, code, original_weight(t, module, row, col) / scale);
+}
+
+/* --- all flips ----------------------------------------------------------------------------------
+ */
+
+static void one(target *t, uint64_t key, uint64_t index)
+{
+    flip f = draw(t, key, index);
+    bit_class *c = &t->classes[f.class];
+    char module[200];
+    sb_check_options options = {.path = t->path, .against = folder_path(t->against)};
+    folder_result r = {.options = options};
+    snprintf(module, sizeof module, "%s", f.where->tensor);
+    if (strrchr(module, '.'))
+        *strrchr(module, '.') = '\0';
+    int nearest = *module ? stays_nearest(t, &f, module) : -1;
+    turn(t, &f);
+    r.status = sb_check_run(&r.options, &r.check, &r.why);
+    uint64_t caught = r.status != SB_OK || found(t, &r, module, 0);
+    c->drawn++;
+    c->caught += caught;
+    c->elsewhere += (uint64_t)(!caught && found(t, &r, "", 0));
+    c->excused += (uint64_t)(nearest == 1);
+    unsigned check = strncmp(c->name, "FP4", 3) == 0 ? 23 : 31;
+    if (nearest == 0 && !found(t, &r, module, check)) {
+        printf("%s bit %llu of %s\n", t->vehicle, (unsigned long long)f.bit, f.where->tensor);
+        fail_msg("check %u does not see a flipped code that is no nearest one", check);
+    }
+    sb_check_free(&r.check);
+    turn(t, &f);
+}
+
+static void print_table(const target *t)
+{
+    double all = 0, seen = 0;
+    printf("\n%s against %s\n%-36s %9s %7s %7s %9s\n", t->vehicle, t->against, "class of bit",
+           "bits", "flipped", "caught", "elsewhere");
+    for (size_t i = 0; i < t->class_count; i++) {
+        const bit_class *c = &t->classes[i];
+        double share = c->drawn ? (double)c->caught / (double)c->drawn : 0;
+        printf("%-36s %9llu %7llu %6.1f%% %9llu", c->name, (unsigned long long)c->bits,
+               (unsigned long long)c->drawn, 100 * share, (unsigned long long)c->elsewhere);
+        if (c->excused)
+            printf("   %llu stay nearest", (unsigned long long)c->excused);
+        printf("\n");
+        all += (double)c->bits;
+        seen += share * (double)c->bits;
+    }
+    printf("%-36s %9.0f %7s %6.1f%%\n", "any bit", all, "", 100 * seen / all);
+}
+
+static uint64_t flips(void)
+{
+    const char *count = getenv("SAMEBIT_FLIPS"), *all = getenv("CHECK_ALL");
+    return count ? strtoull(count, NULL, 10) : all && *all == '1' ? 100000 : 1000;
+}
+
+static void flip_all(const char *vehicle, const char *against)
+{
+    static target t;
+    folder *f = folder_of(vehicle);
+    sb_error err;
+    t = (target){.vehicle = vehicle, .against = against};
+    t.path = folder_write(f);
+    folder_free(f);
+    t.clean = folder_check_made(t.path, against, NULL);
+    expect_none_above(t.clean, SB_LEVEL_warn);
+    if (sb_checkpoint_open(folder_path(vehicle), &t.checkpoint, &err) ||
+        sb_checkpoint_open(folder_path(against), &t.original, &err))
+        fail_msg("%s", err.text);
+    list_bits(&t);
+    for (uint64_t i = 0; i < flips() / 3 + 1; i++)
+        one(&t, sb_rng_key(42, vehicle), i);
+    print_table(&t);
+    folder_result_free(t.clean);
+    sb_checkpoint_close(t.checkpoint);
+    sb_checkpoint_close(t.original);
+}
+
+static void test_ct(void **state)
+{
+    (void)state;
+    flip_all("golden/quant/ct-nvfp4", "golden/quant/in/moe-mtp");
+}
+
+static void test_modelopt(void **state)
+{
+    (void)state;
+    flip_all("golden/quant/modelopt-nvfp4", "golden/quant/in/moe-mtp");
+}
+
+static void test_fp8(void **state)
+{
+    (void)state;
+    flip_all("T4 fp8-block recipe=plain", "T4 bf16 recipe=plain");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ct),
+        cmocka_unit_test(test_modelopt),
+        cmocka_unit_test(test_fp8),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
