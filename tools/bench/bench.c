@@ -19,6 +19,7 @@
 #include "ref/math/exact.h"
 #include "ref/math/start.h"
 #include "ref/run/session.h"
+#include "tools/bench/bench_check.h"
 
 enum { PASSES = 15, ROWS = 512, LANES = 16 };
 
@@ -217,6 +218,7 @@ static int bench_model(const char *folder)
     return !status;
 }
 
+/* bench --check FOLDER [ORIGINAL]: instead of everything else */
 int main(int argc, char **argv)
 {
     sb_error err = {""};
@@ -226,6 +228,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench: %s\n", err.text);
         return 3;
     }
+    if (argc > 2 && strcmp(argv[1], "--check") == 0)
+        return sb_bench_check(argv[2], argc > 3 ? argv[3] : NULL) ? 0 : 1;
     printf(
         "kernels: %s; medians of %d passes, in cache, one thread; exact_over_f32 is the speed of "
         "rows\n"

@@ -15,6 +15,7 @@
 #include "ref/model/config.h"
 #include "ref/model/declared.h"
 #include "tools/check/findings.h"
+#include "tools/check/source.h"
 #include "tools/check/units.h"
 
 enum {
@@ -45,6 +46,7 @@ typedef struct sb_check_options {
     const char *against;                   /* NULL: no original */
     unsigned char skip[SB_CHECK_LAST + 1]; /* by number: 1 leaves the check out */
     int headers_only;
+    sb_io io;     /* how bytes are read; never changes a finding */
     int need_mtp; /* a declared head that is absent is an error, not a warning */
     sb_check_progress progress;
     void *progress_ctx;

@@ -248,8 +248,7 @@ static void parts_done(job *j)
     const sb_found *f = &j->unit->found;
     for (unsigned p = 0; p < SB_PART_COUNT; p++)
         if (f->part[p])
-            sb_reader_done(j->w->reader, j->w->check->self.checkpoint, f->part[p], 0,
-                           f->part[p]->bytes);
+            sb_reader_done(j->w->reader, f->part[p]);
 }
 
 static sb_status read_layer(job *j, sb_error *err)
@@ -290,7 +289,7 @@ static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_e
     *digest = sb_hash_end(hash);
     sb_hash_free(hash);
     j->w->bytes += t->bytes;
-    sb_reader_done(j->w->reader, j->w->check->self.checkpoint, t, 0, t->bytes);
+    sb_reader_done(j->w->reader, t);
     return status;
 }
 
@@ -340,7 +339,7 @@ static sb_status read_single(job *j, sb_error *err)
                                    has ? &other : NULL, j->unit->seen, err);
     j->unit->digest[0] = sb_hash_end(j->hash);
     sb_hash_free(j->hash);
-    sb_reader_done(j->w->reader, j->w->check->self.checkpoint, t, 0, t->bytes);
+    sb_reader_done(j->w->reader, t);
     return status;
 }
 
@@ -393,9 +392,10 @@ static place place_of(const sb_check *check, size_t i)
 typedef struct run {
     sb_check *check;
     place *order;
-    sb_findings *findings; /* per unit */
-    uint64_t done, total;  /* bytes of the checkpoint itself */
-    size_t failed;         /* position of the first unit that failed, or the number of units */
+    sb_source *own, *other; /* NULL without an original */
+    sb_findings *findings;  /* per unit */
+    uint64_t done, total;   /* bytes of the checkpoint itself */
+    size_t failed;          /* position of the first unit that failed, or the number of units */
     sb_status status;
     sb_error why;
 } run;
@@ -436,7 +436,7 @@ static void all_units(run *r)
     uint64_t bytes = 0;
 #pragma omp parallel reduction(+ : bytes)
     {
-        worker w = {.check = r->check, .reader = sb_reader_new()};
+        worker w = {.check = r->check, .reader = sb_reader_new(r->own, r->other)};
 #pragma omp for schedule(dynamic, 1)
         for (size_t at = 0; at < count; at++)
             one_unit(r, &w, at);
@@ -447,29 +447,47 @@ static void all_units(run *r)
     r->check->bytes_read = bytes;
 }
 
-sb_status sb_check_payload(sb_check *check, sb_error *err)
+static sb_status start(run *r, sb_error *err)
 {
-    size_t count = check->self.units.count;
-    run r = {.check = check, .failed = count};
-    r.order = sb_alloc(count, sizeof *r.order);
-    r.findings = sb_alloc(count, sizeof *r.findings);
-    if (!r.order || !r.findings) {
-        free(r.order);
-        free(r.findings);
+    sb_check *check = r->check;
+    size_t count = r->failed;
+    r->order = sb_alloc(count, sizeof *r->order);
+    r->findings = sb_alloc(count, sizeof *r->findings);
+    if (!r->order || !r->findings)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu units", count);
-    }
     for (size_t i = 0; i < count; i++) {
-        r.order[i] = place_of(check, i);
-        r.total += unit_bytes(&check->self.units.rows[i]);
+        r->order[i] = place_of(check, i);
+        r->total += unit_bytes(&check->self.units.rows[i]);
     }
     if (count)
-        qsort(r.order, count, sizeof *r.order, place_order);
-    all_units(&r);
-    if (check->options->progress)
-        check->options->progress(check->options->progress_ctx, "check", r.total, r.total);
-    for (size_t i = 0; i < count; i++)
-        sb_findings_move(&check->findings, &r.findings[i]);
-    free(r.order);
-    free(r.findings);
-    return r.status ? sb_fail(err, r.status, "%s", r.why.text) : SB_OK;
+        qsort(r->order, count, sizeof *r->order, place_order);
+    sb_status status = sb_source_new(check->self.checkpoint, check->options->io, &r->own, err);
+    if (!status && check->master.checkpoint)
+        status = sb_source_new(check->master.checkpoint, check->options->io, &r->other, err);
+    return status;
+}
+
+static void finish(run *r)
+{
+    for (size_t i = 0; r->findings && i < r->check->self.units.count; i++)
+        sb_findings_move(&r->check->findings, &r->findings[i]);
+    sb_source_free(r->own);
+    sb_source_free(r->other);
+    free(r->order);
+    free(r->findings);
+}
+
+sb_status sb_check_payload(sb_check *check, sb_error *err)
+{
+    run r = {.check = check, .failed = check->self.units.count};
+    const sb_check_options *o = check->options;
+    sb_status status = start(&r, err);
+    if (!status) {
+        all_units(&r);
+        status = r.status ? sb_fail(err, r.status, "%s", r.why.text) : SB_OK;
+        if (o->progress)
+            o->progress(o->progress_ctx, "check", r.total, r.total);
+    }
+    finish(&r);
+    return status;
 }

@@ -11,7 +11,7 @@
 
 /* The command line. */
 typedef struct wishes {
-    const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit;
+    const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit, *io;
     int headers, as_json, list, quiet, verbose;
     uint64_t threads;
     unsigned char skipped[SB_CHECK_LAST + 1];
@@ -106,6 +106,9 @@ static sb_status choose(wishes *w, sb_error *err)
     if (!status && w->threads > 1024)
         status = sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
                          (unsigned long long)w->threads);
+    if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
+        status = sb_fail(err, SB_ERR_USAGE, "--io is '%s'; expected auto, map, pread or direct",
+                         SB_SHOW(w->io));
     if (!status && w->quiet && w->verbose)
         status = sb_fail(err, SB_ERR_USAGE, "--quiet and --verbose exclude each other");
     return status;
@@ -195,8 +198,10 @@ static sb_status verdict(const run *r, sb_error *err)
 static sb_status check_all(const wishes *w, sb_error *err)
 {
     run r = {.w = w};
-    sb_check_options options = {
-        .headers_only = w->headers, .need_mtp = w->need != NULL, .progress = sb_progress_bytes};
+    sb_check_options options = {.headers_only = w->headers,
+                                .need_mtp = w->need != NULL,
+                                .io = w->io ? sb_io_named(w->io) : SB_IO_auto,
+                                .progress = sb_progress_bytes};
     memcpy(options.skip, w->skipped, sizeof options.skip);
     sb_status status = read_inputs(&r, err);
     options.path = r.path;
@@ -266,6 +271,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"loaded", 0, SB_OPT_STRING, &w.loaded, "LIST", "what an engine holds: samebit-loaded 1"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T",
          "number of threads; never changes a finding"},
+        {"io", 0, SB_OPT_STRING, &w.io, "WAY",
+         "how files are read: auto, map, pread, direct; never changes a finding"},
         {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
         {"junit", 0, SB_OPT_STRING, &w.junit, "FILE",
          "write JUnit XML, too: a test case per check"},

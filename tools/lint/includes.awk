@@ -34,7 +34,8 @@ BEGIN {
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft " \
         "tools/compare tools/report")
-    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run")
+    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
+        "tools/check tools/make")
 
     # foreign headers: what only some folders may have
     only("jansson.h", "ref/container tools/check tools/graft tools/cli tools/report tests")

@@ -1,0 +1,165 @@
+/* bench_check.c - `samebit check` against one pass of pread and XXH3 over the same files, on the
+ * same number of threads and in the same run. */
+#include "tools/bench/bench_check.h"
+
+#include <fcntl.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ref/base/hash.h"
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "tools/check/check.h"
+
+enum { PIECE = 1 << 20, PASSES = 3 };
+
+/* Seconds that passed, and seconds of all processors: others do not disturb the latter. */
+typedef struct cost {
+    double wall, cpu;
+} cost;
+
+static double clock_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cost now(void)
+{
+    return (cost){clock_of(CLOCK_MONOTONIC), clock_of(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+static cost since(cost start)
+{
+    cost end = now();
+    return (cost){end.wall - start.wall, end.cpu - start.cpu};
+}
+
+static cost better(cost a, cost b)
+{
+    return (cost){a.wall < b.wall ? a.wall : b.wall, a.cpu < b.cpu ? a.cpu : b.cpu};
+}
+
+/* The yardstick: PIECE bytes at a time, each thread its own pieces. Returns bytes, 0 on failure. */
+static uint64_t hash_file(const char *path)
+{
+    struct stat info;
+    uint64_t bytes = 0;
+    if (stat(path, &info) != 0)
+        return 0;
+    long pieces = (long)((info.st_size + PIECE - 1) / PIECE);
+#pragma omp parallel reduction(+ : bytes)
+    {
+        int fd = open(path, O_RDONLY);
+        unsigned char *memory = sb_alloc(PIECE, 1);
+        sb_hash *hash = sb_hash_new();
+#pragma omp for schedule(dynamic, 1)
+        for (long i = 0; i < pieces; i++) {
+            ssize_t n = fd < 0 || !memory || !hash ? 0 : pread(fd, memory, PIECE, (off_t)i * PIECE);
+            if (n > 0) {
+                sb_hash_bytes(hash, memory, (size_t)n);
+                bytes += (uint64_t)n;
+            }
+        }
+        if (hash)
+            sb_hash_free(hash);
+        free(memory);
+        if (fd >= 0)
+            close(fd);
+    }
+    return bytes;
+}
+
+static void leave_cache(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+        return;
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
+/* The files of a folder, one by one. */
+static uint64_t each_file(const char *folder, int cold)
+{
+    sb_error err;
+    sb_checkpoint *c;
+    uint64_t bytes = 0;
+    if (!folder || sb_checkpoint_open(folder, &c, &err))
+        return 0;
+    for (uint32_t i = 0; i < sb_checkpoint_shards(c); i++) {
+        char *path = sb_path_join(sb_checkpoint_folder(c), sb_checkpoint_shard_name(c, i));
+        if (path && cold)
+            leave_cache(path);
+        else if (path)
+            bytes += hash_file(path);
+        free(path);
+    }
+    sb_checkpoint_close(c);
+    return bytes;
+}
+
+static cost time_hash(const char *folder, const char *original, uint64_t *bytes)
+{
+    cost start = now();
+    *bytes = each_file(folder, 0) + each_file(original, 0);
+    return since(start);
+}
+
+static int time_check(const char *folder, const char *original, sb_io io, cost *out)
+{
+    sb_check check;
+    sb_error err;
+    sb_check_options options = {.path = folder, .against = original, .io = io};
+    cost start = now();
+    sb_status status = sb_check_run(&options, &check, &err);
+    *out = since(start);
+    if (status)
+        fprintf(stderr, "bench: %s\n", err.text);
+    sb_check_free(&check);
+    return !status;
+}
+
+/* The better of some passes: what disturbs a pass only makes it longer. */
+static int bench_way(const char *folder, const char *original, sb_io io, int cold)
+{
+    cost hash = {0, 0}, check = {0, 0}, one;
+    uint64_t bytes = 0;
+    for (int pass = 0; pass < (cold ? 1 : PASSES); pass++) {
+        if (cold)
+            each_file(folder, 1), each_file(original, 1);
+        one = time_hash(folder, original, &bytes);
+        hash = pass ? better(hash, one) : one;
+        if (cold)
+            each_file(folder, 1), each_file(original, 1);
+        if (bytes == 0 || !time_check(folder, original, io, &one))
+            return 0;
+        check = pass ? better(check, one) : one;
+    }
+    double gb = (double)bytes / 1e9;
+    printf("check %-6s %-6s %s check_over_hash %.2f of time, %.2f of processors (%.2f against %.2f "
+           "GB/s; %.2f against %.2f per processor)\n",
+           sb_io_name(io), cold ? "cold" : "cached", original ? "against" : "alone",
+           hash.wall / check.wall, hash.cpu / check.cpu, gb / check.wall, gb / hash.wall,
+           gb / check.cpu, gb / hash.cpu);
+    return 1;
+}
+
+int sb_bench_check(const char *folder, const char *original)
+{
+    int sound = 1;
+    printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` against pread and "
+           "XXH3\n",
+           folder, original ? " against " : "", original ? original : "", omp_get_max_threads());
+    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++)
+        sound = bench_way(folder, original, io, 0) && sound;
+    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++)
+        sound = bench_way(folder, original, io, 1) && sound;
+    return sound;
+}

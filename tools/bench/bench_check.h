@@ -1,0 +1,9 @@
+/* bench_check.h - what reading a checkpoint costs, against reading and hashing its files. */
+#ifndef SB_BENCH_BENCH_CHECK_H
+#define SB_BENCH_BENCH_CHECK_H
+
+/* Prints a line per way of reading, with the files cached and without; original may be NULL.
+ * Returns 0 if something cannot be read. */
+int sb_bench_check(const char *folder, const char *original);
+
+#endif

@@ -1,0 +1,286 @@
+/* What is more than POSIX: mincore, madvise, O_DIRECT. Nothing else may ask for it. */
+#define _GNU_SOURCE
+#include "tools/check/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ref/base/hash.h"
+#include "ref/base/mem.h"
+#include "ref/container/checkpoint_parts.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+
+/* Whether a stretch of a file was in the cache is told by one page of it. */
+enum { STRETCH = 1 << 16, PIECE = 1 << 20, ROUNDS = 3, PIECES = 4 };
+
+struct sb_source {
+    const sb_checkpoint *checkpoint;
+    sb_io io;
+    unsigned char **cached; /* per shard, a byte per stretch: it was in the cache before */
+};
+
+static const char *const names[SB_IO_COUNT] = {"auto", "map", "pread", "direct"};
+
+const char *sb_io_name(sb_io io)
+{
+    return names[io];
+}
+
+sb_io sb_io_named(const char *name)
+{
+    unsigned io = 0;
+    while (io < SB_IO_COUNT && strcmp(name, names[io]) != 0)
+        io++;
+    return (sb_io)io;
+}
+
+const sb_checkpoint *sb_source_checkpoint(const sb_source *s)
+{
+    return s->checkpoint;
+}
+
+sb_io sb_source_io(const sb_source *s)
+{
+    return s->io;
+}
+
+static size_t size_of(const sb_source *s, uint32_t shard)
+{
+    return s->checkpoint->shards[shard].file.size;
+}
+
+/* mincore and madvise take what mmap gave, which is not const; no byte is written. */
+static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
+{
+    union {
+        const unsigned char *given;
+        unsigned char *taken;
+    } base = {.given = s->checkpoint->shards[shard].file.bytes};
+    return base.taken + at;
+}
+
+/* --- the cache -------------------------------------------------------------------------------- */
+
+/* "asked before the first byte is read" */
+static int look(sb_source *s, uint32_t shard)
+{
+    size_t size = size_of(s, shard), count = (size + STRETCH - 1) / STRETCH;
+    unsigned char page = 1;
+    s->cached[shard] = sb_alloc(count, 1);
+    for (size_t i = 0; s->cached[shard] && i < count; i++) {
+#ifdef __linux__
+        size_t at = i * STRETCH + STRETCH / 2 < size ? i * STRETCH + STRETCH / 2 : i * STRETCH;
+        if (mincore(mapped(s, shard, at), 1, &page) != 0)
+            page = 1; /* nobody knows: then it stays */
+#endif
+        s->cached[shard][i] = page & 1;
+    }
+    return s->cached[shard] != NULL;
+}
+
+static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
+{
+    if (end <= first)
+        return;
+#ifdef __linux__
+    (void)madvise(mapped(s, shard, first), end - first,
+                  MADV_DONTNEED); /* its pages stay ours else */
+#endif
+    for (uint64_t at = first; at < end;) {
+        unsigned char kept = s->cached[shard][at / STRETCH];
+        uint64_t from = at;
+        while (at < end && s->cached[shard][at / STRETCH] == kept)
+            at += STRETCH;
+        if (!kept)
+            (void)posix_fadvise(fd, (off_t)from, (off_t)((at < end ? at : end) - from),
+                                POSIX_FADV_DONTNEED);
+    }
+}
+
+/* "in whole stretches of 64 KiB" - the last one of a range goes with the range behind it. */
+void sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
+{
+    first = first / STRETCH * STRETCH;
+    if (end < size_of(s, shard))
+        end = end / STRETCH * STRETCH;
+    forget(s, shard, fd, first, end);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static char *path_of(const sb_source *s, uint32_t shard)
+{
+    return sb_path_join(sb_checkpoint_folder(s->checkpoint),
+                        sb_checkpoint_shard_name(s->checkpoint, shard));
+}
+
+static sb_status open_as(const sb_source *s, uint32_t shard, sb_io io, int *fd, int *direct,
+                         sb_error *err)
+{
+    size_t size;
+    char *path = path_of(s, shard);
+    if (!path)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the name of a file");
+    sb_status status = SB_OK;
+    *direct = 0;
+    *fd = -1;
+#ifdef O_DIRECT
+    if (io == SB_IO_direct)
+        *fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    *direct = *fd >= 0;
+#endif
+    if (*fd < 0)
+        status = sb_open_regular(path, fd, &size, err);
+    if (!status && !*direct)
+        (void)posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    free(path);
+    return status;
+}
+
+sb_status sb_source_open(const sb_source *s, uint32_t shard, int *fd, int *direct, sb_error *err)
+{
+    return open_as(s, shard, s->io, fd, direct, err);
+}
+
+sb_status sb_source_read(const sb_source *s, uint32_t shard, int fd, int direct, uint64_t at,
+                         unsigned char *bytes, size_t count, sb_error *err)
+{
+    size_t size = size_of(s, shard), done = 0;
+    while (done < count) {
+        ssize_t n = pread(fd, bytes + done, count - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return sb_fail(err, SB_ERR_IO, "%s: cannot read %zu bytes from byte %" PRIu64 " on: %s",
+                           SB_SHOW(sb_checkpoint_shard_name(s->checkpoint, shard)), count - done,
+                           at + done, strerror(errno));
+        done += (size_t)n;
+        if (direct && at + done >= size)
+            return SB_OK; /* the last page of a file is not whole */
+        if (n == 0)
+            return sb_fail(err, SB_ERR_IO, "%s: ends at byte %" PRIu64 ", expected %zu bytes",
+                           SB_SHOW(sb_checkpoint_shard_name(s->checkpoint, shard)), at + done,
+                           size);
+    }
+    return SB_OK;
+}
+
+/* --- the choice ------------------------------------------------------------------------------- */
+
+typedef struct trial {
+    sb_source *source;
+    uint32_t shard;
+    sb_hash *hash;
+    unsigned char *memory; /* PIECE bytes, aligned */
+    double seconds[SB_IO_COUNT];
+} trial;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* PIECES pieces from `at` on, read in one way and looked at; then they leave as they must. */
+static void try_one(trial *t, sb_io io, uint64_t at)
+{
+    sb_error err;
+    sb_source *s = t->source;
+    uint64_t end = at + (uint64_t)PIECES * PIECE;
+    int fd, direct;
+    s->io = io;
+    if (open_as(s, t->shard, io, &fd, &direct, &err))
+        return;
+    double start = now();
+    for (uint64_t p = at; p < end; p += PIECE) {
+        const unsigned char *bytes = mapped(s, t->shard, p);
+        if (io != SB_IO_map) {
+            if (sb_source_read(s, t->shard, fd, direct, p, t->memory, PIECE, &err))
+                break;
+            bytes = t->memory;
+        }
+        sb_hash_bytes(t->hash, bytes, PIECE);
+    }
+    t->seconds[io] += now() - start;
+    if (io == SB_IO_direct && !direct)
+        t->seconds[io] += 1e6; /* the file system has no such reads */
+    forget(s, t->shard, fd, at, end);
+    close(fd);
+}
+
+/* "the largest file, in turns, each time at another place" */
+static sb_io measure(trial *t)
+{
+    static const sb_io ways[] = {SB_IO_pread, SB_IO_map, SB_IO_direct};
+    uint64_t size = size_of(t->source, t->shard), step = size / (3 * ROUNDS) / STRETCH * STRETCH;
+    sb_io best = SB_IO_pread;
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (unsigned i = 0; i < 3; i++)
+            try_one(t, ways[i], step * (3 * round + i));
+    for (unsigned i = 1; i < 3; i++)
+        if (t->seconds[ways[i]] < 0.8 * t->seconds[best])
+            best = ways[i];
+    return best;
+}
+
+/* "of less than 256 MiB are read with pread" */
+static sb_io choose(sb_source *s)
+{
+    trial t = {.source = s};
+    sb_io best = SB_IO_pread;
+    void *memory = NULL;
+    for (uint32_t i = 1; i < sb_checkpoint_shards(s->checkpoint); i++)
+        if (size_of(s, i) > size_of(s, t.shard))
+            t.shard = i;
+    if (size_of(s, t.shard) < UINT64_C(256) << 20)
+        return best;
+    t.hash = sb_hash_new();
+    if (t.hash && posix_memalign(&memory, SB_IO_ALIGN, PIECE) == 0) {
+        t.memory = memory;
+        best = measure(&t);
+    }
+    free(memory);
+    if (t.hash)
+        sb_hash_free(t.hash);
+    return best;
+}
+
+sb_status sb_source_new(const sb_checkpoint *checkpoint, sb_io io, sb_source **out, sb_error *err)
+{
+    sb_source *s = sb_alloc(1, sizeof *s);
+    size_t shards = sb_checkpoint_shards(checkpoint);
+    int sound = s != NULL;
+    if (s) {
+        *s = (sb_source){.checkpoint = checkpoint, .cached = sb_alloc(shards, sizeof *s->cached)};
+        sound = s->cached != NULL;
+        for (uint32_t i = 0; i < shards && sound; i++)
+            sound = look(s, i);
+    }
+    if (!sound) {
+        sb_source_free(s);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for reading %s",
+                       SB_SHOW(sb_checkpoint_path(checkpoint)));
+    }
+    s->io = io == SB_IO_auto ? choose(s) : io;
+    *out = s;
+    return SB_OK;
+}
+
+void sb_source_free(sb_source *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; s->cached && i < sb_checkpoint_shards(s->checkpoint); i++)
+        free(s->cached[i]);
+    free(s->cached);
+    free(s);
+}
