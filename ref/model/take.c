@@ -10,85 +10,6 @@
 #include "ref/model/layers.h"
 #include "ref/model/take_parts.h"
 
-/* --- names --------------------------------------------------------------------------------------
- */
-
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
-
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-const char *sb_plain_name(const char *name)
-{
-    if (starts(name, "model.visual."))
-        return name + strlen("model.");
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (starts(name, prefixes[i]))
-            return name + strlen(prefixes[i]);
-    return name;
-}
-
-const char *sb_text_prefix(const sb_checkpoint *checkpoint)
-{
-    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
-        const char *name = sb_checkpoint_at(checkpoint, i)->name;
-        for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
-            if (starts(name, prefixes[p]) && !starts(name, "model.visual."))
-                return prefixes[p];
-    }
-    return "";
-}
-
-/* W-2: "under the prefix that the names of the checkpoint have" - NULL if memory is out. */
-static char *name_in_base(const char *name, const char *prefix, int vision_in_model)
-{
-    const char *plain = sb_plain_name(name);
-    char text[SB_MAX_TENSOR_NAME + 32];
-    if (starts(plain, "visual."))
-        prefix = vision_in_model ? "model." : "";
-    else if (plain == name || !prefix[0])
-        return sb_strdup(name);
-    snprintf(text, sizeof text, "%s%s", prefix, plain);
-    return sb_strdup(text);
-}
-
-/* --- which module a tensor belongs to -----------------------------------------------------------
- */
-
-enum { STACKED = 1, SPLIT = 2 };
-
-/* The length of "....mlp.experts" of a plain name, or 0; and how the name stores experts. */
-static size_t experts_of(const char *plain, int *style)
-{
-    static const char mark[] = ".experts.";
-    const char *at = strstr(plain, mark);
-    if (!at || starts(plain, "visual."))
-        return 0;
-    const char *next = at + sizeof mark - 1;
-    *style = *next >= '0' && *next <= '9' ? SPLIT : STACKED;
-    return (size_t)(next - 1 - plain);
-}
-
-/* The finest module: of a stack each of its tensors with their scales. */
-static void module_of(const char *plain, char *module, size_t size)
-{
-    int style = 0;
-    size_t n = experts_of(plain, &style);
-    if (n > 0 && style == STACKED) {
-        snprintf(module, size, "%s", plain);
-        char *tail = strstr(module + n, "_proj");
-        if (tail)
-            tail[strlen("_proj")] = '\0';
-    } else if (!sb_layer_of(plain, module, size)) {
-        snprintf(module, size, "%s", plain);
-        n = strlen(module);
-        if (n > 5 && strcmp(module + n - 5, ".bias") == 0)
-            module[n - 5] = '\0';
-    }
-}
-
 /* How each side stores the experts of one layer. */
 typedef struct block {
     char *name;
@@ -122,7 +43,7 @@ static sb_status note_block(plan *p, int side, const char *plain, sb_error *err)
 {
     char name[SB_MAX_TENSOR_NAME];
     int style = 0;
-    size_t n = experts_of(plain, &style);
+    size_t n = sb_take_experts(plain, &style);
     if (n == 0)
         return SB_OK;
     snprintf(name, sizeof name, "%.*s", (int)n, plain);
@@ -180,7 +101,8 @@ static int is_whole_block(const plan *p, const char *name)
     const block *b = p->block_count
                          ? bsearch(&key, p->blocks, p->block_count, sizeof *p->blocks, block_order)
                          : NULL;
-    return b && b->style[0] && b->style[1] && (b->style[0] | b->style[1]) == (STACKED | SPLIT);
+    return b && b->style[0] && b->style[1] &&
+           (b->style[0] | b->style[1]) == (SB_EXPERTS_STACKED | SB_EXPERTS_SPLIT);
 }
 
 static int matches(plan *p, const char *name, const char *module)
@@ -201,8 +123,8 @@ static sb_status add_entry(plan *p, int side, uint32_t tensor, sb_error *err)
     const char *name = sb_checkpoint_at(p->side[side], tensor)->name, *plain = sb_plain_name(name);
     char module[SB_MAX_TENSOR_NAME + 1], whole[SB_MAX_TENSOR_NAME + 1];
     int style = 0;
-    size_t n = experts_of(plain, &style);
-    module_of(plain, module, sizeof module);
+    size_t n = sb_take_experts(plain, &style);
+    sb_take_module(plain, module, sizeof module);
     int matched = matches(p, name, module);
     snprintf(whole, sizeof whole, "%.*s", (int)n, plain);
     sb_take_entry *e = &p->entries[p->count++];
@@ -265,8 +187,15 @@ static sb_status no_match(const plan *p, const char *pattern, sb_error *err)
                 (i == 0 || strcmp(p->entries[i].module, p->entries[i - 1].module) != 0))
                 snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s",
                          found++ ? ", " : "", SB_SHOW(p->entries[i].module));
-    return sb_fail(err, SB_ERR_USAGE, "no tensor matches \"%s\"%s%s", SB_SHOW(pattern),
-                   near[0] ? "; there are " : "", near);
+    for (size_t i = 0, n = 0; i < p->count && !found; i++) { /* nothing is near: where to begin */
+        const char *module = p->entries[i].module, *before = i ? p->entries[i - 1].module : "";
+        if (i == 0 || strncmp(module, before, n + 1) != 0)
+            snprintf(near + strlen(near), sizeof near - strlen(near), "%s%.*s", i ? ", " : "",
+                     (int)strcspn(module, "."), module);
+        n = strcspn(module, ".");
+    }
+    return sb_fail(err, SB_ERR_USAGE, "no tensor matches \"%s\"; there are %s", SB_SHOW(pattern),
+                   near);
 }
 
 static sb_status check_patterns(const plan *p, sb_error *err)
@@ -346,12 +275,17 @@ static sb_status exchange(plan *p, const sb_take_group *g, const char *prefix, i
             out->dropped_bytes += t->bytes;
             continue;
         }
-        char *name = name_in_base(t->name, prefix, vision_in_model);
+        char *name = sb_take_name(t->name, prefix, vision_in_model);
         out->taken[out->taken_count++] = (sb_overlaid){t, name};
         out->taken_bytes += t->bytes;
         status = name ? SB_OK : no_memory(err);
     }
     return status;
+}
+
+static int in_model(const sb_checkpoint *c, size_t i)
+{
+    return strncmp(sb_checkpoint_at(c, i)->name, "model.visual.", 13) == 0;
 }
 
 static int taken_order(const void *left, const void *right)
@@ -364,10 +298,10 @@ static sb_status exchange_all(plan *p, sb_error *err)
     const char *prefix = sb_text_prefix(p->side[SB_SIDE_BASE]);
     int vision_in_model = 0;
     for (size_t i = 0; i < sb_checkpoint_count(p->side[0]) && !vision_in_model; i++)
-        vision_in_model = starts(sb_checkpoint_at(p->side[0], i)->name, "model.visual.");
+        vision_in_model = in_model(p->side[0], i);
     if (!vision_in_model) /* a tower that comes keeps its names */
         for (size_t i = 0; i < sb_checkpoint_count(p->side[1]) && !vision_in_model; i++)
-            vision_in_model = starts(sb_checkpoint_at(p->side[1], i)->name, "model.visual.");
+            vision_in_model = in_model(p->side[1], i);
     sb_status status = SB_OK;
     for (size_t i = 0, n; i < p->count && !status; i += n) {
         int matched = 0;

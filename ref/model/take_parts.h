@@ -20,6 +20,17 @@ typedef struct sb_take_group {
     size_t count;
 } sb_take_group;
 
+/* take_names.c. The name that a tensor gets in a checkpoint whose text model has that prefix; NULL
+ * if memory is out. */
+char *sb_take_name(const char *name, const char *prefix, int vision_in_model);
+
+/* The length of "....mlp.experts" of a plain name, or 0; and how the name stores experts. */
+enum { SB_EXPERTS_STACKED = 1, SB_EXPERTS_SPLIT = 2 };
+size_t sb_take_experts(const char *plain, int *style);
+
+/* The finest module that a tensor belongs to. */
+void sb_take_module(const char *plain, char *module, size_t size);
+
 /* take_shapes.c. SB_ERR_INPUT unless both sides mean matrices and vectors of the same shapes. */
 sb_status sb_take_compare(const sb_take_group *group, sb_error *err);
 

@@ -63,6 +63,7 @@ typedef struct fate {
     const char *what;
     const char *example;
     uint64_t modules, goes, comes;
+    uint64_t renamed; /* tensors that come under names that CKPT does not have */
 
 } fate;
 
@@ -76,6 +77,26 @@ static int fate_order(const void *left, const void *right)
     const fate *a = left, *b = right;
     int order = strcmp(a->what, b->what);
     return order ? -order : strcmp(a->kind, b->kind);
+}
+
+/* Which tensors of a module that both sides have are called otherwise: it is stored otherwise. */
+static void count_new_names(const sb_grafted *g, fate *rows, size_t count)
+{
+    for (size_t i = 0; i < g->take.taken_count; i++) {
+        char layer[SB_MAX_TENSOR_NAME], kind[128];
+        const char *name = g->take.taken[i].name;
+        if (sb_checkpoint_find(g->base, name))
+            continue;
+        sb_layer_kind(sb_layer_of(name, layer, sizeof layer) ? layer : name, kind, sizeof kind);
+        for (size_t k = 0; k < count; k++) {
+            size_t n = strlen(rows[k].kind);
+            if (rows[k].comes && strncmp(rows[k].kind, kind, n) == 0 &&
+                (!kind[n] || kind[n] == '.')) {
+                rows[k].renamed++;
+                break;
+            }
+        }
+    }
 }
 
 /* NULL if memory is out. */
@@ -100,8 +121,10 @@ static fate *fates_of(const sb_grafted *g, size_t *count)
         rows[k].goes += m->goes;
         rows[k].comes += m->comes;
     }
-    if (rows && n)
+    if (rows && n) {
+        count_new_names(g, rows, n);
         qsort(rows, n, sizeof *rows, fate_order);
+    }
     *count = n;
     return rows;
 }
@@ -157,11 +180,12 @@ static json_t *kinds_json(const fate *rows, size_t count)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(out,
-                              json_pack("{s:s,s:s,s:I,s:I,s:I,s:s}", "kind", rows[i].kind, "fate",
-                                        rows[i].what, "modules", (json_int_t)rows[i].modules,
-                                        "tensors_gone", (json_int_t)rows[i].goes, "tensors_taken",
-                                        (json_int_t)rows[i].comes, "first", rows[i].example));
+        json_array_append_new(
+            out,
+            json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "kind", rows[i].kind, "fate", rows[i].what,
+                      "modules", (json_int_t)rows[i].modules, "tensors_gone",
+                      (json_int_t)rows[i].goes, "tensors_taken", (json_int_t)rows[i].comes,
+                      "under_new_names", (json_int_t)rows[i].renamed, "first", rows[i].example));
     return out;
 }
 
@@ -214,10 +238,14 @@ static void print_text(const sb_graft_options *o, const sb_grafted *g, const fat
                        size_t count)
 {
     printf("modules:\n");
-    for (size_t i = 0; i < count; i++)
-        printf("  %-36s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come (%s)\n",
-               rows[i].kind, rows[i].modules, rows[i].what, rows[i].goes, rows[i].comes,
-               SB_SHOW(rows[i].example));
+    for (size_t i = 0; i < count; i++) {
+        const fate *f = &rows[i];
+        printf("  %-32s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come", f->kind,
+               f->modules, f->what, f->goes, f->comes);
+        if (f->goes && f->renamed)
+            printf(", %" PRIu64 " of them without counterpart by name", f->renamed);
+        printf(" (%s)\n", SB_SHOW(f->example));
+    }
     printf("together: %zu tensors taken, %" PRIu64 " bytes, %" PRIu64
            " of them under names that the source does not have; %zu go, %" PRIu64 " bytes\n",
            g->take.taken_count, g->take.taken_bytes, new_names(g), g->take.dropped_count,

@@ -11,11 +11,10 @@
 #include "ref/container/json.h"
 #include "ref/container/show.h"
 #include "ref/model/config.h"
-#include "ref/model/held.h"
 #include "ref/model/layers.h"
 #include "tools/convert/plan.h"
 
-enum { MAX_CONFIG = 64 << 20, ROUNDS = 6, NAME = SB_MAX_TENSOR_NAME };
+enum { MAX_CONFIG = 64 << 20, NAME = SB_MAX_TENSOR_NAME };
 
 static sb_status no_memory(sb_error *err)
 {
@@ -81,20 +80,6 @@ static sb_status read_doc(sb_graft_doc *doc, const char *folder, int which, sb_e
     return SB_OK;
 }
 
-/* What one document alone declares. */
-static sb_status declared_of(const sb_graft_doc *doc, int which, sb_declared **out, sb_error *err)
-{
-    char *text = json_dumps(doc->root, 0);
-    if (!text)
-        return no_memory(err);
-    const sb_declared_file file = {doc->path, text, strlen(text)};
-    sb_status status = sb_declared_parse(which == SB_DOC_CONFIG ? &file : NULL,
-                                         which == SB_DOC_HF_QUANT ? &file : NULL,
-                                         which == SB_DOC_QUANTIZATION ? &file : NULL, out, err);
-    free(text);
-    return status;
-}
-
 /* --- the layers --------------------------------------------------------------------------------
  */
 
@@ -130,224 +115,6 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
         c->layer_count--;
     }
     return SB_OK;
-}
-
-/* --- what is declared, against what is there -------------------------------------------------- */
-
-/* Of what comes, an answer is wanted; but not where a dialect has none to give. */
-static int is_settled(const sb_graft_layer *l, sb_dialect dialect)
-{
-    int open = l->now.answer == SB_DECLARED_UNKNOWN;
-    if (l->hybrid)
-        return l->now.answer == SB_DECLARED_NO;
-    if (l->taken && l->found.zeros_open && l->now.packing == SB_PACKED_GPTQ_V2)
-        return 0;
-    if (open && l->taken && dialect != SB_DIALECT_awq)
-        return 0;
-    return sb_declaration_agrees(&l->now, &l->found);
-}
-
-static sb_status look(sb_graft_config *c, const sb_declared *declared, size_t *open, sb_error *err)
-{
-    sb_status status = SB_OK;
-    *open = 0;
-    for (size_t i = 0; i < c->layer_count && !status; i++) {
-        sb_graft_layer *l = &c->layers[i];
-        status = sb_declared_for(declared, l->name, &l->now, err);
-        *open +=
-            l->due && !is_settled(l, declared ? sb_declared_dialect(declared) : SB_DIALECT_COUNT);
-    }
-    return status;
-}
-
-/* Whether all layers whose names begin so are plain (or said to be), or alike and quantized. */
-static int all_alike(const sb_graft_config *c, const char *begin)
-{
-    size_t n = strlen(begin);
-    const sb_graft_layer *first = NULL;
-    for (size_t i = 0; i < c->layer_count; i++) {
-        const sb_graft_layer *l = &c->layers[i];
-        if (strncmp(l->name, begin, n) != 0)
-            continue;
-        first = first ? first : l;
-        if (l->found.container != first->found.container || l->hybrid != first->hybrid)
-            return 0;
-    }
-    return 1;
-}
-
-static int is_plain(const sb_graft_layer *l)
-{
-    return l->found.container == SB_CONTAINER_plain || l->hybrid;
-}
-
-/* W-5: "one rule for the whole head, one for all experts of a layer, else the full name" */
-static sb_status exclude(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_layer *l, int round,
-                         char said[NAME], sb_error *err)
-{
-    char group[NAME + 1];
-    sb_name_kind kind = SB_NAME_exact;
-    snprintf(group, sizeof group, "%s", l->name);
-    int experts = sb_graft_experts(l->name, group, NAME);
-    if (experts)
-        strcat(group, ".");
-    if (round == 0 && doc->dialect != SB_DIALECT_fp8 && strncmp(l->name, "mtp.", 4) == 0 &&
-        all_alike(c, "mtp.")) {
-        kind = SB_NAME_head;
-        strcpy(group, "mtp.");
-    } else if (round <= 1 && experts && all_alike(c, group)) {
-        kind = SB_NAME_experts;
-    } else {
-        snprintf(group, sizeof group, "%s", l->name);
-    }
-    if (strcmp(group, said) == 0)
-        return SB_OK;
-    snprintf(said, NAME, "%s", group);
-    if (kind == SB_NAME_experts)
-        group[strlen(group) - 1] = '\0';
-    return sb_graft_exclude(c, doc, group, kind, err);
-}
-
-static sb_status include(sb_graft_config *c, sb_graft_doc *doc, sb_graft_layer *l, int round,
-                         sb_error *err)
-{
-    char experts[NAME + 1];
-    int done, whole = 0;
-    if (!sb_graft_can(c, doc, l)) {
-        l->hybrid = 1;
-        return SB_OK;
-    }
-    if (l->now.answer == SB_DECLARED_NO && sb_graft_drop_rule(c, doc, l->now.rule))
-        return SB_OK;
-    if (round <= 1 && sb_graft_experts(l->name, experts, NAME)) {
-        strcat(experts, ".");
-        whole = all_alike(c, experts);
-    }
-    sb_status status = sb_graft_include(c, doc, l, whole, &done, err);
-    l->hybrid |= !status && !done;
-    return status;
-}
-
-/* One round: a rule for each layer of which something else is said. Rules that are taken away may
- * have spoken of others, which is why there are several. */
-static sb_status change(sb_graft_config *c, sb_graft_doc *doc, int round, sb_error *err)
-{
-    char said[NAME] = "";
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < c->layer_count && !status; i++) {
-        sb_graft_layer *l = &c->layers[i];
-        if (!l->due || is_settled(l, doc->dialect))
-            continue;
-        if (!is_plain(l))
-            status = include(c, doc, l, round, err);
-        if (!status && is_plain(l) && l->now.answer != SB_DECLARED_NO)
-            status = exclude(c, doc, l, round, said, err);
-    }
-    sb_graft_compact(doc);
-    return status;
-}
-
-static sb_status not_said(const sb_graft_config *c, const sb_graft_doc *doc, sb_error *err)
-{
-    sb_declared_text room;
-    for (size_t i = 0; i < c->layer_count; i++) {
-        const sb_graft_layer *l = &c->layers[i];
-        if (l->due && !is_settled(l, doc->dialect))
-            return sb_fail(
-                err, SB_ERR_UNSUPPORTED,
-                "%s: layer %s would be %s, but declared: %s (%s); this graft is not made",
-                SB_SHOW(doc->path), SB_SHOW(l->name), sb_container_name(l->found.container),
-                sb_declaration_text(&l->now, &room), l->now.rule);
-    }
-    return SB_OK;
-}
-
-static sb_status edit(sb_graft_config *c, int which, sb_error *err)
-{
-    sb_graft_doc *doc = &c->doc[which];
-    sb_declared *declared = NULL;
-    size_t open = 1;
-    sb_status status = SB_OK;
-    for (int round = 0; round < ROUNDS && open && !status; round++) {
-        status = declared_of(doc, which, &declared, err);
-        if (status)
-            break;
-        if (!declared)
-            return SB_OK;
-        doc->dialect = sb_declared_dialect(declared);
-        for (size_t i = 0; i < c->layer_count && round == 0; i++)
-            c->layers[i].due = 1;
-        status = look(c, declared, &open, err);
-        for (size_t i = 0; i < c->layer_count && round == 0 && !c->adopted; i++)
-            c->layers[i].due = c->layers[i].taken || is_settled(&c->layers[i], doc->dialect);
-        if (!status && round == 0)
-            open = 1;
-        if (!status && open)
-            status = round + 1 < ROUNDS ? change(c, doc, round, err) : not_said(c, doc, err);
-        sb_declared_free(declared);
-        declared = NULL;
-    }
-    return status;
-}
-
-/* --- what cannot be said -----------------------------------------------------------------------
- */
-
-/* W-6: "a free key that no engine reads, as in the published hybrids" */
-static sb_status note_hybrid(sb_graft_config *c, sb_error *err)
-{
-    static const char key[] = "_hybrid_quant_info";
-    size_t count = 0;
-    const sb_graft_layer *first = NULL;
-    for (size_t i = 0; i < c->layer_count; i++)
-        if (c->layers[i].hybrid) {
-            first = first ? first : &c->layers[i];
-            count++;
-        }
-    if (!count)
-        return SB_OK;
-    char text[NAME + 200];
-    const char *stored = sb_container_name(first->found.container);
-    sb_graft_doc *doc = &c->doc[SB_DOC_CONFIG];
-    const char *before = json_string_value(json_object_get(doc->object, key));
-    snprintf(text, sizeof text, "%.100s%s%zu layers are stored as %s, the first %s",
-             before ? before : "", before ? "; " : "", count, stored, first->name);
-    if (doc->object && json_object_set_new(doc->object, key, json_string(text)) != 0)
-        return no_memory(err);
-    doc->changed |= doc->object != NULL;
-    return sb_graft_line(
-               c->notes,
-               "%zu layers, the first %s, are stored as %s, for which quant_method \"%s\" "
-               "has no words: they are declared as not quantized, and %s says so; only an "
-               "engine that goes by their tensors reads them",
-               count, SB_SHOW(first->name), stored,
-               doc->object ? sb_dialect_name(doc->dialect) : "none", key)
-               ? SB_OK
-               : no_memory(err);
-}
-
-static sb_status note_engines(sb_graft_config *c, const sb_declared *declared, sb_error *err)
-{
-    size_t count = 0;
-    const sb_graft_layer *first = NULL;
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < c->layer_count && !status; i++) {
-        sb_graft_layer *l = &c->layers[i];
-        status = sb_declared_for(declared, l->name, &l->now, err);
-        if (!status && l->taken && (l->now.vllm_rule || l->now.answer == SB_DECLARED_UNKNOWN)) {
-            first = first ? first : l;
-            count++;
-        }
-    }
-    if (status || !count)
-        return status;
-    return sb_graft_line(c->notes,
-                         "of %zu layers that came, the first %s, engines read the configuration "
-                         "differently: %s",
-                         count, SB_SHOW(first->name),
-                         first->now.vllm_rule ? first->now.vllm_rule : first->now.rule)
-               ? SB_OK
-               : no_memory(err);
 }
 
 /* --- nothing was declared ----------------------------------------------------------------------
@@ -491,11 +258,13 @@ static sb_status prove(sb_graft_config *c, sb_error *err)
     for (size_t i = 0; i < c->layer_count; i++)
         c->layers[i].due = c->layers[i].taken;
     if (!status)
-        status = look(c, declared, &open, err);
+        status = sb_graft_look(c, declared, &open, err);
     if (!status && open && c->doc[SB_DOC_CONFIG].text)
-        status = not_said(c, &c->doc[SB_DOC_CONFIG], err);
+        status = sb_graft_not_said(c, &c->doc[SB_DOC_CONFIG], err);
     if (!status)
-        status = note_engines(c, declared, err);
+        status = sb_graft_note_engines(c, declared, err);
+    if (!status)
+        status = sb_graft_note_fused(c, err);
     sb_declared_free(declared);
     return status;
 }
@@ -516,9 +285,9 @@ sb_status sb_graft_config_make(sb_graft_config *c, const char *folder, const cha
         status = adopt(c, err);
     for (int i = 0; i < SB_DOC_COUNT && !status; i++)
         if (c->doc[i].object)
-            status = edit(c, i, err);
+            status = sb_graft_edit(c, i, err);
     if (!status)
-        status = note_hybrid(c, err);
+        status = sb_graft_note_hybrid(c, err);
     if (!status)
         status = make_texts(c, err);
     return status ? status : prove(c, err);

@@ -55,6 +55,22 @@ sb_status sb_graft_config_make(sb_graft_config *out, const char *folder, const c
                                sb_error *err);
 void sb_graft_config_free(sb_graft_config *config);
 
+/* rounds.c: changes a document until it says of every layer that is due what it is stored as. */
+sb_status sb_graft_edit(sb_graft_config *c, int which, sb_error *err);
+
+/* Sets `now` of every layer, and counts the due ones of which something else is said. */
+sb_status sb_graft_look(sb_graft_config *c, const sb_declared *declared, size_t *open,
+                        sb_error *err);
+
+/* SB_ERR_UNSUPPORTED if there is one, which is named. */
+sb_status sb_graft_not_said(const sb_graft_config *c, const sb_graft_doc *doc, sb_error *err);
+
+/* notes.c: about layers that no dialect has words for (and the key that says so); that engines
+ * judge differently; that engines compute as one, and that are not stored as one. */
+sb_status sb_graft_note_hybrid(sb_graft_config *c, sb_error *err);
+sb_status sb_graft_note_engines(sb_graft_config *c, const sb_declared *declared, sb_error *err);
+sb_status sb_graft_note_fused(sb_graft_config *c, sb_error *err);
+
 /* How a rule names modules. */
 typedef enum sb_name_kind {
     SB_NAME_exact,

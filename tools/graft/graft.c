@@ -83,7 +83,7 @@ static sb_status bind(const char *folder, sb_error *err)
     return status;
 }
 
-/* W-10: "what could be read before can be read afterwards" */
+/* W-10: "What could be read before can be read afterwards" */
 static sb_status prove(const sb_graft_options *o, const char *partial, sb_error *err)
 {
     sb_checkpoint *result = NULL;

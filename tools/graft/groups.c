@@ -50,11 +50,6 @@ static json_t *their_group(const sb_graft_config *c, const sb_graft_layer *layer
     return json_object_get(json_object_get(c->theirs.object, "config_groups"), name);
 }
 
-int sb_graft_ct_can(const sb_graft_config *c, const sb_graft_layer *layer)
-{
-    return their_group(c, layer) != NULL;
-}
-
 static const char *format_of(json_t *object, json_t *group)
 {
     const char *own = json_string_value(json_object_get(group, "format"));
@@ -111,19 +106,50 @@ static json_t *add_group(sb_graft_config *c, sb_graft_doc *doc, json_t *theirs, 
     return json_object_set_new(groups, name, fresh) == 0 ? json_object_get(groups, name) : NULL;
 }
 
-/* The group of the document with that scheme, or a new one. */
-static json_t *group_for(sb_graft_config *c, sb_graft_doc *doc, json_t *theirs, char found[32])
+/* ModelOpt stores FP8 under the names of compressed-tensors; the group that says so there. */
+static json_t *fp8_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
-    const char *format = format_of(c->theirs.object, theirs), *name;
+    sb_declaration d = sb_graft_theirs(c, layer->name);
+    int channel = layer->found.container == SB_CONTAINER_fp8_channel;
+    int fits = channel ? d.activation == SB_ACTIVATION_DYNAMIC_TOKEN
+                       : layer->found.container == SB_CONTAINER_fp8_tensor &&
+                             d.activation == SB_ACTIVATION_STATIC_TENSOR;
+    if (d.answer != SB_DECLARED_YES || !fits || c->theirs.dialect != SB_DIALECT_modelopt)
+        return NULL;
+    return json_pack("{s:{s:i,s:s,s:s,s:b,s:b},s:{s:i,s:s,s:s,s:b,s:b},s:s}", "weights", "num_bits",
+                     8, "type", "float", "strategy", channel ? "channel" : "tensor", "symmetric", 1,
+                     "dynamic", 0, "input_activations", "num_bits", 8, "type", "float", "strategy",
+                     channel ? "token" : "tensor", "symmetric", 1, "dynamic", channel, "format",
+                     "float-quantized");
+}
+
+/* The group that says what the layer is, for the caller to release; NULL: there are no words. */
+static json_t *wanted_group(const sb_graft_config *c, const sb_graft_layer *layer)
+{
+    json_t *theirs = their_group(c, layer);
+    return theirs ? json_incref(theirs) : fp8_group(c, layer);
+}
+
+int sb_graft_ct_can(const sb_graft_config *c, const sb_graft_layer *layer)
+{
+    json_t *group = wanted_group(c, layer);
+    json_decref(group);
+    return group != NULL;
+}
+
+/* The group of the document with that scheme, or a new one. */
+static json_t *group_for(sb_graft_config *c, sb_graft_doc *doc, json_t *wanted, char found[32])
+{
+    const char *format = format_of(c->theirs.object, wanted), *name;
     json_t *group;
     json_object_foreach(json_object_get(doc->object, "config_groups"), name, group)
     {
-        if (same_scheme(group, format_of(doc->object, group), theirs, format)) {
+        if (same_scheme(group, format_of(doc->object, group), wanted, format)) {
             snprintf(found, 32, "%s", name);
             return group;
         }
     }
-    return format ? add_group(c, doc, theirs, format, found) : NULL;
+    return format ? add_group(c, doc, wanted, format, found) : NULL;
 }
 
 static int has_target(json_t *targets, const char *text)
@@ -138,8 +164,9 @@ sb_status sb_graft_ct_target(sb_graft_config *c, sb_graft_doc *doc, const sb_gra
                              int whole, int *done, sb_error *err)
 {
     char experts[NAME], regex[REGEX], text[REGEX + 16], name[32] = "";
-    json_t *theirs = their_group(c, layer);
-    json_t *group = theirs ? group_for(c, doc, theirs, name) : NULL;
+    json_t *wanted = wanted_group(c, layer);
+    json_t *group = wanted ? group_for(c, doc, wanted, name) : NULL;
+    json_decref(wanted);
     json_t *targets = json_object_get(group, "targets");
     *done = targets != NULL;
     if (!*done)
@@ -227,29 +254,6 @@ static int make_mixed(sb_graft_config *c, sb_graft_doc *doc)
            json_object_set_new(doc->object, "quant_algo", json_string("MIXED_PRECISION")) == 0;
 }
 
-sb_status sb_graft_modelopt_layer(sb_graft_config *c, sb_graft_doc *doc,
-                                  const sb_graft_layer *layer, int whole, int *done, sb_error *err)
-{
-    const char *algo = algo_of(c, layer);
-    char experts[NAME];
-    const char *name =
-        whole && sb_graft_experts(layer->name, experts, sizeof experts) ? experts : layer->name;
-    *done = algo != NULL;
-    if (!algo)
-        return SB_OK;
-    doc->changed = 1;
-    if (!is_mixed(doc) && !make_mixed(c, doc))
-        return no_memory(err);
-    if (!json_object_get(doc->object, "quantized_layers") || /* declared elsewhere */
-        json_object_get(json_object_get(doc->object, "quantized_layers"), name))
-        return SB_OK;
-    return put_layer(doc, name, algo) &&
-                   sb_graft_line(c->changes, "%s: quantized_layers: + \"%s\" %s", file_of(doc),
-                                 SB_SHOW(name), algo)
-               ? SB_OK
-               : no_memory(err);
-}
-
 static int is_named(const char *entry, const char *name, sb_name_kind kind)
 {
     size_t n = strlen(name);
@@ -291,4 +295,47 @@ int sb_graft_modelopt_unlist(sb_graft_config *c, sb_graft_doc *doc, const char *
     }
     unlist_targets(doc, name, kind);
     return removed;
+}
+
+/* Files that list their layers in config_groups, too, have a group for each number of bits. */
+static int list_target(sb_graft_doc *doc, const char *name, const char *algo)
+{
+    json_int_t bits = strstr(algo, "NVFP4") ? 4 : 8;
+    const char *key;
+    json_t *group;
+    json_object_foreach(json_object_get(doc->object, "config_groups"), key, group)
+    {
+        json_t *weights = json_object_get(group, "weights");
+        json_t *targets = json_object_get(group, "targets");
+        if (json_integer_value(json_object_get(weights, "num_bits")) == bits)
+            return !json_is_array(targets) || has_target(targets, name) ||
+                   json_array_append_new(targets, json_string(name)) == 0;
+    }
+    return 1;
+}
+
+sb_status sb_graft_modelopt_layer(sb_graft_config *c, sb_graft_doc *doc,
+                                  const sb_graft_layer *layer, int whole, int *done, sb_error *err)
+{
+    const char *algo = algo_of(c, layer);
+    char experts[NAME];
+    int block = whole && sb_graft_experts(layer->name, experts, sizeof experts);
+    const char *name = block ? experts : layer->name;
+    *done = algo != NULL;
+    if (!algo)
+        return SB_OK;
+    doc->changed = 1;
+    if (!is_mixed(doc) && !make_mixed(c, doc))
+        return no_memory(err);
+    json_t *layers = json_object_get(doc->object, "quantized_layers");
+    const char *old =
+        json_string_value(json_object_get(json_object_get(layers, name), "quant_algo"));
+    if (!layers || (old && strcmp(old, algo) == 0)) /* declared elsewhere; said already */
+        return SB_OK;
+    (void)sb_graft_modelopt_unlist(c, doc, name, block ? SB_NAME_experts : SB_NAME_exact);
+    return put_layer(doc, name, algo) && list_target(doc, name, algo) &&
+                   sb_graft_line(c->changes, "%s: quantized_layers: + \"%s\" %s", file_of(doc),
+                                 SB_SHOW(name), algo)
+               ? SB_OK
+               : no_memory(err);
 }

@@ -1,0 +1,84 @@
+/* take_names.c - names of modules, and of experts within them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/model/detect.h"
+#include "ref/model/take_parts.h"
+
+/* --- names --------------------------------------------------------------------------------------
+ */
+
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
+
+static int starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+const char *sb_plain_name(const char *name)
+{
+    if (starts(name, "model.visual."))
+        return name + strlen("model.");
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (starts(name, prefixes[i]))
+            return name + strlen(prefixes[i]);
+    return name;
+}
+
+const char *sb_text_prefix(const sb_checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
+        const char *name = sb_checkpoint_at(checkpoint, i)->name;
+        for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
+            if (starts(name, prefixes[p]) && !starts(name, "model.visual."))
+                return prefixes[p];
+    }
+    return "";
+}
+
+/* W-2: "under the prefix that the names of the checkpoint have" - NULL if memory is out. */
+char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
+{
+    const char *plain = sb_plain_name(name);
+    char text[SB_MAX_TENSOR_NAME + 32];
+    if (starts(plain, "visual."))
+        prefix = vision_in_model ? "model." : "";
+    else if (plain == name || !prefix[0])
+        return sb_strdup(name);
+    snprintf(text, sizeof text, "%s%s", prefix, plain);
+    return sb_strdup(text);
+}
+
+/* --- which module a tensor belongs to -----------------------------------------------------------
+ */
+
+/* The length of "....mlp.experts" of a plain name, or 0; and how the name stores experts. */
+size_t sb_take_experts(const char *plain, int *style)
+{
+    static const char mark[] = ".experts.";
+    const char *at = strstr(plain, mark);
+    if (!at || starts(plain, "visual."))
+        return 0;
+    const char *next = at + sizeof mark - 1;
+    *style = *next >= '0' && *next <= '9' ? SB_EXPERTS_SPLIT : SB_EXPERTS_STACKED;
+    return (size_t)(next - 1 - plain);
+}
+
+/* The finest module: of a stack each of its tensors with their scales. */
+void sb_take_module(const char *plain, char *module, size_t size)
+{
+    int style = 0;
+    size_t n = sb_take_experts(plain, &style);
+    if (n > 0 && style == SB_EXPERTS_STACKED) {
+        snprintf(module, size, "%s", plain);
+        char *tail = strstr(module + n, "_proj");
+        if (tail)
+            tail[strlen("_proj")] = '\0';
+    } else if (!sb_layer_of(plain, module, size)) {
+        snprintf(module, size, "%s", plain);
+        n = strlen(module);
+        if (n > 5 && strcmp(module + n - 5, ".bias") == 0)
+            module[n - 5] = '\0';
+    }
+}

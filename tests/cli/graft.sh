@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# samebit graft: what is written, what is linked, what the configuration says then, and what is refused.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+
+# the file where an index puts a tensor
+place() { sed -n "s/^ *\"$1\": \"\(.*\)\",\{0,1\}$/\1/p" "$2/model.safetensors.index.json"; }
+declared_as_stored() { # folder
+    run 0 info "$1"
+    says 'every layer is stored as declared'
+}
+# graft_of BASE PATTERN OTHER OPTION...: into $work/o
+graft_of() {
+    local base=$1 pattern=$2 other=$3
+    shift 3
+    rm -rf "$work/o"
+    run 0 graft "$work/$base" --take "$pattern" --from "$work/$other" -o "$work/o" "$@"
+}
+for format in bf16 nvfp4-ct nvfp4a16-ct nvfp4-modelopt nvidia-mix fp8-block fp8-channel fp8-tensor int4-gptq \
+    int4-autoround int4-awq; do
+    make_checkpoint $format --preset T1 --format $format
+done
+make_checkpoint headless --preset T1 --format nvfp4-ct --no-mtp
+
+# the repair that this is for: a head that was dropped
+cp -r "$work/headless" "$work/before"
+echo '{}' > "$work/headless/tokenizer.json"
+ln -s "$work/headless/tokenizer.json" "$work/headless/chat_template.jinja"
+graft_of headless 'mtp.*' bf16 --json
+at taken_tensors 19
+at gone_tensors 0
+at files.0.action linked
+at notes '[]'
+declared_as_stored "$work/o"
+for file in "$work"/headless/*.safetensors; do
+    check "${file##*/} is no hard link" test "$file" -ef "$work/o/${file##*/}"
+done
+check "a link is a link" test ! -L "$work/o/chat_template.jinja" -a -f "$work/o/chat_template.jinja"
+same "the place of the head" model-graft-00001.safetensors "$(place mtp.fc.weight "$work/o")"
+check "the head has no layer" grep -q '"mtp_num_hidden_layers": 1' "$work/o/config.json"
+check "the head is not excluded" grep -q 're:^mtp' "$work/o/config.json"
+run 0 hash "$work/o"
+grep ' mtp\.' "$out" > "$work/taken"
+run 0 hash "$work/bf16"
+check "a tensor has other bytes" test -s "$work/taken" -a -z "$(grep ' mtp\.' "$out" | diff - "$work/taken")"
+check "the source changed" diff -r "$work/before/config.json" "$work/headless/config.json"
+
+# one file without an index gets one, and another name: transformers would read it alone
+make_checkpoint single --preset T1 --format nvfp4-ct --no-mtp --shard-bytes 100000000
+check "more than one file" test -f "$work/single/model.safetensors"
+graft_of single 'mtp.*' bf16
+check "it kept its name" test "$work/single/model.safetensors" -ef "$work/o/model-base-00001.safetensors"
+same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/o")"
+declared_as_stored "$work/o"
+
+# nothing of the old head stays: stacked for one by one
+graft_of int4-autoround 'mtp.*' bf16
+check "an old tensor" test -z "$(grep -o '"mtp[^"]*qweight"' "$work/o/model.safetensors.index.json")"
+declared_as_stored "$work/o"
+graft_of bf16 'mtp.*' int4-autoround
+declared_as_stored "$work/o"
+check "the declaration was not taken over" grep -q auto-round "$work/o/config.json"
+
+# the dialects
+for pair in nvfp4-ct/bf16 nvfp4-ct/fp8-channel nvfp4-ct/fp8-tensor nvfp4-ct/nvfp4a16-ct nvfp4-modelopt/bf16 \
+    nvfp4-modelopt/fp8-tensor nvidia-mix/bf16 nvidia-mix/fp8-tensor fp8-block/bf16 bf16/fp8-block int4-gptq/bf16 \
+    int4-gptq/int4-autoround int4-autoround/bf16 int4-awq/bf16 bf16/int4-awq bf16/nvidia-mix; do
+    for pattern in '*self_attn.*' 'layers.1.mlp.*' 'mtp.*'; do
+        graft_of "${pair%/*}" "$pattern" "${pair#*/}"
+        check "a note" test -z "$(grep '^notes' "$out")"
+        declared_as_stored "$work/o"
+    done
+done
+graft_of nvidia-mix '*shared_expert.*' bf16
+check "the two files differ" test -z "$(grep -h 'shared_expert\.' "$work/o/config.json" "$work/o/hf_quant_config.json")"
+graft_of bf16 '*.mlp.*' nvfp4-ct # and back
+mv "$work/o" "$work/back"
+graft_of back '*.mlp.*' bf16
+declared_as_stored "$work/o"
+same "a second graft has a file of its own" 1 "$(find "$work/o" -name 'model-graft-00002.safetensors' | wc -l)"
+
+# what a dialect cannot say, as published: FP8 blocks within INT4
+graft_of int4-autoround '*shared_expert.*' fp8-block
+says 'has no words'
+check "no key tells of it" grep -q _hybrid_quant_info "$work/o/config.json"
+run 0 run "$work/o" --tokens 1,2 -n 1
+graft_of nvfp4-ct '*q_proj' bf16
+says 'engines that fuse such layers refuse the folder'
+
+# a dry run of header and holes writes nothing and tells the same
+sparse() { # folder, copy: headers only
+    mkdir "$work/$2"
+    cp "$work/$1"/*.json "$work/$2"
+    local file n
+    for file in "$work/$1"/*.safetensors; do
+        n=$(od -An -tu8 -N8 "$file" | tr -d ' ')
+        head -c $((8 + n)) "$file" > "$work/$2/${file##*/}"
+        truncate -s "$(stat -c %s "$file")" "$work/$2/${file##*/}"
+    done
+}
+sparse int4-autoround hollow-int4
+sparse fp8-block hollow-fp8
+run 0 graft "$work/int4-autoround" --take '*linear_attn.*' --from "$work/fp8-block" --dry-run
+cp "$out" "$work/whole"
+says 'without counterpart by name'
+says 'dry run: nothing was written'
+run 0 graft "$work/hollow-int4" --take '*linear_attn.*' --from "$work/hollow-fp8" --dry-run
+check "headers tell something else" cmp -s "$work/whole" "$out"
+run 0 graft "$work/int4-autoround" --take 'mtp.*' --take '*gate' --from "$work/bf16" -o "$work/none" --dry-run
+check "a dry run wrote" test ! -e "$work/none" -a ! -e "$work/none.partial"
+
+# refusals, all before anything is written
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' -o "$work/n"
+refused 2 graft "$work/nvfp4-ct" --from "$work/bf16" -o "$work/n"
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16"
+refused 2 graft "$work/nvfp4-ct" --take '*.q_prj' --from "$work/bf16" -o "$work/n"
+says_err 'self_attn.q_proj'
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/headless" -o "$work/n"
+says_err 'has nothing that matches'
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o"
+says_err 'exists'
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/nvfp4-ct" --replace
+make_checkpoint T3 --preset T3
+refused 3 graft "$work/nvfp4-ct" --take '*linear_attn*' --from "$work/T3" -o "$work/n"
+says_err 'this is another model'
+make_checkpoint shards --preset T1 --shard-bytes 200000
+rm "$work/shards/model-00002-of-"*
+refused 3 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/shards" -o "$work/n"
+says_err 'model-00002-of-'
+check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
+run 0 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace
+
+# a file that becomes too large, and a graft that is killed: no half-written folder
+last='graft (files of at most 300 kB)'
+(
+    trap '' XFSZ
+    ulimit -f 300
+    "$SAMEBIT" graft "$work/nvfp4-ct" --take '*' --from "$work/bf16" -o "$work/full"
+    echo $?
+) > "$out" 2> "$err"
+says 3
+says_err 'File too large'
+check "something was left" test ! -e "$work/full" -a ! -e "$work/full.partial"
+make_checkpoint large --preset T2 --format bf16
+make_checkpoint target --preset T2 --format nvfp4-ct
+for wait in 0.002 0.005 0.01 0.02 0.04; do
+    rm -rf "$work/k" "$work/k.partial"
+    "$SAMEBIT" graft "$work/target" --take '*' --from "$work/large" -o "$work/k" > /dev/null 2>&1 &
+    pid=$!
+    sleep $wait
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    check "more than the partial folder" test -z "$(find "$work" -maxdepth 1 -name 'k*' ! -name k.partial ! -name k)"
+    [ ! -e "$work/k" ] || declared_as_stored "$work/k"
+done
+rm -rf "$work/k"
+mkdir "$work/k.partial"
+refused 2 graft "$work/target" --take 'mtp.*' --from "$work/large" -o "$work/k"
+says_err "$work/k.partial: exists"
+finish

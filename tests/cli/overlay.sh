@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# samebit run --overlay: the numbers are those of the grafted folder, whatever is mixed.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+
+for format in bf16 nvfp4-ct nvidia-mix fp8-block int4-autoround int4-awq; do
+    make_checkpoint $format --preset T1 --format $format
+done
+make_checkpoint T3 --preset T3
+make_checkpoint vl --preset T1 --layout vl
+make_checkpoint split --preset T1 --experts split
+
+# digests BASE PATTERN OTHER: run on the graft, and with the overlay
+digests() {
+    rm -rf "$work/grafted"
+    run 0 graft "$work/$1" --take "$2" --from "$work/$3" -o "$work/grafted"
+    run 0 run "$work/grafted" --tokens 1,2,3 -n 2
+    cp "$out" "$work/expected"
+    run 0 run "$work/$1" --tokens 1,2,3 -n 2 --overlay "$2=$work/$3"
+    check "the overlay differs from the graft: $*" cmp -s "$out" "$work/expected"
+}
+plain=
+for base in nvfp4-ct int4-autoround nvidia-mix; do
+    for pattern in 'mtp.*' 'layers.0.mlp.experts.*' '*self_attn.*'; do digests $base "$pattern" bf16; done
+done
+digests bf16 'layers.0.mlp.experts.*' nvfp4-ct # one by one into stacked
+digests bf16 'layers.1.*' int4-awq
+digests fp8-block '*shared_expert.*' nvfp4-ct
+digests nvfp4-ct '*.mlp.*' fp8-block
+digests split 'layers.1.mlp.experts.*' bf16
+digests bf16 'layers.2.*' vl # another prefix
+
+# all of another checkpoint is that checkpoint; twice nothing, the last one counts
+run 0 run "$work/bf16" --tokens 1,2,3 -n 2
+plain=$(cat "$out")
+run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2
+differ "the numbers of two formats" "$plain" "$(cat "$out")"
+run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2 --overlay "*=$work/bf16"
+same "all of it laid over" "$plain" "$(cat "$out")"
+run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2 --overlay "*=$work/fp8-block" --overlay "*=$work/bf16"
+same "laid over twice" "$plain" "$(cat "$out")"
+
+refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay 'mtp.*'
+refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "=$work/bf16"
+refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "mpt.*=$work/bf16"
+says_err 'there are embed_tokens, layers, lm_head, mtp, norm'
+refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "layers.0.mlp.experts.1.*=$work/bf16"
+says_err 'only all of them can be taken'
+refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "a[b]=$work/bf16"
+refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "mtp.*=$work/no-such-folder"
+refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "*linear_attn.*=$work/T3"
+says_err 'this is another model'
+finish
