@@ -8,7 +8,13 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-enum { MAX_LENGTH = 4096, MAX_STEPS = 100000, MAX_DEPTH = 10000, MAX_HEAP_KIB = 20000, NEEDLE = 128 };
+enum {
+    MAX_LENGTH = 4096,
+    MAX_STEPS = 100000,
+    MAX_DEPTH = 10000,
+    MAX_HEAP_KIB = 20000,
+    NEEDLE = 128
+};
 
 struct sb_regex {
     pcre2_general_context *memory;

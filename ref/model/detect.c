@@ -286,10 +286,8 @@ sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, 
 sb_status sb_detect_headers(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                             sb_found *found, sb_error *err)
 {
-    *found = (sb_found){.container = SB_CONTAINER_COUNT,
-                        .experts = experts,
-                        .unjudged = 1,
-                        .headers_only = 1};
+    *found = (sb_found){
+        .container = SB_CONTAINER_COUNT, .experts = experts, .unjudged = 1, .headers_only = 1};
     return detect((sb_probe){checkpoint, name, found, 0, 0, err});
 }
 

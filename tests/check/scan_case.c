@@ -56,12 +56,21 @@ void scan_case_free(scan_case *c)
     quant_layer_free(&c->layer);
 }
 
-/* The same matrix from a row on; what scans are given by the pass over a checkpoint. */
+/* The same matrix from a row on, as the pass over a checkpoint gives it to scans: where the rows of
+ * a block begin, bytes and scales begin. */
 static sb_matrix rows_of(const sb_matrix *m, uint32_t first, uint32_t rows)
 {
     sb_matrix part = *m;
-    part.first_row += first;
+    uint32_t block = m->quant.scales ? m->quant.block_rows : 1;
     part.rows = rows;
+    part.first_row += first;
+    if (first % block != 0 || m->quant.zeros != SB_ZEROS_none || m->quant.packing)
+        return part;
+    part.first_row = 0;
+    part.data += first * (m->cols * (uint64_t)sb_format_bits(m->format) / 8);
+    if (m->quant.scales)
+        part.quant.scales +=
+            first / block * m->quant.scale_row * (uint64_t)sb_format_bytes(m->quant.scale_format);
     return part;
 }
 

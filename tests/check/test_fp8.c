@@ -256,6 +256,39 @@ static void test_all_cut(void **state)
     folder_free(f);
 }
 
+/* V-30: "in blocks that a piece of a stack of experts shares with another" - of 192 rows 96 are
+ * gate and 96 up, and the full code of the first block is among the gates alone. */
+static void test_stack(void **state)
+{
+    enum { E = 8, ROWS = 192, COLS = 320 };
+    const uint64_t codes[] = {E, ROWS, COLS}, grid[] = {E, 2, 3};
+    folder *f = folder_of("T6 fp8-block recipe=plain");
+    (void)state;
+    assert_true(folder_drop_all(f, "model.layers.1.mlp.experts.") > 0);
+    folder_tensor *c =
+        folder_add(f, "model.layers.1.mlp.experts.gate_up_proj", SB_DTYPE_F8_E4M3, 3, codes, NULL);
+    folder_tensor *s = folder_add(f, "model.layers.1.mlp.experts.gate_up_proj_scale_inv",
+                                  SB_DTYPE_BF16, 3, grid, NULL);
+    folder_fill(s, 0.00033f);
+    for (uint64_t i = 0; i < c->size; i++)
+        c->bytes[i] = (unsigned char)(0x60 + i % 8);
+    for (uint64_t e = 0; e < E; e++)
+        for (uint64_t k = 0; k < COLS; k += 64)
+            c->bytes[(e * ROWS + 10) * COLS + k] = c->bytes[(e * ROWS + 150) * COLS + k] = 0x7e;
+    c->bytes[3 * ROWS * COLS + 100 * COLS + 9] = 0x7f;
+    folder_result *r = folder_check(f, NULL, NULL);
+    const sb_seen_fp8 *gate = seen_of(r, "layers.1.mlp.experts.3.gate_proj");
+    const sb_seen_fp8 *up = seen_of(r, "layers.1.mlp.experts.3.up_proj");
+    assert_true(gate->live == 3 && gate->top == 0x7e && gate->low.count == 0);
+    assert_true(up->live == 6 && up->top == 0x7e && up->low.count == 0);
+    assert_true(up->nan.count == 1 && up->nan.row[0] == 4 && up->nan.col[0] == 9);
+    expect_none(r, 30);
+    const sb_finding *finding = folder_finding(r, 28, SB_LEVEL_fatal, "experts.gate_up_proj");
+    assert_true(finding && strstr(finding->message, "experts.3.up_proj"));
+    folder_result_free(r);
+    folder_free(f);
+}
+
 /* The place in a message is the byte of the file. */
 static void test_place(void **state)
 {
@@ -284,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_flips),      cmocka_unit_test(test_pass),
         cmocka_unit_test(test_many_flips), cmocka_unit_test(test_rounded_scales),
         cmocka_unit_test(test_all_cut),    cmocka_unit_test(test_place),
+        cmocka_unit_test(test_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,6 +278,44 @@ static void test_awq_as_v1(void **state)
     folder_free(f);
 }
 
+/* Zero points of compressed-tensors lie along the rows; a matrix of many rows is read in parts, and
+ * each row keeps its own. */
+static void test_many_rows(void **state)
+{
+    enum { ROWS = 12008, COLS = 128 };
+    const uint64_t codes[] = {ROWS, COLS / 8}, one[] = {ROWS, 1}, zeros[] = {ROWS / 8, 1},
+                   all[] = {ROWS, COLS};
+    folder *f = folder_of("golden/quant/ct-w4a16-asym"), *in = folder_of("golden/quant/in/dense");
+    folder_tensor *c = folder_find(f, "layers.1.mlp.up_proj.weight_packed");
+    folder_tensor *z = folder_find(f, "layers.1.mlp.up_proj.weight_zero_point");
+    folder_tensor *s = folder_find(f, "layers.1.mlp.up_proj.weight_scale");
+    folder_tensor *shape = folder_find(f, "layers.1.mlp.up_proj.weight_shape");
+    folder_tensor *w = folder_find(in, "layers.1.mlp.up_proj.weight");
+    (void)state;
+    folder_resize(c, 2, codes);
+    folder_resize(z, 2, zeros);
+    folder_resize(s, 2, one);
+    folder_resize(w, 2, all);
+    sb_store_u64(shape->bytes, ROWS);
+    for (uint64_t n = 0; n < ROWS; n++) {
+        unsigned zero = (unsigned)(5 + n % 8 + (n >> 12));
+        folder_set(s, n, 0.0078125f);
+        folder_set_nibble(z, n, zero & 15u);
+        for (uint64_t k = 0; k < COLS; k++) {
+            unsigned code = (unsigned)((n + k) % 16);
+            folder_set_nibble(c, n * COLS + k, code);
+            folder_set(w, n * COLS + k, ((float)code - (float)(zero & 15u)) * 0.0078125f);
+        }
+    }
+    folder_result *r = folder_check(f, folder_write(in), NULL);
+    const sb_member *m = sb_member_plain(&r->check.self.units, "layers.1.mlp.up_proj");
+    assert_true(m && m->seen->has_distance && m->seen->distance.count == ROWS * COLS);
+    assert_true(m->seen->distance.error2 == 0 && m->seen->ints.far.count == 0);
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(in);
+}
+
 /* AutoRound's signs in a file that is said to be GPTQModel's: accepted as long as all layers are
  * so. */
 static void test_signed(void **state)
@@ -295,7 +333,7 @@ int main(void)
         cmocka_unit_test(test_codes),   cmocka_unit_test(test_pass),
         cmocka_unit_test(test_tuned),   cmocka_unit_test(test_many_flips),
         cmocka_unit_test(test_planted), cmocka_unit_test(test_awq_as_v1),
-        cmocka_unit_test(test_signed),
+        cmocka_unit_test(test_signed),  cmocka_unit_test(test_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static int kin_order(const void *a, const void *b)
     return order ? order : strcmp(x->member->plain, y->member->plain);
 }
 
-sb_kin *sb_kin_make(sb_check *check, size_t *count)
+sb_kin *sb_kin_make(sb_check *check, int head_apart, size_t *count)
 {
     const sb_units *u = &check->self.units;
     sb_kin *kin = u->member_count ? sb_alloc(u->member_count, sizeof *kin) : NULL;
@@ -69,11 +69,11 @@ sb_kin *sb_kin_make(sb_check *check, size_t *count)
     }
     for (size_t i = 0; i < u->member_count; i++) {
         const sb_member *m = &u->members[i];
-        const char *plain = strncmp(m->plain, "mtp.", 4) == 0 ? m->plain + 4 : m->plain;
+        int head = strncmp(m->plain, "mtp.", 4) == 0 && !head_apart;
         if (!m->seen->done)
             continue;
         kin[*count].member = m;
-        sb_layer_kind(plain, kin[*count].kind, sizeof kin[*count].kind);
+        sb_layer_kind(m->plain + (head ? 4 : 0), kin[*count].kind, sizeof kin[*count].kind);
         ++*count;
     }
     qsort(kin, *count, sizeof *kin, kin_order);

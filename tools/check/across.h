@@ -18,12 +18,13 @@ const char *sb_spot_text(const sb_check *check, const sb_unit *unit, size_t piec
 /* Members by kind: what is the same matrix in another layer or expert. */
 typedef struct sb_kin {
     const sb_member *member;
-    char kind[64]; /* "mlp.experts.gate_proj" of trunk and MTP head alike */
+    char kind[64]; /* "mlp.experts.gate_proj"; with "mtp." before it if the head is apart */
 } sb_kin;
 
 /* All members whose bytes were read, sorted by kind and name; NULL if memory is out (which the
- * findings remember) or there are none. To be freed. */
-sb_kin *sb_kin_make(sb_check *check, size_t *count);
+ * findings remember) or there are none. To be freed. head_apart: matrices of the MTP head are kinds
+ * of their own. */
+sb_kin *sb_kin_make(sb_check *check, int head_apart, size_t *count);
 
 /* One past the last row of the kind that begins at first. */
 size_t sb_kin_end(const sb_kin *kin, size_t count, size_t first);

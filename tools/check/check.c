@@ -97,8 +97,9 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
 static void check_headers(sb_check *check)
 {
     static void (*const checks[])(sb_check *) = {
-        sb_check_files, sb_check_names,  sb_check_siblings,    sb_check_coverage,     sb_check_uniformity,
-        sb_check_shapes, sb_check_declaration, sb_check_mtp_presence, sb_check_forbidden,
+        sb_check_files,       sb_check_names,        sb_check_siblings,
+        sb_check_coverage,    sb_check_uniformity,   sb_check_shapes,
+        sb_check_declaration, sb_check_mtp_presence, sb_check_forbidden,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);

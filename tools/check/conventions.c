@@ -134,8 +134,10 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
     shift = shift_of(unit, &mean, &narrowly);
     if (relation == SAME || shift == 0)
         return;
-    sb_level level = is_certain(norm, narrowly, beside, trunk) ? SB_LEVEL_error : SB_LEVEL_warn;
-    sb_check_find(check, 45, level, unit->name,
+    int certain = is_certain(norm, narrowly, beside, trunk);
+    if (!certain && !narrowly && (norm == SB_NORM_query || norm == SB_NORM_final))
+        return;
+    sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
                   "mean %.4g, expected around %d: stored with %+d too much", mean,
                   norm == SB_NORM_linear, shift);
 }

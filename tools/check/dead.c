@@ -102,7 +102,7 @@ static void judge(sb_check *check, const sb_member *m, double median, size_t kin
 void sb_check_dead(sb_check *check)
 {
     size_t count, routed = 0;
-    sb_kin *kin = sb_kin_make(check, &count);
+    sb_kin *kin = sb_kin_make(check, 0, &count);
     double *shares = kin ? sb_alloc(count + 1, sizeof *shares) : NULL;
     check->findings.lost |= kin && !shares;
     for (size_t i = 0, end; shares && i < count; i = end) {

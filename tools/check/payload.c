@@ -63,9 +63,17 @@ static uint64_t row_bytes(const sb_matrix *m)
     return (uint64_t)m->cols * sb_format_bits(m->format) / 8;
 }
 
-static uint32_t panel_rows(const sb_matrix *m)
+/* Rows that share a scale, or a word of zero points: panels begin where such rows do. */
+static uint32_t shared_rows(const sb_matrix *m)
 {
     uint32_t block = m->quant.scales && m->quant.block_rows ? m->quant.block_rows : 1;
+    uint32_t word = m->quant.zeros == SB_ZEROS_rows ? 32 / sb_format_bits(m->format) : 1;
+    return block > word ? block : word;
+}
+
+static uint32_t panel_rows(const sb_matrix *m)
+{
+    uint32_t block = shared_rows(m);
     uint32_t rows = m->cols ? PANEL / m->cols : 1;
     if (!is_sliced(m))
         return m->rows;
@@ -110,13 +118,16 @@ static sb_status fetch_rows(worker *w, const sb_checkpoint *checkpoint, const sb
     const sb_tensor *t = found->part[part];
     uint64_t start = whole->first_row + (uint64_t)first;
     /* a piece of a stack may begin inside a block of rows: then from that block on */
-    uint32_t inside = q->scales && q->block_rows ? (uint32_t)(start % q->block_rows) : 0;
+    uint32_t inside = (uint32_t)(start % shared_rows(whole));
     uint64_t at = (uint64_t)(whole->data - t->data) + (start - inside) * row_bytes(whole);
     status = sb_reader_fetch(w->reader, checkpoint, t, at, (rows + inside) * row_bytes(whole),
                              CODES_SLOT + (slot == MASTER_SLOT), &out->data, err);
     out->first_row = inside;
     if (q->scales && q->block_rows)
-        q->scales += start / q->block_rows * q->scale_row * (sb_format_bits(q->scale_format) / 8);
+        q->scales +=
+            (start - inside) / q->block_rows * q->scale_row * (sb_format_bits(q->scale_format) / 8);
+    if (q->zeros == SB_ZEROS_rows) /* 4 bytes for 32 / bits rows of a group */
+        q->zero_points += (start - inside) * sb_format_bits(whole->format) / 8 * q->groups;
     w->bytes += rows * row_bytes(whole);
     return status;
 }

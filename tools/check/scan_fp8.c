@@ -28,25 +28,53 @@ typedef struct sums {
     unsigned char top; /* the largest code without its sign, NaN left out */
 } sums;
 
+/* Two sums side by side wait for each other half as long. */
+typedef struct lane {
+    double sum, sum2, sum4;
+    uint32_t zeros;
+    unsigned top;
+} lane;
+
+static inline void add_code(lane *l, const sb_fp8_table *t, unsigned code)
+{
+    unsigned magnitude = code & 0x7fu;
+    double v = t->value[code], square = v * v;
+    l->zeros += magnitude == 0;
+    l->top = magnitude > l->top ? magnitude : l->top;
+    l->sum += v;
+    l->sum2 += square;
+    l->sum4 += square * square;
+}
+
+/* NaN codes have been taken for zeros, and for the largest code. */
+static void leave_nans_out(const run *r, sums *s)
+{
+    s->top = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned char magnitude = r->codes[i] & 0x7fu;
+        s->nans += magnitude == 0x7f;
+        if (magnitude != 0x7f && magnitude > s->top)
+            s->top = magnitude;
+    }
+}
+
 static void codes_alone(const sb_fp8_table *t, const run *r, sums *s)
 {
-    double sum = 0, sum2 = 0, sum4 = 0;
-    unsigned top = 0;
-    uint32_t zeros = 0, nans = 0;
-    for (uint32_t i = 0; i < r->count; i++) {
-        unsigned magnitude = r->codes[i] & 0x7fu;
-        double v = t->value[r->codes[i]], square = v * v;
-        unsigned is_nan = magnitude == 0x7fu;
-        nans += is_nan;
-        zeros += magnitude == 0;
-        magnitude = is_nan ? 0 : magnitude;
-        top = magnitude > top ? magnitude : top;
-        sum += v;
-        sum2 += square;
-        sum4 += square * square;
+    lane a = {0}, b = {0};
+    uint32_t i = 0;
+    for (; i + 1 < r->count; i += 2) {
+        add_code(&a, t, r->codes[i]);
+        add_code(&b, t, r->codes[i + 1]);
     }
-    *s = (sums){.sum = sum, .sum2 = sum2, .sum4 = sum4, .zeros = zeros, .nans = nans};
-    s->top = (unsigned char)top;
+    if (i < r->count)
+        add_code(&a, t, r->codes[i]);
+    *s = (sums){.sum = a.sum + b.sum,
+                .sum2 = a.sum2 + b.sum2,
+                .sum4 = a.sum4 + b.sum4,
+                .zeros = a.zeros + b.zeros,
+                .top = (unsigned char)(a.top > b.top ? a.top : b.top)};
+    if (s->top == 0x7f)
+        leave_nans_out(r, s);
 }
 
 static void against_master(const sb_fp8_table *t, const run *r, sums *s)
@@ -197,7 +225,7 @@ static void scan_row(pass *p, uint32_t row)
 static int is_whole(const sb_panel *panel, uint64_t end)
 {
     uint32_t rows = panel->matrix.quant.block_rows;
-    if (!panel->unit->found.experts || rows >= panel->rows)
+    if (!panel->unit->found.experts || panel->unit->found.container == SB_CONTAINER_fp8_tensor)
         return 1;
     return panel->matrix.first_row == 0 && end % rows == 0;
 }
@@ -212,7 +240,7 @@ static void end_units(pass *p, uint32_t row)
     int whole = is_whole(panel, stored + 1);
     for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++)
         end_unit(&panel->seen->fp8, stored_scale(m, stored, group), p->tops[group], whole,
-                 m->quant.block_rows >= panel->rows ? 0 : panel->first + top_row, k);
+                 panel->first + top_row, k);
     memset(p->tops, 0, m->quant.groups);
 }
 

@@ -100,7 +100,7 @@ static void judge_few(sb_check *check, const sb_kin *kin, size_t first, size_t e
 void sb_check_statistics(sb_check *check)
 {
     size_t count, all, same;
-    sb_kin *kin = sb_kin_make(check, &count);
+    sb_kin *kin = sb_kin_make(check, 1, &count);
     double *room = kin ? sb_alloc(count + 1, sizeof *room) : NULL;
     if (!room) {
         check->findings.lost |= kin != NULL;

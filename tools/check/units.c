@@ -175,10 +175,9 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     sb_status status = add_unit(m, name, 1, &unit, err);
     if (status)
         return status;
-    unit->status =
-        m->headers_only
-            ? sb_detect_headers(m->checkpoint, name, experts, &unit->found, &why)
-            : sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
+    unit->status = m->headers_only
+                       ? sb_detect_headers(m->checkpoint, name, experts, &unit->found, &why)
+                       : sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
     if (!unit->status && unit->found.zeros_open)
         unit->status = sb_settle_zeros(m->declared, name, &unit->found, &why);
     if (unit->status == SB_ERR_MEMORY)
@@ -289,10 +288,8 @@ static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_e
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
                         const sb_declared *declared, int headers_only, sb_units *out, sb_error *err)
 {
-    maker m = {.checkpoint = checkpoint,
-               .declared = declared,
-               .headers_only = headers_only,
-               .units = out};
+    maker m = {
+        .checkpoint = checkpoint, .declared = declared, .headers_only = headers_only, .units = out};
     *out = (sb_units){.prefix = find_prefix(checkpoint)};
     m.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
     sb_status status = m.used ? SB_OK : no_memory(err);

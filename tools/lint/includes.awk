@@ -19,7 +19,7 @@ BEGIN {
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
-    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash")
+    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash tools/make/vision.def")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # writing to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
