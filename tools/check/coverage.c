@@ -111,17 +111,16 @@ static void tell_class(sb_check *check, int mtp, int class, const count *c)
                       classes[class].name, text);
 }
 
-static uint64_t quantized(count counts[2][CLASSES])
+/* Matrices, those of a stack one by one. */
+static uint64_t quantized(const sb_units *u)
 {
     uint64_t sum = 0;
-    for (int side = 0; side < 2; side++)
-        for (int class = 0; class < CLASSES; class ++)
-            for (unsigned k = 0; k < SB_CONTAINER_COUNT; k++)
-                sum += k == SB_CONTAINER_plain ? 0 : counts[side][class].stored[k];
+    for (size_t i = 0; i < u->member_count; i++)
+        sum += sb_unit_quantized(u->members[i].unit) ? 1 : 0;
     return sum;
 }
 
-/* V-5: "a declared quantization without any quantized layer is an ERROR" */
+/* V-5: "A declared quantization without any quantized layer is an ERROR" */
 static void tell_total(sb_check *check, uint64_t layers)
 {
     char identity[400];
@@ -130,9 +129,9 @@ static void tell_total(sb_check *check, uint64_t layers)
     sb_check_find(check, 5, SB_LEVEL_info, "", "%zu tensors, %" PRIu64 " quantized matrices%s%s",
                   sb_checkpoint_count(check->self.checkpoint), layers, *identity ? ": " : "",
                   identity);
-    if (declared && layers == 0 && !sb_is_fragment(check))
+    if (declared && layers == 0 && !sb_is_fragment(check) && sb_is_whole(check))
         sb_check_find(check, 5, SB_LEVEL_error, "",
-                      "%s is declared, but not one matrix of the text model is quantized",
+                      "%s is declared, but not one matrix is quantized",
                       sb_dialect_name(sb_declared_dialect(declared)));
 }
 
@@ -147,8 +146,8 @@ void sb_check_coverage(sb_check *check)
     for (int class = 0; class < CLASSES; class ++)
         counts[0][class] = counts[1][class] = none;
     count_all(check, counts);
-    for (int side = 0; side < sides && !sb_is_fragment(check); side++)
+    for (int side = !sb_has_text_model(check); side < sides && !sb_is_fragment(check); side++)
         for (int class = 0; class < CLASSES; class ++)
             tell_class(check, side, class, &counts[side][class]);
-    tell_total(check, quantized(counts));
+    tell_total(check, quantized(&check->self.units));
 }

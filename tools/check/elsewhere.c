@@ -32,6 +32,15 @@ int sb_elsewhere(const sb_check *check, const char *name)
     return 0;
 }
 
+int sb_is_whole(const sb_check *check)
+{
+    const sb_index *index = sb_checkpoint_index(check->self.checkpoint);
+    for (size_t i = 0; index && i < index->shard_count; i++)
+        if (sb_file_state_of(check->self.checkpoint, index->shards[i].name) != SB_FILE_OPEN)
+            return 0;
+    return 1;
+}
+
 int sb_is_fragment(const sb_check *check)
 {
     const sb_checkpoint *c = check->self.checkpoint;

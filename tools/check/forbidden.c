@@ -75,7 +75,7 @@ static const sb_tensor *quantized_part(const sb_unit *unit)
     return other;
 }
 
-/* V-11: "norms, routers, gates, convolutions, A_log, dt_bias and the embedding must be floats" */
+/* V-11: "Norms, routers, gates, convolutions, A_log, dt_bias and the embedding must be floats" */
 void sb_check_forbidden(sb_check *check)
 {
     const sb_units *u = &check->self.units;

@@ -99,7 +99,9 @@ static int why_prefix(const sb_units *units, const char *name, reason *why)
         if (!is_known(units, full))
             continue;
         why->key = i == 0 ? "prefix of the MTP head" : "prefix";
-        snprintf(why->text, sizeof why->text, "the prefix is wrong: probably %s%s", SB_SHOW(full),
+        snprintf(why->text, sizeof why->text, "the prefix is wrong: probably %s%s%s",
+                 marks[i].bare || *units->prefix ? "" : "model.language_model. or model. before ",
+                 SB_SHOW(full),
                  i == 0 ? "; engines look for the head under mtp. and nowhere else" : "");
         return 1;
     }
@@ -166,10 +168,11 @@ static int why_suffix(const sb_units *units, const char *name, reason *why)
     return 1;
 }
 
-/* V-3: "the message says what is probably meant" */
+/* V-3: "The message says what is probably meant" */
 static void explain(const sb_check *check, const sb_unit *unit, reason *why)
 {
     const sb_units *units = &check->self.units;
+    const char *name = sb_unit_tensor(unit, SB_PART_COUNT);
     if (is_doubled(unit)) {
         why->key = "doubled suffix";
         snprintf(why->text, sizeof why->text, "ends in .weight twice");
@@ -180,7 +183,7 @@ static void explain(const sb_check *check, const sb_unit *unit, reason *why)
         snprintf(why->text, sizeof why->text, "has no place in the vision tower");
         return;
     }
-    if (why_zeros(units, unit->name, why) || why_prefix(units, unit->name, why) ||
+    if (why_zeros(units, name, why) || why_prefix(units, name, why) ||
         why_number(&check->self.config, unit, why) || why_suffix(units, unit->name, why))
         return;
     why->key = "unknown name";
@@ -218,7 +221,7 @@ static int has_place(const sb_check *check, const sb_unit *unit)
     return unit->place == SB_PLACE_vision && sb_is_vision_name(unit->tensor ? unit->name : full);
 }
 
-/* V-3: "what engines leave unread without harm is a WARN" */
+/* V-3: "What engines leave unread without harm is a WARN" */
 static const char *harmless(const sb_check *check, const sb_unit *unit)
 {
     if (ends(unit->name, "rotary_emb.inv_freq"))

@@ -25,7 +25,7 @@ static void tell_fault(sb_check *check, sb_groups *groups, const sb_unit *unit)
                       group_key(unit, "shapes or dtypes", key, sizeof key), "%s", unit->problem);
 }
 
-/* V-7: "a tensor on its own must have exactly the shape that the configuration gives it" */
+/* V-7: "A tensor on its own must have exactly the shape that the configuration gives it" */
 static void check_single(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     const sb_tensor *t = unit->tensor;

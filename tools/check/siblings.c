@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/check/absent.h"
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
@@ -65,7 +66,7 @@ unsigned sb_unit_fault(const sb_unit *unit)
     return is_grid(f) ? 32 : 7;
 }
 
-/* V-4: "what is known and not read by this version is a WARN" */
+/* V-4: "What is known and not read by this version is a WARN" */
 static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     char key[SB_MAX_TENSOR_NAME + 32];
@@ -80,7 +81,7 @@ static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *u
                   unread ? " (not read by this version, so nothing else is checked of it)" : "");
 }
 
-/* V-4: "a matrix that two units hold, one by one and within a stack, is FATAL" */
+/* V-4: "A matrix that two units hold, one by one and within a stack, is FATAL" */
 static void tell_doubles(sb_check *check, sb_groups *groups)
 {
     const sb_units *u = &check->self.units;
@@ -97,58 +98,6 @@ static void tell_doubles(sb_check *check, sb_groups *groups)
     }
 }
 
-/* "...mlp.experts.gate_up_proj", in which expert x would stand; "" of other tensors. */
-static const char *stack_name(const sb_expected *x, char *name, size_t size)
-{
-    size_t n = x->expert == SB_NO_EXPERT ? 0 : sb_experts_prefix(x);
-    snprintf(name, size, "%.*s%s", (int)n, x->name,
-             !n                               ? ""
-             : x->role == SB_ROLE_expert_down ? "down_proj"
-                                              : "gate_up_proj");
-    return name;
-}
-
-sb_presence sb_presence_of(const sb_check *check, const sb_expected *x)
-{
-    const sb_units *units = &check->self.units;
-    char stack[SB_NAME_MAX + 16], module[SB_NAME_MAX];
-    size_t n = strlen(x->name), tail = strlen(".weight");
-    if (sb_unit_of(units, x) ||
-        (*stack_name(x, stack, sizeof stack) && sb_unit_named(units, stack)))
-        return SB_HERE;
-    int suffix = n > tail && strcmp(x->name + n - tail, ".weight") == 0;
-    snprintf(module, sizeof module, "%.*s", (int)(suffix ? n - tail : n), x->name);
-    return sb_elsewhere(check, module) || (*stack && sb_elsewhere(check, stack)) ? SB_ELSEWHERE
-                                                                                 : SB_ABSENT;
-}
-
-int sb_has_mtp(const sb_units *units)
-{
-    for (size_t i = 0; i < units->count; i++)
-        if (units->rows[i].place == SB_PLACE_mtp)
-            return 1;
-    return 0;
-}
-
-/* V-4: "a module that the configuration implies and no tensor belongs to is FATAL" */
-static void tell_absent(sb_check *check, sb_groups *groups)
-{
-    const sb_units *units = &check->self.units;
-    int head = sb_has_mtp(units);
-    for (size_t i = 0; i < units->expected_count; i++) {
-        const sb_expected *x = &units->expected[i];
-        char key[SB_NAME_MAX + 32], kind[SB_NAME_MAX];
-        int mtp = strncmp(x->name, "mtp.", 4) == 0;
-        /* a stack that is not there is told of by the experts that are not there */
-        if (sb_is_stack(x) || (mtp && !head) || sb_presence_of(check, x) != SB_ABSENT)
-            continue;
-        snprintf(key, sizeof key, "%s: missing", sb_layer_kind(x->name, kind, sizeof kind));
-        sb_group_find(groups, check, 4, mtp ? SB_LEVEL_error : SB_LEVEL_fatal, x->name, key,
-                      "is missing: config.json implies it, and no tensor of any storage stands for "
-                      "it");
-    }
-}
-
 void sb_check_siblings(sb_check *check)
 {
     const sb_units *units = &check->self.units;
@@ -159,6 +108,6 @@ void sb_check_siblings(sb_check *check)
             tell_unreadable(check, &groups, &units->rows[i]);
     tell_doubles(check, &groups);
     if (!sb_is_fragment(check))
-        tell_absent(check, &groups);
+        sb_tell_absent(check, &groups);
     sb_groups_end(&groups, check);
 }

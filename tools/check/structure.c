@@ -22,7 +22,7 @@ static const sb_level levels[SB_CHECK_PROBLEMS] = {
 _Static_assert(SB_PROBLEM_TWIN_DIFFERS + 1 == SB_CHECK_PROBLEMS, "a kind of problem is missing");
 
 /* V-1: "each file that breaks a rule is named with the first rule that it breaks"
- * V-2: "a tensor of a file that the index names, which the index lacks, is an ERROR" */
+ * V-2: "A tensor of a file that the index names, which the index lacks, is an ERROR" */
 void sb_check_problem(void *ctx, int problem, const char *file, const char *tensor,
                       const char *message)
 {
@@ -102,7 +102,8 @@ void sb_check_files(sb_check *check)
         for (uint32_t i = 0; i < sb_checkpoint_shards(c); i++)
             tell_stray(check, &groups, i);
     sb_groups_end(&groups, check);
-    if (sb_checkpoint_declared_bytes(c, &declared) && declared != sb_checkpoint_bytes(c))
+    if (sb_is_whole(check) && sb_checkpoint_declared_bytes(c, &declared) &&
+        declared != sb_checkpoint_bytes(c))
         sb_check_find(check, 2, SB_LEVEL_info, "",
                       "metadata.total_size is %" PRIu64 ", the tensors that are here have %" PRIu64
                       " bytes; writers put other sums there",

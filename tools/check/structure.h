@@ -8,6 +8,9 @@
  * is missing or cannot be read: told once, of the file, and not of each module again. */
 int sb_elsewhere(const sb_check *check, const char *name);
 
+/* 1 if every file that the index names is here and can be read. */
+int sb_is_whole(const sb_check *check);
+
 /* 1 if what is looked at is one file of several: what it does not hold is not missing. */
 int sb_is_fragment(const sb_check *check);
 
@@ -24,6 +27,10 @@ const sb_unit *sb_unit_of(const sb_units *units, const sb_expected *expected);
  * sb_elsewhere says; or nowhere. */
 typedef enum sb_presence { SB_HERE, SB_ELSEWHERE, SB_ABSENT } sb_presence;
 sb_presence sb_presence_of(const sb_check *check, const sb_expected *expected);
+
+/* 1 if the names of the text model have a prefix that is known: without one nothing of it is found.
+ */
+int sb_has_text_model(const sb_check *check);
 
 /* 1 if any tensor is of the MTP head. */
 int sb_has_mtp(const sb_units *units);
