@@ -377,6 +377,30 @@ static void test_scale_bytes(void **state)
     free_vehicle(v);
 }
 
+/* V-25: a flipped bit of a block scale is told always, and nearly always some code under it is no
+ * nearest one any more. */
+static void test_every_scale_bit(void **state)
+{
+    (void)state;
+    unsigned codes_too = 0, count = 0;
+    for (int s = 0; s < SCHEMES; s++) {
+        vehicle *v = new_vehicle((scheme)s);
+        for (unsigned bit = 0; bit < 8 * (COLS / 32); bit++) {
+            unsigned char *scale = &v->scales[3 * (size_t)v->matrix.quant.groups + bit / 8];
+            *scale ^= (unsigned char)(1u << bit % 8);
+            pass(v, 1);
+            int wrong = worst_of(v, 23) >= 0 || v->seen.fp4.wrong > v->seen.fp4.compared / 64;
+            assert_true(wrong || worst_of(v, 15) >= 0 || worst_of(v, 25) >= 0);
+            codes_too += wrong || worst_of(v, 15) == SB_LEVEL_fatal;
+            count++;
+            *scale ^= (unsigned char)(1u << bit % 8);
+        }
+        free_vehicle(v);
+    }
+    if (codes_too * 10 < count * 9)
+        fail_msg("of %u flipped bits of scales codes show only %u", count, codes_too);
+}
+
 static void expect_global(vehicle *v, float value, int level, int with_master)
 {
     v->matrix.quant.factor.value = value;
@@ -438,11 +462,17 @@ static void test_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),      cmocka_unit_test(test_fast_random),
-        cmocka_unit_test(test_fast_boundaries), cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_moments),         cmocka_unit_test(test_every_bit),
-        cmocka_unit_test(test_scale_bytes),     cmocka_unit_test(test_global),
-        cmocka_unit_test(test_signatures),      cmocka_unit_test(test_root),
+        cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_fast_random),
+        cmocka_unit_test(test_fast_boundaries),
+        cmocka_unit_test(test_sound),
+        cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_every_bit),
+        cmocka_unit_test(test_scale_bytes),
+        cmocka_unit_test(test_global),
+        cmocka_unit_test(test_signatures),
+        cmocka_unit_test(test_every_scale_bit),
+        cmocka_unit_test(test_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/container/digest.h"
 #include "ref/math/law.h"
 #include "tests/check/folder.h"
@@ -308,12 +309,43 @@ static void test_lists(void **state)
     }
 }
 
+/* Memory that is out at any moment is told, and nothing is lost or freed twice. */
+static void test_memory(void **state)
+{
+    sb_check_options options = {.headers_only = 1};
+    folder_result *checked = folder_check_made("T4 nvfp4-ct layers=4", NULL, &options);
+    engine e = {.law = SB_LAW_ct_div, .to = SB_FORMAT_bf16, .bad = "o_proj", .mistake = minus};
+    text t = {0};
+    (void)state;
+    list_begin(&t);
+    fill(&t, &e, &checked->check);
+    fputs("]}", t.out);
+    assert_int_equal(fclose(t.out), 0);
+    sb_status status = SB_ERR_MEMORY;
+    for (unsigned long n = 1; status; n += n < 20 ? 1 : n / 3) {
+        sb_loaded_list list;
+        sb_loaded loaded = {0};
+        sb_error err = {""};
+        sb_alloc_fail_at(n);
+        status = sb_loaded_parse(t.at, t.size, "list", &list, &err);
+        if (!status)
+            status = sb_loaded_compare(&checked->check, &list, "list", NULL, &loaded, &err);
+        sb_alloc_fail_at(0);
+        if (status && status != SB_ERR_MEMORY)
+            fail_msg("%lu: status %d: %s", n, (int)status, err.text);
+        sb_loaded_result_free(&loaded);
+        sb_loaded_free(&list);
+    }
+    free(t.at);
+    folder_result_free(checked);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_laws),  cmocka_unit_test(test_law_named),
         cmocka_unit_test(test_raw),   cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_lists), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

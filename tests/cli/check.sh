@@ -49,6 +49,8 @@ at skipped.0.check 14
 at skipped.0.id untouched
 at skipped.0.why 'needs --against ORIGINAL'
 same "mtp_verdict and mtp.verdict" "$(value mtp_verdict)" "$(value mtp.verdict)"
+run 0 check "$q"
+says 'SKIPPED (needs --against ORIGINAL): 14 untouched 23 fp4-nearest 24 fp4-distance 25 fp4-scales-again'
 run 0 check "$q" --against "$a" --json
 at verdict PASS
 at against.path "$a"
@@ -65,13 +67,14 @@ at skipped.0.why 'reads the payload, and --headers was given'
 # some checks
 run 0 check --list
 check "not a line per check" test "$(wc -l < "$out")" = 48
-says '23 fp4-nearest         ERROR payload  every NVFP4 code is a nearest one'
+says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest one'
 run 0 check --list --json
 at checks.length 48
 at checks.22.id fp4-nearest
 at checks.13.needs original
 run 0 check "$a" --only 1,index,12 --json
 at checks.length 3
+at looked '[1,2,12]'
 at skipped.length 45
 at skipped.0.why 'not wanted'
 run 0 check "$a" --skip 1,index --json
@@ -100,6 +103,35 @@ says 'MISTRUSTED'
 check "not one line on stderr" one_line
 run 4 check "$a" --only 14 --json
 at verdict MISTRUSTED
+
+# the MTP head: there, not declared, declared and not there
+run 0 check "$a" --need mtp
+says 'MTP FILE-OK: '
+says '  ok      presence: '
+says "  next: samebit check $a --loaded LIST"
+run 0 check "$a" --need mtp --json
+at mtp_verdict FILE-OK
+at need null
+at mtp.declared true
+at mtp.audit.0.question presence
+at mtp.audit.0.state ok
+check "no parts" test "$(value mtp.parts.length)" -gt 3
+make_checkpoint headless --preset T4 --recipe plain --no-mtp
+run 0 check "$work/headless" --json
+at mtp_verdict NONE-DECLARED
+run 1 check "$work/headless" --need mtp --json
+at mtp_verdict NONE-DECLARED
+at need 'no MTP head is declared and none is there'
+sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/headless/config.json"
+run 1 check "$work/headless" --need mtp --json --junit "$work/mtp.xml"
+at mtp_verdict FILE-BAD
+at mtp.declared true
+xml "$work/mtp.xml"
+count_xml "$work/mtp.xml" '<failure type="FILE-BAD"' 1
+run 1 check "$work/headless" --need mtp --skip 10
+says 'MTP FILE-BAD'
+says "samebit graft $work/headless --take 'mtp.*' --from "
+says_err '--need mtp: the MTP head of these files is not usable'
 
 # wrong: many findings of one check, shown up to a limit
 run 1 check "$a" --against "$other"
@@ -237,6 +269,18 @@ program=$(realpath "$SAMEBIT")
 (cd "$work/here" && "$program" check org/tiny --json) > "$out" 2> "$err"
 check "exit status" test $? = 0
 at checkpoint org/tiny
+
+# of an original in the cache that is not whole, the id is what to download
+make_checkpoint parts --preset T4 --recipe plain --shard-bytes 200000
+mkdir -p "$work/home/hub/models--org--parts/refs" "$work/home/hub/models--org--parts/snapshots"
+cp -r "$work/parts" "$work/home/hub/models--org--parts/snapshots/abc"
+echo abc > "$work/home/hub/models--org--parts/refs/main"
+one=$(cd "$work/parts" && ls ./*.safetensors | sed -n '2s|^./||p')
+rm "$work/home/hub/models--org--parts/snapshots/abc/$one"
+run 0 check "$q" --against org/parts
+says "what to do: hf download org/parts --include '$one'"
+run 0 check "$q" --against org/parts@main
+says "what to do: hf download org/parts --revision main --include '$one'"
 
 # an original of which some files are not there
 make_checkpoint shards --preset T4 --recipe plain --shard-bytes 200000

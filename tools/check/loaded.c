@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/container/digest.h"
 #include "ref/container/show.h"
-#include "ref/model/probe.h"
 #include "tools/check/loaded_parts.h"
 
 static const struct {
@@ -97,37 +95,6 @@ static void note_held(comparison *c, const sb_held_values *held)
         c->tensor_held[held->raw - base] = 1;
 }
 
-/* The digests that the parameter should have, one per law. */
-static sb_status expect(sb_loaded_entry *e, sb_error *err)
-{
-    sb_format to = SB_FORMAT_f32;
-    sb_status status = SB_OK;
-    e->law = SB_LOADED_LAWS;
-    if (e->held.raw) {
-        status = sb_tensor_digest(e->held.raw, &e->digest[0], err);
-        e->digests = !status;
-        return status;
-    }
-    if (!e->held.count)
-        return SB_OK;
-    sb_plain_format(e->param ? e->param->dtype : SB_DTYPE_BF16, &to);
-    unsigned n = sb_segments_have_laws(e->held.segments, e->held.count) ? SB_LOADED_LAWS : 1;
-    for (unsigned i = 0; i < n && !status; i++) {
-        sb_journey j = sb_journey_of(i, to);
-        status = sb_segments_digest(e->held.segments, e->held.count, &j, &e->digest[i],
-                                    i ? NULL : &e->size, err);
-    }
-    e->digests = status ? 0 : n;
-    return status;
-}
-
-static void match(sb_loaded_entry *e)
-{
-    for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
-        if (strcmp(e->digest[k].hex, e->param->digest) == 0)
-            e->law = k;
-}
-
 /* Of several failures the first entry's is told, whichever thread had it. */
 static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
 {
@@ -138,8 +105,7 @@ static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *e
 #endif
     for (size_t i = first; i < end; i++) {
         sb_error why;
-        sb_status status = expect(&c->entries[i], &why);
-        match(&c->entries[i]);
+        sb_status status = sb_loaded_expect(&c->entries[i], &why);
         if (!status)
             continue;
 #ifdef _OPENMP

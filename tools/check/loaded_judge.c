@@ -1,10 +1,11 @@
-/* loaded_judge.c - a parameter that does not hold what it should: what does it hold? */
+/* loaded_judge.c - what a parameter should hold; and if it does not, what does it hold? */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/digest.h"
 #include "ref/container/show.h"
 #include "ref/model/probe.h"
 #include "tools/check/loaded_parts.h"
@@ -53,6 +54,38 @@ static sb_format format_of(sb_dtype dtype)
     sb_format format = SB_FORMAT_f32;
     sb_plain_format(dtype, &format);
     return format;
+}
+
+static void match(sb_loaded_entry *e)
+{
+    for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
+        if (strcmp(e->digest[k].hex, e->param->digest) == 0)
+            e->law = k;
+}
+
+sb_status sb_loaded_expect(sb_loaded_entry *e, sb_error *err)
+{
+    sb_format to = SB_FORMAT_f32;
+    sb_status status = SB_OK;
+    e->law = SB_LOADED_LAWS;
+    if (e->held.raw) {
+        status = sb_tensor_digest(e->held.raw, &e->digest[0], err);
+        e->digests = !status;
+        match(e);
+        return status;
+    }
+    if (!e->held.count)
+        return SB_OK;
+    sb_plain_format(e->param ? e->param->dtype : SB_DTYPE_BF16, &to);
+    unsigned n = sb_segments_have_laws(e->held.segments, e->held.count) ? SB_LOADED_LAWS : 1;
+    for (unsigned i = 0; i < n && !status; i++) {
+        sb_journey j = sb_journey_of(i, to);
+        status = sb_segments_digest(e->held.segments, e->held.count, &j, &e->digest[i],
+                                    i ? NULL : &e->size, err);
+    }
+    e->digests = status ? 0 : n;
+    match(e);
+    return status;
 }
 
 /* Rounded on the way to the type that it has now. */

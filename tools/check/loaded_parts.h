@@ -71,6 +71,9 @@ typedef struct sb_loaded_entry {
     sb_value_size size;
 } sb_loaded_entry;
 
+/* The digests that it should have, one per law, and the law that it follows. */
+sb_status sb_loaded_expect(sb_loaded_entry *entry, sb_error *err);
+
 /* What the parameter holds instead, in one line of text. twin: whose values these are, or NULL.
  * *status is set on failure. */
 sb_loaded_verdict sb_loaded_judge(const char *twin, const sb_loaded_entry *entry, char *text,

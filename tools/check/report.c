@@ -63,62 +63,39 @@ char *sb_report_clean(const char *text)
 /* --- which checks were made --------------------------------------------------------------------
  */
 
-static int has_family(const sb_check *check, const char *id)
+/* Why a check was not made; NULL: it was. */
+static const char *why_not(const sb_check *check, unsigned number, sb_check_state *state)
 {
-    for (size_t i = 0; i < check->self.units.count; i++) {
-        const sb_unit *u = &check->self.units.rows[i];
-        if (u->tensor)
-            continue;
-        const char *name =
-            u->found.container < SB_CONTAINER_COUNT ? sb_container_name(u->found.container) : "";
-        int fp4 = strncmp(name, "nvfp4", 5) == 0 || strcmp(name, "mxfp4") == 0;
-        int fp8 = strncmp(name, "fp8", 3) == 0 || strcmp(name, "mxfp8") == 0;
-        int ints = strncmp(name, "int", 3) == 0;
-        int broken = u->status != SB_OK; /* whatever it is meant to be */
-        if (broken || (id[2] == '4' && fp4) || (id[2] == '8' && fp8) || (id[0] == 'i' && ints))
-            return 1;
+    const sb_check_row *row = sb_check_row_of(number);
+    const sb_check_options *options = check->options;
+    *state = SB_STATE_skipped;
+    if (!sb_check_wanted(check, number))
+        return "not wanted";
+    const char *nothing = sb_nothing_for(check, number);
+    if (nothing) {
+        *state = SB_STATE_nothing;
+        return nothing;
     }
-    return 0;
-}
-
-/* Why there is nothing that a check could look at; NULL: there is. Ids begin with their family. */
-static const char *nothing_for(const sb_check *check, const sb_check_row *row)
-{
-    if (strncmp(row->id, "fp4-", 4) == 0 && !has_family(check, row->id))
-        return "no layer is stored in four-bit floats";
-    if (strncmp(row->id, "fp8-", 4) == 0 && !has_family(check, row->id))
-        return "no layer is stored in eight-bit floats";
-    if (strncmp(row->id, "int-", 4) == 0 && !has_family(check, row->id))
-        return "no layer is stored in integers";
-    return NULL;
+    if (row->needs != SB_NEEDS_headers && options->headers_only)
+        return "reads the payload, and --headers was given";
+    return row->needs == SB_NEEDS_master && !options->against ? "needs --against ORIGINAL" : NULL;
 }
 
 static void judge_check(sb_report *r, unsigned number)
 {
-    const sb_check_row *row = sb_check_row_of(number);
-    const sb_check_options *options = r->check->options;
     sb_report_check *c = &r->checks[number];
-    if (!sb_check_wanted(r->check, number))
-        c->why = "not wanted";
-    else if (row->needs != SB_NEEDS_headers && options->headers_only)
-        c->why = "reads the payload, and --headers was given";
-    else if (row->needs == SB_NEEDS_master && !options->against)
-        c->why = "needs --against ORIGINAL";
-    if (c->why && !c->count) {
-        c->state = SB_STATE_skipped;
-        r->skipped++;
-        return;
-    }
-    c->why = NULL;
-    if (c->level[SB_LEVEL_warn] + c->level[SB_LEVEL_error] + c->level[SB_LEVEL_fatal])
+    sb_check_state state;
+    c->why = c->count ? NULL : why_not(r->check, number, &state);
+    if (c->why)
+        c->state = state;
+    else if (c->level[SB_LEVEL_warn] + c->level[SB_LEVEL_error] + c->level[SB_LEVEL_fatal])
         c->state = SB_STATE_found;
     else if (c->waived)
         c->state = SB_STATE_waived;
-    else if (!c->count && (c->why = nothing_for(r->check, row)) != NULL)
-        c->state = SB_STATE_nothing;
-    r->made += c->state != SB_STATE_nothing;
+    r->made += !c->why;
     r->found += c->state == SB_STATE_found;
     r->passed += c->state == SB_STATE_passed || c->state == SB_STATE_waived;
+    r->skipped += c->state == SB_STATE_skipped;
     r->nothing += c->state == SB_STATE_nothing;
 }
 

@@ -49,10 +49,11 @@ typedef struct sb_report_shards {
 
 typedef struct sb_report {
     const sb_check *check;
-    sb_waivers *waivers;        /* NULL: none */
-    const sb_loaded *loaded;    /* NULL: not asked for */
-    const sb_mtp_audit *mtp;    /* NULL: not made */
-    const char *path, *against; /* as they were given */
+    sb_waivers *waivers;     /* NULL: none */
+    const sb_loaded *loaded; /* NULL: not asked for */
+    const sb_mtp_audit *mtp; /* NULL: not made */
+    const char *path, *against;
+    const char *original_id; /* the hub id that `against` was found by; NULL: it was a path */
     /* filled by sb_report_make */
     sb_report_check checks[SB_CHECK_LAST + 1];
     size_t level[4], waived, unused_waivers;
@@ -68,6 +69,9 @@ void sb_report_free(sb_report *report);
 
 /* Whether a waiver covers nothing although its check was made; 2: it would only cover FATAL. */
 int sb_report_unused(const sb_report *report, const sb_waiver *waiver);
+
+/* Why there is nothing in the files that a check could look at; NULL: there is. */
+const char *sb_nothing_for(const sb_check *check, unsigned number);
 
 enum { SB_REPORT_LINES = 8 }; /* findings of a check that text shows by default */
 

@@ -117,10 +117,25 @@ static json_t *original_json(const sb_report *r, int *failed)
     return out;
 }
 
+static json_t *part_json(const sb_mtp_part *part, int *failed)
+{
+    json_t *out = json_object();
+    int there = part->container != SB_CONTAINER_COUNT;
+    put(out, "part", json_string(part->name), failed);
+    put(out, "container", there ? json_string(sb_container_name(part->container)) : json_null(),
+        failed);
+    put(out, "mixed", json_boolean(part->mixed), failed);
+    put(out, "stacked", json_boolean(part->stacked), failed);
+    put(out, "modules", count(part->modules), failed);
+    put(out, "expected", count(part->expected), failed);
+    return out;
+}
+
 json_t *sb_report_mtp_json(const sb_mtp_audit *a)
 {
     int failed = 0;
-    json_t *out = json_object(), *lines = json_array(), *faults = json_array();
+    json_t *out = json_object(), *lines = json_array(), *faults = json_array(),
+           *parts = json_array();
     put(out, "verdict", json_string(sb_mtp_verdict_name(a->verdict)), &failed);
     put(out, "why", sb_report_string(a->why), &failed);
     put(out, "declared", json_boolean(a->declared), &failed);
@@ -143,6 +158,10 @@ json_t *sb_report_mtp_json(const sb_mtp_audit *a)
         append(lines, row, &failed);
     }
     put(out, "audit", lines, &failed);
+    for (size_t i = 0; i < SB_MTP_PARTS; i++)
+        if (a->parts[i].name)
+            append(parts, part_json(&a->parts[i], &failed), &failed);
+    put(out, "parts", parts, &failed);
     for (size_t i = 0; i < a->fault_count; i++) {
         const sb_loader_fault *f = a->faults[i];
         append(faults,
@@ -162,14 +181,17 @@ json_t *sb_report_mtp_json(const sb_mtp_audit *a)
 static void put_lists(const sb_report *r, json_t *document, int *failed)
 {
     const sb_findings *f = &r->check->findings;
-    json_t *findings = json_array(), *checks = json_array();
+    json_t *findings = json_array(), *checks = json_array(), *looked = json_array();
     for (size_t i = 0; i < f->count; i++)
         append(findings, finding_json(r, &f->rows[i], failed), failed);
     put(document, "findings", findings, failed);
     for (unsigned i = 1; i <= SB_CHECK_LAST; i++)
-        if (r->checks[i].state != SB_STATE_skipped && r->checks[i].state != SB_STATE_nothing)
+        if (r->checks[i].state != SB_STATE_skipped && r->checks[i].state != SB_STATE_nothing) {
             append(checks, check_json(r, i, failed), failed);
+            append(looked, json_integer((json_int_t)i), failed);
+        }
     put(document, "checks", checks, failed);
+    put(document, "looked", looked, failed);
     put(document, "skipped", without_result(r, SB_STATE_skipped, failed), failed);
     put(document, "nothing_to_look_at", without_result(r, SB_STATE_nothing, failed), failed);
     put(document, "waivers", waivers_json(r, failed), failed);

@@ -88,12 +88,15 @@ static void print_head(const printer *p)
 static void print_shards(const printer *p)
 {
     const sb_report_shards *s = &p->report->shards;
+    const char *id = p->report->original_id ? p->report->original_id : "ORIGINAL";
+    const char *revision = strchr(id, '@');
     if (!s->count)
         return;
     fprintf(p->out,
             "\nOF THE ORIGINAL %zu files are not here, and %zu of its tensors were not compared\n"
-            "  what to do: hf download ORIGINAL",
-            s->count, s->tensors);
+            "  what to do: hf download %.*s%s%s",
+            s->count, s->tensors, (int)strcspn(id, "@"), id, revision ? " --revision " : "",
+            revision ? revision + 1 : "");
     for (size_t i = 0; i < s->count && i < p->style->lines; i++)
         fprintf(p->out, " --include '%s'", SB_SHOW(s->names[i]));
     if (s->count > p->style->lines)
@@ -121,11 +124,13 @@ static void print_waivers(const printer *p)
 
 static void print_kept(const printer *p)
 {
+    if (p->style->verbose)
+        fputc('\n', p->out);
     for (unsigned i = 1; i <= SB_CHECK_LAST && p->style->verbose; i++) {
         const sb_report_check *c = &p->report->checks[i];
         const sb_check_row *row = sb_check_row_of(i);
         if (c->state == SB_STATE_passed && !c->count)
-            fprintf(p->out, "%spassed %u %s: %s\n", i == 1 ? "\n" : "", i, row->id, row->title);
+            fprintf(p->out, "passed %u %s: %s\n", i, row->id, row->title);
         if (c->state == SB_STATE_nothing)
             fprintf(p->out, "nothing %u %s: %s\n", i, row->id, c->why);
     }
@@ -192,6 +197,14 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
         fprintf(out, "  next: %s\n", audit->next);
 }
 
+/* Who asks for the head is told everything about it. */
+static void print_mtp(const printer *p)
+{
+    sb_report_style style = *p->style;
+    style.verbose |= p->report->check->options->need_mtp;
+    sb_report_mtp_text(p->report->mtp, &style, p->out);
+}
+
 void sb_report_text(const sb_report *report, const sb_report_style *style, FILE *out)
 {
     printer p = {report, style, out};
@@ -206,7 +219,7 @@ void sb_report_text(const sb_report *report, const sb_report_style *style, FILE 
         if (report->loaded)
             sb_report_loaded_text(report->loaded, report->waivers, style, out);
         if (report->mtp)
-            sb_report_mtp_text(report->mtp, style, out);
+            print_mtp(&p);
         print_kept(&p);
         print_skipped(&p);
         fputc('\n', out);

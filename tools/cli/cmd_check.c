@@ -159,6 +159,8 @@ static sb_status make_report(run *r, sb_error *err)
                             .mtp = &r->mtp,
                             .path = r->path,
                             .against = r->against};
+    if (r->against && strcmp(r->against, r->w->against) != 0)
+        r->report.original_id = r->w->against;
     return status ? status : sb_report_make(&r->report, err);
 }
 

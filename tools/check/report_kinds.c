@@ -1,0 +1,94 @@
+/* report_kinds.c - whether the files have anything that a check could look at: a check that had
+ * nothing before it has not passed. */
+#include <string.h>
+
+#include "tools/check/report.h"
+
+typedef int (*has_fn)(const sb_unit *unit);
+
+static const char *container_of(const sb_unit *unit)
+{
+    int known = !unit->tensor && unit->found.container < SB_CONTAINER_COUNT;
+    return known ? sb_container_name(unit->found.container) : "";
+}
+
+/* A layer that cannot be read may be meant to be anything. */
+static int is_broken(const sb_unit *unit)
+{
+    return !unit->tensor && unit->status != SB_OK;
+}
+
+static int has_fp4(const sb_unit *unit)
+{
+    const char *name = container_of(unit);
+    return is_broken(unit) || strncmp(name, "nvfp4", 5) == 0 || strcmp(name, "mxfp4") == 0;
+}
+
+static int has_fp8(const sb_unit *unit)
+{
+    const char *name = container_of(unit);
+    return is_broken(unit) || strncmp(name, "fp8", 3) == 0 || strcmp(name, "mxfp8") == 0;
+}
+
+static int has_int(const sb_unit *unit)
+{
+    return is_broken(unit) || strncmp(container_of(unit), "int", 3) == 0;
+}
+
+static int has_quantized(const sb_unit *unit)
+{
+    return is_broken(unit) || sb_unit_quantized(unit);
+}
+
+static int has_input(const sb_unit *unit)
+{
+    return is_broken(unit) || unit->found.part[SB_PART_input_scale] ||
+           unit->found.part[SB_PART_input_global_scale];
+}
+
+static int has_head(const sb_unit *unit)
+{
+    return unit->place == SB_PLACE_mtp;
+}
+
+static int has_experts(const sb_unit *unit)
+{
+    return strstr(unit->kind, "experts") != NULL;
+}
+
+static int has_kv(const sb_unit *unit)
+{
+    return strstr(unit->name, "k_scale") || strstr(unit->name, "v_scale") ||
+           strstr(unit->name, "proj.output_scale");
+}
+
+/* Checks first to last ask for something; the others find it in every checkpoint. */
+static const struct {
+    unsigned first, last;
+    has_fn has;
+    const char *lacks;
+} kinds[] = {
+    {8, 8, has_int, "no layer is stored in integers"},
+    {15, 20, has_fp4, "no layer is stored in four-bit floats"},
+    {22, 26, has_fp4, "no layer is stored in four-bit floats"},
+    {27, 27, has_input, "no layer has an input scale"},
+    {28, 32, has_fp8, "no layer is stored in eight-bit floats"},
+    {33, 39, has_int, "no layer is stored in integers"},
+    {41, 41, has_head, "there is no MTP head"},
+    {43, 44, has_experts, "there are no experts"},
+    {47, 47, has_kv, "there are no scales of a KV cache"},
+    {48, 48, has_quantized, "no layer is quantized"},
+};
+
+const char *sb_nothing_for(const sb_check *check, unsigned number)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (number < kinds[k].first || number > kinds[k].last)
+            continue;
+        for (size_t i = 0; i < check->self.units.count; i++)
+            if (kinds[k].has(&check->self.units.rows[i]))
+                return NULL;
+        return kinds[k].lacks;
+    }
+    return NULL;
+}
