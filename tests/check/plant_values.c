@@ -126,6 +126,14 @@ static void integer(folder *f, const plant_words *w) /* NAME ELEMENT VALUE */
         sb_store_u32(t->bytes + 4 * at, (uint32_t)value);
 }
 
+/* Every word of 32 bits becomes this. */
+static void words(folder *f, const plant_words *w) /* NAME VALUE */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    for (uint64_t i = 0; i + 4 <= t->size; i += 4)
+        sb_store_u32(t->bytes + i, (uint32_t)plant_number(w->word[2]));
+}
+
 /* --- FP4 ---------------------------------------------------------------------------------------
  */
 
@@ -183,6 +191,13 @@ static void ggml_order(folder *f, const plant_words *w)
         for (unsigned j = 0; j < 8; j++)
             t->bytes[block * 8 + j] = (unsigned char)(codes[j] | codes[j + 8] << 4);
     }
+}
+
+static void flip_all(folder *f, const plant_words *w) /* NAME BITS */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    for (uint64_t i = 0; i < t->size; i++)
+        folder_flip(t, i, (unsigned)plant_number(w->word[2]));
 }
 
 /* Added to every byte that is not 0. */
@@ -337,12 +352,14 @@ const plant_command plant_value_commands[] = {
     {"invert", 1, invert},
     {"powers", 1, powers},
     {"nibbles-plus", 2, nibbles_plus},
+    {"words", 2, words},
     {"integer", 3, integer},
     {"code", 3, code},
     {"lower", 4, lower},
     {"halve", 2, halve},
     {"nibble-order", 1, nibble_order},
     {"ggml-order", 1, ggml_order},
+    {"flip-all", 2, flip_all},
     {"bytes-plus", 2, bytes_plus},
     {"clamp", 2, clamp},
     {"noise", 1, noise},
