@@ -191,6 +191,8 @@ asan: tests
 bench: $(BENCH_BIN) $(PROGRAM)
 	@$(PROGRAM) make $(BUILD)/bench-T2 --preset T2 --replace > /dev/null
 	$(BENCH_BIN) $(BUILD)/bench-T2
+	$(BENCH_BIN) --check-made $(BUILD)/bench-check
+	@rm -rf $(BUILD)/bench-check-*
 
 fuzz: $(FUZZ_BIN)
 	@BUILD=$(BUILD) MUTATIONS=5000000 LIMIT=3600 bash tests/run_all.sh fuzz

@@ -218,7 +218,7 @@ static int bench_model(const char *folder)
     return !status;
 }
 
-/* bench --check FOLDER [ORIGINAL]: instead of everything else */
+/* bench --check FOLDER [ORIGINAL], or --check-made NAME: instead of everything else */
 int main(int argc, char **argv)
 {
     sb_error err = {""};
@@ -230,6 +230,8 @@ int main(int argc, char **argv)
     }
     if (argc > 2 && strcmp(argv[1], "--check") == 0)
         return sb_bench_check(argv[2], argc > 3 ? argv[3] : NULL) ? 0 : 1;
+    if (argc > 2 && strcmp(argv[1], "--check-made") == 0)
+        return sb_bench_check_made(argv[2]) ? 0 : 1;
     printf(
         "kernels: %s; medians of %d passes, in cache, one thread; exact_over_f32 is the speed of "
         "rows\n"

@@ -14,6 +14,7 @@
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "tools/bench/bench_folder.h"
 #include "tools/check/check.h"
 
 enum { PIECE = 1 << 20, PASSES = 3 };
@@ -151,15 +152,41 @@ static int bench_way(const char *folder, const char *original, sb_io io, int col
     return 1;
 }
 
+/* How it chooses itself, and each way, of files in the cache and of others. */
 int sb_bench_check(const char *folder, const char *original)
 {
     int sound = 1;
     printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` against pread and "
            "XXH3\n",
            folder, original ? " against " : "", original ? original : "", omp_get_max_threads());
-    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++)
-        sound = bench_way(folder, original, io, 0) && sound;
-    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++)
-        sound = bench_way(folder, original, io, 1) && sound;
+    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
+        sound = bench_way(folder, original, io, 0);
+    for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
+        sound = bench_way(folder, original, io, 1);
+    return sound;
+}
+
+int sb_bench_check_made(const char *folder)
+{
+    sb_error err;
+    char paths[SB_BENCH_FORMATS][1024];
+    int sound = 1;
+    for (unsigned f = 0; f < SB_BENCH_FORMATS && sound; f++) {
+        snprintf(paths[f], sizeof paths[f], "%s-%s", folder,
+                 sb_bench_format_name((sb_bench_format)f));
+        sound = !sb_bench_folder(paths[f], (sb_bench_format)f, &err);
+        if (!sound)
+            fprintf(stderr, "bench: %s\n", err.text);
+    }
+    if (sound)
+        printf("check of 4 * 10^8 weights in %s-*, %d threads; check_over_hash is the speed of "
+               "`samebit check`\nagainst pread and XXH3 over the same files\n",
+               folder, omp_get_max_threads());
+    for (unsigned f = 0; f < SB_BENCH_FORMATS && sound; f++)
+        for (int way = 0; way < 4 && sound; way++) {
+            const char *original = way % 2 ? paths[SB_BENCH_bf16] : NULL;
+            printf("%-5s ", sb_bench_format_name((sb_bench_format)f));
+            sound = bench_way(paths[f], original, SB_IO_auto, way / 2);
+        }
     return sound;
 }

@@ -6,4 +6,7 @@
  * Returns 0 if something cannot be read. */
 int sb_bench_check(const char *folder, const char *original);
 
+/* The same of folders that it makes under names that begin with `folder`. */
+int sb_bench_check_made(const char *folder);
+
 #endif

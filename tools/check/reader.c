@@ -64,7 +64,7 @@ static sb_status file_of(sb_reader *r, const sb_source *source, uint32_t shard, 
     return status;
 }
 
-/* "behind the reader" */
+/* I-2: "behind the reader" */
 static void drop(sb_reader *r, slot *s)
 {
     file *f;
@@ -150,7 +150,7 @@ sb_status sb_reader_fetch(sb_reader *r, const sb_checkpoint *checkpoint, const s
     slot *s = &r->slots[number];
     const sb_source *source = r->sources[sb_source_checkpoint(r->sources[0]) != checkpoint];
     sb_status status = SB_OK;
-    /* "what a slot holds is not read again" */
+    /* I-3: "what a slot holds is not read again" */
     if (s->tensor == t && first >= s->first && first + count <= s->first + s->count) {
         *bytes = s->bytes + (first - s->first);
         return SB_OK;
@@ -160,7 +160,7 @@ sb_status sb_reader_fetch(sb_reader *r, const sb_checkpoint *checkpoint, const s
         drop(r, s);
     s->source = source;
     s->shard = t->shard;
-    /* "more than 32 MiB at once stay mapped" */
+    /* I-3: "more than 32 MiB at once stay mapped" */
     if (sb_source_io(source) == SB_IO_map || count > SB_READER_LARGEST)
         s->bytes = t->data + first, s->count = count;
     else

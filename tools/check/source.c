@@ -69,7 +69,7 @@ static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
 
 /* --- the cache -------------------------------------------------------------------------------- */
 
-/* "asked before the first byte is read" */
+/* I-2: "asked before the first byte is read" */
 static int look(sb_source *s, uint32_t shard)
 {
     size_t size = size_of(s, shard), count = (size + STRETCH - 1) / STRETCH;
@@ -105,7 +105,7 @@ static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, u
     }
 }
 
-/* "in whole stretches of 64 KiB" - the last one of a range goes with the range behind it. */
+/* I-2: "in whole stretches of 64 KiB" - the last one of a range goes with the range behind it. */
 void sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
 {
     first = first / STRETCH * STRETCH;
@@ -217,7 +217,7 @@ static void try_one(trial *t, sb_io io, uint64_t at)
     close(fd);
 }
 
-/* "the largest file, in turns, each time at another place" */
+/* I-1: "the largest file, in turns, each time at another place" */
 static sb_io measure(trial *t)
 {
     static const sb_io ways[] = {SB_IO_pread, SB_IO_map, SB_IO_direct};
@@ -232,7 +232,7 @@ static sb_io measure(trial *t)
     return best;
 }
 
-/* "of less than 256 MiB are read with pread" */
+/* I-1: "of less than 256 MiB are read with pread" */
 static sb_io choose(sb_source *s)
 {
     trial t = {.source = s};
