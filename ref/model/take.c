@@ -153,7 +153,7 @@ static sb_status make_entries(plan *p, sb_error *err)
     for (int side = 0; side < 2; side++)
         for (size_t i = 0; i < sb_checkpoint_count(p->side[side]) && !status; i++)
             status = add_entry(p, side, (uint32_t)i, err);
-    if (p->count)
+    if (!status && p->count)
         qsort(p->entries, p->count, sizeof *p->entries, entry_order);
     return status;
 }

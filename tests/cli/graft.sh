@@ -64,7 +64,7 @@ check "the declaration was not taken over" grep -q auto-round "$work/o/config.js
 for pair in nvfp4-ct/bf16 nvfp4-ct/fp8-channel nvfp4-ct/fp8-tensor nvfp4-ct/nvfp4a16-ct nvfp4-modelopt/bf16 \
     nvfp4-modelopt/fp8-tensor nvidia-mix/bf16 nvidia-mix/fp8-tensor fp8-block/bf16 bf16/fp8-block int4-gptq/bf16 \
     int4-gptq/int4-autoround int4-autoround/bf16 int4-awq/bf16 bf16/int4-awq bf16/nvidia-mix; do
-    for pattern in '*self_attn.*' 'layers.1.mlp.*' 'mtp.*'; do
+    for pattern in '*self_attn.*' 'layers.1.mlp.*'; do
         graft_of "${pair%/*}" "$pattern" "${pair#*/}"
         check "a note" test -z "$(grep '^notes' "$out")"
         declared_as_stored "$work/o"
@@ -72,9 +72,12 @@ for pair in nvfp4-ct/bf16 nvfp4-ct/fp8-channel nvfp4-ct/fp8-tensor nvfp4-ct/nvfp
 done
 graft_of nvidia-mix '*shared_expert.*' bf16
 check "the two files differ" test -z "$(grep -h 'shared_expert\.' "$work/o/config.json" "$work/o/hf_quant_config.json")"
-graft_of bf16 '*.mlp.*' nvfp4-ct # and back
+graft_of bf16 '*.mlp.*' nvfp4-ct # and back: in part, for a declaration of nothing is refused by the check
 mv "$work/o" "$work/back"
-graft_of back '*.mlp.*' bf16
+refused 3 graft "$work/back" --take '*.mlp.*' --from "$work/bf16" -o "$work/o"
+says_err 'the result was taken away again, because of ERROR'
+check "it was not taken away" test ! -e "$work/o" -a ! -e "$work/o.partial"
+graft_of back 'layers.0.mlp.*' bf16
 declared_as_stored "$work/o"
 same "a second graft has a file of its own" 1 "$(find "$work/o" -name 'model-graft-00002.safetensors' | wc -l)"
 

@@ -139,5 +139,33 @@ for name in loaded-T1.json loaded-T1-planted.json; do
     cmp -s "golden/check/$name" "$loaded/$name"
     report $? "golden/check/$name is what transformers holds"
 done
+
+# Grafts: the index and the lists, as transformers and compressed-tensors read them. The head that
+# was dropped, modules in another format, and experts that are stacks in one layer only.
+graft() { # base, format of what is taken, pattern, further options of make for the base
+    local base=$1 other=$2 pattern=$3
+    shift 3
+    rm -rf "$work/base" "$work/other" "$work/grafted"
+    "$build/samebit" make "$work/base" --preset T1 --format "$base" "$@" >/dev/null &&
+        "$build/samebit" make "$work/other" --preset T1 --format "$other" >/dev/null &&
+        "$build/samebit" graft "$work/base" --take "$pattern" --from "$work/other" \
+            -o "$work/grafted" >/dev/null &&
+        "$build/venv-llmcompressor/bin/python" tools/gen/graft_agrees.py "$work/grafted" \
+            >"$work/graft.log" 2>&1
+    local status=$?
+    report $status "the libraries agree: graft $base --take '$pattern' of $other $*"
+    [ $status -eq 0 ] || tail -n 5 "$work/graft.log"
+}
+graft nvfp4-ct bf16 'mtp.*' --no-mtp
+graft nvfp4-ct bf16 'mtp.*' --no-mtp --layout vl
+graft fp8-block bf16 'mtp.*'
+graft fp8-channel bf16 'mtp.*' --no-mtp
+graft nvfp4-ct bf16 'layers.1.mlp.*'
+graft nvfp4-ct fp8-channel '*self_attn.*'
+graft nvfp4-ct fp8-tensor 'mtp.*'
+graft bf16 nvfp4-ct '*.mlp.experts.*'
+graft fp8-block bf16 '*self_attn.*'
+graft bf16 fp8-block 'layers.2.*'
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

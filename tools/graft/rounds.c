@@ -112,7 +112,7 @@ static int is_plain(const sb_graft_layer *l)
 
 /* W-5: "one rule for the whole head, one for all experts of a layer, else the full name" */
 static sb_status exclude(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_layer *l, int round,
-                         char said[NAME], sb_error *err)
+                         char said[NAME + 1], sb_error *err)
 {
     char group[NAME + 1];
     sb_name_kind kind = SB_NAME_exact;
@@ -131,7 +131,7 @@ static sb_status exclude(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_l
     }
     if (strcmp(group, said) == 0)
         return SB_OK;
-    snprintf(said, NAME, "%s", group);
+    strcpy(said, group); /* of the same size */
     if (kind == SB_NAME_experts)
         group[strlen(group) - 1] = '\0';
     return sb_graft_exclude(c, doc, group, kind, err);
@@ -161,7 +161,7 @@ static sb_status include(sb_graft_config *c, sb_graft_doc *doc, sb_graft_layer *
  * have spoken of others, which is why there are several. */
 static sb_status change(sb_graft_config *c, sb_graft_doc *doc, int round, sb_error *err)
 {
-    char said[NAME] = "";
+    char said[NAME + 1] = "";
     sb_status status = SB_OK;
     for (size_t i = 0; i < c->layer_count && !status; i++) {
         sb_graft_layer *l = &c->layers[i];

@@ -1,0 +1,237 @@
+/* test_graft.c - what the configuration of a graft says, dialect by dialect, and what it keeps. */
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/container/file.h"
+#include "ref/container/json.h"
+#include "ref/model/held.h"
+#include "ref/model/layers.h"
+#include "tools/graft/graft.h"
+
+/* Made when it is first asked for. */
+static const char *made(const char *format)
+{
+    static struct {
+        const char *format, *path;
+    } known[32];
+    size_t i = 0;
+    while (known[i].path && strcmp(known[i].format, format) != 0)
+        i++;
+    if (!known[i].path) {
+        known[i].format = format;
+        known[i].path = test_checkpoint("test_graft", "T1", "plain", format, "text");
+    }
+    return known[i].path;
+}
+
+/* What changed and what is told, a line each. */
+typedef struct told {
+    char changes[4000], notes[2000];
+    size_t change_count, note_count;
+} told;
+
+static void join(const sb_graft_lines *lines, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < lines->count && strlen(text) + 300 < size; i++)
+        snprintf(text + strlen(text), size - strlen(text), "%.250s\n", lines->line[i]);
+}
+
+static sb_status try_graft(const char *base, const char *pattern, const char *other, int dry,
+                           told *out, sb_error *err)
+{
+    const char *const take[1] = {pattern};
+    sb_graft_options o = {.source = base,
+                          .other = other,
+                          .target = test_path("test_graft", "out"),
+                          .take = take,
+                          .take_count = 1,
+                          .dry_run = dry,
+                          .replace = 1};
+    sb_grafted g;
+    sb_status status = sb_graft(&o, &g, err);
+    join(&g.changes, out->changes, sizeof out->changes);
+    join(&g.notes, out->notes, sizeof out->notes);
+    out->change_count = g.changes.count;
+    out->note_count = g.notes.count;
+    sb_grafted_free(&g);
+    return status;
+}
+
+static told graft(const char *base, const char *pattern, const char *other)
+{
+    told t;
+    sb_error err = {""};
+    if (try_graft(base, pattern, other, 0, &t, &err))
+        fail_msg("%s of %s into %s: %s", pattern, other, base, err.text);
+    return t;
+}
+
+/* How many layers of a folder are declared otherwise than they are stored. */
+typedef struct count {
+    sb_declared *declared;
+    size_t layers, wrong;
+    char first[1200];
+} count;
+
+static sb_status count_layer(void *ctx, const char *name, const sb_found *found, sb_error *err)
+{
+    count *c = ctx;
+    sb_declaration d;
+    sb_status status = sb_declared_for(c->declared, name, &d, err);
+    c->layers++;
+    if (!status && !sb_declaration_agrees(&d, found) && c->wrong++ == 0)
+        snprintf(c->first, sizeof c->first, "%s: %s", name, d.rule);
+    return status;
+}
+
+static count disagreements(void)
+{
+    const char *folder = test_path("test_graft", "out");
+    count c = {.declared = NULL};
+    sb_checkpoint *checkpoint = NULL;
+    sb_error err = {""};
+    if (sb_checkpoint_open(folder, &checkpoint, &err) ||
+        sb_declared_load(folder, &c.declared, &err) ||
+        sb_each_layer(checkpoint, count_layer, &c, &err))
+        fail_msg("%s", err.text);
+    sb_checkpoint_close(checkpoint);
+    sb_declared_free(c.declared);
+    return c;
+}
+
+static void agree(const char *base, const char *pattern, const char *other)
+{
+    told t = graft(made(base), pattern, made(other));
+    count c = disagreements();
+    if (t.note_count || c.wrong)
+        fail_msg("%s of %s into %s: %zu of %zu, %s\n%s", pattern, other, base, c.wrong, c.layers,
+                 c.first, t.notes);
+}
+
+/* W-5 in every dialect: what comes is less, more, or otherwise quantized than what goes. */
+static void test_dialects(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"nvfp4-ct", "bf16"},       {"nvfp4-ct", "fp8-channel"},  {"nvfp4-ct", "fp8-tensor"},
+        {"nvfp4-modelopt", "bf16"}, {"fp8-tensor", "nvidia-mix"}, {"nvidia-mix", "fp8-tensor"},
+        {"fp8-block", "bf16"},      {"bf16", "fp8-block"},        {"int4-gptq", "int4-autoround"},
+        {"int4-autoround", "bf16"}, {"int4-awq", "bf16"},         {"bf16", "int4-awq"},
+        {"int4-ct", "mxfp4"},       {"mxfp8", "int4-ct"},         {"int8-gptq", "bf16"},
+    };
+    static const char *const patterns[] = {"mtp.*", "layers.1.mlp.*", "*self_attn*"};
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        for (size_t p = 0; p < 2; p++)
+            agree(pairs[i][0], patterns[(i + p) % 3], pairs[i][1]);
+}
+
+/* W-6: the modules that came, and no others, are declared as plain, and that is told. */
+static void test_hybrid(void **state)
+{
+    (void)state;
+    told t = graft(made("int4-autoround"), "layers.*.mlp.shared_expert.*", made("fp8-block"));
+    assert_int_equal(t.note_count, 1);
+    assert_non_null(strstr(t.notes, "\"auto-round\" has no words"));
+    assert_int_equal(disagreements().wrong, 3 * 8);
+    t = graft(made("nvfp4-ct"), "layers.0.mlp.experts.*", made("nvidia-mix"));
+    assert_non_null(strstr(t.notes, "\"compressed-tensors\" has no words"));
+    assert_int_equal(disagreements().wrong, 3 * 16);
+    assert_int_equal(t.change_count, 1); /* one rule for all experts */
+}
+
+/* Rules are few; what is there already is not said twice; a dry run says the same. */
+static void test_changes(void **state)
+{
+    (void)state;
+    told t = graft(made("nvfp4-ct"), "mtp.*", made("bf16")), dry;
+    sb_error err = {""};
+    assert_int_equal(t.change_count, 0);
+    t = graft(made("fp8-channel"), "layers.1.mlp.experts.*", made("bf16"));
+    assert_string_equal(t.changes, "config.json: ignore: + \"re:(model\\.|language_model\\.)*"
+                                   "layers\\.1\\.mlp\\.experts(\\.|$)\"\n");
+    assert_int_equal(
+        try_graft(made("fp8-channel"), "layers.1.mlp.experts.*", made("bf16"), 1, &dry, &err),
+        SB_OK);
+    assert_string_equal(t.changes, dry.changes);
+    t = graft(made("int4-gptq"), "mtp.*", made("int4-autoround"));
+    assert_non_null(strstr(t.changes, "dynamic: + \"+:^mtp\\.layers\\.0\\.mlp\\.experts(\\.|$)\""));
+    t = graft(made("nvfp4-modelopt"), "*self_attn.*", made("nvidia-mix"));
+    assert_non_null(strstr(t.changes, "config.json: quant_algo: MIXED_PRECISION instead of NVFP4"));
+    assert_non_null(strstr(t.changes, "hf_quant_config.json: quant_algo: MIXED_PRECISION"));
+}
+
+/* All bytes of config.json that are not quantization stay, and the head's number of layers comes.
+ */
+static void test_bytes(void **state)
+{
+    (void)state;
+    test_folder f = test_folder_load(made("nvfp4-ct"));
+    size_t kept = 0;
+    for (size_t i = 0; i < f.count; i++)
+        if (strncmp(f.tensors[i].name, "mtp.", 4) == 0)
+            free(f.tensors[i].bytes);
+        else
+            f.tensors[kept++] = f.tensors[i];
+    f.count = kept;
+    test_folder_configure(&f, "\"mtp_num_hidden_layers\": 1", "\"mtp_num_hidden_layers\":   0");
+    const char *path = test_folder_save(&f, "test_graft", "headless");
+    told t = graft(path, "mtp.*", made("bf16"));
+    assert_string_equal(t.changes, "config.json: mtp_num_hidden_layers: 1\n");
+    char name[1200], *expected = strdup(f.config);
+    unsigned char *text;
+    size_t n;
+    snprintf(name, sizeof name, "%s/config.json", test_path("test_graft", "out"));
+    *(strstr(expected, ":   0") + 4) = '1';
+    assert_int_equal(sb_read_file(name, 1 << 20, &text, &n, NULL), SB_OK);
+    assert_string_equal((char *)text, expected);
+    free(text);
+    free(expected);
+    test_folder_free(&f);
+    assert_int_equal(disagreements().wrong, 0);
+}
+
+static sb_status refuse_all(void *ctx, const char *source, const char *result, sb_error *err)
+{
+    (void)source;
+    (void)result;
+    ++*(int *)ctx;
+    return sb_fail(err, SB_ERR_INPUT, "the verifier says no");
+}
+
+/* W-10: a verifier that says no takes everything away again. */
+static void test_verify(void **state)
+{
+    int asked = 0;
+    const char *const take[1] = {"mtp.*"};
+    sb_graft_options o = {.source = made("nvfp4-ct"),
+                          .other = made("bf16"),
+                          .target = test_path("test_graft", "never"),
+                          .take = take,
+                          .take_count = 1,
+                          .verify = refuse_all,
+                          .verify_ctx = &asked};
+    sb_grafted g;
+    sb_error err = {""};
+    sb_checkpoint *c = NULL;
+    (void)state;
+    assert_int_equal(sb_graft(&o, &g, &err), SB_ERR_INPUT);
+    assert_string_equal(err.text, "the verifier says no");
+    assert_int_equal(asked, 1);
+    sb_grafted_free(&g);
+    assert_int_equal(sb_checkpoint_open(o.target, &c, &err), SB_ERR_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dialects), cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_changes),  cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_verify),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
