@@ -239,7 +239,7 @@ for file in "$a"/*; do
     cp "$file" "$repo/blobs/$blob"
     ln -s "../../blobs/$blob" "$repo/snapshots/$hash/$(basename "$file")"
 done
-unset HF_HUB_CACHE XDG_CACHE_HOME
+unset HF_HUB_CACHE HUGGINGFACE_HUB_CACHE XDG_CACHE_HOME
 export HF_HOME=$work/home HOME=$work/elsewhere
 for id in org/tiny org/tiny@main org/tiny@$hash org/tiny@refs/pr/1; do
     run 0 check $id --json
@@ -255,6 +255,7 @@ refused 3 check org/absent
 says_err 'hf download org/absent'
 refused 3 check ../tiny
 refused 3 check 'org/tiny@../../x'
+HUGGINGFACE_HUB_CACHE=$work/home/hub HF_HOME=$work/none run 0 check org/tiny --quiet
 HF_HUB_CACHE=$work/home/hub HF_HOME=$work/none run 0 check org/tiny --quiet
 HF_HOME='' XDG_CACHE_HOME=$work/none run 3 check org/tiny
 says_err "$work/none/huggingface/hub"

@@ -26,7 +26,7 @@ int sb_elsewhere(const sb_check *check, const char *name)
         if (strncmp(e->tensor, name, n) != 0)
             return 0;
         if ((e->tensor[n] == '\0' || e->tensor[n] == '.' || e->tensor[n] == '_') &&
-            sb_file_state_of(check->self.checkpoint, e->shard_name) != SB_FILE_OPEN)
+            !sb_file_is_open(check->self.checkpoint, e->shard_name))
             return 1;
     }
     return 0;
@@ -36,7 +36,7 @@ int sb_is_whole(const sb_check *check)
 {
     const sb_index *index = sb_checkpoint_index(check->self.checkpoint);
     for (size_t i = 0; index && i < index->shard_count; i++)
-        if (sb_file_state_of(check->self.checkpoint, index->shards[i].name) != SB_FILE_OPEN)
+        if (!sb_file_is_open(check->self.checkpoint, index->shards[i].name))
             return 0;
     return 1;
 }

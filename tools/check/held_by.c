@@ -12,7 +12,7 @@
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int is_open(const sb_checkpoint *c, const char *file)
+int sb_file_is_open(const sb_checkpoint *c, const char *file)
 {
     size_t from = 0, to = sb_checkpoint_shards(c);
     while (from < to) {
@@ -31,7 +31,7 @@ static int is_open(const sb_checkpoint *c, const char *file)
 sb_file_state sb_file_state_of(const sb_checkpoint *c, const char *file)
 {
     struct stat info;
-    if (is_open(c, file))
+    if (sb_file_is_open(c, file))
         return SB_FILE_OPEN;
     char *path = sb_path_join(sb_checkpoint_folder(c), file);
     int there = path && lstat(path, &info) == 0;
@@ -45,16 +45,19 @@ int sb_file_is_named(const sb_check *check, const char *file)
     return index ? sb_index_has_shard(index, file) : strcmp(file, SB_SINGLE_NAME) == 0;
 }
 
-static void append(char *text, size_t size, const char *format, ...) SB_PRINTF(3, 4);
-static void append(char *text, size_t size, const char *format, ...)
+/* 1, or 0 if there is no room: what does not fit is left out whole. */
+static int append(char *text, size_t size, const char *format, ...) SB_PRINTF(3, 4);
+static int append(char *text, size_t size, const char *format, ...)
 {
     size_t used = strlen(text);
     va_list args;
     va_start(args, format);
     int more = vsnprintf(text + used, size - used, format, args);
     va_end(args);
-    if (more < 0 || (size_t)more >= size - used)
-        text[used] = '\0'; /* what does not fit is left out whole */
+    if (more >= 0 && (size_t)more < size - used)
+        return 1;
+    text[used] = '\0';
+    return 0;
 }
 
 size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_text *text)
@@ -62,17 +65,19 @@ size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_te
     const sb_index *index = sb_checkpoint_index(check->self.checkpoint);
     const char *last = "";
     size_t count = 0;
+    int fits = 1;
     *text = (sb_files_text){"", ""};
     for (size_t i = 0; index && i < index->shard_count; i++) {
         const char *name = index->shards[i].name;
         if (sb_file_state_of(check->self.checkpoint, name) != state)
             continue;
         last = name;
-        if (count++ >= 4)
-            continue;
-        append(text->names, sizeof text->names, "%s%s", count > 1 ? ", " : "", SB_SHOW(name));
-        append(text->patterns, sizeof text->patterns, " --include \"%s\"", SB_SHOW(name));
+        if (count++ < 4)
+            append(text->names, sizeof text->names, "%s%s", count > 1 ? ", " : "", SB_SHOW(name));
+        fits &= append(text->patterns, sizeof text->patterns, " --include \"%s\"", SB_SHOW(name));
     }
+    if (!fits)
+        text->patterns[0] = '\0';
     if (count > 4)
         append(text->names, sizeof text->names, " and %zu more, to %s", count - 4, SB_SHOW(last));
     return count;

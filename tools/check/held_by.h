@@ -9,6 +9,7 @@ typedef enum sb_file_state { SB_FILE_OPEN, SB_FILE_MISSING, SB_FILE_UNREADABLE }
 
 /* Of a file that the index names. */
 sb_file_state sb_file_state_of(const sb_checkpoint *checkpoint, const char *file);
+int sb_file_is_open(const sb_checkpoint *checkpoint, const char *file); /* the same, quickly */
 
 /* 1 if the index names the file, or needs no index to be found. */
 int sb_file_is_named(const sb_check *check, const char *file);
@@ -16,13 +17,13 @@ int sb_file_is_named(const sb_check *check, const char *file);
 /* The first few names, and the arguments that fetch them. */
 typedef struct sb_files_text {
     char names[256];
-    char patterns[320];
+    char patterns[360]; /* " --include ..." of each; "" if there are too many */
 } sb_files_text;
 size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_text *text);
 
 typedef struct sb_held_by {
     size_t tensors, mtp; /* mtp: those of them whose names begin with "mtp." */
-    char text[400];      /* "mtp.* 17 modules, mlp.experts.gate_proj 256, ... of layers 3 to 5" */
+    char text[320];      /* "mtp.* 17 modules, mlp.experts.gate_proj 256, ... of layers 3 to 5" */
 } sb_held_by;
 
 /* What the index puts into all files of this state. */

@@ -83,9 +83,12 @@ static char *below(const char *variable, const char *under)
 /* The folder of the cache; NULL: memory is out, or there is not even a home. */
 static char *cache_folder(void)
 {
-    const char *direct = getenv("HF_HUB_CACHE");
-    if (direct && *direct)
-        return sb_strdup(direct);
+    static const char *const direct[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"};
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+        const char *value = getenv(direct[i]);
+        if (value && *value)
+            return sb_strdup(value);
+    }
     char *path = below("HF_HOME", "hub");
     if (!path)
         path = below("XDG_CACHE_HOME", "huggingface/hub");
@@ -103,7 +106,6 @@ static void list_snapshots(const char *repo, char *text, size_t size)
 {
     char *path = sb_path_join(repo, "snapshots");
     DIR *folder = path ? opendir(path) : NULL;
-    size_t used = 0;
     char first[65] = "";
     unsigned count = 0;
     for (struct dirent *e; folder && (e = readdir(folder));) {
@@ -117,9 +119,8 @@ static void list_snapshots(const char *repo, char *text, size_t size)
     free(path);
     text[0] = '\0';
     if (count)
-        used = (size_t)snprintf(text, size, "; %u snapshots of other revisions are there: @%s%s",
-                                count, first, count > 1 ? ", ..." : "");
-    (void)used;
+        snprintf(text, size, "; %u snapshots of other revisions are there: @%s%s", count, first,
+                 count > 1 ? ", ..." : "");
 }
 
 static sb_status absent(const hub_id *id, const char *where, const char *repo, sb_error *err)

@@ -1,7 +1,8 @@
 /* hub.h - a checkpoint by its hub id, "org/name" or "org/name@revision", in the local cache.
  *
- * Nothing is ever downloaded. The cache is $HF_HUB_CACHE, else $HF_HOME/hub, else
- * $XDG_CACHE_HOME/huggingface/hub, else $HOME/.cache/huggingface/hub, as huggingface_hub has it. */
+ * Nothing is ever downloaded. The cache is $HF_HUB_CACHE or $HUGGINGFACE_HUB_CACHE, else
+ * $HF_HOME/hub, else $XDG_CACHE_HOME/huggingface/hub, else $HOME/.cache/huggingface/hub, as
+ * huggingface_hub has it. */
 #ifndef SB_CHECK_HUB_H
 #define SB_CHECK_HUB_H
 

@@ -1,6 +1,7 @@
 #include "tools/check/loaded.h"
 
 #include <inttypes.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,27 +96,47 @@ static void note_held(comparison *c, const sb_held_values *held)
         c->tensor_held[held->raw - base] = 1;
 }
 
+/* What is left to digest, as binary32 values. */
+static uint64_t value_bytes(const sb_loaded_entry *e)
+{
+    uint64_t bytes = e->held.raw ? e->held.raw->bytes : 0;
+    for (size_t i = 0; i < e->held.count; i++)
+        bytes += 4 * (uint64_t)e->held.segments[i].rows * e->held.segments[i].matrix.cols;
+    return bytes;
+}
+
+static void say_progress(const comparison *c, uint64_t done, uint64_t total)
+{
+    const sb_check_options *o = c->check->options;
+    if (o->progress && omp_get_thread_num() == 0 && (done < total || !omp_in_parallel()))
+        o->progress(o->progress_ctx, "loaded", done, total);
+}
+
 /* Of several failures the first entry's is told, whichever thread had it. */
 static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
 {
     size_t failed = end;
+    uint64_t done = 0, total = 0;
     sb_status result = SB_OK;
-#ifdef _OPENMP
+    for (size_t i = first; i < end; i++)
+        total += value_bytes(&c->entries[i]);
 #pragma omp parallel for schedule(dynamic, 1)
-#endif
     for (size_t i = first; i < end; i++) {
         sb_error why;
+        uint64_t so_far;
         sb_status status = sb_loaded_expect(&c->entries[i], &why);
+#pragma omp atomic capture
+        so_far = done += value_bytes(&c->entries[i]);
+        say_progress(c, so_far, total);
         if (!status)
             continue;
-#ifdef _OPENMP
 #pragma omp critical(sb_loaded_failed)
-#endif
         if (i < failed) {
             failed = i;
             result = sb_fail(err, status, "%s", why.text);
         }
     }
+    say_progress(c, total, total);
     return result;
 }
 
