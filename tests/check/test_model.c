@@ -5,7 +5,9 @@
 
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
+#include "ref/formats/wide.h"
 #include "tools/check/across.h"
+#include "tools/check/scan_decoding.h"
 
 /* What faults.def does not ask: locations, counts, both storages of experts, and what two changes
  * together mean. */
@@ -202,6 +204,50 @@ static void moments(void **state)
     folder_result_free(r);
 }
 
+/* The definition agrees with the fast decoder on what every quantizer wrote, and notices one ulp.
+ */
+static void definitions(void **state)
+{
+    static const char *const vehicles[] = {
+        "golden/quant/ct-nvfp4",
+        "golden/quant/modelopt-nvfp4",
+        "golden/quant/ct-mxfp4",
+        "golden/quant/ct-mxfp8",
+        "golden/quant/fp8",
+        "golden/quant/ct-fp8-block",
+        "golden/quant/ct-fp8-dynamic",
+        "golden/quant/ct-fp8",
+        "golden/quant/gptq-asym",
+        "golden/quant/gptq-int8",
+        "golden/quant/awq",
+        "golden/quant/ct-w4a16-asym",
+        "golden/quant/ct-w8a16",
+        "golden/quant/ct-w4a16",
+        "T6 nvfp4-ct",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
+        folder_result *r = folder_check_made(vehicles[i], NULL, NULL);
+        size_t matrices = 0;
+        assert_true(r->check.looked[48]);
+        expect_none(r, 48);
+        for (size_t k = 0; k < r->check.self.units.member_count; k++) {
+            const sb_matrix *m = &r->check.self.units.members[k].matrix;
+            double values[4096], expected;
+            if (!sb_matrix_quantized(m) || m->cols > 4096)
+                continue;
+            uint32_t row = m->rows / 2;
+            sb_matrix_wide(m, row, values);
+            assert_int_equal(sb_decoding_differs(m, row, values, &expected), m->cols);
+            values[m->cols - 1] = values[m->cols - 1] * (1 + 0x1p-52) + 0x1p-1074;
+            assert_int_equal(sb_decoding_differs(m, row, values, &expected), m->cols - 1);
+            matrices++;
+        }
+        assert_true(matrices > 0);
+        folder_result_free(r);
+    }
+}
+
 /* The median and the root that messages use. */
 static void helpers(void **state)
 {
@@ -222,7 +268,8 @@ int main(void)
         cmocka_unit_test(locations),     cmocka_unit_test(duplicate_experts),
         cmocka_unit_test(moved_experts), cmocka_unit_test(exchanged_gate_and_up),
         cmocka_unit_test(conversions),   cmocka_unit_test(other_dtypes),
-        cmocka_unit_test(moments),       cmocka_unit_test(helpers),
+        cmocka_unit_test(moments),       cmocka_unit_test(definitions),
+        cmocka_unit_test(helpers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tools/check/scan.h"
+#include "tools/check/scan_decoding.h"
 
 #include <inttypes.h>
 
@@ -174,18 +174,16 @@ static double defined(const sb_matrix *m, uint32_t row, uint32_t col)
            scale_of(m, stored / q->block_rows * q->scale_row + group * q->scale_col);
 }
 
-/* The first element of a row whose two values differ; cols: none. */
-static uint32_t differing(const sb_panel *panel, uint32_t row, double *expected)
+uint32_t sb_decoding_differs(const sb_matrix *m, uint32_t row, const double *values,
+                             double *expected)
 {
-    const sb_matrix *m = &panel->matrix;
     for (uint32_t i = 0; i < COLUMNS + 2; i++) {
         uint32_t col = i == 0 ? 0 : i == 1 ? m->cols - 1 : (i * 2654435761u + row) % m->cols;
-        double fast = panel->scratch[col];
+        double fast = values[col];
         *expected = defined(m, row, col);
-        if (fast == *expected ? (sb_bits_f64(fast) == sb_bits_f64(*expected))
-                              : (fast != fast && *expected != *expected))
-            continue;
-        return col;
+        if (sb_bits_f64(fast) != sb_bits_f64(*expected) &&
+            !(fast != fast && *expected != *expected))
+            return col;
     }
     return m->cols;
 }
@@ -198,7 +196,7 @@ void sb_scan_decoding(const sb_panel *panel)
     for (uint32_t i = 0; i < samples && m->rows && m->cols; i++) {
         uint32_t row = i == 1 ? m->rows - 1 : (panel->first * 7u + 5u * i) % m->rows;
         sb_matrix_wide(m, row, panel->scratch);
-        uint32_t col = differing(panel, row, &expected);
+        uint32_t col = sb_decoding_differs(m, row, panel->scratch, &expected);
         if (col == m->cols)
             continue;
         sb_find(panel->findings, 48, SB_LEVEL_fatal, sb_unit_tensor(panel->unit, SB_PART_COUNT),
