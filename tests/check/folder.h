@@ -138,6 +138,8 @@ folder_result *folder_try(const folder *f, const char *against, const sb_check_o
 /* The same of a vehicle as it stands, without a copy. */
 folder_result *folder_check_made(const char *vehicle, const char *against,
                                  const sb_check_options *options);
+folder_result *folder_try_made(const char *vehicle, const char *against,
+                               const sb_check_options *options);
 void folder_result_free(folder_result *r);
 
 /* For options.skip: everything but one check, or a list that ends with 0. */

@@ -44,10 +44,16 @@ folder_result *folder_check(const folder *f, const char *against, const sb_check
     return succeeded(folder_try(f, against, options));
 }
 
+folder_result *folder_try_made(const char *vehicle, const char *against,
+                               const sb_check_options *options)
+{
+    return run(folder_path(vehicle), 0, vehicle, against, options);
+}
+
 folder_result *folder_check_made(const char *vehicle, const char *against,
                                  const sb_check_options *options)
 {
-    return succeeded(run(folder_path(vehicle), 0, vehicle, against, options));
+    return succeeded(folder_try_made(vehicle, against, options));
 }
 
 void folder_result_free(folder_result *r)

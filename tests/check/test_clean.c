@@ -15,6 +15,7 @@
 #include "tests/check/folder.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/pairwise.h"
+#include "tools/convert/convert.h"
 
 /* --- what is found ------------------------------------------------------------------------------
  */
@@ -84,6 +85,43 @@ static void test_originals(void **state)
         clean(paths[i], paths[i]);
     }
     print_warnings("originals");
+}
+
+/* --- converted folders --------------------------------------------------------------------------
+ */
+
+static void convert(const char *source, const char *target, const char *to)
+{
+    sb_convert_options o = {.source = source, .target = target, .to = to, .replace = 1};
+    sb_conversion c;
+    sb_error err;
+    if (sb_convert(&o, &c, &err))
+        fail_msg("%s: %s", source, err.text);
+    sb_conversion_free(&c);
+}
+
+/* To the other dialect, where global scales are reciprocals of binary32, and back. */
+static void test_converted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *original, *there, *back;
+    } cases[] = {
+        {"golden/quant/ct-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-modelopt", "nvfp4-ct"},
+        {"golden/quant/modelopt-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-ct", "nvfp4-modelopt"},
+        {"T3 nvfp4-ct", "T3 bf16", "nvfp4-modelopt", "nvfp4-ct"},
+        {"T3 nvfp4-modelopt", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
+        {"T3 nvidia-mix", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
+    };
+    const char *there = test_path("test_clean", "there"), *back = test_path("test_clean", "back");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        convert(folder_path(cases[i].source), there, cases[i].there);
+        clean(there, NULL);
+        clean(there, cases[i].original);
+        convert(there, back, cases[i].back);
+        clean(back, cases[i].original);
+    }
+    print_warnings("converted");
 }
 
 /* --- made folders -------------------------------------------------------------------------------
@@ -244,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_made), /* forks, which threads would not survive */
         cmocka_unit_test(test_quantizers),
         cmocka_unit_test(test_originals),
+        cmocka_unit_test(test_converted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,15 +189,26 @@ static void judge_nearest(const judge *j)
          j->piece, s->wrong, s->compared, list, s->wrong > SB_FP4_LISTED ? ", ..." : "");
 }
 
+/* The formula that fits best; of those that fit nine tenths, the one with the fewest scales that
+ * are far off: after a conversion the other one may fit as many blocks, but not the tiny ones. */
+static unsigned best_formula(const sb_seen_fp4 *s)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < SB_FP4_FORMULAS; i++)
+        if (s->off[i].count < s->off[best].count)
+            best = i;
+    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
+        if (s->far[i] < s->far[best] && s->off[i].count <= s->scales_compared / 10)
+            best = i;
+    return best;
+}
+
 /* V-25: "where nine tenths of the blocks have the scale of a formula" */
 static void judge_scales(const judge *j)
 {
     const sb_seen_fp4 *s = j->seen;
-    unsigned best = 0;
+    unsigned best = best_formula(s);
     char at[96];
-    for (unsigned i = 1; i < SB_FP4_FORMULAS; i++)
-        if (s->off[i].count < s->off[best].count)
-            best = i;
     uint32_t off = s->off[best].count, far = s->far[best];
     if (off == 0 || off > s->scales_compared / 10 || !s->nearest)
         return; /* else it is for sb_check_fp4_groups */

@@ -76,6 +76,13 @@ static void compare_mx(const sb_fp4 *f, uint8_t stored, float a, uint32_t row, u
     count_off(f->seen, SB_FP4_four_over_six, down, row, block);
 }
 
+/* What a block of zeros carries says who wrote it, and nothing else (V-22): converted files carry
+ * the byte of the other dialect. */
+static int is_zero_convention(uint8_t s)
+{
+    return s == 0x00 || s == 0x01 || s == 0x20 || s == 0x38 || s == 0x7e;
+}
+
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block)
 {
@@ -84,6 +91,8 @@ void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32
         compare_mx(f, stored, largest, row, block);
         return;
     }
+    if (largest == 0 && is_zero_convention(stored))
+        return;
     int distance[SB_FP4_FORMULAS];
     for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
         distance[i] = apart(stored, sb_fp4_scale((sb_fp4_formula)i, largest, factor));
