@@ -115,3 +115,16 @@ const char *sb_checkpoint_origin(const sb_checkpoint *c, const sb_tensor *tensor
 {
     return c->shards[tensor->shard].folder;
 }
+
+size_t sb_checkpoint_own_shards(const sb_checkpoint *c)
+{
+    size_t n = 0;
+    while (n < c->shard_count && !c->shards[n].folder)
+        n++;
+    return n;
+}
+
+const char *sb_checkpoint_shard_folder(const sb_checkpoint *c, uint32_t shard)
+{
+    return c->shards[shard].folder ? c->shards[shard].folder : c->folder;
+}

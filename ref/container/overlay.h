@@ -20,6 +20,10 @@ sb_status sb_checkpoint_overlay(sb_checkpoint *base, const unsigned char *droppe
                                 sb_checkpoint *over, const sb_overlaid *taken, size_t count,
                                 sb_error *err);
 
+/* How many of the files are the checkpoint's own: the first ones. And the folder of any file. */
+size_t sb_checkpoint_own_shards(const sb_checkpoint *checkpoint);
+const char *sb_checkpoint_shard_folder(const sb_checkpoint *checkpoint, uint32_t shard);
+
 /* The folder that a tensor was laid over from, or NULL if it is the checkpoint's own. */
 const char *sb_checkpoint_origin(const sb_checkpoint *checkpoint, const sb_tensor *tensor);
 

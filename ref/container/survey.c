@@ -99,25 +99,49 @@ static sb_status read_index(survey *s, sb_error *err)
     return status;
 }
 
-/* Opens what can be opened of all files of the folder. */
+/* A file of the folder while it is opened. */
+typedef struct opening {
+    sb_safetensors file;
+    sb_status status;
+    sb_error why;
+} opening;
+
+static void open_one(const survey *s, size_t i, opening *o)
+{
+    char *path = sb_path_join(s->c->folder, s->names[i]);
+    o->status = path ? sb_safetensors_open(path, &o->file, &o->why) : no_memory(s, &o->why);
+    if (o->status) {
+        const char *text = path ? without_path(o->why.text, path) : o->why.text;
+        memmove(o->why.text, text, strlen(text) + 1);
+    }
+    free(path);
+}
+
+/* Opens what can be opened of all files of the folder: most of the time of looking at headers. */
 static sb_status open_files(survey *s, sb_error *err)
 {
+    opening *all = sb_alloc(s->count, sizeof *all);
     s->c->shards = sb_alloc(s->count, sizeof *s->c->shards);
-    if (!s->c->shards)
-        return no_memory(s, err);
-    for (size_t i = 0; i < s->count; i++) {
-        sb_error why;
-        char *path = sb_path_join(s->c->folder, s->names[i]);
-        if (!path)
-            return no_memory(s, err);
-        sb_status status = sb_checkpoint_add_shard(s->c, path, s->names[i], &why);
-        if (status && status != SB_ERR_MEMORY)
-            s->tell(s->ctx, SB_PROBLEM_FILE, s->names[i], NULL, without_path(why.text, path));
-        free(path);
-        if (status == SB_ERR_MEMORY)
-            return sb_fail(err, status, "%s", why.text);
+    sb_status status = all && s->c->shards ? SB_OK : no_memory(s, err);
+#pragma omp parallel for schedule(dynamic, 1) if (!status)
+    for (size_t i = 0; i < (status ? 0 : s->count); i++)
+        open_one(s, i, &all[i]);
+    for (size_t i = 0; all && s->c->shards && i < s->count; i++) {
+        sb_shard *shard = &s->c->shards[s->c->shard_count];
+        if (!all[i].status) {
+            shard->file = all[i].file;
+            shard->name = sb_strdup(s->names[i]);
+            s->c->shard_count++;
+            if (!shard->name)
+                status = no_memory(s, err);
+        } else if (all[i].status == SB_ERR_MEMORY) {
+            status = no_memory(s, err);
+        } else if (!status) {
+            s->tell(s->ctx, SB_PROBLEM_FILE, s->names[i], NULL, all[i].why.text);
+        }
     }
-    return SB_OK;
+    free(all);
+    return status;
 }
 
 static int in_folder(const survey *s, const char *name)

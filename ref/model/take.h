@@ -7,6 +7,7 @@
 #define SB_MODEL_TAKE_H
 
 #include "ref/container/overlay.h"
+#include "ref/model/config.h"
 
 /* A module that a pattern names, in order of its name. */
 typedef struct sb_taken_module {
@@ -42,6 +43,10 @@ sb_status sb_take_overlay(sb_checkpoint *base, sb_checkpoint *other, const char 
 
 /* The same for "PATTERN=FOLDER", as a command line has it. */
 sb_status sb_take_overlay_text(sb_checkpoint *base, const char *text, sb_error *err);
+
+/* W-7: an MTP head that was laid over brings its number of layers into a configuration that has
+ * none. */
+sb_status sb_take_head(const sb_checkpoint *checkpoint, sb_config *config, sb_error *err);
 
 /* Behind the prefix of the text model, if a name has it: "layers.0.norm". Names of the vision
  * tower lose "model.". */

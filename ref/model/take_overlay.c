@@ -98,3 +98,22 @@ sb_status sb_take_overlay_text(sb_checkpoint *base, const char *text, sb_error *
     free(pattern);
     return status;
 }
+
+/* W-7: "An MTP head that was laid over a model without one brings its number of layers" */
+sb_status sb_take_head(const sb_checkpoint *checkpoint, sb_config *config, sb_error *err)
+{
+    const sb_tensor *fc = sb_checkpoint_find(checkpoint, "mtp.fc.weight");
+    const char *origin = fc ? sb_checkpoint_origin(checkpoint, fc) : NULL;
+    sb_config theirs;
+    if (!origin || config->mtp_layers)
+        return SB_OK;
+    char *path = sb_path_join(origin, "config.json");
+    sb_status status =
+        path ? sb_config_load(path, &theirs, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    free(path);
+    if (!status) {
+        config->mtp_declared = 1;
+        config->mtp_layers = theirs.mtp_layers;
+    }
+    return status;
+}

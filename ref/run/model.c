@@ -6,7 +6,6 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
-#include "ref/container/overlay.h"
 #include "ref/model/take.h"
 
 /* config.json of a folder. */
@@ -16,20 +15,6 @@ static sb_status load_config(const char *folder, sb_config *out, sb_error *err)
     sb_status status =
         path ? sb_config_load(path, out, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     free(path);
-    return status;
-}
-
-/* W-7: "An MTP head that was laid over a model without one brings its number of layers" */
-static sb_status adopt_head(sb_model *model, sb_error *err)
-{
-    const sb_tensor *fc = sb_checkpoint_find(model->checkpoint, "mtp.fc.weight");
-    const char *origin = fc ? sb_checkpoint_origin(model->checkpoint, fc) : NULL;
-    sb_config theirs;
-    if (!origin || model->config.mtp_layers)
-        return SB_OK;
-    sb_status status = load_config(origin, &theirs, err);
-    if (!status)
-        model->config.mtp_layers = theirs.mtp_layers;
     return status;
 }
 
@@ -47,7 +32,7 @@ sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays
     for (size_t i = 0; i < count && !status; i++)
         status = sb_take_overlay_text(model->checkpoint, overlays[i], err);
     if (!status)
-        status = adopt_head(model, err);
+        status = sb_take_head(model->checkpoint, &model->config, err);
     if (!status)
         status = sb_weights_bind(model->checkpoint, &model->config, model->declared,
                                  &model->weights, err);

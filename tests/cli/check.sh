@@ -31,6 +31,10 @@ for threads in 1 3; do
     run 0 check "$a" --threads $threads
     check "threads change the report" cmp "$out" "$work/text"
 done
+for io in auto map pread direct; do
+    run 0 check "$a" --io $io
+    check "the way of reading changes the report" cmp "$out" "$work/text"
+done
 run 0 check "$a/" --quiet
 check "--quiet is more than a line" test "$(wc -l < "$out")" = 1
 run 0 check "$a" --verbose
@@ -91,6 +95,7 @@ refused 2 check "$a" --need gtp
 says_err 'expected mtp'
 refused 2 check "$a" --quiet --verbose
 refused 2 check "$a" --threads 5000
+refused 2 check "$a" --io fast
 refused 2 check
 refused 2 check "$a" "$q"
 refused 3 check "$work/no-such-folder"

@@ -9,6 +9,7 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/container/survey.h"
+#include "ref/model/take.h"
 #include "tools/check/payload.h"
 
 static const sb_check_row rows[] = {
@@ -86,8 +87,12 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
         sb_checkpoint_survey(path, tell ? tell_problem : no_problem, check, &side->checkpoint, err);
     if (status == SB_ERR_INPUT && tell && check->findings.count)
         sb_fail(err, status, "%s: %s", SB_SHOW(path), check->findings.rows[0].message);
+    for (size_t i = 0; tell && !status && i < check->options->overlay_count; i++)
+        status = sb_take_overlay_text(side->checkpoint, check->options->overlays[i], err);
     if (!status)
         status = read_config(check, side, tell, err);
+    if (!status && side->has_config)
+        status = sb_take_head(side->checkpoint, &side->config, err);
     if (!status)
         status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
                                side->declared, check->options->headers_only, &side->units, err);

@@ -43,7 +43,9 @@ typedef void (*sb_check_progress)(void *ctx, const char *what, uint64_t done, ui
 
 typedef struct sb_check_options {
     const char *path;
-    const char *against;                   /* NULL: no original */
+    const char *against;         /* NULL: no original */
+    const char *const *overlays; /* "PATTERN=FOLDER": modules laid over path first */
+    size_t overlay_count;
     unsigned char skip[SB_CHECK_LAST + 1]; /* by number: 1 leaves the check out */
     int headers_only;
     sb_io io;     /* how bytes are read; never changes a finding */

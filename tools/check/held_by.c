@@ -7,6 +7,7 @@
 
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/file.h"
+#include "ref/container/overlay.h"
 #include "ref/container/show.h"
 #include "ref/model/layers.h"
 
@@ -14,7 +15,7 @@
 
 int sb_file_is_open(const sb_checkpoint *c, const char *file)
 {
-    size_t from = 0, to = sb_checkpoint_shards(c);
+    size_t from = 0, to = sb_checkpoint_own_shards(c);
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         int order = strcmp(sb_checkpoint_shard_name(c, (uint32_t)middle), file);

@@ -63,10 +63,12 @@ static uint64_t row_bytes(const sb_matrix *m)
     return (uint64_t)m->cols * sb_format_bits(m->format) / 8;
 }
 
-/* Rows that share a scale, or a word of zero points: panels begin where such rows do. */
+/* Rows that share a scale, or a word of zero points: panels begin where such rows do. What all rows
+ * of a matrix share binds nothing. */
 static uint32_t shared_rows(const sb_matrix *m)
 {
-    uint32_t block = m->quant.scales && m->quant.block_rows ? m->quant.block_rows : 1;
+    const sb_quant *q = &m->quant;
+    uint32_t block = q->scales && q->block_rows < q->stored_rows ? q->block_rows : 1;
     uint32_t word = m->quant.zeros == SB_ZEROS_rows ? 32 / sb_format_bits(m->format) : 1;
     return block > word ? block : word;
 }

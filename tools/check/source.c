@@ -16,6 +16,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/file.h"
+#include "ref/container/overlay.h"
 #include "ref/container/show.h"
 
 /* Whether a stretch of a file was in the cache is told by one page of it. */
@@ -118,7 +119,7 @@ void sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, 
 
 static char *path_of(const sb_source *s, uint32_t shard)
 {
-    return sb_path_join(sb_checkpoint_folder(s->checkpoint),
+    return sb_path_join(sb_checkpoint_shard_folder(s->checkpoint, shard),
                         sb_checkpoint_shard_name(s->checkpoint, shard));
 }
 

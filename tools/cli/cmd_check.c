@@ -13,6 +13,7 @@
 typedef struct wishes {
     const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit, *io;
     int headers, as_json, list, quiet, verbose;
+    sb_repeated overlays;
     uint64_t threads;
     unsigned char skipped[SB_CHECK_LAST + 1];
 } wishes;
@@ -207,6 +208,8 @@ static sb_status check_all(const wishes *w, sb_error *err)
     memcpy(options.skip, w->skipped, sizeof options.skip);
     sb_status status = read_inputs(&r, err);
     options.path = r.path;
+    options.overlays = w->overlays.item;
+    options.overlay_count = w->overlays.count;
     options.against = r.against;
     if (!status)
         status = sb_check_run(&options, &r.check, err);
@@ -265,6 +268,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
     wishes w = {0};
     const sb_opt opts[] = {
         {"against", 0, SB_OPT_STRING, &w.against, "ORIGINAL", "the checkpoint it was made from"},
+        {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "PATTERN=DIR",
+         "with the modules of DIR that match, as if grafted; repeatable"},
         {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
         {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},

@@ -57,10 +57,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     sb_request_opts(&request, opts);
     opts[SB_REQUEST_OPTS] =
         (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
-    opts[SB_REQUEST_OPTS + 1] = (sb_opt){
-        "overlay",       0,
-        SB_OPT_REPEATED, &overlays,
-        "PATTERN=DIR",   "run with the modules of DIR that match, as if grafted; repeatable"};
+    opts[SB_REQUEST_OPTS + 1] = (sb_opt){"overlay", 0,       SB_OPT_REPEATED,
+                                         &overlays, "P=DIR", "as if P were grafted from DIR"};
     sb_command_line line = {
         .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F) [options]",
         .about =
