@@ -39,7 +39,23 @@ same "all of it laid over" "$plain" "$(cat "$out")"
 run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2 --overlay "*=$work/fp8-block" --overlay "*=$work/bf16"
 same "laid over twice" "$plain" "$(cat "$out")"
 
+# check looks at what was laid over: the head of another folder helps one that lost its own, a damaged one hurts
+run 0 make "$work/headless" --preset T1 --format nvfp4-ct --no-mtp
+sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/headless/config.json"
+run 1 check "$work/headless" --need mtp
+says 'MTP FILE-BAD'
+run 0 check "$work/headless" --need mtp --overlay "mtp.*=$work/bf16" --against "$work/bf16"
+says 'MTP FILE-OK'
+run 0 check "$work/nvfp4-ct" --overlay "layers.0.*=$work/fp8-block" --only 4,9,31 --against "$work/bf16"
+cp -r "$work/bf16" "$work/damaged"
+for shard in "$work"/damaged/*.safetensors; do # a NaN at the end of each file
+    printf '\377\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 2)) conv=notrunc status=none
+done
+run 0 check "$work/nvfp4-ct" --only 12
+run 1 check "$work/nvfp4-ct" --only 12 --overlay "*=$work/damaged"
+
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay 'mtp.*'
+refused 2 check "$work/nvfp4-ct" --overlay 'mtp.*'
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "=$work/bf16"
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "mpt.*=$work/bf16"
 says_err 'there are embed_tokens, layers, lm_head, mtp, norm'

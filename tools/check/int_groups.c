@@ -305,7 +305,8 @@ static void judge(sb_int_usual *u, const sb_member *m)
 {
     sb_declaration said;
     sb_error err;
-    if (sb_declared_for(u->check->self.declared, m->unit->name, &said, &err))
+    if (sb_found_origin(u->check->self.checkpoint, &m->unit->found) ||
+        sb_declared_for(u->check->self.declared, m->unit->name, &said, &err))
         said = (sb_declaration){.answer = SB_DECLARED_UNKNOWN, .rule = ""};
     judge_zeros(u, m, &said);
     judge_scales(u, m);

@@ -71,12 +71,14 @@ static void check_scale_rank(sb_check *check, sb_groups *groups, const sb_unit *
 
 /* --- 8 ---------------------------------------------------------------------------------------- */
 
-/* What the configuration declares of the unit; the answer is unknown without one. */
+/* What the configuration declares of the unit; the answer is unknown without one, and of a unit
+ * that was laid over. */
 static sb_declaration declared_of(const sb_check *check, const sb_unit *unit)
 {
     sb_declaration d = {.answer = SB_DECLARED_UNKNOWN};
     sb_error err;
-    if (!check->self.declared || sb_declared_for(check->self.declared, unit->name, &d, &err))
+    if (!check->self.declared || sb_found_origin(check->self.checkpoint, &unit->found) ||
+        sb_declared_for(check->self.declared, unit->name, &d, &err))
         d = (sb_declaration){.answer = SB_DECLARED_UNKNOWN};
     return d;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/container/overlay.h"
 #include "ref/container/show.h"
 #include "ref/container/survey.h"
 #include "tools/check/group.h"
@@ -100,10 +101,11 @@ void sb_check_files(sb_check *check)
     /* a damaged index is told of, and then every file would be without one */
     if (strcmp(sb_checkpoint_path(c), sb_checkpoint_folder(c)) == 0 &&
         !check->told[SB_PROBLEM_INDEX])
-        for (uint32_t i = 0; i < sb_checkpoint_shards(c); i++)
+        for (uint32_t i = 0; i < sb_checkpoint_own_shards(c); i++)
             tell_stray(check, &groups, i);
     sb_groups_end(&groups, check);
-    if (sb_is_whole(check) && sb_checkpoint_declared_bytes(c, &declared) &&
+    int overlaid = sb_checkpoint_own_shards(c) < sb_checkpoint_shards(c);
+    if (!overlaid && sb_is_whole(check) && sb_checkpoint_declared_bytes(c, &declared) &&
         declared != sb_checkpoint_bytes(c))
         sb_check_find(check, 2, SB_LEVEL_info, "",
                       "metadata.total_size is %" PRIu64 ", the tensors that are here have %" PRIu64
