@@ -95,7 +95,8 @@ static void judge(sb_check *check, const sb_member *m, double median, size_t kin
             tell(check, m, SB_LEVEL_warn, kin >= FEW ? "; in most experts they are not" : "");
         return;
     }
-    tell(check, m, kin >= FEW && is_large(check, m) ? SB_LEVEL_error : SB_LEVEL_warn,
+    int large = whole || (kin >= FEW && is_large(check, m));
+    tell(check, m, large ? SB_LEVEL_error : SB_LEVEL_warn,
          kin >= FEW ? "; in other layers they are not" : "");
 }
 

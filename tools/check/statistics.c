@@ -97,10 +97,46 @@ static void judge_few(sb_check *check, const sb_kin *kin, size_t first, size_t e
     }
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Matrices whose global scale check 16 refused: their size says nothing, and many of them would
+ * make it the usual one. Moves the others to the front; 0 if memory is out. */
+static int drop_refused(const sb_check *check, sb_kin *kin, size_t *count)
+{
+    const sb_findings *f = &check->findings;
+    size_t refused = 0, kept = 0;
+    const char **names = sb_alloc(f->count + 1, sizeof *names);
+    if (!names)
+        return 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (f->rows[i].check == 16 && f->rows[i].level == SB_LEVEL_fatal)
+            names[refused++] = f->rows[i].tensor;
+    if (refused)
+        qsort(names, refused, sizeof *names, by_name);
+    for (size_t i = 0; i < *count; i++) {
+        const sb_found *found = &kin[i].member->unit->found;
+        sb_part part = found->part[SB_PART_weight_global_scale] ? SB_PART_weight_global_scale
+                                                                : SB_PART_weight_scale_2;
+        const char *name = sb_unit_tensor(kin[i].member->unit, part);
+        if (!refused || !bsearch(&name, names, refused, sizeof *names, by_name))
+            kin[kept++] = kin[i];
+    }
+    *count = kept;
+    free(names);
+    return 1;
+}
+
 void sb_check_statistics(sb_check *check)
 {
     size_t count, all, same;
     sb_kin *kin = sb_kin_make(check, 1, &count);
+    if (kin && !drop_refused(check, kin, &count)) {
+        check->findings.lost = 1;
+        count = 0;
+    }
     double *room = kin ? sb_alloc(count + 1, sizeof *room) : NULL;
     if (!room) {
         check->findings.lost |= kin != NULL;
