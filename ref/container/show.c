@@ -51,3 +51,12 @@ const char *sb_show(const char *text, sb_shown *room)
     escape(text + start, n - start, room->text + used + 3, sizeof room->text - used - 3);
     return room->text;
 }
+
+const char *sb_show_behind(const char *message, const char *path)
+{
+    const char *shown = SB_SHOW(path); /* as messages have it: a long path is cut in them */
+    size_t n = strlen(shown);
+    if (strncmp(message, shown, n) != 0 || message[n] != ':')
+        return message;
+    return message + n + 1 + (message[n + 1] == ' ');
+}

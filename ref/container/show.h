@@ -13,6 +13,9 @@ typedef struct sb_shown {
 /* Writes text into *room and returns it. */
 const char *sb_show(const char *text, sb_shown *room);
 
+/* The part of a message that stands behind "path:", which the caller knows. */
+const char *sb_show_behind(const char *message, const char *path);
+
 /* For one use as an argument of sb_fail. */
 #define SB_SHOW(string) sb_show((string), &(sb_shown){{0}})
 

@@ -66,15 +66,6 @@ static sb_status list_files(survey *s, sb_error *err)
     return status;
 }
 
-/* The text of a message without "path:" in front, which the caller knows. */
-static const char *without_path(const char *text, const char *path)
-{
-    size_t n = strlen(path);
-    if (strncmp(text, path, n) != 0 || text[n] != ':')
-        return text;
-    return text + n + 1 + (text[n + 1] == ' ');
-}
-
 /* Reads the index if there is one; a damaged one is told of and forgotten. */
 static sb_status read_index(survey *s, sb_error *err)
 {
@@ -89,7 +80,7 @@ static sb_status read_index(survey *s, sb_error *err)
         s->c->has_index = status == SB_OK;
         if (status == SB_ERR_INPUT || status == SB_ERR_IO || status == SB_ERR_UNSUPPORTED) {
             s->index_damaged = 1;
-            s->tell(s->ctx, SB_PROBLEM_INDEX, SB_INDEX_NAME, NULL, without_path(why.text, path));
+            s->tell(s->ctx, SB_PROBLEM_INDEX, SB_INDEX_NAME, NULL, sb_show_behind(why.text, path));
             status = SB_OK;
         } else if (status) {
             sb_fail(err, status, "%s", why.text);
@@ -111,7 +102,7 @@ static void open_one(const survey *s, size_t i, opening *o)
     char *path = sb_path_join(s->c->folder, s->names[i]);
     o->status = path ? sb_safetensors_open(path, &o->file, &o->why) : no_memory(s, &o->why);
     if (o->status) {
-        const char *text = path ? without_path(o->why.text, path) : o->why.text;
+        const char *text = path ? sb_show_behind(o->why.text, path) : o->why.text;
         memmove(o->why.text, text, strlen(text) + 1);
     }
     free(path);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/declared_parts.h"
 
@@ -17,11 +18,6 @@ typedef struct ar_scheme {
     uint64_t act_bits;
     int act_dynamic;
 } ar_scheme;
-
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
 
 static sb_status read_scheme(const sb_json_object *at, ar_scheme *s, sb_error *err)
 {
@@ -51,13 +47,13 @@ static int is_plain(const ar_scheme *s)
 
 static sb_declared_family family_of(const ar_scheme *s)
 {
-    if (starts(s->type, "int"))
+    if (sb_starts(s->type, "int"))
         return s->bits >= 2 && s->bits <= 8 ? SB_FAMILY_INT : SB_FAMILY_NONE;
-    if (starts(s->type, "nv_fp"))
+    if (sb_starts(s->type, "nv_fp"))
         return s->bits == 4 && s->group == 16 ? SB_FAMILY_NVFP4 : SB_FAMILY_NONE;
-    if (starts(s->type, "mx_fp") && s->group == 32)
+    if (sb_starts(s->type, "mx_fp") && s->group == 32)
         return s->bits == 4 ? SB_FAMILY_MXFP4 : s->bits == 8 ? SB_FAMILY_MXFP8 : SB_FAMILY_NONE;
-    return starts(s->type, "fp") && s->bits == 8 ? SB_FAMILY_FP8 : SB_FAMILY_NONE;
+    return sb_starts(s->type, "fp") && s->bits == 8 ? SB_FAMILY_FP8 : SB_FAMILY_NONE;
 }
 
 static sb_declared_packing packing_of(const char *packing, sb_declared_family family)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/model/detect.h"
 #include "ref/model/take_parts.h"
 
@@ -11,17 +12,12 @@
 
 static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
 
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 const char *sb_plain_name(const char *name)
 {
-    if (starts(name, "model.visual."))
+    if (sb_starts(name, "model.visual."))
         return name + strlen("model.");
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (starts(name, prefixes[i]))
+        if (sb_starts(name, prefixes[i]))
             return name + strlen(prefixes[i]);
     return name;
 }
@@ -31,7 +27,7 @@ const char *sb_text_prefix(const sb_checkpoint *checkpoint)
     for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
         const char *name = sb_checkpoint_at(checkpoint, i)->name;
         for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
-            if (starts(name, prefixes[p]) && !starts(name, "model.visual."))
+            if (sb_starts(name, prefixes[p]) && !sb_starts(name, "model.visual."))
                 return prefixes[p];
     }
     return "";
@@ -42,7 +38,7 @@ char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
 {
     const char *plain = sb_plain_name(name);
     char text[SB_MAX_TENSOR_NAME + 32];
-    if (starts(plain, "visual."))
+    if (sb_starts(plain, "visual."))
         prefix = vision_in_model ? "model." : "";
     else if (plain == name || !prefix[0])
         return sb_strdup(name);
@@ -58,7 +54,7 @@ size_t sb_take_experts(const char *plain, int *style)
 {
     static const char mark[] = ".experts.";
     const char *at = strstr(plain, mark);
-    if (!at || starts(plain, "visual."))
+    if (!at || sb_starts(plain, "visual."))
         return 0;
     const char *next = at + sizeof mark - 1;
     *style = *next >= '0' && *next <= '9' ? SB_EXPERTS_SPLIT : SB_EXPERTS_STACKED;

@@ -64,6 +64,23 @@ static void test_waivers(void **state)
     sb_waivers_free(&w);
 }
 
+/* A message that is cut within a character, or shows a name that is no UTF-8, is text all the same:
+ * for every report. */
+static void test_messages(void **state)
+{
+    sb_findings f = {0};
+    char text[1500];
+    (void)state;
+    for (size_t i = 0; i + 2 < sizeof text; i += 2)
+        memcpy(text + i, "\xc3\xa9", 3);
+    sb_find(&f, 1, SB_LEVEL_error, "", "%s", text);
+    sb_find(&f, 1, SB_LEVEL_error, "", "a\n\xff%s", "z");
+    assert_int_equal(strlen(f.rows[0].message), 1023);
+    assert_int_equal(f.rows[0].message[1022], '?');
+    assert_string_equal(f.rows[1].message, "a??z");
+    sb_findings_free(&f);
+}
+
 static void test_bad_waivers(void **state)
 {
     static const char *const bad[] = {"15 * x",    "15 *",      "15 * #",  "15 * #  ",
@@ -85,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_messages),
         cmocka_unit_test(test_waivers),
         cmocka_unit_test(test_bad_waivers),
     };

@@ -254,6 +254,30 @@ static void test_dtype_names(void **state)
     assert_null(sb_dtype_refused(SB_DTYPE_F8_E4M3));
 }
 
+/* The path is in the message as it was shown there: escaped, and a long one cut. */
+static void test_what_stands_behind_a_path(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"a/b", "a\nb"};
+    char path[600], message[1200];
+    sb_shown room;
+    for (size_t n = 0; n < 5; n++) {
+        if (n < 2) {
+            snprintf(path, sizeof path, "%s", plain[n]);
+        } else {
+            memset(path, 'x', 100 * n);
+            path[100 * n] = '\0';
+        }
+        snprintf(message, sizeof message, "%s: is no file", sb_show(path, &room));
+        assert_string_equal(sb_show_behind(message, path), "is no file");
+        snprintf(message, sizeof message, "%s:3:4: not JSON", sb_show(path, &room));
+        assert_string_equal(sb_show_behind(message, path), "3:4: not JSON");
+        assert_string_equal(sb_show_behind("another: file", path), "another: file");
+        snprintf(message, sizeof message, "%s2: is no file", path);
+        assert_string_equal(sb_show_behind(message, path), message);
+    }
+}
+
 static void test_shown_names_are_short_and_one_line(void **state)
 {
     (void)state;
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_dtype_bytes),
         cmocka_unit_test(test_dtype_names),
         cmocka_unit_test(test_shown_names_are_short_and_one_line),
+        cmocka_unit_test(test_what_stands_behind_a_path),
         cmocka_unit_test(test_a_file_is_read_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

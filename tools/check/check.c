@@ -56,9 +56,9 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(folder));
     sb_status status = sb_config_load(path, &side->config, &why);
     side->has_config = status == SB_OK;
-    if (status && tell)
+    if (status && tell && status != SB_ERR_MEMORY)
         sb_check_find(check, 9, SB_LEVEL_fatal, "", "%s", why.text);
-    if (access(path, F_OK) == 0) {
+    if (status != SB_ERR_MEMORY && access(path, F_OK) == 0) {
         status = sb_declared_load(folder, &side->declared, &why);
         side->has_declared = status == SB_OK;
         if (status && tell && status != SB_ERR_MEMORY && side->has_config)

@@ -69,8 +69,6 @@ typedef struct sb_check {
     sb_side self, master; /* master.checkpoint is NULL without --against */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
-    /* 1 for a check that had something to look at and its chance to say so */
-    unsigned char looked[SB_CHECK_LAST + 1];
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
 } sb_check;

@@ -2,27 +2,23 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/math/fn.h"
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
-
-static int ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), m = strlen(with);
-    return n >= m && strcmp(text + n - m, with) == 0;
-}
 
 sb_norm sb_norm_of(const sb_unit *unit)
 {
     const char *name = unit->plain;
     if (!unit->tensor || unit->place == SB_PLACE_vision)
         return SB_NORM_none;
-    if (ends(name, ".linear_attn.norm.weight"))
+    if (sb_ends(name, ".linear_attn.norm.weight"))
         return SB_NORM_linear;
-    if (ends(name, ".input_layernorm.weight") || ends(name, ".post_attention_layernorm.weight"))
+    if (sb_ends(name, ".input_layernorm.weight") ||
+        sb_ends(name, ".post_attention_layernorm.weight"))
         return SB_NORM_layer;
-    if (ends(name, ".q_norm.weight") || ends(name, ".k_norm.weight"))
+    if (sb_ends(name, ".q_norm.weight") || sb_ends(name, ".k_norm.weight"))
         return SB_NORM_query;
     if (strncmp(name, "mtp.pre_fc_norm_", 16) == 0)
         return SB_NORM_head;
@@ -194,10 +190,8 @@ void sb_check_conventions(sb_check *check)
         if (!unit->tensor || !unit->seen_count || !unit->seen->done)
             continue;
         if (sb_norm_of(unit) != SB_NORM_none) {
-            check->looked[45] = 1;
             judge_norm(check, unit, unit->place == SB_PLACE_mtp ? &head : &trunk, &trunk);
-        } else if (ends(unit->name, ".linear_attn.A_log")) {
-            check->looked[46] = 1;
+        } else if (sb_ends(unit->name, ".linear_attn.A_log")) {
             judge_decay(check, unit);
         }
     }

@@ -142,7 +142,6 @@ void sb_check_coverage(sb_check *check)
     int sides = sb_has_mtp(&check->self.units) ? 2 : 1;
     if (!check->self.has_config)
         return;
-    check->looked[5] = 1;
     for (int class = 0; class < CLASSES; class ++)
         counts[0][class] = counts[1][class] = none;
     count_all(check, counts);

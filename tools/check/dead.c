@@ -111,7 +111,6 @@ void sb_check_dead(sb_check *check)
         for (size_t j = i; j < end; j++)
             shares[j - i] = zero_share(kin[j].member);
         double median = sb_median(shares, end - i);
-        check->looked[21] = 1;
         for (size_t j = i; j < end; j++)
             if (kin[j].member->seen->zero_run)
                 judge(check, kin[j].member, median, end - i, &routed);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
 #include "tools/check/group.h"
@@ -14,12 +15,6 @@ typedef struct verdict {
     const char *what; /* after the declaration */
 } verdict;
 
-static int ends(const char *kind, const char *end)
-{
-    size_t n = strlen(kind), tail = strlen(end);
-    return n >= tail && strcmp(kind + n - tail, end) == 0;
-}
-
 static int is_fp8_block(sb_container c)
 {
     return c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct;
@@ -30,7 +25,7 @@ static int is_fp8_block(sb_container c)
 static verdict targeted(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect = sb_declared_dialect(check->self.declared);
-    if (ends(unit->kind, "mlp.gate") || ends(unit->kind, "shared_expert_gate"))
+    if (sb_ends(unit->kind, "mlp.gate") || sb_ends(unit->kind, "shared_expert_gate"))
         return (verdict){.key = NULL};
     if (dialect == SB_DIALECT_fp8 && strcmp(unit->kind, "lm_head") == 0)
         return (verdict){SB_LEVEL_info, "head that FP8 leaves alone",
@@ -135,7 +130,6 @@ void sb_check_declaration(sb_check *check)
         if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT ||
             (!unit->expected && unit->place != SB_PLACE_vision))
             continue; /* check 3 tells of names that no engine loads */
-        check->looked[9] |= declared || unit->found.container != SB_CONTAINER_plain;
         if (!check_unit(check, &groups, unit))
             break;
     }

@@ -29,8 +29,6 @@ static void judge(sb_check *check, const sb_unit *unit)
 {
     sums s = add_up(unit);
     const char *name = sb_unit_tensor(unit, SB_PART_COUNT);
-    if (s.blocks + s.lines + s.fours)
-        check->looked[40] = 1;
     if (s.fours && s.narrow_fours == s.fours)
         sb_check_find(check, 40, SB_LEVEL_warn, name,
                       "was quantized to 4 bits before: in %" PRIu64 " of %" PRIu64

@@ -197,7 +197,6 @@ void sb_check_duplicates(sb_check *check)
         qsort(tensors.rows, tensors.count, sizeof *tensors.rows, by_digest);
     if (pieces.count)
         qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_moments);
-    check->looked[13] = tensors.count + pieces.count > 1;
     judge_all(check, &tensors, told);
     judge_all(check, &pieces, NULL);
     free(tensors.rows);

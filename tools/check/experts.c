@@ -237,8 +237,6 @@ static void judge(search *s, const sb_member *m)
     if (!master || !m->seen->done || !address_of(m->plain, &a))
         return;
     int same = is_near(m->seen) ? 1 : same_matrix(s, &m->matrix, &master->matrix);
-    s->check->looked[43] |= a.expert >= 0;
-    s->check->looked[44] |= partner_of(a.last) != NULL;
     if (same == 0)
         judge_moved(s, m, &a);
     else if (same == 1)

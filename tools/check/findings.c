@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "tools/check/clean.h"
 
 const char *sb_level_name(sb_level level)
 {
@@ -29,9 +30,7 @@ void sb_find_list(sb_findings *to, unsigned check, sb_level level, const char *t
 {
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
-    for (char *c = text; *c; c++) /* names went through SB_SHOW; this is for what was forgotten */
-        if ((unsigned char)*c < ' ')
-            *c = '?';
+    sb_clean_text(text); /* a name that is no UTF-8, a message that was cut within a character */
     sb_finding *row = next_row(to);
     char *name = sb_strdup(tensor);
     char *message = sb_strdup(text);

@@ -55,11 +55,8 @@ void sb_check_finite(sb_check *check)
 {
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
-        if (sb_unit_quantized(unit) && unit->seen_count && unit->seen->done)
-            check->looked[48] = 1; /* sb_scan_decoding, which cannot say so itself */
         if (!sb_unit_is_plain(unit) || !unit->seen_count || !unit->seen->done)
             continue;
-        check->looked[12] = 1;
         judge(check, unit);
     }
 }

@@ -86,7 +86,6 @@ void sb_check_forbidden(sb_check *check)
         sb_level level;
         if (unit->place == SB_PLACE_vision || !rule_of(unit, &level))
             continue;
-        check->looked[11] = 1;
         if ((t = quantized_part(unit)) == NULL)
             continue;
         if (level == SB_LEVEL_info)

@@ -206,7 +206,6 @@ static void check_fused(sb_check *check, unsigned set)
             continue;
         f.first = f.different++ ? f.first : &u->members[i];
     }
-    check->looked[26] |= f.groups > 0;
     if (f.different == 0)
         return;
     if (f.different > 1 && f.different > f.groups / 20) {
@@ -299,30 +298,8 @@ static void check_flushed(sb_check *check)
                       matrices - LINES);
 }
 
-/* Which checks had something to look at. */
-static void note_looked(sb_check *check)
-{
-    const sb_units *u = &check->self.units;
-    unsigned char *looked = check->looked;
-    for (size_t i = 0; i < u->member_count; i++) {
-        const sb_member *m = &u->members[i];
-        const sb_seen_fp4 *s = &m->seen->fp4;
-        if (!sb_member_fp4(m))
-            continue;
-        looked[15] = looked[19] = looked[20] = 1;
-        looked[16] |= m->matrix.quant.factor.kind != SB_NO_FACTOR;
-        looked[17] |= sb_member_has_global(m) != 0;
-        looked[18] |= sb_member_has_global(m) != 0;
-        looked[22] |= s->zero_bytes != 0;
-        looked[23] |= s->nearest && s->compared > 0;
-        looked[24] |= s->has_master;
-        looked[25] |= s->scales_compared > 0;
-    }
-}
-
 void sb_check_fp4_groups(sb_check *check)
 {
-    note_looked(check);
     sb_fp4_rules(check);
     for (unsigned set = 0; set < SB_FUSED_SETS; set++)
         check_fused(check, set);

@@ -131,7 +131,6 @@ static void check_presence(sb_check *check)
     for (size_t i = 0; i < u->member_count; i++)
         if (can_have_input(&u->members[i])) {
             presence *p = class_of(&c, &u->members[i]);
-            check->looked[27] |= has_input(&u->members[i]) != 0;
             p->with += (uint32_t)has_input(&u->members[i]);
             p->without += (uint32_t)!has_input(&u->members[i]);
         }

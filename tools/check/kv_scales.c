@@ -3,21 +3,16 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/check/across.h"
-
-static int ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), m = strlen(with);
-    return n >= m && strcmp(text + n - m, with) == 0;
-}
 
 static int is_kv_scale(const char *name)
 {
     static const char *const suffixes[] = {".k_scale", ".v_scale", ".kv_scale",
                                            ".k_proj.output_scale", ".v_proj.output_scale"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends(name, suffixes[i]))
+        if (sb_ends(name, suffixes[i]))
             return 1;
     return 0;
 }
@@ -55,8 +50,8 @@ static void judge_pair(sb_check *check, const sb_unit *unit)
 {
     char other[SB_MAX_TENSOR_NAME + 16];
     size_t n = strlen(unit->name);
-    int key = ends(unit->name, ".k_proj.k_scale");
-    if (!key && !ends(unit->name, ".v_proj.v_scale"))
+    int key = sb_ends(unit->name, ".k_proj.k_scale");
+    if (!key && !sb_ends(unit->name, ".v_proj.v_scale"))
         return;
     snprintf(other, sizeof other, "%.*s%s", (int)(n - strlen("k_proj.k_scale")), unit->name,
              key ? "v_proj.v_scale" : "k_proj.k_scale");
@@ -71,7 +66,6 @@ static void judge_none(sb_check *check)
         check->self.declared ? sb_declared_kv_cache(check->self.declared) : SB_KV_NONE;
     if (kv == SB_KV_NONE)
         return;
-    check->looked[47] = 1;
     sb_check_find(check, 47, SB_LEVEL_info, "",
                   "an %s KV cache is declared, but no scales are stored: engines take 1",
                   sb_declared_kv_name(kv));
@@ -85,7 +79,6 @@ void sb_check_kv_scales(sb_check *check)
         uint64_t count;
         if (!unit->tensor || !is_kv_scale(unit->name))
             continue;
-        check->looked[47] = 1;
         scales++;
         if (!has_cache(check, unit)) {
             sb_check_find(check, 47, SB_LEVEL_warn, unit->name,

@@ -58,7 +58,6 @@ void sb_check_mtp_presence(sb_check *check)
         check->findings.lost = 1;
         return;
     }
-    check->looked[10] = s.declared || s.tensors || s.misplaced || check->options->need_mtp;
     if (s.misplaced)
         sb_check_find(check, 10, SB_LEVEL_error, s.first_misplaced,
                       "%" PRIu64 " tensors of an MTP head stand under another prefix, expected "
@@ -120,7 +119,6 @@ void sb_check_untrained(sb_check *check)
             continue;
         if (!m->seen->done || !m->seen->moments.count)
             return;
-        check->looked[41] = 1;
         matrices++;
         if (!looks_drawn(&m->seen->moments))
             return;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
@@ -13,22 +14,11 @@ typedef struct reason {
     char text[400];
 } reason;
 
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-static int ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), tail = strlen(with);
-    return n >= tail && strcmp(text + n - tail, with) == 0;
-}
-
 /* The first part of the name, at a dot, that begins with this; NULL: none does. */
 static const char *part_from(const char *name, const char *with)
 {
     for (const char *at = name; at; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL)
-        if (starts(at, with))
+        if (sb_starts(at, with))
             return at;
     return NULL;
 }
@@ -51,7 +41,7 @@ static int is_known(const sb_units *units, const char *name)
 static int is_doubled(const sb_unit *unit)
 {
     const sb_expected *x = unit->expected;
-    return ends(unit->name, ".weight.weight") ||
+    return sb_ends(unit->name, ".weight.weight") ||
            (x && !unit->tensor && x->rank < 3 && strlen(x->name) == strlen(unit->name));
 }
 
@@ -145,7 +135,7 @@ static int why_number(const sb_config *c, const sb_unit *unit, reason *why)
     }
     int full = mtp || c->layer_is_full[layer];
     number_after(unit->name, "layers.", &layer, &rest);
-    if (!starts(rest, full ? ".linear_attn." : ".self_attn."))
+    if (!sb_starts(rest, full ? ".linear_attn." : ".self_attn."))
         return 0;
     why->key = "attention of the other type";
     snprintf(why->text, sizeof why->text, "layer %lu has %s attention by config.json", layer,
@@ -224,9 +214,9 @@ static int has_place(const sb_check *check, const sb_unit *unit)
 /* V-3: "What engines leave unread without harm is a WARN" */
 static const char *harmless(const sb_check *check, const sb_unit *unit)
 {
-    if (ends(unit->name, "rotary_emb.inv_freq"))
+    if (sb_ends(unit->name, "rotary_emb.inv_freq"))
         return "is a table that engines compute themselves; nothing reads it";
-    if (check->self.config.tie_embeddings && starts(unit->name, "lm_head"))
+    if (check->self.config.tie_embeddings && sb_starts(unit->name, "lm_head"))
         return "is stored, but tie_word_embeddings is true: engines use the embedding instead";
     return NULL;
 }
@@ -235,7 +225,6 @@ void sb_check_names(sb_check *check)
 {
     const sb_units *units = &check->self.units;
     sb_groups groups = {0};
-    check->looked[3] = check->self.has_config != 0;
     for (size_t i = 0; i < units->count && check->self.has_config; i++) {
         const sb_unit *unit = &units->rows[i];
         const char *name = sb_unit_tensor(unit, SB_PART_COUNT);

@@ -200,13 +200,11 @@ static void check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
         check_layer(check, groups, unit);
     check_scale_rank(check, groups, unit);
     if (c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq) {
-        check->looked[8] = 1;
         if (unit->expected)
             check_orientation(check, groups, unit);
         check_groups(check, groups, unit);
     }
     if (c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct) {
-        check->looked[32] = 1;
         check_grid(check, groups, unit);
         check_narrow(check, groups, unit);
     }
@@ -216,7 +214,6 @@ void sb_check_shapes(sb_check *check)
 {
     const sb_units *u = &check->self.units;
     sb_groups groups = {0};
-    check->looked[7] = u->count > 0;
     for (size_t i = 0; i < u->count; i++)
         check_unit(check, &groups, &u->rows[i]);
     sb_groups_end(&groups, check);

@@ -102,7 +102,6 @@ void sb_check_siblings(sb_check *check)
 {
     const sb_units *units = &check->self.units;
     sb_groups groups = {0};
-    check->looked[4] = units->count > 0;
     for (size_t i = 0; i < units->count; i++)
         if (sb_unit_fault(&units->rows[i]) == 4)
             tell_unreadable(check, &groups, &units->rows[i]);

@@ -65,7 +65,6 @@ static void judge_kind(sb_check *check, const sb_kin *kin, size_t first, size_t 
     double top = median_of(kin, first, end, largest_square, room, &same);
     if (count < FEW)
         return;
-    check->looked[42] = 1;
     for (size_t i = first; i < end; i++) {
         size_t before = check->findings.count;
         if (is_known(kin[i].member))

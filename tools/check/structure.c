@@ -93,8 +93,6 @@ void sb_check_files(sb_check *check)
     const sb_checkpoint *c = check->self.checkpoint;
     sb_groups groups = {0};
     uint64_t declared;
-    check->looked[1] = 1;
-    check->looked[2] = sb_checkpoint_index(c) || sb_checkpoint_shards(c) > 1;
     tell_rest(check);
     tell_absent(check, SB_FILE_MISSING);
     tell_absent(check, SB_FILE_UNREADABLE);

@@ -161,7 +161,6 @@ void sb_check_uniformity(sb_check *check)
         storage s = storage_of(&u->rows[i]);
         const sb_expected *x = u->rows[i].expected;
         count_storage(&rows[x->layer * PROJECTIONS + (unsigned)p], &s, x->expert);
-        check->looked[6] = 1;
     }
     tell_odd(check, &groups, rows);
     tell_pairs(check, &groups, rows, layers);

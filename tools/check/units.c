@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
 
@@ -15,11 +16,6 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for the layers of a checkpoint");
 }
 
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* The prefix that most tensors of the text model have: M-6 without an opinion. */
 static const char *find_prefix(const sb_checkpoint *checkpoint)
 {
@@ -27,7 +23,7 @@ static const char *find_prefix(const sb_checkpoint *checkpoint)
     for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
         const char *name = sb_checkpoint_at(checkpoint, i)->name;
         for (size_t p = 0; p < 3; p++)
-            if (starts(name, prefixes[p]) && !starts(name, "model.visual.")) {
+            if (sb_starts(name, prefixes[p]) && !sb_starts(name, "model.visual.")) {
                 seen[p]++;
                 break;
             }
@@ -40,18 +36,19 @@ static const char *find_prefix(const sb_checkpoint *checkpoint)
 
 static sb_place place_of(const char *name, const char *prefix)
 {
-    if (starts(name, "model.visual.") || starts(name, "visual."))
+    if (sb_starts(name, "model.visual.") || sb_starts(name, "visual."))
         return SB_PLACE_vision;
-    if (starts(name, "mtp."))
+    if (sb_starts(name, "mtp."))
         return SB_PLACE_mtp;
-    return (*prefix && starts(name, prefix)) || starts(name, "lm_head.") ? SB_PLACE_trunk
-                                                                         : SB_PLACE_other;
+    return (*prefix && sb_starts(name, prefix)) || sb_starts(name, "lm_head.") ? SB_PLACE_trunk
+                                                                               : SB_PLACE_other;
 }
 
 static const char *plain_name(const char *name, const char *prefix)
 {
-    return *prefix && starts(name, prefix) && !starts(name, "model.visual.") ? name + strlen(prefix)
-                                                                             : name;
+    return *prefix && sb_starts(name, prefix) && !sb_starts(name, "model.visual.")
+               ? name + strlen(prefix)
+               : name;
 }
 
 /* --- what the configuration expects ----------------------------------------------------------- */
@@ -161,12 +158,6 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
     return unit->name && unit->plain && unit->kind ? SB_OK : no_memory(err);
 }
 
-static const char *without_path(const char *text, const char *path)
-{
-    size_t n = strlen(path);
-    return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
-}
-
 static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_error *err)
 {
     maker *m = ctx;
@@ -178,12 +169,13 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     unit->status = m->headers_only
                        ? sb_detect_headers(m->checkpoint, name, experts, &unit->found, &why)
                        : sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
-    if (!unit->status && unit->found.zeros_open)
+    /* W-8: what came from elsewhere and says nothing is as it was written, v1 */
+    if (!unit->status && unit->found.zeros_open && !sb_found_origin(m->checkpoint, &unit->found))
         unit->status = sb_settle_zeros(m->declared, name, &unit->found, &why);
     if (unit->status == SB_ERR_MEMORY)
         return sb_fail(err, unit->status, "%s", why.text);
     if (unit->status) {
-        unit->problem = sb_strdup(without_path(why.text, sb_checkpoint_path(m->checkpoint)));
+        unit->problem = sb_strdup(sb_show_behind(why.text, sb_checkpoint_path(m->checkpoint)));
         if (!unit->problem)
             return no_memory(err);
     }
@@ -264,11 +256,12 @@ static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_e
     for (size_t i = 0; i < u->count; i++) {
         sb_unit *unit = &u->rows[i];
         sb_error why;
-        unit->seen_count = unit->found.experts ? (size_t)unit->found.experts * 2 : 1;
+        int broken = unit->status || unit->found.container == SB_CONTAINER_COUNT;
+        unit->seen_count = unit->found.experts && !broken ? (size_t)unit->found.experts * 2 : 1;
         unit->seen = sb_alloc(unit->seen_count, sizeof *unit->seen);
         if (!unit->seen)
             return no_memory(err);
-        if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT)
+        if (unit->tensor || broken)
             continue;
         m.unit = unit;
         m.piece = 0;
@@ -277,7 +270,7 @@ static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_e
             return sb_fail(err, unit->status, "%s", why.text);
         unit->seen_count = m.piece;
         if (unit->status &&
-            !(unit->problem = sb_strdup(without_path(why.text, sb_checkpoint_path(checkpoint)))))
+            !(unit->problem = sb_strdup(sb_show_behind(why.text, sb_checkpoint_path(checkpoint)))))
             return no_memory(err);
     }
     if (u->member_count)

@@ -8,16 +8,11 @@
 #include <unistd.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/map.h"
 #include "ref/container/show.h"
 #include "tools/convert/plan.h"
-
-static int ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
 
 /* Calls visit(ctx, path, name, info) for the entries of a folder; a visitor that fails has written
  * err. */
@@ -52,7 +47,7 @@ static sb_status check_old(void *ctx, const char *path, const char *name, const 
                            sb_error *err)
 {
     int *found = ctx;
-    *found |= strcmp(name, "config.json") == 0 || ends_with(name, ".safetensors");
+    *found |= strcmp(name, "config.json") == 0 || sb_ends(name, ".safetensors");
     if (S_ISREG(info->st_mode) || S_ISLNK(info->st_mode))
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE, "%s: is no file; a folder that has such is not replaced",
@@ -139,7 +134,7 @@ typedef struct copying {
 /* What the conversion writes itself. */
 static int is_written(const char *name)
 {
-    return ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json") ||
+    return sb_ends(name, ".safetensors") || sb_ends(name, ".safetensors.index.json") ||
            strcmp(name, "config.json") == 0 || strcmp(name, "hf_quant_config.json") == 0;
 }
 

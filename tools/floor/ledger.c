@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/container/survey.h"
@@ -38,11 +39,6 @@ const char *sb_floor_class_title(sb_floor_class c)
     return classes[c].title;
 }
 
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* Parts that a loader needs once. B-1: "What only says how to load a layer" */
 static int is_for_loader(const char *name)
 {
@@ -59,13 +55,13 @@ static sb_floor_class class_of(const char *name, int *in_mtp)
 {
     char kind[SB_MAX_TENSOR_NAME];
     const char *plain = sb_layer_kind(name, kind, sizeof kind);
-    *in_mtp = starts(plain, "mtp.");
+    *in_mtp = sb_starts(plain, "mtp.");
     if (*in_mtp)
         plain += 4;
     if (is_for_loader(name))
         return SB_FLOOR_loader;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (starts(plain, beginnings[i].start))
+        if (sb_starts(plain, beginnings[i].start))
             return beginnings[i].class;
     return SB_FLOOR_other;
 }
@@ -126,7 +122,7 @@ static const char *without_prefix(const char *name)
     static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
                                            "model."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (starts(name, prefixes[i]))
+        if (sb_starts(name, prefixes[i]))
             return name + strlen(prefixes[i]);
     return name;
 }

@@ -1,0 +1,18 @@
+/* text.h - how texts begin and end. */
+#ifndef SB_BASE_TEXT_H
+#define SB_BASE_TEXT_H
+
+#include <string.h>
+
+static inline int sb_starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static inline int sb_ends(const char *text, const char *with)
+{
+    size_t n = strlen(text), tail = strlen(with);
+    return n >= tail && strcmp(text + n - tail, with) == 0;
+}
+
+#endif

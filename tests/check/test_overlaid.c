@@ -1,0 +1,60 @@
+/* test_overlaid.c - a folder with modules of another one laid over it: each is judged by what holds
+ * for the folder that it is from. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check/folder.h"
+
+#define GPTQ "T3 int4-gptq recipe=plain"
+
+/* Zero points that fit v1 and v2: only the declaration says which they are. */
+static const char *written(const char *as)
+{
+    folder *f = folder_of(GPTQ);
+    for (size_t i = 0; i < f->count; i++) {
+        folder_tensor *t = f->tensors[i];
+        if (strstr(t->name, ".qzeros"))
+            memset(t->bytes, 0x66, (size_t)t->size);
+    }
+    folder_json(f, "config.json", "quantization_config.checkpoint_format", as);
+    const char *path = folder_write(f);
+    folder_free(f);
+    return path;
+}
+
+/* W-8: "read by the declaration of their own folder" */
+static void test_zero_points(void **state)
+{
+    char overlay[1400];
+    const char *const overlays[] = {overlay};
+    const char *base = written("\"gptq_v2\"");
+    size_t own = 0, laid = 0;
+    sb_check check;
+    sb_error err = {""};
+    (void)state;
+    snprintf(overlay, sizeof overlay, "layers.1.*=%s", written("\"gptq\""));
+    sb_check_options options = {
+        .path = base, .overlays = overlays, .overlay_count = 1, .headers_only = 0};
+    if (sb_check_run(&options, &check, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < check.self.units.count; i++) {
+        const sb_unit *u = &check.self.units.rows[i];
+        if (!u->found.zeros_open)
+            continue;
+        int is_laid = strncmp(u->plain, "layers.1.", 9) == 0;
+        assert_int_equal(u->found.matrix.quant.zeros,
+                         is_laid ? SB_ZEROS_gptq_v1 : SB_ZEROS_gptq_v2);
+        laid += is_laid != 0;
+        own += is_laid == 0;
+    }
+    assert_true(own > 0 && laid > 0);
+    sb_check_free(&check);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_zero_points)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* payload_unit.c - one unit of the payload pass: panel by panel through its scan, and its digests.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "ref/model/probe.h"
+#include "tools/check/payload_parts.h"
+#include "tools/check/scan.h"
+
+enum { SLICE = 1 << 20 }; /* bytes that are hashed at once */
+
+/* One unit while it is read. */
+typedef struct job {
+    sb_worker *w;
+    sb_unit *unit;
+    sb_findings *findings;
+    sb_hash *hash; /* of the codes, as they come */
+    size_t piece;
+} job;
+
+sb_status sb_payload_no_memory(const char *name, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory while reading %s", SB_SHOW(name));
+}
+
+static void scan(const sb_panel *panel)
+{
+    switch (panel->unit->tensor ? SB_CONTAINER_plain : panel->unit->found.container) {
+    case SB_CONTAINER_plain:
+        sb_scan_plain(panel);
+        return;
+    case SB_CONTAINER_nvfp4_ct:
+    case SB_CONTAINER_nvfp4_modelopt:
+    case SB_CONTAINER_mxfp4:
+        sb_scan_fp4(panel);
+        break;
+    case SB_CONTAINER_mxfp8:
+    case SB_CONTAINER_fp8_block:
+    case SB_CONTAINER_fp8_block_ct:
+    case SB_CONTAINER_fp8_channel:
+    case SB_CONTAINER_fp8_tensor:
+        sb_scan_fp8(panel);
+        break;
+    default:
+        sb_scan_int(panel);
+    }
+    if (sb_check_wanted(panel->check, 48))
+        sb_scan_decoding(panel);
+}
+
+static sb_status grow_scratch(sb_worker *w, uint32_t cols, const char *name, sb_error *err)
+{
+    if (cols <= w->scratch_cols)
+        return SB_OK;
+    double *grown = sb_realloc(w->scratch, 2 * (size_t)cols, sizeof *grown);
+    if (!grown)
+        return sb_payload_no_memory(name, err);
+    w->scratch = grown;
+    w->scratch_cols = cols;
+    return SB_OK;
+}
+
+/* All panels of one matrix; master_of is NULL or what the same matrix is in the original. */
+static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
+                             const sb_matrix *whole, const sb_found *master_found,
+                             const sb_matrix *master, sb_seen *seen, sb_error *err)
+{
+    sb_worker *w = j->w;
+    sb_check *c = w->check;
+    uint32_t step = sb_panel_rows(whole);
+    sb_panel panel = {.check = c,
+                      .unit = j->unit,
+                      .name = name,
+                      .rows = whole->rows,
+                      .seen = seen,
+                      .findings = j->findings};
+    sb_matrix master_rows;
+    if (master && (master->rows != whole->rows || master->cols != whole->cols ||
+                   (!sb_is_sliced(master) && step < whole->rows)))
+        master = NULL;
+    sb_status status = grow_scratch(w, whole->cols, name, err);
+    for (uint32_t first = 0; first < whole->rows && !status; first += step) {
+        uint32_t rows = whole->rows - first < step ? whole->rows - first : step;
+        status = sb_fetch_rows(w, c->self.checkpoint, name, found, whole, first, rows, OWN_SLOT,
+                               &panel.matrix, err);
+        if (!status && master)
+            status = sb_fetch_rows(w, c->master.checkpoint, name, master_found, master, first, rows,
+                                   MASTER_SLOT, &master_rows, err);
+        if (status)
+            break;
+        if (j->hash && sb_is_sliced(whole))
+            sb_hash_bytes(j->hash, panel.matrix.data + panel.matrix.first_row * sb_row_bytes(whole),
+                          rows * sb_row_bytes(whole));
+        panel.first = first;
+        panel.last = first + rows == whole->rows;
+        panel.master = master ? &master_rows : NULL;
+        panel.scratch = w->scratch;
+        scan(&panel);
+    }
+    seen->done = !status;
+    return status;
+}
+
+/* The same matrix in the original, under any prefix and any storage of experts. */
+static const sb_member *master_member(const sb_check *check, const char *name)
+{
+    const char *prefix = check->self.units.prefix;
+    size_t n = strlen(prefix);
+    if (!check->master.checkpoint)
+        return NULL;
+    return sb_member_plain(&check->master.units, strncmp(name, prefix, n) == 0 ? name + n : name);
+}
+
+static sb_status scan_piece(void *ctx, const sb_piece *piece, sb_error *err)
+{
+    job *j = ctx;
+    const sb_member *master = master_member(j->w->check, piece->name);
+    return scan_matrix(j, piece->name, piece->found, &piece->matrix,
+                       master ? &master->unit->found : NULL, master ? &master->matrix : NULL,
+                       &j->unit->seen[j->piece++], err);
+}
+
+/* Everything but rows of codes is read as a whole, and hashed so. */
+static sb_status load_parts(job *j, sb_error *err)
+{
+    const sb_found *f = &j->unit->found;
+    sb_part codes = sb_part_of(f, f->matrix.data);
+    sb_status status = SB_OK;
+    for (unsigned p = 0; p < SB_PART_COUNT && !status; p++) {
+        const sb_tensor *t = f->part[p];
+        const unsigned char *bytes;
+        if (!t || (p == (unsigned)codes && sb_is_sliced(&f->matrix)))
+            continue;
+        status = sb_reader_fetch(j->w->reader, j->w->check->self.checkpoint, t, 0, t->bytes,
+                                 OWN_SLOT + p, &bytes, err);
+        if (status)
+            break;
+        sb_hash *hash = sb_hash_new();
+        if (!hash)
+            return sb_payload_no_memory(j->unit->name, err);
+        sb_hash_bytes(hash, bytes, (size_t)t->bytes);
+        j->unit->digest[p] = sb_hash_end(hash);
+        sb_hash_free(hash);
+        j->w->bytes += t->bytes;
+    }
+    return status;
+}
+
+static void parts_done(job *j)
+{
+    const sb_found *f = &j->unit->found;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (f->part[p])
+            sb_reader_done(j->w->reader, f->part[p]);
+}
+
+static sb_status read_layer(job *j, sb_error *err)
+{
+    sb_unit *unit = j->unit;
+    sb_part codes = sb_part_of(&unit->found, unit->found.matrix.data);
+    int sliced = sb_is_sliced(&unit->found.matrix);
+    sb_status status = load_parts(j, err);
+    j->hash = status || !sliced ? NULL : sb_hash_new();
+    if (!status && sliced && !j->hash)
+        status = sb_payload_no_memory(unit->name, err);
+    if (!status)
+        status = sb_each_piece(j->w->check->self.checkpoint, unit->name, &unit->found, scan_piece,
+                               j, err);
+    if (!status && sliced && codes < SB_PART_COUNT)
+        unit->digest[codes] = sb_hash_end(j->hash);
+    if (j->hash)
+        sb_hash_free(j->hash);
+    parts_done(j);
+    return status;
+}
+
+/* The bytes of a tensor that nothing can be read out of. */
+static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_error *err)
+{
+    const unsigned char *bytes;
+    sb_status status = SB_OK;
+    sb_hash *hash = sb_hash_new();
+    if (!hash)
+        return sb_payload_no_memory(t->name, err);
+    for (uint64_t at = 0; at < t->bytes && !status; at += SLICE) {
+        uint64_t n = t->bytes - at < SLICE ? t->bytes - at : SLICE;
+        status = sb_reader_fetch(j->w->reader, j->w->check->self.checkpoint, t, at, n, CODES_SLOT,
+                                 &bytes, err);
+        if (!status)
+            sb_hash_bytes(hash, bytes, (size_t)n);
+    }
+    *digest = sb_hash_end(hash);
+    sb_hash_free(hash);
+    j->w->bytes += t->bytes;
+    sb_reader_done(j->w->reader, t);
+    return status;
+}
+
+/* A tensor as a matrix: its last dimension along the rows. 0 if it holds no floats. */
+static int tensor_matrix(const sb_tensor *t, sb_matrix *m)
+{
+    sb_format format;
+    if (!sb_plain_format(t->dtype, &format) || t->bytes == 0)
+        return 0;
+    uint64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
+    uint64_t rows = t->bytes / sb_format_bytes(format) / cols;
+    if (rows > UINT32_MAX || cols > UINT32_MAX / 2)
+        return 0;
+    *m = (sb_matrix){
+        .data = t->data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
+    return 1;
+}
+
+const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit)
+{
+    char name[SB_MAX_TENSOR_NAME + 32];
+    const sb_units *u = &check->master.units;
+    if (!check->master.checkpoint)
+        return NULL;
+    int bare = unit->place != SB_PLACE_trunk || strncmp(unit->plain, "lm_head.", 8) == 0;
+    snprintf(name, sizeof name, "%s%s", bare ? "" : u->prefix, unit->plain);
+    return sb_unit_named(u, name);
+}
+
+static sb_status read_single(job *j, sb_error *err)
+{
+    const sb_tensor *t = j->unit->tensor;
+    sb_matrix own, other;
+    const sb_unit *master = sb_master_unit(j->w->check, j->unit);
+    sb_found found = {.part = {[0] = t}}, master_found = {0};
+    if (!tensor_matrix(t, &own))
+        return hash_tensor(j, t, &j->unit->digest[0], err);
+    int has = master && master->tensor && tensor_matrix(master->tensor, &other);
+    if (has)
+        master_found.part[0] = master->tensor;
+    j->unit->seen->rows = own.rows;
+    j->unit->seen->cols = own.cols;
+    j->hash = sb_hash_new();
+    if (!j->hash)
+        return sb_payload_no_memory(t->name, err);
+    sb_status status = scan_matrix(j, j->unit->name, &found, &own, has ? &master_found : NULL,
+                                   has ? &other : NULL, j->unit->seen, err);
+    j->unit->digest[0] = sb_hash_end(j->hash);
+    sb_hash_free(j->hash);
+    sb_reader_done(j->w->reader, t);
+    return status;
+}
+
+/* A layer that cannot be read: its tensors are hashed all the same. */
+static sb_status read_broken(job *j, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (unsigned p = 0; p < SB_PART_COUNT && !status; p++)
+        if (j->unit->found.part[p])
+            status = hash_tensor(j, j->unit->found.part[p], &j->unit->digest[p], err);
+    return status;
+}
+
+sb_status sb_read_unit(sb_worker *w, sb_unit *unit, sb_findings *findings, sb_error *err)
+{
+    job j = {.w = w, .unit = unit, .findings = findings};
+    if (unit->tensor)
+        return read_single(&j, err);
+    return unit->status || unit->found.container == SB_CONTAINER_COUNT ? read_broken(&j, err)
+                                                                       : read_layer(&j, err);
+}
