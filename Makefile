@@ -191,6 +191,7 @@ check-all: tests
 # every one of the 2^32 inputs of every function through MPFR, in parts; it goes on where it stopped
 check-long: tests
 	@BUILD=$(BUILD) bash tests/long.sh
+	@BUILD=$(BUILD) MUTATIONS=15000000 LIMIT=7200 bash tests/run_all.sh fuzz
 
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan
@@ -245,7 +246,7 @@ help:
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
-	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours'
+	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours; an hour of fuzzing'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers for longer'
 	@echo 'make bench       speed, on this machine'
