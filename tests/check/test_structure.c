@@ -138,8 +138,8 @@ static void test_missing_files(void **state)
     folder_result *r = folder_check(f, NULL, &headers);
     expect_said(r, 2, SB_LEVEL_fatal, "2 of 3 files are missing: model-00002-of-00003.safetensors");
     expect_said(r, 2, SB_LEVEL_fatal,
-                "fetch: hf download REPO --include \"model-00002-of-00003.safetensors\" --include "
-                "\"model-00003-of-00003.safetensors\"");
+                "fetch: hf download REPO --include 'model-00002-of-00003.safetensors' --include "
+                "'model-00003-of-00003.safetensors'");
     expect_said(r, 2, SB_LEVEL_fatal, "modules: mtp.* 19, mlp.experts.");
     assert_int_equal(count_of(r, 2, SB_LEVEL_warn), 1);
     for (unsigned check = 3; check <= 9; check++)

@@ -137,6 +137,10 @@ run 1 check "$work/headless" --need mtp --skip 10
 says 'MTP FILE-BAD'
 says "samebit graft $work/headless --take 'mtp.*' --from "
 says_err '--need mtp: the MTP head of these files is not usable'
+# a name is one word of the command, whatever is in it
+mv "$work/headless" "$work/a \$(b)'c"
+run 0 check "$work/a \$(b)'c" --headers
+says "samebit graft '$work/a \$(b)'\\''c' --take 'mtp.*' --from "
 
 # wrong: many findings of one check, shown up to a limit
 run 1 check "$a" --against "$other"

@@ -116,4 +116,12 @@ refused 2 floor "$mix" --bandwidth 273 --state f16
 refused 2 floor "$mix" --bandwidth 273 --claim -1
 refused 2 floor "$mix" --bandwidth 273 --context 5000000000
 refused 3 floor "$work/nowhere" --bandwidth 273
+
+# by its id in the cache of the hub
+mkdir -p "$work/hub/models--org--mix/refs" "$work/hub/models--org--mix/snapshots"
+mv "$mix" "$work/hub/models--org--mix/snapshots/abc"
+printf abc > "$work/hub/models--org--mix/refs/main"
+HF_HUB_CACHE=$work/hub run 0 floor org/mix --bandwidth 273
+HF_HUB_CACHE=$work/hub refused 3 floor org/mixed --bandwidth 273
+says_err 'hf download org/mixed'
 finish

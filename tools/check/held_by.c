@@ -10,6 +10,7 @@
 #include "ref/container/overlay.h"
 #include "ref/container/show.h"
 #include "ref/model/layers.h"
+#include "tools/check/word.h"
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -75,7 +76,7 @@ size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_te
         last = name;
         if (count++ < 4)
             append(text->names, sizeof text->names, "%s%s", count > 1 ? ", " : "", SB_SHOW(name));
-        fits &= append(text->patterns, sizeof text->patterns, " --include \"%s\"", SB_SHOW(name));
+        fits &= append(text->patterns, sizeof text->patterns, " --include %s", SB_QUOTED(name));
     }
     if (!fits)
         text->patterns[0] = '\0';

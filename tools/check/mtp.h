@@ -92,7 +92,7 @@ typedef struct sb_mtp_audit {
     sb_mtp_line lines[SB_MTP_QUESTIONS];
     const sb_loader_fault *faults[SB_MTP_MAX_FAULTS]; /* of FILE-OK: those that fit this layout */
     size_t fault_count;
-    char next[512]; /* the next command to type, or "" */
+    char next[2200]; /* the next command to type, or "" */
     char why[320];  /* the verdict in one sentence */
 } sb_mtp_audit;
 

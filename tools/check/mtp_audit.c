@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ref/container/show.h"
 #include "tools/check/mtp_parts.h"
+#include "tools/check/word.h"
 
 const char *sb_mtp_verdict_name(sb_mtp_verdict verdict)
 {
@@ -38,7 +38,7 @@ static void judge_bad(const sb_check *check, const sb_mtp_line *bad, sb_mtp_audi
     a->verdict = SB_MTP_FILE_BAD;
     snprintf(a->why, sizeof a->why, "%s: %.280s", bad->title, bad->text);
     snprintf(a->next, sizeof a->next, "samebit graft %s --take 'mtp.*' --from %s -o OUT",
-             SB_SHOW(check->options->path), SB_SHOW(original));
+             SB_WORD(check->options->path), SB_WORD(original));
 }
 
 static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_mtp_audit *a)
@@ -51,10 +51,10 @@ static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_m
                      "loader of the engine");
     sb_mtp_fill_faults(traits, a);
     if (check->options->headers_only)
-        snprintf(a->next, sizeof a->next, "samebit check %s", SB_SHOW(check->options->path));
+        snprintf(a->next, sizeof a->next, "samebit check %s", SB_WORD(check->options->path));
     else
         snprintf(a->next, sizeof a->next, "samebit check %s --loaded LIST",
-                 SB_SHOW(check->options->path));
+                 SB_WORD(check->options->path));
 }
 
 sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *err)

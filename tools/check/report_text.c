@@ -5,6 +5,7 @@
 
 #include "ref/container/show.h"
 #include "tools/check/report.h"
+#include "tools/check/word.h"
 
 typedef struct printer {
     const sb_report *report;
@@ -98,7 +99,7 @@ static void print_shards(const printer *p)
             s->count, s->tensors, (int)strcspn(id, "@"), id, revision ? " --revision " : "",
             revision ? revision + 1 : "");
     for (size_t i = 0; i < s->count && i < p->style->lines; i++)
-        fprintf(p->out, " --include '%s'", SB_SHOW(s->names[i]));
+        fprintf(p->out, " --include %s", SB_QUOTED(s->names[i]));
     if (s->count > p->style->lines)
         fprintf(p->out, " and %zu more (--verbose or --json lists all)",
                 s->count - p->style->lines);

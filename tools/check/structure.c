@@ -60,7 +60,7 @@ static void tell_absent(sb_check *check, sb_file_state state)
         snprintf(fetch, sizeof fetch, "hf download REPO%s", files.patterns);
     else
         snprintf(fetch, sizeof fetch,
-                 "hf download REPO --include \"*.safetensors\" (not again what is here)");
+                 "hf download REPO --include '*.safetensors' (not again what is here)");
     sb_check_find(check, 2, SB_LEVEL_fatal, "",
                   "%zu of %zu files %s: %s; the index puts %zu tensors there: %s; fetch: %s", count,
                   sb_checkpoint_index(check->self.checkpoint)->shard_count,

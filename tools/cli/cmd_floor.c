@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/check/hub.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/floor/floor.h"
@@ -62,7 +63,8 @@ static sb_status read_numbers(request *r, sb_error *err)
         status =
             sb_fail(err, SB_ERR_USAGE, "--draft is %" PRIu64 ", expected at most 64", r->draft);
     if (!status && !r->draft != !r->accept)
-        status = sb_fail(err, SB_ERR_USAGE, "--draft K and --accept a belong together");
+        status =
+            sb_fail(err, SB_ERR_USAGE, "--draft K, at least 1, and --accept a belong together");
     if (!status && r->accept)
         status = decimal("accept", r->accept, 0, 1, &o->accept, err);
     if (!status && r->claim)
@@ -337,6 +339,7 @@ static sb_status floor_of(request *r, sb_error *err)
 sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
 {
     request r = {.state = "f32"};
+    char *folder = NULL; /* after the cache of the hub was asked */
     const sb_opt opts[] = {
         {"bandwidth", 0, SB_OPT_STRING, &r.bandwidth, "GBs",
          "what the memory gives, in 10^9 bytes per second"},
@@ -363,7 +366,12 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    r.folder = line.operand[0];
     status = read_options(&r, err);
-    return status ? status : floor_of(&r, err);
+    if (!status)
+        status = sb_hub_resolve(line.operand[0], &folder, err);
+    r.folder = folder;
+    if (!status)
+        status = floor_of(&r, err);
+    free(folder);
+    return status;
 }

@@ -7,6 +7,7 @@
 #include "ref/container/show.h"
 #include "ref/model/layers.h"
 #include "tools/check/check.h"
+#include "tools/check/hub.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/graft/graft.h"
@@ -283,8 +284,8 @@ static sb_status report(const sb_graft_options *o, const sb_grafted *g, int as_j
 static sb_status graft(const sb_command_line *line, sb_graft_options *o, const sb_repeated *take,
                        int as_json, sb_error *err)
 {
-    sb_grafted result;
-    o->source = line->operand[0];
+    sb_grafted result = {0};
+    char *source = NULL, *other = NULL; /* after the cache of the hub was asked */
     o->take = take->item;
     o->take_count = take->count;
     o->verify_ctx = &result;
@@ -293,10 +294,18 @@ static sb_status graft(const sb_command_line *line, sb_graft_options *o, const s
                        o->take_count ? "from" : "take");
     if (!o->target && !o->dry_run)
         return sb_fail(err, SB_ERR_USAGE, "-o is missing, the folder to be written");
-    sb_status status = sb_graft(o, &result, err);
+    sb_status status = sb_hub_resolve(line->operand[0], &source, err);
+    if (!status)
+        status = sb_hub_resolve(o->other, &other, err);
+    o->source = source;
+    o->other = other;
+    if (!status)
+        status = sb_graft(o, &result, err);
     if (!status)
         status = report(o, &result, as_json, err);
     sb_grafted_free(&result);
+    free(source);
+    free(other);
     return status;
 }
 

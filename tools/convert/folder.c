@@ -67,14 +67,22 @@ static char *with_suffix(const char *path, const char *suffix)
     return out;
 }
 
-static sb_status check_replaced(const char *source, const char *target, int replace, sb_error *err)
+int sb_target_is(const char *folder, const char *target)
 {
     struct stat from, to;
+    return stat(folder, &from) == 0 && stat(target, &to) == 0 && from.st_dev == to.st_dev &&
+           from.st_ino == to.st_ino;
+}
+
+static sb_status check_replaced(const char *source, const char *target, int replace, sb_error *err)
+{
+    struct stat to;
     int found = 0;
+    if (!*target)
+        return sb_fail(err, SB_ERR_USAGE, "the name of the folder to be written is empty");
     if (lstat(target, &to) != 0)
         return SB_OK;
-    if (stat(source, &from) == 0 && stat(target, &to) == 0 && from.st_dev == to.st_dev &&
-        from.st_ino == to.st_ino)
+    if (sb_target_is(source, target))
         return sb_fail(err, SB_ERR_USAGE, "%s: is the source, which is never written to",
                        SB_SHOW(target));
     if (!replace)

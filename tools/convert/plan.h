@@ -66,6 +66,7 @@ sb_status sb_splice_value(const char *file, const char *text, const char *name, 
 /* folder.c: the target before, and when its files are whole. */
 sb_status sb_target_check(const char *source, const char *target, int replace, char **partial,
                           sb_error *err);
+int sb_target_is(const char *folder, const char *target); /* the same one, by whatever path */
 sb_status sb_target_copy(const char *source, const char *partial, sb_conversion *out,
                          sb_error *err);
 sb_status sb_target_commit(const char *partial, const char *target, int replace, sb_error *err);

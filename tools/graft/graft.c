@@ -161,6 +161,9 @@ sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *e
     *out = (sb_grafted){0};
     if (options->target)
         status = sb_target_check(options->source, options->target, options->replace, &partial, err);
+    if (!status && options->target && sb_target_is(options->other, options->target))
+        status = sb_fail(err, SB_ERR_USAGE, "%s: is what is taken from, which is never written to",
+                         SB_SHOW(options->target));
     if (!status)
         status = plan(options, out, &config, &result, err);
     if (!status && !options->dry_run)

@@ -115,20 +115,19 @@ static sb_status exclude(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_l
                          char said[NAME + 1], sb_error *err)
 {
     char group[NAME + 1];
-    sb_name_kind kind = SB_NAME_exact;
-    snprintf(group, sizeof group, "%s", l->name);
     int experts = sb_graft_experts(l->name, group, NAME);
     if (experts)
         strcat(group, ".");
+    sb_name_kind kind = SB_NAME_exact;
     if (round == 0 && doc->dialect != SB_DIALECT_fp8 && strncmp(l->name, "mtp.", 4) == 0 &&
         all_alike(c, "mtp.")) {
         kind = SB_NAME_head;
         strcpy(group, "mtp.");
     } else if (round <= 1 && experts && all_alike(c, group)) {
         kind = SB_NAME_experts;
-    } else {
-        snprintf(group, sizeof group, "%s", l->name);
     }
+    if (kind == SB_NAME_exact)
+        return sb_graft_exclude(c, doc, l->name, kind, err);
     if (strcmp(group, said) == 0)
         return SB_OK;
     strcpy(said, group); /* of the same size */
