@@ -212,7 +212,7 @@ static flip draw(const target *t, uint64_t key, uint64_t index)
 static void turn(const target *t, const flip *f)
 {
     char path[512];
-    unsigned char byte;
+    unsigned char byte = 0;
     snprintf(path, sizeof path, "%s/%s", t->path, f->where->file);
     int fd = open(path, O_RDWR);
     off_t at = (off_t)(f->where->offset + f->bit / 8);

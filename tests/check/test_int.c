@@ -182,7 +182,7 @@ static void test_tuned(void **state)
             if (strstr(f->tensors[n]->name, ".scales"))
                 folder_map(f->tensors[n], larger);
         folder_result *r = folder_check(f, BF16, NULL);
-        const sb_member *m = sb_member_plain(&r->check.self.units, TENSOR + 6);
+        const sb_member *m = sb_member_plain(&r->check.self.units, &TENSOR[6]);
         assert_true(m && m->seen->ints.far.count > 100 && m->seen->ints.beyond.count == 0);
         expect_none_above(r, SB_LEVEL_warn);
         folder_result_free(r);
@@ -219,7 +219,7 @@ static void test_many_flips(void **state)
             folder_flip(t, t->size / 300 * i + sb_rng_below(key, 2 * i, 20),
                         1u << sb_rng_below(key, 2 * i + 1, 8));
         folder_result *r = folder_check(f, BF16, NULL);
-        const sb_member *m = sb_member_plain(&r->check.self.units, TENSOR + 6);
+        const sb_member *m = sb_member_plain(&r->check.self.units, &TENSOR[6]);
         assert_non_null(m);
         printf("%s: %u of 300 flips\n", rows[v].vehicle, (unsigned)m->seen->ints.far.count);
         assert_in_range(m->seen->ints.far.count, rows[v].least, 300);

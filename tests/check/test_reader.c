@@ -43,7 +43,7 @@ static sb_checkpoint *open_folder(void)
     static const char *folder;
     sb_error err;
     sb_writer *w;
-    sb_checkpoint *c;
+    sb_checkpoint *c = NULL;
     sb_status status = SB_OK;
     if (!folder) {
         folder = test_path(TEST, "bytes");

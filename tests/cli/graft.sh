@@ -17,9 +17,9 @@ graft_of() {
 }
 for format in bf16 nvfp4-ct nvfp4a16-ct nvfp4-modelopt nvidia-mix fp8-block fp8-channel fp8-tensor int4-gptq \
     int4-autoround int4-awq; do
-    make_checkpoint $format --preset T1 --format $format
+    make_checkpoint $format --preset T3 --format $format
 done
-make_checkpoint headless --preset T1 --format nvfp4-ct --no-mtp
+make_checkpoint headless --preset T3 --format nvfp4-ct --no-mtp
 
 # the repair that this is for: a head that was dropped
 cp -r "$work/headless" "$work/before"
@@ -45,7 +45,7 @@ check "a tensor has other bytes" test -s "$work/taken" -a -z "$(grep ' mtp\.' "$
 check "the source changed" diff -r "$work/before/config.json" "$work/headless/config.json"
 
 # one file without an index gets one, and another name: transformers would read it alone
-make_checkpoint single --preset T1 --format nvfp4-ct --no-mtp --shard-bytes 100000000
+make_checkpoint single --preset T3 --format nvfp4-ct --no-mtp --shard-bytes 100000000
 check "more than one file" test -f "$work/single/model.safetensors"
 graft_of single 'mtp.*' bf16
 check "it kept its name" test "$work/single/model.safetensors" -ef "$work/o/model-base-00001.safetensors"
@@ -60,15 +60,15 @@ graft_of bf16 'mtp.*' int4-autoround
 declared_as_stored "$work/o"
 check "the declaration was not taken over" grep -q auto-round "$work/o/config.json"
 
-# the dialects
+# the dialects; tests/unit/test_graft.c has more of them
+pattern='*self_attn.*'
 for pair in nvfp4-ct/bf16 nvfp4-ct/fp8-channel nvfp4-ct/fp8-tensor nvfp4-ct/nvfp4a16-ct nvfp4-modelopt/bf16 \
     nvfp4-modelopt/fp8-tensor nvidia-mix/bf16 nvidia-mix/fp8-tensor fp8-block/bf16 bf16/fp8-block int4-gptq/bf16 \
     int4-gptq/int4-autoround int4-autoround/bf16 int4-awq/bf16 bf16/int4-awq bf16/nvidia-mix; do
-    for pattern in '*self_attn.*' 'layers.1.mlp.*'; do
-        graft_of "${pair%/*}" "$pattern" "${pair#*/}"
-        check "a note" test -z "$(grep '^notes' "$out")"
-        declared_as_stored "$work/o"
-    done
+    graft_of "${pair%/*}" "$pattern" "${pair#*/}"
+    check "a note" test -z "$(grep '^notes' "$out")"
+    declared_as_stored "$work/o"
+    [ "$pattern" = '*self_attn.*' ] && pattern='layers.1.mlp.*' || pattern='*self_attn.*'
 done
 graft_of nvidia-mix '*shared_expert.*' bf16
 check "the two files differ" test -z "$(grep -h 'shared_expert\.' "$work/o/config.json" "$work/o/hf_quant_config.json")"
@@ -122,15 +122,40 @@ says_err 'has nothing that matches'
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o"
 says_err 'exists'
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/nvfp4-ct" --replace
-make_checkpoint T3 --preset T3
-refused 3 graft "$work/nvfp4-ct" --take '*linear_attn*' --from "$work/T3" -o "$work/n"
+make_checkpoint T1 --preset T1
+refused 3 graft "$work/nvfp4-ct" --take '*linear_attn*' --from "$work/T1" -o "$work/n"
 says_err 'this is another model'
-make_checkpoint shards --preset T1 --shard-bytes 200000
+make_checkpoint shards --preset T3 --shard-bytes 200000
 rm "$work/shards/model-00002-of-"*
 refused 3 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/shards" -o "$work/n"
 says_err 'model-00002-of-'
 check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
 run 0 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace
+# what is taken from is not replaced, by whatever path
+ln -s bf16 "$work/other-name"
+for from in bf16 other-name; do
+    refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/$from" -o "$work//bf16/" --replace
+    says_err 'is what is taken from'
+done
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o ''
+says_err 'is empty'
+
+# by its id in the cache of the hub: links to the blobs, or copies
+mkdir -p "$work/hub/models--org--tiny/"{refs,blobs,snapshots/abc}
+printf abc > "$work/hub/models--org--tiny/refs/main"
+for file in "$work"/headless/*; do
+    cp "$file" "$work/hub/models--org--tiny/blobs/${file##*/}-blob"
+    ln -s "../../blobs/${file##*/}-blob" "$work/hub/models--org--tiny/snapshots/abc/${file##*/}"
+done
+one=$(place model.norm.weight "$work/headless")
+HF_HUB_CACHE=$work/hub run 0 graft org/tiny --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace
+check "no link to the blob" test "$work/o/$one" -ef "$work/hub/models--org--tiny/blobs/$one-blob" -a ! -L "$work/o/$one"
+HF_HUB_CACHE=$work/hub run 0 graft org/tiny --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace --copy
+says "  copied     $one: "
+check "no copy" test ! "$work/o/$one" -ef "$work/hub/models--org--tiny/blobs/$one-blob"
+check "the copy differs" cmp -s "$work/o/$one" "$work/headless/$one"
+HF_HUB_CACHE=$work/hub refused 3 graft "$work/nvfp4-ct" --take 'mtp.*' --from org/huge -o "$work/n"
+says_err 'hf download org/huge'
 
 # a file that becomes too large, and a graft that is killed: no half-written folder
 last='graft (files of at most 300 kB)'
@@ -155,7 +180,7 @@ for wait in 0.002 0.005 0.01 0.02 0.04; do
     check "more than the partial folder" test -z "$(find "$work" -maxdepth 1 -name 'k*' ! -name k.partial ! -name k)"
     [ ! -e "$work/k" ] || declared_as_stored "$work/k"
 done
-rm -rf "$work/k"
+rm -rf "$work/k" "$work/k.partial"
 mkdir "$work/k.partial"
 refused 2 graft "$work/target" --take 'mtp.*' --from "$work/large" -o "$work/k"
 says_err "$work/k.partial: exists"

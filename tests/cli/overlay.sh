@@ -3,11 +3,11 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 
 for format in bf16 nvfp4-ct nvidia-mix fp8-block int4-autoround int4-awq; do
-    make_checkpoint $format --preset T1 --format $format
+    make_checkpoint $format --preset T3 --format $format
 done
-make_checkpoint T3 --preset T3
-make_checkpoint vl --preset T1 --layout vl
-make_checkpoint split --preset T1 --experts split
+make_checkpoint T1 --preset T1
+make_checkpoint vl --preset T3 --layout vl
+make_checkpoint split --preset T3 --experts split
 
 # digests BASE PATTERN OTHER: run on the graft, and with the overlay
 digests() {
@@ -40,7 +40,7 @@ run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2 --overlay "*=$work/fp8-block" --o
 same "laid over twice" "$plain" "$(cat "$out")"
 
 # check looks at what was laid over: the head of another folder helps one that lost its own, a damaged one hurts
-run 0 make "$work/headless" --preset T1 --format nvfp4-ct --no-mtp
+run 0 make "$work/headless" --preset T3 --format nvfp4-ct --no-mtp
 sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/headless/config.json"
 run 1 check "$work/headless" --need mtp
 says 'MTP FILE-BAD'
@@ -63,6 +63,6 @@ refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "layers.0.mlp.experts.1.*=$w
 says_err 'only all of them can be taken'
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "a[b]=$work/bf16"
 refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "mtp.*=$work/no-such-folder"
-refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "*linear_attn.*=$work/T3"
+refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "*linear_attn.*=$work/T1"
 says_err 'this is another model'
 finish

@@ -27,7 +27,7 @@ static const char *made(const char *format, const char *layout)
         i++;
     if (!known[i].path) {
         strcpy(known[i].key, key);
-        known[i].path = test_checkpoint("test_overlay", "T1", "plain", format, layout);
+        known[i].path = test_checkpoint("test_overlay", "T3", "plain", format, layout);
     }
     return known[i].path;
 }

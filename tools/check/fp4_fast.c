@@ -109,7 +109,9 @@ static inline __attribute__((always_inline)) void look_up(const unsigned char *c
 static inline __attribute__((always_inline)) void
 sure(const tile *x, unsigned at, const float *weights, float inverse, float scale, sb_fp4_lanes *l)
 {
+#if !defined(__clang__) /* which unrolls the loop, and then finds none to vectorize */
 #pragma omp simd
+#endif
     for (unsigned i = 0; i < CHUNK; i++) {
         float t = weights[i] * inverse;
         float error = (x->value[at + i] - t) * scale, size = t * scale;

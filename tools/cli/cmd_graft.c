@@ -319,6 +319,7 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
         {"from", 0, SB_OPT_STRING, &o.other, "DIR", "the checkpoint that they are taken from"},
         {"output", 'o', SB_OPT_STRING, &o.target, "OUT", "the folder to be written"},
         {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
+        {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},
         {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
     };
@@ -327,8 +328,10 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
         .about =
             "Writes CKPT with some modules taken from another checkpoint of the same model, as\n"
             "they are stored there: all parts of a module go, and all parts come. Files that lose\n"
-            "nothing are linked. Index and configuration are changed so that every module is\n"
-            "declared as it is stored; where the dialect has no words for that, it says so.",
+            "nothing are linked, and so shared with CKPT: write into none of them. Index and\n"
+            "configuration are changed so that every module is declared as it is stored; where\n"
+            "the dialect has no words for that, it says so. CKPT and DIR are folders, or hub ids\n"
+            "(org/name, org/name@revision) that are in the local cache.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n",

@@ -13,6 +13,7 @@ typedef struct sb_graft_options {
     const char *const *take;             /* globs */
     size_t take_count;
     int dry_run; /* plans, and writes nothing: target may be NULL */
+    int copy;    /* no links: files that stay are copied */
     int replace; /* the target may be a checkpoint, which is then removed */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
     /* Looks at the whole result before it gets its name; NULL: nobody does. */

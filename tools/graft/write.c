@@ -249,7 +249,8 @@ static sb_status copy(const char *from, const char *to, sb_error *err)
 
 /* W-11: "hard links where the file system has them, else symbolic ones, else copies" - of the file
  * itself, where a snapshot of the hub has a link. */
-static sb_status link_shard(sb_graft_file *file, const char *folder, const char *to, sb_error *err)
+static sb_status link_shard(sb_graft_file *file, const char *folder, int no_links, const char *to,
+                            sb_error *err)
 {
     char *path = sb_path_join(folder, file->name);
     char *real = path ? realpath(path, NULL) : NULL;
@@ -258,9 +259,9 @@ static sb_status link_shard(sb_graft_file *file, const char *folder, const char 
         status =
             path ? sb_fail(err, SB_ERR_IO, "%s: cannot resolve: %s", SB_SHOW(path), strerror(errno))
                  : no_memory(err);
-    else if (link(real, to) == 0)
+    else if (!no_links && link(real, to) == 0)
         file->action = SB_GRAFT_linked;
-    else if (errno != ENOSPC && symlink(real, to) == 0)
+    else if (!no_links && errno != ENOSPC && symlink(real, to) == 0)
         file->action = SB_GRAFT_symlinked;
     else {
         status = copy(real, to, err);
@@ -287,7 +288,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
         if (!path)
             return no_memory(err);
         if (f->action == SB_GRAFT_linked)
-            status = link_shard(f, sb_checkpoint_folder(g->base), path, err);
+            status = link_shard(f, sb_checkpoint_folder(g->base), options->copy, path, err);
         else if (f->action == SB_GRAFT_rewritten)
             status = rewrite(&j, g, i, path, err);
         free(path);
