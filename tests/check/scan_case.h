@@ -29,4 +29,7 @@ sb_seen scan_case_defined(const scan_case *c, int with_master);
 /* Asserts that what every scan keeps agrees: counts exactly, sums to 1e-9. */
 void expect_same_seen(const char *what, const sb_seen *a, const sb_seen *b);
 
+/* The same of sums that were made in binary32: to `near`. */
+void expect_near_seen(const char *what, const sb_seen *a, const sb_seen *b, double near);
+
 #endif

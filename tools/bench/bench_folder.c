@@ -59,32 +59,36 @@ static void draw(unsigned layer, unsigned m, float *weights, unsigned char *bf16
     sb_decode(SB_FORMAT_bf16, bf16, VALUES, weights);
 }
 
-static unsigned char *bytes_with(part *parts, sb_content content)
+static const part *part_with(const part *parts, sb_content content)
 {
     for (unsigned i = 0; i < PARTS; i++)
         if (parts[i].bytes && parts[i].tensor.content == content)
-            return parts[i].bytes;
+            return &parts[i];
     return NULL;
 }
 
-/* Whole bands of 128 rows: every scheme's rows are a divisor of them. */
+/* Band by band: a quantizer takes no more rows than share a scale. */
 static void quantize(sb_scheme scheme, unsigned m, const float *weights, part *parts)
 {
     const sb_scheme_info *info = sb_scheme_at(scheme);
-    sb_band band = {.weights = weights,
-                    .rows = rows_of(m),
-                    .cols = VALUES / rows_of(m),
-                    .codes = bytes_with(parts, SB_CONTENT_codes),
-                    .scales = bytes_with(parts, SB_CONTENT_scales)};
-    unsigned char *factor = bytes_with(parts, SB_CONTENT_factor);
-    unsigned char *input = bytes_with(parts, SB_CONTENT_input);
+    const part *codes = part_with(parts, SB_CONTENT_codes);
+    const part *scales = part_with(parts, SB_CONTENT_scales);
+    const part *factor = part_with(parts, SB_CONTENT_factor);
+    const part *input = part_with(parts, SB_CONTENT_input);
+    uint64_t rows = rows_of(m);
+    sb_band band = {.rows = info->band, .cols = VALUES / rows};
     if (info->factor)
         band.factor = info->factor(sb_largest(weights, VALUES), band.rule);
     if (factor)
-        sb_store_u32(factor, sb_bits_f32(band.factor));
+        sb_store_u32(factor->bytes, sb_bits_f32(band.factor));
     if (input)
-        sb_store_u32(input, sb_bits_f32(100.0f));
-    info->quantize(&band);
+        sb_store_u32(input->bytes, sb_bits_f32(100.0f));
+    for (uint64_t row = 0; row < rows; row += info->band) {
+        band.weights = weights + row * band.cols;
+        band.codes = codes->bytes + row * (codes->size / rows);
+        band.scales = scales->bytes + row * scales->size / rows;
+        info->quantize(&band);
+    }
 }
 
 static sb_status make_matrix(job *j, unsigned layer, unsigned m, float *weights, sb_error *err)

@@ -93,7 +93,7 @@ typedef struct sb_mtp_audit {
     const sb_loader_fault *faults[SB_MTP_MAX_FAULTS]; /* of FILE-OK: those that fit this layout */
     size_t fault_count;
     char next[2200]; /* the next command to type, or "" */
-    char why[320];  /* the verdict in one sentence */
+    char why[320];   /* the verdict in one sentence */
 } sb_mtp_audit;
 
 /* Fails only when memory is out. */

@@ -9,7 +9,10 @@
  * no original. Exact for a plain original, else rounded to binary32. */
 const float *sb_master_row(const sb_panel *panel, uint32_t row);
 
-/* Columns first .. first + count - 1 of a row of a plain matrix; BF16 quickly. */
+/* Values of a plain format; BF16 quickly. */
+void sb_plain_decode(sb_format format, const unsigned char *bytes, size_t count, float *values);
+
+/* Columns first .. first + count - 1 of a row of a plain matrix. */
 void sb_plain_values(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                      float *values);
 

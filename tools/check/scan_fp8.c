@@ -11,6 +11,7 @@
 typedef struct pass {
     const sb_panel *panel;
     sb_fp8_table table;
+    sb_fp8_look_fn *look;
     unsigned char *tops; /* (groups): the largest codes of the units that are not yet over */
 } pass;
 
@@ -28,23 +29,30 @@ typedef struct sums {
     unsigned char top; /* the largest code without its sign, NaN left out */
 } sums;
 
-/* Two sums side by side wait for each other half as long. */
-typedef struct lane {
-    double sum, sum2, sum4;
-    uint32_t zeros;
-    unsigned top;
-} lane;
-
-static inline void add_code(lane *l, const sb_fp8_table *t, unsigned code)
+/* By halves, as far as vectors of two go. The sums of a row are a function of the row alone. */
+static inline double fold(const float lanes[SB_FP8_LANES])
 {
-    unsigned magnitude = code & 0x7fu;
-    double v = t->value[code], square = v * v;
-    l->zeros += magnitude == 0;
-    l->top = magnitude > l->top ? magnitude : l->top;
-    l->sum += v;
-    l->sum2 += square;
-    l->sum4 += square * square;
+    double half[4];
+    for (unsigned i = 0; i < 4; i++)
+        half[i] = (double)lanes[i] + (double)lanes[i + 4];
+    return (half[0] + half[2]) + (half[1] + half[3]);
 }
+
+static uint32_t far_among(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t count)
+{
+    double scale = r->scale;
+    uint32_t far = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        unsigned code = r->codes[i];
+        double w = r->master[i], slack = fabs(w);
+        far += (unsigned)(256 * w + slack < t->low[code] * scale) |
+               (unsigned)(256 * w - slack > t->high[code] * scale);
+    }
+    return far;
+}
+
+/* --- the slow way: NaN codes, and weights or scales that binary32 cannot square ----------------
+ */
 
 /* NaN codes have been taken for zeros, and for the largest code. */
 static void leave_nans_out(const run *r, sums *s)
@@ -60,38 +68,112 @@ static void leave_nans_out(const run *r, sums *s)
 
 static void codes_alone(const sb_fp8_table *t, const run *r, sums *s)
 {
-    lane a = {0}, b = {0};
-    uint32_t i = 0;
-    for (; i + 1 < r->count; i += 2) {
-        add_code(&a, t, r->codes[i]);
-        add_code(&b, t, r->codes[i + 1]);
+    *s = (sums){.top = 0};
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned code = r->codes[i], magnitude = code & 0x7fu;
+        double v = t->value[code], square = v * v;
+        s->zeros += magnitude == 0;
+        s->top = magnitude > s->top ? (unsigned char)magnitude : s->top;
+        s->sum += v;
+        s->sum2 += square;
+        s->sum4 += square * square;
     }
-    if (i < r->count)
-        add_code(&a, t, r->codes[i]);
-    *s = (sums){.sum = a.sum + b.sum,
-                .sum2 = a.sum2 + b.sum2,
-                .sum4 = a.sum4 + b.sum4,
-                .zeros = a.zeros + b.zeros,
-                .top = (unsigned char)(a.top > b.top ? a.top : b.top)};
     if (s->top == 0x7f)
         leave_nans_out(r, s);
 }
 
 static void against_master(const sb_fp8_table *t, const run *r, sums *s)
 {
-    double error2 = 0, master2 = 0, scale = r->scale;
-    uint32_t far = 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        unsigned code = r->codes[i];
-        double w = r->master[i], error = t->value[code] * scale - w, slack = fabs(w);
-        far += (unsigned)(256 * w + slack < t->low[code] * scale) |
-               (unsigned)(256 * w - slack > t->high[code] * scale);
-        error2 += error * error;
-        master2 += w * w;
+        double w = r->master[i], error = t->value[r->codes[i]] * r->scale - w;
+        s->error2 += error * error;
+        s->master2 += w * w;
     }
-    s->far = far;
-    s->error2 = error2;
-    s->master2 = master2;
+    s->far = far_among(t, r, 0, r->count);
+}
+
+/* --- the fast way ------------------------------------------------------------------------------
+ */
+
+static void add_piece(const sb_fp8_lanes *l, int with, sums *s)
+{
+    s->sum += fold(l->sum);
+    s->sum2 += fold(l->sum2);
+    s->sum4 += fold(l->sum4);
+    s->zeros += l->zeros;
+    s->top = l->top > s->top ? l->top : s->top;
+    if (!with)
+        return;
+    s->error2 += fold(l->error2);
+    s->master2 += fold(l->master2);
+}
+
+/* What is left of a run, behind whole groups: zeros fill it up. */
+static void look_at_rest(const pass *p, const run *r, uint32_t first, float inverse,
+                         sb_fp8_lanes *out)
+{
+    unsigned char codes[SB_FP8_GROUP] = {0};
+    float weights[SB_FP8_GROUP] = {0};
+    uint32_t count = r->count - first;
+    memcpy(codes, r->codes + first, count);
+    if (r->master)
+        memcpy(weights, r->master + first, count * sizeof *weights);
+    p->look(codes, r->master ? weights : NULL, 1, inverse, out);
+    out->zeros -= SB_FP8_GROUP - count;
+}
+
+/* V-31: "a fast test in binary32 cannot prove" goes to the definition, 32 codes at a time. */
+static uint32_t far_in_doubt(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t doubts)
+{
+    uint32_t far = 0;
+    for (uint32_t at = first; doubts; doubts >>= 1, at += SB_FP8_GROUP)
+        if (doubts & 1)
+            far += far_among(t, r, at, r->count - at < SB_FP8_GROUP ? r->count - at : SB_FP8_GROUP);
+    return far;
+}
+
+/* 0: only the slow way will do. `nearest`: whether V-31 is asked. */
+static int look_fast(const pass *p, const run *r, int nearest, sums *s)
+{
+    sb_fp8_lanes l;
+    double unit = 256 * r->scale;
+    *s = (sums){.top = 0};
+    if (r->master && !(r->scale >= 0x1p-100 && r->scale <= 0x1p100))
+        return 0;
+    float inverse = r->master ? (float)(1 / unit) : 0;
+    for (uint32_t at = 0, n; at < r->count; at += n) {
+        unsigned groups = (r->count - at) / SB_FP8_GROUP;
+        groups = groups < SB_FP8_PIECE / SB_FP8_GROUP ? groups : SB_FP8_PIECE / SB_FP8_GROUP;
+        n = groups ? groups * SB_FP8_GROUP : r->count - at;
+        if (groups)
+            p->look(r->codes + at, r->master ? r->master + at : NULL, groups, inverse, &l);
+        else
+            look_at_rest(p, r, at, inverse, &l);
+        add_piece(&l, r->master != NULL, s);
+        if (nearest && l.doubts)
+            s->far += far_in_doubt(&p->table, r, at, l.doubts);
+    }
+    s->sum *= 256;
+    s->sum2 *= 0x1p16;
+    s->sum4 *= 0x1p32;
+    /* NaN and infinite weights are here, too, and those whose squares vanish */
+    if (s->top == 0x7f || (r->master && !(s->master2 >= 0x1p-90 && s->master2 <= 0x1p120)))
+        return 0;
+    s->error2 *= unit * unit;
+    s->master2 *= unit * unit;
+    return 1;
+}
+
+static void look(const pass *p, const run *r, sums *s)
+{
+    int nearest = p->panel->seen->fp8.compared && r->scale != 0;
+    if (look_fast(p, r, nearest, s))
+        return;
+    codes_alone(&p->table, r, s);
+    if (r->master)
+        against_master(&p->table, r, s);
+    if (!nearest)
+        s->far = 0;
 }
 
 /* The rare places, which the loops above only count. */
@@ -205,13 +287,10 @@ static void scan_row(pass *p, uint32_t row)
     for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++) {
         uint32_t count = m->cols - k < m->quant.block_cols ? m->cols - k : m->quant.block_cols;
         float scale = stored_scale(m, stored, group);
-        run r = {codes + k, master ? master + k : NULL, count, has_value(scale) ? scale : -1};
+        int usable = has_value(scale);
+        run r = {codes + k, master && usable ? master + k : NULL, count, usable ? scale : -1};
         sums s;
-        codes_alone(&p->table, &r, &s);
-        if (r.master && r.scale >= 0)
-            against_master(&p->table, &r, &s);
-        if (!seen->fp8.compared || r.scale == 0)
-            s.far = 0;
+        look(p, &r, &s);
         zeros += zeros_of(&r, &s);
         p->tops[group] = s.top > p->tops[group] ? s.top : p->tops[group];
         keep_places(&r, &s, panel->first + row, k, &seen->fp8);
@@ -248,7 +327,7 @@ void sb_scan_fp8(const sb_panel *panel)
 {
     const sb_matrix *m = &panel->matrix;
     sb_seen_fp8 *seen = &panel->seen->fp8;
-    pass p = {.panel = panel};
+    pass p = {.panel = panel, .look = sb_fp8_look()};
     p.tops = (unsigned char *)(panel->scratch + m->cols);
     sb_fp8_fill(&p.table);
     memset(p.tops, 0, m->quant.groups);

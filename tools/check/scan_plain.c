@@ -4,11 +4,13 @@
 
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
+#include "tools/check/bf16.h"
+#include "tools/check/rows.h"
 #include "tools/check/scan_double.h"
 
 /* Values that are decoded at once; sums are kept in lanes of their own, so that every compiler adds
  * them in the same order. */
-enum { PIECE = 1024, LANES = 4 };
+enum { PIECE = SB_BF16_PIECE, LANES = 4 };
 
 typedef struct lanes {
     double sum[LANES], sum2[LANES], sum4[LANES];
@@ -32,30 +34,6 @@ static void add_lanes(lanes *to, const float *x, size_t n)
         }
     }
     *to = l;
-}
-
-static int little_endian(void)
-{
-    const uint16_t one = 1;
-    unsigned char first;
-    memcpy(&first, &one, 1);
-    return first;
-}
-
-/* BF16 is most of what is plain: these loops of integers are made of vector instructions. */
-static void decode(sb_format format, const unsigned char *bytes, size_t n, float *values)
-{
-    uint16_t halves[PIECE];
-    uint32_t words[PIECE];
-    if (format != SB_FORMAT_bf16 || !little_endian()) {
-        sb_decode(format, bytes, n, values);
-        return;
-    }
-    memcpy(halves, bytes, n * sizeof *halves);
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        words[i] = (uint32_t)halves[i] << 16;
-    memcpy(values, words, n * sizeof *words);
 }
 
 static uint32_t bits_at(const sb_matrix *m, uint32_t row, uint32_t col)
@@ -90,22 +68,67 @@ static void look_closely(const sb_panel *panel, uint32_t row)
     }
 }
 
-/* V-12: "every value of a float tensor is looked at" */
-static void add_row(const sb_panel *panel, uint32_t row)
+/* Returns how many zeros too many are counted. */
+static uint32_t add_decoded(sb_format format, const unsigned char *bytes, uint32_t n, lanes *l)
 {
-    const sb_matrix *m = &panel->matrix;
+    float x[PIECE];
+    uint32_t padded = (n + LANES - 1) / LANES * LANES;
+    sb_plain_decode(format, bytes, n, x);
+    memset(x + n, 0, (padded - n) * sizeof *x);
+    add_lanes(l, x, padded);
+    return padded - n;
+}
+
+/* What a row adds to the moments; its largest magnitude is exact. */
+static void add_bf16(const sb_bf16_lanes *l, sb_moments *sums)
+{
+    double largest = (double)sb_f32_from_bits((uint32_t)l->top << 16);
+    for (unsigned j = 0; j < SB_BF16_STEP; j++) {
+        sums->sum += (double)l->sum[j];
+        sums->sum2 += (double)l->sum2[j];
+        sums->sum4 += (double)l->sum4[j];
+    }
+    sums->zeros += l->zeros;
+    sums->largest = largest > sums->largest ? largest : sums->largest;
+}
+
+/* Whether binary32 was wide enough for them. */
+static int look_at_bf16(const unsigned char *bytes, uint32_t n, sb_moments *sums)
+{
+    unsigned char rest[2 * SB_BF16_STEP] = {0};
+    sb_bf16_look_fn *look = sb_bf16_look();
+    sb_bf16_lanes l;
+    uint32_t steps = n / SB_BF16_STEP, left = n % SB_BF16_STEP;
+    sb_moments both = *sums;
+    if (steps) {
+        look(bytes, steps, &l);
+        if (!sb_bf16_fits(&l))
+            return 0;
+        add_bf16(&l, &both);
+    }
+    if (left) {
+        memcpy(rest, bytes + 2 * (size_t)(n - left), 2 * (size_t)left);
+        look(rest, 1, &l);
+        if (!sb_bf16_fits(&l))
+            return 0;
+        l.zeros -= SB_BF16_STEP - left;
+        add_bf16(&l, &both);
+    }
+    *sums = both;
+    return 1;
+}
+
+/* V-12: "every value of a float tensor is looked at" */
+static sb_moments sums_of(const sb_matrix *m, uint32_t row)
+{
     const unsigned char *bytes = sb_matrix_row_bytes(m, row);
     size_t size = sb_format_bytes(m->format);
     lanes l = {{0}, {0}, {0}, {0}, {0}};
     sb_moments sums = {.count = m->cols};
-    float x[PIECE];
     for (uint32_t k = 0, n; k < m->cols; k += n) {
         n = m->cols - k < PIECE ? m->cols - k : PIECE;
-        decode(m->format, bytes + k * size, n, x);
-        uint32_t padded = (n + LANES - 1) / LANES * LANES;
-        memset(x + n, 0, (padded - n) * sizeof *x);
-        add_lanes(&l, x, padded);
-        sums.zeros -= padded - n;
+        if (m->format != SB_FORMAT_bf16 || !look_at_bf16(bytes + k * size, n, &sums))
+            sums.zeros -= add_decoded(m->format, bytes + k * size, n, &l);
     }
     for (unsigned j = 0; j < LANES; j++) {
         sums.sum += l.sum[j];
@@ -114,6 +137,13 @@ static void add_row(const sb_panel *panel, uint32_t row)
         sums.zeros += l.zeros[j];
         sums.largest = l.largest[j] > sums.largest ? (double)l.largest[j] : sums.largest;
     }
+    return sums;
+}
+
+static void add_row(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *m = &panel->matrix;
+    sb_moments sums = sums_of(m, row);
     int finite = sums.sum2 <= 1e300;
     if (!finite || (m->format == SB_FORMAT_f16 && sums.largest == 65504))
         look_closely(panel, row);

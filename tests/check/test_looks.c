@@ -1,0 +1,231 @@
+/* The fast looks at BF16 and FP8: with AVX2 and without the same bits, sums as a loop in binary64
+ * makes them, and no FP8 code without a doubt that is not a nearest one. V-12, V-31. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/format.h"
+#include "ref/formats/small_float.h"
+#include "tools/check/bf16.h"
+#include "tools/check/fp8.h"
+#include "tools/check/scan.h"
+
+/* --- FP8 -------------------------------------------------------------------------------------- */
+
+/* Of the drawn kinds some are what a quantizer gives, some anything at all. */
+static void draw_piece(uint64_t key, unsigned kind, float scale, unsigned char *codes,
+                       float *weights)
+{
+    for (unsigned i = 0; i < SB_FP8_PIECE; i++) {
+        float w = 110 * sb_rng_normal(key, i);
+        w = kind == 1 && i % 7 == 0 ? 0 : kind == 2 ? w * 1e-6f : w;
+        weights[i] = sb_round_to(SB_FORMAT_bf16, w * scale);
+        codes[i] = sb_f32_to_e4m3(sb_round_to(SB_FORMAT_bf16, weights[i] / scale));
+        if (kind == 3)
+            codes[i] = (unsigned char)sb_rng_below(key, i + (1u << 20), 256);
+        if (kind == 4 && i == 77)
+            weights[i] = sb_f32_from_bits(0x7f800000u | sb_rng_below(key, 1, 1u << 22));
+    }
+}
+
+static void expect_same_bits(const sb_fp8_lanes *a, const sb_fp8_lanes *b, int with)
+{
+    assert_memory_equal(a->sum, b->sum, sizeof a->sum);
+    assert_memory_equal(a->sum2, b->sum2, sizeof a->sum2);
+    assert_memory_equal(a->sum4, b->sum4, sizeof a->sum4);
+    for (unsigned j = 0; j < SB_FP8_LANES && with; j++) { /* NaN are equal here, whatever bits */
+        assert_true(a->error2[j] == b->error2[j] || (isnan(a->error2[j]) && isnan(b->error2[j])));
+        assert_true(a->master2[j] == b->master2[j] ||
+                    (isnan(a->master2[j]) && isnan(b->master2[j])));
+    }
+    assert_int_equal(a->zeros, b->zeros);
+    assert_int_equal(a->doubts, b->doubts);
+    assert_int_equal(a->top, b->top);
+}
+
+static void test_fp8_paths(void **state)
+{
+    static unsigned char codes[SB_FP8_PIECE];
+    static float weights[SB_FP8_PIECE];
+    unsigned doubtful[5] = {0};
+    (void)state;
+    for (unsigned n = 0; n < 500; n++) {
+        uint64_t key = sb_rng_key(n, "looks");
+        unsigned groups = 1 + sb_rng_below(key, 1u << 21, SB_FP8_PIECE / SB_FP8_GROUP);
+        float scale = sb_round_to(SB_FORMAT_bf16, 1e-3f + sb_rng_uniform(key, 1u << 22));
+        float inverse = (float)(1 / (256 * (double)scale));
+        sb_fp8_lanes a, b;
+        draw_piece(key, n % 5, scale, codes, weights);
+        for (int with = 0; with < 2; with++) {
+            sb_fp8_look_plain(codes, with ? weights : NULL, groups, inverse, &a);
+            sb_fp8_look()(codes, with ? weights : NULL, groups, inverse, &b);
+            expect_same_bits(&a, &b, with);
+        }
+        for (unsigned g = 0; g < groups; g++)
+            doubtful[n % 5] += a.doubts >> g & 1;
+    }
+    printf("AVX2 and F16C: %d; doubtful groups of 8 * 10^2 of each kind: %u %u %u %u %u\n",
+           sb_fp8_look() != sb_fp8_look_plain, doubtful[0], doubtful[1], doubtful[2], doubtful[3],
+           doubtful[4]);
+    assert_true(doubtful[0] < 20 && doubtful[1] < 20 && doubtful[3] > 500);
+}
+
+/* Values of all codes, one by one. */
+static void test_fp8_values(void **state)
+{
+    (void)state;
+    for (unsigned code = 0; code < 256; code++) {
+        unsigned char codes[SB_FP8_GROUP];
+        sb_fp8_lanes l;
+        double value = (double)sb_e4m3_to_f32((uint8_t)code) / 256, n = 4;
+        memset(codes, (int)code, sizeof codes);
+        sb_fp8_look()(codes, NULL, 1, 0, &l);
+        assert_int_equal(l.top, code & 0x7f);
+        assert_int_equal(l.zeros, code & 0x7f ? 0 : SB_FP8_GROUP);
+        if ((code & 0x7f) == 0x7f)
+            continue;
+        for (unsigned j = 0; j < SB_FP8_LANES; j++) {
+            assert_true((double)l.sum[j] == n * value);
+            assert_true((double)l.sum2[j] == n * value * value);
+            assert_true((double)l.sum4[j] == n * value * value * value * value);
+        }
+    }
+}
+
+/* Quotients all around every code: no doubt means that the definition agrees, and next to the value
+ * of a normal code there is none. */
+static void test_fp8_doubts(void **state)
+{
+    uint64_t key = sb_rng_key(7, "looks"), at = 0;
+    unsigned sure = 0, refused = 0;
+    (void)state;
+    for (unsigned code = 0; code < 256; code++)
+        for (unsigned i = 0; i < 4000 && (code & 0x7f) != 0x7f; i++) {
+            float scale = i % 3 ? 1e-3f + sb_rng_uniform(key, at++) : 0.37f;
+            double v = (double)sb_e4m3_to_f32((uint8_t)code);
+            double edge = i % 8 == 0 ? 1 : i % 8 < 4 ? 1.0 + 17 / 256.0 : 1.0 - 9 / 256.0;
+            double t =
+                v * (edge + (i & 8 ? 1e-6 : 0.04) * ((double)sb_rng_uniform(key, at++) - 0.5));
+            float weights[SB_FP8_GROUP] = {0};
+            unsigned char codes[SB_FP8_GROUP] = {0};
+            sb_fp8_lanes l;
+            codes[i % SB_FP8_GROUP] = (unsigned char)code;
+            weights[i % SB_FP8_GROUP] = (float)((i % 101 ? t : -t) * (double)scale);
+            sb_fp8_look()(codes, weights, 1, (float)(1 / (256 * (double)scale)), &l);
+            int is =
+                sb_fp8_nearest((uint8_t)code, (double)weights[i % SB_FP8_GROUP], (double)scale);
+            if (!l.doubts && !is)
+                fail_msg("code %#x, quotient %a, scale %a", code, t, (double)scale);
+            sure += l.doubts == 0;
+            refused += !is;
+            if (i % 8 == 0 && i % 101 && (code & 0x7f) >= 8)
+                assert_int_equal(l.doubts, 0);
+        }
+    printf("%u sure, %u no nearest ones\n", sure, refused);
+    assert_true(sure > 200000 && refused > 50000);
+}
+
+/* --- BF16 ------------------------------------------------------------------------------------- */
+
+static void test_bf16_paths(void **state)
+{
+    static unsigned char bytes[2 * SB_BF16_PIECE];
+    (void)state;
+    for (unsigned n = 0; n < 500; n++) {
+        uint64_t key = sb_rng_key(n, "bf16");
+        unsigned steps = 1 + sb_rng_below(key, 1u << 21, SB_BF16_PIECE / SB_BF16_STEP);
+        sb_bf16_lanes a, b;
+        double sum2 = 0, lanes = 0;
+        for (unsigned i = 0; i < SB_BF16_PIECE; i++) {
+            float w = i % 50 ? sb_rng_normal(key, i) : i % 100 ? 0.0f : -0.0f;
+            sb_store_u16(bytes + 2 * (size_t)i, sb_f32_to_bf16(w));
+            sum2 += i < steps * SB_BF16_STEP ? pow((double)sb_round_to(SB_FORMAT_bf16, w), 2) : 0;
+        }
+        sb_bf16_look_plain(bytes, steps, &a);
+        sb_bf16_look()(bytes, steps, &b);
+        assert_memory_equal(a.sum, b.sum, sizeof a.sum);
+        assert_memory_equal(a.sum2, b.sum2, sizeof a.sum2);
+        assert_memory_equal(a.sum4, b.sum4, sizeof a.sum4);
+        assert_int_equal(a.zeros, b.zeros);
+        assert_int_equal(a.zeros, (steps * SB_BF16_STEP + 49) / 50);
+        assert_int_equal(a.top, b.top);
+        for (unsigned j = 0; j < SB_BF16_STEP; j++)
+            lanes += (double)a.sum2[j];
+        assert_true(sb_bf16_fits(&a) && fabs(lanes - sum2) <= 1e-6 * sum2);
+    }
+}
+
+static float drawn(unsigned kind, uint64_t key, unsigned i)
+{
+    float x = sb_rng_normal(key, i);
+    switch (kind) {
+    case 1:
+        return 0;
+    case 2:
+        return x * 1e-30f; /* squares vanish in binary32 */
+    case 3:
+        return x * 1e30f; /* squares are infinite there */
+    case 4:
+        return i == 1100 ? x * 1e20f : x; /* one piece of several, in one number */
+    case 5:
+        return i == 3 ? INFINITY : x;
+    case 6:
+        return i == 1030 ? NAN : x;
+    default:
+        return x;
+    }
+}
+
+/* The pass over a row of any length and kind, against binary64. */
+static void check_row(unsigned kind, uint32_t cols)
+{
+    static unsigned char bytes[2 * 3000];
+    static double wide[2 * 3000];
+    uint64_t key = sb_rng_key(kind, "row");
+    sb_unit unit = {.tensor = NULL};
+    sb_check_options options = {.skip = {[40] = 1}};
+    sb_check check = {.options = &options};
+    sb_seen seen = {.rows = 1, .cols = cols}, defined = seen;
+    sb_panel panel = {.check = &check, .unit = &unit, .rows = 1, .last = 1, .seen = &seen};
+    panel.matrix = (sb_matrix){.data = bytes, .format = SB_FORMAT_bf16, .rows = 1, .cols = cols};
+    panel.scratch = wide;
+    for (uint32_t i = 0; i < cols; i++)
+        sb_store_u16(bytes + 2 * (size_t)i, sb_f32_to_bf16(drawn(kind, key, i)));
+    sb_scan_plain(&panel);
+    for (uint32_t i = 0; i < cols; i++)
+        wide[i] = (double)sb_bf16_to_f32(sb_load_u16(bytes + 2 * (size_t)i));
+    sb_seen_row(&defined, wide, cols);
+    const sb_moments *a = &seen.moments, *b = &defined.moments;
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->zeros, b->zeros);
+    assert_int_equal(seen.zero_rows, defined.zero_rows);
+    assert_true(a->largest == b->largest);
+    assert_true(fabs(a->sum - b->sum) <= 1e-6 * sqrt(b->sum2 * (double)b->count));
+    assert_true(fabs(a->sum2 - b->sum2) <= 1e-6 * b->sum2);
+    assert_true(fabs(a->sum4 - b->sum4) <= 1e-6 * b->sum4);
+    assert_int_equal(seen.plain.infinities, kind == 5 && cols > 3);
+    assert_int_equal(seen.plain.nans, kind == 6 && cols > 1030);
+}
+
+static void test_bf16_rows(void **state)
+{
+    static const uint32_t lengths[] = {1, 2, 15, 16, 17, 31, 100, 1023, 1024, 1025, 2048, 2999};
+    (void)state;
+    for (unsigned kind = 0; kind < 7; kind++)
+        for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            check_row(kind, lengths[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp8_paths),  cmocka_unit_test(test_fp8_values),
+        cmocka_unit_test(test_fp8_doubts), cmocka_unit_test(test_bf16_paths),
+        cmocka_unit_test(test_bf16_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
