@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/model/config.h"
 #include "ref/model/origin.h"
 #include "ref/model/probe.h"
 
@@ -253,6 +254,9 @@ static sb_status detect(sb_probe p)
                                        "weight_packed or qweight");
         return SB_OK;
     }
+    if (found->experts > SB_MAX_EXPERTS) /* a short file can say so, and each would take memory */
+        return sb_probe_refuse(&p, SB_ERR_INPUT, "has %" PRIu32 " experts, expected at most %d",
+                               found->experts, SB_MAX_EXPERTS);
     sb_status status = classify(&p);
     if (!status && (p.rows > UINT32_MAX || p.cols > UINT32_MAX))
         status = sb_probe_refuse(&p, SB_ERR_UNSUPPORTED,

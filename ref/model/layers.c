@@ -90,7 +90,7 @@ int sb_tensor_layer(const sb_tensor *t, char *layer, size_t size, uint32_t *expe
 {
     *experts = 0;
     if (stack_of(t->name, layer, size) && t->rank == 3) {
-        *experts = (uint32_t)t->shape[0];
+        *experts = t->shape[0] < UINT32_MAX ? (uint32_t)t->shape[0] : UINT32_MAX;
         return 1;
     }
     return sb_layer_of(t->name, layer, size) &&

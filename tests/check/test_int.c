@@ -159,6 +159,35 @@ static void test_pass(void **state)
     assert_true(done > 40 && tiled > 40);
 }
 
+/* A group that no column is in has nothing to be judged by: what was seen is a function of the
+ * bytes, and not of what stood in memory. */
+static void test_empty_group(void **state)
+{
+    quant_spec spec = {.container = SB_CONTAINER_int_gptq,
+                       .rows = 8,
+                       .cols = 64,
+                       .bits = 4,
+                       .block = {1, 16},
+                       .scale = SB_DTYPE_F16,
+                       .asymmetric = 1};
+    scan_case c = scan_case_draw(&spec, 3);
+    unsigned char index[4 * 64] = {0};
+    for (unsigned k = 0; k < 64; k++)
+        index[4 * k] = (unsigned char)(k % 3);
+    sb_matrix *m = &c.unit.found.matrix;
+    assert_int_equal(m->quant.groups, 4);
+    m->quant.group_index = index;
+    sb_seen seen[2];
+    for (int i = 0; i < 2; i++) {
+        memset(c.scratch, i ? 0x7f : 0, 2 * sizeof *c.scratch * m->cols);
+        seen[i] = scan_case_run(&c, rows_only, 0, 0);
+    }
+    expect_same_ints("an empty group", &seen[0].ints, &seen[1].ints);
+    assert_int_equal(seen[0].ints.groups, 3 * 8);
+    (void)state;
+    scan_case_free(&c);
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 #define BF16 "T3 bf16 recipe=plain"
@@ -330,10 +359,11 @@ static void test_signed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes),   cmocka_unit_test(test_pass),
-        cmocka_unit_test(test_tuned),   cmocka_unit_test(test_many_flips),
-        cmocka_unit_test(test_planted), cmocka_unit_test(test_awq_as_v1),
-        cmocka_unit_test(test_signed),  cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_codes),       cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_empty_group), cmocka_unit_test(test_tuned),
+        cmocka_unit_test(test_many_flips),  cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_awq_as_v1),   cmocka_unit_test(test_signed),
+        cmocka_unit_test(test_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

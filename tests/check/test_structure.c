@@ -340,6 +340,37 @@ static void test_identities(void **state)
     }
 }
 
+/* Nor a small file for a million experts. */
+static void test_many_experts(void **state)
+{
+    static const uint64_t most[3] = {SB_MAX_EXPERTS, 2, 1}, more[3] = {SB_MAX_EXPERTS + 1, 2, 1};
+    folder *f = folder_of(STACKED);
+    (void)state;
+    folder_add(f, "model.layers.8.mlp.experts.down_proj", SB_DTYPE_BF16, 3, most, NULL);
+    folder_add(f, "model.layers.9.mlp.experts.down_proj", SB_DTYPE_BF16, 3, more, NULL);
+    folder_result *r = folder_check(f, NULL, NULL);
+    expect_finding(r, 7, SB_LEVEL_fatal, "layers.9.");
+    assert_null(folder_finding(r, 7, SB_LEVEL_fatal, "layers.8."));
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* A kilobyte of configuration must not ask for gigabytes of expectations. */
+static void test_absurd(void **state)
+{
+    folder *f = folder_of(CT);
+    (void)state;
+    folder_json(f, "config.json", "layer_types", NULL);
+    folder_json(f, "config.json", "num_hidden_layers", "1024");
+    folder_json(f, "config.json", "num_experts", "4096");
+    folder_result *r = folder_check(f, NULL, NULL);
+    expect_finding(r, 9, SB_LEVEL_fatal, "");
+    assert_non_null(strstr(folder_finding(r, 9, SB_LEVEL_fatal, "")->message, "4096 experts"));
+    assert_int_equal(r->check.self.units.expected_count, 0);
+    folder_result_free(r);
+    folder_free(f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -347,7 +378,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_only_mtp_is_here), cmocka_unit_test(test_original_in_part),
         cmocka_unit_test(test_stray_files),      cmocka_unit_test(test_repetitions),
         cmocka_unit_test(test_damaged_files),    cmocka_unit_test(test_damaged_folders),
-        cmocka_unit_test(test_identities),
+        cmocka_unit_test(test_identities),       cmocka_unit_test(test_absurd),
+        cmocka_unit_test(test_many_experts),
     };
     for (size_t i = 0; argc > 2 && i < sizeof big / sizeof *big; i++) {
         char path[4096];

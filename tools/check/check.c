@@ -46,6 +46,14 @@ void sb_check_find(sb_check *check, unsigned number, sb_level level, const char 
     va_end(args);
 }
 
+/* V-9: "more matrices of experts than a checkpoint can have tensors" - nothing is expected then,
+ * for the list of it would not end. */
+static int is_absurd(const sb_config *c)
+{
+    uint64_t layers = (uint64_t)c->layers + c->mtp_layers;
+    return 3 * layers * c->experts > SB_MAX_TENSORS;
+}
+
 /* Reads config.json and the declarations: what cannot be read is a finding of check 9. */
 static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error *err)
 {
@@ -56,6 +64,16 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(folder));
     sb_status status = sb_config_load(path, &side->config, &why);
     side->has_config = status == SB_OK;
+    if (!status && is_absurd(&side->config)) {
+        side->has_config = 0;
+        if (tell)
+            sb_check_find(check, 9, SB_LEVEL_fatal, "",
+                          "%u layers of %u experts are more matrices than the %d tensors that a "
+                          "checkpoint can have",
+                          (unsigned)side->config.layers, (unsigned)side->config.experts,
+                          SB_MAX_TENSORS);
+        side->config = (sb_config){0};
+    }
     if (status && tell && status != SB_ERR_MEMORY)
         sb_check_find(check, 9, SB_LEVEL_fatal, "", "%s", why.text);
     if (status != SB_ERR_MEMORY && access(path, F_OK) == 0) {

@@ -11,7 +11,13 @@ typedef struct sb_int_group {
     unsigned char flags; /* of its codes so far */
 } sb_int_group;
 
-enum { SB_GROUP_LIVE = 1, SB_GROUP_LOWEST = 2, SB_GROUP_REACHES = 4, SB_GROUP_WEIGHTS = 8 };
+enum {
+    SB_GROUP_LIVE = 1,
+    SB_GROUP_LOWEST = 2,
+    SB_GROUP_REACHES = 4,
+    SB_GROUP_WEIGHTS = 8,
+    SB_GROUP_EMPTY = 16 /* no column is in it, which only g_idx can do */
+};
 
 /* A row while it is read. */
 typedef struct sb_int_row {

@@ -152,6 +152,8 @@ static void one_row(rows_pass *p, uint32_t row)
     p->row = row;
     p->sums = (sb_int_row){.is_zero = 1};
     p->master = sb_master_row(p->panel, row);
+    for (uint32_t g = 0; g < m->quant.groups; g++)
+        p->groups[g] = (sb_int_group){.flags = SB_GROUP_EMPTY};
     for (uint32_t k = 0; k < m->cols; k++) /* the first column of each group will do */
         if (!m->quant.group_index ? k % m->quant.block_cols == 0 : 1)
             p->groups[group_of(m, k)] = sb_int_begin_group(m, row, k);
@@ -162,7 +164,8 @@ static void one_row(rows_pass *p, uint32_t row)
             one_code(p, k + i, codes[i]);
     }
     for (uint32_t g = 0; g < m->quant.groups; g++)
-        sb_int_end_group(p->panel, &p->groups[g], row, g * m->quant.block_cols);
+        if (!(p->groups[g].flags & SB_GROUP_EMPTY))
+            sb_int_end_group(p->panel, &p->groups[g], row, g * m->quant.block_cols);
     sb_int_end_row(p->panel, &p->sums, row);
 }
 

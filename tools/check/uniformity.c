@@ -127,11 +127,11 @@ static void tell_pairs(sb_check *check, sb_groups *groups, const row *rows, uint
         const storage *g = &gate->seen[usual(gate)], *o = &up->seen[usual(up)],
                       *d = &down->seen[usual(down)];
         storage_text a, b;
-        char name[64];
-        snprintf(name, sizeof name, "%s%u.mlp.experts",
-                 layer < check->self.config.layers ? "layers." : "mtp.layers.",
-                 (unsigned)(layer < check->self.config.layers ? layer
-                                                              : layer - check->self.config.layers));
+        char name[SB_NAME_MAX];
+        int head = layer >= check->self.config.layers;
+        snprintf(name, sizeof name, "%slayers.%u.mlp.experts",
+                 head ? "mtp." : check->self.units.prefix,
+                 (unsigned)(head ? layer - check->self.config.layers : layer));
         if (gate->count[0] && up->count[0] && !same(g, o))
             sb_group_find(groups, check, 6, SB_LEVEL_error, name, "gate and up stored unlike",
                           "gate_proj is %s, but up_proj %s", show(g, o, &a), show(o, g, &b));

@@ -46,7 +46,7 @@ BEGIN {
     only("mpfr.h", "tests")
     only("gmp.h", "tests")
     only("immintrin.h", "ref/math/simd tools/bench tools/check tests")
-    only("cpuid.h", "ref/math/simd tools/bench tests")
+    only("cpuid.h", "ref/math/simd tools/bench tools/check tests")
     only("math.h", "tools tests gpu")
     only("tgmath.h", "")
     only("complex.h", "")
