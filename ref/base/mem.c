@@ -1,10 +1,11 @@
 #include "ref/base/mem.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned long fail_at;
+static atomic_ulong fail_at; /* files are opened by several threads */
 
 void sb_alloc_fail_at(unsigned long n)
 {
@@ -14,12 +15,10 @@ void sb_alloc_fail_at(unsigned long n)
 /* True if this allocation has to fail. The counter stops at 1, so that all later ones fail too. */
 static int must_fail(void)
 {
-    if (fail_at == 0)
-        return 0;
-    if (fail_at == 1)
-        return 1;
-    fail_at--;
-    return 0;
+    unsigned long left = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    while (left > 1 && !atomic_compare_exchange_weak(&fail_at, &left, left - 1))
+        ;
+    return left == 1;
 }
 
 void *sb_alloc(size_t count, size_t size)

@@ -234,8 +234,9 @@ static int same_bytes(const sb_tensor *a, const sb_tensor *b)
            memcmp(a->data, b->data, (size_t)a->bytes) == 0;
 }
 
-/* Tells of the tensors that stand in several files and drops all but one of each. */
-static void drop_twins(const survey *s, sb_problem which)
+/* Tells of the tensors that stand in several files and drops all but one of each. equal: by number,
+ * 1 for a twin with the same bytes, so that they are read once. */
+static void drop_twins(const survey *s, sb_problem which, unsigned char *equal)
 {
     sb_checkpoint *c = s->c;
     size_t kept = 0;
@@ -247,7 +248,9 @@ static void drop_twins(const survey *s, sb_problem which)
                 use = n;
         for (size_t k = 1; k < n; k++) {
             char text[SB_MAX_TENSOR_NAME + 128];
-            int same = same_bytes(first, &first[k]);
+            if (which == SB_PROBLEM_TWIN_EQUAL)
+                equal[i + k] = (unsigned char)same_bytes(first, &first[k]);
+            int same = equal[i + k];
             if (which != (same ? SB_PROBLEM_TWIN_EQUAL : SB_PROBLEM_TWIN_DIFFERS))
                 continue;
             snprintf(text, sizeof text, "stands in %s, too, with %s",
@@ -280,8 +283,12 @@ static sb_status survey_folder(survey *s, sb_error *err)
         return status;
     tell_unindexed(s);
     tell_lost(s);
-    drop_twins(s, SB_PROBLEM_TWIN_EQUAL);
-    drop_twins(s, SB_PROBLEM_TWIN_DIFFERS);
+    unsigned char *equal = sb_alloc(s->c->count, 1);
+    if (!equal)
+        return no_memory(s, err);
+    drop_twins(s, SB_PROBLEM_TWIN_EQUAL, equal);
+    drop_twins(s, SB_PROBLEM_TWIN_DIFFERS, equal);
+    free(equal);
     return SB_OK;
 }
 
