@@ -60,7 +60,7 @@ static sb_status add_layer(shapes *s, const sb_checkpoint *c, const char *layer,
                            sb_error *err)
 {
     sb_found found;
-    sb_status status = sb_detect_unjudged(c, layer, experts, 0, 0, &found, err);
+    sb_status status = sb_detect_headers(c, layer, experts, &found, err);
     return status ? status : sb_each_piece(c, layer, &found, add_piece, s, err);
 }
 

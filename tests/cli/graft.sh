@@ -52,6 +52,9 @@ check "it kept its name" test "$work/single/model.safetensors" -ef "$work/o/mode
 same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/o")"
 declared_as_stored "$work/o"
 
+# bytes that are no text do not cost the document its keys
+run 0 graft "$work/single" --take 'mtp.*' --from "$work/bf16" -o "$work/o"$'\377' --json
+at folder "$work/o?"
 # nothing of the old head stays: stacked for one by one
 graft_of int4-autoround 'mtp.*' bf16
 check "an old tensor" test -z "$(grep -o '"mtp[^"]*qweight"' "$work/o/model.safetensors.index.json")"

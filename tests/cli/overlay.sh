@@ -46,13 +46,15 @@ run 1 check "$work/headless" --need mtp
 says 'MTP FILE-BAD'
 run 0 check "$work/headless" --need mtp --overlay "mtp.*=$work/bf16" --against "$work/bf16"
 says 'MTP FILE-OK'
+says "with mtp.*=$work/bf16 laid over"
 run 0 check "$work/nvfp4-ct" --overlay "layers.0.*=$work/fp8-block" --only 4,9,31 --against "$work/bf16"
 cp -r "$work/bf16" "$work/damaged"
 for shard in "$work"/damaged/*.safetensors; do # a NaN at the end of each file
     printf '\377\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 2)) conv=notrunc status=none
 done
 run 0 check "$work/nvfp4-ct" --only 12
-run 1 check "$work/nvfp4-ct" --only 12 --overlay "*=$work/damaged"
+run 1 check "$work/nvfp4-ct" --only 12 --overlay "*=$work/damaged" --json
+at overlays "[\"*=$work/damaged\"]"
 
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay 'mtp.*'
 refused 2 check "$work/nvfp4-ct" --overlay 'mtp.*'

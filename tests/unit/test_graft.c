@@ -10,6 +10,7 @@
 #include "ref/container/json.h"
 #include "ref/model/held.h"
 #include "ref/model/layers.h"
+#include "tests/lib/sparse.h"
 #include "tools/graft/graft.h"
 
 /* Made when it is first asked for. */
@@ -226,12 +227,52 @@ static void test_verify(void **state)
     assert_int_equal(sb_checkpoint_open(o.target, &c, &err), SB_ERR_IO);
 }
 
+/* Tensors of a kind that come, and those of them under names that the base does not have. */
+static void count_names(const sb_grafted *g, const char *kind, size_t *come, size_t *alone)
+{
+    *come = *alone = 0;
+    for (size_t i = 0; i < g->take.taken_count; i++)
+        if (strstr(g->take.taken[i].name, kind)) {
+            ++*come;
+            *alone += !sb_checkpoint_find(g->base, g->take.taken[i].name);
+        }
+}
+
+/* The published hybrid of INT4 with FP8 blocks, in its real shape, of which only headers are there.
+ */
+static void test_published(void **state)
+{
+    (void)state;
+    const char *const take[3] = {"layers.*.shared_expert.*", "layers.*.linear_attn.*",
+                                 "layers.*.self_attn.*"};
+    sb_make_options make = {
+        .dir = test_path("test_graft", "int4"), .preset = "122b-a10b", .format = "int4-autoround"};
+    test_sparse_make(&make);
+    sb_graft_options o = {.source = make.dir, .take = take, .take_count = 3, .dry_run = 1};
+    make.format = "fp8-block";
+    o.other = make.dir = test_path("test_graft", "fp8");
+    test_sparse_make(&make);
+    sb_grafted g;
+    sb_error err = {""};
+    size_t come, alone;
+    if (sb_graft(&o, &g, &err))
+        fail_msg("%s", err.text);
+    count_names(&g, ".shared_expert.", &come, &alone); /* 48 layers: codes, and scales alone */
+    assert_true(come == 288 && alone == 144);
+    count_names(&g, ".linear_attn.", &come, &alone); /* 36 layers */
+    assert_true(come == 36 * 12 && alone == 36 * 8);
+    count_names(&g, ".self_attn.", &come, &alone); /* 12 layers */
+    assert_true(come == 12 * 10 && alone == 12 * 8);
+    assert_int_equal(g.notes.count, 1);
+    sb_grafted_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dialects), cmocka_unit_test(test_hybrid),
         cmocka_unit_test(test_changes),  cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_verify),   cmocka_unit_test(test_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,6 +205,10 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     put(document, "tensors", count(sb_checkpoint_count(c->self.checkpoint)), &failed);
     put(document, "bytes", json_integer((json_int_t)sb_checkpoint_bytes(c->self.checkpoint)),
         &failed);
+    json_t *overlays = json_array();
+    for (size_t i = 0; i < c->options->overlay_count; i++)
+        append(overlays, sb_report_string(c->options->overlays[i]), &failed);
+    put(document, "overlays", overlays, &failed);
     put(document, "against", c->master.checkpoint ? original_json(r, &failed) : json_null(),
         &failed);
     put(document, "verdict", json_string(sb_verdict_name(r->verdict)), &failed);

@@ -80,6 +80,8 @@ static void print_head(const printer *p)
             SB_SHOW(p->report->path), sb_checkpoint_count(c->self.checkpoint),
             sb_checkpoint_bytes(c->self.checkpoint), sb_checkpoint_shards(c->self.checkpoint),
             c->self.units.member_count);
+    for (size_t i = 0; i < c->options->overlay_count; i++)
+        fprintf(p->out, "with %s laid over\n", SB_SHOW(c->options->overlays[i]));
     if (c->master.checkpoint)
         fprintf(p->out, "against %s: %zu tensors in %zu files\n", SB_SHOW(p->report->against),
                 sb_checkpoint_count(c->master.checkpoint),

@@ -6,6 +6,7 @@
 
 #include "ref/container/show.h"
 #include "tools/check/hub.h"
+#include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/floor/floor.h"
@@ -238,7 +239,7 @@ static json_t *lack_json(const sb_ledger_lack *lack)
 {
     json_t *first = json_array();
     for (size_t i = 0; i < lack->count && i < SB_LEDGER_FIRST; i++)
-        json_array_append_new(first, json_string(SB_SHOW(lack->first[i])));
+        json_array_append_new(first, sb_report_string(SB_SHOW(lack->first[i])));
     return json_pack("{s:I,s:o}", "count", (json_int_t)lack->count, "first", first);
 }
 

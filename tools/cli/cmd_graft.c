@@ -8,6 +8,7 @@
 #include "ref/model/layers.h"
 #include "tools/check/check.h"
 #include "tools/check/hub.h"
+#include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/graft/graft.h"
@@ -146,7 +147,7 @@ static json_t *lines_json(const sb_graft_lines *lines)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < lines->count; i++)
-        json_array_append_new(out, json_string(lines->line[i]));
+        json_array_append_new(out, sb_report_string(lines->line[i]));
     return out;
 }
 
@@ -155,12 +156,12 @@ static json_t *files_json(const sb_grafted *g)
     json_t *out = json_array();
     for (size_t i = 0; i < g->file_count; i++) {
         const sb_graft_file *f = &g->files[i];
-        json_array_append_new(out, json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I}", "file", f->name, "as",
-                                             f->new_name, "action", sb_graft_action_name(f->action),
-                                             "tensors", (json_int_t)f->stays, "bytes",
-                                             (json_int_t)f->stays_bytes, "tensors_gone",
-                                             (json_int_t)f->goes, "bytes_gone",
-                                             (json_int_t)f->goes_bytes));
+        json_array_append_new(
+            out, json_pack("{s:o,s:o,s:s,s:I,s:I,s:I,s:I}", "file", sb_report_string(f->name), "as",
+                           sb_report_string(f->new_name), "action", sb_graft_action_name(f->action),
+                           "tensors", (json_int_t)f->stays, "bytes", (json_int_t)f->stays_bytes,
+                           "tensors_gone", (json_int_t)f->goes, "bytes_gone",
+                           (json_int_t)f->goes_bytes));
     }
     return out;
 }
@@ -172,7 +173,7 @@ static json_t *alone_json(const sb_grafted *g, int added)
     for (size_t i = 0; i < g->take.module_count; i++) {
         const sb_taken_module *m = &g->take.modules[i];
         if (added ? !m->goes : !m->comes)
-            json_array_append_new(out, json_string(m->name));
+            json_array_append_new(out, sb_report_string(m->name));
     }
     return out;
 }
@@ -194,7 +195,7 @@ static sb_status print_json(const sb_graft_options *o, const sb_grafted *g, cons
                             size_t count, sb_error *err)
 {
     json_t *d = sb_document("graft");
-    json_object_set_new(d, "folder", o->dry_run ? json_null() : json_string(o->target));
+    json_object_set_new(d, "folder", o->dry_run ? json_null() : sb_report_string(o->target));
     json_object_set_new(d, "taken_tensors", json_integer((json_int_t)g->take.taken_count));
     json_object_set_new(d, "taken_bytes", json_integer((json_int_t)g->take.taken_bytes));
     json_object_set_new(d, "gone_tensors", json_integer((json_int_t)g->take.dropped_count));
