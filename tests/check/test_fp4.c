@@ -2,6 +2,7 @@
 #include "tests/lib/cmocka.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +10,12 @@
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
+#include "ref/math/dot.h"
+#include "ref/math/kernels.h"
 #include "tools/check/fp4.h"
 #include "tools/make/quantize.h"
 
-enum { ROWS = 16, COLS = 96, KEY = 71 };
+enum { ROWS = 16, COLS = 96, KEY = 71, WIDEST = 8 * COLS };
 
 /* A quantized matrix and its original, and what the pass makes of them. */
 typedef struct vehicle {
@@ -22,7 +25,7 @@ typedef struct vehicle {
     sb_matrix matrix, master;
     float weights[ROWS * COLS];
     unsigned char original[2 * ROWS * COLS], codes[ROWS * COLS / 2], scales[ROWS * COLS / 16];
-    double scratch[2 * COLS];
+    double scratch[2 * WIDEST];
     sb_seen seen;
     sb_findings findings;
 } vehicle;
@@ -86,16 +89,17 @@ static void pass(vehicle *v, int with_master)
 {
     sb_findings_free(&v->findings);
     memset(&v->seen, 0, sizeof v->seen);
-    for (uint32_t first = 0; first < ROWS; first += ROWS / 2) {
+    uint32_t rows = v->matrix.rows;
+    for (uint32_t first = 0; first < rows; first += rows / 2) {
         sb_matrix part = v->matrix, master = v->master;
         part.first_row = master.first_row = first;
-        part.rows = master.rows = ROWS / 2;
+        part.rows = master.rows = rows / 2;
         sb_panel panel = {.check = &v->check,
                           .unit = &v->unit,
                           .name = v->unit.name,
                           .matrix = part,
                           .first = first,
-                          .rows = ROWS,
+                          .rows = rows,
                           .last = first > 0,
                           .master = with_master ? &master : NULL,
                           .seen = &v->seen,
@@ -159,7 +163,8 @@ typedef struct block {
     sb_fp4 f;
     sb_fp4_line line;
     unsigned char codes[8], scale;
-    float weights[16], largest;
+    float weights[16];
+    uint32_t largest;
 } block;
 
 static void make_block(block *b, uint8_t scale, double multiplier)
@@ -169,8 +174,11 @@ static void make_block(block *b, uint8_t scale, double multiplier)
     b->f.blocks = 1;
     b->f.multiplier = multiplier;
     b->scale = scale;
-    b->f.value[scale] = sb_e4m3_to_f32(scale);
-    b->f.inverse[scale] = (float)(1 / ((double)b->f.value[scale] * multiplier));
+    float value = sb_e4m3_to_f32(scale);
+    b->f.scale[scale] = (double)value;
+    b->f.square[scale] = value * value;
+    b->f.inverse[scale] = (float)(1 / ((double)value * multiplier));
+    sb_fp4_prepare_ranges(&b->f.ranges);
     b->line = (sb_fp4_line){
         .codes = b->codes, .scales = &b->scale, .weights = b->weights, .largest = &b->largest};
 }
@@ -181,10 +189,37 @@ static void set_code(block *b, unsigned i, unsigned code)
         (unsigned char)((b->codes[i / 2] & (i % 2 ? 0x0f : 0xf0)) | code << 4 * (i % 2));
 }
 
+/* A row by the fast test: the plain way, the AVX2 way where there is one, and from BF16 bytes if
+ * the weights are such numbers give the same. */
+static int test_both(block *b)
+{
+    unsigned char bytes[32];
+    sb_fp4_line first = b->line;
+    uint32_t largest[4];
+    int plain = !sb_fp4_doubts(&b->f, &first);
+    largest[0] = b->largest;
+    sb_encode(SB_FORMAT_bf16, b->weights, 16, bytes);
+    for (int way = 1; way < 4; way++) {
+        sb_fp4_line line = b->line;
+        int bf16 = 1;
+        for (unsigned i = 0; i < 16; i++)
+            bf16 &= sb_round_to(SB_FORMAT_bf16, b->weights[i]) == b->weights[i];
+        b->f.avx2 = way > 1 && sb_dot_avx2_supported();
+        line.bf16 = way % 2 && bf16 ? bytes : NULL;
+        assert_int_equal(!sb_fp4_doubts(&b->f, &line), plain);
+        largest[way] = b->largest;
+        assert_int_equal(largest[way], largest[0]);
+        assert_memory_equal(line.error2, first.error2, sizeof line.error2);
+        assert_memory_equal(line.weight2, first.weight2, sizeof line.weight2);
+    }
+    b->f.avx2 = 0;
+    return plain;
+}
+
 /* Fast and certain means right by the definition; and right by more than a hair is certain. */
 static void agree(block *b, double multiplier)
 {
-    double e = (double)b->f.value[b->scale] * multiplier;
+    double e = b->f.scale[b->scale] * multiplier;
     int all = 1, clearly = 1;
     for (unsigned i = 0; i < 16; i++) {
         unsigned code = (unsigned)b->codes[i / 2] >> 4 * (i % 2) & 15u;
@@ -193,11 +228,7 @@ static void agree(block *b, double multiplier)
         clearly &= sb_fp4_is_nearest(code, w * (1 + 0x1p-18), e) &&
                    sb_fp4_is_nearest(code, w * (1 - 0x1p-18), e);
     }
-    sb_fp4_line line = b->line;
-    int sure = !sb_fp4_doubts(&b->f, &b->line);
-    assert_int_equal(sb_fp4_doubts_plain(&b->f, &line), !sure);
-    assert_memory_equal(line.error2, b->line.error2, sizeof line.error2);
-    assert_memory_equal(line.weight2, b->line.weight2, sizeof line.weight2);
+    int sure = test_both(b);
     if (sure && !all)
         fail_msg("a block is certain that the definition refuses");
     if (clearly && !sure)
@@ -211,13 +242,13 @@ static void test_fast_random(void **state)
         block b;
         double multiplier = 1e-4 * (1 + (double)sb_rng_uniform(KEY, 3 * i));
         make_block(&b, (uint8_t)(1 + i % 0x7e), multiplier);
-        float e = (float)((double)b.f.value[b.scale] * multiplier);
+        float e = (float)(b.f.scale[b.scale] * multiplier);
         for (unsigned k = 0; k < 16; k++) {
             b.weights[k] =
                 sb_round_to(SB_FORMAT_bf16, 3.0f * e * sb_rng_normal(KEY + 1, 16 * i + k));
             set_code(&b, k, sb_f32_to_e2m1(b.weights[k] / e));
         }
-        assert_false(sb_fp4_doubts(&b.f, &b.line));
+        assert_true(test_both(&b));
         if (i % 2) /* one code off */
             b.codes[i / 2 % 8] ^= (unsigned char)(1u << i % 8);
         agree(&b, multiplier);
@@ -244,7 +275,7 @@ static void test_fast_boundaries(void **state)
                 block b;
                 double multiplier = 0x1.91p-13, sign = m % 2 ? -1 : 1;
                 make_block(&b, 0x55, multiplier);
-                double e = (double)b.f.value[0x55] * multiplier;
+                double e = b.f.scale[0x55] * multiplier;
                 b.weights[5] = (float)(sign * at[a] * by[m / 2] * e);
                 set_code(&b, 5, code);
                 agree(&b, multiplier);
@@ -401,6 +432,70 @@ static void test_every_scale_bit(void **state)
         fail_msg("of %u flipped bits of scales codes show only %u", count, codes_too);
 }
 
+/* --- one result, whatever computes it ----------------------------------------------------------
+ */
+
+/* A few bytes of codes and scales that are anything, and an original that is not always a number.
+ */
+static void damage(vehicle *v, uint64_t key)
+{
+    for (uint64_t i = 0; i < key % 7; i++) {
+        uint64_t at = (uint64_t)(sb_rng_uniform(key, 3 * i) * (float)sizeof v->scales);
+        unsigned char byte = (unsigned char)(sb_rng_uniform(key, 3 * i + 1) * 256.0f);
+        v->scales[at % sizeof v->scales] = byte;
+        v->codes[at * 5 % sizeof v->codes] ^= byte;
+    }
+    if (key % 5 == 0)
+        memset(v->codes + key % 700, 0, 64);
+    if (key % 11 == 0) /* an infinity */
+        v->original[2 * (key % 1000)] = 0x80, v->original[2 * (key % 1000) + 1] = 0x7f;
+    if (key % 13 == 0) {
+        v->master.format = SB_FORMAT_f32; /* the other way to read an original */
+        v->master.data = (const unsigned char *)v->weights;
+    }
+    if (key % 17 == 0)
+        v->matrix.quant.factor.value *= 1e35f;
+}
+
+static sb_seen seen_by(const char *isa, vehicle *v, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    assert_int_equal(sb_dot_select(isa, NULL), SB_OK);
+    pass(v, 1);
+    for (size_t i = 0; i < v->findings.count && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%u %s\n", v->findings.rows[i].check,
+                              v->findings.rows[i].message);
+    assert_int_equal(sb_dot_select("scalar", NULL), SB_OK);
+    return v->seen;
+}
+
+static void test_same_everywhere(void **state)
+{
+    (void)state;
+    static char plain[1 << 14], fast[1 << 14];
+    if (!sb_dot_avx2_supported())
+        skip();
+    for (uint32_t key = 0; key < 800; key++) {
+        vehicle *v = new_vehicle((scheme)(key % SCHEMES));
+        /* widths that end in each part of what is done at once */
+        static const uint32_t widths[] = {32, 64, COLS, WIDEST};
+        v->matrix.cols = v->master.cols = widths[key / SCHEMES % 4];
+        v->matrix.rows = v->master.rows = ROWS * COLS / v->matrix.cols / 2 * 2;
+        v->matrix.quant.groups = v->matrix.cols / v->matrix.quant.block_cols;
+        v->matrix.quant.scale_row = v->matrix.quant.groups;
+        damage(v, key);
+        sb_seen a = seen_by("scalar", v, plain, sizeof plain);
+        sb_seen b = seen_by("avx2", v, fast, sizeof fast);
+        assert_string_equal(plain, fast);
+        assert_memory_equal(&a.fp4, &b.fp4, sizeof a.fp4);
+        assert_memory_equal(&a.moments, &b.moments, sizeof a.moments);
+        assert_memory_equal(&a.distance, &b.distance, sizeof a.distance);
+        assert_int_equal(a.zero_rows, b.zero_rows);
+        free_vehicle(v);
+    }
+}
+
 static void expect_global(vehicle *v, float value, int level, int with_master)
 {
     v->matrix.quant.factor.value = value;
@@ -473,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_signatures),
         cmocka_unit_test(test_every_scale_bit),
         cmocka_unit_test(test_root),
+        cmocka_unit_test(test_same_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

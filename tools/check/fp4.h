@@ -8,58 +8,112 @@
  * off by 2^-9, and reciprocals instead of divisions add little. */
 #define SB_FP4_SLACK 0x1p-8
 
+/* One of 16 codes: its value, and the least and greatest quotient of which it is certainly a
+ * nearest one, whatever a few roundings of binary32 have done to the quotient. */
+typedef struct sb_fp4_ranges {
+    float value[16], low[16], high[16];
+} sb_fp4_ranges;
+
+/* What a block's largest magnitude and its scale byte gave last time: how far the byte is from that
+ * of each formula. */
+typedef struct sb_fp4_recent {
+    uint32_t bits; /* of the magnitude */
+    uint8_t known, stored, distance[SB_FP4_FORMULAS];
+} sb_fp4_recent;
+enum { SB_FP4_RECENT = 512 };
+
+/* What each code counts in sums of eight bits, to which two codes add at a time. x is twice the
+ * value of a code. */
+typedef enum sb_fp4_count {
+    SB_FP4_PLUS_12, /* x + 12 */
+    SB_FP4_SQUARE,  /* x^2, of 12 only 127 */
+    SB_FP4_SEVEN,   /* the 17 that are missing there */
+    SB_FP4_FOURTH,  /* x^4 modulo 256 */
+    SB_FP4_FOURTHS, /* x^4 / 256 */
+    SB_FP4_COUNT_1, /* a counter in each half: of magnitude 1, 2 */
+    SB_FP4_COUNT_3, /* of 3, 4 */
+    SB_FP4_COUNT_5, /* of 5, 6 */
+    SB_FP4_COUNT_9, /* of the codes 9 to 15, 8 */
+    SB_FP4_COUNTS
+} sb_fp4_count;
+
 /* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
- * value and inverse 0. */
+ * value and inverse 0. A chunk is 16 columns that share a scale, 8 bytes of codes. */
 typedef struct sb_fp4 {
     const sb_panel *panel;
     sb_seen_fp4 *seen;
     int mx;
-    unsigned chunks;   /* of 16 columns that share a scale: 1, of MXFP4 2 */
+    int avx2;          /* as sb_dot_select() chose */
+    unsigned chunks;   /* of a block: 1, of MXFP4 2 */
     uint32_t blocks;   /* of a row */
     int usable;        /* the multiplier is one that can be computed with */
     int nearest;       /* V-23 is asked: the original is plain and the producer rounds to nearest */
     double multiplier; /* 1 of MXFP4 */
+    double least;      /* scales below are looked at one by one */
     double scale[256]; /* of a byte */
-    float value[256], inverse[256]; /* in binary32; inverse is 1 / (value times multiplier) */
-    float low[256], high[256]; /* V-25, fast: for certain this byte if the block is between them */
-    float scale_unit;          /* that times the largest magnitude of the block */
+    float inverse[256], square[256];   /* 1 / (scale times multiplier); the scale's square */
+    uint32_t low_bits[256], span[256]; /* V-25, fast: for certain this byte if the bits of the */
+                                       /* block's largest are low_bits and up to span more */
+    uint64_t sums[256];                /* fp4_bytes.c: of the two codes of a byte */
+    uint8_t counts[SB_FP4_COUNTS][16];
+    sb_fp4_ranges ranges;
+    sb_fp4_recent *recent; /* SB_FP4_RECENT of them, zeroed */
 } sb_fp4;
 
-/* fp4_bytes.c: codes and scales alone. */
+/* --- codes and scales alone (fp4_bytes.c, fp4_bytes_avx2.c) ------------------------------------
+ */
+
+/* Twice the value of a magnitude. */
+extern const uint8_t sb_fp4_twice[8];
+
+/* What a row adds to the moments, in units of the multiplier and of half a code: by chunk modulo 4,
+ * so that it is the same number however many chunks are added at once. */
+typedef struct sb_fp4_sums {
+    double sum[4], sum2[4], sum4[4], largest;
+    uint64_t zeros;
+} sb_fp4_sums;
+
+void sb_fp4_prepare_sums(sb_fp4 *f);
 void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
                 uint32_t row, uint32_t *histogram);
 
-/* One row beside that of the original. */
+/* One block, but for its moments. */
+void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
+                  uint32_t block, sb_fp4_sums *r);
+
+/* As many of the first blocks of a row as can be done many at once; returns how many. Counts codes
+ * in seen. */
+uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *codes,
+                            const unsigned char *scales, uint32_t row, sb_fp4_sums *r);
+
+/* --- beside the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) -------------------------------
+ */
+
+/* One row beside that of the original, which is BF16, or, where bf16 is NULL, made binary32. */
 typedef struct sb_fp4_line {
-    const unsigned char *codes, *scales;
-    const float *weights;          /* of the original */
-    const float *largest;          /* magnitude of each 16 of them */
-    float error2[16], weight2[16]; /* by column modulo 16, in squares of the multiplier */
+    const unsigned char *codes, *scales, *bf16;
+    const float *weights;
+    uint32_t *largest;           /* the bits of the largest magnitude of each chunk: set by the */
+                                 /* fast test */
+    float error2[8], weight2[8]; /* by pair of columns modulo 8, in squares of the multiplier */
     uint32_t row;
 } sb_fp4_line;
 
-/* fp4_nearest.c: against a row of the original. Returns whether any block of it can be other than
- * zeros. */
+/* Against a row of the original. Returns whether any block of it can be other than zeros. */
 int sb_fp4_against(const sb_fp4 *f, sb_fp4_line *line);
 
 /* The definition of V-23 for one element: code of weight w under the scale e, in binary64. */
 int sb_fp4_is_nearest(unsigned code, double w, double e);
 
+/* The middles between neighbouring magnitudes. */
+extern const double sb_fp4_middles[7];
+
 /* The fast test of a row: adds to error2 and weight2, but for blocks whose inverse is 0; returns
- * whether it leaves a doubt. Where it leaves none every code is a nearest one. */
+ * whether it leaves a doubt. Where it leaves none every code is a nearest one. The same numbers
+ * either way. */
+void sb_fp4_prepare_ranges(sb_fp4_ranges *ranges);
 int sb_fp4_doubts(const sb_fp4 *f, sb_fp4_line *line);
-int sb_fp4_doubts_plain(const sb_fp4 *f, sb_fp4_line *line); /* on a machine without AVX2 */
-int sb_fp4_doubts_avx2(const sb_fp4 *f, sb_fp4_line *line);  /* on one with it */
-
-/* By magnitude of the code: its value, and the least and greatest quotient of which it is certainly
- * a nearest one. */
-extern const float sb_fp4_ranges[3][8];
-
-/* What the fast test adds up, column by column modulo 16. */
-typedef struct sb_fp4_lanes {
-    float error2[16], weight2[16];
-    int bad[16];
-} sb_fp4_lanes;
+int sb_fp4_doubts_avx2(const sb_fp4 *f, sb_fp4_line *line);
 
 /* fp4_scales.c, V-25: the byte that a formula gives a block of largest magnitude a, of a tensor
  * with this factor. */

@@ -1,32 +1,51 @@
 /* fp4_bytes.c - one row of codes and block scales, without an original. */
 #include "tools/check/fp4.h"
 
-/* Sums over the codes of a byte, in fields wide enough for the 16 bytes of a block. x is twice the
- * value of a code, an integer: the sum of x^4, of x^2, of x (24 more, so that it is not negative),
- * and how many codes are not zero, are 7, are 6. */
-#define X(c) (((c)&7) < 5 ? ((c)&7) : ((c)&7) == 5 ? 6 : ((c)&7) == 6 ? 8 : 12)
-#define SIGNED(c) ((c)&8 ? -X(c) : X(c))
-#define FIELD_2 20
-#define FIELD_1 33
-#define FIELD_NONZERO 43
-#define FIELD_SEVEN 49
-#define FIELD_SIX 55
-#define BIAS 24
-#define POWER4(c) ((uint64_t)(X(c) * X(c) * X(c) * X(c)))
-#define POWER2(c) ((uint64_t)(X(c) * X(c)) << FIELD_2)
-#define ONE(c)                                                                                     \
-    (POWER4(c) + POWER2(c) + ((uint64_t)(SIGNED(c) + BIAS / 2) << FIELD_1) +                       \
-     ((uint64_t)(((c)&7) != 0) << FIELD_NONZERO) + ((uint64_t)(((c)&7) == 7) << FIELD_SEVEN) +     \
-     ((uint64_t)(((c)&7) == 6) << FIELD_SIX))
-#define BYTE(h, l) (ONE(h) + ONE(l))
-#define BYTES(h)                                                                                   \
-    BYTE(h, 0), BYTE(h, 1), BYTE(h, 2), BYTE(h, 3), BYTE(h, 4), BYTE(h, 5), BYTE(h, 6),            \
-        BYTE(h, 7), BYTE(h, 8), BYTE(h, 9), BYTE(h, 10), BYTE(h, 11), BYTE(h, 12), BYTE(h, 13),    \
-        BYTE(h, 14), BYTE(h, 15)
+enum { CHUNK = 16, BYTES = CHUNK / 2 };
 
-static const uint64_t sums[256] = {BYTES(0),  BYTES(1),  BYTES(2),  BYTES(3), BYTES(4),  BYTES(5),
-                                   BYTES(6),  BYTES(7),  BYTES(8),  BYTES(9), BYTES(10), BYTES(11),
-                                   BYTES(12), BYTES(13), BYTES(14), BYTES(15)};
+const uint8_t sb_fp4_twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+
+/* Sums over the codes of a byte, in fields wide enough for the 8 bytes of a chunk, and 16 of them.
+ * x is twice the value of a code, an integer: the sum of x^4, of x^2, of x (24 more for a byte, so
+ * that it is not negative), and how many codes are not zero, are 7, are 6. */
+enum { FIELD_2 = 20, FIELD_1 = 33, FIELD_NONZERO = 43, FIELD_SEVEN = 49, FIELD_SIX = 55 };
+enum { BIAS = 12 };
+
+static uint64_t one_code(unsigned code)
+{
+    unsigned magnitude = code & 7u, x = sb_fp4_twice[magnitude];
+    uint64_t biased = code & 8u ? BIAS - x : BIAS + x;
+    return (uint64_t)(x * x * x * x) | (uint64_t)(x * x) << FIELD_2 | biased << FIELD_1 |
+           (uint64_t)(magnitude != 0) << FIELD_NONZERO | (uint64_t)(magnitude == 7) << FIELD_SEVEN |
+           (uint64_t)(magnitude == 6) << FIELD_SIX;
+}
+
+static void prepare_counts(sb_fp4 *f, unsigned code)
+{
+    unsigned magnitude = code & 7u, x = sb_fp4_twice[magnitude], square = x * x;
+    unsigned missing = magnitude == 7 ? square - 127 : 0;
+    f->counts[SB_FP4_PLUS_12][code] = (uint8_t)(code & 8u ? 12 - x : 12 + x);
+    f->counts[SB_FP4_SQUARE][code] = (uint8_t)(square - missing);
+    f->counts[SB_FP4_SEVEN][code] = (uint8_t)missing;
+    f->counts[SB_FP4_FOURTH][code] = (uint8_t)(square * square & 0xffu);
+    f->counts[SB_FP4_FOURTHS][code] = (uint8_t)(square * square >> 8);
+    for (unsigned i = 0; i < 3; i++)
+        f->counts[SB_FP4_COUNT_1 + i][code] = magnitude == 2 * i + 1   ? 1
+                                              : magnitude == 2 * i + 2 ? 16
+                                                                       : 0;
+    f->counts[SB_FP4_COUNT_9][code] = code > 8 ? 1 : code == 8 ? 16 : 0;
+}
+
+void sb_fp4_prepare_sums(sb_fp4 *f)
+{
+    for (unsigned i = 0; i < 16; i++)
+        prepare_counts(f, i);
+    uint64_t one[16];
+    for (unsigned i = 0; i < 16; i++)
+        one[i] = one_code(i);
+    for (unsigned i = 0; i < 256; i++)
+        f->sums[i] = one[i & 15u] + one[i >> 4];
+}
 
 static unsigned field(uint64_t sum, unsigned first, unsigned bits)
 {
@@ -71,9 +90,8 @@ static unsigned largest_code(const unsigned char *codes, unsigned bytes)
 static unsigned judge_largest(const sb_fp4 *f, const unsigned char *codes, uint64_t sum,
                               uint8_t byte, uint32_t row, uint32_t block)
 {
-    static const unsigned twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
     if (field(sum, FIELD_SEVEN, 6))
-        return 12;
+        return sb_fp4_twice[7];
     int four = field(sum, FIELD_SIX, 6) != 0;
     if (four)
         f->seen->fours++;
@@ -84,7 +102,7 @@ static unsigned judge_largest(const sb_fp4 *f, const unsigned char *codes, uint6
         if (!four)
             sb_fp4_place(&f->seen->not_four, row, block);
     }
-    return four ? 8 : twice[largest_code(codes, f->chunks * 8)];
+    return four ? 8 : sb_fp4_twice[largest_code(codes, f->chunks * 8)];
 }
 
 /* V-15: "0x7f and 0xff are NaN, a byte with its sign bit set is negative" */
@@ -98,38 +116,59 @@ static void odd_scale(const sb_fp4 *f, uint8_t byte, int codes, uint32_t row, ui
         sb_fp4_place(&f->seen->vanished, row, block);
 }
 
-/* What a row adds to the moments, in units of the multiplier and of half a code. */
-typedef struct row_sums {
-    double sum, sum2, sum4, largest;
-    uint32_t zeros;
-} row_sums;
-
-static void one_block(const sb_fp4 *f, const unsigned char *codes, uint64_t sum, uint8_t byte,
-                      uint32_t row, uint32_t block, row_sums *r)
+static uint64_t sum_chunk(const sb_fp4 *f, const unsigned char *codes)
 {
-    int nonzero = (int)field(sum, FIELD_NONZERO, 6);
-    double scale = f->scale[byte], square = scale * scale;
-    uint32_t count = f->chunks * 16;
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < BYTES; i++)
+        sum += f->sums[codes[i]];
+    return sum;
+}
+
+void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
+                  uint32_t block, sb_fp4_sums *r)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < f->chunks; i++)
+        sum += sum_chunk(f, codes + (size_t)i * BYTES);
+    unsigned nonzero = field(sum, FIELD_NONZERO, 6);
+    double scale = f->scale[byte];
     if (!(scale > 0))
-        odd_scale(f, byte, nonzero, row, block);
+        odd_scale(f, byte, nonzero != 0, row, block);
     if (!nonzero) {
         zero_block(f, byte, row, block);
-        r->zeros += count;
         return;
     }
     double largest = judge_largest(f, codes, sum, byte, row, block) * scale;
-    r->zeros += scale > 0 ? count - (uint32_t)nonzero : count;
+    r->zeros += scale > 0 ? 0 : nonzero;
     r->largest = largest > r->largest ? largest : r->largest;
-    r->sum += ((int)field(sum, FIELD_1, 10) - BIAS * (int)count / 2) * scale;
-    r->sum2 += field(sum, FIELD_2, 13) * square;
-    r->sum4 += field(sum, 0, 20) * square * square;
     if (!f->mx && byte > f->seen->largest_scale && byte < 0x7f)
         f->seen->largest_scale = byte;
     if (!f->mx && byte > 0 && byte < 8)
         sb_fp4_place(&f->seen->flushed, row, block);
 }
 
-static void add_row(const sb_fp4 *f, const row_sums *r, uint32_t row)
+/* What sb_fp4_block() does not. */
+static void moments(const sb_fp4 *f, const unsigned char *codes, double scale, uint32_t chunk,
+                    uint32_t *histogram, sb_fp4_sums *r)
+{
+    uint64_t sum = sum_chunk(f, codes);
+    double square = scale * scale;
+    for (unsigned i = 0; i < BYTES; i += 2) {
+        histogram[codes[i]]++;
+        histogram[256 + codes[i + 1]]++;
+    }
+    r->zeros += CHUNK - field(sum, FIELD_NONZERO, 6);
+    r->sum[chunk % 4] += ((int)field(sum, FIELD_1, 10) - BIAS * CHUNK) * scale;
+    r->sum2[chunk % 4] += field(sum, FIELD_2, 13) * square;
+    r->sum4[chunk % 4] += field(sum, 0, 20) * (square * square);
+}
+
+static double all(const double *four)
+{
+    return (four[0] + four[1]) + (four[2] + four[3]);
+}
+
+static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, uint32_t row)
 {
     sb_seen *seen = f->panel->seen;
     sb_moments *m = &seen->moments;
@@ -137,9 +176,9 @@ static void add_row(const sb_fp4 *f, const row_sums *r, uint32_t row)
     m->count += f->panel->matrix.cols;
     m->zeros += r->zeros;
     if (f->usable) {
-        m->sum += r->sum * half;
-        m->sum2 += r->sum2 * square;
-        m->sum4 += r->sum4 * square * square;
+        m->sum += all(r->sum) * half;
+        m->sum2 += all(r->sum2) * square;
+        m->sum4 += all(r->sum4) * square * square;
         m->largest = r->largest * half > m->largest ? r->largest * half : m->largest;
     }
     if (r->zeros < f->panel->matrix.cols) {
@@ -156,16 +195,15 @@ static void add_row(const sb_fp4 *f, const row_sums *r, uint32_t row)
 void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
                 uint32_t row, uint32_t *histogram)
 {
-    row_sums r = {0, 0, 0, 0, 0};
-    unsigned bytes = f->chunks * 8;
-    for (uint32_t b = 0; b < f->blocks; b++, codes += bytes) {
-        uint64_t sum = 0;
-        for (unsigned i = 0; i < bytes; i += 2) {
-            sum += sums[codes[i]] + sums[codes[i + 1]];
-            histogram[codes[i]]++;
-            histogram[256 + codes[i + 1]]++;
-        }
-        one_block(f, codes, sum, scales[b], row, b, &r);
+    sb_fp4_sums r = {.zeros = 0};
+    size_t bytes = (size_t)f->chunks * BYTES;
+    uint32_t b = f->avx2 ? sb_fp4_blocks_avx2(f, codes, scales, row, &r) : 0;
+    for (; b < f->blocks; b++) {
+        const unsigned char *block = codes + b * bytes;
+        for (unsigned i = 0; i < f->chunks; i++)
+            moments(f, block + (size_t)i * BYTES, f->scale[scales[b]], b * f->chunks + i, histogram,
+                    &r);
+        sb_fp4_block(f, block, scales[b], row, b, &r);
     }
     f->seen->blocks += f->blocks;
     add_row(f, &r, row);

@@ -1,4 +1,7 @@
 /* fp4_scales.c - block scales against those that the original's blocks give. */
+#include <float.h>
+
+#include "ref/base/bytes.h"
 #include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tools/check/fp4.h"
@@ -32,19 +35,28 @@ uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor)
     return scale_modelopt(1.5f * a, sb_factor_multiplier(*factor));
 }
 
+/* Numbers above zero are in the order of their bits. */
+static void between(sb_fp4 *f, unsigned byte, double low, double high)
+{
+    uint32_t first = sb_bits_f32((float)low), last = sb_bits_f32((float)high);
+    if (!((float)low > 0) || !(high < (double)FLT_MAX) || last < first)
+        return;
+    f->low_bits[byte] = first;
+    f->span[byte] = last - first;
+}
+
 void sb_fp4_prepare_scales(sb_fp4 *f)
 {
-    f->scale_unit = f->mx ? 1.0f : (float)(1 / (6 * f->multiplier));
+    double unit = f->mx ? 1 : 6 * f->multiplier;
     for (unsigned i = 0; i < 256; i++) {
-        f->low[i] = 1;
-        f->high[i] = 0;
-        if (f->mx && i > 2 && i < 250) { /* quotients from 3.5 to 7 */
-            f->low[i] = (float)(3.5 * f->scale[i]);
-            f->high[i] = (float)(6.999 * f->scale[i]);
-        } else if (!f->mx && i > 1 && i < 0x7f) {
-            double up = i == 0x7e ? 1e30 : f->scale[i] + f->scale[i + 1];
-            f->low[i] = (float)((f->scale[i - 1] + f->scale[i]) / 2 * (1 + DOUBT));
-            f->high[i] = (float)(up / 2 * (1 - DOUBT));
+        f->low_bits[i] = UINT32_MAX; /* of nothing */
+        f->span[i] = 0;
+        if (f->mx && i > 2 && i < 250) /* quotients from 3.5 to 7 */
+            between(f, i, 3.5 * f->scale[i], 6.999 * f->scale[i]);
+        else if (!f->mx && i > 1 && i < 0x7f) {
+            double up = i == 0x7e ? 2 * 1e30 : f->scale[i] + f->scale[i + 1];
+            between(f, i, (f->scale[i - 1] + f->scale[i]) / 2 * (1 + DOUBT) * unit,
+                    up / 2 * (1 - DOUBT) * unit);
         }
     }
 }
@@ -56,24 +68,15 @@ static int apart(uint8_t a, uint8_t b)
     return d > 2 ? 2 : d;
 }
 
-static void count_off(sb_seen_fp4 *seen, sb_fp4_formula formula, int distance, uint32_t row,
-                      uint32_t block)
-{
-    if (distance == 0)
-        return;
-    sb_fp4_place(&seen->off[formula], row, block);
-    seen->far[formula] += distance > 1;
-}
-
 /* Of MXFP4 both ways to round the exponent are in use: from 1.75 on upward, or always down. */
-static void compare_mx(const sb_fp4 *f, uint8_t stored, float a, uint32_t row, uint32_t block)
+static void distances_mx(const sb_fp4 *f, uint8_t stored, float a, int *distance)
 {
     int ct = apart(stored, sb_f32_to_e8m0_ct(a, 2));
     double unit = f->scale[stored];
     int down = (double)a >= 4 * unit && (double)a < 8 * unit ? 0 : ct;
-    count_off(f->seen, SB_FP4_ct, ct, row, block);
-    count_off(f->seen, SB_FP4_modelopt, down, row, block);
-    count_off(f->seen, SB_FP4_four_over_six, down, row, block);
+    distance[SB_FP4_ct] = ct;
+    distance[SB_FP4_modelopt] = down;
+    distance[SB_FP4_four_over_six] = down;
 }
 
 /* What a block of zeros carries says who wrote it, and nothing else (V-22): converted files carry
@@ -83,21 +86,42 @@ static int is_zero_convention(uint8_t s)
     return s == 0x00 || s == 0x01 || s == 0x20 || s == 0x38 || s == 0x7e;
 }
 
+static void distances(const sb_fp4 *f, uint8_t stored, float largest, int *distance)
+{
+    if (largest == 0 && is_zero_convention(stored))
+        return;
+    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
+        distance[i] =
+            apart(stored, sb_fp4_scale((sb_fp4_formula)i, largest, &f->panel->matrix.quant.factor));
+    if (distance[SB_FP4_modelopt] < distance[SB_FP4_four_over_six])
+        distance[SB_FP4_four_over_six] = distance[SB_FP4_modelopt];
+}
+
+/* Most blocks that come here have one of a few magnitudes near the boundary of two scales. */
+static const sb_fp4_recent *ask(const sb_fp4 *f, uint8_t stored, float largest)
+{
+    uint32_t bits = sb_bits_f32(largest);
+    sb_fp4_recent *r = &f->recent[(bits >> 16) % SB_FP4_RECENT];
+    int distance[SB_FP4_FORMULAS] = {0};
+    if (r->known && r->bits == bits && r->stored == stored)
+        return r;
+    if (f->mx)
+        distances_mx(f, stored, largest, distance);
+    else
+        distances(f, stored, largest, distance);
+    *r = (sb_fp4_recent){.bits = bits, .known = 1, .stored = stored};
+    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
+        r->distance[i] = (uint8_t)distance[i];
+    return r;
+}
+
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block)
 {
-    const sb_factor *factor = &f->panel->matrix.quant.factor;
-    if (f->mx) {
-        compare_mx(f, stored, largest, row, block);
-        return;
-    }
-    if (largest == 0 && is_zero_convention(stored))
-        return;
-    int distance[SB_FP4_FORMULAS];
+    const sb_fp4_recent *r = ask(f, stored, largest);
     for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
-        distance[i] = apart(stored, sb_fp4_scale((sb_fp4_formula)i, largest, factor));
-    if (distance[SB_FP4_modelopt] < distance[SB_FP4_four_over_six])
-        distance[SB_FP4_four_over_six] = distance[SB_FP4_modelopt];
-    for (unsigned i = 0; i < SB_FP4_FORMULAS; i++)
-        count_off(f->seen, (sb_fp4_formula)i, distance[i], row, block);
+        if (r->distance[i]) {
+            sb_fp4_place(&f->seen->off[i], row, block);
+            f->seen->far[i] += r->distance[i] > 1;
+        }
 }
