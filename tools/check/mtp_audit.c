@@ -80,7 +80,10 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
     const sb_mtp_line *bad = first_bad(out);
     if (!census.declared && !census.tensors && !census.misplaced) {
         out->verdict = SB_MTP_NONE_DECLARED;
-        explain(out, "no MTP head is declared, and none is there");
+        explain(out, check->self.has_config
+                         ? "no MTP head is declared, and none is there"
+                         : "no MTP head is there, and without a readable config.json nobody knows "
+                           "whether there should be one");
     } else if (bad) {
         judge_bad(check, bad, out);
     } else {

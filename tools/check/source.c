@@ -233,7 +233,7 @@ static sb_io measure(trial *t)
     return best;
 }
 
-/* I-1: "of less than 256 MiB are read with pread" */
+/* I-1: "of less than 2 GiB are read with pread" */
 static sb_io choose(sb_source *s)
 {
     trial t = {.source = s};
@@ -242,7 +242,7 @@ static sb_io choose(sb_source *s)
     for (uint32_t i = 1; i < sb_checkpoint_shards(s->checkpoint); i++)
         if (size_of(s, i) > size_of(s, t.shard))
             t.shard = i;
-    if (size_of(s, t.shard) < UINT64_C(256) << 20)
+    if (size_of(s, t.shard) < UINT64_C(2) << 30)
         return best;
     t.hash = sb_hash_new();
     if (t.hash && posix_memalign(&memory, SB_IO_ALIGN, PIECE) == 0) {
