@@ -197,7 +197,7 @@ static void try_one(trial *t, sb_io io, uint64_t at)
     sb_error err;
     sb_source *s = t->source;
     uint64_t end = at + (uint64_t)PIECES * PIECE;
-    int fd, direct;
+    int fd, direct = 0;
     s->io = io;
     if (open_as(s, t->shard, io, &fd, &direct, &err))
         return;
