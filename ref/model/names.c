@@ -41,6 +41,9 @@ typedef enum scope {
     SCOPE_mtp
 } scope;
 
+const char *const sb_text_prefixes[SB_TEXT_PREFIXES] = {"model.language_model.",
+                                                        "language_model.model.", "model."};
+
 static const struct {
     scope scope;
     const char *name;

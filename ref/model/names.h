@@ -50,6 +50,11 @@ sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storag
                                const unsigned char *fused_of, sb_expected_fn visit, void *ctx,
                                sb_error *err);
 
+/* What tensor names of the text model may begin with (M-6); none before a longer one that it
+ * begins. */
+enum { SB_TEXT_PREFIXES = 3 };
+extern const char *const sb_text_prefixes[SB_TEXT_PREFIXES];
+
 /* The name after its prefix, as tensors.def has it. */
 const char *sb_role_name(sb_role role);
 

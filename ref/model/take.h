@@ -52,7 +52,8 @@ sb_status sb_take_head(const sb_checkpoint *checkpoint, sb_config *config, sb_er
  * tower lose "model.". */
 const char *sb_plain_name(const char *name);
 
-/* "model.language_model.", or what else the names of the text model begin with; "" if none does. */
+/* "model.language_model.", or what else most names of the text model begin with, so that a misnamed
+ * tensor does not decide; "" if none does. */
 const char *sb_text_prefix(const sb_checkpoint *checkpoint);
 
 #endif

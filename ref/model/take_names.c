@@ -5,32 +5,37 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/model/detect.h"
+#include "ref/model/names.h"
 #include "ref/model/take_parts.h"
 
 /* --- names --------------------------------------------------------------------------------------
  */
 
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
-
 const char *sb_plain_name(const char *name)
 {
     if (sb_starts(name, "model.visual."))
         return name + strlen("model.");
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (sb_starts(name, prefixes[i]))
-            return name + strlen(prefixes[i]);
+    for (size_t i = 0; i < SB_TEXT_PREFIXES; i++)
+        if (sb_starts(name, sb_text_prefixes[i]))
+            return name + strlen(sb_text_prefixes[i]);
     return name;
 }
 
 const char *sb_text_prefix(const sb_checkpoint *checkpoint)
 {
+    size_t seen[SB_TEXT_PREFIXES] = {0}, best = 0;
     for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
         const char *name = sb_checkpoint_at(checkpoint, i)->name;
-        for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
-            if (sb_starts(name, prefixes[p]) && !sb_starts(name, "model.visual."))
-                return prefixes[p];
+        size_t p = 0;
+        while (p < SB_TEXT_PREFIXES && !sb_starts(name, sb_text_prefixes[p]))
+            p++;
+        if (p < SB_TEXT_PREFIXES && !sb_starts(name, "model.visual."))
+            seen[p]++;
     }
-    return "";
+    for (size_t p = 1; p < SB_TEXT_PREFIXES; p++)
+        if (seen[p] > seen[best])
+            best = p;
+    return seen[best] ? sb_text_prefixes[best] : "";
 }
 
 /* W-2: "under the prefix that the names of the checkpoint have" - NULL if memory is out. */

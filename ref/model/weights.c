@@ -41,18 +41,16 @@ static int begins(const sb_checkpoint *checkpoint, const char *prefix, const cha
  * `language_model.model.`" */
 static sb_status find_storage(const sb_checkpoint *checkpoint, sb_storage *s, sb_error *err)
 {
-    static const char *const prefixes[] = {"model.language_model.", "model.",
-                                           "language_model.model."};
     *s = (sb_storage){0};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (has(checkpoint, prefixes[i], "embed_tokens.weight")) {
+    for (size_t i = 0; i < SB_TEXT_PREFIXES; i++)
+        if (has(checkpoint, sb_text_prefixes[i], "embed_tokens.weight")) {
             if (s->prefix)
                 return sb_fail(
                     err, SB_ERR_INPUT,
                     "%s: two embeddings, %sembed_tokens.weight and %sembed_tokens.weight; "
                     "expected one",
-                    SB_SHOW(sb_checkpoint_path(checkpoint)), s->prefix, prefixes[i]);
-            s->prefix = prefixes[i];
+                    SB_SHOW(sb_checkpoint_path(checkpoint)), s->prefix, sb_text_prefixes[i]);
+            s->prefix = sb_text_prefixes[i];
         }
     if (!s->prefix)
         return sb_fail(err, SB_ERR_INPUT,

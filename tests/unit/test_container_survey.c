@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/survey.h"
+#include "ref/model/take.h"
 
 #define U8(name, begin, end)                                                                       \
     "'" name "':{'dtype':'U8','shape':[1],'data_offsets':[" begin "," end "]}"
@@ -146,6 +147,28 @@ static void test_nothing_to_look_at(void **state)
     scratch_remove(dir.text);
 }
 
+/* One misnamed tensor that sorts before the others does not decide. */
+static void test_the_prefix_is_that_of_most_names(void **state)
+{
+    (void)state;
+    sb_checkpoint *c = NULL;
+    sb_error err = {""};
+    log l = {""};
+    scratch_path dir = scratch_new();
+    scratch_write_safetensors(dir.text, "model.safetensors",
+                              "{" U8("language_model.model.norm.weight", "0", "1") "," //
+                              U8("model.language_model.a", "1", "2") ","               //
+                              U8("model.language_model.b", "2", "3") ","               //
+                              U8("model.visual.a", "3", "4") ","                       //
+                              U8("model.visual.b", "4", "5") ","                       //
+                              U8("model.visual.c", "5", "6") "}",
+                              6);
+    assert_int_equal(sb_checkpoint_survey(dir.text, tell, &l, &c, &err), SB_OK);
+    assert_string_equal(sb_text_prefix(c), "model.language_model.");
+    sb_checkpoint_close(c);
+    scratch_remove(dir.text);
+}
+
 static void test_memory_that_ends(void **state)
 {
     (void)state;
@@ -176,6 +199,7 @@ int main(void)
         cmocka_unit_test(test_index_and_files_apart),
         cmocka_unit_test(test_of_twins_the_indexed_one_stays),
         cmocka_unit_test(test_nothing_to_look_at),
+        cmocka_unit_test(test_the_prefix_is_that_of_most_names),
         cmocka_unit_test(test_memory_that_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

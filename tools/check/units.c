@@ -8,30 +8,11 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
-
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model."};
+#include "ref/model/take.h"
 
 static sb_status no_memory(sb_error *err)
 {
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for the layers of a checkpoint");
-}
-
-/* The prefix that most tensors of the text model have: M-6 without an opinion. */
-static const char *find_prefix(const sb_checkpoint *checkpoint)
-{
-    size_t seen[3] = {0, 0, 0}, best = 0;
-    for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
-        const char *name = sb_checkpoint_at(checkpoint, i)->name;
-        for (size_t p = 0; p < 3; p++)
-            if (sb_starts(name, prefixes[p]) && !sb_starts(name, "model.visual.")) {
-                seen[p]++;
-                break;
-            }
-    }
-    for (size_t p = 1; p < 3; p++)
-        if (seen[p] > seen[best])
-            best = p;
-    return seen[best] ? prefixes[best] : "";
 }
 
 static sb_place place_of(const char *name, const char *prefix)
@@ -283,7 +264,7 @@ sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config
 {
     maker m = {
         .checkpoint = checkpoint, .declared = declared, .headers_only = headers_only, .units = out};
-    *out = (sb_units){.prefix = find_prefix(checkpoint)};
+    *out = (sb_units){.prefix = sb_text_prefix(checkpoint)};
     m.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
     sb_status status = m.used ? SB_OK : no_memory(err);
     if (!status && config)

@@ -11,6 +11,7 @@
 #include "ref/container/survey.h"
 #include "ref/model/layers.h"
 #include "ref/model/names.h"
+#include "ref/model/take.h"
 
 static const struct {
     const char *id, *title;
@@ -116,17 +117,6 @@ typedef struct names {
     sb_ledger *ledger;
 } names;
 
-/* M-6: "Tensor names of the text model start with" one of these; the longest comes first. */
-static const char *without_prefix(const char *name)
-{
-    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                           "model."};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (sb_starts(name, prefixes[i]))
-            return name + strlen(prefixes[i]);
-    return name;
-}
-
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -189,7 +179,7 @@ static sb_status find_missing(const sb_checkpoint *checkpoint, sb_ledger *l, sb_
     if (!n.rows)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu names", n.count);
     for (size_t i = 0; i < n.count; i++)
-        n.rows[i] = without_prefix(sb_checkpoint_at(checkpoint, i)->name);
+        n.rows[i] = sb_plain_name(sb_checkpoint_at(checkpoint, i)->name);
     if (n.count)
         qsort(n.rows, n.count, sizeof *n.rows, by_text);
     sb_status status = sb_each_tensor(&l->config, &storage, look_for, &n, err);
