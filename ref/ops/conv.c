@@ -25,14 +25,15 @@ static float column(const sb_conv_args *a, size_t t, size_t tap, size_t taps, si
     return at < back ? a->state[at * channels + ch] : a->in[(at - back) * channels + ch];
 }
 
-/* "the new conv state is the last kw-1 columns of u" */
-static void advance(const sb_conv_args *a, size_t taps)
+/* R-4: "the new conv state is the last kw-1 columns of u", here of the first `rows` of them. `to`
+ * may be the old state: a column moves forward only, and is read before it is overwritten. */
+static void columns_after(const sb_conv_args *a, size_t rows, size_t taps, float *to)
 {
     size_t channels = a->weight->rows, back = taps - 1;
     for (size_t i = 0; i < back; i++) {
-        size_t at = a->rows + i; /* moves forward only: a column is read before it is overwritten */
+        size_t at = rows + i;
         const float *from = at < back ? a->state + at * channels : a->in + (at - back) * channels;
-        memmove(a->state + i * channels, from, channels * sizeof *from);
+        memmove(to + i * channels, from, channels * sizeof *from);
     }
 }
 
@@ -52,6 +53,8 @@ sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
         }
     }
     free(weight);
-    advance(a, taps);
+    for (size_t t = 0; a->trail && t < a->rows; t++)
+        columns_after(a, t + 1, taps, a->trail + t * (taps - 1) * channels);
+    columns_after(a, a->rows, taps, a->state);
     return SB_OK;
 }

@@ -4,6 +4,7 @@
 #include "ref/ops/op.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
  * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" */
@@ -41,6 +42,8 @@ sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
             const float *v = a->v + t * a->v_stride + h * a->dv;
             size_t at = t * a->v_heads + h;
             step(knobs, S, q, k, v, a->g[at], a->beta[at], a->dk, a->dv, a->out + at * a->dv);
+            if (a->trail)
+                memcpy(a->trail + at * a->dk * a->dv, S, a->dk * a->dv * sizeof *S);
         }
     }
     return SB_OK;

@@ -43,6 +43,7 @@ typedef struct sb_conv_args {
     const sb_matrix *weight; /* (C, kw): the last tap multiplies the current row */
     size_t rows;             /* T */
     float *state;            /* (kw-1, C) the last columns seen, oldest first; in place */
+    float *trail;            /* (T, kw-1, C) the state after each row, or NULL */
     float *out;              /* (T, C) after silu */
 } sb_conv_args;
 
@@ -80,6 +81,7 @@ typedef struct sb_delta_rule_args {
     const float *g, *beta; /* (T, nV) */
     size_t rows, k_heads, v_heads, dk, dv;
     float *state; /* (nV, dk, dv), in place */
+    float *trail; /* (T, nV, dk, dv) the state after each row, or NULL; always NULL in chunks */
     float *out;   /* (T, nV, dv) */
 } sb_delta_rule_args;
 typedef sb_delta_rule_args sb_delta_rule_chunk_args;

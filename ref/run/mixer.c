@@ -31,13 +31,13 @@ static sb_status project(sb_call *call, const sb_layer *layer)
 }
 
 /* Convolution, gates and norms: everything the delta rule reads. */
-static sb_status prepare(sb_call *call, const sb_layer *layer, float *conv_state)
+static sb_status prepare(sb_call *call, const sb_layer *layer, float *conv_state, float *conv_trail)
 {
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
     size_t C = sb_config_conv_channels(c), Kd = sb_config_key_width(c), T = call->rows;
     sb_status status = SB_RUN(call, conv, .in = s->qkv, .weight = &layer->w[SB_ROLE_conv1d],
-                              .rows = T, .state = conv_state, .out = s->conv);
+                              .rows = T, .state = conv_state, .trail = conv_trail, .out = s->conv);
     if (!status)
         status = sb_show_tap(call, "linear_attn.conv", s->conv, T, C);
     if (!status)
@@ -59,7 +59,7 @@ static sb_status prepare(sb_call *call, const sb_layer *layer, float *conv_state
     return status;
 }
 
-static sb_status delta_rule(sb_call *call, float *recurrent)
+static sb_status delta_rule(sb_call *call, float *recurrent, float *trail)
 {
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
@@ -75,6 +75,7 @@ static sb_status delta_rule(sb_call *call, float *recurrent)
                                .dk = c->lin_k_dim,
                                .dv = c->lin_v_dim,
                                .state = recurrent,
+                               .trail = trail,
                                .out = s->core};
     const sb_op_table *ops = &call->backend->ops;
     sb_status status = takes_chunks(call) ? ops->delta_rule_chunk(call->knobs, &args)
@@ -90,11 +91,14 @@ sb_status sb_run_gdn(sb_call *call, const sb_layer *layer)
     const sb_config *c = &call->model->config;
     sb_layer_state *state = &call->state->layers[call->layer];
     sb_scratch *s = call->s;
+    sb_trail *trail = call->trail;
     sb_status status = project(call, layer);
     if (!status)
-        status = prepare(call, layer, state->conv);
+        status =
+            prepare(call, layer, state->conv, trail ? sb_trail_conv(trail, call->layer, 1) : NULL);
     if (!status)
-        status = delta_rule(call, state->recurrent);
+        status = delta_rule(call, state->recurrent,
+                            trail ? sb_trail_recurrent(trail, call->layer, 1) : NULL);
     if (!status)
         status =
             SB_RUN(call, gated_rmsnorm, .in = s->core, .z = s->z,

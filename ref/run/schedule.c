@@ -4,8 +4,6 @@
 
 #include "ref/base/bytes.h"
 
-enum { OUTSIDE = 0x7fffffff }; /* the layer number of taps that belong to no layer */
-
 sb_status sb_op_done(const sb_call *call, const char *op, sb_status status)
 {
     if (status)
@@ -17,8 +15,11 @@ sb_status sb_op_done(const sb_call *call, const char *op, sb_status status)
 sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t rows, size_t cols)
 {
     char full[128];
-    if (call->layer == OUTSIDE)
+    uint32_t trunk = call->model->config.layers;
+    if (call->layer == SB_NO_LAYER)
         snprintf(full, sizeof full, "%s", name);
+    else if (call->layer >= trunk)
+        snprintf(full, sizeof full, "mtp.layers.%u.%s", (unsigned)(call->layer - trunk), name);
     else
         snprintf(full, sizeof full, "layers.%u.%s", (unsigned)call->layer, name);
     for (size_t i = 0; i < rows * cols; i++)
@@ -59,7 +60,7 @@ static sb_status residual(sb_call *call, const char *tap)
 
 /* R-19: "x = x + mixer( rmsnorm(x, input_layernorm) ), then x = x + mlp( rmsnorm(x,
  * post_attention_layernorm) )" */
-static sb_status run_layer(sb_call *call, const sb_layer *layer, int full)
+sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full)
 {
     sb_scratch *s = call->s;
     size_t H = call->model->config.hidden_size;
@@ -86,26 +87,26 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
     sb_scratch *s = call->s;
     for (size_t t = 0; t < call->rows; t++)
         s->position[t] = (uint32_t)(call->position + t);
-    call->layer = OUTSIDE;
+    call->layer = SB_NO_LAYER;
     sb_status status = SB_RUN(call, embed, .table = &w->embed_tokens, .tokens = tokens,
                               .rows = call->rows, .out = s->x);
     if (!status)
         status = sb_show_tap(call, "embed", s->x, call->rows, c->hidden_size);
     for (uint32_t i = 0; i < c->layers && !status; i++) {
         call->layer = i;
-        status = run_layer(call, &w->layers[i], c->layer_is_full[i]);
+        status = sb_run_layer(call, &w->layers[i], c->layer_is_full[i]);
     }
-    call->layer = OUTSIDE;
+    call->layer = SB_NO_LAYER;
     if (status)
         return status;
     return sb_run_rmsnorm(call, &w->final_norm, s->x, call->rows, c->hidden_size, s->hidden,
                           "norm");
 }
 
-sb_status sb_run_head(sb_call *call, size_t row, float *logits)
+sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits)
 {
     const float *hidden = call->s->hidden + row * call->model->config.hidden_size;
-    call->layer = OUTSIDE;
+    call->layer = SB_NO_LAYER;
     call->position += row;
-    return sb_run_linear(call, &call->model->weights->lm_head, hidden, 1, logits, "logits");
+    return sb_run_linear(call, &call->model->weights->lm_head, hidden, 1, logits, tap);
 }

@@ -6,7 +6,7 @@
 #include "ref/run/model.h"
 #include "ref/run/scratch.h"
 #include "ref/run/tap.h"
-#include "ref/state/state.h"
+#include "ref/state/trail.h"
 
 /* One call of `rows` tokens on one sequence. */
 typedef struct sb_call {
@@ -16,15 +16,19 @@ typedef struct sb_call {
     sb_tap_fn tap;
     void *tap_ctx;
     sb_state *state;
-    uint64_t position; /* of row 0 */
+    sb_trail *trail;   /* gets the state after each row (S-10); NULL: nobody goes back */
+    uint64_t position; /* of row 0; in the MTP layer the number of its entry */
     sb_scratch *s;
     size_t rows;
     uint32_t layer; /* the one at work; tap names begin with it */
     sb_error *err;
 } sb_call;
 
-/* Shows a value under "layers.<layer>.<name>" (or `name` alone outside the layers), after checking
- * that every element is finite (S-6). */
+/* The layer number of taps that belong to no layer; the MTP layer is number L. */
+enum { SB_NO_LAYER = 0x7fffffff };
+
+/* Shows a value under "layers.<layer>.<name>", "mtp.layers.0.<name>", or `name` alone outside the
+ * layers, after checking that every element is finite (S-6). */
 sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t rows, size_t cols);
 
 /* scratch->y to scratch->out: the mixer of a linear-attention or full-attention layer, the MLP. */
@@ -32,11 +36,18 @@ sb_status sb_run_gdn(sb_call *call, const sb_layer *layer);
 sb_status sb_run_attention(sb_call *call, const sb_layer *layer);
 sb_status sb_run_mlp(sb_call *call, const sb_layer *layer);
 
+/* One decoder layer: scratch->x to scratch->x. */
+sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full);
+
 /* All layers and the final norm: from tokens to scratch->hidden. */
 sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens);
 
-/* The logits (V) of one row of scratch->hidden. */
-sb_status sb_run_head(sb_call *call, size_t row, float *logits);
+/* The logits (V) of one row of scratch->hidden: of the model's head, or of its MTP head. */
+sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits);
+
+/* One call of the MTP head: row t pairs hidden row t (rows, H) with tokens[t]. scratch->hidden (or
+ * x, where K-28 says so) is what a further draft is fed. */
+sb_status sb_run_mtp(sb_call *call, const float *hidden, const uint32_t *tokens);
 
 /* The ops as the schedule calls them. */
 sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,

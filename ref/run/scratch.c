@@ -19,6 +19,7 @@ static size_t lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *bas
         {&s->y, rows * H},
         {&s->out, rows * H},
         {&s->hidden, rows * H},
+        {&s->joined, rows * 2 * H},
         {&s->qkv, rows * C},
         {&s->conv, rows * C},
         {&s->z, rows * Vd},

@@ -12,6 +12,7 @@ typedef struct sb_scratch {
     size_t rows;              /* T that the block has room for */
     float *x, *y, *out;       /* (T, H): residual stream, norm output, sublayer */
     float *hidden;            /* (T, H): after the final norm */
+    float *joined;            /* (T, 2 H): what mtp.fc reads */
     float *qkv, *conv;        /* (T, C) */
     float *z, *core, *normed; /* (T, Vd) */
     float *b, *a, *g, *beta;  /* (T, nV) */

@@ -1,6 +1,7 @@
 #include "ref/run/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/run/schedule.h"
@@ -15,8 +16,13 @@ struct sb_session {
     void *tap_ctx;
     sb_state *state;
     sb_scratch scratch;
-    size_t rows; /* of the last call */
+    size_t rows; /* of the last call that can still be asked for */
     int failed;
+    sb_scratch head;  /* of the MTP head */
+    uint64_t drafted; /* steps of the head since the last feed */
+    sb_trail trail;   /* of the last verify */
+    uint32_t *replay; /* (trail.rows) its tokens */
+    sb_rollback rollback;
 };
 
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
@@ -33,7 +39,11 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
         sb_knobs_exact(&s->knobs);
     s->tap = options ? options->tap : NULL;
     s->tap_ctx = options ? options->tap_ctx : NULL;
-    sb_status status = sb_state_new(&model->config, &s->state, err);
+    int mtp = options && options->mtp;
+    sb_status status =
+        mtp && !model->weights->storage.has_mtp
+            ? sb_fail(err, SB_ERR_USAGE, "the checkpoint has no MTP head (no tensor mtp.fc.weight)")
+            : sb_state_new(&model->config, mtp, &s->state, err);
     if (status) {
         sb_session_free(s);
         return status;
@@ -48,6 +58,9 @@ void sb_session_free(sb_session *session)
         return;
     sb_state_free(session->state);
     sb_scratch_free(&session->scratch);
+    sb_scratch_free(&session->head);
+    sb_trail_free(&session->trail);
+    free(session->replay);
     free(session);
 }
 
@@ -80,33 +93,201 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .tap = s->tap,
                      .tap_ctx = s->tap_ctx,
                      .state = s->state,
+                     .trail = s->trail.rows && s->trail.every_row ? &s->trail : NULL,
                      .position = position,
                      .s = &s->scratch,
                      .rows = rows,
                      .err = err};
 }
 
-/* S-4: "After a call that failed, the session refuses every further call until it is reset" */
-sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+/* What the head is fed of a row of the last call of the trunk.
+ * K-28: "residual feeds the residual stream of that row before the final norm" */
+static const float *feature(const sb_session *s, size_t row)
 {
-    sb_status status = check_tokens(s, tokens, n, err);
+    const sb_scratch *of = &s->scratch;
+    const float *rows = SB_IS(&s->knobs, mtp_hidden, residual) ? of->x : of->hidden;
+    return rows + row * s->model->config.hidden_size;
+}
+
+/* K-29: "residual feeds that before mtp.norm" */
+static const float *recycled(const sb_session *s)
+{
+    return SB_IS(&s->knobs, mtp_recycled, residual) ? s->head.x : s->head.hidden;
+}
+
+/* S-7: "a sequence of P tokens has P - 1 entries, one more under zeros of K-27" */
+static uint64_t entries_at(const sb_session *s, uint64_t position)
+{
+    if (SB_IS(&s->knobs, mtp_first, zeros))
+        return position;
+    return position ? position - 1 : 0;
+}
+
+/* Row t of the head's input is the hidden vector before token t of the call. Reads head.hidden
+ * before it writes it. */
+static sb_status run_entries(sb_session *s, const uint32_t *tokens, size_t rows, sb_error *err)
+{
+    sb_call call = begin(s, s->state->mtp_entries + s->drafted, rows, err);
+    call.trail = NULL;
+    call.s = &s->head;
+    return sb_run_mtp(&call, s->head.hidden, tokens);
+}
+
+/* S-7: "the entry of h_i and x_{i+1} is made when x_{i+1} is fed" */
+static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    size_t H = s->model->config.hidden_size, rows = n;
+    uint64_t after = s->state->position + n;
+    const float *last = feature(s, n - 1);
+    if (sb_scratch_reserve(&s->head, &s->model->config, n))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the MTP head of %zu rows", n);
+    float *in = s->head.hidden;
+    if (entries_at(s, after) - s->state->mtp_entries == n) {
+        memcpy(in, s->state->mtp_hidden, H * sizeof *in);
+        in += H;
+    } else { /* the first token of all has no hidden vector before it */
+        rows--;
+        tokens++;
+    }
+    if (n > 1)
+        memcpy(in, feature(s, 0), (n - 1) * H * sizeof *in);
+    sb_status status = rows ? run_entries(s, tokens, rows, err) : SB_OK;
     if (status)
         return status;
+    s->state->mtp_entries += rows;
+    memcpy(s->state->mtp_hidden, last, H * sizeof *last);
+    if (s->trail.rows && s->trail.every_row)
+        memcpy(s->trail.hidden + H, feature(s, 0), n * H * sizeof *last);
+    return SB_OK;
+}
+
+/* S-4: "After a call that failed, the session refuses every further call until it is reset" */
+static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+{
     s->rows = 0;
+    s->drafted = 0;
     s->failed = 1; /* until the call has succeeded */
     if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
-    status = sb_state_reserve(s->state, n, err);
+    sb_status status = sb_state_reserve(s->state, n, err);
     if (status)
         return status;
     sb_call call = begin(s, s->state->position, n, err);
     status = sb_run_trunk(&call, tokens);
+    if (!status && s->state->has_mtp)
+        status = prime(s, tokens, n, err);
     if (status)
         return status;
     s->failed = 0;
     s->state->position += n;
     s->rows = n;
     return SB_OK;
+}
+
+sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    sb_status status = check_tokens(s, tokens, n, err);
+    if (status)
+        return status;
+    s->trail.rows = 0;
+    return run_call(s, tokens, n, err);
+}
+
+sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_rollback rollback,
+                            sb_error *err)
+{
+    sb_status status = check_tokens(s, tokens, n, err);
+    if (status)
+        return status;
+    if (rollback == SB_ROLLBACK_snapshots && !SB_IS(&s->knobs, delta_rule, recurrent))
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "delta_rule=%s has no state between the rows of a chunk: rejected rows are "
+                       "undone by replay only",
+                       sb_knob_value_name(s->knobs.value[SB_KNOB_delta_rule]));
+    uint32_t *copy = sb_realloc(s->replay, n, sizeof *copy);
+    if (!copy)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tokens", n);
+    s->replay = copy;
+    memcpy(s->replay, tokens, n * sizeof *tokens);
+    s->rollback = rollback;
+    status = sb_trail_begin(&s->trail, s->state, n, rollback == SB_ROLLBACK_snapshots, err);
+    return status ? status : run_call(s, tokens, n, err);
+}
+
+static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
+{
+    if (s->failed)
+        return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
+    if (!s->trail.rows)
+        return sb_fail(err, SB_ERR_USAGE, "the last call was no verify, or was cut already");
+    if (kept > s->trail.rows)
+        return sb_fail(err, SB_ERR_USAGE, "cannot keep %zu rows of a call of %zu", kept,
+                       s->trail.rows);
+    return SB_OK;
+}
+
+/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only them
+ * would have left" */
+sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
+{
+    sb_status status = check_kept(s, kept, err);
+    if (status)
+        return status;
+    size_t rows = s->trail.rows;
+    s->trail.rows = 0;
+    s->drafted = 0;
+    if (kept == rows)
+        return SB_OK;
+    sb_trail_restore(&s->trail, s->trail.every_row ? kept : 0, s->state);
+    s->state->mtp_entries = s->state->has_mtp ? entries_at(s, s->state->position) : 0;
+    s->rows = kept;
+    if (s->rollback == SB_ROLLBACK_snapshots || kept == 0)
+        return SB_OK;
+    return run_call(s, s->replay, kept, err);
+}
+
+sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, sb_error *err)
+{
+    sb_status status = check_kept(s, kept, err);
+    if (status)
+        return status;
+    if (!s->trail.every_row)
+        return sb_fail(err, SB_ERR_USAGE, "replay keeps no states of rows");
+    sb_state *state = NULL;
+    status = sb_state_copy(s->state, &state, err);
+    if (status)
+        return status;
+    sb_trail_restore(&s->trail, kept, state);
+    state->mtp_entries = state->has_mtp ? entries_at(s, state->position) : 0;
+    *out = state;
+    return SB_OK;
+}
+
+/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" */
+sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_error *err)
+{
+    size_t H = s->model->config.hidden_size;
+    if (!s->state->has_mtp)
+        return sb_fail(err, SB_ERR_USAGE, "a session without an MTP head cannot draft");
+    if (s->state->position == 0)
+        return sb_fail(err, SB_ERR_USAGE, "before the first token there is nothing to draft from");
+    sb_status status = check_tokens(s, &token, 1, err);
+    if (!status)
+        status = sb_state_reserve(s->state, s->drafted + 2, err);
+    if (status)
+        return status;
+    if (sb_scratch_reserve(&s->head, &s->model->config, 1))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the MTP head");
+    const float *from = s->drafted ? recycled(s) : s->state->mtp_hidden;
+    if (from != s->head.hidden)
+        memcpy(s->head.hidden, from, H * sizeof *from);
+    status = run_entries(s, &token, 1, err);
+    if (status)
+        return status;
+    sb_call call = begin(s, s->state->mtp_entries + s->drafted, 1, err);
+    call.s = &s->head;
+    s->drafted++;
+    return sb_run_head(&call, 0, "mtp.logits", logits);
 }
 
 const float *sb_session_hidden(const sb_session *session)
@@ -126,7 +307,7 @@ sb_status sb_session_logits(sb_session *s, size_t row, float *logits, sb_error *
         return sb_fail(err, SB_ERR_USAGE, "row %zu of a call of %zu rows has no logits", row,
                        s->rows);
     sb_call call = begin(s, s->state->position - s->rows, s->rows, err);
-    return sb_run_head(&call, row, logits);
+    return sb_run_head(&call, row, "logits", logits);
 }
 
 void sb_session_reset(sb_session *session)
@@ -134,11 +315,35 @@ void sb_session_reset(sb_session *session)
     sb_state_reset(session->state);
     session->rows = 0;
     session->failed = 0;
+    session->drafted = 0;
+    session->trail.rows = 0;
 }
 
 const sb_state *sb_session_state(const sb_session *session)
 {
     return session->state;
+}
+
+sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err)
+{
+    sb_status status = sb_state_assign(session->state, state, err);
+    if (status)
+        return status;
+    session->rows = 0;
+    session->failed = 0;
+    session->drafted = 0;
+    session->trail.rows = 0;
+    return SB_OK;
+}
+
+const sb_model *sb_session_model(const sb_session *session)
+{
+    return session->model;
+}
+
+int sb_session_has_mtp(const sb_session *session)
+{
+    return session->state->has_mtp;
 }
 
 /* R-20: "the one with the largest logit, the lowest id among equals" */

@@ -1,4 +1,5 @@
-/* session.h - one sequence fed through one model: prefill and step, state, logits. */
+/* session.h - one sequence fed through one model: prefill and step, drafts, the way back, state,
+ * logits. */
 #ifndef SB_RUN_SESSION_H
 #define SB_RUN_SESSION_H
 
@@ -15,6 +16,7 @@ typedef struct sb_session_options {
     const sb_knobs *knobs;     /* NULL: profile exact; copied */
     sb_tap_fn tap;             /* NULL: none */
     void *tap_ctx;
+    int mtp; /* feed the MTP head along (S-7); SB_ERR_USAGE if the checkpoint has none */
 } sb_session_options;
 
 /* model must outlive the session. */
@@ -27,6 +29,31 @@ void sb_session_free(sb_session *session);
  * bit, as feeding a..c."; S-3 says where another delta rule form cannot. */
 sb_status sb_session_feed(sb_session *session, const uint32_t *tokens, size_t n, sb_error *err);
 
+/* How a call can be undone from a row on (S-10). Both leave the same bits. */
+typedef enum sb_rollback {
+    SB_ROLLBACK_snapshots, /* the states after each row are kept; the recurrent form only (K-15) */
+    SB_ROLLBACK_replay     /* the state before the call is kept, and the rows are fed again */
+} sb_rollback;
+
+/* As sb_session_feed, and sb_session_keep can undo it: the rows of a round (S-9). */
+sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t n,
+                            sb_rollback rollback, sb_error *err);
+
+/* Keeps the first `kept` rows of the last call, which was a verify, as if only they had been fed.
+ * Once per verify. Hidden vectors and logits of the rows kept can still be asked for. */
+sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
+
+/* A copy of the state that sb_session_keep(session, kept) would leave; SB_ROLLBACK_snapshots only.
+ */
+sb_status sb_session_state_at(const sb_session *session, size_t kept, sb_state **out,
+                              sb_error *err);
+
+/* One step of the MTP head behind the fed tokens: the first call since the last feed, keep or
+ * set_state pairs `token` with the last true hidden vector, each further one pairs it with the
+ * head's own output (S-8). logits (V) are the guess at the token behind `token`. The state stays
+ * what it was. SB_ERR_USAGE without a head, or before a token has been fed. */
+sb_status sb_session_draft(sb_session *session, uint32_t token, float *logits, sb_error *err);
+
 /* The hidden vectors after the final norm of the rows of the last call: (rows, H). */
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
@@ -38,6 +65,13 @@ sb_status sb_session_logits(sb_session *session, size_t row, float *logits, sb_e
 void sb_session_reset(sb_session *session);
 
 const sb_state *sb_session_state(const sb_session *session);
+
+/* Continues from a copy of `state` (of the same model, and with a head if the session has one), as
+ * if its tokens had been fed. Also after a failed call. */
+sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
+
+const sb_model *sb_session_model(const sb_session *session);
+int sb_session_has_mtp(const sb_session *session);
 
 /* The token of R-20: the largest logit, the lowest id among equals. */
 uint32_t sb_greedy(const float *logits, size_t n);

@@ -20,25 +20,50 @@ size_t sb_state_recurrent_size(const sb_config *config)
     return (size_t)config->lin_v_heads * config->lin_k_dim * config->lin_v_dim;
 }
 
+uint32_t sb_state_layers(const sb_state *state)
+{
+    return state->config->layers + (state->has_mtp ? 1 : 0);
+}
+
+int sb_state_is_full(const sb_state *state, uint32_t layer)
+{
+    return layer == state->config->layers || state->config->layer_is_full[layer];
+}
+
+uint64_t sb_state_kv_rows(const sb_state *state, uint32_t layer)
+{
+    return layer == state->config->layers ? state->mtp_entries : state->position;
+}
+
+static sb_status out_of_memory(sb_error *err)
+{
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for the state of a sequence");
+}
+
 /* S-1: "It starts with position 0 and zero states." */
-sb_status sb_state_new(const sb_config *config, sb_state **out, sb_error *err)
+sb_status sb_state_new(const sb_config *config, int has_mtp, sb_state **out, sb_error *err)
 {
     sb_state *state = sb_alloc(1, sizeof *state);
     if (!state)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the state of a sequence");
+        return out_of_memory(err);
     state->config = config;
-    state->layers = sb_alloc(config->layers, sizeof *state->layers);
+    state->has_mtp = has_mtp;
+    state->layers = sb_alloc(sb_state_layers(state), sizeof *state->layers);
     int enough = state->layers != NULL;
-    for (uint32_t i = 0; enough && i < config->layers; i++) {
-        if (config->layer_is_full[i])
+    for (uint32_t i = 0; enough && i < sb_state_layers(state); i++) {
+        if (sb_state_is_full(state, i))
             continue;
         state->layers[i].conv = sb_alloc(sb_state_conv_size(config), sizeof(float));
         state->layers[i].recurrent = sb_alloc(sb_state_recurrent_size(config), sizeof(float));
         enough = state->layers[i].conv && state->layers[i].recurrent;
     }
+    if (enough && has_mtp) {
+        state->mtp_hidden = sb_alloc(config->hidden_size, sizeof(float));
+        enough = state->mtp_hidden != NULL;
+    }
     if (!enough) {
         sb_state_free(state);
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the state of a sequence");
+        return out_of_memory(err);
     }
     *out = state;
     return SB_OK;
@@ -48,38 +73,39 @@ void sb_state_free(sb_state *state)
 {
     if (!state)
         return;
-    for (uint32_t i = 0; state->layers && i < state->config->layers; i++) {
+    for (uint32_t i = 0; state->layers && i < sb_state_layers(state); i++) {
         free(state->layers[i].keys);
         free(state->layers[i].values);
         free(state->layers[i].conv);
         free(state->layers[i].recurrent);
     }
     free(state->layers);
+    free(state->mtp_hidden);
     free(state);
 }
 
 void sb_state_reset(sb_state *state)
 {
+    const sb_config *c = state->config;
     state->position = 0;
-    for (uint32_t i = 0; i < state->config->layers; i++) {
+    state->mtp_entries = 0;
+    if (state->has_mtp)
+        memset(state->mtp_hidden, 0, c->hidden_size * sizeof(float));
+    for (uint32_t i = 0; i < sb_state_layers(state); i++) {
         sb_layer_state *layer = &state->layers[i];
         if (layer->conv)
-            memset(layer->conv, 0, sb_state_conv_size(state->config) * sizeof(float));
+            memset(layer->conv, 0, sb_state_conv_size(c) * sizeof(float));
         if (layer->recurrent)
-            memset(layer->recurrent, 0, sb_state_recurrent_size(state->config) * sizeof(float));
+            memset(layer->recurrent, 0, sb_state_recurrent_size(c) * sizeof(float));
     }
 }
 
-sb_status sb_state_reserve(sb_state *state, uint64_t more, sb_error *err)
+/* Grows keys and values to exactly `capacity` positions. */
+static sb_status grow(sb_state *state, uint64_t capacity, sb_error *err)
 {
-    uint64_t needed = state->position + more, capacity = state->capacity ? state->capacity : 64;
-    if (needed <= state->capacity)
-        return SB_OK;
-    while (capacity < needed)
-        capacity *= 2;
     size_t row = sb_state_kv_row(state->config);
-    for (uint32_t i = 0; i < state->config->layers; i++) {
-        if (!state->config->layer_is_full[i])
+    for (uint32_t i = 0; i < sb_state_layers(state); i++) {
+        if (!sb_state_is_full(state, i))
             continue;
         float *keys = sb_realloc(state->layers[i].keys, (size_t)capacity, row * sizeof(float));
         if (keys)
@@ -93,6 +119,65 @@ sb_status sb_state_reserve(sb_state *state, uint64_t more, sb_error *err)
                            (unsigned long long)capacity);
     }
     state->capacity = capacity;
+    return SB_OK;
+}
+
+sb_status sb_state_reserve(sb_state *state, uint64_t more, sb_error *err)
+{
+    uint64_t needed = state->position + more, capacity = state->capacity ? state->capacity : 64;
+    if (needed <= state->capacity)
+        return SB_OK;
+    while (capacity < needed)
+        capacity *= 2;
+    return grow(state, capacity, err);
+}
+
+static void copy(float *to, const float *from, size_t count)
+{
+    if (count)
+        memcpy(to, from, count * sizeof *to);
+}
+
+sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err)
+{
+    const sb_config *c = from->config;
+    if (to->config != c || !to->has_mtp != !from->has_mtp)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a state belongs to another model, or only one of two has an MTP head");
+    if (from->position > to->capacity) {
+        sb_status status = grow(to, from->position, err);
+        if (status)
+            return status;
+    }
+    to->position = from->position;
+    to->mtp_entries = from->mtp_entries;
+    if (to->has_mtp)
+        copy(to->mtp_hidden, from->mtp_hidden, c->hidden_size);
+    for (uint32_t i = 0; i < sb_state_layers(to); i++) {
+        const sb_layer_state *layer = &from->layers[i];
+        size_t kv = (size_t)sb_state_kv_rows(from, i) * sb_state_kv_row(c);
+        if (sb_state_is_full(to, i)) {
+            copy(to->layers[i].keys, layer->keys, kv);
+            copy(to->layers[i].values, layer->values, kv);
+        } else {
+            copy(to->layers[i].conv, layer->conv, sb_state_conv_size(c));
+            copy(to->layers[i].recurrent, layer->recurrent, sb_state_recurrent_size(c));
+        }
+    }
+    return SB_OK;
+}
+
+sb_status sb_state_copy(const sb_state *from, sb_state **out, sb_error *err)
+{
+    sb_state *state = NULL;
+    sb_status status = sb_state_new(from->config, from->has_mtp, &state, err);
+    if (!status)
+        status = sb_state_assign(state, from, err);
+    if (status) {
+        sb_state_free(state);
+        return status;
+    }
+    *out = state;
     return SB_OK;
 }
 
@@ -116,6 +201,26 @@ sb_status sb_state_digest(const sb_state *state, sb_digest *digest, sb_error *er
             sb_hash_f32(hash, layer->recurrent, sb_state_recurrent_size(state->config));
         }
     }
+    *digest = sb_hash_end(hash);
+    sb_hash_free(hash);
+    return SB_OK;
+}
+
+/* D-9: "over the number of entries as an unsigned 64-bit integer, K (entries, nKV, hd) and V
+ * likewise, and the last hidden vector (H)" */
+sb_status sb_state_mtp_digest(const sb_state *state, sb_digest *digest, sb_error *err)
+{
+    if (!state->has_mtp)
+        return sb_fail(err, SB_ERR_USAGE, "a state without an MTP head has no digest of it");
+    sb_hash *hash = sb_hash_new();
+    if (!hash)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a digest");
+    const sb_layer_state *layer = &state->layers[state->config->layers];
+    size_t kv = (size_t)state->mtp_entries * sb_state_kv_row(state->config);
+    sb_hash_u64(hash, state->mtp_entries);
+    sb_hash_f32(hash, layer->keys, kv);
+    sb_hash_f32(hash, layer->values, kv);
+    sb_hash_f32(hash, state->mtp_hidden, state->config->hidden_size);
     *digest = sb_hash_end(hash);
     sb_hash_free(hash);
     return SB_OK;

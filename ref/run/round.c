@@ -1,0 +1,195 @@
+#include "ref/run/round.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+struct sb_rounds {
+    sb_session *session;
+    sb_round_options options;
+    sb_sampling sampling;
+    sb_sampler *sampler;
+    size_t V;
+    float *logits; /* (SB_MAX_DRAFTS + 1, V) of the target's rows */
+    float *drafts; /* (SB_MAX_DRAFTS, V) of the head */
+    float *p, *q;  /* (V) probabilities of a row and of a draft */
+    int given;     /* the drafts of the last round came from elsewhere */
+};
+
+sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb_rounds **out,
+                        sb_error *err)
+{
+    sb_rounds *r = sb_alloc(1, sizeof *r);
+    if (!r)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for rounds");
+    r->session = session;
+    r->V = sb_session_model(session)->config.vocab_size;
+    r->options = options ? *options : (sb_round_options){.acceptance = SB_ACCEPT_match};
+    r->sampling = options && options->sampling ? *options->sampling : (sb_sampling){.top_p = 1};
+    r->logits = sb_alloc((SB_MAX_DRAFTS + 1) * r->V, sizeof *r->logits);
+    r->drafts = sb_alloc(SB_MAX_DRAFTS * r->V, sizeof *r->drafts);
+    r->p = sb_alloc(r->V, sizeof *r->p);
+    r->q = sb_alloc(r->V, sizeof *r->q);
+    sb_status status = r->logits && r->drafts && r->p && r->q
+                           ? SB_OK
+                           : sb_fail(err, SB_ERR_MEMORY, "out of memory for logits of a round");
+    if (!status)
+        status = sb_sampler_new(&r->sampling, (uint32_t)r->V, &r->sampler, err);
+    if (status) {
+        sb_rounds_free(r);
+        return status;
+    }
+    *out = r;
+    return SB_OK;
+}
+
+void sb_rounds_free(sb_rounds *r)
+{
+    if (!r)
+        return;
+    sb_sampler_free(r->sampler);
+    free(r->logits);
+    free(r->drafts);
+    free(r->p);
+    free(r->q);
+    free(r);
+}
+
+sb_status sb_rounds_pick(sb_rounds *r, const float *logits, uint64_t position, uint32_t *token,
+                         sb_error *err)
+{
+    return sb_sample_draw(r->sampler, logits, position, SB_DRAW_token, token, err);
+}
+
+const float *sb_rounds_logits(const sb_rounds *r, size_t row)
+{
+    return r->logits + row * r->V;
+}
+
+const float *sb_rounds_draft_logits(const sb_rounds *r, size_t draft)
+{
+    return r->given ? NULL : r->drafts + draft * r->V;
+}
+
+static int is_residual(const sb_rounds *r)
+{
+    return r->options.acceptance == SB_ACCEPT_residual && r->sampling.temperature != 0;
+}
+
+static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error *err)
+{
+    if (ask->drafts > SB_MAX_DRAFTS)
+        return sb_fail(err, SB_ERR_USAGE, "%zu drafts in a round; expected at most %d", ask->drafts,
+                       SB_MAX_DRAFTS);
+    if (ask->forced > (int)ask->drafts)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%d of %zu drafts are to be accepted; expected no more than there are",
+                       ask->forced, ask->drafts);
+    if (ask->given && is_residual(r))
+        return sb_fail(err, SB_ERR_USAGE, "given drafts have no distribution to be held against");
+    return SB_OK;
+}
+
+/* S-8. A draft is the head's largest logit, or where its distribution counts, drawn from it. */
+static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
+{
+    uint32_t token = ask->token;
+    sb_status status = SB_OK;
+    for (size_t j = 0; j < ask->drafts && !status; j++) {
+        float *logits = r->drafts + j * r->V;
+        if (ask->given) {
+            round->drafts[j] = ask->given[j];
+            continue;
+        }
+        status = sb_session_draft(r->session, token, logits, err);
+        if (status)
+            break;
+        if (is_residual(r))
+            status = sb_sample_draw(r->sampler, logits, round->position + 1 + j, SB_DRAW_draft,
+                                    &token, err);
+        else
+            token = sb_greedy(logits, r->V);
+        round->drafts[j] = token;
+    }
+    return status;
+}
+
+/* S-9: "feeds them in one call of k + 1 rows" */
+static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *round, sb_error *err)
+{
+    uint32_t tokens[SB_MAX_DRAFTS + 1] = {ask->token};
+    for (size_t j = 0; j < round->drafted; j++)
+        tokens[j + 1] = round->drafts[j];
+    sb_status status =
+        sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
+    for (size_t row = 0; row <= round->drafted && !status; row++)
+        status = sb_session_logits(r->session, row, r->logits + row * r->V, err);
+    return status;
+}
+
+/* P-13: what row `row` makes of its draft. Fills in chosen[row]; *accepted says whether it is the
+ * draft. */
+static sb_status judge_residual(sb_rounds *r, sb_round *round, size_t row, int *accepted,
+                                sb_error *err)
+{
+    uint64_t position = round->position + 1 + row;
+    uint32_t draft = round->drafts[row];
+    sb_status status = sb_sample_probabilities(r->sampler, r->logits + row * r->V, r->p, err);
+    if (!status)
+        status = sb_sample_probabilities(r->sampler, r->drafts + row * r->V, r->q, err);
+    if (status)
+        return status;
+    *accepted = sb_sample_accepts(r->sampler, r->p, r->q, draft, position);
+    round->chosen[row] = *accepted ? draft : sb_sample_residual(r->sampler, r->p, r->q, position);
+    return SB_OK;
+}
+
+/* S-9: "accepts drafts from the first on while each is the token that the row before it gives" */
+static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
+{
+    int open = 1; /* all drafts before this row have been accepted */
+    size_t accepted = 0;
+    sb_status status = SB_OK;
+    for (size_t row = 0; row <= round->drafted && !status; row++) {
+        if (open && row < round->drafted && is_residual(r)) {
+            status = judge_residual(r, round, row, &open, err);
+        } else {
+            status = sb_rounds_pick(r, r->logits + row * r->V, round->position + 1 + row,
+                                    &round->chosen[row], err);
+            open = open && row < round->drafted && round->chosen[row] == round->drafts[row];
+        }
+        accepted += (size_t)open;
+    }
+    round->accepted = ask->forced < 0 ? accepted : (size_t)ask->forced;
+    return status;
+}
+
+/* S-9: "emits those accepted and the token of the row behind them (the correction, or behind all k
+ * the bonus)" */
+static void emit(const sb_round_ask *ask, sb_round *round)
+{
+    round->emitted = round->accepted + 1;
+    if (ask->limit && round->emitted > ask->limit)
+        round->emitted = ask->limit;
+    for (size_t i = 0; i < round->emitted; i++)
+        round->tokens[i] = i < round->accepted ? round->drafts[i] : round->chosen[i];
+}
+
+sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, sb_error *err)
+{
+    sb_status status = check_ask(r, ask, err);
+    if (status)
+        return status;
+    *out = (sb_round){.position = sb_session_state(r->session)->position, .drafted = ask->drafts};
+    r->given = ask->given != NULL;
+    status = propose(r, ask, out, err);
+    if (!status)
+        status = verify(r, ask, out, err);
+    if (!status)
+        status = judge(r, ask, out, err);
+    if (status)
+        return status;
+    emit(ask, out);
+    /* S-9: "keeps the rows of all emitted tokens but the last, and the first row" */
+    return sb_session_keep(r->session, out->emitted, err);
+}
