@@ -70,6 +70,24 @@ for file in golden/hf/*.safetensors; do
     echo "note    golden/hf/$name: $same"
 done
 
+# The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
+# bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
+rm -rf "$work/mtp"
+OMP_NUM_THREADS=1 "$venv/bin/python" tools/gen/mtp_fixtures.py "$work/mtp" >"$work/mtp.log" 2>&1
+status=$?
+report $status "recording the MTP head"
+[ $status -eq 0 ] || tail -n 5 "$work/mtp.log"
+for folder in golden/mtp/*/; do
+    name=$(basename "$folder")
+    "$venv/bin/python" tools/gen/mtp.py "$folder" "golden/mtp/$name.expect.safetensors"
+    report $? "golden/mtp/$name.expect.safetensors is what mtp.py computes, to the bit"
+    diff -r "$folder" "$work/mtp/$name"
+    report $? "golden/mtp/$name is the checkpoint that mtp_fixtures.py writes"
+    cmp -s "golden/mtp/$name.expect.safetensors" "$work/mtp/$name.expect.safetensors" &&
+        same=identical || same="other bits (another CPU or library)"
+    echo "note    golden/mtp/$name.expect.safetensors: $same"
+done
+
 # The quantizers: what they write and dequantize now is what is committed.
 tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
 report $? "recording the quantizers"
