@@ -95,6 +95,7 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
 {
     uint32_t token = ask->token;
     sb_status status = SB_OK;
+    sb_session_forget_drafts(r->session);
     for (size_t j = 0; j < ask->drafts && !status; j++) {
         float *logits = r->drafts + j * r->V;
         if (ask->given) {
@@ -187,8 +188,10 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
         status = verify(r, ask, out, err);
     if (!status)
         status = judge(r, ask, out, err);
-    if (status)
+    if (status) { /* what was fed and not judged is undone, unless the session itself failed */
+        (void)sb_session_keep(r->session, 0, NULL);
         return status;
+    }
     emit(ask, out);
     /* S-9: "keeps the rows of all emitted tokens but the last, and the first row" */
     return sb_session_keep(r->session, out->emitted, err);

@@ -48,7 +48,8 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
 void sb_rounds_free(sb_rounds *rounds);
 
 /* One round. Afterwards all tokens but the last emitted have been fed. SB_ERR_USAGE: an ask that
- * does not fit. The session must be free of other business: no verify that is still to be cut. */
+ * does not fit. The session must be free of other business: no verify that is still to be cut. If
+ * it fails, the state is what it was, or the session refuses further calls (S-4). */
 sb_status sb_rounds_next(sb_rounds *rounds, const sb_round_ask *ask, sb_round *out, sb_error *err);
 
 /* The token that `logits` (V) give for `position`, as a row of a round would: also for the first

@@ -310,6 +310,11 @@ sb_status sb_session_logits(sb_session *s, size_t row, float *logits, sb_error *
     return sb_run_head(&call, row, "logits", logits);
 }
 
+void sb_session_forget_drafts(sb_session *session)
+{
+    session->drafted = 0;
+}
+
 void sb_session_reset(sb_session *session)
 {
     sb_state_reset(session->state);

@@ -32,6 +32,7 @@
     X(moe_dot_and_slots)                                                                           \
     X(conv_taps)                                                                                   \
     X(conv_splits)                                                                                 \
+    X(conv_trail)                                                                                  \
     X(conv_of_nan)                                                                                 \
     X(gates_extremes)                                                                              \
     X(l2norm_of_zeros)                                                                             \
@@ -43,6 +44,7 @@
     X(rope_far_out)                                                                                \
     X(delta_rule_by_hand)                                                                          \
     X(delta_rule_head_map)                                                                         \
+    X(delta_rule_trail)                                                                            \
     X(delta_rule_zero_keys)                                                                        \
     X(delta_rule_of_nan)                                                                           \
     X(chunk_is_recurrent)                                                                          \

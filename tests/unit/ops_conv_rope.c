@@ -70,6 +70,28 @@ void test_conv_taps(void **state)
     }
 }
 
+/* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
+ * state are those without a trail. */
+void test_conv_trail(void **state)
+{
+    enum { KW = 4, C = 3, T = 6, BACK = (KW - 1) * C };
+    (void)state;
+    sb_knobs exact = test_knobs("");
+    const float *in = test_normal("u", T * C, 0, 1), *before = test_normal("s", BACK, 0, 1);
+    sb_matrix w = test_matrix(SB_FORMAT_f32, test_normal("w", C * KW, 0, 1), C, KW);
+    float *trail = test_output(T * BACK), *out = test_output(T * C);
+    float *last = test_copy(before, BACK);
+    RUN(conv, &exact, .in = in, .weight = &w, .rows = T, .state = last, .trail = trail, .out = out);
+    test_written("trail", trail, T * BACK);
+    for (size_t rows = 1; rows <= T; rows++) {
+        float *want = test_copy(before, BACK), *head = test_output(rows * C);
+        RUN(conv, &exact, .in = in, .weight = &w, .rows = rows, .state = want, .out = head);
+        test_same("trail", trail + (rows - 1) * BACK, want, BACK);
+        test_same("out", out, head, rows * C);
+    }
+    test_same("state", last, trail + (T - 1) * BACK, BACK);
+}
+
 /* Any split over calls is one call; lengths 1 to 5 pass less, as much and more than the state
  * holds. */
 void test_conv_splits(void **state)

@@ -97,6 +97,35 @@ void test_delta_rule(void **state)
     check_delta("", o);
 }
 
+/* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
+ * state are those without a trail. */
+void test_delta_rule_trail(void **state)
+{
+    enum { T = 5 };
+    delta_operands o = delta_draw(T, 2, 2, 5, 3, 0.3f);
+    size_t size = o.state_size;
+    (void)state;
+    sb_knobs exact = test_knobs("");
+    float *last = test_copy(o.initial, size), *trail = test_output(T * size);
+    float *out = test_output(o.out_size);
+    o.a.state = last;
+    o.a.trail = trail;
+    o.a.out = out;
+    assert_int_equal(sb_backend_ref()->ops.delta_rule(&exact, &o.a), SB_OK);
+    test_written("trail", trail, T * size);
+    o.a.trail = NULL;
+    for (size_t rows = 1; rows <= T; rows++) {
+        float *want = test_copy(o.initial, size), *head = test_output(o.out_size);
+        o.a.rows = rows;
+        o.a.state = want;
+        o.a.out = head;
+        assert_int_equal(sb_backend_ref()->ops.delta_rule(&exact, &o.a), SB_OK);
+        test_same("trail", trail + (rows - 1) * size, want, size);
+        test_same("out", out, head, rows * o.a.v_heads * o.a.dv);
+    }
+    test_same("state", last, trail + (T - 1) * size, size);
+}
+
 /* One row, one head, dk = dv = 1, by hand: {S, g, q, k, v, beta} -> {S, o}. */
 void test_delta_rule_by_hand(void **state)
 {
