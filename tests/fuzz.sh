@@ -2,6 +2,9 @@
 # Every fuzz target over the files of golden/bad and over damaged copies of them: nothing may crash, hang or
 # break a law that the target states. MUTATIONS=N damaged copies for each target (20000; a twentieth of them where
 # one takes long), from SEED (1); a failure is repeated by the command that is printed, with -v.
+#
+#   tests/fuzz.sh [TARGET...]   these targets, or all
+#   tests/fuzz.sh --list        their names
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD:-build}
@@ -9,8 +12,14 @@ mutations=${MUTATIONS:-20000}
 [ "${CHECK_ALL-}" != 1 ] || mutations=${MUTATIONS:-500000}
 passed=0 failed=0
 
-for source in tests/fuzz/fuzz_*.c; do
-    target=$(basename "$source" .c)
+targets=(tests/fuzz/fuzz_*.c)
+targets=("${targets[@]##*/}")
+targets=("${targets[@]%.c}")
+case "${1-}" in
+    --list) printf '%s\n' "${targets[@]}" && exit ;;
+    ?*) targets=("$@") ;;
+esac
+for target in "${targets[@]}"; do
     count=$mutations
     case $target in # which files of the corpus are of its kind
         fuzz_config | fuzz_declared) files=(golden/bad/config-*.json) ;;

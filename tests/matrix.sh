@@ -5,11 +5,23 @@
 # combination is one test and must print the same JSON document, or the same digests, or write the same
 # checkpoint. What a tool is missing for is SKIPPED by name.
 #
-# Builds go to BUILD/matrix, where a second run finds them. BUILD must have been built (make).
+#   tests/matrix.sh [PART...]   these parts, or all
+#   tests/matrix.sh --list      their names
+#
+# Builds go to BUILD/matrix, where a second run finds them. BUILD must have been built (make). Parts can run at
+# the same time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 unset MAKEFLAGS MFLAGS MAKELEVEL SAMEBIT_ISA OMP_NUM_THREADS
 export LC_ALL=C
+parts=(kernels gcc clang aarch64 s390x)
+for i in "${!parts[@]}"; do # the machine on which we are is no other one
+    [ "${parts[i]}" != "$(uname -m)" ] || unset "parts[i]"
+done
+case "${1-}" in
+    --list) printf '%s\n' "${parts[@]}" && exit ;;
+    ?*) parts=("$@") ;;
+esac
 plain=${BUILD:-build}
 matrix=$plain/matrix
 logs=$matrix/logs
@@ -121,35 +133,37 @@ else
     exit 1
 fi
 
-agree "threads 2" "$scratch/run" run_model 2 "$plain/samebit"
-same_model "the checkpoint, written again" "$plain/samebit"
+# --- the parts -------------------------------------------------------------------------------------------
+part_kernels() { # of one binary, and its threads
+    local isa isas="scalar exact"
+    agree "threads 2" "$scratch/run" run_model 2 "$plain/samebit"
+    same_model "the checkpoint, written again" "$plain/samebit"
 
-# a comparison that cannot fail would prove nothing: another seed is another output
-make_model "$scratch/other" 43 "$plain/samebit"
-if model=$scratch/other run_model 1 "$plain/samebit" > "$scratch/got" && ! cmp -s "$scratch/run" "$scratch/got"; then
-    passed=$((passed + 1)) && echo "differs seed 43"
-else
-    fail "seed 43" "the same output as seed 42, or none"
-fi
-
-# --- kernels of one binary
-isas="scalar exact"
-if [ "$(uname -m)" = x86_64 ]; then isas="$isas avx2"; fi
-for isa in $isas; do
-    if [ $isa = avx2 ] && ! cpu_has avx2 fma f16c; then
-        skip "SAMEBIT_ISA=avx2, both outputs" "this processor has no AVX2, FMA and F16C"
-        continue
+    # a comparison that cannot fail would prove nothing: another seed is another output
+    make_model "$scratch/other" 43 "$plain/samebit"
+    if model=$scratch/other run_model 1 "$plain/samebit" > "$scratch/got" && ! cmp -s "$scratch/run" "$scratch/got"; then
+        passed=$((passed + 1)) && echo "differs seed 43"
+    else
+        fail "seed 43" "the same output as seed 42, or none"
     fi
-    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa" "$scratch/run" run_model 1 "$plain/samebit"
-    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, arithmetic" "$scratch/digest" "$digest"
-    SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, formats" "$scratch/formats" run_formats "$plain/samebit"
-done
 
-# --- compilers and optimization
-for cc in gcc clang; do
+    if [ "$(uname -m)" = x86_64 ]; then isas="$isas avx2"; fi
+    for isa in $isas; do
+        if [ $isa = avx2 ] && ! cpu_has avx2 fma f16c; then
+            skip "SAMEBIT_ISA=avx2, both outputs" "this processor has no AVX2, FMA and F16C"
+            continue
+        fi
+        SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa" "$scratch/run" run_model 1 "$plain/samebit"
+        SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, arithmetic" "$scratch/digest" "$digest"
+        SAMEBIT_ISA=$isa agree "SAMEBIT_ISA=$isa, formats" "$scratch/formats" run_formats "$plain/samebit"
+    done
+}
+
+compiler() { # compiler CC: optimization and instruction sets
+    local cc=$1 opt prompt wanted threads
     if ! works $cc -fopenmp; then
         skip "$cc, all builds" "no $cc with OpenMP"
-        continue
+        return
     fi
     for opt in -O0 -O3; do
         built $cc$opt CC=$cc OPT=$opt || continue
@@ -161,24 +175,22 @@ for cc in gcc clang; do
         agree "$cc $opt, arithmetic" "$scratch/digest" "$matrix/$cc$opt/tests/arith_digest"
         agree "$cc $opt, formats" "$scratch/formats" run_formats "$matrix/$cc$opt/samebit"
     done
+    prompt=$long
     same_model "$cc -O3, the checkpoint" "$matrix/$cc-O3/samebit"
     if [ "$(uname -m)" != x86_64 ]; then
-        continue # the next is for x86-64 only
+        return # the next is for x86-64 only
     elif ! cpu_has avx2 fma; then
         skip "$cc -O3 -mavx2 -mfma" "this processor has no AVX2 and FMA"
     elif built $cc-avx CC=$cc OPT=-O3 EXTRA="-mavx2 -mfma"; then
         agree "$cc -O3 -mavx2 -mfma" "$scratch/run" run_model 2 "$matrix/$cc-avx/samebit"
         agree "$cc -O3 -mavx2 -mfma, arithmetic" "$scratch/digest" "$matrix/$cc-avx/tests/arith_digest"
     fi
-done
+}
+part_gcc() { compiler gcc; }
+part_clang() { compiler clang; }
 
-# --- other machines
-prompt=$short
-for arch in arm64 s390x; do
-    case $arch in arm64) machine=aarch64 ;; *) machine=$arch ;; esac
-    [ $machine != "$(uname -m)" ] || continue # that is what the builds above were
-    cc=$machine-linux-gnu-gcc
-    root=build/cross/$arch/usr
+machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
+    local machine=$1 root=build/cross/$2/usr cc=$1-linux-gnu-gcc prompt=$short threads qemu
     qemu=$(command -v qemu-$machine || command -v qemu-$machine-static)
     if ! works $cc -static -fopenmp; then
         skip "$machine, all outputs" "no $cc"
@@ -198,7 +210,10 @@ for arch in arm64 s390x; do
         same_model "$machine, the checkpoint" "$qemu" "$matrix/$machine/samebit"
         agree "$machine, formats" "$scratch/formats" run_formats "$qemu" "$matrix/$machine/samebit"
     fi
-done
+}
+part_aarch64() { machine aarch64 arm64; }
+part_s390x() { machine s390x s390x; }
 
+for part in "${parts[@]}"; do "part_$part"; done
 printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
 [ $failed = 0 ]

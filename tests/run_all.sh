@@ -6,12 +6,14 @@
 #
 #   --all           the longer forms of `make check-all`
 #   BUILD=DIR       the build to test (build); its tests must have been built: make tests
-#   JOBS=N          jobs of the builds that the suites make for themselves (the processors)
+#   JOBS=N          members of a suite that run at the same time, and jobs of the builds that the suites make
+#                   for themselves (the processors)
 #   CI=true         every tool is required: what would be SKIPPED is FAILED
 #
 # A test is a program of cmocka, whose summary lines are counted, or a script whose closing line is
 # `N passed, N failed[, N skipped]`. One that crashes, is silent, counts nothing, runs into the time limit
-# or ends well after a failure is a failure, and so is a suite without a member. The last line is
+# or ends well after a failure is a failure, and so is a suite without a member. What members that run at the
+# same time say is shown whole and in the order of the list; with JOBS=1, while it is said. The last line is
 # `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -22,13 +24,17 @@ export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout OMP_WAIT_POLICY=passive
 export BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc)}
 export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
 [ "${BUILD#/}" = "$BUILD" ] || SAMEBIT=$BUILD/samebit
+[[ $JOBS =~ ^[1-9][0-9]*$ ]] || { echo "JOBS=$JOBS is no number of jobs" >&2; exit 2; }
 limit=${LIMIT:-600} # seconds one program may take
+grace=${GRACE:-10}  # seconds that it has left when it was asked to end
+at_once=$JOBS       # members that may run at the same time
 all=0
 
 SUITES=(lint meta unit prop fault hf quant check cli golden fuzz asan matrix)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
+mkfifo "$logs/ended" "$logs/live" && exec {ended}<> "$logs/ended" || exit 2
 passed=0 failed=0 skipped=0
 problems=() # one line each, repeated at the end
 
@@ -57,13 +63,78 @@ count() {
 
 problem() { problems+=("$1"); printf '%s\n' "$1"; }
 
-# member NAME COMMAND...: runs one test program and adds up
+# Every member runs in a shell of its own in the background, writes a file of its own, and tells its end through
+# a pipe: `wait -n` may miss one.
+names=() statuses=() shown=0 running=0 # the members of a suite, of which the first `shown` were shown
+
+# begin INDEX OUTPUT COMMAND...: one member, up to its end; a signal passes on to the group that timeout makes
+begin() {
+    local index=$1 output=$2 status stopped=
+    shift 2
+    trap '' HUP INT # which the whole group may get; the runner sends TERM
+    trap 'stopped=1; kill $(jobs -pr)' TERM
+    timeout -k "$grace" "$limit" "$@" < /dev/null > "$output" 2>&1 {ended}>&- &
+    [ -z "$stopped" ] || kill $!
+    while wait $!; status=$?; [ -n "$stopped" ] && kill -0 $!; do :; done # a signal ends wait, not the program
+    echo "$index $status" >&"$ended"
+}
+# member NAME COMMAND...: runs one test program, when there is room
 member() {
-    local name=$1 status p f s told log="$logs/output" why=
+    local index=${#names[@]}
+    names+=("$1")
     shift
-    printf -- '--- %s\n' "$name"
-    timeout -k 10 "$limit" "$@" < /dev/null 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
+    while [ $running -ge "$at_once" ]; do one_ends; done
+    running=$((running + 1))
+    if [ "$at_once" = 1 ]; then
+        printf -- '--- %s\n' "${names[index]}"
+        begin $index "$logs/live" "$@" 2> /dev/null &
+        tee "$logs/$index" < "$logs/live" &
+        wait $!
+        one_ends
+    else
+        begin $index "$logs/$index" "$@" 2> /dev/null &
+    fi
+}
+# Waits for the end of any member and shows all that can be shown.
+one_ends() {
+    local index status
+    read -r index status <&"$ended"
+    statuses[index]=$status
+    running=$((running - 1))
+    show_ended
+}
+show_ended() {
+    while [ -n "${statuses[shown]-}" ]; do
+        verdict $shown "${names[shown]}" "${statuses[shown]}"
+        shown=$((shown + 1))
+    done
+}
+all_end() {
+    while [ $running -gt 0 ]; do one_ends; done
+    names=() statuses=() shown=0
+}
+# stop STATUS: what was started ends before we do
+stop() {
+    trap '' HUP INT PIPE TERM
+    kill $(jobs -pr) 2> /dev/null
+    wait
+    exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 141' PIPE
+trap 'stop 143' TERM
+
+# verdict INDEX NAME STATUS: shows what a member said, and adds up
+verdict() {
+    local name=$2 status=$3 p f s told log="$logs/$1" why=
+    if [ "$status" = left ]; then
+        printf -- '--- %s: left out\n' "$name"
+        return
+    elif [ "$at_once" != 1 ]; then
+        printf -- '--- %s\n' "$name"
+        cat "$log"
+    fi
     read -r p f s told < <(count "$log")
     case $status in
         0) [ "$f" = 0 ] || { why="ends with status 0 after a failure" f=$((f + 1)); } ;;
@@ -98,12 +169,21 @@ scripts() {
         [ -e "$script" ] && wanted "$script" && member "$script" bash "$script"
     done
 }
+# A long script, each of the parts that `SCRIPT --list` names as a member.
+parts() {
+    local part
+    for part in $(bash "$1" --list); do member "$1 $part" bash "$1" "$part"; done
+}
 # LEAVE_OUT names sources that a caller has a reason not to run: asan.sh
 wanted() {
-    [[ " ${LEAVE_OUT-} " != *" $1 "* ]] || { echo "--- $1: left out" && false; }
+    [[ " ${LEAVE_OUT-} " == *" $1 "* ]] || return 0
+    statuses[${#names[@]}]=left
+    names+=("$1")
+    show_ended
+    return 1
 }
 
-suite_lint() { scripts tools/lint/*.sh; }
+suite_lint() { at_once=1 scripts tools/lint/*.sh; }
 suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
 suite_unit() { compiled tests/unit/test_*.c; }
 suite_prop() { compiled tests/prop/prop_*.c; }
@@ -112,11 +192,12 @@ suite_hf() { compiled tests/hf/test_*.c; }
 suite_quant() { compiled tests/quant/test_*.c; }
 suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }
 suite_cli() { scripts tests/cli/*.sh; }
-suite_golden() { scripts tests/golden.sh; }
-suite_fuzz() { scripts tests/fuzz.sh; }
-suite_matrix() { scripts tests/matrix.sh; }
+suite_golden() { parts tests/golden.sh; }
+suite_fuzz() { parts tests/fuzz.sh; }
+suite_matrix() { parts tests/matrix.sh; }
 suite_asan() { scripts tests/asan.sh; }
-suite_exhaustive() {
+suite_exhaustive() { # each uses every processor
+    local at_once=1
     member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen
     member "tests/exhaustive/codecs32 --codecs" "$BUILD/tests/exhaustive/codecs32" --codecs
     member "tests/exhaustive/codecs32 --forms" "$BUILD/tests/exhaustive/codecs32" --forms docs/e2m1.md
@@ -126,6 +207,7 @@ run_suite() {
     local start=$SECONDS before=$((passed + failed + skipped))
     printf '=== %s\n' "$1"
     "suite_$1"
+    all_end
     if [ $((passed + failed + skipped)) = $before ]; then
         problem "FAILED $1: the suite has no tests"
         failed=$((failed + 1))
@@ -141,6 +223,7 @@ while [ $# -gt 0 ]; do
         --programs)
             shift
             for program in "$@"; do member "$program" "$program"; done
+            all_end
             chosen=(none)
             break ;;
         *)

@@ -3,8 +3,10 @@
 #include "tests/lib/cmocka.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
@@ -39,7 +41,9 @@ scan_case scan_case_draw(const quant_spec *spec, uint64_t seed)
     scan_case c = {.layer = quant_layer_draw(spec, seed)};
     sb_error err = {""};
     const char *name = spec->name ? spec->name : QUANT_NAME;
-    c.checkpoint = quant_open(&c.layer.folder, "test_scans");
+    char test[64]; /* several programs draw cases, perhaps at the same time */
+    snprintf(test, sizeof test, "test_scans-%ld", (long)getpid());
+    c.checkpoint = quant_open(&c.layer.folder, test);
     if (sb_detect(c.checkpoint, name, spec->experts, 0, 0, &c.unit.found, &err))
         fail_msg("%s: %s", quant_spec_text(spec), err.text);
     c.scratch = calloc(2 * (size_t)c.unit.found.matrix.cols, sizeof *c.scratch);

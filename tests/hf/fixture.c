@@ -1,11 +1,13 @@
 #include "tests/hf/fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
@@ -130,15 +132,28 @@ static sb_status model_folder(const char *preset, char *path, size_t size, sb_er
     return SB_OK;
 }
 
-/* The folder is only believed after its digest; what is there from another version is made anew. */
-static sb_status ready_model(const char *preset, hf_fixture *fixture, sb_error *err)
+/* Programs that run at the same time share the folders: one at a time looks, and makes what is
+ * missing. The lock ends with the descriptor. */
+static int lock_folder(const char *folder)
 {
-    char folder[512], hex[65];
-    sb_status status = sb_math_start(NULL, err);
-    if (!status)
-        status = model_folder(preset, folder, sizeof folder, err);
-    if (status)
-        return status;
+    char path[600];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    snprintf(path, sizeof path, "%s.lock", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    while (fd >= 0 && fcntl(fd, F_SETLKW, &lock) != 0)
+        if (errno != EINTR) {
+            (void)close(fd);
+            fd = -1;
+        }
+    return fd;
+}
+
+/* The folder is only believed after its digest; what is there from another version is made anew. */
+static sb_status made_model(const char *preset, const char *folder, const hf_fixture *fixture,
+                            sb_error *err)
+{
+    char hex[65];
+    sb_status status = SB_OK;
     if (folder_digest(folder, hex, NULL) != SB_OK || strcmp(hex, fixture->sha256) != 0) {
         sb_make_options options = {.dir = folder, .preset = preset, .seed = 42, .replace = 1};
         status = sb_make(&options, err);
@@ -151,7 +166,25 @@ static sb_status ready_model(const char *preset, hf_fixture *fixture, sb_error *
                         "seed 42 makes (%s): record it again",
                         fixture->name, fixture->sha256, preset, hex);
     }
-    return status ? status : sb_model_open(folder, &fixture->model, err);
+    return status;
+}
+
+static sb_status ready_model(const char *preset, hf_fixture *fixture, sb_error *err)
+{
+    char folder[512];
+    sb_status status = sb_math_start(NULL, err);
+    if (!status)
+        status = model_folder(preset, folder, sizeof folder, err);
+    if (status)
+        return status;
+    int lock = lock_folder(folder);
+    if (lock < 0)
+        return sb_fail(err, SB_ERR_IO, "%s.lock: %s", folder, strerror(errno));
+    status = made_model(preset, folder, fixture, err);
+    if (!status)
+        status = sb_model_open(folder, &fixture->model, err);
+    (void)close(lock);
+    return status;
 }
 
 /* The digest of the checkpoint, from the metadata of the recording. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tests/run_all.sh counts what its programs say, and sees those that crash, lie or say nothing.
+# tests/run_all.sh counts what its programs say, and sees those that crash, lie or say nothing; it runs several
+# at a time, shows them in order, and leaves nothing behind when it is stopped.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 runner=$PWD/tests/run_all.sh
@@ -12,7 +13,7 @@ program() { # program NAME: a script from standard input
 }
 # runs WANTED-STATUS WANTED-CLOSING-LINE WHAT PROGRAM... (settings before the call)
 runs() {
-    local want=$1 closing=$2 what=$3 status
+    local want=$1 closing=$2 what="JOBS=$JOBS: $3" status
     shift 3
     (cd "$scratch" && bash "$runner" --programs "${@/#/$scratch/}") > "$scratch/output" 2>&1
     status=$?
@@ -48,25 +49,102 @@ program early <<< 'echo "2 passed, 0 failed, 0 skipped"; echo and then it went w
 program quoting <<< 'echo "it says: 9 passed, 0 failed, 0 skipped"; echo "1 passed, 0 failed, 0 skipped"'
 
 unset CI
-runs 0 "3 passed, 0 failed, 0 skipped" "a green program" good
-runs 0 "13 passed, 0 failed, 0 skipped" "sums" good named groups named
-runs 1 "5 passed, 1 failed, 0 skipped" "a failed test" good bad
-runs 1 "1 passed, 2 failed, 0 skipped" "a test whose setup failed" no_setup
-runs 1 "0 passed, 1 failed, 0 skipped" "a group whose setup failed" no_group
-runs 1 "0 passed, 4 failed, 0 skipped" "status 0 after failures" liar
-runs 1 "3 passed, 1 failed, 0 skipped" "no summary" silent good
-runs 1 "0 passed, 1 failed, 0 skipped" "no test" nothing
-runs 1 "2 passed, 1 failed, 0 skipped" "a crash after a good summary" crash
-runs 1 "2 passed, 1 failed, 0 skipped" "a bad status after a good summary" status
-LIMIT=1 runs 1 "1 passed, 1 failed, 0 skipped" "the time limit" slow
-runs 1 "0 passed, 1 failed, 0 skipped" "a program that is not there" absent
-runs 0 "5 passed, 0 failed, 0 skipped" "the closing line of a script is its last" script
-runs 1 "3 passed, 1 failed, 2 skipped" "a script that shows programs" nested
-runs 1 "0 passed, 1 failed, 0 skipped" "a closing line that is not the last" early
-runs 0 "5 passed, 0 failed, 2 skipped" "a skip" skipping
-runs 0 "1 passed, 0 failed, 0 skipped" "a line that only quotes a summary" quoting
-CI=true runs 1 "5 passed, 2 failed, 0 skipped" "a skip where every tool is required" skipping
-runs 1 "0 passed, 1 failed, 0 skipped" "no program at all"
+export JOBS
+# what is said of one program is the same beside another
+one_by_one() {
+    runs 0 "3 passed, 0 failed, 0 skipped" "a green program" good
+    runs 0 "13 passed, 0 failed, 0 skipped" "sums" good named groups named
+    runs 1 "5 passed, 1 failed, 0 skipped" "a failed test" good bad
+    runs 1 "1 passed, 2 failed, 0 skipped" "a test whose setup failed" no_setup
+    runs 1 "0 passed, 1 failed, 0 skipped" "a group whose setup failed" no_group
+    runs 1 "0 passed, 4 failed, 0 skipped" "status 0 after failures" liar
+    runs 1 "3 passed, 1 failed, 0 skipped" "no summary" silent good
+    runs 1 "0 passed, 1 failed, 0 skipped" "no test" nothing
+    runs 1 "2 passed, 1 failed, 0 skipped" "a crash after a good summary" crash
+    runs 1 "2 passed, 1 failed, 0 skipped" "a bad status after a good summary" status
+    LIMIT=1 runs 1 "1 passed, 1 failed, 0 skipped" "the time limit" slow
+    runs 1 "0 passed, 1 failed, 0 skipped" "a program that is not there" absent
+    runs 0 "5 passed, 0 failed, 0 skipped" "the closing line of a script is its last" script
+    runs 1 "3 passed, 1 failed, 2 skipped" "a script that shows programs" nested
+    runs 1 "0 passed, 1 failed, 0 skipped" "a closing line that is not the last" early
+    runs 0 "5 passed, 0 failed, 2 skipped" "a skip" skipping
+    runs 0 "1 passed, 0 failed, 0 skipped" "a line that only quotes a summary" quoting
+    CI=true runs 1 "5 passed, 2 failed, 0 skipped" "a skip where every tool is required" skipping
+    runs 1 "0 passed, 1 failed, 0 skipped" "no program at all"
+}
+JOBS=1 one_by_one
+JOBS=2 one_by_one
+
+# --- several at a time
+check() { # check WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1)) && echo "FAILED $what" && sed 's/^/    /' "$scratch/output"
+    fi
+}
+shown() { # shown LINE...: the output so far as it is of this test, up to the closing lines
+    diff <(printf '%s\n' "$@") <(sed '/^$/,$d' "$scratch/output")
+}
+gone() { # gone NAME: the processes that a program has noted are there no more, or soon
+    local pid i
+    for pid in $(cat "$scratch/$1.pid" || echo $$); do
+        for ((i = 0; i < 50; i++)); do kill -0 "$pid" 2> /dev/null || continue 2; sleep 0.1; done
+        return 1
+    done
+    rm "$scratch/$1.pid"
+}
+program first <<< "echo one; sleep 0.3; echo two; echo '1 passed, 0 failed'"
+program second <<< "echo three; echo four >&2; echo '2 passed, 0 failed, 1 skipped'"
+# two that wait for each other, and end in the order in which they did not start
+program meet_a <<< "touch '$scratch/here-a'; for ((i = 0; i < \${TRIES:-100}; i++)); do
+    [ ! -e '$scratch/here-b' ] || { sleep 0.3; echo '1 passed, 0 failed'; exit; }; sleep 0.1; done; exit 1"
+program meet_b <<< "touch '$scratch/here-b'; for ((i = 0; i < \${TRIES:-100}; i++)); do
+    [ ! -e '$scratch/here-a' ] || { echo '1 passed, 0 failed'; exit; }; sleep 0.1; done; exit 1"
+# a program with a child, which outlives it unless the whole group is ended
+program lasting <<< "sleep 60 & echo \$! >> '$scratch/lasting.pid'; echo begins; wait; echo '1 passed, 0 failed'"
+program stubborn <<< "trap '' TERM; echo \$\$ >> '$scratch/stubborn.pid'; while :; do sleep 0.2; done"
+
+wanted=("--- $scratch/first" one two "1 passed, 0 failed" "--- $scratch/second" three four
+    "2 passed, 0 failed, 1 skipped" "SKIPPED $scratch/second: 1")
+for JOBS in 1 2 7; do
+    runs 0 "3 passed, 0 failed, 1 skipped" "the order of the list" first second
+    check "JOBS=$JOBS: all is shown, whole and in order" shown "${wanted[@]}"
+    rm -f "$scratch"/here-*
+    case $JOBS in
+        1) TRIES=5 runs 1 "1 passed, 1 failed, 0 skipped" "one at a time" meet_a meet_b ;;
+        *) runs 0 "2 passed, 0 failed, 0 skipped" "both at a time" meet_a meet_b
+           runs 1 "12 passed, 4 failed, 0 skipped" "a crash and a lie beside good ones" first crash good silent named status bad
+           ;;
+    esac
+done
+GRACE=0.5 LIMIT=1 runs 1 "3 passed, 2 failed, 0 skipped" "the time limit, beside a good one" lasting stubborn good
+check "what ran too long is gone" gone lasting
+check "what did not want to end is gone" gone stubborn
+JOBS=none runs 2 "JOBS=none is no number of jobs" "a number of jobs that is none" good
+
+# stopped SIGNAL STATUS NAME: while programs run, as by a key, which the whole group gets; it leaves no process and
+# no file
+stopped() {
+    local status i
+    mkdir -p "$scratch/tmp"
+    TMPDIR=$scratch/tmp timeout 60 bash "$runner" --programs "$scratch/good" "$scratch/$3" "$scratch/$3" \
+        "$scratch/good" > "$scratch/output" 2>&1 &
+    for ((i = 0; i < 300; i++)); do [ ! -s "$scratch/$3.pid" ] || break; sleep 0.1; done
+    kill -s "$1" $! # timeout passes it on to the group
+    wait $!
+    status=$?
+    check "JOBS=$JOBS, $1: status $status, expected $2" test $status = "$2"
+    check "JOBS=$JOBS, $1: a process is left" gone "$3"
+    check "JOBS=$JOBS, $1: a file is left" test -z "$(ls -A "$scratch/tmp")"
+}
+for JOBS in 1 2; do
+    stopped INT 130 lasting
+    stopped TERM 143 lasting
+    GRACE=1 stopped INT 130 stubborn
+done
 
 mkdir -p "$scratch/empty/tests" && cp "$runner" "$scratch/empty/tests" && runner=$scratch/empty/tests/run_all.sh
 bash "$runner" prop > "$scratch/output" 2>&1
