@@ -184,22 +184,22 @@ static uint32_t random_word(const sb_sampling *s, uint32_t token, uint64_t posit
 }
 
 /* P-9: "u = min( RN( (2w + 1) 2^-33 ), 1 - 2^-24 )" */
-static float uniform(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose)
+float sb_sample_uniform(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose)
 {
     uint64_t odd = 2 * (uint64_t)random_word(s, token, position, purpose) + 1;
     float u = (float)odd * 0x1p-33f;
     return u < 1 ? u : 1 - 0x1p-24f;
 }
 
-/* P-10: "g_i = -log( -log1p(-u_i) ), both rounded", "the token with the largest RN( log(w_i) + g_i
- * )" */
-static float score(const sb_sampling *s, float weight, uint32_t token, uint64_t position,
-                   sb_purpose purpose)
+/* P-10: "g_i = -log( -log1p(-u_i) ), both rounded" */
+float sb_sample_gumbel(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose)
 {
-    float waiting = -sb_log1p(-uniform(s, token, position, purpose));
-    return sb_log(weight) + -sb_log(waiting);
+    float waiting = -sb_log1p(-sb_sample_uniform(s, token, position, purpose));
+    return -sb_log(waiting);
 }
 
+/* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
+ * among equals" */
 uint32_t sb_sample_pick(const sb_sampler *sampler, const float *p, uint64_t position,
                         sb_purpose purpose)
 {
@@ -209,7 +209,7 @@ uint32_t sb_sample_pick(const sb_sampler *sampler, const float *p, uint64_t posi
     for (uint32_t i = 0; i < sampler->vocab; i++) {
         if (!(p[i] > 0))
             continue;
-        float mine = score(&sampler->settings, p[i], i, position, purpose);
+        float mine = sb_log(p[i]) + sb_sample_gumbel(&sampler->settings, i, position, purpose);
         if (!any || mine > best) {
             token = i;
             best = mine;
@@ -234,7 +234,7 @@ sb_status sb_sample_draw(sb_sampler *sampler, const float *logits, uint64_t posi
 int sb_sample_accepts(const sb_sampler *sampler, const float *p, const float *q, uint32_t draft,
                       uint64_t position)
 {
-    float u = uniform(&sampler->settings, draft, position, SB_DRAW_accept);
+    float u = sb_sample_uniform(&sampler->settings, draft, position, SB_DRAW_accept);
     return q[draft] > 0 && (double)u * (double)q[draft] < (double)p[draft];
 }
 

@@ -42,6 +42,11 @@ typedef enum sb_purpose {
     SB_DRAW_residual /* the token in the place of one that is not */
 } sb_purpose;
 
+/* The steps of a draw that hold the randomness: u of P-9 and g of P-10. */
+float sb_sample_uniform(const sb_sampling *s, uint32_t token, uint64_t position,
+                        sb_purpose purpose);
+float sb_sample_gumbel(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose);
+
 /* p (V) after temperature, top_k, top_p and min_p; 0 for what is cut. Temperature 0: 1 for the
  * greedy token. SB_ERR_NUMERIC where a logit is not finite. */
 sb_status sb_sample_probabilities(sb_sampler *sampler, const float *logits, float *p,

@@ -4,7 +4,7 @@
 # Installs pinned torch and transformers into a virtual environment, loads every folder that
 # `samebit make` can write into the real classes (no tensor missing, none unexpected), records anew
 # what they compute, and runs the comparison of `make check` on that recording. Then the quantizers:
-# quant_record.sh makes their environments and golden/quant anew, and compares. Ends with the line
+# quant_record.sh makes their environments and golden/quant anew, and compares; sampler.py writes golden/sampler anew. Ends with the line
 # "N passed, N failed, N skipped".
 set -uo pipefail
 
@@ -93,6 +93,14 @@ tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
 report $? "recording the quantizers"
 tools/gen/quant_record.sh --check "$work/quant"
 report $? "golden/quant is what the quantizers write"
+
+# The sampler: what its other implementation finds is what is committed.
+"$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
+report $? "the sampler of tools/gen"
+for name in sampler.json sampler.safetensors; do
+    cmp -s "golden/sampler/$name" "$work/sampler/$name"
+    report $? "golden/sampler/$name is what it finds"
+done
 
 # The other way round: transformers and compressed-tensors load what `samebit make` writes, and what
 # they make of it is what tests/quant finds (tests/quant/written.def lists the same folders).
