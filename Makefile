@@ -32,6 +32,7 @@ EXTRA :=
 JANSSON_CFLAGS :=
 JANSSON_LIBS := -ljansson
 PCRE2_LIBS := -lpcre2-8
+UTF8PROC_LIBS := -lutf8proc
 
 # --- flags ------------------------------------------------------------------------------------------
 # Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
@@ -52,7 +53,7 @@ CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
-LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
+LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
 # --- sources ----------------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/check/*.c tools/floor/*.c tools/convert/*.c tools/graft/*.c tools/compare/*.c tools/report/*.c)
+TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/check/*.c tools/floor/*.c tools/convert/*.c tools/graft/*.c tools/text/*.c tools/compare/*.c tools/report/*.c)
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \

@@ -189,6 +189,12 @@ compiler() { # compiler CC: optimization and instruction sets
 part_gcc() { compiler gcc; }
 part_clang() { compiler clang; }
 
+sysroot_has() { # sysroot_has ROOT MACHINE LIBRARY...
+    local library root=$1 machine=$2
+    for library in "${@:3}"; do
+        [ -f "$root/lib/$machine-linux-gnu/lib$library.a" ] || return 1
+    done
+}
 machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
     local machine=$1 root=build/cross/$2/usr cc=$1-linux-gnu-gcc prompt=$short threads qemu
     qemu=$(command -v qemu-$machine || command -v qemu-$machine-static)
@@ -196,12 +202,12 @@ machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
         skip "$machine, all outputs" "no $cc"
     elif [ -z "$qemu" ]; then
         skip "$machine, all outputs" "no qemu-$machine"
-    elif [ ! -f "$root/lib/$machine-linux-gnu/libjansson.a" ] ||
-        [ ! -f "$root/lib/$machine-linux-gnu/libpcre2-8.a" ]; then
-        skip "$machine, all outputs" "no libjansson and libpcre2 under build/cross (tools/deps cross)"
+    elif ! sysroot_has "$root" $machine jansson pcre2-8 utf8proc; then
+        skip "$machine, all outputs" "no jansson, PCRE2 and utf8proc under build/cross (tools/deps cross)"
     elif built $machine CC=$cc OPT=-O2 EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
         JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a" \
-        PCRE2_LIBS="$root/lib/$machine-linux-gnu/libpcre2-8.a"; then
+        PCRE2_LIBS="$root/lib/$machine-linux-gnu/libpcre2-8.a" \
+        UTF8PROC_LIBS="$root/lib/$machine-linux-gnu/libutf8proc.a"; then
         for threads in 1 2; do
             agree "$machine, threads $threads" "$scratch/short" run_model $threads "$qemu" \
                 "$matrix/$machine/samebit"

@@ -28,18 +28,20 @@ BEGIN {
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
         "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/ops/act_quant.h ref/run/trace.h " \
         "ref/run/backend.h")
+    row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base tools/compare/verdict.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft " \
-        "tools/compare tools/report")
+        "tools/text tools/compare tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 
     # foreign headers: what only some folders may have
-    only("jansson.h", "ref/container tools/check tools/graft tools/cli tools/report tests")
-    only("pcre2.h", "ref/model tests")
+    only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")
+    only("pcre2.h", "ref/model tools/text tests")
+    only("utf8proc.h", "tools/text tests")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")
     only("cmocka.h", "tests")

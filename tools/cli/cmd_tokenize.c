@@ -1,0 +1,163 @@
+/* cmd_tokenize.c - text to ids and back: the N- clauses of docs/tokenizer.md. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/text.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/cli/tokens.h"
+#include "tools/text/tokenizer.h"
+
+/* What was tokenized, or decoded: bytes and ids of the same text. */
+typedef struct both {
+    char *bytes;
+    uint32_t *ids;
+    size_t size, count, unknown;
+} both;
+
+static sb_status load(const char *path, sb_tokenizer **out, sb_error *err)
+{
+    if (sb_ends(path, ".json"))
+        return sb_tokenizer_load(path, out, err);
+    char *file = sb_path_join(path, "tokenizer.json");
+    if (!file)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    sb_status status = sb_tokenizer_load(file, out, err);
+    free(file);
+    return status;
+}
+
+static sb_status from_text(const sb_tokenizer *t, const char *text, const char *path, both *out,
+                           sb_error *err)
+{
+    unsigned char *read = NULL;
+    sb_status status = SB_OK;
+    if (path)
+        status = sb_read_file(path, SB_TOKENIZER_MAX_TEXT, &read, &out->size, err);
+    else
+        out->size = strlen(text);
+    if (!status)
+        status = sb_tokenizer_encode(t, read ? (const char *)read : text, out->size, &out->ids,
+                                     &out->count, err);
+    free(read);
+    if (!status) /* what the ids say, which normalization may have changed */
+        status = sb_tokenizer_decode(t, out->ids, out->count, &out->bytes, &out->size,
+                                     &out->unknown, err);
+    return status;
+}
+
+static sb_status from_ids(const sb_tokenizer *t, const char *ids, both *out, sb_error *err)
+{
+    sb_sequence sequence = {0};
+    sb_status status = sb_tokens_parse(ids, "--decode", &sequence, err);
+    if (status)
+        return status;
+    out->ids = sequence.ids;
+    out->count = sequence.count;
+    return sb_tokenizer_decode(t, out->ids, out->count, &out->bytes, &out->size, &out->unknown,
+                               err);
+}
+
+static void print_ids(const both *b)
+{
+    printf("tokens");
+    for (size_t i = 0; i < b->count; i++)
+        printf("%s%u", i ? "," : " ", (unsigned)b->ids[i]);
+    printf("\n");
+}
+
+/* One line for each id, with what is no printable ASCII as \xHH. */
+static void print_pieces(const sb_tokenizer *t, const both *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        size_t size = 0;
+        const char *bytes = sb_tokenizer_bytes(t, b->ids[i], &size);
+        printf("%8u  %s", (unsigned)b->ids[i], bytes ? "\"" : "no token");
+        for (size_t at = 0; at < size; at++) {
+            unsigned char c = (unsigned char)bytes[at];
+            if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\')
+                putchar(c);
+            else
+                printf("\\x%02x", c);
+        }
+        printf("%s\n", bytes ? "\"" : "");
+    }
+}
+
+static sb_status print_json(const both *b, sb_error *err)
+{
+    json_t *document = sb_document("tokenize"), *ids = json_array();
+    json_t *text = json_stringn(b->bytes, b->size); /* NULL if it is no UTF-8 */
+    for (size_t i = 0; i < b->count; i++)
+        json_array_append_new(ids, json_integer(b->ids[i]));
+    json_object_set_new(document, "tokens", ids);
+    json_object_set_new(document, "text", text ? text : json_null());
+    json_object_set_new(document, "unknown", json_integer((json_int_t)b->unknown));
+    return sb_print_document(document, err);
+}
+
+static sb_status print(const sb_tokenizer *t, const both *b, int decoded, int pieces, int as_json,
+                       sb_error *err)
+{
+    if (as_json)
+        return print_json(b, err);
+    if (pieces)
+        print_pieces(t, b);
+    else if (!decoded)
+        print_ids(b);
+    else if (fwrite(b->bytes, 1, b->size, stdout) != b->size || putchar('\n') == EOF)
+        return sb_fail(err, SB_ERR_IO, "the text could not be written to stdout");
+    if (b->unknown)
+        fprintf(stderr, "samebit: %zu of %zu ids have no token\n", b->unknown, b->count);
+    return fflush(stdout) == 0
+               ? SB_OK
+               : sb_fail(err, SB_ERR_IO, "the tokens could not be written to stdout");
+}
+
+sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
+{
+    const char *path = NULL, *ids = NULL;
+    int pieces = 0, as_json = 0;
+    const sb_opt opts[] = {
+        {"file", 0, SB_OPT_STRING, &path, "F", "the text is the bytes of this file"},
+        {"decode", 0, SB_OPT_STRING, &ids, "1,2,3", "the other way: the text of these ids"},
+        {"pieces", 0, SB_OPT_FLAG, &pieces, NULL, "one line for each id, with its bytes"},
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "tokenize CKPT (TEXT | --file F | --decode 1,2,3) [options]",
+        .about =
+            "Prints the token ids of a text, as the tokenizer.json of the checkpoint says (CKPT "
+            "is\n"
+            "a folder, or the path of a .json file): byte-level BPE with added tokens. What the\n"
+            "file asks for and is not done here is refused by name. No chat template is applied:\n"
+            "write <|im_start|> and the like into the text.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "example:\n  samebit make /tmp/t1 --preset T1 --tokenizer\n"
+                "  samebit tokenize /tmp/t1 'the same bits' --pieces\n"
+                "  samebit tokenize /tmp/t1 --decode 265,258\n",
+        .min_operands = 1,
+        .max_operands = 2};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    if ((line.operands == 2) + (path != NULL) + (ids != NULL) != 1)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "expected a text, --file or --decode, one of them; usage: samebit %s",
+                       line.usage);
+    sb_tokenizer *t = NULL;
+    both b = {0};
+    status = load(line.operand[0], &t, err);
+    if (!status)
+        status = ids ? from_ids(t, ids, &b, err) : from_text(t, line.operand[1], path, &b, err);
+    if (!status)
+        status = print(t, &b, ids != NULL, pieces, as_json, err);
+    free(b.bytes);
+    free(b.ids);
+    sb_tokenizer_free(t);
+    return status;
+}
