@@ -64,19 +64,22 @@ void sb_session_free(sb_session *session)
     free(session);
 }
 
-/* S-5: "that would reach position 2^24, from where on positions are no longer exact in binary32, or
+/* For tokens that stand `ahead` positions behind those that were fed.
+ * S-5: "that would reach position 2^24, from where on positions are no longer exact in binary32, or
  * that has an id that is not in 0..V-1" */
-static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_t n, uint64_t ahead,
+                              sb_error *err)
 {
+    uint64_t position = s->state->position + ahead;
     if (s->failed)
         return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
     if (n == 0)
         return sb_fail(err, SB_ERR_USAGE, "a call needs at least one token");
-    if (n > POSITION_LIMIT || s->state->position > POSITION_LIMIT - n)
+    if (n > POSITION_LIMIT || position > POSITION_LIMIT - n)
         return sb_fail(err, SB_ERR_USAGE,
                        "position %llu and %zu tokens reach 2^24, the end of exact "
                        "positions",
-                       (unsigned long long)s->state->position, n);
+                       (unsigned long long)position, n);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] >= s->model->config.vocab_size)
             return sb_fail(err, SB_ERR_USAGE,
@@ -186,7 +189,7 @@ static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_er
 
 sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
 {
-    sb_status status = check_tokens(s, tokens, n, err);
+    sb_status status = check_tokens(s, tokens, n, 0, err);
     if (status)
         return status;
     s->trail.rows = 0;
@@ -196,7 +199,7 @@ sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_er
 sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_rollback rollback,
                             sb_error *err)
 {
-    sb_status status = check_tokens(s, tokens, n, err);
+    sb_status status = check_tokens(s, tokens, n, 0, err);
     if (status)
         return status;
     if (rollback == SB_ROLLBACK_snapshots && !SB_IS(&s->knobs, delta_rule, recurrent))
@@ -263,31 +266,42 @@ sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, 
     return SB_OK;
 }
 
-/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" */
-sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_error *err)
+/* One step of the head from `from`, which may be what the head itself gave. */
+static sb_status draft_step(sb_session *s, const float *from, uint32_t token, float *logits,
+                            sb_error *err)
 {
-    size_t H = s->model->config.hidden_size;
-    if (!s->state->has_mtp)
-        return sb_fail(err, SB_ERR_USAGE, "a session without an MTP head cannot draft");
-    if (s->state->position == 0)
-        return sb_fail(err, SB_ERR_USAGE, "before the first token there is nothing to draft from");
-    sb_status status = check_tokens(s, &token, 1, err);
-    if (!status)
-        status = sb_state_reserve(s->state, s->drafted + 2, err);
-    if (status)
-        return status;
-    if (sb_scratch_reserve(&s->head, &s->model->config, 1))
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the MTP head");
-    const float *from = s->drafted ? recycled(s) : s->state->mtp_hidden;
     if (from != s->head.hidden)
-        memcpy(s->head.hidden, from, H * sizeof *from);
-    status = run_entries(s, &token, 1, err);
+        memcpy(s->head.hidden, from, s->model->config.hidden_size * sizeof *from);
+    sb_status status = run_entries(s, &token, 1, err);
     if (status)
         return status;
     sb_call call = begin(s, s->state->mtp_entries + s->drafted, 1, err);
     call.s = &s->head;
-    s->drafted++;
     return sb_run_head(&call, 0, "mtp.logits", logits);
+}
+
+/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" - a step that
+ * failed may have left half of its own output, which no other may start from. */
+sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_error *err)
+{
+    if (!s->state->has_mtp)
+        return sb_fail(err, SB_ERR_USAGE, "a session without an MTP head cannot draft");
+    if (s->state->position == 0)
+        return sb_fail(err, SB_ERR_USAGE, "before the first token there is nothing to draft from");
+    sb_status status = check_tokens(s, &token, 1, s->drafted, err);
+    if (!status)
+        status = sb_state_reserve(s->state, s->drafted + 2, err);
+    if (!status && sb_scratch_reserve(&s->head, &s->model->config, 1))
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for the MTP head");
+    if (!status)
+        status = draft_step(s, s->drafted ? recycled(s) : s->state->mtp_hidden, token, logits, err);
+    s->drafted = status ? 0 : s->drafted + 1;
+    return status;
+}
+
+void sb_session_forget_drafts(sb_session *session)
+{
+    session->drafted = 0;
 }
 
 const float *sb_session_hidden(const sb_session *session)
@@ -310,11 +324,6 @@ sb_status sb_session_logits(sb_session *s, size_t row, float *logits, sb_error *
     return sb_run_head(&call, row, "logits", logits);
 }
 
-void sb_session_forget_drafts(sb_session *session)
-{
-    session->drafted = 0;
-}
-
 void sb_session_reset(sb_session *session)
 {
     sb_state_reset(session->state);
@@ -331,6 +340,12 @@ const sb_state *sb_session_state(const sb_session *session)
 
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err)
 {
+    /* S-7: a state with other entries is of a session with another K-27 */
+    if (state->has_mtp && state->mtp_entries != entries_at(session, state->position))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a state of %llu tokens with %llu entries of the MTP head; expected %llu",
+                       (unsigned long long)state->position, (unsigned long long)state->mtp_entries,
+                       (unsigned long long)entries_at(session, state->position));
     sb_status status = sb_state_assign(session->state, state, err);
     if (status)
         return status;

@@ -48,13 +48,14 @@ sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 sb_status sb_session_state_at(const sb_session *session, size_t kept, sb_state **out,
                               sb_error *err);
 
-/* One step of the MTP head behind the fed tokens: the first call since the last feed, keep,
- * set_state or forget_drafts pairs `token` with the last true hidden vector, each further one pairs
- * it with the head's own output (S-8). logits (V) are the guess at the token behind `token`. The
- * state stays what it was. SB_ERR_USAGE without a head, or before a token has been fed. */
+/* One step of the MTP head behind the fed tokens: the first call since the last feed, keep or
+ * set_state pairs `token` with the last true hidden vector, each further one pairs it with the
+ * head's own output (S-8). logits (V) are the guess at the token behind `token`. The state stays
+ * what it was. SB_ERR_USAGE without a head, or before a token has been fed. Behind a step that
+ * failed, the next is a first one. */
 sb_status sb_session_draft(sb_session *session, uint32_t token, float *logits, sb_error *err);
 
-/* The next draft is a first one again. */
+/* Throws the drafts away: the next is a first one. */
 void sb_session_forget_drafts(sb_session *session);
 
 /* The hidden vectors after the final norm of the rows of the last call: (rows, H). */
@@ -70,7 +71,8 @@ void sb_session_reset(sb_session *session);
 const sb_state *sb_session_state(const sb_session *session);
 
 /* Continues from a copy of `state` (of the same model, and with a head if the session has one), as
- * if its tokens had been fed. Also after a failed call. */
+ * if its tokens had been fed. Also after a failed call. SB_ERR_USAGE if the head's entries are not
+ * as many as this session's K-27 makes. */
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
 const sb_model *sb_session_model(const sb_session *session);
