@@ -55,6 +55,37 @@ FORMATS
     echo "T1-fp8-block-w8a8 | --preset T1 --format fp8-block | --tokens $(ids 20 377) -n 4 --profile w8a8"
     echo "T6-fp8-channel-w8a8 | --preset T6 --format fp8-channel | --tokens $(ids 9 377) -n 4 --profile w8a8"
     echo "T2-nvidia-mix-kv | --preset T2 --format nvidia-mix --kv-scales | --tokens $(ids 20 1024) -n 4 --profile w8a8 --set act_fp4=fast --set kv_cache=fp8"
+    # drafts: the recipe whose head is right most of the time, K = 1 with enough rounds to count
+    while read -r name preset n options; do
+        echo "$name | --preset $preset --recipe predictable | --tokens $(ids 9 377) -n $n $options"
+    done <<'ROUNDS'
+T1-mtp1 T1 48 --draft 1
+T2-mtp1 T2 24 --draft 1
+T3-mtp1 T3 48 --draft 1
+T4-mtp1 T4 48 --draft 1
+T5-mtp1 T5 48 --draft 1
+T6-mtp1 T6 24 --draft 1
+T1-mtp8 T1 24 --draft 8
+T2-mtp2-replay T2 12 --draft 2 --rollback replay
+T3-mtp3-zero T3 24 --draft 3,0,2
+T4-mtp4 T4 32 --draft 4
+T5-mtp4-replay T5 24 --draft 4 --rollback replay
+T1-mtp-forced T1 24 --draft 3,0,4 --force-accept 2,0,4,3,0,1,0,0,2
+T4-mtp-forced T4 24 --draft 5 --force-accept 5,0,3,1
+T1-sampled T1 24 --temp 3 --top-k 40 --top-p 0.95 --min-p 0.02
+T1-mtp-sampled T1 24 --temp 3 --top-k 40 --top-p 0.95 --min-p 0.02 --draft 3
+T5-mtp-residual T5 24 --temp 2.5 --top-p 0.9 --draft 3 --accept-mode residual --seed 42
+T4-mtp-residual-forced T4 24 --temp 4 --draft 2 --accept-mode residual --force-accept 1,2,0
+T1-mtp-hf T1 16 --draft 3 --profile hf
+T1-mtp-llamacpp T1 24 --draft 3 --profile llamacpp
+T4-mtp-vllm T4 24 --draft 3 --profile vllm
+T4-mtp-sglang T4 24 --draft 3 --profile sglang
+ROUNDS
+    # the head in containers, fused and per expert; and where drafts are hardly ever right
+    echo "T1-nvfp4-ct-mtp | --preset T1 --recipe predictable --format nvfp4-ct | --tokens $(ids 9 377) -n 12 --draft 2"
+    echo "T4-fp8-block-mtp | --preset T4 --recipe predictable --format fp8-block | --tokens $(ids 9 377) -n 12 --draft 2 --profile w8a8"
+    echo "T1-mistakes-mtp | --preset T1 | --tokens $(ids 9 377) -n 16 --draft 4 --force-accept 4,1"
+    echo "T3-mistakes-mtp | --preset T3 | --tokens $(ids 70 377) -n 8 --draft 2"
     echo "T1-nvfp4-ct-hf | --preset T1 --format nvfp4-ct | --tokens $(ids 20 377) -n 4 --profile hf"
 }
 

@@ -59,3 +59,8 @@ void sb_model_close(sb_model *model)
         sb_checkpoint_close(model->checkpoint);
     free(model);
 }
+
+int sb_model_has_mtp(const sb_model *model)
+{
+    return model->weights->storage.has_mtp && model->config.mtp_layers > 0;
+}

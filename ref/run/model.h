@@ -23,4 +23,7 @@ sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays
                                  sb_model **out, sb_error *err);
 void sb_model_close(sb_model *model);
 
+/* Whether there is an MTP head to run: its tensors, and a layer that the configuration declares. */
+int sb_model_has_mtp(const sb_model *model);
+
 #endif

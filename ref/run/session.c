@@ -41,7 +41,7 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
     s->tap_ctx = options ? options->tap_ctx : NULL;
     int mtp = options && options->mtp;
     sb_status status =
-        mtp && !model->weights->storage.has_mtp
+        mtp && !sb_model_has_mtp(model)
             ? sb_fail(err, SB_ERR_USAGE, "the checkpoint has no MTP head (no tensor mtp.fc.weight)")
             : sb_state_new(&model->config, mtp, &s->state, err);
     if (status) {

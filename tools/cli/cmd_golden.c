@@ -7,23 +7,15 @@
 #include "ref/container/file.h"
 #include "ref/container/json.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/generate.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/generated.h"
+#include "tools/cli/golden_compare.h"
 
-/* The command as golden files keep it: what changes the result, in a fixed order. */
-static json_t *request_json(const sb_request *r)
+static sb_status take(void *list, size_t sequence, const sb_generated *generated, sb_error *err)
 {
-    json_t *settings = json_array(), *prompts = json_array();
-    for (size_t i = 0; i < r->settings.count; i++)
-        json_array_append_new(settings, json_string(r->settings.item[i]));
-    for (size_t s = 0; s < r->sequence_count; s++) {
-        json_t *ids = json_array();
-        for (size_t i = 0; i < r->sequences[s].count; i++)
-            json_array_append_new(ids, json_integer((json_int_t)r->sequences[s].ids[i]));
-        json_array_append_new(prompts, ids);
-    }
-    return json_pack("{s:s,s:I,s:s,s:o,s:o}", "name", "run", "generate", (json_int_t)r->generate,
-                     "profile", r->profile, "set", settings, "prompts", prompts);
+    (void)sequence;
+    (void)err;
+    json_array_append_new(list, sb_generated_json(generated));
+    return SB_OK;
 }
 
 /* Runs the request: {spec, command, checkpoint, request, sequences}. */
@@ -35,14 +27,8 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
     sb_status status = sb_model_open(folder, &model, err);
     if (!status)
         status = sb_checkpoint_digest(model->checkpoint, &digest, err);
-    for (size_t i = 0; i < request->sequence_count && !status; i++) {
-        sb_generated generated;
-        status = sb_generate(model, request, &request->sequences[i], &generated, err);
-        if (status)
-            break;
-        json_array_append_new(sequences, sb_generated_json(&generated));
-        sb_generated_free(&generated);
-    }
+    if (!status)
+        status = sb_generate(model, request, take, sequences, err);
     sb_model_close(model);
     if (status) {
         json_decref(sequences);
@@ -50,7 +36,7 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
     }
     *out = sb_document("golden");
     json_object_set_new(*out, "checkpoint", json_string(digest.hex));
-    json_object_set_new(*out, "request", request_json(request));
+    json_object_set_new(*out, "request", sb_request_json(request));
     json_object_set_new(*out, "sequences", sequences);
     return SB_OK;
 }
@@ -75,80 +61,6 @@ static sb_status write_golden(const char *dir, const char *folder, const sb_requ
     json_decref(golden);
     free(text);
     free(path);
-    return status;
-}
-
-/* Fills a request from a golden file, so that the very same run can be repeated. */
-static sb_status read_request(const json_t *golden, const char *path, sb_request *r, sb_error *err)
-{
-    const json_t *stored = json_object_get(golden, "request");
-    const json_t *prompts = json_object_get(stored, "prompts"),
-                 *set = json_object_get(stored, "set");
-    const json_t *generate = json_object_get(stored, "generate");
-    r->profile = json_string_value(json_object_get(stored, "profile"));
-    r->backend = "ref";
-    int sound = r->profile && json_is_array(prompts) && json_array_size(prompts) > 0 &&
-                json_is_array(set) && json_array_size(set) <= SB_MAX_REPEATS &&
-                json_is_integer(generate) && json_integer_value(generate) >= 0;
-    for (size_t i = 0; sound && i < json_array_size(set); i++) {
-        r->settings.item[i] = json_string_value(json_array_get(set, i));
-        sound = r->settings.item[i] != NULL;
-        r->settings.count = i + 1;
-    }
-    if (!sound)
-        return sb_fail(err, SB_ERR_INPUT, "%s: 'request' lacks profile, set, generate or prompts",
-                       path);
-    r->generate = (uint64_t)json_integer_value(generate);
-    r->sequences = sb_sequences_from_json(prompts, &r->sequence_count);
-    if (!r->sequences)
-        return sb_fail(err, SB_ERR_INPUT, "%s: 'request.prompts' must be lists of token ids", path);
-    sb_status status = sb_knobs_profile(&r->knobs, r->profile, err);
-    for (size_t i = 0; i < r->settings.count && !status; i++)
-        status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
-    return status ? sb_fail_in(err, SB_ERR_INPUT, path) : SB_OK;
-}
-
-/* Compares one list of a sequence, position by position. */
-static sb_status compare_list(const json_t *was, const json_t *is, const char *key, size_t sequence,
-                              sb_error *err)
-{
-    const json_t *a = json_object_get(was, key), *b = json_object_get(is, key);
-    size_t n = json_array_size(a) > json_array_size(b) ? json_array_size(a) : json_array_size(b);
-    for (size_t i = 0; i < n; i++)
-        if (!json_equal(json_array_get(a, i), json_array_get(b, i))) {
-            char *old = json_dumps(json_array_get(a, i), JSON_ENCODE_ANY);
-            char *new = json_dumps(json_array_get(b, i), JSON_ENCODE_ANY);
-            sb_status status =
-                sb_fail(err, SB_ERR_DIFF,
-                        "sequence %zu, generated position %zu: %s is %s, the golden "
-                        "file has %s",
-                        sequence, i, key, new ? new : "absent", old ? old : "absent");
-            free(old);
-            free(new);
-            return status;
-        }
-    return SB_OK;
-}
-
-/* G-4: "verification repeats the command and names the first position that differs" */
-static sb_status compare(const json_t *was, const json_t *is, sb_error *err)
-{
-    const json_t *a = json_object_get(was, "sequences"), *b = json_object_get(is, "sequences");
-    if (json_array_size(a) != json_array_size(b))
-        return sb_fail(err, SB_ERR_INPUT, "the golden file has %zu sequences for %zu prompts",
-                       json_array_size(a), json_array_size(b));
-    sb_status status = SB_OK;
-    for (size_t s = 0; s < json_array_size(a) && !status; s++) {
-        const json_t *old = json_array_get(a, s), *new = json_array_get(b, s);
-        /* Logits first: a token follows from them. */
-        status = compare_list(old, new, "logits_digest", s, err);
-        if (!status)
-            status = compare_list(old, new, "tokens", s, err);
-        if (!status &&
-            !json_equal(json_object_get(old, "state_digest"), json_object_get(new, "state_digest")))
-            status = sb_fail(err, SB_ERR_DIFF,
-                             "sequence %zu: all positions agree, but the state digest differs", s);
-    }
     return status;
 }
 
@@ -204,16 +116,30 @@ static sb_status verify_golden(const char *dir, const char *folder, int as_json,
     if (!status)
         status = check_ground(golden, path, folder, err);
     if (!status)
-        status = read_request(golden, path, &request, err);
+        status = sb_request_from_json(json_object_get(golden, "request"), path, &request, err);
     if (!status)
         status = record(folder, &request, &now, err);
     if (!status)
-        status = print_verdict(compare(golden, now, err), path, as_json, err);
+        status = print_verdict(sb_golden_compare(golden, now, err), path, as_json, err);
     sb_request_free(&request);
     json_decref(golden);
     json_decref(now);
     free(path);
     return status;
+}
+
+/* What is recorded is repeated: an option that would change it is no quiet no. */
+static sb_status check_repeats(const sb_command_line *line, sb_error *err)
+{
+    for (size_t i = 0; i < line->opt_count; i++) {
+        const char *name = line->opts[i].name;
+        if ((line->given >> i & 1) && strcmp(name, "threads") != 0 && strcmp(name, "json") != 0)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "verify repeats the recorded request; the only options it takes are "
+                           "--threads and --json, found --%s",
+                           name);
+    }
+    return SB_OK;
 }
 
 sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
@@ -228,9 +154,10 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
         .usage = "golden (write DIR CKPT --tokens 1,2,3 [options of run] | verify DIR CKPT)",
         .about =
             "write runs the request and keeps specification version, checkpoint digest, request,\n"
-            "tokens and digests per position in DIR/golden.json. verify repeats the request and\n"
-            "compares: exit 1 names the first position that differs; another checkpoint or\n"
-            "another specification version is refused with exit 3.",
+            "tokens and digests per position, and the rounds, in DIR/golden.json. verify repeats "
+            "the\n"
+            "request and compares: exit 1 names the first position or round that differs; another\n"
+            "checkpoint or another specification version is refused with exit 3.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + 1,
         .min_operands = 3,
@@ -239,11 +166,9 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     if (strcmp(line.operand[0], "verify") == 0) {
-        if (request.tokens || request.tokens_file || request.settings.count ||
-            request.logits_file || request.generate != 16 || strcmp(request.profile, "exact") != 0)
-            return sb_fail(err, SB_ERR_USAGE,
-                           "verify repeats the recorded request; the only options it takes are "
-                           "--threads and --json");
+        status = check_repeats(&line, err);
+        if (status)
+            return status;
         sb_set_threads((unsigned)request.threads);
         return verify_golden(line.operand[1], line.operand[2], as_json, err);
     }

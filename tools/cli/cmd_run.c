@@ -1,50 +1,50 @@
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "tools/cli/cli.h"
-#include "tools/cli/generate.h"
+#include "tools/cli/generated.h"
 
-static void print_text(const sb_generated *g, size_t sequence, size_t sequences)
+typedef struct output {
+    json_t *list; /* NULL: text */
+    size_t sequences;
+} output;
+
+static sb_status take(void *ctx, size_t sequence, const sb_generated *generated, sb_error *err)
 {
-    if (sequences > 1)
+    const output *o = ctx;
+    (void)err;
+    if (o->list) {
+        json_array_append_new(o->list, sb_generated_json(generated));
+        return SB_OK;
+    }
+    if (o->sequences > 1)
         printf("sequence %zu\n", sequence);
-    printf("tokens");
-    for (size_t i = 0; i < g->count; i++)
-        printf("%s%u", i ? "," : " ", (unsigned)g->tokens[i]);
-    printf("\n");
-    for (size_t i = 0; i < g->count; i++)
-        printf("logits %zu %s\n", i, g->logits[i].hex);
-    printf("state target %s after %llu positions\n", g->target.hex, (unsigned long long)g->fed);
+    sb_generated_print(generated);
+    return SB_OK;
+}
+
+static sb_status print_json(const sb_request *request, const json_t *list, sb_error *err)
+{
+    json_t *document = sb_document("run");
+    sb_request_describe(request, document);
+    if (request->sequence_count == 1)
+        json_object_update(document, json_array_get(list, 0));
+    else
+        json_object_set(document, "sequences", (json_t *)list);
+    return sb_print_document(document, err);
 }
 
 static sb_status run_all(const char *folder, const sb_repeated *overlays, const sb_request *request,
                          int as_json, sb_error *err)
 {
     sb_model *model = NULL;
-    json_t *document = sb_document("run"), *list = json_array();
+    output o = {as_json ? json_array() : NULL, request->sequence_count};
     sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
-    for (size_t i = 0; i < request->sequence_count && !status; i++) {
-        sb_generated generated;
-        status = sb_generate(model, request, &request->sequences[i], &generated, err);
-        if (status)
-            break;
-        if (as_json)
-            json_array_append_new(list, sb_generated_json(&generated));
-        else
-            print_text(&generated, i, request->sequence_count);
-        sb_generated_free(&generated);
-    }
+    if (!status)
+        status = sb_generate(model, request, take, &o, err);
     sb_model_close(model);
-    if (!status && as_json) {
-        sb_knobs_json(document, request);
-        if (request->sequence_count == 1)
-            json_object_update(document, json_array_get(list, 0));
-        else
-            json_object_set(document, "sequences", list);
-        status = sb_print_document(json_incref(document), err);
-    }
-    json_decref(list);
-    json_decref(document);
+    if (!status && as_json)
+        status = print_json(request, o.list, err);
+    json_decref(o.list);
     return status;
 }
 
@@ -61,14 +61,26 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                                          &overlays, "P=DIR", "as if P were grafted from DIR"};
     sb_command_line line = {
         .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F) [options]",
-        .about =
-            "Feeds a prompt to the reference and generates greedily (ties go to the lowest id).\n"
-            "For every generated position it prints the digest of its logits, and at the end the\n"
-            "digest of the state in which all tokens but the last have been fed.\n"
-            "CKPT is a checkpoint folder. End-of-sequence ids do not stop the run.",
+        .about = "Feeds a prompt to the reference and generates: greedily (ties go to the lowest "
+                 "id), or\n"
+                 "sampled with --temp. For every generated position it prints the digest of its "
+                 "logits,\n"
+                 "and at the end the digests of the state in which all tokens but the last have "
+                 "been fed.\n"
+                 "CKPT is a checkpoint folder. End-of-sequence ids do not stop the run.\n\n"
+                 "With --draft the MTP head drafts and the trunk verifies, round after round; "
+                 "every round\n"
+                 "is printed, and how many drafts were accepted. A list of numbers stands for the "
+                 "rounds\n"
+                 "in turn and begins anew behind its end; @FILE reads it from a file. docs/mtp.md "
+                 "has more.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + 2,
-        .more = "example:\n  samebit run CKPT --tokens 1,2,3 -n 8 --json\n",
+        .more =
+            "examples:\n"
+            "  samebit run CKPT --tokens 1,2,3 -n 8 --json\n"
+            "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
+            "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n",
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);

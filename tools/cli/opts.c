@@ -2,7 +2,10 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "ref/base/bytes.h"
 
 enum { MAX_OPTS = 32, FIRST_LONG = 256 };
 
@@ -21,6 +24,53 @@ int sb_parse_u64(const char *text, uint64_t *value)
     }
     *value = v;
     return 1;
+}
+
+/* Past digits; their number, and whether one of them is not 0. */
+static size_t skip_digits(const char **at, int *nonzero)
+{
+    size_t n = strspn(*at, "0123456789");
+    if (strspn(*at, "0") < n)
+        *nonzero = 1;
+    *at += n;
+    return n;
+}
+
+/* The grammar is checked here, so that strtof, which rounds to nearest, sees nothing that it would
+ * read in a way of its own: blanks, signs, hexadecimal, names. The program never sets a locale. */
+int sb_parse_f32(const char *text, float *value)
+{
+    const char *at = text;
+    int nonzero = 0, ignored = 0;
+    size_t digits = skip_digits(&at, &nonzero);
+    if (*at == '.') {
+        at++;
+        digits += skip_digits(&at, &nonzero);
+    }
+    if (digits && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += *at == '+' || *at == '-';
+        if (!skip_digits(&at, &ignored))
+            return 0;
+    }
+    if (!digits || *at)
+        return 0;
+    float v = strtof(text, NULL);
+    if (!sb_is_finite_f32(v) || (v == 0 && nonzero))
+        return 0;
+    *value = v;
+    return 1;
+}
+
+sb_f32_text sb_print_f32(float value)
+{
+    sb_f32_text out;
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(out.text, sizeof out.text, "%.*g", digits, (double)value);
+        if (strtof(out.text, NULL) == value)
+            break;
+    }
+    return out;
 }
 
 static void print_help(const sb_command_line *line)
@@ -56,6 +106,13 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
         if (sb_parse_u64(arg, o->value))
             return SB_OK;
         return sb_fail(err, SB_ERR_USAGE, "--%s is '%s'; expected a decimal number", o->name, arg);
+    case SB_OPT_REAL:
+        if (sb_parse_f32(arg, o->value))
+            return SB_OK;
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--%s is '%s'; expected a decimal number, such as 0.7, that binary32 can hold", o->name,
+            arg);
     case SB_OPT_REPEATED:
         if (list->count == SB_MAX_REPEATS)
             return sb_fail(err, SB_ERR_USAGE, "--%s stands more than %d times", o->name,
@@ -86,14 +143,15 @@ static void make_tables(const sb_command_line *line, struct option *longs, char 
     longs[line->opt_count + 1] = (struct option){NULL, 0, NULL, 0};
 }
 
-static const sb_opt *find(const sb_command_line *line, int code)
+/* The index of the option that getopt_long found. */
+static size_t find(const sb_command_line *line, int code)
 {
+    size_t i = 0;
     if (code >= FIRST_LONG)
-        return &line->opts[code - FIRST_LONG];
-    for (size_t i = 0; i < line->opt_count; i++)
-        if (line->opts[i].letter == code)
-            return &line->opts[i];
-    return NULL;
+        return (size_t)(code - FIRST_LONG);
+    while (line->opts[i].letter != code)
+        i++;
+    return i;
 }
 
 static sb_status take_operands(sb_command_line *line, int argc, char **argv, sb_error *err)
@@ -138,7 +196,9 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
         }
         if (code == ':' || code == '?')
             return refuse(argv, code, err);
-        sb_status status = take(find(line, code), optarg, err);
+        size_t i = find(line, code);
+        line->given |= (uint64_t)1 << i;
+        sb_status status = take(&line->opts[i], optarg, err);
         if (status)
             return status;
     }

@@ -19,6 +19,7 @@ typedef enum sb_opt_kind {
     SB_OPT_FLAG,    /* int: set to 1 */
     SB_OPT_STRING,  /* const char * */
     SB_OPT_NUMBER,  /* uint64_t: decimal digits */
+    SB_OPT_REAL,    /* float: the nearest to a decimal number that is not negative */
     SB_OPT_REPEATED /* sb_repeated */
 } sb_opt_kind;
 
@@ -40,6 +41,7 @@ typedef struct sb_command_line {
     unsigned min_operands, max_operands;
     const char *operand[4]; /* filled in */
     unsigned operands;      /* filled in */
+    uint64_t given;         /* filled in: bit i, option i stood there */
     int helped;             /* --help was given and has been printed: nothing is left to do */
 } sb_command_line;
 
@@ -48,5 +50,15 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
 
 /* A number out of decimal digits; 0 if text is anything else. */
 int sb_parse_u64(const char *text, uint64_t *value);
+
+/* The binary32 nearest to "0.7", ".7" or "7e-1"; 0 if text is anything else, or of a magnitude that
+ * binary32 has not. */
+int sb_parse_f32(const char *text, float *value);
+
+/* The shortest text from which sb_parse_f32 gets a finite value back. */
+typedef struct sb_f32_text {
+    char text[24];
+} sb_f32_text;
+sb_f32_text sb_print_f32(float value);
 
 #endif

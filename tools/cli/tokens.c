@@ -29,10 +29,12 @@ sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out,
         while (at[length] >= '0' && at[length] <= '9' && length < 11)
             id = id * 10 + (uint64_t)(at[length++] - '0');
         if (*at && (length == 0 || (at[length] && !is_separator(at[length])) || id > 0x7fffffff)) {
+            char start[17];
+            snprintf(start, sizeof start, "%s", at);
             sb_status status = sb_fail(err, SB_ERR_USAGE,
-                                       "%s: token %zu starts with '%.16s'; expected decimal ids "
+                                       "%s: number %zu starts with '%s'; expected decimal numbers "
                                        "separated by commas or blanks",
-                                       where, out->count, at);
+                                       where, out->count, SB_SHOW(start));
             free(out->ids);
             *out = (sb_sequence){NULL, 0};
             return status;
@@ -81,23 +83,72 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
     return status;
 }
 
+/* The lines of a file behind each other. */
+static sb_status join_lines(const char *path, sb_sequence *out, sb_error *err)
+{
+    sb_sequence *lines = NULL;
+    size_t count = 0, total = 0;
+    sb_status status = sb_tokens_load(path, &lines, &count, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        total += lines[i].count;
+    *out = (sb_sequence){sb_alloc(total, sizeof *out->ids), total};
+    if (!out->ids)
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for %s", SB_SHOW(path));
+    for (size_t i = 0, at = 0; i < count && !status; at += lines[i++].count)
+        memcpy(out->ids + at, lines[i].ids, lines[i].count * sizeof *out->ids);
+    sb_sequences_free(lines, count);
+    return status;
+}
+
+sb_status sb_numbers_parse(const char *text, const char *option, sb_sequence *out, sb_error *err)
+{
+    sb_status status =
+        *text == '@' ? join_lines(text + 1, out, err) : sb_tokens_parse(text, option, out, err);
+    if (status || out->count)
+        return status;
+    sb_numbers_free(out);
+    return sb_fail(err, SB_ERR_USAGE, "%s is '%s', which holds no number", option, SB_SHOW(text));
+}
+
+void sb_numbers_free(sb_sequence *numbers)
+{
+    free(numbers->ids);
+    *numbers = (sb_sequence){NULL, 0};
+}
+
+json_t *sb_ids_json(const uint32_t *ids, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_integer((json_int_t)ids[i]));
+    return list;
+}
+
+int sb_sequence_from_json(const json_t *list, sb_sequence *out)
+{
+    size_t n = json_array_size(list);
+    *out = (sb_sequence){sb_alloc(n, sizeof *out->ids), n};
+    int sound = out->ids && n > 0;
+    for (size_t i = 0; sound && i < n; i++) {
+        const json_t *id = json_array_get(list, i);
+        json_int_t value = json_integer_value(id);
+        sound = json_is_integer(id) && value >= 0 && value <= 0x7fffffff;
+        out->ids[i] = (uint32_t)value;
+    }
+    if (!sound)
+        sb_numbers_free(out);
+    return sound;
+}
+
 sb_sequence *sb_sequences_from_json(const json_t *lists, size_t *count)
 {
     size_t n = json_array_size(lists);
     sb_sequence *sequences = sb_alloc(n, sizeof *sequences);
     int sound = sequences != NULL;
-    for (size_t s = 0; sound && s < n; s++) {
-        const json_t *ids = json_array_get(lists, s);
-        sequences[s].count = json_array_size(ids);
-        sequences[s].ids = sb_alloc(sequences[s].count, sizeof *sequences[s].ids);
-        sound = sequences[s].ids && sequences[s].count > 0;
-        for (size_t i = 0; sound && i < sequences[s].count; i++) {
-            const json_t *id = json_array_get(ids, i);
-            json_int_t value = json_integer_value(id);
-            sound = json_is_integer(id) && value >= 0 && value <= 0x7fffffff;
-            sequences[s].ids[i] = (uint32_t)value;
-        }
-    }
+    for (size_t s = 0; sound && s < n; s++)
+        sound = sb_sequence_from_json(json_array_get(lists, s), &sequences[s]);
     *count = n;
     if (sound)
         return sequences;

@@ -2,7 +2,16 @@
 #ifndef SB_CLI_TOKENS_H
 #define SB_CLI_TOKENS_H
 
-#include "tools/cli/generate.h"
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+
+typedef struct sb_sequence {
+    uint32_t *ids;
+    size_t count;
+} sb_sequence;
 
 /* Ids are decimal, separated by commas or blanks. `where` names the text in messages. */
 sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out, sb_error *err);
@@ -12,6 +21,14 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
 
 /* The same from a JSON list of lists of ids; NULL if it is anything else or memory is out. */
 sb_sequence *sb_sequences_from_json(const json_t *lists, size_t *count);
+
+/* One list of numbers, as text or as "@FILE", whose lines are then one list. `option` names it. */
+sb_status sb_numbers_parse(const char *text, const char *option, sb_sequence *out, sb_error *err);
+void sb_numbers_free(sb_sequence *numbers);
+
+/* A list as JSON, and back: 0 if that is no list of at least one number, or memory is out. */
+json_t *sb_ids_json(const uint32_t *ids, size_t count);
+int sb_sequence_from_json(const json_t *list, sb_sequence *out);
 
 void sb_sequences_free(sb_sequence *sequences, size_t count);
 

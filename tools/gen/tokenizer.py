@@ -204,7 +204,12 @@ def cases_of(tokenizer, name, count, seed):
     size = tokenizer.get_vocab_size()
     texts = [(text, 1) for text in [*PARAGRAPHS, *CASES, *VARIANTS[name][4], *random_texts(count, seed + name, tokens)]]
     for text, times in texts + RUNS:
-        ids = tokenizer.encode(text * times, add_special_tokens=False).ids
+        try:
+            ids = tokenizer.encode(text * times, add_special_tokens=False).ids
+        except BaseException as panic:  # pyo3 derives its PanicException from nothing else
+            if "bad split" not in str(panic):
+                raise
+            continue  # a token within what another one has stripped: the package has no answer
         back = tokenizer.decode(ids, skip_special_tokens=False)
         yield f"t{f'*{times}' if times > 1 else ''} {escape(text)}"
         yield f"n {len(ids)} {fnv(ids):016x}" if len(ids) > 1000 else f"i {numbers(ids)}".rstrip()

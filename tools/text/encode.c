@@ -1,5 +1,5 @@
-/* encode.c - the steps from a text to ids. N-2: "A stretch goes through these steps" - isolate() with
- * the plain added tokens, normalize(), isolate() with the others, split(), and the merges. */
+/* encode.c - the steps from a text to ids. N-2: "A stretch goes through these steps" - isolate()
+ * with the plain added tokens, normalize(), isolate() with the others, split(), and the merges. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,12 +112,14 @@ static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
         at = end;
         if (row->single_word && touches_word(text, bytes, begin, end))
             continue;
+        if (row->rstrip)
+            end = spaces_behind(text, bytes, end);
         if (row->lstrip) {
             begin = spaces_before(text, begin);
             begin = begin > done ? begin : done;
+            if (begin >= end)
+                continue;
         }
-        if (row->rstrip)
-            end = spaces_behind(text, bytes, end);
         if (done < begin)
             status = rest(e, text + done, begin - done);
         if (!status)

@@ -1,0 +1,72 @@
+#include "tools/cli/acceptance.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { DIGITS = 10000 };
+
+void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round)
+{
+    counts->rounds += round->drafted > 0;
+    counts->drafted += round->drafted;
+    counts->accepted += round->accepted;
+    for (size_t j = 0; j < round->drafted; j++) {
+        counts->depth[j].drafted++;
+        counts->depth[j].accepted += j < round->accepted;
+    }
+    if (round->drafted > counts->depths)
+        counts->depths = round->drafted;
+}
+
+typedef struct ratio {
+    char text[32];
+} ratio;
+
+/* part / whole with four decimals, the nearest, a half up; in integers, so that it is the same text
+ * everywhere. Counts of a run are far below 2^64 / DIGITS. */
+static ratio print_ratio(uint64_t part, uint64_t whole)
+{
+    ratio out;
+    uint64_t value = whole ? (2 * part * DIGITS + whole) / (2 * whole) : 0;
+    snprintf(out.text, sizeof out.text, "%" PRIu64 ".%04" PRIu64, value / DIGITS, value % DIGITS);
+    return out;
+}
+
+/* With the correction or the bonus every round emits one token more than it accepts. */
+static ratio mean_emitted(const sb_acceptance_counts *c)
+{
+    return print_ratio(c->accepted + c->rounds, c->rounds);
+}
+
+json_t *sb_acceptance_json(const sb_acceptance_counts *c)
+{
+    json_t *depths = json_array();
+    for (size_t j = 0; j < c->depths; j++)
+        json_array_append_new(depths,
+                              json_pack("{s:I,s:I}", "drafted", (json_int_t)c->depth[j].drafted,
+                                        "accepted", (json_int_t)c->depth[j].accepted));
+    json_t *out =
+        json_pack("{s:I,s:I,s:I,s:o}", "rounds", (json_int_t)c->rounds, "drafted",
+                  (json_int_t)c->drafted, "accepted", (json_int_t)c->accepted, "by_depth", depths);
+    json_object_set_new(out, "mean_accepted",
+                        c->rounds ? json_string(print_ratio(c->accepted, c->rounds).text)
+                                  : json_null());
+    json_object_set_new(out, "mean_emitted",
+                        c->rounds ? json_string(mean_emitted(c).text) : json_null());
+    return out;
+}
+
+void sb_acceptance_print(const sb_acceptance_counts *c)
+{
+    if (!c->rounds) {
+        printf("accepted: no round had a draft\n");
+        return;
+    }
+    printf("accepted %" PRIu64 " of %" PRIu64 " drafts, %s, in %" PRIu64 " rounds\n", c->accepted,
+           c->drafted, print_ratio(c->accepted, c->drafted).text, c->rounds);
+    for (size_t j = 0; j < c->depths; j++)
+        printf("depth %zu: %" PRIu64 " of %" PRIu64 ", %s\n", j + 1, c->depth[j].accepted,
+               c->depth[j].drafted, print_ratio(c->depth[j].accepted, c->depth[j].drafted).text);
+    printf("mean length %s accepted, %s emitted\n", print_ratio(c->accepted, c->rounds).text,
+           mean_emitted(c).text);
+}

@@ -1,0 +1,26 @@
+/* acceptance.h - how many drafts were accepted, over all rounds of a sequence (docs/mtp.md). */
+#ifndef SB_CLI_ACCEPTANCE_H
+#define SB_CLI_ACCEPTANCE_H
+
+#include <jansson.h>
+
+#include "ref/run/round.h"
+
+typedef struct sb_acceptance_counts {
+    uint64_t rounds; /* with at least one draft: the others say nothing of the head */
+    uint64_t drafted, accepted;
+    struct {
+        uint64_t drafted, accepted;
+    } depth[SB_MAX_DRAFTS]; /* of the first draft of a round, of the second, ... */
+    size_t depths;          /* that were drafted at all */
+} sb_acceptance_counts;
+
+void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round);
+
+/* {"rounds": 13, "drafted": 24, "accepted": 18, "by_depth": [{"drafted": 13, "accepted": 11}, ...],
+ * "mean_accepted": "1.3846", "mean_emitted": "2.3846"}; the means are null without a round. */
+json_t *sb_acceptance_json(const sb_acceptance_counts *counts);
+
+void sb_acceptance_print(const sb_acceptance_counts *counts);
+
+#endif

@@ -1,0 +1,76 @@
+#include "tools/cli/generated.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/cli/acceptance.h"
+
+static sb_acceptance_counts count_rounds(const sb_generated *g)
+{
+    sb_acceptance_counts counts = {0};
+    for (size_t i = 0; i < g->round_count; i++)
+        sb_acceptance_add(&counts, &g->rounds[i]);
+    return counts;
+}
+
+json_t *sb_generated_json(const sb_generated *g)
+{
+    json_t *digests = json_array(), *rounds = json_array();
+    for (size_t i = 0; i < g->count; i++)
+        json_array_append_new(digests, json_string(g->logits[i].hex));
+    json_t *out = json_pack("{s:o,s:o,s:{s:s,s:s?}}", "tokens", sb_ids_json(g->tokens, g->count),
+                            "logits_digest", digests, "state_digest", "target", g->target.hex,
+                            "mtp", g->has_mtp ? g->mtp.hex : NULL);
+    for (size_t i = 0; i < g->round_count && g->speculative; i++) {
+        const sb_round *r = &g->rounds[i];
+        json_array_append_new(rounds, json_pack("{s:o,s:I,s:o}", "drafted",
+                                                sb_ids_json(r->drafts, r->drafted), "accepted",
+                                                (json_int_t)r->accepted, "emitted",
+                                                sb_ids_json(r->tokens, r->emitted)));
+    }
+    if (!g->speculative) {
+        json_decref(rounds);
+        return out;
+    }
+    sb_acceptance_counts counts = count_rounds(g);
+    json_object_set_new(out, "rounds", rounds);
+    json_object_set_new(out, "acceptance", sb_acceptance_json(&counts));
+    return out;
+}
+
+static void print_ids(const char *what, const uint32_t *ids, size_t count)
+{
+    printf("%s", what);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%u", i ? "," : " ", (unsigned)ids[i]);
+}
+
+static void print_rounds(const sb_generated *g)
+{
+    for (size_t i = 0; i < g->round_count; i++) {
+        const sb_round *r = &g->rounds[i];
+        printf("round %zu", i);
+        if (r->drafted)
+            print_ids(" drafted", r->drafts, r->drafted);
+        printf(" accepted %zu of %zu", r->accepted, r->drafted);
+        print_ids(" emitted", r->tokens, r->emitted);
+        printf("\n");
+    }
+    sb_acceptance_counts counts = count_rounds(g);
+    sb_acceptance_print(&counts);
+}
+
+void sb_generated_print(const sb_generated *g)
+{
+    print_ids("tokens", g->tokens, g->count);
+    printf("\n");
+    for (size_t i = 0; i < g->count; i++)
+        printf("logits %zu %s\n", i, g->logits[i].hex);
+    printf("state target %s after %" PRIu64 " positions\n", g->target.hex, g->fed);
+    if (g->has_mtp)
+        printf("state mtp %s after %" PRIu64 " entries\n", g->mtp.hex, g->entries);
+    else
+        printf("state mtp none: the checkpoint has no MTP head\n");
+    if (g->speculative)
+        print_rounds(g);
+}

@@ -1,0 +1,207 @@
+#include "tools/cli/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+
+/* Named by the values of sb_acceptance and sb_rollback. */
+static const char *const modes[] = {"match", "residual"}, *const ways[] = {"snapshots", "replay"};
+
+const char *sb_request_mode(const sb_request *r)
+{
+    return modes[r->rounds.acceptance];
+}
+
+const char *sb_request_way(const sb_request *r)
+{
+    return ways[r->rounds.rollback];
+}
+
+void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
+{
+    *r = (sb_request){.profile = "exact", .backend = "ref", .generate = 16, .seed = 42, .top_p = 1};
+    const sb_opt table[SB_REQUEST_OPTS] = {
+        {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
+        {"tokens-file", 0, SB_OPT_STRING, &r->tokens_file, "F",
+         "prompts, one list of ids per line"},
+        {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
+         "tokens to generate (16); 0: prompt only"},
+        {"draft", 0, SB_OPT_STRING, &r->draft, "K",
+         "drafts per round, 0 to 8; 3,0,2: per round in turn"},
+        {"force-accept", 0, SB_OPT_STRING, &r->force_accept, "2,0,1",
+         "drafts to accept, per round in turn; or @FILE"},
+        {"accept-mode", 0, SB_OPT_STRING, &r->accept_mode, "MODE",
+         "match (default), or residual, if --temp is not 0"},
+        {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY",
+         "snapshots (default where the profile has them), or replay"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "of the sampler (42)"},
+        {"temp", 0, SB_OPT_REAL, &r->temperature, "T", "temperature; 0 (default) is greedy"},
+        {"top-k", 0, SB_OPT_NUMBER, &r->top_k, "K", "the K likeliest tokens only; 0: all"},
+        {"top-p", 0, SB_OPT_REAL, &r->top_p, "P", "the likeliest that make up the share P; 1: all"},
+        {"min-p", 0, SB_OPT_REAL, &r->min_p, "P", "from P times the likeliest on only; 0: all"},
+        {"profile", 0, SB_OPT_STRING, &r->profile, "P",
+         "exact (default) or another of info --profiles"},
+        {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
+        {"backend", 0, SB_OPT_STRING, &r->backend, "B", "ref, the only one of this version"},
+        {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
+        {"logits", 0, SB_OPT_STRING, &r->logits_file, "F.npy",
+         "all logits, [fed positions, V] f32"},
+    };
+    memcpy(opts, table, sizeof table);
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+/* One of two words; NULL: `otherwise`. */
+static sb_status choose(const char *option, const char *text, const char *const words[2],
+                        int otherwise, int *out, sb_error *err)
+{
+    *out = otherwise;
+    for (int i = 0; text && i < 2; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *out = i;
+            return SB_OK;
+        }
+    return !text ? SB_OK
+                 : sb_fail(err, SB_ERR_USAGE, "--%s is '%s'; expected %s or %s", option,
+                           SB_SHOW(text), words[0], words[1]);
+}
+
+/* A golden file has filled in *out already. */
+static sb_status read_pattern(const char *option, const char *text, sb_sequence *out, sb_error *err)
+{
+    sb_status status = text ? sb_numbers_parse(text, option, out, err) : SB_OK;
+    for (size_t i = 0; i < out->count && !status; i++)
+        if (out->ids[i] > SB_MAX_DRAFTS)
+            status =
+                sb_fail(err, SB_ERR_USAGE, "%s: number %zu is %u; a round has at most %d drafts",
+                        option, i, (unsigned)out->ids[i], SB_MAX_DRAFTS);
+    return status;
+}
+
+int sb_pattern_at(const sb_sequence *pattern, size_t round, int none)
+{
+    return pattern->count ? (int)pattern->ids[round % pattern->count] : none;
+}
+
+/* A forced pattern fixes the rounds of a run, so that one that does not fit is found before it. */
+static sb_status check_forced(const sb_request *r, sb_error *err)
+{
+    uint64_t emitted = 1; /* the prompt gives the first */
+    for (size_t round = 0; r->forced.count && emitted < r->generate; round++) {
+        int drafts = sb_pattern_at(&r->drafts, round, 0);
+        int accepted = sb_pattern_at(&r->forced, round, 0);
+        if (accepted > drafts)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "round %zu: --force-accept has it accept %d of %d drafts", round,
+                           accepted, drafts);
+        emitted += (uint64_t)accepted + 1;
+    }
+    return SB_OK;
+}
+
+static sb_status check_lonely(const sb_request *r, sb_error *err)
+{
+    const char *lonely = r->forced.count  ? "--force-accept"
+                         : r->accept_mode ? "--accept-mode"
+                         : r->rollback    ? "--rollback"
+                                          : NULL;
+    if (!lonely || r->drafts.count)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "%s says what becomes of drafts, and without --draft there are none", lonely);
+}
+
+static sb_status check_speculation(sb_request *r, sb_error *err)
+{
+    int recurrent = SB_IS(&r->knobs, delta_rule, recurrent), mode = 0, way = 0;
+    sb_status status = read_pattern("--draft", r->draft, &r->drafts, err);
+    if (!status)
+        status = read_pattern("--force-accept", r->force_accept, &r->forced, err);
+    if (!status)
+        status = check_lonely(r, err);
+    if (!status)
+        status = check_forced(r, err);
+    if (!status)
+        status = choose("accept-mode", r->accept_mode, modes, SB_ACCEPT_match, &mode, err);
+    if (!status)
+        status = choose("rollback", r->rollback, ways,
+                        recurrent ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay, &way, err);
+    if (!status && !recurrent && way == SB_ROLLBACK_snapshots)
+        status =
+            sb_fail(err, SB_ERR_USAGE,
+                    "--rollback snapshots: delta_rule=%s has no state between the rows of a chunk; "
+                    "expected --rollback replay, or --set delta_rule=recurrent",
+                    sb_knob_value_name(r->knobs.value[SB_KNOB_delta_rule]));
+    r->rounds = (sb_round_options){.acceptance = (sb_acceptance)mode, .rollback = (sb_rollback)way};
+    return status;
+}
+
+static sb_status check_sampling(sb_request *r, sb_error *err)
+{
+    r->sampling = (sb_sampling){.seed = r->seed,
+                                .temperature = r->temperature,
+                                .top_k = (uint32_t)r->top_k,
+                                .top_p = r->top_p,
+                                .min_p = r->min_p};
+    if (r->top_k > UINT32_MAX)
+        return sb_fail(err, SB_ERR_USAGE, "--top-k is %llu; expected less than 2^32",
+                       (unsigned long long)r->top_k);
+    return sb_sampling_check(&r->sampling, err);
+}
+
+sb_status sb_request_check_settings(sb_request *r, sb_error *err)
+{
+    if (strcmp(r->backend, "ref") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "there is no backend '%s'; the backends are: ref",
+                       r->backend);
+    if (r->generate > 1000000 || r->threads > 4096)
+        return sb_fail(err, SB_ERR_USAGE, "-n is at most 1000000 and --threads at most 4096");
+    sb_status status = sb_knobs_profile(&r->knobs, r->profile, err);
+    for (size_t i = 0; i < r->settings.count && !status; i++)
+        status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
+    if (!status)
+        status = check_speculation(r, err);
+    return status ? status : check_sampling(r, err);
+}
+
+static sb_status read_prompts(sb_request *r, sb_error *err)
+{
+    sb_status status;
+    if (r->tokens_file) {
+        status = sb_tokens_load(r->tokens_file, &r->sequences, &r->sequence_count, err);
+    } else {
+        r->sequences = sb_alloc(1, sizeof *r->sequences);
+        r->sequence_count = r->sequences ? 1 : 0;
+        status = r->sequences ? sb_tokens_parse(r->tokens, "--tokens", r->sequences, err)
+                              : sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    }
+    if (!status && (r->sequence_count == 0 || r->sequences[0].count == 0))
+        status = sb_fail(err, SB_ERR_USAGE, "no token ids: a run needs at least one");
+    return status;
+}
+
+sb_status sb_request_check(sb_request *r, sb_error *err)
+{
+    if (!r->tokens == !r->tokens_file)
+        return sb_fail(err, SB_ERR_USAGE, "expected one of --tokens and --tokens-file");
+    sb_status status = sb_request_check_settings(r, err);
+    if (!status)
+        status = read_prompts(r, err);
+    if (!status && r->logits_file && r->sequence_count != 1)
+        status =
+            sb_fail(err, SB_ERR_USAGE, "--logits takes one sequence, found %zu", r->sequence_count);
+    if (!status)
+        sb_set_threads((unsigned)r->threads);
+    return status;
+}
+
+void sb_request_free(sb_request *r)
+{
+    sb_sequences_free(r->sequences, r->sequence_count);
+    sb_numbers_free(&r->drafts);
+    sb_numbers_free(&r->forced);
+}
