@@ -6,8 +6,6 @@
 #include "ref/base/mem.h"
 #include "ref/run/schedule.h"
 
-enum { POSITION_LIMIT = 1 << 24 };
-
 struct sb_session {
     const sb_model *model;
     const sb_backend *backend;
@@ -23,6 +21,7 @@ struct sb_session {
     sb_trail trail;   /* of the last verify */
     uint32_t *replay; /* (trail.rows) its tokens */
     sb_rollback rollback;
+    size_t reach; /* rows behind trail slot 0 whose states can still be copied */
 };
 
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
@@ -75,7 +74,7 @@ static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_
         return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
     if (n == 0)
         return sb_fail(err, SB_ERR_USAGE, "a call needs at least one token");
-    if (n > POSITION_LIMIT || position > POSITION_LIMIT - n)
+    if (n > SB_POSITION_LIMIT || position > SB_POSITION_LIMIT - n)
         return sb_fail(err, SB_ERR_USAGE,
                        "position %llu and %zu tokens reach 2^24, the end of exact "
                        "positions",
@@ -119,11 +118,16 @@ static const float *recycled(const sb_session *s)
 }
 
 /* S-7: "a sequence of P tokens has P - 1 entries, one more under zeros of K-27" */
-static uint64_t entries_at(const sb_session *s, uint64_t position)
+uint64_t sb_session_mtp_entries(const sb_knobs *knobs, uint64_t position)
 {
-    if (SB_IS(&s->knobs, mtp_first, zeros))
+    if (SB_IS(knobs, mtp_first, zeros))
         return position;
     return position ? position - 1 : 0;
+}
+
+static uint64_t entries_at(const sb_session *s, uint64_t position)
+{
+    return sb_session_mtp_entries(&s->knobs, position);
 }
 
 /* Row t of the head's input is the hidden vector before token t of the call. Reads head.hidden
@@ -168,6 +172,7 @@ static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error
 static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
 {
     s->rows = 0;
+    s->reach = 0;
     s->drafted = 0;
     s->failed = 1; /* until the call has succeeded */
     if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
@@ -213,8 +218,13 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
     s->replay = copy;
     memcpy(s->replay, tokens, n * sizeof *tokens);
     s->rollback = rollback;
+    s->reach = 0;
     status = sb_trail_begin(&s->trail, s->state, n, rollback == SB_ROLLBACK_snapshots, err);
-    return status ? status : run_call(s, tokens, n, err);
+    if (!status)
+        status = run_call(s, tokens, n, err);
+    if (!status && s->trail.every_row)
+        s->reach = n;
+    return status;
 }
 
 static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
@@ -239,6 +249,7 @@ sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
     size_t rows = s->trail.rows;
     s->trail.rows = 0;
     s->drafted = 0;
+    s->reach = s->reach < kept ? s->reach : kept;
     if (kept == rows)
         return SB_OK;
     sb_trail_restore(&s->trail, s->trail.every_row ? kept : 0, s->state);
@@ -251,13 +262,13 @@ sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
 
 sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, sb_error *err)
 {
-    sb_status status = check_kept(s, kept, err);
-    if (status)
-        return status;
-    if (!s->trail.every_row)
-        return sb_fail(err, SB_ERR_USAGE, "replay keeps no states of rows");
+    if (s->failed || s->reach == 0 || kept > s->reach)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "the state after row %zu was not kept: the last call was no verify with "
+                       "snapshots of so many rows",
+                       kept);
     sb_state *state = NULL;
-    status = sb_state_copy(s->state, &state, err);
+    sb_status status = sb_state_copy(s->state, &state, err);
     if (status)
         return status;
     sb_trail_restore(&s->trail, kept, state);
@@ -331,6 +342,7 @@ void sb_session_reset(sb_session *session)
     session->failed = 0;
     session->drafted = 0;
     session->trail.rows = 0;
+    session->reach = 0;
 }
 
 const sb_state *sb_session_state(const sb_session *session)
@@ -353,12 +365,18 @@ sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_er
     session->failed = 0;
     session->drafted = 0;
     session->trail.rows = 0;
+    session->reach = 0;
     return SB_OK;
 }
 
 const sb_model *sb_session_model(const sb_session *session)
 {
     return session->model;
+}
+
+const sb_knobs *sb_session_knobs(const sb_session *session)
+{
+    return &session->knobs;
 }
 
 int sb_session_has_mtp(const sb_session *session)

@@ -11,6 +11,8 @@
 
 typedef struct sb_session sb_session;
 
+enum { SB_POSITION_LIMIT = 1 << 24 }; /* S-5 */
+
 typedef struct sb_session_options {
     const sb_backend *backend; /* NULL: the reference */
     const sb_knobs *knobs;     /* NULL: profile exact; copied */
@@ -43,8 +45,8 @@ sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t 
  * Once per verify. Hidden vectors and logits of the rows kept can still be asked for. */
 sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 
-/* A copy of the state that sb_session_keep(session, kept) would leave; SB_ROLLBACK_snapshots only.
- */
+/* A copy of the state that sb_session_keep(session, kept) would leave, kept >= 0; behind the keep,
+ * too, until the next call, of the rows that it left (at least one). SB_ROLLBACK_snapshots only. */
 sb_status sb_session_state_at(const sb_session *session, size_t kept, sb_state **out,
                               sb_error *err);
 
@@ -76,7 +78,11 @@ const sb_state *sb_session_state(const sb_session *session);
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
 const sb_model *sb_session_model(const sb_session *session);
+const sb_knobs *sb_session_knobs(const sb_session *session);
 int sb_session_has_mtp(const sb_session *session);
+
+/* Entries of the head in a sequence of `position` tokens (S-7). */
+uint64_t sb_session_mtp_entries(const sb_knobs *knobs, uint64_t position);
 
 /* The token of R-20: the largest logit, the lowest id among equals. */
 uint32_t sb_greedy(const float *logits, size_t n);

@@ -84,6 +84,20 @@ void sb_state_free(sb_state *state)
     free(state);
 }
 
+void sb_state_drop_mtp(sb_state *state)
+{
+    if (!state->has_mtp)
+        return;
+    sb_layer_state *head = &state->layers[state->config->layers];
+    free(head->keys);
+    free(head->values);
+    free(state->mtp_hidden);
+    *head = (sb_layer_state){NULL, NULL, NULL, NULL};
+    state->mtp_hidden = NULL;
+    state->mtp_entries = 0;
+    state->has_mtp = 0;
+}
+
 void sb_state_reset(sb_state *state)
 {
     const sb_config *c = state->config;

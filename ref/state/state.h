@@ -46,6 +46,9 @@ sb_status sb_state_copy(const sb_state *from, sb_state **out, sb_error *err);
  * a head, else SB_ERR_USAGE. If it fails, `to` is what it was. */
 sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err);
 
+/* Forgets the MTP head: the state is as if its sequence never had one. */
+void sb_state_drop_mtp(sb_state *state);
+
 /* The digests `target` of D-3 and `mtp` of D-9 (SB_ERR_USAGE without a head). SB_ERR_MEMORY if
  * there is no room for the hash. */
 sb_status sb_state_digest(const sb_state *state, sb_digest *digest, sb_error *err);

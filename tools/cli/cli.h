@@ -5,15 +5,13 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "ref/base/spec.h"
 #include "ref/base/status.h"
 
 /* commands.def: SB_COMMAND(name, "one line for samebit --help") */
 #define SB_COMMAND(name, help) sb_status sb_cmd_##name(int argc, char **argv, sb_error *err);
 #include "tools/cli/commands.def"
 #undef SB_COMMAND
-
-/* The version of docs/spec.md that this program realises; every JSON document carries it. */
-enum { SB_SPEC_VERSION = 1 };
 
 /* A new object with the keys that every document has: spec, command. NULL if memory is out. */
 json_t *sb_document(const char *command);

@@ -1,0 +1,342 @@
+/* state_read.c - a state file read and checked: what is in it is of one piece. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/base/spec.h"
+#include "ref/container/digest.h"
+#include "ref/container/show.h"
+#include "ref/run/session.h"
+#include "ref/run/state_file.h"
+#include "ref/run/state_text.h"
+#include "ref/state/piece.h"
+
+typedef struct reader {
+    const char *path;
+    const sb_safetensors *in;
+    const char *values[SB_STATE_KEY_COUNT];
+    sb_state_file *out;
+    sb_error *err;
+} reader;
+
+#define FAIL(r, ...) sb_fail((r)->err, SB_ERR_INPUT, __VA_ARGS__)
+
+/* --- metadata ----------------------------------------------------------------------------------
+ */
+
+static sb_status take_pair(reader *r, const sb_metadata_pair *pair)
+{
+    if (strcmp(pair->key, "format") == 0 && strcmp(pair->value, "pt") == 0)
+        return SB_OK;
+    for (unsigned k = 0; k < SB_STATE_KEY_COUNT; k++)
+        if (strcmp(pair->key, sb_state_key_name((sb_state_key)k)) == 0) {
+            r->values[k] = pair->value;
+            return SB_OK;
+        }
+    return FAIL(r, "%s: metadata \"%s\" is none of a state file", SB_SHOW(r->path),
+                SB_SHOW(pair->key));
+}
+
+/* D-12: "A file whose seal is another is refused" */
+static sb_status read_metadata(reader *r)
+{
+    static const char is_optional[SB_STATE_KEY_COUNT] = {
+        [SB_STATE_KEY_mtp] = 1, [SB_STATE_KEY_mtp_entries] = 1, [SB_STATE_KEY_tokens] = 1};
+    sb_status status = SB_OK;
+    sb_digest seal;
+    for (size_t i = 0; i < r->in->metadata.count && !status; i++)
+        status = take_pair(r, &r->in->metadata.pairs[i]);
+    for (unsigned k = 0; k < SB_STATE_KEY_COUNT && !status; k++)
+        if (!r->values[k] && !is_optional[k])
+            status = FAIL(r, "%s: is no state file: its metadata has no \"%s\"", SB_SHOW(r->path),
+                          sb_state_key_name((sb_state_key)k));
+    if (!status)
+        status = sb_state_seal(r->values, &seal, r->err);
+    if (!status && strcmp(seal.hex, r->values[SB_STATE_KEY_seal]) != 0)
+        status = FAIL(r, "%s: the seal of its metadata is %s, and the metadata give %s",
+                      SB_SHOW(r->path), SB_SHOW(r->values[SB_STATE_KEY_seal]), seal.hex);
+    return status;
+}
+
+/* Decimal digits of a number up to `most`, without a needless zero. */
+static sb_status read_number(reader *r, sb_state_key key, uint64_t most, uint64_t *out)
+{
+    const char *text = r->values[key];
+    uint64_t value = 0;
+    size_t digits = 0;
+    for (; text[digits] >= '0' && text[digits] <= '9' && digits < 12; digits++)
+        value = value * 10 + (uint64_t)(text[digits] - '0');
+    if (digits == 0 || text[digits] || (digits > 1 && text[0] == '0') || value > most)
+        return FAIL(r, "%s: \"%s\" is \"%s\", expected a number up to %" PRIu64, SB_SHOW(r->path),
+                    sb_state_key_name(key), SB_SHOW(text), most);
+    *out = value;
+    return SB_OK;
+}
+
+static sb_status read_digest(reader *r, sb_state_key key, sb_digest *out)
+{
+    const char *text = r->values[key];
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
+        return FAIL(r, "%s: \"%s\" is \"%s\", expected 32 hexadecimal digits", SB_SHOW(r->path),
+                    sb_state_key_name(key), SB_SHOW(text));
+    memcpy(out->hex, text, sizeof out->hex);
+    return SB_OK;
+}
+
+static sb_status check_spec(reader *r)
+{
+    uint64_t spec = 0;
+    sb_status status = read_number(r, SB_STATE_KEY_spec, 1000000, &spec);
+    if (!status && spec != SB_SPEC_VERSION)
+        status = sb_fail(r->err, SB_ERR_UNSUPPORTED,
+                         "%s: was made under version %" PRIu64
+                         " of the specification, and this is version %d",
+                         SB_SHOW(r->path), spec, SB_SPEC_VERSION);
+    return status;
+}
+
+/* D-11: "the number of entries is that of S-7 and K-27" */
+static sb_status read_head(reader *r, sb_state *sizes)
+{
+    uint64_t expected = sb_session_mtp_entries(&r->out->knobs, sizes->position);
+    int has_mtp = r->values[SB_STATE_KEY_mtp] != NULL;
+    if (has_mtp != (r->values[SB_STATE_KEY_mtp_entries] != NULL))
+        return FAIL(r, "%s: has only one of \"%s\" and \"%s\"", SB_SHOW(r->path),
+                    sb_state_key_name(SB_STATE_KEY_mtp),
+                    sb_state_key_name(SB_STATE_KEY_mtp_entries));
+    sizes->has_mtp = has_mtp;
+    if (!has_mtp)
+        return SB_OK;
+    sb_status status = read_digest(r, SB_STATE_KEY_mtp, &r->out->mtp);
+    if (!status)
+        status = read_number(r, SB_STATE_KEY_mtp_entries, SB_POSITION_LIMIT, &sizes->mtp_entries);
+    if (!status && sizes->mtp_entries != expected)
+        status = FAIL(r,
+                      "%s: has %" PRIu64 " entries of the MTP head at position %" PRIu64
+                      ", expected %" PRIu64,
+                      SB_SHOW(r->path), sizes->mtp_entries, sizes->position, expected);
+    return status;
+}
+
+static sb_status read_words(reader *r, sb_state *sizes)
+{
+    sb_state_file *out = r->out;
+    const char *config = r->values[SB_STATE_KEY_config];
+    sb_error why = {{0}};
+    sb_status status = check_spec(r);
+    if (status)
+        return status;
+    status = sb_state_config_parse(config, r->values[SB_STATE_KEY_layers], &out->config, &why);
+    if (!status)
+        status = sb_state_knobs_parse(r->values[SB_STATE_KEY_knobs], &out->knobs, &why);
+    if (status)
+        return sb_fail(r->err, status, "%s: %s", SB_SHOW(r->path), why.text);
+    snprintf(out->config_text, sizeof out->config_text, "%s", config);
+    if (strlen(r->values[SB_STATE_KEY_profile]) >= sizeof out->profile)
+        return FAIL(r, "%s: the name of its profile has more than %zu bytes", SB_SHOW(r->path),
+                    sizeof out->profile - 1);
+    snprintf(out->profile, sizeof out->profile, "%s", r->values[SB_STATE_KEY_profile]);
+    sizes->config = &out->config;
+    /* S-5: a state at 2^24 cannot be continued, but it can be */
+    status = read_number(r, SB_STATE_KEY_position, SB_POSITION_LIMIT, &sizes->position);
+    if (!status)
+        status = read_digest(r, SB_STATE_KEY_checkpoint, &out->checkpoint);
+    if (!status)
+        status = read_digest(r, SB_STATE_KEY_target, &out->target);
+    return status ? status : read_head(r, sizes);
+}
+
+/* --- tensors -----------------------------------------------------------------------------------
+ */
+
+static const sb_tensor *find(const reader *r, const char *name)
+{
+    for (size_t i = 0; i < r->in->count; i++)
+        if (strcmp(r->in->tensors[i].name, name) == 0)
+            return &r->in->tensors[i];
+    return NULL;
+}
+
+static sb_status check_tensor(reader *r, const char *name, sb_dtype dtype, unsigned rank,
+                              const uint64_t *shape)
+{
+    sb_tensor expected = {.rank = rank};
+    sb_shape_text found_text, expected_text;
+    const sb_tensor *t = find(r, name);
+    memcpy(expected.shape, shape, rank * sizeof *shape);
+    if (!t)
+        return FAIL(r, "%s: has no tensor \"%s\"", SB_SHOW(r->path), name);
+    if (t->dtype != dtype || t->rank != rank || memcmp(t->shape, shape, rank * sizeof *shape) != 0)
+        return FAIL(r, "%s: tensor \"%s\" is %s %s, expected %s %s", SB_SHOW(r->path), name,
+                    sb_dtype_name(t->dtype), sb_shape_show(t, &found_text), sb_dtype_name(dtype),
+                    sb_shape_show(&expected, &expected_text));
+    return SB_OK;
+}
+
+/* All tensors that the sizes ask for, and no other. Before memory is taken: what the metadata claim
+ * is then no more than what the file holds. */
+static sb_status check_tensors(reader *r, const sb_state *sizes)
+{
+    size_t pieces = sb_state_pieces(sizes), expected = r->values[SB_STATE_KEY_tokens] ? 1 : 0;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < pieces; i++) {
+        sb_piece p = sb_state_piece(sizes, i);
+        expected += sb_piece_elements(&p) > 0;
+    }
+    if (r->in->count > expected)
+        return FAIL(r, "%s: has %zu tensors, expected %zu: the pieces of its state%s",
+                    SB_SHOW(r->path), r->in->count, expected,
+                    r->values[SB_STATE_KEY_tokens] ? " and its tokens" : "");
+    for (size_t i = 0; i < pieces && !status; i++) {
+        sb_piece p = sb_state_piece(sizes, i);
+        if (sb_piece_elements(&p) > 0)
+            status = check_tensor(r, p.name, SB_DTYPE_F32, p.rank, p.shape);
+    }
+    if (!status && r->values[SB_STATE_KEY_tokens])
+        status = check_tensor(r, "tokens", SB_DTYPE_I32, 1, &sizes->position);
+    return status;
+}
+
+static sb_status fill_piece(reader *r, const sb_state *state, const sb_piece *p)
+{
+    if (sb_piece_elements(p) == 0)
+        return SB_OK;
+    const sb_tensor *t = find(r, p->name);
+    for (uint64_t i = 0; i < sb_piece_elements(p); i++) {
+        p->data[i] = sb_f32_from_bits(sb_load_u32(t->data + 4 * i));
+        if (sb_is_finite_f32(p->data[i]))
+            continue;
+        sb_piece_place place = sb_piece_find(state->config, p, i);
+        return FAIL(r,
+                    "%s: tensor \"%s\": row %" PRIu64 ", column %" PRIu64 " of head %" PRIu64
+                    " is not finite",
+                    SB_SHOW(r->path), p->name, place.row, place.col, place.head);
+    }
+    return SB_OK;
+}
+
+static sb_status check_digest(reader *r, sb_state_key key, const sb_digest *is)
+{
+    const char *was = r->values[key];
+    if (strcmp(is->hex, was) == 0)
+        return SB_OK;
+    return FAIL(r, "%s: \"%s\" is %s, and the tensors give %s: one of them was changed",
+                SB_SHOW(r->path), sb_state_key_name(key), SB_SHOW(was), is->hex);
+}
+
+static sb_status read_state(reader *r, const sb_state *sizes)
+{
+    sb_state *state = NULL;
+    sb_digest target, mtp;
+    sb_status status = sb_state_new(&r->out->config, sizes->has_mtp, &state, r->err);
+    if (status)
+        return status;
+    r->out->state = state;
+    if (sizes->position)
+        status = sb_state_reserve(state, sizes->position, r->err);
+    if (status)
+        return status;
+    state->position = sizes->position;
+    state->mtp_entries = sizes->mtp_entries;
+    for (size_t i = 0; i < sb_state_pieces(state) && !status; i++) {
+        sb_piece p = sb_state_piece(state, i);
+        status = fill_piece(r, state, &p);
+    }
+    if (!status)
+        status = sb_state_digest(state, &target, r->err);
+    if (!status)
+        status = check_digest(r, SB_STATE_KEY_target, &target);
+    if (!status && state->has_mtp)
+        status = sb_state_mtp_digest(state, &mtp, r->err);
+    if (!status && state->has_mtp)
+        status = check_digest(r, SB_STATE_KEY_mtp, &mtp);
+    return status;
+}
+
+static sb_status read_tokens(reader *r, uint64_t count)
+{
+    const sb_tensor *t = find(r, "tokens");
+    sb_digest digest;
+    sb_status status = sb_tensor_digest(t, &digest, r->err);
+    if (!status)
+        status = check_digest(r, SB_STATE_KEY_tokens, &digest);
+    if (status)
+        return status;
+    r->out->tokens = sb_alloc((size_t)count, sizeof *r->out->tokens);
+    if (!r->out->tokens)
+        return sb_fail(r->err, SB_ERR_MEMORY, "%s: out of memory for its tokens", SB_SHOW(r->path));
+    for (uint64_t i = 0; i < count; i++) {
+        r->out->tokens[i] = sb_load_u32(t->data + 4 * i);
+        if (r->out->tokens[i] >= r->out->config.vocab_size)
+            return FAIL(r, "%s: token %" PRIu64 " is id %u, expected one below %u",
+                        SB_SHOW(r->path), i, (unsigned)r->out->tokens[i],
+                        (unsigned)r->out->config.vocab_size);
+    }
+    return SB_OK;
+}
+
+static sb_status read_all(const char *path, const sb_safetensors *in, sb_state_file *out,
+                          sb_error *err)
+{
+    reader r = {.path = path, .in = in, .out = out, .err = err};
+    sb_state sizes = {.config = NULL};
+    sb_status status = read_metadata(&r);
+    if (!status)
+        status = read_words(&r, &sizes);
+    if (!status)
+        status = check_tensors(&r, &sizes);
+    if (!status)
+        status = read_state(&r, &sizes);
+    if (!status && r.values[SB_STATE_KEY_tokens])
+        status = read_tokens(&r, sizes.position);
+    return status;
+}
+
+static sb_status read_file(const char *path, const sb_safetensors *in, sb_state_file **out,
+                           sb_error *err)
+{
+    sb_state_file *file = sb_alloc(1, sizeof *file);
+    if (!file)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    sb_status status = read_all(path, in, file, err);
+    if (status)
+        sb_state_file_free(file);
+    else
+        *out = file;
+    return status;
+}
+
+sb_status sb_state_file_open(const char *path, sb_state_file **out, sb_error *err)
+{
+    sb_safetensors in;
+    sb_status status = sb_safetensors_open(path, &in, err);
+    if (status)
+        return status;
+    status = read_file(path, &in, out, err);
+    sb_safetensors_close(&in);
+    return status;
+}
+
+sb_status sb_state_file_parse(const unsigned char *bytes, size_t size, const char *name,
+                              sb_state_file **out, sb_error *err)
+{
+    sb_safetensors in;
+    sb_status status = sb_safetensors_parse(bytes, size, name, &in, err);
+    if (status)
+        return status;
+    status = read_file(name, &in, out, err);
+    sb_safetensors_close(&in);
+    return status;
+}
+
+void sb_state_file_free(sb_state_file *file)
+{
+    if (!file)
+        return;
+    sb_state_free(file->state);
+    free(file->tokens);
+    free(file);
+}

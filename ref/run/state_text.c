@@ -1,0 +1,192 @@
+#include "ref/run/state_text.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/text.h"
+#include "ref/container/show.h"
+
+const char *sb_state_key_name(sb_state_key key)
+{
+    static const char *const names[] = {
+#define SB_STATE_KEY(name) "samebit.state." #name,
+#include "ref/run/state_keys.def"
+#undef SB_STATE_KEY
+    };
+    return names[key];
+}
+
+/* --- configuration -----------------------------------------------------------------------------
+ */
+
+/* A field of the text. Those that give a state its shape have a least value of 1. */
+typedef struct field {
+    const char *name; /* as config.json has it */
+    size_t at;
+    uint64_t least, most;
+} field;
+
+#define WIDTH(name, member)                                                                        \
+    {                                                                                              \
+        name, offsetof(sb_config, member), 1, SB_MAX_WIDTH                                         \
+    }
+#define COUNT(name, member)                                                                        \
+    {                                                                                              \
+        name, offsetof(sb_config, member), 0, SB_MAX_WIDTH                                         \
+    }
+static const field fields[] = {
+    WIDTH("hidden_size", hidden_size),
+    WIDTH("vocab_size", vocab_size),
+    WIDTH("num_attention_heads", heads),
+    WIDTH("num_key_value_heads", kv_heads),
+    WIDTH("head_dim", head_dim),
+    WIDTH("rotary_dim", rotary_dim),
+    {"linear_conv_kernel_dim", offsetof(sb_config, conv_kernel), 1, SB_MAX_CONV_KERNEL},
+    WIDTH("linear_num_key_heads", lin_k_heads),
+    WIDTH("linear_num_value_heads", lin_v_heads),
+    WIDTH("linear_key_head_dim", lin_k_dim),
+    WIDTH("linear_value_head_dim", lin_v_dim),
+    COUNT("num_experts", experts),
+    COUNT("num_experts_per_tok", experts_per_token),
+    COUNT("moe_intermediate_size", moe_intermediate),
+    COUNT("shared_expert_intermediate_size", shared_intermediate),
+    COUNT("intermediate_size", intermediate),
+};
+
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static uint32_t *member(const sb_config *config, const field *f)
+{
+    return (uint32_t *)(void *)((char *)config + f->at);
+}
+
+/* D-11: "the bits of rope_theta and rms_norm_eps in binary64 as 16 hexadecimal digits" */
+void sb_state_config_text(const sb_config *c, char text[SB_STATE_CONFIG_ROOM])
+{
+    size_t used = (size_t)snprintf(text, SB_STATE_CONFIG_ROOM, "model_type=%s norm_topk_prob=%u ",
+                                   sb_family_name(c->family), (unsigned)c->norm_topk_prob);
+    for (size_t i = 0; i < FIELDS && used < SB_STATE_CONFIG_ROOM; i++)
+        used += (size_t)snprintf(text + used, SB_STATE_CONFIG_ROOM - used, "%s=%u ", fields[i].name,
+                                 (unsigned)*member(c, &fields[i]));
+    if (used < SB_STATE_CONFIG_ROOM)
+        snprintf(text + used, SB_STATE_CONFIG_ROOM - used,
+                 "rope_theta=%016" PRIx64 " rms_norm_eps=%016" PRIx64, sb_bits_f64(c->rope_theta),
+                 sb_bits_f64(c->eps));
+}
+
+void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1])
+{
+    for (uint32_t i = 0; i < config->layers; i++)
+        text[i] = config->layer_is_full[i] ? 'f' : 'l';
+    text[config->layers] = '\0';
+}
+
+/* The value behind " name=" as decimal digits. */
+static sb_status read_field(const char *text, const field *f, uint32_t *out, sb_error *err)
+{
+    char key[64];
+    uint64_t value = 0;
+    snprintf(key, sizeof key, " %s=", f->name);
+    const char *at = strstr(text, key);
+    at = at ? at + strlen(key) : "";
+    size_t digits = 0;
+    for (; at[digits] >= '0' && at[digits] <= '9' && digits < 10; digits++)
+        value = value * 10 + (uint64_t)(at[digits] - '0');
+    if (digits == 0 || (at[digits] && at[digits] != ' ') || value < f->least || value > f->most)
+        return sb_fail(err, SB_ERR_INPUT, "its config has no %s between %" PRIu64 " and %" PRIu64,
+                       f->name, f->least, f->most);
+    *out = (uint32_t)value;
+    return SB_OK;
+}
+
+static sb_status read_layers(const char *layers, sb_config *out, sb_error *err)
+{
+    size_t count = strlen(layers);
+    if (count == 0 || count > SB_MAX_LAYERS || strspn(layers, "lf") != count)
+        return sb_fail(err, SB_ERR_INPUT, "its layers are \"%s\", expected 1 to %d letters l or f",
+                       SB_SHOW(layers), SB_MAX_LAYERS);
+    out->layers = (uint32_t)count;
+    for (size_t i = 0; i < count; i++)
+        out->layer_is_full[i] = layers[i] == 'f';
+    return SB_OK;
+}
+
+static int too_wide(uint32_t a, uint32_t b)
+{
+    return (uint64_t)a * b > SB_MAX_WIDTH;
+}
+
+/* What the text has beside the fields is compared as text, by sb_state_file_belongs. */
+sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out, sb_error *err)
+{
+    *out = (sb_config){.layers = 0};
+    sb_status status =
+        strlen(text) < SB_STATE_CONFIG_ROOM
+            ? read_layers(layers, out, err)
+            : sb_fail(err, SB_ERR_INPUT, "its config has %zu bytes, expected fewer", strlen(text));
+    for (size_t i = 0; i < FIELDS && !status; i++)
+        status = read_field(text, &fields[i], member(out, &fields[i]), err);
+    if (status)
+        return status;
+    if (too_wide(out->kv_heads, out->head_dim) || too_wide(out->lin_k_heads, out->lin_k_dim) ||
+        too_wide(out->lin_v_heads, out->lin_v_dim) || sb_config_conv_channels(out) > SB_MAX_WIDTH)
+        return sb_fail(err, SB_ERR_INPUT, "the heads of its config are wider than %d together",
+                       SB_MAX_WIDTH);
+    return SB_OK;
+}
+
+/* --- knobs -------------------------------------------------------------------------------------
+ */
+
+void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM])
+{
+    size_t used = 0;
+    for (unsigned k = 0; k < SB_KNOB_COUNT && used < SB_STATE_KNOBS_ROOM; k++)
+        used += (size_t)snprintf(text + used, SB_STATE_KNOBS_ROOM - used, "%s%s=%s", k ? " " : "",
+                                 sb_knob_name((sb_knob)k), sb_knob_value_name(knobs->value[k]));
+}
+
+/* D-11: "a knob that the file does not name has its first value" - so that a file outlives the
+ * arrival of a knob. */
+sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err)
+{
+    sb_knobs_exact(out);
+    while (*text) {
+        char assignment[128];
+        size_t length = strcspn(text, " ");
+        if (length == 0 || length >= sizeof assignment)
+            return sb_fail(err, SB_ERR_INPUT, "its knobs have a word of %zu bytes", length);
+        memcpy(assignment, text, length);
+        assignment[length] = '\0';
+        if (sb_knobs_set(out, assignment, NULL))
+            return sb_fail(err, SB_ERR_UNSUPPORTED, "this version has no knob \"%s\"",
+                           SB_SHOW(assignment));
+        text += length;
+        text += *text == ' ';
+    }
+    return SB_OK;
+}
+
+/* --- seal --------------------------------------------------------------------------------------
+ */
+
+/* D-12: "XXH3-128 over the key, a NUL, the value and a NUL of every other pair" */
+sb_status sb_state_seal(const char *const values[SB_STATE_KEY_COUNT], sb_digest *out, sb_error *err)
+{
+    sb_hash *hash = sb_hash_new();
+    if (!hash)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a digest");
+    for (unsigned k = 0; k < SB_STATE_KEY_COUNT; k++) {
+        if (k == SB_STATE_KEY_seal || !values[k])
+            continue;
+        const char *name = sb_state_key_name((sb_state_key)k);
+        sb_hash_bytes(hash, name, strlen(name) + 1);
+        sb_hash_bytes(hash, values[k], strlen(values[k]) + 1);
+    }
+    *out = sb_hash_end(hash);
+    sb_hash_free(hash);
+    return SB_OK;
+}

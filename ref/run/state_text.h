@@ -1,0 +1,39 @@
+/* state_text.h - the words of a state file's metadata; for state_file.c and state_read.c. */
+#ifndef SB_RUN_STATE_TEXT_H
+#define SB_RUN_STATE_TEXT_H
+
+#include "ref/base/hash.h"
+#include "ref/container/metadata.h"
+#include "ref/model/config.h"
+#include "ref/ops/knobs.h"
+
+typedef enum sb_state_key {
+#define SB_STATE_KEY(name) SB_STATE_KEY_##name,
+#include "ref/run/state_keys.def"
+#undef SB_STATE_KEY
+    SB_STATE_KEY_COUNT
+} sb_state_key;
+
+const char *sb_state_key_name(sb_state_key key); /* "samebit.state.config" */
+
+enum { SB_STATE_CONFIG_ROOM = 1024, SB_STATE_KNOBS_ROOM = 4096 };
+
+/* "hidden_size=128 ...": widths, and what else of config.json decides bits. */
+void sb_state_config_text(const sb_config *config, char text[SB_STATE_CONFIG_ROOM]);
+
+/* "lllf": one letter for each layer, l linear and f full attention. */
+void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1]);
+
+/* Both back. SB_ERR_INPUT, without the file's name in the message. */
+sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out,
+                                sb_error *err);
+
+/* "act=f32 params=stored ...", all of them; and back, what is not named having its first value. */
+void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM]);
+sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err);
+
+/* D-12. values[key] NULL: the file does not have it; that of the seal is not looked at. */
+sb_status sb_state_seal(const char *const values[SB_STATE_KEY_COUNT], sb_digest *out,
+                        sb_error *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* states.h - what tests of states share. */
+#ifndef SB_TESTS_LIB_STATES_H
+#define SB_TESTS_LIB_STATES_H
+
+#include "ref/run/session.h"
+#include "ref/run/state_file.h"
+#include "ref/state/compare.h"
+
+/* A session with or without the head; asserts success. knobs may be NULL. */
+sb_session *test_session_mtp(const sb_model *model, const sb_knobs *knobs, int mtp);
+
+/* Fails, naming the first difference, unless the two are equal to the bit. */
+void test_same_state(const char *what, const sb_state *got, const sb_state *want);
+
+/* Fails unless they differ. */
+void test_other_state(const char *what, const sb_state *got, const sb_state *want);
+
+/* A copy; asserts success. */
+sb_state *test_state_copy(const sb_state *state);
+
+/* The state after feeding ids one by one into a new session; asserts success. */
+sb_state *test_state_of(const sb_model *model, const sb_knobs *knobs, int mtp, const uint32_t *ids,
+                        size_t n);
+
+/* NaN into every cell of keys and values that no row stands in. */
+void test_poison_state(const sb_state *state);
+
+#endif

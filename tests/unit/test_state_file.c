@@ -1,0 +1,660 @@
+/* test_state_file.c - a state on disk: the same bits come back (D-10), what it belongs to is asked
+ * for (D-11), and no bit changes unseen (D-12). */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/container/file.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/plain.h"
+#include "tests/lib/record.h"
+#include "tests/lib/states.h"
+
+#define PROGRAM "test_state_file"
+
+enum { V = 384, N = 9, MORE = 3 };
+
+static sb_model *model; /* T4: three linear layers and a full one, dense, with a head */
+static uint32_t ids[N + MORE];
+static sb_knobs exact;
+static sb_state_origin origin;
+
+static sb_digest digest_of(const sb_model *m)
+{
+    sb_digest digest;
+    sb_error err;
+    if (sb_checkpoint_digest(m->checkpoint, &digest, &err))
+        fail_msg("%s", err.text);
+    return digest;
+}
+
+static int open_model(void **state)
+{
+    (void)state;
+    model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "bf16", "text"));
+    test_draw_ids("state file", V, ids, N + MORE);
+    sb_knobs_exact(&exact);
+    origin = (sb_state_origin){
+        .checkpoint = digest_of(model), .knobs = &exact, .profile = "exact", .tokens = ids};
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    sb_model_close(model);
+    return 0;
+}
+
+static void save(const char *path, const sb_state *state, const sb_state_origin *from)
+{
+    sb_error err;
+    if (sb_state_save(path, state, from, &err))
+        fail_msg("%s", err.text);
+}
+
+static unsigned char *bytes_of(const char *path, size_t *size)
+{
+    unsigned char *bytes = NULL;
+    sb_error err;
+    if (sb_read_file(path, 1 << 26, &bytes, size, &err))
+        fail_msg("%s", err.text);
+    return bytes;
+}
+
+/* Saved in the middle, loaded, and fed the rest: the same states and logits as fed through. */
+static void check_round_trip(const char *preset, int mtp)
+{
+    const char *path = test_path(PROGRAM, "round"), *again = test_path(PROGRAM, "again");
+    float through[1024], resumed[1024];
+    uint32_t own[N + MORE];
+    sb_model *m = test_model_open(test_checkpoint(PROGRAM, preset, NULL, "bf16", "text"));
+    size_t size, size_again;
+    sb_error err;
+    test_draw_ids(preset, m->config.vocab_size, own, N + MORE);
+    sb_state_origin from = {digest_of(m), &exact, "exact", own};
+    sb_session *a = test_session_mtp(m, NULL, mtp), *b = test_session_mtp(m, NULL, mtp);
+    test_feed(a, own, N);
+    save(path, sb_session_state(a), &from);
+    sb_state *loaded = NULL;
+    if (sb_state_load(path, m, &from, mtp, &loaded, &err))
+        fail_msg("%s", err.text);
+    assert_ptr_equal(loaded->config, &m->config);
+    test_same_state(preset, loaded, sb_session_state(a));
+    save(again, loaded, &from);
+    unsigned char *one = bytes_of(path, &size), *two = bytes_of(again, &size_again);
+    assert_int_equal(size, size_again);
+    assert_memory_equal(one, two, size);
+    assert_int_equal(sb_session_set_state(b, loaded, &err), SB_OK);
+    test_feed(a, own + N, MORE);
+    test_feed(b, own + N, MORE);
+    test_same_state(preset, sb_session_state(b), sb_session_state(a));
+    assert_int_equal(sb_session_logits(a, MORE - 1, through, &err), SB_OK);
+    assert_int_equal(sb_session_logits(b, MORE - 1, resumed, &err), SB_OK);
+    assert_memory_equal(through, resumed, m->config.vocab_size * sizeof *through);
+    free(one);
+    free(two);
+    sb_state_free(loaded);
+    sb_session_free(a);
+    sb_session_free(b);
+    sb_model_close(m);
+}
+
+static void test_round_trip(void **state)
+{
+    static const char *const presets[] = {"T1", "T2", "T4", "T5"};
+    (void)state;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        check_round_trip(presets[i], 0);
+        check_round_trip(presets[i], 1);
+    }
+}
+
+/* D-10: "A tensor without elements is left out": at position 0 no keys, at position 1 no entry. */
+static void test_short_sequences(void **state)
+{
+    const char *path = test_path(PROGRAM, "short");
+    (void)state;
+    for (size_t n = 0; n < 3; n++) {
+        sb_session *session = test_session_mtp(model, NULL, 1);
+        sb_state_file *file = NULL;
+        sb_error err;
+        if (n)
+            test_feed(session, ids, n);
+        save(path, sb_session_state(session), &origin);
+        if (sb_state_file_open(path, &file, &err))
+            fail_msg("%s", err.text);
+        test_same_state("short", file->state, sb_session_state(session));
+        assert_int_equal(file->state->mtp_entries, n ? n - 1 : 0);
+        assert_int_equal(file->tokens != NULL, n > 0);
+        sb_state_file_free(file);
+        sb_session_free(session);
+    }
+}
+
+/* What is in a file, as it stands there, and what it says. */
+static void test_file_by_itself(void **state)
+{
+    const char *path = test_path(PROGRAM, "itself");
+    sb_safetensors in;
+    sb_state_file *file = NULL;
+    sb_error err;
+    (void)state;
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    const sb_state *s = sb_session_state(session);
+    test_feed(session, ids, N);
+    save(path, s, &origin);
+    assert_int_equal(sb_safetensors_open(path, &in, &err), SB_OK);
+    assert_int_equal(in.count, 2 * 4 + 3 + 1);
+    for (size_t i = 0; i < in.count; i++) {
+        const sb_tensor *t = &in.tensors[i];
+        if (strcmp(t->name, "layers.1.linear_attn.recurrent_state") == 0) {
+            assert_true(t->shape[0] == 2 && t->shape[1] == 64 && t->shape[2] == 64);
+            for (size_t e = 0; e < 2 * 64 * 64; e++)
+                assert_int_equal(sb_load_u32(t->data + 4 * e),
+                                 sb_bits_f32(s->layers[1].recurrent[e]));
+        }
+        if (strcmp(t->name, "mtp.layers.0.self_attn.values") == 0)
+            assert_true(t->shape[0] == N - 1 && t->shape[1] == 2 && t->shape[2] == 64);
+    }
+    assert_string_equal(sb_metadata_get(&in.metadata, "samebit.state.target"),
+                        test_state_digest(session).hex);
+    assert_string_equal(sb_metadata_get(&in.metadata, "samebit.state.layers"), "lllf");
+    sb_safetensors_close(&in);
+    assert_int_equal(sb_state_file_open(path, &file, &err), SB_OK);
+    assert_memory_equal(file->tokens, ids, N * sizeof *ids);
+    assert_string_equal(file->profile, "exact");
+    assert_string_equal(file->checkpoint.hex, origin.checkpoint.hex);
+    sb_state_file_free(file);
+    sb_session_free(session);
+}
+
+static void check_load(const char *what, const char *path, const sb_model *m,
+                       const sb_state_origin *from, int mtp, const char *const *parts)
+{
+    sb_state *loaded = NULL;
+    sb_error err = {""};
+    sb_status status = sb_state_load(path, m, from, mtp, &loaded, &err);
+    if (status != (parts[0] ? SB_ERR_INPUT : SB_OK))
+        fail_msg("%s: status %d, %s", what, (int)status, err.text);
+    for (; *parts; parts++)
+        if (!strstr(err.text, *parts))
+            fail_msg("%s: \"%s\" lacks \"%s\"", what, err.text, *parts);
+    sb_state_free(loaded);
+}
+
+#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* A state of another checkpoint, of another configuration, under other knobs, without a head; and
+ * what makes no difference. */
+static void test_what_it_belongs_to(void **state)
+{
+    const char *path = test_path(PROGRAM, "belongs");
+    sb_knobs knobs = test_knobs("act=bf16 mtp_hidden=residual");
+    (void)state;
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    test_feed(session, ids, N);
+    save(path, sb_session_state(session), &origin);
+    sb_state_origin other = origin;
+    memcpy(other.checkpoint.hex, "00112233445566778899aabbccddeeff", 33);
+    check_load("checkpoint", path, model, &other, 1,
+               PARTS(other.checkpoint.hex, origin.checkpoint.hex));
+    other = origin;
+    other.knobs = &knobs;
+    check_load("knobs", path, model, &other, 1, PARTS("act=f32", "act=bf16", "profile exact"));
+    other.knobs = &exact;
+    other.profile = "of another name";
+    other.tokens = NULL;
+    check_load("only another name", path, model, &other, 1, (const char *const[]){NULL});
+    sb_model changed = *model;
+    changed.config.rope_theta *= 2;
+    check_load("theta", path, &changed, &origin, 1, PARTS("rope_theta=", "belongs to a model"));
+    changed = *model;
+    changed.config.layer_is_full[1] = 1;
+    check_load("kinds", path, &changed, &origin, 1, PARTS("kinds of layers"));
+    changed = *model;
+    changed.config.max_position_embeddings++;
+    check_load("no matter", path, &changed, &origin, 1, (const char *const[]){NULL});
+    sb_session_free(session);
+}
+
+/* A file with a head serves a session without, and not the other way round. */
+static void test_with_and_without_head(void **state)
+{
+    const char *path = test_path(PROGRAM, "head");
+    sb_state *loaded = NULL;
+    sb_error err;
+    (void)state;
+    sb_session *with = test_session_mtp(model, NULL, 1),
+               *without = test_session_mtp(model, NULL, 0);
+    test_feed(with, ids, N);
+    test_feed(without, ids, N);
+    save(path, sb_session_state(without), &origin);
+    check_load("no head", path, model, &origin, 1, PARTS("no state of the MTP head"));
+    save(path, sb_session_state(with), &origin);
+    assert_int_equal(sb_state_load(path, model, &origin, 0, &loaded, &err), SB_OK);
+    test_same_state("head dropped", loaded, sb_session_state(without));
+    sb_state_free(loaded);
+    sb_session_free(with);
+    sb_session_free(without);
+}
+
+/* A file that was taken apart, to be put together differently. */
+typedef struct parts {
+    test_folder tensors;
+    char *keys[16], *values[16];
+    size_t pairs;
+} parts;
+
+static parts take_apart(const char *path)
+{
+    sb_safetensors in;
+    sb_error err;
+    parts p = {.pairs = 0};
+    if (sb_safetensors_open(path, &in, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < in.count; i++) {
+        const sb_tensor *t = &in.tensors[i];
+        test_tensor *copy = test_folder_add(&p.tensors, t->name, t->dtype, t->rank, t->shape);
+        memcpy(copy->bytes, t->data, (size_t)t->bytes);
+    }
+    for (size_t i = 0; i < in.metadata.count; i++) {
+        p.keys[i] = sb_strdup(in.metadata.pairs[i].key);
+        p.values[i] = sb_strdup(in.metadata.pairs[i].value);
+        p.pairs++;
+    }
+    sb_safetensors_close(&in);
+    return p;
+}
+
+static void forget(parts *p)
+{
+    test_folder_free(&p->tensors);
+    for (size_t i = 0; i < p->pairs; i++) {
+        free(p->keys[i]);
+        free(p->values[i]);
+    }
+}
+
+static char **value_of(parts *p, const char *key)
+{
+    for (size_t i = 0; i < p->pairs; i++)
+        if (strcmp(p->keys[i], key) == 0)
+            return &p->values[i];
+    fail_msg("no key %s", key);
+    return NULL;
+}
+
+static void set_value(parts *p, const char *key, const char *value)
+{
+    char **at = value_of(p, key);
+    free(*at);
+    *at = sb_strdup(value);
+}
+
+/* D-12, written once more: over what is there, sorted as it is read. */
+static void seal(parts *p)
+{
+    sb_hash *hash = sb_hash_new();
+    for (size_t i = 0; i < p->pairs; i++)
+        if (strncmp(p->keys[i], "samebit.state.", 14) == 0 &&
+            strcmp(p->keys[i], "samebit.state.seal") != 0) {
+            sb_hash_bytes(hash, p->keys[i], strlen(p->keys[i]) + 1);
+            sb_hash_bytes(hash, p->values[i], strlen(p->values[i]) + 1);
+        }
+    set_value(p, "samebit.state.seal", sb_hash_end(hash).hex);
+    sb_hash_free(hash);
+}
+
+static void put(unsigned char **bytes, size_t *size, const void *from, size_t count)
+{
+    *bytes = realloc(*bytes, *size + count + 1);
+    assert_non_null(*bytes);
+    memcpy(*bytes + *size, from, count);
+    *size += count;
+}
+
+/* The bytes of a file of these parts; the caller frees them. */
+static unsigned char *put_together(const parts *p, size_t *size)
+{
+    unsigned char *bytes = NULL, *header = NULL, length[8];
+    size_t n = 0, at = 0;
+    char text[1024];
+    put(&header, &n, "{\"__metadata__\":{", 17);
+    for (size_t i = 0; i < p->pairs; i++) {
+        put(&header, &n, i ? ",\"" : "\"", i ? 2 : 1);
+        put(&header, &n, p->keys[i], strlen(p->keys[i]));
+        put(&header, &n, "\":\"", 3);
+        put(&header, &n, p->values[i], strlen(p->values[i]));
+        put(&header, &n, "\"", 1);
+    }
+    put(&header, &n, "}", 1);
+    for (size_t i = 0; i < p->tensors.count; i++) {
+        const test_tensor *t = &p->tensors.tensors[i];
+        snprintf(text, sizeof text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
+                 sb_dtype_name(t->dtype));
+        for (unsigned d = 0; d < t->rank; d++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%llu", d ? "," : "",
+                     (unsigned long long)t->shape[d]);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "],\"data_offsets\":[%zu,%zu]}",
+                 at, at + (size_t)t->size);
+        put(&header, &n, text, strlen(text));
+        at += (size_t)t->size;
+    }
+    put(&header, &n, "}", 1);
+    sb_store_u64(length, n);
+    *size = 0;
+    put(&bytes, size, length, 8);
+    put(&bytes, size, header, n);
+    for (size_t i = 0; i < p->tensors.count; i++)
+        put(&bytes, size, p->tensors.tensors[i].bytes, (size_t)p->tensors.tensors[i].size);
+    free(header);
+    return bytes;
+}
+
+static void check_parts(const char *what, const parts *p, sb_status expected,
+                        const char *const *messages)
+{
+    size_t size;
+    sb_state_file *file = NULL;
+    sb_error err = {""};
+    unsigned char *bytes = put_together(p, &size);
+    sb_status status = sb_state_file_parse(bytes, size, "input", &file, &err);
+    if (status != expected)
+        fail_msg("%s: status %d (%s)", what, (int)status, err.text);
+    for (; *messages; messages++)
+        if (!strstr(err.text, *messages))
+            fail_msg("%s: \"%s\" lacks \"%s\"", what, err.text, *messages);
+    sb_state_file_free(file);
+    free(bytes);
+}
+
+/* A file of N tokens with its head, to be changed. */
+static parts sound_parts(void)
+{
+    const char *path = test_path(PROGRAM, "sound");
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    test_feed(session, ids, N);
+    save(path, sb_session_state(session), &origin);
+    sb_session_free(session);
+    return take_apart(path);
+}
+
+#define META "samebit.state."
+
+/* Metadata that say something else, unsealed and sealed anew. */
+static void test_changed_metadata(void **state)
+{
+    static const struct {
+        const char *key, *value;
+        sb_status status;
+        const char *message;
+    } cases[] = {
+        {META "spec", "2", SB_ERR_UNSUPPORTED, "version 2"},
+        {META "spec", "one", SB_ERR_INPUT, "spec"},
+        {META "position", "10", SB_ERR_INPUT, "entries"},
+        {META "position", "16777217", SB_ERR_INPUT, "up to 16777216"},
+        {META "position", "09", SB_ERR_INPUT, "expected a number"},
+        {META "position", "99999999999999999999", SB_ERR_INPUT, "expected a number"},
+        {META "mtp_entries", "7", SB_ERR_INPUT, "expected 8"},
+        {META "target", "00112233445566778899aabbccddeeff", SB_ERR_INPUT, "target\" is 0011"},
+        {META "mtp", "00112233445566778899aabbccddeeff", SB_ERR_INPUT, "mtp\" is 0011"},
+        {META "tokens", "00112233445566778899aabbccddeeff", SB_ERR_INPUT, "tokens\" is 0011"},
+        {META "checkpoint", "short", SB_ERR_INPUT, "32 hexadecimal digits"},
+        {META "layers", "llf", SB_ERR_INPUT, "12 tensors, expected 10"},
+        {META "layers", "llff", SB_ERR_INPUT, "layers.2.self_attn.keys"},
+        {META "layers", "lllx", SB_ERR_INPUT, "letters"},
+        {META "layers", "", SB_ERR_INPUT, "letters"},
+        {META "config", "", SB_ERR_INPUT, "hidden_size"},
+        {META "knobs", "act=f64", SB_ERR_UNSUPPORTED, "act=f64"},
+        {META "knobs", "  ", SB_ERR_INPUT, "word of 0 bytes"},
+        {META "knobs", "mtp_first=zeros", SB_ERR_INPUT, "expected 9"},
+        {"format", "np", SB_ERR_INPUT, "format"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parts p = sound_parts();
+        set_value(&p, cases[i].key, cases[i].value);
+        if (strcmp(cases[i].key, "format") != 0)
+            check_parts(cases[i].value, &p, SB_ERR_INPUT, PARTS("seal"));
+        seal(&p);
+        check_parts(cases[i].value, &p, cases[i].status, PARTS(cases[i].message));
+        forget(&p);
+    }
+}
+
+/* What may change: the name of the profile, and knobs that are left out, both under a new seal. */
+static void test_sound_metadata(void **state)
+{
+    const char *const none[] = {NULL};
+    (void)state;
+    parts p = sound_parts();
+    check_parts("as it was", &p, SB_OK, none);
+    set_value(&p, META "profile", "mine");
+    check_parts("unsealed", &p, SB_ERR_INPUT, PARTS("seal"));
+    seal(&p);
+    check_parts("profile", &p, SB_OK, none);
+    set_value(&p, META "knobs", "");
+    seal(&p);
+    check_parts("knobs", &p, SB_OK, none);
+    for (size_t i = 0; i < p.pairs; i++)
+        if (strcmp(p.keys[i], META "knobs") == 0)
+            strcpy(p.keys[i], META "knobz");
+    check_parts("another key", &p, SB_ERR_INPUT, PARTS("samebit.state.knobz", "none of a state"));
+    forget(&p);
+}
+
+/* The first value of config that stands behind `name=` becomes another. */
+static void change_config(parts *p, const char *name, const char *value)
+{
+    char text[2048], *old = *value_of(p, META "config");
+    char *at = strstr(old, name);
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s%s=%s%s", (int)(at - old), old, name, value,
+             at + strcspn(at, " "));
+    set_value(p, META "config", text);
+    seal(p);
+}
+
+static void test_changed_config(void **state)
+{
+    static const struct {
+        const char *name, *value, *message;
+    } cases[] = {
+        {"hidden_size", "0", "hidden_size"},
+        {"hidden_size", "129", "mtp.hidden"},
+        {"head_dim", "16777216", "wider"},
+        {"num_key_value_heads", "1", "self_attn.keys"},
+        {"linear_num_key_heads", "4294967295", "linear_num_key_heads"},
+        {"linear_num_key_heads", "4", "conv_state"},
+        {"linear_value_head_dim", "", "linear_value_head_dim"},
+        {"linear_conv_kernel_dim", "65", "linear_conv_kernel_dim"},
+        {"linear_conv_kernel_dim", "5", "conv_state"},
+        {"vocab_size", "1", "token"},
+        {"vocab_size", "384x", "vocab_size"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parts p = sound_parts();
+        change_config(&p, cases[i].name, cases[i].value);
+        check_parts(cases[i].name, &p, SB_ERR_INPUT, PARTS(cases[i].message));
+        forget(&p);
+    }
+}
+
+/* Tensors that are missing, too many, of another shape or dtype, or not finite. */
+static void test_changed_tensors(void **state)
+{
+    static const char conv[] = "layers.0.linear_attn.conv_state",
+                      keys[] = "layers.3.self_attn.keys";
+    const uint64_t two[] = {2};
+    (void)state;
+    parts p = sound_parts();
+    test_folder_remove(&p.tensors, conv);
+    check_parts("missing", &p, SB_ERR_INPUT, PARTS("no tensor", conv));
+    forget(&p);
+    p = sound_parts();
+    test_folder_add(&p.tensors, "layers.4.self_attn.keys", SB_DTYPE_F32, 1, two);
+    check_parts("extra", &p, SB_ERR_INPUT, PARTS("13 tensors, expected 12"));
+    forget(&p);
+    p = sound_parts();
+    strcpy(test_folder_find(&p.tensors, keys)->name, "layers.3.self_attn.key");
+    check_parts("renamed", &p, SB_ERR_INPUT, PARTS("no tensor", keys));
+    forget(&p);
+    p = sound_parts();
+    test_tensor *t = test_folder_find(&p.tensors, conv);
+    t->shape[0] = 384;
+    t->shape[1] = 3; /* channels first, as some engines have it */
+    check_parts("transposed", &p, SB_ERR_INPUT, PARTS(conv, "[384,3]", "[3,384]"));
+    forget(&p);
+    p = sound_parts();
+    test_folder_find(&p.tensors, keys)->dtype = SB_DTYPE_I32;
+    check_parts("dtype", &p, SB_ERR_INPUT, PARTS(keys, "I32", "expected F32"));
+    forget(&p);
+    p = sound_parts();
+    sb_store_u32(test_folder_find(&p.tensors, keys)->bytes + 4 * (2 * 128 + 64 + 5),
+                 sb_bits_f32(NAN));
+    check_parts("NaN", &p, SB_ERR_INPUT, PARTS(keys, "row 2, column 5 of head 1", "not finite"));
+    forget(&p);
+    p = sound_parts();
+    test_folder_find(&p.tensors, keys)->bytes[77] ^= 1;
+    check_parts("flipped", &p, SB_ERR_INPUT, PARTS("target", "one of them was changed"));
+    forget(&p);
+}
+
+/* D-12: "no bit of it can change unseen": all bits of the header, and some of the data. */
+static void test_every_bit_counts(void **state)
+{
+    const char *path = test_path(PROGRAM, "flips");
+    size_t size, flips = 0;
+    sb_error err;
+    uint64_t key = sb_rng_key(1, "flips");
+    (void)state;
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    test_feed(session, ids, N);
+    save(path, sb_session_state(session), &origin);
+    sb_session_free(session);
+    unsigned char *bytes = bytes_of(path, &size);
+    size_t header = 8 + (size_t)sb_load_u64(bytes);
+    for (size_t i = 0; i < 8 * header + 400; i++) {
+        size_t bit =
+            i < 8 * header ? i : 8 * header + sb_rng_below(key, i, (uint32_t)(8 * (size - header)));
+        sb_state_file *file = NULL;
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        sb_status status = sb_state_file_parse(bytes, size, "input", &file, &err);
+        if (!status)
+            fail_msg("bit %zu of byte %zu of %zu was changed unseen", bit % 8, bit / 8, size);
+        assert_non_null(strstr(err.text, "input"));
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        flips++;
+    }
+    assert_true(flips > 10000);
+    for (size_t cut = 1; cut < size; cut += size / 50 + 1) {
+        sb_state_file *file = NULL;
+        assert_int_equal(sb_state_file_parse(bytes, size - cut, "input", &file, &err),
+                         SB_ERR_INPUT);
+    }
+    free(bytes);
+}
+
+/* What cannot be saved leaves the file that stood there. */
+static void test_saves_that_fail(void **state)
+{
+    const char *path = test_path(PROGRAM, "kept");
+    size_t size, after;
+    sb_error err;
+    sb_state_origin bad = origin;
+    uint32_t beyond[N] = {V};
+    (void)state;
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    test_feed(session, ids, N);
+    save(path, sb_session_state(session), &origin);
+    unsigned char *was = bytes_of(path, &size);
+    bad.profile = NULL;
+    assert_int_equal(sb_state_save(path, sb_session_state(session), &bad, &err), SB_ERR_USAGE);
+    bad = origin;
+    bad.tokens = beyond;
+    assert_int_equal(sb_state_save(path, sb_session_state(session), &bad, &err), SB_ERR_USAGE);
+    assert_non_null(strstr(err.text, "id 384"));
+    sb_state *hurt = test_state_copy(sb_session_state(session));
+    hurt->layers[2].recurrent[5] = INFINITY;
+    assert_int_equal(sb_state_save(path, hurt, &origin, &err), SB_ERR_NUMERIC);
+    assert_non_null(strstr(err.text, "element 5 of layers.2.linear_attn.recurrent_state"));
+    assert_int_equal(sb_state_save("no/such/folder/f", hurt, &origin, &err), SB_ERR_IO);
+    unsigned char *is = bytes_of(path, &after);
+    assert_int_equal(size, after);
+    assert_memory_equal(was, is, size);
+    free(was);
+    free(is);
+    sb_state_free(hurt);
+    sb_session_free(session);
+}
+
+static void test_no_memory(void **state)
+{
+    const char *path = test_path(PROGRAM, "memory");
+    unsigned long n, faults = 0;
+    (void)state;
+#ifdef _OPENMP
+    omp_set_num_threads(1); /* the counter of faults is not made for several */
+#endif
+    sb_session *session = test_session_mtp(model, NULL, 1);
+    test_feed(session, ids, N);
+    for (n = 1;; n++) {
+        sb_error err = {""};
+        sb_alloc_fail_at(n);
+        sb_status status = sb_state_save(path, sb_session_state(session), &origin, &err);
+        sb_alloc_fail_at(0);
+        if (!status)
+            break;
+        assert_int_equal(status, SB_ERR_MEMORY);
+        faults++;
+    }
+    assert_true(faults > 10);
+    for (n = 1, faults = 0;; n++) {
+        sb_error err = {""};
+        sb_state *loaded = NULL;
+        sb_alloc_fail_at(n);
+        sb_status status = sb_state_load(path, model, &origin, 1, &loaded, &err);
+        sb_alloc_fail_at(0);
+        if (!status) {
+            test_same_state("at last", loaded, sb_session_state(session));
+            sb_state_free(loaded);
+            break;
+        }
+        assert_int_equal(status, SB_ERR_MEMORY);
+        assert_null(loaded);
+        faults++;
+    }
+    assert_true(faults > 10);
+    sb_session_free(session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_short_sequences),
+        cmocka_unit_test(test_file_by_itself),
+        cmocka_unit_test(test_what_it_belongs_to),
+        cmocka_unit_test(test_with_and_without_head),
+        cmocka_unit_test(test_changed_metadata),
+        cmocka_unit_test(test_sound_metadata),
+        cmocka_unit_test(test_changed_config),
+        cmocka_unit_test(test_changed_tensors),
+        cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_saves_that_fail),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -1,0 +1,219 @@
+/* cmd_state.c - the state of a sequence as a file: saved, shown, compared (D-10 to D-12, S-11). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "ref/run/session.h"
+#include "ref/run/state_file.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/cli/state_show.h"
+#include "tools/cli/tokens.h"
+
+typedef struct state_request {
+    const char *tokens, *tokens_file, *profile, *from, *output;
+    sb_repeated settings;
+    uint64_t threads;
+    int no_mtp, as_json;
+    sb_sequence *sequences;
+    size_t sequence_count;
+    sb_knobs knobs;
+} state_request;
+
+static sb_status read_request(state_request *r, sb_error *err)
+{
+    if (!r->output || !r->tokens == !r->tokens_file)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "save needs -o FILE and one of --tokens and --tokens-file");
+    sb_status status = sb_knobs_profile(&r->knobs, r->profile, err);
+    for (size_t i = 0; i < r->settings.count && !status; i++)
+        status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
+    if (status)
+        return status;
+    if (r->tokens_file) {
+        status = sb_tokens_load(r->tokens_file, &r->sequences, &r->sequence_count, err);
+    } else {
+        r->sequences = sb_alloc(1, sizeof *r->sequences);
+        r->sequence_count = r->sequences ? 1 : 0;
+        status = r->sequences ? sb_tokens_parse(r->tokens, "--tokens", r->sequences, err)
+                              : sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    }
+    if (!status && (r->sequence_count != 1 || r->sequences[0].count == 0))
+        status = sb_fail(err, SB_ERR_USAGE, "save takes one sequence of at least one token");
+    return status;
+}
+
+/* The ids of a whole sequence: those that a file says were fed, and the new ones. NULL where it
+ * does not say. */
+static sb_status join_tokens(const sb_state_file *from, uint64_t before, const sb_sequence *more,
+                             uint32_t **out, sb_error *err)
+{
+    if (from && before && !from->tokens)
+        return SB_OK;
+    *out = sb_alloc((size_t)before + more->count, sizeof **out);
+    if (!*out)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    if (before)
+        memcpy(*out, from->tokens, (size_t)before * sizeof **out);
+    memcpy(*out + before, more->ids, more->count * sizeof **out);
+    return SB_OK;
+}
+
+/* Puts a new session where the file `from` left off. */
+static sb_status resume(sb_session *session, sb_state_file *from, const state_request *r,
+                        const sb_state_origin *origin, sb_error *err)
+{
+    sb_state *state = NULL;
+    sb_status status = sb_state_file_take(from, r->from, sb_session_model(session), origin,
+                                          sb_session_has_mtp(session), &state, err);
+    if (!status)
+        status = sb_session_set_state(session, state, err);
+    sb_state_free(state);
+    return status;
+}
+
+static sb_status feed_and_save(sb_session *session, sb_state_file *from, const state_request *r,
+                               sb_error *err)
+{
+    const sb_state *state = sb_session_state(session);
+    sb_state_origin origin = {.knobs = &r->knobs, .profile = r->profile};
+    uint32_t *tokens = NULL;
+    sb_status status =
+        sb_checkpoint_digest(sb_session_model(session)->checkpoint, &origin.checkpoint, err);
+    if (!status && from)
+        status = resume(session, from, r, &origin, err);
+    uint64_t before = state->position;
+    if (!status)
+        status = sb_session_feed(session, r->sequences[0].ids, r->sequences[0].count, err);
+    if (!status)
+        status = join_tokens(from, before, &r->sequences[0], &tokens, err);
+    origin.tokens = tokens;
+    if (!status)
+        status = sb_state_save(r->output, state, &origin, err);
+    free(tokens);
+    return status;
+}
+
+/* What was written, read back and verified. */
+static sb_status show_written(const state_request *r, sb_error *err)
+{
+    sb_state_file *file = NULL;
+    sb_status status = sb_state_file_open(r->output, &file, err);
+    if (!status)
+        status = sb_state_show(r->output, file, r->as_json, err);
+    sb_state_file_free(file);
+    return status;
+}
+
+/* A file that is continued decides whether there is a head; else the checkpoint does. */
+static sb_status save(const char *folder, state_request *r, sb_error *err)
+{
+    sb_model *model = NULL;
+    sb_session *session = NULL;
+    sb_state_file *from = NULL;
+    sb_status status = read_request(r, err);
+    sb_set_threads((unsigned)r->threads);
+    if (!status && r->from)
+        status = sb_state_file_open(r->from, &from, err);
+    if (!status)
+        status = sb_model_open(folder, &model, err);
+    if (!status) {
+        int mtp = from ? from->state->has_mtp : model->weights->storage.has_mtp;
+        sb_session_options options = {.knobs = &r->knobs, .mtp = mtp && !r->no_mtp};
+        status = sb_session_new(model, &options, &session, err);
+    }
+    if (!status)
+        status = feed_and_save(session, from, r, err);
+    sb_session_free(session);
+    sb_state_file_free(from);
+    sb_model_close(model);
+    sb_sequences_free(r->sequences, r->sequence_count);
+    return status ? status : show_written(r, err);
+}
+
+static sb_status info(const char *path, int as_json, sb_error *err)
+{
+    sb_state_file *file = NULL;
+    sb_status status = sb_state_file_open(path, &file, err);
+    if (!status)
+        status = sb_state_show(path, file, as_json, err);
+    sb_state_file_free(file);
+    return status;
+}
+
+static sb_status diff(const char *const *paths, int as_json, sb_error *err)
+{
+    sb_state_file *files[2] = {NULL, NULL};
+    sb_status status = sb_state_file_open(paths[0], &files[0], err);
+    if (!status)
+        status = sb_state_file_open(paths[1], &files[1], err);
+    if (!status)
+        status = sb_state_show_diff(paths, (const sb_state_file *const[]){files[0], files[1]},
+                                    as_json, err);
+    sb_state_file_free(files[0]);
+    sb_state_file_free(files[1]);
+    return status;
+}
+
+static sb_status dispatch(const sb_command_line *line, state_request *r, sb_error *err)
+{
+    const char *what = line->operand[0];
+    int is_diff = strcmp(what, "diff") == 0, is_info = strcmp(what, "info") == 0;
+    if (!is_diff && !is_info && strcmp(what, "save") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "state knows save, diff and info, found '%s'", what);
+    if (line->operands != (is_diff ? 3u : 2u))
+        return sb_fail(err, SB_ERR_USAGE, "found %u operands behind '%s', expected %s",
+                       line->operands - 1, what,
+                       is_diff   ? "two state files"
+                       : is_info ? "one state file"
+                                 : "one checkpoint folder");
+    if (!is_diff && !is_info)
+        return save(line->operand[1], r, err);
+    if (r->tokens || r->tokens_file || r->from || r->output || r->settings.count || r->no_mtp ||
+        r->threads || strcmp(r->profile, "exact") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "the only option of %s is --json", what);
+    return is_diff ? diff(line->operand + 1, r->as_json, err)
+                   : info(line->operand[1], r->as_json, err);
+}
+
+sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
+{
+    state_request r = {.profile = "exact"};
+    const sb_opt opts[] = {
+        {"tokens", 0, SB_OPT_STRING, &r.tokens, "1,2,3", "save: the token ids to feed"},
+        {"tokens-file", 0, SB_OPT_STRING, &r.tokens_file, "F", "save: the same from a file"},
+        {"continue", 0, SB_OPT_STRING, &r.from, "STATE", "save: feed them behind this state"},
+        {"output", 'o', SB_OPT_STRING, &r.output, "STATE", "save: the file to write, or replace"},
+        {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: without the MTP head"},
+        {"profile", 0, SB_OPT_STRING, &r.profile, "P", "save: exact, or one of info --profiles"},
+        {"set", 0, SB_OPT_REPEATED, &r.settings, "KNOB=VALUE", "save: override a knob"},
+        {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "save: threads; never changes a bit"},
+        {"json", 0, SB_OPT_FLAG, &r.as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "state (save CKPT --tokens 1,2,3 -o STATE | diff A B | info STATE)",
+        .about =
+            "All that a sequence remembers, as a file: keys and values, convolution columns and\n"
+            "recurrent states, and what the MTP head keeps; docs/state.md has the layout.\n"
+            "save feeds tokens and writes the state behind them. It reads the whole checkpoint\n"
+            "once for its digest, which the file carries together with the knobs: --continue\n"
+            "refuses a state of another checkpoint or under other knobs (exit 3).\n"
+            "info verifies a file and shows it. diff compares two files bit by bit, without a\n"
+            "checkpoint: exit 1 names the first layer, head, row and column that differ.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "examples:\n  samebit state save CKPT --tokens 1,2,3 -o a.state\n"
+                "  samebit state save CKPT --tokens 4 --continue a.state -o b.state\n"
+                "  samebit state diff b.state engine.state\n",
+        .min_operands = 2,
+        .max_operands = 3};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    if (r.threads > 4096)
+        return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
+    return dispatch(&line, &r, err);
+}
