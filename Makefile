@@ -62,11 +62,13 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,tools/cli/*.c tools/make/*.c tools/hash/*.c tools/check/*.c tools/floor/*.c tools/convert/*.c tools/graft/*.c tools/text/*.c tools/compare/*.c tools/report/*.c)
+TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept \
+    compare report)))
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
-    tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/meta/test_*.c)
+    tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
+    tests/meta/test_*.c)
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c))

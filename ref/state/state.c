@@ -158,8 +158,9 @@ sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err)
     if (to->config != c || !to->has_mtp != !from->has_mtp)
         return sb_fail(err, SB_ERR_USAGE,
                        "a state belongs to another model, or only one of two has an MTP head");
-    if (from->position > to->capacity) {
-        sb_status status = grow(to, from->position, err);
+    uint64_t most = from->mtp_entries > from->position ? from->mtp_entries : from->position;
+    if (most > to->capacity) {
+        sb_status status = grow(to, most, err);
         if (status)
             return status;
     }

@@ -24,6 +24,9 @@ BEGIN {
     # writing to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
         "tools/convert/plan.h")
+    # a run, and the struct in which check reports it
+    row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
+        "tools/check/head_run.h")
     # of ref/ops the types and the choices, not one reference function
     row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
         "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/ops/act_quant.h ref/run/trace.h " \
@@ -33,8 +36,7 @@ BEGIN {
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
-        "tools/graft " \
-        "tools/text tools/compare tools/report")
+        "tools/graft tools/accept tools/text tools/compare tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

@@ -1,0 +1,224 @@
+/* mutants_head.c - mistakes in what the head is fed, and harmless ways to do the same. */
+#include "tests/lib/cmocka.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "tests/mtp/mutants.h"
+
+static const slip_game *current; /* the game whose ops are replaced */
+
+static void set(slip_game *game, slip_stage stage, const char *setting)
+{
+    if (stage == SLIP_open)
+        assert_int_equal(sb_knobs_set(&game->knobs, setting, NULL), SB_OK);
+}
+
+void slip_boundary_hidden(slip_game *game, slip_stage stage)
+{
+    size_t H = game->model->config.hidden_size;
+    if (stage == SLIP_prompt)
+        memcpy(game->live->mtp_hidden,
+               sb_session_hidden(game->session) + (sb_session_rows(game->session) - 2) * H,
+               H * sizeof(float));
+}
+
+void slip_head_not_primed(slip_game *game, slip_stage stage)
+{
+    if (stage != SLIP_primed)
+        return;
+    const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
+    size_t n = (size_t)game->live->mtp_entries * sb_state_kv_row(game->live->config);
+    memset(layer->keys, 0, n * sizeof(float));
+    memset(layer->values, 0, n * sizeof(float));
+}
+
+void slip_hidden_before_norm(slip_game *game, slip_stage stage)
+{
+    set(game, stage, "mtp_hidden=residual");
+}
+
+/* The input of mtp.fc with its halves the other way round. */
+static sb_status linear_with_halves_swapped(const sb_knobs *knobs, const sb_linear_args *a)
+{
+    const sb_matrix *fc = &current->model->weights->mtp[SB_ROLE_mtp_fc];
+    size_t half = fc->cols / 2;
+    if (a->weight != fc)
+        return sb_linear_ref(knobs, a);
+    float *in = malloc(a->rows * fc->cols * sizeof *in);
+    assert_non_null(in);
+    for (size_t t = 0; t < a->rows; t++) {
+        memcpy(in + 2 * t * half, a->in + (2 * t + 1) * half, half * sizeof *in);
+        memcpy(in + (2 * t + 1) * half, a->in + 2 * t * half, half * sizeof *in);
+    }
+    sb_linear_args swapped = *a;
+    swapped.in = in;
+    sb_status status = sb_linear_ref(knobs, &swapped);
+    free(in);
+    return status;
+}
+
+void slip_halves_of_fc(slip_game *game, slip_stage stage)
+{
+    current = game;
+    if (stage == SLIP_open)
+        game->backend.ops.linear = linear_with_halves_swapped;
+}
+
+void slip_entry_position(slip_game *game, slip_stage stage)
+{
+    set(game, stage, "mtp_position=token");
+}
+
+/* Embeddings of the head's tokens become those of the tokens before them. */
+static sb_status watch_unshifted(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                                 sb_error *err)
+{
+    slip_game *game = ctx;
+    if (strcmp(name, "mtp.embed") == 0 && !game->drafting) {
+        size_t from = game->rows - rows; /* 1 in the first call of all, else 0 */
+        for (size_t t = 0; t < rows; t++)
+            memcpy(data + t * cols, from + t ? game->embedded + (from + t - 1) * cols : game->last,
+                   cols * sizeof *data);
+    }
+    return slip_watch(ctx, name, data, rows, cols, err);
+}
+
+void slip_token_not_shifted(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_open)
+        game->options.tap = watch_unshifted;
+}
+
+/* Rope of one row at position + shift while the head drafts. */
+static sb_status rope_shifted(const sb_knobs *knobs, const sb_rope_args *a, int shift)
+{
+    sb_rope_args shifted = *a;
+    uint32_t position = 0;
+    if (!current->drafting)
+        return sb_rope_ref(knobs, a);
+    assert_int_equal(a->rows, 1);
+    position = a->position[0][0] + (uint32_t)shift;
+    for (int i = 0; i < 3; i++)
+        shifted.position[i] = &position;
+    return sb_rope_ref(knobs, &shifted);
+}
+
+static sb_status rope_late(const sb_knobs *knobs, const sb_rope_args *a)
+{
+    return rope_shifted(knobs, a, 1);
+}
+
+static sb_status rope_stuck(const sb_knobs *knobs, const sb_rope_args *a)
+{
+    return rope_shifted(knobs, a, -(int)current->draft);
+}
+
+void slip_draft_position(slip_game *game, slip_stage stage)
+{
+    current = game;
+    if (stage == SLIP_open)
+        game->backend.ops.rope = rope_late;
+}
+
+void slip_draft_position_stuck(slip_game *game, slip_stage stage)
+{
+    current = game;
+    if (stage == SLIP_open)
+        game->backend.ops.rope = rope_stuck;
+}
+
+void slip_recycled_before_norm(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_drafted)
+        memcpy(game->head, game->stream, game->model->config.hidden_size * sizeof(float));
+}
+
+void slip_recycled_true(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_drafted)
+        memcpy(game->head, game->live->mtp_hidden, game->model->config.hidden_size * sizeof(float));
+}
+
+/* --- harmless -----------------------------------------------------------------------------------
+ */
+
+void slip_replay(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_open)
+        game->rollback = SB_ROLLBACK_replay;
+}
+
+void slip_by_rounds(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_open)
+        game->by_rounds = 1;
+}
+
+void slip_other_split(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_open)
+        game->prompt_call = 1;
+}
+
+static void draft_for_nobody(slip_game *game)
+{
+    float *logits = malloc(game->model->config.vocab_size * sizeof *logits);
+    assert_non_null(logits);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(sb_session_draft(game->session, 7 + i, logits, NULL), SB_OK);
+    sb_session_forget_drafts(game->session);
+    free(logits);
+}
+
+void slip_drafts_thrown_away(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_prompt || stage == SLIP_begin || stage == SLIP_kept)
+        draft_for_nobody(game);
+}
+
+void slip_unused_is_nan(slip_game *game, slip_stage stage)
+{
+    if (stage == SLIP_start)
+        assert_int_equal(sb_state_reserve(game->live, 100, NULL), SB_OK);
+    if (stage != SLIP_open && stage != SLIP_draft && stage != SLIP_drafted)
+        play_poison_unused(game->live);
+}
+
+void slip_state_set_again(slip_game *game, slip_stage stage)
+{
+    if (stage != SLIP_begin)
+        return;
+    sb_state *copy = play_copy(game->live);
+    sb_session_reset(game->session);
+    play_set(game->session, copy);
+    sb_state_free(copy);
+}
+
+void slip_used_session(slip_game *game, slip_stage stage)
+{
+    uint32_t ids[70];
+    if (stage != SLIP_start)
+        return;
+    test_draw_ids("another sequence", game->model->config.vocab_size, ids, 70);
+    test_feed(game->session, ids, 70);
+    draft_for_nobody(game);
+    assert_int_equal(sb_session_verify(game->session, ids, 9, SB_ROLLBACK_snapshots, NULL), SB_OK);
+    draft_for_nobody(game);
+    sb_session_reset(game->session);
+}
+
+void slip_two_threads(slip_game *game, slip_stage stage)
+{
+    (void)game;
+#ifdef _OPENMP
+    if (stage == SLIP_open)
+        omp_set_num_threads(2);
+#else
+    (void)stage;
+#endif
+}

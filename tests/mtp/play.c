@@ -1,0 +1,193 @@
+#include "tests/mtp/play.h"
+
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+sb_session *play_session(const sb_model *model, const sb_session_options *options)
+{
+    sb_session_options o = options ? *options : (sb_session_options){0};
+    sb_session *session = NULL;
+    sb_error err = {""};
+    o.mtp = 1;
+    if (sb_session_new(model, &o, &session, &err))
+        fail_msg("%s", err.text);
+    return session;
+}
+
+sb_rounds *play_rounds(sb_session *session, const sb_sampling *sampling, sb_rollback rollback)
+{
+    sb_round_options o = {.sampling = sampling, .rollback = rollback};
+    sb_rounds *rounds = NULL;
+    sb_error err = {""};
+    if (sb_rounds_new(session, &o, &rounds, &err))
+        fail_msg("%s", err.text);
+    return rounds;
+}
+
+sb_state *play_copy(const sb_state *state)
+{
+    sb_state *copy = NULL;
+    assert_int_equal(sb_state_copy(state, &copy, NULL), SB_OK);
+    return copy;
+}
+
+void play_set(sb_session *session, const sb_state *state)
+{
+    sb_error err = {""};
+    if (sb_session_set_state(session, state, &err))
+        fail_msg("%s", err.text);
+}
+
+sb_round play_round(sb_rounds *rounds, const sb_round_ask *ask)
+{
+    sb_round round;
+    sb_error err = {""};
+    if (sb_rounds_next(rounds, ask, &round, &err))
+        fail_msg("%s", err.text);
+    return round;
+}
+
+uint32_t play_greedy(sb_session *session)
+{
+    size_t V = sb_session_model(session)->config.vocab_size;
+    float *logits = malloc(V * sizeof *logits);
+    sb_error err = {""};
+    assert_non_null(logits);
+    if (sb_session_logits(session, sb_session_rows(session) - 1, logits, &err))
+        fail_msg("%s", err.text);
+    uint32_t token = sb_greedy(logits, V);
+    free(logits);
+    return token;
+}
+
+uint32_t play_prompt(sb_session *session, const char *name, size_t tokens)
+{
+    uint32_t *ids = malloc(tokens * sizeof *ids);
+    assert_non_null(ids);
+    test_draw_ids(name, sb_session_model(session)->config.vocab_size, ids, tokens);
+    test_feed(session, ids, tokens);
+    free(ids);
+    return play_greedy(session);
+}
+
+play_digests play_digest(const sb_state *state)
+{
+    play_digests d;
+    assert_int_equal(sb_state_digest(state, &d.target, NULL), SB_OK);
+    assert_int_equal(sb_state_mtp_digest(state, &d.mtp, NULL), SB_OK);
+    return d;
+}
+
+int play_equal(const play_digests *a, const play_digests *b)
+{
+    return strcmp(a->target.hex, b->target.hex) == 0 && strcmp(a->mtp.hex, b->mtp.hex) == 0;
+}
+
+/* The first of count values whose bits differ; count if none does. */
+static size_t first_apart(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(a + i, b + i, sizeof *a) != 0)
+            return i;
+    return count;
+}
+
+static const char *apart_in(uint32_t layer, const char *piece, const float *a, const float *b,
+                            size_t count)
+{
+    static char text[120];
+    size_t at = first_apart(a, b, count);
+    if (at == count)
+        return NULL;
+    snprintf(text, sizeof text, "layer %u %s [%zu] is %a and %a", (unsigned)layer, piece, at,
+             (double)a[at], (double)b[at]);
+    return text;
+}
+
+static const char *layer_apart(const sb_state *a, const sb_state *b, uint32_t i)
+{
+    const sb_layer_state *x = &a->layers[i], *y = &b->layers[i];
+    if (sb_state_is_full(a, i)) {
+        size_t n = (size_t)sb_state_kv_rows(a, i) * sb_state_kv_row(a->config);
+        const char *keys = apart_in(i, "keys", x->keys, y->keys, n);
+        return keys ? keys : apart_in(i, "values", x->values, y->values, n);
+    }
+    const char *conv = apart_in(i, "conv", x->conv, y->conv, sb_state_conv_size(a->config));
+    return conv ? conv
+                : apart_in(i, "recurrent", x->recurrent, y->recurrent,
+                           sb_state_recurrent_size(a->config));
+}
+
+const char *play_difference(const sb_state *a, const sb_state *b)
+{
+    if (a->position != b->position)
+        return "position";
+    if (a->mtp_entries != b->mtp_entries)
+        return "entries of the MTP head";
+    for (uint32_t i = 0; i < sb_state_layers(a); i++) {
+        const char *found = layer_apart(a, b, i);
+        if (found)
+            return found;
+    }
+    return a->has_mtp ? apart_in(a->config->layers, "last hidden", a->mtp_hidden, b->mtp_hidden,
+                                 a->config->hidden_size)
+                      : NULL;
+}
+
+void play_same(const char *where, const sb_state *got, const sb_state *expected)
+{
+    play_digests g = play_digest(got), e = play_digest(expected);
+    if (!play_equal(&g, &e)) {
+        const char *what = play_difference(got, expected);
+        fail_msg("%s: the %s digest differs: %s", where,
+                 strcmp(g.target.hex, e.target.hex) ? "target" : "mtp",
+                 what ? what : "nowhere in the state");
+    }
+}
+
+void play_poison_unused(sb_state *state)
+{
+    size_t row = sb_state_kv_row(state->config);
+    for (uint32_t i = 0; i < sb_state_layers(state); i++) {
+        if (!sb_state_is_full(state, i))
+            continue;
+        size_t from = (size_t)sb_state_kv_rows(state, i) * row;
+        for (size_t at = from; at < (size_t)state->capacity * row; at++)
+            state->layers[i].keys[at] = state->layers[i].values[at] = NAN;
+    }
+}
+
+enum { MODELS = 8 };
+static struct {
+    char name[64];
+    sb_model *model;
+} models[MODELS];
+
+const sb_model *play_model(const char *program, const char *preset, const char *recipe)
+{
+    char name[64];
+    size_t i = 0;
+    snprintf(name, sizeof name, "%s-%s", preset, recipe);
+    while (i < MODELS && models[i].model && strcmp(models[i].name, name) != 0)
+        i++;
+    assert_true(i < MODELS);
+    if (!models[i].model) {
+        strcpy(models[i].name, name);
+        models[i].model = test_model_open(test_checkpoint(program, preset, recipe, NULL, NULL));
+    }
+    return models[i].model;
+}
+
+int play_close_models(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MODELS; i++) {
+        sb_model_close(models[i].model);
+        models[i].model = NULL;
+    }
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* test_mutants.c - every mistake of mutants.def is seen, first where it is made and nowhere else,
+ * and other ways of doing the same are never taken for one. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/mtp/mutants.h"
+
+static const char *const presets[] = {"T4", "T5"};
+enum { PRESETS = sizeof presets / sizeof *presets };
+static slip_run sound[PRESETS];
+
+static const sb_model *model_of(size_t preset)
+{
+    return play_model("test_mtp_mutants", presets[preset], "mistakes");
+}
+
+static int play_sound(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PRESETS; i++)
+        slip_play(model_of(i), NULL, &sound[i]);
+    return 0;
+}
+
+static void check(const slip *s, size_t preset)
+{
+    static slip_run run;
+    size_t place;
+    slip_play(model_of(preset), s, &run);
+    const char *differing = slip_differing(&sound[preset], &run, &place);
+    int moved = memcmp(run.drafted, sound[preset].drafted, sizeof run.drafted) != 0;
+    printf("%-8s %-22s %s first differs in %s at place %zu; ids of drafts %s\n",
+           s->same ? "harmless" : "killed", s->name, presets[preset],
+           *differing ? differing : "nothing", place, moved ? "move" : "stay");
+    if (strcmp(differing, s->differs) != 0)
+        fail_msg("%s on %s (%s): \"%s\" differs first, at place %zu; expected \"%s\"", s->name,
+                 presets[preset], s->what, differing, place, s->differs);
+    if (strcmp(moved ? "move" : "stay", s->ids) != 0)
+        fail_msg("%s on %s (%s): ids of drafts %s; expected that they %s", s->name, presets[preset],
+                 s->what, moved ? "move" : "stay", s->ids);
+}
+
+static void test_mistakes_are_killed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < slip_count(); i++)
+        for (size_t preset = 0; preset < PRESETS && !slip_at(i)->same; preset++)
+            check(slip_at(i), preset);
+}
+
+static void test_harmless_ways_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < slip_count(); i++)
+        for (size_t preset = 0; preset < PRESETS && slip_at(i)->same; preset++)
+            check(slip_at(i), preset);
+}
+
+/* The mistakes that the list must have, whatever else it has. */
+static void test_list_is_complete(void **state)
+{
+    static const char *const names[] = {
+        "stale_slot",        "slot_off_by_one",     "conv_forgotten",    "entries_not_rewound",
+        "halves_of_fc",      "hidden_before_norm",  "draft_position",    "bonus_counted",
+        "decay_of_rejected", "conv_shifted",        "last_hidden_stale", "recycled_before_norm",
+        "head_not_primed",   "accepted_zero_wraps", "zero_draft_stale",  "boundary_hidden"};
+    static const char *const faults[] = {"F06", "F07", "F08", "F09", "F10", "F11", "F12"};
+    (void)state;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        size_t i = 0;
+        while (i < slip_count() && strcmp(slip_at(i)->name, names[n]) != 0)
+            i++;
+        if (i == slip_count() || slip_at(i)->same || !*slip_at(i)->differs)
+            fail_msg("mutants.def lacks %s", names[n]);
+    }
+    for (size_t n = 0; n < sizeof faults / sizeof *faults; n++) {
+        size_t i = 0;
+        while (i < slip_count() && strcmp(slip_at(i)->fault, faults[n]) != 0)
+            i++;
+        if (i == slip_count())
+            fail_msg("mutants.def has nothing of %s", faults[n]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list_is_complete),
+        cmocka_unit_test(test_mistakes_are_killed),
+        cmocka_unit_test(test_harmless_ways_pass),
+    };
+    return cmocka_run_group_tests_name("mistakes in rounds", tests, play_sound, play_close_models);
+}

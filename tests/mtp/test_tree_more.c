@@ -1,0 +1,160 @@
+/* test_tree_more.c - S-10 on every other kind of folder, under other knobs, and along long chains
+ * of rounds that nothing sets back. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/rng.h"
+#include "tests/lib/plain.h"
+#include "tests/mtp/tree.h"
+
+#define PROGRAM "test_tree_more"
+
+static void grow_on(const sb_model *model, const char *name, size_t prompt_tokens,
+                    const char *settings)
+{
+    sb_knobs knobs = test_knobs(settings);
+    tree_grow(&(tree_plan){.model = model,
+                           .knobs = &knobs,
+                           .prompt = name,
+                           .prompt_tokens = prompt_tokens,
+                           .drafts = 2,
+                           .rounds = 2,
+                           .between = TREE_BOTH,
+                           .few_replays = 1});
+}
+
+static void grow_made(const char *name, const char *preset, const char *format, const char *experts,
+                      const char *settings)
+{
+    sb_model *model = test_model_open(test_checkpoint_with(
+        PROGRAM,
+        &(sb_make_options){.dir = name, .preset = preset, .format = format, .experts = experts}));
+    grow_on(model, name, 4, settings);
+    sb_model_close(model);
+}
+
+static void test_three_heads_per_key_head(void **state)
+{
+    (void)state;
+    grow_made("T3", "T3", NULL, NULL, "");
+}
+
+static void test_dense_tied(void **state)
+{
+    (void)state;
+    grow_made("T4", "T4", NULL, NULL, "");
+}
+
+static void test_next_layout(void **state)
+{
+    (void)state;
+    grow_made("T5", "T5", NULL, NULL, "");
+}
+
+static void test_nvfp4(void **state)
+{
+    (void)state;
+    grow_made("T3-nvfp4", "T3", "nvfp4-ct", NULL, "act_fp4=vllm_ref");
+}
+
+static void test_fp8(void **state)
+{
+    (void)state;
+    grow_made("T3-fp8", "T3", "fp8-block", NULL, "act_fp8_group=vllm_cuda kv_cache=fp8");
+}
+
+static void test_experts_apart_and_fused(void **state)
+{
+    (void)state;
+    grow_made("T3-apart", "T3", NULL, "split", "");
+    grow_made("T3-fused", "T3", NULL, "fused", "");
+}
+
+/* K-26 to K-28 */
+static void test_other_heads(void **state)
+{
+    (void)state;
+    const sb_model *model = play_model(PROGRAM, "T4", "mistakes");
+    grow_on(model, "position of the token", 4, "mtp_position=token");
+    grow_on(model, "an entry of zeros", 4, "mtp_first=zeros mtp_position=token");
+    grow_on(model, "before the norm", 4, "mtp_hidden=residual");
+}
+
+static void test_rounding_activations(void **state)
+{
+    (void)state;
+    grow_on(play_model(PROGRAM, "T4", "mistakes"), "bf16", 4,
+            "act=bf16 params=act conv_sum=act beta=act gated_norm=act scores=act");
+}
+
+static void test_long_prompt(void **state)
+{
+    (void)state;
+    grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 63", 63, "");
+    grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 70", 70, "");
+    grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 1", 1, "");
+}
+
+/* Rounds of 0 to 8 drafts, some forced and some not, one behind the other in one session: after
+ * each the state is that of a session which is fed one token at a time. */
+static void run_chain(const sb_model *model, sb_rollback rollback, const char *name, size_t rounds)
+{
+    uint64_t key = sb_rng_key(5, name);
+    sb_session *plain = play_session(model, NULL), *session = play_session(model, NULL);
+    sb_rounds *r = play_rounds(session, NULL, rollback);
+    uint32_t token = play_prompt(plain, name, 3);
+    size_t natural = 0;
+    assert_int_equal(play_prompt(session, name, 3), token);
+    for (size_t i = 0; i < rounds; i++) {
+        size_t K = sb_rng_below(key, 3 * i, SB_MAX_DRAFTS + 1);
+        int forced = sb_rng_below(key, 3 * i + 1, 3) == 0
+                         ? -1
+                         : (int)sb_rng_below(key, 3 * i + 2, (uint32_t)K + 1);
+        sb_round round =
+            play_round(r, &(sb_round_ask){.token = token, .drafts = K, .forced = forced});
+        natural += forced < 0 ? round.accepted : 0;
+        for (size_t n = 0; n < round.emitted; n++) {
+            test_feed(plain, &token, 1);
+            token = round.tokens[n];
+        }
+        assert_int_equal(token, play_greedy(plain)); /* the row behind the last accepted */
+        char where[96];
+        snprintf(where, sizeof where, "%s: round %zu of %zu drafts", name, i, K);
+        play_same(where, sb_session_state(session), sb_session_state(plain));
+    }
+    printf("%s: %zu rounds, %zu drafts accepted unforced\n", name, rounds, natural);
+    sb_rounds_free(r);
+    sb_session_free(plain);
+    sb_session_free(session);
+}
+
+static void test_chains(void **state)
+{
+    (void)state;
+    run_chain(play_model(PROGRAM, "T4", "mistakes"), SB_ROLLBACK_snapshots, "mistakes, snapshots",
+              30);
+    run_chain(play_model(PROGRAM, "T4", "mistakes"), SB_ROLLBACK_replay, "mistakes, replay", 30);
+    run_chain(play_model(PROGRAM, "T4", "predictable"), SB_ROLLBACK_snapshots,
+              "predictable, snapshots", 30);
+    run_chain(play_model(PROGRAM, "T4", "predictable"), SB_ROLLBACK_replay, "predictable, replay",
+              30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_three_heads_per_key_head),
+        cmocka_unit_test(test_dense_tied),
+        cmocka_unit_test(test_next_layout),
+        cmocka_unit_test(test_nvfp4),
+        cmocka_unit_test(test_fp8),
+        cmocka_unit_test(test_experts_apart_and_fused),
+        cmocka_unit_test(test_other_heads),
+        cmocka_unit_test(test_rounding_activations),
+        cmocka_unit_test(test_long_prompt),
+        cmocka_unit_test(test_chains),
+    };
+    return cmocka_run_group_tests_name("trees of other folders", tests, NULL, play_close_models);
+}
