@@ -4,8 +4,8 @@
 # Installs pinned torch and transformers into a virtual environment, loads every folder that
 # `samebit make` can write into the real classes (no tensor missing, none unexpected), records anew
 # what they compute, and runs the comparison of `make check` on that recording. Then the quantizers:
-# quant_record.sh makes their environments and golden/quant anew, and compares; sampler.py writes golden/sampler anew. Ends with the line
-# "N passed, N failed, N skipped".
+# quant_record.sh makes their environments and golden/quant anew, and compares; and sampler.py makes
+# golden/sampler anew. Ends with the line "N passed, N failed, N skipped".
 set -uo pipefail
 
 build=${BUILD:-build}
@@ -101,6 +101,8 @@ for name in sampler.json sampler.safetensors; do
     cmp -s "golden/sampler/$name" "$work/sampler/$name"
     report $? "golden/sampler/$name is what it finds"
 done
+"$venv/bin/python" tools/gen/sampler_agrees.py >"$work/sampler.log" 2>&1
+report $? "transformers keeps the same tokens, ties apart"
 
 # The other way round: transformers and compressed-tensors load what `samebit make` writes, and what
 # they make of it is what tests/quant finds (tests/quant/written.def lists the same folders).
