@@ -1,8 +1,8 @@
 /* arith_digest.c - the arithmetic of samebit in a few lines of hex: arith_digest [ISA]
  *
- * One digest per operand kind (40000 hard reductions), per function (200000 inputs) and for the
- * integer root, all from seed 42. Whatever the compiler, its options, the machine and the kernels,
- * the output must be the same text. */
+ * One digest per operand kind (40000 hard reductions), per function (200000 inputs), for the
+ * integer root and for the sampler, all from seed 42. Whatever the compiler, its options, the
+ * machine and the kernels, the output must be the same text. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,9 +10,10 @@
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
 #include "ref/math/start.h"
+#include "ref/run/sample.h"
 #include "tests/unit/families.h"
 
-enum { SEED = 42, REDUCTIONS = 40000, INPUTS = 200000, ROOTS = 400 };
+enum { SEED = 42, REDUCTIONS = 40000, INPUTS = 200000, ROOTS = 400, VOCAB = 1000, ROWS = 50 };
 
 static void print_digest(const char *group, const char *name, const float *values, size_t count)
 {
@@ -50,6 +51,32 @@ static void roots(float *results)
     print_digest("root", "power", results, ROOTS);
 }
 
+/* Probabilities of rows of logits, with a hot and a cold temperature in turn, what is drawn from
+ * them, and the noise of the draws. */
+static int sampler(float *results)
+{
+    sb_sampling s = {.seed = SEED, .top_k = 300, .top_p = 0.9f, .min_p = 0.001f};
+    static float logits[VOCAB], tokens[ROWS];
+    for (uint64_t row = 0; row < ROWS; row++) {
+        sb_sampler *sampler = NULL;
+        float *p = results + row * VOCAB;
+        s.temperature = row % 2 ? 0.6f : 1.5f;
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = 3.0f * sb_rng_normal(sb_rng_key(SEED, "sample"), row * VOCAB + i);
+        if (sb_sampler_new(&s, VOCAB, &sampler, NULL) ||
+            sb_sample_probabilities(sampler, logits, p, NULL))
+            return 1;
+        tokens[row] = (float)sb_sample_pick(sampler, p, row, SB_DRAW_token);
+        sb_sampler_free(sampler);
+    }
+    print_digest("sample", "p", results, ROWS * VOCAB);
+    print_digest("sample", "token", tokens, ROWS);
+    for (uint32_t i = 0; i < INPUTS; i++)
+        results[i] = sb_sample_gumbel(&s, i, 7, SB_DRAW_token);
+    print_digest("sample", "noise", results, INPUTS);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static float results[INPUTS];
@@ -72,5 +99,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         function(functions[i].name, functions[i].run, results);
     roots(results);
-    return 0;
+    return sampler(results);
 }

@@ -161,6 +161,27 @@ void play_poison_unused(sb_state *state)
     }
 }
 
+sb_status play_keep_taps(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                         sb_error *err)
+{
+    (void)err;
+    for (play_tap *t = ctx; t->name; t++)
+        if (strcmp(t->name, name) == 0) {
+            t->data = realloc(t->data, rows * cols * sizeof *data);
+            assert_non_null(t->data);
+            memcpy(t->data, data, rows * cols * sizeof *data);
+            t->rows = rows;
+            t->cols = cols;
+        }
+    return SB_OK;
+}
+
+void play_free_taps(play_tap *taps)
+{
+    for (; taps->name; taps++)
+        free(taps->data);
+}
+
 enum { MODELS = 8 };
 static struct {
     char name[64];

@@ -37,6 +37,16 @@ void play_same(const char *where, const sb_state *got, const sb_state *expected)
  * values behind the rows that count. */
 void play_poison_unused(sb_state *state);
 
+/* Copies of some taps of the last call; the list ends with a name of NULL. */
+typedef struct play_tap {
+    const char *name;
+    float *data;
+    size_t rows, cols;
+} play_tap;
+sb_status play_keep_taps(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                         sb_error *err);
+void play_free_taps(play_tap *taps);
+
 /* One model per setting, opened once per program. */
 const sb_model *play_model(const char *program, const char *preset, const char *recipe);
 int play_close_models(void **state);

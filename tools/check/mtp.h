@@ -11,7 +11,7 @@ typedef enum sb_mtp_verdict {
     SB_MTP_NONE_DECLARED, /* no head is declared and none is there: nothing to audit */
     SB_MTP_FILE_BAD,      /* the files are at fault: repair them */
     SB_MTP_FILE_OK,       /* they are not, as far as files can tell: suspect the engine's loader */
-    SB_MTP_HEAD_WEAK      /* reserved for a functional run; this audit never gives it */
+    SB_MTP_HEAD_WEAK      /* the files are sound, and the head drafts badly: from head_run.h only */
 } sb_mtp_verdict;
 
 const char *sb_mtp_verdict_name(sb_mtp_verdict verdict); /* "FILE-BAD" */

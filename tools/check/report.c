@@ -176,6 +176,8 @@ static const char *unmet_need(const sb_report *r)
         return "the MTP head could not be audited";
     if (r->mtp->verdict == SB_MTP_FILE_BAD)
         return "the MTP head of these files is not usable";
+    if (r->mtp->verdict == SB_MTP_HEAD_WEAK)
+        return "the MTP head drafts worse than it should";
     return r->mtp->verdict == SB_MTP_NONE_DECLARED ? "no MTP head is declared and none is there"
                                                    : NULL;
 }

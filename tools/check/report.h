@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "tools/check/check.h"
+#include "tools/check/head_run.h"
 #include "tools/check/loaded.h"
 #include "tools/check/mtp.h"
 #include "tools/check/waivers.h"
@@ -52,6 +53,7 @@ typedef struct sb_report {
     sb_waivers *waivers;     /* NULL: none */
     const sb_loaded *loaded; /* NULL: not asked for */
     const sb_mtp_audit *mtp; /* NULL: not made */
+    const sb_head_run *head; /* NULL: not asked for */
     const char *path, *against;
     const char *original_id; /* the hub id that `against` was found by; NULL: it was a path */
     /* filled by sb_report_make */

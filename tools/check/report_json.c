@@ -219,6 +219,7 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     put(document, "waived", count(r->waived), &failed);
     put_lists(r, document, &failed);
     put(document, "mtp", r->mtp ? sb_report_mtp_json(r->mtp) : json_null(), &failed);
+    put(document, "run", r->head ? sb_report_head_json(r->head) : json_null(), &failed);
     put(document, "loaded", r->loaded ? sb_report_loaded_json(r->loaded, r->waivers) : json_null(),
         &failed);
     if (!failed)

@@ -137,6 +137,10 @@ static void mtp_case(FILE *out, const sb_report *r)
     } else {
         fprintf(out, "      <system-out>%s: ", sb_mtp_verdict_name(r->mtp->verdict));
         escape(out, r->mtp->why);
+        if (r->head) {
+            fprintf(out, "; run %s: ", sb_head_verdict_name(r->head->verdict));
+            escape(out, r->head->why);
+        }
         fputs("</system-out>\n", out);
     }
     close_case(out);

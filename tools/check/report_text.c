@@ -174,6 +174,8 @@ static void print_verdict(const printer *p)
             SB_CHECK_LAST, r->passed, r->found, r->nothing, r->skipped);
     if (r->mtp)
         fprintf(p->out, "; MTP %s", sb_mtp_verdict_name(r->mtp->verdict));
+    if (r->head)
+        fprintf(p->out, "; run %s", sb_head_verdict_name(r->head->verdict));
     if (r->loaded)
         fprintf(p->out, "; loaded %s", sb_loaded_bad(r->loaded) ? "FAIL" : "PASS");
     if (r->need)
@@ -223,6 +225,8 @@ void sb_report_text(const sb_report *report, const sb_report_style *style, FILE 
             sb_report_loaded_text(report->loaded, report->waivers, style, out);
         if (report->mtp)
             print_mtp(&p);
+        if (report->head)
+            sb_report_head_text(report->head, out);
         print_kept(&p);
         print_skipped(&p);
         fputc('\n', out);

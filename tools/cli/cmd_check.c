@@ -4,17 +4,20 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/accept/head.h"
 #include "tools/check/hub.h"
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/tokens.h"
 
 /* The command line. */
 typedef struct wishes {
     const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit, *io;
+    const char *tokens_file;
     int headers, as_json, list, quiet, verbose;
     sb_repeated overlays;
-    uint64_t threads;
+    uint64_t threads, positions;
     unsigned char skipped[SB_CHECK_LAST + 1];
 } wishes;
 
@@ -107,6 +110,13 @@ static sb_status choose(wishes *w, sb_error *err)
     if (!status && w->threads > 1024)
         status = sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
                          (unsigned long long)w->threads);
+    if (!status && w->positions > SB_HEAD_MAX_POSITIONS)
+        status = sb_fail(err, SB_ERR_USAGE, "--run is %llu; at most %d",
+                         (unsigned long long)w->positions, SB_HEAD_MAX_POSITIONS);
+    if (!status && w->tokens_file && !w->positions)
+        status = sb_fail(err, SB_ERR_USAGE, "--tokens-file is the text of --run N");
+    if (!status && w->positions && w->headers)
+        status = sb_fail(err, SB_ERR_USAGE, "--run and --headers exclude each other");
     if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
         status = sb_fail(err, SB_ERR_USAGE, "--io is '%s'; expected auto, map, pread or direct",
                          SB_SHOW(w->io));
@@ -127,6 +137,9 @@ typedef struct run {
     sb_check check;
     sb_loaded loaded;
     sb_mtp_audit mtp;
+    sb_sequence *sequences; /* of --tokens-file */
+    size_t sequence_count;
+    sb_head_run head;
     sb_report report;
 } run;
 
@@ -137,10 +150,40 @@ static sb_status read_inputs(run *r, sb_error *err)
     sb_status status = w->waivers ? sb_waivers_load(w->waivers, &r->waivers, err) : SB_OK;
     if (!status && w->loaded)
         status = sb_loaded_load(w->loaded, &r->list, err);
+    if (!status && w->tokens_file)
+        status = sb_tokens_load(w->tokens_file, &r->sequences, &r->sequence_count, err);
     if (!status)
         status = sb_hub_resolve(w->path, &r->path, err);
     if (!status && w->against)
         status = sb_hub_resolve(w->against, &r->against, err);
+    return status;
+}
+
+/* Runs the head, after the audit of the files: SB_HEAD_UNKNOWN where that found none. */
+static sb_status run_head(run *r, sb_error *err)
+{
+    sb_head_options options = {.path = r->path,
+                               .original = r->against,
+                               .overlays = r->w->overlays.item,
+                               .overlay_count = r->w->overlays.count,
+                               .positions = r->w->positions,
+                               .text_name = r->w->tokens_file,
+                               .progress = sb_progress};
+    if (r->mtp.verdict == SB_MTP_NONE_DECLARED) {
+        r->head = (sb_head_run){.verdict = SB_HEAD_UNKNOWN, .why = "there is no head to run"};
+        return SB_OK;
+    }
+    sb_accept_text *texts = r->w->tokens_file ? calloc(r->sequence_count + 1, sizeof *texts) : NULL;
+    if (r->w->tokens_file && !texts)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for texts");
+    for (size_t i = 0; i < r->sequence_count; i++)
+        texts[i] = (sb_accept_text){r->sequences[i].ids, r->sequences[i].count, 0};
+    options.texts = texts;
+    options.text_count = r->sequence_count;
+    sb_status status = sb_head_measure(&options, &r->head, err);
+    free(texts);
+    if (!status)
+        sb_mtp_audit_join(&r->mtp, &r->head, r->path, r->against);
     return status;
 }
 
@@ -154,10 +197,13 @@ static sb_status make_report(run *r, sb_error *err)
         status = sb_loaded_compare(&r->check, &r->list, r->w->loaded, waivers, &r->loaded, err);
     if (!status)
         status = sb_mtp_audit_make(&r->check, &r->mtp, err);
+    if (!status && r->w->positions)
+        status = run_head(r, err);
     r->report = (sb_report){.check = &r->check,
                             .waivers = waivers,
                             .loaded = r->w->loaded ? &r->loaded : NULL,
                             .mtp = &r->mtp,
+                            .head = r->w->positions ? &r->head : NULL,
                             .path = r->path,
                             .against = r->against};
     if (r->against && strcmp(r->against, r->w->against) != 0)
@@ -185,6 +231,8 @@ static sb_status print_report(run *r, sb_error *err)
 static sb_status verdict(const run *r, sb_error *err)
 {
     const sb_report *p = &r->report;
+    if (p->verdict == SB_VERDICT_pass && p->head && p->head->failed)
+        return sb_fail(err, SB_ERR_SKIPPED, "%s: %.900s", SB_SHOW(p->path), p->head->why);
     if (p->verdict == SB_VERDICT_pass)
         return SB_OK;
     if (p->verdict == SB_VERDICT_mistrusted)
@@ -224,6 +272,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     sb_check_free(&r.check);
     sb_loaded_free(&r.list);
     sb_waivers_free(&r.waivers);
+    sb_sequences_free(r.sequences, r.sequence_count);
     free(r.path);
     free(r.against);
     return status;
@@ -242,14 +291,15 @@ static const char about[] =
     "that is in the local cache. Names, shapes and configuration are looked at first, then every\n"
     "byte once; --headers stops before that. With --against the original that CKPT was made from,\n"
     "every code is held against the weight that it stands for. --loaded compares what an engine\n"
-    "says it holds in memory (tools/record/params.py records a PyTorch model).";
+    "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
+    "head draft along N tokens: of the model's own, or of a file.";
 
 static const char more[] =
     "Levels: FATAL an engine must refuse the file; ERROR refuse it unless you know better (a "
     "waiver);\n"
     "WARN look at it; INFO worth knowing. Verdict and exit status: PASS 0, FAIL 1 (FATAL or ERROR\n"
     "left after waivers, a need not met, an engine that holds other values), wrong use 2, nothing\n"
-    "can be opened 3, MISTRUSTED 4 (none of the wanted checks could be made).\n"
+    "can be opened 3, MISTRUSTED 4 (none of the wanted checks, or not --run, could be made).\n"
     "\n"
     "waivers, one a line, the reason is required, FATAL cannot be waived:\n"
     "  fp4-saturation  *.layers.0.mlp.*  # calibrated on purpose, see the model card\n"
@@ -259,6 +309,7 @@ static const char more[] =
     "missing?\n"
     "  samebit check ./my-nvfp4 --against Qwen/Qwen3.5-35B-A3B       every weight, from the cache\n"
     "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
+    "  samebit check ./my-nvfp4 --need mtp --run 256 --against ORIG  does it draft well?\n"
     "  samebit check ./my-nvfp4 --only 15,16,fp4-nearest --json      some checks, for a program\n"
     "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the "
     "same?\n";
@@ -271,6 +322,10 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "PATTERN=DIR",
          "with the modules of DIR that match, as if grafted; repeatable"},
         {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
+        {"run", 0, SB_OPT_NUMBER, &w.positions, "N",
+         "run the MTP head along N tokens: does it draft well?"},
+        {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F",
+         "the text of --run, a list of ids per line; else the model's own"},
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
         {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},
         {"skip", 0, SB_OPT_STRING, &w.skip, "LIST", "all but these"},
