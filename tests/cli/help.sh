@@ -16,8 +16,8 @@ for flag in --help -h; do
     done
 done
 check "no commands in commands.def" test "$(wc -w <<< "$commands")" -ge 4
-request=$(options tools/cli/generate.c)
-check "no options in generate.c" test "$(wc -w <<< "$request")" -ge 8
+request=$(options tools/cli/request.c)
+check "no options in request.c" test "$(wc -w <<< "$request")" -ge 8
 
 for command in $commands; do
     own=$(options "tools/cli/cmd_$command.c")

@@ -1,4 +1,5 @@
-/* json_at.c - for the scripts of this folder: json_at PATH < DOCUMENT prints one value.
+/* json_at.c - for the scripts of this folder: json_at PATH < DOCUMENT prints one value, and json_at
+ * PATH VALUE < DOCUMENT the document with another value there.
  *
  * PATH is empty (the document), or keys and indices: state_digest.target, sequences.0.tokens.
  * Strings are printed as they are, `length` behind a path gives a count. Exit 1: the path is not
@@ -21,14 +22,37 @@ static json_t *step(json_t *at, const char *key, size_t n)
     return json_object_get(at, name);
 }
 
+/* The value at `path` becomes `text`; 0 if there is nothing to be replaced. */
+static int replace(json_t *document, const char *path, const char *text)
+{
+    const char *last = strrchr(path, '.');
+    json_t *at = document, *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    while (last && path < last && at) {
+        size_t n = strcspn(path, ".");
+        at = step(at, path, n);
+        path += n + 1;
+    }
+    if (!value || !step(at, path, strlen(path)))
+        return 0;
+    return json_is_array(at) ? json_array_set_new(at, (size_t)strtoul(path, NULL, 10), value) == 0
+                             : json_object_set_new(at, path, value) == 0;
+}
+
 int main(int argc, char **argv)
 {
     json_error_t error;
     json_t *document = json_loadf(stdin, JSON_REJECT_DUPLICATES, &error), *at = document;
-    if (argc != 2 || !document) {
-        fprintf(stderr, "json_at: %s\n", document ? "usage: json_at PATH" : error.text);
+    if (argc < 2 || argc > 3 || !document) {
+        fprintf(stderr, "json_at: %s\n", document ? "usage: json_at PATH [VALUE]" : error.text);
         json_decref(document);
         return 2;
+    }
+    if (argc == 3) {
+        int replaced = replace(document, argv[1], argv[2]);
+        if (replaced)
+            json_dumpf(document, stdout, JSON_INDENT(1));
+        json_decref(document);
+        return !replaced;
     }
     for (const char *path = argv[1]; *path && at;) {
         size_t n = strcspn(path, ".");

@@ -12,7 +12,7 @@ at profile exact
 at knobs.act f32
 at tokens.length 3
 at logits_digest.length 3
-at state_digest.mtp null
+check "no digest of the head" grep -qE '^[0-9a-f]{32}$' <<< "$(value state_digest.mtp)"
 tokens=$(value tokens) state=$(value state_digest.target) logits=$(value logits_digest)
 check "no digest" grep -qE '^[0-9a-f]{32}$' <<< "$state"
 cp "$out" "$work/first"
@@ -47,6 +47,7 @@ run 0 run "$t3" --tokens "5,6,7,8,9,$fed" -n 0 --json
 at tokens '[]'
 at logits_digest '[]'
 at state_digest.target "$state"
+at state_digest.mtp "$("$helpers/json_at" state_digest.mtp < "$work/first")"
 run 0 run "$t3" --tokens "5,6,7,8,9,$fed" -n 1 --json
 at logits_digest.0 "$("$helpers/json_at" logits_digest.2 < "$work/first")"
 

@@ -259,9 +259,9 @@ static void test_variant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        VARIANT("qwen"),     VARIANT("plain"),  VARIANT("gpt2"),
-        VARIANT("whole"),    VARIANT("ignore"), VARIANT("twice"),
-        VARIANT("shuffled"), VARIANT("added"),  VARIANT("blanks"),
+        VARIANT("qwen"),   VARIANT("plain"),  VARIANT("gpt2"),  VARIANT("whole"),
+        VARIANT("ignore"), VARIANT("pairs"),  VARIANT("twice"), VARIANT("shuffled"),
+        VARIANT("added"),  VARIANT("blanks"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
         {"seed", 0, SB_OPT_NUMBER, &o.seed, "S", "42 by default; same seed, same bytes"},
         {"shard-bytes", 0, SB_OPT_NUMBER, &o.shard_bytes, "B",
          "largest shard, instead of the default"},
+        {"tokenizer", 0, SB_OPT_FLAG, &o.tokenizer, NULL,
+         "a tokenizer.json, too: every byte, some merges, <|im_end|> and the like"},
         {"no-mtp", 0, SB_OPT_FLAG, &o.no_mtp, NULL, "leave the MTP head out"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "write over a folder that is not empty"},
         {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},

@@ -12,8 +12,9 @@ and index) and OUTDIR/NAME.expect.safetensors:
   ...                 everything else from mtp.py, which says how it computes
 
 Run it with the interpreter that tools/gen/venv.sh makes. Before it writes anything it lets mtp.py
-evaluate the full-attention layer of the trunk and compares with what transformers made of it: what
-mtp.py understands by a decoder layer is what transformers computes.
+evaluate the full-attention layer of the trunk, with experts as single tensors and as stacks, and
+compares with what transformers made of it: what mtp.py understands by a decoder layer is what
+transformers computes. Only the wiring around that layer rests on the equations alone.
 
 exit status: 0 done, 1 something does not fit or a limit was passed, 2 wrong use
 """
@@ -46,11 +47,11 @@ LIMIT = 1 << 20  # bytes per file written
 TRUNK_LIMIT = 1e-5  # relative; float32 in transformers against mtp.py, one layer
 MARGIN = 3e-3  # between the chosen and the next, of drafts and experts: nothing hangs on a hair
 
-# name: (class, how the experts of the MTP layer are stored)
+# name: (class, how the experts of the MTP layer are stored, what else config.json says)
 MODELS = {
-    "moe": ("Qwen3_5MoeForCausalLM", "stack"),  # its trunk has single tensors
-    "dense": ("Qwen3_5ForCausalLM", None),
-    "next": ("Qwen3NextForCausalLM", "single"),
+    "moe": ("Qwen3_5MoeForCausalLM", "stack", {}),  # its trunk has single tensors
+    "dense": ("Qwen3_5ForCausalLM", None, {}),
+    "next": ("Qwen3NextForCausalLM", "single", {"norm_topk_prob": False}),  # others: True
 }
 
 
@@ -128,8 +129,8 @@ def block(config: dict, storage: str | None) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def write_folder(source: Path, folder: Path, storage: str | None) -> None:
-    """SOURCE with an MTP block, as FOLDER."""
+def write_folder(source: Path, folder: Path, storage: str | None, fields: dict) -> None:
+    """SOURCE with an MTP block, and FIELDS in its config, as FOLDER."""
     if folder.exists():
         raise FixtureError(f"{folder}: exists; remove it first")
     folder.mkdir(parents=True)
@@ -148,8 +149,7 @@ def write_folder(source: Path, folder: Path, storage: str | None) -> None:
     write_tensors(folder / name, block(config, storage), {"format": "pt"})
     keys, size = shard_contents(folder / name)
     weight_map |= {key: name for key in keys}
-    config["mtp_num_hidden_layers"] = 1
-    write_json(folder / "config.json", config)
+    write_json(folder / "config.json", config | fields | {"mtp_num_hidden_layers": 1})
     index = {"metadata": {"total_size": total + size}, "weight_map": weight_map}
     write_json(folder / "model.safetensors.index.json", index)
 
@@ -176,7 +176,9 @@ def trunk(folder: Path, class_name: str) -> Values:
     taps = Taps(model, {last})
     with taps.watch():
         logits = model(input_ids=tokens.to(torch.int64)[None]).logits[0]
-    compare_layer(folder, f"model.layers.{last}.", taps.values[last])
+    stored, held = read_checkpoint(folder), held_tensors(model)
+    for weights in (stored, held):  # experts as single tensors, and as the stacks of the class
+        compare_layer(folder, weights, f"model.layers.{last}.", taps.values[last])
     chosen = logits[-1].argmax().to(torch.int32)[None]
     found = {
         "tokens": tokens,
@@ -191,9 +193,16 @@ def trunk(folder: Path, class_name: str) -> Values:
     }
 
 
-def compare_layer(folder: Path, prefix: str, seen: dict[str, torch.Tensor]) -> None:
+def held_tensors(model: torch.nn.Module) -> Values:
+    """The parameters as the class holds them."""
+    return {name: p.numpy().astype(np.float64) for name, p in model.named_parameters()}
+
+
+def compare_layer(
+    folder: Path, weights: Values, prefix: str, seen: dict[str, torch.Tensor]
+) -> None:
     """mtp.py's decoder layer against what transformers computed in its own."""
-    layer = Layer(Config.read(folder), read_checkpoint(folder), prefix)
+    layer = Layer(Config.read(folder), weights, prefix)
     cache, worst, compared = [], 0.0, set()
 
     def tap(name: str, value: np.ndarray) -> np.ndarray:
@@ -238,9 +247,9 @@ def to_torch(values: Values) -> dict[str, torch.Tensor]:
 
 def make_one(outdir: Path, small: Path, name: str) -> None:
     """The folder and the recording of one model."""
-    class_name, storage = MODELS[name]
+    class_name, storage, fields = MODELS[name]
     folder = outdir / name
-    write_folder(small / name, folder, storage)
+    write_folder(small / name, folder, storage, fields)
     inputs = trunk(folder, class_name)
     values, worst = evaluate(folder, inputs)
     margin = smallest_margin(values, Config.read(folder).top_k)

@@ -82,6 +82,7 @@ ADDED_CASES = [
     "      ", "a   b  c d", "    a", "\n\n\n\n a", "\n\n  \n\n", "x \n\n y", "\U0001f642   \U0001f642 a", "e\u0301t", "\u00e9t", "e\u0301te\u0301t", "\u00f4x", "o\u0302x",
     "d\u0323\u0307", "d\u0307\u0323", "a \u1e0d\u0307 \u1e0b\u0323", "lower LOWER lowest", "\u00fc", "u\u0308", "na\u00fcb", "\u4f60\u597d\u4f60\u597d\u5417", "<|endoftext|>the<|endoftext|>",
     "abc" * 30, "<a>" * 9 + "<b>", "the " * 12, "   \n\n   \n\n<|im_end|>  \U0001f642 \u00e9t",
+    "<|im_start|>\t\t", "<|im_start|>\t\tx", "<|im_start|>\t\t<|im_end|>", "<|im_start|>\n\n", "<|im_start|> <|im_start|>",
 ]
 
 # name: pre-tokenizer, normalizer, added tokens, how the model is changed, further texts
@@ -93,7 +94,8 @@ VARIANTS = {
     "ignore": (sequence(split(CL100K), byte_level(use_regex=False)), None, PUBLISHED, {"ignore": True}, []),
     "shuffled": (sequence(split(O200K), byte_level(use_regex=False)), {"type": "Sequence", "normalizers": [NFC]},
                  PUBLISHED, {"shuffle": True}, []),
-    "twice": (sequence(split(r"\p{Nd}{1,2}|[a-cx-z]+"), split(QWEN3_5), byte_level(use_regex=True)), NFC, [], {}, []),
+    "pairs": (QWEN, None, PUBLISHED, {"pairs": True}, []),
+    "twice": (sequence(split(r"\p{Nd}{1,2}|[a-cx-z]+|d?+d|e+?[rs]|(?>th|t)h|i(?=n)"), split(QWEN3_5), byte_level(use_regex=True)), NFC, [], {}, []),
     "added": (QWEN, NFC, ADDED, {}, ADDED_CASES),
     "blanks": (QWEN, None, BLANKS, {}, ADDED_CASES),
 }
@@ -111,7 +113,26 @@ def train(pre_tokenizer, normalizer, size, least):
     return json.loads(tokenizer.to_str())
 
 
-def document_of(name):
+def add_pairs(model, texts):
+    """In place of what was trained: each pair of bytes where two characters meet. So whatever divides them shows."""
+    alphabet = {byte: name for name, byte in byte_alphabet().items()}
+    pairs = {(one.encode()[-1], two.encode()[0]) for text in texts for one, two in zip(text, text[1:])}
+    model["merges"] = [[alphabet[one], alphabet[two]] for one, two in sorted(pairs)]
+    random.Random("pairs").shuffle(model["merges"])
+    model["vocab"] = byte_alphabet()
+    for pair in model["merges"]:
+        model["vocab"]["".join(pair)] = len(model["vocab"])
+
+
+def byte_alphabet():
+    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [byte for byte in range(256) if byte not in own]
+    names = {chr(byte): byte for byte in own} | {chr(0x100 + rank): byte for rank, byte in enumerate(others)}
+    assert set(names) == set(pre_tokenizers.ByteLevel.alphabet())
+    return names
+
+
+def document_of(name, texts):
     pre_tokenizer, normalizer, tokens, change, _ = VARIANTS[name]
     document = train(pre_tokenizer, normalizer, *((1600, 1) if name == "qwen" else (800, 2)))
     model = document["model"]
@@ -123,6 +144,8 @@ def document_of(name):
         words = ["Ġlighthouse", "harbour", "Ġharbour", "'ll", "123", "!!!", "Ã©tÃ©", "ĠĠĠ", "abababababababab"]
         for word in [word for word in words if word not in model["vocab"]]:
             model["vocab"][word] = len(model["vocab"])
+    if change.get("pairs"):
+        add_pairs(model, texts)
     if change.get("strings"):
         model["merges"] = [" ".join(pair) for pair in model["merges"]]
     if name == "added":
@@ -199,11 +222,9 @@ def fnv(ids):
     return value
 
 
-def cases_of(tokenizer, name, count, seed):
-    tokens = [token["content"] for token in json.loads(tokenizer.to_str())["added_tokens"]]
+def cases_of(tokenizer, name, texts, seed):
     size = tokenizer.get_vocab_size()
-    texts = [(text, 1) for text in [*PARAGRAPHS, *CASES, *VARIANTS[name][4], *random_texts(count, seed + name, tokens)]]
-    for text, times in texts + RUNS:
+    for text, times in [(text, 1) for text in texts] + RUNS:
         try:
             ids = tokenizer.encode(text * times, add_special_tokens=False).ids
         except BaseException as panic:  # pyo3 derives its PanicException from nothing else
@@ -219,7 +240,7 @@ def cases_of(tokenizer, name, count, seed):
             normal = unicodedata.normalize("NFC", text)
             yield f"d*{times} {escape(normal)}" if times > 1 and back == normal * times else f"d {escape(back)}"
     chooser = random.Random(seed + "ids" + name)
-    for _ in range(40 + count // 10):
+    for _ in range(len(texts) // 10):
         ids = [chooser.randrange(size + 9) for _ in range(chooser.randint(1, 12))]
         yield f"x {numbers(ids)}"
         yield f"d {escape(tokenizer.decode(ids, skip_special_tokens=False))}"
@@ -232,12 +253,14 @@ def main():
     parser.add_argument("--seed", default="42")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for name in VARIANTS:
-        text = json.dumps(document_of(name), ensure_ascii=False, separators=(",", ":")) + "\n"
+    for name, variant in VARIANTS.items():
+        tokens = [token["content"] for token in variant[2]]
+        texts = [*PARAGRAPHS, *CASES, *variant[4], *random_texts(options.random, options.seed + name, tokens)]
+        text = json.dumps(document_of(name, texts), ensure_ascii=False, separators=(",", ":")) + "\n"
         tokenizer = Tokenizer.from_str(text)
         (options.out / f"{name}.json").write_text(text, encoding="utf-8")
         lines = [f"# tools/gen/tokenizer.py, tokenizers {tokenizers.__version__}",
-                 *cases_of(tokenizer, name, options.random, options.seed)]
+                 *cases_of(tokenizer, name, texts, options.seed)]
         (options.out / f"{name}.cases").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 

@@ -16,7 +16,9 @@ BEGIN {
     row("ref/state", "ref/base ref/formats ref/model/config.h")
     row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
     row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
-    row("tools/make", "ref/base ref/container ref/formats ref/math ref/model")
+    # the byte alphabet and the pattern, for the tokenizer of a made folder
+    row("tools/make", "ref/base ref/container ref/formats ref/math ref/model tools/text/utf8.h " \
+        "tools/text/pattern.h")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash tools/make/vision.def")

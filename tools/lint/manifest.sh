@@ -29,6 +29,8 @@ generator() {
         check/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
         check/*) echo "tools/gen/loaded_plants.py, transformers 5.17.0, torch 2.15.0" ;;
         sampler/*) echo "tools/gen/sampler.py, mpmath 1.3.0, numpy 2.4.6, safetensors 0.8.0" ;;
+        tokenizer/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
+        tokenizer/*) echo "tools/gen/tokenizer.py, tokenizers 0.23.3" ;;
         runs/*) echo "samebit golden write, specification 1" ;;
         *) echo "unknown" ;;
     esac

@@ -70,6 +70,11 @@ void sb_put_string(sb_json_out *out, const char *name, const char *value)
     put_string(out, value);
 }
 
+void sb_put_element(sb_json_out *out)
+{
+    begin(out);
+}
+
 void sb_put_item(sb_json_out *out, const char *value)
 {
     begin(out);

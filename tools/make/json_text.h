@@ -2,7 +2,7 @@
  *
  * Numbers are literals or integers and never binary floating point, so that the bytes (G-1: "every
  * byte of the folder") depend on no library's idea of the shortest decimal. Strings are names of
- * this program, printable ASCII; a quote or backslash in them is escaped. */
+ * this program, printable UTF-8; a quote or backslash in them is escaped. */
 #ifndef SB_TOOLS_MAKE_JSON_TEXT_H
 #define SB_TOOLS_MAKE_JSON_TEXT_H
 
@@ -26,6 +26,9 @@ void sb_put_close(sb_json_out *out, char bracket);
 void sb_put_text(sb_json_out *out, const char *name, const char *literal);
 void sb_put_count(sb_json_out *out, const char *name, uint32_t value);
 void sb_put_string(sb_json_out *out, const char *name, const char *value);
+
+/* Begins an element of an array that is an object or an array. */
+void sb_put_element(sb_json_out *out);
 
 /* An element of an array. */
 void sb_put_item(sb_json_out *out, const char *value);

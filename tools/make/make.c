@@ -12,6 +12,7 @@
 #include "tools/make/draw.h"
 #include "tools/make/pieces.h"
 #include "tools/make/quant_config.h"
+#include "tools/make/tokenizer.h"
 
 enum {
     BLOCK = 4096, /* values that are drawn and encoded at once */
@@ -156,6 +157,8 @@ sb_status sb_make(const sb_make_options *options, sb_error *err)
         status = write_config(&j, err);
     if (!status)
         status = sb_make_write_side_files(&plan, options->dir, options->replace, err);
+    if (!status && options->tokenizer)
+        status = sb_make_write_tokenizer(options->dir, plan.shape.dims.ids_used, err);
     if (!status && options->progress)
         options->progress(options->progress_ctx, "done", plan.bytes, plan.bytes);
     sb_pieces_free(&j.pieces);

@@ -27,6 +27,7 @@ typedef struct sb_make_options {
     uint64_t seed;
     uint64_t shard_bytes; /* 0: 5 GB, or three shards where that would be one */
     int no_mtp;
+    int tokenizer; /* a tokenizer.json and a tokenizer_config.json, too */
     int kv_scales; /* scales of the FP8 keys and values, where a format declares them */
     int replace;   /* the folder need not be empty; other declarations in it are removed */
     /* Called with the tensor being written; NULL for none. The last call has done == total. */
