@@ -66,16 +66,21 @@ problem() { problems+=("$1"); printf '%s\n' "$1"; }
 # Every member runs in a shell of its own in the background, writes a file of its own, and tells its end through
 # a pipe: `wait -n` may miss one.
 names=() statuses=() shown=0 running=0 # the members of a suite, of which the first `shown` were shown
+live=()                                # those that are shown while they run
 
 # begin INDEX OUTPUT COMMAND...: one member, up to its end; a signal passes on to the group that timeout makes
 begin() {
     local index=$1 output=$2 status stopped=
     shift 2
     trap '' HUP INT # which the whole group may get; the runner sends TERM
-    trap 'stopped=1; kill $(jobs -pr)' TERM
+    trap 'trap "" TERM; stopped=1; kill $(jobs -pr)' TERM # once: what is being cleaned up is left in peace
     timeout -k "$grace" "$limit" "$@" < /dev/null > "$output" 2>&1 {ended}>&- &
     [ -z "$stopped" ] || kill $!
     while wait $!; status=$?; [ -n "$stopped" ] && kill -0 $!; do :; done # a signal ends wait, not the program
+    # what its group has left behind, or timeout has missed
+    if { [ -n "$stopped" ] || [ $status = 124 ]; } && kill -- -$!; then
+        timeout "$grace" bash -c "while kill -0 -- -$!; do sleep 0.1; done" || kill -KILL -- -$!
+    fi
     echo "$index $status" >&"$ended"
 }
 # member NAME COMMAND...: runs one test program, when there is room
@@ -86,9 +91,10 @@ member() {
     while [ $running -ge "$at_once" ]; do one_ends; done
     running=$((running + 1))
     if [ "$at_once" = 1 ]; then
+        live[index]=1
         printf -- '--- %s\n' "${names[index]}"
         begin $index "$logs/live" "$@" 2> /dev/null &
-        tee "$logs/$index" < "$logs/live" &
+        (trap '' HUP INT TERM; exec tee "$logs/$index" < "$logs/live") & # to the end of the member
         wait $!
         one_ends
     else
@@ -111,7 +117,7 @@ show_ended() {
 }
 all_end() {
     while [ $running -gt 0 ]; do one_ends; done
-    names=() statuses=() shown=0
+    names=() statuses=() live=() shown=0
 }
 # stop STATUS: what was started ends before we do
 stop() {
@@ -131,7 +137,7 @@ verdict() {
     if [ "$status" = left ]; then
         printf -- '--- %s: left out\n' "$name"
         return
-    elif [ "$at_once" != 1 ]; then
+    elif [ -z "${live[$1]-}" ]; then
         printf -- '--- %s\n' "$name"
         cat "$log"
     fi
@@ -183,6 +189,7 @@ wanted() {
     return 1
 }
 
+# those that use every processor by themselves are shown while they run
 suite_lint() { at_once=1 scripts tools/lint/*.sh; }
 suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
 suite_unit() { compiled tests/unit/test_*.c; }
@@ -195,8 +202,8 @@ suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { parts tests/golden.sh; }
 suite_fuzz() { parts tests/fuzz.sh; }
 suite_matrix() { parts tests/matrix.sh; }
-suite_asan() { scripts tests/asan.sh; }
-suite_exhaustive() { # each uses every processor
+suite_asan() { at_once=1 scripts tests/asan.sh; }
+suite_exhaustive() {
     local at_once=1
     member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen
     member "tests/exhaustive/codecs32 --codecs" "$BUILD/tests/exhaustive/codecs32" --codecs

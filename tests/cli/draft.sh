@@ -27,6 +27,7 @@ speculate() {
 run 0 run "$p" --tokens $prompt -n 24 --json
 keep plain
 check "no digest of the head" grep -qE '^[0-9a-f]{32}$' <<< "$(json plain state_digest.mtp)"
+differ "the digests of trunk and head" "$(json plain state_digest.target)" "$(json plain state_digest.mtp)"
 check "rounds that nobody asked for" test -z "$(json plain rounds 2> /dev/null)"
 for k in 1 2 3 4 5 6 7 8; do speculate --draft $k; done
 at rounds.0.drafted.length 8
@@ -72,6 +73,11 @@ differ "greedy and sampled" "$greedy" "$(json plain tokens)"
 for k in 1 4 2,0,3; do speculate --draft $k "${sampling[@]}"; done
 speculate --draft 3 --rollback replay --seed 42 --temp 3.0 --top-k 40 --top-p 95e-2 --min-p .02
 at sampling '{"seed":"42","temp":"3","top_k":"40","top_p":"0.95","min_p":"0.02"}'
+# a draw belongs to its position, however it was reached
+drawn=$(json plain tokens | tr -d '[]')
+run 0 run "$p" --tokens "$prompt,$(cut -d, -f1-5 <<< "$drawn")" -n 19 --json "${sampling[@]}" --draft 2
+at tokens "[$(cut -d, -f6- <<< "$drawn")]"
+at state_digest.mtp "$(json plain state_digest.mtp)"
 run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}" --seed 43
 differ "seeds 42 and 43" "$(json plain tokens)" "$(value tokens)"
 run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}" --draft 3 --accept-mode residual

@@ -103,9 +103,15 @@ program meet_a <<< "touch '$scratch/here-a'; for ((i = 0; i < \${TRIES:-100}; i+
     [ ! -e '$scratch/here-b' ] || { sleep 0.3; echo '1 passed, 0 failed'; exit; }; sleep 0.1; done; exit 1"
 program meet_b <<< "touch '$scratch/here-b'; for ((i = 0; i < \${TRIES:-100}; i++)); do
     [ ! -e '$scratch/here-a' ] || { echo '1 passed, 0 failed'; exit; }; sleep 0.1; done; exit 1"
+program third_too_many <<< "mkdir '$scratch/with-'\$\$; ls -d '$scratch'/with-* | wc -l > '$scratch/count-'\$\$; sleep 0.5
+    rmdir '$scratch/with-'\$\$; [ \$(cat '$scratch/count-'\$\$) -le 2 ] && echo '1 passed, 0 failed'"
+program tidy <<< "trap 'sleep 0.5; touch \"$scratch/tidied\"; exit 1' TERM; echo \$\$ > '$scratch/tidy.pid'
+    while :; do sleep 0.1; done"
 # a program with a child, which outlives it unless the whole group is ended
 program lasting <<< "sleep 60 & echo \$! >> '$scratch/lasting.pid'; echo begins; wait; echo '1 passed, 0 failed'"
 program stubborn <<< "trap '' TERM; echo \$\$ >> '$scratch/stubborn.pid'; while :; do sleep 0.2; done"
+program childish <<< "'$scratch/stubborn' & echo begins; wait"
+program nested_runner <<< "bash '$runner' --programs '$scratch/lasting' '$scratch/lasting' | cat"
 
 wanted=("--- $scratch/first" one two "1 passed, 0 failed" "--- $scratch/second" three four
     "2 passed, 0 failed, 1 skipped" "SKIPPED $scratch/second: 1")
@@ -120,30 +126,44 @@ for JOBS in 1 2 7; do
            ;;
     esac
 done
-GRACE=0.5 LIMIT=1 runs 1 "3 passed, 2 failed, 0 skipped" "the time limit, beside a good one" lasting stubborn good
+JOBS=2 runs 0 "5 passed, 0 failed, 0 skipped" "not more at a time than JOBS" third_too_many third_too_many \
+    third_too_many third_too_many third_too_many
+GRACE=0.5 LIMIT=1 runs 1 "3 passed, 2 failed, 0 skipped" "the time limit, beside a good one" lasting childish good
 check "what ran too long is gone" gone lasting
 check "what did not want to end is gone" gone stubborn
+LIMIT=1 runs 1 "0 passed, 1 failed, 0 skipped" "the time limit of a runner" nested_runner
+check "what a runner had begun is gone" gone lasting
 JOBS=none runs 2 "JOBS=none is no number of jobs" "a number of jobs that is none" good
 
-# stopped SIGNAL STATUS NAME: while programs run, as by a key, which the whole group gets; it leaves no process and
-# no file
+empty() { # empty FOLDER: or soon
+    local i
+    for ((i = 0; i < 50; i++)); do [ -n "$(ls -A "$1")" ] || return 0; sleep 0.1; done
+    return 1
+}
+# stopped SIGNAL STATUS NAME [NOTES]: while programs run, as by a key, which the whole group gets; it leaves no
+# process and no file
 stopped() {
-    local status i
+    local status i notes=${4:-$3}
     mkdir -p "$scratch/tmp"
     TMPDIR=$scratch/tmp timeout 60 bash "$runner" --programs "$scratch/good" "$scratch/$3" "$scratch/$3" \
         "$scratch/good" > "$scratch/output" 2>&1 &
-    for ((i = 0; i < 300; i++)); do [ ! -s "$scratch/$3.pid" ] || break; sleep 0.1; done
+    for ((i = 0; i < 300; i++)); do [ ! -s "$scratch/$notes.pid" ] || break; sleep 0.1; done
     kill -s "$1" $! # timeout passes it on to the group
     wait $!
     status=$?
+    [ ! -e "$scratch/tidied" ] || mv "$scratch/tidied" "$scratch/in-time"
     check "JOBS=$JOBS, $1: status $status, expected $2" test $status = "$2"
-    check "JOBS=$JOBS, $1: a process is left" gone "$3"
-    check "JOBS=$JOBS, $1: a file is left" test -z "$(ls -A "$scratch/tmp")"
+    check "JOBS=$JOBS, $1: a process is left" gone "$notes"
+    check "JOBS=$JOBS, $1: a file is left" empty "$scratch/tmp"
 }
 for JOBS in 1 2; do
     stopped INT 130 lasting
     stopped TERM 143 lasting
+    stopped INT 130 nested_runner lasting
     GRACE=1 stopped INT 130 stubborn
+    GRACE=1 stopped INT 130 childish stubborn
+    stopped TERM 143 tidy
+    check "JOBS=$JOBS: the runner ends before its programs" rm "$scratch/in-time"
 done
 
 mkdir -p "$scratch/empty/tests" && cp "$runner" "$scratch/empty/tests" && runner=$scratch/empty/tests/run_all.sh

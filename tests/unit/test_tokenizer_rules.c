@@ -47,12 +47,13 @@ static void write_document(char *out)
 /* The document with one text in place of another. */
 static void replace(char *document, const char *from, const char *to)
 {
-    static char tail[DOCUMENT];
     char *at = strstr(document, from);
-    if (!at)
-        fail_msg("the document has no %s", from);
-    strcpy(tail, at + strlen(from));
-    sprintf(at, "%s%s", to, tail);
+    if (!at || strlen(document) + strlen(to) >= DOCUMENT) {
+        fail_msg("the document has no %s, or no room", from);
+        return;
+    }
+    memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
+    memcpy(at, to, strlen(to));
 }
 
 static sb_tokenizer *make(const char *from, const char *to)

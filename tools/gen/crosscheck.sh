@@ -88,6 +88,25 @@ for folder in golden/mtp/*/; do
     echo "note    golden/mtp/$name.expect.safetensors: $same"
 done
 
+# Tokenizers: golden/tokenizer is what the package gives now, 22000 further texts agree (SEED names others), and
+# tokenizers and transformers load what `samebit make --tokenizer` writes.
+tokenizer() { # OUT, further options
+    RUST_BACKTRACE=0 "$venv/bin/python" tools/gen/tokenizer.py "$@" >"$work/tokenizer.log" 2>&1
+}
+rm -rf "$work/tokenizer" "$work/tokenizer-live"
+tokenizer "$work/tokenizer" && diff -rq -x 'seed-*' golden/tokenizer "$work/tokenizer"
+report $? "golden/tokenizer is what tokenizers gives"
+tokenizer "$work/tokenizer-live" --random 2000 --seed "${SEED:-live}" &&
+    SAMEBIT_TOKENIZER=$work/tokenizer-live "$build/tests/unit/test_tokenizer" >"$work/tokenizer.log" 2>&1
+status=$?
+report $status "the ids of tokenizers for 22000 random texts"
+[ $status -eq 0 ] || tail -n 20 "$work/tokenizer.log"
+for preset in T1 T2 T4; do
+    "$build/samebit" make "$work/made" --preset $preset --tokenizer --replace >/dev/null &&
+        "$venv/bin/python" tools/gen/tokenizer_loads.py "$work/made" "$build/samebit"
+    report $? "tokenizers and transformers load: make --preset $preset --tokenizer"
+done
+
 # The quantizers: what they write and dequantize now is what is committed.
 tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
 report $? "recording the quantizers"
