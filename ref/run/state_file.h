@@ -37,11 +37,17 @@ typedef struct sb_state_file {
     sb_digest checkpoint, target;
     sb_digest mtp;    /* "" without a head */
     uint32_t *tokens; /* (position), or NULL */
+    int bare;         /* it had no metadata: sb_state_file_open_like */
 } sb_state_file;
 
 sb_status sb_state_file_open(const char *path, sb_state_file **out, sb_error *err);
 
-/* The same on bytes in memory, which are not kept; messages name them by `name`. */
+/* The same of a file that may be bare: the tensors of D-10 in F32, BF16 or F16, without metadata.
+ * Then all else is taken from `like`; nothing can tell whether it belongs, or was changed. */
+sb_status sb_state_file_open_like(const char *path, const sb_state_file *like, sb_state_file **out,
+                                  sb_error *err);
+
+/* The bytes of a file in memory, which are not kept; messages name them by `name`. */
 sb_status sb_state_file_parse(const unsigned char *bytes, size_t size, const char *name,
                               sb_state_file **out, sb_error *err);
 void sb_state_file_free(sb_state_file *file);

@@ -11,23 +11,14 @@
 #include "ref/container/show.h"
 #include "ref/run/session.h"
 #include "ref/run/state_file.h"
-#include "ref/run/state_text.h"
-#include "ref/state/piece.h"
-
-typedef struct reader {
-    const char *path;
-    const sb_safetensors *in;
-    const char *values[SB_STATE_KEY_COUNT];
-    sb_state_file *out;
-    sb_error *err;
-} reader;
+#include "ref/run/state_reader.h"
 
 #define FAIL(r, ...) sb_fail((r)->err, SB_ERR_INPUT, __VA_ARGS__)
 
 /* --- metadata ----------------------------------------------------------------------------------
  */
 
-static sb_status take_pair(reader *r, const sb_metadata_pair *pair)
+static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
 {
     if (strcmp(pair->key, "format") == 0 && strcmp(pair->value, "pt") == 0)
         return SB_OK;
@@ -41,7 +32,7 @@ static sb_status take_pair(reader *r, const sb_metadata_pair *pair)
 }
 
 /* D-12: "A file whose seal is another is refused" */
-static sb_status read_metadata(reader *r)
+static sb_status read_metadata(sb_state_reader *r)
 {
     static const char is_optional[SB_STATE_KEY_COUNT] = {
         [SB_STATE_KEY_mtp] = 1, [SB_STATE_KEY_mtp_entries] = 1, [SB_STATE_KEY_tokens] = 1};
@@ -62,7 +53,7 @@ static sb_status read_metadata(reader *r)
 }
 
 /* Decimal digits of a number up to `most`, without a needless zero. */
-static sb_status read_number(reader *r, sb_state_key key, uint64_t most, uint64_t *out)
+static sb_status read_number(sb_state_reader *r, sb_state_key key, uint64_t most, uint64_t *out)
 {
     const char *text = r->values[key];
     uint64_t value = 0;
@@ -76,7 +67,7 @@ static sb_status read_number(reader *r, sb_state_key key, uint64_t most, uint64_
     return SB_OK;
 }
 
-static sb_status read_digest(reader *r, sb_state_key key, sb_digest *out)
+static sb_status read_digest(sb_state_reader *r, sb_state_key key, sb_digest *out)
 {
     const char *text = r->values[key];
     if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
@@ -86,7 +77,7 @@ static sb_status read_digest(reader *r, sb_state_key key, sb_digest *out)
     return SB_OK;
 }
 
-static sb_status check_spec(reader *r)
+static sb_status check_spec(sb_state_reader *r)
 {
     uint64_t spec = 0;
     sb_status status = read_number(r, SB_STATE_KEY_spec, 1000000, &spec);
@@ -99,7 +90,7 @@ static sb_status check_spec(reader *r)
 }
 
 /* D-11: "the number of entries is that of S-7 and K-27" */
-static sb_status read_head(reader *r, sb_state *sizes)
+static sb_status read_head(sb_state_reader *r, sb_state *sizes)
 {
     uint64_t expected = sb_session_mtp_entries(&r->out->knobs, sizes->position);
     int has_mtp = r->values[SB_STATE_KEY_mtp] != NULL;
@@ -121,7 +112,7 @@ static sb_status read_head(reader *r, sb_state *sizes)
     return status;
 }
 
-static sb_status read_words(reader *r, sb_state *sizes)
+static sb_status read_words(sb_state_reader *r, sb_state *sizes)
 {
     sb_state_file *out = r->out;
     const char *config = r->values[SB_STATE_KEY_config];
@@ -152,73 +143,7 @@ static sb_status read_words(reader *r, sb_state *sizes)
 /* --- tensors -----------------------------------------------------------------------------------
  */
 
-static const sb_tensor *find(const reader *r, const char *name)
-{
-    for (size_t i = 0; i < r->in->count; i++)
-        if (strcmp(r->in->tensors[i].name, name) == 0)
-            return &r->in->tensors[i];
-    return NULL;
-}
-
-static sb_status check_tensor(reader *r, const char *name, sb_dtype dtype, unsigned rank,
-                              const uint64_t *shape)
-{
-    sb_tensor expected = {.rank = rank};
-    sb_shape_text found_text, expected_text;
-    const sb_tensor *t = find(r, name);
-    memcpy(expected.shape, shape, rank * sizeof *shape);
-    if (!t)
-        return FAIL(r, "%s: has no tensor \"%s\"", SB_SHOW(r->path), name);
-    if (t->dtype != dtype || t->rank != rank || memcmp(t->shape, shape, rank * sizeof *shape) != 0)
-        return FAIL(r, "%s: tensor \"%s\" is %s %s, expected %s %s", SB_SHOW(r->path), name,
-                    sb_dtype_name(t->dtype), sb_shape_show(t, &found_text), sb_dtype_name(dtype),
-                    sb_shape_show(&expected, &expected_text));
-    return SB_OK;
-}
-
-/* All tensors that the sizes ask for, and no other. Before memory is taken: what the metadata claim
- * is then no more than what the file holds. */
-static sb_status check_tensors(reader *r, const sb_state *sizes)
-{
-    size_t pieces = sb_state_pieces(sizes), expected = r->values[SB_STATE_KEY_tokens] ? 1 : 0;
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < pieces; i++) {
-        sb_piece p = sb_state_piece(sizes, i);
-        expected += sb_piece_elements(&p) > 0;
-    }
-    if (r->in->count > expected)
-        return FAIL(r, "%s: has %zu tensors, expected %zu: the pieces of its state%s",
-                    SB_SHOW(r->path), r->in->count, expected,
-                    r->values[SB_STATE_KEY_tokens] ? " and its tokens" : "");
-    for (size_t i = 0; i < pieces && !status; i++) {
-        sb_piece p = sb_state_piece(sizes, i);
-        if (sb_piece_elements(&p) > 0)
-            status = check_tensor(r, p.name, SB_DTYPE_F32, p.rank, p.shape);
-    }
-    if (!status && r->values[SB_STATE_KEY_tokens])
-        status = check_tensor(r, "tokens", SB_DTYPE_I32, 1, &sizes->position);
-    return status;
-}
-
-static sb_status fill_piece(reader *r, const sb_state *state, const sb_piece *p)
-{
-    if (sb_piece_elements(p) == 0)
-        return SB_OK;
-    const sb_tensor *t = find(r, p->name);
-    for (uint64_t i = 0; i < sb_piece_elements(p); i++) {
-        p->data[i] = sb_f32_from_bits(sb_load_u32(t->data + 4 * i));
-        if (sb_is_finite_f32(p->data[i]))
-            continue;
-        sb_piece_place place = sb_piece_find(state->config, p, i);
-        return FAIL(r,
-                    "%s: tensor \"%s\": row %" PRIu64 ", column %" PRIu64 " of head %" PRIu64
-                    " is not finite",
-                    SB_SHOW(r->path), p->name, place.row, place.col, place.head);
-    }
-    return SB_OK;
-}
-
-static sb_status check_digest(reader *r, sb_state_key key, const sb_digest *is)
+static sb_status check_digest(sb_state_reader *r, sb_state_key key, const sb_digest *is)
 {
     const char *was = r->values[key];
     if (strcmp(is->hex, was) == 0)
@@ -227,26 +152,11 @@ static sb_status check_digest(reader *r, sb_state_key key, const sb_digest *is)
                 SB_SHOW(r->path), sb_state_key_name(key), SB_SHOW(was), is->hex);
 }
 
-static sb_status read_state(reader *r, const sb_state *sizes)
+static sb_status check_digests(sb_state_reader *r)
 {
-    sb_state *state = NULL;
     sb_digest target, mtp;
-    sb_status status = sb_state_new(&r->out->config, sizes->has_mtp, &state, r->err);
-    if (status)
-        return status;
-    r->out->state = state;
-    if (sizes->position)
-        status = sb_state_reserve(state, sizes->position, r->err);
-    if (status)
-        return status;
-    state->position = sizes->position;
-    state->mtp_entries = sizes->mtp_entries;
-    for (size_t i = 0; i < sb_state_pieces(state) && !status; i++) {
-        sb_piece p = sb_state_piece(state, i);
-        status = fill_piece(r, state, &p);
-    }
-    if (!status)
-        status = sb_state_digest(state, &target, r->err);
+    const sb_state *state = r->out->state;
+    sb_status status = sb_state_digest(state, &target, r->err);
     if (!status)
         status = check_digest(r, SB_STATE_KEY_target, &target);
     if (!status && state->has_mtp)
@@ -256,9 +166,9 @@ static sb_status read_state(reader *r, const sb_state *sizes)
     return status;
 }
 
-static sb_status read_tokens(reader *r, uint64_t count)
+static sb_status read_tokens(sb_state_reader *r, uint64_t count)
 {
-    const sb_tensor *t = find(r, "tokens");
+    const sb_tensor *t = sb_state_find_tensor(r, "tokens");
     sb_digest digest;
     sb_status status = sb_tensor_digest(t, &digest, r->err);
     if (!status)
@@ -281,15 +191,17 @@ static sb_status read_tokens(reader *r, uint64_t count)
 static sb_status read_all(const char *path, const sb_safetensors *in, sb_state_file *out,
                           sb_error *err)
 {
-    reader r = {.path = path, .in = in, .out = out, .err = err};
+    sb_state_reader r = {.path = path, .in = in, .out = out, .err = err};
     sb_state sizes = {.config = NULL};
     sb_status status = read_metadata(&r);
     if (!status)
         status = read_words(&r, &sizes);
     if (!status)
-        status = check_tensors(&r, &sizes);
+        status = sb_state_check_tensors(&r, &sizes);
     if (!status)
-        status = read_state(&r, &sizes);
+        status = sb_state_fill(&r, &sizes);
+    if (!status)
+        status = check_digests(&r);
     if (!status && r.values[SB_STATE_KEY_tokens])
         status = read_tokens(&r, sizes.position);
     return status;

@@ -143,10 +143,15 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
 
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM])
 {
+    sb_knobs first;
     size_t used = 0;
+    text[0] = '\0';
+    sb_knobs_exact(&first);
     for (unsigned k = 0; k < SB_KNOB_COUNT && used < SB_STATE_KNOBS_ROOM; k++)
-        used += (size_t)snprintf(text + used, SB_STATE_KNOBS_ROOM - used, "%s%s=%s", k ? " " : "",
-                                 sb_knob_name((sb_knob)k), sb_knob_value_name(knobs->value[k]));
+        if (knobs->value[k] != first.value[k])
+            used += (size_t)snprintf(text + used, SB_STATE_KNOBS_ROOM - used, "%s%s=%s",
+                                     used ? " " : "", sb_knob_name((sb_knob)k),
+                                     sb_knob_value_name(knobs->value[k]));
 }
 
 /* D-11: "a knob that the file does not name has its first value" - so that a file outlives the

@@ -28,7 +28,7 @@ void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1])
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out,
                                 sb_error *err);
 
-/* "act=f32 params=stored ...", all of them; and back, what is not named having its first value. */
+/* "act=bf16 scores=act": the knobs that do not have their first value; and back. */
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM]);
 sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err);
 

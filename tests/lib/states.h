@@ -25,4 +25,8 @@ sb_state *test_state_of(const sb_model *model, const sb_knobs *knobs, int mtp, c
 /* NaN into every cell of keys and values that no row stands in. */
 void test_poison_state(const sb_state *state);
 
+/* A state of a model that need not exist, small enough to be a seed: two layers, one of each kind,
+ * `tokens` positions, elements k/8. The configuration lives as long as the program. */
+sb_state *test_tiny_state(uint64_t tokens, int mtp);
+
 #endif

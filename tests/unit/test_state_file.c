@@ -433,7 +433,8 @@ static void test_changed_metadata(void **state)
     }
 }
 
-/* What may change: the name of the profile, and knobs that are left out, both under a new seal. */
+/* What may change under a new seal: the name of the profile, and a knob named with its first value.
+ */
 static void test_sound_metadata(void **state)
 {
     const char *const none[] = {NULL};
@@ -444,7 +445,8 @@ static void test_sound_metadata(void **state)
     check_parts("unsealed", &p, SB_ERR_INPUT, PARTS("seal"));
     seal(&p);
     check_parts("profile", &p, SB_OK, none);
-    set_value(&p, META "knobs", "");
+    assert_string_equal(*value_of(&p, META "knobs"), "");
+    set_value(&p, META "knobs", "act=f32 scores=act");
     seal(&p);
     check_parts("knobs", &p, SB_OK, none);
     for (size_t i = 0; i < p.pairs; i++)
@@ -529,6 +531,106 @@ static void test_changed_tensors(void **state)
     p = sound_parts();
     test_folder_find(&p.tensors, keys)->bytes[77] ^= 1;
     check_parts("flipped", &p, SB_ERR_INPUT, PARTS("target", "one of them was changed"));
+    forget(&p);
+}
+
+static sb_state_file *open_like(const char *path, const sb_state_file *like, const char *message)
+{
+    sb_state_file *file = NULL;
+    sb_error err = {""};
+    sb_status status = sb_state_file_open_like(path, like, &file, &err);
+    assert_int_equal(status, message ? SB_ERR_INPUT : SB_OK);
+    if (message && !strstr(err.text, message))
+        fail_msg("\"%s\" lacks \"%s\"", err.text, message);
+    return file;
+}
+
+static const char *write_parts(const parts *p)
+{
+    const char *path = test_path(PROGRAM, "bare");
+    size_t size;
+    unsigned char *bytes = put_together(p, &size);
+    assert_int_equal(sb_write_file(path, bytes, size, NULL), SB_OK);
+    free(bytes);
+    return path;
+}
+
+/* D-10: "A file without metadata is read for a comparison only": another program's dump. */
+static void test_bare_files(void **state)
+{
+    static const char keys[] = "layers.3.self_attn.keys";
+    sb_state_file *like = NULL, *file;
+    sb_error err;
+    sb_state_difference d;
+    (void)state;
+    parts p = sound_parts();
+    assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
+    file = open_like(write_parts(&p), like, NULL); /* not bare: as it is */
+    assert_true(file->tokens && !file->bare);
+    sb_state_file_free(file);
+    test_folder_remove(&p.tensors, "tokens");
+    open_like(write_parts(&p), like, "\"tokens\""); /* with metadata, all of them count */
+    for (size_t i = 0; i < p.pairs; i++) {
+        free(p.keys[i]);
+        free(p.values[i]);
+    }
+    p.pairs = 0;
+    assert_int_equal(sb_state_file_open(write_parts(&p), &file, &err), SB_ERR_INPUT);
+    file = open_like(write_parts(&p), like, NULL);
+    test_same_state("bare", file->state, like->state);
+    assert_true(file->bare && !file->tokens);
+    assert_string_equal(file->target.hex, like->target.hex);
+    assert_string_equal(file->mtp.hex, like->mtp.hex);
+    sb_state_file_free(file);
+    test_folder_find(&p.tensors, keys)->bytes[1] ^= 1;
+    file = open_like(write_parts(&p), like, NULL);
+    assert_int_equal(sb_state_compare(like->state, file->state, &d, &err), SB_OK);
+    assert_true(d.differs && strcmp(d.piece.name, keys) == 0 && d.different == 1);
+    sb_state_file_free(file);
+    test_tensor *t = test_folder_find(&p.tensors, keys);
+    t->dtype = SB_DTYPE_BF16; /* the upper halves */
+    t->size /= 2;
+    for (size_t i = 0; i < t->size / 2; i++)
+        memmove(t->bytes + 2 * i, t->bytes + 4 * i + 2, 2);
+    file = open_like(write_parts(&p), like, NULL);
+    assert_int_equal(sb_bits_f32(file->state->layers[3].keys[5]),
+                     sb_bits_f32(like->state->layers[3].keys[5]) & 0xffff0000u);
+    sb_state_file_free(file);
+    t->dtype = SB_DTYPE_U16;
+    open_like(write_parts(&p), like, "U16");
+    test_folder_remove(&p.tensors, keys);
+    open_like(write_parts(&p), like, keys);
+    sb_state_file_free(like);
+    forget(&p);
+}
+
+/* A head with more entries than the sequence has tokens is a difference, not a trap. */
+static void test_bare_file_with_long_head(void **state)
+{
+    static const char *const names[] = {"mtp.layers.0.self_attn.keys",
+                                        "mtp.layers.0.self_attn.values"};
+    const uint64_t shape[] = {300, 2, 64};
+    sb_state_file *like = NULL, *file;
+    sb_error err;
+    sb_state_difference d;
+    (void)state;
+    parts p = sound_parts();
+    assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
+    for (size_t i = 0; i < p.pairs; i++) {
+        free(p.keys[i]);
+        free(p.values[i]);
+    }
+    p.pairs = 0;
+    test_folder_remove(&p.tensors, "tokens");
+    for (size_t i = 0; i < 2; i++) {
+        test_folder_remove(&p.tensors, names[i]);
+        test_folder_add(&p.tensors, names[i], SB_DTYPE_F32, 3, shape);
+    }
+    file = open_like(write_parts(&p), like, NULL);
+    assert_int_equal(sb_state_compare(like->state, file->state, &d, &err), SB_OK);
+    assert_true(d.entries[0] == N - 1 && d.entries[1] == 300);
+    sb_state_file_free(file);
+    sb_state_file_free(like);
     forget(&p);
 }
 
@@ -640,6 +742,35 @@ static void test_no_memory(void **state)
     sb_session_free(session);
 }
 
+/* The files of golden/state are these, byte for byte: the layout stays what it is on every machine.
+ * WRITE_SEEDS=1 writes them, for a change of the specification. */
+static void test_recorded_files(void **state)
+{
+    static const struct {
+        const char *path;
+        uint64_t tokens;
+        int mtp;
+    } files[] = {{"golden/state/seed-head.state", 3, 1},
+                 {"golden/state/seed-plain.state", 2, 0},
+                 {"golden/state/seed-first.state", 1, 1},
+                 {"golden/state/seed-empty.state", 0, 1}};
+    static const uint32_t tokens[] = {7, 0, 10};
+    sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens};
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *path = getenv("WRITE_SEEDS") ? files[i].path : test_path(PROGRAM, "seed");
+        sb_state *tiny = test_tiny_state(files[i].tokens, files[i].mtp);
+        size_t size, recorded;
+        save(path, tiny, &from);
+        unsigned char *is = bytes_of(path, &size), *was = bytes_of(files[i].path, &recorded);
+        if (size != recorded || memcmp(is, was, size) != 0)
+            fail_msg("%s is not what is written today", files[i].path);
+        free(is);
+        free(was);
+        sb_state_free(tiny);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -652,7 +783,10 @@ int main(void)
         cmocka_unit_test(test_sound_metadata),
         cmocka_unit_test(test_changed_config),
         cmocka_unit_test(test_changed_tensors),
+        cmocka_unit_test(test_bare_files),
+        cmocka_unit_test(test_bare_file_with_long_head),
         cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_recorded_files),
         cmocka_unit_test(test_saves_that_fail),
         cmocka_unit_test(test_no_memory),
     };

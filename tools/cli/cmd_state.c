@@ -149,7 +149,7 @@ static sb_status diff(const char *const *paths, int as_json, sb_error *err)
     sb_state_file *files[2] = {NULL, NULL};
     sb_status status = sb_state_file_open(paths[0], &files[0], err);
     if (!status)
-        status = sb_state_file_open(paths[1], &files[1], err);
+        status = sb_state_file_open_like(paths[1], files[0], &files[1], err);
     if (!status)
         status = sb_state_show_diff(paths, (const sb_state_file *const[]){files[0], files[1]},
                                     as_json, err);
@@ -202,7 +202,8 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
             "once for its digest, which the file carries together with the knobs: --continue\n"
             "refuses a state of another checkpoint or under other knobs (exit 3).\n"
             "info verifies a file and shows it. diff compares two files bit by bit, without a\n"
-            "checkpoint: exit 1 names the first layer, head, row and column that differ.",
+            "checkpoint: exit 1 names the first layer, head, row and column that differ. B may be\n"
+            "another program's tensors under the same names, without any metadata.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "examples:\n  samebit state save CKPT --tokens 1,2,3 -o a.state\n"

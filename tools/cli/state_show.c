@@ -133,7 +133,8 @@ sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json
 /* Why two files may differ although both are sound. */
 static const char *const notes[] = {"they belong to different checkpoints",
                                     "they were made under different knobs",
-                                    "they belong to different configurations"};
+                                    "they belong to different configurations",
+                                    "the second has no metadata: nothing says what it belongs to"};
 
 static int has_note(const sb_state_file *a, const sb_state_file *b, size_t i)
 {
@@ -141,7 +142,9 @@ static int has_note(const sb_state_file *a, const sb_state_file *b, size_t i)
         return strcmp(a->checkpoint.hex, b->checkpoint.hex) != 0;
     if (i == 1)
         return memcmp(&a->knobs, &b->knobs, sizeof a->knobs) != 0;
-    return strcmp(a->config_text, b->config_text) != 0;
+    if (i == 2)
+        return strcmp(a->config_text, b->config_text) != 0;
+    return b->bare;
 }
 
 static json_t *first_json(const sb_state_difference *d)
