@@ -504,7 +504,7 @@ static void predictable_lies_between(void **state)
         size_t count;
         const char *folder =
             test_checkpoint("test_accept", presets[i], "predictable", "bf16", "text");
-        write_texts(folder, 48, &own, &count);
+        write_texts(folder, 32, &own, &count);
         measure(folder, own, count, 1, &a);
         double rate = a.depth[0].interval.rate;
         if (getenv("SAMEBIT_TABLE"))

@@ -10,7 +10,7 @@ const char *sb_accept_verdict_name(sb_accept_verdict verdict)
     return names[verdict];
 }
 
-/* E-10: "a length with the bonus token is one more than one without" */
+/* E-5: "a length with the bonus token is one more than one without" */
 sb_accept_definitions sb_observed_definitions(const sb_observed *o)
 {
     sb_accept_definitions d = {0};
@@ -159,10 +159,9 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
 /* The worst line, the shallowest of those. */
 static void decide(const sb_observed *o, sb_accept_comparison *c)
 {
-    static const char *const words[] = {"accepts as often as the reference, as far as so many "
-                                        "rounds tell",
-                                        "accepts less often than the reference",
-                                        "accepts more often than the reference"};
+    static const char *const words[] = {
+        "accepts as often as the reference, as far as so many rounds tell",
+        "accepts less often than the reference", "accepts more often than the reference"};
     char which[40] = "";
     c->verdict = SB_ACCEPT_CONSISTENT;
     for (size_t i = 0; i < c->count && c->verdict == SB_ACCEPT_CONSISTENT; i++) {
@@ -187,6 +186,8 @@ void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
     else if (llama ? !o->drafted : !o->rounds)
         explain(out, "%s counted no drafts at all: it did not speculate",
                 sb_engine_name(o->engine));
+    else if (llama && !(o->has_drafted && o->has_accepted))
+        explain(out, "draft_n or draft_n_accepted is missing in a response");
     else if (llama)
         compare_llama(accept, o, out);
     else if (o->depths)
