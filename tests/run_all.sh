@@ -30,7 +30,7 @@ grace=${GRACE:-10}  # seconds that it has left when it was asked to end
 at_once=$JOBS       # members that may run at the same time
 all=0
 
-SUITES=(lint meta unit prop fault hf quant check cli golden fuzz asan matrix)
+SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz asan matrix)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -195,6 +195,7 @@ suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
 suite_unit() { compiled tests/unit/test_*.c; }
 suite_prop() { compiled tests/prop/prop_*.c; }
 suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
+suite_mtp() { compiled tests/mtp/test_*.c; }
 suite_hf() { compiled tests/hf/test_*.c; }
 suite_quant() { compiled tests/quant/test_*.c; }
 suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }

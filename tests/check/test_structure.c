@@ -328,7 +328,8 @@ static void make_big(const char *format, const char *dir)
 static void test_identities(void **state)
 {
     (void)state;
-    size_t count = getenv("CHECK_ALL") ? sizeof big / sizeof *big : 3;
+    const char *all = getenv("CHECK_ALL");
+    size_t count = all && strcmp(all, "1") == 0 ? sizeof big / sizeof *big : 3;
     for (size_t i = 0; i < count; i++) {
         const char *path = test_path("test_structure", big[i].format);
         make_big(big[i].format, path);

@@ -65,14 +65,14 @@ for ckpt in "$work/t1" "$t4"; do
 done
 
 # sampled: the tokens are those of the seed, and a draft is accepted where it is the draw
-sampling=(--temp 3 --top-k 40 --top-p 0.95 --min-p 0.02)
+sampling=(--temp 5 --top-k 40 --top-p 0.95 --min-p 0.02)
 greedy=$(json now tokens)
 run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}"
 keep plain
 differ "greedy and sampled" "$greedy" "$(json plain tokens)"
 for k in 1 4 2,0,3; do speculate --draft $k "${sampling[@]}"; done
-speculate --draft 3 --rollback replay --seed 42 --temp 3.0 --top-k 40 --top-p 95e-2 --min-p .02
-at sampling '{"seed":"42","temp":"3","top_k":"40","top_p":"0.95","min_p":"0.02"}'
+speculate --draft 3 --rollback replay --seed 42 --temp 5.0 --top-k 40 --top-p 95e-2 --min-p .02
+at sampling '{"seed":"42","temp":"5","top_k":"40","top_p":"0.95","min_p":"0.02"}'
 # a draw belongs to its position, however it was reached
 drawn=$(json plain tokens | tr -d '[]')
 run 0 run "$p" --tokens "$prompt,$(cut -d, -f1-5 <<< "$drawn")" -n 19 --json "${sampling[@]}" --draft 2

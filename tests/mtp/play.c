@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/bytes.h"
+
 sb_session *play_session(const sb_model *model, const sb_session_options *options)
 {
     sb_session_options o = options ? *options : (sb_session_options){0};
@@ -188,19 +190,52 @@ static struct {
     sb_model *model;
 } models[MODELS];
 
-const sb_model *play_model(const char *program, const char *preset, const char *recipe)
+/* The place of a model in the list; it may have to be opened. */
+static sb_model **place_of(const char *preset, const char *recipe, const char *kind)
 {
     char name[64];
     size_t i = 0;
-    snprintf(name, sizeof name, "%s-%s", preset, recipe);
+    snprintf(name, sizeof name, "%s-%s%s", preset, recipe, kind);
     while (i < MODELS && models[i].model && strcmp(models[i].name, name) != 0)
         i++;
     assert_true(i < MODELS);
-    if (!models[i].model) {
-        strcpy(models[i].name, name);
-        models[i].model = test_model_open(test_checkpoint(program, preset, recipe, NULL, NULL));
+    strcpy(models[i].name, name);
+    return &models[i].model;
+}
+
+const sb_model *play_model(const char *program, const char *preset, const char *recipe)
+{
+    sb_model **model = place_of(preset, recipe, "");
+    if (!*model)
+        *model = test_model_open(test_checkpoint(program, preset, recipe, NULL, NULL));
+    return *model;
+}
+
+/* A norm in BF16: 1 + w becomes 0.4 (1 + w). */
+static void flatten(test_tensor *t)
+{
+    assert_true(t->dtype == SB_DTYPE_BF16);
+    for (size_t i = 0; i < t->size; i += 2) {
+        uint32_t bits = (uint32_t)(t->bytes[i] | t->bytes[i + 1] << 8) << 16;
+        bits = sb_bits_f32(0.4f * (1 + sb_f32_from_bits(bits)) - 1);
+        t->bytes[i] = (unsigned char)(bits >> 16);
+        t->bytes[i + 1] = (unsigned char)(bits >> 24);
     }
-    return models[i].model;
+}
+
+const sb_model *play_flat_model(const char *program, const char *preset, const char *recipe)
+{
+    sb_model **model = place_of(preset, recipe, "-flat");
+    if (*model)
+        return *model;
+    test_folder f = test_folder_load(test_checkpoint(program, preset, recipe, NULL, NULL));
+    flatten(test_folder_find(&f, "model.norm.weight"));
+    flatten(test_folder_find(&f, "mtp.norm.weight"));
+    char name[32];
+    snprintf(name, sizeof name, "flat-%s", preset);
+    *model = test_model_open(test_folder_save(&f, program, name));
+    test_folder_free(&f);
+    return *model;
 }
 
 int play_close_models(void **state)

@@ -51,4 +51,8 @@ void play_free_taps(play_tap *taps);
 const sb_model *play_model(const char *program, const char *preset, const char *recipe);
 int play_close_models(void **state);
 
+/* The same with logits 0.4 times as large, of model and head: `predictable` is so sure of its
+ * tokens that at usual temperatures a draw is the greedy token. */
+const sb_model *play_flat_model(const char *program, const char *preset, const char *recipe);
+
 #endif

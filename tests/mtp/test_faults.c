@@ -1,0 +1,345 @@
+/* test_faults.c - memory that is not there, taps that stop a call, and asks that do not fit, in the
+ * middle of drafts and rounds: what is left is the state before, or a session that refuses. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "ref/base/mem.h"
+#include "tests/lib/plain.h"
+#include "tests/mtp/play.h"
+
+#define PROGRAM "test_mtp_faults"
+
+enum { V = 384, PROMPT = 5, K = 2 };
+
+static const sb_model *t4(void)
+{
+    return play_model(PROGRAM, "T4", "mistakes");
+}
+
+static int one_thread(void **state)
+{
+    (void)state;
+#ifdef _OPENMP
+    omp_set_num_threads(1); /* the counter of failing allocations is not made for several */
+#endif
+    return 0;
+}
+
+/* A session behind a prompt, whose next calls find no memory that they could use again. */
+typedef struct bench {
+    sb_session *session;
+    sb_rounds *rounds;
+    uint32_t token;
+} bench;
+
+static bench set_up(sb_rollback rollback)
+{
+    bench b = {.session = play_session(t4(), NULL)};
+    b.token = play_prompt(b.session, "faults", PROMPT);
+    b.rounds = play_rounds(b.session, NULL, rollback);
+    return b;
+}
+
+static void tear_down(bench *b)
+{
+    sb_rounds_free(b->rounds);
+    sb_session_free(b->session);
+}
+
+/* What is tried with failing allocations. */
+typedef sb_status (*attempt)(bench *b, sb_error *err);
+
+static sb_status try_round(bench *b, sb_error *err)
+{
+    sb_round round;
+    return sb_rounds_next(b->rounds, &(sb_round_ask){.token = b->token, .drafts = K, .forced = 1},
+                          &round, err);
+}
+
+static sb_status try_drafts(bench *b, sb_error *err)
+{
+    float logits[V];
+    sb_status status = SB_OK;
+    for (uint32_t i = 0; i < K && !status; i++)
+        status = sb_session_draft(b->session, b->token + i, logits, err);
+    return status;
+}
+
+static sb_status try_verify(bench *b, sb_error *err)
+{
+    const uint32_t tokens[K + 1] = {b->token, 3, 5};
+    return sb_session_verify(b->session, tokens, K + 1, SB_ROLLBACK_snapshots, err);
+}
+
+static sb_status try_verify_and_keep(bench *b, sb_error *err)
+{
+    const uint32_t tokens[K + 1] = {b->token, 3, 5};
+    sb_status status = sb_session_verify(b->session, tokens, K + 1, SB_ROLLBACK_replay, err);
+    return status ? status : sb_session_keep(b->session, 2, err);
+}
+
+/* The session is what it was before, or refuses; behind a reset, or with the state set again, it is
+ * as new. A failure that leaves it as it was can be followed by the same attempt. */
+static void check_left(bench *b, attempt it, const sb_state *before, const sb_state *after,
+                       int *refused)
+{
+    float logits[V];
+    sb_error err = {""};
+    sb_status status = sb_session_draft(b->session, b->token, logits, &err);
+    if (status) {
+        assert_int_equal(status, SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, "reset"));
+        assert_int_equal(it(b, &err), SB_ERR_USAGE);
+        assert_int_equal(sb_session_feed(b->session, &b->token, 1, &err), SB_ERR_USAGE); /* S-4 */
+        assert_int_equal(sb_session_keep(b->session, 0, &err), SB_ERR_USAGE);
+        assert_int_equal(sb_session_rows(b->session), 0);
+        play_set(b->session, before);
+        *refused = 1;
+    } else {
+        sb_session_forget_drafts(b->session);
+        play_same("after a failure", sb_session_state(b->session), before);
+    }
+    assert_int_equal(it(b, &err), SB_OK);
+    play_same("tried again", sb_session_state(b->session), after);
+}
+
+/* The n-th allocation fails, for n = 1, 2, 3, .., until there is none left to fail. */
+static void run_attempt(const char *name, attempt it, sb_rollback rollback)
+{
+    bench b = set_up(rollback);
+    sb_state *before = play_copy(sb_session_state(b.session));
+    sb_error err = {""};
+    int refused = 0, unchanged = 0;
+    unsigned long n = 1;
+    assert_int_equal(it(&b, &err), SB_OK);
+    sb_state *after = play_copy(sb_session_state(b.session));
+    tear_down(&b);
+    for (;; n++) {
+        int now = 0;
+        b = set_up(rollback);
+        sb_alloc_fail_at(n);
+        sb_status status = it(&b, &err);
+        sb_alloc_fail_at(0);
+        if (!status) {
+            play_same(name, sb_session_state(b.session), after);
+            tear_down(&b);
+            break;
+        }
+        assert_int_equal(status, SB_ERR_MEMORY);
+        assert_non_null(strstr(err.text, "out of memory"));
+        check_left(&b, it, before, after, &now);
+        refused += now;
+        unchanged += !now;
+        tear_down(&b);
+    }
+    printf("%s: %lu allocations, %d times refused, %d times unchanged\n", name, n - 1, refused,
+           unchanged);
+    assert_true(n > 2);
+    sb_state_free(before);
+    sb_state_free(after);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    run_attempt("a round, snapshots", try_round, SB_ROLLBACK_snapshots);
+    run_attempt("a round, replay", try_round, SB_ROLLBACK_replay);
+    run_attempt("drafts", try_drafts, SB_ROLLBACK_snapshots);
+    run_attempt("verify", try_verify, SB_ROLLBACK_snapshots);
+    run_attempt("verify and keep", try_verify_and_keep, SB_ROLLBACK_replay);
+}
+
+/* A state that cannot be copied leaves the verify, which can still be cut. */
+static void test_no_memory_for_a_state(void **state)
+{
+    sb_error err = {""};
+    sb_state *copy = NULL;
+    (void)state;
+    for (unsigned long n = 1;; n++) {
+        bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
+        assert_int_equal(try_verify(&b, &err), SB_OK);
+        sb_alloc_fail_at(n);
+        sb_status status = sb_session_state_at(b.session, 1, &copy, &err);
+        sb_alloc_fail_at(0);
+        assert_int_equal(status, copy ? SB_OK : SB_ERR_MEMORY);
+        assert_int_equal(sb_session_keep(b.session, 1, &err), SB_OK);
+        test_feed(twin.session, &b.token, 1);
+        play_same("cut", sb_session_state(b.session), sb_session_state(twin.session));
+        tear_down(&b);
+        tear_down(&twin);
+        if (copy)
+            break;
+    }
+    sb_state_free(copy);
+}
+
+static void test_no_memory_for_rounds(void **state)
+{
+    sb_rounds *rounds = NULL;
+    sb_error err = {""};
+    (void)state;
+    bench b = set_up(SB_ROLLBACK_snapshots);
+    for (unsigned long n = 1; !rounds; n++) {
+        sb_alloc_fail_at(n);
+        sb_status status = sb_rounds_new(b.session, NULL, &rounds, &err);
+        sb_alloc_fail_at(0);
+        assert_int_equal(status, rounds ? SB_OK : SB_ERR_MEMORY);
+    }
+    sb_rounds_free(rounds);
+    tear_down(&b);
+}
+
+/* A tap that stops at its n-th call from now; 0: never. */
+typedef struct stop {
+    unsigned long left;
+} stop;
+
+static sb_status stop_at(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                         sb_error *err)
+{
+    stop *s = ctx;
+    (void)name;
+    (void)data;
+    (void)rows;
+    (void)cols;
+    if (s->left == 0 || --s->left)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_DIFF, "stopped here");
+}
+
+/* A round that is stopped in any place: drafts, trunk, head, logits, replay. */
+static void test_stopped_anywhere(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        unsigned long n = 1;
+        size_t refused = 0, unchanged = 0;
+        for (;; n++) {
+            stop s = {0};
+            sb_error err = {""};
+            sb_session *session =
+                play_session(t4(), &(sb_session_options){.tap = stop_at, .tap_ctx = &s});
+            sb_rounds *rounds = play_rounds(session, NULL, (sb_rollback)way);
+            bench b = {session, rounds, play_prompt(session, "faults", PROMPT)};
+            sb_state *before = play_copy(sb_session_state(session));
+            s.left = n;
+            sb_status status = try_round(&b, &err);
+            s.left = 0;
+            if (status) {
+                float logits[V];
+                assert_int_equal(status, SB_ERR_DIFF);
+                if (sb_session_draft(session, b.token, logits, &err)) {
+                    refused++;
+                } else {
+                    play_same("stopped", sb_session_state(session), before);
+                    unchanged++;
+                }
+            }
+            sb_state_free(before);
+            tear_down(&b);
+            if (!status)
+                break;
+        }
+        printf("%s: stopped in %lu places, %zu times refused, %zu times unchanged\n",
+               way ? "replay" : "snapshots", n - 1, refused, unchanged);
+        assert_true(refused > 50 && unchanged > 10);
+    }
+}
+
+/* Drafts that were stopped do not reach the next: it begins anew (S-8). */
+static void test_draft_behind_a_failed_one(void **state)
+{
+    float sound[V], got[V];
+    (void)state;
+    stop s = {0};
+    sb_session *session = play_session(t4(), &(sb_session_options){.tap = stop_at, .tap_ctx = &s});
+    uint32_t token = play_prompt(session, "faults", PROMPT);
+    assert_int_equal(sb_session_draft(session, token, sound, NULL), SB_OK);
+    for (unsigned long n = 1;; n++) {
+        sb_session_forget_drafts(session);
+        assert_int_equal(sb_session_draft(session, token, got, NULL), SB_OK);
+        assert_memory_equal(got, sound, sizeof got);
+        s.left = n;
+        sb_status status = sb_session_draft(session, 7, got, NULL);
+        s.left = 0;
+        if (!status)
+            break;
+        assert_int_equal(sb_session_draft(session, token, got, NULL), SB_OK);
+        assert_memory_equal(got, sound, sizeof got);
+    }
+    sb_session_free(session);
+}
+
+/* Asks that do not fit change nothing. */
+static void test_refused_asks(void **state)
+{
+    static const uint32_t given[K] = {1, V};
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        bench b = set_up((sb_rollback)way);
+        sb_state *before = play_copy(sb_session_state(b.session));
+        const sb_round_ask asks[] = {
+            {.token = 1, .drafts = SB_MAX_DRAFTS + 1, .forced = -1},
+            {.token = 1, .drafts = 2, .forced = 3},
+            {.token = V, .drafts = 0, .forced = -1},
+            {.token = V, .drafts = 2, .forced = -1},
+            {.token = 1, .drafts = 2, .given = given, .forced = -1},
+        };
+        for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+            sb_round round;
+            sb_error err = {""};
+            assert_int_equal(sb_rounds_next(b.rounds, &asks[i], &round, &err), SB_ERR_USAGE);
+            assert_true(err.text[0] != '\0');
+            play_same("refused", sb_session_state(b.session), before);
+        }
+        assert_int_equal(sb_session_keep(b.session, 0, NULL), SB_ERR_USAGE);
+        assert_int_equal(try_round(&b, NULL), SB_OK);
+        sb_state_free(before);
+        tear_down(&b);
+    }
+}
+
+/* S-7: the entries of a state must be those of the session's K-27; a head must be there or not. */
+static void test_refused_states(void **state)
+{
+    sb_error err = {""};
+    (void)state;
+    sb_knobs zeros = test_knobs("mtp_first=zeros");
+    sb_session *pair = play_session(t4(), NULL);
+    sb_session *with = play_session(t4(), &(sb_session_options){.knobs = &zeros});
+    sb_session *without = test_session(t4(), NULL, NULL);
+    play_prompt(pair, "states", PROMPT);
+    play_prompt(with, "states", PROMPT + 1);
+    sb_state *before = play_copy(sb_session_state(pair));
+    assert_int_equal(sb_session_set_state(pair, sb_session_state(with), &err), SB_ERR_USAGE);
+    assert_non_null(strstr(err.text, "entries"));
+    assert_int_equal(sb_session_set_state(pair, sb_session_state(without), &err), SB_ERR_USAGE);
+    assert_int_equal(sb_session_set_state(without, sb_session_state(pair), &err), SB_ERR_USAGE);
+    play_same("refused", sb_session_state(pair), before);
+    play_set(pair, before);
+    sb_state_free(before);
+    sb_session_free(pair);
+    sb_session_free(with);
+    sb_session_free(without);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_for_a_state),
+        cmocka_unit_test(test_no_memory_for_rounds),
+        cmocka_unit_test(test_stopped_anywhere),
+        cmocka_unit_test(test_draft_behind_a_failed_one),
+        cmocka_unit_test(test_refused_asks),
+        cmocka_unit_test(test_refused_states),
+    };
+    return cmocka_run_group_tests_name("faults in rounds", tests, one_thread, play_close_models);
+}
