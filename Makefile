@@ -174,13 +174,19 @@ demo: $(PROGRAM)
 	@$(PROGRAM) make $(DEMO)-nvfp4 --preset T1 --format nvfp4-ct --seed 42
 	@echo '$$ samebit check $(DEMO)-nvfp4 --against $(DEMO) --quiet'
 	@$(PROGRAM) check $(DEMO)-nvfp4 --against $(DEMO) --quiet
+	@rm -rf $(DEMO)-predictable
+	@echo '$$ samebit make $(DEMO)-predictable --preset T1 --recipe predictable --seed 42'
+	@$(PROGRAM) make $(DEMO)-predictable --preset T1 --recipe predictable --seed 42
+	@echo '$$ samebit run $(DEMO)-predictable --tokens 1,2,3 -n 9 --draft 3'
+	@$(PROGRAM) run $(DEMO)-predictable --tokens 1,2,3 -n 9 --draft 3
 	@echo
 	@echo 'A checkpoint with all kinds of layers was made from seed 42, the same bytes on every machine, and'
 	@echo 'run by the reference. Every number is the correctly rounded value of an exact sum, so the tokens'
 	@echo 'and the digests above are the ones that every compiler, processor and number of threads gives;'
 	@echo 'golden verify compared a longer run with the one that is recorded under golden/runs. Then the same'
 	@echo 'model in NVFP4 was held, code by code, against the original it was made from: the file is intact,'
-	@echo 'and so is its MTP head.'
+	@echo 'and so is its MTP head. At last a model whose tokens can be guessed was run with drafts: the head'
+	@echo 'proposes three at a time, and tokens and states are those of a run without. docs/mtp.md explains it.'
 
 OPTIONAL := tools/deps clang cross || echo 'What needs these is SKIPPED.'
 check: tests

@@ -52,7 +52,7 @@ same() {
 }
 
 # --- the three outputs ------------------------------------------------------------------------------------
-# Both profiles: exact, and hf, which rounds everywhere and has the chunked delta rule.
+# Both profiles: exact, and hf, which rounds everywhere and has the chunked delta rule; and rounds.
 run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
     local threads=$1 profile
     shift
@@ -60,6 +60,11 @@ run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
         "$@" run "$model" --tokens "$prompt" -n 4 --threads "$threads" --profile $profile --json ||
             return 1
     done
+    # speculative and sampled, with drafts that are taken and such that are not
+    "$@" run "$model" --tokens 3,8,13,18,23 -n 7 --draft 2,0,3 --force-accept 1,0,3,0 --seed 42 --temp 2 --top-p 0.9 \
+        --threads "$threads" --json &&
+        "$@" run "$model" --tokens 3,8,13,18,23 -n 4 --draft 2 --accept-mode residual --rollback replay --seed 42 \
+            --temp 2 --min-p 0.01 --threads "$threads" --json
 }
 make_model() { # make_model FOLDER SEED PROGRAM...
     local folder=$1 seed=$2
@@ -122,7 +127,7 @@ answer() {
         prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" && "$digest" > "$scratch/digest" &&
         run_formats "$plain/samebit" > "$scratch/formats"
 }
-if answer 2> "$scratch/errors" && [ "$(grep -c logits_digest "$scratch/run")" = 2 ] &&
+if answer 2> "$scratch/errors" && [ "$(grep -c logits_digest "$scratch/run")" = 4 ] &&
     [ "$(wc -l < "$scratch/digest")" -ge 10 ]; then
     echo "the answer of $plain: run $(cksum < "$scratch/run" | cut -d' ' -f1)," \
         "arithmetic $(cksum < "$scratch/digest" | cut -d' ' -f1)"

@@ -202,7 +202,7 @@ says "round 0 drafted $(list rounds.0.drafted) accepted $(json now rounds.0.acce
 says "round 1 accepted 0 of 0 emitted $(list rounds.1.emitted)"
 says "accepted $accepted of $drafted drafts, $(decimals $accepted $drafted), in $rounds rounds"
 says "depth 2: ${taken[1]} of ${depth[1]}, $(decimals ${taken[1]} ${depth[1]})"
-says "mean length $(decimals $accepted $rounds) accepted, $(decimals $((accepted + rounds)) $rounds) emitted"
+says "mean acceptance length $(decimals $accepted $rounds), with the bonus token $(decimals $((accepted + rounds)) $rounds)"
 run 0 run "$p" --tokens $prompt -n 3 --draft 0
 says 'accepted: no round had a draft'
 run 0 run "$p" --tokens $prompt -n 3

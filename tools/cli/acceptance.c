@@ -67,6 +67,6 @@ void sb_acceptance_print(const sb_acceptance_counts *c)
     for (size_t j = 0; j < c->depths; j++)
         printf("depth %zu: %" PRIu64 " of %" PRIu64 ", %s\n", j + 1, c->depth[j].accepted,
                c->depth[j].drafted, print_ratio(c->depth[j].accepted, c->depth[j].drafted).text);
-    printf("mean length %s accepted, %s emitted\n", print_ratio(c->accepted, c->rounds).text,
-           mean_emitted(c).text);
+    printf("mean acceptance length %s, with the bonus token %s\n",
+           print_ratio(c->accepted, c->rounds).text, mean_emitted(c).text);
 }

@@ -14,7 +14,7 @@ static sb_status take(void *list, size_t sequence, const sb_generated *generated
 {
     (void)sequence;
     (void)err;
-    json_array_append_new(list, sb_generated_json(generated));
+    json_array_append_new(list, sb_generated_json(generated, NULL));
     return SB_OK;
 }
 
@@ -175,7 +175,7 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
     if (strcmp(line.operand[0], "write") != 0)
         return sb_fail(err, SB_ERR_USAGE, "golden knows write and verify, found '%s'",
                        line.operand[0]);
-    status = sb_request_check(&request, err);
+    status = sb_request_check(&request, line.operand[2], err);
     if (!status)
         status = write_golden(line.operand[1], line.operand[2], &request, as_json, err);
     sb_request_free(&request);

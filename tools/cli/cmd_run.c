@@ -5,20 +5,30 @@
 
 typedef struct output {
     json_t *list; /* NULL: text */
-    size_t sequences;
+    const sb_request *request;
 } output;
+
+/* Of --prompt: the ids that the text became. */
+static void print_prompt(const sb_request *r)
+{
+    for (size_t i = 0; r->tokenizer && i < r->sequences[0].count; i++)
+        printf("%s%u", i ? "," : "prompt ", (unsigned)r->sequences[0].ids[i]);
+    if (r->tokenizer)
+        printf("\n");
+}
 
 static sb_status take(void *ctx, size_t sequence, const sb_generated *generated, sb_error *err)
 {
     const output *o = ctx;
     (void)err;
     if (o->list) {
-        json_array_append_new(o->list, sb_generated_json(generated));
+        json_array_append_new(o->list, sb_generated_json(generated, o->request->tokenizer));
         return SB_OK;
     }
-    if (o->sequences > 1)
+    if (o->request->sequence_count > 1)
         printf("sequence %zu\n", sequence);
-    sb_generated_print(generated);
+    print_prompt(o->request);
+    sb_generated_print(generated, o->request->tokenizer);
     return SB_OK;
 }
 
@@ -26,6 +36,9 @@ static sb_status print_json(const sb_request *request, const json_t *list, sb_er
 {
     json_t *document = sb_document("run");
     sb_request_describe(request, document);
+    if (request->tokenizer)
+        json_object_set_new(document, "prompt",
+                            sb_ids_json(request->sequences[0].ids, request->sequences[0].count));
     if (request->sequence_count == 1)
         json_object_update(document, json_array_get(list, 0));
     else
@@ -37,7 +50,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
                          int as_json, sb_error *err)
 {
     sb_model *model = NULL;
-    output o = {as_json ? json_array() : NULL, request->sequence_count};
+    output o = {as_json ? json_array() : NULL, request};
     sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
     if (!status)
         status = sb_generate(model, request, take, &o, err);
@@ -51,7 +64,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
     sb_request request;
-    sb_opt opts[SB_REQUEST_OPTS + 2];
+    sb_opt opts[SB_REQUEST_OPTS + 4];
     sb_repeated overlays = {.count = 0};
     int as_json = 0;
     sb_request_opts(&request, opts);
@@ -59,8 +72,12 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
         (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
     opts[SB_REQUEST_OPTS + 1] = (sb_opt){"overlay", 0,       SB_OPT_REPEATED,
                                          &overlays, "P=DIR", "as if P were grafted from DIR"};
+    opts[SB_REQUEST_OPTS + 2] = (sb_opt){"state-in",        0,   SB_OPT_STRING,
+                                         &request.state_in, "F", "go on behind this state file"};
+    opts[SB_REQUEST_OPTS + 3] = (sb_opt){"state-out",        0,   SB_OPT_STRING,
+                                         &request.state_out, "F", "write the state at the end"};
     sb_command_line line = {
-        .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F) [options]",
+        .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F | --prompt TEXT) [options]",
         .about = "Feeds a prompt to the reference and generates: greedily (ties go to the lowest "
                  "id), or\n"
                  "sampled with --temp. For every generated position it prints the digest of its "
@@ -75,18 +92,18 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                  "in turn and begins anew behind its end; @FILE reads it from a file. docs/mtp.md "
                  "has more.",
         .opts = opts,
-        .opt_count = SB_REQUEST_OPTS + 2,
-        .more =
-            "examples:\n"
-            "  samebit run CKPT --tokens 1,2,3 -n 8 --json\n"
-            "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
-            "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n",
+        .opt_count = SB_REQUEST_OPTS + 4,
+        .more = "examples:\n"
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --json\n"
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n"
+                "  samebit run CKPT --prompt 'the same bits' -n 8 --state-out a.state\n",
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    status = sb_request_check(&request, err);
+    status = sb_request_check(&request, line.operand[0], err);
     if (!status)
         status = run_all(line.operand[0], &overlays, &request, as_json, err);
     sb_request_free(&request);

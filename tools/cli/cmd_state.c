@@ -6,9 +6,8 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
-#include "ref/run/session.h"
-#include "ref/run/state_file.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/continued.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/state_show.h"
 #include "tools/cli/tokens.h"
@@ -46,35 +45,6 @@ static sb_status read_request(state_request *r, sb_error *err)
     return status;
 }
 
-/* The ids of a whole sequence: those that a file says were fed, and the new ones. NULL where it
- * does not say. */
-static sb_status join_tokens(const sb_state_file *from, uint64_t before, const sb_sequence *more,
-                             uint32_t **out, sb_error *err)
-{
-    if (from && before && !from->tokens)
-        return SB_OK;
-    *out = sb_alloc((size_t)before + more->count, sizeof **out);
-    if (!*out)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
-    if (before)
-        memcpy(*out, from->tokens, (size_t)before * sizeof **out);
-    memcpy(*out + before, more->ids, more->count * sizeof **out);
-    return SB_OK;
-}
-
-/* Puts a new session where the file `from` left off. */
-static sb_status resume(sb_session *session, sb_state_file *from, const state_request *r,
-                        const sb_state_origin *origin, sb_error *err)
-{
-    sb_state *state = NULL;
-    sb_status status = sb_state_file_take(from, r->from, sb_session_model(session), origin,
-                                          sb_session_has_mtp(session), &state, err);
-    if (!status)
-        status = sb_session_set_state(session, state, err);
-    sb_state_free(state);
-    return status;
-}
-
 static sb_status feed_and_save(sb_session *session, sb_state_file *from, const state_request *r,
                                sb_error *err)
 {
@@ -84,12 +54,13 @@ static sb_status feed_and_save(sb_session *session, sb_state_file *from, const s
     sb_status status =
         sb_checkpoint_digest(sb_session_model(session)->checkpoint, &origin.checkpoint, err);
     if (!status && from)
-        status = resume(session, from, r, &origin, err);
+        status = sb_state_resume(session, from, r->from, &origin, err);
     uint64_t before = state->position;
     if (!status)
         status = sb_session_feed(session, r->sequences[0].ids, r->sequences[0].count, err);
     if (!status)
-        status = join_tokens(from, before, &r->sequences[0], &tokens, err);
+        status =
+            sb_state_join(from, before, r->sequences[0].ids, r->sequences[0].count, &tokens, err);
     origin.tokens = tokens;
     if (!status)
         status = sb_state_save(r->output, state, &origin, err);
@@ -121,7 +92,7 @@ static sb_status save(const char *folder, state_request *r, sb_error *err)
     if (!status)
         status = sb_model_open(folder, &model, err);
     if (!status) {
-        int mtp = from ? from->state->has_mtp : model->weights->storage.has_mtp;
+        int mtp = from ? from->state->has_mtp : sb_model_has_mtp(model);
         sb_session_options options = {.knobs = &r->knobs, .mtp = mtp && !r->no_mtp};
         status = sb_session_new(model, &options, &session, err);
     }

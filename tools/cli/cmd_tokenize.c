@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/cli/tokens.h"
-#include "tools/text/tokenizer.h"
+#include "tools/cli/prompt.h"
 
 /* What was tokenized, or decoded: bytes and ids of the same text. */
 typedef struct both {
@@ -17,18 +15,6 @@ typedef struct both {
     uint32_t *ids;
     size_t size, count, unknown;
 } both;
-
-static sb_status load(const char *path, sb_tokenizer **out, sb_error *err)
-{
-    if (sb_ends(path, ".json"))
-        return sb_tokenizer_load(path, out, err);
-    char *file = sb_path_join(path, "tokenizer.json");
-    if (!file)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
-    sb_status status = sb_tokenizer_load(file, out, err);
-    free(file);
-    return status;
-}
 
 static sb_status from_text(const sb_tokenizer *t, const char *text, const char *path, both *out,
                            sb_error *err)
@@ -151,7 +137,7 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
                        line.usage);
     sb_tokenizer *t = NULL;
     both b = {0};
-    status = load(line.operand[0], &t, err);
+    status = sb_prompt_tokenizer(line.operand[0], &t, err);
     if (!status)
         status = ids ? from_ids(t, ids, &b, err) : from_text(t, line.operand[1], path, &b, err);
     if (!status)

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/show.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/continued.h"
 #include "tools/cli/npy.h"
 
 /* One sequence on its way. */
@@ -13,6 +15,9 @@ typedef struct course {
     const sb_request *request;
     const sb_sequence *prompt;
     size_t n, V;
+    sb_state_file *from;    /* of --state-in, or NULL */
+    sb_state_origin origin; /* of --state-in and --state-out */
+    uint64_t before;        /* positions that were fed before */
     sb_session *session;
     sb_rounds *rounds;
     sb_npy *npy;   /* NULL: --logits was not given */
@@ -112,11 +117,48 @@ static sb_status go(course *c, sb_error *err)
     return status ? status : describe_state(c, err);
 }
 
+/* What --state-in and --state-out need, and where the first of them leaves the session. */
+static sb_status resume(course *c, sb_error *err)
+{
+    const sb_request *r = c->request;
+    if (!r->state_in && !r->state_out)
+        return SB_OK;
+    c->origin = (sb_state_origin){.knobs = &r->knobs, .profile = r->profile};
+    sb_status status =
+        sb_checkpoint_digest(sb_session_model(c->session)->checkpoint, &c->origin.checkpoint, err);
+    if (!status && c->from)
+        status = sb_state_resume(c->session, c->from, r->state_in, &c->origin, err);
+    c->before = sb_session_state(c->session)->position;
+    return status;
+}
+
+/* The state at the end, with the ids that led to it. */
+static sb_status save_state(course *c, sb_error *err)
+{
+    const sb_state *state = sb_session_state(c->session);
+    size_t fed = (size_t)(state->position - c->before), prompt = c->prompt->count;
+    uint32_t *ids = sb_alloc(fed, sizeof *ids), *all = NULL;
+    sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    if (!status) {
+        memcpy(ids, c->prompt->ids, prompt * sizeof *ids);
+        memcpy(ids + prompt, c->out.tokens, (fed - prompt) * sizeof *ids);
+        status = sb_state_join(c->from, c->before, ids, fed, &all, err);
+    }
+    c->origin.tokens = all;
+    if (!status)
+        status = sb_state_save(c->request->state_out, state, &c->origin, err);
+    free(ids);
+    free(all);
+    return status;
+}
+
 /* What a sequence needs before it is fed. */
 static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_session_options options = {.knobs = &r->knobs, .mtp = sb_model_has_mtp(model)};
+    if (c->from) /* a state goes on as it was */
+        options.mtp = options.mtp && c->from->state->has_mtp;
     sb_sampling sampling = r->sampling;
     sb_round_options rounds = r->rounds;
     sampling.sequence = sequence;
@@ -130,6 +172,8 @@ static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_e
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     sb_status status = sb_session_new(model, &options, &c->session, err);
     if (!status)
+        status = resume(c, err);
+    if (!status)
         status = sb_rounds_new(c->session, &rounds, &c->rounds, err);
     if (!status && r->logits_file)
         status = sb_npy_begin(r->logits_file, c->prompt->count + (c->n ? c->n - 1 : 0), c->V,
@@ -141,6 +185,7 @@ static void finish(course *c)
 {
     sb_npy_free(c->npy);
     sb_rounds_free(c->rounds);
+    sb_state_file_free(c->from);
     sb_session_free(c->session);
     free(c->logits);
     free(c->out.tokens);
@@ -148,12 +193,17 @@ static void finish(course *c)
     free(c->out.rounds);
 }
 
-static sb_status check_head(const sb_model *model, const sb_request *r, sb_error *err)
+static uint32_t most_drafts(const sb_request *r)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < r->drafts.count; i++)
         most = r->drafts.ids[i] > most ? r->drafts.ids[i] : most;
-    if (!most || sb_model_has_mtp(model))
+    return most;
+}
+
+static sb_status check_head(const sb_model *model, const sb_request *r, sb_error *err)
+{
+    if (!most_drafts(r) || sb_model_has_mtp(model))
         return SB_OK;
     return sb_fail(
         err, SB_ERR_USAGE,
@@ -161,7 +211,20 @@ static sb_status check_head(const sb_model *model, const sb_request *r, sb_error
         "mtp.norm.weight, mtp.pre_fc_norm_embedding.weight, "
         "mtp.pre_fc_norm_hidden.weight or mtp.layers.0.*; 'samebit check CKPT --need "
         "mtp' says what was lost",
-        (unsigned)most);
+        (unsigned)most_drafts(r));
+}
+
+/* Opens --state-in, if it is given. */
+static sb_status open_state(course *c, sb_error *err)
+{
+    const sb_request *r = c->request;
+    sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
+    if (status || !c->from || c->from->state->has_mtp || !most_drafts(r))
+        return status;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "--draft %u, but the state %s was saved without an MTP head, which cannot go on "
+                   "without its entries",
+                   (unsigned)most_drafts(r), SB_SHOW(r->state_in));
 }
 
 sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_fn take, void *ctx,
@@ -174,11 +237,15 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
                     .n = (size_t)r->generate,
                     .V = model->config.vocab_size,
                     .out = {.speculative = r->drafts.count > 0}};
-        status = prepare(&c, model, i, err);
+        status = open_state(&c, err);
+        if (!status)
+            status = prepare(&c, model, i, err);
         if (!status)
             status = go(&c, err);
         if (!status && c.npy)
             status = sb_npy_commit(c.npy, err);
+        if (!status && r->state_out)
+            status = save_state(&c, err);
         if (!status)
             status = take(ctx, i, &c.out, err);
         finish(&c);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/cli/acceptance.h"
 
@@ -13,7 +14,7 @@ static sb_acceptance_counts count_rounds(const sb_generated *g)
     return counts;
 }
 
-json_t *sb_generated_json(const sb_generated *g)
+json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
 {
     json_t *digests = json_array(), *rounds = json_array();
     for (size_t i = 0; i < g->count; i++)
@@ -21,6 +22,8 @@ json_t *sb_generated_json(const sb_generated *g)
     json_t *out = json_pack("{s:o,s:o,s:{s:s,s:s?}}", "tokens", sb_ids_json(g->tokens, g->count),
                             "logits_digest", digests, "state_digest", "target", g->target.hex,
                             "mtp", g->has_mtp ? g->mtp.hex : NULL);
+    if (tokenizer)
+        json_object_set_new(out, "text", sb_prompt_text(tokenizer, g->tokens, g->count));
     for (size_t i = 0; i < g->round_count && g->speculative; i++) {
         const sb_round *r = &g->rounds[i];
         json_array_append_new(rounds, json_pack("{s:o,s:I,s:o}", "drafted",
@@ -45,6 +48,15 @@ static void print_ids(const char *what, const uint32_t *ids, size_t count)
         printf("%s%u", i ? "," : " ", (unsigned)ids[i]);
 }
 
+/* One line, whatever a model writes: with the escapes of JSON. */
+static void print_text(json_t *text)
+{
+    char *line = json_dumps(text, JSON_ENCODE_ANY);
+    printf("text %s\n", line ? line : "");
+    free(line);
+    json_decref(text);
+}
+
 static void print_rounds(const sb_generated *g)
 {
     for (size_t i = 0; i < g->round_count; i++) {
@@ -60,17 +72,19 @@ static void print_rounds(const sb_generated *g)
     sb_acceptance_print(&counts);
 }
 
-void sb_generated_print(const sb_generated *g)
+void sb_generated_print(const sb_generated *g, const sb_tokenizer *tokenizer)
 {
     print_ids("tokens", g->tokens, g->count);
     printf("\n");
+    if (tokenizer)
+        print_text(sb_prompt_text(tokenizer, g->tokens, g->count));
     for (size_t i = 0; i < g->count; i++)
         printf("logits %zu %s\n", i, g->logits[i].hex);
     printf("state target %s after %" PRIu64 " positions\n", g->target.hex, g->fed);
     if (g->has_mtp)
         printf("state mtp %s after %" PRIu64 " entries\n", g->mtp.hex, g->entries);
     else
-        printf("state mtp none: the checkpoint has no MTP head\n");
+        printf("state mtp none: there is no MTP head\n");
     if (g->speculative)
         print_rounds(g);
 }

@@ -7,9 +7,9 @@
 #include "tools/cli/generate.h"
 
 /* {"tokens": [...], "logits_digest": [...], "state_digest": {"target": ..., "mtp": ...}}, and of a
- * speculative run "rounds" and "acceptance". */
-json_t *sb_generated_json(const sb_generated *generated);
+ * speculative run "rounds" and "acceptance", and with a tokenizer, which may be NULL, "text". */
+json_t *sb_generated_json(const sb_generated *generated, const sb_tokenizer *tokenizer);
 
-void sb_generated_print(const sb_generated *generated);
+void sb_generated_print(const sb_generated *generated, const sb_tokenizer *tokenizer);
 
 #endif

@@ -27,6 +27,8 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
         {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
         {"tokens-file", 0, SB_OPT_STRING, &r->tokens_file, "F",
          "prompts, one list of ids per line"},
+        {"prompt", 0, SB_OPT_STRING, &r->prompt, "TEXT",
+         "the prompt as text, and text out: tokenizer.json of CKPT"},
         {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
          "tokens to generate (16); 0: prompt only"},
         {"draft", 0, SB_OPT_STRING, &r->draft, "K",
@@ -168,9 +170,27 @@ sb_status sb_request_check_settings(sb_request *r, sb_error *err)
     return status ? status : check_sampling(r, err);
 }
 
-static sb_status read_prompts(sb_request *r, sb_error *err)
+static sb_status tokenize(sb_request *r, const char *folder, sb_error *err)
+{
+    sb_status status = sb_prompt_tokenizer(folder, &r->tokenizer, err);
+    r->sequences = sb_alloc(1, sizeof *r->sequences);
+    if (!status && !r->sequences)
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    if (status)
+        return status;
+    r->sequence_count = 1;
+    status = sb_tokenizer_encode(r->tokenizer, r->prompt, strlen(r->prompt), &r->sequences[0].ids,
+                                 &r->sequences[0].count, err);
+    if (!status && r->sequences[0].count == 0)
+        status = sb_fail(err, SB_ERR_USAGE, "--prompt gives no token; a run needs at least one");
+    return status;
+}
+
+static sb_status read_prompts(sb_request *r, const char *folder, sb_error *err)
 {
     sb_status status;
+    if (r->prompt)
+        return tokenize(r, folder, err);
     if (r->tokens_file) {
         status = sb_tokens_load(r->tokens_file, &r->sequences, &r->sequence_count, err);
     } else {
@@ -184,16 +204,20 @@ static sb_status read_prompts(sb_request *r, sb_error *err)
     return status;
 }
 
-sb_status sb_request_check(sb_request *r, sb_error *err)
+sb_status sb_request_check(sb_request *r, const char *folder, sb_error *err)
 {
-    if (!r->tokens == !r->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE, "expected one of --tokens and --tokens-file");
+    if ((r->tokens != NULL) + (r->tokens_file != NULL) + (r->prompt != NULL) != 1)
+        return sb_fail(err, SB_ERR_USAGE, "expected one of --tokens, --tokens-file and --prompt");
     sb_status status = sb_request_check_settings(r, err);
     if (!status)
-        status = read_prompts(r, err);
-    if (!status && r->logits_file && r->sequence_count != 1)
-        status =
-            sb_fail(err, SB_ERR_USAGE, "--logits takes one sequence, found %zu", r->sequence_count);
+        status = read_prompts(r, folder, err);
+    const char *single = r->logits_file ? "--logits"
+                         : r->state_in  ? "--state-in"
+                         : r->state_out ? "--state-out"
+                                        : NULL;
+    if (!status && single && r->sequence_count != 1)
+        status = sb_fail(err, SB_ERR_USAGE, "%s takes one sequence, found %zu", single,
+                         r->sequence_count);
     if (!status)
         sb_set_threads((unsigned)r->threads);
     return status;
@@ -204,4 +228,5 @@ void sb_request_free(sb_request *r)
     sb_sequences_free(r->sequences, r->sequence_count);
     sb_numbers_free(&r->drafts);
     sb_numbers_free(&r->forced);
+    sb_tokenizer_free(r->tokenizer);
 }

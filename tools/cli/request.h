@@ -8,12 +8,13 @@
 #include "ref/ops/knobs.h"
 #include "ref/run/round.h"
 #include "tools/cli/opts.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/prompt.h"
 
 /* sb_request_opts is the table of the options that fill in the first part, sb_request_check makes
  * the second part of it. */
 typedef struct sb_request {
-    const char *tokens, *tokens_file, *profile, *backend, *logits_file;
+    const char *tokens, *tokens_file, *prompt, *profile, *backend, *logits_file;
+    const char *state_in, *state_out;                          /* of run alone: its options */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
     uint64_t generate; /* -n */
@@ -21,6 +22,7 @@ typedef struct sb_request {
     uint64_t seed, top_k;
     float temperature, top_p, min_p;
 
+    sb_tokenizer *tokenizer; /* of --prompt; NULL: ids came in */
     sb_sequence *sequences;
     size_t sequence_count;
     sb_knobs knobs;
@@ -30,12 +32,13 @@ typedef struct sb_request {
     sb_sampling sampling;    /* but for `sequence` */
 } sb_request;
 
-enum { SB_REQUEST_OPTS = 17 };
+enum { SB_REQUEST_OPTS = 18 };
 void sb_request_opts(sb_request *request, sb_opt opts[SB_REQUEST_OPTS]);
 
-/* Reads tokens and patterns, resolves the profile; SB_ERR_USAGE or SB_ERR_INPUT says what does not
- * fit. Release with sb_request_free also where it fails. */
-sb_status sb_request_check(sb_request *request, sb_error *err);
+/* Reads tokens and patterns, resolves the profile, tokenizes as the checkpoint folder says;
+ * SB_ERR_USAGE or SB_ERR_INPUT says what does not fit. Release with sb_request_free also where it
+ * fails. */
+sb_status sb_request_check(sb_request *request, const char *folder, sb_error *err);
 void sb_request_free(sb_request *request);
 
 /* All of that but the prompts and --threads: what a request from JSON still needs. */
