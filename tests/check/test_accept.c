@@ -633,6 +633,8 @@ static void judgement(void **state)
     (void)state;
     assert_int_equal(cells(3, 140, 141, 140, 141).verdict, SB_HEAD_OK);
     assert_int_equal(cells(3, 120, 141, 121, 141).verdict, SB_HEAD_WEAK);
+    assert_int_equal(cells(3, 120, 141, 141, 141).verdict, SB_HEAD_WEAK);
+    assert_int_equal(cells(3, 120, 141, NOT, NOT).verdict, SB_HEAD_WEAK);
     assert_int_equal(cells(3, 60, 60, 90, 141).verdict, SB_HEAD_WEAK); /* on the better trunk */
     assert_true(cells(3, 60, 60, 90, 141).trunk_bad);
     assert_int_equal(cells(3, 60, 60, 141, 141).verdict, SB_HEAD_OK);

@@ -45,6 +45,13 @@ run 0 state save "$t4" --tokens 3 --continue "$work/t4.bare" -o "$work/t4.bare" 
 at mtp_entries null
 at position 3
 
+run 0 state save "$t4" --tokens 3,4 --continue "$work/t4.half" --no-mtp -o "$work/headless" --json
+at mtp_entries null
+run 0 run "$t4" --tokens 1,2,3,4 -n 0 --json
+target=$(value state_digest.target)
+run 0 state info "$work/headless" --json
+at state_digest.target "$target"
+
 # --- what a state belongs to ----------------------------------------------------------------------------
 cp "$work/t4.whole" "$work/kept"
 run 0 hash "$t4" --json

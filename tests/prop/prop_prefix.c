@@ -17,7 +17,7 @@
 #include "tests/lib/record.h"
 #include "tests/lib/states.h"
 
-enum { V = 384, B = 4, N = 19, LONG = 130 };
+enum { V = 384, B = 4, N = 19, LONG = 70 };
 
 static sb_model *model; /* T4 */
 static uint32_t ids[LONG];
@@ -215,7 +215,8 @@ static void test_rounds(void **state)
         for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++)
             for (size_t accepted = 0; accepted <= drafts[i]; accepted++) {
                 check_round(prompt, drafts[i], accepted, SB_ROLLBACK_snapshots);
-                check_round(prompt, drafts[i], accepted, SB_ROLLBACK_replay);
+                if (prompt == 2 * B - 2)
+                    check_round(prompt, drafts[i], accepted, SB_ROLLBACK_replay);
             }
 }
 
@@ -423,7 +424,7 @@ static void test_chunks(void **state)
     check_chunks("delta_rule=chunk64", 64, 1);
     check_chunks("delta_rule=chunk64", 50, 0);
     check_chunks("delta_rule=by_call q_scale=by_form", 64, 1);
-    check_chunks("delta_rule=by_call q_scale=by_form", 43, 0);
+    check_chunks("delta_rule=by_call q_scale=by_form", 23, 0);
 }
 
 /* With chunks a round stores nothing: its bits are not those of calls of whole blocks. */
@@ -483,22 +484,22 @@ static void test_no_memory(void **state)
 #ifdef _OPENMP
     omp_set_num_threads(1); /* the counter of faults is not made for several */
 #endif
-    sb_session *alone = plain(model, ids, 10);
+    sb_session *alone = plain(model, ids, 6);
     for (unsigned long n = 1;; n++) {
         sb_prefix_store *store = new_store(model, B, 0, NULL);
         sb_session *session = test_session_mtp(model, NULL, 1);
         size_t reused;
         sb_error err = {""};
         sb_alloc_fail_at(n);
-        sb_status status = sb_prefix_feed(store, session, ids, 10, &reused, &err);
+        sb_status status = sb_prefix_feed(store, session, ids, 6, &reused, &err);
         sb_alloc_fail_at(0);
         if (status) {
             assert_int_equal(status, SB_ERR_MEMORY);
-            feed(store, session, ids, 10);
+            feed(store, session, ids, 6);
             faults++;
         }
         test_same_state("after the fault", sb_session_state(session), sb_session_state(alone));
-        assert_int_equal(sb_prefix_count(store), 2);
+        assert_int_equal(sb_prefix_count(store), 1);
         sb_session_free(session);
         sb_prefix_store_free(store);
         if (!status)

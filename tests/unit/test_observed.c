@@ -180,6 +180,12 @@ static void vllm_metrics(void **state)
                 "accepted_tokens_per_pos{ model_name=\"m\", position=\"0\",} 80\n" V
                 "accepted_tokens_per_pos{a=\"x,position=\\\"9\\\"}\",position=\"1\"} 50");
     expect_vllm(&o, 1, 1);
+    /* quotes and braces in values, and what only looks like the label */
+    o = parse(V "accepted_tokens_per_pos{a=\"\\\"}\",position=\"1\"} 0\n" V
+                "accepted_tokens_per_pos{a=\"\\\"position=\",position=\"0\"} 4\n" V
+                "accepted_tokens_per_pos{position:\"0\",position=\"2\"} 0\n");
+    assert_int_equal(o.depths, 3);
+    assert_int_equal(o.by_depth[0], 4);
     /* two engines */
     char two[2 * sizeof VLLM], *at = two + strlen(VLLM);
     strcpy(two, VLLM VLLM);
@@ -319,6 +325,9 @@ static void by_depth(void **state)
                        POS("2", "20"));
     assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
     assert_int_equal(c.count, 1);
+    c = compare(3, V "drafts 100\n" V "draft_tokens 200\n" POS("0", "80") POS("1", "20")
+                       POS("2", "20"));
+    assert_int_equal(c.count, 1);
     /* depths that no round reached are not in SGLang's histogram */
     c = compare(3, "{\"spec_verify_ct\":100,\"spec_draft_token_num\":300,"
                    "\"spec_accept_token_num\":80,\"spec_accept_histogram\":[20,80]}");
@@ -382,6 +391,28 @@ static void not_enough(void **state)
         sb_accept_comparison c = compare(4, texts[i]);
         if (c.verdict != SB_ACCEPT_UNKNOWN)
             fail_msg("%s: %s", texts[i], sb_accept_verdict_name(c.verdict));
+    }
+}
+
+/* E-7: the design effect widens both sides. */
+static void effects_count(void **state)
+{
+    static const char *const texts[] = {V "drafts 200\n" V "draft_tokens 200\n" POS("0", "120"),
+                                        V "drafts 200\n" V "draft_tokens 200\n" V
+                                          "accepted_tokens 120\n"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        sb_accept_comparison c;
+        sb_accept a = reference(200, 1, usual); /* 0.8 */
+        sb_observed o = parse(texts[i]);
+        sb_accept_compare(&a, &o, &c);
+        assert_int_equal(c.verdict, SB_ACCEPT_BELOW);
+        double width = c.lines[0].difference.high - c.lines[0].difference.low;
+        a.depth[0].rate.effect = 2.25;
+        sb_accept_compare(&a, &o, &c);
+        assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
+        double wide = c.lines[0].difference.high - c.lines[0].difference.low;
+        assert_true(wide > 1.4 * width && wide < 1.6 * width);
     }
 }
 
@@ -459,6 +490,7 @@ int main(void)
         cmocka_unit_test(by_depth),
         cmocka_unit_test(of_all_drafts),
         cmocka_unit_test(not_enough),
+        cmocka_unit_test(effects_count),
         cmocka_unit_test(error_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
