@@ -66,10 +66,12 @@ run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
         "$@" run "$model" --tokens 3,8,13,18,23 -n 4 --draft 2 --accept-mode residual --rollback replay --seed 42 \
             --temp 2 --min-p 0.01 --threads "$threads" --json
 }
-make_model() { # make_model FOLDER SEED PROGRAM...
+make_model() { # make_model FOLDER SEED PROGRAM...: with the ids of a text in it, of which some bytes are no UTF-8
     local folder=$1 seed=$2
     shift 2
-    "$@" make "$folder" --preset T1 --recipe mistakes --seed "$seed" > /dev/null
+    "$@" make "$folder" --preset T1 --recipe mistakes --seed "$seed" --tokenizer > /dev/null &&
+        "$@" tokenize "$folder" $'The same bits, e\314\201t\303\251 it\'s  12\n\n\344\275\240\377<|im_end|>' \
+            > "$folder/tokens"
 }
 # Quantized layers: three formats of the dense T4, written and run by one program, inputs quantized too.
 run_formats() { # run_formats PROGRAM...

@@ -247,6 +247,31 @@ sb_status sb_prefix_feed(sb_prefix_store *store, sb_session *session, const uint
     return status;
 }
 
+/* Stores the state behind tokens 0 .. at - 1: the session's, or where row is not 0, that of its
+ * last round before this row. */
+static sb_status put_row(sb_prefix_store *store, const sb_session *session, const uint32_t *tokens,
+                         size_t at, size_t row, size_t *stored, sb_error *err)
+{
+    sb_prefix_entry *equal = find_equal(store, tokens, at);
+    sb_state *state = NULL;
+    if (equal) {
+        use(store, equal);
+        return SB_OK;
+    }
+    sb_status status = row ? sb_session_state_at(session, row, &state, err)
+                           : sb_state_copy(sb_session_state(session), &state, err);
+    if (status)
+        return status == SB_ERR_USAGE ? SB_OK : status; /* replay keeps no states of rows */
+    status = check_put(store, at, state, err);
+    if (status) { /* the rows were not all of the last round */
+        sb_state_free(state);
+        return status;
+    }
+    status = put(store, tokens, at, state, err);
+    *stored += !status;
+    return status;
+}
+
 /* S-12: "Behind a round with delta_rule = recurrent, the state at a multiple of B within the rows
  * kept is stored, too" */
 sb_status sb_prefix_round(sb_prefix_store *store, const sb_session *session, const uint32_t *tokens,
@@ -261,24 +286,7 @@ sb_status sb_prefix_round(sb_prefix_store *store, const sb_session *session, con
         return status;
     size_t before = n - rows;
     for (size_t at = before - before % store->block + store->block; !status && at <= n;
-         at += store->block) {
-        sb_prefix_entry *equal = find_equal(store, tokens, at);
-        sb_state *state = NULL;
-        if (equal) {
-            use(store, equal);
-            continue;
-        }
-        if (at == n)
-            status = sb_state_copy(sb_session_state(session), &state, err);
-        else
-            status = sb_session_state_at(session, at - before, &state, err);
-        if (status == SB_ERR_USAGE) { /* replay keeps no states of rows */
-            status = SB_OK;
-            continue;
-        }
-        if (!status)
-            status = put(store, tokens, at, state, err);
-        *stored += !status;
-    }
+         at += store->block)
+        status = put_row(store, session, tokens, at, at < n ? at - before : 0, stored, err);
     return status;
 }

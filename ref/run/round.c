@@ -121,11 +121,7 @@ static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *r
     uint32_t tokens[SB_MAX_DRAFTS + 1] = {ask->token};
     for (size_t j = 0; j < round->drafted; j++)
         tokens[j + 1] = round->drafts[j];
-    sb_status status =
-        sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
-    for (size_t row = 0; row <= round->drafted && !status; row++)
-        status = sb_session_logits(r->session, row, r->logits + row * r->V, err);
-    return status;
+    return sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
 }
 
 /* P-13: what row `row` makes of its draft. Fills in chosen[row]; *accepted says whether it is the
@@ -151,6 +147,8 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
     int open = 1; /* all drafts before this row have been accepted */
     size_t accepted = 0;
     sb_status status = SB_OK;
+    for (size_t row = 0; row <= round->drafted && !status; row++)
+        status = sb_session_logits(r->session, row, r->logits + row * r->V, err);
     for (size_t row = 0; row <= round->drafted && !status; row++) {
         if (open && row < round->drafted && is_residual(r)) {
             status = judge_residual(r, round, row, &open, err);
@@ -186,9 +184,10 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     status = propose(r, ask, out, err);
     if (!status)
         status = verify(r, ask, out, err);
-    if (!status)
-        status = judge(r, ask, out, err);
-    if (status) { /* what was fed and not judged is undone, unless the session itself failed */
+    if (status) /* nothing has been fed, or the session refuses (S-4) */
+        return status;
+    status = judge(r, ask, out, err);
+    if (status) { /* what was fed and not judged is undone */
         (void)sb_session_keep(r->session, 0, NULL);
         return status;
     }

@@ -23,7 +23,7 @@ typedef struct sb_scratch {
     float *router_logits;                          /* (T, E) */
     float *weights, *ids_shown;                    /* (T, k) */
     uint32_t *ids;                                 /* (T, k) */
-    float *gate_out, *up_out;                      /* (T, F), or (1, max(I, Is)) for one row */
+    float *gate_out, *up_out;                      /* (T, F), or (1, I) for one row and expert */
     float *expert_out;                             /* (k, H) of one row */
     float *shared_gate, *shared_up;                /* (T, Is) */
     float *shared_out;                             /* (T, H) */

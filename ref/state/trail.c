@@ -68,7 +68,6 @@ sb_status sb_trail_begin(sb_trail *trail, const sb_state *state, size_t rows, in
     trail->rows = rows;
     trail->every_row = every_row;
     trail->position = state->position;
-    trail->mtp_entries = state->mtp_entries;
     for (uint32_t i = 0; i < c->layers; i++) {
         if (sb_state_is_full(state, i))
             continue;

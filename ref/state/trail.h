@@ -11,14 +11,13 @@
 typedef struct sb_trail {
     const sb_config *config;
     int has_mtp;
-    size_t rows;          /* of the call; 0: there is no way back */
-    int every_row;        /* slots 0..rows; else slot 0 alone, the state before the call */
-    size_t room;          /* slots that there is memory for */
-    uint64_t position;    /* before the call */
-    uint64_t mtp_entries; /* likewise */
-    float **conv;         /* (L) of linear-attention layers (room, kw-1, C), else NULL */
-    float **recurrent;    /* (L) likewise (room, nV, dk, dv) */
-    float *hidden;        /* (room, H) with a head */
+    size_t rows;       /* of the call; 0: there is no way back */
+    int every_row;     /* slots 0..rows; else slot 0 alone, the state before the call */
+    size_t room;       /* slots that there is memory for */
+    uint64_t position; /* before the call */
+    float **conv;      /* (L) of linear-attention layers (room, kw-1, C), else NULL */
+    float **recurrent; /* (L) likewise (room, nV, dk, dv) */
+    float *hidden;     /* (room, H) with a head */
 } sb_trail;
 
 void sb_trail_free(sb_trail *trail);

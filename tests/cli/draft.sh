@@ -193,7 +193,7 @@ for j in 0 1 2; do at acceptance.by_depth.$j "{\"drafted\":${depth[j]},\"accepte
 at acceptance.by_depth.length 3
 decimals() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.4f", a / b + 1e-9 }'; }
 at acceptance.mean_accepted "$(decimals $accepted $rounds)"
-at acceptance.mean_emitted "$(decimals $((accepted + rounds)) $rounds)"
+at acceptance.mean_with_bonus "$(decimals $((accepted + rounds)) $rounds)"
 run 0 run "$p" --tokens $prompt -n 24 --draft 3,0,2
 list() { json now "$1" | tr -d '[]'; }
 says "tokens $(list tokens)"

@@ -306,6 +306,23 @@ static void test_refused_asks(void **state)
     }
 }
 
+/* A round that is refused does not cut a verify that came before it. */
+static void test_refused_behind_a_verify(void **state)
+{
+    sb_round round;
+    sb_error err = {""};
+    (void)state;
+    bench b = set_up(SB_ROLLBACK_snapshots);
+    assert_int_equal(try_verify(&b, &err), SB_OK);
+    sb_state *before = play_copy(sb_session_state(b.session));
+    const sb_round_ask ask = {.token = V, .forced = -1};
+    assert_int_equal(sb_rounds_next(b.rounds, &ask, &round, &err), SB_ERR_USAGE);
+    play_same("refused", sb_session_state(b.session), before);
+    assert_int_equal(sb_session_keep(b.session, 1, &err), SB_OK);
+    sb_state_free(before);
+    tear_down(&b);
+}
+
 /* S-7: the entries of a state must be those of the session's K-27; a head must be there or not. */
 static void test_refused_states(void **state)
 {
@@ -340,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_draft_behind_a_failed_one),
         cmocka_unit_test(test_refused_asks),
         cmocka_unit_test(test_refused_states),
+        cmocka_unit_test(test_refused_behind_a_verify),
     };
     return cmocka_run_group_tests_name("faults in rounds", tests, one_thread, play_close_models);
 }

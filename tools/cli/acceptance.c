@@ -32,8 +32,9 @@ static ratio print_ratio(uint64_t part, uint64_t whole)
     return out;
 }
 
-/* With the correction or the bonus every round emits one token more than it accepts. */
-static ratio mean_emitted(const sb_acceptance_counts *c)
+/* A round gives one token more than it accepts, the correction or the bonus, though where -n ends
+ * it may emit fewer. */
+static ratio mean_with_bonus(const sb_acceptance_counts *c)
 {
     return print_ratio(c->accepted + c->rounds, c->rounds);
 }
@@ -51,8 +52,8 @@ json_t *sb_acceptance_json(const sb_acceptance_counts *c)
     json_object_set_new(out, "mean_accepted",
                         c->rounds ? json_string(print_ratio(c->accepted, c->rounds).text)
                                   : json_null());
-    json_object_set_new(out, "mean_emitted",
-                        c->rounds ? json_string(mean_emitted(c).text) : json_null());
+    json_object_set_new(out, "mean_with_bonus",
+                        c->rounds ? json_string(mean_with_bonus(c).text) : json_null());
     return out;
 }
 
@@ -68,5 +69,5 @@ void sb_acceptance_print(const sb_acceptance_counts *c)
         printf("depth %zu: %" PRIu64 " of %" PRIu64 ", %s\n", j + 1, c->depth[j].accepted,
                c->depth[j].drafted, print_ratio(c->depth[j].accepted, c->depth[j].drafted).text);
     printf("mean acceptance length %s, with the bonus token %s\n",
-           print_ratio(c->accepted, c->rounds).text, mean_emitted(c).text);
+           print_ratio(c->accepted, c->rounds).text, mean_with_bonus(c).text);
 }

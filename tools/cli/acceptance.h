@@ -18,7 +18,7 @@ typedef struct sb_acceptance_counts {
 void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round);
 
 /* {"rounds": 13, "drafted": 24, "accepted": 18, "by_depth": [{"drafted": 13, "accepted": 11}, ...],
- * "mean_accepted": "1.3846", "mean_emitted": "2.3846"}; the means are null without a round. */
+ * "mean_accepted": "1.3846", "mean_with_bonus": "2.3846"}; the means are null without a round. */
 json_t *sb_acceptance_json(const sb_acceptance_counts *counts);
 
 void sb_acceptance_print(const sb_acceptance_counts *counts);
