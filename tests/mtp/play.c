@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include "ref/base/bytes.h"
 
 sb_session *play_session(const sb_model *model, const sb_session_options *options)
@@ -190,7 +194,8 @@ static struct {
     sb_model *model;
 } models[MODELS];
 
-/* The place of a model in the list; it may have to be opened. */
+/* The place of a model in the list; it may have to be opened. Programs run side by side, and rows
+ * are short: one thread, where a test does not ask for more. */
 static sb_model **place_of(const char *preset, const char *recipe, const char *kind)
 {
     char name[64];
@@ -200,6 +205,9 @@ static sb_model **place_of(const char *preset, const char *recipe, const char *k
         i++;
     assert_true(i < MODELS);
     strcpy(models[i].name, name);
+#ifdef _OPENMP
+    omp_set_num_threads(1);
+#endif
     return &models[i].model;
 }
 

@@ -277,6 +277,63 @@ static void test_draft_behind_a_failed_one(void **state)
     sb_session_free(session);
 }
 
+/* A round's drafts are those behind its own token, whatever was drafted before for nobody. */
+static void test_drafts_of_a_round_begin_anew(void **state)
+{
+    float logits[V];
+    (void)state;
+    bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
+    const sb_round_ask ask = {.token = b.token, .drafts = 3, .forced = 1};
+    assert_int_equal(sb_session_draft(b.session, 11, logits, NULL), SB_OK);
+    assert_int_equal(sb_session_draft(b.session, 12, logits, NULL), SB_OK);
+    sb_round x = play_round(b.rounds, &ask), y = play_round(twin.rounds, &ask);
+    assert_memory_equal(x.drafts, y.drafts, 3 * sizeof *x.drafts);
+    play_same("drafted before", sb_session_state(b.session), sb_session_state(twin.session));
+    tear_down(&b);
+    tear_down(&twin);
+}
+
+/* What ends a row of drafts: whatever feeds, undoes or sets. Each is done behind two drafts of one
+ * session and none of its twin; the next draft of both is the same. */
+enum { FEED, VERIFY, KEEP, SET_STATE, ENDS };
+
+static void end_drafts(bench *b, int how, const sb_state *set)
+{
+    const uint32_t tokens[2] = {b->token, 9};
+    float logits[V];
+    int drafts = set != NULL;
+    if (how == KEEP) /* the drafts stand between the verify and it */
+        assert_int_equal(sb_session_verify(b->session, tokens, 2, SB_ROLLBACK_snapshots, NULL), 0);
+    for (uint32_t i = 0; drafts && i < 2; i++)
+        assert_int_equal(sb_session_draft(b->session, 11 + i, logits, NULL), SB_OK);
+    if (how == FEED)
+        test_feed(b->session, tokens, 2);
+    else if (how == VERIFY)
+        assert_int_equal(sb_session_verify(b->session, tokens, 2, SB_ROLLBACK_replay, NULL), 0);
+    else if (how == KEEP)
+        assert_int_equal(sb_session_keep(b->session, 1, NULL), 0);
+    else if (drafts)
+        play_set(b->session, set);
+}
+
+static void test_what_ends_a_row_of_drafts(void **state)
+{
+    (void)state;
+    for (int how = 0; how < ENDS; how++) {
+        float x[V], y[V];
+        bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
+        sb_state *set = play_copy(sb_session_state(b.session));
+        end_drafts(&b, how, set);
+        end_drafts(&twin, how, NULL);
+        assert_int_equal(sb_session_draft(b.session, 7, x, NULL), SB_OK);
+        assert_int_equal(sb_session_draft(twin.session, 7, y, NULL), SB_OK);
+        assert_memory_equal(x, y, sizeof x);
+        sb_state_free(set);
+        tear_down(&b);
+        tear_down(&twin);
+    }
+}
+
 /* Asks that do not fit change nothing. */
 static void test_refused_asks(void **state)
 {
@@ -355,6 +412,8 @@ int main(void)
         cmocka_unit_test(test_no_memory_for_rounds),
         cmocka_unit_test(test_stopped_anywhere),
         cmocka_unit_test(test_draft_behind_a_failed_one),
+        cmocka_unit_test(test_drafts_of_a_round_begin_anew),
+        cmocka_unit_test(test_what_ends_a_row_of_drafts),
         cmocka_unit_test(test_refused_asks),
         cmocka_unit_test(test_refused_states),
         cmocka_unit_test(test_refused_behind_a_verify),

@@ -22,7 +22,7 @@ static void grow_on(const sb_model *model, const char *name, size_t prompt_token
                            .drafts = 2,
                            .rounds = 2,
                            .between = TREE_BOTH,
-                           .few_replays = 1});
+                           .few = 1});
 }
 
 static void grow_made(const char *name, const char *preset, const char *format, const char *experts,

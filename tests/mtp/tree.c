@@ -116,17 +116,18 @@ static void grow_between(tree *t, const sb_state *from, uint32_t token, size_t l
     sb_state_free(w.state[1]);
 }
 
-/* The round of a node, in all ways; chosen is one count of accepted drafts. */
+/* The round of a node, in all ways; or in few, by snapshots or by replay for one count. */
 static void check_node(tree *t, const sb_state *from, const uint32_t *tokens, size_t chosen,
                        int few, const twins *w)
 {
-    size_t K = t->plan->drafts;
+    size_t K = t->plan->drafts, by_replay = few && t->parents / (K + 1) % 2;
     check_snapshots(t, tokens, w);
-    check_round(t, "snapshots", t->snapshots, t->of_snapshots, from, tokens, chosen, w);
+    if (!by_replay)
+        check_round(t, "snapshots", t->snapshots, t->of_snapshots, from, tokens, chosen, w);
     for (size_t accepted = 0; accepted <= K; accepted++)
-        if (!few || accepted == (chosen + 1) % (K + 1))
+        if (!few || (by_replay && accepted == chosen))
             check_round(t, "replay", t->replay, t->of_replay, from, tokens, accepted, w);
-    t->expected += K + 1 + 1 + (few ? 1 : K + 1);
+    t->expected += K + 1 + (few ? 1 : K + 2);
 }
 
 static void grow(tree *t, const sb_state *from, uint32_t token, size_t left)
@@ -135,7 +136,7 @@ static void grow(tree *t, const sb_state *from, uint32_t token, size_t left)
     size_t K = t->plan->drafts, end = strlen(t->path), chosen = t->parents++ % (K + 1);
     propose(t, from, token, tokens + 1);
     twins w = one_at_a_time(t, from, tokens, K + 1);
-    check_node(t, from, tokens, chosen, left == 1 && t->plan->few_replays, &w);
+    check_node(t, from, tokens, chosen, left == 1 && t->plan->few, &w);
     for (size_t accepted = 0; accepted <= K && left > 1; accepted++) {
         int both = t->plan->between == TREE_BOTH, between = (t->parents + accepted) % 2 != 0;
         sprintf(t->path + end, "%zu ", accepted);
@@ -192,19 +193,20 @@ size_t tree_grow(const tree_plan *plan)
     return compared;
 }
 
-void tree_grow_all(const sb_model *model, const char *prompt, int few_replays)
+void tree_grow_all(const sb_model *model, const char *prompt, int few)
 {
     static const size_t shapes[][2] = {{1, 4}, {2, 4}, {3, 4}, {5, 2}};
     const char *all = getenv("CHECK_ALL");
     tree_plan plan = {.model = model, .prompt = prompt, .prompt_tokens = 5};
     if (all && strcmp(all, "1") == 0) {
         plan.rounds = 4;
-        plan.between = TREE_BOTH;
-        for (plan.drafts = 1; plan.drafts <= 5; plan.drafts++)
+        for (plan.drafts = 1; plan.drafts <= 5; plan.drafts++) {
+            plan.between = plan.drafts <= 3 ? TREE_BOTH : TREE_SOME;
             tree_grow(&plan);
+        }
         return;
     }
-    plan.few_replays = few_replays;
+    plan.few = few;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         plan.drafts = shapes[i][0];
         plan.rounds = shapes[i][1];

@@ -23,8 +23,7 @@ typedef struct tree_plan {
     size_t prompt_tokens;
     size_t drafts, rounds; /* K, and how many rounds of them a path has */
     tree_between between;
-    int few_replays; /* in the last rounds replay is tried for one count only, another at each node
-                      */
+    int few; /* in the last rounds a node has one round, by snapshots or by replay in turn */
 } tree_plan;
 
 /* Returns the number of states that were compared with their one-at-a-time twins; fails if it is
@@ -32,7 +31,8 @@ typedef struct tree_plan {
 size_t tree_grow(const tree_plan *plan);
 
 /* The trees of `make check`: K = 1 to 3 over 4 rounds and K = 5 over 2, rounds without drafts
- * behind every other child. Where CHECK_ALL is 1, K = 1 to 5 over 4 rounds, and TREE_BOTH. */
-void tree_grow_all(const sb_model *model, const char *prompt, int few_replays);
+ * behind every other child. Where CHECK_ALL is 1, K = 1 to 5 over 4 rounds, with TREE_BOTH up to K
+ * = 3. */
+void tree_grow_all(const sb_model *model, const char *prompt, int few);
 
 #endif

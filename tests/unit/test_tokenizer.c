@@ -1,5 +1,6 @@
 /* test_tokenizer.c - the ids and the texts of golden/tokenizer, which the package of Hugging Face
- * gave, come out of this tokenizer; tools/gen/tokenizer.py says how they were recorded. */
+ * gave, come out of this tokenizer, and do not where the tokenizer has a fault;
+ * tools/gen/tokenizer.py says how they were recorded. */
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
@@ -130,13 +131,14 @@ static void replace_bad(const char *text, size_t size, room *out)
 typedef struct reading {
     const char *name;
     sb_tokenizer *t;
+    int quiet;
     size_t line, cases, differ;
     room text, ids, wanted, shown;
 } reading;
 
 static void differs(reading *r, const char *what)
 {
-    if (r->differ++ < 5)
+    if (r->differ++ < 5 && !r->quiet)
         print_error("%s.cases:%zu: %s differ\n", r->name, r->line, what);
 }
 
@@ -209,46 +211,121 @@ static void check_line(reading *r, const char *line, size_t length)
     }
 }
 
-static void load(const char *folder, const char *name, const char *ending, char **text,
-                 size_t *size, sb_tokenizer **t)
-{
-    char path[512];
-    sb_error err = {{0}};
-    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
-    sb_status status = t ? sb_tokenizer_load(path, t, &err)
-                         : sb_read_file(path, MAX_CASES_BYTES, (unsigned char **)text, size, &err);
-    if (status)
-        fail_msg("%s", err.text);
-}
-
-static void test_variant(void **state)
+/* The whole file NAME.ENDING with a NUL behind it, for free(). */
+static char *load(const char *name, const char *ending, size_t *size)
 {
     const char *folder = getenv("SAMEBIT_TOKENIZER");
-    reading r = {.name = *state};
-    char *text = NULL;
+    char path[512];
+    unsigned char *text = NULL;
+    sb_error err = {{0}};
+    snprintf(path, sizeof path, "%s/%s.%s", folder ? folder : "golden/tokenizer", name, ending);
+    if (sb_read_file(path, MAX_CASES_BYTES, &text, size, &err))
+        fail_msg("%s", err.text);
+    return (char *)text;
+}
+
+/* Goes through NAME.cases with a tokenizer.json, which it releases. */
+static void run_cases(reading *r, char *json, size_t json_size)
+{
     size_t size = 0;
-    folder = folder ? folder : "golden/tokenizer";
-    add(&r.text, "", 1); /* an empty text is a text */
-    add(&r.ids, "", 1);
-    add(&r.wanted, "", 1);
-    add(&r.shown, "", 1);
-    load(folder, r.name, ".json", NULL, NULL, &r.t);
-    load(folder, r.name, ".cases", &text, &size, NULL);
+    char *text = load(r->name, "cases", &size);
+    sb_error err = {{0}};
+    if (sb_tokenizer_parse(json, json_size, r->name, &r->t, &err))
+        fail_msg("%s", err.text);
+    add(&r->text, "", 1); /* an empty text is a text */
+    add(&r->ids, "", 1);
+    add(&r->wanted, "", 1);
+    add(&r->shown, "", 1);
     for (char *line = text; line < text + size;) {
         char *end = memchr(line, '\n', (size_t)(text + size - line));
         assert_non_null(end);
         *end = '\0';
-        check_line(&r, line, (size_t)(end - line));
+        check_line(r, line, (size_t)(end - line));
         line = end + 1;
     }
+    free(text);
+    free(json);
+    free(r->text.bytes);
+    free(r->ids.bytes);
+    free(r->wanted.bytes);
+    free(r->shown.bytes);
+    sb_tokenizer_free(r->t);
+}
+
+static void test_variant(void **state)
+{
+    reading r = {.name = *state};
+    size_t size = 0;
+    char *json = load(r.name, "json", &size);
+    run_cases(&r, json, size);
     if (r.differ || r.cases < LEAST_CASES)
         fail_msg("%s: %zu cases, %zu differ", r.name, r.cases, r.differ);
-    free(text);
-    free(r.text.bytes);
-    free(r.ids.bytes);
-    free(r.wanted.bytes);
-    free(r.shown.bytes);
-    sb_tokenizer_free(r.t);
+}
+
+/* Faults that a tokenizer.json can be given: some ids must differ; and what must change none. */
+static const struct {
+    const char *name, *from, *to;
+    int benign;
+} plants[] = {
+    {"qwen", "{\"type\":\"NFC\"}", "null", 0},
+    {"qwen", "<|im_end|>", "<|no_end|>", 0},
+    {"qwen", "?[\\\\p{L}\\\\p{M}]+", "?\\\\p{L}+", 0},
+    {"pairs", "\\\\s+(?!\\\\S)|", "", 0},
+    {"pairs", "\\\\p{N}|", "\\\\p{N}+|", 0},
+    {"pairs", "(?!\\\\S)", "(?![^\\t\\n \\u000b\\f\\r])", 0}, /* white space of ASCII */
+    {"ignore", "\"ignore_merges\":true", "\"ignore_merges\":false", 0},
+    {"added", "\"single_word\":true", "\"single_word\":false", 0},
+    {"added", "\"lstrip\":true", "\"lstrip\":false", 0},
+    {"added", "\"rstrip\":true", "\"rstrip\":false", 0},
+    {"added", "\"normalized\":true", "\"normalized\":false", 0},
+    {"gpt2", "\"use_regex\":true", "\"use_regex\":false", 0},
+    {"qwen", "\"fuse_unk\":false", " \"fuse_unk\" : true", 1},
+    {"plain", "\"trim_offsets\":false", "\"trim_offsets\":true", 1},
+};
+
+/* The merge of the first rank becomes the last one. */
+static void move_first_merge(char *json, size_t size)
+{
+    char first[64];
+    char *at = strstr(json, "\"merges\":["), *end = json + size - strlen("]}}\n");
+    assert_non_null(at);
+    at += strlen("\"merges\":[");
+    char *behind = strstr(at, "],");
+    assert_true(behind && behind - at < 60 && strcmp(end, "]}}\n") == 0);
+    size_t n = (size_t)(behind + 1 - at);
+    memcpy(first, at, n);
+    memmove(at, at + n + 1, (size_t)(end - (at + n + 1)));
+    end[-(ptrdiff_t)n - 1] = ',';
+    memcpy(end - n, first, n);
+}
+
+static void test_planted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        reading r = {.name = plants[i].name, .quiet = 1};
+        size_t size = 0, from = strlen(plants[i].from), to = strlen(plants[i].to);
+        char *json = load(r.name, "json", &size);
+        char *planted = sb_alloc(size + to + 1, 1), *at = strstr(json, plants[i].from);
+        if (!planted || !at) {
+            fail_msg("%s.json has no %s", r.name, plants[i].from);
+            return;
+        }
+        memcpy(planted, json, (size_t)(at - json));
+        memcpy(planted + (at - json), plants[i].to, to);
+        memcpy(planted + (at - json) + to, at + from, strlen(at + from));
+        free(json);
+        run_cases(&r, planted, size - from + to);
+        if ((r.differ == 0) != plants[i].benign)
+            fail_msg("%s: %s in place of %s: %zu differ", r.name, plants[i].to, plants[i].from,
+                     r.differ);
+    }
+    reading r = {.name = "qwen", .quiet = 1};
+    size_t size = 0;
+    char *json = load(r.name, "json", &size);
+    move_first_merge(json, size);
+    run_cases(&r, json, size);
+    assert_true(r.differ > 0);
 }
 
 #define VARIANT(name)                                                                              \
@@ -259,9 +336,17 @@ static void test_variant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        VARIANT("qwen"),   VARIANT("plain"),  VARIANT("gpt2"),  VARIANT("whole"),
-        VARIANT("ignore"), VARIANT("pairs"),  VARIANT("twice"), VARIANT("shuffled"),
-        VARIANT("added"),  VARIANT("blanks"),
+        VARIANT("qwen"),
+        VARIANT("plain"),
+        VARIANT("gpt2"),
+        VARIANT("whole"),
+        VARIANT("ignore"),
+        VARIANT("pairs"),
+        VARIANT("twice"),
+        VARIANT("shuffled"),
+        VARIANT("added"),
+        VARIANT("blanks"),
+        cmocka_unit_test(test_planted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,13 +406,45 @@ static void test_long(void **state)
     sb_tokenizer_free(t);
 }
 
+/* A blank that is an added token and takes the blanks around it: each match looks at them once. */
+static void test_long_strip(void **state)
+{
+    (void)state;
+    static char document[DOCUMENT];
+    enum { BLANKS = 1 << 20 };
+    sb_tokenizer *t = NULL;
+    sb_error err = {{0}};
+    uint32_t *ids = NULL;
+    size_t count = 0;
+    char *text = sb_alloc(BLANKS, 1);
+    assert_non_null(text);
+    memset(text, ' ', BLANKS);
+    alarm(300);
+    for (int left = 0; left < 2; left++) {
+        write_document(document);
+        replace(document, "<eot>", " ");
+        if (left)
+            replace(document, "\"lstrip\":false", "\"lstrip\":true");
+        else
+            replace(document, "\"rstrip\":false", "\"rstrip\":true");
+        assert_int_equal(sb_tokenizer_parse(document, strlen(document), "input", &t, &err), SB_OK);
+        assert_int_equal(sb_tokenizer_encode(t, text, BLANKS, &ids, &count, &err), SB_OK);
+        assert_int_equal(count, BLANKS); /* as the package does it: N-3 */
+        free(ids);
+        sb_tokenizer_free(t);
+    }
+    alarm(0);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invalid),  cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_asked),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_patterns), cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_invalid),    cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_asked),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_patterns),   cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_long),
+        cmocka_unit_test(test_long_strip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

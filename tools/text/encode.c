@@ -49,10 +49,11 @@ static sb_status split(encoding *e, size_t level, const unsigned char *text, siz
     return status;
 }
 
-static size_t spaces_before(const unsigned char *text, size_t at)
+/* Where the white space before `at` begins, but not before `floor`. */
+static size_t spaces_before(const unsigned char *text, size_t floor, size_t at)
 {
     uint32_t c;
-    while (at > 0) {
+    while (at > floor) {
         size_t begin = at - 1;
         while (begin > 0 && (text[begin] & 0xc0) == 0x80)
             begin--;
@@ -101,7 +102,7 @@ static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
                          const unsigned char *text, size_t bytes)
 {
     sb_status status = SB_OK;
-    size_t done = 0;
+    size_t done = 0, spaces = 0; /* up to `spaces` all is white space behind an earlier match */
     for (size_t at = 0; list->count > 0 && at < bytes && !status;) {
         const sb_text_added *row = sb_text_longest(list, text + at, bytes - at);
         if (!row) {
@@ -113,9 +114,9 @@ static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
         if (row->single_word && touches_word(text, bytes, begin, end))
             continue;
         if (row->rstrip)
-            end = spaces_behind(text, bytes, end);
+            end = spaces = end < spaces ? spaces : spaces_behind(text, bytes, end);
         if (row->lstrip) {
-            begin = spaces_before(text, begin);
+            begin = spaces_before(text, done, begin);
             begin = begin > done ? begin : done;
             if (begin >= end)
                 continue;
