@@ -155,6 +155,8 @@ static void copy(float *to, const float *from, size_t count)
 sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err)
 {
     const sb_config *c = from->config;
+    if (to == from)
+        return SB_OK;
     if (to->config != c || !to->has_mtp != !from->has_mtp)
         return sb_fail(err, SB_ERR_USAGE,
                        "a state belongs to another model, or only one of two has an MTP head");

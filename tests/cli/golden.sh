@@ -71,6 +71,18 @@ edit 's/act=bf16/act=f16/'
 verify refused 1
 says_err 'position 0'
 
+# a file from before there were drafts and sampling: greedy, and without the head
+older() { sed -e '/"sampling": {/,/}/d' -e 's/"mtp": "[0-9a-f]*"/"mtp": null/' "$work/sound.json" > "$golden"; }
+older
+check "the older form has a digest of the head" test "$(grep -c '"mtp": null' "$golden")" = 2
+verify run 0
+sed -i "s/$state/$(flip "$state")/" "$golden"
+verify refused 1
+# null is no wildcard in a file of today
+edit 's/"mtp": "[0-9a-f]*"/"mtp": null/'
+verify refused 1
+says_err mtp
+
 # another ground: exit 3
 cp "$work/sound.json" "$golden"
 refused 3 golden verify "$dir" "$work/t4b"

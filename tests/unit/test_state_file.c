@@ -433,6 +433,33 @@ static void test_changed_metadata(void **state)
     }
 }
 
+/* Every key that a state with a head has is needed, and is named where it is missing. */
+static void test_missing_metadata(void **state)
+{
+    static const char *const keys[] = {META "spec",        META "checkpoint", META "position",
+                                       META "mtp_entries", META "target",     META "mtp",
+                                       META "tokens",      META "layers",     META "config",
+                                       META "knobs",       META "profile"};
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        parts p = sound_parts();
+        size_t at = 0;
+        while (strcmp(p.keys[at], keys[i]) != 0)
+            at++;
+        char *key = p.keys[at], *value = p.values[at];
+        p.pairs--;
+        for (; at < p.pairs; at++) { /* a seal is over sorted keys */
+            p.keys[at] = p.keys[at + 1];
+            p.values[at] = p.values[at + 1];
+        }
+        seal(&p);
+        check_parts(keys[i], &p, SB_ERR_INPUT, PARTS(strrchr(keys[i], '.') + 1));
+        free(key);
+        free(value);
+        forget(&p);
+    }
+}
+
 /* What may change under a new seal: the name of the profile, and a knob named with its first value.
  */
 static void test_sound_metadata(void **state)
@@ -780,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_what_it_belongs_to),
         cmocka_unit_test(test_with_and_without_head),
         cmocka_unit_test(test_changed_metadata),
+        cmocka_unit_test(test_missing_metadata),
         cmocka_unit_test(test_sound_metadata),
         cmocka_unit_test(test_changed_config),
         cmocka_unit_test(test_changed_tensors),

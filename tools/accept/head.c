@@ -200,7 +200,7 @@ static int is_below(const sb_head_cell *a, const sb_head_cell *b)
     return a->known && b->known && a->rate < b->low;
 }
 
-/* E-9: "not above it" */
+/* Not surely above the best constant. */
 static int is_constant(const sb_head_run *run, const sb_head_cell *c)
 {
     return c->low * (double)c->of <= (double)run->common;
@@ -248,8 +248,12 @@ void sb_head_judge(sb_head_run *run)
         say(run, SB_HEAD_UNKNOWN,
             "the text repeats one token too often to tell: another text (--tokens-file) or "
             "--against ORIGINAL would");
-    else if (is_constant(run, own))
+    else if (own->accepted <= run->common) /* E-9: "no more of its drafts are accepted" */
         say(run, SB_HEAD_WEAK, "the head drafts no better than a constant token would");
+    else if (is_constant(run, own))
+        say(run, SB_HEAD_UNKNOWN,
+            "the head drafts better than a constant, but not surely: a longer --run or --against "
+            "ORIGINAL would tell");
     else
         say(run, SB_HEAD_UNKNOWN,
             "the head drafts better than a constant, but how well it should only its original can "

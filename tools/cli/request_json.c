@@ -45,10 +45,16 @@ json_t *sb_request_json(const sb_request *r)
 
 /* --- and back --------------------------------------------------------------------------------- */
 
+/* Absent in files from before there was sampling: those runs were greedy. */
 static int read_sampling(const json_t *stored, sb_request *r)
 {
     const char *text[5];
     static const char *const keys[5] = {"seed", "temp", "top_k", "top_p", "min_p"};
+    if (!stored) {
+        r->seed = 42;
+        r->top_p = 1;
+        return 1;
+    }
     for (int i = 0; i < 5; i++) {
         text[i] = json_string_value(json_object_get(stored, keys[i]));
         if (!text[i])
