@@ -411,7 +411,9 @@ static void rows_are_those_of_rounds(void **state)
             assert_int_equal(sb_session_feed(session, &token, 1, &err), 0);
             assert_int_equal(sb_session_logits(session, 0, logits, &err), 0);
             assert_int_equal(r->target[j], sb_greedy(logits, 384));
-            assert_true(r->margin[j] > 0);
+            float best = logits[r->target[j]];
+            logits[r->target[j]] = -INFINITY;
+            assert_true(r->margin[j] == best - logits[sb_greedy(logits, 384)]);
         }
         while (accepted < K && r->drafts[accepted] == r->target[accepted])
             accepted++;
@@ -444,6 +446,15 @@ static void depths_are_counted(void **state)
     }
     assert_int_equal(a.accepted, sum);
     assert_int_equal(a.depth[0].rate.accepted, healthy.depth[0].rate.accepted);
+    /* a text knows nothing of the one before it */
+    sb_accept alone;
+    measure(healthy_folder, &texts[1], 1, 3, &alone);
+    for (size_t i = 0; i < alone.count; i++) {
+        assert_int_equal(alone.rows[i].position, a.rows[a.ends[0] + i].position);
+        assert_memory_equal(alone.rows[i].margin, a.rows[a.ends[0] + i].margin,
+                            sizeof alone.rows[i].margin);
+    }
+    sb_accept_free(&alone);
     sb_accept_free(&a);
 }
 
@@ -456,6 +467,7 @@ static void chain_is_what_an_engine_counts(void **state)
     sb_session *session = NULL;
     sb_rounds *rounds = NULL;
     uint64_t count = 0, accepted = 0;
+    size_t first = 0; /* where the second round begins */
     (void)state;
     measure(healthy_folder, texts, 1, K, &a);
     sb_model *model = test_model_open(healthy_folder);
@@ -470,6 +482,7 @@ static void chain_is_what_an_engine_counts(void **state)
                            &round, &err),
             0);
         at += round.emitted;
+        first = first ? first : at;
         if (at >= texts[0].count)
             break;
         count++;
@@ -481,6 +494,12 @@ static void chain_is_what_an_engine_counts(void **state)
     assert_int_equal(a.chain.drafted, count * K);
     assert_int_equal(a.chain.accepted, accepted);
     sb_accept_free(&a);
+    /* E-6: "the last round that ends within the text": the first one alone, and cut by a token */
+    for (size_t more = 0; more < 2; more++) {
+        measure(healthy_folder, &(sb_accept_text){texts[0].ids, first + more, 4}, 1, K, &a);
+        assert_int_equal(a.chain.rounds, more);
+        sb_accept_free(&a);
+    }
     /* a token that the target would not choose: rounds only behind it */
     uint32_t ids[40];
     memcpy(ids, texts[0].ids, sizeof ids);

@@ -319,6 +319,28 @@ static void test_13_entries_of_the_head(void **state)
     }
 }
 
+/* K-27: "the pair of the zero vector and x_0, at position 0", whatever K-26 says: the same keys to
+ * the bit, while the entry behind it turns with the position. */
+static void test_13_first_entry_is_at_position_0(void **state)
+{
+    static const char *const settings[] = {"mtp_first=zeros", "mtp_first=zeros mtp_position=token"};
+    sb_session *s[2];
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        sb_knobs knobs = test_knobs(settings[i]);
+        s[i] = play_session(t4(), &(sb_session_options){.knobs = &knobs});
+        play_prompt(s[i], "first entry", 2);
+    }
+    const sb_state *a = sb_session_state(s[0]), *b = sb_session_state(s[1]);
+    const float *left = a->layers[a->config->layers].keys,
+                *right = b->layers[a->config->layers].keys;
+    size_t row = sb_state_kv_row(a->config);
+    assert_memory_equal(left, right, row * sizeof *left);
+    assert_memory_not_equal(left + row, right + row, row * sizeof *left);
+    sb_session_free(s[0]);
+    sb_session_free(s[1]);
+}
+
 /* Logits of the first draft behind `token` from a state. */
 static void first_draft(const sb_state *from, uint32_t token, float *logits)
 {
@@ -380,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_10_a_reused_session_starts_anew),
         cmocka_unit_test(test_11_order_of_sequences),
         cmocka_unit_test(test_13_entries_of_the_head),
+        cmocka_unit_test(test_13_first_entry_is_at_position_0),
         cmocka_unit_test(test_13_what_the_first_draft_reads),
     };
     return cmocka_run_group_tests_name("invariants of states", tests, NULL, play_close_models);
