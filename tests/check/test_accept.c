@@ -669,6 +669,44 @@ static void judgement(void **state)
     assert_int_equal(cells(3, 140, 141, NOT, NOT).verdict, SB_HEAD_OK);
 }
 
+/* How often E-15 calls one of two heads weak that are equally good and err independently. */
+static size_t weak_by_chance(uint64_t of, float rate, size_t runs)
+{
+    size_t weak = 0;
+    uint64_t key = sb_rng_key(of, "two heads"), at = 0;
+    for (size_t i = 0; i < runs; i++) {
+        sb_head_run run = {.verdict = SB_HEAD_UNKNOWN, .common = 1};
+        for (int head = 0; head < SB_HEAD_SIDES; head++) {
+            sb_rate r = {0, of, 1};
+            for (uint64_t k = 0; k < of; k++)
+                r.accepted += sb_rng_uniform(key, at++) < rate;
+            sb_interval in = sb_rate_interval(&r, SB_Z_SHOWN);
+            run.cell[head][SB_HEAD_OWN] =
+                (sb_head_cell){1, r.accepted, of, in.rate, in.low, in.high};
+        }
+        sb_head_judge(&run);
+        weak += run.verdict == SB_HEAD_WEAK;
+    }
+    return weak;
+}
+
+/* What docs/accept.md says of it. */
+static void equal_heads(void **state)
+{
+    static const float rates[] = {0.5f, 0.7f, 0.9f};
+    enum { RUNS = 4000 };
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        for (uint64_t of = 64; of <= 256; of *= 4) {
+            size_t weak = weak_by_chance(of, rates[i], RUNS);
+            if (getenv("SAMEBIT_TABLE"))
+                printf("%d %.1f: %zu of %d weak\n", (int)of, (double)rates[i], weak, RUNS);
+            if (weak < RUNS / 25 || weak > RUNS / 10)
+                fail_msg("%d positions, rate %.1f: %zu of %d weak", (int)of, (double)rates[i], weak,
+                         RUNS);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -679,6 +717,7 @@ int main(void)
         cmocka_unit_test(every_fault_moves_drafts_or_acceptance),
         cmocka_unit_test(a_weak_head_is_told_from_a_bad_trunk),
         cmocka_unit_test(judgement),
+        cmocka_unit_test(equal_heads),
         cmocka_unit_test(predictable_lies_between),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -18,6 +18,7 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"
+#include "tests/lib/state_parts.h"
 #include "tests/lib/states.h"
 
 #define PROGRAM "test_state_file"
@@ -249,126 +250,13 @@ static void test_with_and_without_head(void **state)
     sb_session_free(without);
 }
 
-/* A file that was taken apart, to be put together differently. */
-typedef struct parts {
-    test_folder tensors;
-    char *keys[16], *values[16];
-    size_t pairs;
-} parts;
-
-static parts take_apart(const char *path)
-{
-    sb_safetensors in;
-    sb_error err;
-    parts p = {.pairs = 0};
-    if (sb_safetensors_open(path, &in, &err))
-        fail_msg("%s", err.text);
-    for (size_t i = 0; i < in.count; i++) {
-        const sb_tensor *t = &in.tensors[i];
-        test_tensor *copy = test_folder_add(&p.tensors, t->name, t->dtype, t->rank, t->shape);
-        memcpy(copy->bytes, t->data, (size_t)t->bytes);
-    }
-    for (size_t i = 0; i < in.metadata.count; i++) {
-        p.keys[i] = sb_strdup(in.metadata.pairs[i].key);
-        p.values[i] = sb_strdup(in.metadata.pairs[i].value);
-        p.pairs++;
-    }
-    sb_safetensors_close(&in);
-    return p;
-}
-
-static void forget(parts *p)
-{
-    test_folder_free(&p->tensors);
-    for (size_t i = 0; i < p->pairs; i++) {
-        free(p->keys[i]);
-        free(p->values[i]);
-    }
-}
-
-static char **value_of(parts *p, const char *key)
-{
-    for (size_t i = 0; i < p->pairs; i++)
-        if (strcmp(p->keys[i], key) == 0)
-            return &p->values[i];
-    fail_msg("no key %s", key);
-    return NULL;
-}
-
-static void set_value(parts *p, const char *key, const char *value)
-{
-    char **at = value_of(p, key);
-    free(*at);
-    *at = sb_strdup(value);
-}
-
-/* D-12, written once more: over what is there, sorted as it is read. */
-static void seal(parts *p)
-{
-    sb_hash *hash = sb_hash_new();
-    for (size_t i = 0; i < p->pairs; i++)
-        if (strncmp(p->keys[i], "samebit.state.", 14) == 0 &&
-            strcmp(p->keys[i], "samebit.state.seal") != 0) {
-            sb_hash_bytes(hash, p->keys[i], strlen(p->keys[i]) + 1);
-            sb_hash_bytes(hash, p->values[i], strlen(p->values[i]) + 1);
-        }
-    set_value(p, "samebit.state.seal", sb_hash_end(hash).hex);
-    sb_hash_free(hash);
-}
-
-static void put(unsigned char **bytes, size_t *size, const void *from, size_t count)
-{
-    *bytes = realloc(*bytes, *size + count + 1);
-    assert_non_null(*bytes);
-    memcpy(*bytes + *size, from, count);
-    *size += count;
-}
-
-/* The bytes of a file of these parts; the caller frees them. */
-static unsigned char *put_together(const parts *p, size_t *size)
-{
-    unsigned char *bytes = NULL, *header = NULL, length[8];
-    size_t n = 0, at = 0;
-    char text[1024];
-    put(&header, &n, "{\"__metadata__\":{", 17);
-    for (size_t i = 0; i < p->pairs; i++) {
-        put(&header, &n, i ? ",\"" : "\"", i ? 2 : 1);
-        put(&header, &n, p->keys[i], strlen(p->keys[i]));
-        put(&header, &n, "\":\"", 3);
-        put(&header, &n, p->values[i], strlen(p->values[i]));
-        put(&header, &n, "\"", 1);
-    }
-    put(&header, &n, "}", 1);
-    for (size_t i = 0; i < p->tensors.count; i++) {
-        const test_tensor *t = &p->tensors.tensors[i];
-        snprintf(text, sizeof text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
-                 sb_dtype_name(t->dtype));
-        for (unsigned d = 0; d < t->rank; d++)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%llu", d ? "," : "",
-                     (unsigned long long)t->shape[d]);
-        snprintf(text + strlen(text), sizeof text - strlen(text), "],\"data_offsets\":[%zu,%zu]}",
-                 at, at + (size_t)t->size);
-        put(&header, &n, text, strlen(text));
-        at += (size_t)t->size;
-    }
-    put(&header, &n, "}", 1);
-    sb_store_u64(length, n);
-    *size = 0;
-    put(&bytes, size, length, 8);
-    put(&bytes, size, header, n);
-    for (size_t i = 0; i < p->tensors.count; i++)
-        put(&bytes, size, p->tensors.tensors[i].bytes, (size_t)p->tensors.tensors[i].size);
-    free(header);
-    return bytes;
-}
-
-static void check_parts(const char *what, const parts *p, sb_status expected,
+static void check_parts(const char *what, const test_parts *p, sb_status expected,
                         const char *const *messages)
 {
     size_t size;
     sb_state_file *file = NULL;
     sb_error err = {""};
-    unsigned char *bytes = put_together(p, &size);
+    unsigned char *bytes = test_put_together(p, &size);
     sb_status status = sb_state_file_parse(bytes, size, "input", &file, &err);
     if (status != expected)
         fail_msg("%s: status %d (%s)", what, (int)status, err.text);
@@ -380,14 +268,14 @@ static void check_parts(const char *what, const parts *p, sb_status expected,
 }
 
 /* A file of N tokens with its head, to be changed. */
-static parts sound_parts(void)
+static test_parts sound_parts(void)
 {
     const char *path = test_path(PROGRAM, "sound");
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     save(path, sb_session_state(session), &origin);
     sb_session_free(session);
-    return take_apart(path);
+    return test_take_apart(path);
 }
 
 #define META "samebit.state."
@@ -423,13 +311,13 @@ static void test_changed_metadata(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        parts p = sound_parts();
-        set_value(&p, cases[i].key, cases[i].value);
+        test_parts p = sound_parts();
+        test_set_part(&p, cases[i].key, cases[i].value);
         if (strcmp(cases[i].key, "format") != 0)
             check_parts(cases[i].value, &p, SB_ERR_INPUT, PARTS("seal"));
-        seal(&p);
+        test_seal(&p);
         check_parts(cases[i].value, &p, cases[i].status, PARTS(cases[i].message));
-        forget(&p);
+        test_parts_free(&p);
     }
 }
 
@@ -449,7 +337,7 @@ static void test_missing_metadata(void **state)
                                           {"profile", "profile"}};
     (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        parts p = sound_parts();
+        test_parts p = sound_parts();
         size_t at = 0;
         while (strncmp(p.keys[at], META, strlen(META)) != 0 ||
                strcmp(p.keys[at] + strlen(META), keys[i][0]) != 0)
@@ -460,11 +348,11 @@ static void test_missing_metadata(void **state)
             p.keys[at] = p.keys[at + 1];
             p.values[at] = p.values[at + 1];
         }
-        seal(&p);
+        test_seal(&p);
         check_parts(keys[i][0], &p, SB_ERR_INPUT, PARTS(keys[i][1]));
         free(key);
         free(value);
-        forget(&p);
+        test_parts_free(&p);
     }
 }
 
@@ -474,33 +362,33 @@ static void test_sound_metadata(void **state)
 {
     const char *const none[] = {NULL};
     (void)state;
-    parts p = sound_parts();
+    test_parts p = sound_parts();
     check_parts("as it was", &p, SB_OK, none);
-    set_value(&p, META "profile", "mine");
+    test_set_part(&p, META "profile", "mine");
     check_parts("unsealed", &p, SB_ERR_INPUT, PARTS("seal"));
-    seal(&p);
+    test_seal(&p);
     check_parts("profile", &p, SB_OK, none);
-    assert_string_equal(*value_of(&p, META "knobs"), "");
-    set_value(&p, META "knobs", "act=f32 scores=act");
-    seal(&p);
+    assert_string_equal(*test_part(&p, META "knobs"), "");
+    test_set_part(&p, META "knobs", "act=f32 scores=act");
+    test_seal(&p);
     check_parts("knobs", &p, SB_OK, none);
     for (size_t i = 0; i < p.pairs; i++)
         if (strcmp(p.keys[i], META "knobs") == 0)
             strcpy(p.keys[i], META "knobz");
     check_parts("another key", &p, SB_ERR_INPUT, PARTS("samebit.state.knobz", "none of a state"));
-    forget(&p);
+    test_parts_free(&p);
 }
 
 /* The first value of config that stands behind `name=` becomes another. */
-static void change_config(parts *p, const char *name, const char *value)
+static void change_config(test_parts *p, const char *name, const char *value)
 {
-    char text[2048], *old = *value_of(p, META "config");
+    char text[2048], *old = *test_part(p, META "config");
     char *at = strstr(old, name);
     assert_non_null(at);
     snprintf(text, sizeof text, "%.*s%s=%s%s", (int)(at - old), old, name, value,
              at + strcspn(at, " "));
-    set_value(p, META "config", text);
-    seal(p);
+    test_set_part(p, META "config", text);
+    test_seal(p);
 }
 
 static void test_changed_config(void **state)
@@ -522,10 +410,10 @@ static void test_changed_config(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        parts p = sound_parts();
+        test_parts p = sound_parts();
         change_config(&p, cases[i].name, cases[i].value);
         check_parts(cases[i].name, &p, SB_ERR_INPUT, PARTS(cases[i].message));
-        forget(&p);
+        test_parts_free(&p);
     }
 }
 
@@ -536,37 +424,37 @@ static void test_changed_tensors(void **state)
                       keys[] = "layers.3.self_attn.keys";
     const uint64_t two[] = {2};
     (void)state;
-    parts p = sound_parts();
+    test_parts p = sound_parts();
     test_folder_remove(&p.tensors, conv);
     check_parts("missing", &p, SB_ERR_INPUT, PARTS("no tensor", conv));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     test_folder_add(&p.tensors, "layers.4.self_attn.keys", SB_DTYPE_F32, 1, two);
     check_parts("extra", &p, SB_ERR_INPUT, PARTS("13 tensors, expected 12"));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     strcpy(test_folder_find(&p.tensors, keys)->name, "layers.3.self_attn.key");
     check_parts("renamed", &p, SB_ERR_INPUT, PARTS("no tensor", keys));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     test_tensor *t = test_folder_find(&p.tensors, conv);
     t->shape[0] = 384;
     t->shape[1] = 3; /* channels first, as some engines have it */
     check_parts("transposed", &p, SB_ERR_INPUT, PARTS(conv, "[384,3]", "[3,384]"));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     test_folder_find(&p.tensors, keys)->dtype = SB_DTYPE_I32;
     check_parts("dtype", &p, SB_ERR_INPUT, PARTS(keys, "I32", "expected F32"));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     sb_store_u32(test_folder_find(&p.tensors, keys)->bytes + 4 * (2 * 128 + 64 + 5),
                  sb_bits_f32(NAN));
     check_parts("NaN", &p, SB_ERR_INPUT, PARTS(keys, "row 2, column 5 of head 1", "not finite"));
-    forget(&p);
+    test_parts_free(&p);
     p = sound_parts();
     test_folder_find(&p.tensors, keys)->bytes[77] ^= 1;
     check_parts("flipped", &p, SB_ERR_INPUT, PARTS("target", "one of them was changed"));
-    forget(&p);
+    test_parts_free(&p);
 }
 
 static sb_state_file *open_like(const char *path, const sb_state_file *like, const char *message)
@@ -580,11 +468,11 @@ static sb_state_file *open_like(const char *path, const sb_state_file *like, con
     return file;
 }
 
-static const char *write_parts(const parts *p)
+static const char *write_parts(const test_parts *p)
 {
     const char *path = test_path(PROGRAM, "bare");
     size_t size;
-    unsigned char *bytes = put_together(p, &size);
+    unsigned char *bytes = test_put_together(p, &size);
     assert_int_equal(sb_write_file(path, bytes, size, NULL), SB_OK);
     free(bytes);
     return path;
@@ -598,7 +486,7 @@ static void test_bare_files(void **state)
     sb_error err;
     sb_state_difference d;
     (void)state;
-    parts p = sound_parts();
+    test_parts p = sound_parts();
     assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
     file = open_like(write_parts(&p), like, NULL); /* not bare: as it is */
     assert_true(file->tokens && !file->bare);
@@ -636,7 +524,7 @@ static void test_bare_files(void **state)
     test_folder_remove(&p.tensors, keys);
     open_like(write_parts(&p), like, keys);
     sb_state_file_free(like);
-    forget(&p);
+    test_parts_free(&p);
 }
 
 /* A head with more entries than the sequence has tokens is a difference, not a trap. */
@@ -649,7 +537,7 @@ static void test_bare_file_with_long_head(void **state)
     sb_error err;
     sb_state_difference d;
     (void)state;
-    parts p = sound_parts();
+    test_parts p = sound_parts();
     assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
     for (size_t i = 0; i < p.pairs; i++) {
         free(p.keys[i]);
@@ -666,7 +554,7 @@ static void test_bare_file_with_long_head(void **state)
     assert_true(d.entries[0] == N - 1 && d.entries[1] == 300);
     sb_state_file_free(file);
     sb_state_file_free(like);
-    forget(&p);
+    test_parts_free(&p);
 }
 
 /* D-12: "no bit of it can change unseen": all bits of the header, and some of the data. */

@@ -244,6 +244,7 @@ static const struct {
     {"\"id\":259", "\"id\":300", SB_ERR_INPUT, "added_tokens.0.id is 300, expected 259"},
     {"\"id\":259,\"content\":\"<eot>\"", "\"id\":256,\"content\":\"ab\"", SB_ERR_INPUT,
      "added_tokens.1.id is 260, expected 259, the next free one"},
+    {"\"ab\":256", "\"ab\":259", SB_ERR_INPUT, "added_tokens.0.id is 259, which another token"},
     {"\"id\":260,\"content\":\"word\"", "\"id\":256,\"content\":\"ab\"", SB_OK, ""},
     {"\"content\":\"word\"", "\"content\":\"<eot>\"", SB_ERR_INPUT, "\"<eot>\" twice"},
     {"\"content\":\"word\"", "\"content\":\"\"", SB_ERR_INPUT, "added_tokens.1.content is empty"},

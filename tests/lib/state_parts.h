@@ -1,0 +1,27 @@
+/* state_parts.h - a state file taken apart, to be changed and put together again. */
+#ifndef SB_TESTS_LIB_STATE_PARTS_H
+#define SB_TESTS_LIB_STATE_PARTS_H
+
+#include "tests/lib/checkpoint.h"
+
+typedef struct test_parts {
+    test_folder tensors;
+    char *keys[16], *values[16]; /* of the metadata */
+    size_t pairs;
+} test_parts;
+
+/* Asserts that the file can be read. */
+test_parts test_take_apart(const char *path);
+void test_parts_free(test_parts *p);
+
+/* The value of a key, which must be there; set replaces it by a copy. */
+char **test_part(test_parts *p, const char *key);
+void test_set_part(test_parts *p, const char *key, const char *value);
+
+/* D-12, written once more: over what is there, sorted as it is read. */
+void test_seal(test_parts *p);
+
+/* The bytes of a file of these parts; the caller frees them. */
+unsigned char *test_put_together(const test_parts *p, size_t *size);
+
+#endif
