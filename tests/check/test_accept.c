@@ -469,6 +469,8 @@ static void chain_is_what_an_engine_counts(void **state)
     uint64_t count = 0, accepted = 0;
     size_t first = 0; /* where the second round begins */
     (void)state;
+    assert_true(text_count > 1); /* E-14: "random prompts", each another */
+    assert_memory_not_equal(texts[0].ids, texts[1].ids, 4 * sizeof *texts[0].ids);
     measure(healthy_folder, texts, 1, K, &a);
     sb_model *model = test_model_open(healthy_folder);
     assert_int_equal(sb_session_new(model, &(sb_session_options){.mtp = 1}, &session, &err), 0);

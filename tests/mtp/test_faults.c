@@ -356,6 +356,18 @@ static void test_refused_asks(void **state)
             assert_true(err.text[0] != '\0');
             play_same("refused", sb_session_state(b.session), before);
         }
+        /* P-12 holds a draft against the distribution that it was drawn from */
+        const sb_sampling warm = {.temperature = 1, .top_p = 1};
+        const sb_round_options residual = {
+            .acceptance = SB_ACCEPT_residual, .rollback = (sb_rollback)way, .sampling = &warm};
+        const uint32_t sound[K] = {1, 2};
+        const sb_round_ask ask = {.token = 1, .drafts = 2, .given = sound, .forced = -1};
+        sb_rounds *rounds = NULL;
+        sb_round round;
+        assert_int_equal(sb_rounds_new(b.session, &residual, &rounds, NULL), SB_OK);
+        assert_int_equal(sb_rounds_next(rounds, &ask, &round, NULL), SB_ERR_USAGE);
+        play_same("refused", sb_session_state(b.session), before);
+        sb_rounds_free(rounds);
         assert_int_equal(sb_session_keep(b.session, 0, NULL), SB_ERR_USAGE);
         assert_int_equal(try_round(&b, NULL), SB_OK);
         sb_state_free(before);

@@ -358,6 +358,36 @@ static void test_states_of_rows(void **state)
     sb_session_free(session);
 }
 
+/* A state that is given, and a reset, end drafts and the way back of the verify before. */
+static void test_nothing_of_before(void **state)
+{
+    float first[V], again[V];
+    sb_error err;
+    sb_state *row = NULL;
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        sb_session *session = test_session_mtp(model, NULL, 1);
+        sb_state *before = test_state_of(model, NULL, 1, ids, 3);
+        test_feed(session, ids, 3);
+        assert_int_equal(sb_session_draft(session, 1, first, &err), SB_OK);
+        assert_int_equal(sb_session_verify(session, ids + 3, 5, SB_ROLLBACK_snapshots, &err), 0);
+        assert_int_equal(sb_session_draft(session, 2, again, &err), SB_OK);
+        if (given) {
+            assert_int_equal(sb_session_set_state(session, before, &err), SB_OK);
+        } else {
+            sb_session_reset(session);
+        }
+        assert_int_equal(sb_session_state_at(session, 1, &row, &err), SB_ERR_USAGE);
+        assert_int_equal(sb_session_keep(session, 1, &err), SB_ERR_USAGE);
+        if (given) { /* S-8: "The first draft behind token x_P", not one behind drafts */
+            assert_int_equal(sb_session_draft(session, 1, again, &err), SB_OK);
+            assert_memory_equal(again, first, sizeof first);
+        }
+        sb_state_free(before);
+        sb_session_free(session);
+    }
+}
+
 /* --- cells that nobody has written -------------------------------------------------------------
  */
 
@@ -462,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_trail),
         cmocka_unit_test(test_trail_without_memory),
         cmocka_unit_test(test_states_of_rows),
+        cmocka_unit_test(test_nothing_of_before),
         cmocka_unit_test(test_free_cells_are_never_read),
         cmocka_unit_test(test_poison_shows),
         cmocka_unit_test(test_reused_slot),

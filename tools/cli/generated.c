@@ -84,7 +84,7 @@ void sb_generated_print(const sb_generated *g, const sb_tokenizer *tokenizer)
     if (g->has_mtp)
         printf("state mtp %s after %" PRIu64 " entries\n", g->mtp.hex, g->entries);
     else
-        printf("state mtp none: without an MTP head\n");
+        printf("state mtp none: no MTP head was run\n");
     if (g->speculative)
         print_rounds(g);
 }
