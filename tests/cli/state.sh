@@ -84,6 +84,7 @@ run 0 state save "$t4" --tokens 1,2,3,9 -o "$work/last"
 run 1 state diff "$work/t4.whole" "$work/last"
 check "not one line on stderr" one_line
 says_err 'layers.0.linear_attn.conv_state: query head 0, row 2, col 0: 0x'
+says 'FAIL layers.0.linear_attn.conv_state: query head 0, row 2, col 0: 0x'
 says 'layers.3.self_attn.keys'
 run 1 state diff "$work/t4.whole" "$work/last" --json
 at verdict FAIL

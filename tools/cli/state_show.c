@@ -203,7 +203,10 @@ static sb_status diff_json(const char *const paths[2], const sb_state_file *cons
 static void print_diff(const char *const paths[2], const sb_state_file *const files[2],
                        const sb_state_difference *d)
 {
-    if (!d->differs)
+    sb_difference_text text;
+    if (d->differs)
+        printf("FAIL %s\n", sb_difference_show(d, &text));
+    else
         printf("IDENTICAL %s %s\n", SB_SHOW(paths[0]), SB_SHOW(paths[1]));
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (has_note(files[0], files[1], i))
