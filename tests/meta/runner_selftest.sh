@@ -6,7 +6,26 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 runner=$PWD/tests/run_all.sh
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
-passed=0 failed=0
+passed=0 failed=0 part=${1-}
+
+# most of this is waiting: the parts run at the same time, each in a folder of its own
+if [ -z "$part" ]; then
+    parts="one several stopped-1 stopped-2"
+    for part in $parts; do bash "$0" $part > "$scratch/$part" 2>&1 & done
+    wait
+    for part in $parts; do
+        cat "$scratch/$part"
+        read -r p _ f _ < <(tail -n 1 "$scratch/$part")
+        if [[ "$p $f" =~ ^[0-9]+\ [0-9]+$ ]]; then
+            passed=$((passed + p)) failed=$((failed + f))
+        else
+            failed=$((failed + 1)) && echo "FAILED $part says nothing of its tests"
+        fi
+    done
+    printf '%d passed, %d failed, 0 skipped\n' $passed $failed
+    [ $failed = 0 ]
+    exit
+fi
 
 program() { # program NAME: a script from standard input
     { echo '#!/usr/bin/env bash'; cat; } > "$scratch/$1" && chmod +x "$scratch/$1"
@@ -72,8 +91,7 @@ one_by_one() {
     CI=true runs 1 "5 passed, 2 failed, 0 skipped" "a skip where every tool is required" skipping
     runs 1 "0 passed, 1 failed, 0 skipped" "no program at all"
 }
-JOBS=1 one_by_one
-JOBS=2 one_by_one
+[ $part != one ] || { JOBS=1 one_by_one; JOBS=2 one_by_one; }
 
 # --- several at a time
 check() { # check WHAT COMMAND...
@@ -113,27 +131,31 @@ program stubborn <<< "trap '' TERM; echo \$\$ >> '$scratch/stubborn.pid'; while 
 program childish <<< "'$scratch/stubborn' & echo begins; wait"
 program nested_runner <<< "bash '$runner' --programs '$scratch/lasting' '$scratch/lasting' | cat"
 
-wanted=("--- $scratch/first" one two "1 passed, 0 failed" "--- $scratch/second" three four
-    "2 passed, 0 failed, 1 skipped" "SKIPPED $scratch/second: 1")
-for JOBS in 1 2 7; do
-    runs 0 "3 passed, 0 failed, 1 skipped" "the order of the list" first second
-    check "JOBS=$JOBS: all is shown, whole and in order" shown "${wanted[@]}"
-    rm -f "$scratch"/here-*
-    case $JOBS in
-        1) TRIES=5 runs 1 "1 passed, 1 failed, 0 skipped" "one at a time" meet_a meet_b ;;
-        *) runs 0 "2 passed, 0 failed, 0 skipped" "both at a time" meet_a meet_b
-           runs 1 "12 passed, 4 failed, 0 skipped" "a crash and a lie beside good ones" first crash good silent named status bad
-           ;;
-    esac
-done
-JOBS=2 runs 0 "5 passed, 0 failed, 0 skipped" "not more at a time than JOBS" third_too_many third_too_many \
-    third_too_many third_too_many third_too_many
-GRACE=0.5 LIMIT=1 runs 1 "3 passed, 2 failed, 0 skipped" "the time limit, beside a good one" lasting childish good
-check "what ran too long is gone" gone lasting
-check "what did not want to end is gone" gone stubborn
-LIMIT=1 runs 1 "0 passed, 1 failed, 0 skipped" "the time limit of a runner" nested_runner
-check "what a runner had begun is gone" gone lasting
-JOBS=none runs 2 "JOBS=none is no number of jobs" "a number of jobs that is none" good
+several() {
+    local wanted JOBS
+    wanted=("--- $scratch/first" one two "1 passed, 0 failed" "--- $scratch/second" three four
+        "2 passed, 0 failed, 1 skipped" "SKIPPED $scratch/second: 1")
+    for JOBS in 1 2 7; do
+        runs 0 "3 passed, 0 failed, 1 skipped" "the order of the list" first second
+        check "JOBS=$JOBS: all is shown, whole and in order" shown "${wanted[@]}"
+        rm -f "$scratch"/here-*
+        case $JOBS in
+            1) TRIES=5 runs 1 "1 passed, 1 failed, 0 skipped" "one at a time" meet_a meet_b ;;
+            *) runs 0 "2 passed, 0 failed, 0 skipped" "both at a time" meet_a meet_b
+               runs 1 "12 passed, 4 failed, 0 skipped" "a crash and a lie beside good ones" first crash good silent named status bad
+               ;;
+        esac
+    done
+    JOBS=2 runs 0 "5 passed, 0 failed, 0 skipped" "not more at a time than JOBS" third_too_many third_too_many \
+        third_too_many third_too_many third_too_many
+    GRACE=0.5 LIMIT=1 runs 1 "3 passed, 2 failed, 0 skipped" "the time limit, beside a good one" lasting childish good
+    check "what ran too long is gone" gone lasting
+    check "what did not want to end is gone" gone stubborn
+    LIMIT=1 runs 1 "0 passed, 1 failed, 0 skipped" "the time limit of a runner" nested_runner
+    check "what a runner had begun is gone" gone lasting
+    JOBS=none runs 2 "JOBS=none is no number of jobs" "a number of jobs that is none" good
+}
+[ $part != several ] || several
 
 empty() { # empty FOLDER: or soon
     local i
@@ -156,7 +178,7 @@ stopped() {
     check "JOBS=$JOBS, $1: a process is left" gone "$notes"
     check "JOBS=$JOBS, $1: a file is left" empty "$scratch/tmp"
 }
-for JOBS in 1 2; do
+[[ $part != stopped-? ]] || for JOBS in ${part#stopped-}; do
     stopped INT 130 lasting
     stopped TERM 143 lasting
     stopped INT 130 nested_runner lasting
@@ -166,13 +188,15 @@ for JOBS in 1 2; do
     check "JOBS=$JOBS: the runner ends before its programs" rm "$scratch/in-time"
 done
 
-mkdir -p "$scratch/empty/tests" && cp "$runner" "$scratch/empty/tests" && runner=$scratch/empty/tests/run_all.sh
-bash "$runner" prop > "$scratch/output" 2>&1
-if [ $? = 1 ] && grep -qx "FAILED prop: the suite has no tests" "$scratch/output"; then
-    passed=$((passed + 1))
-else
-    failed=$((failed + 1)) && echo "FAILED a suite without a member" && cat "$scratch/output"
-fi
+[ $part != one ] || {
+    mkdir -p "$scratch/empty/tests" && cp "$runner" "$scratch/empty/tests" && runner=$scratch/empty/tests/run_all.sh
+    bash "$runner" prop > "$scratch/output" 2>&1
+    if [ $? = 1 ] && grep -qx "FAILED prop: the suite has no tests" "$scratch/output"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1)) && echo "FAILED a suite without a member" && cat "$scratch/output"
+    fi
+}
 
 printf '%d passed, %d failed, 0 skipped\n' $passed $failed
 [ $failed = 0 ]
