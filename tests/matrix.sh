@@ -189,9 +189,9 @@ compiler() { # compiler CC: optimization and instruction sets
         done
         agree "$cc $opt, arithmetic" "$scratch/digest" "$matrix/$cc$opt/tests/arith_digest"
         agree "$cc $opt, formats" "$scratch/formats" run_formats "$matrix/$cc$opt/samebit"
+        same_model "$cc $opt, the checkpoint" "$matrix/$cc$opt/samebit"
     done
     prompt=$long
-    same_model "$cc -O3, the checkpoint" "$matrix/$cc-O3/samebit"
     if [ "$(uname -m)" != x86_64 ]; then
         return # the next is for x86-64 only
     elif left_out $cc-avx; then
@@ -201,6 +201,7 @@ compiler() { # compiler CC: optimization and instruction sets
     elif built $cc-avx CC=$cc OPT=-O3 EXTRA="-mavx2 -mfma"; then
         agree "$cc -O3 -mavx2 -mfma" "$scratch/run" run_model 2 "$matrix/$cc-avx/samebit"
         agree "$cc -O3 -mavx2 -mfma, arithmetic" "$scratch/digest" "$matrix/$cc-avx/tests/arith_digest"
+        agree "$cc -O3 -mavx2 -mfma, formats" "$scratch/formats" run_formats "$matrix/$cc-avx/samebit"
     fi
 }
 part_gcc() { compiler gcc; }
