@@ -19,7 +19,8 @@ if [ "${CHECK_ALL-}" != 1 ]; then
         tests/unit/test_functions.c tests/unit/test_knobs.c tests/unit/test_check_units.c tests/unit/test_graft.c
         tests/unit/test_floor.c tests/unit/test_sample.c
         tests/cli/make_formats.sh tests/cli/convert.sh tests/cli/graft.sh tests/cli/info.sh tests/cli/laws.sh
-        tests/cli/check_loaded.sh tests/cli/draft.sh tests/cli/accept.sh tests/cli/overlay.sh tests/cli/readme.sh"
+        tests/cli/check_loaded.sh tests/cli/draft.sh tests/cli/accept.sh tests/cli/overlay.sh tests/cli/readme.sh
+        tests/cli/floor.sh tests/cli/hash.sh tests/cli/storage.sh"
     LEAVE_OUT=$(echo $LEAVE_OUT)
 fi
 passed=0 failed=0 skipped=0
