@@ -40,6 +40,18 @@ void *sb_realloc(void *old, size_t count, size_t size)
     return realloc(old, bytes > 0 ? bytes : 1);
 }
 
+void *sb_alloc_hook(size_t bytes, void *unused)
+{
+    (void)unused;
+    return sb_alloc(bytes, 1);
+}
+
+void sb_free_hook(void *block, void *unused)
+{
+    (void)unused;
+    free(block);
+}
+
 char *sb_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;

@@ -11,6 +11,11 @@ void *sb_alloc(size_t count, size_t size);
 /* Grows an array; on failure NULL, and the old array is still there. */
 void *sb_realloc(void *old, size_t count, size_t size);
 
+/* sb_alloc and free as libraries with an allocator of the caller's ask for them, so that the
+ * allocations of these fail where a test wants it, too. */
+void *sb_alloc_hook(size_t bytes, void *unused);
+void sb_free_hook(void *block, void *unused);
+
 /* A copy of a string; NULL if memory is out. */
 char *sb_strdup(const char *text);
 

@@ -23,18 +23,6 @@ struct sb_regex {
     char needle[NEEDLE]; /* stands in every name that matches; "" if nothing is known to */
 };
 
-static void *take(size_t bytes, void *unused)
-{
-    (void)unused;
-    return sb_alloc(bytes, 1);
-}
-
-static void give(void *block, void *unused)
-{
-    (void)unused;
-    free(block);
-}
-
 /* Python 3.11 reads {,3} as {0,3} and [:alpha:] within brackets as its characters; PCRE2 10.42
  * reads the first as itself and the second as a class. */
 static const char *read_differently(const char *text)
@@ -97,7 +85,7 @@ static sb_status compile(sb_regex *regex, const char *text, int anchored, const 
     PCRE2_SIZE at;
     uint32_t options = PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C;
     pcre2_compile_context *context = NULL;
-    regex->memory = pcre2_general_context_create(take, give, NULL);
+    regex->memory = pcre2_general_context_create(sb_alloc_hook, sb_free_hook, NULL);
     if (regex->memory)
         regex->limits = pcre2_match_context_create(regex->memory);
     if (regex->limits)

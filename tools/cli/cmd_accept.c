@@ -31,12 +31,6 @@ typedef struct run {
 /* --- text ---------------------------------------------------------------------------------------
  */
 
-static void print_ids(const char *between, const uint32_t *ids, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        printf("%s%u", i ? "," : between, (unsigned)ids[i]);
-}
-
 static void print_positions(const sb_accept *a)
 {
     printf("text position    token  accepted  drafts | target, margin of its first row\n");
@@ -44,8 +38,8 @@ static void print_positions(const sb_accept *a)
         const sb_accept_row *r = &a->rows[i];
         printf("%4zu %8" PRIu64 " %8u %9zu ", r->text, r->position, (unsigned)r->token,
                r->accepted);
-        print_ids(" ", r->drafts, a->drafts);
-        print_ids(" | ", r->target, a->drafts + 1);
+        sb_ids_print("", r->drafts, a->drafts);
+        sb_ids_print(" |", r->target, a->drafts + 1);
         printf(" %.9g\n", (double)r->margin[0]);
     }
 }
@@ -127,14 +121,6 @@ static void print_observed(const run *r)
 /* --- JSON ---------------------------------------------------------------------------------------
  */
 
-static json_t *ids_json(const uint32_t *ids, size_t n)
-{
-    json_t *out = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_integer((json_int_t)ids[i]));
-    return out;
-}
-
 static json_t *positions_json(const sb_accept *a)
 {
     json_t *out = json_array();
@@ -146,9 +132,9 @@ static json_t *positions_json(const sb_accept *a)
         json_array_append_new(out, json_pack("{s:I,s:I,s:I,s:o,s:o,s:o,s:I}", "text",
                                              (json_int_t)r->text, "position",
                                              (json_int_t)r->position, "token", (json_int_t)r->token,
-                                             "drafts", ids_json(r->drafts, a->drafts), "target",
-                                             ids_json(r->target, a->drafts + 1), "margin", margins,
-                                             "accepted", (json_int_t)r->accepted));
+                                             "drafts", sb_ids_json(r->drafts, a->drafts), "target",
+                                             sb_ids_json(r->target, a->drafts + 1), "margin",
+                                             margins, "accepted", (json_int_t)r->accepted));
     }
     return out;
 }

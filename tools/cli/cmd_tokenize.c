@@ -47,14 +47,6 @@ static sb_status from_ids(const sb_tokenizer *t, const char *ids, both *out, sb_
                                err);
 }
 
-static void print_ids(const both *b)
-{
-    printf("tokens");
-    for (size_t i = 0; i < b->count; i++)
-        printf("%s%u", i ? "," : " ", (unsigned)b->ids[i]);
-    printf("\n");
-}
-
 /* One line for each id, with what is no printable ASCII as \xHH. */
 static void print_pieces(const sb_tokenizer *t, const both *b)
 {
@@ -90,12 +82,14 @@ static sb_status print(const sb_tokenizer *t, const both *b, int decoded, int pi
 {
     if (as_json)
         return print_json(b, err);
-    if (pieces)
+    if (pieces) {
         print_pieces(t, b);
-    else if (!decoded)
-        print_ids(b);
-    else if (fwrite(b->bytes, 1, b->size, stdout) != b->size || putchar('\n') == EOF)
+    } else if (!decoded) {
+        sb_ids_print("tokens", b->ids, b->count);
+        printf("\n");
+    } else if (fwrite(b->bytes, 1, b->size, stdout) != b->size || putchar('\n') == EOF) {
         return sb_fail(err, SB_ERR_IO, "the text could not be written to stdout");
+    }
     if (b->unknown)
         fprintf(stderr, "samebit: %zu of %zu ids have no token\n", b->unknown, b->count);
     return fflush(stdout) == 0

@@ -41,13 +41,6 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
     return out;
 }
 
-static void print_ids(const char *what, const uint32_t *ids, size_t count)
-{
-    printf("%s", what);
-    for (size_t i = 0; i < count; i++)
-        printf("%s%u", i ? "," : " ", (unsigned)ids[i]);
-}
-
 /* One line, whatever a model writes: with the escapes of JSON. */
 static void print_text(json_t *text)
 {
@@ -63,9 +56,9 @@ static void print_rounds(const sb_generated *g)
         const sb_round *r = &g->rounds[i];
         printf("round %zu", i);
         if (r->drafted)
-            print_ids(" drafted", r->drafts, r->drafted);
+            sb_ids_print(" drafted", r->drafts, r->drafted);
         printf(" accepted %zu of %zu", r->accepted, r->drafted);
-        print_ids(" emitted", r->tokens, r->emitted);
+        sb_ids_print(" emitted", r->tokens, r->emitted);
         printf("\n");
     }
     sb_acceptance_counts counts = count_rounds(g);
@@ -74,7 +67,7 @@ static void print_rounds(const sb_generated *g)
 
 void sb_generated_print(const sb_generated *g, const sb_tokenizer *tokenizer)
 {
-    print_ids("tokens", g->tokens, g->count);
+    sb_ids_print("tokens", g->tokens, g->count);
     printf("\n");
     if (tokenizer)
         print_text(sb_prompt_text(tokenizer, g->tokens, g->count));

@@ -118,6 +118,13 @@ void sb_numbers_free(sb_sequence *numbers)
     *numbers = (sb_sequence){NULL, 0};
 }
 
+void sb_ids_print(const char *before, const uint32_t *ids, size_t count)
+{
+    printf("%s", before);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%u", i ? "," : " ", (unsigned)ids[i]);
+}
+
 json_t *sb_ids_json(const uint32_t *ids, size_t count)
 {
     json_t *list = json_array();

@@ -23,18 +23,6 @@ struct sb_match {
     pcre2_match_data *found;
 };
 
-static void *take(size_t bytes, void *unused)
-{
-    (void)unused;
-    return sb_alloc(bytes, 1);
-}
-
-static void give(void *block, void *unused)
-{
-    (void)unused;
-    free(block);
-}
-
 static sb_status out_of_memory(const char *where, sb_error *err)
 {
     return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for a regular expression", where);
@@ -47,7 +35,7 @@ static sb_status compile(sb_pattern *pattern, const char *text, sb_error *err)
     int code;
     PCRE2_SIZE at;
     uint32_t empty = 1;
-    pattern->memory = pcre2_general_context_create(take, give, NULL);
+    pattern->memory = pcre2_general_context_create(sb_alloc_hook, sb_free_hook, NULL);
     pcre2_compile_context *context =
         pattern->memory ? pcre2_compile_context_create(pattern->memory) : NULL;
     if (!context)
@@ -102,7 +90,7 @@ sb_match *sb_match_new(void)
     sb_match *match = sb_alloc(1, sizeof *match);
     if (!match)
         return NULL;
-    match->memory = pcre2_general_context_create(take, give, NULL);
+    match->memory = pcre2_general_context_create(sb_alloc_hook, sb_free_hook, NULL);
     if (match->memory)
         match->limits = pcre2_match_context_create(match->memory);
     if (match->limits)
