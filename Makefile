@@ -63,7 +63,7 @@ binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept \
-    compare report)))
+    trace sim compare fault report)))
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \

@@ -146,6 +146,14 @@ typedef struct sb_add_args {
     float *out; /* (count); may be `a` */
 } sb_add_args;
 
+/* The ops by number. */
+typedef enum sb_op {
+#define SB_OP(name, clause) SB_OP_##name,
+#include "ref/ops/ops.def"
+#undef SB_OP
+    SB_OP_COUNT
+} sb_op;
+
 /* One pointer per row of ops.def: sb_status (*rmsnorm)(const sb_knobs *, const sb_rmsnorm_args *)
  * ... */
 typedef struct sb_op_table {

@@ -36,20 +36,21 @@ static sb_status prepare(sb_call *call, const sb_layer *layer, float *conv_state
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
     size_t C = sb_config_conv_channels(c), Kd = sb_config_key_width(c), T = call->rows;
-    sb_status status = SB_RUN(call, conv, .in = s->qkv, .weight = &layer->w[SB_ROLE_conv1d],
-                              .rows = T, .state = conv_state, .trail = conv_trail, .out = s->conv);
+    sb_status status =
+        SB_RUN(call, conv, "linear_attn.conv", .in = s->qkv, .weight = &layer->w[SB_ROLE_conv1d],
+               .rows = T, .state = conv_state, .trail = conv_trail, .out = s->conv);
     if (!status)
         status = sb_show_tap(call, "linear_attn.conv", s->conv, T, C);
     if (!status)
-        status = SB_RUN(call, gates, .a = s->a, .b = s->b, .a_log = &layer->w[SB_ROLE_A_log],
-                        .dt_bias = &layer->w[SB_ROLE_dt_bias], .rows = T, .heads = c->lin_v_heads,
-                        .g = s->g, .beta = s->beta);
+        status = SB_RUN(call, gates, "linear_attn.g", .a = s->a, .b = s->b,
+                        .a_log = &layer->w[SB_ROLE_A_log], .dt_bias = &layer->w[SB_ROLE_dt_bias],
+                        .rows = T, .heads = c->lin_v_heads, .g = s->g, .beta = s->beta);
     if (!status)
         status = sb_show_tap(call, "linear_attn.g", s->g, T, c->lin_v_heads);
     if (!status)
         status = sb_show_tap(call, "linear_attn.beta", s->beta, T, c->lin_v_heads);
     if (!status)
-        status = SB_RUN(call, l2norm, .qkv = s->conv, .rows = T, .stride = C,
+        status = SB_RUN(call, l2norm, "linear_attn.q", .qkv = s->conv, .rows = T, .stride = C,
                         .heads = c->lin_k_heads, .dk = c->lin_k_dim, .eps = 1e-6f,
                         .recurrent = !takes_chunks(call), .q = s->lin_q, .k = s->lin_k);
     if (!status)
@@ -77,10 +78,8 @@ static sb_status delta_rule(sb_call *call, float *recurrent, float *trail)
                                .state = recurrent,
                                .trail = trail,
                                .out = s->core};
-    const sb_op_table *ops = &call->backend->ops;
-    sb_status status = takes_chunks(call) ? ops->delta_rule_chunk(call->knobs, &args)
-                                          : ops->delta_rule(call->knobs, &args);
-    status = sb_op_done(call, "delta_rule", status);
+    sb_op op = takes_chunks(call) ? SB_OP_delta_rule_chunk : SB_OP_delta_rule;
+    sb_status status = sb_run_op(call, op, "linear_attn.core_out", NULL, &args);
     return status ? status
                   : sb_show_tap(call, "linear_attn.core_out", s->core, call->rows,
                                 sb_config_value_width(c));
@@ -101,7 +100,7 @@ sb_status sb_run_gdn(sb_call *call, const sb_layer *layer)
                             trail ? sb_trail_recurrent(trail, call->layer, 1) : NULL);
     if (!status)
         status =
-            SB_RUN(call, gated_rmsnorm, .in = s->core, .z = s->z,
+            SB_RUN(call, gated_rmsnorm, "linear_attn.norm", .in = s->core, .z = s->z,
                    .weight = &layer->w[SB_ROLE_linear_norm], .eps = c->eps_f32, .rows = call->rows,
                    .heads = c->lin_v_heads, .n = c->lin_v_dim, .out = s->normed);
     if (!status)
@@ -119,13 +118,14 @@ static sb_status norm_and_rope(sb_call *call, const sb_matrix *weight, const flo
 {
     const sb_config *c = &call->model->config;
     const uint32_t *position = call->s->position;
-    sb_status status = SB_RUN(call, rmsnorm, .in = in, .weight = weight, .eps = c->eps_f32,
-                              .rows = call->rows * heads, .n = c->head_dim, .out = out);
+    sb_status status =
+        SB_RUN(call, rmsnorm, norm_tap, .in = in, .weight = weight, .eps = c->eps_f32,
+               .rows = call->rows * heads, .n = c->head_dim, .out = out);
     if (!status)
         status = sb_show_tap(call, norm_tap, out, call->rows, heads * c->head_dim);
     if (!status)
-        status = SB_RUN(call, rope, .x = out, .rows = call->rows, .heads = heads, .hd = c->head_dim,
-                        .rd = c->rotary_dim, .theta = c->rope_theta,
+        status = SB_RUN(call, rope, rope_tap, .x = out, .rows = call->rows, .heads = heads,
+                        .hd = c->head_dim, .rd = c->rotary_dim, .theta = c->rope_theta,
                         .position = {position, position, position},
                         .section = c->has_mrope ? c->mrope_section : NULL);
     if (!status)
@@ -146,8 +146,13 @@ static sb_status queries_and_keys(sb_call *call, const sb_layer *layer)
         status = sb_run_linear(call, &layer->w[SB_ROLE_v_proj], s->y, call->rows, s->value,
                                "self_attn.v_proj");
     if (!status)
-        status = SB_RUN(call, split_gate, .in = s->packed, .rows = call->rows, .heads = c->heads,
-                        .hd = c->head_dim, .query = s->query, .gate = s->gate);
+        status = SB_RUN(call, split_gate, "self_attn.query", .in = s->packed, .rows = call->rows,
+                        .heads = c->heads, .hd = c->head_dim, .query = s->query, .gate = s->gate);
+    if (!status)
+        status =
+            sb_show_tap(call, "self_attn.query", s->query, call->rows, sb_config_query_width(c));
+    if (!status)
+        status = sb_show_tap(call, "self_attn.gate", s->gate, call->rows, sb_config_query_width(c));
     if (!status)
         status = norm_and_rope(call, &layer->w[SB_ROLE_q_norm], s->query, c->heads, s->query_normed,
                                "self_attn.q_norm", "self_attn.q_rope");
@@ -170,16 +175,16 @@ sb_status sb_run_attention(sb_call *call, const sb_layer *layer)
     float *keys = state->keys + first * kv, *values = state->values + first * kv;
     sb_kv_store(call->knobs, layer->k_scale, keys, T * kv, keys);
     sb_kv_store(call->knobs, layer->v_scale, s->value, T * kv, values);
-    status =
-        SB_RUN(call, attention, .q = s->query_normed, .keys = state->keys, .values = state->values,
-               .rows = T, .first = first, .heads = c->heads, .kv_heads = c->kv_heads,
-               .hd = c->head_dim, .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
-               .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
+    status = SB_RUN(call, attention, "self_attn.core_out", .q = s->query_normed,
+                    .keys = state->keys, .values = state->values, .rows = T, .first = first,
+                    .heads = c->heads, .kv_heads = c->kv_heads, .hd = c->head_dim,
+                    .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
+                    .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
     if (!status)
         status = sb_show_tap(call, "self_attn.core_out", s->attended, T, Qd);
     if (!status)
-        status = SB_RUN(call, attn_gate, .in = s->attended, .gate = s->gate, .count = T * Qd,
-                        .out = s->attended);
+        status = SB_RUN(call, attn_gate, "self_attn.gated", .in = s->attended, .gate = s->gate,
+                        .count = T * Qd, .out = s->attended);
     if (!status)
         status = sb_show_tap(call, "self_attn.gated", s->attended, T, Qd);
     if (!status)

@@ -2,18 +2,27 @@
  */
 #include "ref/run/schedule.h"
 
-/* down( swiglu( gate(x), up(x) ) ) for `rows` rows; hidden_gate and hidden_up are scratch. */
+/* The taps of the four ops of one MLP. */
+typedef struct mlp_taps {
+    const char *gate, *up, *swiglu, *down;
+} mlp_taps;
+
+/* down( swiglu( gate(x), up(x) ) ) of all rows. */
 static sb_status feed_forward(sb_call *call, const sb_matrix *gate, const sb_matrix *up,
-                              const sb_matrix *down, const float *x, size_t rows,
-                              float *hidden_gate, float *hidden_up, float *out)
+                              const sb_matrix *down, const mlp_taps *taps, float *gate_out,
+                              float *up_out, float *out)
 {
-    sb_status status = sb_run_linear(call, gate, x, rows, hidden_gate, NULL);
+    sb_scratch *s = call->s;
+    size_t T = call->rows;
+    sb_status status = sb_run_linear(call, gate, s->y, T, gate_out, taps->gate);
     if (!status)
-        status = sb_run_linear(call, up, x, rows, hidden_up, NULL);
+        status = sb_run_linear(call, up, s->y, T, up_out, taps->up);
     if (!status)
-        status = SB_RUN(call, swiglu, .gate = hidden_gate, .up = hidden_up,
-                        .count = rows * gate->rows, .out = hidden_gate);
-    return status ? status : sb_run_linear(call, down, hidden_gate, rows, out, NULL);
+        status = SB_RUN(call, swiglu, taps->swiglu, .gate = gate_out, .up = up_out,
+                        .count = T * gate->rows, .out = gate_out);
+    if (!status)
+        status = sb_show_tap(call, taps->swiglu, gate_out, T, gate->rows);
+    return status ? status : sb_run_linear(call, down, gate_out, T, out, taps->down);
 }
 
 static sb_status route(sb_call *call, const sb_layer *layer)
@@ -24,9 +33,9 @@ static sb_status route(sb_call *call, const sb_layer *layer)
     sb_status status =
         sb_run_linear(call, &layer->w[SB_ROLE_router], s->y, T, s->router_logits, "mlp.gate");
     if (!status)
-        status = SB_RUN(call, router, .logits = s->router_logits, .rows = T, .experts = c->experts,
-                        .kept = k, .renormalise = c->norm_topk_prob, .ids = s->ids,
-                        .weights = s->weights);
+        status = SB_RUN(call, router, "mlp.router_ids", .logits = s->router_logits, .rows = T,
+                        .experts = c->experts, .kept = k, .renormalise = c->norm_topk_prob,
+                        .ids = s->ids, .weights = s->weights);
     for (size_t i = 0; i < T * k; i++)
         s->ids_shown[i] = (float)s->ids[i];
     if (!status)
@@ -36,58 +45,87 @@ static sb_status route(sb_call *call, const sb_layer *layer)
 
 static sb_status shared_expert(sb_call *call, const sb_layer *layer)
 {
+    static const mlp_taps taps = {"mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj",
+                                  "mlp.shared_expert.swiglu", "mlp.shared_expert"};
     sb_scratch *s = call->s;
-    size_t T = call->rows;
     sb_status status = feed_forward(
         call, &layer->w[SB_ROLE_shared_gate_proj], &layer->w[SB_ROLE_shared_up_proj],
-        &layer->w[SB_ROLE_shared_down_proj], s->y, T, s->shared_gate, s->shared_up, s->shared_out);
-    if (!status)
-        status = sb_show_tap(call, "mlp.shared_expert", s->shared_out, T,
-                             call->model->config.hidden_size);
-    if (!status)
-        status = sb_run_linear(call, &layer->w[SB_ROLE_shared_expert_gate], s->y, T,
-                               s->shared_logit, "mlp.shared_expert_gate");
-    return status;
+        &layer->w[SB_ROLE_shared_down_proj], &taps, s->shared_gate, s->shared_up, s->shared_out);
+    return status ? status
+                  : sb_run_linear(call, &layer->w[SB_ROLE_shared_expert_gate], s->y, call->rows,
+                                  s->shared_logit, "mlp.shared_expert_gate");
 }
 
-static sb_status experts_of_row(sb_call *call, const sb_layer *layer, size_t t)
+typedef enum expert_part { EXPERT_gate, EXPERT_up, EXPERT_down } expert_part;
+
+/* One projection of every kept expert of every row: (T, k, n) from the rows of `in`, of which there
+ * are `each` to a row of the call. */
+static sb_status expert_linear(sb_call *call, const sb_layer *layer, expert_part part,
+                               const float *in, size_t each, float *out, const char *tap)
+{
+    size_t k = call->model->config.experts_per_token, n = 0;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < call->rows * k && !status; i++) {
+        const sb_expert *e = &layer->experts[call->s->ids[i]];
+        const sb_matrix *w = part == EXPERT_gate ? &e->gate : part == EXPERT_up ? &e->up : &e->down;
+        sb_linear_args args = {.weight = w,
+                               .in = in + (each == 1 ? i / k : i) * w->cols,
+                               .rows = 1,
+                               .out = out + i * w->rows};
+        n = w->rows;
+        status = sb_run_op(call, SB_OP_linear, tap, &(const sb_at){i / k, i % k}, &args);
+    }
+    return status ? status : sb_show_tap(call, tap, out, call->rows, k * n);
+}
+
+static sb_status experts(sb_call *call, const sb_layer *layer)
 {
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
-    size_t H = c->hidden_size, k = c->experts_per_token;
-    sb_status status = SB_OK;
-    for (size_t slot = 0; slot < k && !status; slot++) {
-        const sb_expert *e = &layer->experts[s->ids[t * k + slot]];
-        status = feed_forward(call, &e->gate, &e->up, &e->down, s->y + t * H, 1, s->gate_out,
-                              s->up_out, s->expert_out + slot * H);
-    }
-    if (status)
-        return status;
-    return SB_RUN(call, moe_combine, .expert_out = s->expert_out, .weights = s->weights + t * k,
-                  .shared_out = s->shared_out + t * H, .shared_logit = s->shared_logit[t],
-                  .kept = k, .n = H, .out = s->out + t * H);
+    size_t k = c->experts_per_token, I = c->moe_intermediate, T = call->rows;
+    sb_status status =
+        expert_linear(call, layer, EXPERT_gate, s->y, 1, s->gate_out, "mlp.experts.gate_proj");
+    if (!status)
+        status = expert_linear(call, layer, EXPERT_up, s->y, 1, s->up_out, "mlp.experts.up_proj");
+    if (!status)
+        status = SB_RUN(call, swiglu, "mlp.experts.swiglu", .gate = s->gate_out, .up = s->up_out,
+                        .count = T * k * I, .out = s->gate_out);
+    if (!status)
+        status = sb_show_tap(call, "mlp.experts.swiglu", s->gate_out, T, k * I);
+    return status ? status
+                  : expert_linear(call, layer, EXPERT_down, s->gate_out, k, s->expert_out,
+                                  "mlp.experts.down_proj");
 }
 
 static sb_status mixture(sb_call *call, const sb_layer *layer)
 {
+    const sb_config *c = &call->model->config;
+    sb_scratch *s = call->s;
+    size_t H = c->hidden_size, k = c->experts_per_token;
     sb_status status = route(call, layer);
     if (!status)
         status = shared_expert(call, layer);
-    for (size_t t = 0; t < call->rows && !status; t++)
-        status = experts_of_row(call, layer, t);
-    return status;
+    if (!status)
+        status = experts(call, layer);
+    for (size_t t = 0; t < call->rows && !status; t++) {
+        sb_moe_combine_args args = {.expert_out = s->expert_out + t * k * H,
+                                    .weights = s->weights + t * k,
+                                    .shared_out = s->shared_out + t * H,
+                                    .shared_logit = s->shared_logit[t],
+                                    .kept = k,
+                                    .n = H,
+                                    .out = s->out + t * H};
+        status = sb_run_op(call, SB_OP_moe_combine, "mlp.out", &(const sb_at){t, 0}, &args);
+    }
+    return status ? status : sb_show_tap(call, "mlp.out", s->out, call->rows, H);
 }
 
 sb_status sb_run_mlp(sb_call *call, const sb_layer *layer)
 {
-    const sb_config *c = &call->model->config;
+    static const mlp_taps taps = {"mlp.gate_proj", "mlp.up_proj", "mlp.swiglu", "mlp.out"};
     sb_scratch *s = call->s;
-    sb_status status;
-    if (c->experts)
-        status = mixture(call, layer);
-    else
-        status = feed_forward(call, &layer->w[SB_ROLE_gate_proj], &layer->w[SB_ROLE_up_proj],
-                              &layer->w[SB_ROLE_down_proj], s->y, call->rows, s->gate_out,
-                              s->up_out, s->out);
-    return status ? status : sb_show_tap(call, "mlp.out", s->out, call->rows, c->hidden_size);
+    if (call->model->config.experts)
+        return mixture(call, layer);
+    return feed_forward(call, &layer->w[SB_ROLE_gate_proj], &layer->w[SB_ROLE_up_proj],
+                        &layer->w[SB_ROLE_down_proj], &taps, s->gate_out, s->up_out, s->out);
 }

@@ -19,8 +19,8 @@ static sb_status combine(sb_call *call, const float *hidden, const uint32_t *tok
     const sb_weights *w = call->model->weights;
     sb_scratch *s = call->s;
     size_t T = call->rows, H = call->model->config.hidden_size;
-    sb_status status =
-        SB_RUN(call, embed, .table = &w->embed_tokens, .tokens = tokens, .rows = T, .out = s->x);
+    sb_status status = SB_RUN(call, embed, "mtp.embed", .table = &w->embed_tokens, .tokens = tokens,
+                              .rows = T, .out = s->x);
     if (!status)
         status = sb_show_tap(call, "mtp.embed", s->x, T, H);
     if (!status)

@@ -4,11 +4,29 @@
 
 #include "ref/base/bytes.h"
 
-sb_status sb_op_done(const sb_call *call, const char *op, sb_status status)
+sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at *at,
+                    const void *args)
 {
-    if (status)
-        return sb_fail(call->err, status, "op %s failed: out of memory", op);
-    return SB_OK;
+    const sb_op_call one = {.op = op,
+                            .layer = call->layer,
+                            .name = name,
+                            .kind = call->kind,
+                            .position = call->position,
+                            .rows = call->rows,
+                            .row = at ? at->row : 0,
+                            .slot = at ? at->slot : 0,
+                            .single = at != NULL,
+                            .args = args,
+                            .knobs = call->knobs,
+                            .table = &call->backend->ops,
+                            .err = call->err};
+    if (call->err)
+        call->err->text[0] = '\0';
+    sb_status status = call->hook ? call->hook(call->hook_ctx, &one) : sb_op_run(&one);
+    if (!status || (call->err && call->err->text[0]))
+        return status;
+    return sb_fail(call->err, status, "op %s (%s) failed%s", sb_op_name(op), name,
+                   status == SB_ERR_MEMORY ? ": out of memory" : "");
 }
 
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */
@@ -36,14 +54,15 @@ sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t
 sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                         float *out, const char *tap)
 {
-    sb_status status = SB_RUN(call, linear, .weight = weight, .in = in, .rows = rows, .out = out);
-    return status || !tap ? status : sb_show_tap(call, tap, out, rows, weight->rows);
+    sb_status status =
+        SB_RUN(call, linear, tap, .weight = weight, .in = in, .rows = rows, .out = out);
+    return status ? status : sb_show_tap(call, tap, out, rows, weight->rows);
 }
 
 sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                          size_t n, float *out, const char *tap)
 {
-    sb_status status = SB_RUN(call, rmsnorm, .in = in, .weight = weight,
+    sb_status status = SB_RUN(call, rmsnorm, tap, .in = in, .weight = weight,
                               .eps = call->model->config.eps_f32, .rows = rows, .n = n, .out = out);
     return status ? status : sb_show_tap(call, tap, out, rows, n);
 }
@@ -54,7 +73,7 @@ static sb_status residual(sb_call *call, const char *tap)
     sb_scratch *s = call->s;
     size_t H = call->model->config.hidden_size;
     sb_status status =
-        SB_RUN(call, add, .a = s->x, .b = s->out, .count = call->rows * H, .out = s->x);
+        SB_RUN(call, add, tap, .a = s->x, .b = s->out, .count = call->rows * H, .out = s->x);
     return status ? status : sb_show_tap(call, tap, s->x, call->rows, H);
 }
 
@@ -88,7 +107,7 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
     for (size_t t = 0; t < call->rows; t++)
         s->position[t] = (uint32_t)(call->position + t);
     call->layer = SB_NO_LAYER;
-    sb_status status = SB_RUN(call, embed, .table = &w->embed_tokens, .tokens = tokens,
+    sb_status status = SB_RUN(call, embed, "embed", .table = &w->embed_tokens, .tokens = tokens,
                               .rows = call->rows, .out = s->x);
     if (!status)
         status = sb_show_tap(call, "embed", s->x, call->rows, c->hidden_size);

@@ -3,6 +3,7 @@
 #define SB_RUN_SCHEDULE_H
 
 #include "ref/run/backend.h"
+#include "ref/run/hook.h"
 #include "ref/run/model.h"
 #include "ref/run/scratch.h"
 #include "ref/run/tap.h"
@@ -15,6 +16,9 @@ typedef struct sb_call {
     const sb_knobs *knobs;
     sb_tap_fn tap;
     void *tap_ctx;
+    sb_op_hook hook; /* NULL: ops run as they are */
+    void *hook_ctx;
+    sb_call_kind kind;
     sb_state *state;
     sb_trail *trail;   /* gets the state after each row (S-10); NULL: nobody goes back */
     uint64_t position; /* of row 0; in the MTP layer the number of its entry */
@@ -23,9 +27,6 @@ typedef struct sb_call {
     uint32_t layer; /* the one at work; tap names begin with it */
     sb_error *err;
 } sb_call;
-
-/* The layer number of taps that belong to no layer; the MTP layer is number L. */
-enum { SB_NO_LAYER = 0x7fffffff };
 
 /* Shows a value under "layers.<layer>.<name>", "mtp.layers.0.<name>", or `name` alone outside the
  * layers, after checking that every element is finite (S-6). */
@@ -55,10 +56,16 @@ sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in,
 sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                          size_t n, float *out, const char *tap);
 
-/* Runs an op of the call's backend; fills in the message if it fails. */
-#define SB_RUN(call, op, ...)                                                                      \
-    sb_op_done((call), #op,                                                                        \
-               (call)->backend->ops.op((call)->knobs, &(const sb_##op##_args){__VA_ARGS__}))
-sb_status sb_op_done(const sb_call *call, const char *op, sb_status status);
+/* Runs an op of the call's backend, or the hook in its place; `name` is the tap of its output.
+ * Fills in the message if it fails. */
+#define SB_RUN(call, op, name, ...)                                                                \
+    sb_run_op((call), SB_OP_##op, (name), NULL, &(const sb_##op##_args){__VA_ARGS__})
+
+/* Which row and slot an op has that does not have all rows of the call. */
+typedef struct sb_at {
+    size_t row, slot;
+} sb_at;
+sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at *at,
+                    const void *args);
 
 #endif

@@ -10,7 +10,7 @@ static size_t lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *bas
     size_t H = c->hidden_size, C = sb_config_conv_channels(c), Vd = sb_config_value_width(c);
     size_t Kd = sb_config_key_width(c), nV = c->lin_v_heads, E = c->experts;
     size_t Qd = sb_config_query_width(c), KVd = sb_config_kv_width(c), k = c->experts_per_token;
-    size_t mlp = E ? c->moe_intermediate : rows * (size_t)c->intermediate, used = 0;
+    size_t mlp = rows * (E ? k * c->moe_intermediate : (size_t)c->intermediate), used = 0;
     const struct {
         float **array;
         size_t size;
@@ -43,7 +43,7 @@ static size_t lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *bas
         {&s->ids_shown, rows * k},
         {&s->gate_out, mlp},
         {&s->up_out, mlp},
-        {&s->expert_out, k * H},
+        {&s->expert_out, rows * k * H},
         {&s->shared_gate, rows * (size_t)c->shared_intermediate},
         {&s->shared_up, rows * (size_t)c->shared_intermediate},
         {&s->shared_out, rows * H},

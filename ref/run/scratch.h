@@ -23,8 +23,8 @@ typedef struct sb_scratch {
     float *router_logits;                          /* (T, E) */
     float *weights, *ids_shown;                    /* (T, k) */
     uint32_t *ids;                                 /* (T, k) */
-    float *gate_out, *up_out;                      /* (T, F), or (1, I) for one row and expert */
-    float *expert_out;                             /* (k, H) of one row */
+    float *gate_out, *up_out;                      /* (T, F), or (T, k, I) of the experts */
+    float *expert_out;                             /* (T, k, H) */
     float *shared_gate, *shared_up;                /* (T, Is) */
     float *shared_out;                             /* (T, H) */
     float *shared_logit;                           /* (T) */

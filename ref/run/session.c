@@ -12,6 +12,9 @@ struct sb_session {
     sb_knobs knobs;
     sb_tap_fn tap;
     void *tap_ctx;
+    sb_op_hook hook;
+    void *hook_ctx;
+    sb_call_kind kind; /* of the last call of the trunk */
     sb_state *state;
     sb_scratch scratch;
     size_t rows; /* of the last call that can still be asked for */
@@ -38,6 +41,8 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
         sb_knobs_exact(&s->knobs);
     s->tap = options ? options->tap : NULL;
     s->tap_ctx = options ? options->tap_ctx : NULL;
+    s->hook = options ? options->hook : NULL;
+    s->hook_ctx = options ? options->hook_ctx : NULL;
     int mtp = options && options->mtp;
     sb_status status =
         mtp && !sb_model_has_mtp(model)
@@ -94,6 +99,9 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .knobs = &s->knobs,
                      .tap = s->tap,
                      .tap_ctx = s->tap_ctx,
+                     .hook = s->hook,
+                     .hook_ctx = s->hook_ctx,
+                     .kind = s->kind,
                      .state = s->state,
                      .trail = s->trail.rows && s->trail.every_row ? &s->trail : NULL,
                      .position = position,
@@ -198,6 +206,7 @@ sb_status sb_session_feed(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     if (status)
         return status;
     s->trail.rows = 0;
+    s->kind = n == 1 && s->state->position ? SB_CALL_decode : SB_CALL_prompt;
     return run_call(s, tokens, n, err);
 }
 
@@ -218,6 +227,7 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
     s->replay = copy;
     memcpy(s->replay, tokens, n * sizeof *tokens);
     s->rollback = rollback;
+    s->kind = n == 1 && s->state->position ? SB_CALL_decode : SB_CALL_verify;
     s->reach = 0;
     status = sb_trail_begin(&s->trail, s->state, n, rollback == SB_ROLLBACK_snapshots, err);
     if (!status)
@@ -257,6 +267,7 @@ sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
     s->rows = kept;
     if (s->rollback == SB_ROLLBACK_snapshots || kept == 0)
         return SB_OK;
+    s->kind = rows == 1 && s->state->position ? SB_CALL_decode : SB_CALL_verify;
     return run_call(s, s->replay, kept, err);
 }
 
@@ -283,6 +294,7 @@ static sb_status draft_step(sb_session *s, const float *from, uint32_t token, fl
 {
     if (from != s->head.hidden)
         memcpy(s->head.hidden, from, s->model->config.hidden_size * sizeof *from);
+    s->kind = SB_CALL_draft;
     sb_status status = run_entries(s, &token, 1, err);
     if (status)
         return status;

@@ -5,6 +5,7 @@
 
 #include "ref/base/hash.h"
 #include "ref/run/backend.h"
+#include "ref/run/hook.h"
 #include "ref/run/model.h"
 #include "ref/run/tap.h"
 #include "ref/state/state.h"
@@ -18,6 +19,8 @@ typedef struct sb_session_options {
     const sb_knobs *knobs;     /* NULL: profile exact; copied */
     sb_tap_fn tap;             /* NULL: none */
     void *tap_ctx;
+    sb_op_hook hook; /* NULL: none */
+    void *hook_ctx;
     int mtp; /* feed the MTP head along (S-7); SB_ERR_USAGE if the checkpoint has none */
 } sb_session_options;
 

@@ -330,10 +330,32 @@ size_t voice_steps(const voice *v)
     return 18 + (v->fixture.model->config.experts ? 6 : 1);
 }
 
+/* What the other program does not record: the parts of packed queries, and what is inside an MLP.
+ */
+static int recorded_nowhere(const char *name)
+{
+    static const char *const taps[] = {"self_attn.query",
+                                       "self_attn.gate",
+                                       "mlp.gate_proj",
+                                       "mlp.up_proj",
+                                       "mlp.swiglu",
+                                       "mlp.shared_expert.gate_proj",
+                                       "mlp.shared_expert.up_proj",
+                                       "mlp.shared_expert.swiglu",
+                                       "mlp.experts.gate_proj",
+                                       "mlp.experts.up_proj",
+                                       "mlp.experts.swiglu",
+                                       "mlp.experts.down_proj"};
+    for (size_t i = 0; i < sizeof taps / sizeof *taps; i++)
+        if (strncmp(name, LAYER, strlen(LAYER)) == 0 && strcmp(name + strlen(LAYER), taps[i]) == 0)
+            return 1;
+    return 0;
+}
+
 void voice_force(voice_run *run, const char *name, float *data, size_t rows, size_t cols)
 {
     forced *f = run->f;
-    if (strcmp(name, "mtp.embed") == 0)
+    if (strcmp(name, "mtp.embed") == 0 || recorded_nowhere(name))
         return;
     const float *want = recorded(run, strcmp(name, LAYER "mlp.out") ? name : mlp_end(run));
     value v = {.run = run, .out = forced_room(f, rows * cols)};

@@ -135,7 +135,7 @@ static const struct {
 };
 
 #define FIRST_LINEAR "layers.0.linear_attn.in_proj_qkv"
-#define FIRST_IN_MLP "layers.0.mlp.shared_expert" /* where linear attention is left as it is */
+#define FIRST_IN_MLP "layers.0.mlp.shared_expert.gate_proj" /* where linear attention is left as it is */
 
 static const law laws[] = {
     {"act", "embed", 0, "act=bf16"},
@@ -143,7 +143,7 @@ static const law laws[] = {
     {"conv_sum", "layers.0.linear_attn.conv", 0, "act=bf16"},
     {"softplus", "layers.0.linear_attn.g", 0, "act=bf16"},
     {"beta", "layers.0.linear_attn.beta", 0, "act=bf16"},
-    {"swiglu", "layers.0.mlp.shared_expert", 0, "act=bf16"},
+    {"swiglu", "layers.0.mlp.shared_expert.swiglu", 0, "act=bf16"},
     {"gated_norm", "layers.0.linear_attn.norm", 0, "act=bf16"},
     {"rope_freq", "layers.3.self_attn.q_rope", 0, ""}, /* seen before rounding to bfloat16 */
     {"rope_table", "layers.3.self_attn.q_rope", 0, "act=bf16"},

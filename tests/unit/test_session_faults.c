@@ -50,7 +50,7 @@ static const plant plants[] = {
      {"layers.1.linear_attn.out_proj: row 0", "column 127"}},
     {"model." L3 "q_proj.weight", 64 * 128, NAN, {L3 "q_proj: row 0", "column 64"}},
     {"model." L3 "k_norm.weight", 2, INFINITY, {L3 "k_norm: row 0", "column 2"}},
-    {"model.layers.3.mlp.up_proj.weight", 0, NAN, {"layers.3.mlp.out: row 0", "column 0"}},
+    {"model.layers.3.mlp.up_proj.weight", 0, NAN, {"layers.3.mlp.up_proj: row 0", "column 0"}},
     {"model.norm.weight", 11, NAN, {"norm: row 0 (position 0)", "column 11"}},
 };
 

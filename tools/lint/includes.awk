@@ -29,16 +29,21 @@ BEGIN {
     # a run, and the struct in which check reports it
     row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
         "tools/check/head_run.h")
+    row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
+    # plain binary32: of ref/math nothing but the tables of laws
+    row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
     # of ref/ops the types and the choices, not one reference function
-    row("tools/compare", "ref/base ref/formats ref/math/exact.h ref/math/law.h ref/ops/op.h ref/ops/ops.def " \
-        "ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h ref/ops/act_quant.h ref/run/trace.h " \
-        "ref/run/backend.h")
+    row("tools/compare", "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
+        "ref/ops/op.h ref/ops/ops.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
+        "ref/ops/act_quant.h ref/ops/kv_cache.h ref/state ref/run tools/trace tools/sim")
+    row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
+        "tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
     row("tools/text", "ref/base ref/container")
-    row("tools/report", "ref/base tools/compare/verdict.h")
+    row("tools/report", "ref/base ref/run ref/ops/op.h ref/ops/ops.def tools/compare/verdict.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
-        "tools/graft tools/accept tools/text tools/compare tools/report")
+        "tools/graft tools/accept tools/text tools/trace tools/sim tools/compare tools/fault tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

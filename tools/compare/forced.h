@@ -1,0 +1,37 @@
+/* forced.h - each op of the reference, fed the engine's own recorded inputs: an op is judged alone,
+ * and nothing that went wrong before it counts against it.
+ *
+ * One pass of a reference session over the rows of a step: its hook bounds an op from its arguments
+ * before it runs, its tap holds the recorded output against the result and then puts the recorded
+ * values in its place, so that the next op reads what the engine's read. */
+#ifndef SB_COMPARE_FORCED_H
+#define SB_COMPARE_FORCED_H
+
+#include "ref/run/session.h"
+#include "tools/compare/ball.h"
+#include "tools/compare/verdict.h"
+#include "tools/trace/step.h"
+
+typedef struct sb_forced sb_forced;
+
+typedef struct sb_forced_options {
+    const sb_knobs *knobs;           /* of both sides */
+    const sb_arithmetic *arithmetic; /* of the engine; the other side is the reference's */
+    sb_verdicts *verdicts;           /* gets ops, first failure, near ties */
+    const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
+    int mtp;                         /* the steps have the head's taps */
+} sb_forced_options;
+
+sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options, sb_forced **out,
+                        sb_error *err);
+void sb_forced_free(sb_forced *forced);
+
+/* One step: all its rows, sequence by sequence. worst[row] gets the largest error / bound of the
+ * row. A step with states of its own continues from them, else from what the recorded values gave.
+ */
+sb_status sb_forced_step(sb_forced *forced, const sb_step *step, double *worst, sb_error *err);
+
+/* Ends the statistics: tightness, verdict per op. */
+sb_status sb_forced_finish(sb_forced *forced, sb_error *err);
+
+#endif

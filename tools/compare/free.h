@@ -1,0 +1,35 @@
+/* free.h - the reference alone beside the engine alone: logits, choices and states, judged against
+ * the noise that rounding makes.
+ *
+ * N further sessions of the reference, in which every rounding point of the profile is rounded up
+ * or down at random, run in lockstep: how far they move is the envelope (T-15). Their discrete
+ * choices are held to the reference's. Each choice of the engine is judged by its own margin, and
+ * one that the envelope leaves open is adopted on both sides. */
+#ifndef SB_COMPARE_FREE_H
+#define SB_COMPARE_FREE_H
+
+#include "ref/run/session.h"
+#include "tools/compare/verdict.h"
+#include "tools/trace/step.h"
+
+typedef struct sb_free sb_free;
+
+typedef struct sb_free_options {
+    const sb_knobs *knobs;
+    size_t perturbed; /* N */
+    uint64_t seed;
+    sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
+    int mtp;               /* drafts are compared, too */
+    int explain;           /* try the rollback hypotheses where a round fails */
+} sb_free_options;
+
+sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_free **out,
+                      sb_error *err);
+void sb_free_free(sb_free *free);
+
+/* One step: a token verdict per row of kind prompt, decode or verify (kept or rejected), a round
+ * verdict per round; states against the reference's own. */
+sb_status sb_free_step(sb_free *free, const sb_step *step, sb_error *err);
+sb_status sb_free_finish(sb_free *free, sb_error *err);
+
+#endif

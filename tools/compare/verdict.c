@@ -1,0 +1,69 @@
+#include "tools/compare/verdict.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+const char *sb_verdict_name(sb_verdict verdict)
+{
+    static const char *const names[] = {"NONE",      "IDENTICAL", "WITHIN",     "NEAR_TIE",
+                                        "INHERITED", "SKIPPED",   "MISTRUSTED", "FAIL"};
+    return names[verdict];
+}
+
+sb_verdict sb_verdict_worse(sb_verdict a, sb_verdict b)
+{
+    return a > b ? a : b;
+}
+
+const char *sb_state_part_name(sb_state_part part)
+{
+    static const char *const names[] = {"kv", "conv", "recurrent", "mtp"};
+    return names[part];
+}
+
+void sb_verdicts_free(sb_verdicts *verdicts)
+{
+    free(verdicts->tokens);
+    free(verdicts->rounds);
+    *verdicts = (sb_verdicts){0};
+}
+
+sb_token_verdict *sb_verdicts_token(sb_verdicts *v)
+{
+    if (v->token_count == v->token_room) {
+        size_t room = v->token_room ? 2 * v->token_room : 64;
+        sb_token_verdict *tokens = sb_realloc(v->tokens, room, sizeof *tokens);
+        if (!tokens)
+            return NULL;
+        v->tokens = tokens;
+        v->token_room = room;
+    }
+    v->tokens[v->token_count] = (sb_token_verdict){0};
+    return &v->tokens[v->token_count++];
+}
+
+sb_round_verdict *sb_verdicts_round(sb_verdicts *v)
+{
+    if (v->round_count == v->round_room) {
+        size_t room = v->round_room ? 2 * v->round_room : 16;
+        sb_round_verdict *rounds = sb_realloc(v->rounds, room, sizeof *rounds);
+        if (!rounds)
+            return NULL;
+        v->rounds = rounds;
+        v->round_room = room;
+    }
+    v->rounds[v->round_count] = (sb_round_verdict){0};
+    return &v->rounds[v->round_count++];
+}
+
+void sb_verdicts_fail(sb_verdicts *v, const sb_place *place)
+{
+    v->failures++;
+    if (v->has_failure &&
+        (v->first_failure.sequence < place->sequence ||
+         (v->first_failure.sequence == place->sequence && v->first_failure.token <= place->token)))
+        return;
+    v->has_failure = 1;
+    v->first_failure = *place;
+}

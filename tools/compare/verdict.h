@@ -1,0 +1,127 @@
+/* verdict.h - what a comparison found: one structure, from which every report is made. */
+#ifndef SB_COMPARE_VERDICT_H
+#define SB_COMPARE_VERDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+#include "ref/run/hook.h"
+#include "ref/run/round.h"
+
+/* In the order of their weight: the verdict of a whole is the heaviest of its parts, but what was
+ * SKIPPED or INHERITED does not pass for anything. */
+typedef enum sb_verdict {
+    SB_VERDICT_none,       /* nothing was asked */
+    SB_VERDICT_IDENTICAL,  /* every bit */
+    SB_VERDICT_WITHIN,     /* inside a derived bound */
+    SB_VERDICT_NEAR_TIE,   /* a discrete choice that the bound leaves open */
+    SB_VERDICT_INHERITED,  /* the backend fell back to the reference */
+    SB_VERDICT_SKIPPED,    /* could not be compared */
+    SB_VERDICT_MISTRUSTED, /* the data could not have shown a fault */
+    SB_VERDICT_FAIL
+} sb_verdict;
+const char *sb_verdict_name(sb_verdict verdict);
+sb_verdict sb_verdict_worse(sb_verdict a, sb_verdict b);
+
+enum { SB_ELEMENT_RANK = 3, SB_WORDS = 320 };
+
+/* Where something was found. */
+typedef struct sb_place {
+    uint32_t sequence;
+    uint64_t token; /* position */
+    uint32_t layer; /* or SB_NO_LAYER; L: the MTP head */
+    char op[24];    /* "delta_rule", "router", "logits", "state" */
+    char name[96];  /* the tap or piece */
+    size_t rank;    /* of element */
+    uint64_t
+        element[SB_ELEMENT_RANK]; /* within the row: {column}, or {head, row, col} of a state */
+    double found, expected, bound;
+    char words[SB_WORDS]; /* one line for people */
+} sb_place;
+
+/* One op of ops.def over all steps (forced comparison). */
+typedef struct sb_op_verdict {
+    size_t compared, identical, open; /* elements; open: those whose bound is not 0 */
+    size_t skipped;                   /* calls that could not be judged: inputs not recorded */
+    size_t near_ties;                 /* router choices that the bound leaves open */
+    double worst;                     /* error / bound, largest */
+    double median;                    /* error / bound of the open elements: tightness (T-16) */
+    sb_verdict verdict;
+} sb_op_verdict;
+
+/* One row. */
+typedef struct sb_token_verdict {
+    uint32_t sequence;
+    uint64_t position;
+    uint32_t id;     /* the token that was fed */
+    uint32_t top[2]; /* the largest logit: of the reference, of the engine (or its token) */
+    int has_top[2];
+    int has_kl;
+    double kl;               /* of the reference's distribution from the engine's, nats */
+    double margin, envelope; /* of the reference's two largest logits; of their noise */
+    double worst_ratio;      /* largest error / bound of what was compared in this row */
+    sb_verdict verdict;
+} sb_token_verdict;
+
+/* A part of the state of one sequence at one moment. */
+typedef struct sb_state_verdict {
+    sb_verdict verdict;
+    int has_first;
+    sb_place first; /* {layer, head, row, col} */
+} sb_state_verdict;
+
+typedef enum sb_state_part {
+    SB_STATE_kv,
+    SB_STATE_conv,
+    SB_STATE_recurrent,
+    SB_STATE_mtp,
+    SB_STATE_PARTS
+} sb_state_part;
+const char *sb_state_part_name(sb_state_part part);
+
+typedef struct sb_round_verdict {
+    uint32_t sequence;
+    uint64_t round, position;
+    size_t drafted[2]; /* of the reference, of the engine */
+    uint32_t drafts[2][SB_MAX_DRAFTS];
+    size_t accepted[2];
+    int has_reference; /* the reference proposed, too: drafts[0] counts */
+    sb_verdict verdict;
+    sb_state_verdict state[SB_STATE_PARTS]; /* behind the round */
+    char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistake that fits */
+} sb_round_verdict;
+
+/* What --explain found. */
+typedef struct sb_explanation {
+    char change[96];      /* "beta=act", "mistake head_map_mod" */
+    char words[SB_WORDS]; /* "behaves like beta rounded to bf16" */
+    double before, after; /* worst error / bound without and with the change */
+} sb_explanation;
+enum { SB_EXPLANATIONS = 5 };
+
+typedef struct sb_verdicts {
+    sb_verdict verdict;
+    char reason[SB_WORDS]; /* of FAIL, MISTRUSTED, SKIPPED: one line */
+    sb_op_verdict ops[SB_OP_COUNT];
+    sb_token_verdict *tokens;
+    size_t token_count, token_room;
+    sb_round_verdict *rounds;
+    size_t round_count, round_room;
+    int has_failure;
+    sb_place first_failure;
+    sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
+    size_t explanation_count;
+    size_t near_ties, failures, skipped_taps;
+} sb_verdicts;
+
+void sb_verdicts_free(sb_verdicts *verdicts);
+
+/* Appends a zeroed row; NULL if memory is out. The pointer is good until the next is appended. */
+sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
+sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
+
+/* Keeps the first failure: the earliest token, and of one token the earliest call. */
+void sb_verdicts_fail(sb_verdicts *verdicts, const sb_place *place);
+
+#endif
