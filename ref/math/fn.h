@@ -12,6 +12,7 @@ float sb_exp(float x);   /* e^x; +0 below, +Inf above */
 float sb_log(float x);   /* natural logarithm; NaN for x < 0, -Inf for 0 */
 float sb_log1p(float x); /* log(1+x); NaN for x < -1, -Inf for -1; keeps the sign of zero */
 float sb_rsqrt(float x); /* 1/sqrt(x); NaN for x < 0, +-Inf for +-0, +0 for +Inf */
+float sb_sqrt(float x);  /* NaN for x < 0; the sign of zero stays */
 float sb_sin(float x);   /* every finite x, exact argument reduction; NaN for +-Inf */
 float sb_cos(float x);
 float sb_sigmoid(float x);  /* 1/(1+e^-x) */

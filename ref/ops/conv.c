@@ -1,6 +1,7 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/ops/form.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
@@ -37,6 +38,20 @@ static void columns_after(const sb_conv_args *a, size_t rows, size_t taps, float
     }
 }
 
+/* R-4: "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of
+ * R( RN(w u) )" */
+static float weigh(const sb_knobs *knobs, sb_form form, const float *weight, float *window,
+                   size_t taps)
+{
+    if (!sb_conv_rounds_products(knobs, form))
+        return sb_dot(weight, window, taps);
+    for (size_t tap = 0; tap < taps; tap++) {
+        float product = weight[tap] * window[tap];
+        window[tap] = sb_act(knobs, product);
+    }
+    return sb_sum(window, taps);
+}
+
 sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
 {
     size_t channels = a->weight->rows, taps = a->weight->cols;
@@ -49,7 +64,8 @@ sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
         for (size_t t = 0; t < a->rows; t++) {
             for (size_t tap = 0; tap < taps; tap++)
                 window[tap] = column(a, t, tap, taps, ch);
-            a->out[t * channels + ch] = activate(knobs, sb_dot(weight, window, taps));
+            a->out[t * channels + ch] =
+                activate(knobs, weigh(knobs, a->form, weight, window, taps));
         }
     }
     free(weight);

@@ -1,17 +1,26 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/ops/form.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+/* One head at work. */
+typedef struct one_head {
+    const sb_knobs *knobs;
+    float *S; /* (dk, dv) */
+    size_t dk, dv;
+    float scale; /* of the output (K-16), or 1 */
+} one_head;
 
 /* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
  * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" */
-static void step(const sb_knobs *knobs, float *S, const float *q, const float *k, const float *v,
-                 float g, float beta, size_t dk, size_t dv, float *o)
+static void step(const one_head *at, const float *q, const float *k, const float *v, float g,
+                 float beta, float *o)
 {
-    float decay = sb_exp(g);
+    float *S = at->S, decay = sb_exp(g);
+    size_t dk = at->dk, dv = at->dv;
     for (size_t i = 0; i < dk * dv; i++)
         S[i] = decay * S[i];
     for (size_t j = 0; j < dv; j++) {
@@ -22,7 +31,8 @@ static void step(const sb_knobs *knobs, float *S, const float *q, const float *k
             float outer = k[i] * correction;
             S[i * dv + j] = S[i * dv + j] + outer;
         }
-        o[j] = sb_act(knobs, sb_dot_strided(S + j, dv, q, 1, dk));
+        float read = sb_dot_strided(S + j, dv, q, 1, dk);
+        o[j] = sb_act(at->knobs, read * at->scale);
     }
 }
 
@@ -31,20 +41,23 @@ static void step(const sb_knobs *knobs, float *S, const float *q, const float *k
 sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
     size_t per_key = a->v_heads / a->k_heads;
+    float scale = sb_scales_output(knobs, 1) ? sb_root_power((double)a->dk, -1, 2) : 1.0f;
     int64_t heads = (int64_t)a->v_heads;
 #pragma omp parallel for schedule(static) if (a->rows * a->v_heads * a->dk * a->dv > 200000)
     for (int64_t head = 0; head < heads; head++) {
         size_t h = (size_t)head, hk = h / per_key;
-        float *S = a->state + h * a->dk * a->dv;
+        size_t size = a->dk * a->dv;
+        one_head of = {knobs, a->state + h * size, a->dk, a->dv, scale};
         for (size_t t = 0; t < a->rows; t++) {
             const float *q = a->q + (t * a->k_heads + hk) * a->dk;
             const float *k = a->k + (t * a->k_heads + hk) * a->dk;
             const float *v = a->v + t * a->v_stride + h * a->dv;
             size_t at = t * a->v_heads + h;
-            step(knobs, S, q, k, v, a->g[at], a->beta[at], a->dk, a->dv, a->out + at * a->dv);
+            step(&of, q, k, v, a->g[at], a->beta[at], a->out + at * a->dv);
             if (a->trail)
-                memcpy(a->trail + at * a->dk * a->dv, S, a->dk * a->dv * sizeof *S);
+                sb_keep_state(knobs, of.S, size, a->trail + at * size);
         }
+        sb_keep_state(knobs, of.S, size, of.S);
     }
     return SB_OK;
 }

@@ -3,31 +3,19 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
-#include "ref/ops/op.h"
+#include "ref/ops/chunk.h"
+#include "ref/ops/form.h"
 
 #include <stdlib.h>
 
-enum { CHUNK = 64 };
-
-/* One chunk of one head: its operands, and the matrices of the clause. */
-typedef struct chunk {
-    const float *q, *k, *v, *g, *beta;         /* row 0; rows are a stride apart */
-    size_t k_stride, v_stride, gate_stride, m; /* m <= CHUNK rows */
-    size_t dk, dv;
-    float G[CHUNK];                /* sums of g */
-    float A[CHUNK], scaled[CHUNK]; /* one row of A or of the scores; one row of weights */
-    float *U, *V;                  /* (CHUNK, dv) */
-    float *W, *row;                /* (CHUNK, dk), (CHUNK * dk) scratch */
-} chunk;
-
 /* R-10: "D_ij = exp( RN(G_i - G_j) )" */
-static float decay(const chunk *c, size_t i, size_t j)
+float sb_chunk_decay(const sb_chunk *c, size_t i, size_t j)
 {
     return sb_exp(c->G[i] - c->G[j]);
 }
 
 /* R-10: "G_i = sum of g_0..g_i" */
-static void prefix_sums(chunk *c)
+static void prefix_sums(sb_chunk *c)
 {
     for (size_t i = 0; i < c->m; i++)
         c->scaled[i] = c->g[i * c->gate_stride];
@@ -35,37 +23,43 @@ static void prefix_sums(chunk *c)
         c->G[i] = sb_sum(c->scaled, i + 1);
 }
 
-/* x_i[n] = dot of (-A_i0, .., -A_i,i-1, 1) with (x_0[n], .., x_i[n]): one step of the substitution;
- * row i of x holds the right-hand side and receives the solution. */
-static void substitute(const float *coefficients, float *x, size_t i, size_t width)
+void sb_chunk_substitute(const sb_chunk *c, float *x, size_t i, size_t width)
 {
     for (size_t n = 0; n < width; n++)
-        x[i * width + n] = sb_dot_strided(coefficients, 1, x + n, width, i + 1);
+        x[i * width + n] = sb_dot_strided(c->A, 1, x + n, width, i + 1);
 }
 
-/* R-10: "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j; row by row U_i = dot of (1, -A_i0, ..,
- * -A_i,i-1) with (vb_i, U_0, .., U_i-1) and W_i likewise from RN(kb_i exp(G_i))" */
-static void solve(chunk *c)
+/* R-10: "kb_i = RN(beta_i k_i)"; "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j" */
+void sb_chunk_coefficients(sb_chunk *c, size_t i)
+{
+    const float *k = c->k + i * c->k_stride;
+    float beta = c->beta[i * c->gate_stride];
+    for (size_t a = 0; a < c->dk; a++)
+        c->row[a] = beta * k[a];
+    for (size_t j = 0; j < i; j++)
+        c->A[j] = -(sb_dot(c->row, c->k + j * c->k_stride, c->dk) * sb_chunk_decay(c, i, j));
+    c->A[i] = 1.0f;
+}
+
+/* R-10: "row by row U_i = dot of (1, -A_i0, .., -A_i,i-1) with (vb_i, U_0, .., U_i-1) and W_i
+ * likewise from RN(kb_i exp(G_i))" */
+static void solve(sb_chunk *c)
 {
     for (size_t i = 0; i < c->m; i++) {
-        const float *k = c->k + i * c->k_stride, *v = c->v + i * c->v_stride;
+        const float *v = c->v + i * c->v_stride;
         float beta = c->beta[i * c->gate_stride], grown = sb_exp(c->G[i]);
-        for (size_t a = 0; a < c->dk; a++) {
-            c->row[a] = beta * k[a];
+        sb_chunk_coefficients(c, i);
+        for (size_t a = 0; a < c->dk; a++)
             c->W[i * c->dk + a] = c->row[a] * grown;
-        }
         for (size_t j = 0; j < c->dv; j++)
             c->U[i * c->dv + j] = beta * v[j];
-        for (size_t j = 0; j < i; j++)
-            c->A[j] = -(sb_dot(c->row, c->k + j * c->k_stride, c->dk) * decay(c, i, j));
-        c->A[i] = 1.0f;
-        substitute(c->A, c->U, i, c->dv);
-        substitute(c->A, c->W, i, c->dk);
+        sb_chunk_substitute(c, c->U, i, c->dv);
+        sb_chunk_substitute(c, c->W, i, c->dk);
     }
 }
 
 /* R-10: "V_i = RN( U_i - dot(W_i, S) )" */
-static void correct(chunk *c, const float *S)
+void sb_chunk_correct(sb_chunk *c, const float *S)
 {
     for (size_t i = 0; i < c->m; i++)
         for (size_t j = 0; j < c->dv; j++) {
@@ -76,29 +70,30 @@ static void correct(chunk *c, const float *S)
 
 /* R-10: "o_i = R( RN( dot(RN(q_i exp(G_i)), S) + dot over j <= i of RN( dot(q_i, k_j) D_ij ) with
  * V_j ) )" for row i */
-static void read_row(const sb_knobs *knobs, chunk *c, const float *S, size_t i, float *out)
+static void read_row(const sb_knobs *knobs, sb_chunk *c, const float *S, size_t i, float *out)
 {
     const float *q = c->q + i * c->k_stride;
     float grown = sb_exp(c->G[i]);
     for (size_t a = 0; a < c->dk; a++)
         c->row[a] = q[a] * grown;
     for (size_t j = 0; j <= i; j++)
-        c->A[j] = sb_dot(q, c->k + j * c->k_stride, c->dk) * decay(c, i, j);
+        c->A[j] = sb_dot(q, c->k + j * c->k_stride, c->dk) * sb_chunk_decay(c, i, j);
     for (size_t j = 0; j < c->dv; j++) {
         float before = sb_dot_strided(c->row, 1, S + j, c->dv, c->dk);
         float within = sb_dot_strided(c->A, 1, c->V + j, c->dv, i + 1);
-        out[j] = sb_act(knobs, before + within);
+        float sum = before + within;
+        out[j] = sb_act(knobs, sum * c->scale);
     }
 }
 
 /* R-10: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of RN( k_i[a] exp(RN(G_last - G_i)) )
  * with V_i[b] )" */
-static void carry(chunk *c, float *S)
+static void carry(sb_chunk *c, float *S)
 {
     size_t last = c->m - 1;
     float grown = sb_exp(c->G[last]);
     for (size_t i = 0; i < c->m; i++)
-        c->scaled[i] = decay(c, last, i);
+        c->scaled[i] = sb_chunk_decay(c, last, i);
     for (size_t a = 0; a < c->dk; a++) {
         for (size_t i = 0; i < c->m; i++)
             c->row[i] = c->k[i * c->k_stride + a] * c->scaled[i];
@@ -109,42 +104,54 @@ static void carry(chunk *c, float *S)
     }
 }
 
+/* The chunks of one head; c has what all of them share. */
+static void run_chunks(const sb_knobs *knobs, sb_chunk *c, const sb_delta_rule_args *a, size_t h)
+{
+    size_t hk = h / (a->v_heads / a->k_heads), out_stride = a->v_heads * a->dv;
+    float *S = a->state + h * a->dk * a->dv;
+    for (size_t t = 0; t < a->rows; t += SB_CHUNK) {
+        float *out = a->out + t * out_stride + h * a->dv;
+        c->m = a->rows - t < SB_CHUNK ? a->rows - t : SB_CHUNK;
+        c->q = a->q + (t * a->k_heads + hk) * a->dk;
+        c->k = a->k + (t * a->k_heads + hk) * a->dk;
+        c->v = a->v + t * a->v_stride + h * a->dv;
+        c->g = a->g + t * a->v_heads + h;
+        c->beta = a->beta + t * a->v_heads + h;
+        prefix_sums(c);
+        if (sb_chunks_are_fla(knobs)) {
+            sb_chunk_fla(knobs, c, S, out, out_stride);
+            continue;
+        }
+        solve(c);
+        sb_chunk_correct(c, S);
+        for (size_t i = 0; i < c->m; i++)
+            read_row(knobs, c, S, i, out + i * out_stride);
+        carry(c, S);
+    }
+    sb_keep_state(knobs, S, a->dk * a->dv, S);
+}
+
 static sb_status run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, size_t h)
 {
-    size_t hk = h / (a->v_heads / a->k_heads), width = a->dk > CHUNK ? a->dk : CHUNK;
-    float *S = a->state + h * a->dk * a->dv;
-    float *scratch = sb_alloc(CHUNK, (2 * a->dv + a->dk) * sizeof *scratch);
-    float *row = sb_alloc(width, sizeof *row);
-    if (!scratch || !row) {
-        free(scratch);
-        free(row);
+    size_t width = a->dk > SB_CHUNK ? a->dk : SB_CHUNK, dk = a->dk, dv = a->dv;
+    size_t for_fla = sb_chunks_are_fla(knobs) ? SB_CHUNK * SB_CHUNK + dk * dv : 0;
+    float *scratch = sb_alloc(SB_CHUNK * (2 * dv + dk) + width + for_fla, sizeof *scratch);
+    if (!scratch)
         return SB_ERR_MEMORY;
-    }
-    chunk c = {.k_stride = a->k_heads * a->dk,
-               .v_stride = a->v_stride,
-               .gate_stride = a->v_heads,
-               .dk = a->dk,
-               .dv = a->dv,
-               .U = scratch,
-               .V = scratch + CHUNK * a->dv,
-               .W = scratch + 2 * CHUNK * a->dv,
-               .row = row};
-    for (size_t t = 0; t < a->rows; t += CHUNK) {
-        c.m = a->rows - t < CHUNK ? a->rows - t : CHUNK;
-        c.q = a->q + (t * a->k_heads + hk) * a->dk;
-        c.k = a->k + (t * a->k_heads + hk) * a->dk;
-        c.v = a->v + t * a->v_stride + h * a->dv;
-        c.g = a->g + t * a->v_heads + h;
-        c.beta = a->beta + t * a->v_heads + h;
-        prefix_sums(&c);
-        solve(&c);
-        correct(&c, S);
-        for (size_t i = 0; i < c.m; i++)
-            read_row(knobs, &c, S, i, a->out + ((t + i) * a->v_heads + h) * a->dv);
-        carry(&c, S);
-    }
+    sb_chunk c = {.k_stride = a->k_heads * dk,
+                  .v_stride = a->v_stride,
+                  .gate_stride = a->v_heads,
+                  .dk = dk,
+                  .dv = dv,
+                  .scale = sb_scales_output(knobs, 0) ? sb_root_power((double)dk, -1, 2) : 1.0f,
+                  .U = scratch};
+    c.V = c.U + SB_CHUNK * dv;
+    c.W = c.V + SB_CHUNK * dv;
+    c.row = c.W + SB_CHUNK * dk;
+    c.X = for_fla ? c.row + width : NULL;
+    c.S = for_fla ? c.X + SB_CHUNK * SB_CHUNK : NULL;
+    run_chunks(knobs, &c, a, h);
     free(scratch);
-    free(row);
     return SB_OK;
 }
 

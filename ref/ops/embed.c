@@ -13,10 +13,14 @@ sb_status sb_embed_ref(const sb_knobs *knobs, const sb_embed_args *a)
     return SB_OK;
 }
 
-/* "x = R( RN(x + y) )" */
+/* "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)", which goes out beside it */
 sb_status sb_add_ref(const sb_knobs *knobs, const sb_add_args *a)
 {
-    for (size_t i = 0; i < a->count; i++)
-        a->out[i] = sb_act(knobs, a->a[i] + a->b[i]);
+    for (size_t i = 0; i < a->count; i++) {
+        float sum = a->a[i] + a->b[i];
+        if (a->sum)
+            a->sum[i] = sum;
+        a->out[i] = sb_act(knobs, sum);
+    }
     return SB_OK;
 }

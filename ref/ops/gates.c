@@ -1,22 +1,29 @@
 #include "ref/base/mem.h"
 #include "ref/math/fn.h"
+#include "ref/ops/form.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
 #include <stdlib.h>
 
-/* K-4: "log1p_exp is x for x > 20, else log1p( exp(x) ) with both rounded" */
-static float softplus(const sb_knobs *knobs, float x)
+/* RN( log( RN(1 + exp(x)) ) ) */
+static float log_exp(float x)
 {
-    if (SB_IS(knobs, softplus, single))
-        return sb_softplus(x);
-    return x > 20.0f ? x : sb_log1p(sb_exp(x));
+    float sum = 1.0f + sb_exp(x);
+    return sb_log(sum);
 }
 
-/* K-5: "act to round beta to the activation type" */
-static float round_beta(const sb_knobs *knobs, float beta)
+/* K-4: "log1p_exp is x for x > 20, else log1p( exp(x) ) with both rounded; log_exp has log( RN(1 +
+ * exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that" */
+static float softplus(sb_knob_value form, float x)
 {
-    return SB_IS(knobs, beta, act) ? sb_act(knobs, beta) : beta;
+    if (form == SB_softplus_single)
+        return sb_softplus(x);
+    if (x > 20.0f)
+        return x;
+    if (form == SB_softplus_log1p_exp)
+        return sb_log1p(sb_exp(x));
+    return form == SB_softplus_log_exp_abs && x > 0.0f ? x + log_exp(-x) : log_exp(x);
 }
 
 /* R-5: "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )" */
@@ -26,15 +33,19 @@ sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
     if (!a_log)
         return SB_ERR_MEMORY;
     float *dt_bias = a_log + a->heads;
-    sb_param_row(knobs, a->a_log, 0, a_log);
+    sb_knob_value form = sb_softplus_of(knobs, a->form);
+    int rounds = sb_beta_rounds(knobs, a->form);
+    sb_a_log_row(knobs, a->a_log, a_log);
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
     for (size_t t = 0; t < a->rows; t++)
         for (size_t h = 0; h < a->heads; h++) {
             size_t at = t * a->heads + h;
             float speed = sb_exp(a_log[h]);
-            float step = softplus(knobs, a->a[at] + dt_bias[h]);
+            float step = softplus(form, a->a[at] + dt_bias[h]);
             a->g[at] = -speed * step;
-            a->beta[at] = round_beta(knobs, sb_sigmoid(a->b[at]));
+            a->beta[at] = sb_sigmoid(a->b[at]);
+            if (rounds)
+                a->beta[at] = sb_act(knobs, a->beta[at]);
         }
     free(a_log);
     return SB_OK;

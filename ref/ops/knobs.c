@@ -85,7 +85,7 @@ sb_status sb_knobs_set(sb_knobs *knobs, const char *assignment, sb_error *err)
 {
     const char *equals = strchr(assignment, '=');
     size_t name_length = equals ? (size_t)(equals - assignment) : strlen(assignment);
-    char known[512] = "";
+    char known[900] = "";
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", knob_rows[k].name);
@@ -143,6 +143,12 @@ const char *sb_profile_name(size_t i)
 const char *sb_profile_help(size_t i)
 {
     return profile_rows[i].help;
+}
+
+/* K-15: "prompt_fla is R-22 for a prompt, recurrent for a decode step and a verify" */
+int sb_knobs_have_row_states(const sb_knobs *knobs)
+{
+    return SB_IS(knobs, delta_rule, recurrent) || SB_IS(knobs, delta_rule, prompt_fla);
 }
 
 /* K-1: "the activation type, to which R rounds: f32, bf16 or f16" */

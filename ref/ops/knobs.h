@@ -33,6 +33,9 @@ typedef struct sb_knobs {
 /* True if the knob has this value: SB_IS(knobs, beta, act). */
 #define SB_IS(knobs, knob, setting) ((knobs)->value[SB_KNOB_##knob] == SB_##knob##_##setting)
 
+/* K-30: "Engines run other kernels for a prompt, for a decode step and for a verify" */
+typedef enum sb_form { SB_FORM_prompt, SB_FORM_decode, SB_FORM_verify } sb_form;
+
 /* The knobs of profile `exact`: the first value of each. */
 void sb_knobs_exact(sb_knobs *knobs);
 
@@ -51,6 +54,9 @@ sb_knob sb_knob_of_value(sb_knob_value value);
 size_t sb_profile_count(void);
 const char *sb_profile_name(size_t i);
 const char *sb_profile_help(size_t i);
+
+/* True if a verify has a state after each of its rows: its delta rule is the recurrent form. */
+int sb_knobs_have_row_states(const sb_knobs *knobs);
 
 /* The activation type of K-1. */
 sb_format sb_act_format(const sb_knobs *knobs);

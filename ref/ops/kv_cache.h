@@ -10,7 +10,8 @@
  * the cache holds the values themselves. */
 float sb_kv_scale(const sb_knobs *knobs, float stored_scale);
 
-/* in (count) as the cache holds it: itself, or the decoded E4M3 codes (K-24). out may be in. */
+/* in (count) as the cache holds it: itself, rounded, or the decoded E4M3 codes (K-24). out may be
+ * in. */
 void sb_kv_store(const sb_knobs *knobs, float stored_scale, const float *in, size_t count,
                  float *out);
 

@@ -1,4 +1,4 @@
-#include "ref/ops/op.h"
+#include "ref/ops/rounding.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -44,6 +44,12 @@ static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
     return factor;
 }
 
+/* R of R-2, which some kinds of layers go without. */
+static float output(const sb_knobs *knobs, const sb_linear_args *a, float y)
+{
+    return sb_linear_stays_wide(knobs, a->kind) ? y : sb_act(knobs, y);
+}
+
 /* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
  * it, as kernels have one number for both. */
 static float apply_factor_last(const sb_knobs *knobs, const sb_scalar *factor, float y)
@@ -68,7 +74,7 @@ static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, 
         sb_weight_row(knobs, a->weight, (uint32_t)i, room.wide + mine, room.row + mine);
         for (size_t t = 0; t < a->rows; t++) {
             float y = sb_dot(room.row + mine, in + t * k, k);
-            a->out[t * n + (size_t)i] = sb_act(knobs, apply_factor_last(knobs, &factor, y));
+            a->out[t * n + (size_t)i] = output(knobs, a, apply_factor_last(knobs, &factor, y));
         }
     }
     free_room(&room);
@@ -88,7 +94,7 @@ static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, co
         sb_matrix_wide(a->weight, (uint32_t)i, row);
         for (size_t t = 0; t < a->rows; t++)
             a->out[t * n + (size_t)i] =
-                sb_act(knobs, sb_dot_wide(row, in->values + t * k, k, &factor));
+                output(knobs, a, sb_dot_wide(row, in->values + t * k, k, &factor));
     }
     free_room(&room);
     return status;
@@ -106,11 +112,9 @@ static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a
     return status;
 }
 
-/* "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely. */
-sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
+/* A layer without scales, with its input as K-45 left it. */
+static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
 {
-    if (sb_matrix_quantized(a->weight))
-        return linear_quantized(knobs, a);
     if (sb_param_cast(knobs, a->weight))
         return linear_rounded(knobs, a, &(const sb_input){.factor = SB_SCALAR_ONE});
     size_t n = a->weight->rows, k = a->weight->cols;
@@ -119,7 +123,32 @@ sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
     for (int64_t o = 0; o < outputs; o++) {
         size_t t = (size_t)o / n;
         uint32_t row = (uint32_t)((size_t)o % n);
-        a->out[o] = sb_act(knobs, sb_dot_row(a->weight, row, a->in + t * k));
+        a->out[o] = output(knobs, a, sb_dot_row(a->weight, row, a->in + t * k));
     }
     return SB_OK;
+}
+
+/* K-45: "weight rounds the input of a linear layer that is not quantized" */
+static sb_status linear_narrowed(const sb_knobs *knobs, const sb_linear_args *a, sb_format format)
+{
+    size_t count = a->rows * a->weight->cols;
+    float *narrow = sb_alloc(count, sizeof *narrow);
+    if (!narrow)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        narrow[i] = sb_round_to(format, a->in[i]);
+    sb_linear_args args = *a;
+    args.in = narrow;
+    sb_status status = linear_plain(knobs, &args);
+    free(narrow);
+    return status;
+}
+
+/* "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely. */
+sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
+{
+    sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);
+    if (sb_matrix_quantized(a->weight))
+        return linear_quantized(knobs, a);
+    return format == SB_FORMAT_f32 ? linear_plain(knobs, a) : linear_narrowed(knobs, a, format);
 }

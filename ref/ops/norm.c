@@ -1,5 +1,5 @@
-/* norm.c - the three normalisations of the model. They differ in where eps goes (mean or sum), in
- * the weight (1 + w, w, none) and in what is rounded: exactly the places where engines go wrong. */
+/* norm.c - the two normalisations of the model that have a weight. They differ in it (1 + w, w) and
+ * in what is rounded: exactly the places where engines go wrong. l2norm.c has the third. */
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
@@ -15,6 +15,13 @@ static float inverse_rms(const float *x, size_t n, float eps)
     return sb_rsqrt(mean + eps);
 }
 
+/* K-49: "act rounds RN(1 + w_i) of R-3 to the activation type" */
+static float one_plus(const sb_knobs *knobs, float w)
+{
+    float factor = 1.0f + w;
+    return SB_IS(knobs, norm_weight, act) ? sb_act(knobs, factor) : factor;
+}
+
 /* "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
 sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
@@ -27,38 +34,11 @@ sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
         float r = inverse_rms(x, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
             float normalised = x[i] * r;
-            float factor = 1.0f + weight[i];
+            float factor = one_plus(knobs, weight[i]);
             a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
         }
     }
     free(weight);
-    return SB_OK;
-}
-
-/* x over its norm; R-6: "n = rsqrt( RN(ss + 1e-6) )", eps being added to the sum */
-static void normalise(const float *x, size_t n, float eps, float *out)
-{
-    float r = sb_rsqrt(sb_dot(x, x, n) + eps);
-    for (size_t i = 0; i < n; i++)
-        out[i] = x[i] * r;
-}
-
-/* R-6: "k = RN(x n), and q = RN( RN(x n) RN(dk^-1/2) )"
- * K-16: "by_form divides instead where K-15 chose the recurrent form" */
-sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
-{
-    int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
-    float scale = sb_root_power((double)a->dk, divides ? 1 : -1, 2);
-    size_t width = a->heads * a->dk;
-    for (size_t t = 0; t < a->rows; t++)
-        for (size_t h = 0; h < a->heads; h++) {
-            const float *query = a->qkv + t * a->stride + h * a->dk;
-            float *q = a->q + t * width + h * a->dk;
-            normalise(query, a->dk, a->eps, q);
-            normalise(query + width, a->dk, a->eps, a->k + t * width + h * a->dk);
-            for (size_t i = 0; i < a->dk; i++)
-                q[i] = divides ? q[i] / scale : q[i] * scale;
-        }
     return SB_OK;
 }
 

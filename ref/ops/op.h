@@ -23,11 +23,21 @@ typedef struct sb_embed_args {
     float *out;             /* (T, H) */
 } sb_embed_args;
 
+/* Linear layers that some knob treats in a way of their own. */
+typedef enum sb_linear_kind {
+    SB_LINEAR_layer,
+    SB_LINEAR_router,
+    SB_LINEAR_shared_gate, /* the one row of the shared expert's gate */
+    SB_LINEAR_expert_down, /* down_proj of a routed expert */
+    SB_LINEAR_head         /* logits, of the model or of its MTP head */
+} sb_linear_kind;
+
 typedef struct sb_linear_args {
     const sb_matrix *weight; /* (N, K) */
-    const float *in;         /* (T, K) */
-    size_t rows;             /* T */
-    float *out;              /* (T, N) */
+    sb_linear_kind kind;
+    const float *in; /* (T, K) */
+    size_t rows;     /* T */
+    float *out;      /* (T, N) */
 } sb_linear_args;
 
 typedef struct sb_rmsnorm_args {
@@ -44,6 +54,7 @@ typedef struct sb_conv_args {
     size_t rows;             /* T */
     float *state;            /* (kw-1, C) the last columns seen, oldest first; in place */
     float *trail;            /* (T, kw-1, C) the state after each row, or NULL */
+    sb_form form;            /* of the call (K-30) */
     float *out;              /* (T, C) after silu */
 } sb_conv_args;
 
@@ -52,6 +63,7 @@ typedef struct sb_gates_args {
     const sb_matrix *a_log;   /* (1, nV) */
     const sb_matrix *dt_bias; /* (1, nV) */
     size_t rows, heads;       /* T, nV */
+    sb_form form;             /* of the call (K-30) */
     float *g;                 /* (T, nV) log of the decay, <= 0 */
     float *beta;              /* (T, nV) */
 } sb_gates_args;
@@ -60,9 +72,10 @@ typedef struct sb_l2norm_args {
     const float *qkv;    /* (T, 2*nK*dk + nV*dv): queries, keys, values of the convolution */
     size_t rows, stride; /* T, 2*nK*dk + nV*dv */
     size_t heads, dk;    /* nK, dk */
-    float eps;           /* 1e-6, added to the sum of squares */
+    float eps;           /* 1e-6, added to the sum of squares; K-32 has other uses */
     int recurrent;       /* the delta rule will run in its recurrent form (K-16) */
-    float *q;            /* (T, nK, dk) normalised and scaled by dk^-1/2 */
+    sb_form form;        /* of the call (K-30) */
+    float *q;            /* (T, nK, dk) normalised, and scaled by dk^-1/2 but for K-16 and R-22 */
     float *k;            /* (T, nK, dk) normalised */
 } sb_l2norm_args;
 
@@ -121,19 +134,24 @@ typedef struct sb_router_args {
     const float *logits; /* (T, E) */
     size_t rows, experts, kept;
     int renormalise; /* divide by the sum of the kept probabilities */
-    uint32_t *ids;   /* (T, k) descending by logit, lowest id first among equals */
+    uint32_t *ids;   /* (T, k) descending by logit, among equals as K-50 says */
     float *weights;  /* (T, k) */
 } sb_router_args;
+
+/* Whose swiglu it is (K-51). */
+typedef enum sb_mlp_kind { SB_MLP_expert, SB_MLP_shared, SB_MLP_dense } sb_mlp_kind;
 
 typedef struct sb_swiglu_args {
     const float *gate, *up; /* (count) */
     size_t count;
+    sb_mlp_kind kind;
     float *out; /* (count); may be `gate` */
 } sb_swiglu_args;
 
 typedef struct sb_moe_combine_args {
     const float *expert_out; /* (k, H) outputs of the kept experts of one row */
     const float *weights;    /* (k) */
+    const uint32_t *ids;     /* (k) the experts, whose order moe_sum=eager follows */
     const float *shared_out; /* (H) */
     float shared_logit;
     size_t kept, n; /* k, H */
@@ -144,6 +162,7 @@ typedef struct sb_add_args {
     const float *a, *b; /* (count) */
     size_t count;
     float *out; /* (count); may be `a` */
+    float *sum; /* (count) the sum before R (K-48), or NULL */
 } sb_add_args;
 
 /* The ops by number. */

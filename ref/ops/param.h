@@ -12,13 +12,21 @@ static inline sb_law sb_dequant_law(const sb_knobs *knobs)
     return (sb_law)(knobs->value[SB_KNOB_dequant] - SB_dequant_exact);
 }
 
-/* K-2: "act first rounds each parameter to the activation type" - true if that, or a law, changes
- * anything. */
+/* K-2: "act first rounds each parameter to the activation type"; "plain_act does so with those that
+ * are not quantized" */
+static inline int sb_param_rounds(const sb_knobs *knobs, const sb_matrix *matrix)
+{
+    return SB_IS(knobs, params, act) ||
+           (SB_IS(knobs, params, plain_act) && !sb_matrix_quantized(matrix));
+}
+
+/* True if that, or a law, changes anything. */
 static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
 {
+    int rounds = sb_param_rounds(knobs, matrix);
     if (sb_matrix_quantized(matrix)) /* whose exact values not even binary32 holds */
-        return SB_IS(knobs, params, act) || sb_dequant_law(knobs) != SB_LAW_exact;
-    return SB_IS(knobs, params, act) && sb_act_format(knobs) != matrix->format &&
+        return rounds || sb_dequant_law(knobs) != SB_LAW_exact;
+    return rounds && sb_act_format(knobs) != matrix->format &&
            sb_act_format(knobs) != SB_FORMAT_f32;
 }
 
@@ -28,7 +36,7 @@ static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix,
                                  double *wide, float *values)
 {
     sb_law_row(matrix, row, sb_dequant_law(knobs), wide, values);
-    if (SB_IS(knobs, params, act))
+    if (sb_param_rounds(knobs, matrix))
         for (uint32_t i = 0; i < matrix->cols; i++)
             values[i] = sb_act(knobs, values[i]);
 }
@@ -38,6 +46,15 @@ static inline void sb_param_row(const sb_knobs *knobs, const sb_matrix *matrix, 
                                 float *values)
 {
     sb_weight_row(knobs, matrix, row, NULL, values);
+}
+
+/* A_log. K-34: "stored never casts it, whatever K-2 says" */
+static inline void sb_a_log_row(const sb_knobs *knobs, const sb_matrix *matrix, float *values)
+{
+    if (SB_IS(knobs, a_log, stored))
+        sb_law_row(matrix, 0, sb_dequant_law(knobs), NULL, values);
+    else
+        sb_param_row(knobs, matrix, 0, values);
 }
 
 #endif

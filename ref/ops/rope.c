@@ -5,12 +5,26 @@
 
 #include <stdlib.h>
 
-/* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )" */
+/* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )"; for chain the
+ * factor from each angle to the next */
 static float inverse_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
 {
     if (SB_IS(knobs, rope_freq, torch))
         return 1.0f / sb_root_power(theta, (int)(2 * f), (unsigned)rd);
-    return sb_root_power(theta, -(int)(2 * f), (unsigned)rd);
+    size_t power = SB_IS(knobs, rope_freq, chain) ? 1 : f;
+    return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
+}
+
+/* K-8: "chain has no frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) ),
+ * that of 0 the position" */
+static float angle_of(const sb_knobs *knobs, const float *frequency, size_t f, float position)
+{
+    if (!SB_IS(knobs, rope_freq, chain))
+        return frequency[f] * position;
+    float angle = position;
+    for (size_t i = 0; i < f; i++)
+        angle = angle * frequency[f];
+    return angle;
 }
 
 /* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
@@ -53,7 +67,8 @@ sb_status sb_rope_ref(const sb_knobs *knobs, const sb_rope_args *a)
         frequency[f] = inverse_frequency(knobs, a->theta, f, a->rd);
     for (size_t t = 0; t < a->rows; t++)
         for (size_t f = 0; f < half; f++) {
-            float angle = frequency[f] * (float)a->position[stream_of(a->section, f)][t];
+            float position = (float)a->position[stream_of(a->section, f)][t];
+            float angle = angle_of(knobs, frequency, f, position);
             float cosine = table_entry(knobs, sb_cos(angle));
             float sine = table_entry(knobs, sb_sin(angle));
             for (size_t h = 0; h < a->heads; h++) {

@@ -26,12 +26,15 @@ static void softmax(const float *logits, size_t n, float *p)
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals": the best
- * that comes after (last, last_id) in that order. A first call passes last_id = n. */
-static uint32_t next_best(const float *logits, uint32_t n, float last, uint32_t last_id)
+ * that comes after (last, last_id) in that order. A first call passes last_id = n.
+ * K-50: "highest keeps the highest index first among equals": the same, read from behind. */
+static uint32_t next_best(const float *logits, uint32_t n, float last, uint32_t last_id, int behind)
 {
     uint32_t best = n;
-    for (uint32_t i = 0; i < n; i++) {
-        int taken = last_id < n && (logits[i] > last || (logits[i] == last && i <= last_id));
+    for (uint32_t step = 0; step < n; step++) {
+        uint32_t i = behind ? n - 1 - step : step;
+        int passed = behind ? i >= last_id : i <= last_id;
+        int taken = last_id < n && (logits[i] > last || (logits[i] == last && passed));
         if (!taken && (best == n || logits[i] > logits[best]))
             best = i;
     }
@@ -44,6 +47,7 @@ sb_status sb_router_ref(const sb_knobs *knobs, const sb_router_args *a)
     if (!p)
         return SB_ERR_MEMORY;
     uint32_t n = (uint32_t)a->experts;
+    int behind = SB_IS(knobs, router_tie, highest);
     for (size_t t = 0; t < a->rows; t++) {
         const float *logits = a->logits + t * a->experts;
         uint32_t *ids = a->ids + t * a->kept;
@@ -51,7 +55,7 @@ sb_status sb_router_ref(const sb_knobs *knobs, const sb_router_args *a)
         softmax(logits, a->experts, p);
         for (size_t i = 0; i < a->kept; i++) {
             uint32_t last = i ? ids[i - 1] : n;
-            uint32_t best = next_best(logits, n, i ? logits[last] : 0.0f, last);
+            uint32_t best = next_best(logits, n, i ? logits[last] : 0.0f, last, behind);
             ids[i] = best < n ? best : 0; /* NaN logits leave no best; the session refuses them */
             weights[i] = p[ids[i]];
         }

@@ -208,6 +208,8 @@ sb_op_values sb_op_values_of(sb_op op, const void *args)
         break;
     case SB_OP_add:
         of_pair(&v, (const char *const[]){"a", "b"}, add->a, add->b, add->count, add->out);
+        if (add->sum)
+            output(&v, "sum", add->sum, 1, add->count);
         break;
     case SB_OP_COUNT:
         break;

@@ -9,8 +9,8 @@ typedef struct mlp_taps {
 
 /* down( swiglu( gate(x), up(x) ) ) of all rows. */
 static sb_status feed_forward(sb_call *call, const sb_matrix *gate, const sb_matrix *up,
-                              const sb_matrix *down, const mlp_taps *taps, float *gate_out,
-                              float *up_out, float *out)
+                              const sb_matrix *down, const mlp_taps *taps, sb_mlp_kind kind,
+                              float *gate_out, float *up_out, float *out)
 {
     sb_scratch *s = call->s;
     size_t T = call->rows;
@@ -19,7 +19,7 @@ static sb_status feed_forward(sb_call *call, const sb_matrix *gate, const sb_mat
         status = sb_run_linear(call, up, s->y, T, up_out, taps->up);
     if (!status)
         status = SB_RUN(call, swiglu, taps->swiglu, .gate = gate_out, .up = up_out,
-                        .count = T * gate->rows, .out = gate_out);
+                        .count = T * gate->rows, .kind = kind, .out = gate_out);
     if (!status)
         status = sb_show_tap(call, taps->swiglu, gate_out, T, gate->rows);
     return status ? status : sb_run_linear(call, down, gate_out, T, out, taps->down);
@@ -30,8 +30,8 @@ static sb_status route(sb_call *call, const sb_layer *layer)
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
     size_t k = c->experts_per_token, T = call->rows;
-    sb_status status =
-        sb_run_linear(call, &layer->w[SB_ROLE_router], s->y, T, s->router_logits, "mlp.gate");
+    sb_status status = sb_run_linear_of(call, SB_LINEAR_router, &layer->w[SB_ROLE_router], s->y, T,
+                                        s->router_logits, "mlp.gate");
     if (!status)
         status = SB_RUN(call, router, "mlp.router_ids", .logits = s->router_logits, .rows = T,
                         .experts = c->experts, .kept = k, .renormalise = c->norm_topk_prob,
@@ -48,12 +48,14 @@ static sb_status shared_expert(sb_call *call, const sb_layer *layer)
     static const mlp_taps taps = {"mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj",
                                   "mlp.shared_expert.swiglu", "mlp.shared_expert"};
     sb_scratch *s = call->s;
-    sb_status status = feed_forward(
-        call, &layer->w[SB_ROLE_shared_gate_proj], &layer->w[SB_ROLE_shared_up_proj],
-        &layer->w[SB_ROLE_shared_down_proj], &taps, s->shared_gate, s->shared_up, s->shared_out);
+    sb_status status =
+        feed_forward(call, &layer->w[SB_ROLE_shared_gate_proj], &layer->w[SB_ROLE_shared_up_proj],
+                     &layer->w[SB_ROLE_shared_down_proj], &taps, SB_MLP_shared, s->shared_gate,
+                     s->shared_up, s->shared_out);
     return status ? status
-                  : sb_run_linear(call, &layer->w[SB_ROLE_shared_expert_gate], s->y, call->rows,
-                                  s->shared_logit, "mlp.shared_expert_gate");
+                  : sb_run_linear_of(call, SB_LINEAR_shared_gate,
+                                     &layer->w[SB_ROLE_shared_expert_gate], s->y, call->rows,
+                                     s->shared_logit, "mlp.shared_expert_gate");
 }
 
 typedef enum expert_part { EXPERT_gate, EXPERT_up, EXPERT_down } expert_part;
@@ -69,6 +71,8 @@ static sb_status expert_linear(sb_call *call, const sb_layer *layer, expert_part
         const sb_expert *e = &layer->experts[call->s->ids[i]];
         const sb_matrix *w = part == EXPERT_gate ? &e->gate : part == EXPERT_up ? &e->up : &e->down;
         sb_linear_args args = {.weight = w,
+                               .kind =
+                                   part == EXPERT_down ? SB_LINEAR_expert_down : SB_LINEAR_layer,
                                .in = in + (each == 1 ? i / k : i) * w->cols,
                                .rows = 1,
                                .out = out + i * w->rows};
@@ -110,6 +114,7 @@ static sb_status mixture(sb_call *call, const sb_layer *layer)
     for (size_t t = 0; t < call->rows && !status; t++) {
         sb_moe_combine_args args = {.expert_out = s->expert_out + t * k * H,
                                     .weights = s->weights + t * k,
+                                    .ids = s->ids + t * k,
                                     .shared_out = s->shared_out + t * H,
                                     .shared_logit = s->shared_logit[t],
                                     .kept = k,
@@ -127,5 +132,6 @@ sb_status sb_run_mlp(sb_call *call, const sb_layer *layer)
     if (call->model->config.experts)
         return mixture(call, layer);
     return feed_forward(call, &layer->w[SB_ROLE_gate_proj], &layer->w[SB_ROLE_up_proj],
-                        &layer->w[SB_ROLE_down_proj], &taps, s->gate_out, s->up_out, s->out);
+                        &layer->w[SB_ROLE_down_proj], &taps, SB_MLP_dense, s->gate_out, s->up_out,
+                        s->out);
 }

@@ -57,10 +57,11 @@ sb_status sb_run_mtp(sb_call *call, const float *hidden, const uint32_t *tokens)
     for (size_t t = 0; t < call->rows; t++)
         s->position[t] = position_of(call->knobs, call->position + t);
     call->layer = c->layers;
+    s->stream = s->x;
     if (!status)
         status = sb_run_layer(call, &w->layers[c->layers], 1);
     call->layer = SB_NO_LAYER;
     return status ? status
-                  : sb_run_rmsnorm(call, &w->mtp[SB_ROLE_mtp_norm], s->x, call->rows,
+                  : sb_run_rmsnorm(call, &w->mtp[SB_ROLE_mtp_norm], s->stream, call->rows,
                                    c->hidden_size, s->hidden, "mtp.norm");
 }

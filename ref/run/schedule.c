@@ -51,12 +51,18 @@ sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t
     return call->tap ? call->tap(call->tap_ctx, full, data, rows, cols, call->err) : SB_OK;
 }
 
+sb_status sb_run_linear_of(sb_call *call, sb_linear_kind kind, const sb_matrix *weight,
+                           const float *in, size_t rows, float *out, const char *tap)
+{
+    sb_status status = SB_RUN(call, linear, tap, .weight = weight, .kind = kind, .in = in,
+                              .rows = rows, .out = out);
+    return status ? status : sb_show_tap(call, tap, out, rows, weight->rows);
+}
+
 sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                         float *out, const char *tap)
 {
-    sb_status status =
-        SB_RUN(call, linear, tap, .weight = weight, .in = in, .rows = rows, .out = out);
-    return status ? status : sb_show_tap(call, tap, out, rows, weight->rows);
+    return sb_run_linear_of(call, SB_LINEAR_layer, weight, in, rows, out, tap);
 }
 
 sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
@@ -67,13 +73,15 @@ sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in
     return status ? status : sb_show_tap(call, tap, out, rows, n);
 }
 
-/* x = x + out */
+/* x = x + out; K-48: "sum norms RN(x + y)" - the next norm reads that */
 static sb_status residual(sb_call *call, const char *tap)
 {
     sb_scratch *s = call->s;
     size_t H = call->model->config.hidden_size;
-    sb_status status =
-        SB_RUN(call, add, tap, .a = s->x, .b = s->out, .count = call->rows * H, .out = s->x);
+    float *sum = SB_IS(call->knobs, norm_input, sum) ? s->sum : NULL;
+    sb_status status = SB_RUN(call, add, tap, .a = s->x, .b = s->out, .count = call->rows * H,
+                              .out = s->x, .sum = sum);
+    s->stream = sum ? sum : s->x;
     return status ? status : sb_show_tap(call, tap, s->x, call->rows, H);
 }
 
@@ -83,15 +91,15 @@ sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full)
 {
     sb_scratch *s = call->s;
     size_t H = call->model->config.hidden_size;
-    sb_status status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_input_layernorm], s->x, call->rows, H,
-                                      s->y, "input_layernorm");
+    sb_status status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_input_layernorm], s->stream,
+                                      call->rows, H, s->y, "input_layernorm");
     if (!status)
         status = full ? sb_run_attention(call, layer) : sb_run_gdn(call, layer);
     if (!status)
         status = residual(call, "attn_residual");
     if (!status)
-        status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_post_attention_layernorm], s->x, call->rows,
-                                H, s->y, "post_attention_layernorm");
+        status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_post_attention_layernorm], s->stream,
+                                call->rows, H, s->y, "post_attention_layernorm");
     if (!status)
         status = sb_run_mlp(call, layer);
     if (!status)
@@ -111,6 +119,7 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
                               .rows = call->rows, .out = s->x);
     if (!status)
         status = sb_show_tap(call, "embed", s->x, call->rows, c->hidden_size);
+    s->stream = s->x;
     for (uint32_t i = 0; i < c->layers && !status; i++) {
         call->layer = i;
         status = sb_run_layer(call, &w->layers[i], c->layer_is_full[i]);
@@ -118,7 +127,7 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
     call->layer = SB_NO_LAYER;
     if (status)
         return status;
-    return sb_run_rmsnorm(call, &w->final_norm, s->x, call->rows, c->hidden_size, s->hidden,
+    return sb_run_rmsnorm(call, &w->final_norm, s->stream, call->rows, c->hidden_size, s->hidden,
                           "norm");
 }
 
@@ -127,5 +136,6 @@ sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits)
     const float *hidden = call->s->hidden + row * call->model->config.hidden_size;
     call->layer = SB_NO_LAYER;
     call->position += row;
-    return sb_run_linear(call, &call->model->weights->lm_head, hidden, 1, logits, tap);
+    return sb_run_linear_of(call, SB_LINEAR_head, &call->model->weights->lm_head, hidden, 1, logits,
+                            tap);
 }

@@ -53,6 +53,8 @@ sb_status sb_run_mtp(sb_call *call, const float *hidden, const uint32_t *tokens)
 /* The ops as the schedule calls them. */
 sb_status sb_run_linear(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                         float *out, const char *tap);
+sb_status sb_run_linear_of(sb_call *call, sb_linear_kind kind, const sb_matrix *weight,
+                           const float *in, size_t rows, float *out, const char *tap);
 sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in, size_t rows,
                          size_t n, float *out, const char *tap);
 

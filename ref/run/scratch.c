@@ -18,6 +18,7 @@ static size_t lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *bas
         {&s->x, rows * H},
         {&s->y, rows * H},
         {&s->out, rows * H},
+        {&s->sum, rows * H},
         {&s->hidden, rows * H},
         {&s->joined, rows * 2 * H},
         {&s->qkv, rows * C},

@@ -11,6 +11,8 @@ typedef struct sb_scratch {
     float *block;
     size_t rows;              /* T that the block has room for */
     float *x, *y, *out;       /* (T, H): residual stream, norm output, sublayer */
+    float *sum;               /* (T, H): the residual stream before it is rounded (K-48) */
+    const float *stream;      /* what the next norm reads: x or sum */
     float *hidden;            /* (T, H): after the final norm */
     float *joined;            /* (T, 2 H): what mtp.fc reads */
     float *qkv, *conv;        /* (T, C) */

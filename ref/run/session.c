@@ -216,7 +216,7 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
     sb_status status = check_tokens(s, tokens, n, 0, err);
     if (status)
         return status;
-    if (rollback == SB_ROLLBACK_snapshots && !SB_IS(&s->knobs, delta_rule, recurrent))
+    if (rollback == SB_ROLLBACK_snapshots && !sb_knobs_have_row_states(&s->knobs))
         return sb_fail(err, SB_ERR_UNSUPPORTED,
                        "delta_rule=%s has no state between the rows of a chunk: rejected rows are "
                        "undone by replay only",

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ref/run/backend.h"
-#include "tests/fault/mutants.h"
+#include "tools/fault/mistakes.h"
 #include "tests/hf/forced.h"
 
 static hf_fixture fixture;
@@ -54,7 +54,7 @@ static void test_reference_passes(void **state)
 
 /* A mistake fails in its own op, and in no other; a harmless twin fails nowhere although its bits
  * differ. */
-static void run_mutant(const mutant *m)
+static void run_mutant(const sb_mistake *m)
 {
     static forced f;
     forced_op last = FORCED_OPS;
@@ -79,18 +79,18 @@ static void run_mutant(const mutant *m)
 static void test_mistakes_are_caught(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < mutant_count(); i++)
-        if (!mutant_at(i)->benign)
-            run_mutant(mutant_at(i));
+    for (size_t i = 0; i < sb_mistake_count(); i++)
+        if (!sb_mistake_at(i)->benign)
+            run_mutant(sb_mistake_at(i));
 }
 
 static void test_other_orders_pass(void **state)
 {
     unsigned count = 0;
     (void)state;
-    for (size_t i = 0; i < mutant_count(); i++)
-        if (mutant_at(i)->benign) {
-            run_mutant(mutant_at(i));
+    for (size_t i = 0; i < sb_mistake_count(); i++)
+        if (sb_mistake_at(i)->benign) {
+            run_mutant(sb_mistake_at(i));
             count++;
         }
     assert_true(count >= 2);
@@ -101,10 +101,10 @@ static void test_every_op_has_a_mutant(void **state)
     (void)state;
     for (size_t op = 0; op < sb_op_count(); op++) {
         unsigned count = 0;
-        for (size_t i = 0; i < mutant_count(); i++)
-            count += !mutant_at(i)->benign && strcmp(mutant_at(i)->op, sb_op_name(op)) == 0;
+        for (size_t i = 0; i < sb_mistake_count(); i++)
+            count += !sb_mistake_at(i)->benign && strcmp(sb_mistake_at(i)->op, sb_op_name(op)) == 0;
         if (count == 0)
-            fail_msg("ops.def has %s, mutants.def has no mistake in it", sb_op_name(op));
+            fail_msg("ops.def has %s, mistakes.def has no mistake in it", sb_op_name(op));
     }
 }
 

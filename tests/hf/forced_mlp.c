@@ -7,7 +7,8 @@ static void check_swiglu(forced *f, const char *tap, const float *gate, const fl
                          size_t count, size_t width, const float *want)
 {
     forced_out out = forced_room(f, count);
-    const sb_swiglu_args args = {.gate = gate, .up = up, .count = count, .out = out.got};
+    const sb_swiglu_args args = {
+        .gate = gate, .up = up, .count = count, .kind = SB_MLP_dense, .out = out.got};
     FORCED_BOUND(f, swiglu, args, out, NULL);
     FORCED_RUN(f, swiglu, args);
     forced_compare(f, FORCED_swiglu, tap, &out, want, width);
@@ -33,8 +34,9 @@ static void check_dense(forced *f, const forced_call *call)
 
 /* down( swiglu( gate(x), up(x) ) ), linear layers by the reference, swiglu by `swiglu`; with balls.
  */
-static forced_out feed_forward(forced *f, const sb_matrix *gate, const sb_matrix *up,
-                               const sb_matrix *down, const float *x, size_t rows,
+static forced_out feed_forward(forced *f, sb_mlp_kind kind, const sb_matrix *gate,
+                               const sb_matrix *up, const sb_matrix *down, const float *x,
+                               size_t rows,
                                sb_status (*swiglu)(const sb_knobs *, const sb_swiglu_args *))
 {
     size_t inner = rows * gate->rows;
@@ -42,16 +44,18 @@ static forced_out feed_forward(forced *f, const sb_matrix *gate, const sb_matrix
     forced_out out = forced_room(f, rows * down->rows);
     const sb_linear_args to_gate = {.weight = gate, .in = x, .rows = rows, .out = g};
     const sb_linear_args to_up = {.weight = up, .in = x, .rows = rows, .out = u};
-    const sb_swiglu_args product = {.gate = g, .up = u, .count = inner, .out = g};
-    const sb_linear_args to_out = {.weight = down, .in = g, .rows = rows, .out = out.got};
+    const sb_swiglu_args product = {.gate = g, .up = u, .count = inner, .kind = kind, .out = g};
+    sb_linear_kind last = kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
+    const sb_linear_args to_out = {
+        .weight = down, .kind = last, .in = g, .rows = rows, .out = out.got};
     forced_status(f, sb_linear_ref(&f->knobs, &to_gate));
     forced_status(f, sb_linear_ref(&f->knobs, &to_up));
     forced_status(f, swiglu(&f->knobs, &product));
     forced_status(f, sb_linear_ref(&f->knobs, &to_out));
-    forced_status(f, sb_bound_feed_forward(&sb_arithmetic_reference, &f->knobs, gate, up, down, x,
-                                           rows, out.ours));
-    forced_status(f, sb_bound_feed_forward(&sb_arithmetic_library, &f->their_knobs, gate, up, down,
-                                           x, rows, out.theirs));
+    forced_status(f, sb_bound_feed_forward(&sb_arithmetic_reference, &f->knobs, kind, gate, up,
+                                           down, x, rows, out.ours));
+    forced_status(f, sb_bound_feed_forward(&sb_arithmetic_library, &f->their_knobs, kind, gate, up,
+                                           down, x, rows, out.theirs));
     return out;
 }
 
@@ -146,14 +150,15 @@ static void check_experts(forced *f, const float *x, const uint32_t *ids, const 
     forced_out all = forced_room(f, k * H), nothing = forced_room(f, H);
     for (size_t slot = 0; slot < k; slot++) {
         const sb_expert *e = &layer->experts[ids[slot]];
-        forced_out one = feed_forward(f, &e->gate, &e->up, &e->down, x, 1, sb_swiglu_ref);
+        forced_out one =
+            feed_forward(f, SB_MLP_expert, &e->gate, &e->up, &e->down, x, 1, sb_swiglu_ref);
         for (size_t i = 0; i < H; i++) {
             all.got[slot * H + i] = one.got[i];
             all.ours[slot * H + i] = one.ours[i];
             all.theirs[slot * H + i] = one.theirs[i];
         }
     }
-    const sb_moe_combine_args args = {.weights = weights, .kept = k, .n = H};
+    const sb_moe_combine_args args = {.weights = weights, .ids = ids, .kept = k, .n = H};
     check_combine(f, "mlp.experts", &args, &all, &nothing, want);
 }
 
@@ -179,8 +184,9 @@ static void check_mixture(forced *f, const forced_call *call)
     forced_linear(f, taps[1], &w[SB_ROLE_router], v[0], rows, v[1]);
     check_router(f, call, v[1], ids, v[2]);
     forced_linear(f, taps[6], &w[SB_ROLE_shared_expert_gate], v[0], rows, v[6]);
-    forced_out shared = feed_forward(f, &w[SB_ROLE_shared_gate_proj], &w[SB_ROLE_shared_up_proj],
-                                     &w[SB_ROLE_shared_down_proj], v[0], rows, f->ops->swiglu);
+    forced_out shared =
+        feed_forward(f, SB_MLP_shared, &w[SB_ROLE_shared_gate_proj], &w[SB_ROLE_shared_up_proj],
+                     &w[SB_ROLE_shared_down_proj], v[0], rows, f->ops->swiglu);
     forced_compare(f, FORCED_swiglu, taps[5], &shared, v[5], H);
     for (size_t t = 0; t < rows; t++) {
         forced_out routed = known(f, v[4] + t * H, H), fixed = known(f, v[5] + t * H, H);

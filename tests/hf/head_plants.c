@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "tests/fault/mutants.h"
+#include "tools/fault/mistakes.h"
 
 /* An op does not know where it is used; these tell by the weights. */
 static const sb_weights *weights;
@@ -34,9 +34,9 @@ static sb_status plain_mtp_norm(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
     if (a->weight != &weights->mtp[SB_ROLE_mtp_norm])
         return sb_rmsnorm_ref(knobs, a);
-    mutant_param less = {0};
+    sb_mistake_param less = {0};
     sb_rmsnorm_args args = *a;
-    sb_status status = mutant_edit(a->weight, mutant_subtract_one, &less);
+    sb_status status = sb_mistake_edit(a->weight, sb_mistake_subtract_one, &less);
     args.weight = &less.matrix;
     if (!status)
         status = sb_rmsnorm_ref(knobs, &args);
@@ -51,7 +51,7 @@ static void plant_plain_norm(sb_op_table *ops)
 
 static void plant_ungated(sb_op_table *ops)
 {
-    ops->moe_combine = mutant_shared_gate_missing;
+    ops->moe_combine = sb_mistake_shared_gate_missing;
 }
 
 /* Which layer the next attention belongs to, and the keys and values of the last one of the trunk.

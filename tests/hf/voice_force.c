@@ -177,11 +177,11 @@ static forced_op router(const value *v)
     return FORCED_router;
 }
 
-static void feed_forward(const value *v, int side, const sb_matrix *const w[3], const float *in,
-                         size_t rows, sb_ball *out)
+static void feed_forward(const value *v, int side, sb_mlp_kind kind, const sb_matrix *const w[3],
+                         const float *in, size_t rows, sb_ball *out)
 {
-    forced_status(v->run->f, sb_bound_feed_forward(v->ar[side], v->knobs[side], w[0], w[1], w[2],
-                                                   in, rows, out));
+    forced_status(v->run->f, sb_bound_feed_forward(v->ar[side], v->knobs[side], kind, w[0], w[1],
+                                                   w[2], in, rows, out));
 }
 
 /* R-17, with the experts' outputs as far as they are known. */
@@ -199,12 +199,16 @@ static forced_op combine(const value *v, const sb_layer *layer)
     for (size_t i = 0; i < 2 * rows; i++) {
         size_t t = i / 2;
         int side = (int)(i % 2);
-        const sb_moe_combine_args args = {
-            .weights = weights + t * k, .shared_logit = logit[t], .kept = k, .n = H};
+        const sb_moe_combine_args args = {.weights = weights + t * k,
+                                          .ids = ids + t * k,
+                                          .shared_logit = logit[t],
+                                          .kept = k,
+                                          .n = H};
         for (size_t slot = 0; slot < k; slot++) {
             const sb_expert *e = &layer->experts[ids[t * k + slot]];
-            feed_forward(v, side, (const sb_matrix *const[]){&e->gate, &e->up, &e->down}, y + t * H,
-                         1, expert + slot * H);
+            feed_forward(v, side, SB_MLP_expert,
+                         (const sb_matrix *const[]){&e->gate, &e->up, &e->down}, y + t * H, 1,
+                         expert + slot * H);
         }
         sb_balls_of(shared_out + t * H, H, shared);
         sb_bound_moe_combine_of(v->ar[side], v->knobs[side], &args, expert, shared,
@@ -219,8 +223,8 @@ static forced_op mlp(const value *v, const sb_matrix *gate, const sb_matrix *up,
 {
     const sb_matrix *const w[] = {gate, up, down};
     for (int side = 0; side < 2; side++)
-        feed_forward(v, side, w, recorded(v->run, LAYER "post_attention_layernorm"), v->run->rows,
-                     v->ball[side]);
+        feed_forward(v, side, SB_MLP_dense, w, recorded(v->run, LAYER "post_attention_layernorm"),
+                     v->run->rows, v->ball[side]);
     return FORCED_swiglu;
 }
 

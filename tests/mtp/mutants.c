@@ -11,9 +11,10 @@
 #include <omp.h>
 #endif
 
-static const slip slips[] = {
-#define SB_SLIP(name, fault, differs, ids, what) {#name, fault, differs, ids, what, 0, slip_##name},
-#define SB_SAME(name, what) {#name, "", "", "stay", what, 1, slip_##name},
+static const sb_slip slips[] = {
+#define SB_SLIP(name, fault, differs, ids, what)                                                   \
+    {#name, fault, differs, ids, what, 0, sb_slip_##name},
+#define SB_SAME(name, what) {#name, "", "", "stay", what, 1, sb_slip_##name},
 #include "tests/mtp/mutants.def"
 #undef SB_SLIP
 #undef SB_SAME
@@ -26,7 +27,7 @@ size_t slip_count(void)
     return sizeof slips / sizeof *slips;
 }
 
-const slip *slip_at(size_t i)
+const sb_slip *slip_at(size_t i)
 {
     return &slips[i];
 }
@@ -79,7 +80,7 @@ static sb_digest piece_of(const sb_state *s, char letter)
     return digest;
 }
 
-static void see_state(const slip_game *game, slip_seen *seen)
+static void see_state(const sb_slip_game *game, slip_seen *seen)
 {
     for (size_t i = 0; i < 6; i++)
         seen->of[i] = piece_of(game->live, slip_letters[i]);
@@ -96,7 +97,7 @@ void slip_keep(float **to, const float *data, size_t count)
 sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                      sb_error *err)
 {
-    slip_game *game = ctx;
+    sb_slip_game *game = ctx;
     unsigned layer;
     char rest[64];
     (void)err;
@@ -109,21 +110,21 @@ sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size
         game->head = data;
     } else if (strcmp(name, "mtp.layers.0.output") == 0) {
         slip_keep(&game->stream, data, rows * cols);
-    } else if (sscanf(name, "layers.%u.%63s", &layer, rest) == 2 && layer < SLIP_LAYERS &&
+    } else if (sscanf(name, "layers.%u.%63s", &layer, rest) == 2 && layer < SB_SLIP_LAYERS &&
                strcmp(rest, "linear_attn.g") == 0) {
         slip_keep(&game->g[layer], data, rows * cols);
     }
     return SB_OK;
 }
 
-static void at(slip_game *game, const slip *s, slip_stage stage)
+static void at(sb_slip_game *game, const sb_slip *s, sb_slip_stage stage)
 {
     if (s)
         s->at(game, stage);
 }
 
 /* The head's drafts behind `token`: their logits, and their ids. */
-static sb_digest draft(slip_game *game, const slip *s, uint32_t token, uint32_t *ids)
+static sb_digest draft(sb_slip_game *game, const sb_slip *s, uint32_t token, uint32_t *ids)
 {
     size_t V = game->model->config.vocab_size;
     float *logits = malloc((SB_MAX_DRAFTS * V + 1) * sizeof *logits);
@@ -131,12 +132,12 @@ static sb_digest draft(slip_game *game, const slip *s, uint32_t token, uint32_t 
     assert_non_null(logits);
     for (game->draft = 0; game->draft < game->drafts; game->draft++) {
         float *mine = logits + game->draft * V;
-        at(game, s, SLIP_draft);
+        at(game, s, SB_SLIP_draft);
         game->drafting = 1;
         if (sb_session_draft(game->session, game->draft ? ids[game->draft - 1] : token, mine, &err))
             fail_msg("%s", err.text);
         game->drafting = 0;
-        at(game, s, SLIP_drafted);
+        at(game, s, SB_SLIP_drafted);
         ids[game->draft] = sb_greedy(mine, V);
     }
     sb_digest digest = digest_of(logits, game->drafts * V * sizeof *logits);
@@ -144,7 +145,7 @@ static sb_digest draft(slip_game *game, const slip *s, uint32_t token, uint32_t 
     return digest;
 }
 
-static uint32_t verify_by_rounds(slip_game *game, const uint32_t *tokens)
+static uint32_t verify_by_rounds(sb_slip_game *game, const uint32_t *tokens)
 {
     sb_round round = play_round(game->rounds, &(sb_round_ask){.token = tokens[0],
                                                               .drafts = game->drafts,
@@ -155,7 +156,7 @@ static uint32_t verify_by_rounds(slip_game *game, const uint32_t *tokens)
 }
 
 /* Verifies the script's drafts and keeps what it says; the token behind them. */
-static uint32_t verify(slip_game *game, const slip *s, const uint32_t *tokens)
+static uint32_t verify(sb_slip_game *game, const sb_slip *s, const uint32_t *tokens)
 {
     size_t rows = game->drafts + 1, V = game->model->config.vocab_size;
     float *logits = malloc(V * sizeof *logits);
@@ -173,24 +174,24 @@ static uint32_t verify(slip_game *game, const slip *s, const uint32_t *tokens)
     uint32_t token = sb_greedy(logits, V);
     assert_int_equal(sb_session_keep(game->session, game->accepted + 1, &err), SB_OK);
     free(logits);
-    at(game, s, SLIP_kept);
+    at(game, s, SB_SLIP_kept);
     return token;
 }
 
-static uint32_t prompt(slip_game *game, const slip *s)
+static uint32_t prompt(sb_slip_game *game, const sb_slip *s)
 {
     uint32_t ids[PROMPT];
     test_draw_ids("slips", game->model->config.vocab_size, ids, PROMPT);
-    at(game, s, SLIP_start);
+    at(game, s, SB_SLIP_start);
     test_feed(game->session, ids, game->prompt_call);
-    at(game, s, SLIP_prompt);
+    at(game, s, SB_SLIP_prompt);
     test_feed(game->session, ids + game->prompt_call, PROMPT - game->prompt_call);
     uint32_t token = play_greedy(game->session);
-    at(game, s, SLIP_primed);
+    at(game, s, SB_SLIP_primed);
     return token;
 }
 
-static void play_script(slip_game *game, const slip *s, slip_run *run)
+static void play_script(sb_slip_game *game, const sb_slip *s, slip_run *run)
 {
     uint32_t token = prompt(game, s);
     see_state(game, &run->seen[0]);
@@ -201,7 +202,7 @@ static void play_script(slip_game *game, const slip *s, slip_run *run)
         game->before = i ? game->accepted : 0;
         game->drafts = script[i].drafts;
         game->accepted = script[i].accepted;
-        at(game, s, SLIP_begin);
+        at(game, s, SB_SLIP_begin);
         see_state(game, begin);
         begin->of[6] = draft(game, s, token, run->drafted[i]);
         snprintf(name, sizeof name, "slips %zu", i);
@@ -212,9 +213,9 @@ static void play_script(slip_game *game, const slip *s, slip_run *run)
     }
 }
 
-void slip_play(const sb_model *model, const slip *s, slip_run *run)
+void slip_play(const sb_model *model, const sb_slip *s, slip_run *run)
 {
-    slip_game *game = calloc(1, sizeof *game);
+    sb_slip_game *game = calloc(1, sizeof *game);
     assert_non_null(game);
     memset(run, 0, sizeof *run);
 #ifdef _OPENMP
@@ -226,7 +227,7 @@ void slip_play(const sb_model *model, const slip *s, slip_run *run)
     sb_knobs_exact(&game->knobs);
     game->options = (sb_session_options){
         .backend = &game->backend, .knobs = &game->knobs, .tap = slip_watch, .tap_ctx = game};
-    at(game, s, SLIP_open);
+    at(game, s, SB_SLIP_open);
     game->session = play_session(model, &game->options);
     game->live = (sb_state *)sb_session_state(game->session); /* where mistakes are planted */
     game->rounds = play_rounds(game->session, NULL, game->rollback);
@@ -235,12 +236,13 @@ void slip_play(const sb_model *model, const slip *s, slip_run *run)
     sb_session_free(game->session);
     for (size_t n = 0; n < SB_MAX_DRAFTS + 2; n++)
         sb_state_free(game->slot[n]);
-    for (size_t i = 0; i < SLIP_LAYERS; i++)
+    for (size_t i = 0; i < SB_SLIP_LAYERS; i++)
         free(game->g[i]);
     free(game->stream);
     free(game->embedded);
     free(game->last);
     free(game->recycled);
+    free(game->stored);
     free(game);
 }
 

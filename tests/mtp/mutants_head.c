@@ -10,34 +10,15 @@
 
 #include "tests/mtp/mutants.h"
 
-static const slip_game *current; /* the game whose ops are replaced */
+static const sb_slip_game *current; /* the game whose ops are replaced */
 
-static void set(slip_game *game, slip_stage stage, const char *setting)
+static void set(sb_slip_game *game, sb_slip_stage stage, const char *setting)
 {
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         assert_int_equal(sb_knobs_set(&game->knobs, setting, NULL), SB_OK);
 }
 
-void slip_boundary_hidden(slip_game *game, slip_stage stage)
-{
-    size_t H = game->model->config.hidden_size;
-    if (stage == SLIP_prompt)
-        memcpy(game->live->mtp_hidden,
-               sb_session_hidden(game->session) + (sb_session_rows(game->session) - 2) * H,
-               H * sizeof(float));
-}
-
-void slip_head_not_primed(slip_game *game, slip_stage stage)
-{
-    if (stage != SLIP_primed)
-        return;
-    const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
-    size_t n = (size_t)game->live->mtp_entries * sb_state_kv_row(game->live->config);
-    memset(layer->keys, 0, n * sizeof(float));
-    memset(layer->values, 0, n * sizeof(float));
-}
-
-void slip_hidden_before_norm(slip_game *game, slip_stage stage)
+void sb_slip_hidden_before_norm(sb_slip_game *game, sb_slip_stage stage)
 {
     set(game, stage, "mtp_hidden=residual");
 }
@@ -62,14 +43,14 @@ static sb_status linear_with_halves_swapped(const sb_knobs *knobs, const sb_line
     return status;
 }
 
-void slip_halves_of_fc(slip_game *game, slip_stage stage)
+void sb_slip_halves_of_fc(sb_slip_game *game, sb_slip_stage stage)
 {
     current = game;
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->backend.ops.linear = linear_with_halves_swapped;
 }
 
-void slip_entry_position(slip_game *game, slip_stage stage)
+void sb_slip_entry_position(sb_slip_game *game, sb_slip_stage stage)
 {
     set(game, stage, "mtp_position=token");
 }
@@ -78,7 +59,7 @@ void slip_entry_position(slip_game *game, slip_stage stage)
 static sb_status watch_unshifted(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                                  sb_error *err)
 {
-    slip_game *game = ctx;
+    sb_slip_game *game = ctx;
     if (strcmp(name, "mtp.embed") == 0 && !game->drafting) {
         size_t from = game->rows - rows; /* 1 in the first call of all, else 0 */
         for (size_t t = 0; t < rows; t++)
@@ -88,9 +69,9 @@ static sb_status watch_unshifted(void *ctx, const char *name, float *data, size_
     return slip_watch(ctx, name, data, rows, cols, err);
 }
 
-void slip_token_not_shifted(slip_game *game, slip_stage stage)
+void sb_slip_token_not_shifted(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->options.tap = watch_unshifted;
 }
 
@@ -118,54 +99,54 @@ static sb_status rope_stuck(const sb_knobs *knobs, const sb_rope_args *a)
     return rope_shifted(knobs, a, -(int)current->draft);
 }
 
-void slip_draft_position(slip_game *game, slip_stage stage)
+void sb_slip_draft_position(sb_slip_game *game, sb_slip_stage stage)
 {
     current = game;
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->backend.ops.rope = rope_late;
 }
 
-void slip_draft_position_stuck(slip_game *game, slip_stage stage)
+void sb_slip_draft_position_stuck(sb_slip_game *game, sb_slip_stage stage)
 {
     current = game;
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->backend.ops.rope = rope_stuck;
 }
 
-void slip_recycled_before_norm(slip_game *game, slip_stage stage)
+void sb_slip_recycled_before_norm(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_drafted)
+    if (stage == SB_SLIP_drafted)
         memcpy(game->head, game->stream, game->model->config.hidden_size * sizeof(float));
 }
 
-void slip_recycled_true(slip_game *game, slip_stage stage)
+void sb_slip_recycled_true(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_drafted)
+    if (stage == SB_SLIP_drafted)
         memcpy(game->head, game->live->mtp_hidden, game->model->config.hidden_size * sizeof(float));
 }
 
 /* --- harmless -----------------------------------------------------------------------------------
  */
 
-void slip_replay(slip_game *game, slip_stage stage)
+void sb_slip_replay(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->rollback = SB_ROLLBACK_replay;
 }
 
-void slip_by_rounds(slip_game *game, slip_stage stage)
+void sb_slip_by_rounds(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->by_rounds = 1;
 }
 
-void slip_other_split(slip_game *game, slip_stage stage)
+void sb_slip_other_split(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         game->prompt_call = 1;
 }
 
-static void draft_for_nobody(slip_game *game)
+static void draft_for_nobody(sb_slip_game *game)
 {
     float *logits = malloc(game->model->config.vocab_size * sizeof *logits);
     assert_non_null(logits);
@@ -175,23 +156,23 @@ static void draft_for_nobody(slip_game *game)
     free(logits);
 }
 
-void slip_drafts_thrown_away(slip_game *game, slip_stage stage)
+void sb_slip_drafts_thrown_away(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_prompt || stage == SLIP_begin || stage == SLIP_kept)
+    if (stage == SB_SLIP_prompt || stage == SB_SLIP_begin || stage == SB_SLIP_kept)
         draft_for_nobody(game);
 }
 
-void slip_unused_is_nan(slip_game *game, slip_stage stage)
+void sb_slip_unused_is_nan(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage == SLIP_start)
+    if (stage == SB_SLIP_start)
         assert_int_equal(sb_state_reserve(game->live, 100, NULL), SB_OK);
-    if (stage != SLIP_open && stage != SLIP_draft && stage != SLIP_drafted)
+    if (stage != SB_SLIP_open && stage != SB_SLIP_draft && stage != SB_SLIP_drafted)
         play_poison_unused(game->live);
 }
 
-void slip_state_set_again(slip_game *game, slip_stage stage)
+void sb_slip_state_set_again(sb_slip_game *game, sb_slip_stage stage)
 {
-    if (stage != SLIP_begin)
+    if (stage != SB_SLIP_begin)
         return;
     sb_state *copy = play_copy(game->live);
     sb_session_reset(game->session);
@@ -199,10 +180,10 @@ void slip_state_set_again(slip_game *game, slip_stage stage)
     sb_state_free(copy);
 }
 
-void slip_used_session(slip_game *game, slip_stage stage)
+void sb_slip_used_session(sb_slip_game *game, sb_slip_stage stage)
 {
     uint32_t ids[70];
-    if (stage != SLIP_start)
+    if (stage != SB_SLIP_start)
         return;
     test_draw_ids("another sequence", game->model->config.vocab_size, ids, 70);
     test_feed(game->session, ids, 70);
@@ -212,11 +193,11 @@ void slip_used_session(slip_game *game, slip_stage stage)
     sb_session_reset(game->session);
 }
 
-void slip_two_threads(slip_game *game, slip_stage stage)
+void sb_slip_two_threads(sb_slip_game *game, sb_slip_stage stage)
 {
     (void)game;
 #ifdef _OPENMP
-    if (stage == SLIP_open)
+    if (stage == SB_SLIP_open)
         omp_set_num_threads(2);
 #else
     (void)stage;

@@ -24,7 +24,7 @@ static int play_sound(void **state)
     return 0;
 }
 
-static void check(const slip *s, size_t preset)
+static void check(const sb_slip *s, size_t preset)
 {
     static slip_run run;
     size_t place;

@@ -35,6 +35,7 @@
     X(conv_trail)                                                                                  \
     X(conv_of_nan)                                                                                 \
     X(gates_extremes)                                                                              \
+    X(gates_that_stop)                                                                             \
     X(l2norm_of_zeros)                                                                             \
     X(l2norm_reads_queries_then_keys)                                                              \
     X(gated_rmsnorm_norm_before_gate)                                                              \
@@ -50,11 +51,24 @@
     X(chunk_is_recurrent)                                                                          \
     X(chunk_without_beta_decays)                                                                   \
     X(chunk_boundaries)                                                                            \
+    X(chunk_fla)                                                                                   \
+    X(chunk_fla_is_the_rule)                                                                       \
+    X(chunk_fla_by_hand)                                                                           \
     X(attention_to_itself)                                                                         \
     X(attention_head_map)                                                                          \
     X(attention_is_causal)                                                                         \
     X(attention_over_long_context)                                                                 \
-    X(attention_of_nan)
+    X(attention_of_nan)                                                                            \
+    X(flash_divides_at_the_end)                                                                    \
+    X(scores_in_binary16)                                                                          \
+    X(cache_in_binary16)                                                                           \
+    X(angles_in_a_chain)                                                                           \
+    X(norm_weight_is_rounded)                                                                      \
+    X(experts_in_eager_order)                                                                      \
+    X(weights_inside_down_proj)                                                                    \
+    X(shared_gate_in_one_sum)                                                                      \
+    X(outputs_that_stay_wide)                                                                      \
+    X(silu_of_each_mlp)
 
 #define DECLARE(name) void test_##name(void **state);
 STRUCTURED_TESTS(DECLARE)

@@ -12,9 +12,12 @@ static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t
     size_t n = a->first + t + 1, stride = a->kv_heads * a->hd, kv = j * a->kv_heads / a->heads;
     const float *q = a->q + (t * a->heads + j) * a->hd;
     float *p = test_copy(NULL, n), scale = plain_power((double)a->hd, -0.5L), most = -INFINITY;
-    int inner = SB_IS(k, scores, act);
+    int inner = SB_IS(k, scores, act), flash = SB_IS(k, scores, flash);
+    float *wide = test_copy(q, a->hd);
+    for (size_t i = 0; i < a->hd && SB_IS(k, scores, f16); i++)
+        wide[i] = sb_round_to(SB_FORMAT_f16, q[i]);
     for (size_t u = n; u-- > 0;) {
-        p[u] = plain_dot(a->keys + u * stride + kv * a->hd, 1, q, 1, a->hd);
+        p[u] = plain_dot(a->keys + u * stride + kv * a->hd, 1, wide, 1, a->hd);
         p[u] = inner ? sb_act(k, p[u]) : p[u];
         p[u] *= scale;
         p[u] = inner ? sb_act(k, p[u]) : p[u];
@@ -24,11 +27,14 @@ static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t
         p[u] = plain_exp(p[u] - most);
     float total = plain_sum(p, n);
     for (size_t u = 0; u < n; u++) {
-        p[u] /= total;
-        p[u] = inner ? sb_act(k, p[u]) : p[u];
+        p[u] /= flash ? 1.0f : total;
+        p[u] = inner || flash ? sb_act(k, p[u]) : p[u];
+        p[u] = SB_IS(k, scores, f16) ? sb_round_to(SB_FORMAT_f16, p[u]) : p[u];
     }
-    for (size_t i = 0; i < a->hd; i++)
-        out[i] = sb_act(k, plain_dot(a->values + kv * a->hd + i, stride, p, 1, n));
+    for (size_t i = 0; i < a->hd; i++) {
+        float sum = plain_dot(a->values + kv * a->hd + i, stride, p, 1, n);
+        out[i] = sb_act(k, flash ? sum / total : sum);
+    }
 }
 
 static void check_attention(const char *settings, sb_attention_args a)
@@ -59,8 +65,16 @@ static sb_attention_args draw(size_t T, size_t first, size_t heads, size_t kv, s
 
 void test_attention(void **state)
 {
-    static const char *const settings[] = {"", "act=bf16", "act=bf16 scores=act",
-                                           "act=f16 scores=act", "scores=act"};
+    static const char *const settings[] = {"",
+                                           "act=bf16",
+                                           "act=bf16 scores=act",
+                                           "act=f16 scores=act",
+                                           "scores=act",
+                                           "act=bf16 scores=flash",
+                                           "act=f16 scores=flash",
+                                           "scores=flash",
+                                           "scores=f16",
+                                           "act=bf16 scores=f16"};
     (void)state;
     for (size_t s = 0; s < COUNT(settings); s++) {
         check_attention(settings[s], draw(1, 0, 1, 1, 1));

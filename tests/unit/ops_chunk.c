@@ -70,7 +70,8 @@ static void column(const sb_knobs *knobs, chunk *c, float *S, size_t b, float *o
         for (size_t a = 0; a < dk; a++)
             scaled[a] = c->q[i * dk + a] * plain_exp(c->G[i]);
         float before = plain_dot(scaled, 1, S + b, dv, dk);
-        out[i * out_step + b] = sb_act(knobs, before + plain_dot(weights, 1, c->V, 1, i + 1));
+        float sum = before + plain_dot(weights, 1, c->V, 1, i + 1);
+        out[i * out_step + b] = sb_act(knobs, delta_scaled(knobs, sum, dk));
     }
     for (size_t a = 0; a < dk; a++) {
         for (size_t i = 0; i < c->m; i++)
@@ -118,6 +119,7 @@ static void check_chunks(const char *settings, delta_operands o)
     float *S = test_copy(o.initial, o.state_size), *want_S = test_copy(o.initial, o.state_size);
     float *out = test_output(o.out_size), *want = test_copy(NULL, o.out_size);
     plain_chunks(&k, &o.a, want_S, want);
+    delta_kept(&k, want_S, o.state_size);
     o.a.state = S;
     o.a.out = out;
     assert_int_equal(sb_backend_ref()->ops.delta_rule_chunk(&k, &o.a), SB_OK);
@@ -132,14 +134,13 @@ void test_delta_rule_chunk(void **state)
     check_chunks("", delta_draw(1, 1, 1, 1, 1, 0.1f));
     check_chunks("act=bf16", delta_draw(5, 2, 3, 5, 3, 0.3f));
     check_chunks("act=f16", delta_draw(63, 1, 2, 4, 3, 0.1f));
+    check_chunks("act=f16 q_scale=output delta_state=act", delta_draw(66, 1, 2, 5, 3, 0.1f));
     check_chunks("", delta_draw(64, 1, 1, 7, 2, 0.02f));
     check_chunks("", delta_draw(67, 2, 1, 3, 5, 2));
     check_chunks("", delta_draw(130, 1, 1, 70, 2, 0.05f)); /* dk above the length of a chunk */
 }
 
-/* R-9 in long double without any rounding. *scale becomes the largest |S| + |v| that ever was. */
-static void exact_delta(const delta_operands *o, long double *S, long double *out,
-                        long double *scale)
+void exact_delta(const delta_operands *o, long double *S, long double *out, long double *scale)
 {
     const sb_delta_rule_args *a = &o->a;
     size_t dk = a->dk, dv = a->dv, nV = a->v_heads;

@@ -5,9 +5,10 @@
 #include <string.h>
 
 /* R-4 over one long row of columns: first those of the state, then those of the call. */
-static void plain_conv(const sb_knobs *k, const sb_matrix *weight, const float *in, size_t T,
-                       float *carried, float *out)
+static void plain_conv(const sb_knobs *k, sb_form form, const sb_matrix *weight, const float *in,
+                       size_t T, float *carried, float *out)
 {
+    int products = SB_IS(k, conv_product, act) || (SB_IS(k, conv_product, act_steps) && form);
     size_t C = weight->rows, kw = weight->cols;
     float *u = test_copy(NULL, (kw - 1 + T) * C);
     if (kw > 1)
@@ -16,7 +17,10 @@ static void plain_conv(const sb_knobs *k, const sb_matrix *weight, const float *
     for (uint32_t ch = 0; ch < C; ch++) {
         const float *w = plain_param(k, weight, ch);
         for (size_t t = 0; t < T; t++) {
-            float c = plain_dot(w, 1, u + t * C + ch, C, kw);
+            float c = plain_dot(w, 1, u + t * C + ch, C, kw), terms[8];
+            for (size_t j = 0; j < kw; j++)
+                terms[j] = sb_act(k, w[j] * u[(t + j) * C + ch]);
+            c = products ? plain_sum(terms, kw) : c;
             c = SB_IS(k, conv_sum, act) ? sb_act(k, c) : c;
             out[t * C + ch] = sb_act(k, plain_silu(c));
         }
@@ -27,8 +31,12 @@ static void plain_conv(const sb_knobs *k, const sb_matrix *weight, const float *
 
 void test_conv(void **state)
 {
-    static const char *const settings[] = {"", "act=bf16", "act=bf16 conv_sum=act",
-                                           "act=f16 conv_sum=act params=act"};
+    static const char *const settings[] = {"",
+                                           "act=bf16",
+                                           "act=bf16 conv_sum=act",
+                                           "act=f16 conv_sum=act params=act",
+                                           "act=bf16 conv_product=act",
+                                           "act=bf16 conv_product=act_steps conv_sum=act"};
     static const size_t kernels[] = {4, 1, 2, 5};
     enum { C = 11 };
     (void)state;
@@ -36,14 +44,16 @@ void test_conv(void **state)
         for (size_t i = 0; i < COUNT(kernels); i++)
             for (size_t T = 1; T <= 6; T++) {
                 sb_knobs k = test_knobs(settings[s]);
+                sb_form form = (sb_form)(T % 3); /* a prompt, a step, a verify */
                 size_t kw = kernels[i], back = (kw - 1) * C;
                 const float *in = test_normal("u", T * C, 0, 2);
                 const float *before = test_normal("conv state", back, 0, 2);
                 sb_matrix w = test_matrix(SB_FORMAT_f32, test_normal("w", C * kw, 0, 1), C, kw);
                 float *conv_state = test_copy(before, back), *want_state = test_copy(before, back);
                 float *out = test_output(T * C), *want = test_copy(NULL, T * C);
-                plain_conv(&k, &w, in, T, want_state, want);
-                RUN(conv, &k, .in = in, .weight = &w, .rows = T, .state = conv_state, .out = out);
+                plain_conv(&k, form, &w, in, T, want_state, want);
+                RUN(conv, &k, .in = in, .weight = &w, .rows = T, .state = conv_state, .form = form,
+                    .out = out);
                 test_written("conv", out, T * C);
                 test_same(settings[s], out, want, T * C);
                 test_same("conv state", conv_state, want_state, back);
@@ -147,7 +157,11 @@ static float plain_rope(const sb_knobs *k, const sb_rope_args *a, const float *x
     float frequency = plain_power(a->theta, -exponent);
     if (SB_IS(k, rope_freq, torch))
         frequency = 1.0f / plain_power(a->theta, exponent);
-    float angle = frequency * (float)a->position[plain_stream(a->section, f)][t];
+    float angle = (float)a->position[plain_stream(a->section, f)][t];
+    if (!SB_IS(k, rope_freq, chain))
+        angle = frequency * angle;
+    for (size_t j = 0; j < f && SB_IS(k, rope_freq, chain); j++)
+        angle *= plain_power(a->theta, -2.0L / (long double)a->rd);
     float turn[2] = {plain_cos(angle), plain_sin(angle)};
     float pair[2] = {x[i], i < half ? -x[i + half] : x[i - half]};
     for (size_t j = 0; j < 2 && SB_IS(k, rope_table, act); j++)
@@ -175,6 +189,7 @@ void test_rope(void **state)
         "",
         "act=bf16",
         "rope_freq=torch",
+        "rope_freq=chain",
         "act=bf16 rope_table=act",
         "act=bf16 rope_pair=products",
         "act=f16 rope_table=act rope_pair=products rope_freq=torch",

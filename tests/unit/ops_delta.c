@@ -40,6 +40,17 @@ delta_operands delta_draw(size_t T, size_t nK, size_t r, size_t dk, size_t dv, f
     return o;
 }
 
+float delta_scaled(const sb_knobs *knobs, float o, size_t dk)
+{
+    return SB_IS(knobs, q_scale, output) ? o * plain_power((double)dk, -0.5L) : o;
+}
+
+void delta_kept(const sb_knobs *knobs, float *S, size_t n)
+{
+    for (size_t i = 0; i < n && SB_IS(knobs, delta_state, act); i++)
+        S[i] = sb_act(knobs, S[i]);
+}
+
 /* R-9, one value column after the other: columns of S do not see each other. */
 static void plain_delta(const sb_knobs *knobs, const sb_delta_rule_args *a, float *S, float *out)
 {
@@ -62,7 +73,8 @@ static void plain_delta(const sb_knobs *knobs, const sb_delta_rule_args *a, floa
                     float outer = k[i] * d;
                     column[i] += outer;
                 }
-                out[(t * a->v_heads + h) * dv + j] = sb_act(knobs, plain_dot(column, 1, q, 1, dk));
+                float read = delta_scaled(knobs, plain_dot(column, 1, q, 1, dk), dk);
+                out[(t * a->v_heads + h) * dv + j] = sb_act(knobs, read);
             }
             for (size_t i = 0; i < dk; i++)
                 S[(h * dk + i) * dv + j] = column[i];
@@ -75,6 +87,7 @@ static void check_delta(const char *settings, delta_operands o)
     float *S = test_copy(o.initial, o.state_size), *want_S = test_copy(o.initial, o.state_size);
     float *out = test_output(o.out_size), *want = test_copy(NULL, o.out_size);
     plain_delta(&k, &o.a, want_S, want);
+    delta_kept(&k, want_S, o.state_size);
     o.a.state = S;
     o.a.out = out;
     assert_int_equal(sb_backend_ref()->ops.delta_rule(&k, &o.a), SB_OK);
@@ -90,6 +103,8 @@ void test_delta_rule(void **state)
     check_delta("", delta_draw(7, 2, 3, 5, 3, 0.3f));
     check_delta("act=bf16", delta_draw(4, 3, 1, 9, 2, 1));
     check_delta("act=f16", delta_draw(5, 1, 4, 16, 7, 30));
+    check_delta("q_scale=output", delta_draw(5, 1, 2, 7, 3, 0.3f));
+    check_delta("act=bf16 q_scale=output delta_state=act", delta_draw(5, 1, 2, 7, 3, 0.3f));
     check_delta("", delta_draw(3, 2, 2, 33, 65, 0.01f)); /* large enough to be shared by threads */
     delta_operands o = delta_draw(6, 2, 2, 4, 4, 0.5f);
     o.a.k = test_hostile("k", 6 * 2 * 4);
@@ -99,13 +114,12 @@ void test_delta_rule(void **state)
 
 /* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
  * state are those without a trail. */
-void test_delta_rule_trail(void **state)
+static void check_trail(const char *settings)
 {
     enum { T = 5 };
     delta_operands o = delta_draw(T, 2, 2, 5, 3, 0.3f);
     size_t size = o.state_size;
-    (void)state;
-    sb_knobs exact = test_knobs("");
+    sb_knobs exact = test_knobs(settings);
     float *last = test_copy(o.initial, size), *trail = test_output(T * size);
     float *out = test_output(o.out_size);
     o.a.state = last;
@@ -124,6 +138,14 @@ void test_delta_rule_trail(void **state)
         test_same("out", out, head, rows * o.a.v_heads * o.a.dv);
     }
     test_same("state", last, trail + (T - 1) * size, size);
+}
+
+/* K-35: "those between the rows of a verify, which goes on with the unrounded ones" */
+void test_delta_rule_trail(void **state)
+{
+    (void)state;
+    check_trail("");
+    check_trail("act=bf16 delta_state=act");
 }
 
 /* One row, one head, dk = dv = 1, by hand: {S, g, q, k, v, beta} -> {S, o}. */

@@ -14,4 +14,11 @@ typedef struct delta_operands {
 /* Keys of norm 1, queries of norm dk^-1/2, as l2norm makes them; g is negative, of size decay. */
 delta_operands delta_draw(size_t T, size_t nK, size_t r, size_t dk, size_t dv, float decay);
 
+/* K-16 and K-35: an output before R, and a state that is kept. */
+float delta_scaled(const sb_knobs *knobs, float o, size_t dk);
+void delta_kept(const sb_knobs *knobs, float *S, size_t n);
+
+/* R-9 in long double without any rounding. *scale becomes the largest |S| + |v| that ever was. */
+void exact_delta(const delta_operands *o, long double *S, long double *out, long double *scale);
+
 #endif

@@ -44,6 +44,24 @@ static void check_linear(const sb_knobs *knobs, const sb_matrix *w, const float 
     test_same("linear", out, want, T * N);
 }
 
+/* K-45 of every kind of layer: what it does to the input stands for itself. */
+static void check_narrowed(const sb_matrix *w, const float *in, size_t T)
+{
+    sb_knobs exact = test_knobs(""), narrow = test_knobs("linear_input=weight");
+    size_t N = w->rows, K = w->cols;
+    float *rounded = test_copy(in, T * K);
+    for (size_t i = 0; i < T * K; i++)
+        rounded[i] = sb_round_to(w->format, in[i]);
+    for (int kind = 0; kind <= SB_LINEAR_head; kind++) {
+        int kept = kind == SB_LINEAR_router || kind == SB_LINEAR_shared_gate;
+        float *out = test_output(T * N), *want = test_output(T * N);
+        RUN(linear, &narrow, .weight = w, .kind = (sb_linear_kind)kind, .in = in, .rows = T,
+            .out = out);
+        RUN(linear, &exact, .weight = w, .in = kept ? in : rounded, .rows = T, .out = want);
+        test_same("linear_input=weight", out, want, T * N);
+    }
+}
+
 void test_linear(void **state)
 {
     static const size_t shapes[][3] = {
@@ -59,6 +77,7 @@ void test_linear(void **state)
                 sb_matrix w =
                     test_matrix((sb_format)format, test_normal("w", N * K, 0, 0.5f), N, K);
                 check_linear(&knobs, &w, test_normal("x", T * K, 0.1f, 2), T);
+                check_narrowed(&w, test_normal("x", T * K, 0.1f, 2), T);
             }
         }
     sb_knobs exact = test_knobs(""); /* large enough to be shared by threads */
@@ -147,12 +166,15 @@ static const char *const gate_settings[] = {"",
                                             "act=bf16 attn_gate=act",
                                             "act=f16 attn_gate=act",
                                             "act=bf16 swiglu=act",
-                                            "act=f16 swiglu=act"};
+                                            "act=f16 swiglu=act",
+                                            "act=bf16 swiglu=act swiglu_dense=dense_f32",
+                                            "act=bf16 swiglu=act swiglu_dense=shared_f32",
+                                            "act=bf16 swiglu_dense=shared_f32"};
 
 static void check_elementwise(const sb_knobs *k, const float *a, const float *b)
 {
     float *gated = test_output(MANY), *activated = test_output(MANY), *sum = test_output(MANY);
-    float want[3][MANY];
+    float want[3][MANY], *whole = test_output(MANY), wide[MANY];
     for (size_t i = 0; i < MANY; i++) {
         float open = plain_sigmoid(b[i]), silu = plain_silu(a[i]);
         open = SB_IS(k, attn_gate, act) ? sb_act(k, open) : open;
@@ -160,10 +182,12 @@ static void check_elementwise(const sb_knobs *k, const float *a, const float *b)
         want[0][i] = sb_act(k, a[i] * open);
         want[1][i] = sb_act(k, silu * b[i]);
         want[2][i] = sb_act(k, a[i] + b[i]);
+        wide[i] = a[i] + b[i];
     }
     RUN(attn_gate, k, .in = a, .gate = b, .count = MANY, .out = gated);
     RUN(swiglu, k, .gate = a, .up = b, .count = MANY, .out = activated);
-    RUN(add, k, .a = a, .b = b, .count = MANY, .out = sum);
+    RUN(add, k, .a = a, .b = b, .count = MANY, .out = sum, .sum = whole);
+    test_same("add before R", whole, wide, MANY);
     test_written("attn_gate", gated, MANY);
     test_written("swiglu", activated, MANY);
     test_written("add", sum, MANY);

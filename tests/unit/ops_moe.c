@@ -20,7 +20,8 @@ static void plain_router(const sb_knobs *k, const float *l, size_t E, size_t kep
     for (size_t slot = 0; slot < kept; slot++) {
         size_t best = E;
         for (size_t i = E; i-- > 0;) /* from behind: an equal one that comes later here is lower */
-            if (!taken[i] && (best == E || l[i] >= l[best]))
+            if (!taken[i] &&
+                (best == E || l[i] > l[best] || (l[i] == l[best] && SB_IS(k, router_tie, lowest))))
                 best = i;
         taken[best] = 1;
         ids[slot] = (uint32_t)best;
@@ -82,13 +83,21 @@ void test_router_ties(void **state)
     };
     (void)state;
     sb_knobs exact = test_knobs("");
+    sb_knobs highest = test_knobs("router_tie=highest");
     for (size_t i = 0; i < COUNT(cases); i++) {
-        uint32_t *ids = test_ids(KEPT);
-        float *w = test_output(KEPT);
+        uint32_t *ids = test_ids(KEPT), *mirrored = test_ids(KEPT);
+        float *w = test_output(KEPT), back[E];
         RUN(router, &exact, .logits = cases[i].logits, .rows = 1, .experts = E, .kept = KEPT,
             .renormalise = 1, .ids = ids, .weights = w);
         assert_memory_equal(ids, cases[i].ids, sizeof cases[i].ids);
         check_router("", cases[i].logits, 1, E, KEPT, 1);
+        check_router("router_tie=highest", cases[i].logits, 1, E, KEPT, 1);
+        for (size_t e = 0; e < E; e++) /* K-50 is R-15 of the experts in the opposite order */
+            back[e] = cases[i].logits[E - 1 - e];
+        RUN(router, &highest, .logits = back, .rows = 1, .experts = E, .kept = KEPT,
+            .renormalise = 1, .ids = mirrored, .weights = w);
+        for (size_t slot = 0; slot < KEPT; slot++)
+            assert_int_equal(mirrored[slot], E - 1 - cases[i].ids[slot]);
     }
 }
 
@@ -179,9 +188,20 @@ static float plain_combine(const sb_knobs *k, const sb_moe_combine_args *a, size
         return sb_act(k, plain_dot(f, 1, w, 1, a->kept + 1));
     for (size_t e = 1; e <= a->kept; e++) {
         f[e] = f[e] * w[e];
-        f[e] = SB_IS(k, router_weight, act) ? sb_act(k, f[e]) : f[e];
+        f[e] = SB_IS(k, router_weight, act) || !SB_IS(k, moe_sum, slots) ? sb_act(k, f[e]) : f[e];
     }
     float routed = sb_act(k, plain_sum(f + 1, a->kept));
+    if (SB_IS(k, moe_sum, eager)) {
+        routed = 0.0f;
+        for (uint32_t id = 0; id < 64; id++)
+            for (size_t e = 0; e < a->kept; e++)
+                if (a->ids[e] == id)
+                    routed = sb_act(k, routed + f[a->kept - e]);
+    }
+    if (SB_IS(k, shared_gate, fused)) {
+        float pair[2] = {f[0], routed}, turn[2] = {gate, 1.0f};
+        return sb_act(k, plain_dot(pair, 1, turn, 1, 2));
+    }
     float shared = sb_act(k, sb_act(k, gate) * f[0]);
     return sb_act(k, routed + shared);
 }
@@ -194,8 +214,15 @@ void test_moe_combine(void **state)
                                            "act=bf16 moe_sum=slots",
                                            "act=f16 moe_sum=slots router_weight=act",
                                            "act=bf16 router_weight=act",
-                                           "act=bf16 moe_sum=slots router_weight=act"};
+                                           "act=bf16 moe_sum=slots router_weight=act",
+                                           "act=bf16 moe_sum=slots shared_gate=fused",
+                                           "act=bf16 moe_sum=after",
+                                           "act=bf16 moe_sum=epilogue shared_gate=fused",
+                                           "act=bf16 moe_sum=eager router_weight=act",
+                                           "act=f16 moe_sum=eager shared_gate=fused",
+                                           "moe_sum=eager"};
     static const size_t kept_of[] = {1, 2, 8, 10};
+    static const uint32_t ids[10] = {40, 7, 63, 0, 8, 21, 3, 62, 9, 1};
     enum { N = 37 };
     (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
@@ -205,6 +232,7 @@ void test_moe_combine(void **state)
             float *out = test_output(N), want[N];
             sb_moe_combine_args a = {.expert_out = test_normal("f", kept * N, 0, 2),
                                      .weights = test_normal("w", kept, 0.2f, 0.05f),
+                                     .ids = ids,
                                      .shared_out = test_normal("shared", N, 0, 2),
                                      .shared_logit = 0.3f * (float)i - 0.5f,
                                      .kept = kept,

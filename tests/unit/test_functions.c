@@ -299,6 +299,23 @@ static void test_exact_roots_and_ties(void **state)
     }
 }
 
+/* sqrt is an operation of IEEE 754, and the compiler's is one instruction. */
+static void test_sqrt(void **state)
+{
+    static const float special[] = {0.0f,  -0.0f,         INFINITY,     -INFINITY, NAN,
+                                    -1.0f, 0x1p-149f,     1.0f,         4.0f,      0x1.fffffep127f,
+                                    2.0f,  0x1.fffffep0f, 0x1.fffffep1f};
+    (void)state;
+    uint64_t key = sb_rng_key(42, "sqrt");
+    for (unsigned long i = 0; i < 1000000; i++) {
+        size_t n = sizeof special / sizeof *special;
+        float x = i < n ? special[i] : family_input(key, i);
+        float got = sb_sqrt(x), want = sqrtf(x);
+        if (isnan(want) ? sb_bits_f32(got) != 0x7fc00000u : sb_bits_f32(got) != sb_bits_f32(want))
+            fail_msg("sqrt(%a): got %a want %a", (double)x, (double)got, (double)want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_rope_frequencies),
         cmocka_unit_test(test_root_power_at_large),
         cmocka_unit_test(test_exact_roots_and_ties),
+        cmocka_unit_test(test_sqrt),
     };
     return cmocka_run_group_tests_name("functions", tests, NULL, NULL);
 }

@@ -132,10 +132,13 @@ static const struct {
     {"channel", "T1", "fp8-channel", 1},
     {"tensor", "T1", "fp8-tensor", 1},
     {"mx", "T1", "mxfp4", 1},
+    {"bf16", "T1", "bf16", 1},
+    {"dense", "T4", "f32", 1},
 };
 
 #define FIRST_LINEAR "layers.0.linear_attn.in_proj_qkv"
-#define FIRST_IN_MLP "layers.0.mlp.shared_expert.gate_proj" /* where linear attention is left as it is */
+#define FIRST_IN_MLP                                                                               \
+    "layers.0.mlp.shared_expert.gate_proj" /* where linear attention is left as it is */
 
 static const law laws[] = {
     {"act", "embed", 0, "act=bf16"},
@@ -152,8 +155,13 @@ static const law laws[] = {
     {"attn_gate", "layers.3.self_attn.gated", 0, "act=bf16"},
     {"router_weight", "layers.0.mlp.router_weights", 0, "act=bf16"},
     {"moe_sum", "layers.0.mlp.out", 0, "act=bf16"},
-    {"delta_rule", "layers.0.linear_attn.core_out", 0, ""},
+    {"delta_rule", "layers.0.linear_attn.core_out", 0, "q_scale=output"}, /* R-22 does that */
     {"q_scale", "layers.0.linear_attn.q", 1, "act=bf16"},
+    {"conv_product", "layers.0.linear_attn.conv", 0, "act=bf16"},
+    {"l2norm", "layers.0.linear_attn.q", 0, "act=bf16"},
+    {"l2norm_round", "layers.0.linear_attn.q", 0, "act=bf16"},
+    {"a_log", "layers.0.linear_attn.g", 0, "act=bf16 params=act"},
+    {"delta_state", "layers.0.linear_attn.core_out", 0, "act=bf16"}, /* of the next call */
     {"dequant", FIRST_IN_MLP, 2, ""},
     {"act_fp4", FIRST_IN_MLP, 2, ""},
     {"act_fp8_group", FIRST_LINEAR, 3, ""},
@@ -166,16 +174,34 @@ static const law laws[] = {
     {"mtp_first", "mtp.embed", 0, ""}, /* a row more */
     {"mtp_hidden", "mtp.pre_fc_norm_hidden", 0, ""},
     {"mtp_recycled", "mtp.pre_fc_norm_hidden", 0, ""},
+    {"linear_input", FIRST_LINEAR, 7, ""},
+    {"router_logits", "layers.0.mlp.gate", 0, "act=bf16"},
+    {"logits", "logits", 0, "act=bf16"},
+    {"norm_input", "layers.0.post_attention_layernorm", 0, "act=bf16"},
+    {"norm_weight", "layers.0.input_layernorm", 0, "act=bf16"},
+    {"router_tie", "layers.0.mlp.router_ids", 0, "act=bf16"}, /* where equal logits are frequent */
+    {"swiglu_dense", "layers.0.mlp.swiglu", 8, "act=bf16 swiglu=act"},
+    {"shared_gate", "layers.0.mlp.shared_expert_gate", 0, "act=bf16"},
+};
+
+/* Values that change another tap first than the others of their knob. */
+static const struct {
+    const char *name, *value, *tap;
+} exceptions[] = {
+    {"moe_sum", "epilogue", "layers.0.mlp.experts.down_proj"},
 };
 
 enum { CALL = 70 }; /* more than a chunk; then one step */
 
 static sb_model *models[COUNT(made)];
 
-/* Laws that turn their knob beside the same settings share what was recorded under these: beside
- * none, and beside the others of the model, which are the same in all of its laws. */
-static test_record shared[2 * COUNT(made)];
-static const char *shared_base[COUNT(made)];
+/* Laws that turn their knob beside the same settings of a model share what was recorded under
+ * these. */
+static struct {
+    unsigned model;
+    const char *base;
+    test_record taps;
+} shared[20];
 static uint32_t ids[CALL + 1];
 
 static int open_models(void **state)
@@ -197,7 +223,7 @@ static int close_models(void **state)
     for (size_t i = 0; i < COUNT(made); i++)
         sb_model_close(models[i]);
     for (size_t i = 0; i < COUNT(shared); i++)
-        test_record_free(&shared[i]);
+        test_record_free(&shared[i].taps);
     return 0;
 }
 
@@ -221,7 +247,7 @@ static sb_status follow(void *ctx, const char *name, float *data, size_t rows, s
     return sb_fail(err, SB_ERR_DIFF, "%s differs", name);
 }
 
-/* One call of `first` rows, *in_step, a step, and two drafts. */
+/* One call of `first` rows, *in_step, a step with its logits, and two drafts. */
 static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error *err)
 {
     static float logits[1024];
@@ -229,6 +255,8 @@ static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error 
     *in_step = status == SB_OK;
     if (!status)
         status = sb_session_feed(session, ids + first, 1, err);
+    if (!status)
+        status = sb_session_logits(session, 0, logits, err);
     if (!status)
         status = sb_session_draft(session, 7, logits, err);
     return status ? status : sb_session_draft(session, 8, logits, err);
@@ -268,13 +296,35 @@ static void first_difference(unsigned model, const sb_knobs *knobs, const test_r
 
 static const test_record *record_of(const law *l, const sb_knobs *base)
 {
-    test_record *taps = &shared[2 * l->model + (*l->base != 0)];
-    if (*l->base && !shared_base[l->model])
-        shared_base[l->model] = l->base;
-    assert_true(*l->base == 0 || strcmp(l->base, shared_base[l->model]) == 0);
-    if (!taps->count)
-        *taps = record(l->model, base, CALL);
-    return taps;
+    size_t i = 0;
+    while (shared[i].base && (shared[i].model != l->model || strcmp(shared[i].base, l->base) != 0))
+        assert_true(++i < COUNT(shared));
+    if (!shared[i].base) {
+        shared[i].model = l->model;
+        shared[i].base = l->base;
+        shared[i].taps = record(l->model, base, CALL);
+    }
+    return &shared[i].taps;
+}
+
+/* Values that change nothing in a prompt, and the knobs that change nothing in a first call. */
+static int waits_for_step(const char *setting)
+{
+    static const char *const late[] = {"conv_product=act_steps", "beta=act_decode",
+                                       "delta_state=act"};
+    for (size_t i = 0; i < COUNT(late); i++)
+        if (strcmp(setting, late[i]) == 0)
+            return 1;
+    /* nothing is recycled before there are drafts, and logits are asked for after the step */
+    return strncmp(setting, "mtp_recycled=", 13) == 0 || strncmp(setting, "logits=", 7) == 0;
+}
+
+static const char *tap_of(const law *l, const char *value)
+{
+    for (size_t i = 0; i < COUNT(exceptions); i++)
+        if (strcmp(exceptions[i].name, l->name) == 0 && strcmp(exceptions[i].value, value) == 0)
+            return exceptions[i].tap;
+    return l->tap;
 }
 
 static void check_law(const law *l, sb_knob knob)
@@ -284,17 +334,17 @@ static void check_law(const law *l, sb_knob knob)
     unsigned values = 0;
     for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
         sb_knobs knobs = base;
-        char differs[96];
+        char differs[96], setting[64];
         int in_step;
         knobs.value[knob] = (sb_knob_value)v;
         if (sb_knob_of_value((sb_knob_value)v) != knob || base.value[knob] == knobs.value[knob])
             continue;
+        snprintf(setting, sizeof setting, "%s=%s", l->name, sb_knob_value_name((sb_knob_value)v));
         first_difference(l->model, &knobs, taps, CALL, differs, &in_step);
-        if (strcmp(differs, l->tap) != 0)
-            fail_msg("%s=%s changes '%s' first, expected %s", l->name,
-                     sb_knob_value_name((sb_knob_value)v), differs, l->tap);
-        /* nothing is recycled before there are drafts */
-        assert_int_equal(in_step, strcmp(l->name, "mtp_recycled") == 0);
+        const char *tap = tap_of(l, sb_knob_value_name((sb_knob_value)v));
+        if (strcmp(differs, tap) != 0)
+            fail_msg("%s changes '%s' first, expected %s", setting, differs, tap);
+        assert_int_equal(in_step, waits_for_step(setting));
         values++;
     }
     assert_true(values > 0);

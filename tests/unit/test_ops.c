@@ -9,7 +9,8 @@ float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row)
 {
     float *values = test_copy(NULL, matrix->cols);
     sb_matrix_row(matrix, row, values);
-    for (uint32_t i = 0; SB_IS(knobs, params, act) && i < matrix->cols; i++)
+    int rounds = SB_IS(knobs, params, act) || SB_IS(knobs, params, plain_act);
+    for (uint32_t i = 0; rounds && i < matrix->cols; i++)
         values[i] = sb_act(knobs, values[i]);
     return values;
 }

@@ -175,7 +175,7 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
     const sb_knobs *knobs = w->options->knobs;
     sb_session_options session = {.knobs = knobs, .mtp = 1};
     sb_round_options rounds = {.acceptance = SB_ACCEPT_match,
-                               .rollback = !knobs || SB_IS(knobs, delta_rule, recurrent)
+                               .rollback = !knobs || sb_knobs_have_row_states(knobs)
                                                ? SB_ROLLBACK_snapshots
                                                : SB_ROLLBACK_replay};
     if (w->options->drafts == 0 || w->options->drafts > SB_MAX_DRAFTS)

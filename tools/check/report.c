@@ -12,7 +12,7 @@ const char *sb_check_state_name(sb_check_state state)
     return names[state];
 }
 
-const char *sb_verdict_name(sb_verdict verdict)
+const char *sb_check_verdict_name(sb_check_verdict verdict)
 {
     static const char *const names[] = {"PASS", "FAIL", "MISTRUSTED"};
     return names[verdict];
@@ -192,9 +192,9 @@ sb_status sb_report_make(sb_report *r, sb_error *err)
     r->need = unmet_need(r);
     if (r->level[SB_LEVEL_error] || r->level[SB_LEVEL_fatal] || r->need ||
         (r->loaded && sb_loaded_bad(r->loaded)))
-        r->verdict = SB_VERDICT_fail;
+        r->verdict = SB_CHECK_fail;
     else
-        r->verdict = r->made || r->loaded ? SB_VERDICT_pass : SB_VERDICT_mistrusted;
+        r->verdict = r->made || r->loaded ? SB_CHECK_pass : SB_CHECK_mistrusted;
     return missing_shards(r, err);
 }
 

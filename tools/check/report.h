@@ -23,13 +23,13 @@ typedef enum sb_check_state {
 
 const char *sb_check_state_name(sb_check_state state); /* "passed" */
 
-typedef enum sb_verdict {
-    SB_VERDICT_pass,
-    SB_VERDICT_fail,
-    SB_VERDICT_mistrusted /* nothing could be looked at, so nothing is known */
-} sb_verdict;
+typedef enum sb_check_verdict {
+    SB_CHECK_pass,
+    SB_CHECK_fail,
+    SB_CHECK_mistrusted /* nothing could be looked at, so nothing is known */
+} sb_check_verdict;
 
-const char *sb_verdict_name(sb_verdict verdict); /* "PASS", "FAIL", "MISTRUSTED" */
+const char *sb_check_verdict_name(sb_check_verdict verdict); /* "PASS", "FAIL", "MISTRUSTED" */
 
 /* What is known of one check. */
 typedef struct sb_report_check {
@@ -62,7 +62,7 @@ typedef struct sb_report {
     size_t made, found, passed, skipped, nothing;
     sb_report_shards shards;
     const char *need; /* why --need is not met; NULL: it is, or was not given */
-    sb_verdict verdict;
+    sb_check_verdict verdict;
 } sb_report;
 
 /* The waivers have been applied. Fails when memory is out. */

@@ -211,7 +211,7 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     put(document, "overlays", overlays, &failed);
     put(document, "against", c->master.checkpoint ? original_json(r, &failed) : json_null(),
         &failed);
-    put(document, "verdict", json_string(sb_verdict_name(r->verdict)), &failed);
+    put(document, "verdict", json_string(sb_check_verdict_name(r->verdict)), &failed);
     put(document, "mtp_verdict",
         r->mtp ? json_string(sb_mtp_verdict_name(r->mtp->verdict)) : json_null(), &failed);
     put(document, "need", sb_report_string(r->need), &failed);

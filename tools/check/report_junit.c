@@ -1,64 +1,10 @@
 /* report_junit.c - the report as build servers read it: one test case per check. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "ref/container/file.h"
 #include "tools/check/report.h"
-
-/* Text and attribute values in one: nothing of XML's own stays as it is. */
-static void escape(FILE *out, const char *text)
-{
-    char *clean = sb_report_clean(text);
-    for (const char *c = clean ? clean : ""; *c; c++) {
-        switch (*c) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&apos;", out);
-            break;
-        default:
-            fputc(*c, out);
-        }
-    }
-    free(clean);
-}
+#include "tools/report/xml.h"
 
 static void open_case(FILE *out, const char *name)
 {
-    fputs("    <testcase classname=\"samebit.check\" name=\"", out);
-    escape(out, name);
-    fputs("\">\n", out);
-}
-
-static void close_case(FILE *out)
-{
-    fputs("    </testcase>\n", out);
-}
-
-static void open_failure(FILE *out, const char *type, const char *message)
-{
-    fputs("      <failure type=\"", out);
-    escape(out, type);
-    fputs("\" message=\"", out);
-    escape(out, message);
-    fputs("\">", out);
-}
-
-static void skipped(FILE *out, const char *why)
-{
-    fputs("      <skipped message=\"", out);
-    escape(out, why);
-    fputs("\"/>\n", out);
+    sb_xml_open_case(out, "samebit.check", name);
 }
 
 static void finding_lines(FILE *out, const sb_report *r, const sb_report_check *c)
@@ -67,9 +13,9 @@ static void finding_lines(FILE *out, const sb_report *r, const sb_report_check *
         const sb_finding *f = &r->check->findings.rows[c->first + i];
         fputs(sb_level_name(f->level), out);
         fputs(f->waived ? " waived " : " ", out);
-        escape(out, f->tensor);
+        sb_xml_escape(out, f->tensor);
         fputs(*f->tensor ? ": " : "", out);
-        escape(out, f->message);
+        sb_xml_escape(out, f->message);
         fputc('\n', out);
     }
 }
@@ -81,73 +27,74 @@ static void check_case(FILE *out, const sb_report *r, unsigned number)
     const sb_report_check *c = &r->checks[number];
     open_case(out, row->id);
     if (c->state == SB_STATE_skipped || c->state == SB_STATE_nothing) {
-        skipped(out, c->why);
+        sb_xml_skipped(out, c->why);
     } else if (c->worst >= SB_LEVEL_error) {
-        open_failure(out, sb_level_name(c->worst), row->title);
+        sb_xml_open_failure(out, sb_level_name(c->worst), row->title);
         finding_lines(out, r, c);
         fputs("engines: ", out);
-        escape(out, row->engines);
+        sb_xml_escape(out, row->engines);
         fputs("\nwhat to do: ", out);
-        escape(out, row->advice);
+        sb_xml_escape(out, row->advice);
         fputs("\n</failure>\n", out);
     } else if (c->count) {
         fputs("      <system-out>", out);
         finding_lines(out, r, c);
         fputs("</system-out>\n", out);
     }
-    close_case(out);
+    sb_xml_close_case(out);
 }
 
 static void loaded_case(FILE *out, const sb_report *r)
 {
     open_case(out, "loaded");
     if (!r->loaded) {
-        skipped(out, "needs --loaded LIST");
+        sb_xml_skipped(out, "needs --loaded LIST");
     } else if (sb_loaded_bad(r->loaded)) {
-        open_failure(out, "ERROR", "the engine holds the values of the files");
+        sb_xml_open_failure(out, "ERROR", "the engine holds the values of the files");
         for (size_t i = 0; i < r->loaded->count; i++) {
             const sb_loaded_row *row = &r->loaded->rows[i];
             if (row->verdict == SB_LOADED_ok || row->explained || row->waived)
                 continue;
             fputs(sb_loaded_name(row->verdict), out);
             fputc(' ', out);
-            escape(out, row->name);
+            sb_xml_escape(out, row->name);
             fputs(": ", out);
-            escape(out, row->message);
+            sb_xml_escape(out, row->message);
             fputc('\n', out);
         }
         fputs("</failure>\n", out);
     }
-    close_case(out);
+    sb_xml_close_case(out);
 }
 
 static void mtp_case(FILE *out, const sb_report *r)
 {
     open_case(out, "mtp");
     if (!r->mtp)
-        skipped(out, "the MTP head was not audited");
+        sb_xml_skipped(out, "the MTP head was not audited");
     else if (r->need) {
-        open_failure(out, sb_mtp_verdict_name(r->mtp->verdict), r->need);
-        escape(out, r->mtp->why);
+        sb_xml_open_failure(out, sb_mtp_verdict_name(r->mtp->verdict), r->need);
+        sb_xml_escape(out, r->mtp->why);
         fputs("\n", out);
-        escape(out, r->mtp->next);
+        sb_xml_escape(out, r->mtp->next);
         fputs("</failure>\n", out);
     } else if (r->mtp->verdict == SB_MTP_NONE_DECLARED) {
-        skipped(out, "no MTP head is declared");
+        sb_xml_skipped(out, "no MTP head is declared");
     } else {
         fprintf(out, "      <system-out>%s: ", sb_mtp_verdict_name(r->mtp->verdict));
-        escape(out, r->mtp->why);
+        sb_xml_escape(out, r->mtp->why);
         if (r->head) {
             fprintf(out, "; run %s: ", sb_head_verdict_name(r->head->verdict));
-            escape(out, r->head->why);
+            sb_xml_escape(out, r->head->why);
         }
         fputs("</system-out>\n", out);
     }
-    close_case(out);
+    sb_xml_close_case(out);
 }
 
-static void print_suite(FILE *out, const sb_report *r)
+static void print_suite(FILE *out, const void *ctx)
 {
+    const sb_report *r = ctx;
     size_t failures = 0, left_out = 0;
     for (unsigned i = 1; i <= SB_CHECK_LAST; i++) {
         failures += r->checks[i].state == SB_STATE_found && r->checks[i].worst >= SB_LEVEL_error;
@@ -162,9 +109,9 @@ static void print_suite(FILE *out, const sb_report *r)
             "  <testsuite name=\"samebit check\" tests=\"%d\" failures=\"%zu\" errors=\"0\" "
             "skipped=\"%zu\">\n    <properties>\n      <property name=\"checkpoint\" value=\"",
             SB_CHECK_LAST + 2, failures, left_out);
-    escape(out, r->path);
+    sb_xml_escape(out, r->path);
     fprintf(out, "\"/>\n      <property name=\"verdict\" value=\"%s\"/>\n    </properties>\n",
-            sb_verdict_name(r->verdict));
+            sb_check_verdict_name(r->verdict));
     for (unsigned i = 1; i <= SB_CHECK_LAST; i++)
         check_case(out, r, i);
     mtp_case(out, r);
@@ -174,18 +121,5 @@ static void print_suite(FILE *out, const sb_report *r)
 
 sb_status sb_report_junit(const sb_report *report, const char *path, sb_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the JUnit report");
-    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
-    print_suite(out, report);
-    fputs("</testsuites>\n", out);
-    int failed = ferror(out);
-    failed |= fclose(out) != 0;
-    sb_status status = failed ? sb_fail(err, SB_ERR_MEMORY, "out of memory for the JUnit report")
-                              : sb_write_file(path, text, size, err);
-    free(text);
-    return status;
+    return sb_xml_write(path, print_suite, report, err);
 }

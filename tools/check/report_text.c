@@ -163,9 +163,10 @@ static void print_skipped(const printer *p)
 static void print_verdict(const printer *p)
 {
     const sb_report *r = p->report;
-    fprintf(p->out, "%s %s: %zu FATAL, %zu ERROR, %zu WARN, %zu INFO", sb_verdict_name(r->verdict),
-            SB_SHOW(r->path), r->level[SB_LEVEL_fatal], r->level[SB_LEVEL_error],
-            r->level[SB_LEVEL_warn] + r->unused_waivers, r->level[SB_LEVEL_info]);
+    fprintf(p->out, "%s %s: %zu FATAL, %zu ERROR, %zu WARN, %zu INFO",
+            sb_check_verdict_name(r->verdict), SB_SHOW(r->path), r->level[SB_LEVEL_fatal],
+            r->level[SB_LEVEL_error], r->level[SB_LEVEL_warn] + r->unused_waivers,
+            r->level[SB_LEVEL_info]);
     if (r->waived)
         fprintf(p->out, ", %zu waived", r->waived);
     fprintf(p->out,

@@ -231,11 +231,11 @@ static sb_status print_report(run *r, sb_error *err)
 static sb_status verdict(const run *r, sb_error *err)
 {
     const sb_report *p = &r->report;
-    if (p->verdict == SB_VERDICT_pass && p->head && p->head->failed)
+    if (p->verdict == SB_CHECK_pass && p->head && p->head->failed)
         return sb_fail(err, SB_ERR_SKIPPED, "%s: %.900s", SB_SHOW(p->path), p->head->why);
-    if (p->verdict == SB_VERDICT_pass)
+    if (p->verdict == SB_CHECK_pass)
         return SB_OK;
-    if (p->verdict == SB_VERDICT_mistrusted)
+    if (p->verdict == SB_CHECK_mistrusted)
         return sb_fail(err, SB_ERR_SKIPPED,
                        "%s: MISTRUSTED: none of the wanted checks could be made", SB_SHOW(p->path));
     return sb_fail(err, SB_ERR_DIFF, "%s: FAIL: %zu FATAL, %zu ERROR%s%s%s", SB_SHOW(p->path),

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
@@ -61,21 +62,25 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     return status;
 }
 
+enum { RUN_OPTS = 6 };
+
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
     sb_request request;
-    sb_opt opts[SB_REQUEST_OPTS + 4];
+    sb_opt opts[SB_REQUEST_OPTS + RUN_OPTS];
     sb_repeated overlays = {.count = 0};
     int as_json = 0;
     sb_request_opts(&request, opts);
-    opts[SB_REQUEST_OPTS] =
-        (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
-    opts[SB_REQUEST_OPTS + 1] = (sb_opt){"overlay", 0,       SB_OPT_REPEATED,
-                                         &overlays, "P=DIR", "as if P were grafted from DIR"};
-    opts[SB_REQUEST_OPTS + 2] = (sb_opt){"state-in",        0,   SB_OPT_STRING,
-                                         &request.state_in, "F", "go on behind this state file"};
-    opts[SB_REQUEST_OPTS + 3] = (sb_opt){"state-out",        0,   SB_OPT_STRING,
-                                         &request.state_out, "F", "write the state at the end"};
+    const sb_opt own[RUN_OPTS] = {
+        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        {"overlay", 0, SB_OPT_REPEATED, &overlays, "P=DIR", "as if P were grafted from DIR"},
+        {"state-in", 0, SB_OPT_STRING, &request.state_in, "F", "go on behind this state file"},
+        {"state-out", 0, SB_OPT_STRING, &request.state_out, "F", "write the state at the end"},
+        {"trace", 0, SB_OPT_STRING, &request.trace, "DIR", "record every call in a new folder"},
+        {"taps", 0, SB_OPT_STRING, &request.taps, "LIST",
+         "whose values the trace keeps: all, none, patterns"},
+    };
+    memcpy(opts + SB_REQUEST_OPTS, own, sizeof own);
     sb_command_line line = {
         .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F | --prompt TEXT) [options]",
         .about = "Feeds a prompt to the reference and generates: greedily (ties go to the lowest "
@@ -92,17 +97,20 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                  "in turn and begins anew behind its end; @FILE reads it from a file. docs/mtp.md "
                  "has more.",
         .opts = opts,
-        .opt_count = SB_REQUEST_OPTS + 4,
+        .opt_count = SB_REQUEST_OPTS + RUN_OPTS,
         .more = "examples:\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --json\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n"
-                "  samebit run CKPT --prompt 'the same bits' -n 8 --state-out a.state\n",
+                "  samebit run CKPT --prompt 'the same bits' -n 8 --state-out a.state\n"
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps 'logits,*.g'\n",
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
+    if (request.taps && !request.trace)
+        return sb_fail(err, SB_ERR_USAGE, "--taps says what a trace keeps; expected --trace DIR");
     status = sb_request_check(&request, line.operand[0], err);
     if (!status)
         status = run_all(line.operand[0], &overlays, &request, as_json, err);

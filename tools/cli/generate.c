@@ -9,6 +9,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/continued.h"
 #include "tools/cli/npy.h"
+#include "tools/cli/traced.h"
 
 /* One sequence on its way. */
 typedef struct course {
@@ -20,8 +21,9 @@ typedef struct course {
     uint64_t before;        /* positions that were fed before */
     sb_session *session;
     sb_rounds *rounds;
-    sb_npy *npy;   /* NULL: --logits was not given */
-    float *logits; /* (V) */
+    sb_npy *npy;         /* NULL: --logits was not given */
+    sb_capture *capture; /* NULL: --trace was not given */
+    float *logits;       /* (V) */
     sb_generated out;
 } course;
 
@@ -35,7 +37,7 @@ static sb_status feed_prompt(course *c, sb_error *err)
         if (!status && c->npy)
             status = sb_npy_append(c->npy, c->logits, c->V, err);
     }
-    return status;
+    return status || !c->capture ? status : sb_capture_end(c->capture, NULL, err);
 }
 
 static void emit(course *c, uint32_t token, const float *logits)
@@ -73,7 +75,11 @@ static sb_status next_round(course *c, sb_error *err)
                         .drafts = (size_t)sb_pattern_at(&c->request->drafts, out->round_count, 0),
                         .forced = sb_pattern_at(&c->request->forced, out->round_count, -1),
                         .limit = c->n - out->count};
+    if (c->capture)
+        sb_capture_round(c->capture, out->round_count);
     sb_status status = sb_rounds_next(c->rounds, &ask, round, err);
+    if (!status && c->capture)
+        status = sb_capture_end(c->capture, round, err);
     for (size_t row = 0; c->npy && row < round->emitted && !status; row++)
         status = sb_npy_append(c->npy, sb_rounds_logits(c->rounds, row), c->V, err);
     if (status)
@@ -114,6 +120,8 @@ static sb_status go(course *c, sb_error *err)
             return sb_fail_in(err, status, where);
         }
     }
+    if (!status && c->capture)
+        status = sb_capture_finish(c->capture, err);
     return status ? status : describe_state(c, err);
 }
 
@@ -170,7 +178,11 @@ static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_e
     c->out.logits = sb_alloc(c->n, sizeof *c->out.logits);
     if (!c->logits || !c->out.tokens || !c->out.logits)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    if (c->capture)
+        sb_capture_join(c->capture, &options);
     sb_status status = sb_session_new(model, &options, &c->session, err);
+    if (!status && c->capture)
+        sb_capture_follow(c->capture, c->session, (uint32_t)sequence, (uint32_t)sequence);
     if (!status)
         status = resume(c, err);
     if (!status)
@@ -230,12 +242,16 @@ static sb_status open_state(course *c, sb_error *err)
 sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_fn take, void *ctx,
                       sb_error *err)
 {
+    sb_traced traced = {NULL, NULL};
     sb_status status = check_head(model, r, err);
+    if (!status)
+        status = sb_traced_begin(model, r, &traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {
         course c = {.request = r,
                     .prompt = &r->sequences[i],
                     .n = (size_t)r->generate,
                     .V = model->config.vocab_size,
+                    .capture = traced.capture,
                     .out = {.speculative = r->drafts.count > 0}};
         status = open_state(&c, err);
         if (!status)
@@ -250,5 +266,8 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
             status = take(ctx, i, &c.out, err);
         finish(&c);
     }
+    if (!status)
+        status = sb_traced_commit(&traced, err);
+    sb_traced_free(&traced);
     return status;
 }

@@ -47,7 +47,8 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
-        {"backend", 0, SB_OPT_STRING, &r->backend, "B", "ref, the only one of this version"},
+        {"backend", 0, SB_OPT_STRING, &r->backend, "B",
+         "ref (default), or sim:NAME, an engine of plain binary32"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         {"logits", 0, SB_OPT_STRING, &r->logits_file, "F.npy",
          "all logits, [fed positions, V] f32"},
@@ -119,7 +120,7 @@ static sb_status check_lonely(const sb_request *r, sb_error *err)
 
 static sb_status check_speculation(sb_request *r, sb_error *err)
 {
-    int recurrent = SB_IS(&r->knobs, delta_rule, recurrent), mode = 0, way = 0;
+    int recurrent = sb_knobs_have_row_states(&r->knobs), mode = 0, way = 0;
     sb_status status = read_pattern("--draft", r->draft, &r->drafts, err);
     if (!status)
         status = read_pattern("--force-accept", r->force_accept, &r->forced, err);

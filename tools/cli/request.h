@@ -14,7 +14,7 @@
  * the second part of it. */
 typedef struct sb_request {
     const char *tokens, *tokens_file, *prompt, *profile, *backend, *logits_file;
-    const char *state_in, *state_out;                          /* of run alone: its options */
+    const char *state_in, *state_out, *trace, *taps;           /* of run alone: its options */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
     uint64_t generate; /* -n */

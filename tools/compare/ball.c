@@ -1,6 +1,5 @@
 #include "tools/compare/ball.h"
-
-#include <math.h>
+#include "tools/compare/wide_fn.h"
 
 const sb_arithmetic sb_arithmetic_reference = {
     .name = "reference", .any_order = 0, .function = 1.0, .underflow = 0x1p-150};
@@ -10,7 +9,7 @@ const sb_arithmetic sb_arithmetic_library = {
 /* T-5: "each step adds 2^-50 of its result for binary64" */
 static sb_ball ball(double mid, double rad)
 {
-    return (sb_ball){mid, rad + fabs(mid) * 0x1p-50};
+    return (sb_ball){mid, rad + sb_wide_abs(mid) * 0x1p-50};
 }
 
 sb_ball sb_ball_of(float x)
@@ -27,7 +26,7 @@ void sb_balls_of(const float *x, size_t n, sb_ball *out)
 /* T-1: "fl(x) lies within u |x| + eta of x" */
 static sb_ball rounded(const sb_arithmetic *ar, double mid, double rad)
 {
-    return ball(mid, rad + SB_UNIT * (fabs(mid) + rad) + ar->underflow);
+    return ball(mid, rad + SB_UNIT * (sb_wide_abs(mid) + rad) + ar->underflow);
 }
 
 /* T-1: "operands without spread give one result in every arithmetic" */
@@ -53,7 +52,8 @@ sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b)
 {
     if (exact(a, b))
         return sb_ball_of((float)a.mid * (float)b.mid);
-    return rounded(ar, a.mid * b.mid, fabs(a.mid) * b.rad + a.rad * (fabs(b.mid) + b.rad));
+    return rounded(ar, a.mid * b.mid,
+                   sb_wide_abs(a.mid) * b.rad + a.rad * (sb_wide_abs(b.mid) + b.rad));
 }
 
 sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
@@ -61,17 +61,23 @@ sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
     if (exact(a, b))
         return sb_ball_of((float)a.mid / (float)b.mid);
     double quotient = a.mid / b.mid;
-    return rounded(ar, quotient, (a.rad + fabs(quotient) * b.rad) / (fabs(b.mid) - b.rad));
+    return rounded(ar, quotient,
+                   (a.rad + sb_wide_abs(quotient) * b.rad) / (sb_wide_abs(b.mid) - b.rad));
 }
 
 /* T-4: "rounding is monotone, so the ends of the ball bound the rounded values" */
+sb_ball sb_ball_round_to(sb_format format, sb_ball x)
+{
+    if (format == SB_FORMAT_f32)
+        return x;
+    double low = (double)sb_round_to(format, (float)(x.mid - x.rad));
+    double high = (double)sb_round_to(format, (float)(x.mid + x.rad));
+    return (sb_ball){(low + high) / 2, (high - low) / 2};
+}
+
 sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x)
 {
-    if (sb_act_format(knobs) == SB_FORMAT_f32)
-        return x;
-    double low = (double)sb_act(knobs, (float)(x.mid - x.rad));
-    double high = (double)sb_act(knobs, (float)(x.mid + x.rad));
-    return (sb_ball){(low + high) / 2, (high - low) / 2};
+    return sb_ball_round_to(sb_act_format(knobs), x);
 }
 
 double sb_gamma(const sb_arithmetic *ar, size_t n)
@@ -84,7 +90,7 @@ double sb_gamma(const sb_arithmetic *ar, size_t n)
  * within u of its own magnitude" */
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
 {
-    double measure = ar->any_order ? r->magnitude : fabs(r->sum) + r->spread;
+    double measure = ar->any_order ? r->magnitude : sb_wide_abs(r->sum) + r->spread;
     double n = (double)r->n;
     double rad = r->spread + sb_gamma(ar, r->n) * measure + n * ar->underflow;
     return ball(r->sum, rad + (n + 2.0) * 0x1p-52 * r->magnitude);
@@ -102,33 +108,45 @@ sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b,
  * goes in the ball.  */
 static sb_ball function(const sb_arithmetic *ar, double y, double spread)
 {
-    return ball(y, spread + ar->function * SB_UNIT * (fabs(y) + spread) + ar->underflow);
+    return ball(y, spread + ar->function * SB_UNIT * (sb_wide_abs(y) + spread) + ar->underflow);
 }
 
 sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = exp(x.mid);
-    return function(ar, y, y * expm1(x.rad));
+    double y = sb_wide_exp(x.mid);
+    return function(ar, y, y * sb_wide_expm1(x.rad));
+}
+
+/* T-3: "log, rsqrt and sqrt are taken at the end of their interval" */
+sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x)
+{
+    return function(ar, sb_wide_log(x.mid), -sb_wide_log1p(-x.rad / x.mid));
+}
+
+sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x)
+{
+    double y = sb_wide_sqrt(x.mid), low = x.rad < x.mid ? sb_wide_sqrt(x.mid - x.rad) : 0.0;
+    return function(ar, y, y - low > 0 ? y - low : 0.0);
 }
 
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = 1.0 / sqrt(x.mid);
-    return function(ar, y, 1.0 / sqrt(x.mid - x.rad) - y);
+    double y = 1.0 / sb_wide_sqrt(x.mid);
+    return function(ar, y, 1.0 / sb_wide_sqrt(x.mid - x.rad) - y);
 }
 
 /* T-3: "sigmoid' <= 1/4 and sigmoid' <= sigmoid" */
 sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = 1.0 / (1.0 + exp(-x.mid));
-    return function(ar, y, fmin(x.rad / 4, y * expm1(x.rad)));
+    double y = 1.0 / (1.0 + sb_wide_exp(-x.mid));
+    return function(ar, y, sb_wide_min(x.rad / 4, y * sb_wide_expm1(x.rad)));
 }
 
 /* T-3: "|silu'| <= 1.1"; "a sigmoid that underflows is multiplied by x" */
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
 {
-    sb_ball y = function(ar, x.mid / (1.0 + exp(-x.mid)), 1.1 * x.rad);
-    y.rad += (fabs(x.mid) + x.rad) * ar->underflow;
+    sb_ball y = function(ar, x.mid / (1.0 + sb_wide_exp(-x.mid)), 1.1 * x.rad);
+    y.rad += (sb_wide_abs(x.mid) + x.rad) * ar->underflow;
     return y;
 }
 
@@ -136,25 +154,33 @@ sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
  * 20, which is less than e^-20. */
 sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = x.mid > 0 ? x.mid + log1p(exp(-x.mid)) : log1p(exp(x.mid));
-    sb_ball z = function(ar, y, fmin(x.rad, y * expm1(x.rad)));
+    double y =
+        x.mid > 0 ? x.mid + sb_wide_log1p(sb_wide_exp(-x.mid)) : sb_wide_log1p(sb_wide_exp(x.mid));
+    sb_ball z = function(ar, y, sb_wide_min(x.rad, y * sb_wide_expm1(x.rad)));
     if (x.mid + x.rad > 20.0)
-        z.rad += exp(-20.0);
+        z.rad += sb_wide_exp(-20.0);
     return z;
 }
 
 /* T-3: "sine and cosine err by at most F u, absolute" */
 sb_ball sb_ball_cos(const sb_arithmetic *ar, sb_ball x)
 {
-    return (sb_ball){cos(x.mid), x.rad + ar->function * SB_UNIT};
+    return (sb_ball){sb_wide_cos(x.mid), x.rad + ar->function * SB_UNIT};
 }
 
 sb_ball sb_ball_sin(const sb_arithmetic *ar, sb_ball x)
 {
-    return (sb_ball){sin(x.mid), x.rad + ar->function * SB_UNIT};
+    return (sb_ball){sb_wide_sin(x.mid), x.rad + ar->function * SB_UNIT};
+}
+
+sb_ball sb_ball_hull(sb_ball a, sb_ball b)
+{
+    double low = sb_wide_min(a.mid - a.rad, b.mid - b.rad),
+           high = sb_wide_max(a.mid + a.rad, b.mid + b.rad);
+    return (sb_ball){(low + high) / 2, (high - low) / 2};
 }
 
 double sb_ball_distance(sb_ball a, sb_ball b)
 {
-    return fabs(a.mid - b.mid) + a.rad + b.rad;
+    return sb_wide_abs(a.mid - b.mid) + a.rad + b.rad;
 }

@@ -45,6 +45,7 @@ sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b); /* 0 outside
 
 /* The R of the specification: the rounding to the activation type of a ball of binary32 values. */
 sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x);
+sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* the same, to a format by name */
 
 /* T-2: a reduction, gathered term by term. */
 typedef struct sb_reduction {
@@ -68,12 +69,17 @@ double sb_gamma(const sb_arithmetic *ar, size_t n);
 
 /* T-3: functions of one argument. */
 sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x);
+sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x);   /* x > 0 throughout */
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x); /* x > 0 throughout */
+sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x);  /* x >= 0; what is below counts as 0 */
 sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x);
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x);
-sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x); /* both forms of K-4 */
+sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x); /* the first two forms of K-4 */
 sb_ball sb_ball_cos(const sb_arithmetic *ar, sb_ball x);
 sb_ball sb_ball_sin(const sb_arithmetic *ar, sb_ball x);
+
+/* The smallest ball around both. */
+sb_ball sb_ball_hull(sb_ball a, sb_ball b);
 
 /* Two evaluations of one quantity can differ by this much. */
 double sb_ball_distance(sb_ball a, sb_ball b);

@@ -4,7 +4,7 @@
  * would get, its outputs are not touched, and out receives a ball per output element. The ball
  * contains the result of every evaluation under the arithmetic and the knobs, so that two
  * evaluations, each in its own ball, differ by no more than sb_ball_distance. Derivations:
- * docs/tolerances.md, T-6 on. libm is needed.
+ * docs/tolerances.md, T-6 on.
  *
  * Every function returns SB_OK or SB_ERR_MEMORY. */
 #ifndef SB_COMPARE_BOUND_H
@@ -18,6 +18,7 @@
  *
  *   gates        g, beta             l2norm    q, k          split_gate  query, gate
  *   delta_rule   out, state          conv      out, state    rope        x
+ *   add          out, sum
  *   router       the weights of the experts in args->ids, and the probabilities (T, E) of all
  */
 #define SB_OP(name, clause)                                                                        \
@@ -28,11 +29,12 @@
 
 /* The same for inputs that are balls themselves, because nobody recorded them. */
 sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_matrix *weight, const sb_ball *in, size_t rows, sb_ball *out);
-void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *gate,
-                        const sb_ball *up, size_t count, sb_ball *out);
+                             const sb_matrix *weight, sb_linear_kind kind, const sb_ball *in,
+                             size_t rows, sb_ball *out);
+void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_kind kind,
+                        const sb_ball *gate, const sb_ball *up, size_t count, sb_ball *out);
 
-/* args gives kept, n, weights and shared_logit; shared has n balls, expert kept n. */
+/* args gives kept, n, weights, ids and shared_logit; shared has n balls, expert kept n. */
 void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_moe_combine_args *args, const sb_ball *expert,
                              const sb_ball *shared, sb_ball *out);
@@ -40,7 +42,7 @@ void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
 /* down( swiglu( gate x, up x ) ): one MLP, of which only the ends are known. SB_ERR_UNSUPPORTED
  * where the knobs quantize the input of `down`: nobody knows it, and a quantizer turns the smallest
  * difference into a step. */
-sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
+sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_kind kind,
                                 const sb_matrix *gate, const sb_matrix *up, const sb_matrix *down,
                                 const float *in, size_t rows, sb_ball *out);
 
@@ -51,6 +53,20 @@ sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,
 sb_status sb_bound_delta_rule_chunk_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                                        const sb_delta_rule_args *args, const sb_ball *q,
                                        const sb_ball *k, sb_ball *out, sb_ball *state);
+
+/* The same from a state that a computed one differs from: by these 2-norms of its columns (nV, dv),
+ * and of its elements (nV, dk, dv). NULL: by nothing. */
+typedef struct sb_delta_error {
+    const double *column, *element;
+} sb_delta_error;
+sb_status sb_bound_delta_rule_from(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                   const sb_delta_rule_args *args, const sb_ball *q,
+                                   const sb_ball *k, const sb_delta_error *from, sb_ball *out,
+                                   sb_ball *state);
+sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                         const sb_delta_rule_args *args, const sb_ball *q,
+                                         const sb_ball *k, const sb_delta_error *from, sb_ball *out,
+                                         sb_ball *state);
 
 /* T-11: softmax of n balls in place. */
 void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n);

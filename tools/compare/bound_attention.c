@@ -1,10 +1,10 @@
 /* bound_attention.c - softmax, and attention over the cache. */
 #include "tools/compare/bound.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "tools/compare/wide_fn.h"
 
 /* T-11: "a common shift cancels; each exponent errs by eta_i = delta_i + u (|s_i - max| + 2
  * delta_max), each e_i by exp(eta_i) and F u, the sum by their weighted mean and gamma_n, the
@@ -13,18 +13,18 @@ void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n)
 {
     double largest = s[0].mid, delta = 0.0, total = 0.0, mean = 0.0;
     for (size_t i = 0; i < n; i++) {
-        largest = fmax(largest, s[i].mid);
-        delta = fmax(delta, s[i].rad);
+        largest = sb_wide_max(largest, s[i].mid);
+        delta = sb_wide_max(delta, s[i].rad);
     }
     for (size_t i = 0; i < n; i++) {
-        s[i].rad += SB_UNIT * (largest - s[i].mid + 2.0 * delta) + 0x1p-50 * fabs(s[i].mid);
-        s[i].mid = exp(s[i].mid - largest);
+        s[i].rad += SB_UNIT * (largest - s[i].mid + 2.0 * delta) + 0x1p-50 * sb_wide_abs(s[i].mid);
+        s[i].mid = sb_wide_exp(s[i].mid - largest);
         total += s[i].mid;
-        mean += s[i].mid * expm1(s[i].rad);
+        mean += s[i].mid * sb_wide_expm1(s[i].rad);
     }
     double common = mean / total + (2.0 * ar->function + 2.0) * SB_UNIT + sb_gamma(ar, n);
     for (size_t i = 0; i < n; i++) {
-        double relative = expm1(SB_BOUND_SLACK * (s[i].rad + common));
+        double relative = sb_wide_expm1(SB_BOUND_SLACK * (s[i].rad + common));
         s[i].mid /= total;
         s[i].rad = s[i].mid * relative + ar->underflow;
     }
@@ -43,36 +43,86 @@ static sb_ball inner(const sb_knobs *knobs, sb_ball x)
     return SB_IS(knobs, scores, act) ? sb_ball_act(knobs, x) : x;
 }
 
+/* K-11: "f16 rounds q and p to binary16 before their products with keys and values" */
+static sb_ball narrow(const sb_knobs *knobs, sb_ball x)
+{
+    return SB_IS(knobs, scores, f16) ? sb_ball_round_to(SB_FORMAT_f16, x) : x;
+}
+
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) ) for u <= t" */
 static void scores(const row *r, const float *q)
 {
     const sb_attention_args *a = r->a;
-    double root = 1.0 / sqrt((double)a->hd);
+    double root = 1.0 / sb_wide_sqrt((double)a->hd);
     float rounded_root =
         (float)root; /* of binary64: so close to the root that rounding is sure (T-5) */
     for (size_t u = 0; u < r->n; u++) {
         const float *key = a->keys + (u * a->kv_heads + r->kv_head) * a->hd;
         sb_reduction sum = {0};
         for (size_t i = 0; i < a->hd; i++)
-            sb_reduce(&sum, sb_ball_of(q[i]), sb_ball_of(key[i]));
+            sb_reduce(&sum, narrow(r->knobs, sb_ball_of(q[i])), sb_ball_of(key[i]));
         sb_ball score = inner(r->knobs, sb_ball_reduced(r->ar, &sum));
         r->p[u] = inner(r->knobs, sb_ball_mul(r->ar, score, sb_ball_of(rounded_root)));
     }
 }
 
+/* T-46: "in an arithmetic that adds in any order a block of positions may have had a smaller
+ * maximum when its e_u was rounded: relative to any maximum the rounding is by at most half a unit
+ * of the activation type" */
+static sb_ball rounded_in_blocks(const row *r, sb_ball e)
+{
+    sb_format format = sb_act_format(r->knobs);
+    if (!r->ar->any_order || format == SB_FORMAT_f32)
+        return sb_ball_act(r->knobs, e);
+    double unit = format == SB_FORMAT_bf16 ? 0x1p-9 : 0x1p-12;
+    e.rad += unit * (e.mid + e.rad) + 0x1p-25; /* the least binary16 is 2^-24 */
+    return e;
+}
+
+/* K-11: "flash takes R(e_u) for p_u and divides at the end"; T-46: "e_u is taken for the largest of
+ * the centres, by which the quotient does not change": p becomes R(e_u), what is returned sum(e).
+ */
+static sb_ball flash(const row *r)
+{
+    double largest = r->p[0].mid, delta = 0.0;
+    sb_reduction total = {0};
+    for (size_t u = 0; u < r->n; u++) {
+        largest = sb_wide_max(largest, r->p[u].mid);
+        delta = sb_wide_max(delta, r->p[u].rad);
+    }
+    for (size_t u = 0; u < r->n; u++) {
+        sb_ball max = {largest, delta};
+        sb_ball e = sb_ball_exp(r->ar, sb_ball_sub(r->ar, r->p[u], max));
+        sb_reduce(&total, e, sb_ball_of(1.0f));
+        r->p[u] = rounded_in_blocks(r, e);
+    }
+    return sb_ball_reduced(r->ar, &total);
+}
+
+/* p becomes what is multiplied with the values; what is returned divides the sum. */
+static sb_ball probabilities(const row *r)
+{
+    if (SB_IS(r->knobs, scores, flash))
+        return flash(r);
+    sb_bound_softmax(r->ar, r->p, r->n);
+    for (size_t u = 0; u < r->n; u++)
+        r->p[u] = narrow(r->knobs, inner(r->knobs, r->p[u]));
+    return sb_ball_of(1.0f);
+}
+
 /* R-12: "o_t = R( dot over u of p_u with v_u )" */
-static void weigh(const row *r, sb_ball *out)
+static void weigh(const row *r, sb_ball total, sb_ball *out)
 {
     const sb_attention_args *a = r->a;
-    for (size_t u = 0; u < r->n; u++)
-        r->p[u] = inner(r->knobs, r->p[u]);
+    int divides = SB_IS(r->knobs, scores, flash);
     for (size_t i = 0; i < a->hd; i++) {
         sb_reduction sum = {0};
         for (size_t u = 0; u < r->n; u++) {
             float value = a->values[(u * a->kv_heads + r->kv_head) * a->hd + i];
             sb_reduce(&sum, r->p[u], sb_ball_of(value));
         }
-        out[i] = sb_ball_act(r->knobs, sb_ball_reduced(r->ar, &sum));
+        sb_ball o = sb_ball_reduced(r->ar, &sum);
+        out[i] = sb_ball_act(r->knobs, divides ? sb_ball_div(r->ar, o, total) : o);
     }
 }
 
@@ -90,8 +140,7 @@ sb_status sb_bound_attention(const sb_arithmetic *ar, const sb_knobs *knobs,
             r.kv_head = h / (a->heads / a->kv_heads);
             r.n = a->first + t + 1;
             scores(&r, a->q + at);
-            sb_bound_softmax(ar, r.p, r.n);
-            weigh(&r, out + at);
+            weigh(&r, probabilities(&r), out + at);
         }
     free(r.p);
     return SB_OK;

@@ -3,52 +3,37 @@
  * The order of operations is that of R-10, which is transformers' torch_chunk_gated_delta_rule.
  * Real values of a chunk's matrices are computed in binary64 by the same formulas; every ball's
  * radius bounds what a binary32 evaluation of the formula adds, on top of what its inputs bring. */
-#include "tools/compare/bound.h"
+#include "tools/compare/bound_chunk.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/form.h"
+#include "tools/compare/wide_fn.h"
 
-enum { CHUNK = 64 };
-
-typedef struct chunk {
-    const sb_arithmetic *ar;
-    const sb_knobs *knobs;
-    const sb_delta_rule_args *a;
-    const sb_ball *q, *k; /* row 0 of the chunk */
-    size_t head, key_head, first, m;
-    sb_ball G[CHUNK];    /* sums of g */
-    sb_ball *S;          /* (dk, dv) */
-    sb_ball *A, *scores; /* (CHUNK, CHUNK) */
-    double *inverse;     /* (CHUNK, CHUNK) of I + A */
-    sb_ball *U, *W;      /* (CHUNK, dv), (CHUNK, dk): right-hand sides, then solutions */
-    sb_ball *row;        /* (max(dk, CHUNK)) */
-} chunk;
-
-static const sb_ball *row_of(const chunk *c, const sb_ball *x, size_t i)
+const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i)
 {
     return x + (i * c->a->k_heads + c->key_head) * c->a->dk;
 }
 
-static float gate(const chunk *c, const float *x, size_t i)
+float sb_chunk_balls_gate(const sb_chunk_balls *c, const float *x, size_t i)
 {
     return x[(c->first + i) * c->a->v_heads + c->head];
 }
 
 /* R-10: "G_i = sum of g_0..g_i" */
-static void prefix_sums(chunk *c)
+static void prefix_sums(sb_chunk_balls *c)
 {
     sb_reduction r = {0};
     for (size_t i = 0; i < c->m; i++) {
-        sb_reduce(&r, sb_ball_of(gate(c, c->a->g, i)), sb_ball_of(1.0f));
+        sb_reduce(&r, sb_ball_of(sb_chunk_balls_gate(c, c->a->g, i)), sb_ball_of(1.0f));
         c->G[i] = sb_ball_reduced(c->ar, &r);
     }
 }
 
 /* R-10: "D_ij = exp( RN(G_i - G_j) )"; the difference of a number and itself is 0 */
-static sb_ball decay(const chunk *c, size_t i, size_t j)
+sb_ball sb_chunk_balls_decay(const sb_chunk_balls *c, size_t i, size_t j)
 {
     if (i == j)
         return sb_ball_of(1.0f);
@@ -56,21 +41,22 @@ static sb_ball decay(const chunk *c, size_t i, size_t j)
 }
 
 /* R-10: "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j", and with q_i in place of kb_i for i >= j */
-static sb_ball product(const chunk *c, const sb_ball *left, size_t i, size_t j)
+sb_ball sb_chunk_balls_product(const sb_chunk_balls *c, const sb_ball *left, size_t i, size_t j)
 {
-    sb_ball dot = sb_ball_dot(c->ar, left, row_of(c, c->k, j), c->a->dk);
-    return sb_ball_mul(c->ar, dot, decay(c, i, j));
+    sb_ball dot = sb_ball_dot(c->ar, left, sb_chunk_balls_row(c, c->k, j), c->a->dk);
+    return sb_ball_mul(c->ar, dot, sb_chunk_balls_decay(c, i, j));
 }
 
 /* The matrix, the scores and the right-hand sides. R-10: "kb_i = RN(beta_i k_i); vb_i = RN(beta_i
  * v_i)", and for W "from RN(kb_i exp(G_i))" */
-static void set_up(chunk *c)
+static void set_up(sb_chunk_balls *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
     for (size_t i = 0; i < c->m; i++) {
-        const sb_ball *k = row_of(c, c->k, i);
+        const sb_ball *k = sb_chunk_balls_row(c, c->k, i);
         const float *v = c->a->v + (c->first + i) * c->a->v_stride + c->head * dv;
-        sb_ball beta = sb_ball_of(gate(c, c->a->beta, i)), grown = sb_ball_exp(c->ar, c->G[i]);
+        sb_ball beta = sb_ball_of(sb_chunk_balls_gate(c, c->a->beta, i)),
+                grown = sb_ball_exp(c->ar, c->G[i]);
         for (size_t a = 0; a < dk; a++) {
             c->row[a] = sb_ball_mul(c->ar, beta, k[a]);
             c->W[i * dk + a] = sb_ball_mul(c->ar, c->row[a], grown);
@@ -78,50 +64,51 @@ static void set_up(chunk *c)
         for (size_t j = 0; j < dv; j++)
             c->U[i * dv + j] = sb_ball_mul(c->ar, beta, sb_ball_of(v[j]));
         for (size_t j = 0; j < i; j++)
-            c->A[i * CHUNK + j] = product(c, c->row, i, j);
+            c->A[i * SB_CHUNK_ROWS + j] = sb_chunk_balls_product(c, c->row, i, j);
         for (size_t j = 0; j <= i; j++)
-            c->scores[i * CHUNK + j] = product(c, row_of(c, c->q, i), i, j);
+            c->scores[i * SB_CHUNK_ROWS + j] =
+                sb_chunk_balls_product(c, sb_chunk_balls_row(c, c->q, i), i, j);
     }
 }
 
 /* The real inverse of I + A, by forward substitution. */
-static void invert(chunk *c)
+void sb_chunk_balls_invert(sb_chunk_balls *c)
 {
-    memset(c->inverse, 0, sizeof(double) * CHUNK * CHUNK);
+    memset(c->inverse, 0, sizeof(double) * SB_CHUNK_ROWS * SB_CHUNK_ROWS);
     for (size_t i = 0; i < c->m; i++) {
-        double *row = c->inverse + i * CHUNK;
+        double *row = c->inverse + i * SB_CHUNK_ROWS;
         row[i] = 1.0;
         for (size_t l = 0; l < i; l++)
             for (size_t j = 0; j <= l; j++)
-                row[j] -= c->A[i * CHUNK + l].mid * c->inverse[l * CHUNK + j];
+                row[j] -= c->A[i * SB_CHUNK_ROWS + l].mid * c->inverse[l * SB_CHUNK_ROWS + j];
     }
 }
 
 /* T-13: "delta x = (I + A)^-1 e, where e_i is the error of b_i, of A_ij times the computed x_j, and
  * of the reduction of row i": replaces column n of the right-hand sides by the solutions. */
-static void substitute(const chunk *c, sb_ball *x, size_t n, size_t width)
+void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
-    double e[CHUNK];
+    double e[SB_CHUNK_ROWS];
     for (size_t i = 0; i < c->m; i++) {
         sb_reduction r = {0};
         sb_ball b = x[i * width + n];
         sb_reduce(&r, b, sb_ball_of(1.0f));
         double from_matrix = 0.0, inherited = 0.0;
         for (size_t j = 0; j < i; j++) {
-            sb_ball a = c->A[i * CHUNK + j], known = x[j * width + n];
+            sb_ball a = c->A[i * SB_CHUNK_ROWS + j], known = x[j * width + n];
             sb_reduce(&r, (sb_ball){-a.mid, a.rad}, known);
-            from_matrix += a.rad * (fabs(known.mid) + known.rad);
+            from_matrix += a.rad * (sb_wide_abs(known.mid) + known.rad);
         }
         double rounding = sb_ball_reduced(c->ar, &r).rad - r.spread;
         e[i] = b.rad + from_matrix + rounding;
         for (size_t j = 0; j <= i; j++)
-            inherited += fabs(c->inverse[i * CHUNK + j]) * e[j];
+            inherited += sb_wide_abs(c->inverse[i * SB_CHUNK_ROWS + j]) * e[j];
         x[i * width + n] = (sb_ball){r.sum, inherited};
     }
 }
 
 /* R-10: "V_i = RN( U_i - dot(W_i, S) )", in the place of U */
-static void correct(chunk *c)
+void sb_chunk_balls_correct(sb_chunk_balls *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
     for (size_t i = 0; i < c->m; i++)
@@ -136,35 +123,35 @@ static void correct(chunk *c)
 
 /* R-10: "o_i = R( RN( dot(RN(q_i exp(G_i)), S) + dot over j <= i of RN( dot(q_i, k_j) D_ij ) with
  * V_j ) )" */
-static void read_row(chunk *c, size_t i, sb_ball *out)
+static void read_row(sb_chunk_balls *c, size_t i, sb_ball *out)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
     sb_ball grown = sb_ball_exp(c->ar, c->G[i]);
     for (size_t a = 0; a < dk; a++)
-        c->row[a] = sb_ball_mul(c->ar, row_of(c, c->q, i)[a], grown);
+        c->row[a] = sb_ball_mul(c->ar, sb_chunk_balls_row(c, c->q, i)[a], grown);
     for (size_t j = 0; j < dv; j++) {
         sb_reduction before = {0}, within = {0};
         for (size_t a = 0; a < dk; a++)
             sb_reduce(&before, c->row[a], c->S[a * dv + j]);
         for (size_t l = 0; l <= i; l++)
-            sb_reduce(&within, c->scores[i * CHUNK + l], c->U[l * dv + j]);
+            sb_reduce(&within, c->scores[i * SB_CHUNK_ROWS + l], c->U[l * dv + j]);
         sb_ball sum =
             sb_ball_add(c->ar, sb_ball_reduced(c->ar, &before), sb_ball_reduced(c->ar, &within));
-        out[j] = sb_ball_act(c->knobs, sum);
+        out[j] = sb_ball_output(c->ar, c->knobs, 0, dk, sum);
     }
 }
 
 /* R-10: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of RN( k_i[a] exp(RN(G_last - G_i)) )
  * with V_i[b] )" */
-static void carry(chunk *c)
+static void carry(sb_chunk_balls *c)
 {
     size_t last = c->m - 1, dv = c->a->dv;
-    sb_ball grown = sb_ball_exp(c->ar, c->G[last]), decays[CHUNK];
+    sb_ball grown = sb_ball_exp(c->ar, c->G[last]), decays[SB_CHUNK_ROWS];
     for (size_t i = 0; i < c->m; i++)
-        decays[i] = decay(c, last, i);
+        decays[i] = sb_chunk_balls_decay(c, last, i);
     for (size_t a = 0; a < c->a->dk; a++) {
         for (size_t i = 0; i < c->m; i++)
-            c->row[i] = sb_ball_mul(c->ar, row_of(c, c->k, i)[a], decays[i]);
+            c->row[i] = sb_ball_mul(c->ar, sb_chunk_balls_row(c, c->k, i)[a], decays[i]);
         for (size_t b = 0; b < dv; b++) {
             sb_reduction r = {0};
             for (size_t i = 0; i < c->m; i++)
@@ -175,25 +162,35 @@ static void carry(chunk *c)
     }
 }
 
-static void run_head(chunk *c, const sb_ball *q, const sb_ball *k, sb_ball *out)
+/* R-10, or where K-15 says so R-22, of one chunk. */
+static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
+{
+    prefix_sums(c);
+    if (sb_chunks_are_fla(c->knobs)) {
+        sb_chunk_balls_fla(c, out, out_stride);
+        return;
+    }
+    set_up(c);
+    sb_chunk_balls_invert(c);
+    for (size_t j = 0; j < c->a->dv; j++)
+        sb_chunk_balls_substitute(c, c->U, j, c->a->dv);
+    for (size_t j = 0; j < c->a->dk; j++)
+        sb_chunk_balls_substitute(c, c->W, j, c->a->dk);
+    sb_chunk_balls_correct(c);
+    for (size_t i = 0; i < c->m; i++)
+        read_row(c, i, out + i * out_stride);
+    carry(c);
+}
+
+static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_ball *out)
 {
     const sb_delta_rule_args *a = c->a;
     c->key_head = c->head / (a->v_heads / a->k_heads);
-    for (c->first = 0; c->first < a->rows; c->first += CHUNK) {
-        c->m = a->rows - c->first < CHUNK ? a->rows - c->first : CHUNK;
+    for (c->first = 0; c->first < a->rows; c->first += SB_CHUNK_ROWS) {
+        c->m = a->rows - c->first < SB_CHUNK_ROWS ? a->rows - c->first : SB_CHUNK_ROWS;
         c->q = q + c->first * a->k_heads * a->dk;
         c->k = k + c->first * a->k_heads * a->dk;
-        prefix_sums(c);
-        set_up(c);
-        invert(c);
-        for (size_t j = 0; j < a->dv; j++)
-            substitute(c, c->U, j, a->dv);
-        for (size_t j = 0; j < a->dk; j++)
-            substitute(c, c->W, j, a->dk);
-        correct(c);
-        for (size_t i = 0; i < c->m; i++)
-            read_row(c, i, out + ((c->first + i) * a->v_heads + c->head) * a->dv);
-        carry(c);
+        run_chunk(c, out + (c->first * a->v_heads + c->head) * a->dv, a->v_heads * a->dv);
     }
 }
 
@@ -201,25 +198,43 @@ sb_status sb_bound_delta_rule_chunk_of(const sb_arithmetic *ar, const sb_knobs *
                                        const sb_delta_rule_args *a, const sb_ball *q,
                                        const sb_ball *k, sb_ball *out, sb_ball *state)
 {
-    size_t size = a->dk * a->dv, width = a->dk > CHUNK ? a->dk : CHUNK, square = CHUNK * CHUNK;
-    sb_ball *block = sb_alloc(size + 2 * square + CHUNK * (a->dk + a->dv) + width, sizeof *block);
+    return sb_bound_delta_rule_chunk_from(ar, knobs, a, q, k, NULL, out, state);
+}
+
+sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                         const sb_delta_rule_args *a, const sb_ball *q,
+                                         const sb_ball *k, const sb_delta_error *from, sb_ball *out,
+                                         sb_ball *state)
+{
+    size_t size = a->dk * a->dv, width = a->dk > SB_CHUNK_ROWS ? a->dk : SB_CHUNK_ROWS,
+           square = SB_CHUNK_ROWS * SB_CHUNK_ROWS;
+    sb_ball *block =
+        sb_alloc(size + 2 * square + SB_CHUNK_ROWS * (a->dk + a->dv) + width, sizeof *block);
     double *inverse = sb_alloc(square, sizeof *inverse);
-    if (!block || !inverse) {
+    sb_ball *more = sb_chunks_are_fla(knobs) ? sb_alloc(square + size, sizeof *more) : block;
+    if (!block || !inverse || !more) {
+        free(more == block ? NULL : more);
         free(block);
         free(inverse);
         return SB_ERR_MEMORY;
     }
-    chunk c = {.ar = ar, .knobs = knobs, .a = a, .S = block, .A = block + size, .inverse = inverse};
+    sb_chunk_balls c = {
+        .ar = ar, .knobs = knobs, .a = a, .S = block, .A = block + size, .inverse = inverse};
     c.scores = c.A + square;
     c.U = c.scores + square;
-    c.W = c.U + CHUNK * a->dv;
-    c.row = c.W + CHUNK * a->dk;
+    c.W = c.U + SB_CHUNK_ROWS * a->dv;
+    c.row = c.W + SB_CHUNK_ROWS * a->dk;
+    c.X = more;
+    c.copy = more + square;
     for (c.head = 0; c.head < a->v_heads; c.head++) {
         sb_balls_of(a->state + c.head * size, size, c.S);
+        for (size_t i = 0; from && i < size; i++)
+            c.S[i].rad = from->element[c.head * size + i];
         run_head(&c, q, k, out);
-        if (state)
-            memcpy(state + c.head * size, c.S, size * sizeof *c.S);
+        for (size_t i = 0; state && i < size; i++)
+            state[c.head * size + i] = sb_ball_kept(knobs, c.S[i]);
     }
+    free(more == block ? NULL : more);
     free(block);
     free(inverse);
     return SB_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/form.h"
 #include "ref/ops/param.h"
 
 /* R-4: "columns before the call come from the conv state" */
@@ -11,6 +12,23 @@ static float column(const sb_conv_args *a, size_t t, size_t tap, size_t ch)
 {
     size_t channels = a->weight->rows, back = a->weight->cols - 1, at = t + tap;
     return at < back ? a->state[at * channels + ch] : a->in[(at - back) * channels + ch];
+}
+
+/* R-4: "c_t[ch] = dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of
+ * R( RN(w u) )" */
+static sb_ball weigh(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_conv_args *a,
+                     const float *weight, size_t t, size_t ch)
+{
+    int rounds = sb_conv_rounds_products(knobs, a->form);
+    sb_reduction r = {0};
+    for (size_t tap = 0; tap < a->weight->cols; tap++) {
+        sb_ball w = sb_ball_of(weight[tap]), u = sb_ball_of(column(a, t, tap, ch));
+        if (rounds)
+            sb_reduce(&r, sb_ball_act(knobs, sb_ball_mul(ar, w, u)), sb_ball_of(1.0f));
+        else
+            sb_reduce(&r, w, u);
+    }
+    return sb_ball_reduced(ar, &r);
 }
 
 /* R-4: "s_t = R( silu( c_t ) ), with c_t rounded to the activation type first where K-3 says so;
@@ -25,10 +43,7 @@ sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb
     for (size_t ch = 0; ch < channels; ch++) {
         sb_param_row(knobs, a->weight, (uint32_t)ch, weight);
         for (size_t t = 0; t < a->rows; t++) {
-            sb_reduction r = {0};
-            for (size_t tap = 0; tap < taps; tap++)
-                sb_reduce(&r, sb_ball_of(weight[tap]), sb_ball_of(column(a, t, tap, ch)));
-            sb_ball c = sb_ball_reduced(ar, &r);
+            sb_ball c = weigh(ar, knobs, a, weight, t, ch);
             if (SB_IS(knobs, conv_sum, act))
                 c = sb_ball_act(knobs, c);
             out[t * channels + ch] = sb_ball_act(knobs, sb_ball_silu(ar, c));
@@ -38,6 +53,37 @@ sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb
     }
     free(weight);
     return SB_OK;
+}
+
+/* RN( log( RN(1 + exp(x)) ) ) */
+static sb_ball log_exp(const sb_arithmetic *ar, sb_ball x)
+{
+    return sb_ball_log(ar, sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_exp(ar, x)));
+}
+
+/* K-4: "log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that": both, where x may have
+ * either sign. */
+static sb_ball log_exp_abs(const sb_arithmetic *ar, sb_ball x)
+{
+    sb_ball minus = {-x.mid, x.rad};
+    if (x.mid + x.rad <= 0.0)
+        return log_exp(ar, x);
+    sb_ball y = sb_ball_add(ar, x, log_exp(ar, minus));
+    return x.mid - x.rad > 0.0 ? y : sb_ball_hull(y, log_exp(ar, x));
+}
+
+/* K-4: "log_exp has log( RN(1 + exp(x)) ) in its place". Beyond 20 it is x, and next to 20 one or
+ * the other, which differ by less than e^-20. */
+static sb_ball softplus(const sb_arithmetic *ar, sb_knob_value form, sb_ball x)
+{
+    if (form != SB_softplus_log_exp && form != SB_softplus_log_exp_abs)
+        return sb_ball_softplus(ar, x);
+    if (x.mid - x.rad > 20.0)
+        return x;
+    sb_ball y = form == SB_softplus_log_exp ? log_exp(ar, x) : log_exp_abs(ar, x);
+    if (x.mid + x.rad > 20.0)
+        y = sb_ball_hull(y, x);
+    return y;
 }
 
 /* T-9: "the argument a + dt_bias has one rounding u |a + dt_bias|"
@@ -50,16 +96,17 @@ sb_status sb_bound_gates(const sb_arithmetic *ar, const sb_knobs *knobs, const s
     if (!a_log)
         return SB_ERR_MEMORY;
     float *dt_bias = a_log + a->heads;
-    sb_param_row(knobs, a->a_log, 0, a_log);
+    sb_knob_value form = sb_softplus_of(knobs, a->form);
+    sb_a_log_row(knobs, a->a_log, a_log);
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
     for (size_t at = 0; at < a->rows * a->heads; at++) {
         size_t h = at % a->heads;
         sb_ball x = sb_ball_add(ar, sb_ball_of(a->a[at]), sb_ball_of(dt_bias[h]));
         sb_ball speed = sb_ball_exp(ar, sb_ball_of(a_log[h]));
-        out[at] = sb_ball_mul(ar, speed, sb_ball_softplus(ar, x));
+        out[at] = sb_ball_mul(ar, speed, softplus(ar, form, x));
         out[at].mid = -out[at].mid;
         second[at] = sb_ball_sigmoid(ar, sb_ball_of(a->b[at]));
-        if (SB_IS(knobs, beta, act))
+        if (sb_beta_rounds(knobs, a->form))
             second[at] = sb_ball_act(knobs, second[at]);
     }
     free(a_log);

@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/rounding.h"
 #include "ref/ops/param.h"
 
 /* R-1; T-6: "a copied value has radius 0" */
@@ -54,9 +55,19 @@ static sb_ball factor_last(const sb_arithmetic *ar, const sb_knobs *knobs, const
     return sb_ball_div(ar, y, sb_ball_of(factor.div[0] * input->div[0]));
 }
 
+/* K-45: "weight rounds the input of a linear layer that is not quantized" */
+static void narrow_input(const sb_knobs *knobs, const sb_matrix *weight, sb_linear_kind kind,
+                         const sb_ball *in, size_t count, sb_ball *out)
+{
+    sb_format format = sb_linear_input_format(knobs, weight, kind);
+    for (size_t i = 0; i < count; i++)
+        out[i] = sb_ball_round_to(format, in[i]);
+}
+
 /* T-7: "a linear output is one reduction" - `input` is what law factor_last left out of `in`. */
 static sb_status bound_rows(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_matrix *weight,
-                            const sb_ball *in, const sb_scalar *input, size_t rows, sb_ball *out)
+                            sb_linear_kind kind, const sb_ball *in, const sb_scalar *input,
+                            size_t rows, sb_ball *out)
 {
     size_t k = weight->cols;
     float *rounded = sb_alloc(k, sizeof *rounded);
@@ -68,8 +79,9 @@ static sb_status bound_rows(const sb_arithmetic *ar, const sb_knobs *knobs, cons
             sb_reduction r = {0};
             for (size_t i = 0; i < k; i++)
                 sb_reduce(&r, (sb_ball){row[i], 0}, in[t * k + i]);
+            sb_ball y = factor_last(ar, knobs, weight, input, sb_ball_reduced(ar, &r));
             out[t * weight->rows + n] =
-                sb_ball_act(knobs, factor_last(ar, knobs, weight, input, sb_ball_reduced(ar, &r)));
+                sb_linear_stays_wide(knobs, kind) ? y : sb_ball_act(knobs, y);
         }
     }
     free(rounded);
@@ -78,10 +90,18 @@ static sb_status bound_rows(const sb_arithmetic *ar, const sb_knobs *knobs, cons
 }
 
 sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_matrix *weight, const sb_ball *in, size_t rows, sb_ball *out)
+                             const sb_matrix *weight, sb_linear_kind kind, const sb_ball *in,
+                             size_t rows, sb_ball *out)
 {
     sb_scalar one = SB_SCALAR_ONE;
-    return bound_rows(ar, knobs, weight, in, &one, rows, out);
+    size_t count = rows * weight->cols;
+    sb_ball *narrow = sb_alloc(count, sizeof *narrow);
+    if (!narrow)
+        return SB_ERR_MEMORY;
+    narrow_input(knobs, weight, kind, in, count, narrow);
+    sb_status status = bound_rows(ar, knobs, weight, kind, narrow, &one, rows, out);
+    free(narrow);
+    return status;
 }
 
 /* The input as the layer multiplies it: quantized where the knobs say so; its factor. */
@@ -91,6 +111,7 @@ static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, sb_ba
     size_t count = a->rows * a->weight->cols;
     sb_input quantized = {0};
     sb_balls_of(a->in, count, in);
+    narrow_input(knobs, a->weight, a->kind, in, count, in);
     if (!sb_matrix_quantized(a->weight) || sb_input_scheme(knobs, a->weight) == SB_SCHEME_none)
         return SB_OK;
     sb_status status = sb_quantize_input(knobs, a->weight, a->in, a->rows, &quantized);
@@ -112,7 +133,7 @@ sb_status sb_bound_linear(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     sb_scalar input = SB_SCALAR_ONE;
     sb_status status = inputs_of(knobs, a, in, &input);
     if (!status)
-        status = bound_rows(ar, knobs, a->weight, in, &input, a->rows, out);
+        status = bound_rows(ar, knobs, a->weight, a->kind, in, &input, a->rows, out);
     free(in);
     return status;
 }
@@ -144,12 +165,13 @@ sb_status sb_bound_attn_gate(const sb_arithmetic *ar, const sb_knobs *knobs,
 }
 
 /* "a = R( RN(silu(gate) up) )" */
-void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *gate,
-                        const sb_ball *up, size_t count, sb_ball *out)
+void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_kind kind,
+                        const sb_ball *gate, const sb_ball *up, size_t count, sb_ball *out)
 {
+    int rounds = sb_rounds_silu(knobs, kind);
     for (size_t i = 0; i < count; i++) {
         sb_ball activated = sb_ball_silu(ar, gate[i]);
-        if (SB_IS(knobs, swiglu, act))
+        if (rounds)
             activated = sb_ball_act(knobs, activated);
         out[i] = sb_ball_act(knobs, sb_ball_mul(ar, activated, up[i]));
     }
@@ -161,7 +183,7 @@ sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     (void)second;
     for (size_t i = 0; i < a->count; i++) {
         sb_ball gate = sb_ball_of(a->gate[i]), up = sb_ball_of(a->up[i]);
-        sb_bound_swiglu_of(ar, knobs, &gate, &up, 1, out + i);
+        sb_bound_swiglu_of(ar, knobs, a->kind, &gate, &up, 1, out + i);
     }
     return SB_OK;
 }
@@ -170,16 +192,20 @@ sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const 
 sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
                        sb_ball *out, sb_ball *second)
 {
-    (void)second;
-    for (size_t i = 0; i < a->count; i++)
-        out[i] = sb_ball_act(knobs, sb_ball_add(ar, sb_ball_of(a->a[i]), sb_ball_of(a->b[i])));
+    for (size_t i = 0; i < a->count; i++) {
+        sb_ball sum = sb_ball_add(ar, sb_ball_of(a->a[i]), sb_ball_of(a->b[i]));
+        if (second)
+            second[i] = sum;
+        out[i] = sb_ball_act(knobs, sum);
+    }
     return SB_OK;
 }
 
-sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
+sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_kind kind,
                                 const sb_matrix *gate, const sb_matrix *up, const sb_matrix *down,
                                 const float *in, size_t rows, sb_ball *out)
 {
+    sb_linear_kind last = kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
     size_t inner = rows * gate->rows;
     sb_ball *g = sb_alloc(2 * inner, sizeof *g), *u = g ? g + inner : NULL;
     sb_status status = g ? SB_OK : SB_ERR_MEMORY;
@@ -192,8 +218,8 @@ sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs,
         status = sb_bound_linear(
             ar, knobs, &(const sb_linear_args){.weight = up, .in = in, .rows = rows}, u, NULL);
     if (!status) {
-        sb_bound_swiglu_of(ar, knobs, g, u, inner, g);
-        status = sb_bound_linear_of(ar, knobs, down, g, rows, out);
+        sb_bound_swiglu_of(ar, knobs, kind, g, u, inner, g);
+        status = sb_bound_linear_of(ar, knobs, down, last, g, rows, out);
     }
     free(g);
     return status;

@@ -1,11 +1,11 @@
-/* bound_norm.c - the three normalisations. */
+/* bound_norm.c - the two normalisations with a weight. */
 #include "tools/compare/bound.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 #include "ref/ops/param.h"
+#include "tools/compare/wide_fn.h"
 
 /* T-8: "the sum of squares has no cancellation": rsqrt( RN( RN(ss / divisor) + eps ) ) */
 static sb_ball inverse_root(const sb_arithmetic *ar, const float *x, size_t n, size_t divisor,
@@ -34,35 +34,13 @@ sb_status sb_bound_rmsnorm(const sb_arithmetic *ar, const sb_knobs *knobs, const
         sb_ball r = inverse_root(ar, x, a->n, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
             sb_ball factor = sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_of(weight[i]));
+            if (SB_IS(knobs, norm_weight, act))
+                factor = sb_ball_act(knobs, factor);
             sb_ball normalised = sb_ball_mul(ar, sb_ball_of(x[i]), r);
             out[t * a->n + i] = sb_ball_act(knobs, sb_ball_mul(ar, normalised, factor));
         }
     }
     free(weight);
-    return SB_OK;
-}
-
-/* R-6: "n = rsqrt( RN(ss + 1e-6) ); k = RN(x n), and q = RN( RN(x n) RN(dk^-1/2) )"; T-8: "a
- * division by dk^1/2 is within the ball of the product" */
-sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_l2norm_args *a,
-                          sb_ball *out, sb_ball *second)
-{
-    (void)knobs; /* nothing here is rounded to the activation type */
-    double root = 1.0 / sqrt((double)a->dk);
-    sb_ball scale = {root, root * SB_UNIT};
-    for (size_t t = 0; t < a->rows; t++)
-        for (size_t h = 0; h < 2 * a->heads; h++) {
-            const float *x = a->qkv + t * a->stride + h * a->dk;
-            int is_query = h < a->heads;
-            size_t head = is_query ? h : h - a->heads;
-            sb_ball *to = (is_query ? out : second) + (t * a->heads + head) * a->dk;
-            sb_ball n = inverse_root(ar, x, a->dk, 1, a->eps);
-            for (size_t i = 0; i < a->dk; i++) {
-                to[i] = sb_ball_mul(ar, sb_ball_of(x[i]), n);
-                if (is_query)
-                    to[i] = sb_ball_mul(ar, to[i], scale);
-            }
-        }
     return SB_OK;
 }
 

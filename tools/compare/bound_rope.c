@@ -1,10 +1,21 @@
 /* bound_rope.c - rotary positions: the frequency, the angle, its sine and cosine, the pair. */
 #include "tools/compare/bound.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "tools/compare/wide_fn.h"
+
+/* T-20: "a chain of f products has the error of its step f times, and u for each product but the
+ * last, which is that with the position" */
+static sb_ball chained(const sb_arithmetic *ar, double theta, size_t f, size_t rd)
+{
+    double power = sb_wide_pow(theta, -2.0 * (double)f / (double)rd), n = (double)f;
+    double units = n * (ar->function + 1.0) - 1.0;
+    if (rd & (rd - 1))
+        units += n * 2.0 / (double)rd * sb_wide_log(theta);
+    return (sb_ball){power, power * sb_wide_expm1(units * SB_UNIT)};
+}
 
 /* T-10: "theta^0 is 1 in every library; else the power errs by F u, the division by u, and an
  * exponent that is not a binary fraction adds (2f/rd) ln(theta) u" */
@@ -13,12 +24,14 @@ static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double 
 {
     if (f == 0)
         return sb_ball_of(1.0f);
-    double exponent = 2.0 * (double)f / (double)rd, power = pow(theta, -exponent);
+    if (SB_IS(knobs, rope_freq, chain))
+        return chained(ar, theta, f, rd);
+    double exponent = 2.0 * (double)f / (double)rd, power = sb_wide_pow(theta, -exponent);
     double units = ar->function;
     if (SB_IS(knobs, rope_freq, torch))
         units += 1.0;
     if (rd & (rd - 1))
-        units += exponent * log(theta);
+        units += exponent * sb_wide_log(theta);
     return (sb_ball){power, power * units * SB_UNIT};
 }
 

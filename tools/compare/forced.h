@@ -20,6 +20,9 @@ typedef struct sb_forced_options {
     sb_verdicts *verdicts;           /* gets ops, first failure, near ties */
     const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
     int mtp;                         /* the steps have the head's taps */
+    sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
+                      * an explanation tries. NULL: sb_op_run */
+    void *twin_ctx;
 } sb_forced_options;
 
 sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options, sb_forced **out,

@@ -19,9 +19,17 @@ typedef struct sb_free_options {
     size_t perturbed; /* N */
     uint64_t seed;
     sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
-    int mtp;               /* drafts are compared, too */
-    int explain;           /* try the rollback hypotheses where a round fails */
+    int mtp;               /* drafts are compared, too: they are the head's largest logits */
+    int greedy;            /* the engine emits its largest logits: its tokens are judged */
+    int same_arithmetic;   /* the engine's is the reference's: digests must agree */
+    int explain;           /* try the rollback hypotheses where a round fails (rollback.h) */
+    sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
+                      * an explanation tries. NULL: sb_op_run */
+    void *twin_ctx;
 } sb_free_options;
+
+/* T-46: a larger share of tokens that are NEAR_TIE is MISTRUSTED. */
+#define SB_NEAR_TIE_LIMIT 0.1
 
 sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_free **out,
                       sb_error *err);

@@ -21,7 +21,8 @@ BEGIN {
         "tools/text/pattern.h")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
-    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash tools/make/vision.def")
+    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash tools/make/vision.def " \
+        "tools/report/xml.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # writing to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
@@ -32,14 +33,17 @@ BEGIN {
     row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
     # plain binary32: of ref/math nothing but the tables of laws
     row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
-    # of ref/ops the types and the choices, not one reference function
+    # of ref/ops the types and the choices, not one reference function; of tools/fault the mistakes
+    # that a comparison is explained with
     row("tools/compare", "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
         "ref/ops/op.h ref/ops/ops.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
-        "ref/ops/act_quant.h ref/ops/kv_cache.h ref/state ref/run tools/trace tools/sim")
+        "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
+        "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
     row("tools/text", "ref/base ref/container")
-    row("tools/report", "ref/base ref/run ref/ops/op.h ref/ops/ops.def tools/compare/verdict.h")
+    row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/run ref/ops/op.h ref/ops/ops.def " \
+        "tools/compare/verdict.h tools/check/clean.h")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \

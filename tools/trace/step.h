@@ -10,10 +10,12 @@
 #include "ref/run/hook.h"
 #include "ref/run/round.h"
 
+enum { SB_NO_SLOT = 0x7fffffff };
+
 /* One row: one token of one sequence. Rows of one sequence stand one behind the other. */
 typedef struct sb_step_row {
     uint32_t sequence;
-    uint32_t slot; /* of the engine: where the state lies that the row reads */
+    uint32_t slot; /* of the engine: where the state lies that the row reads; or SB_NO_SLOT */
     uint64_t position;
     uint32_t token;
     sb_call_kind kind;
@@ -57,14 +59,41 @@ typedef struct sb_step {
     sb_step_row *rows;
     size_t row_count;
     sb_step_values taps; /* axis 0: the rows, or of "mtp." taps the entries made in this call */
+    size_t
+        *logits_rows; /* ascending: the rows that "logits", "top_ids" and "top_logprobs" are of */
+    size_t logits_count; /* no such list (NULL): of all rows */
     sb_step_state *states;
     size_t state_count;
+    size_t unknown; /* arrays of a file whose names are no taps: not read */
+    char first_unknown[96];
     sb_step_round *rounds; /* those whose verify rows are in this call, with their acceptance */
     size_t round_count;
 } sb_step;
 
 const sb_step_value *sb_step_find(const sb_step_values *values, const char *name);
 void sb_step_clear(sb_step *step); /* releases all, zeroes the struct */
+
+/* Which row of `value` ("logits", "top_ids", "top_logprobs") belongs to a row of the step; -1:
+ * none.
+ */
+long long sb_step_logits_row(const sb_step *step, const sb_step_value *value, size_t row);
+
+/* Appends a zeroed item; NULL if memory is out. The pointer is good until the next is appended. A
+ * value gets room for its data if `with_data`. */
+sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows, size_t cols,
+                           int with_data);
+sb_step_row *sb_step_add_row(sb_step *step);
+sb_step_state *sb_step_add_state(sb_step *step);
+sb_step_round *sb_step_add_round(sb_step *step);
+
+/* The rows of one call that is known by its token ids alone (level 0): `count` of them from
+ * `position` on, of one sequence. Everything else of *out is empty. */
+sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *ids, size_t count,
+                         sb_call_kind kind, sb_step *out, sb_error *err);
+
+/* "a,b*,c?": 1 if one of the patterns, separated by commas, fits the whole name. The words "all"
+ * and "none" fit every name that does not begin with "state.", and none. */
+int sb_tap_matches(const char *patterns, const char *name);
 
 /* What takes steps one after the other, and owns none of them. */
 typedef sb_status (*sb_step_fn)(void *ctx, const sb_step *step, sb_error *err);

@@ -1,0 +1,170 @@
+#include "ref/formats/atoms.h"
+
+#include <string.h>
+
+#include "ref/base/bytes.h"
+
+static const sb_atom atoms[] = {
+#define SB_ATOM(id, what, terms, block, group, fraction, kept, addend, form, evidence)             \
+    {#id,                                                                                          \
+     what,                                                                                         \
+     terms,                                                                                        \
+     block,                                                                                        \
+     group,                                                                                        \
+     fraction,                                                                                     \
+     kept,                                                                                         \
+     SB_ATOM_##addend,                                                                             \
+     SB_ATOM_##form,                                                                               \
+     SB_ATOM_##evidence},
+#include "ref/formats/atoms.def"
+#undef SB_ATOM
+};
+
+const sb_atom *sb_atom_at(sb_atom_id id)
+{
+    return &atoms[id];
+}
+
+const sb_atom *sb_atom_find(const char *name)
+{
+    for (size_t i = 0; i < SB_ATOM_COUNT; i++)
+        if (strcmp(atoms[i].name, name) == 0)
+            return &atoms[i];
+    return NULL;
+}
+
+enum { ZERO_EXPONENT = -126 };
+
+/* The least exponent and the fraction bits of a format. */
+static const struct {
+    int least, fraction;
+} shapes[SB_FORMAT_COUNT] = {
+    [SB_FORMAT_f32] = {-126, 23}, [SB_FORMAT_bf16] = {-126, 7}, [SB_FORMAT_f16] = {-14, 10},
+    [SB_FORMAT_e4m3] = {-6, 3},   [SB_FORMAT_e5m2] = {-14, 2},  [SB_FORMAT_e2m1] = {0, 1},
+};
+
+/* digits 2^shift, toward zero */
+static int64_t shifted(int64_t digits, int shift)
+{
+    uint64_t size = digits < 0 ? (uint64_t)-digits : (uint64_t)digits;
+    size = shift >= 0 ? size << shift : shift > -64 ? size >> -shift : 0;
+    return digits < 0 ? -(int64_t)size : (int64_t)size;
+}
+
+/* H-2: "a number below the least exponent of its format keeps that exponent" */
+static sb_atom_term split(float x, int least, int fraction)
+{
+    uint32_t bits = sb_bits_f32(x), field = bits >> 23 & 0xff, tail = bits & 0x7fffff;
+    int64_t digits = field ? (int64_t)(tail | 0x800000) : (int64_t)tail;
+    int exponent = field ? (int)field - 127 : -126;
+    sb_atom_term term = {.exponent = exponent > least ? exponent : least};
+    term.unit = term.exponent - fraction;
+    /* of a value of the format, only zeros are cut */
+    term.digits = shifted(bits >> 31 ? -digits : digits, exponent - 23 - term.unit);
+    return term;
+}
+
+/* H-2: "its exponent is the sum of theirs, whatever its leading digit; that of a zero is -126" */
+sb_atom_term sb_atom_product(sb_format format, float a, float b)
+{
+    sb_atom_term x = split(a, shapes[format].least, shapes[format].fraction);
+    sb_atom_term y = split(b, shapes[format].least, shapes[format].fraction);
+    sb_atom_term product = {x.digits * y.digits, x.unit + y.unit, x.exponent + y.exponent};
+    if (product.digits == 0)
+        product.exponent = ZERO_EXPONENT;
+    return product;
+}
+
+/* H-3: "toward zero to the fraction bits of the row, counted from its own exponent, which is at
+ * least -126; from 2^128 on it is infinite" */
+static float pack(int64_t sum, int unit, int kept)
+{
+    uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
+    uint32_t sign = sum < 0 ? 0x80000000u : 0;
+    int exponent = unit - 1;
+    for (uint64_t rest = size; rest; rest >>= 1)
+        exponent++;
+    if (size == 0)
+        return 0.0f;
+    if (exponent > 127)
+        return sb_f32_from_bits(sign | 0x7f800000u);
+    int last = (exponent < -126 ? -126 : exponent) - kept; /* the place of the last digit kept */
+    uint32_t tail = (uint32_t)shifted((int64_t)size, unit - last) << (23 - kept);
+    if (exponent < -126)
+        return sb_f32_from_bits(sign | tail);
+    tail &= 0x7fffff;
+    return sb_f32_from_bits(sign | (uint32_t)(exponent + 127) << 23 | tail);
+}
+
+/* H-1: "each term, C among them, is cut toward zero at F bits below the largest exponent of all,
+ * and the sum of what is left is exact" */
+float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
+{
+    sb_atom_term addend = split(c, -126, 23);
+    if (addend.digits == 0)
+        addend.exponent = ZERO_EXPONENT;
+    int largest = addend.exponent;
+    for (size_t i = 0; i < n; i++)
+        largest = terms[i].exponent > largest ? terms[i].exponent : largest;
+    int unit = largest - atom->fraction;
+    int64_t sum = shifted(addend.digits, addend.unit - unit);
+    for (size_t i = 0; i < n; i++)
+        sum += shifted(terms[i].digits, terms[i].unit - unit);
+    return pack(sum, unit, atom->kept);
+}
+
+/* H-4: "blocks follow each other, each with the result of the one before as its C; where C enters
+ * last, the first has 0, and the end is RN(D + C)" */
+float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
+{
+    float sum = atom->addend == SB_ATOM_LAST ? 0.0f : c;
+    size_t count = atom->terms / atom->group, block = atom->block / atom->group;
+    for (size_t i = 0; i < count; i += block)
+        sum = sb_atom_block(atom, terms + i, block, sum);
+    return atom->addend == SB_ATOM_LAST ? sum + c : sum;
+}
+
+/* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, but for sums
+ * that IEEE 754 makes infinite" */
+static float special(const float *a, size_t step_a, const float *b, size_t step_b, size_t n)
+{
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++)
+        if (!sb_is_finite_f32(a[i * step_a]) || !sb_is_finite_f32(b[i * step_b]))
+            sum += a[i * step_a] * b[i * step_b];
+    return sum == sum ? sum : sb_f32_from_bits(0x7fffffffu);
+}
+
+float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
+                  const float *b, size_t step_b, size_t n)
+{
+    sb_atom_term terms[64];
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++)
+        if (!sb_is_finite_f32(a[i * step_a]) || !sb_is_finite_f32(b[i * step_b]))
+            return special(a, step_a, b, step_b, n);
+    for (size_t first = 0; first < n; first += atom->terms) {
+        for (size_t i = 0; i < atom->terms; i++) {
+            size_t at = first + i;
+            terms[i] = at < n ? sb_atom_product(format, a[at * step_a], b[at * step_b])
+                              : sb_atom_product(format, 0.0f, 0.0f);
+        }
+        sum = sb_atom_run(atom, terms, sum);
+    }
+    return sum;
+}
+
+/* H-5: "the sum of the products of a group is exact, and so is its product with both scales; its
+ * exponent is the sum of those of the scales, also where the sum is zero, and that of a zero where
+ * a scale is" */
+sb_atom_term sb_atom_group(const int8_t *a, const int8_t *b, float scale_a, float scale_b)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < 16; i++)
+        sum += (int64_t)a[i] * b[i];
+    sb_atom_term x = split(scale_a, -6, 3), y = split(scale_b, -6, 3);
+    sb_atom_term group = {sum * x.digits * y.digits, x.unit + y.unit - 2, x.exponent + y.exponent};
+    if (x.digits == 0 || y.digits == 0)
+        group.exponent = ZERO_EXPONENT;
+    return group;
+}

@@ -1,0 +1,70 @@
+/* atoms.h - how matrix units accumulate: a table of models, and one interpreter in integers.
+ *
+ * An atom is what one instruction does to one element of its result: D from C and some pairs of
+ * operands. docs/atoms.md has the clauses, and what is known about each row. */
+#ifndef SB_FORMATS_ATOMS_H
+#define SB_FORMATS_ATOMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/formats/format.h"
+
+typedef enum sb_atom_addend { SB_ATOM_FIRST, SB_ATOM_LAST } sb_atom_addend;
+typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_form;
+
+/* How a row is known: bits of that hardware were reproduced, or only models of others agree. */
+typedef enum sb_atom_evidence { SB_ATOM_MEASURED, SB_ATOM_PUBLISHED } sb_atom_evidence;
+
+typedef struct sb_atom {
+    const char *name, *what;
+    unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
+    int fraction, kept;           /* bits below the largest exponent; of the result */
+    sb_atom_addend addend;
+    sb_atom_form form;
+    sb_atom_evidence evidence;
+} sb_atom;
+
+typedef enum sb_atom_id {
+#define SB_ATOM(id, ...) SB_ATOM_##id,
+#include "ref/formats/atoms.def"
+#undef SB_ATOM
+    SB_ATOM_COUNT
+} sb_atom_id;
+
+const sb_atom *sb_atom_at(sb_atom_id id);
+const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
+
+/* digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit + 13), and at
+ * most 2^48. */
+typedef struct sb_atom_term {
+    int64_t digits;
+    int unit, exponent;
+} sb_atom_term;
+
+/* A finite product (H-2): a and b are values of the format. */
+sb_atom_term sb_atom_product(sb_format format, float a, float b);
+
+/* H-2: "a scale that is a power of two adds its exponent to that of the product" */
+static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
+{
+    return (sb_atom_term){term.digits, term.unit + power, term.exponent + power};
+}
+
+/* One block (H-1, H-3): the terms and c in one go. n is at most 64. */
+float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c);
+
+/* One instruction (H-4) on atom->terms terms; for a grouped atom on terms / group of them. */
+float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c);
+
+/* Instruction after instruction over n pairs, the last filled up with zeros, each adding to the
+ * result of the one before: C is 0 at first. All operands are values of `format`, which need not be
+ * one that hardware reads: f32 shows what its accumulator would do to any operands. Not for grouped
+ * atoms. */
+float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
+                  const float *b, size_t step_b, size_t n);
+
+/* A group of 16 (H-5): codes are twice the values of E2M1, scales are values of UE4M3. */
+sb_atom_term sb_atom_group(const int8_t *a, const int8_t *b, float scale_a, float scale_b);
+
+#endif

@@ -1,0 +1,113 @@
+/* l2norm.c - the norm of queries and keys in linear attention, in the forms that engines give it.
+ * They differ by a unit in the last place, and near zero by all: eps stands in different places. */
+#include "ref/base/mem.h"
+#include "ref/math/dot.h"
+#include "ref/math/fn.h"
+#include "ref/ops/form.h"
+#include "ref/ops/op.h"
+
+#include <stdlib.h>
+
+/* One vector's norm: x n, x / d, or (x n) scale. */
+typedef struct norm {
+    sb_knob_value form;
+    float n, d; /* n, or where the form divides d */
+    float root; /* RN(dk^-1/2) */
+} norm;
+
+/* K-32: "act has n = R(rsqrt( R( RN( R(sum of R(RN(x x))) + eps ) ) ))" */
+static float rounded_inverse(const sb_knobs *knobs, const float *x, size_t dk, float eps,
+                             float *squares)
+{
+    for (size_t i = 0; i < dk; i++) {
+        float square = x[i] * x[i];
+        squares[i] = sb_act(knobs, square);
+    }
+    float sum = sb_act(knobs, sb_sum(squares, dk)) + eps;
+    return sb_act(knobs, sb_rsqrt(sb_act(knobs, sum)));
+}
+
+/* K-32: "rms_sum has RN( RN(x r) RN(dk^-1/2) ) with r = RN(1 / RN(sqrt(RN( RN(ss / dk) + RN(eps /
+ * dk) )))), and rms_mean the same with r = rsqrt( RN( RN(ss / dk) + eps ) )" */
+static float inverse_rms(sb_knob_value form, float ss, size_t dk, float eps)
+{
+    float mean = ss / (float)dk;
+    if (form == SB_l2norm_rms_mean)
+        return sb_rsqrt(mean + eps);
+    float part = eps / (float)dk;
+    return 1.0f / sb_sqrt(mean + part);
+}
+
+/* R-6: "n = rsqrt( RN(ss + 1e-6) )", eps being added to the sum
+ * K-32: "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) )), and divide has RN(x / d)
+ * in place of RN(x n); max_norm has n = RN(1 / max(RN(sqrt(ss)), eps))"; "no_eps has n = rsqrt(ss),
+ * and 0 where ss is 0" */
+static void measure(const sb_knobs *knobs, const float *x, size_t dk, float eps, float *squares,
+                    norm *out)
+{
+    float ss = sb_dot(x, x, dk), root;
+    out->n = out->d = 1.0f;
+    switch ((int)out->form) {
+    case SB_l2norm_act:
+        out->n = rounded_inverse(knobs, x, dk, eps, squares);
+        break;
+    case SB_l2norm_rms_sum:
+    case SB_l2norm_rms_mean:
+        out->n = inverse_rms(out->form, ss, dk, eps);
+        break;
+    case SB_l2norm_no_eps:
+        out->n = ss == 0.0f ? 0.0f : sb_rsqrt(ss);
+        break;
+    case SB_l2norm_max_norm:
+        root = sb_sqrt(ss);
+        out->n = 1.0f / (root < eps ? eps : root);
+        break;
+    case SB_l2norm_reciprocal:
+        out->n = 1.0f / sb_sqrt(ss + eps);
+        break;
+    case SB_l2norm_divide:
+        out->d = sb_sqrt(ss + eps);
+        break;
+    default:
+        out->n = sb_rsqrt(ss + eps);
+    }
+}
+
+/* R-6: "k = RN(x n)"; K-33: "act to round x n to the activation type before queries are scaled" */
+static float apply(const sb_knobs *knobs, const norm *of, float x, int rounds)
+{
+    float y = of->form == SB_l2norm_divide ? x / of->d : x * of->n;
+    if (of->form == SB_l2norm_rms_sum || of->form == SB_l2norm_rms_mean)
+        y = y * of->root;
+    return rounds ? sb_act(knobs, y) : y;
+}
+
+/* R-6: "q = RN( RN(x n) RN(dk^-1/2) )"
+ * K-16: "by_form divides instead where K-15 chose the recurrent form" */
+sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
+{
+    int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
+    int leaves = sb_scales_output(knobs, a->recurrent);
+    float scale = sb_root_power((double)a->dk, divides ? 1 : -1, 2);
+    norm of = {.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
+    int rounds = sb_l2norm_rounds(knobs, a->form) || of.form == SB_l2norm_act;
+    size_t width = a->heads * a->dk;
+    float *squares = sb_alloc(a->dk, sizeof *squares);
+    if (!squares)
+        return SB_ERR_MEMORY;
+    for (size_t t = 0; t < a->rows; t++)
+        for (size_t h = 0; h < 2 * a->heads; h++) {
+            const float *x = a->qkv + t * a->stride + h * a->dk;
+            int is_query = h < a->heads;
+            float *to =
+                is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
+            measure(knobs, x, a->dk, a->eps, squares, &of);
+            for (size_t i = 0; i < a->dk; i++) {
+                to[i] = apply(knobs, &of, x[i], rounds);
+                if (is_query && !leaves)
+                    to[i] = divides ? to[i] / scale : to[i] * scale;
+            }
+        }
+    free(squares);
+    return SB_OK;
+}

@@ -1,0 +1,575 @@
+/* test_bounds_engines.c - the bounds under the knobs of engines: a plain binary32 program that
+ * rounds where the knobs say lies in the ball of these knobs, in three orders of summation, and one
+ * that rounds elsewhere does not. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/rng.h"
+#include "tests/hf/fixture.h"
+#include "tests/lib/plain.h"
+#include "tools/compare/bound.h"
+
+enum { ORDERS = 3, FORMS = 5 };
+
+static hf_arena arena;
+
+static int release(void **state)
+{
+    (void)state;
+    hf_release(&arena);
+    return 0;
+}
+
+static float *normal(const char *name, size_t count, float mean, float scale)
+{
+    float *x = hf_floats(&arena, count);
+    uint64_t key = sb_rng_key(42, name);
+    for (size_t i = 0; i < count; i++)
+        x[i] = mean + scale * sb_rng_normal(key, i);
+    return x;
+}
+
+/* Values as a layer before this one leaves them. */
+static float *narrow(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = sb_round_to(SB_FORMAT_bf16, x[i]);
+    return x;
+}
+
+static sb_matrix matrix(sb_format format, const float *values, size_t rows, size_t cols)
+{
+    unsigned char *data = hf_alloc(&arena, rows * cols, 4);
+    for (size_t i = 0; i < rows * cols; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        for (size_t b = 0; b < sb_format_bytes(format); b++)
+            data[i * sb_format_bytes(format) + b] =
+                (unsigned char)(bits >> (8 * (b + 4 - sb_format_bytes(format))));
+    }
+    return (sb_matrix){
+        .data = data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
+}
+
+/* A sum of products in binary32: forwards, backwards, or in eight lanes. */
+static float dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n, int order)
+{
+    float lane[8] = {0.0f}, sum = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = order == 1 ? n - 1 - i : i;
+        lane[order == 2 ? i % 8 : 0] += a[at * step_a] * b[at * step_b];
+    }
+    for (size_t i = 0; i < 8; i++)
+        sum += lane[i];
+    return sum;
+}
+
+/* One op: its settings, a plain program of it, its bound, and the reference. */
+typedef struct subject {
+    const char *name;
+    size_t count; /* of outputs */
+    const char *settings[FORMS];
+    void (*plain)(const sb_knobs *knobs, int order, float *out);
+    sb_status (*bound)(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball *out);
+    sb_status (*reference)(const sb_knobs *knobs, float *out);
+    const char *covered; /* "ab": what settings[a] computes also lies in the ball of settings[b] */
+} subject;
+
+/* How many values lie outside; the largest distance from the centre, in radii. */
+static size_t outside(const float *got, const sb_ball *in, size_t count, double *most)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        double error = fabs((double)got[i] - in[i].mid), radius = SB_BOUND_SLACK * in[i].rad;
+        found += !(error <= radius);
+        if (error > 0.0 && error <= radius)
+            *most = fmax(*most, error / radius);
+    }
+    return found;
+}
+
+static int is_covered(const subject *s, size_t program, size_t ball)
+{
+    const char pair[3] = {(char)('0' + program), (char)('0' + ball), '\0'};
+    return program == ball || strstr(s->covered, pair) != NULL;
+}
+
+static void check_pair(const subject *s, size_t program, size_t ball)
+{
+    sb_knobs theirs = test_knobs(s->settings[program]), ours = test_knobs(s->settings[ball]);
+    sb_ball *of = hf_alloc(&arena, s->count, sizeof *of);
+    float *got = hf_floats(&arena, s->count);
+    double most = 0;
+    assert_int_equal(s->bound(&sb_arithmetic_library, &ours, of), SB_OK);
+    for (int order = 0; order < ORDERS; order++) {
+        s->plain(&theirs, order, got);
+        size_t found = outside(got, of, s->count, &most);
+        if (is_covered(s, program, ball) ? found > 0 : found == 0)
+            fail_msg("%s: %zu of %zu values of '%s' lie outside the balls of '%s'", s->name, found,
+                     s->count, s->settings[program], s->settings[ball]);
+    }
+    if (program == ball) {
+        printf("  %-12s %-50s worst %.4f of the bound\n", s->name, s->settings[ball], most);
+        if (SB_IS(&ours, act,
+                  f32)) /* in a narrow type nearly all values agree in every bit (T-4) */
+            assert_true(most > 0x1p-13);
+    }
+}
+
+/* The reference in its own ball, and in none of the others. */
+static void check_reference(const subject *s, size_t form)
+{
+    sb_knobs knobs = test_knobs(s->settings[form]);
+    sb_ball *of = hf_alloc(&arena, s->count, sizeof *of);
+    float *got = hf_floats(&arena, s->count);
+    double most = 0;
+    assert_int_equal(s->bound(&sb_arithmetic_reference, &knobs, of), SB_OK);
+    assert_int_equal(s->reference(&knobs, got), SB_OK);
+    size_t found = outside(got, of, s->count, &most);
+    if (found)
+        fail_msg("%s: %zu values of the reference lie outside '%s'", s->name, found,
+                 s->settings[form]);
+}
+
+static void check(const subject *s)
+{
+    for (size_t a = 0; a < FORMS && s->settings[a]; a++) {
+        check_reference(s, a);
+        for (size_t b = 0; b < FORMS && s->settings[b]; b++)
+            check_pair(s, a, b);
+    }
+}
+
+/* --- attention ----------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 6, FIRST = 60, HEADS = 2, HD = 64, POSITIONS = FIRST + ROWS, BLOCK = 16 };
+
+static sb_attention_args attention_inputs(float *out)
+{
+    return (sb_attention_args){
+        .q = narrow(normal("q", ROWS * HEADS * HD, 0, 1), ROWS * HEADS * HD),
+        .keys = narrow(normal("keys", POSITIONS * HD, 0, 1), POSITIONS * HD),
+        .values = narrow(normal("values", POSITIONS * HD, 0.5f, 1), POSITIONS * HD),
+        .rows = ROWS,
+        .first = FIRST,
+        .heads = HEADS,
+        .kv_heads = 1,
+        .hd = HD,
+        .out = out};
+}
+
+static float act_if(int rounds, const sb_knobs *k, float x)
+{
+    return rounds ? sb_act(k, x) : x;
+}
+
+/* Flash attention as kernels do it: blocks of positions, a running maximum, a running sum. */
+static void flash(const sb_knobs *k, const float *s, const float *values, size_t n, int order,
+                  float *out)
+{
+    float most = -INFINITY, sum = 0.0f, acc[HD] = {0};
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t m = n - first < BLOCK ? n - first : BLOCK;
+        float before = most, e[BLOCK], one = 1.0f;
+        for (size_t u = 0; u < m; u++)
+            most = fmaxf(most, s[first + u]);
+        for (size_t u = 0; u < m; u++)
+            e[u] = expf(s[first + u] - most);
+        sum = sum * expf(before - most) + dot(e, 1, &one, 0, m, order);
+        for (size_t u = 0; u < m; u++)
+            e[u] = sb_act(k, e[u]);
+        for (size_t i = 0; i < HD; i++)
+            acc[i] =
+                acc[i] * expf(before - most) + dot(e, 1, values + first * HD + i, HD, m, order);
+    }
+    for (size_t i = 0; i < HD; i++)
+        out[i] = sb_act(k, acc[i] / sum);
+}
+
+static void attend(const sb_knobs *k, const sb_attention_args *a, size_t row, int order, float *out)
+{
+    size_t n = FIRST + row / HEADS + 1;
+    int inner = SB_IS(k, scores, act), f16 = SB_IS(k, scores, f16);
+    float s[POSITIONS], q[HD], one = 1.0f, most = -INFINITY;
+    for (size_t i = 0; i < HD; i++)
+        q[i] = f16 ? sb_round_to(SB_FORMAT_f16, a->q[row * HD + i]) : a->q[row * HD + i];
+    for (size_t u = 0; u < n; u++) {
+        float score = act_if(inner, k, dot(q, 1, a->keys + u * HD, 1, HD, order));
+        s[u] = act_if(inner, k, score * 0.125f);
+        most = fmaxf(most, s[u]);
+    }
+    if (SB_IS(k, scores, flash)) {
+        flash(k, s, a->values, n, order, out);
+        return;
+    }
+    for (size_t u = 0; u < n; u++)
+        s[u] = expf(s[u] - most);
+    float total = dot(s, 1, &one, 0, n, order);
+    for (size_t u = 0; u < n; u++) {
+        s[u] = act_if(inner, k, s[u] / total);
+        s[u] = f16 ? sb_round_to(SB_FORMAT_f16, s[u]) : s[u];
+    }
+    for (size_t i = 0; i < HD; i++)
+        out[i] = sb_act(k, dot(s, 1, a->values + i, HD, n, order));
+}
+
+static void plain_attention(const sb_knobs *k, int order, float *out)
+{
+    const sb_attention_args a = attention_inputs(NULL);
+    for (size_t row = 0; row < ROWS * HEADS; row++)
+        attend(k, &a, row, order, out + row * HD);
+}
+
+static sb_status bound_attention(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_attention_args a = attention_inputs(NULL);
+    return sb_bound_attention(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_attention(const sb_knobs *k, float *out)
+{
+    const sb_attention_args a = attention_inputs(out);
+    return sb_attention_ref(k, &a);
+}
+
+/* The ball of flash holds whatever rounds each probability once, or not at all (T-46). */
+static void test_attention(void **state)
+{
+    static const subject bf16 = {
+        "attention",
+        ROWS * HEADS * HD,
+        {"act=bf16", "act=bf16 scores=act", "act=bf16 scores=flash", "act=bf16 scores=f16"},
+        plain_attention,
+        bound_attention,
+        reference_attention,
+        "02 32"};
+    static const subject f16 = {
+        "attention",     ROWS * HEADS * HD, {"", "scores=f16", "act=f16 scores=flash"},
+        plain_attention, bound_attention,   reference_attention,
+        "02 12"};
+    (void)state;
+    check(&bf16);
+    check(&f16);
+}
+
+/* --- rotary positions ---------------------------------------------------------------------------
+ */
+
+enum { RD = 32 };
+static const uint32_t position[3] = {1, 77, 5000};
+
+static sb_rope_args rope_inputs(float *x)
+{
+    return (sb_rope_args){.x = x,
+                          .rows = 3,
+                          .heads = 4,
+                          .hd = RD,
+                          .rd = RD,
+                          .theta = 1e7,
+                          .position = {position, position, position}};
+}
+
+static void plain_rope(const sb_knobs *k, int order, float *out)
+{
+    const float *x = normal("x", 3 * 4 * RD, 0, 1);
+    const float step = powf(1e7f, -2.0f / RD);
+    for (size_t row = 0; row < 12; row++) {
+        float angle = (float)position[row / 4];
+        for (size_t f = 0; f < RD / 2; f++) {
+            float frequency = powf(1e7f, -2.0f * (float)f / RD);
+            float by = SB_IS(k, rope_freq, chain) ? angle : (float)position[row / 4] * frequency;
+            float turn[2] = {cosf(by), sinf(by)};
+            float a = x[row * RD + f], b = x[row * RD + f + RD / 2];
+            float one[2] = {a, -b}, two[2] = {b, a};
+            out[row * RD + f] = sb_act(k, dot(one, 1, turn, 1, 2, order));
+            out[row * RD + f + RD / 2] = sb_act(k, dot(two, 1, turn, 1, 2, order));
+            angle *= step;
+        }
+    }
+}
+
+static sb_status bound_rope(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_rope_args a = rope_inputs(normal("x", 3 * 4 * RD, 0, 1));
+    return sb_bound_rope(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_rope(const sb_knobs *k, float *out)
+{
+    const sb_rope_args a = rope_inputs(out);
+    memcpy(out, normal("x", 3 * 4 * RD, 0, 1), 3 * 4 * RD * sizeof *out);
+    return sb_rope_ref(k, &a);
+}
+
+static void test_rope(void **state)
+{
+    /* a chain has a wider ball around the same centre, and few steps stay in the narrow one */
+    static const subject exact = {"rope",     3 * 4 * RD, {"", "rope_freq=chain"},
+                                  plain_rope, bound_rope, reference_rope,
+                                  "01 10"};
+    (void)state;
+    check(&exact);
+}
+
+/* --- norm, linear, swiglu -----------------------------------------------------------------------
+ */
+
+enum { T = 4, N = 96, WIDE = 200 };
+
+static sb_rmsnorm_args norm_inputs(const sb_matrix *weight, float *out)
+{
+    return (sb_rmsnorm_args){.in = normal("x", T * N, 0, 3),
+                             .weight = weight,
+                             .eps = 1e-6f,
+                             .rows = T,
+                             .n = N,
+                             .out = out};
+}
+
+static void plain_norm(const sb_knobs *k, int order, float *out)
+{
+    const float *x = normal("x", T * N, 0, 3), *w = normal("w", N, 0, 0.3f);
+    for (size_t t = 0; t < T; t++) {
+        float mean = dot(x + t * N, 1, x + t * N, 1, N, order) / N, r = 1.0f / sqrtf(mean + 1e-6f);
+        for (size_t i = 0; i < N; i++) {
+            float factor = act_if(SB_IS(k, norm_weight, act), k, 1.0f + w[i]);
+            out[t * N + i] = sb_act(k, x[t * N + i] * r * factor);
+        }
+    }
+}
+
+static sb_status bound_norm(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_matrix w = matrix(SB_FORMAT_f32, normal("w", N, 0, 0.3f), 1, N);
+    const sb_rmsnorm_args a = norm_inputs(&w, NULL);
+    return sb_bound_rmsnorm(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_norm(const sb_knobs *k, float *out)
+{
+    const sb_matrix w = matrix(SB_FORMAT_f32, normal("w", N, 0, 0.3f), 1, N);
+    const sb_rmsnorm_args a = norm_inputs(&w, out);
+    return sb_rmsnorm_ref(k, &a);
+}
+
+static sb_linear_kind kind; /* of the linear layer at work */
+static sb_mlp_kind mlp;     /* of the swiglu */
+
+static sb_linear_args linear_inputs(const sb_matrix *weight, float *out)
+{
+    return (sb_linear_args){
+        .weight = weight, .kind = kind, .in = normal("x", T * WIDE, 0, 1), .rows = T, .out = out};
+}
+
+static sb_matrix linear_weight(void)
+{
+    return matrix(SB_FORMAT_bf16, narrow(normal("w", N * WIDE, 0, 1), N * WIDE), N, WIDE);
+}
+
+static void plain_linear(const sb_knobs *k, int order, float *out)
+{
+    const float *w = narrow(normal("w", N * WIDE, 0, 1), N * WIDE);
+    float *x = normal("x", T * WIDE, 0, 1);
+    int kept = kind == SB_LINEAR_router || kind == SB_LINEAR_shared_gate;
+    int stays = (kind == SB_LINEAR_router && SB_IS(k, router_logits, f32)) ||
+                (kind == SB_LINEAR_head && SB_IS(k, logits, f32)) ||
+                (kind == SB_LINEAR_expert_down && SB_IS(k, moe_sum, epilogue));
+    if (SB_IS(k, linear_input, weight) && !kept)
+        narrow(x, T * WIDE);
+    for (size_t i = 0; i < T * N; i++)
+        out[i] = act_if(!stays, k, dot(w + i % N * WIDE, 1, x + i / N * WIDE, 1, WIDE, order));
+}
+
+static sb_status bound_linear(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_matrix w = linear_weight();
+    const sb_linear_args a = linear_inputs(&w, NULL);
+    return sb_bound_linear(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_linear(const sb_knobs *k, float *out)
+{
+    const sb_matrix w = linear_weight();
+    const sb_linear_args a = linear_inputs(&w, out);
+    return sb_linear_ref(k, &a);
+}
+
+static void plain_swiglu(const sb_knobs *k, int order, float *out)
+{
+    const float *gate = normal("gate", T * N, 0, 2), *up = normal("up", T * N, 0, 1);
+    int spared = SB_IS(k, swiglu_dense, shared_f32)  ? mlp != SB_MLP_expert
+                 : SB_IS(k, swiglu_dense, dense_f32) ? mlp == SB_MLP_dense
+                                                     : 0;
+    (void)order;
+    for (size_t i = 0; i < T * N; i++) {
+        float silu = gate[i] / (1.0f + expf(-gate[i]));
+        out[i] = sb_act(k, act_if(SB_IS(k, swiglu, act) && !spared, k, silu) * up[i]);
+    }
+}
+
+static sb_swiglu_args swiglu_inputs(float *out)
+{
+    return (sb_swiglu_args){.gate = normal("gate", T * N, 0, 2),
+                            .up = normal("up", T * N, 0, 1),
+                            .count = T * N,
+                            .kind = mlp,
+                            .out = out};
+}
+
+static sb_status bound_swiglu(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_swiglu_args a = swiglu_inputs(NULL);
+    return sb_bound_swiglu(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_swiglu(const sb_knobs *k, float *out)
+{
+    const sb_swiglu_args a = swiglu_inputs(out);
+    return sb_swiglu_ref(k, &a);
+}
+
+static void test_norm_and_linear(void **state)
+{
+    static const subject norm = {"rmsnorm",  T * N,      {"act=bf16", "act=bf16 norm_weight=act"},
+                                 plain_norm, bound_norm, reference_norm,
+                                 ""};
+    static const subject input = {
+        "linear",         T * N, {"", "linear_input=weight"}, plain_linear, bound_linear,
+        reference_linear, ""};
+    static const struct {
+        sb_linear_kind kind;
+        const char *knob, *covered;
+    } wide[] = {{SB_LINEAR_router, "act=bf16 router_logits=f32", ""},
+                {SB_LINEAR_head, "act=bf16 logits=f32", ""},
+                {SB_LINEAR_expert_down, "act=bf16 moe_sum=epilogue", ""},
+                {SB_LINEAR_layer, "act=bf16 moe_sum=epilogue logits=f32", "01 10"},
+                {SB_LINEAR_router, "act=bf16 linear_input=weight", "01 10"}};
+    (void)state;
+    check(&norm);
+    kind = SB_LINEAR_layer;
+    check(&input);
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        subject s = {"linear",       T * N,        {"act=bf16", wide[i].knob},
+                     plain_linear,   bound_linear, reference_linear,
+                     wide[i].covered};
+        kind = wide[i].kind;
+        check(&s);
+    }
+}
+
+static void test_swiglu(void **state)
+{
+    static const char *const covered[] = {"12 21 13 31 23 32", "03 30 12 21", "02 20 03 30 23 32"};
+    (void)state;
+    for (int i = 0; i <= SB_MLP_dense; i++) {
+        subject s = {"swiglu",
+                     T * N,
+                     {"act=bf16", "act=bf16 swiglu=act",
+                      "act=bf16 swiglu=act swiglu_dense=dense_f32",
+                      "act=bf16 swiglu=act swiglu_dense=shared_f32"},
+                     plain_swiglu,
+                     bound_swiglu,
+                     reference_swiglu,
+                     covered[i]};
+        mlp = (sb_mlp_kind)i;
+        check(&s);
+    }
+}
+
+/* --- the sum over the experts -------------------------------------------------------------------
+ */
+
+enum { KEPT = 8, H = 384 };
+
+/* Outputs of experts are whatever down_proj left: epilogue is given them unrounded as the others.
+ */
+static sb_moe_combine_args combine_inputs(float *out)
+{
+    static const uint32_t ids[KEPT] = {40, 7, 63, 0, 8, 21, 3, 62};
+    return (sb_moe_combine_args){.expert_out = normal("f", KEPT * H, 0.3f, 1),
+                                 .weights = normal("weights", KEPT, 0.125f, 0.03f),
+                                 .ids = ids,
+                                 .shared_out = narrow(normal("shared", H, 0, 1), H),
+                                 .shared_logit = 0.7f,
+                                 .kept = KEPT,
+                                 .n = H,
+                                 .out = out};
+}
+
+static float routed(const sb_knobs *k, const sb_moe_combine_args *a, size_t i, int order)
+{
+    static const size_t ascending[KEPT] = {3, 6, 1, 4, 5, 0, 7, 2};
+    float t[KEPT], sum = 0.0f, one = 1.0f;
+    for (size_t e = 0; e < KEPT; e++)
+        t[e] = act_if(!SB_IS(k, moe_sum, slots), k, a->expert_out[e * H + i] * a->weights[e]);
+    if (!SB_IS(k, moe_sum, eager))
+        return sb_act(k, dot(t, 1, &one, 0, KEPT, order));
+    for (size_t e = 0; e < KEPT; e++)
+        sum = sb_act(k, sum + t[ascending[e]]);
+    return sum;
+}
+
+static void plain_combine(const sb_knobs *k, int order, float *out)
+{
+    const sb_moe_combine_args a = combine_inputs(NULL);
+    float open = 1.0f / (1.0f + expf(-a.shared_logit));
+    for (size_t i = 0; i < H; i++) {
+        float f[KEPT + 1], w[KEPT + 1], shared = a.shared_out[i];
+        for (size_t e = 0; e < KEPT; e++) {
+            f[e] = a.expert_out[e * H + i];
+            w[e] = a.weights[e];
+        }
+        f[KEPT] = shared;
+        w[KEPT] = open;
+        if (SB_IS(k, moe_sum, dot))
+            out[i] = sb_act(k, dot(f, 1, w, 1, KEPT + 1, order));
+        else if (SB_IS(k, shared_gate, fused))
+            out[i] = sb_act(k, order ? fmaf(open, shared, routed(k, &a, i, order))
+                                     : routed(k, &a, i, order) + open * shared);
+        else
+            out[i] = sb_act(k, routed(k, &a, i, order) + sb_act(k, sb_act(k, open) * shared));
+    }
+}
+
+static sb_status bound_combine(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
+{
+    const sb_moe_combine_args a = combine_inputs(NULL);
+    return sb_bound_moe_combine(ar, k, &a, out, NULL);
+}
+
+static sb_status reference_combine(const sb_knobs *k, float *out)
+{
+    const sb_moe_combine_args a = combine_inputs(out);
+    return sb_moe_combine_ref(k, &a);
+}
+
+static void test_combine(void **state)
+{
+    static const subject forms = {"moe_combine",
+                                  H,
+                                  {"act=bf16", "act=bf16 moe_sum=slots", "act=bf16 moe_sum=after",
+                                   "act=bf16 moe_sum=eager",
+                                   "act=bf16 moe_sum=epilogue shared_gate=fused"},
+                                  plain_combine,
+                                  bound_combine,
+                                  reference_combine,
+                                  ""};
+    (void)state;
+    check(&forms);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_attention, release),
+        cmocka_unit_test_teardown(test_rope, release),
+        cmocka_unit_test_teardown(test_norm_and_linear, release),
+        cmocka_unit_test_teardown(test_swiglu, release),
+        cmocka_unit_test_teardown(test_combine, release),
+    };
+    return cmocka_run_group_tests_name("bounds of engines", tests, NULL, NULL);
+}

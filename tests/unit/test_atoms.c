@@ -1,0 +1,297 @@
+/* test_atoms.c - the interpreter of docs/atoms.md against small cases worked out by hand, and
+ * against long double arithmetic on random and hostile operands; and that no row could be another.
+ */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/atoms.h"
+#include "ref/formats/small_float.h"
+
+enum { MOST = 64, CASES = 4000 };
+
+/* --- the same in long double --------------------------------------------------------------------
+ */
+
+static int exponent_of(long double x, int least)
+{
+    int e = 0;
+    if (x == 0)
+        return -126;
+    (void)frexpl(x, &e);
+    return e - 1 > least ? e - 1 : least;
+}
+
+static float cut_to(long double sum, int kept)
+{
+    int e = exponent_of(sum, -126);
+    if (sum == 0)
+        return 0.0f;
+    sum = ldexpl(truncl(ldexpl(sum, kept - e)), e - kept);
+    return fabsl(sum) >= 0x1p128L ? (float)copysignl(HUGE_VALL, sum) : (float)sum;
+}
+
+typedef struct wide_term {
+    long double value;
+    int exponent;
+} wide_term;
+
+static float wide_block(const sb_atom *atom, const wide_term *terms, size_t n, float c)
+{
+    int largest = exponent_of((long double)c, -126);
+    for (size_t i = 0; i < n; i++)
+        largest = terms[i].exponent > largest ? terms[i].exponent : largest;
+    int scale = atom->fraction - largest;
+    long double sum = truncl(ldexpl((long double)c, scale));
+    for (size_t i = 0; i < n; i++)
+        sum += truncl(ldexpl(terms[i].value, scale));
+    return cut_to(ldexpl(sum, -scale), atom->kept);
+}
+
+static float wide_dot(const sb_atom *atom, int least, const float *a, const float *b, size_t n)
+{
+    float sum = 0.0f;
+    for (size_t first = 0; first < n; first += atom->terms) {
+        float d = atom->addend == SB_ATOM_LAST ? 0.0f : sum;
+        for (size_t at = first; at < first + atom->terms; at += atom->block) {
+            wide_term terms[MOST];
+            for (size_t i = 0; i < atom->block; i++) {
+                long double x = at + i < n ? (long double)a[at + i] : 0;
+                long double y = at + i < n ? (long double)b[at + i] : 0;
+                int e = exponent_of(x, least) + exponent_of(y, least);
+                terms[i] = (wide_term){x * y, x * y == 0 ? -126 : e};
+            }
+            d = wide_block(atom, terms, atom->block, d);
+        }
+        sum = atom->addend == SB_ATOM_LAST ? d + sum : d;
+    }
+    return sum;
+}
+
+/* --- operands
+ * -------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    sb_format format;
+    int least, spread; /* exponents are drawn within +-spread */
+} kinds[] = {
+    {SB_FORMAT_bf16, -126, 60}, {SB_FORMAT_bf16, -126, 6}, {SB_FORMAT_f16, -14, 13},
+    {SB_FORMAT_f16, -14, 3},    {SB_FORMAT_e4m3, -6, 8},   {SB_FORMAT_e4m3, -6, 2},
+    {SB_FORMAT_e5m2, -14, 12},  {SB_FORMAT_f32, -126, 60}, {SB_FORMAT_f32, -126, 4},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Values of the format, one in eight of them 0, and some the negative of the one before. */
+static void draw(size_t kind, uint64_t key, size_t n, float *x)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t what = sb_rng_below(key, 4 * i, 8);
+        int e = (int)sb_rng_below(key, 4 * i + 1, 2 * (uint32_t)kinds[kind].spread + 1);
+        float value = ldexpf(sb_rng_normal(key, 4 * i + 2), e - kinds[kind].spread);
+        if (what == 1 && i)
+            value = -x[i - 1];
+        x[i] = what == 0 ? 0.0f : sb_round_to(kinds[kind].format, value);
+    }
+}
+
+/* Differences between the interpreter and the other program, which computes `other`. */
+static size_t differences(const sb_atom *atom, const sb_atom *other, size_t kind, const char *name)
+{
+    size_t count = 0;
+    uint64_t key = sb_rng_key(42, name);
+    for (uint64_t i = 0; i < CASES; i++) {
+        float a[150], b[150];
+        size_t n = 1 + sb_rng_below(key, i, 150);
+        draw(kind, key + 2 * i + 1, n, a);
+        draw(kind, key + 2 * i + 2, n, b);
+        float x = sb_atom_dot(atom, kinds[kind].format, a, 1, b, 1, n);
+        float y = wide_dot(other, kinds[kind].least, a, b, n);
+        count += sb_bits_f32(x) != sb_bits_f32(y);
+    }
+    return count;
+}
+
+static void test_against_long_double(void **state)
+{
+    (void)state;
+    for (int id = 0; id < SB_ATOM_COUNT; id++)
+        for (size_t kind = 0; kind < KINDS && sb_atom_at((sb_atom_id)id)->group == 1; kind++) {
+            const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+            assert_int_equal(differences(atom, atom, kind, atom->name), 0);
+        }
+}
+
+/* A row with one number changed gives other bits: the data could have shown it. */
+static void test_changed_rows(void **state)
+{
+    (void)state;
+    for (int id = 0; id < SB_ATOM_COUNT; id++) {
+        const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+        if (atom->group > 1)
+            continue;
+        sb_atom changed[6] = {*atom, *atom, *atom, *atom, *atom, *atom};
+        changed[0].fraction++;
+        changed[1].fraction--;
+        changed[2].kept--;
+        changed[3].block /= 2;
+        changed[4].addend = atom->addend == SB_ATOM_LAST ? SB_ATOM_FIRST : SB_ATOM_LAST;
+        changed[5].terms *= 2;
+        changed[5].block *= 2;
+        for (size_t i = 0; i < 6; i++) {
+            size_t count = differences(atom, &changed[i], 3, atom->name);
+            if (count == 0)
+                fail_msg("%s: change %zu is not seen", atom->name, i);
+        }
+    }
+}
+
+/* --- by hand
+ * --------------------------------------------------------------------------------------
+ */
+
+static float of(sb_atom_id id, sb_format format, float c, size_t n, const float *pairs)
+{
+    sb_atom_term terms[MOST];
+    const sb_atom *atom = sb_atom_at(id);
+    for (size_t i = 0; i < atom->terms; i++)
+        terms[i] = i < n ? sb_atom_product(format, pairs[2 * i], pairs[2 * i + 1])
+                         : sb_atom_product(format, 0.0f, 0.0f);
+    return sb_atom_run(atom, terms, c);
+}
+
+#define OF(id, format, c, ...)                                                                     \
+    of(SB_ATOM_##id, SB_FORMAT_##format, c, sizeof((float[]){__VA_ARGS__}) / sizeof(float) / 2,    \
+       (float[]){__VA_ARGS__})
+
+static void test_cut(void **state)
+{
+    const float s = 0x1p-12f, one = 1.0f, ulp = 0x1p-23f;
+    (void)state;
+    /* two terms of half a unit in the last place of C */
+    assert_true(OF(hopper_f16, bf16, one, s, s, s, s) == one + ulp);
+    assert_true(OF(ampere_f16, bf16, one, s, s, s, s) == one + ulp);
+    /* two of a fourth: kept at F = 24 neither alone, at F = 25 both, which is half a unit */
+    assert_true(OF(hopper_f16, bf16, one, s, s / 2, s, s / 2) == one);
+    assert_true(OF(hopper_f16, bf16, one, s, s / 2, s, s / 2, s, s) == one + ulp);
+    assert_true(OF(ampere_f16, bf16, one, s, s / 2, s, s / 2, s, s) == one);
+    /* toward zero, not down */
+    assert_true(OF(hopper_f16, bf16, -one, s, s, s, s / 2) == -one + ulp);
+    assert_true(OF(hopper_f16, bf16, -one, -s, s, -s, s) == -one - ulp);
+    /* 13 bits of the largest term, and 13 of the result */
+    assert_true(OF(hopper_fp8_wgmma, f16, one, s, 0.5f) == one + 0x1p-13f);
+    assert_true(OF(hopper_fp8_wgmma, f16, one, s, 0.25f, s, 0.25f) == one);
+    assert_true(OF(hopper_fp8_wgmma, f16, one, one, one, s, 0.5f) == 2.0f);
+    /* C at the end, rounded to nearest */
+    assert_true(OF(hopper_fp8_mma, f16, one, s, s, s, 0x1p-20f) == one + ulp);
+    assert_true(OF(hopper_f16, f16, one, s, s, s, 0x1p-20f) == one);
+}
+
+static void test_exponents(void **state)
+{
+    const float s = 0x1p-12f, half = 0x1p-13f;
+    (void)state;
+    /* 1.5 * 1.5 counts as 2^0, 2.25 as 2^1 */
+    assert_true(OF(hopper_f16, bf16, 0.0f, 1.5f, 1.5f, -1.5f, 1.5f, s, half) == 0x1p-25f);
+    assert_true(OF(hopper_f16, bf16, -2.25f, 1.5f, 1.5f, s, half) == 0.0f);
+    assert_true(OF(hopper_f16, bf16, -2.25f, 1.5f, 1.5f, s, s) == 0x1p-24f);
+    /* E4M3's least 2^-9 counts as 2^-6, binary16's as itself */
+    const sb_atom_term small = sb_atom_product(SB_FORMAT_e4m3, 0x1p-9f, 1.0f);
+    assert_true(small.exponent == -6 && small.digits == 8 && small.unit == -12);
+    assert_int_equal(sb_atom_product(SB_FORMAT_f16, 0x1p-9f, 1.0f).exponent, -9);
+    assert_int_equal(sb_atom_product(SB_FORMAT_f16, 0x1p-24f, 1.0f).exponent, -14);
+    assert_int_equal(sb_atom_product(SB_FORMAT_bf16, -0.0f, 4.0f).exponent, -126);
+    assert_int_equal(sb_atom_scaled(small, -3).exponent, -9);
+    assert_int_equal(sb_atom_scaled(small, -3).unit, -15);
+}
+
+static void test_range(void **state)
+{
+    const float top = 0x1p64f;
+    (void)state;
+    assert_true(isinf(OF(hopper_f16, bf16, 0.0f, top, top)));
+    assert_true(OF(hopper_f16, bf16, -0x1p127f, -top, 0x1p63f) == -HUGE_VALF);
+    assert_true(OF(hopper_f16, bf16, 0.0f, top, top, -top, 0x1p63f) == 0x1p127f);
+    assert_true(OF(hopper_f16, bf16, 0x1p-149f, 0x1p-100f, 0x1p-48f) == 0x1p-148f + 0x1p-149f);
+    assert_int_equal(sb_bits_f32(OF(hopper_f16, bf16, -1.0f, 1.0f, 1.0f)), 0);
+    const float a[2] = {1.0f, HUGE_VALF}, b[2] = {1.0f, 1.0f}, c[2] = {HUGE_VALF, -HUGE_VALF};
+    const sb_atom *atom = sb_atom_at(SB_ATOM_hopper_f16);
+    assert_true(sb_atom_dot(atom, SB_FORMAT_bf16, a, 1, b, 1, 2) == HUGE_VALF);
+    assert_int_equal(sb_bits_f32(sb_atom_dot(atom, SB_FORMAT_bf16, c, 1, b, 1, 2)), 0x7fffffff);
+}
+
+/* H-5: groups of 16 against the exact sum, which nothing is cut from for ordinary scales. */
+static void test_groups(void **state)
+{
+    const sb_atom *atom = sb_atom_at(SB_ATOM_sm120_nvfp4);
+    uint64_t key = sb_rng_key(42, "groups");
+    (void)state;
+    for (uint64_t i = 0; i < CASES; i++) {
+        sb_atom_term terms[4];
+        float c = sb_rng_normal(key, 1000 * i);
+        long double exact = (long double)c;
+        for (uint32_t g = 0; g < 4; g++) {
+            int8_t a[16], b[16];
+            uint64_t at = 1000 * i + 100 * g + 1;
+            float x = sb_ue4m3_to_f32((uint8_t)sb_rng_below(key, at, 0x7f));
+            float y = sb_ue4m3_to_f32((uint8_t)(0x30 + sb_rng_below(key, at + 1, 16)));
+            long double sum = 0;
+            for (uint32_t k = 0; k < 16; k++) {
+                float p = sb_e2m1_to_f32((uint8_t)sb_rng_below(key, at + 2 + k, 16));
+                float q = sb_e2m1_to_f32((uint8_t)sb_rng_below(key, at + 20 + k, 16));
+                a[k] = (int8_t)(2 * p);
+                b[k] = (int8_t)(2 * q);
+                sum += (long double)p * (long double)q;
+            }
+            terms[g] = sb_atom_group(a, b, x, y);
+            exact += sum * (long double)x * (long double)y;
+        }
+        float want = cut_to(exact, 23), got = sb_atom_run(atom, terms, c);
+        if (sb_bits_f32(got) != sb_bits_f32(want))
+            fail_msg("case %u: %a, expected %a", (unsigned)i, (double)got, (double)want);
+    }
+}
+
+/* A group whose sum is 0 still counts with the exponent of its scales. */
+static void test_empty_group(void **state)
+{
+    int8_t one[16] = {2}, none[16] = {0};
+    const sb_atom *atom = sb_atom_at(SB_ATOM_sm120_nvfp4);
+    (void)state;
+    sb_atom_term terms[4] = {sb_atom_group(one, none, 448.0f, 448.0f),
+                             sb_atom_group(one, one, 0x1p-9f, 0x1p-9f)};
+    terms[2] = terms[3] = sb_atom_group(one, one, 0.0f, 448.0f);
+    assert_int_equal(terms[0].exponent, 16);
+    assert_int_equal(terms[1].exponent, -12);
+    assert_int_equal(terms[2].exponent, -126);
+    assert_true(sb_atom_run(atom, terms, 0.0f) == 0x1p-18f);
+    assert_true(sb_atom_run(atom, terms, 0x1p-20f) == 0x1p-18f);
+    assert_true(sb_atom_run(atom, terms, 0x1p-19f) == 0x1p-18f + 0x1p-19f);
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    for (int id = 0; id < SB_ATOM_COUNT; id++) {
+        const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+        assert_ptr_equal(sb_atom_find(atom->name), atom);
+        assert_true(atom->terms <= MOST && atom->terms % atom->block == 0);
+        assert_true(atom->block % atom->group == 0 && atom->kept <= 23);
+    }
+    assert_null(sb_atom_find("hopper"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_exponents),    cmocka_unit_test(test_range),
+        cmocka_unit_test(test_groups),       cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_changed_rows), cmocka_unit_test(test_against_long_double),
+    };
+    return cmocka_run_group_tests_name("atoms", tests, NULL, NULL);
+}

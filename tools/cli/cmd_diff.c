@@ -1,0 +1,313 @@
+/* cmd_diff.c - samebit diff: an engine against the reference, token by token. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/diff_run.h"
+#include "tools/report/diff.h"
+
+typedef struct wishes {
+    const char *folder, *engine, *versus, *bundle, *taps, *junit;
+    sb_repeated overlays, engine_settings;
+    sb_request request;
+    uint64_t rows, runs;
+    int forced, free, explain, allow_self, as_json, quiet, all;
+    int has_generate, has_profile;
+} wishes;
+
+/* --- the request --------------------------------------------------------------------------------
+ */
+
+/* The knobs that an engine of this program wants stand before those of the user. */
+static sb_status add_wanted(sb_request *r, const sb_sim *sim, sb_error *err)
+{
+    sb_repeated own = r->settings;
+    r->settings.count = 0;
+    for (const char *const *s = sim ? sim->settings : NULL; s && *s; s++) {
+        if (r->settings.count + own.count == SB_MAX_REPEATS)
+            return sb_fail(err, SB_ERR_USAGE, "--set stands too often");
+        r->settings.item[r->settings.count++] = *s;
+    }
+    memcpy(r->settings.item + r->settings.count, own.item, own.count * sizeof *own.item);
+    r->settings.count += own.count;
+    return SB_OK;
+}
+
+static int has_tokens(const sb_request *r)
+{
+    return r->tokens || r->tokens_file || r->prompt;
+}
+
+/* A trace has its tokens, and where the user says nothing, its knobs. */
+static sb_status settle_trace(wishes *w, const sb_side *side, sb_error *err)
+{
+    sb_request *r = &w->request;
+    const sb_trace_head *head = sb_trace_info(side->trace);
+    if (has_tokens(r) || r->draft || w->has_generate)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "%s is a trace, which has tokens of its own: expected no tokens, -n or --draft",
+            SB_SHOW(side->spec));
+    sb_status status = sb_request_check_settings(r, err);
+    if (!status && !w->has_profile && !r->settings.count && head->has_knobs) {
+        r->knobs = head->knobs;
+        if (*head->profile)
+            r->profile = head->profile;
+    }
+    return status;
+}
+
+static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
+{
+    sb_request *r = &w->request;
+    if (!w->has_generate && r->tokens_file)
+        r->generate = 0;
+    sb_status status = add_wanted(r, side->sim, err);
+    return status ? status : sb_request_check(r, w->folder, err);
+}
+
+static sb_status settle(wishes *w, const sb_side *side, sb_error *err)
+{
+    sb_status status =
+        side->kind == SB_SIDE_live ? settle_live(w, side, err) : settle_trace(w, side, err);
+    if (!status)
+        sb_set_threads((unsigned)w->request.threads);
+    return status;
+}
+
+/* --- the result ---------------------------------------------------------------------------------
+ */
+
+static const char *ways(const sb_diff_run *run)
+{
+    return !run->has_forced ? "free" : run->free ? "forced and free" : "forced";
+}
+
+static sb_diff_report report_of(const wishes *w, const sb_diff_run *run)
+{
+    return (sb_diff_report){.verdicts = &run->verdicts,
+                            .checkpoint = w->folder,
+                            .engine = run->side->spec,
+                            .profile = w->request.profile,
+                            .arithmetic = run->arithmetic->name,
+                            .ways = ways(run),
+                            .notes = *run->notes ? run->notes : NULL,
+                            .layers = run->model->config.layers,
+                            .steps = run->steps,
+                            .sequences = run->sequences};
+}
+
+static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t count,
+                               sb_error *err)
+{
+    sb_diff_style style = {.all = w->all, .quiet = w->quiet};
+    sb_diff_report report = report_of(w, &runs[0]);
+    sb_status status = w->junit ? sb_diff_junit(&report, w->junit, err) : SB_OK;
+    if (status)
+        return status;
+    if (w->as_json) {
+        json_t *document = sb_diff_json(&report, sb_document("diff"));
+        if (document && count > 1) {
+            sb_diff_report other = report_of(w, &runs[1]);
+            json_object_set_new(document, "versus", sb_diff_json(&other, json_object()));
+        }
+        return sb_print_document(document, err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        report = report_of(w, &runs[i]);
+        sb_diff_text(&report, &style, stdout);
+    }
+    return fflush(stdout) == 0
+               ? SB_OK
+               : sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
+}
+
+/* The exit status, and one line for those who see only stderr. */
+static sb_status conclude(const sb_diff_run *run, sb_error *err)
+{
+    const sb_verdicts *v = &run->verdicts;
+    if (v->verdict != SB_VERDICT_none && v->verdict <= SB_VERDICT_NEAR_TIE)
+        return SB_OK;
+    return sb_fail(err, v->verdict == SB_VERDICT_FAIL ? SB_ERR_DIFF : SB_ERR_SKIPPED, "%s: %s: %s",
+                   SB_SHOW(run->side->spec), sb_verdict_name(v->verdict),
+                   *v->reason ? SB_SHOW(v->reason) : sb_diff_meaning(v->verdict));
+}
+
+/* --- the run ------------------------------------------------------------------------------------
+ */
+
+static sb_status prepare(const wishes *w, const sb_model *model, const sb_side *side,
+                         sb_diff_run *run, sb_error *err)
+{
+    int both = w->forced == w->free;
+    *run = (sb_diff_run){.model = model,
+                         .side = side,
+                         .request = &w->request,
+                         .engine_knobs = w->request.knobs,
+                         .arithmetic = sb_side_arithmetic(side),
+                         .taps = w->taps,
+                         .bundle = w->bundle,
+                         .rows = w->rows,
+                         .perturbed = w->runs,
+                         .seed = w->request.seed,
+                         .forced = w->forced ? 1
+                                   : w->free ? 0
+                                             : -1,
+                         .free = both || w->free,
+                         .explain = w->explain,
+                         .allow_self = w->allow_self};
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < w->engine_settings.count && !status; i++)
+        status = sb_knobs_set(&run->engine_knobs, w->engine_settings.item[i], err);
+    return status;
+}
+
+static sb_status diff_sides(wishes *w, const sb_side *sides, size_t count, sb_error *err)
+{
+    sb_model *model = NULL;
+    sb_diff_run runs[2] = {{.notes = ""}, {.notes = ""}};
+    sb_status status = settle(w, &sides[0], err);
+    if (!status)
+        status =
+            sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = prepare(w, model, &sides[i], &runs[i], err);
+        if (!status)
+            status = sb_diff_run_side(&runs[i], err);
+    }
+    if (!status)
+        status = print_reports(w, runs, count, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = conclude(&runs[i], err);
+    for (size_t i = 0; i < count; i++)
+        sb_diff_run_free(&runs[i]);
+    sb_model_close(model);
+    return status;
+}
+
+static sb_status diff_all(wishes *w, sb_error *err)
+{
+    sb_side sides[2] = {{.spec = ""}, {.spec = ""}};
+    size_t count = w->versus ? 2 : 1;
+    sb_status status = sb_side_open(w->engine, &sides[0], err);
+    if (!status && w->versus)
+        status = sb_side_open(w->versus, &sides[1], err);
+    if (!status && w->versus && sides[0].kind != sides[1].kind)
+        status = sb_fail(err, SB_ERR_USAGE,
+                         "--engine and --versus are of different kinds; expected two traces, two "
+                         "files of token ids, or two engines");
+    if (!status && w->versus && sb_side_same(&sides[0], &sides[1]))
+        status = sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: --engine and --versus are the same: %s",
+                         SB_SHOW(w->engine));
+    if (!status)
+        status = diff_sides(w, sides, count, err);
+    sb_side_close(&sides[0]);
+    sb_side_close(&sides[1]);
+    return status;
+}
+
+/* --- the command line ---------------------------------------------------------------------------
+ */
+
+static const char about[] =
+    "Holds an engine against the reference, token by token. Each op is judged alone on the "
+    "engine's\n"
+    "own recorded inputs (forced), and both sides are run on their own from the tokens (free); "
+    "every\n"
+    "limit is derived, none is chosen. The first wrong token, layer, op and element are named.\n"
+    "\n"
+    "E is a trace folder (docs/trace.md), a file of token ids, sim:NAME (an engine of this "
+    "program\n"
+    "in plain float32; sim:NAME+MISTAKE with a mistake planted), or ref.";
+
+static const char more[] =
+    "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
+    "3;\n"
+    "MISTRUSTED, SKIPPED, INHERITED 4. docs/diff.md has more.\n"
+    "\n"
+    "examples:\n"
+    "  samebit diff CKPT --engine sim:sequential --tokens 1,2,3 -n 16 --draft 3\n"
+    "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
+    "  samebit diff CKPT --engine on.ids --versus off.ids\n";
+
+enum { OPTS = 26 };
+
+static void make_opts(wishes *w, sb_opt opts[OPTS])
+{
+    sb_request *r = &w->request;
+    const sb_opt table[OPTS] = {
+        {"engine", 0, SB_OPT_STRING, &w->engine, "E", "what is held against the reference"},
+        {"versus", 0, SB_OPT_STRING, &w->versus, "E", "another of its kind: which one is right?"},
+        {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
+         "tokens that the engine generates (16; 0 with --tokens-file)"},
+        {"profile", 0, SB_OPT_STRING, &r->profile, "P", "roundings of the engine (exact)"},
+        {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
+        {"tokens-file", 0, SB_OPT_STRING, &r->tokens_file, "F",
+         "sequences, one list of ids per line"},
+        {"prompt", 0, SB_OPT_STRING, &r->prompt, "TEXT", "the prompt as text"},
+        {"draft", 0, SB_OPT_STRING, &r->draft, "K", "drafts per round, 0 to 8; or in turn 3,0,2"},
+        {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY", "of the engine: snapshots or replay"},
+        {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},
+        {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
+        {"engine-set", 0, SB_OPT_REPEATED, &w->engine_settings, "KNOB=VALUE",
+         "the same for the engine alone, to see it found"},
+        {"overlay", 0, SB_OPT_REPEATED, &w->overlays, "P=DIR", "as if P were grafted from DIR"},
+        {"forced", 0, SB_OPT_FLAG, &w->forced, NULL, "ops alone, and all of them must be judged"},
+        {"free", 0, SB_OPT_FLAG, &w->free, NULL, "both sides on their own"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "of the noise (42)"},
+        {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
+        {"explain", 0, SB_OPT_FLAG, &w->explain, NULL, "which change would explain a failure?"},
+        {"bundle", 0, SB_OPT_STRING, &w->bundle, "F", "the first failing op, for samebit replay"},
+        {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
+        {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL, "trust the reference with itself"},
+        {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
+        {"json", 0, SB_OPT_FLAG, &w->as_json, NULL, "one JSON document on stdout"},
+        {"junit", 0, SB_OPT_STRING, &w->junit, "F", "write the result as JUnit XML, too"},
+        {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
+        {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
+    };
+    memcpy(opts, table, sizeof table);
+}
+
+static sb_status check_wishes(const wishes *w, sb_error *err)
+{
+    if (!w->engine)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "expected --engine: a trace folder, a file of token ids, or sim:NAME");
+    if (w->rows < 1 || w->rows > 65536)
+        return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
+    if (w->runs > 64)
+        return sb_fail(err, SB_ERR_USAGE, "--runs is %" PRIu64 "; at most 64", w->runs);
+    if (w->quiet && w->all)
+        return sb_fail(err, SB_ERR_USAGE, "--quiet and --all exclude each other");
+    return SB_OK;
+}
+
+sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
+{
+    wishes w = {.rows = 64, .taps = "all"};
+    sb_opt opts[OPTS], unused[SB_REQUEST_OPTS];
+    sb_request_opts(&w.request, unused);
+    make_opts(&w, opts);
+    sb_command_line line = {.usage =
+                                "diff CKPT --engine E [--tokens 1,2,3 | --tokens-file F] [options]",
+                            .about = about,
+                            .opts = opts,
+                            .opt_count = OPTS,
+                            .more = more,
+                            .min_operands = 1,
+                            .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    w.folder = line.operand[0];
+    w.has_generate = (line.given >> 2) & 1;
+    w.has_profile = (line.given >> 3) & 1;
+    status = check_wishes(&w, err);
+    if (!status)
+        status = diff_all(&w, err);
+    sb_request_free(&w.request);
+    return status;
+}

@@ -1,0 +1,290 @@
+/* cmd_trace.c - samebit trace: is a trace whole, and what can it be compared for? */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/digest.h"
+#include "ref/container/show.h"
+#include "ref/run/model.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/trace/audit.h"
+#include "tools/trace/names.h"
+#include "tools/trace/read.h"
+
+typedef struct report {
+    const char *dir, *checkpoint;
+    int as_json;
+    sb_trace *trace;
+    sb_model *model; /* NULL: --checkpoint was not given */
+    sb_audit *audit;
+} report;
+
+/* --- the audit ----------------------------------------------------------------------------------
+ */
+
+static sb_status step_of(report *r, size_t i, sb_error *err)
+{
+    sb_step step;
+    sb_status status = sb_trace_step(r->trace, i, &step, err);
+    if (!status)
+        status = sb_audit_step(r->audit, &step, err);
+    sb_step_clear(&step);
+    sb_progress(NULL, "step", i + 1, sb_trace_steps(r->trace));
+    return status;
+}
+
+/* U-1: "of which checkpoint" */
+static sb_status check_model(report *r, sb_error *err)
+{
+    const sb_trace_head *head = sb_trace_info(r->trace);
+    sb_digest digest;
+    sb_status status = SB_OK;
+    if (!r->model)
+        return SB_OK;
+    if (head->vocab_size != r->model->config.vocab_size)
+        sb_audit_add(r->audit, "checkpoint", 0, 0, -1, "vocab_size is %u, and the checkpoint's %u",
+                     (unsigned)head->vocab_size, (unsigned)r->model->config.vocab_size);
+    if (head->checkpoint.hex[0])
+        status = sb_checkpoint_digest(r->model->checkpoint, &digest, err);
+    if (!status && head->checkpoint.hex[0] && strcmp(digest.hex, head->checkpoint.hex) != 0)
+        sb_audit_add(r->audit, "checkpoint", 0, 0, -1,
+                     "the trace is of the checkpoint %s, and this one has the digest %s",
+                     head->checkpoint.hex, digest.hex);
+    return status;
+}
+
+/* U-2: "A trace that says a level has it" */
+static void check_level(report *r)
+{
+    const sb_level *level = sb_audit_level(r->audit);
+    unsigned says = sb_trace_info(r->trace)->level;
+    for (unsigned i = 1; i <= says; i++)
+        if (level->missing[i][0]) {
+            sb_audit_add(r->audit, "level", 0, 0, -1, "the trace says level %u, and %s", says,
+                         level->missing[i]);
+            return;
+        }
+}
+
+static sb_status examine(report *r, sb_error *err)
+{
+    sb_status status = sb_trace_open(r->dir, &r->trace, err);
+    if (!status && r->checkpoint)
+        status = sb_model_open(r->checkpoint, &r->model, err);
+    if (!status)
+        status = sb_audit_new(r->model ? &r->model->config : NULL, &r->audit, err);
+    if (!status)
+        status = check_model(r, err);
+    for (size_t i = 0; !status && i < sb_trace_steps(r->trace); i++)
+        status = step_of(r, i, err);
+    if (!status)
+        check_level(r);
+    return status;
+}
+
+/* --- text ---------------------------------------------------------------------------------------
+ */
+
+static void print_finding(const sb_finding *f)
+{
+    printf("FAIL %s: step %" PRIu64, f->check, f->step);
+    if (f->row >= 0)
+        printf(", row %lld", f->row);
+    printf(", sequence %u: %s\n", (unsigned)f->sequence, f->words);
+}
+
+static void print_kept(const sb_audit_counts *c)
+{
+    sb_tap_name row;
+    const char *before = "values of";
+    for (size_t i = 0; i < SB_AUDIT_TAPS && sb_tap_row(i, &row); i++)
+        if (c->kept[i]) {
+            printf("%s %s", before, row.name);
+            before = ",";
+        }
+    if (*before == ',')
+        printf("\n");
+}
+
+static void print_head(const sb_trace_head *h)
+{
+    printf("engine %s\n", SB_SHOW(h->engine));
+    printf("profile %s, arithmetic %s\n", h->profile[0] ? SB_SHOW(h->profile) : "not given",
+           h->arithmetic[0] ? SB_SHOW(h->arithmetic) : "not given");
+    printf("checkpoint %s, vocab_size %u\n", h->checkpoint.hex[0] ? h->checkpoint.hex : "not given",
+           (unsigned)h->vocab_size);
+}
+
+static void print_counts(const sb_audit_counts *c)
+{
+    printf("steps %zu, sequences %zu, rows: %zu prompt, %zu decode, %zu verify, %zu draft\n",
+           c->steps, c->sequences, c->rows[SB_CALL_prompt], c->rows[SB_CALL_decode],
+           c->rows[SB_CALL_verify], c->rows[SB_CALL_draft]);
+    printf("rounds %zu, accepted %zu of %zu drafts\n", c->rounds, c->accepted, c->drafted);
+    printf("taps %zu, %zu with values\n", c->arrays, c->with_data);
+    print_kept(c);
+    printf("states %zu, %zu pieces, %zu with values\n", c->states, c->pieces, c->pieces_with_data);
+    if (c->not_finite)
+        printf("%zu values are NaN or infinite\n", c->not_finite);
+    if (c->unknown)
+        printf("%zu arrays are no taps and were not read, the first %s\n", c->unknown,
+               SB_SHOW(c->first_unknown));
+}
+
+static void print_level(const sb_level *level, unsigned says)
+{
+    unsigned reached = sb_level_reached(level);
+    printf("level %u", reached);
+    if (reached + 1 < SB_TRACE_LEVELS)
+        printf("; for level %u: %s", reached + 1, level->missing[reached + 1]);
+    printf("%s\n", says < reached ? " (the trace says less)" : "");
+}
+
+static void print_report(const report *r)
+{
+    const sb_finding *findings;
+    size_t found = sb_audit_findings(r->audit, &findings);
+    print_head(sb_trace_info(r->trace));
+    print_counts(sb_audit_count(r->audit));
+    print_level(sb_audit_level(r->audit), sb_trace_info(r->trace)->level);
+    for (size_t i = 0; i < found && i < SB_FINDINGS; i++)
+        print_finding(&findings[i]);
+    if (found > SB_FINDINGS)
+        printf("and %zu more\n", found - SB_FINDINGS);
+    if (!found)
+        printf("PASS\n");
+}
+
+/* --- JSON ---------------------------------------------------------------------------------------
+ */
+
+static json_t *head_json(const sb_trace_head *h)
+{
+    return json_pack("{s:s,s:s,s:s,s:s?,s:I}", "engine", h->engine, "profile", h->profile,
+                     "arithmetic", h->arithmetic, "checkpoint",
+                     h->checkpoint.hex[0] ? h->checkpoint.hex : NULL, "vocab_size",
+                     (json_int_t)h->vocab_size);
+}
+
+static json_t *rows_json(const sb_audit_counts *c)
+{
+    json_t *out = json_object();
+    for (unsigned k = 0; k < 4; k++)
+        json_object_set_new(out, sb_call_kind_name((sb_call_kind)k),
+                            json_integer((json_int_t)c->rows[k]));
+    return out;
+}
+
+static json_t *kept_json(const sb_audit_counts *c)
+{
+    json_t *out = json_array();
+    sb_tap_name row;
+    for (size_t i = 0; i < SB_AUDIT_TAPS && sb_tap_row(i, &row); i++)
+        if (c->kept[i])
+            json_array_append_new(out, json_string(row.name));
+    return out;
+}
+
+static json_t *findings_json(const report *r)
+{
+    json_t *out = json_array();
+    const sb_finding *f;
+    size_t found = sb_audit_findings(r->audit, &f);
+    for (size_t i = 0; i < found && i < SB_FINDINGS; i++)
+        json_array_append_new(out, json_pack("{s:s,s:I,s:I,s:o,s:s}", "check", f[i].check, "step",
+                                             (json_int_t)f[i].step, "sequence",
+                                             (json_int_t)f[i].sequence, "row",
+                                             f[i].row >= 0 ? json_integer(f[i].row) : json_null(),
+                                             "message", f[i].words));
+    return out;
+}
+
+static sb_status print_json(const report *r, sb_error *err)
+{
+    const sb_audit_counts *c = sb_audit_count(r->audit);
+    const sb_level *level = sb_audit_level(r->audit);
+    const sb_finding *findings;
+    unsigned reached = sb_level_reached(level);
+    size_t found = sb_audit_findings(r->audit, &findings);
+    json_t *d = sb_document("trace");
+    json_object_set_new(d, "verdict", json_string(found ? "FAIL" : "PASS"));
+    json_object_set_new(d, "level", json_integer(reached));
+    json_object_set_new(d, "missing",
+                        reached + 1 < SB_TRACE_LEVELS ? json_string(level->missing[reached + 1])
+                                                      : json_null());
+    json_object_set_new(d, "head", head_json(sb_trace_info(r->trace)));
+    json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));
+    json_object_set_new(d, "sequences", json_integer((json_int_t)c->sequences));
+    json_object_set_new(d, "rows", rows_json(c));
+    json_object_set_new(d, "rounds",
+                        json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->rounds, "drafted",
+                                  (json_int_t)c->drafted, "accepted", (json_int_t)c->accepted));
+    json_object_set_new(d, "taps",
+                        json_pack("{s:I,s:I,s:o}", "count", (json_int_t)c->arrays, "with_values",
+                                  (json_int_t)c->with_data, "values_of", kept_json(c)));
+    json_object_set_new(d, "states",
+                        json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->states, "pieces",
+                                  (json_int_t)c->pieces, "with_values",
+                                  (json_int_t)c->pieces_with_data));
+    json_object_set_new(d, "not_finite", json_integer((json_int_t)c->not_finite));
+    json_object_set_new(d, "unknown", json_integer((json_int_t)c->unknown));
+    json_object_set_new(d, "found", json_integer((json_int_t)found));
+    json_object_set_new(d, "findings", findings_json(r));
+    return sb_print_document(d, err);
+}
+
+/* --- the command --------------------------------------------------------------------------------
+ */
+
+/* What stderr says of findings. */
+static sb_status verdict_of(const report *r, sb_error *err)
+{
+    const sb_finding *f;
+    size_t found = sb_audit_findings(r->audit, &f);
+    if (!found)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_DIFF,
+                   "%s: %zu findings, the first: %s: step %" PRIu64 ", sequence %u: %s",
+                   SB_SHOW(r->dir), found, f->check, f->step, (unsigned)f->sequence, f->words);
+}
+
+sb_status sb_cmd_trace(int argc, char **argv, sb_error *err)
+{
+    report r = {.dir = NULL};
+    const sb_opt opts[] = {
+        {"checkpoint", 0, SB_OPT_STRING, &r.checkpoint, "CKPT",
+         "hold digest, widths and shapes of states against it"},
+        {"json", 0, SB_OPT_FLAG, &r.as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "trace DIR [--checkpoint CKPT] [--json]",
+        .about =
+            "Reads a whole trace, which samebit run --trace or another engine wrote: does every\n"
+            "array have the shape that its step needs, is it what its digest says, do positions,\n"
+            "rounds, drafts, slots and states of every sequence fit together? It says which level\n"
+            "the trace has, what is missing for the next one, and every contradiction by step,\n"
+            "row and sequence. docs/trace.md is the contract of the folder.\n"
+            "Exit status 1: a contradiction; 3: the folder cannot be read as a trace.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "example:\n  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps all\n"
+                "  samebit trace t --checkpoint CKPT\n",
+        .min_operands = 1,
+        .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    r.dir = line.operand[0];
+    status = examine(&r, err);
+    if (!status && r.as_json)
+        status = print_json(&r, err);
+    else if (!status)
+        print_report(&r);
+    if (!status)
+        status = verdict_of(&r, err);
+    sb_audit_free(r.audit);
+    sb_model_close(r.model);
+    sb_trace_close(r.trace);
+    return status;
+}

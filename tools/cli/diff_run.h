@@ -1,0 +1,35 @@
+/* diff_run.h - one engine held against the reference: from its steps to verdicts. */
+#ifndef SB_CLI_DIFF_RUN_H
+#define SB_CLI_DIFF_RUN_H
+
+#include "tools/cli/diff_side.h"
+#include "tools/compare/explain.h"
+
+enum { SB_NOTES = 1200 };
+
+typedef struct sb_diff_run {
+    /* in */
+    const sb_model *model;
+    const sb_side *side;
+    const sb_request *request; /* of a live engine; its knobs are those of the reference */
+    sb_knobs engine_knobs;     /* of a live engine */
+    const sb_arithmetic *arithmetic;
+    const char *taps, *bundle;
+    uint64_t rows, perturbed, seed;
+    int forced, free; /* as with_forced and with_free of differ.h */
+    int explain, allow_self;
+    /* out */
+    sb_verdicts verdicts;
+    size_t steps, sequences;
+    int has_forced;
+    char notes[SB_NOTES]; /* lines */
+} sb_diff_run;
+
+/* Fills in the second part. An error is one of the run, never a difference. */
+sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err);
+void sb_diff_run_free(sb_diff_run *run);
+
+/* Adds a line to the notes. */
+void sb_diff_note(sb_diff_run *run, const char *format, ...) SB_PRINTF(2, 3);
+
+#endif

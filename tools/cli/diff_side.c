@@ -1,0 +1,124 @@
+#include "tools/cli/diff_side.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ref/container/show.h"
+
+void sb_planted_make(sb_planted *p, const sb_mistake *mistake)
+{
+    p->mistake = mistake;
+    p->table = sb_backend_ref()->ops;
+    mistake->plant(&p->table);
+}
+
+sb_status sb_planted_run(void *planted, const sb_op_call *call)
+{
+    const sb_planted *p = planted;
+    sb_op_call spoilt = *call;
+    if (strcmp(p->mistake->op, sb_op_name(call->op)) == 0)
+        spoilt.table = &p->table;
+    return sb_op_run(&spoilt);
+}
+
+static sb_status plant(sb_side *side, const char *name, sb_error *err)
+{
+    const sb_mistake *mistake = sb_mistake_find(name);
+    if (!mistake)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--engine: there is no mistake '%s'; tools/fault/mistakes.def names them",
+                       SB_SHOW(name));
+    sb_planted_make(&side->planted, mistake);
+    side->has_fault = 1;
+    return SB_OK;
+}
+
+/* "ref", "sim:NAME", each with "+MISTAKE" behind it. */
+static sb_status open_live(sb_side *side, sb_error *err)
+{
+    char name[64];
+    const char *from = strncmp(side->spec, "sim:", 4) == 0 ? side->spec + 4 : side->spec;
+    size_t n = strcspn(from, "+");
+    side->kind = SB_SIDE_live;
+    if (n >= sizeof name)
+        return sb_fail(err, SB_ERR_USAGE, "there is no engine '%s'", SB_SHOW(side->spec));
+    memcpy(name, from, n);
+    name[n] = '\0';
+    sb_status status = from == side->spec ? SB_OK : sb_sim_find(name, &side->sim, err);
+    return status || !from[n] ? status : plant(side, from + n + 1, err);
+}
+
+static int is_live(const char *spec)
+{
+    return strncmp(spec, "sim:", 4) == 0 || strcmp(spec, "ref") == 0 ||
+           strncmp(spec, "ref+", 4) == 0;
+}
+
+sb_status sb_side_open(const char *spec, sb_side *side, sb_error *err)
+{
+    struct stat st;
+    *side = (sb_side){.spec = spec};
+    if (is_live(spec))
+        return open_live(side, err);
+    if (stat(spec, &st) != 0)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "engine '%s' is neither ref, nor sim:NAME, nor a trace folder, nor a file of "
+            "token ids",
+            SB_SHOW(spec));
+    side->kind = S_ISDIR(st.st_mode) ? SB_SIDE_trace : SB_SIDE_ids;
+    return side->kind == SB_SIDE_trace ? sb_trace_open(spec, &side->trace, err) : SB_OK;
+}
+
+void sb_side_close(sb_side *side)
+{
+    sb_trace_close(side->trace);
+    *side = (sb_side){.spec = ""};
+}
+
+int sb_side_is_reference(const sb_side *side)
+{
+    if (side->kind == SB_SIDE_live)
+        return !side->sim && !side->has_fault;
+    return side->trace && strcmp(sb_trace_info(side->trace)->engine, "samebit ref") == 0;
+}
+
+const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
+{
+    if ((side->kind == SB_SIDE_live && !side->sim) || sb_side_is_reference(side))
+        return &sb_arithmetic_reference;
+    return &sb_arithmetic_library;
+}
+
+int sb_side_same(const sb_side *a, const sb_side *b)
+{
+    struct stat first, second;
+    if (a->kind != b->kind)
+        return 0;
+    if (a->kind == SB_SIDE_live || strcmp(a->spec, b->spec) == 0)
+        return strcmp(a->spec, b->spec) == 0;
+    return stat(a->spec, &first) == 0 && stat(b->spec, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown, sb_error *err)
+{
+    sb_digest own;
+    *unknown = 1;
+    if (!side->trace)
+        return SB_OK;
+    const sb_trace_head *head = sb_trace_info(side->trace);
+    if (head->vocab_size && head->vocab_size != model->config.vocab_size)
+        return sb_fail(err, SB_ERR_INPUT, "%s: a vocabulary of %u; the checkpoint has %u",
+                       SB_SHOW(side->spec), (unsigned)head->vocab_size,
+                       (unsigned)model->config.vocab_size);
+    if (!*head->checkpoint.hex)
+        return SB_OK;
+    *unknown = 0;
+    sb_status status = sb_checkpoint_digest(model->checkpoint, &own, err);
+    if (!status && strcmp(own.hex, head->checkpoint.hex) != 0)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: recorded from a checkpoint with digest %s; this one has %s",
+                       SB_SHOW(side->spec), head->checkpoint.hex, own.hex);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* diff_side.h - what is held against the reference: an engine of this program, a trace of another,
+ * or a list of its tokens. */
+#ifndef SB_CLI_DIFF_SIDE_H
+#define SB_CLI_DIFF_SIDE_H
+
+#include "tools/cli/live.h"
+#include "tools/compare/ball.h"
+#include "tools/fault/mistakes.h"
+#include "tools/sim/sim.h"
+#include "tools/trace/read.h"
+
+typedef enum sb_side_kind {
+    SB_SIDE_live, /* "ref", "sim:NAME", and with a mistake planted: "sim:NAME+MISTAKE" */
+    SB_SIDE_trace,
+    SB_SIDE_ids
+} sb_side_kind;
+
+/* Ops as they are, but for one with a mistake in it. As a hook, ctx is this. */
+typedef struct sb_planted {
+    const sb_mistake *mistake;
+    sb_op_table table;
+} sb_planted;
+void sb_planted_make(sb_planted *planted, const sb_mistake *mistake);
+sb_status sb_planted_run(void *planted, const sb_op_call *call);
+
+typedef struct sb_side {
+    sb_side_kind kind;
+    const char *spec;
+    const sb_sim *sim; /* NULL: the reference, or not live */
+    sb_planted planted;
+    int has_fault;
+    sb_trace *trace;
+} sb_side;
+
+/* Finds out what `spec` is; opens a trace. SB_ERR_USAGE says what there could be. */
+sb_status sb_side_open(const char *spec, sb_side *side, sb_error *err);
+void sb_side_close(sb_side *side);
+
+/* Whether the values come from the reference itself. */
+int sb_side_is_reference(const sb_side *side);
+
+/* The arithmetic that it computes in, as far as it says. */
+const sb_arithmetic *sb_side_arithmetic(const sb_side *side);
+
+/* Whether both are one and the same folder or file, or the same engine of this program. */
+int sb_side_same(const sb_side *a, const sb_side *b);
+
+/* A trace of another checkpoint is refused: SB_ERR_INPUT. *unknown: it does not say which. */
+sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown, sb_error *err);
+
+#endif

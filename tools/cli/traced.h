@@ -1,0 +1,22 @@
+/* traced.h - a run that leaves a trace: run --trace DIR --taps LIST. */
+#ifndef SB_CLI_TRACED_H
+#define SB_CLI_TRACED_H
+
+#include "tools/cli/request.h"
+#include "tools/trace/capture.h"
+#include "tools/trace/write.h"
+
+typedef struct sb_traced {
+    sb_trace_writer *writer;
+    sb_capture *capture; /* NULL: no trace was asked for */
+} sb_traced;
+
+/* The folder of --trace, and what records sessions into it; nothing without the option. */
+sb_status sb_traced_begin(const sb_model *model, const sb_request *request, sb_traced *out,
+                          sb_error *err);
+
+/* All sequences have run. */
+sb_status sb_traced_commit(sb_traced *traced, sb_error *err);
+void sb_traced_free(sb_traced *traced);
+
+#endif

@@ -1,0 +1,185 @@
+#include "tools/compare/differ.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+struct sb_differ {
+    const sb_model *model;
+    sb_differ_options options;
+    sb_forced *forced;
+    sb_free *free;
+    double *worst; /* (room) of the rows of a step */
+    size_t room;
+    size_t steps, sequences;
+    int started;
+};
+
+void sb_differ_defaults(sb_differ_options *o, const sb_knobs *knobs,
+                        const sb_arithmetic *arithmetic, sb_verdicts *verdicts)
+{
+    *o = (sb_differ_options){.forced = {.knobs = knobs, .arithmetic = arithmetic, .mtp = 1},
+                             .free = {.knobs = knobs, .perturbed = 4, .seed = 42, .mtp = 1},
+                             .with_forced = -1,
+                             .with_free = -1,
+                             .tie_limit = 0.25,
+                             .verdicts = verdicts};
+}
+
+sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options, sb_differ **out,
+                        sb_error *err)
+{
+    sb_differ *d = sb_alloc(1, sizeof *d);
+    if (!d)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    d->model = model;
+    d->options = *options;
+    d->options.forced.verdicts = options->verdicts;
+    d->options.free.verdicts = options->verdicts;
+    d->options.forced.mtp = options->forced.mtp && sb_model_has_mtp(model);
+    d->options.free.mtp = options->free.mtp && sb_model_has_mtp(model);
+    *out = d;
+    return SB_OK;
+}
+
+void sb_differ_free(sb_differ *d)
+{
+    if (!d)
+        return;
+    sb_forced_free(d->forced);
+    sb_free_free(d->free);
+    free(d->worst);
+    free(d);
+}
+
+size_t sb_differ_steps(const sb_differ *d)
+{
+    return d->steps;
+}
+
+size_t sb_differ_sequences(const sb_differ *d)
+{
+    return d->sequences;
+}
+
+int sb_differ_forced(const sb_differ *d)
+{
+    return d->forced != NULL;
+}
+
+/* Whether a step has values of ops inside the model, not only what comes out of it. */
+static int has_taps(const sb_step *step)
+{
+    for (size_t i = 0; i < step->taps.count; i++) {
+        const sb_step_value *v = &step->taps.items[i];
+        if (v->data && (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
+            return 1;
+    }
+    return 0;
+}
+
+/* The first step says which ways there are. */
+static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
+{
+    sb_status status = SB_OK;
+    int forced = d->options.with_forced;
+    if (forced == 1 && !has_taps(step))
+        return sb_fail(err, SB_ERR_SKIPPED,
+                       "step %llu has no taps with data: --forced needs a level 4 trace",
+                       (unsigned long long)step->number);
+    if (forced == 1 || (forced == -1 && has_taps(step)))
+        status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
+    if (!status && d->options.with_free)
+        status = sb_free_new(d->model, &d->options.free, &d->free, err);
+    d->started = 1;
+    return status;
+}
+
+static sb_status make_room(sb_differ *d, size_t rows, sb_error *err)
+{
+    if (rows > d->room) {
+        double *worst = sb_realloc(d->worst, rows, sizeof *worst);
+        if (!worst)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu rows", rows);
+        d->worst = worst;
+        d->room = rows;
+    }
+    for (size_t i = 0; i < rows; i++)
+        d->worst[i] = 0;
+    return SB_OK;
+}
+
+/* Rows of the trunk, each of which has a token verdict. */
+static int is_row(const sb_step_row *row)
+{
+    return row->kind != SB_CALL_draft;
+}
+
+/* Rows that nobody ran freely get their verdict from the ops alone. */
+static sb_status add_tokens(sb_verdicts *v, const sb_step *step, sb_error *err)
+{
+    for (size_t i = 0; i < step->row_count; i++) {
+        const sb_step_row *row = &step->rows[i];
+        sb_token_verdict *t = is_row(row) ? sb_verdicts_token(v) : NULL;
+        if (!is_row(row))
+            continue;
+        if (!t)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for token verdicts");
+        t->sequence = row->sequence;
+        t->position = row->position;
+        t->id = row->token;
+        t->verdict = SB_VERDICT_IDENTICAL;
+    }
+    return SB_OK;
+}
+
+/* What the ops of a row showed, added to the verdicts of its token. */
+static void add_worst(const sb_differ *d, const sb_step *step, size_t first)
+{
+    sb_verdicts *v = d->options.verdicts;
+    size_t at = first;
+    for (size_t i = 0; i < step->row_count; i++) {
+        if (!is_row(&step->rows[i]) || at >= v->token_count)
+            continue;
+        sb_token_verdict *t = &v->tokens[at++];
+        double worst = d->worst[i];
+        if (worst > t->worst_ratio)
+            t->worst_ratio = worst;
+        t->verdict = sb_verdict_worse(t->verdict, worst > 1   ? SB_VERDICT_FAIL
+                                                  : worst > 0 ? SB_VERDICT_WITHIN
+                                                              : SB_VERDICT_none);
+    }
+}
+
+sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
+{
+    sb_differ *d = differ;
+    sb_verdicts *v = d->options.verdicts;
+    size_t first = v->token_count;
+    sb_status status = d->started || !step->row_count ? SB_OK : start(d, step, err);
+    if (!status)
+        status = make_room(d, step->row_count, err);
+    d->steps += step->row_count != 0;
+    for (size_t i = 0; i < step->row_count; i++)
+        if (step->rows[i].sequence >= d->sequences)
+            d->sequences = (size_t)step->rows[i].sequence + 1;
+    /* the forced way first: of one token, the op that went wrong is named before its consequence */
+    if (!status && d->forced)
+        status = sb_forced_step(d->forced, step, d->worst, err);
+    if (!status)
+        status = d->free ? sb_free_step(d->free, step, err) : add_tokens(v, step, err);
+    if (!status)
+        add_worst(d, step, first);
+    return status;
+}
+
+sb_status sb_differ_finish(sb_differ *d, sb_error *err)
+{
+    sb_status status = d->forced ? sb_forced_finish(d->forced, err) : SB_OK;
+    if (!status && d->free)
+        status = sb_free_finish(d->free, err);
+    if (!status)
+        sb_differ_judge(d->options.verdicts, d->options.with_forced == 1, d->options.tie_limit);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* envelope_hook.c - every op of a sequence, rounded another way. */
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/ops/act_quant.h"
+#include "ref/ops/values.h"
+#include "tools/compare/envelope_parts.h"
+
+sb_status sb_envelope_run(const sb_envelope *e, const sb_op_call *call)
+{
+    return e->twin ? e->twin(e->twin_ctx, call) : sb_op_run(call);
+}
+
+uint64_t sb_envelope_key(sb_envelope_lane *lane)
+{
+    return sb_rng_u64(lane->key, lane->ops++);
+}
+
+static int all_of_type(sb_format type, const float *data, size_t rows, size_t cols, size_t stride)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < cols; i++)
+            if (sb_bits_f32(sb_round_to(type, data[r * stride + i])) !=
+                sb_bits_f32(data[r * stride + i]))
+                return 0;
+    return 1;
+}
+
+/* The neighbour of x in a type, away from 0 or towards it; 0 stays, and so does what has none. */
+static float neighbour(sb_format type, float x, int up)
+{
+    uint32_t bits = sb_bits_f32(x), magnitude = bits & 0x7fffffffu;
+    if (magnitude == 0 || magnitude >= 0x7f800000u)
+        return x;
+    float moved;
+    if (type == SB_FORMAT_f16) {
+        uint32_t code = sb_f32_to_f16(x);
+        moved = sb_f16_to_f32((uint16_t)(up ? code + 1 : code - 1));
+    } else {
+        uint32_t step = type == SB_FORMAT_bf16 ? 0x10000u : 1u;
+        moved = sb_f32_from_bits(up ? bits + step : bits - step);
+    }
+    return sb_is_finite_f32(moved) ? moved : x;
+}
+
+/* T-40: "it stays, or becomes the next above or below" - an array is rounded to the activation type
+ * if all its elements are of it; else it is binary32. */
+void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
+                      size_t stride)
+{
+    sb_format type = sb_act_format(knobs);
+    uint64_t bits = 0, n = 0;
+    if (type != SB_FORMAT_f32 && !all_of_type(type, data, rows, cols, stride))
+        type = SB_FORMAT_f32;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < cols; i++, n++) {
+            if (n % 32 == 0)
+                bits = sb_rng_u64(key, n / 32);
+            unsigned two = (unsigned)(bits >> (n % 32 * 2)) & 3;
+            if (two >= 2)
+                data[r * stride + i] = neighbour(type, data[r * stride + i], two == 2);
+        }
+}
+
+/* What has no rounding: copies. The router's ids are not numbers, its weights come with them. */
+static int is_exact(sb_op op)
+{
+    return op == SB_OP_embed || op == SB_OP_split_gate;
+}
+
+static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    for (size_t i = 0; i < v.outputs; i++)
+        if (v.out[i].data)
+            sb_envelope_move(call->knobs, sb_envelope_key(lane), v.out[i].data, v.out[i].rows,
+                             v.out[i].cols, v.out[i].stride);
+}
+
+/* The reference's input of a layer that quantizes it goes onto the tape. */
+static sb_status record(sb_envelope *e, const float *in, size_t count)
+{
+    if (e->tape_count + count > e->tape_room) {
+        size_t room = 2 * (e->tape_count + count);
+        float *tape = sb_realloc(e->tape, room, sizeof *tape);
+        if (!tape)
+            return SB_ERR_MEMORY;
+        e->tape = tape;
+        e->tape_room = room;
+    }
+    memcpy(e->tape + e->tape_count, in, count * sizeof *in);
+    e->tape_count += count;
+    return SB_OK;
+}
+
+/* Whether the expert at work is the one that the reference has at its place. */
+static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
+{
+    const sb_envelope *e = lane->of;
+    size_t k = e->model->config.experts_per_token, at = call->row * k + call->slot;
+    return !call->single || call->layer > e->model->config.layers ||
+           lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
+}
+
+/* T-42: "reads the input that the reference's has" */
+static sb_status linear(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    sb_envelope *e = lane->of;
+    const sb_linear_args *a = call->args;
+    size_t count = a->rows * a->weight->cols;
+    sb_linear_args held = *a;
+    sb_op_call other = *call;
+    if (sb_input_scheme(call->knobs, a->weight) == SB_SCHEME_none)
+        return sb_envelope_run(lane->of, call);
+    if (lane->number == 0) {
+        sb_status status = record(e, a->in, count);
+        return status ? status : sb_envelope_run(lane->of, call);
+    }
+    if (lane->at + count <= e->tape_count && same_expert(lane, call)) {
+        held.in = e->tape + lane->at;
+        other.args = &held;
+    }
+    lane->at += count;
+    return sb_envelope_run(lane->of, &other);
+}
+
+/* The recurrent form row by row, so that the state is rounded anew behind each. */
+static sb_status delta_rows(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    const sb_delta_rule_args *a = call->args;
+    size_t k = a->k_heads * a->dk, n = a->v_heads * a->dv, cells = a->v_heads * a->dk * a->dv;
+    sb_status status = SB_OK;
+    for (size_t t = 0; t < a->rows && !status; t++) {
+        sb_delta_rule_args row = *a;
+        sb_op_call one = *call;
+        row.q += t * k;
+        row.k += t * k;
+        row.v += t * a->v_stride;
+        row.g += t * a->v_heads;
+        row.beta += t * a->v_heads;
+        row.out += t * n;
+        row.rows = 1;
+        row.trail = NULL;
+        one.args = &row;
+        status = sb_envelope_run(lane->of, &one);
+        sb_envelope_move(call->knobs, sb_envelope_key(lane), row.out, 1, n, n);
+        sb_envelope_move(call->knobs, sb_envelope_key(lane), a->state, 1, cells, cells);
+        if (a->trail)
+            memcpy(a->trail + t * cells, a->state, cells * sizeof *a->state);
+    }
+    return status;
+}
+
+static sb_status chunk(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    const sb_delta_rule_args *a = call->args;
+    size_t cells = a->v_heads * a->dk * a->dv;
+    sb_status status = sb_envelope_run(lane->of, call);
+    move_outputs(lane, call);
+    sb_envelope_move(call->knobs, sb_envelope_key(lane), a->state, 1, cells, cells);
+    return status;
+}
+
+sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
+{
+    sb_envelope_lane *lane = ctx;
+    if (call->op == SB_OP_router)
+        return sb_envelope_route(lane, call);
+    if (call->op == SB_OP_linear) {
+        sb_status status = linear(lane, call);
+        if (lane->number && !status)
+            move_outputs(lane, call);
+        return status;
+    }
+    if (lane->number == 0 || is_exact(call->op))
+        return sb_envelope_run(lane->of, call);
+    if (call->op == SB_OP_delta_rule)
+        return delta_rows(lane, call);
+    if (call->op == SB_OP_delta_rule_chunk)
+        return chunk(lane, call);
+    sb_status status = sb_envelope_run(lane->of, call);
+    if (!status)
+        move_outputs(lane, call);
+    return status;
+}

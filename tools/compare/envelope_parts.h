@@ -1,0 +1,56 @@
+/* envelope_parts.h - what the parts of envelope.h share. */
+#ifndef SB_COMPARE_ENVELOPE_PARTS_H
+#define SB_COMPARE_ENVELOPE_PARTS_H
+
+#include "tools/compare/envelope.h"
+
+/* One of the sequences. */
+typedef struct sb_envelope_lane {
+    struct sb_envelope *of;
+    sb_session *session;
+    size_t number;     /* 0: the reference itself */
+    uint64_t key, ops; /* of its random numbers; ops so far */
+    size_t at;         /* next input on the tape */
+    uint32_t *ids;     /* (rows, k) of the layer at work */
+    int strayed;       /* it chose other experts than the reference */
+} sb_envelope_lane;
+
+struct sb_envelope {
+    const sb_model *model;
+    sb_knobs knobs;
+    sb_op_hook twin;
+    void *twin_ctx;
+    size_t count; /* of lanes: N + 1 */
+    sb_envelope_lane *lanes;
+    sb_expert_source source;
+    void *source_ctx;
+    int replaying;  /* rows are fed again: the choices are those on record */
+    double factor;  /* of the router's logits */
+    size_t rows;    /* that there is room for */
+    uint32_t *ids;  /* (L + 1, rows, k): the reference's choices in this call */
+    float *router;  /* (L + 1, rows, E): its router logits */
+    double *spread; /* (L + 1, rows): sum of squares of the others' differences from them */
+    sb_adopted *adopted;
+    size_t adopted_count, adopted_room;
+    float *tape; /* inputs that are quantized, in the order of the reference's ops */
+    size_t tape_count, tape_room;
+    float *logits; /* (V) of one lane */
+};
+
+/* The hook of all lanes; ctx is the lane. */
+sb_status sb_envelope_hook(void *ctx, const sb_op_call *call);
+
+/* The op as it is in this model. */
+sb_status sb_envelope_run(const sb_envelope *envelope, const sb_op_call *call);
+
+/* The router in every lane (envelope_router.c). */
+sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);
+
+/* Moves every element by at most a unit in the last place of the type the array is rounded to. */
+void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
+                      size_t stride);
+
+/* The random numbers of the op at work. */
+uint64_t sb_envelope_key(sb_envelope_lane *lane);
+
+#endif

@@ -1,0 +1,150 @@
+/* explain_keep.c - the steps that an explanation is tried on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "tools/compare/explain.h"
+
+enum { KEEP_BYTES = 256 << 20 };
+
+static void *copy(const void *from, size_t count, size_t size)
+{
+    void *to = sb_alloc(count ? count : 1, size);
+    if (to && count)
+        memcpy(to, from, count * size);
+    return to;
+}
+
+static size_t values_bytes(const sb_step_values *values)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < values->count; i++)
+        if (values->items[i].data)
+            bytes += values->items[i].rows * values->items[i].cols * sizeof(float);
+    return bytes;
+}
+
+static size_t step_bytes(const sb_step *step)
+{
+    size_t bytes = values_bytes(&step->taps);
+    for (size_t i = 0; i < step->state_count; i++)
+        bytes += values_bytes(&step->states[i].pieces);
+    return bytes;
+}
+
+/* 0 if memory is out; what was copied so far belongs to `to` all the same. */
+static int copy_values(const sb_step_values *from, sb_step_values *to)
+{
+    to->count = 0;
+    to->room = from->count ? from->count : 1;
+    to->items = copy(from->items, from->count, sizeof *to->items);
+    if (!to->items)
+        return 0;
+    for (size_t i = 0; i < from->count; i++) {
+        const sb_step_value *v = &from->items[i];
+        to->items[i].data = v->data ? copy(v->data, v->rows * v->cols, sizeof *v->data) : NULL;
+        to->count = i + 1;
+        if (v->data && !to->items[i].data)
+            return 0;
+    }
+    return 1;
+}
+
+static int copy_states(const sb_step *from, sb_step *to)
+{
+    to->states = copy(from->states, from->state_count, sizeof *to->states);
+    to->state_count = 0;
+    for (size_t i = 0; to->states && i < from->state_count; i++) {
+        int good = copy_values(&from->states[i].pieces, &to->states[i].pieces);
+        to->state_count = i + 1;
+        if (!good)
+            return 0;
+    }
+    return to->states != NULL;
+}
+
+static int copy_step(const sb_step *from, sb_step *to)
+{
+    *to = (sb_step){.number = from->number};
+    to->rows = copy(from->rows, from->row_count, sizeof *to->rows);
+    to->row_count = to->rows ? from->row_count : 0;
+    to->rounds = copy(from->rounds, from->round_count, sizeof *to->rounds);
+    to->round_count = to->rounds ? from->round_count : 0;
+    if (from->logits_rows) {
+        to->logits_rows = copy(from->logits_rows, from->logits_count, sizeof *to->logits_rows);
+        to->logits_count = from->logits_count;
+    }
+    if (from->logits_rows && !to->logits_rows)
+        return 0;
+    return to->rows && to->rounds && copy_values(&from->taps, &to->taps) && copy_states(from, to);
+}
+
+/* Whether the state that a sequence comes with is there in full. */
+static int has_state(const sb_step *step, const sb_step_row *row)
+{
+    for (size_t i = 0; i < step->state_count; i++) {
+        const sb_step_state *s = &step->states[i];
+        size_t with_data = 0;
+        if (s->sequence != row->sequence || s->position != row->position)
+            continue;
+        for (size_t k = 0; k < s->pieces.count; k++)
+            with_data += s->pieces.items[k].data != NULL;
+        return s->pieces.count && with_data == s->pieces.count;
+    }
+    return 0;
+}
+
+/* Whether the step can be compared without those before it. */
+static int is_complete(const sb_step *step)
+{
+    for (size_t i = 0; i < step->row_count; i++) {
+        const sb_step_row *row = &step->rows[i];
+        int first = i == 0 || step->rows[i - 1].sequence != row->sequence;
+        if (row->kind == SB_CALL_draft || (first && row->position && !has_state(step, row)))
+            return 0;
+    }
+    return step->row_count != 0;
+}
+
+static void drop(sb_keep *keep)
+{
+    for (size_t i = 0; i < keep->count; i++)
+        sb_step_clear(&keep->steps[i]);
+    keep->count = keep->bytes = 0;
+}
+
+void sb_keep_free(sb_keep *keep)
+{
+    drop(keep);
+    free(keep->steps);
+    *keep = (sb_keep){0};
+}
+
+sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
+{
+    if (keep->frozen || (!step->row_count && !step->state_count))
+        return SB_OK;
+    if (!keep->whole && is_complete(step)) {
+        drop(keep);
+        keep->lost = 0;
+    }
+    if (keep->lost)
+        return SB_OK;
+    if (keep->bytes + step_bytes(step) > KEEP_BYTES) {
+        drop(keep);
+        keep->lost = 1;
+        return SB_OK;
+    }
+    if (keep->count == keep->room) {
+        size_t room = keep->room ? 2 * keep->room : 8;
+        sb_step *steps = sb_realloc(keep->steps, room, sizeof *steps);
+        if (!steps)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu steps", room);
+        keep->steps = steps;
+        keep->room = room;
+    }
+    if (!copy_step(step, &keep->steps[keep->count++]))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a copy of a step");
+    keep->bytes += step_bytes(step);
+    return SB_OK;
+}

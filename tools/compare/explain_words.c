@@ -1,0 +1,60 @@
+/* explain_words.c - the changes that knobs can make, in words. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "tools/compare/explain.h"
+
+static const char *const behaves[SB_VALUE_COUNT] = {
+#define SB_BEHAVES(knob, value, words) [SB_##knob##_##value] = (words),
+#include "tools/compare/explain.def"
+#undef SB_BEHAVES
+};
+
+void sb_behaves_like(sb_knob_value value, char words[SB_WORDS])
+{
+    sb_knob knob = sb_knob_of_value(value);
+    if (behaves[value])
+        snprintf(words, SB_WORDS, "behaves like %s", behaves[value]);
+    else
+        snprintf(words, SB_WORDS, "behaves like %s=%s (%s)", sb_knob_name(knob),
+                 sb_knob_value_name(value), sb_knob_help(knob));
+}
+
+sb_change *sb_changes_add(sb_changes *c)
+{
+    if (c->count == c->room) {
+        size_t room = c->room ? 2 * c->room : 64;
+        sb_change *items = sb_realloc(c->items, room, sizeof *items);
+        if (!items)
+            return NULL;
+        c->items = items;
+        c->room = room;
+    }
+    c->items[c->count] = (sb_change){.value = SB_VALUE_COUNT};
+    return &c->items[c->count++];
+}
+
+void sb_changes_free(sb_changes *c)
+{
+    free(c->items);
+    *c = (sb_changes){0};
+}
+
+sb_status sb_changes_of_knobs(sb_changes *changes, const sb_knobs *knobs, sb_error *err)
+{
+    for (int i = 0; i < SB_VALUE_COUNT; i++) {
+        sb_knob_value value = (sb_knob_value)i;
+        sb_knob knob = sb_knob_of_value(value);
+        if (knobs->value[knob] == value)
+            continue;
+        sb_change *change = sb_changes_add(changes);
+        if (!change)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
+        change->value = value;
+        snprintf(change->name, sizeof change->name, "%s=%s", sb_knob_name(knob),
+                 sb_knob_value_name(value));
+        sb_behaves_like(value, change->words);
+    }
+    return SB_OK;
+}

@@ -1,0 +1,378 @@
+#include "tools/compare/forced_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+/* --- what a session asks ---------------------------------------------------------------------- */
+
+forced_memory *forced_memory_of(sb_forced *f, uint32_t layer)
+{
+    return &f->at->memory[layer];
+}
+
+sb_status forced_run(const sb_forced *f, const sb_op_call *call)
+{
+    return f->options.twin ? f->options.twin(f->options.twin_ctx, call) : sb_op_run(call);
+}
+
+static sb_status on_op(void *ctx, const sb_op_call *call)
+{
+    sb_forced *f = ctx;
+    f->op = call->op;
+    f->layer = call->layer;
+    if (call->op == SB_OP_router)
+        return forced_route(f, call);
+    sb_status status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
+    return status ? status : forced_run(f, call);
+}
+
+static int ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* What ops read that is no array of its own, or a copy of one. */
+static void note_value(sb_forced *f, const char *name, int known)
+{
+    char last[64];
+    forced_memory *m = f->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, f->layer);
+    int residual = SB_IS(&f->knobs, mtp_hidden, residual);
+    snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
+    if (ends_with(name, "mlp.shared_expert_gate"))
+        f->shared_gate = known;
+    else if (m && (ends_with(name, "self_attn.k_rope") || ends_with(name, "self_attn.v_proj"))) {
+        int *cache = f->at->drafts ? &m->drafted : &m->cache;
+        *cache = *cache && known;
+    } else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
+        f->embedding = known;
+    else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0)
+        f->previous = known;
+    else if (strcmp(name, residual ? last : "norm") == 0)
+        f->norm = known;
+    else if (strcmp(name, SB_IS(&f->knobs, mtp_recycled, residual) ? "mtp.layers.0.output"
+                                                                   : "mtp.norm") == 0)
+        f->recycled = known;
+}
+
+static sb_status on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                        sb_error *err)
+{
+    sb_forced *f = ctx;
+    if (ends_with(name, "mlp.router_ids"))
+        return SB_OK; /* adopted where the op ran */
+    sb_status status = forced_judge(f, name, data, rows, cols);
+    if (status)
+        return sb_fail(err, status, "%s: out of memory", name);
+    if (!f->replay)
+        note_value(f, name, sb_known_of(&f->known, data, rows * cols) == SB_KNOWN_exact);
+    return SB_OK;
+}
+
+/* --- sequences -------------------------------------------------------------------------------- */
+
+static void free_sequence(const sb_forced *f, forced_sequence *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; s->memory && i <= f->model->config.layers; i++)
+        free(s->memory[i].column);
+    free(s->memory);
+    sb_session_free(s->session);
+    free(s);
+}
+
+/* T-18: "an empty sequence is known" */
+static void begin_sequence(const sb_forced *f, forced_sequence *s)
+{
+    const sb_config *c = &f->model->config;
+    size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
+    for (uint32_t i = 0; i <= c->layers; i++) {
+        forced_memory *m = &s->memory[i];
+        m->cache = m->drafted = m->conv = m->recurrent = 1;
+        m->form = SB_OP_delta_rule;
+        if (m->column)
+            memset(m->column, 0, columns * (1 + c->lin_k_dim) * sizeof *m->column);
+    }
+    sb_session_reset(s->session);
+    s->alive = 1;
+    s->hidden = 1; /* the zero vector of K-27 */
+    s->drafts = s->verified = 0;
+}
+
+static sb_status make_sequence(sb_forced *f, forced_sequence *s, sb_error *err)
+{
+    const sb_config *c = &f->model->config;
+    const sb_session_options options = {.knobs = &f->knobs,
+                                        .tap = on_tap,
+                                        .tap_ctx = f,
+                                        .hook = on_op,
+                                        .hook_ctx = f,
+                                        .mtp = f->options.mtp};
+    size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
+    s->memory = sb_alloc((size_t)c->layers + 1, sizeof *s->memory);
+    if (!s->memory)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
+    for (uint32_t i = 0; i < c->layers; i++) {
+        if (c->layer_is_full[i])
+            continue;
+        s->memory[i].column = sb_alloc(columns * (1 + c->lin_k_dim), sizeof(double));
+        if (!s->memory[i].column)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
+        s->memory[i].element = s->memory[i].column + columns;
+    }
+    sb_status status = sb_session_new(f->model, &options, &s->session, err);
+    if (!status)
+        begin_sequence(f, s);
+    return status;
+}
+
+static sb_status find_sequence(sb_forced *f, uint32_t id, forced_sequence **out, sb_error *err)
+{
+    for (size_t i = 0; i < f->sequence_count; i++)
+        if (f->sequences[i]->id == id) {
+            *out = f->sequences[i];
+            return SB_OK;
+        }
+    forced_sequence **more =
+        sb_realloc(f->sequences, f->sequence_count + 1, sizeof(forced_sequence *));
+    forced_sequence *s = more ? sb_alloc(1, sizeof *s) : NULL;
+    f->sequences = more ? more : f->sequences;
+    if (!s)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
+    s->id = id;
+    f->sequences[f->sequence_count++] = s;
+    *out = s;
+    return make_sequence(f, s, err);
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static const sb_step_round *round_of(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->round_count; i++)
+        if (step->rounds[i].sequence == sequence)
+            return &step->rounds[i];
+    return NULL;
+}
+
+/* Nothing of this sequence can be judged from here on, but what a recorded state begins anew. */
+static void lose(sb_forced *f, forced_sequence *s, const char *why)
+{
+    sb_verdicts *v = f->options.verdicts;
+    s->alive = 0;
+    v->skipped_taps++;
+    if (!v->reason[0])
+        snprintf(v->reason, sizeof v->reason, "sequence %u: %.200s", (unsigned)s->id, why);
+}
+
+static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *err)
+{
+    f->replay = 1;
+    sb_status status = sb_session_keep(s->session, kept, err);
+    f->replay = 0;
+    s->verified = 0;
+    return status;
+}
+
+/* The rows of a verify that nobody has cut, where the next call begins: T-18 again knows nothing of
+ * the states that they leave. */
+static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, sb_error *err)
+{
+    const sb_state *state = sb_session_state(s->session);
+    uint64_t first = state->position - s->verified;
+    if (position < first || position > state->position)
+        return SB_OK;
+    if (position == state->position) {
+        s->verified = 0;
+        return SB_OK;
+    }
+    for (uint32_t i = 0; i < f->model->config.layers; i++)
+        s->memory[i].recurrent = 0;
+    return cut(f, s, (size_t)(position - first), err);
+}
+
+static sb_status ask_logits(sb_forced *f, const sb_step *step, size_t row, sb_error *err)
+{
+    const sb_step_value *v = sb_step_find(&step->taps, "logits");
+    size_t vocabulary = f->model->config.vocab_size;
+    float *logits = v && v->data ? sb_alloc(vocabulary, sizeof *logits) : NULL;
+    sb_status status = SB_OK;
+    if (!v || !v->data)
+        f->options.verdicts->skipped_taps++;
+    else if (!logits)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    for (size_t i = 0; i < f->rows && logits && !status; i++) {
+        long long at = sb_step_logits_row(step, v, row + i);
+        if (at < 0)
+            continue;
+        f->logits = (size_t)at;
+        f->logits_row = row + i;
+        status = sb_session_logits(f->at->session, i, logits, err);
+    }
+    free(logits);
+    return status;
+}
+
+static sb_status draft(sb_forced *f, forced_sequence *s, uint32_t token, sb_error *err)
+{
+    float *logits = sb_alloc(f->model->config.vocab_size, sizeof *logits);
+    if (!logits)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    if (s->drafts)
+        s->hidden_draft = f->recycled;
+    else {
+        s->hidden_draft = s->hidden;
+        s->memory[f->model->config.layers].drafted = 1;
+    }
+    s->drafts++;
+    sb_status status = sb_session_draft(s->session, token, logits, err);
+    free(logits);
+    return status;
+}
+
+/* Rows of the trunk: one call. */
+static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, size_t row,
+                      sb_error *err)
+{
+    const sb_step_round *round = round_of(step, s->id);
+    int verify = step->rows[row].kind == SB_CALL_verify || round;
+    uint32_t *tokens = sb_alloc(f->rows, sizeof *tokens);
+    if (!tokens)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call");
+    for (size_t i = 0; i < f->rows; i++)
+        tokens[i] = step->rows[row + i].token;
+    f->kept = round ? round->round.accepted + 1 : SIZE_MAX;
+    s->drafts = 0;
+    s->memory[f->model->config.layers].drafted = 1;
+    sb_rollback rollback =
+        SB_IS(&f->knobs, delta_rule, recurrent) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay;
+    sb_status status = verify ? sb_session_verify(s->session, tokens, f->rows, rollback, err)
+                              : sb_session_feed(s->session, tokens, f->rows, err);
+    free(tokens);
+    if (status)
+        return status;
+    s->hidden = f->norm;
+    s->verified = verify ? f->rows : 0;
+    status = ask_logits(f, step, row, err);
+    if (status || !round || f->kept >= f->rows)
+        return status;
+    return cut(f, s, f->kept, err);
+}
+
+/* The rows of one sequence, or one row of a draft. */
+static sb_status run_rows(sb_forced *f, forced_sequence *s, const sb_step *step, size_t row,
+                          sb_error *err)
+{
+    const sb_step_row *first = &step->rows[row];
+    const sb_state *state = sb_session_state(s->session);
+    sb_status status = SB_OK;
+    if (first->kind == SB_CALL_draft)
+        return state->has_mtp ? draft(f, s, first->token, err) : SB_OK;
+    if (s->verified)
+        status = cut_late(f, s, first->position, err);
+    if (status)
+        return status;
+    if (first->position == 0 && state->position > 0)
+        begin_sequence(f, s);
+    if (sb_session_state(s->session)->position != first->position) {
+        lose(f, s, "its rows do not go on where the last ended");
+        return SB_OK;
+    }
+    return feed(f, s, step, row, err);
+}
+
+static size_t rows_of(const sb_step *step, size_t row)
+{
+    const sb_step_row *first = &step->rows[row];
+    size_t n = 1;
+    while (row + n < step->row_count && step->rows[row + n].sequence == first->sequence &&
+           first->kind != SB_CALL_draft && step->rows[row + n].kind != SB_CALL_draft)
+        n++;
+    return n;
+}
+
+static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_error *err)
+{
+    forced_sequence *s = NULL;
+    sb_error why = {{0}};
+    sb_status status = find_sequence(f, step->rows[row].sequence, &s, err);
+    if (status)
+        return status;
+    f->at = s;
+    f->row = row;
+    f->rows = rows_of(step, row);
+    sb_known_clear(&f->known);
+    f->shared_gate = f->experts = f->norm = f->embedding = f->previous = 0;
+    uint64_t before = sb_session_state(s->session)->mtp_entries;
+    if (step->rows[row].position == 0 && step->rows[row].kind != SB_CALL_draft)
+        before = 0;
+    if (!s->alive && step->rows[row].position != 0)
+        f->options.verdicts->skipped_taps++;
+    else
+        status = run_rows(f, s, step, row, &why);
+    f->entry +=
+        step->rows[row].kind == SB_CALL_draft
+            ? 1
+            : (size_t)(sb_session_mtp_entries(&f->knobs, step->rows[row].position + f->rows) -
+                       before);
+    if (status == SB_ERR_NUMERIC || status == SB_ERR_USAGE) {
+        lose(f, s, why.text);
+        return SB_OK;
+    }
+    return status ? sb_fail(err, status, "%s", why.text) : SB_OK;
+}
+
+sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; worst && i < step->row_count; i++)
+        worst[i] = 0.0;
+    f->step = step;
+    f->worst = worst;
+    f->entry = 0;
+    f->judged_steps++;
+    for (size_t i = 0; i < step->state_count && !status; i++) {
+        forced_sequence *s = NULL;
+        status = find_sequence(f, step->states[i].sequence, &s, err);
+        f->at = s;
+        if (!status && s->verified)
+            status = cut_late(f, s, step->states[i].position, err);
+        if (!status)
+            status = forced_state(f, s, &step->states[i], err);
+    }
+    for (size_t row = 0; row < step->row_count && !status; row += rows_of(step, row))
+        status = run_sequence(f, step, row, err);
+    f->step = NULL;
+    return status;
+}
+
+/* --- the object ------------------------------------------------------------------------------- */
+
+sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options, sb_forced **out,
+                        sb_error *err)
+{
+    sb_forced *f = sb_alloc(1, sizeof *f);
+    if (!f)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    f->model = model;
+    f->options = *options;
+    f->knobs = *options->knobs;
+    f->options.knobs = &f->knobs;
+    *out = f;
+    return SB_OK;
+}
+
+void sb_forced_free(sb_forced *f)
+{
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->sequence_count; i++)
+        free_sequence(f, f->sequences[i]);
+    free(f->sequences);
+    sb_known_clear(&f->known);
+    free(f);
+}

@@ -1,0 +1,315 @@
+/* forced_bound.c - the balls of an op whose inputs are recorded, or balls themselves. */
+#include "tools/compare/forced_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/ops/act_quant.h"
+#include "ref/ops/values.h"
+#include "tools/compare/bound.h"
+#include "tools/compare/wide_fn.h"
+
+/* The two sides of a comparison. */
+typedef struct side {
+    const sb_arithmetic *arithmetic;
+    int theirs;
+} side;
+
+static sb_status exact_inputs(const sb_arithmetic *ar, const sb_op_call *call, sb_ball *out,
+                              sb_ball *second)
+{
+    switch (call->op) {
+#define SB_OP(name, clause)                                                                        \
+    case SB_OP_##name:                                                                             \
+        return sb_bound_##name(ar, call->knobs, call->args, out, second);
+#include "ref/ops/ops.def"
+#undef SB_OP
+    case SB_OP_COUNT:
+        break;
+    }
+    return SB_ERR_USAGE;
+}
+
+static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const side *of)
+{
+    sb_ball *balls = sb_alloc(count, sizeof *balls);
+    if (balls)
+        sb_known_balls(&f->known, p, count, of->theirs, balls);
+    return balls;
+}
+
+static sb_status chained_linear(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+{
+    const sb_linear_args *a = call->args;
+    sb_ball *in = gather(f, a->in, a->rows * a->weight->cols, of);
+    if (!in)
+        return SB_ERR_MEMORY;
+    sb_status status =
+        sb_bound_linear_of(of->arithmetic, call->knobs, a->weight, a->kind, in, a->rows, out);
+    free(in);
+    return status;
+}
+
+static sb_status chained_swiglu(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+{
+    const sb_swiglu_args *a = call->args;
+    sb_ball *gate = gather(f, a->gate, a->count, of), *up = gather(f, a->up, a->count, of);
+    if (gate && up)
+        sb_bound_swiglu_of(of->arithmetic, call->knobs, a->kind, gate, up, a->count, out);
+    sb_status status = gate && up ? SB_OK : SB_ERR_MEMORY;
+    free(gate);
+    free(up);
+    return status;
+}
+
+static sb_status chained_combine(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+{
+    const sb_moe_combine_args *a = call->args;
+    sb_ball *expert = gather(f, a->expert_out, a->kept * a->n, of);
+    sb_ball *shared = gather(f, a->shared_out, a->n, of);
+    if (expert && shared)
+        sb_bound_moe_combine_of(of->arithmetic, call->knobs, a, expert, shared, out);
+    sb_status status = expert && shared ? SB_OK : SB_ERR_MEMORY;
+    free(expert);
+    free(shared);
+    return status;
+}
+
+/* The delta rule, whose incoming state the engine's may differ from. */
+static sb_status delta_rule(sb_forced *f, const side *of, const sb_op_call *call,
+                            const sb_delta_rule_args *a, sb_ball *out, sb_ball *state)
+{
+    const forced_memory *m = forced_memory_of(f, call->layer);
+    size_t count = a->rows * a->k_heads * a->dk;
+    sb_ball *q = gather(f, a->q, count, of), *k = gather(f, a->k, count, of);
+    sb_delta_error carried = {m->column, m->element};
+    const sb_delta_error *from = of->theirs ? &carried : NULL;
+    sb_status status = SB_ERR_MEMORY;
+    if (q && k)
+        status =
+            call->op == SB_OP_delta_rule
+                ? sb_bound_delta_rule_from(of->arithmetic, call->knobs, a, q, k, from, out, state)
+                : sb_bound_delta_rule_chunk_from(of->arithmetic, call->knobs, a, q, k, from, out,
+                                                 state);
+    free(q);
+    free(k);
+    return status;
+}
+
+/* T-18: "what the engine's state may differ by is carried from call to call" - from both sides'
+ * balls of the outgoing state. */
+static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
+                  const sb_ball *ours, const sb_ball *theirs)
+{
+    size_t size = a->dk * a->dv;
+    for (size_t h = 0; h < a->v_heads; h++)
+        for (size_t j = 0; j < a->dv; j++) {
+            double squares = 0.0;
+            for (size_t i = 0; i < a->dk; i++) {
+                size_t e = h * size + i * a->dv + j;
+                double apart = SB_BOUND_SLACK * sb_ball_distance(ours[e], theirs[e]);
+                m->element[e] = apart;
+                squares += apart * apart;
+            }
+            /* the recurrent form gives the norm of the column to each of its elements */
+            m->column[h * a->dv + j] =
+                call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
+        }
+    m->form = call->op;
+}
+
+/* Both sides; the state that `rows` of the rows leave is carried. */
+static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball *ours,
+                                  sb_ball *theirs, size_t rows, int carries)
+{
+    sb_delta_rule_args a = *(const sb_delta_rule_args *)call->args;
+    size_t size = a.v_heads * a.dk * a.dv;
+    const side sides[2] = {{&sb_arithmetic_reference, 0}, {f->options.arithmetic, 1}};
+    sb_ball *state = sb_alloc(2 * size, sizeof *state);
+    a.rows = rows;
+    sb_status status = state ? SB_OK : SB_ERR_MEMORY;
+    if (!status)
+        status = delta_rule(f, &sides[0], call, &a, ours, state);
+    if (!status)
+        status = delta_rule(f, &sides[1], call, &a, theirs, state + size);
+    if (!status && carries)
+        carry(forced_memory_of(f, call->layer), call, &a, state, state + size);
+    free(state);
+    return status;
+}
+
+static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of, int chained,
+                            sb_ball *out, sb_ball *second)
+{
+    if (!chained)
+        return exact_inputs(of->arithmetic, call, out, second);
+    switch (call->op) {
+    case SB_OP_linear:
+        return chained_linear(f, of, call, out);
+    case SB_OP_swiglu:
+        return chained_swiglu(f, of, call, out);
+    default:
+        return chained_combine(f, of, call, out);
+    }
+}
+
+/* What is known of one input where no array says so: states, caches, copies. */
+static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_value *in)
+{
+    const forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
+    int known = -1;
+    if (in->ids)
+        known = 1;
+    else if (call->op == SB_OP_conv && strcmp(in->name, "state") == 0)
+        known = m && m->conv;
+    else if (strcmp(in->name, "state") == 0)
+        known = m && m->recurrent;
+    else if (call->op == SB_OP_attention && strcmp(in->name, "q") != 0)
+        known = m && m->cache && m->drafted;
+    else if (strcmp(in->name, "shared_logit") == 0)
+        known = f->shared_gate;
+    else if (strcmp(call->name, "mtp.fc") == 0)
+        known = f->embedding && f->previous;
+    else if (strcmp(call->name, "mtp.pre_fc_norm_hidden") == 0)
+        known = f->at->drafts ? f->at->hidden_draft : f->at->hidden && f->norm;
+    else if (strncmp(call->name, "mlp.experts.", 12) == 0 && !f->experts)
+        known = 0;
+    if (known >= 0)
+        return known ? SB_KNOWN_exact : SB_KNOWN_not;
+    size_t count = in->rows ? (in->rows - 1) * in->stride + in->cols : 0;
+    return sb_known_of(&f->known, in->data, count);
+}
+
+/* A quantizer turns the smallest difference into a step: balls do not pass it. */
+static int passes_balls(const sb_op_call *call, const sb_op_value *in)
+{
+    switch (call->op) {
+    case SB_OP_linear: {
+        const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
+        return !sb_matrix_quantized(w) || sb_input_scheme(call->knobs, w) == SB_SCHEME_none;
+    }
+    case SB_OP_swiglu:
+        return 1;
+    case SB_OP_moe_combine:
+        return strcmp(in->name, "expert_out") == 0 || strcmp(in->name, "shared_out") == 0;
+    case SB_OP_delta_rule:
+    case SB_OP_delta_rule_chunk:
+        return strcmp(in->name, "q") == 0 || strcmp(in->name, "k") == 0;
+    default:
+        return 0;
+    }
+}
+
+static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_values *v)
+{
+    sb_knowledge least = SB_KNOWN_exact;
+    for (size_t i = 0; i < v->inputs; i++) {
+        sb_knowledge one = input_of(f, call, &v->in[i]);
+        if (one == SB_KNOWN_balls && !passes_balls(call, &v->in[i]))
+            one = SB_KNOWN_not;
+        least = one < least ? one : least;
+    }
+    return least;
+}
+
+static int is_delta_rule(sb_op op)
+{
+    return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
+}
+
+/* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. Of a verify the state
+ * that the rows leave which stay is carried. */
+static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained,
+                               sb_ball *const balls[4])
+{
+    const side sides[2] = {{&sb_arithmetic_reference, 0}, {f->options.arithmetic, 1}};
+    if (is_delta_rule(call->op)) {
+        size_t rows = ((const sb_delta_rule_args *)call->args)->rows;
+        int all = f->kept >= rows;
+        sb_status status = both_delta_rules(f, call, balls[0], balls[2], rows, all);
+        if (!status && !all && f->kept > 0)
+            status = both_delta_rules(f, call, balls[0], balls[2], f->kept, 1);
+        return status;
+    }
+    sb_status status = bound_side(f, call, &sides[0], chained, balls[0], balls[1]);
+    return status ? status : bound_side(f, call, &sides[1], chained, balls[2], balls[3]);
+}
+
+/* What the op does to the memory of its layer. */
+static void note_memory(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
+                        sb_knowledge known)
+{
+    forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
+    if (m && call->op == SB_OP_conv)
+        m->conv = m->conv && input_of(f, call, &v->in[0]) == SB_KNOWN_exact;
+    if (m && is_delta_rule(call->op))
+        m->recurrent = m->recurrent && known != SB_KNOWN_not;
+}
+
+static size_t elements(const sb_op_value *v)
+{
+    return v->rows * v->cols;
+}
+
+/* An array for each output, with balls or without. */
+static sb_status make_outputs(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
+                              sb_ball *const balls[4])
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < v->outputs; i++) {
+        sb_known made = {.base = v->out[i].data,
+                         .count = elements(&v->out[i]),
+                         .kind = balls[i] ? SB_KNOWN_balls : SB_KNOWN_not,
+                         .op = call->op,
+                         .layer = call->layer,
+                         .name = call->name,
+                         .ours = balls[i],
+                         .theirs = balls[i + 2]};
+        sb_status one = sb_known_make(&f->known, &made);
+        status = status ? status : one;
+    }
+    return status;
+}
+
+sb_status forced_bound(sb_forced *f, const sb_op_call *call)
+{
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    sb_knowledge known = inputs_of(f, call, &v);
+    sb_ball *balls[4] = {NULL, NULL, NULL, NULL};
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < 4 && known != SB_KNOWN_not && !status; i++)
+        if (i % 2 < v.outputs) {
+            balls[i] = sb_alloc(elements(&v.out[i % 2]), sizeof **balls);
+            status = balls[i] ? SB_OK : SB_ERR_MEMORY;
+        }
+    if (!status && known != SB_KNOWN_not)
+        status = bound_outputs(f, call, known == SB_KNOWN_balls, balls);
+    if (!status) {
+        note_memory(f, call, &v, known);
+        return make_outputs(f, call, &v, balls);
+    }
+    for (size_t i = 0; i < 4; i++)
+        free(balls[i]);
+    return status;
+}
+
+/* The rows of a verify that stay are fed again, perhaps in another form: its error comes on top. */
+sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
+{
+    if (!is_delta_rule(call->op))
+        return SB_OK;
+    const sb_delta_rule_args *a = call->args;
+    const side ours = {&sb_arithmetic_reference, 0};
+    size_t size = a->v_heads * a->dk * a->dv, outputs = a->rows * a->v_heads * a->dv;
+    forced_memory *m = forced_memory_of(f, call->layer);
+    sb_ball *balls = sb_alloc(size + outputs, sizeof *balls);
+    sb_status status = balls ? delta_rule(f, &ours, call, a, balls + size, balls) : SB_ERR_MEMORY;
+    for (size_t e = 0; e < size && !status; e++) {
+        size_t column = e / (a->dk * a->dv) * a->dv + e % a->dv;
+        m->element[e] += balls[e].rad;
+        m->column[column] += balls[e].rad; /* at least the norm, whichever the form */
+    }
+    free(balls);
+    return status;
+}

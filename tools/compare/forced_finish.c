@@ -1,0 +1,98 @@
+/* forced_finish.c - the verdict per op, and what the data could not have shown: T-16. */
+#include "tools/compare/forced_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+
+/* T-16: "a median below 10^-3 is not trusted" */
+static const double least_median = 1e-3;
+
+/* Open elements among which an engine of another arithmetic must differ somewhere. */
+enum { FORCED_OPEN = 64 };
+
+/* The lower edge of the bin that holds the middle element. */
+static double median_of(const forced_count *c)
+{
+    size_t seen = 0;
+    for (uint64_t bin = 0; bin < FORCED_BINS; bin++) {
+        seen += c->ratio[bin];
+        if (seen > 0 && 2 * seen >= c->differing) {
+            uint64_t lowest = (uint64_t)(1023 + FORCED_LOWEST) * FORCED_OCTAVE;
+            return sb_f64_from_bits((lowest + bin) << 50);
+        }
+    }
+    return 0.0;
+}
+
+static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t room)
+{
+    const sb_op_verdict *v = &f->options.verdicts->ops[op];
+    const forced_count *c = &f->counts[op];
+    why[0] = '\0';
+    if (v->compared == 0 && v->skipped == 0)
+        return SB_VERDICT_none;
+    if (v->worst > 1.0)
+        return SB_VERDICT_FAIL;
+    if (v->compared == 0) {
+        snprintf(why, room, "%s: not compared, %zu calls skipped", sb_op_name(op), v->skipped);
+        return SB_VERDICT_SKIPPED;
+    }
+    if (c->nonzero == 0 || (v->compared > 1 && c->distinct == 0)) {
+        snprintf(why, room, "%s: all of %zu elements are %s", sb_op_name(op), v->compared,
+                 c->nonzero ? "the same" : "zero");
+        return SB_VERDICT_MISTRUSTED;
+    }
+    if (c->differing && v->median < least_median) {
+        snprintf(why, room,
+                 "%s: half of the %zu elements that differ do so by less than %.1e of their bound",
+                 sb_op_name(op), c->differing, v->median);
+        return SB_VERDICT_MISTRUSTED;
+    }
+    if (v->near_ties)
+        return SB_VERDICT_NEAR_TIE;
+    return v->identical == v->compared ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN;
+}
+
+/* T-18: "an engine of another arithmetic that differs nowhere is not trusted" */
+static int is_the_reference(const sb_forced *f)
+{
+    size_t open = 0, differing = 0;
+    for (size_t op = 0; op < SB_OP_COUNT; op++) {
+        open += f->options.verdicts->ops[op].open;
+        differing += f->options.verdicts->ops[op].compared - f->options.verdicts->ops[op].identical;
+    }
+    return f->options.arithmetic->any_order && open >= FORCED_OPEN && differing == 0;
+}
+
+static void weigh(sb_verdicts *v, sb_verdict verdict, const char *why)
+{
+    if (verdict > v->verdict && why[0])
+        snprintf(v->reason, sizeof v->reason, "%s", why);
+    v->verdict = sb_verdict_worse(v->verdict, verdict);
+}
+
+sb_status sb_forced_finish(sb_forced *f, sb_error *err)
+{
+    sb_verdicts *v = f->options.verdicts;
+    size_t compared = 0;
+    char why[SB_WORDS];
+    (void)err;
+    for (size_t op = 0; op < SB_OP_COUNT; op++) {
+        v->ops[op].median = median_of(&f->counts[op]);
+        v->ops[op].verdict = verdict_of(f, (sb_op)op, why, sizeof why);
+        compared += v->ops[op].compared;
+        weigh(v, v->ops[op].verdict, why);
+    }
+    if (compared == 0)
+        weigh(v, SB_VERDICT_MISTRUSTED, "nothing was compared");
+    else if (is_the_reference(f))
+        weigh(v, SB_VERDICT_MISTRUSTED,
+              "every element is the reference's, though the arithmetic leaves them open");
+    if (v->has_failure) {
+        v->verdict = SB_VERDICT_FAIL;
+        snprintf(v->reason, sizeof v->reason, "%s", v->first_failure.words);
+    }
+    return SB_OK;
+}

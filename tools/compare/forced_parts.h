@@ -1,0 +1,96 @@
+/* forced_parts.h - the parts of a forced comparison, for forced*.c only. */
+#ifndef SB_COMPARE_FORCED_PARTS_H
+#define SB_COMPARE_FORCED_PARTS_H
+
+#include "tools/compare/forced.h"
+#include "tools/compare/known.h"
+
+/* Four bins to an octave of error / bound, from 2^-64 on. */
+enum { FORCED_BINS = 288, FORCED_OCTAVE = 4, FORCED_LOWEST = -64 };
+
+/* What is gathered of one op. */
+typedef struct forced_count {
+    size_t calls, nonzero, differing, distinct;
+    int has_first;
+    float first;               /* value: all others may be the same */
+    size_t ratio[FORCED_BINS]; /* of open elements that differ from the reference's */
+} forced_count;
+
+/* What is known of one layer's memory of one sequence. */
+typedef struct forced_memory {
+    int cache, drafted, conv, recurrent; /* known; drafted: the entries of this row of drafts */
+    sb_op form;                          /* of the delta rule that ran last */
+    /* How far the engine's recurrent state may be from the reference's: the 2-norm of a column
+     * (nV, dv), and of an element (nV, dk, dv). NULL in layers that have none. */
+    double *column, *element;
+} forced_memory;
+
+typedef struct forced_sequence {
+    uint32_t id;
+    int alive;
+    sb_session *session;
+    forced_memory *memory; /* (L + 1) */
+    int hidden;            /* the hidden vector that waits for its token is known */
+    int hidden_draft;      /* the one that the draft at work begins with */
+    size_t drafts;         /* steps of the head since the last call */
+    size_t verified;       /* rows of a verify that nobody has cut yet */
+} forced_sequence;
+
+struct sb_forced {
+    const sb_model *model;
+    sb_forced_options options;
+    sb_knobs knobs;
+    forced_sequence **sequences;
+    size_t sequence_count;
+    forced_count counts[SB_OP_COUNT];
+    sb_known_arrays known;
+    size_t judged_steps;
+
+    /* the call at work */
+    const sb_step *step;
+    forced_sequence *at;
+    double *worst;    /* (row_count) of the step, or NULL */
+    size_t row, rows; /* of the step: the sequence's first, and how many the call has */
+    size_t entry;     /* of the step: its first entry in "mtp." taps */
+    size_t logits;    /* row of "logits" that is asked for, and the row of the step */
+    size_t logits_row;
+    size_t kept; /* rows of a verify that stay; SIZE_MAX: not known */
+    int replay;  /* rows are fed again: nothing is compared */
+    sb_op op;    /* the last that ran, and its layer */
+    uint32_t layer;
+    /* what the values of this layer or call are, where no array says so */
+    int shared_gate, experts, norm, embedding, previous, recycled;
+};
+
+/* forced_bound.c: the balls of the op's outputs go into `known`, and how far states may be apart
+ * into the memory of the layer. Before the op runs. */
+sb_status forced_bound(sb_forced *f, const sb_op_call *call);
+sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call);
+
+/* Runs an op of the reference's side. */
+sb_status forced_run(const sb_forced *f, const sb_op_call *call);
+
+/* forced_router.c: runs the router, judges its choice, adopts the recorded one. */
+sb_status forced_route(sb_forced *f, const sb_op_call *call);
+
+/* forced_judge.c: holds a value against the recorded one, which takes its place. */
+sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows, size_t cols);
+
+/* The recorded rows of a tap in the call at work; NULL if there are none. */
+const float *forced_recorded(const sb_forced *f, const char *name, size_t rows, size_t cols);
+
+/* The row of the step that row `row` of a value of so many rows belongs to. */
+size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t rows);
+
+/* A failure in this row of the step. */
+void forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
+
+/* One element into the statistics of op: found is the engine's. The ratio of error and bound. */
+double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound);
+
+/* forced_state.c: holds recorded states against what the recorded values gave, and adopts them. */
+sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *state, sb_error *err);
+
+forced_memory *forced_memory_of(sb_forced *f, uint32_t layer);
+
+#endif

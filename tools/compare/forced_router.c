@@ -1,0 +1,203 @@
+/* forced_router.c - the choice of experts: judged by its margin, then adopted. */
+#include "tools/compare/forced_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "tools/compare/bound.h"
+#include "tools/compare/wide_fn.h"
+
+typedef struct choice {
+    const sb_router_args *a;
+    const char *name;       /* the tap of the ids */
+    uint32_t *ids;          /* (T, k) recorded */
+    sb_ball *p;             /* (T, E) what the engine's arithmetic allows for the probabilities */
+    sb_ball *ours, *theirs; /* (T, k) weights of the recorded experts */
+} choice;
+
+static int chosen(const uint32_t *ids, size_t k, uint32_t id)
+{
+    for (size_t i = 0; i < k; i++)
+        if (ids[i] == id)
+            return 1;
+    return 0;
+}
+
+/* Recorded ids are whole numbers below E, each once in a row. */
+static int read_ids(const sb_router_args *a, const float *recorded, uint32_t *ids)
+{
+    for (size_t i = 0; i < a->rows * a->kept; i++) {
+        float id = recorded[i];
+        const uint32_t *row = ids + i / a->kept * a->kept;
+        if (!(id >= 0.0f && id < (float)a->experts) || id != (float)(uint32_t)id)
+            return 0;
+        if (chosen(row, i % a->kept, (uint32_t)id))
+            return 0;
+        ids[i] = (uint32_t)id;
+    }
+    return 1;
+}
+
+static void fail_row(sb_forced *f, const char *name, size_t rows, size_t row, size_t slot,
+                     uint32_t found, uint32_t expected, double apart, double bound)
+{
+    size_t at = forced_step_row(f, name, row, rows);
+    sb_place place = {.sequence = f->at->id,
+                      .token = f->step->rows[at].position,
+                      .layer = f->layer,
+                      .op = "router",
+                      .rank = 1,
+                      .element = {slot},
+                      .found = (double)found,
+                      .expected = (double)expected,
+                      .bound = bound};
+    snprintf(place.name, sizeof place.name, "%s", name);
+    snprintf(
+        place.words, sizeof place.words,
+        "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability is "
+        "%.3g larger; %.3g is what the arithmetic allows",
+        name, (unsigned)place.sequence, (unsigned long long)place.token, slot, (unsigned)found,
+        (unsigned)expected, apart, bound);
+    forced_fail(f, &place, at, bound > 0.0 ? apart / bound : 0x1p1000);
+}
+
+/* T-14: "a choice is open where the probabilities' balls overlap" - of the least probable of the
+ * recorded experts and the most probable of the others. The order of the slots is the engine's. */
+static void judge_row(sb_forced *f, const choice *c, size_t row)
+{
+    size_t k = c->a->kept, E = c->a->experts, slot = 0;
+    const uint32_t *ids = c->ids + row * k, *best = c->a->ids + row * k;
+    const sb_ball *p = c->p + row * E;
+    uint32_t missing = 0;
+    size_t strange = 0;
+    for (size_t i = 0; i < k; i++)
+        if (!chosen(best, k, ids[i])) {
+            slot = !strange || p[ids[i]].mid < p[ids[slot]].mid ? i : slot;
+            strange++;
+        }
+    f->options.verdicts->ops[SB_OP_router].compared += k;
+    f->options.verdicts->ops[SB_OP_router].identical += k - strange;
+    if (!strange)
+        return;
+    int found = 0;
+    for (size_t i = 0; i < k; i++)
+        if (!chosen(ids, k, best[i]) && (!found || p[best[i]].mid > p[missing].mid)) {
+            missing = best[i];
+            found = 1;
+        }
+    double apart = p[missing].mid - p[ids[slot]].mid;
+    double bound = SB_BOUND_SLACK * (p[missing].rad + p[ids[slot]].rad);
+    if (apart <= bound) {
+        f->options.verdicts->ops[SB_OP_router].near_ties++;
+        f->options.verdicts->near_ties++;
+        return;
+    }
+    f->options.verdicts->ops[SB_OP_router].worst = sb_wide_max(
+        f->options.verdicts->ops[SB_OP_router].worst, bound > 0.0 ? apart / bound : 0x1p1000);
+    fail_row(f, c->name, c->a->rows, row, slot, ids[slot], missing, apart, bound);
+}
+
+/* The weights of the recorded experts: the reference's own where it chose them, too, else the
+ * centre of what they may be. */
+static void adopt_row(const choice *c, size_t row)
+{
+    size_t k = c->a->kept;
+    uint32_t *ids = c->a->ids + row * k;
+    float *weights = c->a->weights + row * k;
+    int same = 1;
+    for (size_t i = 0; i < k; i++)
+        same = same && chosen(ids, k, c->ids[row * k + i]);
+    for (size_t i = 0; i < k && same; i++) {
+        size_t j = i;
+        while (ids[j] != c->ids[row * k + i])
+            j++;
+        uint32_t id = ids[j];
+        float weight = weights[j];
+        ids[j] = ids[i], weights[j] = weights[i];
+        ids[i] = id, weights[i] = weight;
+    }
+    for (size_t i = 0; i < k && !same; i++) {
+        ids[i] = c->ids[row * k + i];
+        weights[i] = (float)c->ours[row * k + i].mid;
+    }
+}
+
+static sb_status bound_choice(sb_forced *f, const sb_op_call *call, choice *c)
+{
+    sb_router_args args = *c->a;
+    args.ids = c->ids;
+    sb_status status = sb_bound_router(&sb_arithmetic_reference, call->knobs, &args, c->ours, NULL);
+    return status ? status
+                  : sb_bound_router(f->options.arithmetic, call->knobs, &args, c->theirs, c->p);
+}
+
+static sb_status make_weights(sb_forced *f, const sb_op_call *call, choice *c)
+{
+    sb_known made = {.base = c->a->weights,
+                     .count = c->a->rows * c->a->kept,
+                     .kind = c->ours ? SB_KNOWN_balls : SB_KNOWN_not,
+                     .op = SB_OP_router,
+                     .layer = call->layer,
+                     .name = call->name,
+                     .ours = c->ours,
+                     .theirs = c->theirs};
+    c->ours = c->theirs = NULL;
+    return sb_known_make(&f->known, &made);
+}
+
+static void tap_name(const sb_forced *f, const sb_op_call *call, char *name, size_t size)
+{
+    uint32_t trunk = f->model->config.layers;
+    if (call->layer >= trunk)
+        snprintf(name, size, "mtp.layers.%u.%s", (unsigned)(call->layer - trunk), call->name);
+    else
+        snprintf(name, size, "layers.%u.%s", (unsigned)call->layer, call->name);
+}
+
+/* Bounds where the logits are known, the recorded choice where there is one. */
+static sb_status judge_choice(sb_forced *f, const sb_op_call *call, choice *c)
+{
+    const sb_router_args *a = c->a;
+    sb_status status = SB_OK;
+    int known = sb_known_of(&f->known, a->logits, a->rows * a->experts) == SB_KNOWN_exact;
+    if (known) {
+        c->p = sb_alloc(a->rows * a->experts, sizeof *c->p);
+        c->ours = sb_alloc(a->rows * a->kept, sizeof *c->ours);
+        c->theirs = sb_alloc(a->rows * a->kept, sizeof *c->theirs);
+        status = c->p && c->ours && c->theirs ? bound_choice(f, call, c) : SB_ERR_MEMORY;
+    }
+    for (size_t row = 0; row < a->rows && known && !status && !f->replay; row++)
+        judge_row(f, c, row);
+    for (size_t row = 0; row < a->rows && !status; row++)
+        if (known)
+            adopt_row(c, row);
+        else
+            memcpy(a->ids + row * a->kept, c->ids + row * a->kept, a->kept * sizeof *a->ids);
+    return status;
+}
+
+sb_status forced_route(sb_forced *f, const sb_op_call *call)
+{
+    const sb_router_args *a = call->args;
+    char name[96];
+    tap_name(f, call, name, sizeof name);
+    choice c = {.a = a, .name = name, .ids = sb_alloc(a->rows * a->kept, sizeof *c.ids)};
+    sb_status status = c.ids ? forced_run(f, call) : SB_ERR_MEMORY;
+    const float *recorded = forced_recorded(f, name, a->rows, a->kept);
+    f->experts = recorded && read_ids(a, recorded, c.ids);
+    if (!status && f->experts)
+        status = judge_choice(f, call, &c);
+    else if (!status && recorded && !f->replay)
+        fail_row(f, name, a->rows, 0, 0, (uint32_t)a->experts, a->ids[0], 0.0, 0.0);
+    else if (!recorded && !f->replay)
+        f->options.verdicts->skipped_taps++;
+    if (!status)
+        status = make_weights(f, call, &c);
+    free(c.ids);
+    free(c.p);
+    free(c.ours);
+    free(c.theirs);
+    return status;
+}

@@ -1,0 +1,297 @@
+/* free.c - the sequences of a comparison, and the order in which a step is taken apart. */
+#include "tools/compare/free.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "tools/compare/free_parts.h"
+
+sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_free **out,
+                      sb_error *err)
+{
+    sb_free *f = sb_alloc(1, sizeof *f);
+    if (!f)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    f->model = model;
+    f->options = *options;
+    f->v = options->verdicts;
+    if (options->knobs)
+        f->knobs = *options->knobs;
+    else
+        sb_knobs_exact(&f->knobs);
+    f->factor = sb_envelope_factor(model, &f->knobs, model->config.vocab_size);
+    f->logits = sb_alloc(model->config.vocab_size, sizeof *f->logits);
+    if (!f->logits) {
+        sb_free_free(f);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    }
+    *out = f;
+    return SB_OK;
+}
+
+static void free_sequence(sb_free_sequence *s)
+{
+    sb_envelope_free(s->envelope);
+    sb_trials_free(s->trials);
+    free(s->logits);
+}
+
+void sb_free_free(sb_free *f)
+{
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->count; i++)
+        free_sequence(&f->sequences[i]);
+    free(f->sequences);
+    free(f->logits);
+    free(f->bounds);
+    free(f);
+}
+
+void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_place *place)
+{
+    place->sequence = s->number;
+    place->token = position;
+    sb_verdicts_fail(f->v, place);
+    f->v->verdict = sb_verdict_worse(f->v->verdict, SB_VERDICT_FAIL);
+}
+
+static void lose(sb_free *f, sb_free_sequence *s, const char *why)
+{
+    s->lost = 1;
+    f->v->verdict = sb_verdict_worse(f->v->verdict, SB_VERDICT_SKIPPED);
+    if (!f->v->reason[0])
+        snprintf(f->v->reason, sizeof f->v->reason, "sequence %u: %s", (unsigned)s->number, why);
+}
+
+static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
+{
+    sb_envelope_options options = {.knobs = &f->knobs,
+                                   .perturbed = f->options.perturbed,
+                                   .seed = f->options.seed,
+                                   .mtp = f->options.mtp,
+                                   .twin = f->options.twin,
+                                   .twin_ctx = f->options.twin_ctx};
+    sb_session_options session = {
+        .knobs = &f->knobs, .hook = f->options.twin, .hook_ctx = f->options.twin_ctx};
+    sb_status status = sb_envelope_new(f->model, &options, &s->envelope, err);
+    if (!status && f->options.explain)
+        status = sb_trials_new(f->model, &session, &s->trials, err);
+    s->logits = sb_alloc(f->model->config.vocab_size, sizeof *s->logits);
+    if (!status && !s->logits)
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    return status;
+}
+
+/* The sequence of this number; a row at position 0 makes it a new one. */
+static sb_status find(sb_free *f, uint32_t number, sb_free_sequence **out, sb_error *err)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->sequences[i].number == number) {
+            *out = &f->sequences[i];
+            return SB_OK;
+        }
+    if (f->count == f->room) {
+        size_t room = 2 * f->room + 4;
+        sb_free_sequence *more = sb_realloc(f->sequences, room, sizeof *more);
+        if (!more)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for sequences");
+        f->sequences = more;
+        f->room = room;
+    }
+    sb_free_sequence *s = &f->sequences[f->count];
+    *s = (sb_free_sequence){.number = number};
+    f->count++;
+    *out = s;
+    return open_sequence(f, s, err);
+}
+
+static void restart(sb_free_sequence *s)
+{
+    sb_envelope *envelope = s->envelope;
+    sb_trials *trials = s->trials;
+    float *logits = s->logits;
+    sb_envelope_reset(envelope);
+    if (trials)
+        sb_trials_reset(trials);
+    *s = (sb_free_sequence){
+        .number = s->number, .envelope = envelope, .trials = trials, .logits = logits};
+}
+
+/* Rounds of other sequences in the same step: whose count could have been taken. */
+static sb_trial_round counts_of(const sb_free *f, const sb_free_sequence *s, size_t kept)
+{
+    sb_trial_round round = {.kept = kept, .before = s->accepted[1]};
+    for (size_t i = 0; i < f->count; i++)
+        if (f->sequences[i].number != s->number && f->sequences[i].call == s->call) {
+            round.has_other = 1;
+            round.other = f->sequences[i].accepted[0];
+        }
+    return round;
+}
+
+/* The engine goes on from another place than its round says. */
+static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
+{
+    sb_place place = {.layer = SB_NO_LAYER, .op = "position"};
+    uint64_t expected = s->position + s->kept;
+    snprintf(place.words, sizeof place.words,
+             "the call behind the round begins at position %llu; %zu rows were kept, expected %llu",
+             (unsigned long long)next, s->kept, (unsigned long long)expected);
+    place.found = (double)next;
+    place.expected = (double)expected;
+    sb_free_fail(f, s, next, &place);
+    if (!s->has_round)
+        return;
+    sb_round_verdict *round = &f->v->rounds[s->round];
+    round->verdict = SB_VERDICT_FAIL;
+    if (next == expected + 1 && !round->hypothesis[0])
+        snprintf(
+            round->hypothesis, sizeof round->hypothesis,
+            "behaves as if the bonus token counted as an accepted draft: one row more is kept");
+    else if (next + 1 == expected && !round->hypothesis[0])
+        snprintf(round->hypothesis, sizeof round->hypothesis,
+                 "behaves as if the row of the last accepted draft was not kept");
+}
+
+/* Cuts the rows of the last call, now that it is known how many were kept: what comes says so by
+ * its position, or the round did. `next` is NULL where nothing comes. */
+static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, sb_error *err)
+{
+    size_t kept = s->kept ? s->kept : s->rows;
+    uint64_t end = s->position + (s->verify ? kept : s->rows);
+    if (next && *next != end) {
+        if (s->verify && s->kept)
+            wrong_place(f, s, *next);
+        if (!s->verify || *next <= s->position || *next > s->position + s->rows) {
+            lose(f, s, "rows do not follow one another");
+            return SB_OK;
+        }
+        kept = (size_t)(*next - s->position);
+    }
+    if (!s->verify)
+        return SB_OK;
+    sb_status status = sb_envelope_keep(s->envelope, kept, err);
+    if (!status && s->trials) {
+        sb_trial_round round = counts_of(f, s, kept);
+        status = sb_trials_keep(s->trials, &round, err);
+    }
+    s->rows = kept;
+    s->verify = 0;
+    s->kept = 0;
+    return status;
+}
+
+/* One sequence of the step. */
+static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_state *state,
+                               size_t first, size_t n, sb_error *err)
+{
+    const sb_step *step = f->step;
+    const uint64_t *next = n ? &step->rows[first].position : state ? &state->position : NULL;
+    sb_status status = SB_OK;
+    if (n && *next == 0 && s->rows)
+        restart(s);
+    if (!s->lost)
+        status = settle(f, s, next, err);
+    if (status || s->lost)
+        return status;
+    if (n && s->within_tight)
+        status = sb_envelope_rejoin(s->envelope, err);
+    s->within_tight = 0;
+    if (!status && state)
+        status = sb_free_state(f, s, state, err);
+    return status || !n ? status : sb_free_call(f, s, first, n, err);
+}
+
+static const sb_step_state *state_of(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->state_count; i++)
+        if (step->states[i].sequence == sequence)
+            return &step->states[i];
+    return NULL;
+}
+
+const sb_step_round *sb_free_find_round(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->round_count; i++)
+        if (step->rounds[i].sequence == sequence)
+            return &step->rounds[i];
+    return NULL;
+}
+
+static int has_rows(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->row_count; i++)
+        if (step->rows[i].sequence == sequence)
+            return 1;
+    return 0;
+}
+
+sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
+{
+    sb_status status = SB_OK;
+    f->step = step;
+    f->steps++;
+    for (size_t i = 0, n; i < step->row_count && !status; i += n) {
+        const sb_step_row *row = &step->rows[i];
+        sb_free_sequence *s = NULL;
+        for (n = 1; i + n < step->row_count && step->rows[i + n].sequence == row->sequence;)
+            n++;
+        if (row->kind == SB_CALL_draft)
+            continue;
+        status = find(f, row->sequence, &s, err);
+        if (!status)
+            status = take_sequence(f, s, state_of(step, row->sequence), i, n, err);
+    }
+    for (size_t i = 0; i < step->state_count && !status; i++) {
+        sb_free_sequence *s = NULL;
+        if (has_rows(step, step->states[i].sequence))
+            continue;
+        status = find(f, step->states[i].sequence, &s, err);
+        if (!status)
+            status = take_sequence(f, s, &step->states[i], 0, 0, err);
+    }
+    f->step = NULL;
+    return status;
+}
+
+/* T-46: why the comparison says nothing; NULL if it does. */
+static const char *vacuous(const sb_free *f)
+{
+    if (f->compared == 0)
+        return "not one row was compared";
+    if (f->rows > 1 && !f->varied)
+        return "all tokens are one";
+    if (f->constant == f->compared)
+        return "the engine's logits are constant";
+    if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
+        return "too many of the tokens are near ties: the noise could hide a fault";
+    if (f->choices && 2 * f->open_tokens > f->choices)
+        return "rounding alone could change more than half of the tokens";
+    return NULL;
+}
+
+sb_status sb_free_finish(sb_free *f, sb_error *err)
+{
+    sb_status status = SB_OK;
+    sb_verdicts *v = f->v;
+    for (size_t i = 0; i < f->count && !status; i++)
+        if (!f->sequences[i].lost)
+            status = settle(f, &f->sequences[i], NULL, err);
+    for (size_t i = 0; i < v->token_count; i++)
+        v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
+    for (size_t i = 0; i < v->round_count; i++)
+        v->verdict = sb_verdict_worse(v->verdict, v->rounds[i].verdict);
+    const char *why = vacuous(f);
+    if (why && v->verdict != SB_VERDICT_FAIL) {
+        v->verdict = SB_VERDICT_MISTRUSTED;
+        snprintf(v->reason, sizeof v->reason, "%s (%zu of %zu near ties, limit %g)", why,
+                 f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
+    }
+    if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
+        snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,
+                 v->first_failure.words);
+    return status;
+}

@@ -1,0 +1,87 @@
+/* free_parts.h - what the parts of free.h share. */
+#ifndef SB_COMPARE_FREE_PARTS_H
+#define SB_COMPARE_FREE_PARTS_H
+
+#include "tools/compare/envelope.h"
+#include "tools/compare/free.h"
+#include "tools/compare/near.h"
+#include "tools/compare/rollback.h"
+
+typedef struct sb_free_sequence {
+    uint32_t number;
+    sb_envelope *envelope;
+    sb_trials *trials;  /* of --explain, or NULL */
+    uint64_t position;  /* of row 0 of the last call */
+    size_t rows;        /* of the last call; 0: there was none */
+    int verify;         /* its rows have still to be cut */
+    size_t kept;        /* that a round said; 0: nobody did */
+    size_t accepted[2]; /* of the last round, and of the one before */
+    uint64_t call;      /* number of the step of its last round */
+    int has_round;
+    size_t round;     /* verdict of the last round */
+    float *logits;    /* (V) of the reference, of the row that gives the next token */
+    int waits;        /* that token has not come yet */
+    size_t token;     /* verdict of that row */
+    int within_tight; /* all of the last call was, and something was compared */
+    int lost;         /* it cannot be followed any more */
+    int explained;    /* a failure has been, behind this round */
+    size_t explained_round;
+} sb_free_sequence;
+
+struct sb_free {
+    const sb_model *model;
+    sb_free_options options;
+    sb_knobs knobs;
+    sb_verdicts *v;
+    double factor; /* T-41, of V logits */
+    sb_free_sequence *sequences;
+    size_t count, room;
+    const sb_step *step; /* the one at work */
+    uint64_t steps;      /* that came */
+    size_t first;        /* row 0 of the call at work */
+    float *logits;       /* (V) of the reference */
+    double *bounds;      /* of the groups of a piece of a state */
+    size_t bounds_room;
+    size_t compared, near_tokens, open_tokens, choices, constant;
+    int varied; /* not all tokens are one */
+    uint32_t any_token;
+    size_t rows;
+};
+
+/* error / bound; 0 for no error, infinity where there is no bound. */
+double sb_free_ratio(double error, double bound);
+
+/* One call of a sequence: rows [first, first + n) of the step, of which each gets a verdict
+ * (free_call.c). */
+sb_status sb_free_call(sb_free *f, sb_free_sequence *s, size_t first, size_t n, sb_error *err);
+
+/* Row `row` of the call at work, whose verdicts begin at first_verdict (free_token.c). needed: the
+ * reference's logits are wanted in any case; emitted: the token that the row gave, or NULL. */
+sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, size_t row, int needed,
+                      const uint32_t *emitted, sb_error *err);
+void sb_free_fail_row(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, sb_place *place);
+
+/* The token that the last call of s gave, as the engine has it. */
+sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err);
+
+/* Drafts before a verify call of n rows, and the round behind it (free_round.c). `round` is what is
+ * known of it. */
+sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
+                         sb_round_verdict *round, sb_error *err);
+sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *recorded,
+                        const sb_round_verdict *round, size_t first_verdict, size_t rows,
+                        sb_error *err);
+
+/* The round that ended with rows of s in this step, or NULL. */
+const sb_step_round *sb_free_find_round(const sb_step *step, uint32_t sequence);
+
+/* The recorded state of s against the reference's (free_state.c). */
+sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *state, sb_error *err);
+
+/* Counts a failure and keeps the first. */
+void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_place *place);
+
+/* What the hypotheses say, into the verdict of the last round. */
+void sb_free_explain(sb_free *f, sb_free_sequence *s);
+
+#endif

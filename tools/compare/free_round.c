@@ -1,0 +1,148 @@
+/* free_round.c - speculative rounds: drafts, what was accepted, what was emitted. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/compare/free_parts.h"
+
+static void fail_draft(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
+                       double gap, double bound)
+{
+    sb_place place = {.layer = f->model->config.layers,
+                      .op = "draft",
+                      .name = "mtp.logits",
+                      .rank = 1,
+                      .element = {j},
+                      .found = round->drafts[1][j],
+                      .expected = round->drafts[0][j],
+                      .bound = bound};
+    snprintf(place.words, sizeof place.words,
+             "draft %zu is token %u; the head gives %u, whose logit is %.3g larger; rounding "
+             "explains %.3g",
+             j, (unsigned)round->drafts[1][j], (unsigned)round->drafts[0][j], gap, bound);
+    round->verdict = SB_VERDICT_FAIL;
+    sb_free_fail(f, s, s->position + j, &place);
+}
+
+/* The reference's head proposes behind the engine's own drafts, one by one. */
+sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
+                         sb_round_verdict *round, sb_error *err)
+{
+    size_t V = f->model->config.vocab_size, drafts = n - 1;
+    sb_status status = SB_OK;
+    if (drafts > SB_MAX_DRAFTS)
+        return sb_fail(err, SB_ERR_INPUT, "%zu drafts in a round; expected at most %d", drafts,
+                       SB_MAX_DRAFTS);
+    sb_envelope_forget_drafts(s->envelope);
+    for (size_t j = 0; j < drafts && !status; j++) {
+        sb_noise noise = {0};
+        status = sb_envelope_draft(s->envelope, tokens[j], f->logits, &noise, err);
+        if (status)
+            break;
+        uint32_t ours = sb_near_top_of(f->logits, V).token, theirs = tokens[j + 1];
+        double bound = sb_near_pair(f->factor * noise.loose);
+        double gap = theirs < V ? (double)f->logits[ours] - (double)f->logits[theirs] : bound + 1;
+        round->drafts[0][j] = ours;
+        round->drafts[1][j] = theirs;
+        round->drafted[0] = round->drafted[1] = j + 1;
+        f->choices++;
+        if (gap > bound) {
+            fail_draft(f, s, round, j, gap, bound);
+        } else if (ours != theirs) {
+            round->verdict = sb_verdict_worse(round->verdict, SB_VERDICT_NEAR_TIE);
+            f->v->near_ties++;
+            f->near_tokens++;
+        }
+    }
+    round->has_reference = 1;
+    sb_envelope_forget_drafts(s->envelope);
+    return status;
+}
+
+/* What contradicts itself in a round; NULL if nothing does. */
+static const char *contradiction(const sb_free *f, const sb_round *r, size_t first, size_t rows)
+{
+    if (r->drafted + 1 != rows)
+        return "it has other drafts than rows";
+    if (r->accepted > r->drafted)
+        return "more drafts are accepted than there are";
+    if (r->emitted < 1 || r->emitted > r->accepted + 1)
+        return "the tokens emitted are not those accepted and one more";
+    for (size_t i = 0; i < r->drafted; i++)
+        if (r->drafts[i] != f->step->rows[first + 1 + i].token)
+            return "its drafts are not the tokens that were verified";
+    for (size_t i = 0; i < r->emitted && i < r->accepted; i++)
+        if (r->tokens[i] != r->drafts[i])
+            return "a draft is accepted, and another token is emitted in its place";
+    if (r->emitted == r->accepted + 1 && r->accepted < r->drafted &&
+        r->tokens[r->accepted] == r->drafts[r->accepted])
+        return "a draft is rejected, and the same token is emitted in its place";
+    return NULL;
+}
+
+/* S-9: "accepts drafts from the first on while each is the token that the row before it gives" */
+static size_t accepted_here(const sb_free *f, const sb_round *r, size_t first_verdict)
+{
+    size_t n = 0;
+    while (n < r->drafted && f->v->tokens[first_verdict + n].has_top[0] &&
+           f->v->tokens[first_verdict + n].top[0] == r->drafts[n])
+        n++;
+    return n;
+}
+
+static void fail_round(sb_free *f, sb_free_sequence *s, sb_round_verdict *round, const char *why)
+{
+    sb_place place = {.layer = SB_NO_LAYER,
+                      .op = "round",
+                      .name = "round",
+                      .found = (double)round->accepted[1],
+                      .expected = (double)round->accepted[0]};
+    snprintf(place.words, sizeof place.words, "round %llu: %s", (unsigned long long)round->round,
+             why);
+    round->verdict = SB_VERDICT_FAIL;
+    sb_free_fail(f, s, s->position, &place);
+}
+
+sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *recorded,
+                        const sb_round_verdict *round, size_t first_verdict, size_t rows,
+                        sb_error *err)
+{
+    const sb_round *r = &recorded->round;
+    sb_round_verdict *v = sb_verdicts_round(f->v);
+    if (!v)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for verdicts");
+    *v = *round;
+    v->round = recorded->number;
+    s->has_round = 1;
+    s->round = f->v->round_count - 1;
+    s->call = f->steps;
+    v->drafted[1] = r->drafted <= SB_MAX_DRAFTS ? r->drafted : 0;
+    memcpy(v->drafts[1], r->drafts, v->drafted[1] * sizeof *r->drafts);
+    v->accepted[0] = v->accepted[1] = r->accepted;
+    s->accepted[1] = s->accepted[0];
+    s->accepted[0] = r->accepted;
+    const char *why = contradiction(f, r, f->first, rows);
+    if (why) {
+        fail_round(f, s, v, why);
+        return SB_OK;
+    }
+    s->kept = r->emitted;
+    for (size_t i = 0; i < r->emitted; i++)
+        v->verdict = sb_verdict_worse(v->verdict, f->v->tokens[first_verdict + i].verdict);
+    if (f->options.greedy && r->emitted == r->accepted + 1)
+        v->accepted[0] = accepted_here(f, r, first_verdict);
+    if (v->verdict == SB_VERDICT_none)
+        v->verdict = f->options.greedy ? SB_VERDICT_WITHIN : SB_VERDICT_none;
+    return SB_OK;
+}
+
+void sb_free_explain(sb_free *f, sb_free_sequence *s)
+{
+    if (!s->trials || !s->has_round)
+        return;
+    if (!s->explained) {
+        s->explained = 1;
+        s->explained_round = s->round;
+    }
+    sb_round_verdict *round = &f->v->rounds[s->explained_round];
+    sb_trials_say(s->trials, round->hypothesis, sizeof round->hypothesis);
+}

@@ -1,0 +1,268 @@
+/* free_token.c - one row: its logits, or the largest of them, or the token that they gave. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/compare/free_parts.h"
+#include "tools/compare/wide_fn.h"
+
+/* T-44: bounds of one row: of a logit, of the distance of two. */
+typedef struct row_bound {
+    double tight, loose, pair;
+} row_bound;
+
+static row_bound bound_of(const sb_free *f, const sb_noise *noise)
+{
+    row_bound b = {.tight = f->factor * noise->tight, .loose = f->factor * noise->loose};
+    b.pair = sb_near_pair(b.loose);
+    return b;
+}
+
+double sb_free_ratio(double error, double bound)
+{
+    if (error == 0)
+        return 0;
+    return bound > 0 ? error / bound : INFINITY;
+}
+
+static sb_token_verdict *verdict_at(sb_free *f, size_t i)
+{
+    return &f->v->tokens[i];
+}
+
+/* The engine's data of a row of the step, or NULL. */
+static const float *row_data(const sb_step *step, const char *name, size_t row, size_t *cols)
+{
+    const sb_step_value *v = sb_step_find(&step->taps, name);
+    long long at = v && v->data ? sb_step_logits_row(step, v, row) : -1;
+    if (at < 0 || (size_t)at >= v->rows)
+        return NULL;
+    *cols = v->cols;
+    return v->data + (size_t)at * v->cols;
+}
+
+void sb_free_fail_row(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, sb_place *place)
+{
+    t->verdict = SB_VERDICT_FAIL;
+    sb_free_fail(f, s, t->position, place);
+}
+
+static void fail_logits(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t,
+                        const float *ours, const float *theirs, const sb_near_difference *d,
+                        double bound)
+{
+    sb_place place = {.layer = SB_NO_LAYER,
+                      .op = "logits",
+                      .name = "logits",
+                      .rank = 1,
+                      .element = {d->at},
+                      .found = (double)theirs[d->at],
+                      .expected = (double)ours[d->at],
+                      .bound = bound};
+    snprintf(place.words, sizeof place.words,
+             "logit %zu is %.9g, expected %.9g within %.3g; token %u on both sides? %s", d->at,
+             place.found, place.expected, bound, (unsigned)t->top[0],
+             t->has_top[1] && t->top[1] == t->top[0] ? "yes" : "no");
+    sb_free_fail_row(f, s, t, &place);
+}
+
+/* All logits of a row. */
+static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
+                         const float *theirs, const row_bound *b)
+{
+    size_t V = f->model->config.vocab_size;
+    sb_near_difference d = sb_near_compare(ours, theirs, V);
+    double ratio = sb_free_ratio(d.largest, b->loose);
+    t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
+    f->compared++;
+    f->constant += (size_t)d.constant;
+    s->within_tight &= d.largest <= b->tight;
+    if (d.finite) {
+        t->top[1] = sb_near_top_of(theirs, V).token;
+        t->has_top[1] = t->has_kl = 1;
+        t->kl = sb_near_kl(ours, theirs, V);
+    }
+    if (s->trials)
+        sb_trials_see_reference(s->trials, ratio);
+    if (!(ratio <= 1)) {
+        fail_logits(f, s, t, ours, theirs, &d, b->loose);
+    } else if (t->top[1] != t->top[0]) {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
+        f->v->near_ties++;
+        f->near_tokens++;
+    } else {
+        t->verdict =
+            sb_verdict_worse(t->verdict, d.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
+    }
+    f->choices++;
+    f->open_tokens += t->margin <= b->pair;
+}
+
+/* The largest of them only: log probabilities of some ids. There is no KL of a part. */
+static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
+                      const float *ids, const float *logprobs, size_t k, const row_bound *b)
+{
+    size_t V = f->model->config.vocab_size, worst = 0;
+    double sum = sb_near_log_sum(ours, V), most = 0;
+    for (size_t i = 0; i < k; i++) {
+        double error = INFINITY;
+        if (ids[i] >= 0 && (double)ids[i] < (double)V)
+            error = sb_wide_abs((double)logprobs[i] - ((double)ours[(size_t)ids[i]] - sum));
+        if (!(error <= most)) {
+            most = error == error ? error : INFINITY;
+            worst = i;
+        }
+    }
+    double ratio = sb_free_ratio(most, b->pair);
+    t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
+    t->top[1] = ids[0] >= 0 && (double)ids[0] < (double)V ? (uint32_t)ids[0] : 0;
+    t->has_top[1] = 1;
+    f->compared++;
+    f->choices++;
+    f->open_tokens += t->margin <= b->pair;
+    if (s->trials)
+        sb_trials_see_reference(s->trials, ratio);
+    s->within_tight &= most <= sb_near_pair(b->tight);
+    if (!(ratio <= 1)) {
+        sb_place place = {.layer = SB_NO_LAYER,
+                          .op = "logits",
+                          .name = "top_logprobs",
+                          .rank = 1,
+                          .element = {worst},
+                          .found = (double)logprobs[worst],
+                          .bound = b->pair};
+        snprintf(place.words, sizeof place.words,
+                 "the log probability of id %g is %.6g, off by %.3g; rounding explains %.3g",
+                 (double)ids[worst], (double)logprobs[worst], most, b->pair);
+        sb_free_fail_row(f, s, t, &place);
+    } else if (t->top[1] != t->top[0]) {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
+        f->v->near_ties++;
+        f->near_tokens++;
+    } else {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_WITHIN);
+    }
+}
+
+/* What the hypotheses make of the same row. */
+static sb_status see_logits(sb_free *f, sb_free_sequence *s, size_t row, const float *theirs,
+                            const row_bound *b, sb_error *err)
+{
+    size_t V = f->model->config.vocab_size;
+    sb_status status = SB_OK;
+    for (size_t i = 0; s->trials && i < sb_trials_count(s->trials) && !status; i++) {
+        status = sb_trial_logits(s->trials, i, row, f->logits, err);
+        if (!status)
+            sb_trial_see(s->trials, i,
+                         sb_free_ratio(sb_near_compare(f->logits, theirs, V).largest, b->loose));
+    }
+    return status;
+}
+
+static sb_status see_token(sb_free *f, sb_free_sequence *s, size_t row, uint32_t token,
+                           double bound, sb_error *err)
+{
+    size_t V = f->model->config.vocab_size;
+    sb_status status = SB_OK;
+    for (size_t i = 0; s->trials && i < sb_trials_count(s->trials) && !status; i++) {
+        status = sb_trial_logits(s->trials, i, row, f->logits, err);
+        double gap = INFINITY;
+        if (token < V)
+            gap = (double)f->logits[sb_near_top_of(f->logits, V).token] - (double)f->logits[token];
+        if (!status)
+            sb_trial_see(s->trials, i, sb_free_ratio(gap, bound));
+    }
+    return status;
+}
+
+/* T-44: a token that the engine gave, with or without logits: "no further below the largest" */
+static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const float *ours,
+                        uint32_t token)
+{
+    sb_token_verdict *t = verdict_at(f, verdict);
+    double gap = token < f->model->config.vocab_size ? (double)ours[t->top[0]] - (double)ours[token]
+                                                     : INFINITY;
+    double ratio = sb_free_ratio(gap, t->envelope);
+    sb_place place = {.layer = SB_NO_LAYER,
+                      .op = "token",
+                      .name = "token",
+                      .found = token,
+                      .expected = t->top[0],
+                      .bound = t->envelope};
+    if (s->trials)
+        sb_trials_see_reference(s->trials, ratio);
+    if (t->has_top[1] && t->top[1] != token) {
+        snprintf(place.words, sizeof place.words,
+                 "token %u was emitted, but the engine's own logits give %u", (unsigned)token,
+                 (unsigned)t->top[1]);
+        sb_free_fail_row(f, s, t, &place);
+        return;
+    }
+    if (t->has_top[1])
+        return; /* its logits were judged */
+    t->top[1] = token;
+    t->has_top[1] = 1;
+    t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
+    f->compared++;
+    f->choices++;
+    f->open_tokens += t->margin <= t->envelope;
+    if (ratio > 1) {
+        snprintf(place.words, sizeof place.words,
+                 "token %u was emitted, expected %u, which stands %.3g higher; rounding explains "
+                 "%.3g",
+                 (unsigned)token, (unsigned)t->top[0], gap, t->envelope);
+        sb_free_fail_row(f, s, t, &place);
+    } else if (token != t->top[0]) {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
+        f->v->near_ties++;
+        f->near_tokens++;
+    } else {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_WITHIN);
+    }
+}
+
+sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err)
+{
+    if (!s->waits || !f->options.greedy)
+        return SB_OK;
+    judge_token(f, s, s->token, s->logits, token);
+    return see_token(f, s, s->rows - 1, token, f->v->tokens[s->token].envelope, err);
+}
+
+/* One row: the reference's logits where something is to be held against them. */
+sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, size_t row, int needed,
+                      const uint32_t *emitted, sb_error *err)
+{
+    size_t at = f->first + row, cols = 0, k = 0, kp = 0;
+    const float *theirs = row_data(f->step, "logits", at, &cols);
+    const float *ids = row_data(f->step, "top_ids", at, &k);
+    const float *logprobs = row_data(f->step, "top_logprobs", at, &kp);
+    sb_noise noise = {0};
+    if (!theirs && !(ids && logprobs) && !needed && !emitted)
+        return SB_OK;
+    if (theirs && cols != f->model->config.vocab_size)
+        return sb_fail(err, SB_ERR_INPUT, "a row of %zu logits; expected %u", cols,
+                       (unsigned)f->model->config.vocab_size);
+    sb_status status = sb_envelope_logits(s->envelope, row, s->logits, &noise, err);
+    if (status)
+        return status;
+    row_bound b = bound_of(f, &noise);
+    sb_near_top top = sb_near_top_of(s->logits, f->model->config.vocab_size);
+    sb_token_verdict *t = verdict_at(f, first_verdict + row);
+    t->top[0] = top.token;
+    t->has_top[0] = 1;
+    t->margin = top.margin;
+    t->envelope = b.pair;
+    if (theirs)
+        judge_logits(f, s, t, s->logits, theirs, &b);
+    else if (ids && logprobs && k == kp && k > 0)
+        judge_top(f, s, t, s->logits, ids, logprobs, k, &b);
+    if (theirs)
+        status = see_logits(f, s, row, theirs, &b, err);
+    if (!status && emitted) {
+        judge_token(f, s, first_verdict + row, s->logits, *emitted);
+        if (!theirs)
+            status = see_token(f, s, row, *emitted, t->envelope, err);
+    }
+    return status;
+}

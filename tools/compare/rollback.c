@@ -1,0 +1,374 @@
+#include "tools/compare/rollback.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+/* Which state behind a round: after so many of its rows. */
+typedef enum slot {
+    SLOT_kept,   /* the right one */
+    SLOT_first,  /* after the first row */
+    SLOT_early,  /* one row too early */
+    SLOT_late,   /* one row too late */
+    SLOT_last,   /* after all rows, rejected or not */
+    SLOT_begin,  /* before the round */
+    SLOT_wraps,  /* the last one where nothing was accepted */
+    SLOT_before, /* the count of the round before */
+    SLOT_other   /* the count of another sequence in the call */
+} slot;
+
+typedef struct mistake {
+    const char *words;
+    slot conv, recurrent;
+    int only_first; /* the conv states are those of one row, where several are kept */
+    int stale;      /* a round without drafts reads the first slot of the round before */
+    int keys;       /* keys and values of the last row are those of the rejected one behind */
+} mistake;
+
+/* T-47: the mistakes that are tried. */
+static const mistake mistakes[] = {
+    {"the recurrent states are read from the first slot, whatever was accepted", SLOT_kept,
+     SLOT_first, 0, 0, 0},
+    {"a round without drafts reads the recurrent states of the first slot of the round before",
+     SLOT_kept, SLOT_kept, 0, 1, 0},
+    {"the conv states are not rolled back: columns of rejected rows stay", SLOT_last, SLOT_kept, 0,
+     0, 0},
+    {"the recurrent states are not rolled back: rejected rows stay in them", SLOT_kept, SLOT_last,
+     0, 0, 0},
+    {"neither conv nor recurrent states are rolled back", SLOT_last, SLOT_last, 0, 0, 0},
+    {"conv and recurrent states are read one slot too early (accepted - 1)", SLOT_early, SLOT_early,
+     0, 0, 0},
+    {"conv and recurrent states are read one slot too late (accepted + 1: the bonus counted)",
+     SLOT_late, SLOT_late, 0, 0, 0},
+    {"the recurrent states are read one slot too early (accepted - 1)", SLOT_kept, SLOT_early, 0, 0,
+     0},
+    {"the recurrent states are read one slot too late (accepted + 1)", SLOT_kept, SLOT_late, 0, 0,
+     0},
+    {"the conv window is shifted: it ends one column too early", SLOT_early, SLOT_kept, 1, 0, 0},
+    {"the conv window is shifted: it ends one column too late", SLOT_late, SLOT_kept, 0, 0, 0},
+    {"conv and recurrent states are those before the round", SLOT_begin, SLOT_begin, 0, 0, 0},
+    {"where no draft is accepted, the slot accepted - 1 is the last one", SLOT_wraps, SLOT_wraps, 0,
+     0, 0},
+    {"the accepted count is that of the round before", SLOT_before, SLOT_before, 0, 0, 0},
+    {"the accepted count is that of another sequence in the batch", SLOT_other, SLOT_other, 0, 0,
+     0},
+    {"keys and values of the last row are those of the rejected one behind it", SLOT_kept,
+     SLOT_kept, 0, 0, 1},
+};
+enum { TRIALS = sizeof mistakes / sizeof *mistakes };
+
+typedef struct trial {
+    sb_session *session;
+    sb_state *before; /* the state before the last verify */
+    sb_state *stale;  /* after the first row of the last round of several kept rows, or NULL */
+    int dead;         /* it could not be followed */
+    size_t seen;
+    double worst;
+} trial;
+
+struct sb_trials {
+    trial trial[TRIALS];
+    uint32_t *tokens; /* of the last verify */
+    size_t rows, room;
+    double reference;
+};
+
+sb_status sb_trials_new(const sb_model *model, const sb_session_options *options, sb_trials **out,
+                        sb_error *err)
+{
+    sb_trials *t = sb_alloc(1, sizeof *t);
+    if (!t)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for hypotheses");
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < TRIALS && !status; i++)
+        status = sb_session_new(model, options, &t->trial[i].session, err);
+    if (status) {
+        sb_trials_free(t);
+        return status;
+    }
+    *out = t;
+    return SB_OK;
+}
+
+static void drop(sb_state **state)
+{
+    sb_state_free(*state);
+    *state = NULL;
+}
+
+void sb_trials_free(sb_trials *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < TRIALS; i++) {
+        sb_session_free(t->trial[i].session);
+        drop(&t->trial[i].before);
+        drop(&t->trial[i].stale);
+    }
+    free(t->tokens);
+    free(t);
+}
+
+void sb_trials_reset(sb_trials *t)
+{
+    for (size_t i = 0; i < TRIALS; i++) {
+        trial *one = &t->trial[i];
+        sb_session_reset(one->session);
+        drop(&one->before);
+        drop(&one->stale);
+        *one = (trial){.session = one->session};
+    }
+    t->rows = 0;
+    t->reference = 0;
+}
+
+size_t sb_trials_count(const sb_trials *t)
+{
+    (void)t;
+    return TRIALS;
+}
+
+const char *sb_trial_words(size_t i)
+{
+    return mistakes[i].words;
+}
+
+/* A trial whose numbers run away is out; memory that runs out is an error. */
+static sb_status survive(trial *one, sb_status status)
+{
+    if (!status || status == SB_ERR_MEMORY)
+        return status;
+    one->dead = 1;
+    return SB_OK;
+}
+
+/* Makes a state of `from` in which some pieces of the linear-attention layers are those of others.
+ */
+static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
+{
+    for (uint32_t i = 0; i < to->config->layers; i++) {
+        if (sb_state_is_full(to, i))
+            continue;
+        memcpy(to->layers[i].conv, conv->layers[i].conv,
+               sb_state_conv_size(to->config) * sizeof(float));
+        memcpy(to->layers[i].recurrent, recurrent->layers[i].recurrent,
+               sb_state_recurrent_size(to->config) * sizeof(float));
+    }
+}
+
+/* A round without drafts, behind one of several kept rows. */
+static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
+{
+    sb_state *copy = NULL;
+    if (!mistakes[i].stale || rows != 1 || !one->stale)
+        return SB_OK;
+    const sb_state *live = sb_session_state(one->session);
+    sb_status status = sb_state_copy(live, &copy, err);
+    if (status)
+        return status;
+    take(live, one->stale, copy);
+    status = sb_session_set_state(one->session, copy, err);
+    sb_state_free(copy);
+    drop(&one->stale);
+    return status;
+}
+
+sb_status sb_trials_feed(sb_trials *t, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < TRIALS && !status; i++) {
+        trial *one = &t->trial[i];
+        if (one->dead)
+            continue;
+        status = read_stale(one, i, n, err);
+        if (!status)
+            status = sb_session_feed(one->session, tokens, n, err);
+        drop(&one->stale);
+        status = survive(one, status);
+    }
+    t->rows = 0;
+    return status;
+}
+
+sb_status sb_trials_verify(sb_trials *t, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    sb_status status = SB_OK;
+    if (n > t->room) {
+        uint32_t *more = sb_realloc(t->tokens, n, sizeof *more);
+        if (!more)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tokens", n);
+        t->tokens = more;
+        t->room = n;
+    }
+    memcpy(t->tokens, tokens, n * sizeof *tokens);
+    t->rows = n;
+    for (size_t i = 0; i < TRIALS && !status; i++) {
+        trial *one = &t->trial[i];
+        if (one->dead)
+            continue;
+        drop(&one->before);
+        status = read_stale(one, i, n, err);
+        if (!status)
+            status = sb_state_copy(sb_session_state(one->session), &one->before, err);
+        if (!status)
+            status = sb_session_feed(one->session, tokens, n, err);
+        status = survive(one, status);
+    }
+    return status;
+}
+
+/* The state after n rows of the round, as the trial computes them. */
+static sb_status state_after(sb_trials *t, trial *one, size_t n, sb_state **out, sb_error *err)
+{
+    sb_status status = sb_session_set_state(one->session, one->before, err);
+    if (!status && n)
+        status = sb_session_feed(one->session, t->tokens, n, err);
+    return status ? status : sb_state_copy(sb_session_state(one->session), out, err);
+}
+
+/* How many rows the slot is behind. */
+static size_t rows_of(slot s, const sb_trial_round *round, size_t rows)
+{
+    size_t kept = round->kept, n = kept;
+    switch (s) {
+    case SLOT_kept:
+        break;
+    case SLOT_first:
+        n = 1;
+        break;
+    case SLOT_early:
+        n = kept - 1;
+        break;
+    case SLOT_late:
+        n = kept + 1;
+        break;
+    case SLOT_last:
+        n = rows;
+        break;
+    case SLOT_begin:
+        n = 0;
+        break;
+    case SLOT_wraps:
+        n = kept == 1 ? rows : kept;
+        break;
+    case SLOT_before:
+        n = round->before + 1;
+        break;
+    case SLOT_other:
+        n = round->has_other ? round->other + 1 : kept;
+        break;
+    }
+    return n < rows ? n : rows;
+}
+
+/* The row of the rejected token in the place of the last one that is kept. */
+static void take_keys(const sb_state *all, size_t position, sb_state *to)
+{
+    size_t row = sb_state_kv_row(to->config), at = (position - 1) * row;
+    for (uint32_t i = 0; i < to->config->layers && all->position > position; i++) {
+        if (!sb_state_is_full(to, i))
+            continue;
+        memcpy(to->layers[i].keys + at, all->layers[i].keys + at + row, row * sizeof(float));
+        memcpy(to->layers[i].values + at, all->layers[i].values + at + row, row * sizeof(float));
+    }
+}
+
+static sb_status keep_one(sb_trials *t, size_t i, const sb_trial_round *round, sb_error *err)
+{
+    trial *one = &t->trial[i];
+    const mistake *m = &mistakes[i];
+    sb_state *conv = NULL, *recurrent = NULL, *kept = NULL, *all = NULL;
+    int shifted = m->only_first && round->kept < 2;
+    sb_status status =
+        state_after(t, one, shifted ? round->kept : rows_of(m->conv, round, t->rows), &conv, err);
+    if (!status)
+        status = state_after(t, one, rows_of(m->recurrent, round, t->rows), &recurrent, err);
+    if (!status && m->keys)
+        status = state_after(t, one, t->rows, &all, err);
+    drop(&one->stale);
+    if (!status && m->stale && round->kept > 1)
+        status = state_after(t, one, 1, &one->stale, err);
+    if (!status)
+        status = state_after(t, one, round->kept, &kept, err);
+    if (!status) {
+        take(conv, recurrent, kept);
+        if (all)
+            take_keys(all, (size_t)kept->position, kept);
+        status = sb_session_set_state(one->session, kept, err);
+    }
+    sb_state_free(conv);
+    sb_state_free(recurrent);
+    sb_state_free(kept);
+    sb_state_free(all);
+    return status;
+}
+
+sb_status sb_trials_keep(sb_trials *t, const sb_trial_round *round, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < TRIALS && !status; i++)
+        if (!t->trial[i].dead)
+            status = survive(&t->trial[i], keep_one(t, i, round, err));
+    t->rows = 0;
+    return status;
+}
+
+const sb_state *sb_trial_state(const sb_trials *t, size_t i)
+{
+    return sb_session_state(t->trial[i].session);
+}
+
+sb_status sb_trial_logits(sb_trials *t, size_t i, size_t row, float *logits, sb_error *err)
+{
+    if (t->trial[i].dead)
+        return SB_OK;
+    return survive(&t->trial[i], sb_session_logits(t->trial[i].session, row, logits, err));
+}
+
+void sb_trial_see(sb_trials *t, size_t i, double ratio)
+{
+    trial *one = &t->trial[i];
+    one->seen++;
+    if (!(ratio <= one->worst))
+        one->worst = ratio == ratio ? ratio : INFINITY;
+}
+
+void sb_trials_see_reference(sb_trials *t, double ratio)
+{
+    if (!(ratio <= t->reference))
+        t->reference = ratio == ratio ? ratio : INFINITY;
+}
+
+/* T-47: "one that stays within the bounds everywhere" */
+int sb_trials_say(const sb_trials *t, char *words, size_t size)
+{
+    size_t best = TRIALS, fitting = 0;
+    for (size_t i = 0; i < TRIALS; i++) {
+        const trial *one = &t->trial[i];
+        if (one->dead || !one->seen)
+            continue;
+        fitting += one->worst <= 1;
+        if (best == TRIALS || one->worst < t->trial[best].worst)
+            best = i;
+    }
+    if (best == TRIALS || !(t->trial[best].worst < t->reference / 2)) {
+        snprintf(words, size, "no mistake of rounds that is known here explains it");
+        return 0;
+    }
+    if (fitting == 0) {
+        snprintf(words, size, "nearest, but not within the bounds (%.3g, without it %.3g): %s",
+                 t->trial[best].worst, t->reference, mistakes[best].words);
+        return 0;
+    }
+    size_t n = (size_t)snprintf(words, size, "behaves as if ");
+    const char *between = "";
+    for (size_t i = 0; i < TRIALS && n < size; i++)
+        if (!t->trial[i].dead && t->trial[i].seen && t->trial[i].worst <= 1) {
+            n += (size_t)snprintf(words + n, size - n, "%s%s", between, mistakes[i].words);
+            between = "; or as if ";
+        }
+    return 1;
+}

@@ -1,0 +1,85 @@
+/* mistakes.c - the list of mistakes, and what they are made with. */
+#include "tools/fault/mistakes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+#define SB_MISTAKE(name, op, what)                                                                 \
+    static void plant_##name(sb_op_table *table)                                                   \
+    {                                                                                              \
+        table->op = sb_mistake_##name;                                                             \
+    }
+#define SB_BENIGN(name, op, what) SB_MISTAKE(name, op, what)
+#include "tools/fault/mistakes.def"
+#undef SB_MISTAKE
+#undef SB_BENIGN
+
+static const sb_mistake mistakes[] = {
+#define SB_MISTAKE(name, op, what) {#name, #op, what, 0, plant_##name},
+#define SB_BENIGN(name, op, what) {#name, #op, what, 1, plant_##name},
+#include "tools/fault/mistakes.def"
+#undef SB_MISTAKE
+#undef SB_BENIGN
+};
+
+size_t sb_mistake_count(void)
+{
+    return sizeof mistakes / sizeof *mistakes;
+}
+
+const sb_mistake *sb_mistake_at(size_t i)
+{
+    return &mistakes[i];
+}
+
+const sb_mistake *sb_mistake_find(const char *name)
+{
+    for (size_t i = 0; i < sb_mistake_count(); i++)
+        if (strcmp(mistakes[i].name, name) == 0)
+            return &mistakes[i];
+    return NULL;
+}
+
+sb_status sb_mistake_edit(const sb_matrix *from,
+                          void (*edit)(float *values, size_t rows, size_t cols),
+                          sb_mistake_param *to)
+{
+    size_t count = (size_t)from->rows * from->cols;
+    float *values = sb_alloc(count, sizeof *values);
+    to->matrix = (sb_matrix){.format = SB_FORMAT_f32, .rows = from->rows, .cols = from->cols};
+    to->bytes = sb_alloc(count, sizeof *values);
+    to->matrix.data = to->bytes;
+    sb_status status = values && to->bytes ? SB_OK : SB_ERR_MEMORY;
+    for (uint32_t row = 0; !status && row < from->rows; row++)
+        sb_matrix_row(from, row, values + (size_t)row * from->cols);
+    if (!status) {
+        edit(values, from->rows, from->cols);
+        sb_encode(SB_FORMAT_f32, values, count, to->bytes);
+    }
+    free(values);
+    return status;
+}
+
+void sb_mistake_subtract_one(float *values, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows * cols; i++)
+        values[i] -= 1.0f;
+}
+
+float *sb_mistake_copy(const float *values, size_t count)
+{
+    float *copy = sb_alloc(count, sizeof *copy);
+    if (copy)
+        memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
+float *sb_mistake_spread(const float *x, size_t rows, size_t from, size_t to, size_t width)
+{
+    float *wide = sb_alloc(rows * to, width * sizeof *wide);
+    for (size_t i = 0; wide && i < rows * to; i++)
+        memcpy(wide + i * width, x + (i / to * from + i % to % from) * width, width * sizeof *wide);
+    return wide;
+}

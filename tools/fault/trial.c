@@ -1,0 +1,317 @@
+#include "tools/fault/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "tools/trace/capture.h"
+
+typedef struct run {
+    const sb_trial *trial;
+    sb_outcome *out;
+    sb_capture *capture;
+    sb_differ *differ;
+    sb_session *mirror; /* the reference, fed what the engine was fed: for the peers */
+    uint32_t mirrored;  /* the sequence it is in */
+    uint64_t mirrored_to;
+    float *logits;     /* (V) */
+    sb_slip_game game; /* the engine's session, and what slips need to know of it */
+} run;
+
+/* --- what is seen of the engine -----------------------------------------------------------------
+ */
+
+/* Taps that slips read. */
+static sb_status watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                       sb_error *err)
+{
+    run *r = ctx;
+    unsigned layer;
+    char rest[64];
+    if (r->trial->slip && sscanf(name, "layers.%u.%63s", &layer, rest) == 2 &&
+        layer < SB_SLIP_LAYERS && strcmp(rest, "linear_attn.g") == 0) {
+        float *kept = sb_realloc(r->game.g[layer], rows * cols, sizeof *kept);
+        if (!kept)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for a tap");
+        memcpy(kept, data, rows * cols * sizeof *kept);
+        r->game.g[layer] = kept;
+    }
+    return r->trial->tap ? r->trial->tap(r->trial->tap_ctx, name, data, rows, cols, err) : SB_OK;
+}
+
+/* The rows of a step through the reference, and its logits beside the engine's. */
+static sb_status mirror(run *r, const sb_step *step, sb_error *err)
+{
+    const sb_step_value *logits = sb_step_find(&step->taps, "logits");
+    uint32_t tokens[256];
+    size_t n = 0;
+    if (!step->row_count || step->rows[0].kind == SB_CALL_draft || step->row_count > 256)
+        return SB_OK;
+    for (; n < step->row_count; n++)
+        tokens[n] = step->rows[n].token;
+    if (step->rows[0].sequence != r->mirrored || step->rows[0].position == 0)
+        sb_session_reset(r->mirror);
+    r->mirrored = step->rows[0].sequence;
+    int verify = step->rows[0].kind == SB_CALL_verify;
+    sb_status status = verify ? sb_session_verify(r->mirror, tokens, n, SB_ROLLBACK_replay, err)
+                              : sb_session_feed(r->mirror, tokens, n, err);
+    for (size_t row = 0; row < n && !status && logits && logits->data; row++) {
+        long long at = sb_step_logits_row(step, logits, row);
+        if (at < 0 || logits->cols != r->trial->reference->config.vocab_size)
+            continue;
+        status = sb_session_logits(r->mirror, row, r->logits, err);
+        if (!status)
+            sb_peers_row(&r->out->peers, r->logits, logits->data + (size_t)at * logits->cols,
+                         logits->cols, !SB_IS(&r->trial->knobs, act, f32));
+    }
+    if (!status && verify)
+        status = sb_session_keep(r->mirror,
+                                 step->round_count ? step->rounds[0].round.accepted + 1 : n, err);
+    return status;
+}
+
+static sb_status take(void *ctx, const sb_step *step, sb_error *err)
+{
+    run *r = ctx;
+    sb_spoiler *spoiler = r->trial->spoiler;
+    sb_status status = SB_OK;
+    /* the capture owns the step and forgets it behind this call */
+    if (spoiler)
+        status = spoiler->spoil(spoiler, (sb_step *)(uintptr_t)step);
+    if (!status)
+        status = sb_differ_step(r->differ, step, err);
+    if (!status)
+        status = mirror(r, step, err);
+    r->out->tokens += step->row_count;
+    return status;
+}
+
+/* --- the script ---------------------------------------------------------------------------------
+ */
+
+static void at(run *r, sb_slip_stage stage)
+{
+    if (r->trial->slip)
+        r->trial->slip->at(&r->game, stage);
+}
+
+static sb_status all_logits(run *r, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t row = 0; row < sb_session_rows(r->game.session) && !status; row++)
+        status = sb_session_logits(r->game.session, row, r->game.head, err);
+    return status;
+}
+
+static sb_status feed(run *r, const uint32_t *ids, size_t n, sb_error *err)
+{
+    sb_status status = sb_session_feed(r->game.session, ids, n, err);
+    if (!status)
+        status = all_logits(r, err);
+    return status ? status : sb_capture_end(r->capture, NULL, err);
+}
+
+static sb_status prompt(run *r, size_t sequence, sb_error *err)
+{
+    const sb_script *s = &r->trial->script;
+    size_t n = s->prompt + s->decode, first = s->prompt - s->prompt / 3;
+    uint32_t *ids = sb_alloc(n, sizeof *ids);
+    uint64_t key = sb_rng_key(r->trial->seed + sequence, s->name ? s->name : "trial");
+    sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
+    for (size_t i = 0; i < n && ids; i++)
+        ids[i] = sb_rng_below(key, i, r->trial->reference->config.vocab_size);
+    if (!status)
+        status = feed(r, ids, first, err);
+    if (!status && s->prompt > first) {
+        at(r, SB_SLIP_prompt);
+        status = feed(r, ids + first, s->prompt - first, err);
+    }
+    if (!status)
+        at(r, SB_SLIP_primed);
+    for (size_t i = s->prompt; i < n && !status; i++)
+        status = feed(r, ids + i, 1, err);
+    free(ids);
+    return status;
+}
+
+static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
+{
+    sb_slip_game *g = &r->game;
+    sb_status status = SB_OK;
+    for (g->draft = 0; g->draft < g->drafts && !status; g->draft++) {
+        at(r, SB_SLIP_draft);
+        g->drafting = 1;
+        status = sb_session_draft(g->session, tokens[g->draft], g->head, err);
+        g->drafting = 0;
+        if (status)
+            break;
+        tokens[g->draft + 1] = sb_greedy(g->head, r->trial->reference->config.vocab_size);
+        at(r, SB_SLIP_drafted);
+    }
+    return status;
+}
+
+/* The states that could be kept: what slips put in place of the right one. */
+static sb_status take_slots(run *r, size_t rows, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t n = 0; n <= rows && !status && r->trial->slip; n++) {
+        sb_state_free(r->game.slot[n]);
+        r->game.slot[n] = NULL;
+        status = sb_session_state_at(r->game.session, n, &r->game.slot[n], err);
+    }
+    return status;
+}
+
+static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err)
+{
+    sb_slip_game *g = &r->game;
+    size_t V = r->trial->reference->config.vocab_size, rows;
+    uint32_t tokens[SB_MAX_DRAFTS + 1] = {*token}, chosen[SB_MAX_DRAFTS + 1];
+    sb_round round = {.position = sb_session_state(g->session)->position};
+    g->before = number ? g->accepted : 0;
+    /* every third round has no drafts: its state is read by the next */
+    g->drafts = number % 3 == 2 ? 0 : r->trial->script.drafts;
+    at(r, SB_SLIP_begin);
+    sb_capture_round(r->capture, number);
+    sb_status status = draft(r, tokens, err);
+    rows = g->drafts + 1;
+    if (!status)
+        status = sb_session_verify(g->session, tokens, rows, SB_ROLLBACK_snapshots, err);
+    for (size_t row = 0; row < rows && !status; row++) {
+        status = sb_session_logits(g->session, row, g->head, err);
+        chosen[row] = status ? 0 : sb_greedy(g->head, V);
+    }
+    if (!status)
+        status = take_slots(r, rows, err);
+    if (status)
+        return status;
+    for (g->accepted = 0; g->accepted < g->drafts;) {
+        if (tokens[g->accepted + 1] != chosen[g->accepted])
+            break;
+        g->accepted++;
+    }
+    status = sb_session_keep(g->session, g->accepted + 1, err);
+    round.drafted = g->drafts;
+    round.accepted = g->accepted;
+    round.emitted = g->accepted + 1;
+    memcpy(round.drafts, tokens + 1, g->drafts * sizeof *tokens);
+    memcpy(round.tokens, tokens + 1, g->accepted * sizeof *tokens);
+    memcpy(round.chosen, chosen, rows * sizeof *chosen);
+    *token = round.tokens[g->accepted] = chosen[g->accepted];
+    if (!status)
+        at(r, SB_SLIP_kept);
+    return status ? status : sb_capture_end(r->capture, &round, err);
+}
+
+static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    sb_slip_game *g = &r->game;
+    g->options = (sb_session_options){.backend = t->sim ? &t->sim->backend : NULL,
+                                      .knobs = &g->knobs,
+                                      .tap = watch,
+                                      .tap_ctx = r,
+                                      .hook = t->hook,
+                                      .hook_ctx = t->hook_ctx,
+                                      .mtp = sb_model_has_mtp(g->model)};
+    g->knobs = t->engine_knobs;
+    at(r, SB_SLIP_open);
+    sb_capture_join(r->capture, &g->options);
+    sb_status status = sb_session_new(g->model, &g->options, &g->session, err);
+    if (!status) {
+        g->live = (sb_state *)(uintptr_t)sb_session_state(g->session);
+        at(r, SB_SLIP_start);
+        sb_capture_follow(r->capture, g->session, (uint32_t)sequence, (uint32_t)sequence);
+        status = prompt(r, sequence, err);
+    }
+    uint32_t token = status ? 0 : sb_greedy(g->head, t->reference->config.vocab_size);
+    for (size_t i = 0; i < t->script.rounds && !status; i++)
+        status = one_round(r, i, &token, err);
+    if (!status)
+        status = sb_capture_finish(r->capture, err);
+    sb_capture_drop(r->capture);
+    sb_session_free(g->session);
+    g->session = NULL;
+    return status;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------
+ */
+
+static sb_status start(run *r, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    const sb_arithmetic *arithmetic = t->sim ? &sb_arithmetic_library : &sb_arithmetic_reference;
+    size_t V = t->reference->config.vocab_size;
+    sb_differ_options o;
+    sb_differ_defaults(&o, &t->knobs, arithmetic, &r->out->verdicts);
+    o.with_forced = t->with_forced;
+    o.with_free = t->with_free;
+    o.free.greedy = 1;
+    o.free.seed = t->seed;
+    o.free.explain = 1;
+    if (t->perturbed)
+        o.free.perturbed = t->perturbed;
+    r->game.model = t->engine ? t->engine : t->reference;
+    r->logits = sb_alloc(V, sizeof *r->logits);
+    r->game.head = sb_alloc(V, sizeof *r->logits);
+    if (!r->logits || !r->game.head)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
+    sb_status status = sb_differ_new(t->reference, &o, &r->differ, err);
+    if (!status)
+        status = sb_capture_new(
+            &(sb_capture_options){
+                .taps = "all", .states = SB_CAPTURE_ALL_STATES, .take = take, .take_ctx = r},
+            &r->capture, err);
+    if (!status)
+        status = sb_session_new(t->reference, &(sb_session_options){.knobs = &t->knobs}, &r->mirror,
+                                err);
+    return status;
+}
+
+static void end(run *r)
+{
+    sb_capture_free(r->capture);
+    sb_differ_free(r->differ);
+    sb_session_free(r->mirror);
+    for (size_t n = 0; n < SB_MAX_DRAFTS + 2; n++)
+        sb_state_free(r->game.slot[n]);
+    for (size_t i = 0; i < SB_SLIP_LAYERS; i++)
+        free(r->game.g[i]);
+    free(r->game.head);
+    free(r->game.stored);
+    free(r->game.recycled);
+    free(r->logits);
+}
+
+sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
+{
+    run r = {.trial = trial, .out = out};
+    sb_error why = {""};
+    *out = (sb_outcome){.refused = 0};
+    sb_status status = start(&r, err);
+    if (!status) {
+        sb_status ran = SB_OK;
+        for (size_t i = 0; i < trial->script.sequences && !ran; i++)
+            ran = one_sequence(&r, i, &why);
+        if (!ran)
+            ran = sb_differ_finish(r.differ, &why);
+        if (ran == SB_ERR_MEMORY) {
+            status = sb_fail(err, ran, "%s", why.text);
+        } else if (ran) {
+            out->refused = 1;
+            snprintf(out->words, sizeof out->words, "%s", why.text);
+        }
+        sb_peers_end(&out->peers);
+    }
+    end(&r);
+    return status;
+}
+
+void sb_outcome_clear(sb_outcome *outcome)
+{
+    sb_verdicts_free(&outcome->verdicts);
+}

@@ -1,0 +1,60 @@
+/* trial.h - an engine of this program, with something planted in it, at work on a short script, and
+ * its steps held against the reference: what `samebit diff` does with a live engine, and what other
+ * testers' criteria make of the same logits.
+ *
+ * The script: a prompt in two calls, tokens one by one, then rounds of the head's own drafts. */
+#ifndef SB_FAULT_TRIAL_H
+#define SB_FAULT_TRIAL_H
+
+#include "ref/run/session.h"
+#include "tools/compare/differ.h"
+#include "tools/fault/op_faults.h"
+#include "tools/fault/peers.h"
+#include "tools/fault/slips.h"
+#include "tools/sim/sim.h"
+
+/* Changes a recorded step before it is compared: a fault of the trace. */
+typedef struct sb_spoiler {
+    sb_status (*spoil)(struct sb_spoiler *spoiler, sb_step *step);
+    void *ctx;
+    size_t seen; /* counts */
+} sb_spoiler;
+
+typedef struct sb_script {
+    size_t prompt, decode, rounds, drafts;
+    size_t sequences;
+    const char *name; /* of the tokens */
+} sb_script;
+
+typedef struct sb_trial {
+    const sb_model *reference;
+    const sb_model *engine; /* another checkpoint; NULL: the reference's */
+    sb_knobs knobs;         /* of the reference */
+    sb_knobs engine_knobs;  /* of the engine */
+    const sb_sim *sim;      /* NULL: the reference's ops */
+    sb_op_hook hook;        /* planted; NULL: nothing */
+    void *hook_ctx;
+    sb_tap_fn tap; /* changes recorded values as they are made; NULL: nothing */
+    void *tap_ctx;
+    const sb_slip *slip; /* NULL: none */
+    sb_spoiler *spoiler; /* NULL: none */
+    sb_script script;
+    int with_forced, with_free; /* as in differ.h */
+    size_t perturbed;           /* runs of the envelope */
+    uint64_t seed;
+} sb_trial;
+
+typedef struct sb_outcome {
+    sb_verdicts verdicts;
+    int refused; /* the engine stopped, or the comparison refused its steps: why stands in `words`
+                  */
+    char words[SB_WORDS];
+    sb_peers peers;
+    size_t tokens; /* rows compared */
+} sb_outcome;
+
+/* Runs it. SB_OK also where the engine failed or was refused; sb_outcome_clear in any case. */
+sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err);
+void sb_outcome_clear(sb_outcome *outcome);
+
+#endif

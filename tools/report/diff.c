@@ -1,0 +1,65 @@
+#include "tools/report/diff.h"
+
+const char *sb_diff_meaning(sb_verdict verdict)
+{
+    switch (verdict) {
+    case SB_VERDICT_IDENTICAL:
+        return "every value compared has the bits of the reference";
+    case SB_VERDICT_WITHIN:
+        return "what differs is no more than a correct implementation in this arithmetic may "
+               "differ";
+    case SB_VERDICT_NEAR_TIE:
+        return "some choices fell otherwise, all of them so close that rounding may decide them";
+    case SB_VERDICT_INHERITED:
+        return "the engine handed its work to the reference: nothing of its own was compared";
+    case SB_VERDICT_SKIPPED:
+        return "what was asked for could not be compared, so nothing is known of it";
+    case SB_VERDICT_MISTRUSTED:
+        return "this comparison could not have shown a fault, so it shows nothing";
+    case SB_VERDICT_FAIL:
+        return "no correct implementation in this arithmetic gives these values";
+    case SB_VERDICT_none:
+        break;
+    }
+    return "nothing was compared";
+}
+
+sb_diff_layer sb_diff_layer_text(const sb_diff_report *r, uint32_t layer)
+{
+    sb_diff_layer out = {""};
+    if (layer == r->layers)
+        snprintf(out.text, sizeof out.text, "mtp.0");
+    else if (layer != SB_NO_LAYER)
+        snprintf(out.text, sizeof out.text, "layer %u", (unsigned)layer);
+    return out;
+}
+
+size_t sb_diff_tokens(const sb_verdicts *v, sb_verdict verdict)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->token_count; i++)
+        n += v->tokens[i].verdict == verdict;
+    return n;
+}
+
+sb_verdict sb_diff_state(const sb_verdicts *v, sb_state_part part, const sb_round_verdict **at)
+{
+    sb_verdict worst = SB_VERDICT_none;
+    *at = NULL;
+    for (size_t i = 0; i < v->round_count; i++)
+        if (v->rounds[i].state[part].verdict > worst) {
+            worst = v->rounds[i].state[part].verdict;
+            *at = &v->rounds[i];
+        }
+    return worst;
+}
+
+int sb_diff_fine(sb_verdict verdict)
+{
+    return verdict <= SB_VERDICT_WITHIN;
+}
+
+int sb_diff_met(const sb_op_verdict *op)
+{
+    return op->compared || op->skipped || op->verdict != SB_VERDICT_none;
+}

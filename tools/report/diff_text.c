@@ -1,0 +1,242 @@
+/* diff_text.c - the report for people: a line per token, a line per op, and what it means. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "ref/run/backend.h"
+#include "tools/report/diff.h"
+
+static void print_head(const sb_diff_report *r, FILE *out)
+{
+    fprintf(out, "%s: engine %s", SB_SHOW(r->checkpoint), SB_SHOW(r->engine));
+    if (r->versus)
+        fprintf(out, " and engine %s", SB_SHOW(r->versus));
+    fprintf(out, " against the reference, profile %s, arithmetic %s\n", SB_SHOW(r->profile),
+            SB_SHOW(r->arithmetic));
+    fprintf(out, "%s: %zu sequence%s, %zu call%s, %zu token%s, %zu round%s\n", r->ways,
+            r->sequences, r->sequences == 1 ? "" : "s", r->steps, r->steps == 1 ? "" : "s",
+            r->verdicts->token_count, r->verdicts->token_count == 1 ? "" : "s",
+            r->verdicts->round_count, r->verdicts->round_count == 1 ? "" : "s");
+    if (r->notes)
+        fputs(r->notes, out);
+}
+
+/* --- tokens and rounds --------------------------------------------------------------------------
+ */
+
+static void print_top(const sb_token_verdict *t, int side, FILE *out)
+{
+    if (t->has_top[side])
+        fprintf(out, " %8u", (unsigned)t->top[side]);
+    else
+        fprintf(out, " %8s", "-");
+}
+
+static void print_ids(const char *before, const uint32_t *ids, size_t count, FILE *out)
+{
+    fprintf(out, "%s%s", before, count ? "" : "none");
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%u", i ? "," : "", (unsigned)ids[i]);
+}
+
+/* Drafts and acceptance of both sides, and the state behind the round. */
+static void print_round(const sb_round_verdict *r, FILE *out)
+{
+    fprintf(out, "  round %" PRIu64 " %s:", r->round, sb_verdict_name(r->verdict));
+    if (r->has_reference) {
+        print_ids(" drafts ", r->drafts[0], r->drafted[0], out);
+        print_ids(" | ", r->drafts[1], r->drafted[1], out);
+        fprintf(out, ", accepted %zu | %zu", r->accepted[0], r->accepted[1]);
+    } else {
+        print_ids(" drafts - | ", r->drafts[1], r->drafted[1], out);
+        fprintf(out, ", accepted %zu", r->accepted[1]);
+    }
+    for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+        if (r->state[part].verdict == SB_VERDICT_none)
+            continue;
+        fprintf(out, ", %s %s", sb_state_part_name((sb_state_part)part),
+                sb_verdict_name(r->state[part].verdict));
+    }
+}
+
+static void print_hypothesis(const sb_round_verdict *r, FILE *out)
+{
+    if (*r->hypothesis)
+        fprintf(out, "  round %" PRIu64 " at position %" PRIu64 ": %s\n", r->round, r->position,
+                SB_SHOW(r->hypothesis));
+}
+
+static void print_token(const sb_token_verdict *t, int many, const sb_round_verdict *round,
+                        FILE *out)
+{
+    if (many)
+        fprintf(out, "%4u ", (unsigned)t->sequence);
+    fprintf(out, "%8" PRIu64 " %8u", t->position, (unsigned)t->id);
+    print_top(t, 0, out);
+    print_top(t, 1, out);
+    if (t->has_kl)
+        fprintf(out, " %9.2e", t->kl);
+    else
+        fprintf(out, " %9s", "-");
+    fprintf(out, " %9.3g  %s", t->worst_ratio, sb_verdict_name(t->verdict));
+    if (t->verdict == SB_VERDICT_NEAR_TIE || t->verdict == SB_VERDICT_FAIL)
+        fprintf(out, ", margin %.3g, envelope %.3g", t->margin, t->envelope);
+    if (round)
+        print_round(round, out);
+    fputc('\n', out);
+    if (round)
+        print_hypothesis(round, out);
+}
+
+/* Rounds stand in the order of their tokens, each before the rows of its drafts. */
+typedef struct cursor {
+    size_t next, inside; /* rows that are left of the last round */
+} cursor;
+
+/* The round that begins with this token, or NULL. */
+static const sb_round_verdict *round_of(const sb_verdicts *v, const sb_token_verdict *t, cursor *c)
+{
+    if (c->inside) {
+        c->inside--;
+        return NULL;
+    }
+    if (c->next == v->round_count || v->rounds[c->next].sequence != t->sequence ||
+        v->rounds[c->next].position != t->position)
+        return NULL;
+    c->inside = v->rounds[c->next].drafted[1];
+    return &v->rounds[c->next++];
+}
+
+static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FILE *out)
+{
+    const sb_verdicts *v = r->verdicts;
+    int few = style->all || v->token_count <= SB_DIFF_TOKENS;
+    cursor at = {0, 0};
+    size_t shown = 0, left = 0;
+    for (size_t i = 0; i < v->token_count; i++) {
+        const sb_token_verdict *t = &v->tokens[i];
+        const sb_round_verdict *round = round_of(v, t, &at);
+        int wanted = few || !sb_diff_fine(t->verdict) || (round && !sb_diff_fine(round->verdict));
+        if (!wanted || (!few && shown == SB_DIFF_LINES)) {
+            left += wanted != 0;
+            continue;
+        }
+        if (!shown++)
+            fprintf(out, "%sposition    token  top ref   engine        kl     worst  verdict\n",
+                    r->sequences > 1 ? "seq " : "");
+        print_token(t, r->sequences > 1, round, out);
+    }
+    for (size_t next = at.next; next < v->round_count; next++)
+        if (few || !sb_diff_fine(v->rounds[next].verdict)) {
+            fprintf(out, "%8" PRIu64, v->rounds[next].position);
+            print_round(&v->rounds[next], out);
+            fputc('\n', out);
+            print_hypothesis(&v->rounds[next], out);
+        }
+    if (left)
+        fprintf(out, "... and %zu more such lines; --all shows every token\n", left);
+}
+
+static void print_sums(const sb_verdicts *v, FILE *out)
+{
+    double kl = 0, worst = 0;
+    size_t with_kl = 0, drafted[2] = {0, 0}, accepted[2] = {0, 0};
+    for (size_t i = 0; i < v->token_count; i++) {
+        const sb_token_verdict *t = &v->tokens[i];
+        with_kl += t->has_kl != 0;
+        kl += t->has_kl ? t->kl : 0;
+        worst = t->worst_ratio > worst ? t->worst_ratio : worst;
+    }
+    if (v->token_count) {
+        fputs("tokens:", out);
+        for (int i = SB_VERDICT_IDENTICAL; i <= SB_VERDICT_FAIL; i++)
+            if (sb_diff_tokens(v, (sb_verdict)i))
+                fprintf(out, " %zu %s,", sb_diff_tokens(v, (sb_verdict)i),
+                        sb_verdict_name((sb_verdict)i));
+        fprintf(out, " worst error/bound %.3g", worst);
+        if (with_kl)
+            fprintf(out, ", mean kl %.2e", kl / (double)with_kl);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < v->round_count; i++)
+        for (int side = 0; side < 2; side++) {
+            drafted[side] += v->rounds[i].drafted[side];
+            accepted[side] += v->rounds[i].accepted[side];
+        }
+    if (drafted[1])
+        fprintf(out, "acceptance: reference %zu of %zu drafts, engine %zu of %zu\n", accepted[0],
+                drafted[0], accepted[1], drafted[1]);
+}
+
+/* --- ops and what was found --------------------------------------------------------------------
+ */
+
+static void print_ops(const sb_verdicts *v, FILE *out)
+{
+    int first = 1;
+    for (size_t i = 0; i < SB_OP_COUNT; i++) {
+        const sb_op_verdict *op = &v->ops[i];
+        if (!sb_diff_met(op))
+            continue;
+        if (first)
+            fputs("op                 compared  identical    worst  tightness  verdict\n", out);
+        first = 0;
+        fprintf(out, "%-16s %10zu %10zu %8.3g   %8.2g  %s", sb_op_name(i), op->compared,
+                op->identical, op->worst, op->median, sb_verdict_name(op->verdict));
+        if (op->near_ties)
+            fprintf(out, ", %zu near ties", op->near_ties);
+        if (op->skipped)
+            fprintf(out, ", %zu calls not judged", op->skipped);
+        fputc('\n', out);
+    }
+}
+
+static void print_failure(const sb_diff_report *r, FILE *out)
+{
+    const sb_place *p = &r->verdicts->first_failure;
+    if (!r->verdicts->has_failure)
+        return;
+    fputs("first failure: ", out);
+    if (r->sequences > 1)
+        fprintf(out, "sequence %u, ", (unsigned)p->sequence);
+    sb_diff_layer layer = sb_diff_layer_text(r, p->layer);
+    fprintf(out, "token %" PRIu64 ", %s%s%s", p->token, layer.text, *layer.text ? ", " : "", p->op);
+    if (*p->name && strcmp(p->name, p->op) != 0)
+        fprintf(out, " (%s)", SB_SHOW(p->name));
+    fputs(p->rank ? ", element [" : "", out);
+    for (size_t i = 0; i < p->rank; i++)
+        fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
+    fputs(p->rank ? "]" : "", out);
+    if (*p->words)
+        fprintf(out, ": %s", SB_SHOW(p->words));
+    else
+        fprintf(out, ": found %.9g, expected %.9g, bound %.3g", p->found, p->expected, p->bound);
+    fputc('\n', out);
+}
+
+static void print_explanations(const sb_verdicts *v, FILE *out)
+{
+    for (size_t i = 0; i < v->explanation_count; i++) {
+        const sb_explanation *e = &v->explanations[i];
+        fprintf(out, "%s %s (%s): worst error/bound %.3g becomes %.3g\n",
+                i ? "or" : "explanation:", SB_SHOW(e->words), SB_SHOW(e->change), e->before,
+                e->after);
+    }
+}
+
+void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out)
+{
+    const sb_verdicts *v = r->verdicts;
+    if (!style->quiet) {
+        print_head(r, out);
+        print_tokens(r, style, out);
+        print_sums(v, out);
+        print_ops(v, out);
+        print_failure(r, out);
+        print_explanations(v, out);
+    }
+    fprintf(out, "%s: %s\n", sb_verdict_name(v->verdict),
+            *v->reason ? v->reason : sb_diff_meaning(v->verdict));
+    if (!style->quiet && *v->reason)
+        fprintf(out, "%s\n", sb_diff_meaning(v->verdict));
+}

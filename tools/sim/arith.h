@@ -1,0 +1,76 @@
+/* arith.h - what a simulated engine computes with, and its ops: not one function of ref/math. */
+#ifndef SB_SIM_ARITH_H
+#define SB_SIM_ARITH_H
+
+#include "ref/formats/atoms.h"
+#include "ref/ops/op.h"
+
+typedef enum sb_sim_order {
+    SUM_lanes,    /* term i goes to accumulator i mod lanes, which are folded in halves */
+    SUM_backward, /* one accumulator, the last term first */
+    SUM_pairwise  /* the sum of a half and of the other half */
+} sb_sim_order;
+
+typedef enum sb_sim_form {
+    FORM_plain,
+    FORM_late, /* attention: sum of e v, then the division by sum of e */
+    FORM_any   /* the atom takes any binary32 operands, and not only those that its unit reads */
+} sb_sim_form;
+
+typedef struct sb_sim_arith {
+    sb_sim_order order;
+    unsigned lanes; /* at most SB_SIM_LANES */
+    int fused;
+    unsigned atom; /* row of atoms.def, of matrix products; NO_ATOM: as everything else */
+    sb_sim_form form;
+} sb_sim_arith;
+
+enum { SB_SIM_LANES = 32, NO_ATOM = SB_ATOM_COUNT };
+
+/* --- reductions: sum of a[i step_a] b[i step_b] ------------------------------------------------
+ */
+
+/* As a vector unit adds. */
+float sb_sim_dot(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                 size_t step_b, size_t n);
+float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n);
+
+/* As a matrix unit adds, where the engine has one and bfloat16 holds all operands (FORM_any: any
+ * operands, as a unit would add them that could read them); else as a vector unit. */
+float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                     size_t step_b, size_t n);
+
+/* a b + c: two roundings, or one where the engine fuses. */
+float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c);
+
+/* --- functions: binary64 polynomials, rounded to binary32, and compositions of them -------------
+ */
+
+float sb_sim_exp(float x);
+float sb_sim_log(float x); /* x > 0 */
+float sb_sim_log1p(float x);
+float sb_sim_sqrt(float x);
+float sb_sim_rsqrt(float x);
+float sb_sim_sin(float x);
+float sb_sim_cos(float x);
+float sb_sim_sigmoid(float x);  /* 1 / (1 + e^-x) */
+float sb_sim_silu(float x);     /* x / (1 + e^-x) */
+float sb_sim_softplus(float x); /* log1p(e^x), from 20 on x */
+float sb_sim_power(double base, double exponent);
+
+/* --- the ops ------------------------------------------------------------------------------------
+ */
+
+#define SB_OP(name, clause)                                                                        \
+    sb_status sb_sim_##name(const sb_sim_arith *s, const sb_knobs *knobs,                          \
+                            const sb_##name##_args *a);
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+/* The rounding to the activation type where `rounds`, a test of a knob, says so. */
+static inline float sb_sim_act_if(const sb_knobs *knobs, int rounds, float x)
+{
+    return rounds ? sb_act(knobs, x) : x;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* fn.c - functions of one argument in binary64, by argument reduction and a polynomial, with an
+ * error of some 2^-50; rounded to binary32 that is a unit in the last place or less. */
+#include "tools/sim/arith.h"
+
+#include "ref/base/bytes.h"
+
+static double infinity(void)
+{
+    return sb_f64_from_bits(0x7ff0000000000000u);
+}
+
+/* 2^k, -1022 <= k <= 1023 */
+static double power_of_two(int k)
+{
+    return sb_f64_from_bits((uint64_t)(k + 1023) << 52);
+}
+
+/* The nearest whole number, for |x| < 2^31. */
+static double nearest(double x)
+{
+    return (double)(int64_t)(x < 0 ? x - 0.5 : x + 0.5);
+}
+
+/* e^r by its series, |r| <= ln 2 / 2 */
+static double exp_near_zero(double r)
+{
+    double sum = 1.0;
+    for (int i = 14; i > 0; i--)
+        sum = 1.0 + sum * r / (double)i;
+    return sum;
+}
+
+static double exp_wide(double x)
+{
+    const double ln2_high = 0x1.62e42fefap-1, ln2_low = 0x1.cf79abc9e3b3ap-40;
+    if (x != x)
+        return x;
+    if (x > 700.0)
+        return infinity();
+    if (x < -700.0)
+        return 0.0;
+    double k = nearest(x * 0x1.71547652b82fep+0);
+    return exp_near_zero((x - k * ln2_high) - k * ln2_low) * power_of_two((int)k);
+}
+
+/* 2 atanh(s) by its series, |s| <= 0.172 */
+static double log_from_ratio(double s)
+{
+    double square = s * s, sum = 0.0;
+    for (int i = 23; i > 0; i -= 2)
+        sum = 1.0 / (double)i + sum * square;
+    return 2.0 * s * sum;
+}
+
+/* ln x, x > 0 and normal */
+static double log_wide(double x)
+{
+    uint64_t bits = sb_bits_f64(x);
+    int exponent = (int)(bits >> 52) - 1023;
+    double m = sb_f64_from_bits((bits & 0xfffffffffffffu) | 0x3ff0000000000000u);
+    if (m > 1.4142135623730951) {
+        m = m / 2.0;
+        exponent++;
+    }
+    return log_from_ratio((m - 1.0) / (m + 1.0)) + (double)exponent * 0x1.62e42fefa39efp-1;
+}
+
+/* Newton's iteration from a guess that halves the exponent. */
+static double rsqrt_wide(double x)
+{
+    double y = sb_f64_from_bits(0x5fe6eb50c7b537a9u - (sb_bits_f64(x) >> 1));
+    for (int i = 0; i < 5; i++)
+        y = y * (1.5 - 0.5 * x * y * y);
+    return y;
+}
+
+/* The sine of x for turn 0, its cosine for turn 1: x less a multiple of pi / 2, and the series. */
+static double sine_wide(double x, int turn)
+{
+    if (!(x > -0x1p30 && x < 0x1p30)) /* no position is so large */
+        return sb_f64_from_bits(0x7ff8000000000000u);
+    double k = nearest(x * 0x1.45f306dc9c883p-1), r = x - k * 0x1.921fb544p+0;
+    r = (r - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
+    unsigned quarter = (unsigned)((int64_t)k + turn) & 3u;
+    double square = r * r, sum = 0.0;
+    int last = quarter & 1u ? 18 : 19; /* the largest power of the series */
+    for (int i = last; i > 1; i -= 2)
+        sum = (1.0 + sum) * -square / (double)(i * (i - 1));
+    double value = (1.0 + sum) * (quarter & 1u ? 1.0 : r);
+    return quarter & 2u ? -value : value;
+}
+
+float sb_sim_exp(float x)
+{
+    return (float)exp_wide((double)x);
+}
+
+float sb_sim_log1p(float x)
+{
+    double wide = (double)x;
+    if (!(x > -1.0f) || x > 0x1p126f)
+        return x > 0 ? (float)log_wide(0x1p127) : sb_f32_from_bits(0x7fc00000u);
+    return (float)(wide > -0.25 && wide < 0.4 ? log_from_ratio(wide / (2.0 + wide))
+                                              : log_wide(1.0 + wide));
+}
+
+float sb_sim_log(float x)
+{
+    return x > 0 && x < 0x1p127f ? (float)log_wide((double)x) : x;
+}
+
+float sb_sim_sqrt(float x)
+{
+    return x > 0 ? (float)((double)x * rsqrt_wide((double)x)) : x;
+}
+
+float sb_sim_rsqrt(float x)
+{
+    return x > 0 ? (float)rsqrt_wide((double)x) : sb_f32_from_bits(0x7fc00000u);
+}
+
+float sb_sim_sin(float x)
+{
+    return (float)sine_wide((double)x, 0);
+}
+
+float sb_sim_cos(float x)
+{
+    return (float)sine_wide((double)x, 1);
+}
+
+float sb_sim_sigmoid(float x)
+{
+    float e = sb_sim_exp(-x), below = 1.0f + e;
+    return 1.0f / below;
+}
+
+float sb_sim_silu(float x)
+{
+    float e = sb_sim_exp(-x), below = 1.0f + e;
+    return x / below;
+}
+
+float sb_sim_softplus(float x)
+{
+    return x > 20.0f ? x : sb_sim_log1p(sb_sim_exp(x));
+}
+
+float sb_sim_power(double base, double exponent)
+{
+    return (float)exp_wide(exponent * log_wide(base));
+}

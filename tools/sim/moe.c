@@ -1,0 +1,105 @@
+/* moe.c - the router, the middle of an expert, and the sum over the experts. */
+#include "tools/sim/arith.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+/* R-15: "e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e) )" */
+static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float *p)
+{
+    float largest = logits[0];
+    for (size_t i = 1; i < n; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
+    for (size_t i = 0; i < n; i++)
+        p[i] = sb_sim_exp(logits[i] - largest);
+    float total = sb_sim_sum(s, p, n);
+    for (size_t i = 0; i < n; i++)
+        p[i] = p[i] / total;
+}
+
+/* R-15: "the k experts with the largest l are kept, the lowest index first among equals, in
+ * descending order": an insertion into the kept ones, each of which stays before its equals. */
+static void choose(const float *logits, size_t n, size_t kept, uint32_t *ids)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = count;
+        while (at > 0 && logits[i] > logits[ids[at - 1]])
+            at--;
+        if (at == kept)
+            continue;
+        count += count < kept;
+        for (size_t j = count - 1; j > at; j--)
+            ids[j] = ids[j - 1];
+        ids[at] = (uint32_t)i;
+    }
+}
+
+/* R-15: "w_i = RN( p_i / sum of the kept p ) where the model renormalises, else p_i; K-13 rounds w"
+ */
+sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_router_args *a)
+{
+    int rounds = SB_IS(knobs, router_weight, act);
+    float *p = sb_alloc(a->experts, sizeof *p);
+    if (!p)
+        return SB_ERR_MEMORY;
+    for (size_t t = 0; t < a->rows; t++) {
+        uint32_t *ids = a->ids + t * a->kept;
+        float *weights = a->weights + t * a->kept;
+        softmax(s, a->logits + t * a->experts, a->experts, p);
+        choose(a->logits + t * a->experts, a->experts, a->kept, ids);
+        for (size_t i = 0; i < a->kept; i++)
+            weights[i] = p[ids[i]];
+        float total = a->renormalise ? sb_sim_sum(s, weights, a->kept) : 1.0f;
+        for (size_t i = 0; i < a->kept; i++)
+            weights[i] = sb_sim_act_if(knobs, rounds, weights[i] / total);
+    }
+    free(p);
+    return SB_OK;
+}
+
+/* R-16: "a = R( RN(silu(gate) up) )"; K-6: "act to round silu(gate) before the product" */
+sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_swiglu_args *a)
+{
+    (void)s; /* no sum */
+    int rounds = SB_IS(knobs, swiglu, act);
+    for (size_t i = 0; i < a->count; i++) {
+        float activated = sb_sim_act_if(knobs, rounds, sb_sim_silu(a->gate[i]));
+        a->out[i] = sb_act(knobs, activated * a->up[i]);
+    }
+    return SB_OK;
+}
+
+/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
+ * sum(t) )", and the rest of the slot form */
+static float slot_sum(const sb_sim_arith *s, const sb_knobs *knobs, const sb_moe_combine_args *a,
+                      size_t i, float open, float *term)
+{
+    int rounds = SB_IS(knobs, router_weight, act);
+    for (size_t e = 0; e < a->kept; e++)
+        term[e] = sb_sim_act_if(knobs, rounds, a->expert_out[e * a->n + i] * a->weights[e]);
+    float routed = sb_act(knobs, sb_sim_sum(s, term, a->kept));
+    float shared = sb_act(knobs, sb_act(knobs, open) * a->shared_out[i]);
+    return sb_act(knobs, routed + shared);
+}
+
+/* R-17: "one sum of k+1 terms"; K-14: "dot is the single sum of R-17, slots the slot form" */
+sb_status sb_sim_moe_combine(const sb_sim_arith *s, const sb_knobs *knobs,
+                             const sb_moe_combine_args *a)
+{
+    float *term = sb_alloc(a->kept + 1, sizeof *term);
+    if (!term)
+        return SB_ERR_MEMORY;
+    float open = sb_sim_sigmoid(a->shared_logit);
+    for (size_t i = 0; i < a->n; i++) {
+        if (SB_IS(knobs, moe_sum, slots)) {
+            a->out[i] = slot_sum(s, knobs, a, i, open, term);
+            continue;
+        }
+        float routed = sb_sim_dot(s, a->expert_out + i, a->n, a->weights, 1, a->kept);
+        a->out[i] = sb_act(knobs, sb_sim_multiply_add(s, open, a->shared_out[i], routed));
+    }
+    free(term);
+    return SB_OK;
+}

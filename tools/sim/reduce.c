@@ -1,0 +1,91 @@
+#include "tools/sim/arith.h"
+
+#include "ref/base/bytes.h"
+
+/* a b + c rounded once. The product of two binary32 values is exact in binary64; its sum with c is
+ * made odd where it is not exact, so that the second rounding cannot be a tie that it made. */
+static float fused(float a, float b, float c)
+{
+    double product = (double)a * (double)b, wide = (double)c, sum = product + wide;
+    double of_wide = sum - product;
+    double rest = (product - (sum - of_wide)) + (wide - of_wide);
+    uint64_t bits = sb_bits_f64(sum);
+    if (rest != 0 && rest == rest && !(bits & 1)) { /* one unit towards the rest */
+        int grows = (rest > 0) == (sum > 0);
+        sum = sb_f64_from_bits(grows ? bits + 1 : bits - 1);
+    }
+    return (float)sum;
+}
+
+float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c)
+{
+    if (s->fused)
+        return fused(a, b, c);
+    float product = a * b;
+    return product + c;
+}
+
+static float pairwise(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                      size_t step_b, size_t n)
+{
+    if (n == 0)
+        return 0.0f;
+    if (n == 1)
+        return a[0] * b[0];
+    size_t half = (n + 1) / 2;
+    float first = pairwise(s, a, step_a, b, step_b, half);
+    return first + pairwise(s, a + half * step_a, step_a, b + half * step_b, step_b, n - half);
+}
+
+static float lanes(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                   size_t step_b, size_t n)
+{
+    float lane[SB_SIM_LANES] = {0.0f};
+    for (size_t i = 0; i < n; i++) {
+        float *to = &lane[i % s->lanes];
+        *to = sb_sim_multiply_add(s, a[i * step_a], b[i * step_b], *to);
+    }
+    for (unsigned width = s->lanes / 2; width > 0; width /= 2)
+        for (unsigned i = 0; i < width; i++)
+            lane[i] += lane[i + width];
+    return lane[0];
+}
+
+float sb_sim_dot(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                 size_t step_b, size_t n)
+{
+    if (s->order == SUM_pairwise)
+        return pairwise(s, a, step_a, b, step_b, n);
+    if (s->order == SUM_lanes)
+        return lanes(s, a, step_a, b, step_b, n);
+    float sum = 0.0f;
+    for (size_t i = n; i-- > 0;)
+        sum = sb_sim_multiply_add(s, a[i * step_a], b[i * step_b], sum);
+    return sum;
+}
+
+float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n)
+{
+    static const float one = 1.0f;
+    return sb_sim_dot(s, a, 1, &one, 0, n);
+}
+
+/* F-2: "the upper half of a binary32 code whose lower half is zero" */
+static int all_bf16(const float *a, size_t step, size_t n)
+{
+    uint32_t lower = 0;
+    for (size_t i = 0; i < n; i++)
+        lower |= sb_bits_f32(a[i * step]) & 0xffff;
+    return lower == 0;
+}
+
+float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
+                     size_t step_b, size_t n)
+{
+    if (s->atom == NO_ATOM ||
+        (s->form != FORM_any && !(all_bf16(a, step_a, n) && all_bf16(b, step_b, n))))
+        return sb_sim_dot(s, a, step_a, b, step_b, n);
+    /* a bfloat16 is a binary32 with zeros: the terms are the same */
+    const sb_atom *atom = sb_atom_at((sb_atom_id)s->atom);
+    return sb_atom_dot(atom, SB_FORMAT_f32, a, step_a, b, step_b, n);
+}

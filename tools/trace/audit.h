@@ -1,0 +1,49 @@
+/* audit.h - do the steps of a trace make sense together? Positions, rounds, slots and states of
+ * every sequence, step by step; memory grows with the number of sequences only. */
+#ifndef SB_TRACE_AUDIT_H
+#define SB_TRACE_AUDIT_H
+
+#include "ref/model/config.h"
+#include "tools/trace/level.h"
+#include "tools/trace/step.h"
+
+typedef struct sb_finding {
+    char check[16]; /* "position", "token", "round", "draft", "slot", "state", "shape", "level" */
+    uint64_t step;
+    uint32_t sequence;
+    long long row; /* of the step; -1: of no row */
+    char words[256];
+} sb_finding;
+
+enum { SB_FINDINGS = 64, SB_AUDIT_TAPS = 128 };
+
+typedef struct sb_audit_counts {
+    size_t steps, sequences, rows[4]; /* by sb_call_kind */
+    size_t rounds, drafted, accepted;
+    size_t arrays, with_data, not_finite; /* taps; values that are NaN or infinite */
+    size_t states, pieces, pieces_with_data;
+    size_t unknown;
+    char first_unknown[96];
+    unsigned char kept[SB_AUDIT_TAPS]; /* by row of taps.def: some step has its values */
+} sb_audit_counts;
+
+typedef struct sb_audit sb_audit;
+
+/* config NULL: shapes are not held against a model. */
+sb_status sb_audit_new(const sb_config *config, sb_audit **out, sb_error *err);
+void sb_audit_free(sb_audit *audit);
+
+/* An sb_step_fn: ctx is the audit. Fails where memory is out only. */
+sb_status sb_audit_step(void *audit, const sb_step *step, sb_error *err);
+
+/* A finding of the caller's own. */
+void sb_audit_add(sb_audit *audit, const char *check, uint64_t step, uint32_t sequence,
+                  long long row, const char *format, ...) SB_PRINTF(6, 7);
+
+const sb_audit_counts *sb_audit_count(const sb_audit *audit);
+const sb_level *sb_audit_level(const sb_audit *audit);
+
+/* All that were found, and the first SB_FINDINGS of them. */
+size_t sb_audit_findings(const sb_audit *audit, const sb_finding **first);
+
+#endif

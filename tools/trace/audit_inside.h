@@ -1,0 +1,60 @@
+/* audit_inside.h - what the parts of the audit share. */
+#ifndef SB_TRACE_AUDIT_INSIDE_H
+#define SB_TRACE_AUDIT_INSIDE_H
+
+#include "tools/trace/audit.h"
+
+/* How far a sequence is. */
+typedef struct sb_course {
+    int seen;
+    uint64_t next; /* position of its next row; with `open`, one from least to next */
+    uint64_t least;
+    int open; /* drafts were verified, and nobody said how many were accepted */
+    int has_token;
+    uint32_t token; /* that stands at `next` */
+    int has_round, was_cut;
+    uint64_t round;           /* the last */
+    size_t accepted, emitted; /* of the last round */
+    uint32_t slot;
+    uint64_t call;  /* step of its last call */
+    size_t drafted; /* draft rows since then */
+    uint64_t draft_position;
+    uint32_t drafts[SB_MAX_DRAFTS + 1]; /* their tokens */
+    int has_digest;
+    sb_digest digest; /* of its last state, */
+    uint64_t digest_position;
+} sb_course;
+
+typedef struct sb_owner {
+    int used;
+    uint32_t sequence;
+    uint64_t step;
+} sb_owner;
+
+struct sb_audit {
+    const sb_config *config;
+    sb_course *courses; /* by sequence */
+    size_t course_room;
+    sb_owner *owners; /* by slot */
+    size_t owner_room;
+    sb_finding findings[SB_FINDINGS];
+    size_t found;
+    sb_audit_counts counts;
+    sb_level level;
+};
+
+/* Rows first .. end-1 of a step are those of one sequence, and none of them is a draft. */
+typedef struct sb_block {
+    const sb_step *step;
+    size_t first, end;
+} sb_block;
+
+/* audit_rounds.c: a block with its round, or without. */
+void sb_audit_round(sb_audit *audit, sb_course *course, const sb_block *block);
+void sb_audit_draft(sb_audit *audit, sb_course *course, const sb_step *step, size_t row);
+
+/* audit_arrays.c: what a step has of arrays and states. */
+void sb_audit_arrays(sb_audit *audit, const sb_step *step);
+void sb_audit_states(sb_audit *audit, const sb_step *step);
+
+#endif

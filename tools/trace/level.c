@@ -1,0 +1,89 @@
+#include "tools/trace/level.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/text.h"
+
+/* Keeps the first thing that is missing. */
+#define MISSING(level, number, ...)                                                                \
+    do {                                                                                           \
+        if (!(level)->missing[number][0])                                                          \
+            snprintf((level)->missing[number], sizeof(level)->missing[number], __VA_ARGS__);       \
+    } while (0)
+
+static int is_last_of_sequence(const sb_step *step, size_t row)
+{
+    return row + 1 == step->row_count || step->rows[row + 1].sequence != step->rows[row].sequence;
+}
+
+static int has_logits(const sb_step *step, size_t row)
+{
+    const sb_step_value *logits = sb_step_find(&step->taps, "logits"),
+                        *ids = sb_step_find(&step->taps, "top_ids"),
+                        *logprobs = sb_step_find(&step->taps, "top_logprobs");
+    return (logits && sb_step_logits_row(step, logits, row) >= 0) ||
+           (ids && logprobs && sb_step_logits_row(step, ids, row) >= 0 &&
+            sb_step_logits_row(step, logprobs, row) >= 0);
+}
+
+static int has_round(const sb_step *step, const sb_step_row *row)
+{
+    for (size_t i = 0; i < step->round_count; i++)
+        if (step->rounds[i].sequence == row->sequence && step->rounds[i].number == row->round)
+            return 1;
+    return 0;
+}
+
+static int has_state(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->state_count; i++)
+        if (step->states[i].sequence == sequence &&
+            (step->states[i].has_target || step->states[i].pieces.count))
+            return 1;
+    return 0;
+}
+
+static int has_taps(const sb_step *step)
+{
+    for (size_t i = 0; i < step->taps.count; i++) {
+        const char *name = step->taps.items[i].name;
+        if (strcmp(name, "logits") != 0 && strcmp(name, "mtp.logits") != 0 &&
+            !sb_starts(name, "top_"))
+            return 1;
+    }
+    return 0;
+}
+
+/* U-2: what each level asks of a step. */
+void sb_level_add(sb_level *level, const sb_step *step)
+{
+    uint64_t n = step->number;
+    int drafts_only = 1;
+    level->steps++;
+    for (size_t i = 0; i < step->row_count; i++) {
+        const sb_step_row *row = &step->rows[i];
+        unsigned s = (unsigned)row->sequence;
+        int draft = row->kind == SB_CALL_draft;
+        drafts_only &= draft;
+        if (!draft && is_last_of_sequence(step, i) && !has_logits(step, i))
+            MISSING(level, 1, "step %" PRIu64 " has no logits of row %zu", n, i);
+        if (row->slot == SB_NO_SLOT)
+            MISSING(level, 2, "step %" PRIu64 " has no slot of row %zu", n, i);
+        if (row->kind == SB_CALL_verify && !has_round(step, row))
+            MISSING(level, 2, "step %" PRIu64 " has no round of row %zu", n, i);
+        if (!draft && !has_state(step, s))
+            MISSING(level, 3, "step %" PRIu64 " has no state of sequence %u", n, s);
+    }
+    if (!drafts_only && !has_taps(step))
+        MISSING(level, 4, "step %" PRIu64 " has no taps", n);
+}
+
+unsigned sb_level_reached(const sb_level *level)
+{
+    unsigned reached = 0;
+    while (level->steps && reached + 1 < SB_TRACE_LEVELS && !level->missing[reached + 1][0])
+        reached++;
+    return reached;
+}

@@ -1,0 +1,17 @@
+/* level.h - which level a trace has: what every one of its steps has. */
+#ifndef SB_TRACE_LEVEL_H
+#define SB_TRACE_LEVEL_H
+
+#include "tools/trace/head.h"
+#include "tools/trace/step.h"
+
+/* A zeroed one has seen nothing. */
+typedef struct sb_level {
+    size_t steps;
+    char missing[SB_TRACE_LEVELS][160]; /* why a level is not reached: the first step; "" */
+} sb_level;
+
+void sb_level_add(sb_level *level, const sb_step *step);
+unsigned sb_level_reached(const sb_level *level); /* 0 .. 4 */
+
+#endif

@@ -1,0 +1,43 @@
+/* names.h - what the names of a trace's arrays mean: taps, and pieces of states. */
+#ifndef SB_TRACE_NAMES_H
+#define SB_TRACE_NAMES_H
+
+#include "ref/model/config.h"
+
+typedef enum sb_tap_where {
+    SB_TAP_call,
+    SB_TAP_layer,
+    SB_TAP_linear,
+    SB_TAP_full,
+    SB_TAP_moe,
+    SB_TAP_dense,
+    SB_TAP_head,
+    SB_TAP_draft
+} sb_tap_where;
+
+typedef struct sb_tap_name {
+    sb_tap_where where;
+    const char *name;  /* within the layer: "linear_attn.g" */
+    const char *words; /* the width of a row: "nV" */
+    int is_head;       /* of the MTP head: axis 0 are its entries */
+    int in_layer;
+    unsigned layer; /* of the trunk; 0 in the head */
+} sb_tap_name;
+
+/* 1 and *out if a full name ("layers.3.linear_attn.g") is that of a tap. */
+int sb_tap_find(const char *full, sb_tap_name *out);
+
+/* 1 if the tap's values are ids: whole numbers. */
+int sb_tap_is_ids(const char *full);
+
+/* The width of a row of a tap in a model, 0 if it can be any; *exists: the model has the tap. */
+uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);
+
+/* The list itself: row i, 0 behind its end. */
+int sb_tap_row(size_t i, sb_tap_name *out);
+
+/* "state.7.layers.0.linear_attn.conv_state" is a piece of sequence 7; *piece points behind the
+ * number. 0 if the name is none of a state. */
+int sb_state_piece_name(const char *full, uint32_t *sequence, const char **piece);
+
+#endif

@@ -1,0 +1,191 @@
+#include "tools/trace/read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <dirent.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/text.h"
+#include "ref/container/file.h"
+#include "ref/container/map.h"
+#include "ref/container/show.h"
+#include "tools/trace/level.h"
+#include "tools/trace/reader.h"
+
+static int is_step_file(const char *name)
+{
+    return sb_starts(name, "step-") && sb_ends(name, ".safetensors");
+}
+
+/* U-9: "a file that no step announces is refused, as is a missing one" */
+static sb_status check_files(const sb_trace *t, sb_error *err)
+{
+    DIR *d = opendir(t->dir);
+    sb_status status = SB_OK;
+    if (!d)
+        return sb_fail(err, SB_ERR_IO, "%s: cannot list this folder", SB_SHOW(t->dir));
+    for (struct dirent *e = readdir(d); e && !status; e = readdir(d)) {
+        if (!is_step_file(e->d_name))
+            continue;
+        uint64_t step = (uint64_t)strtoull(e->d_name + 5, NULL, 10);
+        if (step >= t->count || !t->tensors[step] ||
+            strcmp(sb_trace_file_name(step).text, e->d_name) != 0)
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s: has the file %s, and " SB_TRACE_LIST
+                             " no such step with tensors among its %zu",
+                             SB_SHOW(t->dir), SB_SHOW(e->d_name), t->count);
+    }
+    closedir(d);
+    return status;
+}
+
+/* U-9: "a folder of steps without it is a run that did not end" */
+static sb_status no_list(const char *dir, sb_error *err)
+{
+    size_t files = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return sb_fail(err, SB_ERR_IO, "%s: no such folder, or it cannot be listed", SB_SHOW(dir));
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        files += is_step_file(e->d_name) != 0;
+    closedir(d);
+    return files ? sb_fail(err, SB_ERR_INPUT,
+                           "%s: was not finished: it has %zu files of steps and no " SB_TRACE_LIST
+                           ", which is written at the end",
+                           SB_SHOW(dir), files)
+                 : sb_fail(err, SB_ERR_INPUT, "%s: is no trace: it has no " SB_TRACE_LIST,
+                           SB_SHOW(dir));
+}
+
+static sb_status load_list(sb_trace *t, sb_error *err)
+{
+    struct stat found;
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    char *path = sb_path_join(t->dir, SB_TRACE_LIST);
+    sb_status status = path ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    if (!status && stat(path, &found) != 0)
+        status = no_list(t->dir, err);
+    if (!status)
+        status = sb_read_file(path, SB_JSON_MAX_BYTES, &bytes, &size, err);
+    if (!status)
+        status = sb_trace_read_list((const char *)bytes, size, path, t, err);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+sb_status sb_trace_open(const char *dir, sb_trace **out, sb_error *err)
+{
+    sb_trace *t = sb_alloc(1, sizeof *t);
+    if (t)
+        t->dir = sb_strdup(dir);
+    sb_status status =
+        t && t->dir ? load_list(t, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory for a trace");
+    if (!status)
+        status = check_files(t, err);
+    if (status) {
+        sb_trace_close(t);
+        return status;
+    }
+    t->head.level = t->claimed;
+    *out = t;
+    return SB_OK;
+}
+
+void sb_trace_close(sb_trace *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; t->steps && i < t->count; i++)
+        sb_step_clear(&t->steps[i]);
+    free(t->steps);
+    free(t->tensors);
+    free(t->dir);
+    free(t);
+}
+
+const sb_trace_head *sb_trace_info(const sb_trace *trace)
+{
+    return &trace->head;
+}
+
+size_t sb_trace_steps(const sb_trace *trace)
+{
+    return trace->count;
+}
+
+size_t sb_trace_rows(const sb_trace *trace)
+{
+    return trace->rows;
+}
+
+const sb_step *sb_trace_outline(const sb_trace *trace, size_t i)
+{
+    return &trace->steps[i];
+}
+
+/* Items of an array, copied. */
+static void *copy_of(const void *items, size_t count, size_t size)
+{
+    void *copy = sb_alloc(count, size);
+    if (copy && count)
+        memcpy(copy, items, count * size);
+    return copy;
+}
+
+static sb_status copy_outline(const sb_step *from, sb_step *out, sb_error *err)
+{
+    *out = (sb_step){.number = from->number,
+                     .rows = copy_of(from->rows, from->row_count, sizeof *from->rows),
+                     .states = copy_of(from->states, from->state_count, sizeof *from->states),
+                     .rounds = copy_of(from->rounds, from->round_count, sizeof *from->rounds)};
+    if (from->logits_rows)
+        out->logits_rows =
+            copy_of(from->logits_rows, from->logits_count, sizeof *from->logits_rows);
+    out->logits_count = from->logits_count;
+    int whole = out->rows && out->states && out->rounds && (out->logits_rows || !from->logits_rows);
+    if (out->rows)
+        out->row_count = from->row_count;
+    if (out->states)
+        out->state_count = from->state_count;
+    if (out->rounds)
+        out->round_count = from->round_count;
+    return whole ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
+}
+
+sb_status sb_trace_step(const sb_trace *t, size_t i, sb_step *out, sb_error *err)
+{
+    sb_map map = {.size = 0};
+    sb_status status = copy_outline(&t->steps[i], out, err);
+    char *path = sb_path_join(t->dir, sb_trace_file_name(i).text);
+    if (!status && !path)
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
+    if (!status && t->tensors[i]) {
+        status = sb_map_open(path, &map, err);
+        if (!status) {
+            status = sb_trace_read_arrays(t, i, map.data, map.size, path, out, err);
+            sb_map_close(&map);
+        }
+    }
+    free(path);
+    if (status)
+        sb_step_clear(out);
+    return status;
+}
+
+sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < t->count && !status; i++) {
+        sb_step step;
+        status = sb_trace_step(t, i, &step, err);
+        if (!status)
+            status = take(ctx, &step, err);
+        sb_step_clear(&step);
+    }
+    return status;
+}

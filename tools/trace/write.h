@@ -1,0 +1,26 @@
+/* write.h - a trace folder, step by step: docs/trace.md.
+ *
+ * Every step file is written to a temporary name and renamed. trace.json grows in a temporary file
+ * and gets its name when all is written: a folder without it is a trace that was not finished. */
+#ifndef SB_TRACE_WRITE_H
+#define SB_TRACE_WRITE_H
+
+#include "tools/trace/head.h"
+#include "tools/trace/step.h"
+
+typedef struct sb_trace_writer sb_trace_writer;
+
+/* The folder must be absent (its parent is not) or empty. */
+sb_status sb_trace_begin(const char *dir, const sb_trace_head *head, sb_trace_writer **out,
+                         sb_error *err);
+
+/* An sb_step_fn: ctx is the writer. Steps come in their order, from number 0 on. */
+sb_status sb_trace_write(void *writer, const sb_step *step, sb_error *err);
+
+/* Writes trace.json. */
+sb_status sb_trace_commit(sb_trace_writer *writer, sb_error *err);
+
+/* NULL is fine. Without a commit the folder stays as it is. */
+void sb_trace_writer_free(sb_trace_writer *writer);
+
+#endif
