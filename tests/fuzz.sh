@@ -28,6 +28,7 @@ for target in "${targets[@]}"; do
         fuzz_loaded) files=(golden/check/seed-loaded.json) ;;
         fuzz_tokenizer) files=(-e .tokenizer golden/tokenizer) ;;
         fuzz_state) files=(-e .state golden/state) ;;
+        fuzz_trace) files=(-e .trace golden/trace) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
         # a whole check each, of milliseconds

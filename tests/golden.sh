@@ -86,6 +86,10 @@ ROUNDS
     echo "T4-fp8-block-mtp | --preset T4 --recipe predictable --format fp8-block | --tokens $(ids 9 377) -n 12 --draft 2 --profile w8a8"
     echo "T1-mistakes-mtp | --preset T1 | --tokens $(ids 9 377) -n 16 --draft 4 --force-accept 4,1"
     echo "T3-mistakes-mtp | --preset T3 | --tokens $(ids 70 377) -n 8 --draft 2"
+    # the kernels of engines, for a prompt of more than a chunk and steps
+    echo "T1-vllm | --preset T1 | --tokens $(ids 70 377) -n 8 --profile vllm"
+    echo "T3-sglang | --preset T3 | --tokens $(ids 70 377) -n 8 --profile sglang --set delta_state=act"
+    echo "T5-llamacpp | --preset T5 | --tokens $(ids 70 377) -n 8 --profile llamacpp"
     echo "T1-nvfp4-ct-hf | --preset T1 --format nvfp4-ct | --tokens $(ids 20 377) -n 4 --profile hf"
 }
 

@@ -4,7 +4,7 @@
 
 #include "ref/base/bytes.h"
 
-static const sb_atom atoms[] = {
+const sb_atom sb_atoms[] = {
 #define SB_ATOM(id, what, terms, block, group, fraction, kept, addend, form, evidence)             \
     {#id,                                                                                          \
      what,                                                                                         \
@@ -20,16 +20,11 @@ static const sb_atom atoms[] = {
 #undef SB_ATOM
 };
 
-const sb_atom *sb_atom_at(sb_atom_id id)
-{
-    return &atoms[id];
-}
-
 const sb_atom *sb_atom_find(const char *name)
 {
     for (size_t i = 0; i < SB_ATOM_COUNT; i++)
-        if (strcmp(atoms[i].name, name) == 0)
-            return &atoms[i];
+        if (strcmp(sb_atoms[i].name, name) == 0)
+            return &sb_atoms[i];
     return NULL;
 }
 
@@ -47,6 +42,8 @@ static const struct {
 static int64_t shifted(int64_t digits, int shift)
 {
     uint64_t size = digits < 0 ? (uint64_t)-digits : (uint64_t)digits;
+    if (size == 0) /* whose unit may be far above the others */
+        return 0;
     size = shift >= 0 ? size << shift : shift > -64 ? size >> -shift : 0;
     return digits < 0 ? -(int64_t)size : (int64_t)size;
 }

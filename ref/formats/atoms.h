@@ -32,7 +32,7 @@ typedef enum sb_atom_id {
     SB_ATOM_COUNT
 } sb_atom_id;
 
-const sb_atom *sb_atom_at(sb_atom_id id);
+extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
 /* digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit + 13), and at
@@ -45,7 +45,7 @@ typedef struct sb_atom_term {
 /* A finite product (H-2): a and b are values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
-/* H-2: "a scale that is a power of two adds its exponent to that of the product" */
+/* H-2: "scale that is a power of two adds its exponent to that of the product" */
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
     return (sb_atom_term){term.digits, term.unit + power, term.exponent + power};

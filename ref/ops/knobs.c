@@ -151,6 +151,19 @@ int sb_knobs_have_row_states(const sb_knobs *knobs)
     return SB_IS(knobs, delta_rule, recurrent) || SB_IS(knobs, delta_rule, prompt_fla);
 }
 
+/* S-3: "With any other delta_rule than recurrent, or with a knob that follows K-30 or rounds the
+ * state (K-35)" */
+int sb_knobs_split_anywhere(const sb_knobs *knobs)
+{
+    static const sb_knob_value follow[] = {
+        SB_conv_product_act_steps, SB_l2norm_vllm,     SB_l2norm_round_act_prompt, SB_softplus_vllm,
+        SB_beta_act_decode,        SB_beta_act_prompt, SB_delta_state_act};
+    for (size_t i = 0; i < sizeof follow / sizeof *follow; i++)
+        if (knobs->value[sb_knob_of_value(follow[i])] == follow[i])
+            return 0;
+    return SB_IS(knobs, delta_rule, recurrent);
+}
+
 /* K-1: "the activation type, to which R rounds: f32, bf16 or f16" */
 sb_format sb_act_format(const sb_knobs *knobs)
 {

@@ -58,6 +58,9 @@ const char *sb_profile_help(size_t i);
 /* True if a verify has a state after each of its rows: its delta rule is the recurrent form. */
 int sb_knobs_have_row_states(const sb_knobs *knobs);
 
+/* True if S-2 holds for any split of a sequence over calls. */
+int sb_knobs_split_anywhere(const sb_knobs *knobs);
+
 /* The activation type of K-1. */
 sb_format sb_act_format(const sb_knobs *knobs);
 

@@ -151,12 +151,26 @@ static void of_pair(sb_op_values *v, const char *const names[2], const float *a,
     output(v, "out", out, 1, count);
 }
 
+static void of_attn_gate(sb_op_values *v, const sb_attn_gate_args *a)
+{
+    of_pair(v, (const char *const[]){"in", "gate"}, a->in, a->gate, a->count, a->out);
+}
+
+static void of_swiglu(sb_op_values *v, const sb_swiglu_args *a)
+{
+    of_pair(v, (const char *const[]){"gate", "up"}, a->gate, a->up, a->count, a->out);
+}
+
+static void of_add(sb_op_values *v, const sb_add_args *a)
+{
+    of_pair(v, (const char *const[]){"a", "b"}, a->a, a->b, a->count, a->out);
+    if (a->sum)
+        output(v, "sum", a->sum, 1, a->count);
+}
+
 sb_op_values sb_op_values_of(sb_op op, const void *args)
 {
     sb_op_values v = {0};
-    const sb_attn_gate_args *gate = args;
-    const sb_swiglu_args *swiglu = args;
-    const sb_add_args *add = args;
     switch (op) {
     case SB_OP_embed:
         of_embed(&v, args);
@@ -193,23 +207,19 @@ sb_op_values sb_op_values_of(sb_op op, const void *args)
         of_split_gate(&v, args);
         break;
     case SB_OP_attn_gate:
-        of_pair(&v, (const char *const[]){"in", "gate"}, gate->in, gate->gate, gate->count,
-                gate->out);
+        of_attn_gate(&v, args);
         break;
     case SB_OP_router:
         of_router(&v, args);
         break;
     case SB_OP_swiglu:
-        of_pair(&v, (const char *const[]){"gate", "up"}, swiglu->gate, swiglu->up, swiglu->count,
-                swiglu->out);
+        of_swiglu(&v, args);
         break;
     case SB_OP_moe_combine:
         of_moe_combine(&v, args);
         break;
     case SB_OP_add:
-        of_pair(&v, (const char *const[]){"a", "b"}, add->a, add->b, add->count, add->out);
-        if (add->sum)
-            output(&v, "sum", add->sum, 1, add->count);
+        of_add(&v, args);
         break;
     case SB_OP_COUNT:
         break;

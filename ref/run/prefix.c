@@ -272,8 +272,8 @@ static sb_status put_row(sb_prefix_store *store, const sb_session *session, cons
     return status;
 }
 
-/* S-12: "Behind a round with delta_rule = recurrent, the state at a multiple of B within the rows
- * kept is stored, too" */
+/* S-12: "Behind a round under knobs with which S-2 holds (S-3), the state at a multiple of B within
+ * the rows kept is stored, too" */
 sb_status sb_prefix_round(sb_prefix_store *store, const sb_session *session, const uint32_t *tokens,
                           size_t n, size_t rows, size_t *stored, sb_error *err)
 {
@@ -282,7 +282,7 @@ sb_status sb_prefix_round(sb_prefix_store *store, const sb_session *session, con
     if (!status && (rows > n || sb_session_state(session)->position != n))
         status = sb_fail(err, SB_ERR_USAGE, "%zu tokens, %zu of them by a round, at position %llu",
                          n, rows, (unsigned long long)sb_session_state(session)->position);
-    if (status || !SB_IS(&store->knobs, delta_rule, recurrent))
+    if (status || !sb_knobs_split_anywhere(&store->knobs))
         return status;
     size_t before = n - rows;
     for (size_t at = before - before % store->block + store->block; !status && at <= n;

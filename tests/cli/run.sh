@@ -41,6 +41,22 @@ again --tokens 5,6,7,8,9 --profile exact --set act=f32 --set beta=f32 --backend 
 again --tokens=5,6,7,8,9 --generate=3
 for isa in exact scalar auto; do SAMEBIT_ISA=$isa again --tokens 5,6,7,8,9; done
 
+# other engines: the same tokens here, other bits, and no golden files or states of theirs
+run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json --backend sim:sequential
+at backend sim:sequential
+check "the reference's bits" test "$(value logits_digest)" != "$logits"
+cp "$out" "$work/sim"
+run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json --backend sim:sequential --threads 1
+check "threads change a sim" cmp "$out" "$work/sim"
+run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json --backend sim:chunked
+at knobs.delta_rule chunk64
+refused 2 run "$t3" --tokens 1 --backend sim:nobody
+says_err 'sequential, backward'
+refused 2 run "$t3" --tokens 1 --backend sim:sequential --state-out "$work/of-a-sim"
+check "a state of a sim" test ! -e "$work/of-a-sim"
+refused 2 golden write "$work/of-a-sim" "$t3" --tokens 1 --backend sim:sequential
+check "a golden file of a sim" test ! -e "$work/of-a-sim"
+
 # feeding what was generated gives the same state
 fed=$(tr -d '[]' <<< "$tokens" | cut -d , -f 1-2)
 run 0 run "$t3" --tokens "5,6,7,8,9,$fed" -n 0 --json

@@ -120,8 +120,8 @@ static void test_against_long_double(void **state)
 {
     (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++)
-        for (size_t kind = 0; kind < KINDS && sb_atom_at((sb_atom_id)id)->group == 1; kind++) {
-            const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+        for (size_t kind = 0; kind < KINDS && sb_atoms[id].group == 1; kind++) {
+            const sb_atom *atom = &sb_atoms[id];
             assert_int_equal(differences(atom, atom, kind, atom->name), 0);
         }
 }
@@ -131,7 +131,7 @@ static void test_changed_rows(void **state)
 {
     (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++) {
-        const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+        const sb_atom *atom = &sb_atoms[id];
         if (atom->group > 1)
             continue;
         sb_atom changed[6] = {*atom, *atom, *atom, *atom, *atom, *atom};
@@ -157,7 +157,7 @@ static void test_changed_rows(void **state)
 static float of(sb_atom_id id, sb_format format, float c, size_t n, const float *pairs)
 {
     sb_atom_term terms[MOST];
-    const sb_atom *atom = sb_atom_at(id);
+    const sb_atom *atom = &sb_atoms[id];
     for (size_t i = 0; i < atom->terms; i++)
         terms[i] = i < n ? sb_atom_product(format, pairs[2 * i], pairs[2 * i + 1])
                          : sb_atom_product(format, 0.0f, 0.0f);
@@ -219,7 +219,7 @@ static void test_range(void **state)
     assert_true(OF(hopper_f16, bf16, 0x1p-149f, 0x1p-100f, 0x1p-48f) == 0x1p-148f + 0x1p-149f);
     assert_int_equal(sb_bits_f32(OF(hopper_f16, bf16, -1.0f, 1.0f, 1.0f)), 0);
     const float a[2] = {1.0f, HUGE_VALF}, b[2] = {1.0f, 1.0f}, c[2] = {HUGE_VALF, -HUGE_VALF};
-    const sb_atom *atom = sb_atom_at(SB_ATOM_hopper_f16);
+    const sb_atom *atom = &sb_atoms[SB_ATOM_hopper_f16];
     assert_true(sb_atom_dot(atom, SB_FORMAT_bf16, a, 1, b, 1, 2) == HUGE_VALF);
     assert_int_equal(sb_bits_f32(sb_atom_dot(atom, SB_FORMAT_bf16, c, 1, b, 1, 2)), 0x7fffffff);
 }
@@ -227,7 +227,7 @@ static void test_range(void **state)
 /* H-5: groups of 16 against the exact sum, which nothing is cut from for ordinary scales. */
 static void test_groups(void **state)
 {
-    const sb_atom *atom = sb_atom_at(SB_ATOM_sm120_nvfp4);
+    const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
     uint64_t key = sb_rng_key(42, "groups");
     (void)state;
     for (uint64_t i = 0; i < CASES; i++) {
@@ -260,7 +260,7 @@ static void test_groups(void **state)
 static void test_empty_group(void **state)
 {
     int8_t one[16] = {2}, none[16] = {0};
-    const sb_atom *atom = sb_atom_at(SB_ATOM_sm120_nvfp4);
+    const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
     (void)state;
     sb_atom_term terms[4] = {sb_atom_group(one, none, 448.0f, 448.0f),
                              sb_atom_group(one, one, 0x1p-9f, 0x1p-9f)};
@@ -277,7 +277,7 @@ static void test_table(void **state)
 {
     (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++) {
-        const sb_atom *atom = sb_atom_at((sb_atom_id)id);
+        const sb_atom *atom = &sb_atoms[id];
         assert_ptr_equal(sb_atom_find(atom->name), atom);
         assert_true(atom->terms <= MOST && atom->terms % atom->block == 0);
         assert_true(atom->block % atom->group == 0 && atom->kept <= 23);

@@ -195,7 +195,8 @@ static void one_chunk(work *w, float *out)
     }
 }
 
-static void plain_fla(const sb_knobs *knobs, const sb_delta_rule_args *a, int order)
+static void plain_chunks(const sb_knobs *knobs, const sb_delta_rule_args *a, int order,
+                         void (*chunk)(work *, float *))
 {
     static work w;
     for (size_t t = 0; t < a->rows; t += CHUNK) {
@@ -209,8 +210,41 @@ static void plain_fla(const sb_knobs *knobs, const sb_delta_rule_args *a, int or
         w.g = a->g + t;
         w.beta = a->beta + t;
         matrices(&w);
-        one_chunk(&w, a->out + t * DV);
+        chunk(&w, a->out + t * DV);
     }
+}
+
+static void plain_fla(const sb_knobs *knobs, const sb_delta_rule_args *a, int order)
+{
+    plain_chunks(knobs, a, order, one_chunk);
+}
+
+/* R-10 as llama.cpp has it: in binary32, with U and W by the inverse (nothing is rounded by R). */
+static void one_plain_chunk(work *w, float *out)
+{
+    float last = w->G[w->m - 1], V[CHUNK], row[CHUNK > DK ? CHUNK : DK];
+    for (size_t c = 0; c < DV; c++) {
+        const float *S = w->a->state + c;
+        for (size_t i = 0; i < w->m; i++)
+            V[i] = w->U[i][c] - dot(w->W[i], 1, S, DV, DK, w->order);
+        for (size_t i = 0; i < w->m; i++) {
+            for (size_t b = 0; b < DK; b++)
+                row[b] = w->q[i * DK + b] * expf(w->G[i]);
+            out[i * DV + c] =
+                dot(row, 1, S, DV, DK, w->order) + dot(w->P[i], 1, V, 1, i + 1, w->order);
+        }
+        for (size_t b = 0; b < DK; b++) {
+            for (size_t i = 0; i < w->m; i++)
+                row[i] = w->k[i * DK + b] * expf(last - w->G[i]);
+            float *s = w->a->state + b * DV + c;
+            *s = *s * expf(last) + dot(row, 1, V, 1, w->m, w->order);
+        }
+    }
+}
+
+static void plain_by_rows(const sb_knobs *knobs, const sb_delta_rule_args *a, int order)
+{
+    plain_chunks(knobs, a, order, one_plain_chunk);
 }
 
 /* R-9 with q_scale = output. */
@@ -303,7 +337,7 @@ static void test_forgotten_roundings(void **state)
     static const size_t rows[] = {ROWS, 12};
     static sb_ball out[ROWS * DV], end[DK * DV];
     sb_knobs k = test_knobs("delta_rule=chunk_fla act=bf16");
-    for (forgotten = 0; forgotten < ROUNDINGS; forgotten++) {
+    for (forgotten = 0; forgotten < ROUNDINGS; forgotten++) { /* and in the end none */
         size_t found = 0;
         for (size_t i = 0; i < COUNT(rows); i++) {
             sb_delta_rule_args a = inputs(&k, &regimes[0]);
@@ -322,6 +356,14 @@ static void test_forgotten_roundings(void **state)
     }
 }
 
+static void test_by_rows(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < COUNT(regimes); r++)
+        check("delta_rule=by_rows", &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_ref,
+              plain_by_rows);
+}
+
 static void test_steps(void **state)
 {
     static const char *const settings[] = {"q_scale=output",
@@ -337,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_fla, test_release),
         cmocka_unit_test_teardown(test_forgotten_roundings, test_release),
+        cmocka_unit_test_teardown(test_by_rows, test_release),
         cmocka_unit_test_teardown(test_steps, test_release),
     };
     return cmocka_run_group_tests_name("bounds of R-22", tests, NULL, NULL);

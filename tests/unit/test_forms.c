@@ -176,12 +176,32 @@ static void test_way_back(void **state)
     }
 }
 
+/* S-3 in one function: every value of these knobs that makes two of the calls above differ. */
+static void test_split_anywhere(void **state)
+{
+    static const char *const not_so[] = {
+        "delta_rule=by_rows",      "delta_rule=prompt_fla", "l2norm=vllm",
+        "l2norm_round=act_prompt", "softplus=vllm",         "beta=act_decode",
+        "beta=act_prompt",         "delta_state=act",       "conv_product=act_steps"};
+    static const char *const so[] = {"", "act=bf16 beta=act", "l2norm=divide conv_product=act"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(not_so); i++) {
+        sb_knobs knobs = test_knobs(not_so[i]);
+        assert_false(sb_knobs_split_anywhere(&knobs));
+    }
+    for (size_t i = 0; i < COUNT(so); i++) {
+        sb_knobs knobs = test_knobs(so[i]);
+        assert_true(sb_knobs_split_anywhere(&knobs));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_by_rows),
         cmocka_unit_test(test_way_back),
+        cmocka_unit_test(test_split_anywhere),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

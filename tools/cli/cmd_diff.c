@@ -5,14 +5,14 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/diff_run.h"
+#include "tools/cli/diff_ids.h"
 #include "tools/report/diff.h"
 
 typedef struct wishes {
     const char *folder, *engine, *versus, *bundle, *taps, *junit;
     sb_repeated overlays, engine_settings;
     sb_request request;
-    uint64_t rows, runs;
+    uint64_t rows, runs, given;
     int forced, free, explain, allow_self, as_json, quiet, all;
     int has_generate, has_profile;
 } wishes;
@@ -40,18 +40,17 @@ static int has_tokens(const sb_request *r)
     return r->tokens || r->tokens_file || r->prompt;
 }
 
-/* A trace has its tokens, and where the user says nothing, its knobs. */
-static sb_status settle_trace(wishes *w, const sb_side *side, sb_error *err)
+/* What was recorded has its tokens; a trace also has, where the user says nothing, its knobs. */
+static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_request *r = &w->request;
-    const sb_trace_head *head = sb_trace_info(side->trace);
     if (has_tokens(r) || r->draft || w->has_generate)
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "%s is a trace, which has tokens of its own: expected no tokens, -n or --draft",
-            SB_SHOW(side->spec));
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%s has tokens of its own: expected no --tokens, -n or --draft",
+                       SB_SHOW(side->spec));
     sb_status status = sb_request_check_settings(r, err);
-    if (!status && !w->has_profile && !r->settings.count && head->has_knobs) {
+    const sb_trace_head *head = side->trace ? sb_trace_info(side->trace) : NULL;
+    if (!status && head && head->has_knobs && !w->has_profile && !r->settings.count) {
         r->knobs = head->knobs;
         if (*head->profile)
             r->profile = head->profile;
@@ -71,7 +70,7 @@ static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
 static sb_status settle(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_status status =
-        side->kind == SB_SIDE_live ? settle_live(w, side, err) : settle_trace(w, side, err);
+        side->kind == SB_SIDE_live ? settle_live(w, side, err) : settle_recorded(w, side, err);
     if (!status)
         sb_set_threads((unsigned)w->request.threads);
     return status;
@@ -82,6 +81,8 @@ static sb_status settle(wishes *w, const sb_side *side, sb_error *err)
 
 static const char *ways(const sb_diff_run *run)
 {
+    if (run->side->kind == SB_SIDE_ids)
+        return "tokens";
     return !run->has_forced ? "free" : run->free ? "forced and free" : "forced";
 }
 
@@ -90,6 +91,7 @@ static sb_diff_report report_of(const wishes *w, const sb_diff_run *run)
     return (sb_diff_report){.verdicts = &run->verdicts,
                             .checkpoint = w->folder,
                             .engine = run->side->spec,
+                            .versus = run->side->kind == SB_SIDE_ids ? w->versus : NULL,
                             .profile = w->request.profile,
                             .arithmetic = run->arithmetic->name,
                             .ways = ways(run),
@@ -99,36 +101,74 @@ static sb_diff_report report_of(const wishes *w, const sb_diff_run *run)
                             .sequences = run->sequences};
 }
 
+static int passed(const sb_diff_run *run)
+{
+    sb_verdict verdict = run->verdicts.verdict;
+    return verdict != SB_VERDICT_none && verdict <= SB_VERDICT_NEAR_TIE;
+}
+
+/* Of two traces, or two engines. */
+static const char *which(const sb_diff_run *runs)
+{
+    return passed(&runs[0])   ? passed(&runs[1]) ? "both" : "engine"
+           : passed(&runs[1]) ? "versus"
+                              : "neither";
+}
+
+static json_t *pairs_json(const sb_diff_run *run)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < run->pair_count; i++) {
+        const sb_ids_verdict *p = &run->pairs[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:I,s:b,s:s,s:o,s:o,s:b,s:b,s:s}", "common", (json_int_t)p->common, "parts",
+                      p->parts, "verdict", sb_verdict_name(p->verdict), "tokens",
+                      p->parts ? sb_ids_json(p->tokens, 2) : json_null(), "top",
+                      p->parts ? json_integer((json_int_t)p->top) : json_null(), "engine_could",
+                      p->could[0], "versus_could", p->could[1], "words", SB_SHOW(p->words)));
+    }
+    return list;
+}
+
+static sb_status print_json(const wishes *w, const sb_diff_run *runs, size_t count, sb_error *err)
+{
+    sb_diff_report report = report_of(w, &runs[0]);
+    json_t *document = sb_diff_json(&report, sb_document("diff"));
+    if (document && count > 1) {
+        report = report_of(w, &runs[1]);
+        json_object_set_new(document, "versus", sb_diff_json(&report, json_object()));
+        json_object_set_new(document, "right", json_string(which(runs)));
+    }
+    if (document && runs[0].side->kind == SB_SIDE_ids)
+        json_object_set_new(document, "pairs", pairs_json(&runs[0]));
+    return sb_print_document(document, err);
+}
+
 static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t count,
                                sb_error *err)
 {
     sb_diff_style style = {.all = w->all, .quiet = w->quiet};
-    sb_diff_report report = report_of(w, &runs[0]);
-    sb_status status = w->junit ? sb_diff_junit(&report, w->junit, err) : SB_OK;
-    if (status)
-        return status;
-    if (w->as_json) {
-        json_t *document = sb_diff_json(&report, sb_document("diff"));
-        if (document && count > 1) {
-            sb_diff_report other = report_of(w, &runs[1]);
-            json_object_set_new(document, "versus", sb_diff_json(&other, json_object()));
-        }
-        return sb_print_document(document, err);
-    }
-    for (size_t i = 0; i < count; i++) {
-        report = report_of(w, &runs[i]);
+    for (size_t i = 0; i < count && !w->as_json; i++) {
+        sb_diff_report report = report_of(w, &runs[i]);
         sb_diff_text(&report, &style, stdout);
     }
-    return fflush(stdout) == 0
-               ? SB_OK
-               : sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
+    if (count > 1 && !w->as_json)
+        printf("right: %s\n", which(runs));
+    sb_diff_report report = report_of(w, &runs[0]);
+    sb_status status = w->as_json ? print_json(w, runs, count, err) : SB_OK;
+    if (!status && w->junit)
+        status = sb_diff_junit(&report, w->junit, err);
+    if (!status && fflush(stdout) != 0)
+        status = sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
+    return status;
 }
 
 /* The exit status, and one line for those who see only stderr. */
 static sb_status conclude(const sb_diff_run *run, sb_error *err)
 {
     const sb_verdicts *v = &run->verdicts;
-    if (v->verdict != SB_VERDICT_none && v->verdict <= SB_VERDICT_NEAR_TIE)
+    if (passed(run))
         return SB_OK;
     return sb_fail(err, v->verdict == SB_VERDICT_FAIL ? SB_ERR_DIFF : SB_ERR_SKIPPED, "%s: %s: %s",
                    SB_SHOW(run->side->spec), sb_verdict_name(v->verdict),
@@ -138,8 +178,8 @@ static sb_status conclude(const sb_diff_run *run, sb_error *err)
 /* --- the run ------------------------------------------------------------------------------------
  */
 
-static sb_status prepare(const wishes *w, const sb_model *model, const sb_side *side,
-                         sb_diff_run *run, sb_error *err)
+static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, sb_diff_run *run,
+                         sb_error *err)
 {
     int both = w->forced == w->free;
     *run = (sb_diff_run){.model = model,
@@ -164,7 +204,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, const sb_side *
     return status;
 }
 
-static sb_status diff_sides(wishes *w, const sb_side *sides, size_t count, sb_error *err)
+static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *err)
 {
     sb_model *model = NULL;
     sb_diff_run runs[2] = {{.notes = ""}, {.notes = ""}};
@@ -175,7 +215,9 @@ static sb_status diff_sides(wishes *w, const sb_side *sides, size_t count, sb_er
     for (size_t i = 0; i < count && !status; i++) {
         status = prepare(w, model, &sides[i], &runs[i], err);
         if (!status)
-            status = sb_diff_run_side(&runs[i], err);
+            status = sides[i].kind == SB_SIDE_ids
+                         ? sb_diff_run_ids(&runs[i], w->versus, w->given, err)
+                         : sb_diff_run_side(&runs[i], err);
     }
     if (!status)
         status = print_reports(w, runs, count, err);
@@ -202,7 +244,7 @@ static sb_status diff_all(wishes *w, sb_error *err)
         status = sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: --engine and --versus are the same: %s",
                          SB_SHOW(w->engine));
     if (!status)
-        status = diff_sides(w, sides, count, err);
+        status = diff_sides(w, sides, sides[0].kind == SB_SIDE_ids ? 1 : count, err);
     sb_side_close(&sides[0]);
     sb_side_close(&sides[1]);
     return status;
@@ -232,7 +274,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 26 };
+enum { OPTS = 27 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -250,6 +292,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"draft", 0, SB_OPT_STRING, &r->draft, "K", "drafts per round, 0 to 8; or in turn 3,0,2"},
         {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY", "of the engine: snapshots or replay"},
         {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},
+        {"given", 0, SB_OPT_NUMBER, &w->given, "N",
+         "of a file of token ids: so many of each sequence are its prompt"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"engine-set", 0, SB_OPT_REPEATED, &w->engine_settings, "KNOB=VALUE",
          "the same for the engine alone, to see it found"},
@@ -280,6 +324,9 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
     if (w->runs > 64)
         return sb_fail(err, SB_ERR_USAGE, "--runs is %" PRIu64 "; at most 64", w->runs);
+    if (w->given > SB_POSITION_LIMIT)
+        return sb_fail(err, SB_ERR_USAGE, "--given is %" PRIu64 "; at most %d", w->given,
+                       SB_POSITION_LIMIT);
     if (w->quiet && w->all)
         return sb_fail(err, SB_ERR_USAGE, "--quiet and --all exclude each other");
     return SB_OK;

@@ -176,6 +176,9 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "golden knows write and verify, found '%s'",
                        line.operand[0]);
     status = sb_request_check(&request, line.operand[2], err);
+    if (!status && request.engine != sb_backend_ref())
+        status = sb_fail(err, SB_ERR_USAGE, "golden files are of the reference, not of %s",
+                         request.engine->name);
     if (!status)
         status = write_golden(line.operand[1], line.operand[2], &request, as_json, err);
     sb_request_free(&request);

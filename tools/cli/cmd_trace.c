@@ -127,6 +127,9 @@ static void print_counts(const sb_audit_counts *c)
     printf("states %zu, %zu pieces, %zu with values\n", c->states, c->pieces, c->pieces_with_data);
     if (c->not_finite)
         printf("%zu values are NaN or infinite\n", c->not_finite);
+    if (c->constant)
+        printf("%zu arrays have one value throughout, the first %s\n", c->constant,
+               SB_SHOW(c->first_constant));
     if (c->unknown)
         printf("%zu arrays are no taps and were not read, the first %s\n", c->unknown,
                SB_SHOW(c->first_unknown));
@@ -228,6 +231,7 @@ static sb_status print_json(const report *r, sb_error *err)
                                   (json_int_t)c->pieces, "with_values",
                                   (json_int_t)c->pieces_with_data));
     json_object_set_new(d, "not_finite", json_integer((json_int_t)c->not_finite));
+    json_object_set_new(d, "constant", json_integer((json_int_t)c->constant));
     json_object_set_new(d, "unknown", json_integer((json_int_t)c->unknown));
     json_object_set_new(d, "found", json_integer((json_int_t)found));
     json_object_set_new(d, "findings", findings_json(r));

@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "tools/cli/cli.h"
+#include "tools/fault/special.h"
 
 void sb_diff_note(sb_diff_run *run, const char *format, ...)
 {
@@ -23,6 +24,7 @@ void sb_diff_note(sb_diff_run *run, const char *format, ...)
 void sb_diff_run_free(sb_diff_run *run)
 {
     sb_verdicts_free(&run->verdicts);
+    free(run->pairs);
 }
 
 /* --- the comparison -----------------------------------------------------------------------------
@@ -48,13 +50,13 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 
 static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
 {
-    const sb_side *side = run->side;
+    sb_side *side = run->side;
     if (side->kind == SB_SIDE_trace)
         return sb_trace_play(side->trace, take, s, err);
     sb_live live = {.backend = side->sim ? &side->sim->backend : NULL,
                     .knobs = run->engine_knobs,
-                    .fault = side->has_fault ? sb_planted_run : NULL,
-                    .fault_ctx = (void *)&side->planted,
+                    .fault = side->has_fault ? sb_plant_hook : NULL,
+                    .fault_ctx = &side->plant,
                     .taps = run->taps,
                     .states = 1,
                     .rows = run->rows};
@@ -69,54 +71,125 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->forced.bundle = run->bundle;
     o->free.explain = run->explain;
     o->free.seed = run->seed;
-    if (run->perturbed)
-        o->free.perturbed = (size_t)run->perturbed;
+    for (int i = 0; i < SB_OP_COUNT && run->side->sim; i++)
+        o->inherited[i] = sb_sim_inherits(run->side->sim, (sb_op)i, &run->engine_knobs) != 0;
+    o->free.perturbed = run->perturbed ? (size_t)run->perturbed : SB_NOISE_RUNS;
 }
 
 /* --- the explanation ----------------------------------------------------------------------------
  */
 
-static sb_status add_mistakes(sb_changes *changes, sb_planted *planted, sb_error *err)
+/* The mistakes that a failure is held against, and the hooks that make them. */
+typedef struct suspects {
+    sb_changes changes;
+    sb_plant *plants;
+    size_t count;
+} suspects;
+
+static void begin_plant(void *plant)
 {
-    for (size_t i = 0; i < sb_mistake_count(); i++) {
-        const sb_mistake *mistake = sb_mistake_at(i);
-        sb_change *change = mistake->benign ? NULL : sb_changes_add(changes);
-        if (mistake->benign)
-            continue;
-        if (!change)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-        sb_planted_make(&planted[i], mistake);
-        change->twin = sb_planted_run;
-        change->twin_ctx = &planted[i];
-        snprintf(change->name, sizeof change->name, "mistake %s", mistake->name);
-        snprintf(change->words, sizeof change->words, "behaves like a mistake: %s", mistake->what);
-    }
+    sb_plant_clear(plant);
+}
+
+static sb_status suspect(suspects *s, const char *name, const char *what, sb_error *err)
+{
+    sb_plant *plant = &s->plants[s->count];
+    sb_change *change = sb_plant_find(name, plant) ? sb_changes_add(&s->changes) : NULL;
+    if (!change)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
+    s->count++;
+    change->twin = sb_plant_hook;
+    change->twin_ctx = plant;
+    change->begin = begin_plant;
+    snprintf(change->name, sizeof change->name, "mistake %s", name);
+    snprintf(change->words, sizeof change->words, "behaves like a mistake: %s", what);
     return SB_OK;
 }
 
-static sb_status explain(sb_diff_run *run, const sb_differ_options *options, const sb_keep *keep,
-                         sb_error *err)
+/* An op alone can only fail by its own mistakes. */
+static int concerns(const sb_diff_run *run, const char *op)
 {
-    sb_changes changes = {0};
+    size_t i = 0;
+    while (i < SB_OP_COUNT && strcmp(sb_op_name(i), op) != 0)
+        i++;
+    return !run->has_forced || (i < SB_OP_COUNT && run->verdicts.ops[i].verdict == SB_VERDICT_FAIL);
+}
+
+static sb_status add_mistakes(const sb_diff_run *run, suspects *s, sb_error *err)
+{
+    sb_status status = SB_OK;
+    s->plants =
+        sb_alloc(sb_mistake_count() + sb_op_fault_count() + sb_special_count(), sizeof *s->plants);
+    if (!s->plants)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
+    for (size_t i = 0; i < sb_mistake_count() && !status; i++) {
+        const sb_mistake *m = sb_mistake_at(i);
+        if (!m->benign && concerns(run, m->op))
+            status = suspect(s, m->name, m->what, err);
+    }
+    for (size_t i = 0; i < sb_special_count() && !status; i++)
+        if (concerns(run, sb_op_name(sb_special_at(i)->op)))
+            status = suspect(s, sb_special_at(i)->name, sb_special_at(i)->words, err);
+    for (size_t i = 0; i < sb_op_fault_count() && !status; i++) {
+        const sb_op_fault *f = sb_op_fault_at(i);
+        if (f->run && run->has_forced && concerns(run, sb_op_name(f->op)))
+            status = suspect(s, f->name, f->words, err);
+    }
+    return status;
+}
+
+static void free_suspects(suspects *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        sb_plant_clear(&s->plants[i]);
+    sb_changes_free(&s->changes);
+    free(s->plants);
+}
+
+/* Whether an op failed alone; else what failed lies between the ops. */
+static int op_failed(const sb_verdicts *v)
+{
+    for (int i = 0; i < SB_OP_COUNT; i++)
+        if (v->ops[i].verdict == SB_VERDICT_FAIL)
+            return 1;
+    return 0;
+}
+
+static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_keep *keep,
+                        sb_error *err)
+{
+    suspects s = {.count = 0};
     sb_differ_options again = *options;
-    sb_planted *planted = sb_alloc(sb_mistake_count(), sizeof *planted);
-    /* on its own way an op is judged alone: what drifts behind it explains nothing */
+    /* an op is judged alone where it can be: what drifts behind it explains nothing */
     again.with_forced = run->has_forced;
     again.with_free = !run->has_forced;
-    sb_status status =
-        planted ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
+    if (run->has_forced)
+        sb_keep_cut(keep, run->verdicts.first_failure.token);
+    sb_status status = sb_changes_of_knobs(&s.changes, run->model, &run->request->knobs,
+                                           run->verdicts.first_failure.layer, err);
     if (!status)
-        status = sb_changes_of_knobs(&changes, &run->request->knobs, err);
+        status = add_mistakes(run, &s, err);
     if (!status)
-        status = add_mistakes(&changes, planted, err);
-    if (!status && keep->lost)
-        sb_diff_note(run,
-                     "no explanation: the steps up to the failure are too many to be repeated");
-    else if (!status)
-        status = sb_explain(run->model, &again, keep, &changes, sb_progress, &run->verdicts, err);
-    sb_changes_free(&changes);
-    free(planted);
+        status = sb_explain(run->model, &again, keep, &s.changes, sb_progress, &run->verdicts, err);
+    if (!status && !run->verdicts.explanation_count)
+        sb_diff_note(run, "no explanation: none of %zu changes makes the difference smaller",
+                     s.changes.count);
+    free_suspects(&s);
     return status;
+}
+
+static sb_status explain(sb_diff_run *run, const sb_differ_options *options, sb_keep *keep,
+                         sb_error *err)
+{
+    if (keep->lost)
+        sb_diff_note(run, "no explanation: the steps up to the failure are too many to repeat");
+    else if (run->has_forced && !op_failed(&run->verdicts))
+        sb_diff_note(run,
+                     "every op is right on its own inputs: what is wrong lies between them, in a "
+                     "state, a cache or a rollback");
+    else
+        return search(run, options, keep, err);
+    return SB_OK;
 }
 
 /* --- trust --------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@
 
 #include "tools/cli/diff_side.h"
 #include "tools/compare/explain.h"
+#include "tools/compare/ids.h"
 
-enum { SB_NOTES = 1200 };
+enum { SB_NOTES = 1200, SB_NOISE_RUNS = 4 };
 
 typedef struct sb_diff_run {
     /* in */
     const sb_model *model;
-    const sb_side *side;
+    sb_side *side;
     const sb_request *request; /* of a live engine; its knobs are those of the reference */
     sb_knobs engine_knobs;     /* of a live engine */
     const sb_arithmetic *arithmetic;
@@ -22,6 +23,8 @@ typedef struct sb_diff_run {
     sb_verdicts verdicts;
     size_t steps, sequences;
     int has_forced;
+    sb_ids_verdict *pairs; /* (pair_count) of files of token ids */
+    size_t pair_count;
     char notes[SB_NOTES]; /* lines */
 } sb_diff_run;
 

@@ -1,36 +1,33 @@
 #include "tools/cli/diff_side.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/fault/special.h"
 
-void sb_planted_make(sb_planted *p, const sb_mistake *mistake)
+int sb_plant_find(const char *name, sb_plant *plant)
 {
-    p->mistake = mistake;
-    p->table = sb_backend_ref()->ops;
-    mistake->plant(&p->table);
-}
-
-sb_status sb_planted_run(void *planted, const sb_op_call *call)
-{
-    const sb_planted *p = planted;
-    sb_op_call spoilt = *call;
-    if (strcmp(p->mistake->op, sb_op_name(call->op)) == 0)
-        spoilt.table = &p->table;
-    return sb_op_run(&spoilt);
+    *plant = (sb_plant){.layer = SB_EVERY_LAYER};
+    plant->mistake = sb_mistake_find(name);
+    if (!plant->mistake)
+        plant->fault = sb_op_fault_find(name);
+    if (!plant->mistake && !plant->fault)
+        plant->fault = sb_special_find(name);
+    return plant->mistake || (plant->fault && plant->fault->run);
 }
 
 static sb_status plant(sb_side *side, const char *name, sb_error *err)
 {
-    const sb_mistake *mistake = sb_mistake_find(name);
-    if (!mistake)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "--engine: there is no mistake '%s'; tools/fault/mistakes.def names them",
-                       SB_SHOW(name));
-    sb_planted_make(&side->planted, mistake);
-    side->has_fault = 1;
-    return SB_OK;
+    side->has_fault = sb_plant_find(name, &side->plant);
+    if (side->has_fault)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "--engine: there is no mistake '%s' of an op; samebit fault --list names them",
+                   SB_SHOW(name));
 }
 
 /* "ref", "sim:NAME", each with "+MISTAKE" behind it. */
@@ -73,6 +70,8 @@ sb_status sb_side_open(const char *spec, sb_side *side, sb_error *err)
 void sb_side_close(sb_side *side)
 {
     sb_trace_close(side->trace);
+    if (side->has_fault)
+        sb_plant_clear(&side->plant);
     *side = (sb_side){.spec = ""};
 }
 
@@ -90,6 +89,29 @@ const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
     return &sb_arithmetic_library;
 }
 
+/* trace.json has the digests of everything. */
+static int same_lists(const char *a, const char *b)
+{
+    const char *const folders[2] = {a, b};
+    unsigned char *bytes[2] = {NULL, NULL};
+    size_t count[2] = {0, 0};
+    sb_status status = SB_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        size_t room = strlen(folders[i]) + sizeof "/trace.json";
+        char *path = malloc(room);
+        if (!path)
+            break;
+        snprintf(path, room, "%s/trace.json", folders[i]);
+        status = sb_read_file(path, SIZE_MAX, &bytes[i], &count[i], NULL);
+        free(path);
+    }
+    int same =
+        bytes[0] && bytes[1] && count[0] == count[1] && memcmp(bytes[0], bytes[1], count[0]) == 0;
+    free(bytes[0]);
+    free(bytes[1]);
+    return same;
+}
+
 int sb_side_same(const sb_side *a, const sb_side *b)
 {
     struct stat first, second;
@@ -97,8 +119,10 @@ int sb_side_same(const sb_side *a, const sb_side *b)
         return 0;
     if (a->kind == SB_SIDE_live || strcmp(a->spec, b->spec) == 0)
         return strcmp(a->spec, b->spec) == 0;
-    return stat(a->spec, &first) == 0 && stat(b->spec, &second) == 0 &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    if (stat(a->spec, &first) == 0 && stat(b->spec, &second) == 0 &&
+        first.st_dev == second.st_dev && first.st_ino == second.st_ino)
+        return 1;
+    return a->kind == SB_SIDE_trace && same_lists(a->spec, b->spec);
 }
 
 sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown, sb_error *err)

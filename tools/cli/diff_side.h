@@ -5,7 +5,7 @@
 
 #include "tools/cli/live.h"
 #include "tools/compare/ball.h"
-#include "tools/fault/mistakes.h"
+#include "tools/fault/op_faults.h"
 #include "tools/sim/sim.h"
 #include "tools/trace/read.h"
 
@@ -15,19 +15,15 @@ typedef enum sb_side_kind {
     SB_SIDE_ids
 } sb_side_kind;
 
-/* Ops as they are, but for one with a mistake in it. As a hook, ctx is this. */
-typedef struct sb_planted {
-    const sb_mistake *mistake;
-    sb_op_table table;
-} sb_planted;
-void sb_planted_make(sb_planted *planted, const sb_mistake *mistake);
-sb_status sb_planted_run(void *planted, const sb_op_call *call);
+/* A mistake of tools/fault by its name ("head_map_mod", "linear.dropped"), in every layer: a hook
+ * of its own (sb_plant_hook). 0 if there is none of that name. */
+int sb_plant_find(const char *name, sb_plant *plant);
 
 typedef struct sb_side {
     sb_side_kind kind;
     const char *spec;
     const sb_sim *sim; /* NULL: the reference, or not live */
-    sb_planted planted;
+    sb_plant plant;    /* if has_fault */
     int has_fault;
     sb_trace *trace;
 } sb_side;
@@ -42,7 +38,8 @@ int sb_side_is_reference(const sb_side *side);
 /* The arithmetic that it computes in, as far as it says. */
 const sb_arithmetic *sb_side_arithmetic(const sb_side *side);
 
-/* Whether both are one and the same folder or file, or the same engine of this program. */
+/* Whether both are one and the same folder or file, traces that say the same of every step, or the
+ * same engine of this program. */
 int sb_side_same(const sb_side *a, const sb_side *b);
 
 /* A trace of another checkpoint is refused: SB_ERR_INPUT. *unknown: it does not say which. */

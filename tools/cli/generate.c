@@ -164,7 +164,8 @@ static sb_status save_state(course *c, sb_error *err)
 static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_error *err)
 {
     const sb_request *r = c->request;
-    sb_session_options options = {.knobs = &r->knobs, .mtp = sb_model_has_mtp(model)};
+    sb_session_options options = {
+        .backend = r->engine, .knobs = &r->knobs, .mtp = sb_model_has_mtp(model)};
     if (c->from) /* a state goes on as it was */
         options.mtp = options.mtp && c->from->state->has_mtp;
     sb_sampling sampling = r->sampling;

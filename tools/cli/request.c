@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
+#include "tools/sim/sim.h"
 
 /* Named by the values of sb_acceptance and sb_rollback. */
 static const char *const modes[] = {"match", "residual"}, *const ways[] = {"snapshots", "replay"};
@@ -156,14 +158,33 @@ static sb_status check_sampling(sb_request *r, sb_error *err)
     return sb_sampling_check(&r->sampling, err);
 }
 
+/* The backend by its name, with the knobs that it wants. */
+static sb_status find_engine(sb_request *r, sb_error *err)
+{
+    const sb_sim *sim = NULL;
+    r->engine = sb_backend_ref();
+    if (strcmp(r->backend, "ref") == 0)
+        return SB_OK;
+    if (!sb_starts(r->backend, "sim:"))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "there is no backend '%s'; the backends are: ref, sim:NAME",
+                       SB_SHOW(r->backend));
+    sb_status status = sb_sim_find(r->backend + strlen("sim:"), &sim, err);
+    if (status)
+        return status;
+    r->engine = &sim->backend;
+    for (size_t i = 0; sim->settings[i] && !status; i++)
+        status = sb_knobs_set(&r->knobs, sim->settings[i], err);
+    return status;
+}
+
 sb_status sb_request_check_settings(sb_request *r, sb_error *err)
 {
-    if (strcmp(r->backend, "ref") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "there is no backend '%s'; the backends are: ref",
-                       r->backend);
     if (r->generate > 1000000 || r->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "-n is at most 1000000 and --threads at most 4096");
     sb_status status = sb_knobs_profile(&r->knobs, r->profile, err);
+    if (!status)
+        status = find_engine(r, err);
     for (size_t i = 0; i < r->settings.count && !status; i++)
         status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
     if (!status)
@@ -219,6 +240,10 @@ sb_status sb_request_check(sb_request *r, const char *folder, sb_error *err)
     if (!status && single && r->sequence_count != 1)
         status = sb_fail(err, SB_ERR_USAGE, "%s takes one sequence, found %zu", single,
                          r->sequence_count);
+    if (!status && r->state_out && r->engine != sb_backend_ref())
+        status = sb_fail(err, SB_ERR_USAGE,
+                         "--state-out keeps states of the reference, and this run is that of %s",
+                         r->engine->name);
     if (!status)
         sb_set_threads((unsigned)r->threads);
     return status;

@@ -25,6 +25,7 @@ typedef struct sb_request {
     sb_tokenizer *tokenizer; /* of --prompt; NULL: ids came in */
     sb_sequence *sequences;
     size_t sequence_count;
+    const sb_backend *engine; /* of --backend */
     sb_knobs knobs;
     sb_sequence drafts;      /* per round, over and over; none: not speculative */
     sb_sequence forced;      /* likewise how many are accepted; none: what the rows say */

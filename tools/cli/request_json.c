@@ -127,5 +127,7 @@ int sb_request_describe(const sb_request *r, json_t *document)
     return json_object_set_new(document, "profile", json_string(r->profile)) ||
            json_object_set_new(document, "knobs", knobs) ||
            json_object_set_new(document, "sampling", sampling_json(r)) ||
+           (r->engine != sb_backend_ref() &&
+            json_object_set_new(document, "backend", json_string(r->engine->name))) ||
            (r->drafts.count && add_speculation(r, document));
 }

@@ -1,11 +1,6 @@
 #include "tools/compare/ball.h"
 #include "tools/compare/wide_fn.h"
 
-const sb_arithmetic sb_arithmetic_reference = {
-    .name = "reference", .any_order = 0, .function = 1.0, .underflow = 0x1p-150};
-const sb_arithmetic sb_arithmetic_library = {
-    .name = "library", .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126};
-
 /* T-5: "each step adds 2^-50 of its result for binary64" */
 static sb_ball ball(double mid, double rad)
 {
@@ -80,10 +75,18 @@ sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x)
     return sb_ball_round_to(sb_act_format(knobs), x);
 }
 
-double sb_gamma(const sb_arithmetic *ar, size_t n)
+/* gamma_n, or u */
+static double vector_gamma(const sb_arithmetic *ar, size_t n)
 {
     double nu = (double)n * SB_UNIT;
     return ar->any_order ? nu / (1.0 - nu) : SB_UNIT;
+}
+
+double sb_gamma(const sb_arithmetic *ar, size_t n)
+{
+    double gamma = vector_gamma(ar, n);
+    sb_reduction ones = {.n = n, .peak = 1.0, .magnitude = 1.0, .largest = 1.0};
+    return ar->atom ? sb_larger(gamma, sb_atom_error(ar, &ones)) : gamma;
 }
 
 /* T-2: "the computed sum lies within gamma_n sum|a_i b_i| of the sum, a correctly rounded one
@@ -92,7 +95,10 @@ sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
 {
     double measure = ar->any_order ? r->magnitude : sb_wide_abs(r->sum) + r->spread;
     double n = (double)r->n;
-    double rad = r->spread + sb_gamma(ar, r->n) * measure + n * ar->underflow;
+    double error = vector_gamma(ar, r->n) * measure;
+    if (ar->atom)
+        error = sb_larger(error, sb_atom_error(ar, r));
+    double rad = r->spread + error + n * ar->underflow;
     return ball(r->sum, rad + (n + 2.0) * 0x1p-52 * r->magnitude);
 }
 

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "ref/formats/atoms.h"
 #include "ref/ops/knobs.h"
 
 #define SB_UNIT 0x1p-24 /* u: a binary32 operation errs by at most u times its result */
@@ -28,10 +29,23 @@ typedef struct sb_arithmetic {
     int any_order;    /* a reduction adds in any order with any blocking; else correctly rounded */
     double function;  /* a function of one argument errs by at most this many u, relative */
     double underflow; /* and any operation by this much, absolute */
+    const sb_atom *atom; /* matrix products may go through such a unit (T-50); NULL: they do not */
+    int in_order;        /* and then the instructions follow each other as the terms do */
 } sb_arithmetic;
 
 extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
 extern const sb_arithmetic sb_arithmetic_library;   /* torch on a CPU: T-2, T-3 */
+
+/* By name: "reference", "library", of every ungrouped row of atoms.def its name, the order of terms
+ * being unknown, and its name with "+order", where they are added as they are numbered. NULL if
+ * there is none such. */
+const sb_arithmetic *sb_arithmetic_of(const char *name);
+size_t sb_arithmetic_count(void);
+const sb_arithmetic *sb_arithmetic_at(size_t i);
+
+/* T-51: "only linear, attention and delta_rule_chunk go through it": what the others compute with.
+ */
+const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 
 /* The same with no spread. */
 sb_ball sb_ball_of(float x);
@@ -50,21 +64,36 @@ sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* the same, to a format 
 /* T-2: a reduction, gathered term by term. */
 typedef struct sb_reduction {
     double sum, magnitude, spread;
+    double peak, largest; /* magnitude of any partial sum, and of any product (T-50) */
+    double a, b;          /* and of any operand */
     size_t n;
 } sb_reduction;
+
+static inline double sb_larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 static inline void sb_reduce(sb_reduction *r, sb_ball a, sb_ball b)
 {
     double x = a.mid < 0 ? -a.mid : a.mid, y = b.mid < 0 ? -b.mid : b.mid;
     r->sum += a.mid * b.mid;
     r->spread += x * b.rad + a.rad * y + a.rad * b.rad;
-    r->magnitude += (x + a.rad) * (y + b.rad);
+    double product = (x + a.rad) * (y + b.rad);
+    r->magnitude += product;
+    r->largest = sb_larger(r->largest, product);
+    r->a = sb_larger(r->a, x + a.rad);
+    r->b = sb_larger(r->b, y + b.rad);
+    r->peak = sb_larger(r->peak, r->sum < 0 ? -r->sum : r->sum);
     r->n++;
 }
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r);
 sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b, size_t n);
 
-/* T-2: the relative error of the sum of n terms of one sign: gamma_n, or u. */
+/* T-50: the error of a reduction on the unit of ar->atom. */
+double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r);
+
+/* T-2, T-50: the relative error of the sum of n terms of one sign. */
 double sb_gamma(const sb_arithmetic *ar, size_t n);
 
 /* T-3: functions of one argument. */

@@ -49,6 +49,17 @@ static sb_ball narrow(const sb_knobs *knobs, sb_ball x)
     return SB_IS(knobs, scores, f16) ? sb_ball_round_to(SB_FORMAT_f16, x) : x;
 }
 
+/* K-24: "the dot products of R-12 are multiplied with z before they are rounded"; T-21: "a cache
+ * with scales may be decoded first, one rounding for each element" */
+static sb_ball cached(const row *r, float x, float scale)
+{
+    if (scale == 0.0f || scale == 1.0f)
+        return sb_ball_of(x);
+    double value = (double)x * (double)scale;
+    return (sb_ball){value,
+                     r->ar->any_order ? sb_wide_abs(value) * SB_UNIT + r->ar->underflow : 0.0};
+}
+
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) ) for u <= t" */
 static void scores(const row *r, const float *q)
 {
@@ -60,13 +71,13 @@ static void scores(const row *r, const float *q)
         const float *key = a->keys + (u * a->kv_heads + r->kv_head) * a->hd;
         sb_reduction sum = {0};
         for (size_t i = 0; i < a->hd; i++)
-            sb_reduce(&sum, narrow(r->knobs, sb_ball_of(q[i])), sb_ball_of(key[i]));
+            sb_reduce(&sum, narrow(r->knobs, sb_ball_of(q[i])), cached(r, key[i], a->key_scale));
         sb_ball score = inner(r->knobs, sb_ball_reduced(r->ar, &sum));
         r->p[u] = inner(r->knobs, sb_ball_mul(r->ar, score, sb_ball_of(rounded_root)));
     }
 }
 
-/* T-46: "in an arithmetic that adds in any order a block of positions may have had a smaller
+/* T-21: "in an arithmetic that adds in any order a block of positions may have had a smaller
  * maximum when its e_u was rounded: relative to any maximum the rounding is by at most half a unit
  * of the activation type" */
 static sb_ball rounded_in_blocks(const row *r, sb_ball e)
@@ -74,12 +85,12 @@ static sb_ball rounded_in_blocks(const row *r, sb_ball e)
     sb_format format = sb_act_format(r->knobs);
     if (!r->ar->any_order || format == SB_FORMAT_f32)
         return sb_ball_act(r->knobs, e);
-    double unit = format == SB_FORMAT_bf16 ? 0x1p-9 : 0x1p-12;
+    double unit = format == SB_FORMAT_bf16 ? 0x1p-8 : 0x1p-11;
     e.rad += unit * (e.mid + e.rad) + 0x1p-25; /* the least binary16 is 2^-24 */
     return e;
 }
 
-/* K-11: "flash takes R(e_u) for p_u and divides at the end"; T-46: "e_u is taken for the largest of
+/* K-11: "flash takes R(e_u) for p_u and divides at the end"; T-21: "e_u is taken for the largest of
  * the centres, by which the quotient does not change": p becomes R(e_u), what is returned sum(e).
  */
 static sb_ball flash(const row *r)
@@ -119,11 +130,77 @@ static void weigh(const row *r, sb_ball total, sb_ball *out)
         sb_reduction sum = {0};
         for (size_t u = 0; u < r->n; u++) {
             float value = a->values[(u * a->kv_heads + r->kv_head) * a->hd + i];
-            sb_reduce(&sum, r->p[u], sb_ball_of(value));
+            sb_reduce(&sum, r->p[u], cached(r, value, a->value_scale));
         }
         sb_ball o = sb_ball_reduced(r->ar, &sum);
         out[i] = sb_ball_act(r->knobs, divides ? sb_ball_div(r->ar, o, total) : o);
     }
+}
+
+/* T-11: "each probability errs by the factor e^a_u and one that all share" - p becomes the real
+ * probabilities with e^a_u - 1 for radius; the sum of p_u (e^a_u - 1) is returned. */
+static double soften(const row *r)
+{
+    double largest = r->p[0].mid, delta = 0.0, total = 0.0, mean = 0.0;
+    for (size_t u = 0; u < r->n; u++) {
+        largest = sb_wide_max(largest, r->p[u].mid);
+        delta = sb_wide_max(delta, r->p[u].rad);
+    }
+    for (size_t u = 0; u < r->n; u++) {
+        sb_ball *p = &r->p[u];
+        double a = p->rad + SB_UNIT * (largest - p->mid + 2.0 * delta + r->ar->function) +
+                   0x1p-50 * sb_wide_abs(p->mid);
+        *p = (sb_ball){sb_wide_exp(p->mid - largest), sb_wide_expm1(SB_BOUND_SLACK * a)};
+        total += p->mid;
+    }
+    for (size_t u = 0; u < r->n; u++) {
+        r->p[u].mid /= total;
+        mean += r->p[u].mid * r->p[u].rad;
+    }
+    return mean;
+}
+
+/* T-11: "|o~ - o| <= sum( p_u (e^a_u - 1) |v_u - o| ) / (1 - m)" for one column of the values. */
+static sb_ball centred(const row *r, double mean, size_t i)
+{
+    const sb_attention_args *a = r->a;
+    double o = 0.0, size = 0.0, apart = 0.0, values = 0.0, least = 0.0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t u = 0; u < r->n; u++) {
+            sb_ball v =
+                cached(r, a->values[(u * a->kv_heads + r->kv_head) * a->hd + i], a->value_scale);
+            double p = r->p[u].mid;
+            if (pass == 0) {
+                o += p * v.mid;
+                continue;
+            }
+            size += p * (1.0 + r->p[u].rad) * (sb_wide_abs(v.mid) + v.rad);
+            apart += p * r->p[u].rad * sb_wide_abs(v.mid - o);
+            values += p * (1.0 + r->p[u].rad) * v.rad;
+            least += sb_wide_abs(v.mid) * 2.0 * r->ar->underflow;
+        }
+    double error = (apart + values) / (1.0 - mean);
+    double common = sb_gamma(r->ar, r->n) + 2.0 * SB_UNIT;
+    size /= 1.0 - mean;
+    error += SB_BOUND_SLACK * (common * (sb_wide_abs(o) + error) + 2.0 * SB_UNIT * size) + least;
+    const sb_reduction sum = {.sum = o, .magnitude = size + error, .spread = error, .n = r->n};
+    return sb_ball_act(r->knobs, sb_ball_reduced(r->ar, &sum));
+}
+
+/* One head of one row: the long way round where knobs round p, on a matrix unit (T-18 asks for
+ * more), and where a score may be anything. */
+static void attend(const row *r, sb_ball *out)
+{
+    double widest = 0.0;
+    for (size_t u = 0; u < r->n; u++)
+        widest = sb_wide_max(widest, r->p[u].rad);
+    if (!SB_IS(r->knobs, scores, f32) || r->ar->atom || !(widest < 0x1p-6)) {
+        weigh(r, probabilities(r), out);
+        return;
+    }
+    double mean = soften(r);
+    for (size_t i = 0; i < r->a->hd; i++)
+        out[i] = centred(r, mean, i);
 }
 
 sb_status sb_bound_attention(const sb_arithmetic *ar, const sb_knobs *knobs,
@@ -140,7 +217,7 @@ sb_status sb_bound_attention(const sb_arithmetic *ar, const sb_knobs *knobs,
             r.kv_head = h / (a->heads / a->kv_heads);
             r.n = a->first + t + 1;
             scores(&r, a->q + at);
-            weigh(&r, probabilities(&r), out + at);
+            attend(&r, out + at);
         }
     free(r.p);
     return SB_OK;

@@ -162,6 +162,21 @@ static void carry(sb_chunk_balls *c)
     }
 }
 
+/* T-33: "under by_rows the ball of the library holds both ways": column n of a solution. */
+static void solve(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
+{
+    sb_ball right[SB_CHUNK_ROWS];
+    for (size_t i = 0; i < c->m; i++)
+        right[i] = x[i * width + n];
+    sb_chunk_balls_substitute(c, x, n, width);
+    for (size_t i = 0; c->X && i < c->m; i++) {
+        sb_reduction r = {0};
+        for (size_t j = 0; j <= i; j++)
+            sb_reduce(&r, c->X[i * SB_CHUNK_ROWS + j], right[j]);
+        x[i * width + n] = sb_ball_hull(x[i * width + n], sb_ball_reduced(c->ar, &r));
+    }
+}
+
 /* R-10, or where K-15 says so R-22, of one chunk. */
 static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
 {
@@ -172,10 +187,12 @@ static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     }
     set_up(c);
     sb_chunk_balls_invert(c);
+    if (c->X)
+        sb_chunk_balls_inverse(c);
     for (size_t j = 0; j < c->a->dv; j++)
-        sb_chunk_balls_substitute(c, c->U, j, c->a->dv);
+        solve(c, c->U, j, c->a->dv);
     for (size_t j = 0; j < c->a->dk; j++)
-        sb_chunk_balls_substitute(c, c->W, j, c->a->dk);
+        solve(c, c->W, j, c->a->dk);
     sb_chunk_balls_correct(c);
     for (size_t i = 0; i < c->m; i++)
         read_row(c, i, out + i * out_stride);
@@ -211,9 +228,10 @@ sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs
     sb_ball *block =
         sb_alloc(size + 2 * square + SB_CHUNK_ROWS * (a->dk + a->dv) + width, sizeof *block);
     double *inverse = sb_alloc(square, sizeof *inverse);
-    sb_ball *more = sb_chunks_are_fla(knobs) ? sb_alloc(square + size, sizeof *more) : block;
-    if (!block || !inverse || !more) {
-        free(more == block ? NULL : more);
+    int inverts = sb_chunks_are_fla(knobs) || (ar->any_order && SB_IS(knobs, delta_rule, by_rows));
+    sb_ball *more = inverts ? sb_alloc(square + size, sizeof *more) : NULL;
+    if (!block || !inverse || (inverts && !more)) {
+        free(more);
         free(block);
         free(inverse);
         return SB_ERR_MEMORY;
@@ -225,7 +243,7 @@ sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs
     c.W = c.U + SB_CHUNK_ROWS * a->dv;
     c.row = c.W + SB_CHUNK_ROWS * a->dk;
     c.X = more;
-    c.copy = more + square;
+    c.copy = more ? more + square : NULL;
     for (c.head = 0; c.head < a->v_heads; c.head++) {
         sb_balls_of(a->state + c.head * size, size, c.S);
         for (size_t i = 0; from && i < size; i++)
@@ -234,7 +252,7 @@ sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs
         for (size_t i = 0; state && i < size; i++)
             state[c.head * size + i] = sb_ball_kept(knobs, c.S[i]);
     }
-    free(more == block ? NULL : more);
+    free(more);
     free(block);
     free(inverse);
     return SB_OK;

@@ -19,7 +19,7 @@ typedef struct sb_chunk_balls {
     double *inverse;          /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS) of I + A */
     sb_ball *U, *W; /* (SB_CHUNK_ROWS, dv), (SB_CHUNK_ROWS, dk): right-hand sides, then solutions */
     sb_ball *row;   /* (max(dk, SB_CHUNK_ROWS)) */
-    sb_ball *X, *copy; /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS), (dk, dv): of R-22 only */
+    sb_ball *X, *copy; /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS), (dk, dv): of R-22 and T-33 */
 } sb_chunk_balls;
 
 const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i);
@@ -30,6 +30,9 @@ sb_ball sb_chunk_balls_product(const sb_chunk_balls *c, const sb_ball *left, siz
 /* c->inverse from c->A, and what it makes of the error of column n of x. */
 void sb_chunk_balls_invert(sb_chunk_balls *c);
 void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width);
+
+/* The inverse in balls, c->X, from c->A and c->inverse. */
+void sb_chunk_balls_inverse(sb_chunk_balls *c);
 
 /* V in the place of U; reads c->S. */
 void sb_chunk_balls_correct(sb_chunk_balls *c);

@@ -143,6 +143,7 @@ sb_status sb_bound_delta_rule_from(const sb_arithmetic *ar, const sb_knobs *knob
                                    const sb_delta_rule_args *a, const sb_ball *q, const sb_ball *k,
                                    const sb_delta_error *from, sb_ball *out, sb_ball *state)
 {
+    ar = sb_arithmetic_vector(ar);
     size_t size = a->dk * a->dv;
     double *block = sb_alloc(size + a->dv, sizeof *block);
     if (!block)

@@ -34,11 +34,11 @@ static void set_up(sb_chunk_balls *c)
     }
 }
 
-/* R-22: "X_i = dot of (1, -A_i0, .., -A_i,i-1) with (e_i, X_0, .., X_i-1), the inverse, and all of
- * it is rounded with R": the error of each column is that of a substitution. */
-static void invert(sb_chunk_balls *c)
+/* T-30: "column n of its inverse is bounded as in T-13, as the solution with the right-hand side
+ * e_n"
+ */
+void sb_chunk_balls_inverse(sb_chunk_balls *c)
 {
-    sb_chunk_balls_invert(c);
     for (size_t i = 0; i < SB_CHUNK_ROWS * SB_CHUNK_ROWS; i++)
         c->X[i] = sb_ball_of(i / SB_CHUNK_ROWS == i % SB_CHUNK_ROWS ? 1.0f : 0.0f);
     for (size_t j = 0; j < c->m; j++) {
@@ -47,7 +47,6 @@ static void invert(sb_chunk_balls *c)
             c->X[i * SB_CHUNK_ROWS + j] = sb_ball_of(0.0f);
         c->X[j * SB_CHUNK_ROWS + j] = sb_ball_of(1.0f);
     }
-    round_all(c, c->X, SB_CHUNK_ROWS * SB_CHUNK_ROWS);
 }
 
 /* R-22: "U_i = R( dot over j <= i of X_ij with vb_j ) and W_i = R( dot over j <= i of X_ij with
@@ -113,7 +112,10 @@ void sb_chunk_balls_fla(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     size_t size = c->a->dk * c->a->dv;
     sb_ball *S = c->S;
     set_up(c);
-    invert(c);
+    sb_chunk_balls_invert(c);
+    sb_chunk_balls_inverse(c);
+    /* R-22: "the inverse, and all of it is rounded with R" */
+    round_all(c, c->X, SB_CHUNK_ROWS * SB_CHUNK_ROWS);
     multiply(c, c->U, c->a->dv);
     multiply(c, c->W, c->a->dk);
     memcpy(c->copy, S, size * sizeof *S);

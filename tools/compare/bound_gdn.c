@@ -36,6 +36,7 @@ static sb_ball weigh(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_co
 sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_conv_args *a,
                         sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     size_t channels = a->weight->rows, taps = a->weight->cols;
     float *weight = sb_alloc(taps, sizeof *weight);
     if (!weight)
@@ -55,7 +56,7 @@ sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb
     return SB_OK;
 }
 
-/* RN( log( RN(1 + exp(x)) ) ) */
+/* T-31: "the sum errs by u (1 + e^x), which the logarithm passes on as u, absolute" */
 static sb_ball log_exp(const sb_arithmetic *ar, sb_ball x)
 {
     return sb_ball_log(ar, sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_exp(ar, x)));

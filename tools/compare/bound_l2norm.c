@@ -4,7 +4,9 @@
 #include "ref/ops/form.h"
 #include "tools/compare/wide_fn.h"
 
-/* One vector's norm: x n, or x / d where the form divides. */
+/* T-32: "The other forms of l2norm (K-32) are balls of the same steps"
+ *
+ * One vector's norm: x n, or x / d where the form divides. */
 typedef struct norm {
     sb_knob_value form;
     sb_ball n, d;
@@ -108,6 +110,7 @@ static sb_ball apply(const sb_arithmetic *ar, const sb_knobs *knobs, const norm 
 sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_l2norm_args *a,
                           sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     double root = 1.0 / sb_wide_sqrt((double)a->dk);
     sb_ball scale = {root, root * SB_UNIT};
     norm of = {.form = sb_l2norm_of(knobs, a->form)};

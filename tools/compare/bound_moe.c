@@ -11,6 +11,7 @@
 sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_router_args *a,
                           sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     sb_ball *p = sb_alloc(a->experts, sizeof *p), one = sb_ball_of(1.0f);
     if (!p)
         return SB_ERR_MEMORY;
@@ -85,6 +86,7 @@ void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_moe_combine_args *a, const sb_ball *expert,
                              const sb_ball *shared, sb_ball *out)
 {
+    ar = sb_arithmetic_vector(ar);
     sb_ball open = sb_ball_sigmoid(ar, sb_ball_of(a->shared_logit));
     for (size_t i = 0; i < a->n; i++) {
         if (!SB_IS(knobs, moe_sum, dot)) {

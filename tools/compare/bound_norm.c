@@ -24,6 +24,7 @@ static sb_ball inverse_root(const sb_arithmetic *ar, const float *x, size_t n, s
 sb_status sb_bound_rmsnorm(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rmsnorm_args *a,
                            sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     (void)second;
     float *weight = sb_alloc(a->n, sizeof *weight);
     if (!weight)
@@ -49,6 +50,7 @@ sb_status sb_bound_rmsnorm(const sb_arithmetic *ar, const sb_knobs *knobs, const
 sb_status sb_bound_gated_rmsnorm(const sb_arithmetic *ar, const sb_knobs *knobs,
                                  const sb_gated_rmsnorm_args *a, sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     (void)second;
     float *weight = sb_alloc(a->n, sizeof *weight);
     if (!weight)

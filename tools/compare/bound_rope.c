@@ -80,6 +80,7 @@ static void turn_row(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ro
 sb_status sb_bound_rope(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
                         sb_ball *out, sb_ball *second)
 {
+    ar = sb_arithmetic_vector(ar);
     (void)second;
     sb_balls_of(a->x, a->rows * a->heads * a->hd, out);
     for (size_t f = 0; f < a->rd / 2; f++) {

@@ -79,6 +79,15 @@ static int has_taps(const sb_step *step)
     return 0;
 }
 
+/* An engine without a head, or one that shows nothing of it; of a single row there is no entry. */
+static int shows_no_head(const sb_step *step)
+{
+    for (size_t i = 0; i < step->taps.count; i++)
+        if (strncmp(step->taps.items[i].name, "mtp.", 4) == 0)
+            return 0;
+    return step->row_count > 1;
+}
+
 /* The first step says which ways there are. */
 static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
 {
@@ -88,6 +97,8 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
         return sb_fail(err, SB_ERR_SKIPPED,
                        "step %llu has no taps with data: --forced needs a level 4 trace",
                        (unsigned long long)step->number);
+    if (shows_no_head(step))
+        d->options.forced.mtp = 0;
     if (forced == 1 || (forced == -1 && has_taps(step)))
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
     if (!status && d->options.with_free)
@@ -174,11 +185,50 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     return status;
 }
 
+/* An op that is the reference's own shows nothing of the engine. */
+static void inherit(sb_verdicts *v, const unsigned char inherited[SB_OP_COUNT])
+{
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        if (inherited[i] && v->ops[i].compared && v->ops[i].verdict < SB_VERDICT_INHERITED)
+            v->ops[i].verdict = SB_VERDICT_INHERITED;
+}
+
+/* T-24: "an engine each of whose ops is within its bound is right as a whole" */
+static int ops_decide(const sb_verdicts *v)
+{
+    size_t compared = 0;
+    for (size_t i = 0; i < SB_OP_COUNT; i++) {
+        if (v->ops[i].verdict == SB_VERDICT_FAIL || v->ops[i].verdict == SB_VERDICT_MISTRUSTED)
+            return 0;
+        compared += v->ops[i].compared;
+    }
+    return compared > 0 && v->ops[SB_OP_linear].compared > 0;
+}
+
+/* The noise may be too large for the free way, where the ops have said everything. */
+static sb_status finish_free(sb_differ *d, sb_error *err)
+{
+    sb_verdicts *v = d->options.verdicts;
+    sb_verdict before = v->verdict;
+    char reason[SB_WORDS];
+    int decided = d->forced && ops_decide(v);
+    memcpy(reason, v->reason, sizeof reason);
+    sb_status status = sb_free_finish(d->free, err);
+    if (status || !decided || v->verdict != SB_VERDICT_MISTRUSTED || before > SB_VERDICT_MISTRUSTED)
+        return status;
+    memcpy(v->note, v->reason, sizeof v->note);
+    memcpy(v->reason, reason, sizeof v->reason);
+    v->verdict = before;
+    d->options.tie_limit = 1.0;
+    return SB_OK;
+}
+
 sb_status sb_differ_finish(sb_differ *d, sb_error *err)
 {
     sb_status status = d->forced ? sb_forced_finish(d->forced, err) : SB_OK;
     if (!status && d->free)
-        status = sb_free_finish(d->free, err);
+        status = finish_free(d, err);
+    inherit(d->options.verdicts, d->options.inherited);
     if (!status)
         sb_differ_judge(d->options.verdicts, d->options.with_forced == 1, d->options.tie_limit);
     return status;

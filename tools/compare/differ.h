@@ -13,7 +13,8 @@ typedef struct sb_differ_options {
     sb_forced_options forced;   /* without verdicts */
     sb_free_options free;       /* without verdicts */
     int with_forced, with_free; /* 1: required, 0: not wanted, -1: where the steps allow it */
-    double tie_limit;           /* a larger share of NEAR_TIE tokens is mistrusted */
+    unsigned char inherited[SB_OP_COUNT]; /* ops that the engine handed to the reference */
+    double tie_limit;                     /* a larger share of NEAR_TIE tokens is mistrusted */
     sb_verdicts *verdicts;
 } sb_differ_options;
 

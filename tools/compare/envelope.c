@@ -42,6 +42,9 @@ static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, si
         .knobs = &e->knobs, .hook = sb_envelope_hook, .hook_ctx = lane, .mtp = options->mtp};
     lane->of = e;
     lane->number = i;
+    lane->logits = sb_alloc(e->model->config.vocab_size, sizeof *lane->logits);
+    if (!lane->logits)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     lane->key = sb_rng_u64(sb_rng_key(options->seed, "envelope"), i);
     return sb_session_new(e->model, &of, &lane->session, err);
 }
@@ -62,10 +65,8 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->count = options->perturbed + 1;
     e->factor = sb_envelope_factor(model, &e->knobs, model->config.experts);
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
-    e->logits = sb_alloc(model->config.vocab_size, sizeof *e->logits);
-    sb_status status = e->lanes && e->logits
-                           ? SB_OK
-                           : sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");
+    sb_status status =
+        e->lanes ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");
     for (size_t i = 0; i < e->count && !status; i++)
         status = new_lane(e, options, i, err);
     if (status) {
@@ -83,14 +84,14 @@ void sb_envelope_free(sb_envelope *e)
     for (size_t i = 0; e->lanes && i < e->count; i++) {
         sb_session_free(e->lanes[i].session);
         free(e->lanes[i].ids);
+        free(e->lanes[i].spread);
+        free(e->lanes[i].logits);
     }
     free(e->lanes);
     free(e->ids);
     free(e->router);
-    free(e->spread);
     free(e->adopted);
     free(e->tape);
-    free(e->logits);
     free(e);
 }
 
@@ -109,16 +110,17 @@ static sb_status reserve(sb_envelope *e, size_t rows, sb_error *err)
     if (!room) {
         free(e->ids);
         free(e->router);
-        free(e->spread);
         e->ids = sb_alloc(layers * rows * k, sizeof *e->ids);
         e->router = sb_alloc(layers * rows * c->experts, sizeof *e->router);
-        e->spread = sb_alloc(layers * rows, sizeof *e->spread);
         e->rows = rows;
-        room = e->ids && e->router && e->spread;
+        room = e->ids && e->router;
         for (size_t i = 0; i < e->count; i++) {
-            free(e->lanes[i].ids);
-            e->lanes[i].ids = sb_alloc(rows * k, sizeof *e->lanes[i].ids);
-            room = room && e->lanes[i].ids;
+            sb_envelope_lane *lane = &e->lanes[i];
+            free(lane->ids);
+            free(lane->spread);
+            lane->ids = sb_alloc(rows * k, sizeof *lane->ids);
+            lane->spread = sb_alloc(layers * rows, sizeof *lane->spread);
+            room = room && lane->ids && lane->spread;
         }
         e->rows = room ? rows : 0;
     }
@@ -132,10 +134,62 @@ static sb_status begin(sb_envelope *e, size_t rows, sb_error *err)
     if (status)
         return status;
     e->tape_count = 0;
-    for (size_t i = 0; i < e->count; i++)
-        e->lanes[i].at = 0;
-    memset(e->spread, 0, ((size_t)e->model->config.layers + 1) * e->rows * sizeof *e->spread);
     return SB_OK;
+}
+
+/* What a call asks of a lane. */
+typedef struct task {
+    sb_status (*run)(sb_envelope_lane *lane, const struct task *task);
+    const uint32_t *tokens;
+    size_t n; /* tokens, rows that are kept, or a row */
+} task;
+
+static void run_lane(sb_envelope_lane *lane, const task *t)
+{
+    lane->at = 0;
+    lane->status = t->run(lane, t);
+}
+
+/* The reference first, then the others, which read what it left and do not see each other: side by
+ * side, but for a twin that may have a state of its own. */
+static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
+{
+    run_lane(&e->lanes[0], t);
+    int64_t count = e->lanes[0].status ? 1 : (int64_t)e->count;
+#pragma omp parallel for schedule(dynamic) if (!e->twin)
+    for (int64_t i = 1; i < count; i++)
+        run_lane(&e->lanes[i], t);
+    for (int64_t i = 0; i < count; i++)
+        if (e->lanes[i].status)
+            return sb_fail(err, e->lanes[i].status, "%s", e->lanes[i].err.text);
+    return SB_OK;
+}
+
+static sb_status task_feed(sb_envelope_lane *lane, const task *t)
+{
+    return sb_session_feed(lane->session, t->tokens, t->n, &lane->err);
+}
+
+static sb_status task_verify(sb_envelope_lane *lane, const task *t)
+{
+    sb_rollback how =
+        SB_IS(&lane->of->knobs, delta_rule, recurrent) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay;
+    return sb_session_verify(lane->session, t->tokens, t->n, how, &lane->err);
+}
+
+static sb_status task_keep(sb_envelope_lane *lane, const task *t)
+{
+    return sb_session_keep(lane->session, t->n, &lane->err);
+}
+
+static sb_status task_logits(sb_envelope_lane *lane, const task *t)
+{
+    return sb_session_logits(lane->session, t->n, lane->logits, &lane->err);
+}
+
+static sb_status task_draft(sb_envelope_lane *lane, const task *t)
+{
+    return sb_session_draft(lane->session, t->tokens[0], lane->logits, &lane->err);
 }
 
 /* T-41: the bound of a router's logits, for those choices that were adopted. */
@@ -144,31 +198,32 @@ static void bound_adopted(sb_envelope *e)
     double samples = (double)(e->count - 1) * e->model->config.experts;
     for (size_t i = 0; i < e->adopted_count; i++) {
         sb_adopted *a = &e->adopted[i];
-        double squares = e->spread[(size_t)a->layer * e->rows + a->row];
+        double squares = 0;
+        for (size_t j = 1; j < e->count; j++)
+            squares += e->lanes[j].spread[(size_t)a->layer * e->rows + a->row];
         a->bound = samples > 0 ? e->factor * sb_wide_sqrt(2 * squares / samples) : 0;
     }
 }
 
-sb_status sb_envelope_feed(sb_envelope *e, const uint32_t *tokens, size_t n, sb_error *err)
+static sb_status call(sb_envelope *e, const task *t, sb_error *err)
 {
     e->adopted_count = 0;
-    sb_status status = begin(e, n, err);
-    for (size_t i = 0; i < e->count && !status; i++)
-        status = sb_session_feed(e->lanes[i].session, tokens, n, err);
-    bound_adopted(e);
+    sb_status status = begin(e, t->n, err);
+    if (!status)
+        status = run_all(e, t, err);
+    if (!status)
+        bound_adopted(e);
     return status;
+}
+
+sb_status sb_envelope_feed(sb_envelope *e, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    return call(e, &(task){task_feed, tokens, n}, err);
 }
 
 sb_status sb_envelope_verify(sb_envelope *e, const uint32_t *tokens, size_t n, sb_error *err)
 {
-    sb_rollback how =
-        SB_IS(&e->knobs, delta_rule, recurrent) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay;
-    e->adopted_count = 0;
-    sb_status status = begin(e, n, err);
-    for (size_t i = 0; i < e->count && !status; i++)
-        status = sb_session_verify(e->lanes[i].session, tokens, n, how, err);
-    bound_adopted(e);
-    return status;
+    return call(e, &(task){task_verify, tokens, n}, err);
 }
 
 /* Rows that are fed again choose what they chose the first time. */
@@ -176,8 +231,8 @@ sb_status sb_envelope_keep(sb_envelope *e, size_t kept, sb_error *err)
 {
     sb_status status = begin(e, kept ? kept : 1, err);
     e->replaying = 1;
-    for (size_t i = 0; i < e->count && !status; i++)
-        status = sb_session_keep(e->lanes[i].session, kept, err);
+    if (!status)
+        status = run_all(e, &(task){task_keep, NULL, kept}, err);
     e->replaying = 0;
     return status;
 }
@@ -216,60 +271,47 @@ static double squares_of(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* Sums of squares of the lanes: [0] of the tight ones, [1] of the others. */
-typedef struct sums {
-    double squares[2];
-    size_t lanes[2];
-} sums;
-
-static sb_noise noise_of(const sb_envelope *e, const sums *s, size_t n)
+/* How far the others' logits are from the reference's. */
+static sb_noise noise_of(const sb_envelope *e)
 {
-    double tight = s->lanes[0] ? s->squares[0] / ((double)s->lanes[0] * (double)n) : 0;
-    double loose = s->lanes[1] ? s->squares[1] / ((double)s->lanes[1] * (double)n) : 0;
-    sb_noise noise = {.tight = sb_wide_sqrt(tight),
-                      .loose = sb_wide_sqrt(loose > tight ? loose : tight)};
-    for (size_t i = 0; i < e->count; i++)
+    size_t V = e->model->config.vocab_size, lanes[2] = {0};
+    double squares[2] = {0};
+    sb_noise noise = {0};
+    for (size_t i = 1; i < e->count; i++) {
+        size_t loose = sb_envelope_is_tight(e, i) ? 0 : 1;
+        squares[loose] += squares_of(e->lanes[i].logits, e->lanes[0].logits, V);
+        lanes[loose]++;
         noise.flipped |= e->lanes[i].strayed;
+    }
+    double tight = lanes[0] ? squares[0] / ((double)lanes[0] * (double)V) : 0;
+    double loose = lanes[1] ? squares[1] / ((double)lanes[1] * (double)V) : 0;
+    noise.tight = sb_wide_sqrt(tight);
+    noise.loose = sb_wide_sqrt(loose > tight ? loose : tight);
     return noise;
 }
 
-static void add_lane(const sb_envelope *e, size_t i, const float *logits, sums *s)
+static sb_status ask(sb_envelope *e, const task *t, float *logits, sb_noise *noise, sb_error *err)
 {
-    size_t loose = sb_envelope_is_tight(e, i) ? 0 : 1;
-    s->squares[loose] += squares_of(e->logits, logits, e->model->config.vocab_size);
-    s->lanes[loose]++;
+    e->tape_count = 0;
+    sb_status status = run_all(e, t, err);
+    if (status)
+        return status;
+    memcpy(logits, e->lanes[0].logits, e->model->config.vocab_size * sizeof *logits);
+    *noise = noise_of(e);
+    return SB_OK;
 }
 
 sb_status sb_envelope_logits(sb_envelope *e, size_t row, float *logits, sb_noise *noise,
                              sb_error *err)
 {
-    sums s = {{0}, {0}};
-    e->tape_count = 0;
-    e->lanes[0].at = 0;
-    sb_status status = sb_session_logits(e->lanes[0].session, row, logits, err);
-    for (size_t i = 1; i < e->count && !status; i++) {
-        e->lanes[i].at = 0;
-        status = sb_session_logits(e->lanes[i].session, row, e->logits, err);
-        if (!status)
-            add_lane(e, i, logits, &s);
-    }
-    *noise = noise_of(e, &s, e->model->config.vocab_size);
-    return status;
+    return ask(e, &(task){task_logits, NULL, row}, logits, noise, err);
 }
 
 sb_status sb_envelope_draft(sb_envelope *e, uint32_t token, float *logits, sb_noise *noise,
                             sb_error *err)
 {
-    sums s = {{0}, {0}};
     sb_status status = begin(e, 1, err);
-    for (size_t i = 0; i < e->count && !status; i++) {
-        float *to = i ? e->logits : logits;
-        status = sb_session_draft(e->lanes[i].session, token, to, err);
-        if (!status && i)
-            add_lane(e, i, logits, &s);
-    }
-    *noise = noise_of(e, &s, e->model->config.vocab_size);
-    return status;
+    return status ? status : ask(e, &(task){task_draft, &token, 1}, logits, noise, err);
 }
 
 void sb_envelope_forget_drafts(sb_envelope *e)

@@ -12,7 +12,11 @@ typedef struct sb_envelope_lane {
     uint64_t key, ops; /* of its random numbers; ops so far */
     size_t at;         /* next input on the tape */
     uint32_t *ids;     /* (rows, k) of the layer at work */
-    int strayed;       /* it chose other experts than the reference */
+    double *spread;    /* (L + 1, rows): sums of squares of its router logits' differences */
+    float *logits;     /* (V) */
+    sb_status status;  /* of the call at work */
+    sb_error err;
+    int strayed; /* it chose other experts than the reference */
 } sb_envelope_lane;
 
 struct sb_envelope {
@@ -24,17 +28,15 @@ struct sb_envelope {
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
-    int replaying;  /* rows are fed again: the choices are those on record */
-    double factor;  /* of the router's logits */
-    size_t rows;    /* that there is room for */
-    uint32_t *ids;  /* (L + 1, rows, k): the reference's choices in this call */
-    float *router;  /* (L + 1, rows, E): its router logits */
-    double *spread; /* (L + 1, rows): sum of squares of the others' differences from them */
+    int replaying; /* rows are fed again: the choices are those on record */
+    double factor; /* of the router's logits */
+    size_t rows;   /* that there is room for */
+    uint32_t *ids; /* (L + 1, rows, k): the reference's choices in this call */
+    float *router; /* (L + 1, rows, E): its router logits */
     sb_adopted *adopted;
     size_t adopted_count, adopted_room;
     float *tape; /* inputs that are quantized, in the order of the reference's ops */
     size_t tape_count, tape_room;
-    float *logits; /* (V) of one lane */
 };
 
 /* The hook of all lanes; ctx is the lane. */

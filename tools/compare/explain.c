@@ -65,6 +65,8 @@ static void apply(const sb_change *change, sb_differ_options *o, sb_knobs *knobs
         return;
     if (change->value != SB_VALUE_COUNT)
         knobs->value[sb_knob_of_value(change->value)] = change->value;
+    if (change->begin)
+        change->begin(change->twin_ctx);
     if (change->twin) {
         o->forced.twin = o->free.twin = change->twin;
         o->forced.twin_ctx = o->free.twin_ctx = change->twin_ctx;

@@ -12,6 +12,7 @@ typedef struct sb_change {
     sb_knob_value value;  /* SB_VALUE_COUNT: it changes no knob */
     sb_op_hook twin;      /* runs ops in place of the reference's; NULL: it changes no op */
     void *twin_ctx;
+    void (*begin)(void *twin_ctx); /* before each use, or NULL */
 } sb_change;
 
 typedef struct sb_changes {
@@ -23,8 +24,10 @@ typedef struct sb_changes {
 sb_change *sb_changes_add(sb_changes *changes);
 void sb_changes_free(sb_changes *changes);
 
-/* Every value of every knob that `knobs` does not have. */
-sb_status sb_changes_of_knobs(sb_changes *changes, const sb_knobs *knobs, sb_error *err);
+/* Every value that `knobs` does not have of every knob that can matter to a difference in this
+ * layer of the model. */
+sb_status sb_changes_of_knobs(sb_changes *changes, const sb_model *model, const sb_knobs *knobs,
+                              uint32_t layer, sb_error *err);
 
 /* What a model behaves like that has this value. */
 void sb_behaves_like(sb_knob_value value, char words[SB_WORDS]);
@@ -43,6 +46,10 @@ typedef struct sb_keep {
 /* Before a step is compared. */
 sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err);
 void sb_keep_free(sb_keep *keep);
+
+/* Drops the rows behind the one that failed, where they all are of one sequence: nothing before
+ * them depends on them. */
+void sb_keep_cut(sb_keep *keep, uint64_t position);
 
 typedef void (*sb_explain_progress)(void *unused, const char *what, uint64_t done, uint64_t total);
 

@@ -148,3 +148,58 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
     keep->bytes += step_bytes(step);
     return SB_OK;
 }
+
+/* How many rows of one sequence stay: up to the one that failed, but two, so that a call of several
+ * rows remains one. 0: all. */
+static size_t rows_kept(const sb_step *step, uint64_t position)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < step->row_count; i++) {
+        if (step->rows[i].sequence != step->rows[0].sequence || step->rows[i].kind == SB_CALL_draft)
+            return 0;
+        if (step->rows[i].position == position)
+            kept = i + 1;
+    }
+    return kept == 1 ? 2 : kept;
+}
+
+static void cut_values(sb_step *step, size_t kept)
+{
+    for (size_t i = 0; i < step->taps.count; i++) {
+        sb_step_value *v = &step->taps.items[i];
+        size_t gone = step->row_count - kept;
+        if (strcmp(v->name, "logits") == 0 || strncmp(v->name, "top_", 4) == 0)
+            continue;
+        /* of the head's entries the last belong to the last rows */
+        v->rows = v->rows > gone ? v->rows - gone : 0;
+        v->has_digest = 0;
+    }
+}
+
+static void cut_logits(sb_step *step, size_t kept)
+{
+    size_t n = 0;
+    if (step->logits_rows)
+        while (n < step->logits_count && step->logits_rows[n] < kept)
+            n++;
+    else
+        n = kept;
+    for (size_t i = 0; i < step->taps.count; i++) {
+        sb_step_value *v = &step->taps.items[i];
+        if ((strcmp(v->name, "logits") == 0 || strncmp(v->name, "top_", 4) == 0) && v->rows > n)
+            v->rows = n;
+    }
+    step->logits_count = step->logits_rows ? n : 0;
+}
+
+void sb_keep_cut(sb_keep *keep, uint64_t position)
+{
+    sb_step *last = keep->count ? &keep->steps[keep->count - 1] : NULL;
+    size_t kept = last ? rows_kept(last, position) : 0;
+    if (!kept || kept >= last->row_count)
+        return;
+    cut_values(last, kept);
+    cut_logits(last, kept);
+    last->row_count = kept;
+    last->round_count = 0;
+}

@@ -41,12 +41,35 @@ void sb_changes_free(sb_changes *c)
     *c = (sb_changes){0};
 }
 
-sb_status sb_changes_of_knobs(sb_changes *changes, const sb_knobs *knobs, sb_error *err)
+/* Quantized inputs and laws matter to quantized weights alone, the head's choices to the head. */
+static int matters(const sb_model *model, sb_knob knob, uint32_t layer)
+{
+    switch (knob) {
+    case SB_KNOB_dequant:
+    case SB_KNOB_act_fp4:
+    case SB_KNOB_act_fp8_group:
+    case SB_KNOB_fp8_scale:
+    case SB_KNOB_act_fp8_token:
+    case SB_KNOB_act_fp8_static:
+    case SB_KNOB_act_mx:
+        return model->declared != NULL;
+    case SB_KNOB_mtp_position:
+    case SB_KNOB_mtp_first:
+    case SB_KNOB_mtp_hidden:
+    case SB_KNOB_mtp_recycled:
+        return layer == model->config.layers;
+    default:
+        return 1;
+    }
+}
+
+sb_status sb_changes_of_knobs(sb_changes *changes, const sb_model *model, const sb_knobs *knobs,
+                              uint32_t layer, sb_error *err)
 {
     for (int i = 0; i < SB_VALUE_COUNT; i++) {
         sb_knob_value value = (sb_knob_value)i;
         sb_knob knob = sb_knob_of_value(value);
-        if (knobs->value[knob] == value)
+        if (knobs->value[knob] == value || !matters(model, knob, layer))
             continue;
         sb_change *change = sb_changes_add(changes);
         if (!change)

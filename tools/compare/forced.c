@@ -23,9 +23,12 @@ static sb_status on_op(void *ctx, const sb_op_call *call)
     sb_forced *f = ctx;
     f->op = call->op;
     f->layer = call->layer;
+    sb_status status = forced_keep(f, call);
+    if (status)
+        return status;
     if (call->op == SB_OP_router)
         return forced_route(f, call);
-    sb_status status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
+    status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
     return status ? status : forced_run(f, call);
 }
 
@@ -85,7 +88,7 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
     free(s);
 }
 
-/* T-18: "an empty sequence is known" */
+/* T-23: "An empty sequence is known" */
 static void begin_sequence(const sb_forced *f, forced_sequence *s)
 {
     const sb_config *c = &f->model->config;
@@ -169,17 +172,22 @@ static void lose(sb_forced *f, forced_sequence *s, const char *why)
         snprintf(v->reason, sizeof v->reason, "sequence %u: %.200s", (unsigned)s->id, why);
 }
 
+/* T-23: "where that takes another form of the delta rule than the verify took, nothing of the
+ * states is known": what the engine's replay computed was not recorded. */
 static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *err)
 {
     f->replay = 1;
+    f->other_form = 0;
     sb_status status = sb_session_keep(s->session, kept, err);
     f->replay = 0;
+    if (f->other_form)
+        forced_forget(f, s);
     s->verified = 0;
     return status;
 }
 
-/* The rows of a verify that nobody has cut, where the next call begins: T-18 again knows nothing of
- * the states that they leave. */
+/* The rows of a verify that nobody has cut, where the next call begins: how far the states that
+ * they leave may be apart was not computed. */
 static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, sb_error *err)
 {
     const sb_state *state = sb_session_state(s->session);
@@ -334,7 +342,6 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
     f->step = step;
     f->worst = worst;
     f->entry = 0;
-    f->judged_steps++;
     for (size_t i = 0; i < step->state_count && !status; i++) {
         forced_sequence *s = NULL;
         status = find_sequence(f, step->states[i].sequence, &s, err);
@@ -347,7 +354,8 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
     for (size_t row = 0; row < step->row_count && !status; row += rows_of(step, row))
         status = run_sequence(f, step, row, err);
     f->step = NULL;
-    return status;
+    forced_drop_kept(f);
+    return status || !f->broken ? status : sb_fail(err, f->broken, "%s", f->why.text);
 }
 
 /* --- the object ------------------------------------------------------------------------------- */
@@ -374,5 +382,6 @@ void sb_forced_free(sb_forced *f)
         free_sequence(f, f->sequences[i]);
     free(f->sequences);
     sb_known_clear(&f->known);
+    forced_drop_kept(f);
     free(f);
 }

@@ -97,7 +97,7 @@ static sb_status delta_rule(sb_forced *f, const side *of, const sb_op_call *call
     return status;
 }
 
-/* T-18: "what the engine's state may differ by is carried from call to call" - from both sides'
+/* T-23: "what the engine's state may differ by is carried from call to call" - from both sides'
  * balls of the outgoing state. */
 static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
                   const sb_ball *ours, const sb_ball *theirs)
@@ -252,6 +252,16 @@ static size_t elements(const sb_op_value *v)
     return v->rows * v->cols;
 }
 
+/* T-1: "operands without spread give one result in every arithmetic": what can have one value only
+ * needs no recording. */
+static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
+{
+    for (size_t i = 0; i < count && ours; i++)
+        if (ours[i].rad != 0.0 || theirs[i].rad != 0.0 || ours[i].mid != theirs[i].mid)
+            return 0;
+    return ours != NULL;
+}
+
 /* An array for each output, with balls or without. */
 static sb_status make_outputs(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
                               sb_ball *const balls[4])
@@ -264,8 +274,11 @@ static sb_status make_outputs(sb_forced *f, const sb_op_call *call, const sb_op_
                          .op = call->op,
                          .layer = call->layer,
                          .name = call->name,
+                         .single = call->single,
                          .ours = balls[i],
                          .theirs = balls[i + 2]};
+        if (pinned(balls[i], balls[i + 2], made.count))
+            made.kind = SB_KNOWN_exact;
         sb_status one = sb_known_make(&f->known, &made);
         status = status ? status : one;
     }
@@ -294,7 +307,7 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
     return status;
 }
 
-/* The rows of a verify that stay are fed again, perhaps in another form: its error comes on top. */
+/* The rows of a verify that stay are fed again: the error of the form comes on top. */
 sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
 {
     if (!is_delta_rule(call->op))
@@ -303,6 +316,7 @@ sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
     const side ours = {&sb_arithmetic_reference, 0};
     size_t size = a->v_heads * a->dk * a->dv, outputs = a->rows * a->v_heads * a->dv;
     forced_memory *m = forced_memory_of(f, call->layer);
+    f->other_form |= call->op != m->form;
     sb_ball *balls = sb_alloc(size + outputs, sizeof *balls);
     sb_status status = balls ? delta_rule(f, &ours, call, a, balls + size, balls) : SB_ERR_MEMORY;
     for (size_t e = 0; e < size && !status; e++) {

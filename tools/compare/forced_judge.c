@@ -109,6 +109,9 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
              place.name, (unsigned)place.sequence, (unsigned long long)place.token, p->column + i,
              place.found, place.expected, bound, ratio);
     forced_fail(f, &place, row, ratio);
+    const sb_place *first = &f->options.verdicts->first_failure;
+    if (f->options.bundle && !f->broken && strcmp(first->words, place.words) == 0)
+        f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);
 }
 
 static void judge_piece(sb_forced *f, const piece *p)

@@ -44,7 +44,10 @@ struct sb_forced {
     size_t sequence_count;
     forced_count counts[SB_OP_COUNT];
     sb_known_arrays known;
-    size_t judged_steps;
+    struct forced_kept *kept_calls; /* of the tap at work, for a bundle */
+    size_t kept_count;
+    sb_status broken; /* a bundle could not be written */
+    sb_error why;
 
     /* the call at work */
     const sb_step *step;
@@ -54,9 +57,10 @@ struct sb_forced {
     size_t entry;     /* of the step: its first entry in "mtp." taps */
     size_t logits;    /* row of "logits" that is asked for, and the row of the step */
     size_t logits_row;
-    size_t kept; /* rows of a verify that stay; SIZE_MAX: not known */
-    int replay;  /* rows are fed again: nothing is compared */
-    sb_op op;    /* the last that ran, and its layer */
+    size_t kept;    /* rows of a verify that stay; SIZE_MAX: not known */
+    int other_form; /* of the delta rule than at first, in a replay */
+    int replay;     /* rows are fed again: nothing is compared */
+    sb_op op;       /* the last that ran, and its layer */
     uint32_t layer;
     /* what the values of this layer or call are, where no array says so */
     int shared_gate, experts, norm, embedding, previous, recycled;
@@ -88,8 +92,18 @@ void forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
 /* One element into the statistics of op: found is the engine's. The ratio of error and bound. */
 double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound);
 
+/* forced_bundle.c: keeps what an op reads until its tap is judged; writes the bundle of a failure,
+ * whose element stands at expected among the reference's values, at recorded among the engine's. */
+sb_status forced_keep(sb_forced *f, const sb_op_call *call);
+void forced_drop_kept(sb_forced *f);
+sb_status forced_bundle(sb_forced *f, const sb_place *place, const sb_known *from,
+                        const float *expected, const float *recorded, sb_error *err);
+
 /* forced_state.c: holds recorded states against what the recorded values gave, and adopts them. */
 sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *state, sb_error *err);
+
+/* Nothing is known of a sequence's states any more. */
+void forced_forget(const sb_forced *f, forced_sequence *s);
 
 forced_memory *forced_memory_of(sb_forced *f, uint32_t layer);
 

@@ -153,7 +153,7 @@ static sb_status state_for(sb_forced *f, const forced_sequence *s, const sb_step
     return SB_OK;
 }
 
-static void forget(const sb_forced *f, forced_sequence *s)
+void forced_forget(const sb_forced *f, forced_sequence *s)
 {
     for (uint32_t i = 0; i <= f->model->config.layers; i++) {
         forced_memory *m = &s->memory[i];
@@ -181,7 +181,7 @@ sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *st
     sb_status status = state_for(f, s, state, &to, err);
     if (!status) {
         if (!goes_on)
-            forget(f, s);
+            forced_forget(f, s);
         adopt(f, s, state, to, goes_on && state->position > 0);
         status = sb_session_set_state(s->session, to, err);
     }

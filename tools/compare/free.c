@@ -138,22 +138,27 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
     sb_place place = {.layer = SB_NO_LAYER, .op = "position"};
     uint64_t expected = s->position + s->kept;
     snprintf(place.words, sizeof place.words,
-             "the call behind the round begins at position %llu; %zu rows were kept, expected %llu",
-             (unsigned long long)next, s->kept, (unsigned long long)expected);
+             "the call behind the round begins at position %llu; expected %llu, as %zu tokens were "
+             "emitted",
+             (unsigned long long)next, (unsigned long long)expected, s->kept);
     place.found = (double)next;
     place.expected = (double)expected;
     sb_free_fail(f, s, next, &place);
+    s->misplaced = 1;
     if (!s->has_round)
         return;
     sb_round_verdict *round = &f->v->rounds[s->round];
     round->verdict = SB_VERDICT_FAIL;
-    if (next == expected + 1 && !round->hypothesis[0])
-        snprintf(
-            round->hypothesis, sizeof round->hypothesis,
-            "behaves as if the bonus token counted as an accepted draft: one row more is kept");
-    else if (next + 1 == expected && !round->hypothesis[0])
-        snprintf(round->hypothesis, sizeof round->hypothesis,
-                 "behaves as if the row of the last accepted draft was not kept");
+    const char *like = NULL;
+    size_t before = s->accepted[1] + 1 < s->rows ? s->accepted[1] + 1 : s->rows;
+    if (next == s->position + before)
+        like = "the accepted count was that of the round before";
+    if (next + 1 == expected)
+        like = "the row of the last accepted draft was not kept";
+    if (next == expected + 1)
+        like = "the bonus token counted as an accepted draft: one row more is kept";
+    if (like && !round->hypothesis[0])
+        snprintf(round->hypothesis, sizeof round->hypothesis, "behaves as if %s", like);
 }
 
 /* Cuts the rows of the last call, now that it is known how many were kept: what comes says so by
@@ -200,6 +205,8 @@ static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_st
     if (n && s->within_tight)
         status = sb_envelope_rejoin(s->envelope, err);
     s->within_tight = 0;
+    if (!status && n && s->trials)
+        status = sb_trials_begin(s->trials, n, err);
     if (!status && state)
         status = sb_free_state(f, s, state, err);
     return status || !n ? status : sb_free_call(f, s, first, n, err);
@@ -257,7 +264,8 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* T-46: why the comparison says nothing; NULL if it does. */
+/* T-46: "there is a larger share of tokens that are NEAR_TIE" and the like: why the comparison says
+ * nothing; NULL if it does. */
 static const char *vacuous(const sb_free *f)
 {
     if (f->compared == 0)
@@ -268,7 +276,7 @@ static const char *vacuous(const sb_free *f)
         return "the engine's logits are constant";
     if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
         return "too many of the tokens are near ties: the noise could hide a fault";
-    if (f->choices && 2 * f->open_tokens > f->choices)
+    if (f->alone && 2 * f->open_tokens > f->alone)
         return "rounding alone could change more than half of the tokens";
     return NULL;
 }

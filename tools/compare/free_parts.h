@@ -23,6 +23,7 @@ typedef struct sb_free_sequence {
     int waits;        /* that token has not come yet */
     size_t token;     /* verdict of that row */
     int within_tight; /* all of the last call was, and something was compared */
+    int misplaced;    /* its rows went on from a wrong position */
     int lost;         /* it cannot be followed any more */
     int explained;    /* a failure has been, behind this round */
     size_t explained_round;
@@ -40,9 +41,9 @@ struct sb_free {
     uint64_t steps;      /* that came */
     size_t first;        /* row 0 of the call at work */
     float *logits;       /* (V) of the reference */
-    double *bounds;      /* of the groups of a piece of a state */
+    double *bounds;      /* of a piece of a state */
     size_t bounds_room;
-    size_t compared, near_tokens, open_tokens, choices, constant;
+    size_t compared, near_tokens, open_tokens, alone, choices, constant;
     int varied; /* not all tokens are one */
     uint32_t any_token;
     size_t rows;

@@ -137,7 +137,7 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
 
 void sb_free_explain(sb_free *f, sb_free_sequence *s)
 {
-    if (!s->trials || !s->has_round)
+    if (!s->trials || !s->has_round || s->misplaced)
         return;
     if (!s->explained) {
         s->explained = 1;

@@ -10,21 +10,21 @@
 #include "tools/compare/free_parts.h"
 #include "tools/compare/wide_fn.h"
 
-/* T-48: "one head of the recurrent states, one row of the others": elements that share a bound. */
-static size_t group_of(const sb_piece *p, const sb_config *c)
+/* T-48: a piece as matrices: one for each head of the recurrent states, else one. */
+typedef struct shape {
+    size_t count, rows, cols;
+} shape;
+
+static shape shape_of(const sb_piece *p, const sb_config *c)
 {
-    switch (p->kind) {
-    case SB_PIECE_recurrent_state:
-        return (size_t)c->lin_k_dim * c->lin_v_dim;
-    case SB_PIECE_conv_state:
-        return sb_config_conv_channels(c);
-    case SB_PIECE_keys:
-    case SB_PIECE_values:
-        return sb_config_kv_width(c);
-    case SB_PIECE_hidden:
-        break;
-    }
-    return c->hidden_size;
+    size_t n = (size_t)sb_piece_elements(p), cols = c->hidden_size;
+    if (p->kind == SB_PIECE_recurrent_state)
+        return (shape){c->lin_v_heads, c->lin_k_dim, c->lin_v_dim};
+    if (p->kind == SB_PIECE_conv_state)
+        cols = sb_config_conv_channels(c);
+    if (p->kind == SB_PIECE_keys || p->kind == SB_PIECE_values)
+        cols = sb_config_kv_width(c);
+    return (shape){1, n / cols, cols};
 }
 
 static sb_state_part part_of(const sb_piece *p, const sb_config *c)
@@ -36,60 +36,102 @@ static sb_state_part part_of(const sb_piece *p, const sb_config *c)
     return p->kind == SB_PIECE_recurrent_state ? SB_STATE_recurrent : SB_STATE_kv;
 }
 
-/* The bound of each group of a piece, from how far the others are from the reference. */
-static sb_status bounds_of(sb_free *f, const sb_free_sequence *s, size_t index, size_t group,
-                           size_t groups, sb_error *err)
+/* Mean squares of the noise of one matrix: of all of it, of its rows, of its columns. */
+typedef struct means {
+    double *all, *row, *col;
+} means;
+
+static means means_at(double *base, const shape *m)
 {
-    const sb_piece ours =
-        sb_state_piece(sb_session_state(sb_envelope_session(s->envelope, 0)), index);
-    size_t lanes = sb_envelope_count(s->envelope);
-    double factor = sb_envelope_factor(f->model, &f->knobs, group * groups);
-    if (2 * groups > f->bounds_room) {
-        double *more = sb_realloc(f->bounds, 2 * groups, sizeof *more);
+    return (means){base, base + m->count, base + m->count + m->count * m->rows};
+}
+
+static size_t means_size(const shape *m)
+{
+    return m->count * (1 + m->rows + m->cols);
+}
+
+static void add_squares(const means *to, const shape *m, const float *a, const float *b)
+{
+    double one = 1 / (double)(m->rows * m->cols);
+    for (size_t i = 0; i < m->count; i++)
+        for (size_t r = 0; r < m->rows; r++)
+            for (size_t c = 0; c < m->cols; c++) {
+                size_t e = (i * m->rows + r) * m->cols + c;
+                double d = (double)a[e] - (double)b[e];
+                to->all[i] += d * d * one;
+                to->row[i * m->rows + r] += d * d / (double)m->cols;
+                to->col[i * m->cols + c] += d * d / (double)m->rows;
+            }
+}
+
+/* The noise of a piece: of each kind of sequences (T-43) the mean over them, and of both the
+ * larger. f->bounds holds it. */
+static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
+                         sb_error *err)
+{
+    const sb_envelope *e = s->envelope;
+    size_t size = means_size(m), lanes[2] = {0};
+    if (2 * size > f->bounds_room) {
+        double *more = sb_realloc(f->bounds, 2 * size, sizeof *more);
         if (!more)
             return sb_fail(err, SB_ERR_MEMORY, "out of memory for bounds");
         f->bounds = more;
-        f->bounds_room = 2 * groups;
+        f->bounds_room = 2 * size;
     }
-    for (size_t g = 0; g < groups; g++) {
-        double squares[2] = {0};
-        size_t count[2] = {0};
-        for (size_t i = 1; i < lanes; i++) {
-            size_t loose = sb_envelope_is_tight(s->envelope, i) ? 0 : 1;
-            sb_piece other =
-                sb_state_piece(sb_session_state(sb_envelope_session(s->envelope, i)), index);
-            for (size_t e = g * group; e < (g + 1) * group; e++) {
-                double d = (double)other.data[e] - (double)ours.data[e];
-                squares[loose] += d * d;
-            }
-            count[loose] += group;
-        }
-        double tight = count[0] ? squares[0] / (double)count[0] : 0;
-        double loose = count[1] ? squares[1] / (double)count[1] : 0;
-        f->bounds[2 * g] = factor * sb_wide_sqrt(tight);
-        f->bounds[2 * g + 1] = factor * sb_wide_sqrt(loose > tight ? loose : tight);
+    memset(f->bounds, 0, 2 * size * sizeof *f->bounds);
+    const sb_piece ours = sb_state_piece(sb_session_state(sb_envelope_session(e, 0)), index);
+    for (size_t i = 1; i < sb_envelope_count(e); i++) {
+        size_t loose = sb_envelope_is_tight(e, i) ? 0 : 1;
+        means to = means_at(f->bounds + loose * size, m);
+        sb_piece other = sb_state_piece(sb_session_state(sb_envelope_session(e, i)), index);
+        add_squares(&to, m, other.data, ours.data);
+        lanes[loose]++;
+    }
+    for (size_t i = 0; i < size; i++) {
+        double tight = lanes[0] ? f->bounds[i] / (double)lanes[0] : 0;
+        double loose = lanes[1] ? f->bounds[size + i] / (double)lanes[1] : 0;
+        f->bounds[i] = loose > tight ? loose : tight;
     }
     return SB_OK;
+}
+
+/* What a piece is held against. */
+typedef struct bound {
+    shape shape;
+    means means;
+    double factor;
+} bound;
+
+/* T-48: "the mean of its matrix, that of its row, and the product of its row's and its column's
+ * over that of the matrix, whichever is largest" */
+static double bound_at(const bound *b, size_t e)
+{
+    const shape *m = &b->shape;
+    size_t c = e % m->cols, r = e / m->cols, i = r / m->rows;
+    double all = b->means.all[i], row = b->means.row[r], col = b->means.col[i * m->cols + c];
+    double most = row > all ? row : all;
+    if (all > 0 && row * col / all > most)
+        most = row * col / all;
+    return b->factor * sb_wide_sqrt(most);
 }
 
 /* What was found in a piece. */
 typedef struct apart {
     double worst; /* largest error / bound */
-    int within_tight;
     int identical;
     uint64_t first; /* element beyond its bound, or else the worst */
     int beyond;
 } apart;
 
-static apart compare(const sb_piece *p, const float *theirs, size_t group, const double *bounds)
+static apart compare(const sb_piece *p, const float *theirs, const bound *b)
 {
-    apart a = {.within_tight = 1, .identical = 1};
+    apart a = {.identical = 1};
     uint64_t n = sb_piece_elements(p);
     for (uint64_t e = 0; e < n; e++) {
         double error = sb_wide_abs((double)p->data[e] - (double)theirs[e]);
-        double ratio = sb_free_ratio(error, bounds[2 * (e / group) + 1]);
+        double ratio = error == 0 ? 0 : sb_free_ratio(error, bound_at(b, (size_t)e));
         a.identical &= sb_bits_f32(p->data[e]) == sb_bits_f32(theirs[e]);
-        a.within_tight &= error <= bounds[2 * (e / group)];
         if (ratio != ratio)
             ratio = INFINITY;
         if (ratio > a.worst) {
@@ -103,7 +145,7 @@ static apart compare(const sb_piece *p, const float *theirs, size_t group, const
     return a;
 }
 
-static void describe(const sb_free *f, const sb_piece *p, const float *theirs, size_t group,
+static void describe(const sb_free *f, const sb_piece *p, const float *theirs, const bound *b,
                      const apart *a, sb_place *place)
 {
     sb_piece_place at = sb_piece_find(&f->model->config, p, a->first);
@@ -113,7 +155,7 @@ static void describe(const sb_free *f, const sb_piece *p, const float *theirs, s
                         .element = {at.has_head ? at.head : 0, at.row, at.col},
                         .found = (double)theirs[a->first],
                         .expected = (double)p->data[a->first],
-                        .bound = f->bounds[2 * (a->first / group) + 1]};
+                        .bound = bound_at(b, (size_t)a->first)};
     snprintf(place->name, sizeof place->name, "%s", p->name);
     snprintf(place->words, sizeof place->words,
              "%s%s%s, head %llu, row %llu, column %llu: %.9g, expected %.9g within %.3g", p->name,
@@ -122,22 +164,14 @@ static void describe(const sb_free *f, const sb_piece *p, const float *theirs, s
              place->bound);
 }
 
-/* What the hypotheses have in its place. */
-static void see_piece(sb_free *f, sb_free_sequence *s, size_t index, const float *theirs,
-                      size_t group, double ratio)
+/* What the hypotheses have in its place; a head they have not. */
+static void see_piece(sb_free_sequence *s, size_t index, const float *theirs, const bound *b,
+                      double ratio)
 {
-    uint64_t n = 0;
-    if (!s->trials)
-        return;
     sb_trials_see_reference(s->trials, ratio);
     for (size_t i = 0; i < sb_trials_count(s->trials); i++) {
-        const sb_state *state = sb_trial_state(s->trials, i);
-        if (index >= sb_state_pieces(state))
-            continue; /* of the head, which they have not */
-        sb_piece p = sb_state_piece(state, index);
-        n = sb_piece_elements(&p);
-        if (n)
-            sb_trial_see(s->trials, i, compare(&p, theirs, group, f->bounds).worst);
+        sb_piece p = sb_state_piece(sb_trial_state(s->trials, i), index);
+        sb_trial_see(s->trials, i, compare(&p, theirs, b).worst);
     }
 }
 
@@ -183,7 +217,7 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
 {
     const sb_config *c = &f->model->config;
     sb_piece p = sb_state_piece(sb_session_state(sb_envelope_session(s->envelope, 0)), index);
-    size_t n = (size_t)sb_piece_elements(&p), group = group_of(&p, c);
+    size_t n = (size_t)sb_piece_elements(&p);
     sb_state_verdict none = {0}, *out = verdict_of(f, s, &p, &none);
     if (value->data && value->rows * value->cols != n) {
         sb_place place = {.layer = p.layer, .op = "state"};
@@ -199,15 +233,18 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     }
     if (n == 0)
         return SB_OK;
-    sb_status status = bounds_of(f, s, index, group, n / group, err);
+    bound b = {.shape = shape_of(&p, c), .factor = sb_envelope_factor(f->model, &f->knobs, n)};
+    sb_status status = measure(f, s, index, &b.shape, err);
     if (status)
         return status;
-    apart a = compare(&p, value->data, group, f->bounds);
+    b.means = means_at(f->bounds, &b.shape);
+    apart a = compare(&p, value->data, &b);
     f->compared++;
-    see_piece(f, s, index, value->data, group, a.worst);
+    if (s->trials && part_of(&p, c) != SB_STATE_mtp)
+        see_piece(s, index, value->data, &b, a.worst);
     if (a.beyond) {
         sb_place place;
-        describe(f, &p, value->data, group, &a, &place);
+        describe(f, &p, value->data, &b, &a, &place);
         fail_state(f, s, out, &place);
     } else {
         out->verdict =

@@ -95,7 +95,6 @@ static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, c
             sb_verdict_worse(t->verdict, d.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
     }
     f->choices++;
-    f->open_tokens += t->margin <= b->pair;
 }
 
 /* The largest of them only: log probabilities of some ids. There is no KL of a part. */
@@ -119,7 +118,6 @@ static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, cons
     t->has_top[1] = 1;
     f->compared++;
     f->choices++;
-    f->open_tokens += t->margin <= b->pair;
     if (s->trials)
         sb_trials_see_reference(s->trials, ratio);
     s->within_tight &= most <= sb_near_pair(b->tight);
@@ -205,6 +203,7 @@ static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const f
     t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
     f->compared++;
     f->choices++;
+    f->alone++;
     f->open_tokens += t->margin <= t->envelope;
     if (ratio > 1) {
         snprintf(place.words, sizeof place.words,

@@ -114,8 +114,9 @@ static sb_known *continued(const sb_known_arrays *known, const sb_known *made)
 {
     for (size_t i = 0; i < known->count; i++) {
         sb_known *k = &known->items[i];
-        if (k->base + k->count == made->base && k->name == made->name && k->kind == made->kind &&
-            k->layer == made->layer && !k->ours == !made->ours)
+        if (k->single && made->single && k->base + k->count == made->base &&
+            k->name == made->name && k->kind == made->kind && k->layer == made->layer &&
+            !k->ours == !made->ours)
             return k;
     }
     return NULL;

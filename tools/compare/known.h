@@ -22,6 +22,7 @@ typedef struct sb_known {
     sb_op op; /* that made it, in this layer */
     uint32_t layer;
     const char *name;       /* of the op's call */
+    int single;             /* one of several calls that fill the array */
     sb_ball *ours, *theirs; /* (count), or NULL */
 } sb_known;
 

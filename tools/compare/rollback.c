@@ -62,7 +62,7 @@ enum { TRIALS = sizeof mistakes / sizeof *mistakes };
 
 typedef struct trial {
     sb_session *session;
-    sb_state *before; /* the state before the last verify */
+    sb_state *before; /* the state before the last verify; NULL where the session has snapshots */
     sb_state *stale;  /* after the first row of the last round of several kept rows, or NULL */
     int dead;         /* it could not be followed */
     size_t seen;
@@ -176,6 +176,15 @@ static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
     return status;
 }
 
+sb_status sb_trials_begin(sb_trials *t, size_t n, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < TRIALS && !status; i++)
+        if (!t->trial[i].dead)
+            status = survive(&t->trial[i], read_stale(&t->trial[i], i, n, err));
+    return status;
+}
+
 sb_status sb_trials_feed(sb_trials *t, const uint32_t *tokens, size_t n, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -183,11 +192,7 @@ sb_status sb_trials_feed(sb_trials *t, const uint32_t *tokens, size_t n, sb_erro
         trial *one = &t->trial[i];
         if (one->dead)
             continue;
-        status = read_stale(one, i, n, err);
-        if (!status)
-            status = sb_session_feed(one->session, tokens, n, err);
-        drop(&one->stale);
-        status = survive(one, status);
+        status = survive(one, sb_session_feed(one->session, tokens, n, err));
     }
     t->rows = 0;
     return status;
@@ -205,15 +210,17 @@ sb_status sb_trials_verify(sb_trials *t, const uint32_t *tokens, size_t n, sb_er
     }
     memcpy(t->tokens, tokens, n * sizeof *tokens);
     t->rows = n;
+    int snapshots = SB_IS(sb_session_knobs(t->trial[0].session), delta_rule, recurrent);
     for (size_t i = 0; i < TRIALS && !status; i++) {
         trial *one = &t->trial[i];
         if (one->dead)
             continue;
         drop(&one->before);
-        status = read_stale(one, i, n, err);
-        if (!status)
+        if (snapshots)
+            status = sb_session_verify(one->session, tokens, n, SB_ROLLBACK_snapshots, err);
+        else
             status = sb_state_copy(sb_session_state(one->session), &one->before, err);
-        if (!status)
+        if (!status && !snapshots)
             status = sb_session_feed(one->session, tokens, n, err);
         status = survive(one, status);
     }
@@ -223,6 +230,8 @@ sb_status sb_trials_verify(sb_trials *t, const uint32_t *tokens, size_t n, sb_er
 /* The state after n rows of the round, as the trial computes them. */
 static sb_status state_after(sb_trials *t, trial *one, size_t n, sb_state **out, sb_error *err)
 {
+    if (!one->before)
+        return sb_session_state_at(one->session, n, out, err);
     sb_status status = sb_session_set_state(one->session, one->before, err);
     if (!status && n)
         status = sb_session_feed(one->session, t->tokens, n, err);
@@ -276,33 +285,53 @@ static void take_keys(const sb_state *all, size_t position, sb_state *to)
     }
 }
 
-static sb_status keep_one(sb_trials *t, size_t i, const sb_trial_round *round, sb_error *err)
+/* A state that is needed once more, or a new one. */
+static sb_status slot_of(sb_trials *t, trial *one, sb_state **slots, size_t n, sb_error *err)
+{
+    return slots[n] ? SB_OK : state_after(t, one, n, &slots[n], err);
+}
+
+static sb_status keep_slots(sb_trials *t, size_t i, const sb_trial_round *round, sb_state **slots,
+                            sb_error *err)
 {
     trial *one = &t->trial[i];
     const mistake *m = &mistakes[i];
-    sb_state *conv = NULL, *recurrent = NULL, *kept = NULL, *all = NULL;
-    int shifted = m->only_first && round->kept < 2;
-    sb_status status =
-        state_after(t, one, shifted ? round->kept : rows_of(m->conv, round, t->rows), &conv, err);
+    int right = m->only_first && round->kept < 2;
+    size_t kept = round->kept, rows = t->rows;
+    size_t conv = right ? kept : rows_of(m->conv, round, rows);
+    size_t recurrent = rows_of(m->recurrent, round, rows);
+    sb_state *to = NULL;
+    sb_status status = slot_of(t, one, slots, kept, err);
     if (!status)
-        status = state_after(t, one, rows_of(m->recurrent, round, t->rows), &recurrent, err);
-    if (!status && m->keys)
-        status = state_after(t, one, t->rows, &all, err);
+        status = slot_of(t, one, slots, conv, err);
+    if (!status)
+        status = slot_of(t, one, slots, recurrent, err);
+    if (!status && (m->keys || m->stale))
+        status = slot_of(t, one, slots, m->keys ? rows : 1, err);
     drop(&one->stale);
-    if (!status && m->stale && round->kept > 1)
-        status = state_after(t, one, 1, &one->stale, err);
+    if (!status && m->stale && kept > 1)
+        status = sb_state_copy(slots[1], &one->stale, err);
     if (!status)
-        status = state_after(t, one, round->kept, &kept, err);
+        status = sb_state_copy(slots[kept], &to, err);
     if (!status) {
-        take(conv, recurrent, kept);
-        if (all)
-            take_keys(all, (size_t)kept->position, kept);
-        status = sb_session_set_state(one->session, kept, err);
+        take(slots[conv], slots[recurrent], to);
+        if (m->keys)
+            take_keys(slots[rows], (size_t)to->position, to);
+        status = sb_session_set_state(one->session, to, err);
     }
-    sb_state_free(conv);
-    sb_state_free(recurrent);
-    sb_state_free(kept);
-    sb_state_free(all);
+    sb_state_free(to);
+    return status;
+}
+
+static sb_status keep_one(sb_trials *t, size_t i, const sb_trial_round *round, sb_error *err)
+{
+    sb_state **slots = sb_alloc(t->rows + 1, sizeof *slots);
+    if (!slots)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu states", t->rows + 1);
+    sb_status status = keep_slots(t, i, round, slots, err);
+    for (size_t n = 0; n <= t->rows; n++)
+        sb_state_free(slots[n]);
+    free(slots);
     return status;
 }
 
@@ -346,6 +375,8 @@ void sb_trials_see_reference(sb_trials *t, double ratio)
 int sb_trials_say(const sb_trials *t, char *words, size_t size)
 {
     size_t best = TRIALS, fitting = 0;
+    if (!(t->reference > 1))
+        return 0;
     for (size_t i = 0; i < TRIALS; i++) {
         const trial *one = &t->trial[i];
         if (one->dead || !one->seen)

@@ -20,6 +20,9 @@ void sb_trials_reset(sb_trials *trials);
 size_t sb_trials_count(const sb_trials *trials);
 const char *sb_trial_words(size_t i); /* "the recurrent state is read from the first slot" */
 
+/* Before a call of n rows, and before its state is looked at. */
+sb_status sb_trials_begin(sb_trials *trials, size_t n, sb_error *err);
+
 /* What the engine was fed: as sb_session_feed and sb_session_verify. */
 sb_status sb_trials_feed(sb_trials *trials, const uint32_t *tokens, size_t n, sb_error *err);
 sb_status sb_trials_verify(sb_trials *trials, const uint32_t *tokens, size_t n, sb_error *err);
@@ -42,7 +45,8 @@ void sb_trial_see(sb_trials *trials, size_t i, double ratio);
 /* The reference itself is: what is explained. */
 void sb_trials_see_reference(sb_trials *trials, double ratio);
 
-/* "behaves like ..." in words, or why nothing does; 1 if something fits. */
+/* "behaves as if ..." in words, or that nothing known fits; 0, and no words, if there is nothing to
+ * explain. */
 int sb_trials_say(const sb_trials *trials, char *words, size_t size);
 
 #endif

@@ -103,6 +103,7 @@ enum { SB_EXPLANATIONS = 5 };
 typedef struct sb_verdicts {
     sb_verdict verdict;
     char reason[SB_WORDS]; /* of FAIL, MISTRUSTED, SKIPPED: one line */
+    char note[SB_WORDS];   /* what the free way could not decide, where the ops have decided */
     sb_op_verdict ops[SB_OP_COUNT];
     sb_token_verdict *tokens;
     size_t token_count, token_room;

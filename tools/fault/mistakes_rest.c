@@ -1,11 +1,11 @@
 /* mistakes_rest.c - mistakes everywhere else, and harmless orders of summation. */
 #include "tools/fault/mistakes.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 #include "ref/math/fn.h"
+#include "tools/compare/wide_fn.h"
 
 sb_status sb_mistake_halves_swapped(const sb_knobs *knobs, const sb_split_gate_args *a)
 {

@@ -12,7 +12,8 @@ typedef struct run {
     const sb_trial *trial;
     sb_outcome *out;
     sb_capture *capture;
-    sb_differ *differ;
+    sb_differ *forced, *free; /* each alone, so that it is known who saw what */
+    size_t sequence;
     sb_session *mirror; /* the reference, fed what the engine was fed: for the peers */
     uint32_t mirrored;  /* the sequence it is in */
     uint64_t mirrored_to;
@@ -80,8 +81,12 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     /* the capture owns the step and forgets it behind this call */
     if (spoiler)
         status = spoiler->spoil(spoiler, (sb_step *)(uintptr_t)step);
-    if (!status)
-        status = sb_differ_step(r->differ, step, err);
+    if (spoiler && spoiler->drop)
+        return status;
+    if (!status && r->forced)
+        status = sb_differ_step(r->forced, step, err);
+    if (!status && r->free)
+        status = sb_differ_step(r->free, step, err);
     if (!status)
         status = mirror(r, step, err);
     r->out->tokens += step->row_count;
@@ -93,7 +98,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 
 static void at(run *r, sb_slip_stage stage)
 {
-    if (r->trial->slip)
+    if (r->trial->slip && r->sequence == 0)
         r->trial->slip->at(&r->game, stage);
 }
 
@@ -116,7 +121,7 @@ static sb_status feed(run *r, const uint32_t *ids, size_t n, sb_error *err)
 static sb_status prompt(run *r, size_t sequence, sb_error *err)
 {
     const sb_script *s = &r->trial->script;
-    size_t n = s->prompt + s->decode, first = s->prompt - s->prompt / 3;
+    size_t n = s->prompt, first = n - n / 3;
     uint32_t *ids = sb_alloc(n, sizeof *ids);
     uint64_t key = sb_rng_key(r->trial->seed + sequence, s->name ? s->name : "trial");
     sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
@@ -124,14 +129,16 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
         ids[i] = sb_rng_below(key, i, r->trial->reference->config.vocab_size);
     if (!status)
         status = feed(r, ids, first, err);
-    if (!status && s->prompt > first) {
+    if (!status && n > first) {
         at(r, SB_SLIP_prompt);
-        status = feed(r, ids + first, s->prompt - first, err);
+        status = feed(r, ids + first, n - first, err);
     }
     if (!status)
         at(r, SB_SLIP_primed);
-    for (size_t i = s->prompt; i < n && !status; i++)
-        status = feed(r, ids + i, 1, err);
+    for (size_t i = 0; i < s->decode && !status; i++) {
+        uint32_t token = sb_greedy(r->game.head, r->trial->reference->config.vocab_size);
+        status = feed(r, &token, 1, err);
+    }
     free(ids);
     return status;
 }
@@ -179,7 +186,9 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     sb_status status = draft(r, tokens, err);
     rows = g->drafts + 1;
     if (!status)
-        status = sb_session_verify(g->session, tokens, rows, SB_ROLLBACK_snapshots, err);
+        status = sb_session_verify(
+            g->session, tokens, rows,
+            sb_knobs_have_row_states(&g->knobs) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay, err);
     for (size_t row = 0; row < rows && !status; row++) {
         status = sb_session_logits(g->session, row, g->head, err);
         chosen[row] = status ? 0 : sb_greedy(g->head, V);
@@ -210,6 +219,7 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 {
     const sb_trial *t = r->trial;
     sb_slip_game *g = &r->game;
+    r->sequence = sequence;
     g->options = (sb_session_options){.backend = t->sim ? &t->sim->backend : NULL,
                                       .knobs = &g->knobs,
                                       .tap = watch,
@@ -241,26 +251,36 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
+static sb_status compare(run *r, int forced, sb_verdicts *verdicts, sb_differ **out, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    const sb_arithmetic *arithmetic =
+        t->sim || t->self ? &sb_arithmetic_library : &sb_arithmetic_reference;
+    sb_differ_options o;
+    sb_differ_defaults(&o, &t->knobs, arithmetic, verdicts);
+    o.with_forced = forced;
+    o.with_free = !forced;
+    o.free.greedy = 1;
+    o.free.seed = t->seed;
+    if (t->perturbed)
+        o.free.perturbed = t->perturbed;
+    return sb_differ_new(t->reference, &o, out, err);
+}
+
 static sb_status start(run *r, sb_error *err)
 {
     const sb_trial *t = r->trial;
-    const sb_arithmetic *arithmetic = t->sim ? &sb_arithmetic_library : &sb_arithmetic_reference;
     size_t V = t->reference->config.vocab_size;
-    sb_differ_options o;
-    sb_differ_defaults(&o, &t->knobs, arithmetic, &r->out->verdicts);
-    o.with_forced = t->with_forced;
-    o.with_free = t->with_free;
-    o.free.greedy = 1;
-    o.free.seed = t->seed;
-    o.free.explain = 1;
-    if (t->perturbed)
-        o.free.perturbed = t->perturbed;
+    sb_status status = SB_OK;
     r->game.model = t->engine ? t->engine : t->reference;
     r->logits = sb_alloc(V, sizeof *r->logits);
     r->game.head = sb_alloc(V, sizeof *r->logits);
     if (!r->logits || !r->game.head)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
-    sb_status status = sb_differ_new(t->reference, &o, &r->differ, err);
+    if (t->with_forced)
+        status = compare(r, 1, &r->out->forced, &r->forced, err);
+    if (!status && t->with_free)
+        status = compare(r, 0, &r->out->free, &r->free, err);
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){
@@ -275,7 +295,8 @@ static sb_status start(run *r, sb_error *err)
 static void end(run *r)
 {
     sb_capture_free(r->capture);
-    sb_differ_free(r->differ);
+    sb_differ_free(r->forced);
+    sb_differ_free(r->free);
     sb_session_free(r->mirror);
     for (size_t n = 0; n < SB_MAX_DRAFTS + 2; n++)
         sb_state_free(r->game.slot[n]);
@@ -297,8 +318,10 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
         sb_status ran = SB_OK;
         for (size_t i = 0; i < trial->script.sequences && !ran; i++)
             ran = one_sequence(&r, i, &why);
-        if (!ran)
-            ran = sb_differ_finish(r.differ, &why);
+        if (!ran && r.forced)
+            ran = sb_differ_finish(r.forced, &why);
+        if (!ran && r.free)
+            ran = sb_differ_finish(r.free, &why);
         if (ran == SB_ERR_MEMORY) {
             status = sb_fail(err, ran, "%s", why.text);
         } else if (ran) {
@@ -313,5 +336,6 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
 
 void sb_outcome_clear(sb_outcome *outcome)
 {
-    sb_verdicts_free(&outcome->verdicts);
+    sb_verdicts_free(&outcome->forced);
+    sb_verdicts_free(&outcome->free);
 }

@@ -2,7 +2,8 @@
  * its steps held against the reference: what `samebit diff` does with a live engine, and what other
  * testers' criteria make of the same logits.
  *
- * The script: a prompt in two calls, tokens one by one, then rounds of the head's own drafts. */
+ * The script: a prompt in two calls, then the engine's own tokens: one by one, then in rounds of
+ * its head's drafts. */
 #ifndef SB_FAULT_TRIAL_H
 #define SB_FAULT_TRIAL_H
 
@@ -18,11 +19,12 @@ typedef struct sb_spoiler {
     sb_status (*spoil)(struct sb_spoiler *spoiler, sb_step *step);
     void *ctx;
     size_t seen; /* counts */
+    int drop;    /* no step is handed on */
 } sb_spoiler;
 
 typedef struct sb_script {
     size_t prompt, decode, rounds, drafts;
-    size_t sequences;
+    size_t sequences; /* a slip is planted in the first */
     const char *name; /* of the tokens */
 } sb_script;
 
@@ -32,6 +34,7 @@ typedef struct sb_trial {
     sb_knobs knobs;         /* of the reference */
     sb_knobs engine_knobs;  /* of the engine */
     const sb_sim *sim;      /* NULL: the reference's ops */
+    int self;               /* the reference's ops pass for another engine's */
     sb_op_hook hook;        /* planted; NULL: nothing */
     void *hook_ctx;
     sb_tap_fn tap; /* changes recorded values as they are made; NULL: nothing */
@@ -39,13 +42,13 @@ typedef struct sb_trial {
     const sb_slip *slip; /* NULL: none */
     sb_spoiler *spoiler; /* NULL: none */
     sb_script script;
-    int with_forced, with_free; /* as in differ.h */
+    int with_forced, with_free; /* which comparisons are made */
     size_t perturbed;           /* runs of the envelope */
     uint64_t seed;
 } sb_trial;
 
 typedef struct sb_outcome {
-    sb_verdicts verdicts;
+    sb_verdicts forced, free;
     int refused; /* the engine stopped, or the comparison refused its steps: why stands in `words`
                   */
     char words[SB_WORDS];

@@ -70,6 +70,19 @@ for file in golden/hf/*.safetensors; do
     echo "note    golden/hf/$name: $same"
 done
 
+# A trace as a writer in Python writes it, in other types: whole, and of the same numbers.
+trace=$work/trace
+rm -rf "$trace" "$trace"-*
+"$build/samebit" make "$trace-ckpt" --preset T1 --recipe predictable >/dev/null &&
+    "$build/samebit" run "$trace-ckpt" --tokens 1,2,3 -n 8 --draft 3 --taps 'all,state.*' --trace "$trace" >/dev/null
+report $? "a trace to write again"
+for type in F32 F16; do
+    "$venv/bin/python" tools/record/trace_writer.py "$trace" "$trace-$type" $type &&
+        "$build/samebit" trace "$trace-$type" --checkpoint "$trace-ckpt" >"$work/trace.log" &&
+        diff <("$build/samebit" trace "$trace" --checkpoint "$trace-ckpt") "$work/trace.log"
+    report $? "tools/record/trace_writer.py writes what samebit trace reads: $type"
+done
+
 # The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
 # bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
 rm -rf "$work/mtp"

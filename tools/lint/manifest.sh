@@ -18,6 +18,8 @@ generator() {
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
         mtp/*) echo "tools/gen/mtp_fixtures.py, transformers 5.17.0, torch 2.15.0, numpy 2.4.6" ;;
         state/*) echo "tests/unit/test_state_file.c, WRITE_SEEDS=1" ;;
+        trace/seed*) echo "tests/unit/test_trace_read.c, WRITE_SEEDS=1" ;;
+        trace/*) echo "tools/record/hf_trace.py, transformers 5.17.0, torch 2.15.0" ;;
         quant/in/*) echo "tools/gen/quant_fixtures.py input" ;;
         quant/codecs.*) echo "tools/gen/quant_fixtures.py codecs, ml_dtypes 0.6.0, torch 2.15.0" ;;
         quant/activations.* | quant/act-ct.*) echo "tools/gen/quant_record.sh, compressed-tensors 0.19.0" ;;

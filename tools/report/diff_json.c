@@ -203,6 +203,7 @@ json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
     put(document, "notes", string(r->notes), &failed);
     put(document, "verdict", json_string(sb_verdict_name(v->verdict)), &failed);
     put(document, "reason", *v->reason ? string(v->reason) : json_null(), &failed);
+    put(document, "note", *v->note ? string(v->note) : json_null(), &failed);
     put(document, "meaning", json_string(sb_diff_meaning(v->verdict)), &failed);
     put(document, "sequences", count(r->sequences), &failed);
     put(document, "steps", count(r->steps), &failed);

@@ -186,7 +186,9 @@ static void print_ops(const sb_verdicts *v, FILE *out)
         if (op->near_ties)
             fprintf(out, ", %zu near ties", op->near_ties);
         if (op->skipped)
-            fprintf(out, ", %zu calls not judged", op->skipped);
+            fprintf(out, ", %zu calls %s", op->skipped,
+                    op->verdict == SB_VERDICT_SKIPPED ? "not judged"
+                                                      : "judged in what is behind them");
         fputc('\n', out);
     }
 }
@@ -239,4 +241,6 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
             *v->reason ? v->reason : sb_diff_meaning(v->verdict));
     if (!style->quiet && *v->reason)
         fprintf(out, "%s\n", sb_diff_meaning(v->verdict));
+    if (!style->quiet && *v->note)
+        fprintf(out, "of both sides on their own: %s; each op alone has decided\n", v->note);
 }

@@ -19,7 +19,7 @@ typedef enum sb_sim_form {
 
 typedef struct sb_sim_arith {
     sb_sim_order order;
-    unsigned lanes; /* at most SB_SIM_LANES */
+    unsigned lanes; /* a power of two, at most SB_SIM_LANES */
     int fused;
     unsigned atom; /* row of atoms.def, of matrix products; NO_ATOM: as everything else */
     sb_sim_form form;

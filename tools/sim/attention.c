@@ -5,13 +5,19 @@
 
 #include "ref/base/mem.h"
 
-/* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )" */
-static float inverse_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
+/* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )"; "chain has no
+ * frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) )" */
+static float angle_of(const sb_knobs *knobs, double theta, size_t f, size_t rd, float position)
 {
     double exponent = 2.0 * (double)f / (double)rd;
     if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / sb_sim_power(theta, exponent);
-    return sb_sim_power(theta, -exponent);
+        return 1.0f / sb_sim_power(theta, exponent) * position;
+    if (!SB_IS(knobs, rope_freq, chain))
+        return sb_sim_power(theta, -exponent) * position;
+    float factor = sb_sim_power(theta, -2.0 / (double)rd), angle = position;
+    for (size_t i = 0; i < f; i++)
+        angle = angle * factor;
+    return angle;
 }
 
 /* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
@@ -37,10 +43,9 @@ sb_status sb_sim_rope(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rop
 {
     size_t half = a->rd / 2;
     int rounds = SB_IS(knobs, rope_table, act);
-    for (size_t f = 0; f < half; f++) {
-        float frequency = inverse_frequency(knobs, a->theta, f, a->rd);
+    for (size_t f = 0; f < half; f++)
         for (size_t t = 0; t < a->rows; t++) {
-            float angle = frequency * position_of(a, f, t);
+            float angle = angle_of(knobs, a->theta, f, a->rd, position_of(a, f, t));
             float cosine = sb_sim_act_if(knobs, rounds, sb_sim_cos(angle));
             float sine = sb_sim_act_if(knobs, rounds, sb_sim_sin(angle));
             for (size_t h = 0; h < a->heads; h++) {
@@ -50,7 +55,6 @@ sb_status sb_sim_rope(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rop
                 x[f + half] = rotate(s, knobs, second, first, cosine, sine);
             }
         }
-    }
     return SB_OK;
 }
 
@@ -60,8 +64,14 @@ typedef struct head {
     const sb_knobs *knobs;
     const sb_attention_args *a;
     size_t kv_head, n;
-    float *p; /* (n) */
+    float *p, *q; /* (n), (hd) scratch */
 } head;
+
+/* K-11: "f16 rounds q and p to binary16 before their products with keys and values" */
+static float narrow(const sb_knobs *knobs, float x)
+{
+    return SB_IS(knobs, scores, f16) ? sb_round_to(SB_FORMAT_f16, x) : x;
+}
 
 static float scale_or_one(float scale)
 {
@@ -74,16 +84,18 @@ static void scores(const head *of, const float *q, float scale)
 {
     const sb_attention_args *a = of->a;
     int rounds = SB_IS(of->knobs, scores, act);
+    for (size_t i = 0; i < a->hd; i++)
+        of->q[i] = narrow(of->knobs, q[i]);
     for (size_t u = 0; u < of->n; u++) {
         const float *k = a->keys + (u * a->kv_heads + of->kv_head) * a->hd;
-        float dot = sb_sim_product(of->s, q, 1, k, 1, a->hd) * scale_or_one(a->key_scale);
+        float dot = sb_sim_product(of->s, of->q, 1, k, 1, a->hd) * scale_or_one(a->key_scale);
         dot = sb_sim_act_if(of->knobs, rounds, dot);
         of->p[u] = sb_sim_act_if(of->knobs, rounds, dot * scale);
     }
 }
 
 /* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )"; what the outputs are still to be
- * divided by is returned. */
+ * divided by is returned. K-11: "flash takes R(e_u) for p_u and divides at the end" */
 static float softmax(const head *of)
 {
     float largest = of->p[0];
@@ -92,12 +104,13 @@ static float softmax(const head *of)
     for (size_t u = 0; u < of->n; u++)
         of->p[u] = sb_sim_exp(of->p[u] - largest);
     float total = sb_sim_sum(of->s, of->p, of->n);
-    int rounds = SB_IS(of->knobs, scores, act);
-    if (of->s->form == FORM_late && !rounds)
+    int rounds = SB_IS(of->knobs, scores, act), flash = SB_IS(of->knobs, scores, flash);
+    if (of->s->form == FORM_late && SB_IS(of->knobs, scores, f32))
         return total;
     for (size_t u = 0; u < of->n; u++)
-        of->p[u] = sb_sim_act_if(of->knobs, rounds, of->p[u] / total);
-    return 1.0f;
+        of->p[u] = flash ? sb_act(of->knobs, of->p[u])
+                         : narrow(of->knobs, sb_sim_act_if(of->knobs, rounds, of->p[u] / total));
+    return flash ? total : 1.0f;
 }
 
 /* R-12: "o_t = R( dot over u of p_u with v_u )" */
@@ -114,7 +127,7 @@ static void weigh(const head *of, float divisor, float *out)
 sb_status sb_sim_attention(const sb_sim_arith *s, const sb_knobs *knobs, const sb_attention_args *a)
 {
     size_t longest = a->first + a->rows, group = a->heads / a->kv_heads;
-    float *scratch = sb_alloc(a->heads, longest * sizeof *scratch);
+    float *scratch = sb_alloc(a->heads, (longest + a->hd) * sizeof *scratch);
     if (!scratch)
         return SB_ERR_MEMORY;
     float scale = sb_sim_power((double)a->hd, -0.5);
@@ -125,7 +138,8 @@ sb_status sb_sim_attention(const sb_sim_arith *s, const sb_knobs *knobs, const s
             size_t at = (t * a->heads + (size_t)h) * a->hd;
             head of = {.s = s, .knobs = knobs, .a = a, .n = a->first + t + 1};
             of.kv_head = (size_t)h / group;
-            of.p = scratch + (size_t)h * longest;
+            of.p = scratch + (size_t)h * (longest + a->hd);
+            of.q = of.p + longest;
             scores(&of, a->q + at, scale);
             weigh(&of, softmax(&of), a->out + at);
         }

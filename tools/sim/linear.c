@@ -3,11 +3,11 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
+#include "ref/ops/rounding.h"
 
 /* R-1: "x_t is row token_t of the embedding, unscaled, R" */
 sb_status sb_sim_embed(const sb_sim_arith *s, const sb_knobs *knobs, const sb_embed_args *a)
@@ -36,7 +36,9 @@ static sb_status make_operands(const sb_knobs *knobs, const sb_linear_args *a, o
     *out = (operands){.in = sb_alloc(count, sizeof *out->in), .mul = 1.0f, .div = 1.0f};
     if (!out->in)
         return SB_ERR_MEMORY;
-    memcpy(out->in, a->in, count * sizeof *out->in);
+    sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);
+    for (size_t i = 0; i < count; i++)
+        out->in[i] = sb_round_to(format, a->in[i]);
     if (!sb_matrix_quantized(a->weight))
         return SB_OK;
     sb_input input = {0};
@@ -59,20 +61,21 @@ static sb_status make_operands(const sb_knobs *knobs, const sb_linear_args *a, o
 sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a)
 {
     size_t n = a->weight->rows, k = a->weight->cols, threads = (size_t)omp_get_max_threads();
+    int wide_output = sb_linear_stays_wide(knobs, a->kind);
     operands of;
     sb_status status = make_operands(knobs, a, &of);
     double *wide = sb_alloc(threads * k, sizeof *wide);
     float *rows = sb_alloc(threads * k, sizeof *rows);
     if (!wide || !rows)
         status = SB_ERR_MEMORY;
-#pragma omp parallel for schedule(static) if (!status && a->rows * n * k > 100000)
+#pragma omp parallel for schedule(static) if (!status && a->rows * n * k > 1000000)
     for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
         size_t mine = (size_t)omp_get_thread_num() * k;
         float *row = rows + mine;
         sb_weight_row(knobs, a->weight, (uint32_t)i, wide + mine, row);
         for (size_t t = 0; t < a->rows; t++) {
-            float y = sb_sim_product(s, row, 1, of.in + t * k, 1, k);
-            a->out[t * n + (size_t)i] = sb_act(knobs, y * of.mul / of.div);
+            float y = sb_sim_product(s, row, 1, of.in + t * k, 1, k) * of.mul / of.div;
+            a->out[t * n + (size_t)i] = sb_sim_act_if(knobs, !wide_output, y);
         }
     }
     free(of.in);
@@ -81,11 +84,15 @@ sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l
     return status;
 }
 
-/* "x = R( RN(x + y) )" */
+/* "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)" */
 sb_status sb_sim_add(const sb_sim_arith *s, const sb_knobs *knobs, const sb_add_args *a)
 {
     (void)s; /* one operation */
-    for (size_t i = 0; i < a->count; i++)
-        a->out[i] = sb_act(knobs, a->a[i] + a->b[i]);
+    for (size_t i = 0; i < a->count; i++) {
+        float sum = a->a[i] + a->b[i];
+        if (a->sum)
+            a->sum[i] = sum;
+        a->out[i] = sb_act(knobs, sum);
+    }
     return SB_OK;
 }

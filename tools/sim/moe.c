@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/rounding.h"
 
 /* R-15: "e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e) )" */
 static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float *p)
@@ -19,12 +20,13 @@ static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float 
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals, in
- * descending order": an insertion into the kept ones, each of which stays before its equals. */
-static void choose(const float *logits, size_t n, size_t kept, uint32_t *ids)
+ * descending order": an insertion into the kept ones, each of which stays before its equals. K-50:
+ * "highest keeps the highest index first among equals" */
+static void choose(const float *logits, size_t n, size_t kept, int highest, uint32_t *ids)
 {
     size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = count;
+    for (size_t turn = 0; turn < n; turn++) {
+        size_t at = count, i = highest ? n - 1 - turn : turn;
         while (at > 0 && logits[i] > logits[ids[at - 1]])
             at--;
         if (at == kept)
@@ -40,7 +42,7 @@ static void choose(const float *logits, size_t n, size_t kept, uint32_t *ids)
  */
 sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_router_args *a)
 {
-    int rounds = SB_IS(knobs, router_weight, act);
+    int rounds = SB_IS(knobs, router_weight, act), highest = SB_IS(knobs, router_tie, highest);
     float *p = sb_alloc(a->experts, sizeof *p);
     if (!p)
         return SB_ERR_MEMORY;
@@ -48,7 +50,7 @@ sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_r
         uint32_t *ids = a->ids + t * a->kept;
         float *weights = a->weights + t * a->kept;
         softmax(s, a->logits + t * a->experts, a->experts, p);
-        choose(a->logits + t * a->experts, a->experts, a->kept, ids);
+        choose(a->logits + t * a->experts, a->experts, a->kept, highest, ids);
         for (size_t i = 0; i < a->kept; i++)
             weights[i] = p[ids[i]];
         float total = a->renormalise ? sb_sim_sum(s, weights, a->kept) : 1.0f;
@@ -59,11 +61,11 @@ sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_r
     return SB_OK;
 }
 
-/* R-16: "a = R( RN(silu(gate) up) )"; K-6: "act to round silu(gate) before the product" */
+/* R-16: "a = R( RN(silu(gate) up) )" */
 sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_swiglu_args *a)
 {
     (void)s; /* no sum */
-    int rounds = SB_IS(knobs, swiglu, act);
+    int rounds = sb_rounds_silu(knobs, a->kind);
     for (size_t i = 0; i < a->count; i++) {
         float activated = sb_sim_act_if(knobs, rounds, sb_sim_silu(a->gate[i]));
         a->out[i] = sb_act(knobs, activated * a->up[i]);
@@ -71,17 +73,53 @@ sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_s
     return SB_OK;
 }
 
-/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
- * sum(t) )", and the rest of the slot form */
-static float slot_sum(const sb_sim_arith *s, const sb_knobs *knobs, const sb_moe_combine_args *a,
-                      size_t i, float open, float *term)
+/* K-14: "eager takes the experts by ascending index and rounds after each: routed = R( RN(routed +
+ * t_i) ), from 0". The next index above the last one, of slots that have not been added. */
+static size_t next_slot(const sb_moe_combine_args *a, size_t added, uint32_t last)
 {
-    int rounds = SB_IS(knobs, router_weight, act);
+    size_t next = a->kept;
+    for (size_t e = 0; e < a->kept; e++)
+        if ((added == 0 || a->ids[e] > last) && (next == a->kept || a->ids[e] < a->ids[next]))
+            next = e;
+    return next;
+}
+
+static float eager_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const float *term)
+{
+    float routed = 0.0f;
+    uint32_t last = 0;
+    for (size_t e = 0; e < a->kept; e++) {
+        size_t slot = a->ids ? next_slot(a, e, last) : e;
+        if (slot == a->kept)
+            break; /* an expert stands twice, which no router says */
+        routed = sb_act(knobs, routed + term[slot]);
+        last = a->ids ? a->ids[slot] : 0;
+    }
+    return routed;
+}
+
+/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
+ * sum(t) )" */
+static float routed_sum(const sb_sim_arith *s, const sb_knobs *knobs, const sb_moe_combine_args *a,
+                        size_t i, float *term)
+{
+    int rounds = sb_rounds_slots(knobs);
     for (size_t e = 0; e < a->kept; e++)
         term[e] = sb_sim_act_if(knobs, rounds, a->expert_out[e * a->n + i] * a->weights[e]);
-    float routed = sb_act(knobs, sb_sim_sum(s, term, a->kept));
-    float shared = sb_act(knobs, sb_act(knobs, open) * a->shared_out[i]);
-    return sb_act(knobs, routed + shared);
+    if (SB_IS(knobs, moe_sum, eager))
+        return eager_sum(knobs, a, term);
+    return sb_act(knobs, sb_sim_sum(s, term, a->kept));
+}
+
+/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused is R( dot of
+ * (1, sigmoid(l_shared)) with (routed, f_shared) )" */
+static float add_shared(const sb_sim_arith *s, const sb_knobs *knobs, float routed, float open,
+                        float shared)
+{
+    if (SB_IS(knobs, shared_gate, fused))
+        return sb_act(knobs, sb_sim_multiply_add(s, open, shared, routed));
+    float gated = sb_act(knobs, sb_act(knobs, open) * shared);
+    return sb_act(knobs, routed + gated);
 }
 
 /* R-17: "one sum of k+1 terms"; K-14: "dot is the single sum of R-17, slots the slot form" */
@@ -93,8 +131,9 @@ sb_status sb_sim_moe_combine(const sb_sim_arith *s, const sb_knobs *knobs,
         return SB_ERR_MEMORY;
     float open = sb_sim_sigmoid(a->shared_logit);
     for (size_t i = 0; i < a->n; i++) {
-        if (SB_IS(knobs, moe_sum, slots)) {
-            a->out[i] = slot_sum(s, knobs, a, i, open, term);
+        if (!SB_IS(knobs, moe_sum, dot)) {
+            float routed = routed_sum(s, knobs, a, i, term);
+            a->out[i] = add_shared(s, knobs, routed, open, a->shared_out[i]);
             continue;
         }
         float routed = sb_sim_dot(s, a->expert_out + i, a->n, a->weights, 1, a->kept);

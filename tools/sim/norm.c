@@ -16,9 +16,11 @@ static float inverse_root(const sb_sim_arith *s, const float *x, size_t n, size_
     return sb_sim_rsqrt(mean + eps);
 }
 
-/* "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+/* K-49: "act rounds RN(1 + w_i) of R-3 to the activation type"
+ * R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
 sb_status sb_sim_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
+    int rounds = SB_IS(knobs, norm_weight, act);
     float *weight = sb_alloc(a->n, sizeof *weight);
     if (!weight)
         return SB_ERR_MEMORY;
@@ -28,7 +30,8 @@ sb_status sb_sim_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_
         float r = inverse_root(s, x, a->n, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
             float normalised = x[i] * r;
-            a->out[t * a->n + i] = sb_act(knobs, normalised * (1.0f + weight[i]));
+            float factor = sb_sim_act_if(knobs, rounds, 1.0f + weight[i]);
+            a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
         }
     }
     free(weight);

@@ -17,12 +17,17 @@ static float fused(float a, float b, float c)
     return (float)sum;
 }
 
-float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c)
+static inline float multiply_add(const sb_sim_arith *s, float a, float b, float c)
 {
     if (s->fused)
         return fused(a, b, c);
     float product = a * b;
     return product + c;
+}
+
+float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c)
+{
+    return multiply_add(s, a, b, c);
 }
 
 static float pairwise(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
@@ -37,14 +42,14 @@ static float pairwise(const sb_sim_arith *s, const float *a, size_t step_a, cons
     return first + pairwise(s, a + half * step_a, step_a, b + half * step_b, step_b, n - half);
 }
 
+/* The number of lanes is a power of two. */
 static float lanes(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                    size_t step_b, size_t n)
 {
     float lane[SB_SIM_LANES] = {0.0f};
-    for (size_t i = 0; i < n; i++) {
-        float *to = &lane[i % s->lanes];
-        *to = sb_sim_multiply_add(s, a[i * step_a], b[i * step_b], *to);
-    }
+    size_t last = s->lanes - 1;
+    for (size_t i = 0; i < n; i++)
+        lane[i & last] = multiply_add(s, a[i * step_a], b[i * step_b], lane[i & last]);
     for (unsigned width = s->lanes / 2; width > 0; width /= 2)
         for (unsigned i = 0; i < width; i++)
             lane[i] += lane[i + width];
@@ -60,7 +65,7 @@ float sb_sim_dot(const sb_sim_arith *s, const float *a, size_t step_a, const flo
         return lanes(s, a, step_a, b, step_b, n);
     float sum = 0.0f;
     for (size_t i = n; i-- > 0;)
-        sum = sb_sim_multiply_add(s, a[i * step_a], b[i * step_b], sum);
+        sum = multiply_add(s, a[i * step_a], b[i * step_b], sum);
     return sum;
 }
 
@@ -86,6 +91,6 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
         (s->form != FORM_any && !(all_bf16(a, step_a, n) && all_bf16(b, step_b, n))))
         return sb_sim_dot(s, a, step_a, b, step_b, n);
     /* a bfloat16 is a binary32 with zeros: the terms are the same */
-    const sb_atom *atom = sb_atom_at((sb_atom_id)s->atom);
+    const sb_atom *atom = &sb_atoms[s->atom];
     return sb_atom_dot(atom, SB_FORMAT_f32, a, step_a, b, step_b, n);
 }

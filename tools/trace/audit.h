@@ -22,6 +22,8 @@ typedef struct sb_audit_counts {
     size_t rounds, drafted, accepted;
     size_t arrays, with_data, not_finite; /* taps; values that are NaN or infinite */
     size_t states, pieces, pieces_with_data;
+    size_t constant; /* arrays of several values that are all the same: they can show little */
+    char first_constant[96];
     size_t unknown;
     char first_unknown[96];
     unsigned char kept[SB_AUDIT_TAPS]; /* by row of taps.def: some step has its values */

@@ -49,6 +49,18 @@ static void count_values(sb_audit *a, const sb_step_value *v)
         a->counts.not_finite += !sb_is_finite_f32(v->data[i]);
 }
 
+/* Of taps only: the state of an empty sequence is zero. */
+static void count_constant(sb_audit *a, const sb_step_value *v)
+{
+    size_t n = v->rows * v->cols, same = 0;
+    for (size_t i = 0; i < n; i++)
+        same += sb_bits_f32(v->data[i]) == sb_bits_f32(v->data[0]);
+    if (n < 2 || same < n)
+        return;
+    if (!a->counts.constant++)
+        snprintf(a->counts.first_constant, sizeof a->counts.first_constant, "%s", v->name);
+}
+
 static void mark_kept(sb_audit *a, const sb_tap_name *tap)
 {
     sb_tap_name row;
@@ -75,6 +87,7 @@ void sb_audit_arrays(sb_audit *a, const sb_step *step)
             continue;
         mark_kept(a, &tap);
         count_values(a, v);
+        count_constant(a, v);
         if (tap.in_layer && sb_tap_is_ids(v->name))
             check_experts(a, step, v);
     }

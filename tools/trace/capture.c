@@ -168,9 +168,10 @@ void sb_capture_round(sb_capture *c, uint64_t number)
     c->round = number;
 }
 
+/* What a rollback feeds again are the first rows of the call, and never all of them. */
 static int is_replay(const sb_capture *c, const sb_op_call *call)
 {
-    return c->open && c->trunk && call->rows <= c->step.row_count &&
+    return c->open && c->trunk && call->rows < c->step.row_count &&
            c->step.rows[0].position == call->position;
 }
 

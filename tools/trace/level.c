@@ -36,11 +36,13 @@ static int has_round(const sb_step *step, const sb_step_row *row)
     return 0;
 }
 
+/* U-6: "The state at position 0 is empty and needs no array" */
 static int has_state(const sb_step *step, uint32_t sequence)
 {
     for (size_t i = 0; i < step->state_count; i++)
         if (step->states[i].sequence == sequence &&
-            (step->states[i].has_target || step->states[i].pieces.count))
+            (step->states[i].has_target || step->states[i].pieces.count ||
+             step->states[i].position == 0))
             return 1;
     return 0;
 }

@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# diff: engines of this program that are right pass, in several profiles and with drafts; a planted mistake is
+# named with its token, layer, op and element, and explained; traces and lists of tokens; what could show nothing
+# is mistrusted; wrong use; the keys of the document.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t1 --preset T1 --recipe predictable
+make_checkpoint t4 --preset T4 --recipe predictable --layers 4
+make_checkpoint t5 --preset T5 --recipe predictable
+t1=$work/t1 t4=$work/t4 t5=$work/t5
+
+# --- what is right passes -----------------------------------------------------------------------------------
+for checkpoint in t1 t4 t5; do
+    run 0 diff "$work/$checkpoint" --engine sim:sequential --tokens 1,2,3,4,5 -n 4 --draft 2 --all
+    says "$work/$checkpoint: engine sim:sequential against the reference, profile exact, arithmetic library"
+    says 'forced and free: 1 sequence'
+    says 'round 0 WITHIN: drafts '
+    says 'kv WITHIN, conv WITHIN, recurrent WITHIN, mtp WITHIN'
+    check "calls that were not judged" test -z "$(grep 'not judged' "$out")"
+    check "something on stderr" test ! -s "$err"
+done
+for engine in backward pairwise lanes8 fma chunked; do
+    run 0 diff "$t4" --engine sim:$engine --tokens 7,8,9,10 -n 3 -q
+    check "one line" test "$(wc -l < "$out")" = 1
+done
+for profile in hf vllm llamacpp; do
+    run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
+    says "profile $profile"
+done
+# sequences fed whole, in calls of a size, every row compared
+printf '5,6,7,8,9,10,11\n\n9,8,7\n' > "$work/texts"
+run 0 diff "$t4" --engine sim:pairwise --tokens-file "$work/texts" --rows 3 --json
+at tokens.length 10
+at sequences 2
+at steps 4
+at tokens.9.sequence 1
+at tokens.9.position 2
+at rounds.length 0
+cp "$out" "$work/document"
+run 0 diff "$t4" --engine sim:pairwise --tokens-file "$work/texts" --rows 3 --json --threads 3
+check "threads change the document" cmp "$out" "$work/document"
+
+# --- what is wrong is named -----------------------------------------------------------------------------------
+# wrong ENGINE OP LAYER TAP
+wrong() {
+    run 1 diff "$t4" --engine "$1" --tokens 1,2,3 -n 1 --json
+    at verdict FAIL
+    at first_failure.token "${5:-0}"
+    at first_failure.layer "$3"
+    at first_failure.op "$2"
+    at first_failure.tap "$4"
+    check "no place of one element" test "$(value first_failure.element.length)" = 1
+}
+wrong sim:sequential+gate_up_swapped swiglu 0 layers.0.mlp.swiglu
+wrong sim:pairwise+norm_plain_weight rmsnorm 0 layers.0.input_layernorm
+wrong sim:sequential+no_dt_bias gates 0 layers.0.linear_attn.g
+wrong ref+scores_unscaled attention 3 layers.3.self_attn.core_out 1
+wrong sim:sequential+linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
+run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2,3 -n 1
+says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]: '
+says_err 'samebit: sim:sequential+gate_up_swapped: FAIL: '
+check "not one line on stderr" one_line
+# only the op that is wrong fails, though all that follows it is wrong
+check "other ops fail, too" test "$(grep -c '  FAIL$' "$out")" = 1
+# a mistake in the head alone
+run 1 diff "$t4" --engine sim:sequential --engine-set mtp_hidden=residual --tokens 1,2,3 -n 6 --draft 2 --json
+at verdict FAIL
+
+# --- and explained ------------------------------------------------------------------------------------------
+# explained CHANGE ARG...
+explained() {
+    local change=$1
+    shift
+    run 1 diff "$t4" --tokens 1,2,3 -n 1 --explain --json "$@"
+    at explanations.0.change "$change"
+    check "the difference is still there" test "$(value explanations.0.after | cut -d. -f1)" = 0
+}
+explained beta=f32 --engine sim:sequential --profile hf --engine-set beta=f32
+at explanations.0.words 'behaves like beta kept in float32'
+explained norm_input=sum --engine sim:sequential --profile hf --engine-set norm_input=sum
+at explanations.0.words 'behaves like norm of the unrounded residual'
+explained 'mistake gate_up_swapped' --engine sim:sequential+gate_up_swapped
+at explanations.0.words 'behaves like a mistake: gate and up projection change places'
+explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
+# two changes at once
+explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
+# where nothing is wrong nothing is explained
+run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 --explain --json
+at explanations.length 0
+at first_failure null
+
+# --- traces -------------------------------------------------------------------------------------------------
+run 0 run "$t4" --backend sim:sequential --tokens 1,2,3 -n 6 --draft 2 --trace "$work/trace" --taps all
+run 0 diff "$t4" --engine "$work/trace"
+says 'forced and free'
+run 0 diff "$t4" --engine "$work/trace" --json
+at verdict WITHIN
+at engine "$work/trace"
+run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 6 --draft 2 --trace "$work/bare"
+run 0 diff "$t4" --engine "$work/bare"
+says 'free: 1 sequence'
+refused 4 diff "$t4" --engine "$work/bare" --forced
+says_err 'has no taps with data'
+run 0 diff "$t4" --engine "$work/trace" --versus "$work/bare"
+says 'right: both'
+refused 3 diff "$t5" --engine "$work/trace"
+run 1 diff "$t4" --engine "$work/trace" --profile hf
+says 'the trace says act=f32'
+
+# --- token ids ----------------------------------------------------------------------------------------------
+run 0 run "$t4" --tokens 1,2,3 -n 12 --json
+ids=$(value tokens | tr -d '[] \n')
+echo "1,2,3,$ids" > "$work/on.ids"
+awk -F, -v OFS=, '{$9 = ($9 + 1) % 384; print}' "$work/on.ids" > "$work/off.ids"
+run 1 diff "$t4" --engine "$work/on.ids" --versus "$work/off.ids"
+says "$work/on.ids is right"
+run 1 diff "$t4" --engine "$work/off.ids" --versus "$work/on.ids" --json
+at pairs.0.common 8
+at pairs.0.engine_could false
+at pairs.0.versus_could true
+at first_failure.token 7
+run 0 diff "$t4" --engine "$work/on.ids" --given 3
+run 1 diff "$t4" --engine "$work/off.ids" --given 3
+run 4 diff "$t4" --engine "$work/on.ids"
+says MISTRUSTED
+echo 1,2,99999 > "$work/high.ids"
+refused 3 diff "$t4" --engine "$work/high.ids" --given 1
+says_err 'position 2: id 99999; the vocabulary has 384'
+
+# --- what shows nothing -------------------------------------------------------------------------------------
+run 4 diff "$t4" --engine ref --tokens 1,2,3 -n 2
+says 'MISTRUSTED: the reference was compared with itself'
+run 0 diff "$t4" --engine ref --tokens 1,2,3 -n 2 --allow-self
+says IDENTICAL
+run 0 run "$t4" --tokens 1,2,3 -n 6 --trace "$work/own" --taps all
+run 4 diff "$t4" --engine "$work/own"
+refused 4 diff "$t4" --engine "$work/trace" --versus "$work/trace/."
+cp -r "$work/trace" "$work/copy"
+refused 4 diff "$t4" --engine "$work/trace" --versus "$work/copy"
+refused 4 diff "$t4" --engine "$work/on.ids" --versus "$work/on.ids"
+# an op whose values were not shown has not been judged
+run 4 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 2 --forced --taps 'layers.0.*,logits'
+says 'SKIPPED: embed: not compared'
+
+# --- documents ----------------------------------------------------------------------------------------------
+run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 6 --draft 2 --json --junit "$work/report.xml"
+at spec "$(value spec)"
+at command diff
+at verdict WITHIN
+at tokens.0.position 0
+at tokens.0.id 1
+at tokens.0.verdict WITHIN
+check "no kl" grep -qE '^[0-9.e-]+$' <<< "$(value tokens.0.kl)"
+check "no ratio" grep -qE '^0\.[0-9]+$' <<< "$(value tokens.0.worst_ratio)"
+at rounds.0.round 0
+at rounds.0.position 3
+at rounds.0.drafts.ref.length 2
+at rounds.0.drafts.engine.length 2
+same "acceptance" "$(value rounds.0.accepted.ref)" "$(value rounds.0.accepted.engine)"
+at rounds.0.verdict WITHIN
+for part in kv conv recurrent mtp; do
+    at rounds.0.state.$part.verdict WITHIN
+    at rounds.0.state.$part.first null
+done
+at first_failure null
+check "no report for build servers" grep -q '<testsuite name="samebit diff" tests="[0-9]*" failures="0"' "$work/report.xml"
+
+# --- wrong use ----------------------------------------------------------------------------------------------
+refused 2 diff "$t4" --tokens 1,2,3
+says_err 'expected --engine'
+refused 2 diff "$t4" --engine sim:nobody --tokens 1,2
+refused 2 diff "$t4" --engine sim:sequential+nothing --tokens 1,2
+refused 2 diff "$t4" --engine "$work/nowhere" --tokens 1,2
+refused 2 diff "$t4" --engine sim:sequential
+refused 2 diff "$t4" --engine "$work/trace" --tokens 1,2
+refused 2 diff "$t4" --engine "$work/trace" --versus "$work/on.ids"
+refused 2 diff "$t4" --engine sim:sequential --tokens 1 --rows 0
+refused 2 diff "$t4" --engine sim:sequential --tokens 1 --quiet --all
+refused 3 diff "$work/nowhere" --engine sim:sequential --tokens 1
+finish

@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# run --trace and trace: what a run leaves is whole, says its level, and every kind of damage is named.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t1 --preset T1 --recipe predictable
+make_checkpoint t4 --preset T4 --recipe predictable
+make_checkpoint t5 --preset T5
+t1=$work/t1
+trace=$work/trace
+
+# new NAME OPTION...: a trace $work/NAME of T1
+new() {
+    local name=$1
+    shift
+    rm -rf "${work:?}/$name"
+    run 0 run "$t1" --tokens 1,2,3 -n 6 --trace "$work/$name" "$@"
+}
+# edit OLD NEW: trace.json of $trace with every OLD replaced
+edit() { sed -i "s/$1/$2/" "$trace/trace.json"; }
+# planted TEXT: exit status 1, and the finding has the text
+planted() {
+    run 1 trace "$trace"
+    check "not one line on stderr" one_line
+    says "$1"
+}
+
+# --- what a run leaves ----------------------------------------------------------------------------------
+for ckpt in t1 t4 t5; do
+    for options in '' '--draft 3' '--draft 2,0,3 --force-accept 1,0,3' '--draft 2 --rollback replay --temp 0.7'; do
+        rm -rf "$trace"
+        # shellcheck disable=SC2086
+        run 0 run "$work/$ckpt" --tokens 1,2,3,4 -n 8 $options --json
+        cp "$out" "$work/plain"
+        # shellcheck disable=SC2086
+        run 0 run "$work/$ckpt" --tokens 1,2,3,4 -n 8 $options --trace "$trace" --taps 'all,state.*' --json
+        check "$ckpt $options: a trace changes the result" cmp "$out" "$work/plain"
+        target=$(value state_digest.target)
+        run 0 trace "$trace" --checkpoint "$work/$ckpt" --json
+        at verdict PASS
+        at level 4
+        at missing null
+        at found 0
+        at unknown 0
+        at not_finite 0
+        check "no state at the end" grep -q "\"target\": \"$target\"" "$trace/trace.json"
+    done
+done
+new again --draft 2 --taps all --threads 1
+new trace --draft 2 --taps all --threads 2
+check "two runs leave other bytes" diff -r "$work/again" "$trace"
+SAMEBIT_ISA=exact new again --draft 2 --taps all
+check "other kernels leave other bytes" diff -r "$work/again" "$trace"
+
+run 0 trace "$trace"
+says 'engine samebit ref'
+says 'profile exact, arithmetic exact'
+says 'level 4'
+says PASS
+check "a temporary file is left" test -z "$(find "$trace" ! -name 'step-*.safetensors' ! -name trace.json ! -name trace)"
+
+# --taps
+new trace --draft 2
+run 0 trace "$trace" --json
+at taps.values_of '["logits","mtp.logits"]'
+new trace --draft 2 --taps none
+run 0 trace "$trace" --json
+at taps.with_values 0
+at level 4
+new trace --taps '*.router_ids,layers.0.mlp.gate,state.*conv_state'
+run 0 trace "$trace" --json
+at taps.values_of '["mlp.gate","mlp.router_ids"]'
+printf '1,2,3\n4,5\n' > "$work/two"
+rm -rf "$trace"
+run 0 run "$t1" --tokens-file "$work/two" -n 3 --draft 1 --trace "$trace"
+run 0 trace "$trace" --json
+at sequences 2
+at rows.prompt 5
+
+# a run that goes on behind a state
+rm -rf "$trace"
+run 0 state save "$t1" --tokens 1,2,3 -o "$work/three.state"
+run 0 run "$t1" --state-in "$work/three.state" --tokens 4 -n 4 --draft 1 --trace "$trace"
+run 0 trace "$trace" --checkpoint "$t1"
+
+# --- wrong use, and what is no trace --------------------------------------------------------------------
+refused 2 run "$t1" --tokens 1 --taps all
+says_err '--trace'
+refused 2 run "$t1" --tokens 1 --trace "$trace"
+says_err 'not empty'
+refused 3 run "$t1" --tokens 1 --trace "$work/none/here"
+refused 2 trace
+refused 3 trace "$work/none"
+refused 3 trace "$t1"
+says_err 'is no trace'
+refused 3 trace "$t1/config.json"
+new trace --draft 2
+rm "$trace/trace.json"
+refused 3 trace "$trace"
+says_err 'was not finished'
+
+# --- planted faults: one of each kind -------------------------------------------------------------------
+new whole --draft 1 --taps 'logits,*.g,state.*'
+again() {
+    rm -rf "$trace"
+    cp -r "$work/whole" "$trace"
+}
+again
+run 0 trace "$trace" --checkpoint "$t1"
+run 1 trace "$trace" --checkpoint "$work/t4"
+says 'FAIL checkpoint: '
+says 'FAIL shape: '
+
+again
+edit '"accepted": 1, "emitted": \[153, 16\]' '"accepted": 0, "emitted": [153]'
+planted 'begins at position 5, expected 4'
+again
+edit '"token": 16, "kind": "verify"' '"token": 17, "kind": "verify"'
+refused 3 trace "$trace"
+says_err 'step-000004.safetensors: "tokens" has 16 at 0, expected 17'
+again
+edit '"emitted": \[153, 16\]' '"emitted": [153, 17]'
+planted 'token: step 3, row 0, sequence 0: drafts behind token 16, expected 17'
+again
+edit '"round": 1, "position": 5, "drafts"' '"round": 2, "position": 5, "drafts"'
+planted 'is round 2, and the one before was round 0'
+again
+edit '"states": \[{"sequence": 0, "position": 5' '"states": [{"sequence": 0, "position": 4'
+planted 'is of position 4, expected 5'
+again
+edit '"target": "[0-9a-f]*", ' ''
+run 0 trace "$trace" # the arrays are there
+again
+edit ', "states": \[{[^]]*\]}' '}'
+refused 3 trace "$trace"
+says_err 'lists no state of sequence 0'
+again
+edit '"level": 4' '"level": 3'
+run 0 trace "$trace"
+says 'the trace says less'
+edit '"rounds": \[{[^]]*\][^]]*\]}\], ' ''
+planted 'FAIL level: step 0, sequence 0: the trace says level 3, and step 2 has no round of row 0'
+again
+edit '"slot": 0, ' ''
+sed -i 's/"slot": 0, //g' "$trace/trace.json"
+planted 'the trace says level 4, and step 0 has no slot of row 0'
+
+# files
+again
+rm "$trace/step-000002.safetensors"
+refused 3 trace "$trace"
+says_err step-000002
+again
+cp "$trace/step-000002.safetensors" "$trace/step-000099.safetensors"
+refused 3 trace "$trace"
+says_err 'has the file step-000099.safetensors'
+again
+cp "$trace/step-000002.safetensors" "$trace/step-000004.safetensors"
+refused 3 trace "$trace"
+says_err 'step-000004.safetensors: '
+again
+printf 'x' | dd of="$trace/step-000002.safetensors" bs=1 seek=$(($(wc -c < "$trace/step-000002.safetensors") - 7)) \
+    conv=notrunc 2> "$work/dd"
+refused 3 trace "$trace"
+says_err 'step-000002.safetensors: '
+again
+truncate -s -4 "$trace/step-000002.safetensors"
+refused 3 trace "$trace"
+says_err step-000002
+
+# --- what another engine wrote --------------------------------------------------------------------------
+for folder in golden/trace/*/; do
+    run 0 trace "$folder" --json
+    at verdict PASS
+    at unknown 0
+done
+check "no traces of transformers" test -d "$folder"
+
+# --- the examples of the document, and the list of taps -------------------------------------------------
+rm -rf "$trace"
+mkdir "$trace"
+awk '/^```json/ { on = ++n == 1; next } /^```/ { on = 0 } on' docs/trace.md > "$trace/trace.json"
+run 0 trace "$trace" --json
+at level 0
+at rows.verify 4
+at missing 'step 0 has no logits of row 2'
+sed -n 's/^SB_TAP([a-z]*, "\([^"]*\)".*, "\([^"]*\)")$/| `\1` | \2 | /p' tools/trace/taps.def > "$work/taps"
+check "no taps in taps.def" test "$(wc -l < "$work/taps")" -gt 40
+while IFS= read -r row; do
+    check "docs/trace.md lacks the row $row" grep -qF -- "$row" docs/trace.md
+done < "$work/taps"
+
+finish

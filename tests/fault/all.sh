@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The fault list: a part of it in every check, all of it and many tokens of correct engines with
+# CHECK_ALL=1. FAULT_TOKENS says how many.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
+export OMP_WAIT_POLICY=passive
+if [ -n "${CHECK_ALL:-}" ]; then
+    "$SAMEBIT" fault --all --quiet --tokens "${FAULT_TOKENS:-2000}" &&
+        "$SAMEBIT" fault --sensitivity
+else
+    "$SAMEBIT" fault F24 F35 op.delta_rule.sign session.conv_forgotten --quiet --tokens 60
+fi
+status=$?
+[ $status = 0 ] && echo "1 passed, 0 failed, 0 skipped" || echo "0 passed, 1 failed, 0 skipped"
+exit $status

@@ -1,0 +1,135 @@
+/* test_campaign.c - the judge of faults judged: what it calls caught, survived, misplaced, an
+ * alarm. */
+#include "tests/lib/cmocka.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/checkpoint.h"
+#include "tools/fault/campaign.h"
+
+static sb_finding_of_fault last;
+
+static void keep(void *ctx, const sb_finding_of_fault *finding)
+{
+    (void)ctx;
+    last = *finding;
+}
+
+static sb_campaign *campaign;
+static char folder[] = "/tmp/samebit-campaign-XXXXXX";
+
+static int begin(void **state)
+{
+    sb_error err = {""};
+    (void)state;
+    test_path("test_campaign", "none"); /* starts the arithmetic */
+    return !mkdtemp(folder) ||
+           sb_campaign_new(&(sb_campaign_options){.folder = folder, .seed = 1, .found = keep},
+                           &campaign, &err);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    sb_campaign_free(campaign);
+    return rmdir(folder);
+}
+
+static void judged(sb_fault fault, sb_fault_result expected)
+{
+    sb_error err = {""};
+    fault.origin = "";
+    fault.words = "";
+    fault.vehicle = "T4 bf16 mistakes";
+    fault.setting = fault.setting ? fault.setting : "";
+    fault.script = "plain";
+    if (sb_campaign_fault(campaign, &fault, &err))
+        fail_msg("%s", err.text);
+    if (last.result != expected)
+        fail_msg("%s %s is %s, expected %s: %s", fault.arg, fault.fires,
+                 sb_fault_result_name(last.result), sb_fault_result_name(expected), last.place);
+}
+
+static void test_results(void **state)
+{
+    sb_fault f = {.plant = SB_PLANT_op, .arg = "swiglu.sign", .fires = "op:swiglu", .quiet = "ops"};
+    (void)state;
+    judged(f, SB_FAULT_CAUGHT);
+    f.fires = "op:embed";
+    f.quiet = "";
+    judged(f, SB_FAULT_SURVIVED);
+    f.fires = "logits";
+    f.quiet = "ops";
+    judged(f, SB_FAULT_MISPLACED);
+    f.benign = 1;
+    judged(f, SB_FAULT_ALARM);
+    f = (sb_fault){.plant = SB_PLANT_knob, .arg = "act=f32", .fires = "", .quiet = "", .benign = 1};
+    judged(f, SB_FAULT_PASSED);
+    f = (sb_fault){.plant = SB_PLANT_none, .arg = "", .fires = "", .quiet = ""};
+    judged(f, SB_FAULT_SKIPPED);
+    const sb_score *s = sb_campaign_score(campaign);
+    assert_int_equal(s->planted, 3);
+    assert_int_equal(s->caught, 2);
+    assert_int_equal(s->survived, 1);
+    assert_int_equal(s->misplaced, 1);
+    assert_int_equal(s->false_alarms, 1);
+    assert_int_equal(s->skipped, 1);
+}
+
+static void test_signs(void **state)
+{
+    sb_signs signs = {.count = 0};
+    (void)state;
+    sb_sign_add(&signs, "op:rope");
+    sb_sign_add(&signs, "logits");
+    sb_sign_add(&signs, "logits");
+    assert_int_equal(signs.count, 2);
+    assert_true(sb_signs_all(&signs, "op:rope logits"));
+    assert_true(sb_signs_all(&signs, "kv|logits op:rope"));
+    assert_false(sb_signs_all(&signs, "kv"));
+    assert_false(sb_signs_all(&signs, "kv|conv op:rope"));
+    assert_null(sb_signs_loud(&signs, "ops kv", "op:rope"));
+    assert_string_equal(sb_signs_loud(&signs, "ops kv", "op:embed"), "op:rope");
+    assert_string_equal(sb_signs_loud(&signs, "logits", "op:rope"), "logits");
+}
+
+/* Each plant that a row names exists, each row has what it needs, no name stands twice. */
+static void test_list(void **state)
+{
+    sb_faults faults;
+    sb_error err = {""};
+    (void)state;
+    assert_int_equal(sb_faults_list(&faults, &err), SB_OK);
+    assert_true(faults.count > 150);
+    for (size_t i = 0; i < faults.count; i++) {
+        const sb_fault *f = &faults.items[i];
+        int here = f->plant != SB_PLANT_none && f->plant != SB_PLANT_covered;
+        if (!*f->words || (here && (!*f->vehicle || (!f->benign && !*f->fires))))
+            fail_msg("%s lacks something", f->name);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(faults.items[j].name, f->name) == 0)
+                fail_msg("%s stands twice", f->name);
+    }
+    for (int n = 1; n <= 39; n++) { /* F01 to F35, N01 to N04 */
+        char name[8];
+        size_t i = 0;
+        snprintf(name, sizeof name, n <= 35 ? "F%02d" : "N%02d", n <= 35 ? n : n - 35);
+        while (i < faults.count && strcmp(faults.items[i].name, name) != 0)
+            i++;
+        if (i == faults.count)
+            fail_msg("faults.def lacks %s", name);
+    }
+    sb_faults_free(&faults);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_results),
+    };
+    return cmocka_run_group_tests_name("campaign", tests, begin, end);
+}

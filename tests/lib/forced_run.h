@@ -1,0 +1,34 @@
+/* forced_run.h - an engine that is a table of ops, its steps recorded in memory and judged at once:
+ * for tests of the forced comparison. */
+#ifndef SB_TESTS_LIB_FORCED_RUN_H
+#define SB_TESTS_LIB_FORCED_RUN_H
+
+#include "tools/compare/forced.h"
+#include "tools/trace/capture.h"
+
+typedef struct forced_run {
+    const sb_model *model;
+    const sb_op_table *ops;          /* of the engine; NULL: the reference's */
+    const sb_knobs *knobs;           /* of the engine; NULL: profile exact */
+    const sb_knobs *judge;           /* of the comparison; NULL: the engine's */
+    const sb_arithmetic *arithmetic; /* NULL: library */
+    const char *taps;                /* NULL: all */
+    sb_capture_states states;
+    const char *bundle;
+    int mtp;
+    size_t prompt, decoded,
+        rounds;      /* calls of one row behind a prompt; then rounds of two drafts */
+    sb_op_hook hook; /* of the engine; NULL: none */
+    void (*spoil)(void *ctx, sb_step *step); /* may change a step before it is judged */
+    void *ctx;                               /* of both */
+    sb_verdicts verdicts;                    /* out; sb_verdicts_free */
+    double worst;                            /* of all rows */
+} forced_run;
+
+/* Runs the engine over fixed tokens; asserts that nothing fails but comparisons. */
+void forced_run_all(forced_run *run);
+
+/* "linear WITHIN 0.02 (median 0.01), ..." on stdout. */
+void forced_run_print(const forced_run *run);
+
+#endif

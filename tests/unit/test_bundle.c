@@ -1,0 +1,120 @@
+/* test_bundle.c - replay bundles: what failed fails again alone, and a damaged file is refused. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/forced_run.h"
+#include "tests/lib/plain.h"
+#include "tools/compare/bundle.h"
+#include "tools/fault/mistakes.h"
+
+/* The bundle of the first failing op, read back and run: the reference repeats itself, what was
+ * recorded is outside in the element that the verdict names. */
+static void check_bundle(const char *path, const sb_mistake *m, const sb_place *at)
+{
+    sb_error err = {{0}};
+    sb_bundle *b = NULL;
+    if (sb_bundle_open(path, &b, &err))
+        fail_msg("%s: %s", m->name, err.text);
+    assert_int_equal(sb_bundle_run(b, &sb_backend_ref()->ops), SB_OK);
+    assert_string_equal(b->op_name, at->op);
+    assert_string_equal(b->words, at->words);
+    size_t count = b->rows * b->cols, outside = 0, named = 0;
+    for (size_t i = 0; i < count; i++) {
+        double error = fabs((double)b->recorded[i] - (double)b->out[i]);
+        if (b->out[i] != b->expected[i])
+            fail_msg("%s: element %zu of %s is %.9g, expected %.9g", m->name, i, b->name,
+                     (double)b->out[i], (double)b->expected[i]);
+        outside += !(error <= b->bound[i]);
+        named += (double)b->recorded[i] == at->found && (double)b->out[i] == at->expected &&
+                 b->bound[i] == at->bound;
+    }
+    assert_true(outside > 0 && named > 0);
+    sb_bundle_free(b);
+}
+
+/* Every second digit of the header becomes another: an error, or a bundle that runs, but no crash
+ * (the sanitizers watch). Returns how many were refused. */
+static size_t damage(const char *path)
+{
+    const char *other = test_path("test_bundle", "damaged.safetensors");
+    static unsigned char bytes[1 << 22];
+    size_t refused = 0, digits = 0;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(size > 1000 && size < sizeof bytes);
+    size_t header = 8 + bytes[0] + 256u * bytes[1] + 65536u * bytes[2];
+    for (size_t at = 8; at < header; at++) {
+        unsigned char old = bytes[at];
+        if (old < '0' || old > '9' || digits++ % 2)
+            continue;
+        bytes[at] = old == '9' ? '1' : '9';
+        file = fopen(other, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, size, file), size);
+        fclose(file);
+        bytes[at] = old;
+        sb_bundle *b = NULL;
+        sb_error err = {{0}};
+        if (sb_bundle_open(other, &b, &err)) {
+            assert_true(err.text[0] != '\0');
+            refused++;
+            continue;
+        }
+        sb_bundle_run(b, &sb_backend_ref()->ops);
+        sb_bundle_free(b);
+    }
+    return refused;
+}
+
+static void test_bundles(void **state)
+{
+    size_t refused = 0;
+    static const char *const formats[] = {"bf16", "nvfp4-ct", "int4-gptq", "fp8-block"};
+    (void)state;
+    for (size_t i = 0; i < sb_mistake_count(); i++) {
+        const sb_mistake *m = sb_mistake_at(i);
+        const char *path = test_path("test_bundle", "bundle.safetensors");
+        const char *format = formats[strcmp(m->op, "linear") == 0 ? i % 4 : 0];
+        if (m->benign)
+            continue;
+        sb_model *model =
+            test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", format, "text"));
+        sb_knobs by_call = test_knobs("delta_rule=by_call");
+        sb_op_table ops = sb_backend_ref()->ops;
+        m->plant(&ops);
+        remove(path);
+        forced_run run = {.model = model,
+                          .ops = &ops,
+                          .knobs = &by_call,
+                          .states = SB_CAPTURE_ALL_STATES,
+                          .prompt = 3,
+                          .decoded = 2,
+                          .rounds = 1,
+                          .bundle = path};
+        forced_run_all(&run);
+        if (!run.verdicts.has_failure)
+            fail_msg("%s is not seen", m->name);
+        if (strstr(run.verdicts.first_failure.words, "state behind") == NULL)
+            check_bundle(path, m, &run.verdicts.first_failure);
+        refused += damage(path);
+        sb_verdicts_free(&run.verdicts);
+        sb_model_close(model);
+    }
+    printf("%zu damaged bundles refused\n", refused);
+    assert_true(refused > 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bundles),
+    };
+    return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+/* test_forced.c - each op alone: mistakes fail in their own op and nowhere else, other orders of
+ * summation nowhere; one wrong element is named; what is not recorded is not passed. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/ops/values.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/forced_run.h"
+#include "tests/lib/plain.h"
+#include "tools/fault/mistakes.h"
+
+static sb_model *model_of(const char *preset)
+{
+    return test_model_open(test_checkpoint("test_forced", preset, "mistakes", "bf16", "text"));
+}
+
+static void expect(const char *what, const forced_run *run, sb_verdict verdict)
+{
+    if (run->verdicts.verdict == verdict)
+        return;
+    forced_run_print(run);
+    fail_msg("%s: %s, expected %s: %s", what, sb_verdict_name(run->verdicts.verdict),
+             sb_verdict_name(verdict), run->verdicts.reason);
+}
+
+/* The engine is the reference: every bit, in prefill, decode, rounds and drafts, with its own
+ * arithmetic; where another is claimed, nobody believes it. */
+static void test_reference(void **state)
+{
+    static const char *const presets[] = {"T1", "T3", "T4", "T5"};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        sb_model *model = model_of(presets[i]);
+        forced_run run = {.model = model,
+                          .prompt = 9,
+                          .decoded = 2,
+                          .rounds = 4,
+                          .arithmetic = &sb_arithmetic_reference,
+                          .mtp = sb_model_has_mtp(model)};
+        forced_run_all(&run);
+        expect(presets[i], &run, SB_VERDICT_IDENTICAL);
+        assert_int_equal(run.verdicts.skipped_taps, 0);
+        for (size_t op = 0; op < SB_OP_COUNT; op++)
+            assert_int_equal(run.verdicts.ops[op].skipped, 0);
+        sb_verdicts_free(&run.verdicts);
+        run.arithmetic = &sb_arithmetic_library;
+        forced_run_all(&run);
+        expect("the reference in disguise", &run, SB_VERDICT_MISTRUSTED);
+        sb_verdicts_free(&run.verdicts);
+        sb_model_close(model);
+    }
+}
+
+/* Where a run failed: every op whose verdict is FAIL. */
+static void failed_ops(const sb_verdicts *v, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t op = 0; op < SB_OP_COUNT; op++)
+        if (v->ops[op].verdict == SB_VERDICT_FAIL && used + 32 < room)
+            used +=
+                (size_t)snprintf(text + used, room - used, "%s%s", used ? " " : "", sb_op_name(op));
+}
+
+/* States are recorded: else a wrong state fails in whichever form of the delta rule reads it. */
+static void test_states(void **state)
+{
+    sb_model *model = model_of("T1");
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sb_knobs knobs = test_knobs(i ? "delta_rule=by_call" : "delta_rule=recurrent");
+        forced_run run = {.model = model,
+                          .knobs = &knobs,
+                          .states = SB_CAPTURE_ALL_STATES,
+                          .prompt = 5,
+                          .decoded = 2,
+                          .rounds = 4,
+                          .arithmetic = &sb_arithmetic_reference,
+                          .mtp = 1};
+        forced_run_all(&run);
+        expect("states", &run, SB_VERDICT_IDENTICAL);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
+static void test_mistakes(void **state)
+{
+    sb_model *model = model_of("T1");
+    sb_knobs by_call = test_knobs("delta_rule=by_call");
+    (void)state;
+    for (size_t i = 0; i < sb_mistake_count(); i++) {
+        const sb_mistake *m = sb_mistake_at(i);
+        sb_op_table ops = sb_backend_ref()->ops;
+        char where[256];
+        m->plant(&ops);
+        forced_run run = {.model = model,
+                          .ops = &ops,
+                          .knobs = &by_call,
+                          .states = SB_CAPTURE_ALL_STATES,
+                          .prompt = 4,
+                          .decoded = 2,
+                          .rounds = 1,
+                          .mtp = i % 4 == 0};
+        forced_run_all(&run);
+        failed_ops(&run.verdicts, where, sizeof where);
+        if (strcmp(where, m->benign ? "" : m->op) != 0)
+            fail_msg("%s: fails in \"%s\": %s", m->name, where, run.verdicts.reason);
+        if (!m->benign) {
+            assert_string_equal(run.verdicts.first_failure.op, m->op);
+            printf("caught   %-22s %s\n", m->name, run.verdicts.first_failure.words);
+        }
+        expect(m->name, &run, m->benign ? SB_VERDICT_WITHIN : SB_VERDICT_FAIL);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
+/* Other orders in all models, in several profiles. */
+static void test_other_orders(void **state)
+{
+    static const char *const presets[] = {"T1", "T3", "T4", "T5"};
+    static const char *const settings[] = {"delta_rule=recurrent", "delta_rule=chunk64",
+                                           "act=bf16 delta_rule=by_call"};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        sb_model *model = model_of(presets[i]);
+        for (size_t j = 0; j < 3; j++) {
+            sb_knobs knobs = test_knobs(settings[j]);
+            sb_op_table ops = sb_backend_ref()->ops;
+            sb_mistake_find("linear_sequential")->plant(&ops);
+            forced_run run = {.model = model,
+                              .ops = &ops,
+                              .knobs = &knobs,
+                              .prompt = 3,
+                              .decoded = 1,
+                              .rounds = 1,
+                              .mtp = sb_model_has_mtp(model)};
+            forced_run_all(&run);
+            printf("%s %s: linear %.3f of the bound, median %.4f\n", presets[i], settings[j],
+                   run.verdicts.ops[SB_OP_linear].worst, run.verdicts.ops[SB_OP_linear].median);
+            expect(settings[j], &run, SB_VERDICT_WITHIN);
+            sb_verdicts_free(&run.verdicts);
+        }
+        sb_model_close(model);
+    }
+}
+
+/* One element of the output of one op of the engine, moved: everything behind it reads it. */
+typedef struct plant {
+    const char *name; /* of the op's first output, within the layer */
+    size_t output;
+    uint32_t layer;
+    uint64_t position; /* of the row */
+    size_t column;
+    double by, bound; /* so many times the bound, which a first run found out */
+    int done;
+} plant;
+
+static sb_status move_one(void *ctx, const sb_op_call *call)
+{
+    plant *p = ctx;
+    sb_status status = sb_op_run(call);
+    uint64_t first = call->position + call->row,
+             rows = call->single || strcmp(call->name, "logits") == 0 ? 1 : call->rows;
+    if (status || call->layer != p->layer || strcmp(call->name, p->name) != 0 ||
+        p->position < first || p->position >= first + rows)
+        return status;
+    sb_op_value out = sb_op_values_of(call->op, call->args).out[p->output];
+    size_t row_size = out.rows * out.cols / (size_t)rows, at = call->slot * out.cols;
+    if (p->column < at || p->column >= at + row_size)
+        return SB_OK;
+    float *x = out.data + (size_t)(p->position - first) * row_size + (p->column - at);
+    *x = p->bound > 0.0 ? (float)((double)*x + p->by * p->bound) : *x + 1.0f;
+    p->done++;
+    return SB_OK;
+}
+
+static void plant_one(const sb_model *model, plant *p, double by, sb_verdicts *out)
+{
+    sb_op_table ops = sb_backend_ref()->ops;
+    forced_run run = {
+        .model = model, .ops = &ops, .prompt = 6, .decoded = 2, .hook = move_one, .ctx = p};
+    sb_mistake_find("linear_sequential")->plant(&ops);
+    p->by = by;
+    p->done = 0;
+    forced_run_all(&run);
+    assert_int_equal(p->done, 1);
+    *out = run.verdicts;
+}
+
+/* A first run with a gross error tells the bound; then twice the bound is named, half is not. */
+static void test_one_element(void **state)
+{
+    static const struct {
+        plant plant;
+        const char *op, *tap; /* the end of its name */
+    } cases[] = {
+        {{"linear_attn.in_proj_qkv", 0, 0, 3, 17, 0, 0, 0}, "linear", "in_proj_qkv"},
+        {{"self_attn.core_out", 0, 3, 5, 70, 0, 0, 0}, "attention", "core_out"},
+        {{"linear_attn.core_out", 0, 2, 7, 33, 0, 0, 0}, "delta_rule", "core_out"},
+        {{"linear_attn.g", 1, 1, 2, 3, 0, 0, 0}, "gates", "beta"},
+        {{"mlp.experts.down_proj", 0, 1, 2, 130, 0, 0, 0}, "linear", "down_proj"},
+        {{"mlp.router_ids", 1, 1, 6, 1, 0, 0, 0}, "router", "router_weights"},
+        {{"logits", 0, SB_NO_LAYER, 4, 9, 0, 0, 0}, "linear", "logits"},
+        {{"norm", 0, SB_NO_LAYER, 6, 2, 0, 0, 0}, "rmsnorm", "norm"},
+    };
+    sb_model *model = model_of("T1");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plant p = cases[i].plant;
+        sb_verdicts v;
+        plant_one(model, &p, 1.0, &v);
+        const sb_place *at = &v.first_failure;
+        assert_true(v.has_failure && at->bound > 0.0);
+        p.bound = at->bound;
+        sb_verdicts_free(&v);
+        plant_one(model, &p, 2.1, &v);
+        if (!v.has_failure || strcmp(at->op, cases[i].op) != 0 || !strstr(at->name, cases[i].tap) ||
+            at->layer != p.layer || at->token != p.position || at->element[0] != p.column)
+            fail_msg("%s: %s", p.name, v.has_failure ? at->words : "twice the bound is not seen");
+        assert_int_equal(v.failures, 1);
+        sb_verdicts_free(&v);
+        plant_one(model, &p, 0.5, &v);
+        if (v.has_failure)
+            fail_msg("%s at half its bound: %s", p.name, at->words);
+        sb_verdicts_free(&v);
+    }
+    sb_model_close(model);
+}
+
+/* What is not recorded is chained where balls pass, else skipped, and never passes unseen. */
+static void test_missing_taps(void **state)
+{
+    static const struct {
+        const char *taps;
+        sb_op op;
+        int compared, skipped;
+        sb_verdict whole;
+    } cases[] = {
+        {"none", SB_OP_linear, 0, 1, SB_VERDICT_MISTRUSTED},
+        {"logits", SB_OP_linear, 0, 1, SB_VERDICT_MISTRUSTED},
+        {"*linear_attn*", SB_OP_delta_rule, 1, 0, SB_VERDICT_SKIPPED},
+        {"*linear_attn*", SB_OP_linear, 1, 1, SB_VERDICT_SKIPPED},
+        {"*linear_attn*", SB_OP_attention, 0, 1, SB_VERDICT_SKIPPED},
+        /* q and k of the delta rule are chained, then it has everything */
+        {"*linear_attn.conv,*.g,*.beta,*core_out", SB_OP_delta_rule, 1, 0, SB_VERDICT_MISTRUSTED},
+        {"*linear_attn.conv,*.g,*core_out", SB_OP_delta_rule, 0, 1, SB_VERDICT_MISTRUSTED},
+        /* the experts are chained from their input on */
+        {"*post_attention_layernorm,*router*,*mlp.gate,*expert_gate,*mlp.out", SB_OP_moe_combine, 1,
+         0, SB_VERDICT_MISTRUSTED},
+        {"*post_attention_layernorm,*router*,*mlp.gate,*mlp.out", SB_OP_moe_combine, 0, 1,
+         SB_VERDICT_SKIPPED},
+    };
+    sb_model *model = model_of("T1");
+    sb_op_table ops = sb_backend_ref()->ops;
+    (void)state;
+    sb_mistake_find("linear_sequential")->plant(&ops);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        forced_run run = {
+            .model = model, .ops = &ops, .prompt = 6, .decoded = 1, .taps = cases[i].taps};
+        forced_run_all(&run);
+        const sb_op_verdict *v = &run.verdicts.ops[cases[i].op];
+        if ((v->compared > 0) != cases[i].compared || (v->skipped > 0) != cases[i].skipped) {
+            forced_run_print(&run);
+            fail_msg("%s: %s has %zu compared, %zu skipped", cases[i].taps, sb_op_name(cases[i].op),
+                     v->compared, v->skipped);
+        }
+        assert_true(run.verdicts.skipped_taps > 0);
+        expect(cases[i].taps, &run, cases[i].whole);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference),   cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_states),      cmocka_unit_test(test_other_orders),
+        cmocka_unit_test(test_one_element), cmocka_unit_test(test_missing_taps),
+    };
+    return cmocka_run_group_tests_name("forced", tests, NULL, NULL);
+}

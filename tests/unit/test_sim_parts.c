@@ -1,0 +1,272 @@
+/* test_sim_parts.c - what simulated engines are made of: functions, fused operations, reductions
+ * against the bounds of T-2 and T-50 on hostile data, and the table of known knobs. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "tools/compare/ball.h"
+#include "tools/sim/arith.h"
+#include "tools/sim/sim.h"
+
+enum { CASES = 200000 };
+
+/* --- functions, in units of u of the result
+ * -------------------------------------------------------
+ */
+
+static long double units(float got, long double want)
+{
+    return fabsl((long double)got - want) / (fabsl(want) * 0x1p-24L + 0x1p-126L);
+}
+
+static const struct {
+    const char *name;
+    float (*f)(float x);
+    long double (*want)(long double x);
+    float low, high;
+    long double most; /* u */
+} functions[] = {
+    {"exp", sb_sim_exp, expl, -103.0f, 88.0f, 1.001L},
+    {"log", sb_sim_log, logl, 1.001f, 4e30f, 1.001L},
+    {"log1p", sb_sim_log1p, log1pl, -0.99f, 50.0f, 1.001L},
+    {"sqrt", sb_sim_sqrt, sqrtl, 0.0f, 1e6f, 1.001L},
+};
+
+static void test_functions(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+        uint64_t key = sb_rng_key(42, functions[f].name);
+        for (uint64_t i = 0; i < CASES; i++) {
+            float share = (float)sb_rng_below(key, i, 1u << 24) * 0x1p-24f;
+            float x = functions[f].low + share * (functions[f].high - functions[f].low);
+            if (i % 3 == 1) /* near zero, where there is one */
+                x *= ldexpf(1.0f, -(int)(i % 40));
+            if (x < functions[f].low)
+                continue;
+            long double error = units(functions[f].f(x), functions[f].want((long double)x));
+            if (!(error <= functions[f].most))
+                fail_msg("%s(%a) is off by %.3Lf u", functions[f].name, (double)x, error);
+        }
+    }
+}
+
+/* T-3: "F = 8 for a library", which the composed functions need; and that they need some of it. */
+static void test_composed(void **state)
+{
+    uint64_t key = sb_rng_key(42, "composed");
+    long double worst[5] = {0};
+    (void)state;
+    for (uint64_t i = 0; i < CASES; i++) {
+        float x = 12.0f * sb_rng_normal(key, i);
+        long double w = (long double)x, e = expl(-w), y = fabsl(w) + 0x1p-60L;
+        float angle = ldexpf(x, (int)(i % 20));
+        const long double error[5] = {
+            units(sb_sim_sigmoid(x), 1 / (1 + e)), units(sb_sim_silu(x), w / (1 + e)),
+            units(sb_sim_softplus(x), x > 0 ? w + log1pl(e) : log1pl(expl(w))),
+            units(sb_sim_rsqrt((float)y), 1 / sqrtl((long double)(float)y)),
+            fabsl((long double)sb_sim_sin(angle) - sinl((long double)angle)) / 0x1p-24L};
+        for (int f = 0; f < 5; f++)
+            worst[f] = fmaxl(worst[f], error[f]);
+        long double cosine = (long double)sb_sim_cos(angle) - cosl((long double)angle);
+        assert_true(fabsl(cosine) <= 0x1p-23L);
+    }
+    for (int f = 0; f < 5; f++) {
+        printf("  composed function %d: %.2Lf u\n", f, worst[f]);
+        assert_true(worst[f] <= 8 && worst[f] >= 0.4L);
+    }
+    assert_true(isnan(sb_sim_sin(HUGE_VALF)) && isnan(sb_sim_exp(NAN)));
+    assert_true(sb_sim_exp(-200.0f) == 0.0f && isinf(sb_sim_exp(200.0f)));
+}
+
+/* Against the C library's, on sums that nearly vanish and near ties. */
+static void test_fused(void **state)
+{
+    const sb_sim_arith fused = {.fused = 1, .lanes = 1, .atom = NO_ATOM},
+                       plain = {.lanes = 1, .atom = NO_ATOM};
+    uint64_t key = sb_rng_key(42, "fused");
+    size_t differ = 0;
+    (void)state;
+    for (uint64_t i = 0; i < CASES; i++) {
+        float a = sb_rng_normal(key, 4 * i), b = sb_rng_normal(key, 4 * i + 1);
+        float c = sb_rng_normal(key, 4 * i + 2) * ldexpf(1.0f, (int)(i % 90) - 60);
+        if (i % 4 == 0)
+            c = -(a * b);
+        if (i % 4 == 1) /* a tie of the sum, but for the last digits of the product */
+            c = ldexpf(1.0f, (int)(i % 50)) + a;
+        float got = sb_sim_multiply_add(&fused, a, b, c), want = fmaf(a, b, c);
+        if (sb_bits_f32(got) != sb_bits_f32(want))
+            fail_msg("%a * %a + %a is %a, expected %a", (double)a, (double)b, (double)c,
+                     (double)got, (double)want);
+        differ += sb_bits_f32(sb_sim_multiply_add(&plain, a, b, c)) != sb_bits_f32(want);
+    }
+    assert_true(differ > CASES / 20);
+}
+
+/* --- reductions
+ * -----------------------------------------------------------------------------------
+ */
+
+enum { TERMS = 2100, SETS = 6 };
+
+/* Ordinary, of one sign, cancelling in pairs, of very different sizes, rising, with one giant. */
+static void draw(int set, uint64_t key, size_t n, float *a, float *b)
+{
+    for (size_t i = 0; i < n; i++) {
+        a[i] = sb_rng_normal(key, 2 * i);
+        b[i] = sb_rng_normal(key, 2 * i + 1);
+        if (set == 1)
+            a[i] = fabsf(a[i]), b[i] = fabsf(b[i]);
+        if (set == 2 && i % 2)
+            a[i] = -a[i - 1], b[i] = b[i - 1] * (1.0f + 0x1p-20f * (float)(i % 7));
+        if (set == 3)
+            a[i] = ldexpf(a[i], (int)sb_rng_below(key, 5000 + i, 40) - 20);
+        if (set == 4)
+            a[i] = ldexpf(a[i], (int)(i / 100));
+    }
+    if (set == 5)
+        a[n / 2] = 1e6f;
+}
+
+/* The largest error over radius of this set, and whether one lies outside. */
+static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size_t *outside)
+{
+    static float a[TERMS], b[TERMS];
+    double worst = 0;
+    for (uint64_t i = 0; i < 60; i++) {
+        size_t n = i < 10 ? 1 + i : 1 + sb_rng_below(42, i, i % 3 ? 300 : TERMS);
+        sb_reduction r = {0};
+        draw(set, sb_rng_key(i + 1, "terms"), n, a, b);
+        for (size_t k = 0; k < n; k++)
+            sb_reduce(&r, sb_ball_of(a[k]), sb_ball_of(b[k]));
+        sb_ball in = sb_ball_reduced(ar, &r);
+        if (ar->atom) /* without what T-51 allows besides */
+            in.rad = sb_atom_error(ar, &r) + 0x1p-50 * r.magnitude;
+        double error = fabs((double)sb_sim_product(s, a, 1, b, 1, n) - in.mid);
+        worst = fmax(worst, error / in.rad);
+        *outside += !(error <= SB_BOUND_SLACK * in.rad);
+    }
+    return worst;
+}
+
+/* Every order, and every accumulator as if it read binary32. */
+static void test_orders(void **state)
+{
+    static const sb_sim_arith orders[] = {
+        {SUM_lanes, 1, 0, NO_ATOM, FORM_plain},    {SUM_backward, 1, 0, NO_ATOM, FORM_plain},
+        {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain}, {SUM_lanes, 16, 0, NO_ATOM, FORM_plain},
+        {SUM_lanes, 1, 1, NO_ATOM, FORM_plain},    {SUM_lanes, 32, 1, NO_ATOM, FORM_plain}};
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        for (int set = 0; set < SETS; set++) {
+            size_t outside = 0;
+            double worst = hold(&orders[i], &sb_arithmetic_library, set, &outside);
+            assert_int_equal(outside, 0);
+            assert_true(worst > 0x1p-13);
+        }
+}
+
+static void test_accumulators(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sb_arithmetic_count(); i++) {
+        const sb_arithmetic *ar = sb_arithmetic_at(i);
+        double worst = 0;
+        if (!ar->atom)
+            continue;
+        sb_sim_arith s = {.lanes = 1, .form = FORM_any, .atom = (unsigned)(ar->atom - sb_atoms)};
+        printf("  %-24s", ar->name);
+        for (int set = 0; set < SETS; set++) {
+            size_t outside = 0;
+            double ratio = hold(&s, ar, set, &outside);
+            printf(" %.4f", ratio);
+            worst = fmax(worst, ratio);
+            if (outside)
+                fail_msg("%s, set %d: %zu sums outside", ar->name, set, outside);
+        }
+        printf("\n");
+        assert_true(worst > 0x1p-7); /* one sum in each comes so near */
+    }
+}
+
+/* A description that claims more than the unit does fails: fewer terms cut, more bits kept. */
+static void test_wrong_accumulators(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sb_arithmetic_count(); i++) {
+        sb_arithmetic ar = *sb_arithmetic_at(i);
+        size_t outside = 0;
+        if (!ar.atom || !ar.in_order)
+            continue;
+        sb_sim_arith s = {.lanes = 1, .form = FORM_any, .atom = (unsigned)(ar.atom - sb_atoms)};
+        sb_atom better = *ar.atom;
+        better.fraction += 8;
+        better.kept += 8;
+        better.addend = SB_ATOM_FIRST;
+        ar.atom = &better;
+        for (int set = 0; set < SETS; set++)
+            (void)hold(&s, &ar, set, &outside);
+        if (outside == 0)
+            fail_msg("%s with 8 bits more is not seen", ar.name);
+    }
+}
+
+static void test_arithmetics(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sb_arithmetic_count(); i++)
+        assert_ptr_equal(sb_arithmetic_of(sb_arithmetic_at(i)->name), sb_arithmetic_at(i));
+    assert_null(sb_arithmetic_of("sm120_nvfp4"));
+    assert_ptr_equal(sb_arithmetic_of("library"), &sb_arithmetic_library);
+    assert_ptr_equal(sb_arithmetic_vector(sb_arithmetic_of("hopper_f16")), &sb_arithmetic_library);
+    assert_ptr_equal(sb_arithmetic_vector(&sb_arithmetic_reference), &sb_arithmetic_reference);
+    for (size_t i = 0; i < sb_sim_count(); i++)
+        assert_non_null(sb_arithmetic_of(sb_sim_at(i)->arithmetic));
+}
+
+/* --- knobs
+ * ----------------------------------------------------------------------------------------
+ */
+
+/* Every knob has a row in known.def, and of no knob more values than it has; a value that no sim
+ * knows makes its ops the reference's. */
+static void test_known(void **state)
+{
+    const sb_sim *sim = sb_sim_at(0);
+    sb_knobs first, knobs;
+    (void)state;
+    sb_knobs_exact(&first);
+    for (size_t op = 0; op < SB_OP_COUNT; op++)
+        assert_false(sb_sim_inherits(sim, (sb_op)op, &first));
+    for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
+        sb_knob knob = sb_knob_of_value((sb_knob_value)v);
+        size_t inherits = 0;
+        knobs = first;
+        knobs.value[knob] = (sb_knob_value)v;
+        for (size_t op = 0; op < SB_OP_COUNT; op++)
+            inherits += sb_sim_inherits(sim, (sb_op)op, &knobs) != 0;
+        if (inherits == SB_OP_COUNT)
+            fail_msg("known.def has no row for knob %s, or not that it has %s", sb_knob_name(knob),
+                     sb_knob_value_name((sb_knob_value)v));
+    }
+    knobs = first;
+    knobs.value[SB_KNOB_delta_rule] = SB_delta_rule_chunk_fla;
+    assert_true(sb_sim_inherits(sim, SB_OP_delta_rule_chunk, &knobs));
+    assert_false(sb_sim_inherits(sim, SB_OP_linear, &knobs));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions),    cmocka_unit_test(test_composed),
+        cmocka_unit_test(test_fused),        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_accumulators), cmocka_unit_test(test_wrong_accumulators),
+        cmocka_unit_test(test_arithmetics),  cmocka_unit_test(test_known),
+    };
+    return cmocka_run_group_tests_name("sim_parts", tests, NULL, NULL);
+}

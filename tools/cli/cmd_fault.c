@@ -1,0 +1,277 @@
+/* cmd_fault.c - samebit fault: plants faults, and says which were caught. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/fault/sensitivity.h"
+
+typedef struct fault_request {
+    int list, all, json, quiet, sensitivity;
+    uint64_t tokens, seed, threads, elements;
+    sb_repeated names;
+} fault_request;
+
+typedef struct fault_report {
+    const fault_request *request;
+    json_t *survivors, *alarms;
+} fault_report;
+
+static const char *signs_text(const sb_signs *signs)
+{
+    static char text[SB_SIGNS * 41];
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < signs->count; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? " " : "", signs->name[i]);
+    return text;
+}
+
+/* What others' criteria would have said: a letter each. */
+static const char *peers_text(const sb_finding_of_fault *f)
+{
+    static char text[SB_PEERS + 1];
+    for (int p = 0; p < SB_PEERS; p++)
+        text[p] = "-x"[f->peers[p] != 0];
+    return f->has_peers ? text : "    ";
+}
+
+static void print_finding(const sb_finding_of_fault *f)
+{
+    const char *name = f->fault ? f->fault->name : f->name;
+    printf("%-11s %-34s %s  %s\n", sb_fault_result_name(f->result), name, peers_text(f),
+           f->result == SB_FAULT_SKIPPED ? f->place : signs_text(&f->signs));
+    if (f->result == SB_FAULT_SURVIVED || f->result == SB_FAULT_MISPLACED ||
+        f->result == SB_FAULT_ALARM)
+        printf("            expected %s%s%s; first: %s\n", f->fault ? f->fault->fires : "nothing",
+               f->fault && *f->fault->quiet ? ", quiet " : "", f->fault ? f->fault->quiet : "",
+               *f->place ? f->place : "nothing");
+    fflush(stdout);
+}
+
+static void found(void *ctx, const sb_finding_of_fault *f)
+{
+    fault_report *r = ctx;
+    const char *name = f->fault ? f->fault->name : f->name;
+    int good = f->result == SB_FAULT_CAUGHT || f->result == SB_FAULT_PASSED ||
+               f->result == SB_FAULT_SKIPPED;
+    if (f->result == SB_FAULT_ALARM)
+        json_array_append_new(r->alarms, json_string(name));
+    else if (!good)
+        json_array_append_new(r->survivors,
+                              json_pack("{s:s,s:s,s:s}", "name", name, "result",
+                                        sb_fault_result_name(f->result), "first", f->place));
+    if (!r->request->json && (!r->request->quiet || !good))
+        print_finding(f);
+}
+
+static int wanted(const sb_fault *f, size_t index, const fault_request *r)
+{
+    for (size_t i = 0; i < r->names.count; i++)
+        if (sb_fault_matches(f, r->names.item[i]))
+            return 1;
+    /* without names, those of incidents and a few of each generated kind */
+    return !r->names.count && (r->all || strncmp(f->name, "op.", 3) != 0 || index % 8 == 0);
+}
+
+/* "clean" is no fault: the correct engines alone. */
+static sb_status check_names(const sb_faults *faults, const sb_repeated *names, sb_error *err)
+{
+    for (size_t n = 0; n < names->count; n++) {
+        size_t i = 0;
+        while (i < faults->count && !sb_fault_matches(&faults->items[i], names->item[n]))
+            i++;
+        if (i == faults->count && strcmp(names->item[n], "clean") != 0)
+            return sb_fail(err, SB_ERR_USAGE, "no fault %s; see samebit fault --list",
+                           names->item[n]);
+    }
+    return SB_OK;
+}
+
+static void print_list(const sb_faults *faults)
+{
+    for (size_t i = 0; i < faults->count; i++) {
+        const sb_fault *f = &faults->items[i];
+        printf("%-28s %-10s %-34s %s%s%s%s\n", f->name, sb_fault_plant_name(f->plant),
+               f->benign ? "(must pass)" : f->fires, f->words, *f->origin ? " [" : "", f->origin,
+               *f->origin ? "]" : "");
+    }
+    printf("%zu faults\n", faults->count);
+}
+
+static sb_status report(const fault_request *r, const sb_score *s, fault_report *out, sb_error *err)
+{
+    if (r->json) {
+        json_t *document = sb_document("fault");
+        json_t *peers = json_object();
+        for (int p = 0; p < SB_PEERS; p++)
+            json_object_set_new(peers, sb_peer_name((sb_peer)p),
+                                json_pack("{s:I,s:I}", "caught", (json_int_t)s->peers_caught[p],
+                                          "false_alarms", (json_int_t)s->peers_alarms[p]));
+        json_object_set_new(document, "planted", json_integer((json_int_t)s->planted));
+        json_object_set_new(document, "caught", json_integer((json_int_t)s->caught));
+        json_object_set(document, "survivors", out->survivors);
+        json_object_set_new(document, "misplaced", json_integer((json_int_t)s->misplaced));
+        json_object_set_new(document, "skipped", json_integer((json_int_t)s->skipped));
+        json_object_set_new(document, "false_alarms", json_integer((json_int_t)s->false_alarms));
+        json_object_set(document, "false_alarm_names", out->alarms);
+        json_object_set_new(document, "clean_tokens", json_integer((json_int_t)s->clean_tokens));
+        json_object_set_new(document, "mistrusted", json_integer((json_int_t)s->mistrusted));
+        json_object_set_new(document, "peers", peers);
+        return sb_print_document(document, err);
+    }
+    printf("\n%zu planted: %zu caught, %zu survived, %zu misplaced; %zu not planted here\n"
+           "%zu correct engines, %llu tokens: %zu false alarms, %zu mistrusted\n\n"
+           "criterion        caught of %-5zu  false alarms of %zu\n",
+           s->planted, s->caught, s->survived, s->misplaced, s->skipped, s->benign,
+           (unsigned long long)s->clean_tokens, s->false_alarms, s->mistrusted, s->peers_faults,
+           s->peers_clean);
+    for (int p = 0; p < SB_PEERS; p++)
+        printf("%-16s %-16zu %zu\n", sb_peer_name((sb_peer)p), s->peers_caught[p],
+               s->peers_alarms[p]);
+    printf("%-16s %-16zu %zu\n", "samebit", s->caught, s->false_alarms);
+    return SB_OK;
+}
+
+/* A folder of its own, for checkpoints. */
+static sb_status make_folder(char folder[512], sb_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, 512, "%.400s/samebit-fault-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    return mkdtemp(folder) ? SB_OK : sb_fail(err, SB_ERR_IO, "%s: cannot be made", folder);
+}
+
+static void print_curve(const sb_sensitivity *s, json_t *rows, int json)
+{
+    json_t *named = json_array();
+    for (size_t i = 0; i < SB_SENSITIVITY_STEPS; i++)
+        json_array_append_new(named, json_integer((json_int_t)s->named[i]));
+    json_array_append_new(rows, json_pack("{s:s,s:s,s:I,s:I,s:o}", "op", s->op, "tap", s->tap,
+                                          "elements", (json_int_t)s->elements, "exact",
+                                          (json_int_t)s->exact, "named", named));
+    if (json)
+        return;
+    printf("| %s | %zu | %zu | %.1e |", s->op, s->elements, s->exact, s->bound);
+    for (size_t i = 0; i < SB_SENSITIVITY_STEPS; i++)
+        printf(" %zu |", s->named[i]);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* The curve, op by op; all at twice their bound and more must be named. */
+static sb_status curve(const fault_request *r, sb_campaign *c, sb_error *err)
+{
+    json_t *document = sb_document("fault"), *rows = json_array();
+    size_t missed = 0;
+    int more = 1;
+    sb_status status = SB_OK;
+    if (!r->json)
+        printf("| op | elements | exact | largest bound | 0.5 | 1 | 1.5 | 2 | 5 | 10 | 100 |\n"
+               "|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; more && !status; i++) {
+        sb_sensitivity s;
+        status = sb_sensitivity_of(c, i, (size_t)r->elements, r->seed, &s, &more, err);
+        if (status || !more)
+            continue;
+        print_curve(&s, rows, r->json);
+        for (size_t step = 0; step < SB_SENSITIVITY_STEPS; step++)
+            if (sb_sensitivity_steps[step] >= 2)
+                missed += s.elements - s.exact - s.named[step];
+    }
+    json_object_set_new(document, "sensitivity", rows);
+    if (!status && r->json)
+        status = sb_print_document(json_incref(document), err);
+    json_decref(document);
+    return status || !missed ? status
+                             : sb_fail(err, SB_ERR_DIFF,
+                                       "%zu faults of twice their bound and more "
+                                       "were not named",
+                                       missed);
+}
+
+/* The faults that are wanted, and correct engines; then the score. */
+static sb_status plant_all(const fault_request *r, const sb_faults *faults, sb_campaign *c,
+                           fault_report *out, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < faults->count && !status; i++)
+        if (wanted(&faults->items[i], i, r)) {
+            status = sb_campaign_fault(c, &faults->items[i], err);
+            sb_progress(NULL, "fault", i + 1, faults->count);
+        }
+    if (!status && r->tokens)
+        status = sb_campaign_clean(c, r->tokens, err);
+    const sb_score *s = sb_campaign_score(c);
+    if (!status)
+        status = report(r, s, out, err);
+    if (!status && (s->survived || s->misplaced || s->false_alarms))
+        status = sb_fail(err, SB_ERR_DIFF, "%zu survivors, %zu misplaced, %zu false alarms",
+                         s->survived, s->misplaced, s->false_alarms);
+    return status;
+}
+
+static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_error *err)
+{
+    char folder[512];
+    fault_report out = {.request = r, .survivors = json_array(), .alarms = json_array()};
+    sb_campaign *c = NULL;
+    sb_status status = make_folder(folder, err);
+    int made = !status;
+    if (!status)
+        status = sb_campaign_new(
+            &(sb_campaign_options){
+                .folder = folder, .seed = r->seed, .found = found, .found_ctx = &out},
+            &c, err);
+    if (!status)
+        status = r->sensitivity ? curve(r, c, err) : plant_all(r, faults, c, &out, err);
+    sb_campaign_free(c);
+    if (made)
+        rmdir(folder);
+    json_decref(out.survivors);
+    json_decref(out.alarms);
+    return status;
+}
+
+sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
+{
+    fault_request r = {.tokens = 400, .seed = 42, .elements = 2};
+    const sb_opt opts[] = {
+        {"list", 0, SB_OPT_FLAG, &r.list, NULL, "what can be planted, and who must see it"},
+        {"all", 0, SB_OPT_FLAG, &r.all, NULL, "every generated op fault, not one in eight"},
+        {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "of correct engines: how many (400)"},
+        {"sensitivity", 0, SB_OPT_FLAG, &r.sensitivity, NULL,
+         "how small a fault of one element is still named"},
+        {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "of each op, for --sensitivity (2)"},
+        {"seed", 0, SB_OPT_NUMBER, &r.seed, "S", "of tokens and noise (42)"},
+        {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "0: as many as there are cores"},
+        {"quiet", 0, SB_OPT_FLAG, &r.quiet, NULL, "only what was not as it should be"},
+        {"json", 0, SB_OPT_FLAG, &r.json, NULL, "one JSON document"},
+    };
+    sb_command_line line = {
+        .usage = "fault [NAME...] [--list] [--all] [--tokens N] [options]",
+        .about = "Plants faults in engines of this program, in checkpoints and traces, and holds\n"
+                 "them against the reference: each must be named by its check and by no other.\n"
+                 "Correct engines must pass. NAME: F08, op.linear.sign, op.rope.*, clean (at\nmost "
+                 "four).",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .max_operands = 4};
+    sb_faults faults = {.count = 0};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    for (unsigned i = 0; i < line.operands && r.names.count < SB_MAX_REPEATS; i++)
+        r.names.item[r.names.count++] = line.operand[i];
+    sb_set_threads((unsigned)r.threads);
+    status = sb_faults_list(&faults, err);
+    if (!status)
+        status = check_names(&faults, &r.names, err);
+    if (!status && r.list)
+        print_list(&faults);
+    else if (!status)
+        status = campaign(&r, &faults, err);
+    sb_faults_free(&faults);
+    return status;
+}

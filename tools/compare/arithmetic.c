@@ -1,0 +1,92 @@
+/* arithmetic.c - the arithmetics by name, and the bound of accumulators that cut. */
+#include "tools/compare/ball.h"
+
+#include <string.h>
+
+#include "tools/compare/wide_fn.h"
+
+const sb_arithmetic sb_arithmetic_reference = {
+    .name = "reference", .any_order = 0, .function = 1.0, .underflow = 0x1p-150};
+const sb_arithmetic sb_arithmetic_library = {
+    .name = "library", .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126};
+
+#define SB_ROW(text, id, ordered)                                                                  \
+    {.name = text,                                                                                 \
+     .any_order = 1,                                                                               \
+     .function = SB_LIBRARY_FUNCTION,                                                              \
+     .underflow = 0x1p-126,                                                                        \
+     .atom = &sb_atoms[SB_ATOM_##id],                                                              \
+     .in_order = ordered},
+
+static const sb_arithmetic units[] = {
+#define SB_ATOM(id, ...) SB_ROW(#id, id, 0) SB_ROW(#id "+order", id, 1)
+#include "ref/formats/atoms.def"
+#undef SB_ATOM
+};
+
+enum { UNITS = sizeof units / sizeof *units };
+
+/* Behind the first two stand the rows that have a bound: exponents of groups come from scales,
+ * which a reduction does not see (T-50). */
+const sb_arithmetic *sb_arithmetic_at(size_t i)
+{
+    if (i < 2)
+        return i ? &sb_arithmetic_library : &sb_arithmetic_reference;
+    for (size_t u = 0, seen = 2; u < UNITS; u++)
+        if (units[u].atom->group == 1 && seen++ == i)
+            return &units[u];
+    return NULL;
+}
+
+size_t sb_arithmetic_count(void)
+{
+    size_t count = 0;
+    while (sb_arithmetic_at(count))
+        count++;
+    return count;
+}
+
+const sb_arithmetic *sb_arithmetic_of(const char *name)
+{
+    for (size_t i = 0; sb_arithmetic_at(i); i++)
+        if (strcmp(sb_arithmetic_at(i)->name, name) == 0)
+            return sb_arithmetic_at(i);
+    return NULL;
+}
+
+const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar)
+{
+    return ar->atom ? &sb_arithmetic_library : ar;
+}
+
+/* 2^-n */
+static double half_to(int n)
+{
+    double x = 1.0;
+    while (n-- > 0)
+        x /= 2;
+    return x;
+}
+
+/* The magnitude that an exponent can stand for although no product has it: a number below the least
+ * exponent of its format counts with that. */
+static double least_of(const sb_atom *atom)
+{
+    return atom->form == SB_ATOM_HALF ? 0x1p-14 : 0x1p-6;
+}
+
+/* T-50: "rho = q (c + k) + s u, and the result lies within rho t / (1 - rho) + q 2^-126 of the
+ * sum", for rho below 1; nothing is known beyond. */
+double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r)
+{
+    const sb_atom *atom = ar->atom;
+    double least = least_of(atom), floor = least * sb_larger(sb_larger(r->a, r->b), least);
+    double chained = (double)((r->n + atom->terms - 1) / atom->terms);
+    double blocks = chained * (double)(atom->terms / atom->block);
+    double cut = (double)(atom->block + 1) * half_to(atom->fraction) + half_to(atom->kept);
+    double rounded = (ar->in_order ? 0.0 : 15.0) + (atom->addend == SB_ATOM_LAST ? chained : 0.0);
+    double rho = blocks * cut + rounded * SB_UNIT;
+    double reached = ar->in_order ? 2.0 * r->peak + r->spread : r->magnitude;
+    double t = sb_larger(sb_larger(r->largest, floor), reached);
+    return rho < 1.0 ? rho * t / (1.0 - rho) + blocks * 0x1p-126 : 0x1p1000;
+}

@@ -1,0 +1,444 @@
+/* bundle_read.c - a bundle of anyone: what does not fit together is refused before an op sees it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/container/safetensors.h"
+#include "ref/container/show.h"
+#include "ref/ops/values.h"
+#include "tools/compare/bundle.h"
+#include "tools/compare/bundle_fields.h"
+
+/* No number of an argument struct is larger. */
+enum { BUNDLE_MOST = 1 << 26 };
+
+typedef struct reader {
+    sb_safetensors file;
+    const char *path;
+    sb_bundle *b;
+    sb_error *err;
+} reader;
+
+static sb_status wrong(const reader *r, const char *what, const char *why)
+{
+    return sb_fail(r->err, SB_ERR_INPUT, "%s: %s %s", SB_SHOW(r->path), what, why);
+}
+
+/* Memory that lives as long as the bundle. */
+static void *keep(reader *r, size_t count, size_t size)
+{
+    sb_bundle *b = r->b;
+    void **blocks = sb_realloc(b->blocks, b->block_count + 1, sizeof *blocks);
+    if (!blocks)
+        return NULL;
+    b->blocks = blocks;
+    void *block = sb_alloc(count, size);
+    if (block)
+        blocks[b->block_count++] = block;
+    return block;
+}
+
+static const char *text_of(const reader *r, const char *key)
+{
+    char full[96];
+    snprintf(full, sizeof full, "samebit.bundle%s%s", *key ? "." : "", key);
+    const char *text = sb_metadata_get(&r->file.metadata, full);
+    return text ? text : "";
+}
+
+/* "name=number" among words with a blank between them. */
+static int number_of(const char *text, const char *name, double *out)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, name, n) == 0 && at[n] == '=') {
+            char *end = NULL;
+            *out = strtod(at + n + 1, &end);
+            return end != at + n + 1 && (*end == ' ' || *end == '\0');
+        }
+    }
+    return 0;
+}
+
+static const sb_tensor *tensor_of(const reader *r, const char *group, const char *name,
+                                  sb_dtype dtype)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", group, name);
+    for (size_t i = 0; i < r->file.count; i++)
+        if (strcmp(r->file.tensors[i].name, full) == 0)
+            return r->file.tensors[i].dtype == dtype ? &r->file.tensors[i] : NULL;
+    return NULL;
+}
+
+/* count values of 4 bytes; NULL if the tensor is not of that size. */
+static void *words_of(reader *r, const char *group, const char *name, sb_dtype dtype, size_t count)
+{
+    const sb_tensor *t = tensor_of(r, group, name, dtype);
+    if (!t || t->bytes != 4 * (uint64_t)count)
+        return NULL;
+    uint32_t *x = keep(r, count, sizeof *x);
+    for (size_t i = 0; x && i < count; i++)
+        x[i] = sb_load_u32(t->data + 4 * i);
+    return x; /* of binary32 the same bits */
+}
+
+/* --- numbers and parameters ------------------------------------------------------------------- */
+
+static sb_status read_number(const reader *r, const bundle_field *f)
+{
+    void *member = bundle_member(r->b->args, f);
+    double x;
+    if (!number_of(text_of(r, "args"), f->name, &x))
+        return wrong(r, f->name, "is no argument of the bundle");
+    if (f->kind == BUNDLE_float)
+        *(float *)member = (float)x;
+    else if (f->kind == BUNDLE_double)
+        *(double *)member = x;
+    else if (!(x >= 0 && x <= BUNDLE_MOST) || x != (double)(size_t)x)
+        return wrong(r, f->name, "is no whole number below 2^26");
+    else if (f->kind == BUNDLE_int)
+        *(int *)member = (int)x;
+    else
+        *(size_t *)member = (size_t)x;
+    return SB_OK;
+}
+
+static const unsigned char *bytes_of(const reader *r, const char *group, const char *name,
+                                     uint64_t count)
+{
+    const sb_tensor *t = tensor_of(r, group, name, SB_DTYPE_U8);
+    return t && t->bytes == count ? t->data : NULL;
+}
+
+static int indices_fit(const sb_matrix *m)
+{
+    for (uint32_t k = 0; m->quant.group_index && k < m->cols; k++)
+        if (sb_load_u32(m->quant.group_index + 4 * (size_t)k) >= m->quant.groups)
+            return 0;
+    for (uint32_t i = 0; m->row_map && i < m->rows; i++)
+        if (m->row_map[i] > BUNDLE_MOST)
+            return 0;
+    return 1;
+}
+
+static sb_status read_matrix(reader *r, const bundle_field *f)
+{
+    double numbers[BUNDLE_MATRIX_NUMBERS];
+    char key[64], group[64];
+    bundle_parts parts;
+    sb_matrix *m = &r->b->matrices[r->b->matrix_count++];
+    snprintf(key, sizeof key, "param.%s", f->name);
+    snprintf(group, sizeof group, "param.%s.", f->name);
+    for (size_t i = 0; i < BUNDLE_MATRIX_NUMBERS; i++)
+        if (!number_of(text_of(r, key), bundle_matrix_names[i], &numbers[i]))
+            return wrong(r, key, "lacks a number");
+    if (!bundle_matrix_of(numbers, m, &parts))
+        return wrong(r, key, "has numbers that no matrix has");
+    if (parts.row_map && !(m->row_map = words_of(r, group, "row_map", SB_DTYPE_U32, m->rows)))
+        return wrong(r, key, "lacks its row_map");
+    if (!indices_fit(m))
+        return wrong(r, key, "has a row_map beyond 2^26");
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < m->rows; i++)
+        last = sb_matrix_stored_row(m, i) > last ? sb_matrix_stored_row(m, i) : last;
+    bundle_extent size = bundle_extent_of(m, last);
+    m->data = bytes_of(r, group, "data", size.data);
+    if (parts.scales)
+        m->quant.scales = bytes_of(r, group, "scales", size.scales);
+    if (parts.zero_points)
+        m->quant.zero_points = bytes_of(r, group, "zero_points", size.zero_points);
+    if (parts.group_index)
+        m->quant.group_index = bytes_of(r, group, "group_index", size.group_index);
+    if (!m->data || (parts.scales && !m->quant.scales) ||
+        (parts.zero_points && !m->quant.zero_points) ||
+        (parts.group_index && !m->quant.group_index) || !indices_fit(m))
+        return wrong(r, key, "has tensors that do not fit its numbers");
+    *(const sb_matrix **)bundle_member(r->b->args, f) = m;
+    return SB_OK;
+}
+
+/* --- what fits together ----------------------------------------------------------------------- */
+
+static int vector_of(const sb_matrix *m, size_t n)
+{
+    return m->rows == 1 && m->cols == n && !sb_matrix_quantized(m);
+}
+
+static int delta_rule_fits(sb_delta_rule_args *a)
+{
+    a->v_stride = a->v_heads * a->dv;
+    return a->k_heads && a->v_heads % a->k_heads == 0 && a->dk && a->dv;
+}
+
+static int gdn_fits(sb_op op, void *args)
+{
+    sb_conv_args *conv = args;
+    sb_gates_args *gates = args;
+    sb_l2norm_args *l2 = args;
+    sb_gated_rmsnorm_args *norm = args;
+    switch (op) {
+    case SB_OP_conv:
+        return conv->form <= SB_FORM_verify && !sb_matrix_quantized(conv->weight);
+    case SB_OP_gates:
+        return gates->form <= SB_FORM_verify && vector_of(gates->a_log, gates->heads) &&
+               vector_of(gates->dt_bias, gates->heads);
+    case SB_OP_l2norm:
+        l2->stride = 2 * l2->heads * l2->dk;
+        return l2->form <= SB_FORM_verify && l2->dk > 0;
+    case SB_OP_gated_rmsnorm:
+        return norm->n > 0 && vector_of(norm->weight, norm->n);
+    default:
+        return delta_rule_fits(args);
+    }
+}
+
+/* Of every op: what it divides by or takes for an index; strides are those of the file. */
+static int args_fit(sb_op op, void *args)
+{
+    const sb_linear_args *linear = args;
+    const sb_rmsnorm_args *norm = args;
+    const sb_rope_args *rope = args;
+    const sb_attention_args *at = args;
+    const sb_router_args *router = args;
+    const sb_swiglu_args *swiglu = args;
+    switch (op) {
+    case SB_OP_linear:
+        return linear->kind <= SB_LINEAR_head;
+    case SB_OP_rmsnorm:
+        return norm->n > 0 && vector_of(norm->weight, norm->n);
+    case SB_OP_rope:
+        return rope->rd <= rope->hd && rope->rd % 2 == 0 && rope->theta > 0.0 &&
+               rope->theta <= 1e30;
+    case SB_OP_attention:
+        return at->kv_heads && at->heads % at->kv_heads == 0 && at->hd > 0;
+    case SB_OP_router:
+        return router->kept > 0 && router->kept <= router->experts;
+    case SB_OP_swiglu:
+        return swiglu->kind <= SB_MLP_dense;
+    case SB_OP_embed:
+    case SB_OP_split_gate:
+    case SB_OP_attn_gate:
+    case SB_OP_moe_combine:
+    case SB_OP_add:
+        return 1;
+    default:
+        return gdn_fits(op, args);
+    }
+}
+
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+static const sb_op_value *value_of(const sb_op_value *values, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(values[i].name, name) == 0)
+            return &values[i];
+    return NULL;
+}
+
+static int small(const sb_op_value *v)
+{
+    return v && (double)v->rows * (double)v->cols <= 0x1p30;
+}
+
+static sb_status read_ids(reader *r, const bundle_field *f)
+{
+    sb_bundle *b = r->b;
+    size_t count = *(size_t *)(void *)((unsigned char *)b->args + f->count_offset);
+    uint32_t *ids = words_of(r, "in.", f->name, SB_DTYPE_U32, count);
+    const sb_embed_args *embed = b->args;
+    if (!ids && b->op == SB_OP_embed)
+        return wrong(r, f->name, "is missing, or of another size");
+    for (size_t i = 0; b->op == SB_OP_embed && i < count; i++)
+        if (ids[i] >= embed->table->rows)
+            return wrong(r, f->name, "has an id that the table has not");
+    *(const uint32_t **)bundle_member(b->args, f) = ids;
+    return SB_OK;
+}
+
+static sb_status read_array(reader *r, const bundle_field *f, const sb_op_values *v)
+{
+    int is_out = f->kind == BUNDLE_out;
+    const sb_op_value *value =
+        is_out ? value_of(v->out, v->outputs, f->name) : value_of(v->in, v->inputs, f->name);
+    if (!small(value))
+        return wrong(r, f->name, "is too large");
+    size_t count = value->rows * value->cols;
+    float *x =
+        is_out ? keep(r, count, sizeof *x) : words_of(r, "in.", f->name, SB_DTYPE_F32, count);
+    if (!x)
+        return wrong(r, f->name, "is missing, or of another size");
+    *(float **)bundle_member(r->b->args, f) = x;
+    if (strcmp(f->name, r->b->output) == 0 && f->kind != BUNDLE_in) {
+        r->b->out = x;
+        r->b->rows = value->rows;
+        r->b->cols = value->cols;
+    }
+    return SB_OK;
+}
+
+static sb_status read_positions(reader *r, sb_rope_args *a)
+{
+    static const char *const names[3] = {"time", "height", "width"};
+    for (size_t i = 0; i < 3; i++) {
+        a->position[i] = words_of(r, "in.position.", names[i], SB_DTYPE_U32, a->rows);
+        if (!a->position[i])
+            return wrong(r, "in.position", "is missing, or of another size");
+    }
+    a->section = words_of(r, "in.", "section", SB_DTYPE_U32, 3);
+    return SB_OK;
+}
+
+/* The expert ids that a router writes. */
+static sb_status make_ids(reader *r, sb_router_args *a)
+{
+    a->ids = keep(r, a->rows * a->kept, sizeof *a->ids);
+    return a->ids ? SB_OK : SB_ERR_MEMORY;
+}
+
+static sb_status read_args(reader *r)
+{
+    sb_bundle *b = r->b;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < bundle_field_count && !status; i++) {
+        const bundle_field *f = &bundle_fields[i];
+        if (f->op == b->op && f->kind <= BUNDLE_double)
+            status = read_number(r, f);
+        else if (f->op == b->op && f->kind == BUNDLE_matrix)
+            status = read_matrix(r, f);
+    }
+    if (!status && !args_fit(b->op, b->args))
+        status = wrong(r, "samebit.bundle.args", "has numbers that do not fit together");
+    if (status)
+        return status;
+    sb_op_values v = sb_op_values_of(b->op, b->args);
+    for (size_t i = 0; i < bundle_field_count && !status; i++) {
+        const bundle_field *f = &bundle_fields[i];
+        if (f->op == b->op && f->kind == BUNDLE_ids)
+            status = read_ids(r, f);
+        else if (f->op == b->op && f->kind > BUNDLE_double && f->kind != BUNDLE_matrix)
+            status = read_array(r, f, &v);
+    }
+    if (!status && b->op == SB_OP_rope)
+        status = read_positions(r, b->args);
+    if (!status && b->op == SB_OP_router)
+        status = make_ids(r, b->args);
+    return status;
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+static sb_status read_results(reader *r)
+{
+    sb_bundle *b = r->b;
+    const sb_tensor *bound = tensor_of(r, "", "bound", SB_DTYPE_F64);
+    size_t count = b->rows * b->cols;
+    if (!b->out)
+        return wrong(r, "samebit.bundle.output", "names no output of the op");
+    b->expected = words_of(r, "", "expected", SB_DTYPE_F32, count);
+    b->recorded = words_of(r, "", "recorded", SB_DTYPE_F32, count);
+    b->bound = keep(r, count, sizeof *b->bound);
+    if (!b->expected || !b->recorded || !b->bound || !bound || bound->bytes != 8 * (uint64_t)count)
+        return wrong(r, "expected, recorded or bound", "is missing, or of another size");
+    for (size_t i = 0; i < count; i++)
+        b->bound[i] = sb_f64_from_bits(sb_load_u64(bound->data + 8 * i));
+    return SB_OK;
+}
+
+static sb_status read_knobs(const reader *r)
+{
+    char one[128];
+    sb_status status = SB_OK;
+    sb_knobs_exact(&r->b->knobs);
+    for (const char *at = text_of(r, "knobs"); *at && !status;) {
+        size_t n = strcspn(at, " ");
+        if (n >= sizeof one)
+            return wrong(r, "samebit.bundle.knobs", "has a word that is no knob");
+        memcpy(one, at, n);
+        one[n] = '\0';
+        status = n ? sb_knobs_set(&r->b->knobs, one, r->err) : SB_OK;
+        at += n + (at[n] == ' ');
+    }
+    return status ? sb_fail_in(r->err, SB_ERR_INPUT, SB_SHOW(r->path)) : SB_OK;
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    snprintf(to, room, "%s", SB_SHOW(from));
+}
+
+static sb_status read_keys(reader *r)
+{
+    sb_bundle *b = r->b;
+    if (!*text_of(r, ""))
+        return wrong(r, "is no replay bundle:", "its metadata have no samebit.bundle");
+    copy_text(b->op_name, sizeof b->op_name, text_of(r, "op"));
+    copy_text(b->name, sizeof b->name, text_of(r, "name"));
+    copy_text(b->words, sizeof b->words, text_of(r, "words"));
+    copy_text(b->output, sizeof b->output, text_of(r, "output"));
+    copy_text(b->arithmetic, sizeof b->arithmetic, text_of(r, "arithmetic"));
+    b->token = strtoull(text_of(r, "token"), NULL, 10);
+    b->sequence = strtoull(text_of(r, "sequence"), NULL, 10);
+    b->layer = (uint32_t)strtoul(text_of(r, "layer"), NULL, 10);
+    b->op = SB_OP_COUNT;
+    for (size_t op = 0; op < SB_OP_COUNT; op++)
+        if (strcmp(sb_op_name(op), b->op_name) == 0)
+            b->op = (sb_op)op;
+    if (b->op == SB_OP_COUNT)
+        return wrong(r, "samebit.bundle.op", "is no op");
+    b->args = keep(r, 1, BUNDLE_ARGS);
+    return b->args ? read_knobs(r) : SB_ERR_MEMORY;
+}
+
+sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err)
+{
+    reader r = {.path = path, .err = err, .b = sb_alloc(1, sizeof(sb_bundle))};
+    if (!r.b)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a bundle");
+    sb_status status = sb_safetensors_open(path, &r.file, err);
+    if (status) {
+        free(r.b);
+        return status;
+    }
+    r.b->file = sb_alloc(1, sizeof r.file);
+    status = r.b->file ? read_keys(&r) : SB_ERR_MEMORY;
+    if (!status)
+        status = read_args(&r);
+    if (!status)
+        status = read_results(&r);
+    if (r.b->file)
+        *r.b->file = r.file;
+    else
+        sb_safetensors_close(&r.file);
+    if (status == SB_ERR_MEMORY)
+        sb_fail(err, status, "%s: out of memory", SB_SHOW(path));
+    if (status)
+        sb_bundle_free(r.b);
+    else
+        *out = r.b;
+    return status;
+}
+
+void sb_bundle_free(sb_bundle *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->block_count; i++)
+        free(b->blocks[i]);
+    free(b->blocks);
+    if (b->file)
+        sb_safetensors_close(b->file);
+    free(b->file);
+    free(b);
+}
+
+sb_status sb_bundle_run(sb_bundle *b, const sb_op_table *table)
+{
+    const sb_op_call call = {.op = b->op, .args = b->args, .knobs = &b->knobs, .table = table};
+    return sb_op_run(&call);
+}

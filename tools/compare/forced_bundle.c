@@ -1,0 +1,132 @@
+/* forced_bundle.c - the calls behind the tap at work, kept until it is judged: what a bundle holds
+ * of the one that fails. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/ops/values.h"
+#include "tools/compare/bundle.h"
+#include "tools/compare/bundle_fields.h"
+#include "tools/compare/forced_parts.h"
+
+struct forced_kept {
+    sb_op_call call;
+    union {
+        unsigned char bytes[BUNDLE_ARGS];
+        double aligned;
+    } args;
+    float *copy[SB_OP_INPUTS]; /* of inputs that the op overwrites */
+};
+
+void forced_drop_kept(sb_forced *f)
+{
+    for (size_t i = 0; i < f->kept_count; i++)
+        for (size_t j = 0; j < SB_OP_INPUTS; j++)
+            free(f->kept_calls[i].copy[j]);
+    free(f->kept_calls);
+    f->kept_calls = NULL;
+    f->kept_count = 0;
+}
+
+static int overwritten(const sb_op_values *v, const float *input)
+{
+    for (size_t i = 0; i < v->outputs; i++)
+        if (v->out[i].data == input)
+            return 1;
+    return v->state.data == input;
+}
+
+/* The argument that points to an input. */
+static void replace(struct forced_kept *k, const float *old, float *copy)
+{
+    for (size_t i = 0; i < bundle_field_count; i++) {
+        const bundle_field *field = &bundle_fields[i];
+        int reads = field->kind == BUNDLE_in || field->kind == BUNDLE_inplace ||
+                    field->kind == BUNDLE_state;
+        if (field->op != k->call.op || !reads)
+            continue;
+        const float **member = bundle_member(k->args.bytes, field);
+        if (*member == old)
+            *member = copy;
+    }
+}
+
+sb_status forced_keep(sb_forced *f, const sb_op_call *call)
+{
+    if (!f->options.bundle || f->replay)
+        return SB_OK;
+    const sb_op_call *last = f->kept_count ? &f->kept_calls[f->kept_count - 1].call : NULL;
+    if (!last || !call->single || last->name != call->name || last->layer != call->layer)
+        forced_drop_kept(f);
+    struct forced_kept *more = sb_realloc(f->kept_calls, f->kept_count + 1, sizeof *f->kept_calls);
+    if (!more)
+        return SB_ERR_MEMORY;
+    f->kept_calls = more;
+    struct forced_kept *k = &more[f->kept_count++];
+    *k = (struct forced_kept){.call = *call};
+    memcpy(k->args.bytes, call->args, sb_bundle_args_size(call->op));
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    for (size_t i = 0; i < v.inputs; i++) {
+        const sb_op_value *in = &v.in[i];
+        if (!in->data || !overwritten(&v, in->data))
+            continue;
+        size_t count = (in->rows - 1) * in->stride + in->cols;
+        k->copy[i] = sb_alloc(count, sizeof(float));
+        if (!k->copy[i])
+            return SB_ERR_MEMORY;
+        memcpy(k->copy[i], in->data, count * sizeof(float));
+        replace(k, in->data, k->copy[i]);
+    }
+    return SB_OK;
+}
+
+/* The output of a kept call that an element lies in; its values as the op knew them, before an
+ * input's copy took the place of an array that is both. */
+static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_value *out)
+{
+    for (size_t i = 0; i < f->kept_count; i++) {
+        const struct forced_kept *k = &f->kept_calls[i];
+        sb_op_values v = sb_op_values_of(k->call.op, k->args.bytes);
+        for (size_t j = 0; j < v.outputs; j++) {
+            *out = v.out[j];
+            if (k->call.op == SB_OP_rope) /* in place, and alone */
+                out->data = (float *)(uintptr_t)sb_known_find(&f->known, p)->base;
+            if (out->data && p >= out->data && p < out->data + out->rows * out->cols)
+                return k;
+        }
+    }
+    return NULL;
+}
+
+sb_status forced_bundle(sb_forced *f, const sb_place *place, const sb_known *from,
+                        const float *expected, const float *recorded, sb_error *err)
+{
+    sb_op_value out;
+    const struct forced_kept *k = find(f, expected, &out);
+    if (!k)
+        return SB_OK;
+    size_t count = out.rows * out.cols, at = (size_t)(expected - out.data);
+    size_t first = (size_t)(out.data - from->base);
+    double *bound = sb_alloc(count, sizeof *bound);
+    if (!bound)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a bundle");
+    for (size_t i = 0; i < count && first + i < from->count; i++)
+        bound[i] =
+            SB_BOUND_SLACK * sb_ball_distance(from->ours[first + i], from->theirs[first + i]);
+    sb_op_call call = k->call;
+    call.args = k->args.bytes;
+    const sb_bundle_source source = {.call = &call,
+                                     .place = place,
+                                     .arithmetic = f->options.arithmetic->name,
+                                     .output = out.name,
+                                     .rows = out.rows,
+                                     .cols = out.cols,
+                                     .row = at / out.cols,
+                                     .column = at % out.cols,
+                                     .expected = out.data,
+                                     .recorded = recorded - at,
+                                     .bound = bound};
+    sb_status status = sb_bundle_write(f->options.bundle, &source, err);
+    free(bound);
+    return status;
+}

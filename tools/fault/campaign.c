@@ -1,0 +1,396 @@
+#include "tools/fault/campaign.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "tools/fault/ask.h"
+#include "tools/fault/edit.h"
+#include "tools/fault/special.h"
+#include "tools/fault/spoil.h"
+#include "tools/make/make.h"
+
+enum { VEHICLES = 24, PATH = 600 };
+
+typedef struct vehicle {
+    char name[64], path[PATH];
+    sb_model *model;
+} vehicle;
+
+struct sb_campaign {
+    sb_campaign_options options;
+    vehicle vehicles[VEHICLES];
+    size_t vehicle_count;
+    size_t edited; /* folders made for one fault */
+    sb_score score;
+};
+
+const char *sb_fault_result_name(sb_fault_result result)
+{
+    static const char *const names[] = {"caught",      "SURVIVED", "MISPLACED",
+                                        "FALSE ALARM", "passed",   "skipped"};
+    return names[result];
+}
+
+sb_status sb_campaign_new(const sb_campaign_options *options, sb_campaign **out, sb_error *err)
+{
+    sb_campaign *c = sb_alloc(1, sizeof *c);
+    if (!c)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a campaign");
+    c->options = *options;
+    *out = c;
+    return SB_OK;
+}
+
+/* A folder without folders in it. */
+static void remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+        char file[PATH + 300];
+        snprintf(file, sizeof file, "%s/%s", path, d->d_name);
+        unlink(file); /* fails for . and .. */
+    }
+    closedir(dir);
+    rmdir(path);
+}
+
+void sb_campaign_free(sb_campaign *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->vehicle_count; i++) {
+        sb_model_close(c->vehicles[i].model);
+        remove_folder(c->vehicles[i].path);
+    }
+    free(c);
+}
+
+const sb_score *sb_campaign_score(const sb_campaign *c)
+{
+    return &c->score;
+}
+
+/* --- vehicles -----------------------------------------------------------------------------------
+ */
+
+/* "T1:4 bf16 mistakes kv": a preset with its first layers, a format, a recipe */
+static sb_status make(const char *name, const char *path, sb_error *err)
+{
+    char copy[64], *word[4] = {NULL}, *next = NULL;
+    size_t n = 0;
+    snprintf(copy, sizeof copy, "%s", name);
+    for (char *w = strtok_r(copy, " ", &next); w && n < 4; w = strtok_r(NULL, " ", &next))
+        word[n++] = w;
+    if (n < 3)
+        return sb_fail(err, SB_ERR_USAGE, "\"%s\" is no vehicle", name);
+    char *layers = strchr(word[0], ':');
+    if (layers)
+        *layers++ = '\0';
+    return sb_make(&(sb_make_options){.dir = path,
+                                      .preset = word[0],
+                                      .format = word[1],
+                                      .recipe = word[2],
+                                      .layers = layers ? (unsigned)strtoul(layers, NULL, 10) : 0,
+                                      .kv_scales = n > 3,
+                                      .seed = 42},
+                   err);
+}
+
+static sb_status vehicle_of(sb_campaign *c, const char *name, vehicle **out, sb_error *err)
+{
+    for (size_t i = 0; i < c->vehicle_count; i++)
+        if (strcmp(c->vehicles[i].name, name) == 0) {
+            *out = &c->vehicles[i];
+            return SB_OK;
+        }
+    if (c->vehicle_count == VEHICLES)
+        return sb_fail(err, SB_ERR_USAGE, "more than %d vehicles", VEHICLES);
+    vehicle *v = &c->vehicles[c->vehicle_count];
+    snprintf(v->name, sizeof v->name, "%s", name);
+    snprintf(v->path, sizeof v->path, "%s/v%zu", c->options.folder, c->vehicle_count);
+    sb_status status = make(name, v->path, err);
+    c->vehicle_count++;
+    if (!status)
+        status = sb_model_open(v->path, &v->model, err);
+    *out = v;
+    return status;
+}
+
+sb_status sb_campaign_model(sb_campaign *c, const char *name, const sb_model **out, sb_error *err)
+{
+    vehicle *v = NULL;
+    sb_status status = vehicle_of(c, name, &v, err);
+    *out = status ? NULL : v->model;
+    return status;
+}
+
+/* --- one trial ----------------------------------------------------------------------------------
+ */
+
+static sb_script script_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        sb_script script;
+    } all[] = {{"plain", {.prompt = 9, .decode = 3, .sequences = 1}},
+               {"rounds", {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1}},
+               {"two", {.prompt = 9, .decode = 1, .rounds = 2, .drafts = 2, .sequences = 2}},
+               {"long", {.prompt = 105, .decode = 1, .sequences = 1}}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, name) == 0)
+            return all[i].script;
+    return all[0].script;
+}
+
+static sb_status set_all(sb_knobs *knobs, const char *settings, sb_error *err)
+{
+    char copy[200], *next = NULL;
+    sb_status status = SB_OK;
+    snprintf(copy, sizeof copy, "%s", settings);
+    for (char *s = strtok_r(copy, " ", &next); s && !status; s = strtok_r(NULL, " ", &next))
+        status = sb_knobs_set(knobs, s, err);
+    return status;
+}
+
+static void first_place(const sb_outcome *o, char words[SB_WORDS])
+{
+    const sb_verdicts *v = o->forced.has_failure ? &o->forced : &o->free;
+    if (o->refused && !v->has_failure)
+        snprintf(words, SB_WORDS, "%s", o->words);
+    else if (v->has_failure)
+        snprintf(words, SB_WORDS, "%.300s", v->first_failure.words);
+    else
+        snprintf(words, SB_WORDS, "%.150s%s%.150s", o->forced.reason,
+                 *o->forced.reason && *o->free.reason ? "; " : "", o->free.reason);
+}
+
+/* Runs a trial and adds what it shows. */
+static sb_status see(const sb_trial *trial, sb_finding_of_fault *found, sb_error *err)
+{
+    sb_outcome outcome;
+    sb_status status = sb_trial_run(trial, &outcome, err);
+    if (!status) {
+        sb_signs_of(&outcome, &found->signs);
+        first_place(&outcome, found->place);
+        found->tokens = outcome.tokens;
+        found->has_peers = outcome.peers.rows > 0;
+        memcpy(found->peers, outcome.peers.caught, sizeof found->peers);
+    }
+    sb_outcome_clear(&outcome);
+    return status;
+}
+
+static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_error *err)
+{
+    *t = (sb_trial){.script = script_of(f->script),
+                    .with_forced = 1,
+                    .with_free = 1,
+                    .perturbed = 2,
+                    .seed = c->options.seed};
+    sb_knobs_exact(&t->knobs);
+    sb_status status = set_all(&t->knobs, f->setting, err);
+    t->engine_knobs = t->knobs;
+    if (!status)
+        status = sb_sim_find("sequential", &t->sim, err);
+    return status ? status : sb_campaign_model(c, f->vehicle, &t->reference, err);
+}
+
+/* --- faults of ops and sessions -----------------------------------------------------------------
+ */
+
+static sb_status plant_op(const sb_fault *f, sb_trial *t, sb_plant *plant, sb_error *err)
+{
+    plant->layer = SB_EVERY_LAYER;
+    plant->from = f->plant == SB_PLANT_special ? 0 : 1;
+    if (f->plant == SB_PLANT_op)
+        plant->fault = sb_op_fault_find(f->arg);
+    else if (f->plant == SB_PLANT_special)
+        plant->fault = sb_special_find(f->arg);
+    else
+        plant->mistake = sb_mistake_find(f->arg);
+    t->hook = sb_plant_hook;
+    t->hook_ctx = plant;
+    return plant->fault || plant->mistake
+               ? SB_OK
+               : sb_fail(err, SB_ERR_USAGE, "%s: no fault %s", f->name, f->arg);
+}
+
+static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler *spoiler,
+                       sb_error *err)
+{
+    switch (f->plant) {
+    case SB_PLANT_op:
+    case SB_PLANT_special:
+    case SB_PLANT_mistake:
+        return plant_op(f, t, at, err);
+    case SB_PLANT_slip:
+        t->slip = sb_slip_find(f->arg);
+        return t->slip ? SB_OK : sb_fail(err, SB_ERR_USAGE, "%s: no slip %s", f->name, f->arg);
+    case SB_PLANT_knob:
+        return set_all(&t->engine_knobs, f->arg, err);
+    case SB_PLANT_trace:
+        t->spoiler = spoiler;
+        return sb_spoiler_new(f->arg, spoiler, err);
+    case SB_PLANT_self:
+        t->sim = NULL;
+        t->self = 1;
+        return SB_OK;
+    case SB_PLANT_edit:
+    case SB_PLANT_file:
+    case SB_PLANT_none:
+    case SB_PLANT_covered:
+        break;
+    }
+    return SB_OK;
+}
+
+static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *engine,
+                             sb_finding_of_fault *found, sb_error *err)
+{
+    sb_trial t;
+    sb_plant at = {.ran = 0};
+    sb_spoiler spoiler = {.seen = 0};
+    sb_status status = base_trial(c, f, &t, err);
+    if (!status)
+        status = plant(f, &t, &at, &spoiler, err);
+    t.engine = engine;
+    if (!status)
+        status = see(&t, found, err);
+    sb_plant_clear(&at);
+    sb_spoiler_clear(&spoiler);
+    return status;
+}
+
+/* --- faults of files ----------------------------------------------------------------------------
+ */
+
+static void add_check(void *signs, const char *check)
+{
+    char name[48];
+    snprintf(name, sizeof name, "check:%.30s", check);
+    sb_sign_add(signs, name);
+}
+
+static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fault *found,
+                            sb_error *err)
+{
+    char path[PATH];
+    sb_model *engine = NULL;
+    sb_error why = {""};
+    snprintf(path, sizeof path, "%s/e%zu", c->options.folder, c->edited++);
+    sb_status status = make(f->vehicle, path, err);
+    if (!status)
+        status = sb_edit_folder(path, f->arg, err);
+    if (!status && f->plant == SB_PLANT_file)
+        status = sb_ask_check(path, add_check, &found->signs, err);
+    if (!status && strcmp(f->script, "none") != 0) {
+        if (sb_model_open(path, &engine, &why)) {
+            sb_sign_add(&found->signs, "refused");
+            snprintf(found->place, sizeof found->place, "%s", why.text);
+        } else {
+            status = run_planted(c, f, engine, found, err);
+        }
+    }
+    sb_model_close(engine);
+    remove_folder(path);
+    return status;
+}
+
+/* --- the judgement ------------------------------------------------------------------------------
+ */
+
+static void judge(sb_campaign *c, sb_finding_of_fault *found)
+{
+    const sb_fault *f = found->fault;
+    sb_score *s = &c->score;
+    int clean = !f || f->benign;
+    if (clean) {
+        int alarm = sb_sign_has(&found->signs, "fail") || sb_sign_has(&found->signs, "refused");
+        found->result = alarm ? SB_FAULT_ALARM : SB_FAULT_PASSED;
+        s->benign++;
+        s->false_alarms += (size_t)alarm;
+        s->mistrusted += !alarm && sb_sign_has(&found->signs, "mistrusted");
+        s->clean_tokens += found->tokens;
+    } else {
+        const char *loud = sb_signs_loud(&found->signs, f->quiet, f->fires);
+        int caught = sb_signs_all(&found->signs, f->fires);
+        found->result = !caught ? SB_FAULT_SURVIVED : loud ? SB_FAULT_MISPLACED : SB_FAULT_CAUGHT;
+        s->planted++;
+        s->caught += (size_t)caught;
+        s->survived += (size_t)!caught;
+        s->misplaced += caught && loud;
+    }
+    for (int p = 0; p < SB_PEERS && found->has_peers; p++)
+        *(clean ? &s->peers_alarms[p] : &s->peers_caught[p]) += (size_t)found->peers[p];
+    *(clean ? &s->peers_clean : &s->peers_faults) += (size_t)found->has_peers;
+    if (c->options.found)
+        c->options.found(c->options.found_ctx, found);
+}
+
+sb_status sb_campaign_fault(sb_campaign *c, const sb_fault *f, sb_error *err)
+{
+    sb_finding_of_fault found = {.fault = f};
+    sb_status status;
+    if (f->plant == SB_PLANT_none || f->plant == SB_PLANT_covered) {
+        found.result = SB_FAULT_SKIPPED;
+        snprintf(found.place, sizeof found.place, "%s", f->words);
+        c->score.skipped++;
+        if (c->options.found)
+            c->options.found(c->options.found_ctx, &found);
+        return SB_OK;
+    }
+    if (f->plant == SB_PLANT_edit || f->plant == SB_PLANT_file)
+        status = run_edited(c, f, &found, err);
+    else
+        status = run_planted(c, f, NULL, &found, err);
+    if (!status)
+        judge(c, &found);
+    return status;
+}
+
+/* --- correct engines ----------------------------------------------------------------------------
+ */
+
+static const char *const clean_vehicles[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
+                                             "T4 bf16 predictable",   "T5:4 bf16 mistakes",
+                                             "T1:4 bf16 mistakes",    "T3 nvfp4-ct plain"};
+static const char *const clean_profiles[] = {"exact", "hf", "vllm", "sglang", "llamacpp"};
+
+sb_status sb_campaign_clean(sb_campaign *c, uint64_t tokens, sb_error *err)
+{
+    size_t vehicles = sizeof clean_vehicles / sizeof *clean_vehicles;
+    size_t profiles = sizeof clean_profiles / sizeof *clean_profiles, sims = sb_sim_count();
+    uint64_t done = 0;
+    sb_status status = SB_OK;
+    /* strides that have no common factor: a short run meets all of each */
+    for (uint64_t i = 0; done < tokens && !status; i++) {
+        const char *profile = clean_profiles[i % profiles], *name = clean_vehicles[i % vehicles];
+        sb_trial t = {
+            .script = {.prompt = 24, .decode = 6, .rounds = 8, .drafts = 3, .sequences = 2},
+            .with_forced = 1,
+            .with_free = 1,
+            .perturbed = 3,
+            .seed = c->options.seed + i};
+        sb_finding_of_fault found = {.tokens = 0};
+        t.sim = sb_sim_at((size_t)((i + i / sims) % sims));
+        snprintf(found.name, sizeof found.name, "%s, %s, %s", name, profile, t.sim->name);
+        status = sb_knobs_profile(&t.knobs, profile, err);
+        for (size_t k = 0; t.sim->settings && t.sim->settings[k] && !status; k++)
+            status = sb_knobs_set(&t.knobs, t.sim->settings[k], err);
+        t.engine_knobs = t.knobs;
+        if (!status)
+            status = sb_campaign_model(c, name, &t.reference, err);
+        if (!status)
+            status = see(&t, &found, err);
+        if (!status)
+            judge(c, &found);
+        done += found.tokens ? found.tokens : 1;
+    }
+    return status;
+}

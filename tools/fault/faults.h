@@ -1,0 +1,53 @@
+/* faults.h - the list of faults: what is planted, in which vehicle, and which check must name it.
+ *
+ * faults.def has those of incidents; the rest comes from the lists of mistakes (mistakes.def),
+ * of mistakes between calls (slips.def) and of generated op faults (op_faults.def). */
+#ifndef SB_FAULT_FAULTS_H
+#define SB_FAULT_FAULTS_H
+
+#include <stddef.h>
+
+#include "ref/base/status.h"
+
+typedef enum sb_fault_plant {
+    SB_PLANT_op,      /* arg: of op_faults.def */
+    SB_PLANT_special, /* of special.def */
+    SB_PLANT_mistake, /* of mistakes.def */
+    SB_PLANT_slip,    /* of slips.def */
+    SB_PLANT_knob,    /* settings that the engine alone has */
+    SB_PLANT_edit,    /* edits of the engine's checkpoint (edit.h) */
+    SB_PLANT_file,    /* the same, and `samebit check` is asked about the files */
+    SB_PLANT_trace,   /* of spoil.def */
+    SB_PLANT_self,    /* the reference passes for another engine */
+    SB_PLANT_none,    /* cannot be planted here: the reason stands in `words` */
+    SB_PLANT_covered  /* another test plants it: which stands in `words` */
+} sb_fault_plant;
+const char *sb_fault_plant_name(sb_fault_plant plant);
+
+typedef struct sb_fault {
+    char name[64];
+    const char *origin; /* "F08", or the public incident; "" of a generated one */
+    sb_fault_plant plant;
+    const char *arg;
+    const char *vehicle; /* "T1 bf16 mistakes": preset, format, recipe */
+    const char *setting; /* knobs of both sides, "a=b c=d"; "" */
+    const char *script;  /* "plain", "rounds", "long", "two" */
+    const char
+        *fires; /* signs (sign.h), separated by blanks: all must be there; a|b: one of them */
+    const char *quiet; /* none of these may */
+    const char *words;
+    int benign; /* a correct engine: nothing may fire but what `fires` says */
+} sb_fault;
+
+typedef struct sb_faults {
+    sb_fault *items;
+    size_t count, room;
+} sb_faults;
+
+sb_status sb_faults_list(sb_faults *out, sb_error *err);
+void sb_faults_free(sb_faults *faults);
+
+/* "F08", "op.linear.sign", "op.linear.*", or an origin: 1 if the fault is meant. */
+int sb_fault_matches(const sb_fault *fault, const char *pattern);
+
+#endif
