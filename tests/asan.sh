@@ -17,10 +17,12 @@ if [ "${CHECK_ALL-}" != 1 ]; then
     export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000
     export LEAVE_OUT="tests/unit/test_make.c tests/unit/test_make_formats.c tests/unit/test_make_recipes.c
         tests/unit/test_functions.c tests/unit/test_knobs.c tests/unit/test_check_units.c tests/unit/test_graft.c
-        tests/unit/test_floor.c tests/unit/test_sample.c
+        tests/unit/test_floor.c tests/unit/test_sample.c tests/unit/test_forced.c tests/unit/test_bundle.c
+        tests/unit/test_free.c tests/unit/test_free_rounds.c tests/unit/test_sim.c tests/unit/test_forms.c
         tests/cli/make_formats.sh tests/cli/convert.sh tests/cli/graft.sh tests/cli/info.sh tests/cli/laws.sh
         tests/cli/check_loaded.sh tests/cli/draft.sh tests/cli/accept.sh tests/cli/overlay.sh tests/cli/readme.sh
-        tests/cli/floor.sh tests/cli/hash.sh tests/cli/storage.sh"
+        tests/cli/floor.sh tests/cli/hash.sh tests/cli/storage.sh tests/cli/diff.sh tests/cli/fault.sh
+        tests/cli/profiles.sh tests/cli/hf_traces.sh"
     LEAVE_OUT=$(echo $LEAVE_OUT)
 fi
 passed=0 failed=0 skipped=0

@@ -97,6 +97,8 @@ static float pack(int64_t sum, int unit, int kept)
  * and the sum of what is left is exact" */
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
+    if (!sb_is_finite_f32(c)) /* H-6 */
+        return c == c ? c : sb_f32_from_bits(0x7fffffffu);
     sb_atom_term addend = split(c, -126, 23);
     if (addend.digits == 0)
         addend.exponent = ZERO_EXPONENT;

@@ -27,6 +27,9 @@ for profile in hf vllm llamacpp; do
     run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
     says "profile $profile"
 done
+# a value that is rounded to few bits falls the other way: the ops say that it is right
+run 0 diff "$t5" --engine sim:hmma --profile llamacpp --tokens 17,8,9,10 -n 5
+run 1 diff "$t5" --engine sim:hmma+no_dt_bias --profile llamacpp --tokens 17,8,9,10 -n 5
 # sequences fed whole, in calls of a size, every row compared
 printf '5,6,7,8,9,10,11\n\n9,8,7\n' > "$work/texts"
 run 0 diff "$t4" --engine sim:pairwise --tokens-file "$work/texts" --rows 3 --json
@@ -56,12 +59,23 @@ wrong sim:pairwise+norm_plain_weight rmsnorm 0 layers.0.input_layernorm
 wrong sim:sequential+no_dt_bias gates 0 layers.0.linear_attn.g
 wrong ref+scores_unscaled attention 3 layers.3.self_attn.core_out 1
 wrong sim:sequential+linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
+# under the names of samebit fault --list
+wrong sim:sequential+op.linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
+wrong sim:sequential+mistake.no_dt_bias gates 0 layers.0.linear_attn.g
+# a unit with 13 bits is right only for those who say that they have it
+run 1 diff "$t4" --engine sim:trunc13 --tokens 1,2,3 -n 1 --forced --arithmetic library
+run 0 diff "$t4" --engine sim:trunc13 --tokens 1,2,3 -n 1 --forced --arithmetic hopper_fp8_wgmma+order
+says 'arithmetic hopper_fp8_wgmma+order'
+refused 2 diff "$t4" --engine sim:trunc13 --tokens 1 --arithmetic nobody
+says_err 'library, '
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2,3 -n 1
-says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]: '
+says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]'
+says 'FAIL: layers.0.mlp.swiglu: sequence 0, token 0, column 0 is '
+check "the failure is said twice" test "$(grep -c 'column 0 is' "$out")" = 1
 says_err 'samebit: sim:sequential+gate_up_swapped: FAIL: '
 check "not one line on stderr" one_line
 # only the op that is wrong fails, though all that follows it is wrong
-check "other ops fail, too" test "$(grep -c '  FAIL$' "$out")" = 1
+check "other ops fail, too" test "$(grep -cE '^[a-z_0-9]+ .*  FAIL$' "$out")" = 1
 # a mistake in the head alone
 run 1 diff "$t4" --engine sim:sequential --engine-set mtp_hidden=residual --tokens 1,2,3 -n 6 --draft 2 --json
 at verdict FAIL
@@ -107,6 +121,14 @@ refused 3 diff "$t5" --engine "$work/trace"
 run 1 diff "$t4" --engine "$work/trace" --profile hf
 says 'the trace says act=f32'
 
+# a token that is not the largest of its row, in a trace whose values are right
+cp -r "$work/trace" "$work/emitted"
+sed -i -E 's/("emitted": \[([0-9]+, )*)[0-9]+\]/\1383]/' "$work/emitted/trace.json"
+run 1 diff "$t4" --engine "$work/emitted"
+says 'token 383 was emitted'
+run 1 diff "$t4" --engine "$work/emitted" --free
+run 0 diff "$t4" --engine "$work/trace" --sampled
+
 # --- token ids ----------------------------------------------------------------------------------------------
 run 0 run "$t4" --tokens 1,2,3 -n 12 --json
 ids=$(value tokens | tr -d '[] \n')
@@ -140,7 +162,7 @@ refused 4 diff "$t4" --engine "$work/trace" --versus "$work/copy"
 refused 4 diff "$t4" --engine "$work/on.ids" --versus "$work/on.ids"
 # an op whose values were not shown has not been judged
 run 4 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 2 --forced --taps 'layers.0.*,logits'
-says 'SKIPPED: embed: not compared'
+says 'SKIPPED: embed: 0 elements compared'
 
 # --- documents ----------------------------------------------------------------------------------------------
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 6 --draft 2 --json --junit "$work/report.xml"

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
 export OMP_WAIT_POLICY=passive
-if [ -n "${CHECK_ALL:-}" ]; then
+if [ "${CHECK_ALL-}" = 1 ]; then
     "$SAMEBIT" fault --all --quiet --tokens "${FAULT_TOKENS:-2000}" &&
         "$SAMEBIT" fault --sensitivity
 else

@@ -258,7 +258,7 @@ static void test_attention(void **state)
     } rows[] = {
         {{"act=bf16", "act=bf16 scores=act", "act=bf16 scores=flash", "act=bf16 scores=f16"},
          "02 32",
-         NULL},
+         "12"},
         {{"act=f16", "act=f16 scores=act", "act=f16 scores=flash"}, "02", "12"},
         {{"", "scores=f16"}, NULL, NULL}};
     (void)state;

@@ -218,6 +218,7 @@ static void test_range(void **state)
     assert_true(OF(hopper_f16, bf16, 0.0f, top, top, -top, 0x1p63f) == 0x1p127f);
     assert_true(OF(hopper_f16, bf16, 0x1p-149f, 0x1p-100f, 0x1p-48f) == 0x1p-148f + 0x1p-149f);
     assert_int_equal(sb_bits_f32(OF(hopper_f16, bf16, -1.0f, 1.0f, 1.0f)), 0);
+    assert_true(isinf(OF(hopper_f16, bf16, HUGE_VALF, -top, top))); /* which stays */
     const float a[2] = {1.0f, HUGE_VALF}, b[2] = {1.0f, 1.0f}, c[2] = {HUGE_VALF, -HUGE_VALF};
     const sb_atom *atom = &sb_atoms[SB_ATOM_hopper_f16];
     assert_true(sb_atom_dot(atom, SB_FORMAT_bf16, a, 1, b, 1, 2) == HUGE_VALF);

@@ -197,6 +197,22 @@ static void shorten(free_play *p, sb_step *step)
     v->data = NULL;
 }
 
+/* The list lacks the largest, or has it twice; all log probabilities are right. */
+static void shorten_wrongly(free_play *p, sb_step *step)
+{
+    shorten(&(free_play){.amount = 0}, step);
+    sb_step_value *ids = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "top_ids");
+    sb_step_value *logprobs = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "top_logprobs");
+    if (!ids || !logprobs)
+        return;
+    for (size_t r = 0; r < ids->rows; r++) {
+        size_t to = r * ids->cols + (p->amount < 0 ? 0 : 1);
+        size_t from = r * ids->cols + (p->amount < 0 ? 1 : 0);
+        ids->data[to] = ids->data[from];
+        logprobs->data[to] = logprobs->data[from];
+    }
+}
+
 static void test_the_largest_only(void **state)
 {
     (void)state;
@@ -208,6 +224,12 @@ static void test_the_largest_only(void **state)
     assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);
     assert_string_equal(p.v.first_failure.name, "top_logprobs");
     sb_verdicts_free(&p.v);
+    for (double way = -1; way <= 1; way += 2) {
+        p = spoiled(shorten_wrongly, way);
+        assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);
+        assert_string_equal(p.v.first_failure.name, "top_logprobs");
+        sb_verdicts_free(&p.v);
+    }
 }
 
 /* The last expert of a row is another one. */

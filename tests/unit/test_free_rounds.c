@@ -161,12 +161,173 @@ static void test_two_lists_of_tokens(void **state)
     }
 }
 
+/* (A dense model: where router rows are equal, experts part the sides in exact, too.) The second
+ * largest logit, where rounding to bfloat16 leaves the choice open. */
+static void test_a_near_tie(void **state)
+{
+    sb_knobs knobs;
+    sb_verdicts v = {0};
+    sb_error err = {""};
+    sb_ids_verdict out;
+    uint32_t sides[2][10];
+    float logits[384];
+    (void)state;
+    assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
+    const sb_model *model = random_model();
+    sb_session *session = test_session(model, &knobs, NULL);
+    test_draw_ids("tie 1", 300, sides[0], 9);
+    test_feed(session, sides[0], 9);
+    assert_int_equal(sb_session_logits(session, 8, logits, &err), SB_OK);
+    sides[0][9] = sb_greedy(logits, 384);
+    memcpy(sides[1], sides[0], sizeof sides[0]);
+    logits[sides[0][9]] = -1e9f;
+    sides[1][9] = sb_greedy(logits, 384);
+    const sb_ids_pair pair = {{sides[0], sides[1]}, {10, 10}};
+    sb_ids_options options = {.knobs = &knobs, .perturbed = 4, .seed = 1};
+    assert_int_equal(sb_ids_compare(model, &options, &pair, 1, &out, &v, &err), SB_OK);
+    print_message("%s\n", out.words);
+    assert_int_equal(v.verdict, SB_VERDICT_NEAR_TIE);
+    assert_int_equal(v.near_ties, 1);
+    sb_verdicts_free(&v);
+    options.knobs = NULL; /* in profile exact it is not open */
+    assert_int_equal(sb_ids_compare(model, &options, &pair, 1, &out, &v, &err), SB_OK);
+    assert_int_equal(v.verdict, SB_VERDICT_FAIL);
+    sb_verdicts_free(&v);
+    sb_session_free(session);
+}
+
+/* --- two sequences in a batch
+ * ---------------------------------------------------------------------
+ */
+
+typedef struct batch {
+    sb_session *session[2];
+    uint32_t token[2];
+    sb_free *free;
+    int swapped; /* each keeps conv and recurrent states by the count of the other */
+} batch;
+
+static uint32_t greedy_at(sb_session *session, size_t row)
+{
+    float logits[384];
+    assert_int_equal(sb_session_logits(session, row, logits, NULL), SB_OK);
+    return sb_greedy(logits, 384);
+}
+
+static void add_rows(sb_step *step, uint32_t sequence, uint64_t position, const uint32_t *tokens,
+                     size_t n, sb_call_kind kind)
+{
+    for (size_t i = 0; i < n; i++) {
+        sb_step_row *row = sb_step_add_row(step);
+        assert_non_null(row);
+        *row = (sb_step_row){
+            .sequence = sequence, .position = position + i, .token = tokens[i], .kind = kind};
+    }
+}
+
+/* One sequence's round of true drafts, of which it is told how many stay true. */
+static sb_round one_round(batch *b, size_t i, size_t right, sb_step *step)
+{
+    sb_session *session = b->session[i];
+    uint64_t position = sb_session_state(session)->position;
+    sb_round round = {.position = position, .drafted = 3};
+    uint32_t fed[4] = {b->token[i]};
+    for (size_t j = 0; j < 3; j++) { /* a look ahead, undone */
+        assert_int_equal(sb_session_verify(session, fed, j + 1, SB_ROLLBACK_snapshots, NULL),
+                         SB_OK);
+        fed[j + 1] = (greedy_at(session, j) + (j >= right)) % 384;
+        assert_int_equal(sb_session_keep(session, 0, NULL), SB_OK);
+        round.drafts[j] = fed[j + 1];
+    }
+    assert_int_equal(sb_session_verify(session, fed, 4, SB_ROLLBACK_snapshots, NULL), SB_OK);
+    round.accepted = right;
+    for (size_t j = 0; j <= right; j++)
+        round.tokens[round.emitted++] = greedy_at(session, j);
+    add_rows(step, (uint32_t)i, position, fed, 4, SB_CALL_verify);
+    sb_step_round *recorded = sb_step_add_round(step);
+    assert_non_null(recorded);
+    *recorded = (sb_step_round){(uint32_t)i, 0, position, round};
+    b->token[i] = round.tokens[right];
+    return round;
+}
+
+static void keep(sb_session *session, size_t kept, size_t taken)
+{
+    sb_state *right = NULL, *wrong = NULL;
+    assert_int_equal(sb_session_state_at(session, kept, &right, NULL), SB_OK);
+    assert_int_equal(sb_session_state_at(session, taken, &wrong, NULL), SB_OK);
+    const sb_config *c = right->config;
+    for (uint32_t i = 0; i < c->layers; i++)
+        if (!sb_state_is_full(right, i)) {
+            memcpy(right->layers[i].conv, wrong->layers[i].conv,
+                   sb_state_conv_size(c) * sizeof(float));
+            memcpy(right->layers[i].recurrent, wrong->layers[i].recurrent,
+                   sb_state_recurrent_size(c) * sizeof(float));
+        }
+    play_set(session, right);
+    sb_state_free(right);
+    sb_state_free(wrong);
+}
+
+static void play_batch(batch *b, sb_verdicts *v)
+{
+    sb_error err = {""};
+    sb_step step = {0};
+    const sb_free_options options = {
+        .perturbed = 2, .verdicts = v, .greedy = 1, .explain = 1, .seed = 3};
+    assert_int_equal(sb_free_new(random_model(), &options, &b->free, &err), SB_OK);
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t ids[5];
+        test_draw_ids(i ? "batch 1" : "batch 0", 300, ids, 5);
+        b->session[i] = test_session(random_model(), NULL, NULL);
+        test_feed(b->session[i], ids, 5);
+        b->token[i] = greedy_at(b->session[i], 4);
+        add_rows(&step, (uint32_t)i, 0, ids, 5, SB_CALL_prompt);
+    }
+    assert_int_equal(sb_free_step(b->free, &step, &err), SB_OK);
+    sb_step_clear(&step);
+    for (size_t n = 0; n < 4; n++) {
+        size_t right[2] = {n % 3, (n + 1) % 3};
+        for (size_t i = 0; i < 2; i++)
+            (void)one_round(b, i, right[i], &step);
+        for (size_t i = 0; i < 2; i++)
+            keep(b->session[i], right[i] + 1, right[b->swapped ? 1 - i : i] + 1);
+        assert_int_equal(sb_free_step(b->free, &step, &err), SB_OK);
+        sb_step_clear(&step);
+    }
+    assert_int_equal(sb_free_finish(b->free, &err), SB_OK);
+    sb_free_free(b->free);
+    for (size_t i = 0; i < 2; i++)
+        sb_session_free(b->session[i]);
+}
+
+static void test_counts_of_another_sequence(void **state)
+{
+    sb_verdicts v = {0};
+    const char *said = "";
+    (void)state;
+    batch b = {.swapped = 0};
+    play_batch(&b, &v);
+    assert_int_equal(v.failures, 0);
+    assert_int_equal(v.round_count, 8);
+    sb_verdicts_free(&v);
+    b = (batch){.swapped = 1};
+    play_batch(&b, &v);
+    for (size_t r = v.round_count; r-- > 0;)
+        if (v.rounds[r].hypothesis[0])
+            said = v.rounds[r].hypothesis;
+    print_message("%s\n%s\n", v.first_failure.words, said);
+    assert_int_equal(v.verdict, SB_VERDICT_FAIL);
+    assert_non_null(strstr(said, "another sequence in the batch"));
+    sb_verdicts_free(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_named_from_states),
-        cmocka_unit_test(test_named_from_tokens),
-        cmocka_unit_test(test_two_lists_of_tokens),
+        cmocka_unit_test(test_named_from_states),          cmocka_unit_test(test_named_from_tokens),
+        cmocka_unit_test(test_two_lists_of_tokens),        cmocka_unit_test(test_a_near_tie),
+        cmocka_unit_test(test_counts_of_another_sequence),
     };
     return cmocka_run_group_tests(tests, NULL, play_close_models);
 }

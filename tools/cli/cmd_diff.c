@@ -9,11 +9,11 @@
 #include "tools/report/diff.h"
 
 typedef struct wishes {
-    const char *folder, *engine, *versus, *bundle, *taps, *junit;
+    const char *folder, *engine, *versus, *bundle, *taps, *junit, *arithmetic;
     sb_repeated overlays, engine_settings;
     sb_request request;
     uint64_t rows, runs, given;
-    int forced, free, explain, allow_self, as_json, quiet, all;
+    int forced, free, explain, allow_self, sampled, as_json, quiet, all;
     int has_generate, has_profile;
 } wishes;
 
@@ -186,7 +186,8 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .side = side,
                          .request = &w->request,
                          .engine_knobs = w->request.knobs,
-                         .arithmetic = sb_side_arithmetic(side),
+                         .arithmetic = w->arithmetic ? sb_arithmetic_of(w->arithmetic)
+                                                     : sb_side_arithmetic(side),
                          .taps = w->taps,
                          .bundle = w->bundle,
                          .rows = w->rows,
@@ -197,7 +198,8 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                                              : -1,
                          .free = both || w->free,
                          .explain = w->explain,
-                         .allow_self = w->allow_self};
+                         .allow_self = w->allow_self,
+                         .sampled = w->sampled};
     sb_status status = SB_OK;
     for (size_t i = 0; i < w->engine_settings.count && !status; i++)
         status = sb_knobs_set(&run->engine_knobs, w->engine_settings.item[i], err);
@@ -274,7 +276,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 27 };
+enum { OPTS = 29 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -304,8 +306,12 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
         {"explain", 0, SB_OPT_FLAG, &w->explain, NULL, "which change would explain a failure?"},
         {"bundle", 0, SB_OPT_STRING, &w->bundle, "F", "the first failing op, for samebit replay"},
+        {"arithmetic", 0, SB_OPT_STRING, &w->arithmetic, "NAME",
+         "how the engine adds: hopper_f16, ... (library, or the sim's own)"},
         {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
         {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL, "trust the reference with itself"},
+        {"sampled", 0, SB_OPT_FLAG, &w->sampled, NULL,
+         "the engine draws its tokens: they need not be the largest"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         {"json", 0, SB_OPT_FLAG, &w->as_json, NULL, "one JSON document on stdout"},
         {"junit", 0, SB_OPT_STRING, &w->junit, "F", "write the result as JUnit XML, too"},
@@ -315,8 +321,24 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
     memcpy(opts, table, sizeof table);
 }
 
+/* The arithmetics by name, for the message. */
+static sb_status no_arithmetic(const char *name, sb_error *err)
+{
+    char names[1024];
+    size_t used = 0;
+    for (size_t i = 0; i < sb_arithmetic_count() && used < sizeof names; i++) {
+        int n = snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                         sb_arithmetic_at(i)->name);
+        used += n > 0 ? (size_t)n : sizeof names;
+    }
+    return sb_fail(err, SB_ERR_USAGE, "there is no arithmetic '%s'; there are: %s", SB_SHOW(name),
+                   names);
+}
+
 static sb_status check_wishes(const wishes *w, sb_error *err)
 {
+    if (w->arithmetic && !sb_arithmetic_of(w->arithmetic))
+        return no_arithmetic(w->arithmetic, err);
     if (!w->engine)
         return sb_fail(err, SB_ERR_USAGE,
                        "expected --engine: a trace folder, a file of token ids, or sim:NAME");

@@ -70,6 +70,8 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->with_free = run->free;
     o->forced.bundle = run->bundle;
     o->free.explain = run->explain;
+    /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
+    o->free.greedy = !run->sampled && run->side->kind == SB_SIDE_trace;
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->sim; i++)
         o->inherited[i] = sb_sim_inherits(run->side->sim, (sb_op)i, &run->engine_knobs) != 0;

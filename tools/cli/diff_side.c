@@ -11,6 +11,13 @@
 
 int sb_plant_find(const char *name, sb_plant *plant)
 {
+    /* samebit fault --list shows the names with their kind */
+    static const char *const kinds[] = {"mistake.", "op."};
+    for (size_t i = 0; i < 2; i++)
+        if (strncmp(name, kinds[i], strlen(kinds[i])) == 0) {
+            name += strlen(kinds[i]);
+            break;
+        }
     *plant = (sb_plant){.layer = SB_EVERY_LAYER};
     plant->mistake = sb_mistake_find(name);
     if (!plant->mistake)
@@ -86,7 +93,7 @@ const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
 {
     if ((side->kind == SB_SIDE_live && !side->sim) || sb_side_is_reference(side))
         return &sb_arithmetic_reference;
-    return &sb_arithmetic_library;
+    return side->sim ? sb_arithmetic_of(side->sim->arithmetic) : &sb_arithmetic_library;
 }
 
 /* trace.json has the digests of everything. */

@@ -1,6 +1,7 @@
 #include "tools/cli/traced.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "ref/container/digest.h"
 
@@ -10,7 +11,8 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     *out =
         (sb_trace_head){.has_knobs = 1, .knobs = r->knobs, .vocab_size = model->config.vocab_size};
     snprintf(out->engine, sizeof out->engine, "samebit %s", r->backend);
-    snprintf(out->arithmetic, sizeof out->arithmetic, "exact");
+    snprintf(out->arithmetic, sizeof out->arithmetic, "%s",
+             strcmp(r->backend, "ref") == 0 ? "exact" : "library");
     snprintf(out->profile, sizeof out->profile, "%s", r->profile);
     return sb_checkpoint_digest(model->checkpoint, &out->checkpoint, err);
 }

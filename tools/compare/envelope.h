@@ -24,7 +24,7 @@ typedef struct sb_envelope_options {
 } sb_envelope_options;
 
 /* N where nobody asks for another. */
-enum { SB_PERTURBED = 6 };
+enum { SB_PERTURBED = 4 };
 
 sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *options,
                           sb_envelope **out, sb_error *err);

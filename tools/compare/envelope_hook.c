@@ -45,15 +45,10 @@ static float neighbour(sb_format type, float x, int up)
     return sb_is_finite_f32(moved) ? moved : x;
 }
 
-/* T-40: "it stays, or becomes the next above or below" - an array is rounded to the activation type
- * if all its elements are of it; else it is binary32. */
-void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
-                      size_t stride)
+static void move_in(sb_format type, uint64_t key, float *data, size_t rows, size_t cols,
+                    size_t stride)
 {
-    sb_format type = sb_act_format(knobs);
     uint64_t bits = 0, n = 0;
-    if (type != SB_FORMAT_f32 && !all_of_type(type, data, rows, cols, stride))
-        type = SB_FORMAT_f32;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < cols; i++, n++) {
             if (n % 32 == 0)
@@ -64,19 +59,60 @@ void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t r
         }
 }
 
+/* T-40: "it stays, or becomes the next above or below" - an array is rounded to the activation type
+ * if all its elements are of it; else it is binary32. */
+void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
+                      size_t stride)
+{
+    sb_format type = sb_act_format(knobs);
+    if (type != SB_FORMAT_f32 && !all_of_type(type, data, rows, cols, stride))
+        type = SB_FORMAT_f32;
+    move_in(type, key, data, rows, cols, stride);
+}
+
 /* What has no rounding: copies. The router's ids are not numbers, its weights come with them. */
 static int is_exact(sb_op op)
 {
     return op == SB_OP_embed || op == SB_OP_split_gate;
 }
 
+/* T-40: "a binary32 value that some knob rounds on its way to the next op is moved in that type" */
+static sb_format rounded_later(const sb_op_call *call)
+{
+    const sb_knobs *k = call->knobs;
+    size_t length = strlen(call->name), tail = sizeof "self_attn.v_proj" - 1;
+    switch ((int)call->op) {
+    case SB_OP_rmsnorm:
+    case SB_OP_gated_rmsnorm:
+    case SB_OP_swiglu:
+    case SB_OP_attn_gate:
+        return SB_IS(k, linear_input, weight) ? SB_FORMAT_bf16 : SB_FORMAT_f32;
+    case SB_OP_linear:
+        if (length < tail || strcmp(call->name + length - tail, "self_attn.v_proj") != 0)
+            return SB_FORMAT_f32;
+        return SB_IS(k, kv_cache, f16) ? SB_FORMAT_f16 : SB_FORMAT_f32;
+    case SB_OP_rope:
+        return SB_IS(k, kv_cache, f16) ? SB_FORMAT_f16 : SB_FORMAT_f32;
+    case SB_OP_attention:
+        return SB_IS(k, scores, f16) ? SB_FORMAT_f16 : SB_FORMAT_f32;
+    default:
+        return SB_FORMAT_f32;
+    }
+}
+
 static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
 {
     sb_op_values v = sb_op_values_of(call->op, call->args);
-    for (size_t i = 0; i < v.outputs; i++)
-        if (v.out[i].data)
-            sb_envelope_move(call->knobs, sb_envelope_key(lane), v.out[i].data, v.out[i].rows,
-                             v.out[i].cols, v.out[i].stride);
+    sb_format later = rounded_later(call);
+    int narrow = later != SB_FORMAT_f32 && sb_act_format(call->knobs) == SB_FORMAT_f32;
+    for (size_t i = 0; i < v.outputs; i++) {
+        const sb_op_value *o = &v.out[i];
+        if (o->data && narrow)
+            move_in(later, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
+        else if (o->data)
+            sb_envelope_move(call->knobs, sb_envelope_key(lane), o->data, o->rows, o->cols,
+                             o->stride);
+    }
 }
 
 /* The reference's input of a layer that quantizes it goes onto the tape. */

@@ -176,7 +176,8 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
     uint64_t coin = sb_envelope_key(lane);
     memcpy(ids, held, k * sizeof *ids);
     uint32_t other = k < E ? runner_up(logits, E, held, k, &weakest) : UINT32_MAX;
-    if (other == UINT32_MAX || sb_envelope_is_tight(e, lane->number))
+    int trunk = call->layer < e->model->config.layers;
+    if (other == UINT32_MAX || (trunk && sb_envelope_is_tight(e, lane->number)))
         return;
     double bound = e->factor * sqrt(2 * squares / (double)E);
     if ((double)logits[held[weakest]] - (double)logits[other] > bound)
@@ -185,7 +186,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
         memcpy(ids, own, k * sizeof *ids);
     else if (coin >> 63)
         ids[weakest] = other;
-    lane->strayed |= !same_set(ids, held, k);
+    lane->strayed |= trunk && !same_set(ids, held, k);
 }
 
 static sb_status route_other(sb_envelope_lane *lane, const sb_op_call *call)

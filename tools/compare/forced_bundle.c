@@ -87,7 +87,7 @@ static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_
     for (size_t i = 0; i < f->kept_count; i++) {
         const struct forced_kept *k = &f->kept_calls[i];
         sb_op_values v = sb_op_values_of(k->call.op, k->args.bytes);
-        for (size_t j = 0; j < v.outputs; j++) {
+        for (size_t j = 0; j < v.outputs && j < SB_OP_OUTPUTS; j++) {
             *out = v.out[j];
             if (k->call.op == SB_OP_rope) /* in place, and alone */
                 out->data = (float *)(uintptr_t)sb_known_find(&f->known, p)->base;

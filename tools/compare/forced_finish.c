@@ -60,7 +60,7 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
         return SB_VERDICT_none;
     if (v->worst > 1.0)
         return SB_VERDICT_FAIL;
-    if (v->skipped && !in_chains(f, op)) {
+    if ((v->compared == 0 || c->unshown) && !in_chains(f, op)) {
         snprintf(why, room, "%s: %zu elements compared, %zu calls could not be judged",
                  sb_op_name(op), v->compared, v->skipped);
         return SB_VERDICT_SKIPPED;

@@ -180,6 +180,7 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
     if (!found) {
         f->options.verdicts->skipped_taps += !f->replay;
         f->options.verdicts->ops[op].skipped += !f->replay;
+        f->counts[op].unshown += !f->replay;
         return SB_OK;
     }
     if (!f->replay) {

@@ -61,7 +61,7 @@ sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens
 /* What contradicts itself in a round; NULL if nothing does. */
 static const char *contradiction(const sb_free *f, const sb_round *r, size_t first, size_t rows)
 {
-    if (r->drafted + 1 != rows)
+    if (r->drafted > SB_MAX_DRAFTS || r->drafted + 1 != rows)
         return "it has other drafts than rows";
     if (r->accepted > r->drafted)
         return "more drafts are accepted than there are";

@@ -60,9 +60,9 @@ static void fail_logits(sb_free *f, const sb_free_sequence *s, sb_token_verdict 
                       .expected = (double)ours[d->at],
                       .bound = bound};
     snprintf(place.words, sizeof place.words,
-             "logit %zu is %.9g, expected %.9g within %.3g; token %u on both sides? %s", d->at,
-             place.found, place.expected, bound, (unsigned)t->top[0],
-             t->has_top[1] && t->top[1] == t->top[0] ? "yes" : "no");
+             "logit %zu is %.9g, expected %.9g within %.3g; the largest is %s", d->at, place.found,
+             place.expected, bound,
+             t->has_top[1] && t->top[1] == t->top[0] ? "the same" : "another one");
     sb_free_fail_row(f, s, t, &place);
 }
 
@@ -97,6 +97,56 @@ static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, c
     f->choices++;
 }
 
+/* The place in a list of the largest: k if an id is not there. */
+static size_t place_of(const float *ids, size_t k, size_t id)
+{
+    size_t i = 0;
+    while (i < k && ids[i] != (float)id)
+        i++;
+    return i;
+}
+
+/* Whether a list is that of the largest, the largest first, as far as the bound can tell; else the
+ * first place that another id should have. An id that stands there twice takes the place of one. */
+static size_t wrong_place_in(const float *ours, size_t V, const float *ids, size_t k, double pair)
+{
+    size_t first = (size_t)ids[0], last = (size_t)ids[k - 1];
+    for (size_t i = 1; i < k; i++)
+        if (place_of(ids, k, (size_t)ids[i]) < i)
+            return i;
+    for (size_t id = 0; id < V; id++) {
+        double logit = (double)ours[id];
+        if (logit - (double)ours[first] > pair)
+            return 0;
+        if (logit - (double)ours[last] > pair && place_of(ids, k, id) == k)
+            return k - 1;
+    }
+    return k;
+}
+
+/* most: how far a log probability is off; infinite where the id is the wrong one. */
+static void fail_top(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, size_t at,
+                     float id, float logprob, double most, double pair)
+{
+    sb_place place = {.layer = SB_NO_LAYER,
+                      .op = "logits",
+                      .name = "top_logprobs",
+                      .rank = 1,
+                      .element = {at},
+                      .found = (double)logprob,
+                      .bound = pair};
+    if (most < INFINITY)
+        snprintf(place.words, sizeof place.words,
+                 "the log probability of id %g is %.6g, off by %.3g; rounding explains %.3g",
+                 (double)id, (double)logprob, most, pair);
+    else
+        snprintf(place.words, sizeof place.words,
+                 "id %g with %.6g does not belong at place %zu of the largest; rounding explains "
+                 "%.3g",
+                 (double)id, (double)logprob, at, pair);
+    sb_free_fail_row(f, s, t, &place);
+}
+
 /* The largest of them only: log probabilities of some ids. There is no KL of a part. */
 static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
                       const float *ids, const float *logprobs, size_t k, const row_bound *b)
@@ -112,6 +162,11 @@ static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, cons
             worst = i;
         }
     }
+    if (most < INFINITY) {
+        size_t wrong = wrong_place_in(ours, V, ids, k, b->pair);
+        most = wrong < k ? INFINITY : most;
+        worst = wrong < k ? wrong : worst;
+    }
     double ratio = sb_free_ratio(most, b->pair);
     t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
     t->top[1] = ids[0] >= 0 && (double)ids[0] < (double)V ? (uint32_t)ids[0] : 0;
@@ -122,17 +177,7 @@ static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, cons
         sb_trials_see_reference(s->trials, ratio);
     s->within_tight &= most <= sb_near_pair(b->tight);
     if (!(ratio <= 1)) {
-        sb_place place = {.layer = SB_NO_LAYER,
-                          .op = "logits",
-                          .name = "top_logprobs",
-                          .rank = 1,
-                          .element = {worst},
-                          .found = (double)logprobs[worst],
-                          .bound = b->pair};
-        snprintf(place.words, sizeof place.words,
-                 "the log probability of id %g is %.6g, off by %.3g; rounding explains %.3g",
-                 (double)ids[worst], (double)logprobs[worst], most, b->pair);
-        sb_free_fail_row(f, s, t, &place);
+        fail_top(f, s, t, worst, ids[worst], logprobs[worst], most, b->pair);
     } else if (t->top[1] != t->top[0]) {
         t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
         f->v->near_ties++;
@@ -189,15 +234,20 @@ static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const f
                       .bound = t->envelope};
     if (s->trials)
         sb_trials_see_reference(s->trials, ratio);
-    if (t->has_top[1] && t->top[1] != token) {
+    /* of equal logits an engine may take any */
+    if (t->has_top[1] && t->top[1] != token && ratio > 1) {
         snprintf(place.words, sizeof place.words,
                  "token %u was emitted, but the engine's own logits give %u", (unsigned)token,
                  (unsigned)t->top[1]);
         sb_free_fail_row(f, s, t, &place);
         return;
     }
-    if (t->has_top[1])
+    if (t->has_top[1] && t->top[1] == token)
         return; /* its logits were judged */
+    if (t->has_top[1]) {
+        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
+        return;
+    }
     t->top[1] = token;
     t->has_top[1] = 1;
     t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;

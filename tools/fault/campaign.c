@@ -16,7 +16,7 @@
 enum { VEHICLES = 24, PATH = 600 };
 
 typedef struct vehicle {
-    char name[64], path[PATH];
+    char name[160], path[PATH];
     sb_model *model;
 } vehicle;
 
@@ -79,12 +79,15 @@ const sb_score *sb_campaign_score(const sb_campaign *c)
 /* --- vehicles -----------------------------------------------------------------------------------
  */
 
-/* "T1:4 bf16 mistakes kv": a preset with its first layers, a format, a recipe */
+/* "T1:4 bf16 mistakes kv|EDITS": a preset with its first layers, a format, a recipe */
 static sb_status make(const char *name, const char *path, sb_error *err)
 {
-    char copy[64], *word[4] = {NULL}, *next = NULL;
+    char copy[160], *word[4] = {NULL}, *next = NULL;
     size_t n = 0;
     snprintf(copy, sizeof copy, "%s", name);
+    char *edits = strchr(copy, '|');
+    if (edits)
+        *edits++ = '\0';
     for (char *w = strtok_r(copy, " ", &next); w && n < 4; w = strtok_r(NULL, " ", &next))
         word[n++] = w;
     if (n < 3)
@@ -92,14 +95,16 @@ static sb_status make(const char *name, const char *path, sb_error *err)
     char *layers = strchr(word[0], ':');
     if (layers)
         *layers++ = '\0';
-    return sb_make(&(sb_make_options){.dir = path,
-                                      .preset = word[0],
-                                      .format = word[1],
-                                      .recipe = word[2],
-                                      .layers = layers ? (unsigned)strtoul(layers, NULL, 10) : 0,
-                                      .kv_scales = n > 3,
-                                      .seed = 42},
-                   err);
+    sb_status status =
+        sb_make(&(sb_make_options){.dir = path,
+                                   .preset = word[0],
+                                   .format = word[1],
+                                   .recipe = word[2],
+                                   .layers = layers ? (unsigned)strtoul(layers, NULL, 10) : 0,
+                                   .kv_scales = n > 3,
+                                   .seed = 42},
+                err);
+    return status || !edits ? status : sb_edit_folder(path, edits, err);
 }
 
 static sb_status vehicle_of(sb_campaign *c, const char *name, vehicle **out, sb_error *err)
@@ -292,7 +297,7 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
     if (!status && strcmp(f->script, "none") != 0) {
         if (sb_model_open(path, &engine, &why)) {
             sb_sign_add(&found->signs, "refused");
-            snprintf(found->place, sizeof found->place, "%s", why.text);
+            snprintf(found->place, sizeof found->place, "%.300s", why.text);
         } else {
             status = run_planted(c, f, engine, found, err);
         }

@@ -96,7 +96,10 @@ static void change_values(const edit *e, const sb_tensor *t, unsigned char *data
                 largest = x > largest ? x : -x > largest ? -x : largest;
             }
         }
-        put(data + i * width, t->dtype, changed(e, get(data + i * width, t->dtype), largest));
+        float x = get(data + i * width, t->dtype);
+        if (strcmp(e->word[0], "alike") == 0 && i >= cols)
+            x = get(data + i % cols * width, t->dtype) + 0.25f * x;
+        put(data + i * width, t->dtype, changed(e, x, largest));
     }
 }
 
@@ -111,7 +114,9 @@ static unsigned char changed_byte(const edit *e, unsigned char x)
         return (unsigned char)((x & 0x80u) | (size > code ? code : size));
     if (strcmp(how, "flush") == 0)
         return size < code ? 0 : x;
-    return strcmp(how, "nibbles") == 0 ? (unsigned char)(x << 4 | x >> 4) : x;
+    return strcmp(how, "nibbles") == 0
+               ? (unsigned char)(((unsigned)x << 4 | (unsigned)x >> 4) & 0xffu)
+               : x;
 }
 
 static void apply(const edit *e, const sb_tensor *t, unsigned char *data)

@@ -326,7 +326,7 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
             status = sb_fail(err, ran, "%s", why.text);
         } else if (ran) {
             out->refused = 1;
-            snprintf(out->words, sizeof out->words, "%s", why.text);
+            snprintf(out->words, sizeof out->words, "%.300s", why.text);
         }
         sb_peers_end(&out->peers);
     }

@@ -141,11 +141,11 @@ def main() -> int:
         cache, at = DynamicCache(config=model.config), 0
         for rows in [args.prompt] + [1] * args.decode:
             ids = tokens[at : at + rows]
-            kind = "decode" if at and rows == 1 else "prompt"
             state = pieces(cache) if args.states and at else {}
             writer.step(
                 [
-                    {"sequence": 0, "slot": 0, "position": at + i, "token": int(t), "kind": kind}
+                    # given, not emitted
+                    {"sequence": 0, "slot": 0, "position": at + i, "token": int(t), "kind": "prompt"}
                     for i, t in enumerate(ids)
                 ],
                 state | call(model, ids, cache),

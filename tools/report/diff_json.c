@@ -1,5 +1,6 @@
 /* diff_json.c - the report as one document: docs/diff.md lists its keys. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/run/backend.h"
@@ -27,6 +28,22 @@ static json_t *string(const char *text)
     json_t *out = clean ? json_string(clean) : NULL;
     free(clean);
     return out;
+}
+
+/* Lines as a list of strings. */
+static json_t *lines(const char *text)
+{
+    json_t *list = json_array();
+    while (list && text && *text) {
+        size_t length = strcspn(text, "\n");
+        json_t *item = json_stringn(text, length);
+        if (!item || json_array_append_new(list, item) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+        text += length + (text[length] == '\n');
+    }
+    return list;
 }
 
 static json_t *count(uint64_t n)
@@ -200,7 +217,7 @@ json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
     put(document, "profile", string(r->profile), &failed);
     put(document, "arithmetic", string(r->arithmetic), &failed);
     put(document, "ways", string(r->ways), &failed);
-    put(document, "notes", string(r->notes), &failed);
+    put(document, "notes", lines(r->notes), &failed);
     put(document, "verdict", json_string(sb_verdict_name(v->verdict)), &failed);
     put(document, "reason", *v->reason ? string(v->reason) : json_null(), &failed);
     put(document, "note", *v->note ? string(v->note) : json_null(), &failed);

@@ -79,7 +79,8 @@ static void print_token(const sb_token_verdict *t, int many, const sb_round_verd
     else
         fprintf(out, " %9s", "-");
     fprintf(out, " %9.3g  %s", t->worst_ratio, sb_verdict_name(t->verdict));
-    if (t->verdict == SB_VERDICT_NEAR_TIE || t->verdict == SB_VERDICT_FAIL)
+    if (t->verdict == SB_VERDICT_NEAR_TIE ||
+        (t->has_top[0] && t->has_top[1] && t->top[0] != t->top[1]))
         fprintf(out, ", margin %.3g, envelope %.3g", t->margin, t->envelope);
     if (round)
         print_round(round, out);
@@ -209,9 +210,9 @@ static void print_failure(const sb_diff_report *r, FILE *out)
     for (size_t i = 0; i < p->rank; i++)
         fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
     fputs(p->rank ? "]" : "", out);
-    if (*p->words)
+    if (*p->words && strcmp(p->words, r->verdicts->reason) != 0) /* the last line has them */
         fprintf(out, ": %s", SB_SHOW(p->words));
-    else
+    else if (!*p->words)
         fprintf(out, ": found %.9g, expected %.9g, bound %.3g", p->found, p->expected, p->bound);
     fputc('\n', out);
 }
@@ -242,5 +243,5 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
     if (!style->quiet && *v->reason)
         fprintf(out, "%s\n", sb_diff_meaning(v->verdict));
     if (!style->quiet && *v->note)
-        fprintf(out, "of both sides on their own: %s; each op alone has decided\n", v->note);
+        fprintf(out, "note: %s\n", v->note);
 }

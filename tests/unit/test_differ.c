@@ -1,0 +1,205 @@
+/* The verdict of a whole from its parts, and the steps that an explanation keeps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/cmocka.h"
+#include "tools/compare/explain.h"
+
+/* --- the verdict of a whole ---------------------------------------------------------------------
+ */
+
+/* Tokens of these verdicts, and ops. */
+static sb_verdicts make(const sb_verdict *tokens, size_t count)
+{
+    sb_verdicts v = {0};
+    for (size_t i = 0; i < count; i++) {
+        sb_token_verdict *t = sb_verdicts_token(&v);
+        assert_non_null(t);
+        t->verdict = tokens[i];
+    }
+    return v;
+}
+
+#define MAKE(...)                                                                                  \
+    make((const sb_verdict[]){__VA_ARGS__}, sizeof(sb_verdict[]){__VA_ARGS__} / sizeof(sb_verdict))
+
+static void expect(sb_verdicts *v, int required, sb_verdict verdict, const char *words)
+{
+    sb_differ_judge(v, required, 0.25);
+    if (v->verdict != verdict || !strstr(v->reason, words))
+        fail_msg("%s (%s), expected %s (%s)", sb_verdict_name(v->verdict), v->reason,
+                 sb_verdict_name(verdict), words);
+    sb_verdicts_free(v);
+}
+
+static void the_heaviest_counts(void **unused)
+{
+    (void)unused;
+    sb_verdicts v = MAKE(SB_VERDICT_IDENTICAL, SB_VERDICT_IDENTICAL);
+    expect(&v, 0, SB_VERDICT_IDENTICAL, "");
+    v = MAKE(SB_VERDICT_IDENTICAL, SB_VERDICT_WITHIN);
+    expect(&v, 0, SB_VERDICT_WITHIN, "");
+    v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_FAIL, SB_VERDICT_MISTRUSTED);
+    expect(&v, 0, SB_VERDICT_FAIL, "beyond its bound");
+    v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_MISTRUSTED);
+    expect(&v, 0, SB_VERDICT_MISTRUSTED, "could not have shown");
+    v = MAKE(SB_VERDICT_WITHIN);
+    v.ops[SB_OP_linear] = (sb_op_verdict){.compared = 9, .verdict = SB_VERDICT_FAIL};
+    expect(&v, 0, SB_VERDICT_FAIL, "");
+    v = MAKE(SB_VERDICT_WITHIN);
+    sb_round_verdict *r = sb_verdicts_round(&v);
+    assert_non_null(r);
+    r->verdict = SB_VERDICT_WITHIN;
+    r->state[SB_STATE_conv].verdict = SB_VERDICT_FAIL;
+    expect(&v, 0, SB_VERDICT_FAIL, "");
+}
+
+static void nothing_is_no_success(void **unused)
+{
+    (void)unused;
+    sb_verdicts v = {0};
+    expect(&v, 0, SB_VERDICT_MISTRUSTED, "there are no rows");
+    v = MAKE(SB_VERDICT_SKIPPED, SB_VERDICT_SKIPPED);
+    expect(&v, 0, SB_VERDICT_SKIPPED, "SKIPPED");
+    v = MAKE(SB_VERDICT_INHERITED);
+    expect(&v, 0, SB_VERDICT_INHERITED, "INHERITED");
+    /* beside what was compared they weigh nothing, unless they were asked for */
+    v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_INHERITED, SB_VERDICT_SKIPPED);
+    v.ops[SB_OP_router] = (sb_op_verdict){.skipped = 1, .verdict = SB_VERDICT_SKIPPED};
+    expect(&v, 0, SB_VERDICT_WITHIN, "");
+    v = MAKE(SB_VERDICT_WITHIN);
+    v.ops[SB_OP_router] = (sb_op_verdict){.skipped = 1, .verdict = SB_VERDICT_SKIPPED};
+    expect(&v, 1, SB_VERDICT_SKIPPED, "op router could not be judged");
+}
+
+static void near_ties_are_few(void **unused)
+{
+    (void)unused;
+    sb_verdicts v =
+        MAKE(SB_VERDICT_NEAR_TIE, SB_VERDICT_WITHIN, SB_VERDICT_WITHIN, SB_VERDICT_WITHIN);
+    expect(&v, 0, SB_VERDICT_NEAR_TIE, "");
+    v = MAKE(SB_VERDICT_NEAR_TIE, SB_VERDICT_NEAR_TIE, SB_VERDICT_WITHIN, SB_VERDICT_WITHIN);
+    expect(&v, 0, SB_VERDICT_MISTRUSTED, "2 of 4 tokens are near ties");
+}
+
+/* --- what is kept -------------------------------------------------------------------------------
+ */
+
+static sb_step make_step(uint64_t position, size_t rows, size_t entries)
+{
+    sb_step step = {0};
+    for (size_t i = 0; i < rows; i++) {
+        sb_step_row *row = sb_step_add_row(&step);
+        assert_non_null(row);
+        row->position = position + i;
+    }
+    assert_non_null(sb_step_add(&step.taps, "layers.0.mlp.out", rows, 2, 1));
+    assert_non_null(sb_step_add(&step.taps, "logits", rows, 3, 1));
+    assert_non_null(sb_step_add(&step.taps, "mtp.fc", entries, 2, 1));
+    return step;
+}
+
+static void keep(sb_keep *k, sb_step step)
+{
+    assert_int_equal(sb_keep_step(k, &step, NULL), SB_OK);
+    sb_step_clear(&step);
+}
+
+static void add_state(sb_step *step, uint64_t position, int with_data)
+{
+    sb_step_state *state = sb_step_add_state(step);
+    assert_non_null(state);
+    state->position = position;
+    assert_non_null(sb_step_add(&state->pieces, "layers.0.keys", 1, 4, with_data));
+}
+
+static void the_last_complete_step_is_kept(void **unused)
+{
+    (void)unused;
+    sb_keep k = {0};
+    keep(&k, make_step(0, 3, 2));
+    keep(&k, make_step(3, 1, 1)); /* without a state it needs what was before */
+    assert_int_equal(k.count, 2);
+    sb_step step = make_step(4, 1, 1);
+    add_state(&step, 4, 0); /* digests do not help */
+    keep(&k, step);
+    assert_int_equal(k.count, 3);
+    step = make_step(5, 1, 1);
+    add_state(&step, 5, 1);
+    keep(&k, step);
+    assert_int_equal(k.count, 1);
+    assert_int_equal(k.steps[0].rows[0].position, 5);
+    assert_non_null(k.steps[0].states[0].pieces.items[0].data);
+    k.frozen = 1;
+    keep(&k, make_step(0, 1, 0));
+    assert_int_equal(k.count, 1);
+    sb_keep_free(&k);
+    k.whole = 1;
+    keep(&k, make_step(0, 1, 0));
+    keep(&k, make_step(0, 1, 0));
+    assert_int_equal(k.count, 2);
+    sb_keep_free(&k);
+}
+
+static size_t rows_of(const sb_keep *k, const char *name)
+{
+    const sb_step_value *v = sb_step_find(&k->steps[0].taps, name);
+    assert_non_null(v);
+    return v->rows;
+}
+
+static void rows_behind_the_failure_are_cut(void **unused)
+{
+    (void)unused;
+    sb_keep k = {0};
+    keep(&k, make_step(0, 6, 5));
+    sb_keep_cut(&k, 2);
+    assert_int_equal(k.steps[0].row_count, 3);
+    assert_int_equal(rows_of(&k, "layers.0.mlp.out"), 3);
+    assert_int_equal(rows_of(&k, "logits"), 3);
+    assert_int_equal(rows_of(&k, "mtp.fc"), 2);
+    sb_keep_cut(&k, 0); /* a call of several rows stays one */
+    assert_int_equal(k.steps[0].row_count, 2);
+    sb_keep_cut(&k, 77); /* a failure behind all rows */
+    assert_int_equal(k.steps[0].row_count, 2);
+    sb_keep_free(&k);
+    /* rows of two sequences stay together */
+    sb_step step = make_step(0, 4, 3);
+    step.rows[2].sequence = step.rows[3].sequence = 1;
+    keep(&k, step);
+    sb_keep_cut(&k, 0);
+    assert_int_equal(k.steps[0].row_count, 4);
+    sb_keep_free(&k);
+}
+
+/* --- words --------------------------------------------------------------------------------------
+ */
+
+static void every_change_has_words(void **unused)
+{
+    (void)unused;
+    size_t bare = 0;
+    for (int i = 0; i < SB_VALUE_COUNT; i++) {
+        char words[SB_WORDS];
+        sb_behaves_like((sb_knob_value)i, words);
+        assert_int_equal(strncmp(words, "behaves like ", 13), 0);
+        assert_true(strlen(words) > 20);
+        bare += strchr(words, '=') != NULL;
+    }
+    /* the ways in which libraries quantize activations are named as the knob names them */
+    if (bare > 25)
+        fail_msg("%zu values have no words in explain.def", bare);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_heaviest_counts),
+        cmocka_unit_test(nothing_is_no_success),
+        cmocka_unit_test(near_ties_are_few),
+        cmocka_unit_test(the_last_complete_step_is_kept),
+        cmocka_unit_test(rows_behind_the_failure_are_cut),
+        cmocka_unit_test(every_change_has_words),
+    };
+    return cmocka_run_group_tests_name("differ", tests, NULL, NULL);
+}
