@@ -199,4 +199,10 @@ refused 2 diff "$t4" --engine "$work/trace" --versus "$work/on.ids"
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --rows 0
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --quiet --all
 refused 3 diff "$work/nowhere" --engine sim:sequential --tokens 1
+# T-16: "of engines that are right (`tools/sim`) a median below 10^-3 is a defect of the bound, and their tests
+# fail": the fifth word of an op's line
+run 0 diff "$t1" --engine sim:sequential --tokens 1,2,3,4,5,6,7,8 -n 4 --forced
+check "an op is bounded too widely" awk '/^op +compared/ { ops = 1; next }
+    ops && $6 ~ /^WITHIN/ { seen++; if ($5 < 0.001) wide = 1 }
+    END { exit wide || seen < 8 }' "$out"
 finish

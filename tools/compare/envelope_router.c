@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "tools/compare/envelope_parts.h"
+#include "tools/compare/wide_fn.h"
 
 static int among(const uint32_t *ids, size_t k, uint32_t id)
 {
@@ -179,7 +180,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
     int trunk = call->layer < e->model->config.layers;
     if (other == UINT32_MAX || (trunk && sb_envelope_is_tight(e, lane->number)))
         return;
-    double bound = e->factor * sqrt(2 * squares / (double)E);
+    double bound = e->factor * sb_wide_sqrt(2 * squares / (double)E);
     if ((double)logits[held[weakest]] - (double)logits[other] > bound)
         return;
     if (!same_set(own, held, k))
