@@ -8,6 +8,7 @@
 
 #include "tests/lib/checkpoint.h"
 #include "tools/fault/campaign.h"
+#include "tests/unit/scratch.h"
 
 static sb_finding_of_fault last;
 
@@ -18,15 +19,15 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
 }
 
 static sb_campaign *campaign;
-static char folder[] = "/tmp/samebit-campaign-XXXXXX";
+static scratch_path folder;
 
 static int begin(void **state)
 {
     sb_error err = {""};
     (void)state;
     test_path("test_campaign", "none"); /* starts the arithmetic */
-    return !mkdtemp(folder) ||
-           sb_campaign_new(&(sb_campaign_options){.folder = folder, .seed = 1, .found = keep},
+    folder = scratch_new();
+    return sb_campaign_new(&(sb_campaign_options){.folder = folder.text, .seed = 1, .found = keep},
                            &campaign, &err);
 }
 
@@ -34,7 +35,7 @@ static int end(void **state)
 {
     (void)state;
     sb_campaign_free(campaign);
-    return rmdir(folder);
+    return rmdir(folder.text);
 }
 
 static void judged(sb_fault fault, sb_fault_result expected)

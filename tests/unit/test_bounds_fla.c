@@ -9,24 +9,12 @@
 
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
+#include "tests/unit/plain_dot.h"
 #include "tools/compare/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64, BLOCK = 16, ORDERS = 3 };
-
-/* A sum of products in binary32: forwards, backwards, or in eight lanes. */
-static float dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n, int order)
-{
-    float lane[8] = {0.0f}, sum = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = order == 1 ? n - 1 - i : i;
-        lane[order == 2 ? i % 8 : 0] += a[at * step_a] * b[at * step_b];
-    }
-    for (size_t i = 0; i < 8; i++)
-        sum += lane[i];
-    return sum;
-}
 
 static const struct regime {
     const char *name;

@@ -8,6 +8,7 @@
 
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
+#include "tests/unit/plain_dot.h"
 #include "tools/compare/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -17,19 +18,6 @@ enum { ROWS = 130, HEADS = 3, CHANNELS = 40, TAPS = 4, MOST = ROWS * CHANNELS, O
 static sb_ball first[2][MOST], second[2][MOST]; /* of the library, of the reference */
 static const sb_arithmetic *const arithmetic[2] = {&sb_arithmetic_library,
                                                    &sb_arithmetic_reference};
-
-/* A sum of products in binary32: forwards, backwards, or in eight lanes. */
-static float dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n, int order)
-{
-    float lane[8] = {0.0f}, sum = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = order == 1 ? n - 1 - i : i;
-        lane[order == 2 ? i % 8 : 0] += a[at * step_a] * b[at * step_b];
-    }
-    for (size_t i = 0; i < 8; i++)
-        sum += lane[i];
-    return sum;
-}
 
 static float sum_of(const float *a, size_t n, int order)
 {
