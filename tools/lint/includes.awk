@@ -31,6 +31,8 @@ BEGIN {
     row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
         "tools/check/head_run.h")
     row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
+    # of other programs' files: steps; tokens that come as text
+    row("tools/dump", "ref/base ref/container ref/formats ref/model ref/ops tools/trace tools/text")
     # plain binary32: of ref/math nothing but the tables of laws
     row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
     # of ref/ops the types and the choices, not one reference function; of tools/fault the mistakes
@@ -47,7 +49,7 @@ BEGIN {
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
-        "tools/graft tools/accept tools/text tools/trace tools/sim tools/compare tools/fault tools/report")
+        "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

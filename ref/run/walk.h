@@ -1,0 +1,43 @@
+/* walk.h - a model one layer at a time: what lies between two layers belongs to the caller, who may
+ * take another model's layer next. The bits are those of a session.
+ *
+ * A sequence goes through a layer as a whole, in calls of at most SB_WALK_ROWS rows, from an empty
+ * state. Nothing of a layer stays behind it, so many sequences, and many mixtures of models, can
+ * pass one layer before the next is read. */
+#ifndef SB_RUN_WALK_H
+#define SB_RUN_WALK_H
+
+#include "ref/run/model.h"
+#include "ref/run/tap.h"
+#include "ref/ops/knobs.h"
+
+enum { SB_WALK_ROWS = 64 };
+
+typedef struct sb_walk sb_walk;
+
+/* knobs: NULL is profile exact; copied. tap may be NULL. The model must outlive the walk. */
+sb_status sb_walk_new(const sb_model *model, const sb_knobs *knobs, sb_tap_fn tap, void *tap_ctx,
+                      sb_walk **out, sb_error *err);
+void sb_walk_free(sb_walk *walk);
+
+/* Floats per token that lie between two layers: H, or 2 H where K-48 keeps the unrounded residual.
+ */
+size_t sb_walk_width(const sb_walk *walk);
+
+/* what the first layer reads. stream: (n, width). */
+sb_status sb_walk_embed(sb_walk *walk, const uint32_t *tokens, size_t n, float *stream,
+                        sb_error *err);
+
+/* one layer of the trunk, n tokens from position 0 on; in place. */
+sb_status sb_walk_layer(sb_walk *walk, uint32_t layer, size_t n, float *stream, sb_error *err);
+
+/* the logits (V) behind one token, from what the last layer left of it (width). */
+sb_status sb_walk_logits(sb_walk *walk, const float *stream, float *logits, sb_error *err);
+
+/* R-21, S-7: the first draft behind each token but the first: guess[t], t in 1 .. n-1, is the
+ * head's guess at token t + 1, from what the last layer left of token t - 1 and from token t
+ * itself. guess[0] stays. SB_ERR_USAGE without a head. */
+sb_status sb_walk_drafts(sb_walk *walk, const float *stream, const uint32_t *tokens, size_t n,
+                         uint32_t *guess, sb_error *err);
+
+#endif

@@ -1,0 +1,106 @@
+/* dump.c - the readers, and the way through one. */
+#include "tools/dump/dump.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+
+#define SB_DUMP(name, what) extern const sb_dump_reader sb_dump_##name;
+#include "tools/dump/dumps.def"
+#undef SB_DUMP
+
+static const sb_dump_reader *const readers[] = {
+#define SB_DUMP(name, what) &sb_dump_##name,
+#include "tools/dump/dumps.def"
+#undef SB_DUMP
+    NULL};
+
+struct sb_dump {
+    const sb_dump_reader *reader;
+    void *state;
+    sb_trace_head head;
+};
+
+size_t sb_dump_count(void)
+{
+    return sizeof readers / sizeof *readers - 1;
+}
+
+const sb_dump_reader *sb_dump_at(size_t i)
+{
+    return readers[i];
+}
+
+const sb_dump_reader *sb_dump_find(const char *path)
+{
+    for (size_t i = 0; i < sb_dump_count(); i++)
+        if (readers[i]->is(path))
+            return readers[i];
+    return NULL;
+}
+
+static const sb_dump_reader *named(const char *name)
+{
+    for (size_t i = 0; i < sb_dump_count(); i++)
+        if (strcmp(readers[i]->name, name) == 0)
+            return readers[i];
+    return NULL;
+}
+
+sb_status sb_dump_open(const char *path, const sb_dump_options *options, sb_dump **out,
+                       sb_error *err)
+{
+    const sb_dump_reader *reader = options->as ? named(options->as) : sb_dump_find(path);
+    if (!reader && options->as)
+        return sb_fail(err, SB_ERR_USAGE, "there is no kind of file '%s'", SB_SHOW(options->as));
+    if (!reader)
+        return sb_fail(err, SB_ERR_USAGE, "%s: no kind of file that is known", SB_SHOW(path));
+    sb_dump *dump = sb_alloc(1, sizeof *dump);
+    if (!dump)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a dump");
+    dump->reader = reader;
+    dump->head.vocab_size = options->vocab_size;
+    sb_status status = reader->open(path, options, &dump->head, &dump->state, err);
+    if (status) {
+        sb_dump_close(dump);
+        return status;
+    }
+    *out = dump;
+    return SB_OK;
+}
+
+void sb_dump_close(sb_dump *dump)
+{
+    if (!dump)
+        return;
+    dump->reader->close(dump->state);
+    free(dump);
+}
+
+const sb_trace_head *sb_dump_info(const sb_dump *dump)
+{
+    return &dump->head;
+}
+
+/* Steps on their way, which get their numbers here. */
+typedef struct counted {
+    sb_step_fn take;
+    void *ctx;
+    uint64_t next;
+} counted;
+
+static sb_status take_numbered(void *ctx, const sb_step *step, sb_error *err)
+{
+    counted *c = ctx;
+    sb_step one = *step;
+    one.number = c->next++;
+    return c->take(c->ctx, &one, err);
+}
+
+sb_status sb_dump_play(const sb_dump *dump, sb_step_fn take, void *ctx, sb_error *err)
+{
+    counted c = {take, ctx, 0};
+    return dump->reader->play(dump->state, take_numbered, &c, err);
+}
