@@ -33,6 +33,7 @@ JANSSON_CFLAGS :=
 JANSSON_LIBS := -ljansson
 PCRE2_LIBS := -lpcre2-8
 UTF8PROC_LIBS := -lutf8proc
+ZIP_LIBS := -lminizip -lz
 
 # --- flags ------------------------------------------------------------------------------------------
 # Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
@@ -53,7 +54,7 @@ CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
-LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)
+LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
 # --- sources ----------------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 binaries = $(patsubst %.c,$(BUILD)/%,$(1))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept \
-    trace sim compare fault report)))
+TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
+    trace dump sim compare fault report)))
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
@@ -188,13 +189,15 @@ demo: $(PROGRAM)
 	@echo 'and so is its MTP head. At last a model whose tokens can be guessed was run with drafts: the head'
 	@echo 'proposes three at a time, and tokens and states are those of a run without. docs/mtp.md explains it.'
 
-OPTIONAL := tools/deps clang cross || echo 'What needs these is SKIPPED.'
-check: tests
-	@$(OPTIONAL)
+# what some tests use is fetched while the others are built
+.PHONY: optional
+optional: | $(HAVE)
+	@tools/deps clang cross || echo 'What needs these is SKIPPED.'
+
+check: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh
 
-check-all: tests
-	@$(OPTIONAL)
+check-all: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh --all
 
 # every one of the 2^32 inputs of every function through MPFR, in parts; it goes on where it stopped

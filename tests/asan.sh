@@ -14,12 +14,13 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 # the sanitizers ask how, not how often; and what only draws many numbers, or makes many folders by code
 # that other tests run, waits for CHECK_ALL
 if [ "${CHECK_ALL-}" != 1 ]; then
-    export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000
+    export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-10000}
     export LEAVE_OUT="tests/unit/test_make.c tests/unit/test_make_formats.c tests/unit/test_make_recipes.c
         tests/unit/test_functions.c tests/unit/test_knobs.c tests/unit/test_check_units.c tests/unit/test_graft.c
         tests/unit/test_floor.c tests/unit/test_sample.c tests/unit/test_forced.c tests/unit/test_bundle.c
         tests/unit/test_free.c tests/unit/test_free_rounds.c tests/unit/test_sim.c tests/unit/test_forms.c
-        tests/unit/test_session_faults.c tests/unit/test_state_file.c"
+        tests/unit/test_session_faults.c tests/unit/test_state_file.c tests/unit/test_sample_spread.c
+        tests/unit/test_act_table.c"
     # of the command line what reads damaged files
     for script in tests/cli/*.sh; do
         case $script in */damaged.sh | */trace.sh | */state.sh | */replay.sh | */tokenize.sh | */wrong_use.sh) ;;

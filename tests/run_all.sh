@@ -13,7 +13,8 @@
 # A test is a program of cmocka, whose summary lines are counted, or a script whose closing line is
 # `N passed, N failed[, N skipped]`. One that crashes, is silent, counts nothing, runs into the time limit
 # or ends well after a failure is a failure, and so is a suite without a member. What members that run at the
-# same time say is shown whole and in the order of the list; with JOBS=1, while it is said. The last line is
+# same time say is shown whole and in the order of the list; with JOBS=1, while it is said. A suite begins
+# while the last members of the one before it still run, so their times overlap. The last line is
 # `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -30,7 +31,7 @@ grace=${GRACE:-10}  # seconds that it has left when it was asked to end
 at_once=$JOBS       # members that may run at the same time
 all=0
 
-SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz asan matrix)
+SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz matrix asan)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -65,8 +66,10 @@ problem() { problems+=("$1"); printf '%s\n' "$1"; }
 
 # Every member runs in a shell of its own in the background, writes a file of its own, and tells its end through
 # a pipe: `wait -n` may miss one.
-names=() statuses=() shown=0 running=0 # the members of a suite, of which the first `shown` were shown
-live=()                                # those that are shown while they run
+# The members, of which the first `shown` were shown. The status is empty while one runs; `left`, of one that
+# is left out; `opens` and `closes`, of the two lines around a suite, which take a place among the members.
+names=() statuses=() shown=0 running=0
+live=() # those that are shown while they run
 
 # begin INDEX OUTPUT COMMAND...: one member, up to its end; a signal passes on to the group that timeout makes
 begin() {
@@ -111,13 +114,19 @@ one_ends() {
 }
 show_ended() {
     while [ -n "${statuses[shown]-}" ]; do
-        verdict $shown "${names[shown]}" "${statuses[shown]}"
+        case ${statuses[shown]} in
+            opens | closes) "${statuses[shown]}" "${names[shown]}" ;;
+            *) verdict $shown "${names[shown]}" "${statuses[shown]}" ;;
+        esac
         shown=$((shown + 1))
     done
 }
-all_end() {
-    while [ $running -gt 0 ]; do one_ends; done
-    names=() statuses=() live=() shown=0
+all_end() { while [ $running -gt 0 ]; do one_ends; done; }
+# place STATUS NAME: what takes a place in the list and does not run
+place() {
+    statuses[${#names[@]}]=$1
+    names+=("$2")
+    show_ended
 }
 # stop STATUS: what was started ends before we do
 stop() {
@@ -183,14 +192,11 @@ parts() {
 # LEAVE_OUT names sources that a caller has a reason not to run: asan.sh
 wanted() {
     [[ " ${LEAVE_OUT-} " == *" $1 "* ]] || return 0
-    statuses[${#names[@]}]=left
-    names+=("$1")
-    show_ended
+    place left "$1"
     return 1
 }
 
-# those that use every processor by themselves are shown while they run
-suite_lint() { at_once=1 scripts tools/lint/*.sh; }
+suite_lint() { scripts tools/lint/*.sh; }
 suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
 suite_unit() { compiled tests/unit/test_*.c; }
 suite_prop() { compiled tests/prop/prop_*.c; }
@@ -203,6 +209,7 @@ suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { parts tests/golden.sh; }
 suite_fuzz() { parts tests/fuzz.sh; }
 suite_matrix() { parts tests/matrix.sh; }
+# those that use every processor by themselves run alone, and are shown while they run
 suite_asan() { at_once=1 scripts tests/asan.sh; }
 suite_exhaustive() {
     local at_once=1
@@ -212,15 +219,22 @@ suite_exhaustive() {
 }
 
 run_suite() {
-    local start=$SECONDS before=$((passed + failed + skipped))
-    printf '=== %s\n' "$1"
+    began[${#names[@]}]=$SECONDS
+    place opens "$1"
     "suite_$1"
-    all_end
+    place closes "$1"
+}
+opens() {
+    before=$((passed + failed + skipped)) opened=$shown
+    printf '=== %s\n' "$1"
+}
+# all members of the suite have ended; those of the next may run
+closes() {
     if [ $((passed + failed + skipped)) = $before ]; then
         problem "FAILED $1: the suite has no tests"
         failed=$((failed + 1))
     fi
-    printf '=== %s: %d s\n' "$1" $((SECONDS - start))
+    printf '=== %s: %d s\n' "$1" $((SECONDS - began[opened]))
 }
 
 # --- main -----------------------------------------------------------------------------------------------
@@ -247,6 +261,7 @@ fi
 export CHECK_ALL=$all
 [ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
 for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
+all_end
 
 echo
 if [ ${#problems[@]} -gt 0 ]; then

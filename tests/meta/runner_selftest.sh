@@ -196,6 +196,19 @@ done
     else
         failed=$((failed + 1)) && echo "FAILED a suite without a member" && cat "$scratch/output"
     fi
+
+    # two suites of one member each, which wait for each other: JOBS=2 runs both, and shows one behind the other
+    cd "$scratch/empty" && mkdir -p tests/{prop,fault} b/tests/{prop,fault}
+    touch tests/prop/prop_a.c tests/fault/test_b.c
+    cp "$scratch/meet_a" b/tests/prop/prop_a && cp "$scratch/meet_b" b/tests/fault/test_b
+    for JOBS in 1 2; do
+        rm -f "$scratch"/here-*
+        TRIES=$((JOBS == 1 ? 5 : 100)) BUILD=b bash "$runner" prop fault 2>&1 | sed 's/: [0-9]* s$/: N s/' > "$scratch/output"
+        check "JOBS=$JOBS: that many suites at a time" \
+            [ "$(tail -n 1 "$scratch/output")" = "$JOBS passed, $((2 - JOBS)) failed, 0 skipped" ]
+    done
+    check "suites at the same time are shown in order" shown "=== prop" "--- tests/prop/prop_a" "1 passed, 0 failed" \
+        "=== prop: N s" "=== fault" "--- tests/fault/test_b" "1 passed, 0 failed" "=== fault: N s"
 }
 
 printf '%d passed, %d failed, 0 skipped\n' $passed $failed

@@ -6,7 +6,7 @@
 static void test_mistakes(void **state)
 {
     (void)state;
-    tree_grow_all(play_model("test_tree_t1", "T1", "mistakes"), "T1 mistakes", 0);
+    tree_grow_all(play_model("test_tree_t1", "T1", "mistakes"), "T1 mistakes");
 }
 
 static void test_predictable(void **state)

@@ -1,5 +1,4 @@
-/* test_tree_t2.c - S-10 on T2: every accept pattern (tree.h); of the last rounds few replays,
- * unless CHECK_ALL is 1. */
+/* test_tree_t2.c - S-10 on T2: every accept pattern (tree.h). CHECK_ALL=1 grows larger trees. */
 #include "tests/lib/cmocka.h"
 
 #include "tests/mtp/tree.h"
@@ -7,7 +6,7 @@
 static void test_mistakes(void **state)
 {
     (void)state;
-    tree_grow_all(play_model("test_tree_t2", "T2", "mistakes"), "T2 mistakes", 1);
+    tree_grow_all(play_model("test_tree_t2", "T2", "mistakes"), "T2 mistakes");
 }
 
 int main(void)

@@ -193,7 +193,7 @@ size_t tree_grow(const tree_plan *plan)
     return compared;
 }
 
-void tree_grow_all(const sb_model *model, const char *prompt, int few)
+void tree_grow_all(const sb_model *model, const char *prompt)
 {
     static const size_t shapes[][2] = {{1, 4}, {2, 4}, {3, 4}, {5, 2}};
     const char *all = getenv("CHECK_ALL");
@@ -206,7 +206,7 @@ void tree_grow_all(const sb_model *model, const char *prompt, int few)
         }
         return;
     }
-    plan.few = few;
+    plan.few = 1;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         plan.drafts = shapes[i][0];
         plan.rounds = shapes[i][1];

@@ -31,8 +31,8 @@ typedef struct tree_plan {
 size_t tree_grow(const tree_plan *plan);
 
 /* The trees of `make check`: K = 1 to 3 over 4 rounds and K = 5 over 2, rounds without drafts
- * behind every other child. Where CHECK_ALL is 1, K = 1 to 5 over 4 rounds, with TREE_BOTH up to K
- * = 3. */
-void tree_grow_all(const sb_model *model, const char *prompt, int few);
+ * behind every other child, few ways in the last rounds. Where CHECK_ALL is 1, K = 1 to 5 over 4
+ * rounds, all ways, with TREE_BOTH up to K = 3. */
+void tree_grow_all(const sb_model *model, const char *prompt);
 
 #endif

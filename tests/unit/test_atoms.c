@@ -1,10 +1,11 @@
 /* test_atoms.c - the interpreter of docs/atoms.md against small cases worked out by hand, and
  * against long double arithmetic on random and hostile operands; and that no row could be another.
- */
+ * SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default 4000). */
 #include "tests/lib/cmocka.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -12,7 +13,7 @@
 #include "ref/formats/atoms.h"
 #include "ref/formats/small_float.h"
 
-enum { MOST = 64, CASES = 4000 };
+enum { MOST = 64 };
 
 /* --- the same in long double --------------------------------------------------------------------
  */
@@ -99,12 +100,19 @@ static void draw(size_t kind, uint64_t key, size_t n, float *x)
     }
 }
 
+static uint64_t cases(void)
+{
+    const char *text = getenv("SAMEBIT_CASES");
+    unsigned long n = text ? strtoul(text, NULL, 10) / 25 : 0;
+    return n ? n : 4000;
+}
+
 /* Differences between the interpreter and the other program, which computes `other`. */
 static size_t differences(const sb_atom *atom, const sb_atom *other, size_t kind, const char *name)
 {
     size_t count = 0;
     uint64_t key = sb_rng_key(42, name);
-    for (uint64_t i = 0; i < CASES; i++) {
+    for (uint64_t i = 0, most = cases(); i < most; i++) {
         float a[150], b[150];
         size_t n = 1 + sb_rng_below(key, i, 150);
         draw(kind, key + 2 * i + 1, n, a);
@@ -231,7 +239,7 @@ static void test_groups(void **state)
     const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
     uint64_t key = sb_rng_key(42, "groups");
     (void)state;
-    for (uint64_t i = 0; i < CASES; i++) {
+    for (uint64_t i = 0, most = cases(); i < most; i++) {
         sb_atom_term terms[4];
         float c = sb_rng_normal(key, 1000 * i);
         long double exact = (long double)c;

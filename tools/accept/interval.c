@@ -59,14 +59,16 @@ static double covariance(const unsigned char *flags, const size_t *ends, size_t 
 /* E-3: "(c_0 + 2 sum over l = 1..m of (1 - l / (m + 1)) c_l) / c_0" */
 double sb_design_effect(const unsigned char *flags, const size_t *ends, size_t run_count)
 {
-    size_t n = run_count ? ends[run_count - 1] : 0, ones = 0, most = 0;
-    for (size_t t = 0; t < n; t++)
-        ones += flags[t];
-    if (ones == 0 || ones == n)
+    size_t n = run_count ? ends[run_count - 1] : 0, sum_of = 0, most = 0, same = 1;
+    for (size_t t = 0; t < n; t++) {
+        sum_of += flags[t];
+        same &= flags[t] == flags[0];
+    }
+    if (same)
         return 1;
     while ((most + 1) * (most + 1) * (most + 1) <= n)
         most++;
-    double mean = (double)ones / (double)n;
+    double mean = (double)sum_of / (double)n;
     double own = covariance(flags, ends, run_count, 0, mean), sum = own;
     for (size_t lag = 1; lag <= most; lag++)
         sum += 2 * (1 - (double)lag / (double)(most + 1)) *

@@ -30,8 +30,8 @@ sb_interval sb_rate_interval(const sb_rate *rate, double z);
 /* first - second. */
 sb_interval sb_rate_difference(const sb_rate *first, const sb_rate *second, double z);
 
-/* The design effect of count flags (0 or 1); runs of the same text follow each other, and ends
- * (run_count) tells where each ends. */
+/* The design effect of count flags, or small counts; runs of the same text follow each other, and
+ * ends (run_count) tells where each ends. */
 double sb_design_effect(const unsigned char *flags, const size_t *ends, size_t run_count);
 
 #endif

@@ -12,9 +12,10 @@ typedef struct wishes {
     const char *folder, *engine, *versus, *bundle, *taps, *junit, *arithmetic;
     sb_repeated overlays, engine_settings;
     sb_request request;
+    sb_dumped dumped;
     uint64_t rows, runs, given;
     int forced, free, explain, allow_self, sampled, as_json, quiet, all;
-    int has_generate, has_profile;
+    int has_generate, has_profile, has_dump;
 } wishes;
 
 /* --- the request --------------------------------------------------------------------------------
@@ -40,11 +41,17 @@ static int has_tokens(const sb_request *r)
     return r->tokens || r->tokens_file || r->prompt;
 }
 
-/* What was recorded has its tokens; a trace also has, where the user says nothing, its knobs. */
+/* What was recorded has its tokens, or of another program those of the command line; a trace also
+ * has, where the user says nothing, its knobs. */
 static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_request *r = &w->request;
-    if (has_tokens(r) || r->draft || w->has_generate)
+    int dumped = w->has_dump && !r->prompt;
+    if (dumped) {
+        w->dumped.tokens = r->tokens;
+        w->dumped.tokens_file = r->tokens_file;
+    }
+    if ((has_tokens(r) && !dumped) || r->draft || w->has_generate)
         return sb_fail(err, SB_ERR_USAGE,
                        "%s has tokens of its own: expected no --tokens, -n or --draft",
                        SB_SHOW(side->spec));
@@ -215,7 +222,9 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
         status =
             sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);
     for (size_t i = 0; i < count && !status; i++) {
-        status = prepare(w, model, &sides[i], &runs[i], err);
+        status = sb_side_open_dump(&sides[i], &w->dumped, model, w->folder, err);
+        if (!status)
+            status = prepare(w, model, &sides[i], &runs[i], err);
         if (!status)
             status = sides[i].kind == SB_SIDE_ids
                          ? sb_diff_run_ids(&runs[i], w->versus, w->given, err)
@@ -235,20 +244,22 @@ static sb_status diff_all(wishes *w, sb_error *err)
 {
     sb_side sides[2] = {{.spec = ""}, {.spec = ""}};
     size_t count = w->versus ? 2 : 1;
-    sb_status status = sb_side_open(w->engine, &sides[0], err);
+    sb_status status = sb_side_open(w->engine, &w->dumped, &sides[0], err);
     if (!status && w->versus)
-        status = sb_side_open(w->versus, &sides[1], err);
-    if (!status && w->versus && sides[0].kind != sides[1].kind)
+        status = sb_side_open(w->versus, &w->dumped, &sides[1], err);
+    if (!status && w->versus && !sb_side_alike(&sides[0], &sides[1]))
         status = sb_fail(err, SB_ERR_USAGE,
-                         "--engine and --versus are of different kinds; expected two traces, two "
-                         "files of token ids, or two engines");
+                         "--engine and --versus are of different kinds; expected two traces or "
+                         "files of other programs, two files of token ids, or two engines");
     if (!status && w->versus && sb_side_same(&sides[0], &sides[1]))
         status = sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: --engine and --versus are the same: %s",
                          SB_SHOW(w->engine));
+    w->has_dump = sides[0].kind == SB_SIDE_dump || sides[1].kind == SB_SIDE_dump;
     if (!status)
         status = diff_sides(w, sides, sides[0].kind == SB_SIDE_ids ? 1 : count, err);
     sb_side_close(&sides[0]);
     sb_side_close(&sides[1]);
+    sb_dumped_clear(&w->dumped);
     return status;
 }
 
@@ -262,9 +273,10 @@ static const char about[] =
     "every\n"
     "limit is derived, none is chosen. The first wrong token, layer, op and element are named.\n"
     "\n"
-    "E is a trace folder (docs/trace.md), a file of token ids, sim:NAME (an engine of this "
-    "program\n"
-    "in plain float32; sim:NAME+MISTAKE with a mistake planted), or ref.";
+    "E is a trace folder (docs/trace.md), a file that another program wrote (docs/dumps.md, "
+    "samebit\n"
+    "trace --kinds), a file of token ids, sim:NAME (an engine of this program in plain float32;\n"
+    "sim:NAME+MISTAKE with a mistake planted), or ref.";
 
 static const char more[] =
     "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
@@ -276,7 +288,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 29 };
+enum { OPTS = 31 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -296,6 +308,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},
         {"given", 0, SB_OPT_NUMBER, &w->given, "N",
          "of a file of token ids: so many of each sequence are its prompt"},
+        {"as", 0, SB_OPT_STRING, &w->dumped.as, "KIND", "what a file of another program is"},
+        {"map", 0, SB_OPT_STRING, &w->dumped.map, "F", "JSON: which of its arrays is which tap"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"engine-set", 0, SB_OPT_REPEATED, &w->engine_settings, "KNOB=VALUE",
          "the same for the engine alone, to see it found"},
@@ -341,7 +355,8 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
         return no_arithmetic(w->arithmetic, err);
     if (!w->engine)
         return sb_fail(err, SB_ERR_USAGE,
-                       "expected --engine: a trace folder, a file of token ids, or sim:NAME");
+                       "expected --engine: a trace folder, a file of another program, a file of "
+                       "token ids, or sim:NAME");
     if (w->rows < 1 || w->rows > 65536)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
     if (w->runs > 64)

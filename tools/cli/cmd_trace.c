@@ -7,37 +7,49 @@
 #include "ref/container/show.h"
 #include "ref/run/model.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/dumped.h"
 #include "tools/cli/opts.h"
 #include "tools/trace/audit.h"
 #include "tools/trace/names.h"
 #include "tools/trace/read.h"
+#include "tools/trace/write.h"
 
 typedef struct report {
-    const char *dir, *checkpoint;
-    int as_json;
-    sb_trace *trace;
+    const char *dir, *checkpoint, *write;
+    int as_json, kinds;
+    sb_dumped dumped;
+    sb_trace *trace; /* or */
+    sb_dump *dump;
     sb_model *model; /* NULL: --checkpoint was not given */
     sb_audit *audit;
+    sb_trace_writer *writer; /* NULL: --write was not given */
+    size_t steps;            /* that came */
 } report;
+
+static const sb_trace_head *head_of(const report *r)
+{
+    return r->dump ? sb_dump_info(r->dump) : sb_trace_info(r->trace);
+}
 
 /* --- the audit ----------------------------------------------------------------------------------
  */
 
-static sb_status step_of(report *r, size_t i, sb_error *err)
+static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
-    sb_step step;
-    sb_status status = sb_trace_step(r->trace, i, &step, err);
-    if (!status)
-        status = sb_audit_step(r->audit, &step, err);
-    sb_step_clear(&step);
-    sb_progress(NULL, "step", i + 1, sb_trace_steps(r->trace));
+    report *r = ctx;
+    sb_status status = sb_audit_step(r->audit, step, err);
+    if (!status && r->writer)
+        status = sb_trace_write(r->writer, step, err);
+    r->steps++;
+    if (r->trace)
+        sb_progress(NULL, "step", r->steps, sb_trace_steps(r->trace));
     return status;
 }
 
 /* U-1: "of which checkpoint" */
 static sb_status check_model(report *r, sb_error *err)
 {
-    const sb_trace_head *head = sb_trace_info(r->trace);
+    const sb_trace_head *head = head_of(r);
     sb_digest digest;
     sb_status status = SB_OK;
     if (!r->model)
@@ -58,7 +70,7 @@ static sb_status check_model(report *r, sb_error *err)
 static void check_level(report *r)
 {
     const sb_level *level = sb_audit_level(r->audit);
-    unsigned says = sb_trace_info(r->trace)->level;
+    unsigned says = head_of(r)->level;
     for (unsigned i = 1; i <= says; i++)
         if (level->missing[i][0]) {
             sb_audit_add(r->audit, "level", 0, 0, -1, "the trace says level %u, and %s", says,
@@ -67,17 +79,48 @@ static void check_level(report *r)
         }
 }
 
+static sb_status open_steps(report *r, sb_error *err)
+{
+    const sb_config *config = r->model ? &r->model->config : NULL;
+    if (sb_dumped_is(&r->dumped, r->dir))
+        return sb_dumped_open(&r->dumped, r->dir, config, r->checkpoint, &r->dump, err);
+    if (r->dumped.map || r->dumped.tokens || r->dumped.tokens_file)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%s is no file of another program: expected no --map, --tokens or "
+                       "--tokens-file",
+                       SB_SHOW(r->dir));
+    return sb_trace_open(r->dir, &r->trace, err);
+}
+
+static sb_status begin_writing(report *r, sb_error *err)
+{
+    if (!r->write)
+        return SB_OK;
+    if (!head_of(r)->vocab_size)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%s does not say how large the vocabulary is: --write needs --checkpoint",
+                       SB_SHOW(r->dir));
+    return sb_trace_begin(r->write, head_of(r), &r->writer, err);
+}
+
 static sb_status examine(report *r, sb_error *err)
 {
-    sb_status status = sb_trace_open(r->dir, &r->trace, err);
-    if (!status && r->checkpoint)
+    sb_status status = SB_OK;
+    if (r->checkpoint)
         status = sb_model_open(r->checkpoint, &r->model, err);
+    if (!status)
+        status = open_steps(r, err);
     if (!status)
         status = sb_audit_new(r->model ? &r->model->config : NULL, &r->audit, err);
     if (!status)
         status = check_model(r, err);
-    for (size_t i = 0; !status && i < sb_trace_steps(r->trace); i++)
-        status = step_of(r, i, err);
+    if (!status)
+        status = begin_writing(r, err);
+    if (!status)
+        status =
+            r->dump ? sb_dump_play(r->dump, take, r, err) : sb_trace_play(r->trace, take, r, err);
+    if (!status && r->writer)
+        status = sb_trace_commit(r->writer, err);
     if (!status)
         check_level(r);
     return status;
@@ -148,9 +191,9 @@ static void print_report(const report *r)
 {
     const sb_finding *findings;
     size_t found = sb_audit_findings(r->audit, &findings);
-    print_head(sb_trace_info(r->trace));
+    print_head(head_of(r));
     print_counts(sb_audit_count(r->audit));
-    print_level(sb_audit_level(r->audit), sb_trace_info(r->trace)->level);
+    print_level(sb_audit_level(r->audit), r->dump ? SB_TRACE_LEVELS : head_of(r)->level);
     for (size_t i = 0; i < found && i < SB_FINDINGS; i++)
         print_finding(&findings[i]);
     if (found > SB_FINDINGS)
@@ -216,7 +259,7 @@ static sb_status print_json(const report *r, sb_error *err)
     json_object_set_new(d, "missing",
                         reached + 1 < SB_TRACE_LEVELS ? json_string(level->missing[reached + 1])
                                                       : json_null());
-    json_object_set_new(d, "head", head_json(sb_trace_info(r->trace)));
+    json_object_set_new(d, "head", head_json(head_of(r)));
     json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));
     json_object_set_new(d, "sequences", json_integer((json_int_t)c->sequences));
     json_object_set_new(d, "rows", rows_json(c));
@@ -253,42 +296,78 @@ static sb_status verdict_of(const report *r, sb_error *err)
                    SB_SHOW(r->dir), found, f->check, f->step, (unsigned)f->sequence, f->words);
 }
 
+static const char about[] =
+    "Reads a whole trace, which samebit run --trace or another engine wrote: does every\n"
+    "array have the shape that its step needs, is it what its digest says, do positions,\n"
+    "rounds, drafts, slots and states of every sequence fit together? It says which level\n"
+    "the trace has, what is missing for the next one, and every contradiction by step,\n"
+    "row and sequence. docs/trace.md is the contract of the folder.\n"
+    "What other programs write (docs/dumps.md) is read in its place, and --write makes a\n"
+    "trace of it.\n"
+    "Exit status 1: a contradiction; 3: what is there cannot be read as a trace.";
+
+static const char more[] = "examples:\n"
+                           "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps all\n"
+                           "  samebit trace t --checkpoint CKPT\n"
+                           "  samebit trace answers.jsonl --checkpoint CKPT --write t\n";
+
+static sb_status parse(report *r, sb_command_line *line, int argc, char **argv, sb_error *err)
+{
+    const sb_opt opts[] = {
+        {"checkpoint", 0, SB_OPT_STRING, &r->checkpoint, "CKPT",
+         "hold digest, widths and shapes of states against it"},
+        {"json", 0, SB_OPT_FLAG, &r->as_json, NULL, "one JSON document on stdout"},
+        {"write", 0, SB_OPT_STRING, &r->write, "DIR", "write what was read as a trace folder"},
+        {"as", 0, SB_OPT_STRING, &r->dumped.as, "KIND", "what a file of another program is"},
+        {"map", 0, SB_OPT_STRING, &r->dumped.map, "F", "JSON: which of its arrays is which tap"},
+        {"tokens", 0, SB_OPT_STRING, &r->dumped.tokens, "1,2,3",
+         "the tokens that it was fed, where it does not say"},
+        {"tokens-file", 0, SB_OPT_STRING, &r->dumped.tokens_file, "F",
+         "the same of more sequences, a line each"},
+        {"kinds", 0, SB_OPT_FLAG, &r->kinds, NULL, "the files of other programs that are read"},
+    };
+    *line = (sb_command_line){.usage = "trace DIR|FILE [--checkpoint CKPT] [--write DIR] [--json]",
+                              .about = about,
+                              .opts = opts,
+                              .opt_count = sizeof opts / sizeof *opts,
+                              .more = more,
+                              .min_operands = 0,
+                              .max_operands = 1};
+    sb_status status = sb_parse(line, argc, argv, err);
+    if (!status && !line->helped && !r->kinds && line->operands != 1)
+        status = sb_fail(err, SB_ERR_USAGE, "found %u operands; usage: samebit %s", line->operands,
+                         line->usage);
+    return status;
+}
+
+static sb_status report_all(report *r, sb_error *err)
+{
+    sb_status status = examine(r, err);
+    if (!status && r->as_json)
+        status = print_json(r, err);
+    else if (!status)
+        print_report(r);
+    return status ? status : verdict_of(r, err);
+}
+
 sb_status sb_cmd_trace(int argc, char **argv, sb_error *err)
 {
     report r = {.dir = NULL};
-    const sb_opt opts[] = {
-        {"checkpoint", 0, SB_OPT_STRING, &r.checkpoint, "CKPT",
-         "hold digest, widths and shapes of states against it"},
-        {"json", 0, SB_OPT_FLAG, &r.as_json, NULL, "one JSON document on stdout"},
-    };
-    sb_command_line line = {
-        .usage = "trace DIR [--checkpoint CKPT] [--json]",
-        .about =
-            "Reads a whole trace, which samebit run --trace or another engine wrote: does every\n"
-            "array have the shape that its step needs, is it what its digest says, do positions,\n"
-            "rounds, drafts, slots and states of every sequence fit together? It says which level\n"
-            "the trace has, what is missing for the next one, and every contradiction by step,\n"
-            "row and sequence. docs/trace.md is the contract of the folder.\n"
-            "Exit status 1: a contradiction; 3: the folder cannot be read as a trace.",
-        .opts = opts,
-        .opt_count = sizeof opts / sizeof *opts,
-        .more = "example:\n  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps all\n"
-                "  samebit trace t --checkpoint CKPT\n",
-        .min_operands = 1,
-        .max_operands = 1};
-    sb_status status = sb_parse(&line, argc, argv, err);
+    sb_command_line line;
+    sb_status status = parse(&r, &line, argc, argv, err);
     if (status || line.helped)
         return status;
+    if (r.kinds) {
+        sb_dumped_kinds();
+        return SB_OK;
+    }
     r.dir = line.operand[0];
-    status = examine(&r, err);
-    if (!status && r.as_json)
-        status = print_json(&r, err);
-    else if (!status)
-        print_report(&r);
-    if (!status)
-        status = verdict_of(&r, err);
+    status = report_all(&r, err);
+    sb_trace_writer_free(r.writer);
     sb_audit_free(r.audit);
-    sb_model_close(r.model);
     sb_trace_close(r.trace);
+    sb_dump_close(r.dump);
+    sb_dumped_clear(&r.dumped);
+    sb_model_close(r.model);
     return status;
 }

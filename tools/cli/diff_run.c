@@ -51,8 +51,8 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
 {
     sb_side *side = run->side;
-    if (side->kind == SB_SIDE_trace)
-        return sb_trace_play(side->trace, take, s, err);
+    if (sb_side_recorded(side))
+        return sb_side_play(side, take, s, err);
     sb_live live = {.backend = side->sim ? &side->sim->backend : NULL,
                     .knobs = run->engine_knobs,
                     .fault = side->has_fault ? sb_plant_hook : NULL,
@@ -71,7 +71,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->forced.bundle = run->bundle;
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
-    o->free.greedy = !run->sampled && run->side->kind == SB_SIDE_trace;
+    o->free.greedy = !run->sampled && sb_side_recorded(run->side);
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->sim; i++)
         o->inherited[i] = sb_sim_inherits(run->side->sim, (sb_op)i, &run->engine_knobs) != 0;

@@ -58,25 +58,59 @@ static int is_live(const char *spec)
            strncmp(spec, "ref+", 4) == 0;
 }
 
-sb_status sb_side_open(const char *spec, sb_side *side, sb_error *err)
+static sb_status nothing(const char *spec, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_USAGE,
+                   "engine '%s' is neither ref, nor sim:NAME, nor a trace folder, nor a file of "
+                   "another program (samebit trace --kinds), nor a file of token ids",
+                   SB_SHOW(spec));
+}
+
+sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err)
 {
     struct stat st;
     *side = (sb_side){.spec = spec};
+    if (is_live(spec) && dumped->as)
+        return sb_fail(err, SB_ERR_USAGE, "--as is of files, and '%s' is none", SB_SHOW(spec));
     if (is_live(spec))
         return open_live(side, err);
     if (stat(spec, &st) != 0)
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "engine '%s' is neither ref, nor sim:NAME, nor a trace folder, nor a file of "
-            "token ids",
-            SB_SHOW(spec));
-    side->kind = S_ISDIR(st.st_mode) ? SB_SIDE_trace : SB_SIDE_ids;
+        return nothing(spec, err);
+    if (sb_dumped_is(dumped, spec))
+        side->kind = SB_SIDE_dump;
+    else
+        side->kind = S_ISDIR(st.st_mode) ? SB_SIDE_trace : SB_SIDE_ids;
     return side->kind == SB_SIDE_trace ? sb_trace_open(spec, &side->trace, err) : SB_OK;
+}
+
+sb_status sb_side_open_dump(sb_side *side, sb_dumped *dumped, const sb_model *model,
+                            const char *folder, sb_error *err)
+{
+    if (side->kind != SB_SIDE_dump)
+        return SB_OK;
+    return sb_dumped_open(dumped, side->spec, &model->config, folder, &side->dump, err);
+}
+
+int sb_side_recorded(const sb_side *side)
+{
+    return side->kind == SB_SIDE_trace || side->kind == SB_SIDE_dump;
+}
+
+int sb_side_alike(const sb_side *a, const sb_side *b)
+{
+    return a->kind == b->kind || (sb_side_recorded(a) && sb_side_recorded(b));
+}
+
+sb_status sb_side_play(const sb_side *side, sb_step_fn take, void *ctx, sb_error *err)
+{
+    return side->dump ? sb_dump_play(side->dump, take, ctx, err)
+                      : sb_trace_play(side->trace, take, ctx, err);
 }
 
 void sb_side_close(sb_side *side)
 {
     sb_trace_close(side->trace);
+    sb_dump_close(side->dump);
     if (side->has_fault)
         sb_plant_clear(&side->plant);
     *side = (sb_side){.spec = ""};
@@ -136,9 +170,9 @@ sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown
 {
     sb_digest own;
     *unknown = 1;
-    if (!side->trace)
+    if (!sb_side_recorded(side))
         return SB_OK;
-    const sb_trace_head *head = sb_trace_info(side->trace);
+    const sb_trace_head *head = side->dump ? sb_dump_info(side->dump) : sb_trace_info(side->trace);
     if (head->vocab_size && head->vocab_size != model->config.vocab_size)
         return sb_fail(err, SB_ERR_INPUT, "%s: a vocabulary of %u; the checkpoint has %u",
                        SB_SHOW(side->spec), (unsigned)head->vocab_size,

@@ -1,8 +1,9 @@
-/* diff_side.h - what is held against the reference: an engine of this program, a trace of another,
- * or a list of its tokens. */
+/* diff_side.h - what is held against the reference: an engine of this program, a trace or a
+ * dump of another, or a list of its tokens. */
 #ifndef SB_CLI_DIFF_SIDE_H
 #define SB_CLI_DIFF_SIDE_H
 
+#include "tools/cli/dumped.h"
 #include "tools/cli/live.h"
 #include "tools/compare/ball.h"
 #include "tools/fault/op_faults.h"
@@ -12,6 +13,7 @@
 typedef enum sb_side_kind {
     SB_SIDE_live, /* "ref", "sim:NAME", and with a mistake planted: "sim:NAME+MISTAKE" */
     SB_SIDE_trace,
+    SB_SIDE_dump, /* what another program wrote: docs/dumps.md */
     SB_SIDE_ids
 } sb_side_kind;
 
@@ -26,14 +28,28 @@ typedef struct sb_side {
     sb_plant plant;    /* if has_fault */
     int has_fault;
     sb_trace *trace;
+    sb_dump *dump;
 } sb_side;
 
 /* Finds out what `spec` is; opens a trace. SB_ERR_USAGE says what there could be. */
-sb_status sb_side_open(const char *spec, sb_side *side, sb_error *err);
+sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err);
+
+/* Opens a dump, now that the checkpoint is known; nothing else. */
+sb_status sb_side_open_dump(sb_side *side, sb_dumped *dumped, const sb_model *model,
+                            const char *folder, sb_error *err);
 void sb_side_close(sb_side *side);
 
 /* Whether the values come from the reference itself. */
 int sb_side_is_reference(const sb_side *side);
+
+/* Whether its steps were recorded: a trace, or a dump. */
+int sb_side_recorded(const sb_side *side);
+
+/* Whether two can be held against each other. */
+int sb_side_alike(const sb_side *a, const sb_side *b);
+
+/* Hands on the steps of a side that was recorded. */
+sb_status sb_side_play(const sb_side *side, sb_step_fn take, void *ctx, sb_error *err);
 
 /* The arithmetic that it computes in, as far as it says. */
 const sb_arithmetic *sb_side_arithmetic(const sb_side *side);

@@ -27,7 +27,21 @@
 #include "ref/ops/ops.def"
 #undef SB_OP
 
+/* Two sides of a comparison at once, or one alone: what does not depend on the arithmetic is
+ * computed once. */
+enum { SB_BOUND_SIDES = 2 };
+typedef struct sb_bound_side {
+    const sb_arithmetic *ar;
+    const sb_ball *in; /* a side's own, where inputs are balls; else not read */
+    sb_ball *out;
+} sb_bound_side;
+sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *args,
+                                const sb_bound_side *sides, size_t count);
+
 /* The same for inputs that are balls themselves, because nobody recorded them. */
+sb_status sb_bound_linear_of_sides(const sb_knobs *knobs, const sb_matrix *weight,
+                                   sb_linear_kind kind, size_t rows, const sb_bound_side *sides,
+                                   size_t count);
 sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_matrix *weight, sb_linear_kind kind, const sb_ball *in,
                              size_t rows, sb_ball *out);
@@ -59,10 +73,14 @@ sb_status sb_bound_delta_rule_chunk_of(const sb_arithmetic *ar, const sb_knobs *
 typedef struct sb_delta_error {
     const double *column, *element;
 } sb_delta_error;
-sb_status sb_bound_delta_rule_from(const sb_arithmetic *ar, const sb_knobs *knobs,
-                                   const sb_delta_rule_args *args, const sb_ball *q,
-                                   const sb_ball *k, const sb_delta_error *from, sb_ball *out,
-                                   sb_ball *state);
+typedef struct sb_delta_side {
+    const sb_arithmetic *ar;
+    const sb_ball *q, *k;
+    const sb_delta_error *from; /* or NULL */
+    sb_ball *out, *state;       /* state may be NULL */
+} sb_delta_side;
+sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_args *args,
+                                    const sb_delta_side *sides, size_t count);
 sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs *knobs,
                                          const sb_delta_rule_args *args, const sb_ball *q,
                                          const sb_ball *k, const sb_delta_error *from, sb_ball *out,

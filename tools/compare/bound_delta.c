@@ -11,13 +11,22 @@
 #include "ref/ops/form.h"
 #include "tools/compare/wide_fn.h"
 
-/* One head between two rows: the real state (dk, dv), and per column j how far a computed one is.
- */
+/* Columns of the state side by side: each loop over them is a few instructions. */
+enum { LANES = 8 };
+
+/* Work below this many products is not worth a second thread. */
+static const size_t ALONE = 200000;
+
+/* One head between two rows: the real state, and per side and column j how far a computed one is
+ * from it. The real state is the same for all sides, as their q and k are. */
 typedef struct head {
-    const sb_arithmetic *ar;
-    size_t dk, dv;
-    double *S;     /* (dk, dv) */
-    double *delta; /* (dv) 2-norm of the error of column j */
+    const sb_knobs *knobs;
+    const sb_delta_rule_args *a;
+    const sb_delta_side *sides;
+    size_t side_count, index;
+    size_t width;  /* dv, in whole lanes */
+    double *S;     /* (dk, width) */
+    double *delta; /* (sides, width) 2-norm of the error of column j */
 } head;
 
 /* One row of inputs. */
@@ -39,61 +48,111 @@ static void norms(const sb_ball *x, size_t n, double *norm, double *error)
     *norm = sb_wide_sqrt(squares) + *error;
 }
 
-/* dot(x, column j) in three sums: its real value, its magnitude, and what the radii of x add. */
-static sb_reduction column_dot(const head *h, const sb_ball *x, size_t j, double *norm)
+/* dot(x, column j) of LANES columns in three sums: its real value, its magnitude, and what the
+ * radii of x add; and the squares of the column. */
+typedef struct dots {
+    double sum[LANES], magnitude[LANES], spread[LANES], squares[LANES];
+} dots;
+
+static void column_dots(const head *h, const sb_ball *x, size_t first, dots *out)
 {
-    sb_reduction r = {0};
-    double squares = 0.0;
-    for (size_t i = 0; i < h->dk; i++) {
-        double s = h->S[i * h->dv + j];
-        sb_reduce(&r, x[i], (sb_ball){s, 0.0});
-        squares += s * s;
+    dots d = {.sum = {0}};
+    const double *s = h->S + first;
+    for (size_t i = 0; i < h->a->dk; i++, s += h->width) {
+        double mid = x[i].mid, rad = x[i].rad, size = sb_wide_abs(mid) + rad;
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            double y = sb_wide_abs(s[j]);
+            d.sum[j] += mid * s[j];
+            d.spread[j] += rad * y;
+            d.magnitude[j] += size * y;
+            d.squares[j] += s[j] * s[j];
+        }
     }
-    *norm = sb_wide_sqrt(squares);
-    return r;
+    *out = d;
+}
+
+static void decay_columns(const head *h, double decay, size_t first)
+{
+    double *s = h->S + first;
+    for (size_t i = 0; i < h->a->dk; i++, s += h->width)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++)
+            s[j] *= decay;
+}
+
+static void correct_columns(const head *h, const sb_ball *k, const double *correction, size_t first,
+                            double squares[LANES])
+{
+    double *s = h->S + first;
+    for (size_t j = 0; j < LANES; j++)
+        squares[j] = 0.0;
+    for (size_t i = 0; i < h->a->dk; i++, s += h->width)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            s[j] += k[i].mid * correction[j];
+            squares[j] += s[j] * s[j];
+        }
 }
 
 /* The ball of the dot of x, of norm x_norm, with column j, of which only norm and error are known.
  */
-static sb_ball read_column(const head *h, const sb_ball *x, double x_norm, size_t j, double error,
-                           double *norm)
+static sb_ball read_column(const head *h, const sb_arithmetic *ar, const dots *d, size_t j,
+                           double x_norm, double error)
 {
-    sb_reduction r = column_dot(h, x, j, norm);
-    r.spread += x_norm * error;
-    r.magnitude += x_norm * error;
-    return sb_ball_reduced(h->ar, &r);
+    const sb_reduction r = {.sum = d->sum[j],
+                            .magnitude = d->magnitude[j] + x_norm * error,
+                            .spread = d->spread[j] + x_norm * error,
+                            .n = h->a->dk};
+    return sb_ball_reduced(ar, &r);
 }
 
+/* What a row does to LANES columns, whatever the arithmetic. */
+typedef struct change {
+    dots read;                                    /* k with the decayed columns */
+    double decay, norm[LANES], difference[LANES]; /* of the decayed column; v - m */
+    double after[LANES];                          /* norm of the corrected column */
+} change;
+
 /* T-12: "delta'' = |I - beta k k^T| (alpha delta + e0) + beta |dk| (|v - m| + |k| |s'|) + |k| e1 +
- * e2" for column j, whose real values are advanced too. */
-static void advance_column(head *h, const row *x, size_t j)
+ * e2" for one column of one side, from its delta before. */
+static double advance_error(const head *h, const sb_arithmetic *ar, const row *x, const change *c,
+                            size_t j, double before)
 {
-    double norm, decay = sb_wide_exp(x->g), u = SB_UNIT, beta = x->beta, tiny = h->ar->underflow;
-    for (size_t i = 0; i < h->dk; i++)
-        h->S[i * h->dv + j] *= decay;
-    sb_reduction plain = column_dot(h, x->k, j, &norm);
-    double decayed = decay * h->delta[j];
-    double e0 = (h->ar->function + 1.0) * u * (norm + decayed) + (double)h->dk * tiny;
-    sb_ball m = read_column(h, x->k, x->k_norm, j, decayed + e0, &norm);
-    double difference = (double)x->v[j] - plain.sum, reach = sb_wide_abs(difference) + m.rad;
+    double u = SB_UNIT, beta = x->beta, tiny = ar->underflow, norm = c->norm[j];
+    double dk = (double)h->a->dk, difference = c->difference[j], decayed = c->decay * before;
+    double e0 = (ar->function + 1.0) * u * (norm + decayed) + dk * tiny;
+    sb_ball m = read_column(h, ar, &c->read, j, x->k_norm, decayed + e0);
+    double reach = sb_wide_abs(difference) + m.rad;
     /* of m.rad, what the radii of k and the error of the column contribute is in delta'' already */
-    double reading = m.rad - plain.spread - x->k_norm * (decayed + e0);
+    double reading = m.rad - c->read.spread[j] - x->k_norm * (decayed + e0);
     double e1 = beta * (reading + 2.0 * u * reach) + 2.0 * tiny;
     double correction = beta * difference, correction_error = beta * m.rad + 2.0 * u * beta * reach;
     double contraction = sb_wide_max(1.0, sb_wide_abs(1.0 - beta * x->k_norm * x->k_norm));
     double delta = contraction * (decayed + e0) +
                    beta * x->k_error * (sb_wide_abs(difference) + x->k_norm * norm) +
                    x->k_norm * e1;
-    double squares = 0.0;
-    for (size_t i = 0; i < h->dk; i++) {
-        double *s = &h->S[i * h->dv + j];
-        *s += x->k[i].mid * correction;
-        squares += *s * *s;
+    double e2 =
+        u * x->k_norm * (sb_wide_abs(correction) + correction_error) + u * (c->after[j] + delta);
+    return delta + e2 + 0x1p-48 * (norm + sb_wide_abs(correction)) + 2.0 * dk * tiny;
+}
+
+/* The real values of LANES columns behind a row. */
+static void advance_columns(const head *h, const row *x, double decay, size_t first, change *c)
+{
+    double correction[LANES], squares[LANES];
+    c->decay = decay;
+    decay_columns(h, decay, first);
+    column_dots(h, x->k, first, &c->read);
+    for (size_t j = 0; j < LANES; j++) {
+        double v = first + j < h->a->dv ? (double)x->v[first + j] : 0.0;
+        c->norm[j] = sb_wide_sqrt(c->read.squares[j]);
+        c->difference[j] = v - c->read.sum[j];
+        correction[j] = x->beta * c->difference[j];
     }
-    double e2 = u * x->k_norm * (sb_wide_abs(correction) + correction_error) +
-                u * (sb_wide_sqrt(squares) + delta);
-    h->delta[j] =
-        delta + e2 + 0x1p-48 * (norm + sb_wide_abs(correction)) + 2.0 * (double)h->dk * tiny;
+    correct_columns(h, x->k, correction, first, squares);
+    for (size_t j = 0; j < LANES; j++)
+        c->after[j] = sb_wide_sqrt(squares[j]);
 }
 
 /* K-16: "output leaves q unscaled, and the output of the rule is multiplied before R" */
@@ -106,30 +165,43 @@ sb_ball sb_ball_output(const sb_arithmetic *ar, const sb_knobs *knobs, int recur
     return sb_ball_act(knobs, o);
 }
 
-static void advance(head *h, const row *x, const sb_knobs *knobs, sb_ball *out)
+/* Row `at` of the outputs: of all rows and heads. */
+static void advance(const head *h, const row *x, size_t at)
 {
-    double norm;
-    for (size_t j = 0; j < h->dv; j++) {
-        advance_column(h, x, j);
-        sb_ball o = read_column(h, x->q, x->q_norm, j, h->delta[j], &norm);
-        out[j] = sb_ball_output(h->ar, knobs, 1, h->dk, o);
+    double decay = sb_wide_exp(x->g);
+    for (size_t first = 0; first < h->a->dv; first += LANES) {
+        size_t left = h->a->dv - first, count = left < LANES ? left : LANES;
+        change c;
+        dots read;
+        advance_columns(h, x, decay, first, &c);
+        column_dots(h, x->q, first, &read);
+        for (size_t i = 0; i < h->side_count; i++) {
+            const sb_arithmetic *ar = sb_arithmetic_vector(h->sides[i].ar);
+            double *delta = h->delta + i * h->width + first;
+            for (size_t j = 0; j < count; j++) {
+                delta[j] = advance_error(h, ar, x, &c, j, delta[j]);
+                sb_ball o = read_column(h, ar, &read, j, x->q_norm, delta[j]);
+                h->sides[i].out[at * h->a->dv + first + j] =
+                    sb_ball_output(ar, h->knobs, 1, h->a->dk, o);
+            }
+        }
     }
 }
 
-static void run_head(head *h, const sb_knobs *knobs, const sb_delta_rule_args *a, const sb_ball *q,
-                     const sb_ball *k, size_t index, sb_ball *out)
+static void run_rows(const head *h)
 {
-    size_t key_head = index / (a->v_heads / a->k_heads);
+    const sb_delta_rule_args *a = h->a;
+    size_t key_head = h->index / (a->v_heads / a->k_heads);
     for (size_t t = 0; t < a->rows; t++) {
-        size_t at = t * a->v_heads + index;
-        row x = {.q = q + (t * a->k_heads + key_head) * a->dk,
-                 .k = k + (t * a->k_heads + key_head) * a->dk,
-                 .v = a->v + t * a->v_stride + index * a->dv,
+        size_t at = t * a->v_heads + h->index, from = (t * a->k_heads + key_head) * a->dk;
+        row x = {.q = h->sides[0].q + from,
+                 .k = h->sides[0].k + from,
+                 .v = a->v + t * a->v_stride + h->index * a->dv,
                  .g = (double)a->g[at],
                  .beta = (double)a->beta[at]};
         norms(x.q, a->dk, &x.q_norm, &x.q_error);
         norms(x.k, a->dk, &x.k_norm, &x.k_error);
-        advance(h, &x, knobs, out + at * a->dv);
+        advance(h, &x, at);
     }
 }
 
@@ -139,34 +211,69 @@ sb_ball sb_ball_kept(const sb_knobs *knobs, sb_ball x)
     return SB_IS(knobs, delta_state, act) ? sb_ball_act(knobs, x) : x;
 }
 
-sb_status sb_bound_delta_rule_from(const sb_arithmetic *ar, const sb_knobs *knobs,
-                                   const sb_delta_rule_args *a, const sb_ball *q, const sb_ball *k,
-                                   const sb_delta_error *from, sb_ball *out, sb_ball *state)
+static int run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, const sb_delta_side *sides,
+                    size_t count, size_t index)
 {
-    ar = sb_arithmetic_vector(ar);
-    size_t size = a->dk * a->dv;
-    double *block = sb_alloc(size + a->dv, sizeof *block);
+    size_t width = (a->dv + LANES - 1) / LANES * LANES, size = a->dk * a->dv;
+    double *block = sb_alloc((a->dk + count) * width, sizeof *block);
     if (!block)
-        return SB_ERR_MEMORY;
-    head h = {.ar = ar, .dk = a->dk, .dv = a->dv, .S = block, .delta = block + size};
-    for (size_t index = 0; index < a->v_heads; index++) {
-        for (size_t i = 0; i < size; i++)
-            h.S[i] = (double)a->state[index * size + i];
-        for (size_t j = 0; j < a->dv; j++)
-            h.delta[j] = from ? from->column[index * a->dv + j] : 0.0;
-        run_head(&h, knobs, a, q, k, index, out);
-        for (size_t i = 0; state && i < size; i++)
-            state[index * size + i] = sb_ball_kept(knobs, (sb_ball){h.S[i], h.delta[i % a->dv]});
-    }
+        return 1;
+    head h = {.knobs = knobs,
+              .a = a,
+              .sides = sides,
+              .side_count = count,
+              .index = index,
+              .width = width,
+              .S = block,
+              .delta = block + a->dk * width};
+    for (size_t e = 0; e < size; e++)
+        h.S[e / a->dv * width + e % a->dv] = (double)a->state[index * size + e];
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; sides[i].from && j < a->dv; j++)
+            h.delta[i * width + j] = sides[i].from->column[index * a->dv + j];
+    run_rows(&h);
+    for (size_t i = 0; i < count; i++)
+        for (size_t e = 0; sides[i].state && e < size; e++) {
+            size_t j = e % a->dv;
+            sb_ball kept = {h.S[e / a->dv * width + j], h.delta[i * width + j]};
+            sides[i].state[index * size + e] = sb_ball_kept(knobs, kept);
+        }
     free(block);
-    return SB_OK;
+    return 0;
+}
+
+static int same_balls(const sb_ball *a, const sb_ball *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (a[i].mid != b[i].mid || a[i].rad != b[i].rad)
+            return 0;
+    return 1;
+}
+
+sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_args *a,
+                                    const sb_delta_side *sides, size_t count)
+{
+    size_t keys = a->rows * a->k_heads * a->dk;
+    int failed = 0;
+    if (count > 1 &&
+        !(same_balls(sides[0].q, sides[1].q, keys) && same_balls(sides[0].k, sides[1].k, keys))) {
+        sb_status status = sb_bound_delta_rule_sides(knobs, a, sides, 1);
+        return status ? status : sb_bound_delta_rule_sides(knobs, a, sides + 1, 1);
+    }
+#pragma omp parallel for schedule(static)                                                          \
+    reduction(|                                                                                    \
+              : failed) if (a->rows * a->v_heads * a->dk * a->dv > ALONE)
+    for (size_t index = 0; index < a->v_heads; index++)
+        failed |= run_head(knobs, a, sides, count, index);
+    return failed ? SB_ERR_MEMORY : SB_OK;
 }
 
 sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                                  const sb_delta_rule_args *a, const sb_ball *q, const sb_ball *k,
                                  sb_ball *out, sb_ball *state)
 {
-    return sb_bound_delta_rule_from(ar, knobs, a, q, k, NULL, out, state);
+    const sb_delta_side side = {.ar = ar, .q = q, .k = k, .out = out, .state = state};
+    return sb_bound_delta_rule_sides(knobs, a, &side, 1);
 }
 
 /* Of exact q and k. */

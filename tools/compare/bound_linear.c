@@ -2,6 +2,7 @@
 #include "tools/compare/bound.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
@@ -65,63 +66,171 @@ static void narrow_input(const sb_knobs *knobs, const sb_matrix *weight, sb_line
         out[i] = sb_ball_round_to(format, in[i]);
 }
 
-/* The same sums of operands without spread, four terms at a time: a bound's time goes here. */
-static sb_reduction exact_sums(const double *row, const sb_ball *in, size_t k)
+/* Rows of a matrix side by side: each loop over them is a few instructions. */
+enum { LANES = 8 };
+
+/* Work below this many products is not worth a second thread. */
+static const size_t ALONE = 200000;
+
+/* A layer, and who computes it. */
+typedef struct layer {
+    const sb_knobs *knobs;
+    const sb_matrix *weight;
+    sb_linear_kind kind;
+    sb_scalar input; /* what law factor_last left out of the inputs */
+    size_t rows;
+    const sb_bound_side *sides;
+    size_t side_count;
+    const double *mids; /* (rows, K) where all sides have the same inputs without spread; or NULL */
+    int units;          /* an arithmetic asks for what T-50 needs */
+} layer;
+
+/* Sums of LANES outputs, in the order of their terms. */
+typedef struct sums {
+    double sum[LANES], magnitude[LANES], peak[LANES], largest[LANES];
+} sums;
+
+static void sum_plain(const double *w, const double *x, size_t k, sums *s)
 {
-    double a = 0.0, b = 0.0, c = 0.0, d = 0.0, sizes[4] = {0};
-    size_t i = 0;
-    for (; i + 4 <= k; i += 4) {
-        double p = row[i] * in[i].mid, q = row[i + 1] * in[i + 1].mid;
-        double r = row[i + 2] * in[i + 2].mid, s = row[i + 3] * in[i + 3].mid;
-        a += p, b += q, c += r, d += s;
-        sizes[0] += sb_wide_abs(p), sizes[1] += sb_wide_abs(q);
-        sizes[2] += sb_wide_abs(r), sizes[3] += sb_wide_abs(s);
-    }
-    for (; i < k; i++) {
-        a += row[i] * in[i].mid;
-        sizes[0] += sb_wide_abs(row[i] * in[i].mid);
-    }
-    return (sb_reduction){.sum = (a + b) + (c + d),
-                          .magnitude = (sizes[0] + sizes[1]) + (sizes[2] + sizes[3]),
-                          .n = k};
+    double sum[LANES] = {0}, size[LANES] = {0};
+    for (size_t i = 0; i < k; i++, w += LANES)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            double product = w[j] * x[i];
+            sum[j] += product;
+            size[j] += sb_wide_abs(product);
+        }
+    memcpy(s->sum, sum, sizeof sum);
+    memcpy(s->magnitude, size, sizeof size);
 }
 
-static int without_spread(const sb_ball *in, size_t count)
+static void sum_units(const double *w, const double *x, size_t k, sums *s)
 {
+    for (size_t i = 0; i < k; i++, w += LANES)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            double product = w[j] * x[i], size = sb_wide_abs(product);
+            s->sum[j] += product;
+            s->magnitude[j] += size;
+            s->largest[j] = sb_larger(s->largest[j], size);
+            s->peak[j] = sb_larger(s->peak[j], sb_wide_abs(s->sum[j]));
+        }
+}
+
+static double widest_of(const double *x, size_t count, size_t stride)
+{
+    double widest = 0.0;
     for (size_t i = 0; i < count; i++)
-        if (in[i].rad != 0.0)
-            return 0;
-    return 1;
+        widest = sb_larger(widest, sb_wide_abs(x[i * stride]));
+    return widest;
 }
 
-/* T-7: "a linear output is one reduction" - `input` is what law factor_last left out of `in`. */
-static sb_status bound_rows(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_matrix *weight,
-                            sb_linear_kind kind, const sb_ball *in, const sb_scalar *input,
-                            size_t rows, sb_ball *out)
+/* The reductions of LANES rows of weights with inputs that have no spread. */
+static void reduce_exact(const layer *l, const double *w, size_t t, sb_reduction r[LANES])
 {
-    size_t k = weight->cols;
-    float *rounded = sb_alloc(k, sizeof *rounded);
-    double *row = sb_alloc(k, sizeof *row);
-    sb_status status = rounded && row ? SB_OK : SB_ERR_MEMORY;
+    size_t k = l->weight->cols;
+    const double *x = l->mids + t * k;
+    sums s = {.sum = {0}};
+    (l->units ? sum_units : sum_plain)(w, x, k, &s);
+    double b = l->units ? widest_of(x, k, 1) : 0.0;
+    for (size_t j = 0; j < LANES; j++)
+        r[j] = (sb_reduction){.sum = s.sum[j],
+                              .magnitude = s.magnitude[j],
+                              .peak = s.peak[j],
+                              .largest = s.largest[j],
+                              .a = l->units ? widest_of(w + j, k, LANES) : 0.0,
+                              .b = b,
+                              .n = k};
+}
+
+static void reduce_balls(const layer *l, const double *w, const sb_ball *x, sb_reduction r[LANES])
+{
+    for (size_t j = 0; j < LANES; j++) {
+        r[j] = (sb_reduction){0};
+        for (size_t i = 0; i < l->weight->cols; i++)
+            sb_reduce(&r[j], (sb_ball){w[i * LANES + j], 0}, x[i]);
+    }
+}
+
+/* T-7: "a linear output is one reduction" - `count` outputs from number `first` on. */
+static void finish(const layer *l, const sb_bound_side *side, size_t t, size_t first, size_t count,
+                   const sb_reduction *r)
+{
     /* T-7: "the library may round weight, input and two factors first" */
-    size_t extra = sb_matrix_quantized(weight) && ar->any_order ? 4 : 0;
-    int exact = !ar->atom && without_spread(in, rows * k); /* T-18 asks for more */
-    for (uint32_t n = 0; n < weight->rows && !status; n++) {
-        weights_of(knobs, weight, n, rounded, row);
-        for (size_t t = 0; t < rows; t++) {
-            sb_reduction r = {0};
-            if (exact)
-                r = exact_sums(row, in + t * k, k);
-            for (size_t i = 0; i < k && !exact; i++)
-                sb_reduce(&r, (sb_ball){row[i], 0}, in[t * k + i]);
-            r.n += extra;
-            sb_ball y = factor_last(ar, knobs, weight, input, sb_ball_reduced(ar, &r));
-            out[t * weight->rows + n] =
-                sb_linear_stays_wide(knobs, kind) ? y : sb_ball_act(knobs, y);
+    size_t extra = sb_matrix_quantized(l->weight) && side->ar->any_order ? 4 : 0;
+    for (size_t j = 0; j < count; j++) {
+        sb_reduction sum = r[j];
+        sum.n += extra;
+        sb_ball y =
+            factor_last(side->ar, l->knobs, l->weight, &l->input, sb_ball_reduced(side->ar, &sum));
+        side->out[t * l->weight->rows + first + j] =
+            sb_linear_stays_wide(l->knobs, l->kind) ? y : sb_ball_act(l->knobs, y);
+    }
+}
+
+/* Outputs first .. first + LANES - 1 of all rows: a row of weights is read once for all. */
+static int bound_lanes(const layer *l, uint32_t first)
+{
+    size_t k = l->weight->cols, left = l->weight->rows - first, count = left < LANES ? left : LANES;
+    float *rounded = sb_alloc(k, sizeof *rounded);
+    double *row = sb_alloc(k * (LANES + 1), sizeof *row), *w = row ? row + k : NULL;
+    int failed = !rounded || !row;
+    for (uint32_t j = 0; j < count && !failed; j++) {
+        weights_of(l->knobs, l->weight, first + j, rounded, row);
+        for (size_t i = 0; i < k; i++)
+            w[i * LANES + j] = row[i];
+    }
+    for (size_t t = 0; t < l->rows && !failed; t++) {
+        sb_reduction r[LANES];
+        if (l->mids)
+            reduce_exact(l, w, t, r);
+        for (size_t side = 0; side < l->side_count; side++) {
+            if (!l->mids)
+                reduce_balls(l, w, l->sides[side].in + t * k, r);
+            finish(l, &l->sides[side], t, first, count, r);
         }
     }
     free(rounded);
     free(row);
+    return failed;
+}
+
+static sb_status bound_rows(const layer *l)
+{
+    size_t n = l->weight->rows;
+    int failed = 0;
+#pragma omp parallel for schedule(static)                                                          \
+    reduction(|                                                                                    \
+              : failed) if (l->rows * n * l->weight->cols > ALONE)
+    for (size_t first = 0; first < n; first += LANES)
+        failed |= bound_lanes(l, (uint32_t)first);
+    return failed ? SB_ERR_MEMORY : SB_OK;
+}
+
+/* Inputs that are balls, a side's own. */
+sb_status sb_bound_linear_of_sides(const sb_knobs *knobs, const sb_matrix *weight,
+                                   sb_linear_kind kind, size_t rows, const sb_bound_side *sides,
+                                   size_t count)
+{
+    size_t size = rows * weight->cols;
+    sb_bound_side narrow[SB_BOUND_SIDES];
+    sb_ball *in = sb_alloc(SB_BOUND_SIDES * size, sizeof *in);
+    if (!in)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        narrow[i] = sides[i];
+        narrow[i].in = in + i * size;
+        narrow_input(knobs, weight, kind, sides[i].in, size, in + i * size);
+    }
+    const layer l = {.knobs = knobs,
+                     .weight = weight,
+                     .kind = kind,
+                     .input = SB_SCALAR_ONE,
+                     .rows = rows,
+                     .sides = narrow,
+                     .side_count = count};
+    sb_status status = bound_rows(&l);
+    free(in);
     return status;
 }
 
@@ -129,33 +238,50 @@ sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_matrix *weight, sb_linear_kind kind, const sb_ball *in,
                              size_t rows, sb_ball *out)
 {
-    sb_scalar one = SB_SCALAR_ONE;
-    size_t count = rows * weight->cols;
-    sb_ball *narrow = sb_alloc(count, sizeof *narrow);
-    if (!narrow)
-        return SB_ERR_MEMORY;
-    narrow_input(knobs, weight, kind, in, count, narrow);
-    sb_status status = bound_rows(ar, knobs, weight, kind, narrow, &one, rows, out);
-    free(narrow);
-    return status;
+    const sb_bound_side side = {.ar = ar, .in = in, .out = out};
+    return sb_bound_linear_of_sides(knobs, weight, kind, rows, &side, 1);
 }
 
 /* The input as the layer multiplies it: quantized where the knobs say so; its factor. */
-static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, sb_ball *in,
+static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, double *in,
                            sb_scalar *input)
 {
     size_t count = a->rows * a->weight->cols;
+    sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);
     sb_input quantized = {0};
-    sb_balls_of(a->in, count, in);
-    narrow_input(knobs, a->weight, a->kind, in, count, in);
+    for (size_t i = 0; i < count; i++)
+        in[i] = sb_ball_round_to(format, sb_ball_of(a->in[i])).mid;
     if (!sb_matrix_quantized(a->weight) || sb_input_scheme(knobs, a->weight) == SB_SCHEME_none)
         return SB_OK;
     sb_status status = sb_quantize_input(knobs, a->weight, a->in, a->rows, &quantized);
     double factor = (double)quantized.factor.mul[0] / (double)quantized.factor.div[0];
     *input = quantized.factor;
     for (size_t i = 0; i < count && !status; i++)
-        in[i].mid = quantized.rounded ? (double)quantized.rounded[i] : quantized.values[i] * factor;
+        in[i] = quantized.rounded ? (double)quantized.rounded[i] : quantized.values[i] * factor;
     sb_input_free(&quantized);
+    return status;
+}
+
+sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *a,
+                                const sb_bound_side *sides, size_t count)
+{
+    double *mids = sb_alloc(a->rows * a->weight->cols, sizeof *mids);
+    if (!mids)
+        return SB_ERR_MEMORY;
+    layer l = {.knobs = knobs,
+               .weight = a->weight,
+               .kind = a->kind,
+               .input = SB_SCALAR_ONE,
+               .rows = a->rows,
+               .sides = sides,
+               .side_count = count,
+               .mids = mids};
+    for (size_t i = 0; i < count; i++)
+        l.units |= sides[i].ar->atom != NULL;
+    sb_status status = inputs_of(knobs, a, mids, &l.input);
+    if (!status)
+        status = bound_rows(&l);
+    free(mids);
     return status;
 }
 
@@ -163,15 +289,8 @@ sb_status sb_bound_linear(const sb_arithmetic *ar, const sb_knobs *knobs, const 
                           sb_ball *out, sb_ball *second)
 {
     (void)second;
-    sb_ball *in = sb_alloc(a->rows * a->weight->cols, sizeof *in);
-    if (!in)
-        return SB_ERR_MEMORY;
-    sb_scalar input = SB_SCALAR_ONE;
-    sb_status status = inputs_of(knobs, a, in, &input);
-    if (!status)
-        status = bound_rows(ar, knobs, a->weight, a->kind, in, &input, a->rows, out);
-    free(in);
-    return status;
+    const sb_bound_side side = {.ar = ar, .out = out};
+    return sb_bound_linear_sides(knobs, a, &side, 1);
 }
 
 /* R-13; T-6: "a copied value has radius 0" */

@@ -18,13 +18,44 @@ uint64_t sb_envelope_key(sb_envelope_lane *lane)
     return sb_rng_u64(lane->key, lane->ops++);
 }
 
+/* Rounding to bfloat16 changes what has digits below it, and makes every NaN one. */
+static uint32_t rounds_bf16(const float *data, size_t n)
+{
+    uint32_t changes = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = sb_bits_f32(data[i]), magnitude = bits & 0x7fffffffu;
+        changes |= bits & 0xffffu;
+        changes |= (uint32_t)(magnitude > 0x7f800000u) & (uint32_t)(magnitude != 0x7fc00000u);
+    }
+    return changes;
+}
+
+static int rounds_any(sb_format type, const float *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sb_bits_f32(sb_round_to(type, data[i])) != sb_bits_f32(data[i]))
+            return 1;
+    return 0;
+}
+
+/* Pieces, because most arrays that are not of a type show it at once. */
+static int row_of_type(sb_format type, const float *data, size_t n)
+{
+    enum { PIECE = 256 };
+    for (size_t first = 0; first < n; first += PIECE) {
+        size_t count = n - first < PIECE ? n - first : PIECE;
+        if (type == SB_FORMAT_bf16 ? rounds_bf16(data + first, count) != 0
+                                   : rounds_any(type, data + first, count))
+            return 0;
+    }
+    return 1;
+}
+
 static int all_of_type(sb_format type, const float *data, size_t rows, size_t cols, size_t stride)
 {
     for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < cols; i++)
-            if (sb_bits_f32(sb_round_to(type, data[r * stride + i])) !=
-                sb_bits_f32(data[r * stride + i]))
-                return 0;
+        if (!row_of_type(type, data + r * stride, cols))
+            return 0;
     return 1;
 }
 
@@ -45,15 +76,56 @@ static float neighbour(sb_format type, float x, int up)
     return sb_is_finite_f32(moved) ? moved : x;
 }
 
+/* Elements that share a random word, of which each takes two bits: 2 and 3 move it. */
+enum { MOVED = 32 };
+
+/* neighbour() of four elements whose type ends at this bit, without a branch: what moves is as
+ * likely as not. two[l] holds the bits of element l at its lower end. */
+static inline void move_four(float *restrict data, uint32_t step, const uint32_t *restrict two,
+                             unsigned shift)
+{
+    for (size_t l = 0; l < 4; l++) {
+        uint32_t bits = sb_bits_f32(data[l]), magnitude = bits & 0x7fffffffu;
+        uint32_t moves = two[l] >> (shift + 1) & 1, down = two[l] >> shift & 1;
+        uint32_t by = (0u - moves) & ((step ^ (0u - down)) + down);
+        uint32_t moved = bits + by;
+        uint32_t good = (uint32_t)(magnitude != 0) & (uint32_t)(magnitude < 0x7f800000u) &
+                        (uint32_t)((moved & 0x7fffffffu) < 0x7f800000u);
+        data[l] = sb_f32_from_bits(bits + (by & (0u - good)));
+    }
+}
+
+static void move_word(float *data, uint32_t step, uint64_t random)
+{
+    uint32_t low[4], high[4];
+    for (unsigned l = 0; l < 4; l++) {
+        low[l] = (uint32_t)random >> (2 * l);
+        high[l] = (uint32_t)(random >> 32) >> (2 * l);
+    }
+    for (unsigned i = 0; i < MOVED / 8; i++) {
+        move_four(data + 4 * i, step, low, 8 * i);
+        move_four(data + MOVED / 2 + 4 * i, step, high, 8 * i);
+    }
+}
+
 static void move_in(sb_format type, uint64_t key, float *data, size_t rows, size_t cols,
                     size_t stride)
 {
-    uint64_t bits = 0, n = 0;
+    uint64_t random = 0, n = 0;
+    size_t whole = 0; /* elements of row 0 that were moved by words */
+    if (stride == cols) {
+        cols *= rows;
+        rows = 1;
+    }
+    if (rows == 1 && type != SB_FORMAT_f16)
+        for (; whole + MOVED <= cols; whole += MOVED, n += MOVED)
+            move_word(data + whole, type == SB_FORMAT_bf16 ? 0x10000u : 1u,
+                      sb_rng_u64(key, n / MOVED));
     for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < cols; i++, n++) {
-            if (n % 32 == 0)
-                bits = sb_rng_u64(key, n / 32);
-            unsigned two = (unsigned)(bits >> (n % 32 * 2)) & 3;
+        for (size_t i = whole; i < cols; i++, n++) {
+            if (n % MOVED == 0)
+                random = sb_rng_u64(key, n / MOVED);
+            unsigned two = (unsigned)(random >> (n % MOVED * 2)) & 3;
             if (two >= 2)
                 data[r * stride + i] = neighbour(type, data[r * stride + i], two == 2);
         }

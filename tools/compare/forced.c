@@ -6,75 +6,6 @@
 
 #include "ref/base/mem.h"
 
-/* --- what a session asks ---------------------------------------------------------------------- */
-
-forced_memory *forced_memory_of(sb_forced *f, uint32_t layer)
-{
-    return &f->at->memory[layer];
-}
-
-sb_status forced_run(const sb_forced *f, const sb_op_call *call)
-{
-    return f->options.twin ? f->options.twin(f->options.twin_ctx, call) : sb_op_run(call);
-}
-
-static sb_status on_op(void *ctx, const sb_op_call *call)
-{
-    sb_forced *f = ctx;
-    f->op = call->op;
-    f->layer = call->layer;
-    sb_status status = forced_keep(f, call);
-    if (status)
-        return status;
-    if (call->op == SB_OP_router)
-        return forced_route(f, call);
-    status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
-    return status ? status : forced_run(f, call);
-}
-
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-/* What ops read that is no array of its own, or a copy of one. */
-static void note_value(sb_forced *f, const char *name, int known)
-{
-    char last[64];
-    forced_memory *m = f->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, f->layer);
-    int residual = SB_IS(&f->knobs, mtp_hidden, residual);
-    snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
-    if (ends_with(name, "mlp.shared_expert_gate"))
-        f->shared_gate = known;
-    else if (m && (ends_with(name, "self_attn.k_rope") || ends_with(name, "self_attn.v_proj"))) {
-        int *cache = f->at->drafts ? &m->drafted : &m->cache;
-        *cache = *cache && known;
-    } else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
-        f->embedding = known;
-    else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0)
-        f->previous = known;
-    else if (strcmp(name, residual ? last : "norm") == 0)
-        f->norm = known;
-    else if (strcmp(name, SB_IS(&f->knobs, mtp_recycled, residual) ? "mtp.layers.0.output"
-                                                                   : "mtp.norm") == 0)
-        f->recycled = known;
-}
-
-static sb_status on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
-                        sb_error *err)
-{
-    sb_forced *f = ctx;
-    if (ends_with(name, "mlp.router_ids"))
-        return SB_OK; /* adopted where the op ran */
-    sb_status status = forced_judge(f, name, data, rows, cols);
-    if (status)
-        return sb_fail(err, status, "%s: out of memory", name);
-    if (!f->replay)
-        note_value(f, name, sb_known_of(&f->known, data, rows * cols) == SB_KNOWN_exact);
-    return SB_OK;
-}
-
 /* --- sequences -------------------------------------------------------------------------------- */
 
 static void free_sequence(const sb_forced *f, forced_sequence *s)
@@ -110,9 +41,9 @@ static sb_status make_sequence(sb_forced *f, forced_sequence *s, sb_error *err)
 {
     const sb_config *c = &f->model->config;
     const sb_session_options options = {.knobs = &f->knobs,
-                                        .tap = on_tap,
+                                        .tap = forced_on_tap,
                                         .tap_ctx = f,
-                                        .hook = on_op,
+                                        .hook = forced_on_op,
                                         .hook_ctx = f,
                                         .mtp = f->options.mtp};
     size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
@@ -150,6 +81,18 @@ static sb_status find_sequence(sb_forced *f, uint32_t id, forced_sequence **out,
     f->sequences[f->sequence_count++] = s;
     *out = s;
     return make_sequence(f, s, err);
+}
+
+/* Memory is that of the sequences at work, however many there are in all. */
+static void end_sequence(sb_forced *f, uint32_t id)
+{
+    for (size_t i = 0; i < f->sequence_count; i++)
+        if (f->sequences[i]->id == id) {
+            free_sequence(f, f->sequences[i]);
+            f->sequences[i] = f->sequences[--f->sequence_count];
+            f->at = NULL;
+            return;
+        }
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -314,6 +257,7 @@ static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_
     f->row = row;
     f->rows = rows_of(step, row);
     sb_known_clear(&f->known);
+    forced_drop_later(f);
     f->shared_gate = f->experts = f->norm = f->embedding = f->previous = 0;
     uint64_t before = sb_session_state(s->session)->mtp_entries;
     if (step->rows[row].position == 0 && step->rows[row].kind != SB_CALL_draft)
@@ -353,6 +297,8 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
     }
     for (size_t row = 0; row < step->row_count && !status; row += rows_of(step, row))
         status = run_sequence(f, step, row, err);
+    for (size_t i = 0; i < step->ended_count; i++)
+        end_sequence(f, step->ended[i]);
     f->step = NULL;
     forced_drop_kept(f);
     return status || !f->broken ? status : sb_fail(err, f->broken, "%s", f->why.text);
@@ -383,5 +329,7 @@ void sb_forced_free(sb_forced *f)
     free(f->sequences);
     sb_known_clear(&f->known);
     forced_drop_kept(f);
+    forced_drop_later(f);
+    free(f->later);
     free(f);
 }

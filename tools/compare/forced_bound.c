@@ -39,14 +39,24 @@ static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const s
     return balls;
 }
 
-static sb_status chained_linear(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+/* A linear op reads its weights once for both sides. */
+static sb_status both_linear(sb_forced *f, const sb_op_call *call, int chained, sb_ball *ours,
+                             sb_ball *theirs)
 {
     const sb_linear_args *a = call->args;
-    sb_ball *in = gather(f, a->in, a->rows * a->weight->cols, of);
+    size_t count = a->rows * a->weight->cols;
+    sb_bound_side sides[2] = {{.ar = &sb_arithmetic_reference, .out = ours},
+                              {.ar = f->options.arithmetic, .out = theirs}};
+    if (!chained)
+        return sb_bound_linear_sides(call->knobs, a, sides, 2);
+    sb_ball *in = sb_alloc(2 * count, sizeof *in);
     if (!in)
         return SB_ERR_MEMORY;
-    sb_status status =
-        sb_bound_linear_of(of->arithmetic, call->knobs, a->weight, a->kind, in, a->rows, out);
+    for (int i = 0; i < 2; i++) {
+        sb_known_balls(&f->known, a->in, count, i, in + (size_t)i * count);
+        sides[i].in = in + (size_t)i * count;
+    }
+    sb_status status = sb_bound_linear_of_sides(call->knobs, a->weight, a->kind, a->rows, sides, 2);
     free(in);
     return status;
 }
@@ -76,24 +86,34 @@ static sb_status chained_combine(sb_forced *f, const side *of, const sb_op_call 
     return status;
 }
 
-/* The delta rule, whose incoming state the engine's may differ from. */
-static sb_status delta_rule(sb_forced *f, const side *of, const sb_op_call *call,
-                            const sb_delta_rule_args *a, sb_ball *out, sb_ball *state)
+static int is_delta_rule(sb_op op)
+{
+    return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
+}
+
+/* The delta rule of one side or both, whose incoming state the engine's may differ from. */
+static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta_rule_args *a,
+                            sb_delta_side *sides, size_t count)
 {
     const forced_memory *m = forced_memory_of(f, call->layer);
-    size_t count = a->rows * a->k_heads * a->dk;
-    sb_ball *q = gather(f, a->q, count, of), *k = gather(f, a->k, count, of);
-    sb_delta_error carried = {m->column, m->element};
-    const sb_delta_error *from = of->theirs ? &carried : NULL;
-    sb_status status = SB_ERR_MEMORY;
-    if (q && k)
-        status =
-            call->op == SB_OP_delta_rule
-                ? sb_bound_delta_rule_from(of->arithmetic, call->knobs, a, q, k, from, out, state)
-                : sb_bound_delta_rule_chunk_from(of->arithmetic, call->knobs, a, q, k, from, out,
-                                                 state);
-    free(q);
-    free(k);
+    size_t keys = a->rows * a->k_heads * a->dk;
+    const sb_delta_error carried = {m->column, m->element};
+    sb_ball *balls = sb_alloc(2 * count * keys, sizeof *balls);
+    sb_status status = balls ? SB_OK : SB_ERR_MEMORY;
+    for (size_t i = 0; i < count && !status; i++) {
+        sb_ball *q = balls + 2 * i * keys, *k = q + keys;
+        sb_known_balls(&f->known, a->q, keys, i == 1, q);
+        sb_known_balls(&f->known, a->k, keys, i == 1, k);
+        sides[i].q = q;
+        sides[i].k = k;
+        sides[i].from = i == 1 ? &carried : NULL;
+        if (call->op == SB_OP_delta_rule_chunk)
+            status = sb_bound_delta_rule_chunk_from(sides[i].ar, call->knobs, a, q, k,
+                                                    sides[i].from, sides[i].out, sides[i].state);
+    }
+    if (!status && call->op == SB_OP_delta_rule)
+        status = sb_bound_delta_rule_sides(call->knobs, a, sides, count);
+    free(balls);
     return status;
 }
 
@@ -125,14 +145,13 @@ static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball 
 {
     sb_delta_rule_args a = *(const sb_delta_rule_args *)call->args;
     size_t size = a.v_heads * a.dk * a.dv;
-    const side sides[2] = {{&sb_arithmetic_reference, 0}, {f->options.arithmetic, 1}};
     sb_ball *state = sb_alloc(2 * size, sizeof *state);
+    if (!state)
+        return SB_ERR_MEMORY;
+    sb_delta_side sides[2] = {{.ar = &sb_arithmetic_reference, .out = ours, .state = state},
+                              {.ar = f->options.arithmetic, .out = theirs, .state = state + size}};
     a.rows = rows;
-    sb_status status = state ? SB_OK : SB_ERR_MEMORY;
-    if (!status)
-        status = delta_rule(f, &sides[0], call, &a, ours, state);
-    if (!status)
-        status = delta_rule(f, &sides[1], call, &a, theirs, state + size);
+    sb_status status = delta_rule(f, call, &a, sides, 2);
     if (!status && carries)
         carry(forced_memory_of(f, call->layer), call, &a, state, state + size);
     free(state);
@@ -144,14 +163,8 @@ static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of
 {
     if (!chained)
         return exact_inputs(of->arithmetic, call, out, second);
-    switch (call->op) {
-    case SB_OP_linear:
-        return chained_linear(f, of, call, out);
-    case SB_OP_swiglu:
-        return chained_swiglu(f, of, call, out);
-    default:
-        return chained_combine(f, of, call, out);
-    }
+    return call->op == SB_OP_swiglu ? chained_swiglu(f, of, call, out)
+                                    : chained_combine(f, of, call, out);
 }
 
 /* What is known of one input where no array says so: states, caches, copies. */
@@ -213,11 +226,6 @@ static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_
     return least;
 }
 
-static int is_delta_rule(sb_op op)
-{
-    return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
-}
-
 /* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. Of a verify the state
  * that the rows leave which stay is carried. */
 static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained,
@@ -232,6 +240,8 @@ static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained
             status = both_delta_rules(f, call, balls[0], balls[2], f->kept, 1);
         return status;
     }
+    if (call->op == SB_OP_linear)
+        return both_linear(f, call, chained, balls[0], balls[2]);
     sb_status status = bound_side(f, call, &sides[0], chained, balls[0], balls[1]);
     return status ? status : bound_side(f, call, &sides[1], chained, balls[2], balls[3]);
 }
@@ -262,14 +272,13 @@ static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
     return ours != NULL;
 }
 
-/* An array for each output, with balls or without. */
-static sb_status make_outputs(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
-                              sb_ball *const balls[4])
+sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4])
 {
+    sb_op_values v = sb_op_values_of(call->op, call->args);
     sb_status status = SB_OK;
-    for (size_t i = 0; i < v->outputs; i++) {
-        sb_known made = {.base = v->out[i].data,
-                         .count = elements(&v->out[i]),
+    for (size_t i = 0; i < v.outputs; i++) {
+        sb_known made = {.base = v.out[i].data,
+                         .count = elements(&v.out[i]),
                          .kind = balls[i] ? SB_KNOWN_balls : SB_KNOWN_not,
                          .op = call->op,
                          .layer = call->layer,
@@ -290,7 +299,9 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
     sb_op_values v = sb_op_values_of(call->op, call->args);
     sb_knowledge known = inputs_of(f, call, &v);
     sb_ball *balls[4] = {NULL, NULL, NULL, NULL};
-    sb_status status = SB_OK;
+    if (call->op == SB_OP_linear && call->single && known == SB_KNOWN_exact)
+        return forced_put_later(f, call);
+    sb_status status = forced_do_later(f);
     for (size_t i = 0; i < 4 && known != SB_KNOWN_not && !status; i++)
         if (i % 2 < v.outputs) {
             balls[i] = sb_alloc(elements(&v.out[i % 2]), sizeof **balls);
@@ -300,7 +311,7 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
         status = bound_outputs(f, call, known == SB_KNOWN_balls, balls);
     if (!status) {
         note_memory(f, call, &v, known);
-        return make_outputs(f, call, &v, balls);
+        return forced_made(f, call, balls);
     }
     for (size_t i = 0; i < 4; i++)
         free(balls[i]);
@@ -313,12 +324,13 @@ sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
     if (!is_delta_rule(call->op))
         return SB_OK;
     const sb_delta_rule_args *a = call->args;
-    const side ours = {&sb_arithmetic_reference, 0};
     size_t size = a->v_heads * a->dk * a->dv, outputs = a->rows * a->v_heads * a->dv;
     forced_memory *m = forced_memory_of(f, call->layer);
     f->other_form |= call->op != m->form;
     sb_ball *balls = sb_alloc(size + outputs, sizeof *balls);
-    sb_status status = balls ? delta_rule(f, &ours, call, a, balls + size, balls) : SB_ERR_MEMORY;
+    sb_delta_side ours = {
+        .ar = &sb_arithmetic_reference, .out = balls ? balls + size : NULL, .state = balls};
+    sb_status status = balls ? delta_rule(f, call, a, &ours, 1) : SB_ERR_MEMORY;
     for (size_t e = 0; e < size && !status; e++) {
         size_t column = e / (a->dk * a->dv) * a->dv + e % a->dv;
         m->element[e] += balls[e].rad;

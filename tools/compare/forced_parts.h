@@ -47,6 +47,8 @@ struct sb_forced {
     sb_known_arrays known;
     struct forced_kept *kept_calls; /* of the tap at work, for a bundle */
     size_t kept_count;
+    struct forced_later *later; /* of the tap at work: calls whose balls are not computed yet */
+    size_t later_count, later_room;
     sb_status broken; /* a bundle could not be written */
     sb_error why;
 
@@ -67,10 +69,26 @@ struct sb_forced {
     int shared_gate, experts, norm, embedding, previous, recycled;
 };
 
+/* forced_hook.c: the hook and the tap of a session, of which ctx is the sb_forced. */
+sb_status forced_on_op(void *ctx, const sb_op_call *call);
+sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                        sb_error *err);
+
 /* forced_bound.c: the balls of the op's outputs go into `known`, and how far states may be apart
  * into the memory of the layer. Before the op runs. */
 sb_status forced_bound(sb_forced *f, const sb_op_call *call);
 sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call);
+
+/* An array for each output of a call, with the balls of ours[0], ours[1], theirs[0], theirs[1],
+ * which are taken over, or without. */
+sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4]);
+
+/* forced_later.c: linear ops of one row, whose inputs are recorded, wait until one of another name
+ * comes, or the tap. */
+sb_status forced_put_later(sb_forced *f, const sb_op_call *call);
+int forced_joins_later(const sb_forced *f, const sb_op_call *call);
+sb_status forced_do_later(sb_forced *f);
+void forced_drop_later(sb_forced *f);
 
 /* Runs an op of the reference's side. */
 sb_status forced_run(const sb_forced *f, const sb_op_call *call);

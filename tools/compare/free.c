@@ -36,6 +36,9 @@ static void free_sequence(sb_free_sequence *s)
     sb_envelope_free(s->envelope);
     sb_trials_free(s->trials);
     free(s->logits);
+    s->envelope = NULL;
+    s->trials = NULL;
+    s->logits = NULL;
 }
 
 void sb_free_free(sb_free *f)
@@ -101,8 +104,11 @@ static sb_status find(sb_free *f, uint32_t number, sb_free_sequence **out, sb_er
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->sequences[i].number == number) {
-            *out = &f->sequences[i];
-            return SB_OK;
+            sb_free_sequence *s = *out = &f->sequences[i];
+            if (!s->ended)
+                return SB_OK;
+            *s = (sb_free_sequence){.number = number};
+            return open_sequence(f, s, err);
         }
     if (f->count == f->room) {
         size_t room = 2 * f->room + 4;
@@ -247,6 +253,22 @@ static int has_rows(const sb_step *step, uint32_t sequence)
     return 0;
 }
 
+/* What counts_of reads of a sequence stays. */
+static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < f->count && !status; i++) {
+        sb_free_sequence *s = &f->sequences[i];
+        if (s->number != number || s->ended)
+            continue;
+        if (!s->lost)
+            status = settle(f, s, NULL, err);
+        free_sequence(s);
+        s->ended = 1;
+    }
+    return status;
+}
+
 sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -271,6 +293,8 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
         if (!status)
             status = take_sequence(f, s, &step->states[i], 0, 0, err);
     }
+    for (size_t i = 0; i < step->ended_count && !status; i++)
+        status = end_sequence(f, step->ended[i], err);
     f->step = NULL;
     return status;
 }
@@ -297,7 +321,7 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
     sb_status status = SB_OK;
     sb_verdicts *v = f->v;
     for (size_t i = 0; i < f->count && !status; i++)
-        if (!f->sequences[i].lost)
+        if (!f->sequences[i].lost && !f->sequences[i].ended)
             status = settle(f, &f->sequences[i], NULL, err);
     for (size_t i = 0; i < v->token_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);

@@ -25,6 +25,7 @@ typedef struct sb_free_sequence {
     int within_tight; /* all of the last call was, and something was compared */
     int misplaced;    /* its rows went on from a wrong position */
     int lost;         /* it cannot be followed any more */
+    int ended;        /* nothing comes any more: sessions and logits are released */
     int explained;    /* a failure has been, behind this round */
     size_t explained_round;
 } sb_free_sequence;

@@ -1,6 +1,7 @@
 /* dump.c - the readers, and the way through one. */
 #include "tools/dump/dump.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,8 @@ sb_status sb_dump_open(const char *path, const sb_dump_options *options, sb_dump
         sb_dump_close(dump);
         return status;
     }
+    if (!dump->head.engine[0])
+        snprintf(dump->head.engine, sizeof dump->head.engine, "%s", reader->name);
     *out = dump;
     return SB_OK;
 }

@@ -92,8 +92,23 @@ def model_class(name: str) -> type:
     return getattr(transformers, name)
 
 
-def load(checkpoint: Path, class_name: str, dtype: torch.dtype) -> Loaded:
-    """Load CHECKPOINT through from_pretrained with the implementations of the `hf` profile.
+def class_of(checkpoint: Path) -> str:
+    """The class that the configuration names; of a vision model that of its text part."""
+    try:
+        names = json.loads((checkpoint / "config.json").read_text())["architectures"]
+        return names[0].replace("ForConditionalGeneration", "ForCausalLM")
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise FixtureError(f"{checkpoint}: config.json names no class: {error}") from error
+
+
+def load(
+    checkpoint: Path,
+    class_name: str,
+    dtype: torch.dtype,
+    attention: str = "eager",
+    experts: str = "grouped_mm",
+) -> Loaded:
+    """Load CHECKPOINT through from_pretrained, by default with the implementations of the `hf` profile.
 
     The dtype goes through from_pretrained, not through model.to(): to() would also round the RoPE
     frequencies, which from_pretrained leaves in float32.
@@ -101,9 +116,9 @@ def load(checkpoint: Path, class_name: str, dtype: torch.dtype) -> Loaded:
     if not (checkpoint / "config.json").is_file():
         raise FixtureError(f"{checkpoint}: no config.json")
     cls = model_class(class_name)
-    implementations = {"attn_implementation": "eager"}
+    implementations = {"attn_implementation": attention}
     if class_name in MOE_CLASSES:  # a dense class refuses the option
-        implementations["experts_implementation"] = "grouped_mm"
+        implementations["experts_implementation"] = experts
     try:
         model, info = cls.from_pretrained(
             checkpoint,
@@ -130,9 +145,15 @@ def load(checkpoint: Path, class_name: str, dtype: torch.dtype) -> Loaded:
     )
 
 
-def load_strictly(checkpoint: Path, class_name: str, dtype: torch.dtype) -> torch.nn.Module:
+def load_strictly(
+    checkpoint: Path,
+    class_name: str,
+    dtype: torch.dtype,
+    attention: str = "eager",
+    experts: str = "grouped_mm",
+) -> torch.nn.Module:
     """As load(), but anything that does not match is an error."""
-    loaded = load(checkpoint, class_name, dtype)
+    loaded = load(checkpoint, class_name, dtype, attention, experts)
     complaints = loaded.complaints()
     if complaints:
         shown = "\n  ".join(complaints[:20])
@@ -147,13 +168,13 @@ def load_strictly(checkpoint: Path, class_name: str, dtype: torch.dtype) -> torc
         )
     model = loaded.model
     config = model.config
-    if config._attn_implementation != "eager":
+    if config._attn_implementation != attention:
         raise FixtureError(
-            f"attention implementation is {config._attn_implementation}, wanted eager"
+            f"attention implementation is {config._attn_implementation}, wanted {attention}"
         )
-    if class_name in MOE_CLASSES and config._experts_implementation != "grouped_mm":
+    if class_name in MOE_CLASSES and config._experts_implementation != experts:
         raise FixtureError(
-            f"experts implementation is {config._experts_implementation}, wanted grouped_mm"
+            f"experts implementation is {config._experts_implementation}, wanted {experts}"
         )
     if model.model.rotary_emb.inv_freq.dtype != torch.float32:
         raise FixtureError("the RoPE frequencies were rounded: float32 expected")

@@ -2,7 +2,7 @@
 
 Most values are the output of a module and a forward hook sees them. Some exist only between two
 functions of the modeling file (the convolution, the delta rule, RoPE, the attention core): those
-functions are globals of that file, so they are replaced, for the time of one call, by wrappers that
+functions, and the table of attention functions, are globals of that file, so they are replaced, for the time of one call, by wrappers that
 look and pass on.
 """
 
@@ -49,6 +49,26 @@ def tied_rows(logits: torch.Tensor, top_k: int) -> int:
     return int((first[:, 1:] == first[:, :-1]).any(dim=-1).sum())
 
 
+def text_model(model: torch.nn.Module) -> torch.nn.Module:
+    """The decoder: layers and final norm, in a vision model as well."""
+    return getattr(model.model, "language_model", model.model)
+
+
+def flat(value: torch.Tensor) -> torch.Tensor:
+    """[batch, rows, ...] to [batch rows, ...]."""
+    return value.reshape(-1, *value.shape[2:])
+
+
+class Interfaces:
+    """The attention functions of transformers, each wrapped when it is looked up."""
+
+    def __init__(self, real: Any, wrap: Callable) -> None:
+        self._real, self._wrap = real, wrap
+
+    def get_interface(self, name: str, default: Callable) -> Callable:
+        return self._wrap(self._real.get_interface(name, default))
+
+
 class Taps:
     """Values of one model call made inside watch(): by layer and tap name, axis 0 the token."""
 
@@ -57,7 +77,7 @@ class Taps:
         self.router_ids: dict[int, torch.Tensor] = {}  # of every MoE layer, in torch.topk's order
         self.hidden: torch.Tensor | None = None  # after the final norm
         self.tied_rows = 0  # rows whose expert choice or order torch.topk decided by itself
-        self._model = model
+        self._model = text_model(model)
         self._modeling = sys.modules[type(model).__module__]
         self._layer: int | None = None  # the layer that is running, for the replaced functions
 
@@ -67,8 +87,8 @@ class Taps:
             self.values[layer][tap] = value.detach().clone()
 
     def _put_rows(self, layer: int, tap: str, value: torch.Tensor) -> None:
-        """[1, n, ...] or [n, ...] to [n, ...]."""
-        self._put(layer, tap, value[0] if value.dim() > 2 and value.shape[0] == 1 else value)
+        """[batch, n, ...] or [rows, width] to [rows, ...]."""
+        self._put(layer, tap, flat(value) if value.dim() > 2 else value)
 
     @contextmanager
     def watch(self) -> Iterator["Taps"]:
@@ -76,8 +96,8 @@ class Taps:
         handles = []
         saved = {}
         try:
-            handles.append(self._model.model.norm.register_forward_hook(self._final_norm))
-            for index, layer in enumerate(self._model.model.layers):
+            handles.append(self._model.norm.register_forward_hook(self._final_norm))
+            for index, layer in enumerate(self._model.layers):
                 handles += self._hook_layer(index, layer)
             for name, wrap in self._wrappers().items():
                 saved[name] = getattr(self._modeling, name)
@@ -93,13 +113,13 @@ class Taps:
         wrappers = {name: self._wrap_conv for name in _CONV_FUNCTIONS}
         wrappers |= {name: self._wrap_delta for name in _DELTA_FUNCTIONS}
         wrappers["apply_rotary_pos_emb"] = self._wrap_rope
-        wrappers["eager_attention_forward"] = self._wrap_attention
+        wrappers["ALL_ATTENTION_FUNCTIONS"] = lambda real: Interfaces(real, self._wrap_attention)
         return wrappers
 
     # Hooks on modules
 
     def _final_norm(self, _module: torch.nn.Module, _args: tuple, out: torch.Tensor) -> None:
-        self.hidden = out[0].detach().clone()
+        self.hidden = flat(out).detach().clone()
 
     def _output(self, index: int, module: torch.nn.Module, tap: str) -> Any:
         return module.register_forward_hook(lambda _m, _a, out: self._put_rows(index, tap, out))
@@ -187,7 +207,7 @@ class Taps:
         # them after this call. The delta rule knows how many rows are new, and cuts there.
         def conv(*args, **kwargs):
             out = function(*args, **kwargs)
-            self._put(self._layer, "linear_attn.conv", out[0].transpose(0, 1))
+            self._put(self._layer, "linear_attn.conv", out.transpose(1, 2))
             return out
 
         return conv
@@ -201,14 +221,13 @@ class Taps:
             out, state_out = function(query, key, value, **kwargs)
             if layer in self.values:
                 rows = query.shape[1]
-                self.values[layer]["linear_attn.conv"] = self.values[layer]["linear_attn.conv"][
-                    -rows:
-                ]
+                conv = self.values[layer]["linear_attn.conv"][:, -rows:]
+                self.values[layer]["linear_attn.conv"] = flat(conv)
                 for tap, tensor in (("q", query), ("k", key), ("v", value)):
-                    self._put(layer, f"delta.{tap}", tensor[0])
-                self._put(layer, "linear_attn.g", kwargs["g"][0])
-                self._put(layer, "linear_attn.beta", kwargs["beta"][0])
-                self._put(layer, "linear_attn.core_out", out[0])
+                    self._put(layer, f"delta.{tap}", flat(tensor))
+                self._put(layer, "linear_attn.g", flat(kwargs["g"]))
+                self._put(layer, "linear_attn.beta", flat(kwargs["beta"]))
+                self._put(layer, "linear_attn.core_out", flat(out))
                 if state_out is not None:
                     self._put(layer, "delta.state_out", state_out[0])
             return out, state_out
@@ -218,8 +237,8 @@ class Taps:
     def _wrap_rope(self, function: Callable) -> Callable:
         def rope(*args, **kwargs):
             q, k = function(*args, **kwargs)
-            self._put(self._layer, "self_attn.q_rope", q[0].transpose(0, 1))
-            self._put(self._layer, "self_attn.k_rope", k[0].transpose(0, 1))
+            self._put(self._layer, "self_attn.q_rope", flat(q.transpose(1, 2)))
+            self._put(self._layer, "self_attn.k_rope", flat(k.transpose(1, 2)))
             return q, k
 
         return rope
@@ -227,7 +246,7 @@ class Taps:
     def _wrap_attention(self, function: Callable) -> Callable:
         def attention(*args, **kwargs):
             out, weights = function(*args, **kwargs)
-            self._put(self._layer, "self_attn.core_out", out[0])
+            self._put(self._layer, "self_attn.core_out", flat(out))
             return out, weights
 
         return attention

@@ -43,13 +43,17 @@ BEGIN {
         "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
+    # intervals of rates, and the verdicts they are made of
+    row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
+        "tools/trace tools/accept/interval.h")
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/run ref/ops/op.h ref/ops/ops.def " \
-        "tools/compare/verdict.h tools/check/clean.h")
+        "tools/compare/verdict.h tools/check/clean.h tools/quality")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
-        "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault tools/report")
+        "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
+        "tools/quality tools/report")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 
@@ -57,6 +61,8 @@ BEGIN {
     only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")
     only("pcre2.h", "ref/model tools/text tests")
     only("utf8proc.h", "tools/text tests")
+    only("minizip/unzip.h", "tools/dump")
+    only("zlib.h", "tools/dump tests")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")
     only("cmocka.h", "tests")

@@ -6,6 +6,7 @@
 #include "ref/run/backend.h"
 #include "tools/check/clean.h"
 #include "tools/report/diff.h"
+#include "tools/report/statistics.h"
 
 /* Adds a member; a value that could not be made marks the document as failed. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)
@@ -207,6 +208,16 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
     put(document, "ops", ops, failed);
 }
 
+static json_t *statistics(const sb_verdicts *v)
+{
+    sb_statistics s;
+    if (sb_statistics_of(v, &s, NULL))
+        return NULL;
+    json_t *out = sb_statistics_json(&s);
+    sb_statistics_free(&s);
+    return out;
+}
+
 json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
 {
     const sb_verdicts *v = r->verdicts;
@@ -225,6 +236,7 @@ json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
     put(document, "sequences", count(r->sequences), &failed);
     put(document, "steps", count(r->steps), &failed);
     put_lists(r, document, &failed);
+    put(document, "statistics", statistics(v), &failed);
     put(document, "near_ties", count(v->near_ties), &failed);
     put(document, "failures", count(v->failures), &failed);
     put(document, "skipped_taps", count(v->skipped_taps), &failed);

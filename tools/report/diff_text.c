@@ -5,6 +5,7 @@
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/report/diff.h"
+#include "tools/report/statistics.h"
 
 static void print_head(const sb_diff_report *r, FILE *out)
 {
@@ -140,24 +141,18 @@ static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FI
 
 static void print_sums(const sb_verdicts *v, FILE *out)
 {
-    double kl = 0, worst = 0;
-    size_t with_kl = 0, drafted[2] = {0, 0}, accepted[2] = {0, 0};
-    for (size_t i = 0; i < v->token_count; i++) {
-        const sb_token_verdict *t = &v->tokens[i];
-        with_kl += t->has_kl != 0;
-        kl += t->has_kl ? t->kl : 0;
-        worst = t->worst_ratio > worst ? t->worst_ratio : worst;
-    }
+    double worst = 0;
+    size_t drafted[2] = {0, 0}, accepted[2] = {0, 0};
+    sb_statistics statistics;
+    for (size_t i = 0; i < v->token_count; i++)
+        worst = v->tokens[i].worst_ratio > worst ? v->tokens[i].worst_ratio : worst;
     if (v->token_count) {
         fputs("tokens:", out);
         for (int i = SB_VERDICT_IDENTICAL; i <= SB_VERDICT_FAIL; i++)
             if (sb_diff_tokens(v, (sb_verdict)i))
                 fprintf(out, " %zu %s,", sb_diff_tokens(v, (sb_verdict)i),
                         sb_verdict_name((sb_verdict)i));
-        fprintf(out, " worst error/bound %.3g", worst);
-        if (with_kl)
-            fprintf(out, ", mean kl %.2e", kl / (double)with_kl);
-        fputc('\n', out);
+        fprintf(out, " worst error/bound %.3g\n", worst);
     }
     for (size_t i = 0; i < v->round_count; i++)
         for (int side = 0; side < 2; side++) {
@@ -167,6 +162,9 @@ static void print_sums(const sb_verdicts *v, FILE *out)
     if (drafted[1])
         fprintf(out, "acceptance: reference %zu of %zu drafts, engine %zu of %zu\n", accepted[0],
                 drafted[0], accepted[1], drafted[1]);
+    if (sb_statistics_of(v, &statistics, NULL) == SB_OK)
+        sb_statistics_text(&statistics, out);
+    sb_statistics_free(&statistics);
 }
 
 /* --- ops and what was found --------------------------------------------------------------------

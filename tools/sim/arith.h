@@ -40,6 +40,22 @@ float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n);
 float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                      size_t step_b, size_t n);
 
+/* --- many of them: out[j] is the reduction of x and column j of b, bit by bit ------------------
+ */
+
+enum { SB_SIM_COLUMNS = 16 }; /* that are computed together */
+
+void sb_sim_dots(const sb_sim_arith *s, const float *x, size_t step, const float *b, size_t stride,
+                 size_t n, size_t count, float *out);
+void sb_sim_products(const sb_sim_arith *s, const float *x, size_t step, const float *b,
+                     size_t stride, size_t n, size_t count, float *out);
+
+/* sum[j] = x b[j] + sum[j] */
+void sb_sim_multiply_adds(const sb_sim_arith *s, float x, const float *b, float *sum, size_t count);
+
+/* F-2: "the upper half of a binary32 code whose lower half is zero" */
+int sb_sim_all_bf16(const float *a, size_t step, size_t n);
+
 /* a b + c: two roundings, or one where the engine fuses. */
 float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c);
 

@@ -118,10 +118,9 @@ static void weigh(const head *of, float divisor, float *out)
 {
     const sb_attention_args *a = of->a;
     const float *values = a->values + of->kv_head * a->hd;
-    for (size_t i = 0; i < a->hd; i++) {
-        float o = sb_sim_product(of->s, of->p, 1, values + i, a->kv_heads * a->hd, of->n);
-        out[i] = sb_act(of->knobs, o * scale_or_one(a->value_scale) / divisor);
-    }
+    sb_sim_products(of->s, of->p, 1, values, a->kv_heads * a->hd, of->n, a->hd, out);
+    for (size_t i = 0; i < a->hd; i++)
+        out[i] = sb_act(of->knobs, out[i] * scale_or_one(a->value_scale) / divisor);
 }
 
 sb_status sb_sim_attention(const sb_sim_arith *s, const sb_knobs *knobs, const sb_attention_args *a)

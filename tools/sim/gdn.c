@@ -98,23 +98,24 @@ sb_status sb_sim_gates(const sb_sim_arith *s, const sb_knobs *knobs, const sb_ga
 }
 
 /* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )", in
- * the columns of one head and row */
+ * all columns of one head and row; d has room for dv values. */
 static void step(const sb_sim_arith *s, const sb_knobs *knobs, const sb_delta_rule_args *a,
-                 size_t t, size_t h, float scale, float *state)
+                 size_t t, size_t h, float scale, float *state, float *d)
 {
     size_t dk = a->dk, dv = a->dv, hk = h / (a->v_heads / a->k_heads), at = t * a->v_heads + h;
     const float *q = a->q + (t * a->k_heads + hk) * dk, *k = a->k + (t * a->k_heads + hk) * dk;
     const float *v = a->v + t * a->v_stride + h * dv;
-    float decay = sb_sim_exp(a->g[at]);
+    float decay = sb_sim_exp(a->g[at]), *out = a->out + at * dv;
     for (size_t i = 0; i < dk * dv; i++)
         state[i] *= decay;
-    for (size_t j = 0; j < dv; j++) {
-        float predicted = sb_sim_dot(s, state + j, dv, k, 1, dk);
-        float correction = (v[j] - predicted) * a->beta[at];
-        for (size_t i = 0; i < dk; i++)
-            state[i * dv + j] = sb_sim_multiply_add(s, k[i], correction, state[i * dv + j]);
-        a->out[at * dv + j] = sb_act(knobs, sb_sim_dot(s, state + j, dv, q, 1, dk) * scale);
-    }
+    sb_sim_dots(s, k, 1, state, dv, dk, dv, d);
+    for (size_t j = 0; j < dv; j++)
+        d[j] = (v[j] - d[j]) * a->beta[at];
+    for (size_t i = 0; i < dk; i++)
+        sb_sim_multiply_adds(s, k[i], d, state + i * dv, dv);
+    sb_sim_dots(s, q, 1, state, dv, dk, dv, out);
+    for (size_t j = 0; j < dv; j++)
+        out[j] = sb_act(knobs, out[j] * scale);
 }
 
 /* K-16: "output leaves q unscaled, and the output of the rule is multiplied before R" */
@@ -124,16 +125,20 @@ sb_status sb_sim_delta_rule(const sb_sim_arith *s, const sb_knobs *knobs,
     size_t size = a->dk * a->dv;
     float scale = sb_scales_output(knobs, 1) ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
     int64_t heads = (int64_t)a->v_heads;
+    float *corrections = sb_alloc(a->v_heads * a->dv, sizeof *corrections);
+    if (!corrections)
+        return SB_ERR_MEMORY;
 #pragma omp parallel for schedule(static) if (a->rows * a->v_heads * size > 200000)
     for (int64_t head = 0; head < heads; head++) {
         float *state = a->state + (size_t)head * size;
         for (size_t t = 0; t < a->rows; t++) {
-            step(s, knobs, a, t, (size_t)head, scale, state);
+            step(s, knobs, a, t, (size_t)head, scale, state, corrections + (size_t)head * a->dv);
             if (a->trail)
                 sb_keep_state(knobs, state, size,
                               a->trail + (t * a->v_heads + (size_t)head) * size);
         }
         sb_keep_state(knobs, state, size, state);
     }
+    free(corrections);
     return SB_OK;
 }

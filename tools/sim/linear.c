@@ -57,30 +57,68 @@ static sb_status make_operands(const sb_knobs *knobs, const sb_linear_args *a, o
     return SB_OK;
 }
 
-/* "y_t[n] = R( dot(W[n], x_t) )" */
+/* Scratch of a thread. */
+typedef struct room {
+    double *wide; /* (K) */
+    float *row;   /* (K) */
+    float *panel; /* (K, SB_SIM_COLUMNS): rows of the matrix as columns */
+} room;
+
+static sb_status make_room(size_t k, room *all)
+{
+    size_t threads = (size_t)omp_get_max_threads();
+    all->wide = sb_alloc(threads * k, sizeof *all->wide);
+    all->row = sb_alloc(threads * k, sizeof *all->row);
+    all->panel = sb_alloc(threads * k, SB_SIM_COLUMNS * sizeof *all->panel);
+    return all->wide && all->row && all->panel ? SB_OK : SB_ERR_MEMORY;
+}
+
+static void free_room(room *all)
+{
+    free(all->wide);
+    free(all->row);
+    free(all->panel);
+}
+
+/* R-2: "y_t[n] = R( dot(W[n], x_t) )", of `count` rows of the matrix from `first` on: read once for
+ * all of the call. */
+static void outputs(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a,
+                    const operands *of, const room *mine, size_t first, size_t count)
+{
+    size_t n = a->weight->rows, k = a->weight->cols;
+    int wide_output = sb_linear_stays_wide(knobs, a->kind);
+    float y[SB_SIM_COLUMNS];
+    for (size_t j = 0; j < count; j++) {
+        sb_weight_row(knobs, a->weight, (uint32_t)(first + j), mine->wide, mine->row);
+        for (size_t i = 0; i < k; i++)
+            mine->panel[i * SB_SIM_COLUMNS + j] = mine->row[i];
+    }
+    for (size_t t = 0; t < a->rows; t++) {
+        sb_sim_products(s, of->in + t * k, 1, mine->panel, SB_SIM_COLUMNS, k, count, y);
+        for (size_t j = 0; j < count; j++)
+            a->out[t * n + first + j] =
+                sb_sim_act_if(knobs, !wide_output, y[j] * of->mul / of->div);
+    }
+}
+
 sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a)
 {
-    size_t n = a->weight->rows, k = a->weight->cols, threads = (size_t)omp_get_max_threads();
-    int wide_output = sb_linear_stays_wide(knobs, a->kind);
+    size_t n = a->weight->rows, k = a->weight->cols;
+    int64_t panels = (int64_t)((n + SB_SIM_COLUMNS - 1) / SB_SIM_COLUMNS);
     operands of;
+    room all = {NULL, NULL, NULL};
     sb_status status = make_operands(knobs, a, &of);
-    double *wide = sb_alloc(threads * k, sizeof *wide);
-    float *rows = sb_alloc(threads * k, sizeof *rows);
-    if (!wide || !rows)
-        status = SB_ERR_MEMORY;
+    if (!status)
+        status = make_room(k, &all);
 #pragma omp parallel for schedule(static) if (!status && a->rows * n * k > 1000000)
-    for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
-        size_t mine = (size_t)omp_get_thread_num() * k;
-        float *row = rows + mine;
-        sb_weight_row(knobs, a->weight, (uint32_t)i, wide + mine, row);
-        for (size_t t = 0; t < a->rows; t++) {
-            float y = sb_sim_product(s, row, 1, of.in + t * k, 1, k) * of.mul / of.div;
-            a->out[t * n + (size_t)i] = sb_sim_act_if(knobs, !wide_output, y);
-        }
+    for (int64_t p = 0; p < (status ? 0 : panels); p++) {
+        size_t thread = (size_t)omp_get_thread_num() * k, first = (size_t)p * SB_SIM_COLUMNS;
+        size_t count = n - first < SB_SIM_COLUMNS ? n - first : SB_SIM_COLUMNS;
+        room mine = {all.wide + thread, all.row + thread, all.panel + thread * SB_SIM_COLUMNS};
+        outputs(s, knobs, a, &of, &mine, first, count);
     }
     free(of.in);
-    free(wide);
-    free(rows);
+    free_room(&all);
     return status;
 }
 

@@ -75,8 +75,7 @@ float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n)
     return sb_sim_dot(s, a, 1, &one, 0, n);
 }
 
-/* F-2: "the upper half of a binary32 code whose lower half is zero" */
-static int all_bf16(const float *a, size_t step, size_t n)
+int sb_sim_all_bf16(const float *a, size_t step, size_t n)
 {
     uint32_t lower = 0;
     for (size_t i = 0; i < n; i++)
@@ -88,7 +87,7 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
                      size_t step_b, size_t n)
 {
     if (s->atom == NO_ATOM ||
-        (s->form != FORM_any && !(all_bf16(a, step_a, n) && all_bf16(b, step_b, n))))
+        (s->form != FORM_any && !(sb_sim_all_bf16(a, step_a, n) && sb_sim_all_bf16(b, step_b, n))))
         return sb_sim_dot(s, a, step_a, b, step_b, n);
     /* a bfloat16 is a binary32 with zeros: the terms are the same */
     const sb_atom *atom = &sb_atoms[s->atom];

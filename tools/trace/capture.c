@@ -151,6 +151,8 @@ sb_status sb_capture_finish(sb_capture *c, sb_error *err)
     if (status || c->states == SB_CAPTURE_NO_STATES || !c->session)
         return status;
     status = take_state(c, err);
+    if (!status && sb_step_add_ended(&c->step, c->sequence))
+        status = no_memory(err);
     return status ? status : hand_on(c, err);
 }
 

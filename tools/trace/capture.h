@@ -53,7 +53,7 @@ void sb_capture_round(sb_capture *capture, uint64_t number);
  * none. */
 sb_status sb_capture_end(sb_capture *capture, const sb_round *round, sb_error *err);
 
-/* The same, and then a step without rows with the state as it is now. */
+/* The same, and then a step without rows with the state as it is now, which ends the sequence. */
 sb_status sb_capture_finish(sb_capture *capture, sb_error *err);
 
 /* Throws away what a failed call left. */

@@ -177,15 +177,53 @@ sb_status sb_trace_step(const sb_trace *t, size_t i, sb_step *out, sb_error *err
     return status;
 }
 
-sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+/* Of each sequence, which step is its last, counted from 1; 0: it has none. */
+static void find_ends(const sb_trace *t, size_t *last)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const sb_step *step = sb_trace_outline(t, i);
+        for (size_t k = 0; k < step->row_count; k++)
+            last[step->rows[k].sequence] = i + 1;
+        for (size_t k = 0; k < step->state_count; k++)
+            last[step->states[k].sequence] = i + 1;
+    }
+}
+
+/* Step i says so once if it is the last of a sequence. */
+static sb_status add_end(size_t *last, size_t i, uint32_t sequence, sb_step *step)
+{
+    if (last[sequence] != i + 1)
+        return SB_OK;
+    last[sequence] = 0;
+    return sb_step_add_ended(step, sequence);
+}
+
+static sb_status add_ends(size_t *last, size_t i, sb_step *step, sb_error *err)
 {
     sb_status status = SB_OK;
+    for (size_t k = 0; k < step->row_count && !status; k++)
+        status = add_end(last, i, step->rows[k].sequence, step);
+    for (size_t k = 0; k < step->state_count && !status; k++)
+        status = add_end(last, i, step->states[k].sequence, step);
+    return status ? sb_fail(err, status, "out of memory for a step") : SB_OK;
+}
+
+sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+{
+    size_t *last = sb_alloc(SB_TRACE_MAX_SEQUENCES, sizeof *last);
+    if (!last)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a trace");
+    sb_status status = SB_OK;
+    find_ends(t, last);
     for (size_t i = 0; i < t->count && !status; i++) {
         sb_step step;
         status = sb_trace_step(t, i, &step, err);
         if (!status)
+            status = add_ends(last, i, &step, err);
+        if (!status)
             status = take(ctx, &step, err);
         sb_step_clear(&step);
     }
+    free(last);
     return status;
 }

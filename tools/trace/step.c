@@ -32,6 +32,7 @@ void sb_step_clear(sb_step *step)
     free(step->states);
     free(step->rounds);
     free(step->rows);
+    free(step->ended);
     *step = (sb_step){.number = 0};
 }
 
@@ -76,6 +77,16 @@ static void *one_more(void *items, size_t count, size_t size)
     if (items && (count & (count - 1)) != 0)
         return items;
     return sb_realloc(items, count ? 2 * count : 1, size);
+}
+
+sb_status sb_step_add_ended(sb_step *step, uint32_t sequence)
+{
+    uint32_t *more = sb_realloc(step->ended, step->ended_count + 1, sizeof *more);
+    if (!more)
+        return SB_ERR_MEMORY;
+    step->ended = more;
+    more[step->ended_count++] = sequence;
+    return SB_OK;
 }
 
 sb_step_row *sb_step_add_row(sb_step *step)

@@ -68,6 +68,9 @@ typedef struct sb_step {
     char first_unknown[96];
     sb_step_round *rounds; /* those whose verify rows are in this call, with their acceptance */
     size_t round_count;
+    uint32_t *ended; /* sequences of which no later step has rows or states: what compares may
+                        release what it keeps of them. Not in a list: it may go on */
+    size_t ended_count;
 } sb_step;
 
 const sb_step_value *sb_step_find(const sb_step_values *values, const char *name);
@@ -85,6 +88,7 @@ sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows
 sb_step_row *sb_step_add_row(sb_step *step);
 sb_step_state *sb_step_add_state(sb_step *step);
 sb_step_round *sb_step_add_round(sb_step *step);
+sb_status sb_step_add_ended(sb_step *step, uint32_t sequence); /* SB_OK or SB_ERR_MEMORY */
 
 /* The rows of one call that is known by its token ids alone (level 0): `count` of them from
  * `position` on, of one sequence. Everything else of *out is empty. */

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# compare: a quantized form against its original, a planted bad layer, limits, the card, wrong use.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint a --preset T5 --recipe predictable
+make_checkpoint fp8 --preset T5 --recipe predictable --format fp8-block
+make_checkpoint fp4 --preset T5 --recipe predictable --format nvfp4-ct
+make_checkpoint other --preset T5 --recipe mistakes
+make_checkpoint t4 --preset T4
+a=$work/a
+printf '5,6,7,8,9,10,11,12\n3,4,5,6,7\n' > "$work/text"
+
+run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --mixed 6
+says "2 texts, 13 tokens, profile exact"
+says "layers of B in A, by what they contribute (6 tokens):"
+says "MEASURED: no limit was given"
+check "something on stderr" test ! -s "$err"
+cp "$out" "$work/table"
+SAMEBIT_ISA=scalar run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --mixed 6 --threads 3
+check "threads or kernels change the table" cmp "$out" "$work/table"
+
+run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --json
+at spec 1
+at command compare
+at tokens 13
+at mixed_tokens 13
+at layers.length 6
+at layers.0.name embed
+at layers.5.name head
+at top1.of 13
+at acceptance.a.of 11
+at verdict MEASURED
+fp4=$(value kl.mean)
+run 0 compare "$a" "$work/fp8" --tokens-file "$work/text" --json
+fp8=$(value kl.mean)
+check "fp8 ($fp8) is not nearer than fp4 ($fp4)" \
+    awk -v a="$fp8" -v b="$fp4" 'BEGIN { exit !(a > 0 && a < b) }'
+
+# a bad layer: one layer of another model, all others as quantized
+run 0 graft "$work/fp8" --take "model.layers.1.mlp.*" --from "$work/other" -o "$work/bad"
+run 0 compare "$a" "$work/bad" --tokens-file "$work/text" --json
+at ranking.0 layers.1
+check "the bad layer adds little: $(value layers.2.added)" \
+    awk -v x="$(value layers.2.added)" 'BEGIN { exit !(x > 0.5) }'
+
+# limits
+run 0 compare "$a" "$work/fp8" --tokens-file "$work/text" --mixed 0 --max-kl 0.1 --min-same 0.5
+says "WITHIN: inside the limits given"
+run 1 compare "$a" "$work/bad" --tokens-file "$work/text" --mixed 0 --max-kl 0.0001
+says "FAIL: the mean KL is"
+run 1 compare "$a" "$work/other" --tokens-file "$work/text" --mixed 0 --min-same 1
+says_err "at least 1 was asked for"
+# the same twice is no comparison
+run 4 compare "$a" "$a" --tokens-file "$work/text"
+says "MISTRUSTED: both give the same bits"
+run 0 compare "$a" "$a" --tokens-file "$work/text" --allow-self --mixed 0
+
+run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --card
+says "### fp4 against a"
+says "| KL divergence, mean (nats) |"
+run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --b-set dequant=bf16_scale --mixed 4 --json
+refused 2 compare "$a" "$work/fp4"
+refused 2 compare "$a" --tokens-file "$work/text"
+refused 3 compare "$a" "$work/t4" --tokens-file "$work/text"
+refused 2 compare "$a" "$work/fp4" --tokens-file "$work/text" --profile nobody
+echo 100000 > "$work/large"
+refused 2 compare "$a" "$work/fp4" --tokens-file "$work/large"
+finish

@@ -1,0 +1,183 @@
+/* cmd_compare.c - samebit compare: two forms of one model on one text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/compare_show.h"
+#include "tools/cli/opts.h"
+#include "tools/cli/tokens.h"
+
+typedef struct wishes {
+    const char *folder[2], *tokens_file, *profile;
+    sb_repeated settings, second;
+    uint64_t mixed, threads;
+    float most_kl, least_same;
+    int has_kl, has_same;
+    int as_json, card, all, allow_self;
+    sb_knobs knobs[2];
+} wishes;
+
+/* What was found, in a word and a line; the words are those of diff. */
+typedef struct judgement {
+    const char *verdict;
+    char reason[320];
+    sb_status status;
+} judgement;
+
+static sb_status measure(const wishes *w, const sb_sequence *sequences, size_t count, sb_pair *out,
+                         sb_error *err)
+{
+    sb_model *models[2] = {NULL, NULL};
+    const sb_pair_options options = {.knobs = {&w->knobs[0], &w->knobs[1]},
+                                     .mixed_tokens = (size_t)w->mixed,
+                                     .progress = sb_progress};
+    sb_pair_text *texts = calloc(count + 1, sizeof *texts);
+    sb_status status =
+        texts ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu texts", count);
+    for (size_t i = 0; i < count && !status; i++)
+        texts[i] = (sb_pair_text){sequences[i].ids, sequences[i].count};
+    for (int i = 0; i < 2 && !status; i++)
+        status = sb_model_open(w->folder[i], &models[i], err);
+    if (!status)
+        status = sb_pair_measure((const sb_model *const *)models, texts, count, &options, out, err);
+    sb_model_close(models[0]);
+    sb_model_close(models[1]);
+    free(texts);
+    return status;
+}
+
+/* Not one value of B is another than A's: nothing was compared but a thing with itself. */
+static int the_same(const sb_pair *p)
+{
+    double most = p->kl.most;
+    for (size_t i = 0; i < p->layer_count; i++)
+        most += p->layers[i].added + p->layers[i].kl;
+    return most == 0 && !p->flip_count;
+}
+
+static judgement judge(const wishes *w, const sb_pair *p)
+{
+    judgement j = {.verdict = "MEASURED", .status = SB_OK};
+    snprintf(j.reason, sizeof j.reason, "no limit was given; --max-kl and --min-same set one");
+    if (w->has_kl || w->has_same) {
+        j.verdict = "WITHIN";
+        snprintf(j.reason, sizeof j.reason, "inside the limits given");
+    }
+    if (the_same(p) && !w->allow_self) {
+        j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
+        snprintf(j.reason, sizeof j.reason,
+                 "both give the same bits: is B what it should be? --allow-self takes it");
+    } else if (w->has_kl && p->kl.mean > (double)w->most_kl) {
+        j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
+        snprintf(j.reason, sizeof j.reason, "the mean KL is %.3e; at most %g was asked for",
+                 p->kl.mean, (double)w->most_kl);
+    } else if (w->has_same && p->agreement_at.rate < (double)w->least_same) {
+        j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
+        snprintf(j.reason, sizeof j.reason,
+                 "the largest logits agree in %.4f of the tokens; at least %g was asked for",
+                 p->agreement_at.rate, (double)w->least_same);
+    }
+    return j;
+}
+
+static sb_status show(const wishes *w, const sb_compared *c, sb_error *err)
+{
+    if (w->as_json)
+        return sb_compared_json(c, err);
+    if (w->card)
+        sb_compared_card(c);
+    else
+        sb_compared_print(c);
+    return fflush(stdout) == 0 ? SB_OK : sb_fail(err, SB_ERR_IO, "the result could not be written");
+}
+
+static sb_status compare(const wishes *w, sb_error *err)
+{
+    sb_sequence *sequences = NULL;
+    size_t count = 0;
+    sb_pair pair = {.tokens = 0};
+    sb_status status = sb_tokens_load(w->tokens_file, &sequences, &count, err);
+    if (!status)
+        status = measure(w, sequences, count, &pair, err);
+    if (!status) {
+        judgement j = judge(w, &pair);
+        const sb_compared c = {.folder = {w->folder[0], w->folder[1]},
+                               .profile = w->profile,
+                               .texts = count,
+                               .pair = &pair,
+                               .verdict = j.verdict,
+                               .reason = j.reason,
+                               .lines = w->all ? pair.layer_count : 10};
+        status = show(w, &c, err);
+        if (!status && j.status)
+            status = sb_fail(err, j.status, "%s: %s", j.verdict, j.reason);
+    }
+    sb_pair_free(&pair);
+    sb_sequences_free(sequences, count);
+    return status;
+}
+
+static sb_status read_wishes(wishes *w, sb_error *err)
+{
+    if (!w->tokens_file)
+        return sb_fail(err, SB_ERR_USAGE, "expected --tokens-file: the text to compare on");
+    if (w->threads > 4096)
+        return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
+    sb_status status = sb_knobs_profile(&w->knobs[0], w->profile, err);
+    for (size_t i = 0; i < w->settings.count && !status; i++)
+        status = sb_knobs_set(&w->knobs[0], w->settings.item[i], err);
+    w->knobs[1] = w->knobs[0];
+    for (size_t i = 0; i < w->second.count && !status; i++)
+        status = sb_knobs_set(&w->knobs[1], w->second.item[i], err);
+    return status;
+}
+
+sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
+{
+    wishes w = {.profile = "exact", .mixed = 64};
+    enum { MAX_KL = 6, MIN_SAME = 7 };
+    const sb_opt opts[] = {
+        {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F", "texts, one list of ids per line"},
+        {"mixed", 0, SB_OPT_NUMBER, &w.mixed, "N",
+         "tokens for the contributions of layers (64; 0: none)"},
+        {"profile", 0, SB_OPT_STRING, &w.profile, "P",
+         "exact (default) or another of info --profiles"},
+        {"set", 0, SB_OPT_REPEATED, &w.settings, "KNOB=VALUE", "override a knob of the profile"},
+        {"b-set", 0, SB_OPT_REPEATED, &w.second, "KNOB=VALUE", "the same for B alone"},
+        {"threads", 0, SB_OPT_NUMBER, &w.threads, "T", "threads; never changes a bit"},
+        {"max-kl", 0, SB_OPT_REAL, &w.most_kl, "X", "a larger mean KL fails"},
+        {"min-same", 0, SB_OPT_REAL, &w.least_same, "X",
+         "a smaller share of equal largest logits fails"},
+        {"allow-self", 0, SB_OPT_FLAG, &w.allow_self, NULL, "trust two that are the same"},
+        {"card", 0, SB_OPT_FLAG, &w.card, NULL, "Markdown for a model card"},
+        {"all", 0, SB_OPT_FLAG, &w.all, NULL, "every layer, not the first ten"},
+        {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
+    };
+    sb_command_line line = {
+        .usage = "compare A B --tokens-file F [options]",
+        .about =
+            "What does B, a quantized form of A, do otherwise? KL, largest logits, experts and\n"
+            "acceptance of drafts on one text, and which layers it comes from: each layer of B is\n"
+            "put into A alone. Both files are read once, layer by layer. docs/compare.md.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "exit status: 0, 1 beyond a limit given, 2 wrong use, 3 input refused, 4 both are "
+                "the same\n\nexample:\n  samebit compare bf16 nvfp4 --tokens-file texts --card\n",
+        .min_operands = 2,
+        .max_operands = 2};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    w.folder[0] = line.operand[0];
+    w.folder[1] = line.operand[1];
+    w.has_kl = (line.given >> MAX_KL & 1) != 0;
+    w.has_same = (line.given >> MIN_SAME & 1) != 0;
+    status = read_wishes(&w, err);
+    if (status)
+        return status;
+    sb_set_threads((unsigned)w.threads);
+    return compare(&w, err);
+}

@@ -1,0 +1,88 @@
+#include "tools/cli/dumped.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "tools/trace/trace_file.h"
+
+static int is_trace(const char *path)
+{
+    struct stat st;
+    char *list = sb_path_join(path, SB_TRACE_LIST);
+    int found = list && stat(list, &st) == 0;
+    free(list);
+    return found;
+}
+
+int sb_dumped_is(const sb_dumped *d, const char *path)
+{
+    return d->as != NULL || (!is_trace(path) && sb_dump_find(path) != NULL);
+}
+
+static sb_status one_sequence(sb_dumped *d, sb_error *err)
+{
+    d->sequences = sb_alloc(1, sizeof *d->sequences);
+    if (!d->sequences)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    sb_status status = sb_tokens_parse(d->tokens, "--tokens", d->sequences, err);
+    d->count = !status;
+    return status;
+}
+
+/* The lists as the readers take them. */
+static sb_status load(sb_dumped *d, sb_error *err)
+{
+    sb_status status = SB_OK;
+    if (d->ids || (!d->tokens && !d->tokens_file))
+        return SB_OK;
+    if (d->tokens && d->tokens_file)
+        return sb_fail(err, SB_ERR_USAGE, "--tokens and --tokens-file exclude each other");
+    status = d->tokens ? one_sequence(d, err)
+                       : sb_tokens_load(d->tokens_file, &d->sequences, &d->count, err);
+    if (status)
+        return status;
+    d->ids = sb_alloc(d->count, sizeof *d->ids);
+    d->id_count = sb_alloc(d->count, sizeof *d->id_count);
+    if (!d->ids || !d->id_count)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    for (size_t i = 0; i < d->count; i++) {
+        d->ids[i] = d->sequences[i].ids;
+        d->id_count[i] = d->sequences[i].count;
+    }
+    return SB_OK;
+}
+
+sb_status sb_dumped_open(sb_dumped *d, const char *path, const sb_config *config,
+                         const char *folder, sb_dump **out, sb_error *err)
+{
+    sb_status status = load(d, err);
+    d->options = (sb_dump_options){.as = d->as,
+                                   .ids = d->ids,
+                                   .id_count = d->id_count,
+                                   .sequence_count = d->count,
+                                   .map = d->map,
+                                   .vocab_size = config ? config->vocab_size : 0,
+                                   .layers = config ? config->layers : 0,
+                                   .tokenizer = folder};
+    return status ? status : sb_dump_open(path, &d->options, out, err);
+}
+
+void sb_dumped_clear(sb_dumped *d)
+{
+    sb_sequences_free(d->sequences, d->count);
+    free(d->ids);
+    free(d->id_count);
+    d->sequences = NULL;
+    d->ids = NULL;
+    d->id_count = NULL;
+    d->count = 0;
+}
+
+void sb_dumped_kinds(void)
+{
+    for (size_t i = 0; i < sb_dump_count(); i++)
+        printf("%-16s %s\n", sb_dump_at(i)->name, sb_dump_at(i)->what);
+}

@@ -1,0 +1,16 @@
+/* statistics.h - statistics.md's numbers as lines of text and as JSON. */
+#ifndef SB_REPORT_STATISTICS_H
+#define SB_REPORT_STATISTICS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "tools/quality/statistics.h"
+
+/* Up to four lines; nothing of what was not compared. */
+void sb_statistics_text(const sb_statistics *statistics, FILE *out);
+
+/* NULL if memory is out. */
+json_t *sb_statistics_json(const sb_statistics *statistics);
+
+#endif
