@@ -29,6 +29,11 @@ for target in "${targets[@]}"; do
         fuzz_tokenizer) files=(-e .tokenizer golden/tokenizer) ;;
         fuzz_state) files=(-e .state golden/state) ;;
         fuzz_trace) files=(-e .trace golden/trace) ;;
+        fuzz_npy) files=(-e .npy golden/dumps/arrays) ;;
+        fuzz_pickle) files=(-e .pickle golden/dumps/arrays) ;;
+        fuzz_zip) files=(golden/dumps/arrays/{arrays,packed}.npz golden/dumps/arrays/{nested,protocol4}.pt) ;;
+        fuzz_kld) files=(golden/dumps/seed-kld.bin) ;;
+        fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
         # a whole check each, of milliseconds

@@ -89,7 +89,7 @@ ROUNDS
     # the kernels of engines, for a prompt of more than a chunk and steps
     echo "T1-vllm | --preset T1 | --tokens $(ids 70 377) -n 8 --profile vllm"
     echo "T3-sglang | --preset T3 | --tokens $(ids 70 377) -n 8 --profile sglang --set delta_state=act"
-    echo "T5-llamacpp | --preset T5 | --tokens $(ids 70 377) -n 8 --profile llamacpp"
+    echo "T5-llamacpp | --preset T5 | --tokens $(ids 70 377) -n 8 --profile llamacpp --set delta_rule=by_rows --set q_scale=multiply"
     echo "T1-nvfp4-ct-hf | --preset T1 --format nvfp4-ct | --tokens $(ids 20 377) -n 4 --profile hf"
 }
 

@@ -36,7 +36,7 @@ static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix,
                                  double *wide, float *values)
 {
     sb_law_row(matrix, row, sb_dequant_law(knobs), wide, values);
-    if (sb_param_rounds(knobs, matrix))
+    if (sb_param_rounds(knobs, matrix) && sb_param_cast(knobs, matrix))
         for (uint32_t i = 0; i < matrix->cols; i++)
             values[i] = sb_act(knobs, values[i]);
 }

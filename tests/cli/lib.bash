@@ -5,6 +5,7 @@
 #   says TEXT             stdout of the last run has TEXT (says_err: stderr)
 #   at PATH VALUE         the JSON document on stdout of the last run has VALUE at PATH
 #   check NAME COMMAND... any other command that must succeed
+#   skip WHAT WHY         something could not be tested here
 #   finish                the closing line
 #
 # $out and $err are files with the output of the last run; $work is a folder that will be removed.
@@ -16,7 +17,7 @@ helpers=$BUILD/tests/cli
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 out=$work/stdout err=$work/stderr
-passed=0 failed=0 last=
+passed=0 failed=0 skipped=0 last=
 for program in "$SAMEBIT" "$helpers/json_at" "$helpers/npy_rows"; do
     [ -x "$program" ] || { echo "$program is not built: make tests"; exit 2; }
 done
@@ -30,6 +31,10 @@ bad() {
     printf 'FAILED %s\n  after: samebit %s\n' "$1" "$last"
     head -c 600 "$out" | sed 's/^/  stdout: /'
     head -c 600 "$err" | sed 's/^/  stderr: /'
+}
+skip() {
+    skipped=$((skipped + 1))
+    printf 'SKIPPED %s: %s\n' "$1" "$2"
 }
 check() {
     local name=$1
@@ -70,7 +75,7 @@ make_checkpoint() {
 }
 
 finish() {
-    printf '%d passed, %d failed, 0 skipped\n' $passed $failed
+    printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
     [ $failed = 0 ]
     exit
 }

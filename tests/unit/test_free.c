@@ -218,7 +218,8 @@ static void test_the_largest_only(void **state)
     (void)state;
     free_play p = spoiled(shorten, 0);
     assert_int_equal(p.v.verdict, SB_VERDICT_WITHIN);
-    assert_int_equal(p.v.tokens[p.v.token_count - 1].has_kl, 0);
+    assert_int_equal(p.v.tokens[p.v.token_count - 1].kl_is_lower, 1);
+    assert_true(p.v.tokens[p.v.token_count - 1].kl < 1e-6);
     sb_verdicts_free(&p.v);
     p = spoiled(shorten, 0.01);
     assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);

@@ -5,11 +5,15 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/diff_files.h"
 #include "tools/cli/diff_ids.h"
 #include "tools/report/diff.h"
 
 typedef struct wishes {
-    const char *folder, *engine, *versus, *bundle, *taps, *junit, *arithmetic;
+    const char *folder, *engine, *versus, *taps, *arithmetic;
+    sb_diff_files files;
+    const char *const *arguments; /* the command line */
+    size_t argument_count;
     sb_repeated overlays, engine_settings;
     sb_request request;
     sb_dumped dumped;
@@ -138,34 +142,39 @@ static json_t *pairs_json(const sb_diff_run *run)
     return list;
 }
 
-static sb_status print_json(const wishes *w, const sb_diff_run *runs, size_t count, sb_error *err)
+static json_t *document_of(const sb_diff_run *run, const sb_diff_reports *r)
 {
-    sb_diff_report report = report_of(w, &runs[0]);
-    json_t *document = sb_diff_json(&report, sb_document("diff"));
-    if (document && count > 1) {
-        report = report_of(w, &runs[1]);
-        json_object_set_new(document, "versus", sb_diff_json(&report, json_object()));
-        json_object_set_new(document, "right", json_string(which(runs)));
+    json_t *document = sb_diff_json(&r->item[0], sb_document("diff"));
+    if (document && r->count > 1) {
+        json_object_set_new(document, "versus", sb_diff_json(&r->item[1], json_object()));
+        json_object_set_new(document, "right", json_string(r->right));
     }
-    if (document && runs[0].side->kind == SB_SIDE_ids)
-        json_object_set_new(document, "pairs", pairs_json(&runs[0]));
-    return sb_print_document(document, err);
+    if (document && run->side->kind == SB_SIDE_ids)
+        json_object_set_new(document, "pairs", pairs_json(run));
+    return document;
 }
 
 static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t count,
                                sb_error *err)
 {
     sb_diff_style style = {.all = w->all, .quiet = w->quiet};
-    for (size_t i = 0; i < count && !w->as_json; i++) {
-        sb_diff_report report = report_of(w, &runs[i]);
-        sb_diff_text(&report, &style, stdout);
+    sb_diff_reports r = {.count = count,
+                         .right = count > 1 ? which(runs) : NULL,
+                         .arguments = w->arguments,
+                         .argument_count = w->argument_count,
+                         .digest = ""};
+    for (size_t i = 0; i < count; i++) {
+        r.item[i] = report_of(w, &runs[i]);
+        if (!w->as_json)
+            sb_diff_text(&r.item[i], &style, stdout);
     }
     if (count > 1 && !w->as_json)
-        printf("right: %s\n", which(runs));
-    sb_diff_report report = report_of(w, &runs[0]);
-    sb_status status = w->as_json ? print_json(w, runs, count, err) : SB_OK;
-    if (!status && w->junit)
-        status = sb_diff_junit(&report, w->junit, err);
+        printf("right: %s\n", r.right);
+    json_t *document = document_of(&runs[0], &r);
+    sb_status status = w->as_json ? sb_print_document(json_incref(document), err) : SB_OK;
+    if (!status)
+        status = sb_diff_files_write(&w->files, &r, document, runs[0].model, err);
+    json_decref(document);
     if (!status && fflush(stdout) != 0)
         status = sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
     return status;
@@ -196,7 +205,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .arithmetic = w->arithmetic ? sb_arithmetic_of(w->arithmetic)
                                                      : sb_side_arithmetic(side),
                          .taps = w->taps,
-                         .bundle = w->bundle,
+                         .bundle = w->files.replay,
                          .rows = w->rows,
                          .perturbed = w->runs,
                          .seed = w->request.seed,
@@ -288,7 +297,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 31 };
+enum { OPTS = 33 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -319,7 +328,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "of the noise (42)"},
         {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
         {"explain", 0, SB_OPT_FLAG, &w->explain, NULL, "which change would explain a failure?"},
-        {"bundle", 0, SB_OPT_STRING, &w->bundle, "F", "the first failing op, for samebit replay"},
+        {"bundle", 0, SB_OPT_STRING, &w->files.bundle, "F",
+         "the first failing op, for samebit replay; F.tar: with all reports"},
         {"arithmetic", 0, SB_OPT_STRING, &w->arithmetic, "NAME",
          "how the engine adds: hopper_f16, ... (library, or the sim's own)"},
         {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
@@ -328,7 +338,10 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
          "the engine draws its tokens: they need not be the largest"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         {"json", 0, SB_OPT_FLAG, &w->as_json, NULL, "one JSON document on stdout"},
-        {"junit", 0, SB_OPT_STRING, &w->junit, "F", "write the result as JUnit XML, too"},
+        {"report", 0, SB_OPT_STRING, &w->files.report, "F",
+         "write a page for a browser (docs/report.md)"},
+        {"jsonl", 0, SB_OPT_STRING, &w->files.jsonl, "F", "write the result as lines of JSON, too"},
+        {"junit", 0, SB_OPT_STRING, &w->files.junit, "F", "write the result as JUnit XML, too"},
         {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
         {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
     };
@@ -389,9 +402,14 @@ sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
     w.folder = line.operand[0];
     w.has_generate = (line.given >> 2) & 1;
     w.has_profile = (line.given >> 3) & 1;
+    w.arguments = (const char *const *)argv;
+    w.argument_count = (size_t)argc;
     status = check_wishes(&w, err);
     if (!status)
+        status = sb_diff_files_begin(&w.files, err);
+    if (!status)
         status = diff_all(&w, err);
+    sb_diff_files_end(&w.files);
     sb_request_free(&w.request);
     return status;
 }

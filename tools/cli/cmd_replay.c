@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/container/map.h"
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/compare/bundle.h"
+#include "tools/report/tar.h"
 
 typedef struct result {
     size_t count, outside, changed;
@@ -102,12 +104,9 @@ static sb_status print_json(const sb_bundle *b, const result *r, sb_error *err)
     return sb_print_document(d, err);
 }
 
-static sb_status replay(const char *path, int as_json, sb_error *err)
+static sb_status replay(sb_bundle *b, const char *path, int as_json, sb_error *err)
 {
-    sb_bundle *b = NULL;
-    sb_status status = sb_bundle_open(path, &b, err);
-    if (status)
-        return status;
+    sb_status status;
     status = sb_bundle_run(b, &sb_backend_ref()->ops);
     if (status)
         sb_fail(err, status, "%s: op %s failed", SB_SHOW(path), b->op_name);
@@ -124,7 +123,26 @@ static sb_status replay(const char *path, int as_json, sb_error *err)
                          r.changed ? "%s: the reference has changed"
                                    : "%s: recorded values are outside their bound",
                          SB_SHOW(path));
+    return status;
+}
+
+/* A bundle, or a pack that has one. */
+static sb_status replay_file(const char *path, int as_json, sb_error *err)
+{
+    sb_map map = {NULL, 0};
+    sb_bundle *b = NULL;
+    sb_tar_member inside;
+    sb_status status = sb_map_open(path, &map, err);
+    int packed = !status && sb_tar_is(map.data, map.size);
+    if (packed)
+        status = sb_tar_find(map.data, map.size, path, "replay.safetensors", &inside, err);
+    if (!status)
+        status = packed ? sb_bundle_parse(inside.bytes, inside.count, path, &b, err)
+                        : sb_bundle_open(path, &b, err);
+    if (!status)
+        status = replay(b, path, as_json, err);
     sb_bundle_free(b);
+    sb_map_close(&map);
     return status;
 }
 
@@ -137,8 +155,9 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "replay FILE [--json]",
         .about =
-            "Runs the one op of a replay bundle (diff --bundle) again: its inputs, its part of\n"
-            "the parameters, state and knobs are in the file. Says whether the reference still\n"
+            "Runs the one op of a replay bundle (diff --bundle, alone or in a pack) again: its\n"
+            "inputs, its part of the parameters, state and knobs are in the file. Says whether the "
+            "reference still\n"
             "gives what the bundle expects, and whether what the engine recorded lies within\n"
             "the bound of each element. Exit status 1: one of the two does not.",
         .opts = opts,
@@ -148,5 +167,5 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    return replay(line.operand[0], as_json, err);
+    return replay_file(line.operand[0], as_json, err);
 }

@@ -35,6 +35,7 @@ typedef struct stream {
     sb_diff_run *run;
     sb_differ *differ;
     sb_keep keep;
+    uint64_t rows; /* of a trace, so far: a live engine shows how far it is itself */
 } stream;
 
 /* The copies end with the first step that fails. */
@@ -45,6 +46,9 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     if (!status)
         status = sb_differ_step(s->differ, step, err);
     s->keep.frozen = s->run->verdicts.has_failure;
+    s->rows += step->row_count;
+    if (s->run->side->trace && step->row_count)
+        sb_progress(NULL, "row", s->rows, sb_trace_rows(s->run->side->trace));
     return status;
 }
 

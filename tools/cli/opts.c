@@ -7,7 +7,7 @@
 
 #include "ref/base/bytes.h"
 
-enum { MAX_OPTS = 32, FIRST_LONG = 256 };
+enum { MAX_OPTS = 64, FIRST_LONG = 256 }; /* a bit of `given` for each */
 
 int sb_parse_u64(const char *text, uint64_t *value)
 {
@@ -182,6 +182,8 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
 {
     struct option longs[MAX_OPTS + 2];
     char letters[3 * MAX_OPTS + 3];
+    if (line->opt_count > MAX_OPTS)
+        return sb_fail(err, SB_ERR_USAGE, "%s has more options than there is room for", argv[0]);
     make_tables(line, longs, letters);
     optind = 1;
     opterr = 0;

@@ -48,6 +48,10 @@ typedef struct sb_bundle {
 
 /* Any file: what does not fit together is refused with the place. */
 sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err);
+
+/* The same of bytes that live as long as the bundle; path is what messages call them. */
+sb_status sb_bundle_parse(const unsigned char *bytes, size_t size, const char *path,
+                          sb_bundle **out, sb_error *err);
 void sb_bundle_free(sb_bundle *bundle);
 
 /* Runs the op of the table on the bundle's inputs, once: in place is in place. */

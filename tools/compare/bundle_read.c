@@ -395,18 +395,16 @@ static sb_status read_keys(reader *r)
     return b->args ? read_knobs(r) : SB_ERR_MEMORY;
 }
 
-sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err)
+/* Takes over the file. */
+static sb_status read_bundle(sb_safetensors *file, const char *path, sb_bundle **out, sb_error *err)
 {
-    reader r = {.path = path, .err = err, .b = sb_alloc(1, sizeof(sb_bundle))};
-    if (!r.b)
+    reader r = {.file = *file, .path = path, .err = err, .b = sb_alloc(1, sizeof(sb_bundle))};
+    if (!r.b) {
+        sb_safetensors_close(file);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a bundle");
-    sb_status status = sb_safetensors_open(path, &r.file, err);
-    if (status) {
-        free(r.b);
-        return status;
     }
     r.b->file = sb_alloc(1, sizeof r.file);
-    status = r.b->file ? read_keys(&r) : SB_ERR_MEMORY;
+    sb_status status = r.b->file ? read_keys(&r) : SB_ERR_MEMORY;
     if (!status)
         status = read_args(&r);
     if (!status)
@@ -422,6 +420,21 @@ sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err)
     else
         *out = r.b;
     return status;
+}
+
+sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err)
+{
+    sb_safetensors file;
+    sb_status status = sb_safetensors_open(path, &file, err);
+    return status ? status : read_bundle(&file, path, out, err);
+}
+
+sb_status sb_bundle_parse(const unsigned char *bytes, size_t size, const char *path,
+                          sb_bundle **out, sb_error *err)
+{
+    sb_safetensors file;
+    sb_status status = sb_safetensors_parse(bytes, size, path, &file, err);
+    return status ? status : read_bundle(&file, path, out, err);
 }
 
 void sb_bundle_free(sb_bundle *b)

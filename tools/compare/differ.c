@@ -13,6 +13,7 @@ struct sb_differ {
     sb_free *free;
     double *worst; /* (room) of the rows of a step */
     size_t room;
+    sb_cells cells; /* of the rows of a step */
     size_t steps, sequences;
     int started;
 };
@@ -38,6 +39,7 @@ sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options,
     d->options = *options;
     d->options.forced.verdicts = options->verdicts;
     d->options.free.verdicts = options->verdicts;
+    d->options.forced.cells = &d->cells;
     d->options.forced.mtp = options->forced.mtp && sb_model_has_mtp(model);
     d->options.free.mtp = options->free.mtp && sb_model_has_mtp(model);
     *out = d;
@@ -51,6 +53,7 @@ void sb_differ_free(sb_differ *d)
     sb_forced_free(d->forced);
     sb_free_free(d->free);
     free(d->worst);
+    free(d->cells.worst);
     free(d);
 }
 
@@ -74,7 +77,11 @@ static int has_taps(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         const sb_step_value *v = &step->taps.items[i];
-        if (v->data && (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
+        size_t n = strlen(v->name);
+        /* experts alone: what an answer of a server may name */
+        int ids = n > 11 && strcmp(v->name + n - 11, ".router_ids") == 0;
+        if (v->data && !ids &&
+            (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
             return 1;
     }
     return 0;
@@ -121,6 +128,9 @@ static sb_status make_room(sb_differ *d, size_t rows, sb_error *err)
     }
     for (size_t i = 0; i < rows; i++)
         d->worst[i] = 0;
+    d->cells.rows = 0;
+    if (!sb_cells_rows(&d->cells, d->model->config.layers, rows))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu rows", rows);
     return SB_OK;
 }
 
@@ -166,6 +176,31 @@ static void add_worst(const sb_differ *d, const sb_step *step, size_t first)
     }
 }
 
+/* The last token of a sequence before this one; SIZE_MAX: there is none. */
+static size_t token_before(const sb_verdicts *v, uint32_t sequence, size_t at)
+{
+    while (at > 0 && v->tokens[at - 1].sequence != sequence)
+        at--;
+    return at - 1;
+}
+
+/* What each layer of a row showed; that of a draft belongs to the token that it follows. */
+static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first, sb_error *err)
+{
+    sb_verdicts *v = d->options.verdicts;
+    size_t at = first;
+    if (!sb_cells_rows(&v->cells, d->model->config.layers, v->token_count))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the layers of %zu tokens",
+                       v->token_count);
+    for (size_t i = 0; i < step->row_count; i++) {
+        const sb_step_row *row = &step->rows[i];
+        size_t token = is_row(row) ? at++ : token_before(v, row->sequence, at);
+        if (token < v->token_count)
+            sb_cells_add(&v->cells, token, &d->cells, i);
+    }
+    return SB_OK;
+}
+
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
 {
     sb_differ *d = differ;
@@ -185,7 +220,7 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
         status = d->free ? sb_free_step(d->free, step, err) : add_tokens(v, step, err);
     if (!status)
         add_worst(d, step, first);
-    return status;
+    return status || !d->forced ? status : add_cells(d, step, first, err);
 }
 
 /* An op that is the reference's own shows nothing of the engine. */

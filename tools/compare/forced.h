@@ -19,6 +19,7 @@ typedef struct sb_forced_options {
     const sb_arithmetic *arithmetic; /* of the engine; the other side is the reference's */
     sb_verdicts *verdicts;           /* gets ops, first failure, near ties */
     const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
+    sb_cells *cells;                 /* gets the ratios of each row of a step, or NULL */
     int mtp;                         /* the steps have the head's taps */
     sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
                       * an explanation tries. NULL: sb_op_run */

@@ -57,11 +57,18 @@ size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t 
     return f->row + row + (f->rows > rows ? f->rows - rows : 0);
 }
 
-void forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio)
+static void mark(const sb_forced *f, size_t row, uint32_t layer, double ratio)
 {
     if (f->worst && f->worst[row] < ratio)
         f->worst[row] = ratio;
-    sb_verdicts_fail(f->options.verdicts, place);
+    if (f->options.cells)
+        sb_cells_mark(f->options.cells, row, layer, ratio);
+}
+
+int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio)
+{
+    mark(f, row, place->layer, ratio);
+    return sb_verdicts_fail(f->options.verdicts, place);
 }
 
 /* The rows of a tap that belong to the call at work: where its first lies in the recorded ones. */
@@ -90,12 +97,40 @@ typedef struct piece {
     const float *expected;
 } piece;
 
+/* The layer that made it; what lies around the head's own layer belongs to the head. */
+static uint32_t layer_of(const sb_forced *f, const piece *p)
+{
+    int head = p->from->layer == SB_NO_LAYER && strncmp(p->name, "mtp.", 4) == 0;
+    return head ? f->model->config.layers : p->from->layer;
+}
+
+static double bound_at(const piece *p, size_t i)
+{
+    size_t at = (size_t)(p->expected - p->from->base) + i;
+    return SB_BOUND_SLACK * sb_ball_distance(p->from->ours[at], p->from->theirs[at]);
+}
+
+/* What stands around the first failure, for those who look at it. */
+static void keep_around(sb_around *around, const piece *p, size_t i)
+{
+    size_t last = p->count > SB_AROUND ? p->count - SB_AROUND : 0;
+    size_t first = i < SB_AROUND / 2 ? 0 : i - SB_AROUND / 2;
+    first = first < last ? first : last;
+    around->first = p->column + first;
+    around->count = p->count < SB_AROUND ? p->count : SB_AROUND;
+    for (size_t k = 0; k < around->count; k++) {
+        around->found[k] = p->found[first + k];
+        around->expected[k] = p->expected[first + k];
+        around->bound[k] = bound_at(p, first + k);
+    }
+}
+
 static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double ratio)
 {
     size_t row = forced_step_row(f, p->name, p->row, p->rows);
     sb_place place = {.sequence = f->at->id,
                       .token = f->step->rows[row].position,
-                      .layer = p->from->layer,
+                      .layer = layer_of(f, p),
                       .rank = 1,
                       .element = {p->column + i},
                       .found = (double)p->found[i],
@@ -108,7 +143,8 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
              "%.3g times the bound",
              place.name, (unsigned)place.sequence, (unsigned long long)place.token, p->column + i,
              place.found, place.expected, bound, ratio);
-    forced_fail(f, &place, row, ratio);
+    if (forced_fail(f, &place, row, ratio))
+        keep_around(&f->options.verdicts->around, p, i);
     const sb_place *first = &f->options.verdicts->first_failure;
     if (f->options.bundle && !f->broken && strcmp(first->words, place.words) == 0)
         f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);
@@ -116,20 +152,19 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
 
 static void judge_piece(sb_forced *f, const piece *p)
 {
-    size_t at = (size_t)(p->expected - p->from->base),
-           row = forced_step_row(f, p->name, p->row, p->rows);
+    size_t row = forced_step_row(f, p->name, p->row, p->rows);
+    double worst = 0.0;
     int failed = 0;
     for (size_t i = 0; i < p->count; i++) {
-        double bound =
-            SB_BOUND_SLACK * sb_ball_distance(p->from->ours[at + i], p->from->theirs[at + i]);
+        double bound = bound_at(p, i);
         double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i], bound);
-        if (f->worst && f->worst[row] < ratio)
-            f->worst[row] = ratio;
+        worst = sb_wide_max(worst, ratio);
         if (!(ratio <= 1.0) && !failed) {
             fail_at(f, p, i, bound, ratio);
             failed = 1;
         }
     }
+    mark(f, row, layer_of(f, p), worst);
 }
 
 /* All arrays that one row of a value lies in; how many elements had no balls. */

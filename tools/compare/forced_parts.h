@@ -105,8 +105,8 @@ const float *forced_recorded(const sb_forced *f, const char *name, size_t rows, 
 /* The row of the step that row `row` of a value of so many rows belongs to. */
 size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t rows);
 
-/* A failure in this row of the step. */
-void forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
+/* A failure in this row of the step; whether it is the first. */
+int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
 
 /* One element into the statistics of op: found is the engine's. The ratio of error and bound. */
 double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound);

@@ -63,6 +63,23 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
                       const uint32_t *emitted, sb_error *err);
 void sb_free_fail_row(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, sb_place *place);
 
+/* A row within its bound: a NEAR_TIE where its largest is another, else what it was otherwise. */
+void sb_free_choice(sb_free *f, sb_token_verdict *t, sb_verdict otherwise);
+
+/* The engine's data of row `row` of the step, or NULL. */
+const float *sb_free_row_data(const sb_step *step, const char *name, size_t row, size_t *cols);
+
+/* T-44: bounds of one row: of a logit, of the distance of two. */
+typedef struct sb_row_bound {
+    double tight, loose, pair;
+} sb_row_bound;
+
+/* Log-probabilities of row `at` of the step, in any of their forms, against s->logits
+ * (free_token_logprobs.c). */
+int sb_free_has_logprobs(const sb_free *f, size_t at);
+void sb_free_logprobs(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, size_t at,
+                      const sb_row_bound *b);
+
 /* The token that the last call of s gave, as the engine has it. */
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err);
 

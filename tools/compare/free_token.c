@@ -6,14 +6,9 @@
 #include "tools/compare/free_parts.h"
 #include "tools/compare/wide_fn.h"
 
-/* T-44: bounds of one row: of a logit, of the distance of two. */
-typedef struct row_bound {
-    double tight, loose, pair;
-} row_bound;
-
-static row_bound bound_of(const sb_free *f, const sb_noise *noise)
+static sb_row_bound bound_of(const sb_free *f, const sb_noise *noise)
 {
-    row_bound b = {.tight = f->factor * noise->tight, .loose = f->factor * noise->loose};
+    sb_row_bound b = {.tight = f->factor * noise->tight, .loose = f->factor * noise->loose};
     b.pair = sb_near_pair(b.loose);
     return b;
 }
@@ -30,8 +25,7 @@ static sb_token_verdict *verdict_at(sb_free *f, size_t i)
     return &f->v->tokens[i];
 }
 
-/* The engine's data of a row of the step, or NULL. */
-static const float *row_data(const sb_step *step, const char *name, size_t row, size_t *cols)
+const float *sb_free_row_data(const sb_step *step, const char *name, size_t row, size_t *cols)
 {
     const sb_step_value *v = sb_step_find(&step->taps, name);
     long long at = v && v->data ? sb_step_logits_row(step, v, row) : -1;
@@ -39,6 +33,14 @@ static const float *row_data(const sb_step *step, const char *name, size_t row, 
         return NULL;
     *cols = v->cols;
     return v->data + (size_t)at * v->cols;
+}
+
+void sb_free_choice(sb_free *f, sb_token_verdict *t, sb_verdict otherwise)
+{
+    int tie = t->top[1] != t->top[0];
+    t->verdict = sb_verdict_worse(t->verdict, tie ? SB_VERDICT_NEAR_TIE : otherwise);
+    f->v->near_ties += (size_t)tie;
+    f->near_tokens += (size_t)tie;
 }
 
 void sb_free_fail_row(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, sb_place *place)
@@ -68,7 +70,7 @@ static void fail_logits(sb_free *f, const sb_free_sequence *s, sb_token_verdict 
 
 /* All logits of a row. */
 static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
-                         const float *theirs, const row_bound *b)
+                         const float *theirs, const sb_row_bound *b)
 {
     size_t V = f->model->config.vocab_size;
     sb_near_difference d = sb_near_compare(ours, theirs, V);
@@ -84,112 +86,16 @@ static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, c
     }
     if (s->trials)
         sb_trials_see_reference(s->trials, ratio);
-    if (!(ratio <= 1)) {
+    f->choices++;
+    if (!(ratio <= 1))
         fail_logits(f, s, t, ours, theirs, &d, b->loose);
-    } else if (t->top[1] != t->top[0]) {
-        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
-        f->v->near_ties++;
-        f->near_tokens++;
-    } else {
-        t->verdict =
-            sb_verdict_worse(t->verdict, d.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
-    }
-    f->choices++;
-}
-
-/* The place in a list of the largest: k if an id is not there. */
-static size_t place_of(const float *ids, size_t k, size_t id)
-{
-    size_t i = 0;
-    while (i < k && ids[i] != (float)id)
-        i++;
-    return i;
-}
-
-/* Whether a list is that of the largest, the largest first, as far as the bound can tell; else the
- * first place that another id should have. An id that stands there twice takes the place of one. */
-static size_t wrong_place_in(const float *ours, size_t V, const float *ids, size_t k, double pair)
-{
-    size_t first = (size_t)ids[0], last = (size_t)ids[k - 1];
-    for (size_t i = 1; i < k; i++)
-        if (place_of(ids, k, (size_t)ids[i]) < i)
-            return i;
-    for (size_t id = 0; id < V; id++) {
-        double logit = (double)ours[id];
-        if (logit - (double)ours[first] > pair)
-            return 0;
-        if (logit - (double)ours[last] > pair && place_of(ids, k, id) == k)
-            return k - 1;
-    }
-    return k;
-}
-
-/* most: how far a log probability is off; infinite where the id is the wrong one. */
-static void fail_top(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, size_t at,
-                     float id, float logprob, double most, double pair)
-{
-    sb_place place = {.layer = SB_NO_LAYER,
-                      .op = "logits",
-                      .name = "top_logprobs",
-                      .rank = 1,
-                      .element = {at},
-                      .found = (double)logprob,
-                      .bound = pair};
-    if (most < INFINITY)
-        snprintf(place.words, sizeof place.words,
-                 "the log probability of id %g is %.6g, off by %.3g; rounding explains %.3g",
-                 (double)id, (double)logprob, most, pair);
     else
-        snprintf(place.words, sizeof place.words,
-                 "id %g with %.6g does not belong at place %zu of the largest; rounding explains "
-                 "%.3g",
-                 (double)id, (double)logprob, at, pair);
-    sb_free_fail_row(f, s, t, &place);
-}
-
-/* The largest of them only: log probabilities of some ids. There is no KL of a part. */
-static void judge_top(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
-                      const float *ids, const float *logprobs, size_t k, const row_bound *b)
-{
-    size_t V = f->model->config.vocab_size, worst = 0;
-    double sum = sb_near_log_sum(ours, V), most = 0;
-    for (size_t i = 0; i < k; i++) {
-        double error = INFINITY;
-        if (ids[i] >= 0 && (double)ids[i] < (double)V)
-            error = sb_wide_abs((double)logprobs[i] - ((double)ours[(size_t)ids[i]] - sum));
-        if (!(error <= most)) {
-            most = error == error ? error : INFINITY;
-            worst = i;
-        }
-    }
-    if (most < INFINITY) {
-        size_t wrong = wrong_place_in(ours, V, ids, k, b->pair);
-        most = wrong < k ? INFINITY : most;
-        worst = wrong < k ? wrong : worst;
-    }
-    double ratio = sb_free_ratio(most, b->pair);
-    t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
-    t->top[1] = ids[0] >= 0 && (double)ids[0] < (double)V ? (uint32_t)ids[0] : 0;
-    t->has_top[1] = 1;
-    f->compared++;
-    f->choices++;
-    if (s->trials)
-        sb_trials_see_reference(s->trials, ratio);
-    s->within_tight &= most <= sb_near_pair(b->tight);
-    if (!(ratio <= 1)) {
-        fail_top(f, s, t, worst, ids[worst], logprobs[worst], most, b->pair);
-    } else if (t->top[1] != t->top[0]) {
-        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
-        f->v->near_ties++;
-        f->near_tokens++;
-    } else {
-        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_WITHIN);
-    }
+        sb_free_choice(f, t, d.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
 }
 
 /* What the hypotheses make of the same row. */
 static sb_status see_logits(sb_free *f, sb_free_sequence *s, size_t row, const float *theirs,
-                            const row_bound *b, sb_error *err)
+                            const sb_row_bound *b, sb_error *err)
 {
     size_t V = f->model->config.vocab_size;
     sb_status status = SB_OK;
@@ -282,12 +188,11 @@ sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_err
 sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, size_t row, int needed,
                       const uint32_t *emitted, sb_error *err)
 {
-    size_t at = f->first + row, cols = 0, k = 0, kp = 0;
-    const float *theirs = row_data(f->step, "logits", at, &cols);
-    const float *ids = row_data(f->step, "top_ids", at, &k);
-    const float *logprobs = row_data(f->step, "top_logprobs", at, &kp);
+    size_t at = f->first + row, cols = 0;
+    const float *theirs = sb_free_row_data(f->step, "logits", at, &cols);
+    int listed = sb_free_has_logprobs(f, at);
     sb_noise noise = {0};
-    if (!theirs && !(ids && logprobs) && !needed && !emitted)
+    if (!theirs && !listed && !needed && !emitted)
         return SB_OK;
     if (theirs && cols != f->model->config.vocab_size)
         return sb_fail(err, SB_ERR_INPUT, "a row of %zu logits; expected %u", cols,
@@ -295,7 +200,7 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     sb_status status = sb_envelope_logits(s->envelope, row, s->logits, &noise, err);
     if (status)
         return status;
-    row_bound b = bound_of(f, &noise);
+    sb_row_bound b = bound_of(f, &noise);
     sb_near_top top = sb_near_top_of(s->logits, f->model->config.vocab_size);
     sb_token_verdict *t = verdict_at(f, first_verdict + row);
     t->top[0] = top.token;
@@ -304,8 +209,8 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     t->envelope = b.pair;
     if (theirs)
         judge_logits(f, s, t, s->logits, theirs, &b);
-    else if (ids && logprobs && k == kp && k > 0)
-        judge_top(f, s, t, s->logits, ids, logprobs, k, &b);
+    if (listed)
+        sb_free_logprobs(f, s, t, at, &b);
     if (theirs)
         status = see_logits(f, s, row, theirs, &b, err);
     if (!status && emitted) {

@@ -1,5 +1,7 @@
 #include "tools/compare/verdict.h"
 
+#include <float.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -26,6 +28,7 @@ void sb_verdicts_free(sb_verdicts *verdicts)
 {
     free(verdicts->tokens);
     free(verdicts->rounds);
+    free(verdicts->cells.worst);
     *verdicts = (sb_verdicts){0};
 }
 
@@ -57,13 +60,51 @@ sb_round_verdict *sb_verdicts_round(sb_verdicts *v)
     return &v->rounds[v->round_count++];
 }
 
-void sb_verdicts_fail(sb_verdicts *v, const sb_place *place)
+int sb_cells_rows(sb_cells *c, uint32_t layers, size_t rows)
+{
+    c->layers = (size_t)layers + 2;
+    if (rows > c->room) {
+        size_t room = 2 * c->rows > rows ? 2 * c->rows : rows;
+        float *worst = room <= SIZE_MAX / c->layers
+                           ? sb_realloc(c->worst, room * c->layers, sizeof *worst)
+                           : NULL;
+        if (!worst)
+            return 0;
+        c->worst = worst;
+        c->room = room;
+    }
+    for (size_t i = c->rows * c->layers; i < rows * c->layers; i++)
+        c->worst[i] = SB_CELL_EMPTY;
+    c->rows = rows;
+    return 1;
+}
+
+static void raise_to(float *cell, float ratio)
+{
+    *cell = ratio > *cell ? ratio : *cell;
+}
+
+void sb_cells_mark(sb_cells *c, size_t row, uint32_t layer, double ratio)
+{
+    size_t at = layer < c->layers - 1 ? layer : c->layers - 1;
+    raise_to(&c->worst[row * c->layers + at], ratio < (double)FLT_MAX ? (float)ratio : FLT_MAX);
+}
+
+void sb_cells_add(sb_cells *c, size_t row, const sb_cells *other, size_t other_row)
+{
+    for (size_t i = 0; i < c->layers; i++)
+        raise_to(&c->worst[row * c->layers + i], other->worst[other_row * c->layers + i]);
+}
+
+int sb_verdicts_fail(sb_verdicts *v, const sb_place *place)
 {
     v->failures++;
     if (v->has_failure &&
         (v->first_failure.sequence < place->sequence ||
          (v->first_failure.sequence == place->sequence && v->first_failure.token <= place->token)))
-        return;
+        return 0;
     v->has_failure = 1;
     v->first_failure = *place;
+    v->around.count = 0;
+    return 1;
 }

@@ -58,6 +58,7 @@ typedef struct sb_token_verdict {
     uint32_t top[2]; /* the largest logit: of the reference, of the engine (or its token) */
     int has_top[2];
     int has_kl;
+    int kl_is_lower;         /* it is at least so much: T-64 */
     double kl;               /* of the reference's distribution from the engine's, nats */
     double margin, envelope; /* of the reference's two largest logits; of their noise */
     double worst_ratio;      /* largest error / bound of what was compared in this row */
@@ -100,6 +101,23 @@ typedef struct sb_explanation {
 } sb_explanation;
 enum { SB_EXPLANATIONS = 5 };
 
+/* Of one array, the elements around the first failure: element i has the column first + i. */
+enum { SB_AROUND = 17 };
+typedef struct sb_around {
+    size_t count; /* 0: the failure is of no array */
+    uint64_t first;
+    float found[SB_AROUND], expected[SB_AROUND];
+    double bound[SB_AROUND];
+} sb_around;
+
+/* The largest error / bound of each layer in each row: SB_CELL_EMPTY where nothing was compared. */
+typedef struct sb_cells {
+    size_t layers; /* of a row: the trunk's, the head, all that lies in no layer; 0: no cells */
+    size_t rows, room;
+    float *worst; /* (room, layers) */
+} sb_cells;
+#define SB_CELL_EMPTY (-1.0f)
+
 typedef struct sb_verdicts {
     sb_verdict verdict;
     char reason[SB_WORDS]; /* of FAIL, MISTRUSTED, SKIPPED: one line */
@@ -111,6 +129,8 @@ typedef struct sb_verdicts {
     size_t round_count, round_room;
     int has_failure;
     sb_place first_failure;
+    sb_around around;
+    sb_cells cells;                               /* of ops that were judged alone */
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
@@ -123,7 +143,17 @@ void sb_verdicts_free(sb_verdicts *verdicts);
 sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
 sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
 
-/* Keeps the first failure: the earliest token, and of one token the earliest call. */
-void sb_verdicts_fail(sb_verdicts *verdicts, const sb_place *place);
+/* So many rows, new ones empty; a model of so many layers. 0 if memory is out. */
+int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);
+
+/* A ratio that was found in a row; SB_NO_LAYER is a layer of its own, the last. */
+void sb_cells_mark(sb_cells *cells, size_t row, uint32_t layer, double ratio);
+
+/* What was found in one row was found in another, too. */
+void sb_cells_add(sb_cells *cells, size_t row, const sb_cells *other, size_t other_row);
+
+/* Keeps the first failure: the earliest token, and of one token the earliest call. Whether it was
+ * kept: then nothing is known of what stands around it. */
+int sb_verdicts_fail(sb_verdicts *verdicts, const sb_place *place);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "ref/base/mem.h"
 #include "tools/fault/ask.h"
+#include "tools/fault/campaign_parts.h"
 #include "tools/fault/edit.h"
 #include "tools/fault/special.h"
 #include "tools/fault/spoil.h"
@@ -69,6 +70,11 @@ void sb_campaign_free(sb_campaign *c)
         remove_folder(c->vehicles[i].path);
     }
     free(c);
+}
+
+uint64_t sb_campaign_seed(const sb_campaign *c)
+{
+    return c->options.seed;
 }
 
 const sb_score *sb_campaign_score(const sb_campaign *c)
@@ -175,8 +181,7 @@ static void first_place(const sb_outcome *o, char words[SB_WORDS])
                  *o->forced.reason && *o->free.reason ? "; " : "", o->free.reason);
 }
 
-/* Runs a trial and adds what it shows. */
-static sb_status see(const sb_trial *trial, sb_finding_of_fault *found, sb_error *err)
+sb_status sb_campaign_see(const sb_trial *trial, sb_finding_of_fault *found, sb_error *err)
 {
     sb_outcome outcome;
     sb_status status = sb_trial_run(trial, &outcome, err);
@@ -266,7 +271,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
         status = plant(f, &t, &at, &spoiler, err);
     t.engine = engine;
     if (!status)
-        status = see(&t, found, err);
+        status = sb_campaign_see(&t, found, err);
     sb_plant_clear(&at);
     sb_spoiler_clear(&spoiler);
     return status;
@@ -310,7 +315,7 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
 /* --- the judgement ------------------------------------------------------------------------------
  */
 
-static void judge(sb_campaign *c, sb_finding_of_fault *found)
+void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
 {
     const sb_fault *f = found->fault;
     sb_score *s = &c->score;
@@ -355,47 +360,6 @@ sb_status sb_campaign_fault(sb_campaign *c, const sb_fault *f, sb_error *err)
     else
         status = run_planted(c, f, NULL, &found, err);
     if (!status)
-        judge(c, &found);
-    return status;
-}
-
-/* --- correct engines ----------------------------------------------------------------------------
- */
-
-static const char *const clean_vehicles[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
-                                             "T4 bf16 predictable",   "T5:4 bf16 mistakes",
-                                             "T1:4 bf16 mistakes",    "T3 nvfp4-ct plain"};
-static const char *const clean_profiles[] = {"exact", "hf", "vllm", "sglang", "llamacpp"};
-
-sb_status sb_campaign_clean(sb_campaign *c, uint64_t tokens, sb_error *err)
-{
-    size_t vehicles = sizeof clean_vehicles / sizeof *clean_vehicles;
-    size_t profiles = sizeof clean_profiles / sizeof *clean_profiles, sims = sb_sim_count();
-    uint64_t done = 0;
-    sb_status status = SB_OK;
-    /* strides that have no common factor: a short run meets all of each */
-    for (uint64_t i = 0; done < tokens && !status; i++) {
-        const char *profile = clean_profiles[i % profiles], *name = clean_vehicles[i % vehicles];
-        sb_trial t = {
-            .script = {.prompt = 24, .decode = 6, .rounds = 8, .drafts = 3, .sequences = 2},
-            .with_forced = 1,
-            .with_free = 1,
-            .perturbed = 3,
-            .seed = c->options.seed + i};
-        sb_finding_of_fault found = {.tokens = 0};
-        t.sim = sb_sim_at((size_t)((i + i / sims) % sims));
-        snprintf(found.name, sizeof found.name, "%s, %s, %s", name, profile, t.sim->name);
-        status = sb_knobs_profile(&t.knobs, profile, err);
-        for (size_t k = 0; t.sim->settings && t.sim->settings[k] && !status; k++)
-            status = sb_knobs_set(&t.knobs, t.sim->settings[k], err);
-        t.engine_knobs = t.knobs;
-        if (!status)
-            status = sb_campaign_model(c, name, &t.reference, err);
-        if (!status)
-            status = see(&t, &found, err);
-        if (!status)
-            judge(c, &found);
-        done += found.tokens ? found.tokens : 1;
-    }
+        sb_campaign_judge(c, &found);
     return status;
 }

@@ -11,7 +11,7 @@ set -uo pipefail
 build=${BUILD:-build}
 venv=$build/venv-hf
 work=$build/crosscheck
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 report() { # status, what
     if [ "$1" -eq 0 ]; then
@@ -21,6 +21,11 @@ report() { # status, what
         failed=$((failed + 1))
         echo "FAILED  $2"
     fi
+}
+
+skip() { # what, why
+    skipped=$((skipped + 1))
+    echo "SKIPPED $1: $2"
 }
 
 tools/gen/venv.sh "$venv" || exit 1
@@ -77,11 +82,32 @@ rm -rf "$trace" "$trace"-*
     "$build/samebit" run "$trace-ckpt" --tokens 1,2,3 -n 8 --draft 3 --taps 'all,state.*' --trace "$trace" >/dev/null
 report $? "a trace to write again"
 for type in F32 F16; do
-    "$venv/bin/python" tools/record/trace_writer.py "$trace" "$trace-$type" $type &&
+    "$venv/bin/python" tools/record/samebit_trace.py "$trace" "$trace-$type" $type &&
         "$build/samebit" trace "$trace-$type" --checkpoint "$trace-ckpt" >"$work/trace.log" &&
         diff <("$build/samebit" trace "$trace" --checkpoint "$trace-ckpt") "$work/trace.log"
-    report $? "tools/record/trace_writer.py writes what samebit trace reads: $type"
+    report $? "tools/record/samebit_trace.py writes what samebit trace reads: $type"
 done
+
+# The writers in C, Python and Rust write the same bytes; what the plug-ins write with stand-ins for their engines.
+rustc=$(command -v rustc || ls "${CARGO_HOME:-$HOME/.cargo}/bin/rustc" 2>/dev/null)
+PYTHON=$venv/bin/python RUSTC=$rustc bash tests/cli/trace_writers.sh >"$work/writers.log" 2>&1
+status=$?
+report $status "the trace writers of tools/record"
+[ $status -eq 0 ] || tail -n 20 "$work/writers.log"
+[ -n "$rustc" ] || skip "tools/record/trace_example.rs" "no rustc"
+bash tools/record/plugins.sh "$work/plugins" >"$work/plugins.log" 2>&1
+status=$?
+report $status "the plug-ins of tools/record"
+[ $status -eq 0 ] || tail -n 20 "$work/plugins.log"
+
+# What hf.py records live: golden/trace anew, and every preset, judged at once; the lines are the table of docs/trace.md.
+bash tools/record/hf_traces.sh "$work/traces" >"$work/traces.log" 2>&1 &&
+    TRACES=$work/traces bash tests/cli/hf_traces.sh >>"$work/traces.log" 2>&1
+status=$?
+report $status "traces of transformers, recorded anew"
+[ $status -eq 0 ] || tail -n 20 "$work/traces.log"
+bash tools/record/hf_traces.sh "$work/traces-live" live
+report $? "transformers against the reference, recorded live"
 
 # The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
 # bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
@@ -227,5 +253,5 @@ graft bf16 nvfp4-ct '*.mlp.experts.*'
 graft fp8-block bf16 '*self_attn.*'
 graft bf16 fp8-block 'layers.2.*'
 
-echo "$passed passed, $failed failed, 0 skipped"
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -32,7 +32,7 @@ BEGIN {
         "tools/check/head_run.h")
     row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
     # of other programs' files: steps; tokens that come as text
-    row("tools/dump", "ref/base ref/container ref/formats ref/model ref/ops tools/trace tools/text")
+    row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/trace tools/text")
     # plain binary32: of ref/math nothing but the tables of laws
     row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
     # of ref/ops the types and the choices, not one reference function; of tools/fault the mistakes

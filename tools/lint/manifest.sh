@@ -17,9 +17,17 @@ generator() {
         hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
         mtp/*) echo "tools/gen/mtp_fixtures.py, transformers 5.17.0, torch 2.15.0, numpy 2.4.6" ;;
+        dumps/arrays/hf/*) echo "tools/record/dump_fixtures.py, transformers 5.17.0, torch 2.15.0, safetensors 0.8.0" ;;
+        dumps/arrays/sglang*) echo "tools/record/dump_fixtures.py, dumper and hooks of sglang 0.5.23, torch 2.15.0" ;;
+        dumps/arrays/bad-bo* | dumps/arrays/bad-[dikmu]* | dumps/arrays/bad-n[!e]* | dumps/arrays/bad-o[fv]* | \
+            dumps/arrays/bad-*.npz | dumps/arrays/bad-re* | dumps/arrays/bad-self.pt)
+            echo "tools/record/dump_fixtures.py, by hand" ;;
+        dumps/arrays/*.pt | dumps/arrays/seed-*) echo "tools/record/dump_fixtures.py, torch 2.15.0" ;;
+        dumps/arrays/*.safetensors) echo "tools/record/dump_fixtures.py, safetensors 0.8.0, torch 2.15.0" ;;
+        dumps/arrays/*) echo "tools/record/dump_fixtures.py, numpy 2.4.6" ;;
         state/*) echo "tests/unit/test_state_file.c, WRITE_SEEDS=1" ;;
         trace/seed*) echo "tests/unit/test_trace_read.c, WRITE_SEEDS=1" ;;
-        trace/*) echo "tools/record/hf_trace.py, transformers 5.17.0, torch 2.15.0" ;;
+        trace/*) echo "tools/record/hf.py, transformers 5.17.0, torch 2.15.0" ;;
         quant/in/*) echo "tools/gen/quant_fixtures.py input" ;;
         quant/codecs.*) echo "tools/gen/quant_fixtures.py codecs, ml_dtypes 0.6.0, torch 2.15.0" ;;
         quant/activations.* | quant/act-ct.*) echo "tools/gen/quant_record.sh, compressed-tensors 0.19.0" ;;
@@ -34,6 +42,9 @@ generator() {
         sampler/*) echo "tools/gen/sampler.py, mpmath 1.3.0, numpy 2.4.6, safetensors 0.8.0" ;;
         tokenizer/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
         tokenizer/*) echo "tools/gen/tokenizer.py, tokenizers 0.23.3" ;;
+        dumps/kld-* | dumps/seed-kld.bin | dumps/llamacpp-T1* | dumps/vllm.json | dumps/chat.json | dumps/echo.json | \
+            dumps/sglang.json | dumps/llama-server*.json | dumps/all.jsonl | dumps/vllm-hidden.safetensors)
+            echo "tools/record/logprob_fixtures.sh: layouts of the programs, not written by them; numpy 2.4.6" ;;
         runs/*) echo "samebit golden write, specification 1" ;;
         *) echo "unknown" ;;
     esac

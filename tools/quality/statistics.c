@@ -131,8 +131,10 @@ sb_status sb_statistics_of(const sb_verdicts *v, sb_statistics *out, sb_error *e
     sb_status status = kl && flags && ends && out->flips ? SB_OK : SB_ERR_MEMORY;
     if (!status) {
         for (size_t i = 0; i < v->token_count; i++)
-            if (v->tokens[i].has_kl)
+            if (v->tokens[i].has_kl) {
                 kl[known++] = v->tokens[i].kl;
+                out->kl_lower += v->tokens[i].kl_is_lower != 0;
+            }
         status = sb_spread_of(kl, known, &out->kl);
     }
     if (!status) {

@@ -38,7 +38,8 @@ typedef struct sb_flip {
 
 /* Of one comparison. */
 typedef struct sb_statistics {
-    sb_spread kl; /* of tokens whose whole distribution is known */
+    sb_spread kl;    /* of tokens whose distribution is known, whole or in part */
+    size_t kl_lower; /* of so many of them only how large it is at least */
     sb_rate agreement;
     sb_interval agreement_at; /* 95 %, L-2 */
     sb_flip *flips;

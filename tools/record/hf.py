@@ -145,9 +145,13 @@ class Recorder:
                 if len(sequences) != batch or any(past != len(self.masks[s.number]) for s in sequences):
                     raise RecordError(f"a cache of {past} positions is not what the call before left")
                 return sequences
-        fresh = [self.trace.sequence(position=past) for _ in range(batch)]
+        fresh = [self._fresh(past) for _ in range(batch)]
         self.masks |= {s.number: torch.ones(past, dtype=torch.bool) for s in fresh}
         return fresh
+
+    def _fresh(self, past: int) -> Sequence:
+        # every sequence has a cache of its own
+        return self.trace.sequence(position=past, slot=self.trace.sequences())
 
     def _state(self, call: Any, cache: Any, sequence: Sequence, index: int) -> None:
         mask = self.masks[sequence.number]

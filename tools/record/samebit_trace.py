@@ -5,7 +5,7 @@ One file, NumPy and nothing else: copy it next to your engine. What was fed is s
 of the calls; positions, slots and the numbers of rounds are kept here.
 
     with Trace("t", engine="mine 1.0", vocab_size=248320, level=2) as trace:
-        chat = trace.sequence()
+        chat = trace.sequence(slot=0)
         with trace.call() as call:
             call.prompt(chat, [1, 2, 3])
             call.logits(logits, rows=[2])
@@ -159,7 +159,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 class Sequence:
     """One sequence and where it stands; Trace.sequence() makes them."""
 
-    def __init__(self, number: int, position: int, slot: int) -> None:
+    def __init__(self, number: int, position: int, slot: int | None) -> None:
         self.number, self.position, self.slot = number, position, slot
         self.rounds = 0  # rounds that were verified
         self.drafted = 0  # steps of the MTP head since
@@ -189,8 +189,8 @@ class Call:
     # What was fed
 
     def _row(self, s: Sequence, position: int, token: int, kind: str, **more: int) -> None:
-        row = {"sequence": s.number, "slot": s.slot, "position": position, "token": int(token), "kind": kind}
-        self.rows.append({**row, **more})
+        where = {"sequence": s.number} if s.slot is None else {"sequence": s.number, "slot": s.slot}
+        self.rows.append({**where, "position": position, "token": int(token), "kind": kind, **more})
 
     def _begin(self, s: Sequence) -> int:
         if s.number in self._began:
@@ -312,10 +312,16 @@ class Trace:
             self.finish()
 
     def sequence(self, position: int = 0, slot: int | None = None) -> Sequence:
-        """A new sequence; one that is computed anew is a new one, too. slot: where the engine keeps its state."""
-        number = self._sequences
+        """A new sequence; one that is computed anew is a new one, too. slot: where the engine keeps its state,
+        needed from level 2 on."""
+        if slot is None and self.head["level"] >= 2:
+            raise TraceError("level 2 and above: in which slot of the engine is the state of the sequence?")
         self._sequences += 1
-        return Sequence(number, position, number if slot is None else int(slot))
+        return Sequence(self._sequences - 1, position, slot)
+
+    def sequences(self) -> int:
+        """How many there are."""
+        return self._sequences
 
     def call(self) -> Call:
         """The next forward call."""
@@ -337,7 +343,8 @@ class Trace:
                 raise TraceError(f"step {number}: token {row['token']} is no id below {self.head['vocab_size']}")
         for name, tensor in tensors.items():
             wanted = len(some) if name in SOME_ROWS and some is not None else len(rows)
-            if name != "step" and not name.startswith(("state.", "mtp.")) and (not tensor.shape or tensor.shape[0] != wanted):
+            free = name == "step" or name.startswith(("state.", "mtp."))
+            if not free and tensor.shape[:1] != (wanted,):
                 raise TraceError(f"step {number}: {name} is {list(tensor.shape)}, expected {wanted} rows")
         if digests and not tensors:
             tensors = {"step": np.array([number])}  # a file has one tensor at least

@@ -42,6 +42,37 @@ size_t sb_diff_tokens(const sb_verdicts *v, sb_verdict verdict)
     return n;
 }
 
+sb_diff_sums sb_diff_add(const sb_verdicts *v)
+{
+    sb_diff_sums sums = {.kl = 0};
+    for (size_t i = 0; i < v->token_count; i++) {
+        const sb_token_verdict *t = &v->tokens[i];
+        sums.with_kl += t->has_kl != 0;
+        sums.kl += t->has_kl ? t->kl : 0;
+        sums.worst = t->worst_ratio > sums.worst ? t->worst_ratio : sums.worst;
+    }
+    for (size_t i = 0; i < v->round_count; i++)
+        for (int side = 0; side < 2; side++) {
+            sums.drafted[side] += v->rounds[i].drafted[side];
+            sums.accepted[side] += v->rounds[i].accepted[side];
+        }
+    return sums;
+}
+
+const sb_round_verdict *sb_diff_round_of(const sb_verdicts *v, const sb_token_verdict *t,
+                                         sb_diff_cursor *c)
+{
+    if (c->inside) {
+        c->inside--;
+        return NULL;
+    }
+    if (c->next == v->round_count || v->rounds[c->next].sequence != t->sequence ||
+        v->rounds[c->next].position != t->position)
+        return NULL;
+    c->inside = v->rounds[c->next].drafted[1];
+    return &v->rounds[c->next++];
+}
+
 sb_verdict sb_diff_state(const sb_verdicts *v, sb_state_part part, const sb_round_verdict **at)
 {
     sb_verdict worst = SB_VERDICT_none;

@@ -19,6 +19,16 @@ typedef struct sb_diff_report {
     size_t steps, sequences;
 } sb_diff_report;
 
+/* One engine, or two that were held against the reference one after the other. */
+typedef struct sb_diff_reports {
+    sb_diff_report item[2];
+    size_t count;
+    const char *right;            /* of two: "engine", "versus", "both" or "neither" */
+    const char *const *arguments; /* the command line, behind "samebit" */
+    size_t argument_count;
+    const char *digest; /* of the checkpoint, or "": not asked for */
+} sb_diff_reports;
+
 enum {
     SB_DIFF_TOKENS = 32, /* as many tokens are shown one by one */
     SB_DIFF_LINES = 20   /* of more only what is not in order, and at most so many */
@@ -34,8 +44,8 @@ void sb_diff_text(const sb_diff_report *report, const sb_diff_style *style, FILE
 /* Adds to document; NULL (and document is gone) if memory is out. docs/diff.md lists the keys. */
 json_t *sb_diff_json(const sb_diff_report *report, json_t *document);
 
-/* A case for the tokens, the rounds, each part of the state, and each op. */
-sb_status sb_diff_junit(const sb_diff_report *report, const char *path, sb_error *err);
+/* A suite per engine; a case for the tokens, the rounds, each part of the state, and each op. */
+sb_status sb_diff_junit(const sb_diff_reports *reports, const char *path, sb_error *err);
 
 /* What the verdict means, for people: one line. */
 const char *sb_diff_meaning(sb_verdict verdict);
@@ -48,6 +58,21 @@ sb_diff_layer sb_diff_layer_text(const sb_diff_report *report, uint32_t layer);
 
 /* How many tokens, rounds, or parts of a state have this verdict. */
 size_t sb_diff_tokens(const sb_verdicts *verdicts, sb_verdict verdict);
+
+/* What is summed over all tokens and rounds; [0] is the reference, [1] the engine. */
+typedef struct sb_diff_sums {
+    double kl, worst;
+    size_t with_kl, drafted[2], accepted[2];
+} sb_diff_sums;
+sb_diff_sums sb_diff_add(const sb_verdicts *verdicts);
+
+/* The round that begins with a token, or NULL: rounds stand in the order of their tokens, each
+ * before the rows of its drafts. One cursor, zeroed, for all tokens in their order. */
+typedef struct sb_diff_cursor {
+    size_t next, inside; /* rows that are left of the last round */
+} sb_diff_cursor;
+const sb_round_verdict *sb_diff_round_of(const sb_verdicts *verdicts, const sb_token_verdict *token,
+                                         sb_diff_cursor *cursor);
 
 /* A part of the state over all rounds: the heaviest verdict, none if it was never compared. *at
  * gets the first round that has it (NULL if none). */

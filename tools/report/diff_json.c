@@ -37,7 +37,11 @@ static json_t *lines(const char *text)
     json_t *list = json_array();
     while (list && text && *text) {
         size_t length = strcspn(text, "\n");
-        json_t *item = json_stringn(text, length);
+        char *line = sb_alloc(length + 1, 1);
+        if (line)
+            memcpy(line, text, length);
+        json_t *item = line ? string(line) : NULL;
+        free(line);
         if (!item || json_array_append_new(list, item) != 0) {
             json_decref(list);
             return NULL;
@@ -82,6 +86,7 @@ static json_t *token_json(const sb_token_verdict *t, int *failed)
     put(out, "id", count(t->id), failed);
     put(out, "verdict", verdict(t->verdict), failed);
     put(out, "kl", t->has_kl ? real(t->kl) : json_null(), failed);
+    put(out, "kl_is_lower", json_boolean(t->kl_is_lower), failed);
     put(out, "worst_ratio", real(t->worst_ratio), failed);
     put(top, "ref", t->has_top[0] ? count(t->top[0]) : json_null(), failed);
     put(top, "engine", t->has_top[1] ? count(t->top[1]) : json_null(), failed);
@@ -156,6 +161,25 @@ static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
     return out;
 }
 
+/* What stands around the first failure; null where it is of no array. */
+static json_t *around_json(const sb_around *a, int *failed)
+{
+    if (!a->count)
+        return json_null();
+    json_t *out = json_object(), *found = json_array(), *expected = json_array(),
+           *bound = json_array();
+    for (size_t i = 0; i < a->count; i++) {
+        append(found, real((double)a->found[i]), failed);
+        append(expected, real((double)a->expected[i]), failed);
+        append(bound, real(a->bound[i]), failed);
+    }
+    put(out, "first", count(a->first), failed);
+    put(out, "found", found, failed);
+    put(out, "expected", expected, failed);
+    put(out, "bound", bound, failed);
+    return out;
+}
+
 static json_t *failure_json(const sb_diff_report *r, int *failed)
 {
     const sb_place *p = &r->verdicts->first_failure;
@@ -174,6 +198,7 @@ static json_t *failure_json(const sb_diff_report *r, int *failed)
     put(out, "expected", real(p->expected), failed);
     put(out, "bound", real(p->bound), failed);
     put(out, "words", string(p->words), failed);
+    put(out, "around", around_json(&r->verdicts->around, failed), failed);
     return out;
 }
 

@@ -90,9 +90,8 @@ static void property(FILE *out, const char *name, const char *value)
     fputs("\"/>\n", out);
 }
 
-static void print_suite(FILE *out, const void *ctx)
+static void print_suite(FILE *out, const sb_diff_report *r)
 {
-    const sb_diff_report *r = ctx;
     suite counted = {.report = r}, printed = {.out = out, .report = r};
     put_cases(&counted);
     fprintf(out,
@@ -108,7 +107,14 @@ static void print_suite(FILE *out, const void *ctx)
     fputs("  </testsuite>\n", out);
 }
 
-sb_status sb_diff_junit(const sb_diff_report *report, const char *path, sb_error *err)
+static void print_suites(FILE *out, const void *ctx)
 {
-    return sb_xml_write(path, print_suite, report, err);
+    const sb_diff_reports *r = ctx;
+    for (size_t i = 0; i < r->count; i++)
+        print_suite(out, &r->item[i]);
+}
+
+sb_status sb_diff_junit(const sb_diff_reports *reports, const char *path, sb_error *err)
+{
+    return sb_xml_write(path, print_suites, reports, err);
 }

@@ -76,7 +76,7 @@ static void print_token(const sb_token_verdict *t, int many, const sb_round_verd
     print_top(t, 0, out);
     print_top(t, 1, out);
     if (t->has_kl)
-        fprintf(out, " %9.2e", t->kl);
+        fprintf(out, t->kl_is_lower ? " >%8.1e" : " %9.2e", t->kl);
     else
         fprintf(out, " %9s", "-");
     fprintf(out, " %9.3g  %s", t->worst_ratio, sb_verdict_name(t->verdict));
@@ -90,34 +90,15 @@ static void print_token(const sb_token_verdict *t, int many, const sb_round_verd
         print_hypothesis(round, out);
 }
 
-/* Rounds stand in the order of their tokens, each before the rows of its drafts. */
-typedef struct cursor {
-    size_t next, inside; /* rows that are left of the last round */
-} cursor;
-
-/* The round that begins with this token, or NULL. */
-static const sb_round_verdict *round_of(const sb_verdicts *v, const sb_token_verdict *t, cursor *c)
-{
-    if (c->inside) {
-        c->inside--;
-        return NULL;
-    }
-    if (c->next == v->round_count || v->rounds[c->next].sequence != t->sequence ||
-        v->rounds[c->next].position != t->position)
-        return NULL;
-    c->inside = v->rounds[c->next].drafted[1];
-    return &v->rounds[c->next++];
-}
-
 static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FILE *out)
 {
     const sb_verdicts *v = r->verdicts;
     int few = style->all || v->token_count <= SB_DIFF_TOKENS;
-    cursor at = {0, 0};
+    sb_diff_cursor at = {0, 0};
     size_t shown = 0, left = 0;
     for (size_t i = 0; i < v->token_count; i++) {
         const sb_token_verdict *t = &v->tokens[i];
-        const sb_round_verdict *round = round_of(v, t, &at);
+        const sb_round_verdict *round = sb_diff_round_of(v, t, &at);
         int wanted = few || !sb_diff_fine(t->verdict) || (round && !sb_diff_fine(round->verdict));
         if (!wanted || (!few && shown == SB_DIFF_LINES)) {
             left += wanted != 0;
@@ -141,27 +122,19 @@ static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FI
 
 static void print_sums(const sb_verdicts *v, FILE *out)
 {
-    double worst = 0;
-    size_t drafted[2] = {0, 0}, accepted[2] = {0, 0};
+    sb_diff_sums sums = sb_diff_add(v);
     sb_statistics statistics;
-    for (size_t i = 0; i < v->token_count; i++)
-        worst = v->tokens[i].worst_ratio > worst ? v->tokens[i].worst_ratio : worst;
     if (v->token_count) {
         fputs("tokens:", out);
         for (int i = SB_VERDICT_IDENTICAL; i <= SB_VERDICT_FAIL; i++)
             if (sb_diff_tokens(v, (sb_verdict)i))
                 fprintf(out, " %zu %s,", sb_diff_tokens(v, (sb_verdict)i),
                         sb_verdict_name((sb_verdict)i));
-        fprintf(out, " worst error/bound %.3g\n", worst);
+        fprintf(out, " worst error/bound %.3g\n", sums.worst);
     }
-    for (size_t i = 0; i < v->round_count; i++)
-        for (int side = 0; side < 2; side++) {
-            drafted[side] += v->rounds[i].drafted[side];
-            accepted[side] += v->rounds[i].accepted[side];
-        }
-    if (drafted[1])
-        fprintf(out, "acceptance: reference %zu of %zu drafts, engine %zu of %zu\n", accepted[0],
-                drafted[0], accepted[1], drafted[1]);
+    if (sums.drafted[1])
+        fprintf(out, "acceptance: reference %zu of %zu drafts, engine %zu of %zu\n",
+                sums.accepted[0], sums.drafted[0], sums.accepted[1], sums.drafted[1]);
     if (sb_statistics_of(v, &statistics, NULL) == SB_OK)
         sb_statistics_text(&statistics, out);
     sb_statistics_free(&statistics);

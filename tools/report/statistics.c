@@ -30,8 +30,9 @@ static void print_claim(const sb_sequential *t, FILE *out)
 void sb_statistics_text(const sb_statistics *s, FILE *out)
 {
     if (s->kl.count)
-        fprintf(out, "kl: mean %.2e, median %.2e, 90 %% %.2e, 99 %% %.2e, largest %.2e\n",
-                s->kl.mean, s->kl.median, s->kl.p90, s->kl.p99, s->kl.most);
+        fprintf(out, "kl%s: mean %.2e, median %.2e, 90 %% %.2e, 99 %% %.2e, largest %.2e\n",
+                s->kl_lower ? " at least" : "", s->kl.mean, s->kl.median, s->kl.p90, s->kl.p99,
+                s->kl.most);
     if (s->agreement.of) {
         fprintf(out, "the same token: %" PRIu64 " of %" PRIu64 " (%.4f to %.4f)",
                 s->agreement.accepted, s->agreement.of, s->agreement_at.low, s->agreement_at.high);
@@ -74,9 +75,9 @@ static json_t *flips_json(const sb_statistics *s)
 json_t *sb_statistics_json(const sb_statistics *s)
 {
     json_t *kl = s->kl.count
-                     ? json_pack("{s:I,s:f,s:f,s:f,s:f,s:f}", "tokens", (json_int_t)s->kl.count,
+                     ? json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:b}", "tokens", (json_int_t)s->kl.count,
                                  "mean", s->kl.mean, "median", s->kl.median, "p90", s->kl.p90,
-                                 "p99", s->kl.p99, "max", s->kl.most)
+                                 "p99", s->kl.p99, "max", s->kl.most, "is_lower", s->kl_lower > 0)
                      : json_null();
     return json_pack(
         "{s:o,s:{s:I,s:I,s:f,s:f,s:f},s:o,s:{s:o,s:o},s:{s:s,s:f,s:f,s:f,s:f,s:I}}", "kl", kl,

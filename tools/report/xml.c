@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/container/file.h"
 #include "tools/check/clean.h"
+#include "tools/report/print.h"
 
 void sb_xml_escape(FILE *out, const char *text)
 {
@@ -65,20 +65,23 @@ void sb_xml_skipped(FILE *out, const char *why)
     fputs("\"/>\n", out);
 }
 
+/* What stands between the lines that every such file has. */
+typedef struct framed {
+    sb_xml_body body;
+    const void *ctx;
+} framed;
+
+static int print_framed(FILE *out, const void *ctx)
+{
+    const framed *f = ctx;
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
+    f->body(out, f->ctx);
+    fputs("</testsuites>\n", out);
+    return 1;
+}
+
 sb_status sb_xml_write(const char *path, sb_xml_body body, const void *ctx, sb_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the JUnit report");
-    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
-    body(out, ctx);
-    fputs("</testsuites>\n", out);
-    int failed = ferror(out);
-    failed |= fclose(out) != 0;
-    sb_status status = failed ? sb_fail(err, SB_ERR_MEMORY, "out of memory for the JUnit report")
-                              : sb_write_file(path, text, size, err);
-    free(text);
-    return status;
+    const framed f = {body, ctx};
+    return sb_print_file(path, print_framed, &f, "JUnit report", err);
 }

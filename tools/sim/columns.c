@@ -6,7 +6,6 @@
 
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #define X86
-#include <immintrin.h>
 #endif
 
 enum { WIDE = SB_SIM_COLUMNS };
@@ -37,12 +36,10 @@ static int machine_fuses(void)
 FUSING static void fuse(const columns *c, float (*lane)[WIDE], size_t last)
 {
     for (size_t i = 0; i < c->n; i++) {
-        __m256 x = _mm256_set1_ps(c->x[i * c->step]);
+        float x = c->x[i * c->step], *sum = lane[i & last];
         const float *b = c->b + i * c->stride;
-        float *sum = lane[i & last];
-        for (size_t j = 0; j < WIDE; j += 8)
-            _mm256_storeu_ps(sum + j,
-                             _mm256_fmadd_ps(x, _mm256_loadu_ps(b + j), _mm256_loadu_ps(sum + j)));
+        for (size_t j = 0; j < WIDE; j++)
+            sum[j] = __builtin_fmaf(x, b[j], sum[j]);
     }
 }
 #endif

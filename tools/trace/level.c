@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ref/base/text.h"
+#include "tools/trace/names.h"
 
 /* Keeps the first thing that is missing. */
 #define MISSING(level, number, ...)                                                                \
@@ -21,9 +21,11 @@ static int is_last_of_sequence(const sb_step *step, size_t row)
 static int has_logits(const sb_step *step, size_t row)
 {
     const sb_step_value *logits = sb_step_find(&step->taps, "logits"),
+                        *whole = sb_step_find(&step->taps, "logprobs"),
                         *ids = sb_step_find(&step->taps, "top_ids"),
                         *logprobs = sb_step_find(&step->taps, "top_logprobs");
     return (logits && sb_step_logits_row(step, logits, row) >= 0) ||
+           (whole && sb_step_logits_row(step, whole, row) >= 0) ||
            (ids && logprobs && sb_step_logits_row(step, ids, row) >= 0 &&
             sb_step_logits_row(step, logprobs, row) >= 0);
 }
@@ -51,8 +53,7 @@ static int has_taps(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         const char *name = step->taps.items[i].name;
-        if (strcmp(name, "logits") != 0 && strcmp(name, "mtp.logits") != 0 &&
-            !sb_starts(name, "top_"))
+        if (!sb_tap_is_of_logits(name) && strcmp(name, "mtp.logits") != 0)
             return 1;
     }
     return 0;

@@ -89,7 +89,18 @@ int sb_tap_find(const char *full, sb_tap_name *out)
 
 int sb_tap_is_ids(const char *full)
 {
-    return strcmp(full, "top_ids") == 0 || sb_ends(full, ".mlp.router_ids");
+    return strcmp(full, "top_ids") == 0 || strcmp(full, "next_ids") == 0 ||
+           sb_ends(full, ".mlp.router_ids");
+}
+
+int sb_tap_is_of_logits(const char *full)
+{
+    static const char *const names[] = {"logits",         "top_ids",  "top_logprobs", "logprobs",
+                                        "logprob_limits", "next_ids", "next_logprobs"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(full, names[i]) == 0)
+            return 1;
+    return 0;
 }
 
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *c, int *exists)

@@ -30,6 +30,9 @@ int sb_tap_find(const char *full, sb_tap_name *out);
 /* 1 if the tap's values are ids: whole numbers. */
 int sb_tap_is_ids(const char *full);
 
+/* 1 if the tap's rows are those of logits_rows: logits, and all of log-probabilities. */
+int sb_tap_is_of_logits(const char *full);
+
 /* The width of a row of a tap in a model, 0 if it can be any; *exists: the model has the tap. */
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);
 

@@ -59,7 +59,7 @@ static sb_status place_of(const reader *r, const char *name, sb_step_values **ou
 /* U-5: "axis 0 are the rows of the step, in their order" */
 static size_t rows_of(const reader *r, const sb_tap_name *tap, size_t rows)
 {
-    if (strcmp(tap->name, "logits") == 0 || sb_starts(tap->name, "top_"))
+    if (sb_tap_is_of_logits(tap->name))
         return r->out->logits_rows ? r->out->logits_count : r->out->row_count;
     return tap->is_head && rows < r->out->row_count ? rows : r->out->row_count;
 }
@@ -167,7 +167,8 @@ static sb_status check_digest(const reader *r, const char *name, const sb_step_v
 static sb_status check_vocabulary(const reader *r, const sb_tap_name *tap, const sb_tensor *t,
                                   size_t cols)
 {
-    int whole = tap->name && (strcmp(tap->name, "logits") == 0 || tap->where == SB_TAP_draft);
+    int whole = tap->name && (strcmp(tap->name, "logits") == 0 ||
+                              strcmp(tap->name, "logprobs") == 0 || tap->where == SB_TAP_draft);
     if (!whole || cols == r->trace->head.vocab_size)
         return SB_OK;
     return sb_fail(r->err, SB_ERR_INPUT, "%s: \"%s\" has %zu columns, expected vocab_size %u",

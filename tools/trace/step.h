@@ -59,8 +59,7 @@ typedef struct sb_step {
     sb_step_row *rows;
     size_t row_count;
     sb_step_values taps; /* axis 0: the rows, or of "mtp." taps the entries made in this call */
-    size_t
-        *logits_rows; /* ascending: the rows that "logits", "top_ids" and "top_logprobs" are of */
+    size_t *logits_rows; /* ascending: the rows that "logits" and log-probabilities are of */
     size_t logits_count; /* no such list (NULL): of all rows */
     sb_step_state *states;
     size_t state_count;
@@ -76,9 +75,7 @@ typedef struct sb_step {
 const sb_step_value *sb_step_find(const sb_step_values *values, const char *name);
 void sb_step_clear(sb_step *step); /* releases all, zeroes the struct */
 
-/* Which row of `value` ("logits", "top_ids", "top_logprobs") belongs to a row of the step; -1:
- * none.
- */
+/* Which row of `value` (sb_tap_is_of_logits) belongs to a row of the step; -1: none. */
 long long sb_step_logits_row(const sb_step *step, const sb_step_value *value, size_t row);
 
 /* Appends a zeroed item; NULL if memory is out. The pointer is good until the next is appended. A

@@ -30,10 +30,21 @@ AVX2 static inline void add4(lanes *acc, int i, __m128 a, __m128 b)
     acc->magnitude[i] = _mm256_add_pd(acc->magnitude[i], absolute);
 }
 
-AVX2 static inline void add8(lanes *acc, __m256 a, __m256 b)
+/* The second operand is widened as it is read, which spares the shuffles. */
+AVX2 static inline void add8(lanes *acc, __m256 a, const float *b)
 {
-    add4(acc, 0, _mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
-    add4(acc, 1, _mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1));
+    add4(acc, 0, _mm256_castps256_ps128(a), _mm_loadu_ps(b));
+    add4(acc, 1, _mm256_extractf128_ps(a, 1), _mm_loadu_ps(b + 4));
+}
+
+AVX2 static inline lanes both(const lanes *a, const lanes *b)
+{
+    lanes all;
+    for (int i = 0; i < 2; i++) {
+        all.sum[i] = _mm256_add_pd(a->sum[i], b->sum[i]);
+        all.magnitude[i] = _mm256_add_pd(a->magnitude[i], b->magnitude[i]);
+    }
+    return all;
 }
 
 AVX2 static inline double across(__m256d x)
@@ -70,10 +81,11 @@ AVX2 static sb_partial dot_f32(const float *a, const float *b, size_t n)
     clear(&acc[0]);
     clear(&acc[1]);
     for (; i + STEP <= n; i += STEP) {
-        add8(&acc[0], _mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-        add8(&acc[1], _mm256_loadu_ps(a + i + 8), _mm256_loadu_ps(b + i + 8));
+        add8(&acc[0], _mm256_loadu_ps(a + i), b + i);
+        add8(&acc[1], _mm256_loadu_ps(a + i + 8), b + i + 8);
     }
-    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->f32(a + i, b + i, n - i)));
+    lanes all = both(&acc[0], &acc[1]);
+    return finish(&all, i < n ? sb_dot_scalar->f32(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
 AVX2 static sb_partial dot_bf16(const unsigned char *w, const float *x, size_t n)
@@ -83,10 +95,11 @@ AVX2 static sb_partial dot_bf16(const unsigned char *w, const float *x, size_t n
     clear(&acc[0]);
     clear(&acc[1]);
     for (; i + STEP <= n; i += STEP) {
-        add8(&acc[0], eight_bf16(w + 2 * i), _mm256_loadu_ps(x + i));
-        add8(&acc[1], eight_bf16(w + 2 * i + 16), _mm256_loadu_ps(x + i + 8));
+        add8(&acc[0], eight_bf16(w + 2 * i), x + i);
+        add8(&acc[1], eight_bf16(w + 2 * i + 16), x + i + 8);
     }
-    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->bf16(w + 2 * i, x + i, n - i)));
+    lanes all = both(&acc[0], &acc[1]);
+    return finish(&all, i < n ? sb_dot_scalar->bf16(w + 2 * i, x + i, n - i) : (sb_partial){0, 0});
 }
 
 AVX2 static sb_partial dot_f16(const unsigned char *w, const float *x, size_t n)
@@ -96,10 +109,11 @@ AVX2 static sb_partial dot_f16(const unsigned char *w, const float *x, size_t n)
     clear(&acc[0]);
     clear(&acc[1]);
     for (; i + STEP <= n; i += STEP) {
-        add8(&acc[0], eight_f16(w + 2 * i), _mm256_loadu_ps(x + i));
-        add8(&acc[1], eight_f16(w + 2 * i + 16), _mm256_loadu_ps(x + i + 8));
+        add8(&acc[0], eight_f16(w + 2 * i), x + i);
+        add8(&acc[1], eight_f16(w + 2 * i + 16), x + i + 8);
     }
-    return finish(&acc[0], finish(&acc[1], sb_dot_scalar->f16(w + 2 * i, x + i, n - i)));
+    lanes all = both(&acc[0], &acc[1]);
+    return finish(&all, i < n ? sb_dot_scalar->f16(w + 2 * i, x + i, n - i) : (sb_partial){0, 0});
 }
 
 AVX2 static sb_partial dot_f64(const double *a, const double *b, size_t n)
@@ -115,7 +129,7 @@ AVX2 static sb_partial dot_f64(const double *a, const double *b, size_t n)
             acc.sum[l] = _mm256_add_pd(acc.sum[l], product);
             acc.magnitude[l] = _mm256_add_pd(acc.magnitude[l], absolute);
         }
-    return finish(&acc, sb_dot_scalar->f64(a + i, b + i, n - i));
+    return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
 static const sb_dot_kernels avx2 = {"avx2", dot_f32, dot_bf16, dot_f16, dot_f64};

@@ -1,0 +1,492 @@
+/* test_dump_arrays.c - arrays of other programs' files: every value of the fixtures that these
+ * programs wrote, what is refused, and that nothing hostile runs. */
+#include "tests/unit/dump_case.h"
+
+#include "ref/base/mem.h"
+
+#define GOLDEN "golden/dumps/arrays/"
+
+static const dump_given three = {.ids = {1, 5, 3, NO_ID, NO_ID}, .vocab_size = 8};
+static const dump_given nothing = {.vocab_size = 8};
+
+static scratch_path scratch_map(scratch_path dir, const char *text)
+{
+    scratch_write_json(dir.text, "map.json", text);
+    return scratch_join(dir.text, "map.json");
+}
+
+/* --- fixtures -----------------------------------------------------------------------------------
+ */
+
+static void check_fixture(const char *path, const dump_given *given, size_t steps, size_t rows,
+                          size_t taps, size_t unknown, const char *first)
+{
+    dump_seen seen = {.check = 1};
+    dump_expect(path, given, &seen);
+    if (seen.steps != steps || seen.rows != rows || seen.taps != taps || seen.unknown != unknown ||
+        strcmp(seen.first_unknown, first) != 0)
+        fail_msg("%s: %zu steps, %zu rows, %zu taps, %zu unknown, the first %s", path, seen.steps,
+                 seen.rows, seen.taps, seen.unknown, seen.first_unknown);
+}
+
+static void test_numpy(void **state)
+{
+    (void)state;
+    scratch_path dir = scratch_new();
+    scratch_path map = scratch_map(
+        dir, "{'hidden1': {'tap': 'layers.1.output', 'dtype': 'BF16'}, 'mask': '', 'x*y': 'norm'}");
+    dump_given mapped = {.map = map.text};
+    check_fixture(GOLDEN "npy", &three, 1, 3, 5, 2, "hidden1");
+    check_fixture(GOLDEN "npy", &mapped, 1, 3, 6, 0, "");
+    check_fixture(GOLDEN "alone.npy", &three, 1, 3, 1, 0, "");
+    check_fixture(GOLDEN "arrays.npz", &nothing, 1, 3, 6, 0, "");
+    check_fixture(GOLDEN "packed.npz", &three, 1, 3, 6, 0, "");
+    dump_refuse(GOLDEN "packed.npz", &nothing, SB_ERR_USAGE, "says no token ids");
+    scratch_remove(dir.text);
+}
+
+static void test_torch(void **state)
+{
+    (void)state;
+    check_fixture(GOLDEN "nested.pt", &nothing, 1, 3, 6, 2, "notes.empty");
+    check_fixture(GOLDEN "nested.pt", &three, 1, 3, 6, 2, "notes.empty");
+    check_fixture(GOLDEN "protocol4.pt", &three, 1, 3, 6, 0, "");
+    check_fixture(GOLDEN "alone.pt", &three, 1, 3, 1, 0, "");
+}
+
+static void test_safetensors(void **state)
+{
+    (void)state;
+    scratch_path dir = scratch_new();
+    scratch_path map =
+        scratch_map(dir, "{'Qwen3_5MoeForCausalLM.model.layers.*_outputs': 'layers.*'}");
+    dump_given mapped = {.map = map.text, .vocab_size = 384};
+    dump_seen seen = {.check = 0};
+    check_fixture(GOLDEN "arrays.safetensors", &nothing, 1, 3, 6, 0, "");
+    dump_refuse(GOLDEN "hf", &three, SB_ERR_INPUT, "none of its 6 arrays");
+    dump_refuse(GOLDEN "hf", &mapped, SB_ERR_USAGE, "says no token ids");
+    map =
+        scratch_map(dir, "{'*.lm_head_outputs': 'logits', '*_inputs_kwargs_input_ids': 'tokens',"
+                         " '*.input_layernorm_outputs': '',"
+                         " 'Qwen3_5MoeForCausalLM.model.layers.*.post_attention_layernorm_outputs'"
+                         ": 'layers.*.post_attention_layernorm'}");
+    dump_expect(GOLDEN "hf", &mapped, &seen);
+    assert_int_equal(seen.rows, 4);
+    assert_int_equal(seen.taps, 2);
+    assert_int_equal(seen.unknown, 2); /* embed_tokens and norm */
+    assert_int_equal(seen.last_id, 4);
+    scratch_remove(dir.text);
+}
+
+static void test_sglang(void **state)
+{
+    (void)state;
+    scratch_path dir = scratch_new();
+    scratch_path map =
+        scratch_map(dir, "{'model.embed_tokens': 'embed', 'model.layers.*': 'layers.*.output',"
+                         " 'model.norm': 'norm', 'logits_processor': 'logits', 'model': ''}");
+    dump_given mapped = {.map = map.text, .vocab_size = 8};
+    dump_given four = {.ids = {1, 5, 3, 7, NO_ID, NO_ID}, .vocab_size = 8};
+    dump_seen seen = {.check = 1};
+    check_fixture(GOLDEN "sglang", &nothing, 2, 4, 8, 0, "");
+    check_fixture(GOLDEN "sglang", &four, 2, 4, 8, 0, "");
+    dump_refuse(GOLDEN "sglang", &three, SB_ERR_INPUT, "has 4 rows, and 3 token ids are given");
+    four.ids[3] = 6;
+    dump_refuse(GOLDEN "sglang", &four, SB_ERR_INPUT, "element 0 is 7, and the token given is 6");
+    /* the logits of a pass stand in the next file; those of the last are in none */
+    check_fixture(GOLDEN "sglang-hook", &mapped, 3, 5, 14, 3, "model.forward_batch_info.seq_lens");
+    dump_expect(GOLDEN "sglang-hook", &mapped, &seen);
+    assert_int_equal(seen.decodes, 2);
+    assert_int_equal(seen.last_id, 2);
+    scratch_remove(dir.text);
+}
+
+/* --- what is refused ----------------------------------------------------------------------------
+ */
+
+static void test_hostile(void **state)
+{
+    static const struct {
+        const char *file, *fragment;
+    } cases[] = {
+        {"bad-system.pt", "its pickle names \"posix.system\""},
+        {"bad-eval.pt", "its pickle names \"builtins.eval\""},
+        {"bad-object.pt", "its pickle names \"types.SimpleNamespace\""},
+        {"bad-instance.pt", "opcode 0x69 (INST)"},
+        {"bad-legacy.pt", "bare pickle"},
+        {"bad-negated.pt", "resolve_neg()"},
+        {"bad-bounds.pt", "reaches behind the 96 bytes"},
+        {"bad-offset.pt", "begins behind the end of its storage"},
+        {"bad-repeated.pt", "repeats its 1 elements"},
+        {"bad-overflow.pt", "too large"},
+        {"bad-numel.pt", "a storage of another size"},
+        {"bad-key.pt", "a storage that the archive lacks"},
+        {"bad-deep.pt", "nested deeper than 32"},
+        {"bad-self.pt", "nested deeper than 32"},
+        {"bad-bomb.pt", "more than 2^18 values"},
+        {"bad-memo.pt", "under a number far off"},
+        {"bad-underflow.pt", "takes from an empty stack"},
+        {"bad-overlap.npz", "lies in the bytes of another"},
+        {"bad-twice.npz", "stands twice"},
+        {"bad-objects.npy", "Python objects"},
+        {"bad-order.npy", "the other byte order"},
+        {"bad-fields.npy", "several fields"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[128];
+        snprintf(path, sizeof path, GOLDEN "%s", cases[i].file);
+        dump_refuse(path, &three, SB_ERR_INPUT, cases[i].fragment);
+    }
+    /* what the pickles would do if anything did it */
+    assert_int_not_equal(access("executed-by-a-pickle", F_OK), 0);
+}
+
+/* A file with one place changed. */
+static void refuse_changed(const char *golden, size_t at, const char *bytes, size_t n,
+                           const char *suffix, const char *fragment)
+{
+    scratch_path dir = scratch_new();
+    char name[32];
+    size_t size;
+    unsigned char *file = dump_bytes(golden, &size);
+    assert_true(at + n <= size);
+    memcpy(file + at, bytes, n);
+    snprintf(name, sizeof name, "changed%s", suffix);
+    scratch_path path = scratch_join(dir.text, name);
+    scratch_write(path.text, file, size);
+    dump_refuse(path.text, &three, SB_ERR_INPUT, fragment);
+    free(file);
+    scratch_remove(dir.text);
+}
+
+/* The place of some bytes behind the n-th of them. */
+static size_t find(const char *golden, const char *bytes, size_t n, unsigned which)
+{
+    size_t size, at = 0;
+    unsigned char *file = dump_bytes(golden, &size);
+    for (;; at++) {
+        assert_true(at + n <= size);
+        if (memcmp(file + at, bytes, n) == 0 && which-- == 0)
+            break;
+    }
+    free(file);
+    return at;
+}
+
+static void test_archives(void **state)
+{
+    static const char central[] = "PK\x01\x02";
+    const char *npz = GOLDEN "arrays.npz", *packed = GOLDEN "packed.npz";
+    size_t first = find(npz, central, 4, 0), second = find(npz, central, 4, 1);
+    size_t end = find(npz, "PK\x05\x06", 4, 0), deflated = find(packed, central, 4, 0);
+    (void)state;
+    refuse_changed(npz, 0, "XY", 2, ".npz", "does not begin as a ZIP archive");
+    refuse_changed(npz, end, "XY", 2, ".npz", "does not end with the directory");
+    refuse_changed(npz, end + 20, "\x01", 1, ".npz", "its directory is damaged");
+    refuse_changed(npz, end + 10, "\x06\x00", 2, ".npz", "its directory is damaged");
+    refuse_changed(npz, first + 8, "\x01", 1, ".npz", "is encrypted");
+    refuse_changed(npz, first + 10, "\x0c", 1, ".npz", "another method than deflate");
+    refuse_changed(npz, first + 24, "\x01", 1, ".npz", "is stored and has two sizes");
+    refuse_changed(npz, first + 16, "\x01", 1, ".npz", "is not where the directory says");
+    refuse_changed(npz, second + 42, "\0\0\0\0", 4, ".npz", "is not where the directory says");
+    refuse_changed(npz, first + 46, "\0", 1, ".npz", "with a zero in it");
+    refuse_changed(packed, deflated + 24, "\xff\xff\xff\x7f", 4, ".npz", "more than deflate");
+    /* the data itself: four bytes of the first array of each */
+    refuse_changed(npz, find(npz, "\x93NUMPY", 6, 0) + 128, "????", 4, ".npz", "checksum");
+    refuse_changed(packed, 60, "????", 4, ".npz", "does not unpack to what it says");
+}
+
+static void test_headers(void **state)
+{
+    static const char good[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8), }";
+    static const struct {
+        const char *header, *fragment;
+    } cases[] = {
+        {good, NULL},
+        {"{\"shape\":(3,8,),\"descr\":\"<f4\",\"fortran_order\":False}", NULL},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 9)}",
+         "reaches behind the 96 bytes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 7)}",
+         "96 bytes of data, expected 84"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (24)}", "expected a tuple"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, -8)}", "whole numbers"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,3,8)}", "8 axes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3 8)}", "expected a tuple"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8 8)}", "no tuple of numbers"},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (3, 8)}", "no True or False"},
+        {"{'descr': '<f4', 'fortran_order': False}", "lacks descr"},
+        {"{'descr': '<f4', 'descr': '<f4', 'shape': (3, 8)}", "each once"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8), 'x': 1}", "other keys"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8)} 1", "behind its header"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (3, 4)}", "expected numbers"},
+        {"{'descr': '|V4', 'fortran_order': False, 'shape': (3, 8)}", "expected numbers"},
+        {"{'descr': '<b1', 'fortran_order': False, 'shape': (3, 32)}", "is BOOL, expected F64"},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 16)}", "a map can say"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999)}",
+         "too large"},
+        {"['descr']", "no dictionary"},
+    };
+    scratch_path dir = scratch_new(), path = scratch_join(dir.text, "logits.npy");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char bytes[512] = "\x93NUMPY\x01";
+        size_t n = strlen(cases[i].header);
+        sb_store_u16(bytes + 8, (uint16_t)n);
+        memcpy(bytes + 10, cases[i].header, n);
+        scratch_write(path.text, bytes, 10 + n + 96);
+        dump_seen seen = {.check = 0};
+        if (!cases[i].fragment)
+            dump_expect(path.text, &three, &seen);
+        else
+            dump_refuse(path.text, &three, SB_ERR_INPUT, cases[i].fragment);
+    }
+    refuse_changed(GOLDEN "alone.npy", 6, "\x04", 1, ".npy", "another version");
+    refuse_changed(GOLDEN "alone.npy", 8, "\xff", 1, ".npy", "reaches behind its end");
+    scratch_remove(dir.text);
+}
+
+/* --- rows ---------------------------------------------------------------------------------------
+ */
+
+/* A .npy of binary32 or another type of 4 bytes, whose elements count from 0. */
+static void write_npy(scratch_path dir, const char *name, const char *descr, const char *shape,
+                      size_t elements)
+{
+    unsigned char *bytes = calloc(1, 256 + 4 * elements);
+    assert_non_null(bytes);
+    memcpy(bytes, "\x93NUMPY\x01\x00", 8);
+    int n = snprintf((char *)bytes + 10, 200,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': %s}", descr, shape);
+    sb_store_u16(bytes + 8, (uint16_t)n);
+    for (size_t i = 0; i < elements; i++)
+        sb_store_u32(bytes + 10 + n + 4 * i,
+                     descr[1] == 'f' ? sb_bits_f32(0.25f * (float)i - 1.0f) : (uint32_t)i);
+    scratch_write(scratch_join(dir.text, name).text, bytes, 10 + (size_t)n + 4 * elements);
+    free(bytes);
+}
+
+static const dump_given two_by_two = {.ids = {1, 2, NO_ID, 3, 4, NO_ID, NO_ID}, .vocab_size = 8};
+static const dump_given two_by_three = {.ids = {1, 2, 3, NO_ID, 4, 5, 6, NO_ID, NO_ID},
+                                        .vocab_size = 8};
+static const dump_given uneven = {.ids = {1, NO_ID, 3, 4, 5, NO_ID, NO_ID}, .vocab_size = 8};
+
+/* One array in a folder, and how it is taken: "" if it is. */
+static void test_shapes(void **state)
+{
+    static const struct {
+        const char *name, *descr, *shape;
+        size_t elements;
+        const dump_given *given;
+        const char *fragment;
+    } cases[] = {
+        {"logits", "<f4", "(3, 8)", 24, &three, ""},
+        {"logits", "<f4", "(1, 3, 8)", 24, &three, ""},
+        {"logits", "<f4", "(3, 2, 4)", 24, &three, ""},
+        {"logits", "<f4", "(8,)", 8, &three, ""},
+        {"logits", "<f4", "(1, 8)", 8, &three, ""},
+        {"logits", "<f4", "(1, 1, 8)", 8, &three, ""},
+        {"logits", "<f4", "(2, 8)", 16, &three, "has the shape [2, 8], expected 3 on axis 0"},
+        {"logits", "<f4", "(3, 7)", 21, &three, "has 7 columns, expected vocab_size 8"},
+        {"logits", "<i4", "(3, 8)", 24, &three, "is I32, expected F64"},
+        {"logits", "<f4", "(2, 2, 8)", 32, &two_by_two, ""},
+        {"logits", "<f4", "(4, 8)", 32, &two_by_two, ""},
+        {"logits", "<f4", "(2, 8)", 16, &two_by_two, ""},
+        {"logits", "<f4", "(4, 8)", 32, &uneven, ""},
+        {"logits", "<f4", "(2, 2, 8)", 32, &uneven, "has 16 columns"},
+        {"embed", "<f4", "(8,)", 8, &three, "has the shape [8], expected 3"},
+        {"embed", "<f4", "(3,)", 3, &three, ""},
+        {"embed", "<f4", "()", 1, &three, "has the shape [], expected 3"},
+        {"embed", "<f4", "(3, 0)", 0, &three, "has 0 columns"},
+        {"layers.0.mlp.router_ids", "<i4", "(3, 2)", 6, &three, ""},
+        {"layers.0.mlp.router_ids", "<f4", "(3, 2)", 6, &three, "is F32, expected integers"},
+        {"mtp.embed", "<f4", "(2, 4)", 8, &three, ""},
+        {"mtp.embed", "<f4", "(3, 4)", 12, &three, "expected 2 on axis 0: one for each entry"},
+        {"mtp.embed", "<f4", "(2, 2, 4)", 16, &two_by_three, ""},
+        {"mtp.embed", "<f4", "(2, 3, 4)", 24, &two_by_three, "expected 4 on axis 0"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[64];
+        scratch_path dir = scratch_new();
+        dump_seen seen = {.check = cases[i].elements >= 24}; /* of all rows, as they stand */
+        snprintf(name, sizeof name, "%s.npy", cases[i].name);
+        write_npy(dir, name, cases[i].descr, cases[i].shape, cases[i].elements);
+        if (cases[i].fragment[0])
+            dump_refuse(dir.text, cases[i].given, SB_ERR_INPUT, cases[i].fragment);
+        else
+            dump_expect(dir.text, cases[i].given, &seen);
+        if (!cases[i].fragment[0] && seen.taps == 0)
+            fail_msg("case %zu was read, and not handed on", i);
+        scratch_remove(dir.text);
+    }
+}
+
+static void test_ids(void **state)
+{
+    (void)state;
+    scratch_path dir = scratch_new();
+    dump_given large = three;
+    dump_seen seen = {.check = 0};
+    write_npy(dir, "logits.npy", "<f4", "(3, 8)", 24);
+    large.ids[2] = 8;
+    dump_refuse(dir.text, &large, SB_ERR_INPUT, "token 2 has the id 8, expected an id below");
+    write_npy(dir, "tokens.npy", "<i4", "(3,)", 3); /* 0, 1, 2 */
+    dump_expect(dir.text, &nothing, &seen);
+    assert_int_equal(seen.last_id, 2);
+    dump_refuse(dir.text, &three, SB_ERR_INPUT, "element 0 is 0, and the token given is 1");
+    dump_refuse(dir.text, &(dump_given){.vocab_size = 9}, SB_ERR_INPUT, "expected vocab_size 9");
+    write_npy(dir, "positions.npy", "<i4", "(3,)", 3);
+    dump_expect(dir.text, &nothing, &seen);
+    write_npy(dir, "positions.npy", "<i4", "(1, 2)", 2);
+    dump_refuse(dir.text, &nothing, SB_ERR_INPUT, "expected one of 3 rows");
+    write_npy(dir, "token_ids.npy", "<i4", "(3,)", 3);
+    dump_refuse(dir.text, &nothing, SB_ERR_INPUT, "the same of one call");
+    scratch_remove(dir.text);
+}
+
+static void test_map(void **state)
+{
+    static const struct {
+        const char *map, *fragment;
+    } cases[] = {
+        {"{'a.*': 'layers.*.output'}", ""},
+        {"{'a.0': 'embed', 'a.*': 'layers.*.output'}", ""},
+        {"{'a.*': 'layers.*.output', '*.0': 'embed'}", "both \"a.*\" and \"*.0\" fit"},
+        {"{'a.*': 'layers.*.outputs'}", "expected a tap"},
+        {"{'a.*': 'layers.7.*'}", "none of its 1 arrays"},
+        {"{'a.*': 'layers.x.*'}", "expected a tap"},
+        {"{'a.0': 'layers.*.output'}", "only where the name has it"},
+        {"{'a.*.*': 'layers.*.output'}", "at most one *"},
+        {"{'a.0': 7}", "is 7"},
+        {"{'a.0': {'tap': 'embed'}}", "dtype"},
+        {"{'a.0': {'tap': 'embed', 'dtype': 'bf16'}}", "BF16"},
+        {"{'a.0': {'tap': 'embed', 'dtype': 'BF16'}}", "is F32, and the map says BF16"},
+        {"['a.0']", "is no object"},
+        {"{'b': 'embed'}", "none of its 1 arrays"},
+        {"{'a.0': 'embed', 'a.0': 'norm'}", "duplicate"},
+    };
+    (void)state;
+    scratch_path dir = scratch_new(), files = scratch_join(dir.text, "f");
+    assert_int_equal(mkdir(files.text, 0777), 0);
+    write_npy(files, "a.0.npy", "<f4", "(3, 4)", 12);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_path map = scratch_map(dir, cases[i].map);
+        dump_given given = three;
+        dump_seen seen = {.check = 0};
+        given.map = map.text;
+        if (cases[i].fragment[0])
+            dump_refuse(files.text, &given, SB_ERR_INPUT, cases[i].fragment);
+        else
+            dump_expect(files.text, &given, &seen);
+    }
+    scratch_remove(dir.text);
+}
+
+/* A call that is larger than a step may be: the file is sparse. */
+static void test_large(void **state)
+{
+    static const char header[] = "{'descr': '<f2', 'fortran_order': False, 'shape': (450, 65536)}";
+    scratch_path dir = scratch_new(), path = scratch_join(dir.text, "embed.npy");
+    unsigned char bytes[128] = "\x93NUMPY\x01";
+    uint32_t ids[450] = {1};
+    const uint32_t *const all[] = {ids};
+    size_t n = sizeof header - 1, count = 450;
+    sb_dump_options o = {.ids = all, .id_count = &count, .sequence_count = 1};
+    (void)state;
+    sb_store_u16(bytes + 8, (uint16_t)n);
+    memcpy(bytes + 10, header, n);
+    scratch_write(path.text, bytes, 10 + n);
+    assert_int_equal(truncate(path.text, (off_t)(10 + n) + 450 * 131072), 0);
+    sb_dump *dump = NULL;
+    sb_error err = {{0}};
+    check_status("open", sb_dump_open(path.text, &o, &dump, &err), &err, SB_OK, "");
+    dump_seen seen = {.check = 0};
+    check_status("play", sb_dump_play(dump, dump_take, &seen, &err), &err, SB_OK, "");
+    sb_dump_close(dump);
+    assert_int_equal(seen.rows, 450);
+    assert_int_equal(seen.steps, 3); /* 192 + 192 + 66 */
+    assert_int_equal(seen.most_rows, 192);
+    scratch_remove(dir.text);
+}
+
+/* --- ranks --------------------------------------------------------------------------------------
+ */
+
+/* A dump of two ranks, the second with this file of the fixture as its embedding. */
+static sb_status play_ranks(const char *second, sb_error *err)
+{
+    scratch_path dir = scratch_new();
+    const char *from[] = {"step=0___rank=0___dump_index=1___name=input_ids",
+                          "step=0___rank=0___dump_index=3___name=embed",
+                          "step=0___rank=0___dump_index=1___name=input_ids", second};
+    dump_seen seen = {.check = 1};
+    for (unsigned i = 0; i < 4; i++) {
+        char path[256], to[256];
+        size_t size;
+        snprintf(path, sizeof path, GOLDEN "sglang/%s___recompute_status=disabled.pt", from[i]);
+        snprintf(to, sizeof to, "step=0___rank=%u___name=%s.pt", i / 2,
+                 i % 2 ? "embed" : "input_ids");
+        unsigned char *bytes = dump_bytes(path, &size);
+        scratch_write(scratch_join(dir.text, to).text, bytes, size);
+        free(bytes);
+    }
+    sb_status status = dump_play(dir.text, &nothing, &seen, err);
+    scratch_remove(dir.text);
+    return status;
+}
+
+static void test_ranks(void **state)
+{
+    (void)state;
+    sb_error err = {{0}};
+    check_status("two ranks that agree",
+                 play_ranks("step=0___rank=0___dump_index=3___name=embed", &err), &err, SB_OK, "");
+    check_status("two that do not", play_ranks("step=1___rank=0___dump_index=9___name=embed", &err),
+                 &err, SB_ERR_INPUT, "\"embed\" is not what the first rank has");
+}
+
+/* Whichever allocation fails, and all behind it: that is said, and nothing is left behind. */
+static void test_memory(void **state)
+{
+    static const char *const files[][2] = {
+        {"npy", "npy"},         {"packed.npz", "npz"},
+        {"nested.pt", "torch"}, {"arrays.safetensors", "safetensors"},
+        {"sglang", "sglang"},   {"sglang-hook", "sglang-hook"}};
+    (void)state;
+    scratch_path dir = scratch_new();
+    scratch_path map = scratch_map(dir, "{'model.layers.*': 'layers.*.output'}");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        dump_given given = i == 1 ? three : nothing; /* that archive has no ids */
+        char path[128];
+        sb_status status = SB_ERR_MEMORY;
+        given.as = files[i][1];
+        given.map = map.text;
+        snprintf(path, sizeof path, GOLDEN "%s", files[i][0]);
+        for (unsigned long n = 1; status; n++) {
+            dump_seen seen = {.check = 0};
+            sb_error err = {{0}};
+            sb_alloc_fail_at(n);
+            status = dump_play(path, &given, &seen, &err);
+            sb_alloc_fail_at(0);
+            assert_true(n < 10000);
+            if (status && status != SB_ERR_MEMORY)
+                fail_msg("%s: allocation %lu fails, status %d: %s", path, n, (int)status, err.text);
+        }
+    }
+    scratch_remove(dir.text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numpy),       cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_safetensors), cmocka_unit_test(test_sglang),
+        cmocka_unit_test(test_hostile),     cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_headers),     cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_ids),         cmocka_unit_test(test_map),
+        cmocka_unit_test(test_large),       cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

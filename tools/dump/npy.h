@@ -1,0 +1,11 @@
+/* npy.h - the format of one NumPy array: numpy.lib.format, versions 1 to 3 (J-14). */
+#ifndef SB_DUMP_NPY_H
+#define SB_DUMP_NPY_H
+
+#include "tools/dump/arrays.h"
+
+/* Adds the array of `size` bytes, which must outlive the list. `file` is that of messages. */
+sb_status sb_npy_parse(const unsigned char *bytes, size_t size, const char *file, const char *name,
+                       sb_dump_arrays *list, sb_error *err);
+
+#endif

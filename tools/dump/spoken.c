@@ -1,0 +1,136 @@
+/* spoken.c - what is told of a sequence: kept, put in order, and cut to one length. */
+#include "tools/dump/spoken.h"
+
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+
+void sb_spoken_clear(sb_spoken *s)
+{
+    free(s->told);
+    free(s->list);
+    sb_dump_arrays_clear(&s->experts);
+    free(s->experts_bytes);
+    *s = (sb_spoken){.count = 0};
+}
+
+static sb_status more_room(void **items, size_t *room, size_t size, sb_error *err)
+{
+    size_t more = *room ? 2 * *room : 64;
+    void *grown = sb_realloc(*items, more, size);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for an answer");
+    *items = grown;
+    *room = more;
+    return SB_OK;
+}
+
+sb_status sb_spoken_token(sb_spoken *s, uint32_t id, sb_error *err)
+{
+    void *items = s->told;
+    sb_status status =
+        s->count < s->room ? SB_OK : more_room(&items, &s->room, sizeof *s->told, err);
+    s->told = items;
+    if (!status)
+        s->told[s->at = s->count++] = (sb_told){.id = id, .first = s->listed};
+    return status;
+}
+
+void sb_spoken_at(sb_spoken *s, size_t i, int is_map)
+{
+    s->at = i;
+    s->told[i].first = s->listed;
+    s->told[i].is_map = is_map;
+}
+
+static float above_floor(const sb_spoken *s, double logprob)
+{
+    return logprob <= (double)s->floor ? s->floor : sb_dump_f32(logprob);
+}
+
+void sb_spoken_own(sb_spoken *s, double logprob)
+{
+    s->told[s->at].has_own = 1;
+    s->told[s->at].own = above_floor(s, logprob);
+}
+
+sb_status sb_spoken_list(sb_spoken *s, uint32_t id, double logprob, uint32_t rank, sb_error *err)
+{
+    void *items = s->list;
+    sb_status status =
+        s->listed < s->list_room ? SB_OK : more_room(&items, &s->list_room, sizeof *s->list, err);
+    s->list = items;
+    if (status)
+        return status;
+    s->list[s->listed++] = (sb_listed){id, above_floor(s, logprob), rank};
+    s->told[s->at].count++;
+    return SB_OK;
+}
+
+/* --- order --------------------------------------------------------------------------------------
+ */
+
+static int descending(const void *a, const void *b)
+{
+    const sb_listed *x = a, *y = b;
+    if (x->logprob != y->logprob)
+        return x->logprob > y->logprob ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The token stands in its list beyond the largest: its rank says so. */
+static int beyond(const sb_spoken *s, const sb_told *t)
+{
+    const sb_listed *last = t->count ? &s->list[t->first + t->count - 1] : NULL;
+    return last && t->is_map && last->id == t->id && last->rank > t->count;
+}
+
+/* The token is the least of its list, which has no ranks. */
+static int may_be_beyond(const sb_spoken *s, const sb_told *t)
+{
+    const sb_listed *last = t->count ? &s->list[t->first + t->count - 1] : NULL;
+    return last && t->is_map && last->id == t->id && last->rank == 0;
+}
+
+static void find_own(sb_spoken *s, sb_told *t)
+{
+    for (size_t i = t->first; i < t->first + t->count && !t->has_own; i++)
+        if (s->list[i].id == t->id) {
+            t->has_own = 1;
+            t->own = s->list[i].logprob;
+        }
+}
+
+/* J-37: "the lists of a part are cut to the shortest" */
+static void cut(sb_spoken *s, size_t from, size_t to)
+{
+    size_t least = SIZE_MAX, open = 0, lists = 0;
+    for (size_t i = from; i < to; i++) {
+        sb_told *t = &s->told[i];
+        if (!t->count)
+            continue;
+        t->count -= (size_t)beyond(s, t);
+        least = t->count < least ? t->count : least;
+        open += (size_t)may_be_beyond(s, t);
+        lists++;
+    }
+    /* in every row the token may be the one that is added */
+    if (lists && open == lists && least)
+        least--;
+    for (size_t i = from; i < to; i++)
+        s->told[i].count = s->told[i].count > least ? least : s->told[i].count;
+}
+
+void sb_spoken_finish(sb_spoken *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        sb_told *t = &s->told[i];
+        find_own(s, t);
+        if (t->is_map && t->count)
+            qsort(s->list + t->first, t->count, sizeof *s->list, descending);
+    }
+    cut(s, 0, s->prompt < s->count ? s->prompt : s->count);
+    cut(s, s->prompt < s->count ? s->prompt : s->count, s->count);
+}

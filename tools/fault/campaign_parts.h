@@ -1,0 +1,16 @@
+/* campaign_parts.h - what the parts of campaign.h share. */
+#ifndef SB_FAULT_CAMPAIGN_PARTS_H
+#define SB_FAULT_CAMPAIGN_PARTS_H
+
+#include "tools/fault/campaign.h"
+#include "tools/fault/trial.h"
+
+/* Runs a trial and adds what it shows. Several may run at a time. */
+sb_status sb_campaign_see(const sb_trial *trial, sb_finding_of_fault *found, sb_error *err);
+
+/* The result of what was seen, into the score. */
+void sb_campaign_judge(sb_campaign *campaign, sb_finding_of_fault *found);
+
+uint64_t sb_campaign_seed(const sb_campaign *campaign);
+
+#endif

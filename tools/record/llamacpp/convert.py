@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Runs llama.cpp's own converter on a folder of `samebit make --tokenizer`.
+
+    convert.py SOURCE CKPT OUT.gguf [options of convert_hf_to_gguf.py]
+
+SOURCE is llama.cpp's source. Its converter knows a pre-tokenizer by the digest of what a published
+tokenizer makes of a text, and refuses every other; the tokenizer of `make` splits text as Qwen3.5's
+does and is taken for it. Nothing else is changed.
+
+Needs torch, transformers and numpy (tools/gen/venv.sh).
+"""
+
+import runpy
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    source, checkpoint, out, *options = sys.argv[1:]
+    sys.path[:0] = [source, str(Path(source) / "gguf-py")]
+    from conversion.base import TextModel
+
+    TextModel.get_vocab_base_pre = lambda _self, _tokenizer: "qwen35"
+    program = str(Path(source) / "convert_hf_to_gguf.py")
+    sys.argv = [program, checkpoint, "--outfile", out, *options]
+    runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Makes a trace (docs/trace.md) of what llama_record wrote.
+
+    to_trace.py RECORD CKPT TRACE [--level 1..4] [--checkpoint-digest D] [--knob NAME=VALUE ...]
+
+The values are those of llama.cpp's graph nodes, under the names that its source gives them; value
+heads stand there in another order where its converter moved them (all but Qwen3-Next), which is
+undone here. States are what the nodes read at the start of a call, so they stand behind a rollback.
+
+Needs numpy.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from samebit_trace import Trace  # noqa: E402
+
+# Our tap by name and, where llama.cpp has two nodes of one name, the operation of ggml. "b+UNARY" is the
+# first node of that operation without a name behind the one named b.
+EVERY = {
+    "attn_norm": "input_layernorm",
+    "attn_residual": "attn_residual",
+    "attn_post_norm": "post_attention_layernorm",
+    "ffn_out": "mlp.out",
+    "l_out": "output",
+}
+LINEAR = {
+    "linear_attn_qkv_mixed": "linear_attn.in_proj_qkv",
+    "z": "linear_attn.in_proj_z",
+    "beta": "linear_attn.in_proj_b",
+    "b": "linear_attn.in_proj_b",
+    "alpha": "linear_attn.in_proj_a",
+    "a": "linear_attn.in_proj_a",
+    "conv_output_silu": "linear_attn.conv",
+    "gate": "linear_attn.g",
+    "beta_sigmoid": "linear_attn.beta",
+    "b+UNARY": "linear_attn.beta",
+    "q_conv_predelta": "linear_attn.q",
+    "k_conv_predelta": "linear_attn.k",
+    "attn_output": "linear_attn.core_out",
+    "final_output": "linear_attn.norm",
+    "linear_attn_out": "linear_attn.out_proj",
+}
+FULL = {
+    "Qcur_full": "self_attn.q_proj",
+    "Kcur/MUL_MAT": "self_attn.k_proj",
+    "Vcur/MUL_MAT": "self_attn.v_proj",
+    "Qcur_reshaped": "self_attn.query",
+    "gate_reshaped": "self_attn.gate",
+    "Qcur_normed": "self_attn.q_norm",
+    "Qcur/ROPE": "self_attn.q_rope",
+    "Kcur_normed": "self_attn.k_norm",
+    "Kcur/ROPE": "self_attn.k_rope",
+    "attn_pregate": "self_attn.core_out",
+    "attn_gated": "self_attn.gated",
+    "attn_output": "self_attn.o_proj",
+}
+EXPERTS = {
+    "ffn_moe_logits": "mlp.gate",
+    "ffn_moe_topk": "mlp.router_ids",
+    "ffn_moe_weights_norm": "mlp.router_weights",
+    "ffn_gate": "mlp.shared_expert.gate_proj",
+    "ffn_up": "mlp.shared_expert.up_proj",
+    "ffn_swiglu": "mlp.shared_expert.swiglu",
+    "ffn_shexp": "mlp.shared_expert",
+    "shared_expert_gate": "mlp.shared_expert_gate",
+    "ffn_moe_gate": "mlp.experts.gate_proj",
+    "ffn_moe_up": "mlp.experts.up_proj",
+    "ffn_moe_swiglu": "mlp.experts.swiglu",
+    "ffn_moe_down": "mlp.experts.down_proj",
+}
+DENSE = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_swiglu": "mlp.swiglu"}
+MTP = {
+    "mtp_tok_embd": "embed",
+    "mtp_enorm": "pre_fc_norm_embedding",
+    "mtp_hnorm": "pre_fc_norm_hidden",
+    "mtp_eh_proj": "fc",
+    "h_nextn": "norm",
+    "result_output": "logits",
+}
+MTP_LAYER = EXPERTS | {
+    "mtp_attn_norm": "input_layernorm",
+    "mtp_Qcur_full": "self_attn.q_proj",
+    "mtp_Vcur+MUL_MAT": "self_attn.k_proj",
+    "mtp_Vcur": "self_attn.v_proj",
+    "mtp_gate": "self_attn.gate",
+    "mtp_Qcur_normed": "self_attn.q_norm",
+    "mtp_Qcur_normed+ROPE": "self_attn.q_rope",
+    "mtp_Kcur_normed": "self_attn.k_norm",
+    "mtp_Kcur_normed+ROPE": "self_attn.k_rope",
+    "mtp_attn_pregate": "self_attn.core_out",
+    "mtp_gate+MUL": "self_attn.gated",
+    "mtp_attn_out": "self_attn.o_proj",
+    "mtp_attn_residual": "attn_residual",
+    "mtp_attn_post_norm": "post_attention_layernorm",
+    "mtp_ffn_shexp": "mlp.shared_expert",
+    "mtp_ffn_shexp+MUL_MAT": "mlp.shared_expert_gate",
+    "mtp_ffn_out": "mlp.out",
+    "mtp_post_ffn": "output",
+}
+CALL = {"model.input_embed": "embed", "model.embed_tokens": "embed", "result_norm": "norm", "result_output": "logits"}
+
+
+class Heads:
+    """Where the heads of linear attention stand in llama.cpp, and where here."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.nk, self.dk = config["linear_num_key_heads"], config["linear_key_head_dim"]
+        self.nv, self.dv = config["linear_num_value_heads"], config["linear_value_head_dim"]
+        self.per_key = self.nv // self.nk
+        here = numpy.arange(self.nv)
+        # all but Qwen3-Next: the first of every key head, then the second of every one
+        self.moved = "qwen3_next" not in config.get("model_type", "")
+        self.order = here % self.per_key * self.nk + here // self.per_key if self.moved else here
+
+    def values(self, x: numpy.ndarray) -> numpy.ndarray:
+        """[rows, nV, any] in our order, flat."""
+        rows = x.shape[0]
+        return x.reshape(rows, self.nv, -1)[:, self.order].reshape(rows, -1)
+
+    def channels(self, x: numpy.ndarray) -> numpy.ndarray:
+        """[rows, C]: the v channels behind those of q and k."""
+        start = 2 * self.nk * self.dk
+        return numpy.concatenate([x[:, :start], self.values(x[:, start:])], axis=1)
+
+    def keys(self, x: numpy.ndarray) -> numpy.ndarray:
+        """[rows, nK dk], also where the graph has repeated it for every value head."""
+        rows = x.shape[0]
+        if self.moved:
+            x = x.reshape(rows, -1, self.nk, self.dk)[:, 0]
+        else:
+            x = x.reshape(rows, self.nk, -1, self.dk)[:, :, 0]
+        return x.reshape(rows, -1)
+
+    def state(self, x: numpy.ndarray) -> numpy.ndarray:
+        """[nV, dv, dk] there, [nV, dk, dv] here."""
+        return x.reshape(self.nv, self.dv, self.dk)[self.order].transpose(0, 2, 1)
+
+    def columns(self, x: numpy.ndarray) -> numpy.ndarray:
+        """[C, kw - 1] there, [kw - 1, C] here."""
+        return self.channels(x.reshape(2 * self.nk * self.dk + self.nv * self.dv, -1).transpose())
+
+    def ours(self, tap: str, x: numpy.ndarray) -> numpy.ndarray:
+        name = tap.removeprefix("linear_attn.")
+        if name in ("in_proj_qkv", "conv"):
+            return self.channels(x)
+        if name in ("q", "k"):
+            return self.keys(x)
+        if name == tap or name == "out_proj":
+            return x
+        return self.values(x)
+
+
+def events(path: Path) -> Iterator[dict[str, Any]]:
+    """What llama_record wrote; a tensor has its values with it."""
+    with open(path, "rb") as file:
+        while line := file.readline():
+            event = json.loads(line)
+            if "tensor" in event:
+                kind = {"f32": numpy.float32, "i32": numpy.int32}[event["type"]]
+                count = int(numpy.prod(event["shape"]))
+                event["values"] = numpy.frombuffer(file.read(4 * count), kind).reshape(event["shape"])
+            yield event
+            if "end" in event:
+                return
+    sys.exit(f"{path}: the recording has no end")
+
+
+class Nodes:
+    """The values of one graph, by layer and name."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[int | None, str], numpy.ndarray] = {}
+        self.last: tuple[int | None, str] = (None, "")
+
+    def add(self, event: dict[str, Any]) -> None:
+        name, layer = event["tensor"], None
+        if found := re.fullmatch(r"(.*)-(\d+)", name):
+            name, layer = found[1], int(found[2])
+            self.last = (layer, name)
+        elif name.startswith("node_"):
+            layer, name = self.last[0], f"{self.last[1]}+{event['op']}"
+        for key in (name, f"{name}/{event['op']}"):
+            self.nodes.setdefault((layer, key), event["values"])
+
+    def head(self, rows: int) -> dict[str, numpy.ndarray]:
+        """The taps of the MTP head."""
+        found = {}
+        for (layer, key), values in self.nodes.items():
+            tap = MTP.get(key) or MTP_LAYER.get(key)
+            if tap and values.size and values.size % rows == 0:
+                inner = "" if key in MTP else "layers.0."
+                found[f"mtp.{inner}{tap}"] = values.reshape(rows, -1)
+        return found
+
+
+class Call(Nodes):
+    """A call of the trunk; with what the MTP head made of it, and the drafts ahead of it."""
+
+    def __init__(self, event: dict[str, Any]) -> None:
+        super().__init__()
+        self.kind, self.tokens, self.positions = event["call"], event["tokens"], event["positions"]
+        self.round: dict[str, Any] | None = None
+        self.drafts: list[Nodes] = []
+        self.filled: Nodes | None = None
+
+    def taps(self, heads: Heads) -> dict[str, numpy.ndarray]:
+        rows = len(self.tokens)
+        found = self.filled.head(rows) if self.filled else {}
+        found.pop("mtp.logits", None)
+        for (layer, key), values in self.nodes.items():
+            tap = CALL.get(key) if layer is None else self.names(layer).get(key)
+            if tap is None or values.size % rows:
+                continue
+            flat = heads.ours(tap, values.reshape(rows, -1))
+            found[tap if layer is None else f"layers.{layer}.{tap}"] = flat
+        return found
+
+    def names(self, layer: int) -> dict[str, str]:
+        mixer = LINEAR if (layer, "state_predelta") in self.nodes else FULL
+        return EVERY | mixer | (EXPERTS if (layer, "ffn_moe_logits") in self.nodes else DENSE)
+
+    def state(self, heads: Heads) -> dict[str, numpy.ndarray]:
+        found = {}
+        for layer, key in self.nodes if self.positions[0] else ():
+            values, name = self.nodes[layer, key], f"state.0.layers.{layer}.linear_attn"
+            if key == "state_predelta":
+                found[f"{name}.recurrent_state"] = heads.state(values)
+            elif key == "conv_states_reshaped":
+                found[f"{name}.conv_state"] = heads.columns(values)
+        return found
+
+
+def calls_of(path: Path) -> tuple[dict[str, Any], list[Call]]:
+    """The head of the recording and its calls. A draft step begins with the embedding of its token."""
+    head, calls, drafts, now = {}, [], [], None
+    for event in events(path):
+        if "engine" in event:
+            head = event
+        elif "round" in event:
+            calls[-1].round = event
+        elif event.get("call") == "draft":
+            drafts, now = [], None
+        elif event.get("call") == "fill":
+            now = calls[-1].filled = Nodes()
+        elif "call" in event:
+            now = Call(event)
+            now.drafts, drafts = drafts, []
+            calls.append(now)
+        elif "tensor" in event:
+            if event["tensor"].startswith("mtp_tok_embd") and (not calls or now is not calls[-1].filled):
+                now = Nodes()
+                drafts.append(now)
+            if now:
+                now.add(event)
+    return head, calls
+
+
+def draft_steps(trace: Trace, call: Call, level: int) -> None:
+    """One step each, ahead of the verify call; steps whose guess was not used are left out."""
+    fed = call.tokens[: len(call.tokens) - 1]
+    for i, (nodes, token) in enumerate(zip(call.drafts, fed, strict=False)):
+        row = {"sequence": 0, "slot": 0, "position": call.positions[0] + i, "token": token, "kind": "draft"}
+        if call.round:
+            row["round"] = call.round["round"]
+        taps = nodes.head(1)
+        if level < 4:
+            taps = {name: taps[name] for name in taps if name == "mtp.logits"}
+        trace.step(rows=[row], tensors=taps)
+
+
+def write(trace: Trace, call: Call, heads: Heads, level: int) -> None:
+    draft_steps(trace, call, level)
+    rows = [
+        {"sequence": 0, "slot": 0, "position": position, "token": token, "kind": call.kind}
+        for token, position in zip(call.tokens, call.positions, strict=True)
+    ]
+    lists: dict[str, Any] = {}
+    if call.kind == "verify" and call.round:
+        lists["rounds"] = [{"sequence": 0, **call.round}]
+        for row in rows:
+            row["round"] = call.round["round"]
+    tensors = call.taps(heads)
+    if level < 4:
+        tensors = {"logits": tensors["logits"]}
+    if level > 2:
+        lists["states"] = [{"sequence": 0, "position": call.positions[0]}]
+        tensors |= call.state(heads)
+    trace.step(rows=rows, tensors=tensors, **lists)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("record", type=Path, metavar="RECORD")
+    parser.add_argument("checkpoint", type=Path, metavar="CKPT")
+    parser.add_argument("trace", type=Path, metavar="TRACE")
+    parser.add_argument("--level", type=int, choices=(1, 2, 3, 4), default=4)
+    parser.add_argument("--checkpoint-digest", metavar="D", help="as `samebit run --trace` writes it")
+    parser.add_argument("--note", default="", help="how it was run")
+    args = parser.parse_args()
+    config = json.loads((args.checkpoint / "config.json").read_text())
+    heads = Heads(config.get("text_config", config))
+    head, calls = calls_of(args.record)
+    if not head or not calls:
+        sys.exit(f"{args.record}: nothing was recorded")
+    about = {"note": args.note} if args.note else {}
+    if args.checkpoint_digest:
+        about["checkpoint"] = args.checkpoint_digest
+    with Trace(
+        args.trace, engine=head["engine"], vocab_size=head["vocab"], level=args.level, profile="llamacpp", **about
+    ) as trace:
+        for call in calls:
+            write(trace, call, heads, args.level)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Records what mlx-lm computes as a trace (docs/trace.md), up to level 4.
+
+NOT RUN HERE: written against the published sources of mlx-lm 0.32.0 (models/qwen3_5.py, qwen3_next.py, cache.py,
+generate.py) and tested with a stand-in for a model, never on MLX.
+
+    model, tokenizer = mlx_lm.load(CKPT)
+    with record(model, "t", given=len(prompt)) as recorded:
+        for token, _ in generate_step(mx.array(prompt), recorded, max_tokens=20):
+            ...
+
+given: how many tokens were the prompt's, since mlx-lm feeds the last one of them in a call of its own. States and
+taps make it slow: what is looked at is computed at once.
+"""
+
+from typing import Any
+
+from samebit_trace import Bf16, Sequence, Trace, values
+
+# Modules whose output is a tap; those that a layer does not have are passed over.
+TAPS = (
+    "input_layernorm",
+    "post_attention_layernorm",
+    *(f"linear_attn.{name}" for name in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "norm", "out_proj")),
+    *(f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm", "o_proj")),
+    *(f"mlp.{name}" for name in ("gate", "shared_expert", "shared_expert_gate", "gate_proj", "up_proj")),
+    "mlp",  # behind what is in it
+)
+RENAMED = {"mlp": "mlp.out", "embed_tokens": "embed"}
+
+
+class Watched:
+    """A module that hands on what it gives; everything else is the module's."""
+
+    def __init__(self, module: Any, take: Any) -> None:
+        object.__setattr__(self, "_watched", (module, take))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module, take = self._watched
+        out = module(*args, **kwargs)
+        take(out)
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._watched[0], name)
+
+
+def rows(array: Any) -> Any:
+    """[1, rows, ...] to [rows, columns]."""
+    plain = values(array)
+    return plain.reshape(plain.shape[1], -1)
+
+
+def pieces(cache: list[Any]) -> dict[str, Any]:
+    """The state in the layouts of docs/state.md, from ArraysCache and KVCache."""
+    found = {}
+    for number, layer in enumerate(cache):
+        if hasattr(layer, "offset"):
+            for piece, array in (("keys", layer.keys), ("values", layer.values)):
+                plain = values(array[:, :, : layer.offset])[0]  # [heads, positions, width]
+                found[f"layers.{number}.self_attn.{piece}"] = swapped(plain, 1, 0, 2)
+        else:
+            found[f"layers.{number}.linear_attn.conv_state"] = values(layer[0])[0]
+            found[f"layers.{number}.linear_attn.recurrent_state"] = swapped(values(layer[1])[0], 0, 2, 1)
+    return found
+
+
+def swapped(plain: Any, *axes: int) -> Any:
+    """The axes in another order."""
+    return Bf16(plain.bits.transpose(*axes)) if isinstance(plain, Bf16) else plain.transpose(*axes)
+
+
+class Recorded:
+    """The model, as generate_step() wants it, and the recording of its calls."""
+
+    def __init__(self, model: Any, folder: str, given: int, states: bool, taps: bool, **head: Any) -> None:
+        self.model, self.given, self.states, self.taps = model, given, states, taps
+        self.text = getattr(model, "language_model", model)
+        args = self.text.args
+        level = 4 if taps and states else 3 if states else 2
+        self.trace = Trace(folder, vocab_size=args.vocab_size, level=level, **({"engine": "mlx-lm"} | head))
+        self.sequence: Sequence | None = None
+        self.cache: Any = None
+        self.seen: dict[str, Any] = {}
+        self.saved: list[tuple[Any, str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def __enter__(self) -> "Recorded":
+        if self.taps:
+            for number, layer in enumerate(self.text.layers):
+                for name in TAPS:
+                    self._watch(layer, f"layers.{number}.", name)
+            for name in ("embed_tokens", "norm"):
+                self._watch(self.text.model, "", name)
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        for owner, name, module in reversed(self.saved):
+            setattr(owner, name, module)
+        if kind is None and self.states and self.sequence is not None:
+            with self.trace.call() as call:
+                call.state(self.sequence, pieces(self.cache))
+        self.trace.__exit__(kind, *error)
+
+    def _watch(self, owner: Any, prefix: str, name: str) -> None:
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part, None)
+        module = getattr(owner, last, None)
+        if module is None:
+            return
+
+        def take(out: Any) -> None:
+            self.seen[prefix + RENAMED.get(name, name)] = out
+
+        self.saved.append((owner, last, module))
+        setattr(owner, last, Watched(module, take))
+
+    def __call__(self, tokens: Any, cache: Any = None, **kwargs: Any) -> Any:
+        ids = [int(token) for token in values(tokens).reshape(-1)]
+        if len(values(tokens)) != 1 or cache is None:
+            raise ValueError("one sequence at a time, with a cache")
+        if cache is not self.cache:  # another run
+            self.cache, self.sequence = cache, self.trace.sequence(slot=self.trace.sequences())
+        sequence, call = self.sequence, self.trace.call()
+        if self.states:
+            call.state(sequence, pieces(cache) if sequence.position else {})
+        if len(ids) == 1 and sequence.position >= self.given:
+            call.decode(sequence, ids[0])
+        else:
+            call.prompt(sequence, ids)
+        self.seen = {}
+        logits = self.model(tokens, cache=cache, **kwargs)
+        for name, out in self.seen.items():
+            call.tensor(name, rows(out))
+        call.logits(rows(logits))
+        call.write()
+        return logits
+
+
+def record(
+    model: Any, folder: str, given: int, states: bool = False, taps: bool = False, **head: Any
+) -> Recorded:
+    """Write the calls of MODEL to FOLDER; head: what Trace takes, engine ("mlx-lm 0.32.0") among it."""
+    return Recorded(model, folder, given, states, taps, **head)

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""The writing half of the plug-ins, with stand-ins for the engines: plugins_test.py PLAIN ROUNDS OUT
+
+PLAIN (a prompt of one token) and ROUNDS are traces without and with drafts, all taps and states. The
+stand-ins play them back through the calls that the real engines make, as NumPy arrays in the layouts of those
+engines, and OUT/vllm, OUT/sglang, OUT/mlx and OUT/again get what the plug-ins make of it. Then what the writer
+must refuse. exit status: 0 all of it, 1 something was not as it should be
+"""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace as Thing
+
+import mlx_plugin
+import numpy as np
+import sglang_plugin
+import vllm_plugin
+from engine_calls import EngineCalls
+from samebit_trace import Bf16, Trace, TraceError, read_tensors, values
+
+VOCAB, HEADS, STATE = 384, (2, 64), (4, 64, 64)  # of preset T1
+failed = 0
+
+
+def check(what: str, good: bool) -> None:
+    """One line for what is not as it should be."""
+    global failed
+    if not good:
+        failed = 1
+        print(f"plugins_test.py: {what}", file=sys.stderr)
+
+
+def refused(what: str, act) -> None:
+    """act() must be refused."""
+    try:
+        act()
+    except TraceError:
+        return
+    check(f"not refused: {what}", False)
+
+
+def calls_of(folder: Path) -> list[Thing]:
+    """The calls of the trunk, with their tensors; the last has the states at the end."""
+    trace, found = json.loads((folder / "trace.json").read_text()), []
+    for step in trace["steps"]:
+        tensors, _ = read_tensors(folder / f"step-{step['step']:06}.safetensors")
+        if not step["rows"] or step["rows"][0]["kind"] != "draft":
+            found.append(Thing(rows=step["rows"], rounds=step.get("rounds", []), tensors=tensors))
+    return found
+
+
+# vLLM: a scheduler's output, a runner that gives logits and what was sampled
+
+
+def play_vllm(calls: list[Thing], out: Path) -> None:
+    now = Thing()
+
+    class Runner:
+        model = Thing(compute_logits=lambda hidden: hidden)
+
+        def execute_model(self, scheduled):
+            now.logits = self.model.compute_logits(now.call.tensors["logits"][-now.made :])
+
+        def sample_tokens(self, grammar):
+            self.model.compute_logits(np.zeros((1, VOCAB), np.float32))  # prompt logprobs: not these
+            now.logits[:] = 0  # as samplers do
+            return Thing(get_output=lambda: Thing(req_ids=["a"], sampled_token_ids=[now.sampled]))
+
+    runner = Runner()
+    recording = vllm_plugin.Recording(runner, EngineCalls(out, "stand-in of vllm", VOCAB))
+    for number, call in enumerate(calls[:-1]):
+        rows = call.rows
+        drafts = call.rounds[0]["drafts"] if call.rounds else []
+        now.call, now.made = Thing(tensors={"logits": call.tensors["logits"].copy()}), 1 + len(drafts)
+        following = calls[number + 1].rows
+        now.sampled = call.rounds[0]["emitted"] + [-1] if call.rounds else [following[0]["token"]]
+        new = Thing(req_id="a", prompt_token_ids=[r["token"] for r in rows], num_computed_tokens=0)
+        runner.execute_model(
+            Thing(
+                scheduled_new_reqs=[] if number else [new],
+                scheduled_cached_reqs=Thing(
+                    req_ids=["a"] if number else [], num_computed_tokens=[rows[0]["position"]] if number else []
+                ),
+                num_scheduled_tokens={"a": len(rows)},
+                scheduled_spec_decode_tokens={"a": drafts} if drafts else {},
+                finished_req_ids=set(),
+            )
+        )
+        runner.sample_tokens(None)
+    recording.stop()
+    check("vllm: the runner is not as it was", "execute_model" not in vars(runner))
+
+
+# SGLang: batches with their mode, a verify behind the call
+
+
+def play_sglang(calls: list[Thing], out: Path) -> None:
+    class Mode:
+        def __init__(self, name: str) -> None:
+            self.is_target_verify = lambda: name == "verify"
+            self.is_decode = lambda: name == "decode"
+            self.is_idle = lambda: False
+
+    recording = sglang_plugin.Recording(EngineCalls(out, "stand-in of sglang", VOCAB), len(calls) - 1)
+    for call in calls[:-1]:
+        rows = call.rows
+        batch = Thing(
+            rids=["a"],
+            forward_mode=Mode(rows[0]["kind"]),
+            input_ids=np.array([r["token"] for r in rows]),
+            positions=np.array([r["position"] for r in rows]),
+            extend_seq_lens=[len(rows)],
+        )
+        made = len(rows) if call.rounds else 1
+        padded = np.pad(call.tensors["logits"][-made:], ((0, 0), (0, 128)))
+        recording.forward(batch, Thing(logits_output=Thing(next_token_logits=padded)))
+        if call.rounds:
+            emitted = call.rounds[0]["emitted"]
+            following = np.array((emitted + [0] * len(rows))[: len(rows)])
+            recording.verified(Thing(accept_lens=np.array([len(emitted)]), next_token_ids=following))
+    tree = Thing(rids=["a"], forward_mode=Mode("verify"), input_ids=np.array([1, 2, 3]), positions=np.array([4, 5, 5]))
+    refused("a tree of drafts", lambda: sglang_plugin.requests_of(tree))
+
+
+# mlx-lm: a model of modules, a cache of arrays
+
+
+def play_mlx(calls: list[Thing], out: Path) -> None:
+    now = Thing(call=None)
+
+    def module(tap: str):
+        class Module:
+            def __call__(self):
+                return now.call.tensors[tap][None]
+
+        return Module()
+
+    names = {name.split(".", 2)[2] for call in calls for name in call.tensors if name.startswith("layers.")}
+    last = max(int(name.split(".")[1]) for name in calls[0].tensors if name.startswith("layers."))
+    layers, made = [], []
+    for number in range(last + 1):
+        layer = Thing(linear_attn=Thing(), self_attn=Thing(), mlp=module(f"layers.{number}.mlp.out"))
+        for name in mlx_plugin.TAPS:
+            tap = f"layers.{number}.{name}"
+            if name in names and tap in calls[0].tensors:
+                *path, leaf = name.split(".")
+                owner = getattr(layer, path[0]) if path else layer
+                setattr(owner, leaf, module(tap))
+                made.append((owner, leaf))
+        layers.append(layer)
+        made.append((layer, "mlp"))
+    trunk = Thing(norm=module("norm"), embed_tokens=module("embed"))
+
+    class Model:
+        args, model = Thing(vocab_size=VOCAB), trunk
+
+        def __init__(self):
+            self.layers = layers
+
+        def __call__(self, tokens, cache):
+            for owner, leaf in [*made, (trunk, "norm"), (trunk, "embed_tokens")]:
+                getattr(owner, leaf)()
+            return now.call.tensors["logits"][None]
+
+    cache = [None] * len(layers)
+
+    def fill(call: Thing) -> None:
+        """The caches as they stand ahead of a call, in the layouts of mlx-lm."""
+        for number in range(len(layers)):
+            mine = f"state.0.layers.{number}."
+            piece = {n.rsplit(".", 1)[1]: t for n, t in call.tensors.items() if n.startswith(mine)}
+            if "keys" in piece:
+                heads = [piece[n].reshape(-1, *HEADS).transpose(1, 0, 2)[None] for n in ("keys", "values")]
+                wide = [np.pad(array, ((0, 0), (0, 0), (0, 9), (0, 0))) for array in heads]
+                cache[number] = Thing(offset=len(piece["keys"]), keys=wide[0], values=wide[1])
+            elif piece:
+                state = piece["recurrent_state"].reshape(STATE).transpose(0, 2, 1)
+                cache[number] = [piece["conv_state"][None], state[None]]
+
+    with mlx_plugin.record(Model(), out, given=1, states=True, taps=True, engine="stand-in of mlx-lm") as recorded:
+        for call in calls[:-1]:
+            now.call = call
+            fill(call)
+            recorded(np.array([[row["token"] for row in call.rows]]), cache=cache)
+        fill(calls[-1])
+    check("mlx: a module was left behind", not isinstance(trunk.norm, mlx_plugin.Watched))
+    for number, (call, again) in enumerate(zip(calls, calls_of(out), strict=True)):
+        check(f"mlx: step {number} has few arrays", len(again.tensors) > 8)
+        for name, tensor in again.tensors.items():
+            same = np.array_equal(tensor.reshape(len(tensor), -1), call.tensors[name].reshape(len(tensor), -1))
+            check(f"mlx: {name} is another array", same)
+
+
+def the_writer(out: Path) -> None:
+    """Types, misuse, and what an exception leaves."""
+    wide = np.array([1, 1.00390625, 1.01171875, -3e38, np.inf, np.nan, 1e-40], "<f4")
+    nearest = Bf16.rounded(wide).floats()
+    check("bfloat16: ties to even", list(nearest[:3]) == [1, 1, 1.015625] and np.isnan(nearest[5]))
+    check("bfloat16: infinity", nearest[4] == np.inf and nearest[3] < -2.9e38)
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    if torch:
+        there = torch.tensor(wide).to(torch.bfloat16)
+        check("bfloat16 as torch rounds it", np.array_equal(values(there).floats()[:5], nearest[:5]))
+    try:
+        with Trace(out, engine="mine", vocab_size=9) as trace:
+            with trace.call() as call:
+                call.prompt(trace.sequence(), [1])
+            raise KeyError("of the engine")
+    except KeyError:
+        pass
+    check("an exception left a trace.json", not (out / "trace.json").exists())
+    s = trace.sequence()
+    row = {"sequence": 0, "position": 0, "token": 1, "kind": "prompt"}
+    refused("a token outside the vocabulary", lambda: trace.step([row | {"token": 9}]))
+    refused("too few rows", lambda: trace.step([row], {"norm": wide[:0]}))
+    refused("float64", lambda: trace.step([], {"state.0.x": np.zeros(3)}))
+    refused("uint16", lambda: trace.step([], {"state.0.x": np.zeros(3, np.uint16)}))
+    refused("accepted more than drafted", lambda: trace.call().verify(s, 1, [2], 2, [2, 3]))
+    call = trace.call()
+    call.decode(s, 1)
+    refused("fed twice", lambda: call.decode(s, 1))
+    refused("a key that is none", lambda: Trace(out / "x", engine="mine", vocab_size=9, colour="red"))
+    refused("no slot", lambda: Trace(out / "y", engine="mine", vocab_size=9, level=2).sequence())
+
+
+def main() -> int:
+    plain, rounds, out = calls_of(Path(sys.argv[1])), calls_of(Path(sys.argv[2])), Path(sys.argv[3])
+    out.mkdir()
+    play_vllm(rounds, out / "vllm")
+    play_vllm(plain, out / "vllm-plain")
+    play_sglang(rounds, out / "sglang")
+    play_sglang(plain, out / "sglang-plain")
+    play_mlx(plain, out / "mlx")
+    the_writer(out / "broken")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+/* html.h - the result of a comparison as one page that needs nothing else: no network, no script.
+ * docs/report.md says what stands where. */
+#ifndef SB_REPORT_HTML_H
+#define SB_REPORT_HTML_H
+
+#include "tools/report/diff.h"
+#include "tools/report/print.h"
+
+/* A sb_print_fn of sb_diff_reports. */
+int sb_diff_html(FILE *out, const void *reports);
+
+#endif

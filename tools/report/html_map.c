@@ -1,0 +1,297 @@
+/* html_map.c - where it went wrong: a field per layer and token, coloured by error / bound. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/report/html_parts.h"
+
+/* The map of one comparison; its first row is that of the tokens as a whole. */
+typedef struct map {
+    const sb_diff_report *r;
+    size_t columns, per_column; /* tokens of a column */
+    size_t layers, per_row;     /* those with values, and how many of a row */
+    size_t rows;
+} map;
+
+/* Whether a layer, as a column of the cells, has any value. */
+static int has_values(const sb_cells *c, size_t layer)
+{
+    for (size_t i = 0; i < c->rows; i++)
+        if (c->worst[i * c->layers + layer] >= 0)
+            return 1;
+    return 0;
+}
+
+/* Of the layers with values: a layer behind the last one if there are none. */
+static size_t used_layers(const sb_cells *c)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < c->layers && c->rows; i++)
+        used = has_values(c, i) ? i + 1 : used;
+    return used;
+}
+
+static size_t over(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* O-2: "neighbours share a field, which shows the worst of them" */
+static map make_map(const sb_diff_report *r)
+{
+    map m = {.r = r, .layers = used_layers(&r->verdicts->cells)};
+    size_t tokens = r->verdicts->token_count;
+    m.per_row = over(m.layers, HTML_ROWS - 1);
+    m.rows = 1 + (m.layers ? over(m.layers, m.per_row) : 0);
+    size_t most = HTML_FIELDS / m.rows;
+    most = most < HTML_COLUMNS ? most : HTML_COLUMNS;
+    m.per_column = over(tokens, most);
+    m.columns = over(tokens, m.per_column);
+    return m;
+}
+
+static size_t column_end(const map *m, size_t column)
+{
+    size_t end = (column + 1) * m->per_column, tokens = m->r->verdicts->token_count;
+    return end < tokens ? end : tokens;
+}
+
+/* --- fields -------------------------------------------------------------------------------------
+ */
+
+/* "n": nothing was compared. */
+static const char *colour(double ratio)
+{
+    return ratio < 0       ? "n"
+           : ratio == 0    ? "h0"
+           : ratio <= 0.06 ? "h1"
+           : ratio <= 0.25 ? "h2"
+           : ratio <= 0.5  ? "h3"
+           : ratio <= 1    ? "h4"
+           : ratio <= 16   ? "h5"
+                           : "h6";
+}
+
+/* Of the tokens of a column as a whole: the verdict decides where the ratio does not. */
+static const char *token_colour(const map *m, size_t column, double *ratio)
+{
+    const sb_verdicts *v = m->r->verdicts;
+    sb_verdict worst = SB_VERDICT_none;
+    *ratio = 0;
+    for (size_t i = column * m->per_column; i < column_end(m, column); i++) {
+        worst = sb_verdict_worse(worst, v->tokens[i].verdict);
+        *ratio = v->tokens[i].worst_ratio > *ratio ? v->tokens[i].worst_ratio : *ratio;
+    }
+    switch (worst) {
+    case SB_VERDICT_FAIL:
+        return *ratio > 1 && *ratio <= 16 ? "h5" : "h6";
+    case SB_VERDICT_NEAR_TIE:
+        return "ht";
+    case SB_VERDICT_IDENTICAL:
+    case SB_VERDICT_WITHIN:
+        return colour(*ratio <= 1 ? *ratio : 1);
+    default:
+        return "n";
+    }
+}
+
+static double cell(const map *m, size_t column, size_t row)
+{
+    const sb_cells *c = &m->r->verdicts->cells;
+    double worst = -1;
+    for (size_t i = column * m->per_column; i < column_end(m, column) && i < c->rows; i++)
+        for (size_t k = 0; k < m->per_row && row * m->per_row + k < m->layers; k++) {
+            double x = (double)c->worst[i * c->layers + row * m->per_row + k];
+            worst = x > worst ? x : worst;
+        }
+    return worst;
+}
+
+/* "position 5", "positions 5 to 9", of many "rows 100 to 149". */
+static void print_tokens(FILE *out, const map *m, size_t column)
+{
+    const sb_token_verdict *tokens = m->r->verdicts->tokens;
+    size_t first = column * m->per_column, last = column_end(m, column) - 1;
+    if (m->r->sequences > 1)
+        fprintf(out, "sequence %u, ", (unsigned)tokens[first].sequence);
+    if (first == last)
+        fprintf(out, "position %" PRIu64, tokens[first].position);
+    else
+        fprintf(out, "%zu tokens from position %" PRIu64, last - first + 1, tokens[first].position);
+}
+
+static void print_layers(FILE *out, const map *m, size_t row)
+{
+    size_t first = row * m->per_row, last = first + m->per_row - 1;
+    fputs(html_layer(m->r, first).text, out);
+    if (last > first)
+        fprintf(out, " to %s", html_layer(m->r, last < m->layers ? last : m->layers - 1).text);
+}
+
+static void print_field(FILE *out, const map *m, size_t column, size_t row)
+{
+    double ratio;
+    const char *class = NULL;
+    if (row == 0)
+        class = token_colour(m, column, &ratio);
+    else
+        ratio = cell(m, column, row - 1);
+    fprintf(out, "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"%s\"><title>", column,
+            row, class ? class : colour(ratio));
+    print_tokens(out, m, column);
+    fputs(", ", out);
+    if (row > 0)
+        print_layers(out, m, row - 1);
+    else
+        fputs("the whole token", out);
+    if (ratio < 0)
+        fputs(": not compared", out);
+    else
+        fprintf(out, ": %s", html_ratio(ratio).text);
+    fputs("</title></rect>\n", out);
+}
+
+/* --- the first failure -------------------------------------------------------------------------
+ */
+
+static int is_op(const char *name)
+{
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        if (strcmp(sb_op_name(i), name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether the first failure can lie at this token: it failed itself, or, of a draft that followed
+ * it, its layer. */
+static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft)
+{
+    const sb_place *p = &v->first_failure;
+    const sb_token_verdict *t = &v->tokens[token];
+    if (t->sequence != p->sequence)
+        return 0;
+    return draft ? token < v->cells.rows && v->cells.worst[token * v->cells.layers + layer] > 1
+                 : t->position == p->token && t->verdict == SB_VERDICT_FAIL;
+}
+
+static void print_mark(FILE *out, const map *m)
+{
+    const sb_verdicts *v = m->r->verdicts;
+    size_t row = 0, layer = v->first_failure.layer, token = v->token_count;
+    if (v->cells.rows && is_op(v->first_failure.op)) {
+        layer = layer < v->cells.layers - 1 ? layer : v->cells.layers - 1;
+        row = layer < m->layers ? 1 + layer / m->per_row : 0;
+    }
+    for (int draft = 0; draft <= (row > 0) && token == v->token_count && v->has_failure; draft++)
+        for (token = 0; token < v->token_count && !is_failed(v, token, layer, draft);)
+            token++;
+    if (token < v->token_count)
+        fprintf(out,
+                "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"first\"><title>the "
+                "first failure</title></rect>\n",
+                token / m->per_column, row);
+}
+
+/* --- around the fields -------------------------------------------------------------------------
+ */
+
+static void print_names(FILE *out, const map *m)
+{
+    size_t each = m->rows > 40 ? 4 : 1;
+    fprintf(out, "<div class=\"names%s\">\n<div>whole token</div>\n", each > 1 ? " dense" : "");
+    for (size_t row = 0; row + 1 < m->rows; row++) {
+        fputs("<div>", out);
+        if (row % each == 0 || row + 3 > m->rows)
+            print_layers(out, m, row);
+        fputs("</div>\n", out);
+    }
+    fputs("</div>\n", out);
+}
+
+static void print_axis(FILE *out, const map *m)
+{
+    const sb_verdicts *v = m->r->verdicts;
+    size_t marks = m->columns < 3 ? 1 : m->columns < 12 ? 2 : 5;
+    fputs("<div class=\"axis\">", out);
+    for (size_t i = 0; i < marks; i++) {
+        size_t column = marks == 1 ? 0 : i * (m->columns - 1) / (marks - 1);
+        const sb_token_verdict *t = &v->tokens[column * m->per_column];
+        fprintf(out, "<span%s style=\"left:%.2f%%\">",
+                i == 0           ? " class=\"start\""
+                : i + 1 == marks ? " class=\"end\""
+                                 : "",
+                i == 0           ? 0.0
+                : i + 1 == marks ? 100.0
+                                 : 100.0 * ((double)column + 0.5) / (double)m->columns);
+        if (m->r->sequences > 1)
+            fprintf(out, "%u:", (unsigned)t->sequence);
+        fprintf(out, "%" PRIu64 "</span>", t->position);
+    }
+    fputs("</div>\n", out);
+}
+
+static void print_legend(FILE *out)
+{
+    static const struct {
+        const char *class, *words;
+    } keys[] = {
+        {"h0", "0, the same bits"}, {"h1", "up to 0.06"},      {"h2", "up to 0.25"},
+        {"h3", "up to 0.5"},        {"h4", "up to 1: inside"}, {"h5", "above 1: wrong"},
+        {"h6", "above 16: wrong"},  {"ht", "near tie"},        {"n", "not compared"},
+    };
+    fputs("<p class=\"legend\">", out);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        fprintf(out,
+                "<span><svg viewBox=\"0 0 14 12\" aria-hidden=\"true\"><rect width=\"14\" "
+                "height=\"12\" class=\"%s\"/></svg>%s</span>",
+                keys[i].class, keys[i].words);
+    fputs("</p>\n", out);
+}
+
+static void print_binning(FILE *out, const map *m)
+{
+    if (m->per_column > 1)
+        fprintf(out,
+                "<p class=\"hint binned\">%zu tokens share a column, which shows the worst of "
+                "them.</p>\n",
+                m->per_column);
+    if (m->per_row > 1)
+        fprintf(
+            out,
+            "<p class=\"hint binned\">%zu layers share a row, which shows the worst of them.</p>\n",
+            m->per_row);
+}
+
+void html_map(FILE *out, const sb_diff_report *r)
+{
+    if (!r->verdicts->token_count)
+        return;
+    map m = make_map(r);
+    unsigned height = m.rows > 40 ? 9 : 16;
+    html_open(out, "map", "Where: layer by token",
+              m.layers
+                  ? "Each field is the largest error / bound of one layer in one token, every "
+                    "op fed what the engine itself recorded. Blue is inside the bound; orange "
+                    "and red are wrong. Tokens go from left to right in the order they were "
+                    "fed; the frame is the first failure."
+                  : "No values of ops were recorded: only tokens as a whole can be shown. Blue "
+                    "is inside the bound; orange and red are wrong.");
+    print_binning(out, &m);
+    fprintf(out, "<div class=\"grid\" style=\"--rh:%upx\">\n", height);
+    print_names(out, &m);
+    fprintf(
+        out,
+        "<div style=\"width:min(100%%,%zupx)\">\n<svg class=\"map%s\" viewBox=\"0 0 %zu %zu\" "
+        "preserveAspectRatio=\"none\" style=\"height:%zupx\" role=\"img\" aria-label=\"error by "
+        "layer and token\">\n",
+        m.columns * 24, m.columns > 120 || m.rows > 40 ? " dense" : "", m.columns, m.rows,
+        m.rows * height);
+    for (size_t row = 0; row < m.rows; row++)
+        for (size_t column = 0; column < m.columns; column++)
+            print_field(out, &m, column, row);
+    print_mark(out, &m);
+    fputs("</svg>\n", out);
+    print_axis(out, &m);
+    fputs("</div>\n</div>\n", out);
+    print_legend(out);
+    html_close(out);
+}

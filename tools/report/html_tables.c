@@ -1,0 +1,297 @@
+/* html_tables.c - the first failure with what stands around it; states, ops and tokens. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/report/html_parts.h"
+
+/* --- the first failure -------------------------------------------------------------------------
+ */
+
+static void print_place(FILE *out, const sb_diff_report *r, const sb_place *p)
+{
+    sb_diff_layer layer = sb_diff_layer_text(r, p->layer);
+    fputs("<dl class=\"list\">\n<dt>token</dt><dd>", out);
+    if (r->sequences > 1)
+        fprintf(out, "sequence %u, ", (unsigned)p->sequence);
+    fprintf(out, "position %" PRIu64 "</dd>\n<dt>layer</dt><dd>%s</dd>\n<dt>op</dt><dd><code>",
+            p->token, *layer.text ? layer.text : "none");
+    html_text(out, p->op);
+    fputs("</code></dd>\n", out);
+    if (*p->name && strcmp(p->name, p->op) != 0) {
+        fputs("<dt>value</dt><dd><code>", out);
+        html_text(out, p->name);
+        fputs("</code></dd>\n", out);
+    }
+    if (p->rank) {
+        fputs("<dt>element</dt><dd>[", out);
+        for (size_t i = 0; i < p->rank; i++)
+            fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
+        fputs("]</dd>\n", out);
+        fprintf(out, "<dt>engine</dt><dd><b>%s</b></dd>\n", html_value(p->found).text);
+        fprintf(out, "<dt>reference</dt><dd><b>%s</b>, within %.3g</dd>\n",
+                html_value(p->expected).text, p->bound);
+    }
+    fputs("</dl>\n", out);
+}
+
+static double ratio_of(const sb_around *a, size_t i)
+{
+    double error = (double)a->found[i] - (double)a->expected[i];
+    error = error < 0 ? -error : error;
+    return error == 0 ? 0 : error > 0 && a->bound[i] > 0 ? error / a->bound[i] : 0x1p1023 * 2.0;
+}
+
+static void print_around(FILE *out, const sb_verdicts *v)
+{
+    const sb_around *a = &v->around;
+    fputs(
+        "<h3>What stands around it</h3>\n<div class=\"scroll\"><table class=\"around\">\n"
+        "<tr><th>column</th><th>engine</th><th>reference</th><th>error</th><th>bound</th><th>error "
+        "/ bound</th><th></th></tr>\n",
+        out);
+    for (size_t i = 0; i < a->count; i++) {
+        double ratio = ratio_of(a, i);
+        int hit = v->first_failure.rank == 1 && v->first_failure.element[0] == a->first + i;
+        fprintf(out,
+                "<tr%s><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%.3g</td><td>%.3g</td>"
+                "<td>%s</td><td>",
+                hit ? " class=\"hit\"" : "", a->first + i, html_value((double)a->found[i]).text,
+                html_value((double)a->expected[i]).text,
+                (double)a->found[i] - (double)a->expected[i], a->bound[i], html_ratio(ratio).text);
+        html_bar(out, ratio);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+}
+
+static void print_explanations(FILE *out, const sb_verdicts *v)
+{
+    if (!v->explanation_count)
+        return;
+    fputs(
+        "<h3>What would explain it</h3>\n<div class=\"scroll\"><table "
+        "class=\"explanations\">\n<tr><th>the engine</th><th class=\"left\">change</th><th>error / "
+        "bound</th><th>with the change</th></tr>\n",
+        out);
+    for (size_t i = 0; i < v->explanation_count; i++) {
+        const sb_explanation *e = &v->explanations[i];
+        fputs("<tr><td class=\"words\">", out);
+        html_text(out, e->words);
+        fputs("</td><td class=\"left\"><code>", out);
+        html_text(out, e->change);
+        fprintf(out, "</code></td><td>%s</td><td>%s</td></tr>\n", html_ratio(e->before).text,
+                html_ratio(e->after).text);
+    }
+    fputs("</table></div>\n", out);
+}
+
+void html_failure(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    if (!v->has_failure)
+        return;
+    html_open(out, "failure", "The first failure",
+              "Of the earliest token that is wrong, the first value that is. What comes behind it "
+              "may be its consequence.");
+    print_place(out, r, &v->first_failure);
+    if (*v->first_failure.words && strcmp(v->first_failure.words, v->reason) != 0) {
+        fputs("<p><code>", out);
+        html_text(out, v->first_failure.words);
+        fputs("</code></p>\n", out);
+    }
+    if (v->around.count)
+        print_around(out, v);
+    print_explanations(out, v);
+    html_close(out);
+}
+
+/* --- states -------------------------------------------------------------------------------------
+ */
+
+static void print_part(FILE *out, const sb_diff_report *r, sb_state_part part)
+{
+    static const char *const what[SB_STATE_PARTS] = {
+        "keys and values of attention", "window of the convolution", "memory of the delta rule",
+        "keys and values of the MTP head"};
+    const sb_verdicts *v = r->verdicts;
+    const sb_round_verdict *at;
+    sb_verdict worst = sb_diff_state(v, part, &at);
+    size_t compared = 0, bad = 0;
+    for (size_t i = 0; i < v->round_count; i++) {
+        compared += v->rounds[i].state[part].verdict != SB_VERDICT_none;
+        bad += !sb_diff_fine(v->rounds[i].state[part].verdict);
+    }
+    fprintf(out, "<tr><td>%s</td><td>", sb_state_part_name(part));
+    html_verdict(out, worst);
+    fprintf(out, "</td><td>%zu</td><td>%zu</td><td class=\"left\">%s</td><td class=\"words\">",
+            compared, bad, what[part]);
+    if (at && at->state[part].has_first) {
+        const sb_place *p = &at->state[part].first;
+        fprintf(out, "behind round %" PRIu64 ": %s", at->round,
+                sb_diff_layer_text(r, p->layer).text);
+        for (size_t i = 0; i < p->rank; i++)
+            fprintf(out, "%s %" PRIu64,
+                    i == 0   ? ", head"
+                    : i == 1 ? ", row"
+                             : ", column",
+                    p->element[i]);
+        fprintf(out, ": %s, expected %s", html_value(p->found).text, html_value(p->expected).text);
+    }
+    fputs("</td></tr>\n", out);
+}
+
+void html_state(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    sb_verdict worst = SB_VERDICT_none;
+    for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+        const sb_round_verdict *at;
+        worst = sb_verdict_worse(worst, sb_diff_state(v, (sb_state_part)part, &at));
+    }
+    if (worst == SB_VERDICT_none)
+        return;
+    html_open(out, "state", "State behind the rounds",
+              "What the engine remembers after a speculative round: when drafts were rejected, it "
+              "has to be as if they had never been fed.");
+    fputs("<div class=\"scroll\"><table class=\"state\">\n<tr><th>part</th><th>verdict</th><th>"
+          "rounds</th><th>wrong or open</th><th class=\"left\">holds</th><th class=\"left\">the "
+          "first that is not in order</th></tr>\n",
+          out);
+    for (size_t part = 0; part < SB_STATE_PARTS; part++)
+        print_part(out, r, (sb_state_part)part);
+    fputs("</table></div>\n", out);
+    html_close(out);
+}
+
+/* --- ops ----------------------------------------------------------------------------------------
+ */
+
+void html_ops(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    size_t met = 0;
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        met += sb_diff_met(&v->ops[i]) != 0;
+    if (!met)
+        return;
+    html_open(out, "ops", "Each op alone",
+              "Every op of the reference was fed the values that the engine recorded, so that "
+              "nothing that went wrong before counts against it.");
+    fputs("<div class=\"scroll\"><table class=\"ops\">\n<tr><th>op</th><th>verdict</th>"
+          "<th>elements</th><th>same bits</th><th>worst error / bound</th><th></th>"
+          "<th>tightness</th><th>not judged</th></tr>\n",
+          out);
+    for (size_t i = 0; i < SB_OP_COUNT; i++) {
+        const sb_op_verdict *op = &v->ops[i];
+        if (!sb_diff_met(op))
+            continue;
+        fprintf(out, "<tr%s data-op=\"%s\"><td><code>%s</code></td><td>",
+                op->verdict == SB_VERDICT_FAIL ? " class=\"hit\"" : "", sb_op_name(i),
+                sb_op_name(i));
+        html_verdict(out, op->verdict);
+        fprintf(out, "</td><td>%zu</td><td>", op->compared);
+        if (op->compared)
+            fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);
+        fprintf(out, "</td><td>%s</td><td>", html_ratio(op->worst).text);
+        html_bar(out, op->worst);
+        fprintf(out, "</td><td>%.2g</td><td>%zu</td></tr>\n", op->median, op->skipped);
+    }
+    fputs("</table></div>\n", out);
+    html_close(out);
+}
+
+/* --- tokens -------------------------------------------------------------------------------------
+ */
+
+static void print_ids(FILE *out, const uint32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%u", i ? "," : "", (unsigned)ids[i]);
+    fputs(count ? "" : "none", out);
+}
+
+static void print_round(FILE *out, const sb_round_verdict *round)
+{
+    fprintf(out, "round %" PRIu64 " ", round->round);
+    html_verdict(out, round->verdict);
+    fputs(": drafts ", out);
+    print_ids(out, round->drafts[1], round->drafted[1]);
+    fprintf(out, ", %zu kept", round->accepted[1]);
+    if (round->has_reference) {
+        fputs(" (reference ", out);
+        print_ids(out, round->drafts[0], round->drafted[0]);
+        fprintf(out, ", %zu kept)", round->accepted[0]);
+    }
+    if (*round->hypothesis) {
+        fputs("; ", out);
+        html_text(out, round->hypothesis);
+    }
+}
+
+static void print_token(FILE *out, const sb_diff_report *r, const sb_token_verdict *t,
+                        const sb_round_verdict *round)
+{
+    fprintf(out, "<tr%s>", t->verdict == SB_VERDICT_FAIL ? " class=\"bad\"" : "");
+    if (r->sequences > 1)
+        fprintf(out, "<td>%u</td>", (unsigned)t->sequence);
+    fprintf(out, "<td>%" PRIu64 "</td><td>%u</td>", t->position, (unsigned)t->id);
+    for (int side = 0; side < 2; side++)
+        if (t->has_top[side])
+            fprintf(out, "<td>%u</td>", (unsigned)t->top[side]);
+        else
+            fputs("<td>-</td>", out);
+    if (t->has_kl)
+        fprintf(out, "<td>%.2e</td>", t->kl);
+    else
+        fputs("<td>-</td>", out);
+    fprintf(out, "<td>%s</td><td>", html_ratio(t->worst_ratio).text);
+    html_verdict(out, t->verdict);
+    fputs("</td><td class=\"left\">", out);
+    if (round)
+        print_round(out, round);
+    fputs("</td></tr>\n", out);
+}
+
+static void open_tokens(FILE *out, const sb_diff_report *r)
+{
+    fprintf(out,
+            "<div class=\"scroll\"><table class=\"tokens\">\n<tr>%s<th>position</th><th>token</th>"
+            "<th>reference says</th><th>engine says</th><th>KL</th><th>error / bound</th>"
+            "<th>verdict</th><th class=\"left\">speculative round</th></tr>\n",
+            r->sequences > 1 ? "<th>sequence</th>" : "");
+}
+
+/* O-3: "the first 20 that are not in order" */
+void html_tokens(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    int few = v->token_count <= SB_DIFF_TOKENS;
+    size_t shown = 0, left = 0;
+    sb_diff_cursor at = {0, 0};
+    if (!v->token_count)
+        return;
+    html_open(out, "tokens", "Tokens",
+              few ? "All of them, in the order they were fed. A position stands twice where a "
+                    "draft was rejected."
+                  : "Of many tokens only the first that are not in order. A position stands twice "
+                    "where a draft was rejected.");
+    for (size_t i = 0; i < v->token_count; i++) {
+        const sb_token_verdict *t = &v->tokens[i];
+        const sb_round_verdict *round = sb_diff_round_of(v, t, &at);
+        int wanted = few || !sb_diff_fine(t->verdict) || (round && !sb_diff_fine(round->verdict));
+        if (wanted && (few || shown < SB_DIFF_LINES)) {
+            if (!shown++)
+                open_tokens(out, r);
+            print_token(out, r, t, round);
+        } else {
+            left += wanted != 0;
+        }
+    }
+    if (shown)
+        fputs("</table></div>\n", out);
+    else
+        fprintf(out, "<p>All %zu tokens are in order.</p>\n", v->token_count);
+    if (left)
+        fprintf(out, "<p>... and %zu more.</p>\n", left);
+    html_close(out);
+}

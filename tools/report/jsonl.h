@@ -1,0 +1,19 @@
+/* jsonl.h - the result of a comparison as lines, for programs that read one after the other:
+ * docs/report.md lists them. */
+#ifndef SB_REPORT_JSONL_H
+#define SB_REPORT_JSONL_H
+
+#include <jansson.h>
+
+#include "tools/report/diff.h"
+#include "tools/report/print.h"
+
+typedef struct sb_diff_lines {
+    const json_t *document; /* as samebit diff --json prints it */
+    const sb_diff_reports *reports;
+} sb_diff_lines;
+
+/* A sb_print_fn of sb_diff_lines. */
+int sb_diff_jsonl(FILE *out, const void *lines);
+
+#endif

@@ -1,0 +1,109 @@
+#include "tools/report/tar.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+
+enum {
+    TAR_BLOCK = 512,
+    TAR_NAME = 100,
+    TAR_SIZE = 124, /* where the fields stand */
+    TAR_SUM = 148,
+    TAR_MAGIC = 257,
+    TAR_DIGITS = 11, /* octal digits of a size */
+    TAR_SUM_DIGITS = 6
+};
+
+static size_t padded(size_t count)
+{
+    return (count + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+}
+
+/* Bytes of a header, its own sum read as blanks. */
+static unsigned sum_of(const unsigned char *head)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < TAR_BLOCK; i++)
+        sum += i >= TAR_SUM && i < TAR_SUM + 8 ? ' ' : head[i];
+    return sum;
+}
+
+/* O-4: "mode 0644, owner and time 0" - so that the same reports give the same pack. */
+static void make_head(const sb_tar_member *m, unsigned char *head)
+{
+    char *text = (char *)head;
+    memset(head, 0, TAR_BLOCK);
+    memcpy(text, m->name, strnlen(m->name, TAR_NAME));
+    snprintf(text + 100, 8, "%07o", 0644u);
+    snprintf(text + 108, 8, "%07o", 0u);
+    snprintf(text + 116, 8, "%07o", 0u);
+    snprintf(text + TAR_SIZE, TAR_DIGITS + 1, "%011llo", (unsigned long long)m->count);
+    snprintf(text + 136, 12, "%011o", 0u);
+    text[156] = '0'; /* a file */
+    memcpy(text + TAR_MAGIC,
+           "ustar\0"
+           "00",
+           8);
+    snprintf(text + TAR_SUM, 8, "%06o", sum_of(head) & 0777777);
+    text[TAR_SUM + 7] = ' ';
+}
+
+sb_status sb_tar_write(const char *path, const sb_tar_member *members, size_t count, sb_error *err)
+{
+    size_t size = 2 * TAR_BLOCK, at = 0; /* two empty blocks end it */
+    for (size_t i = 0; i < count; i++)
+        size += TAR_BLOCK + padded(members[i].count);
+    unsigned char *bytes = sb_alloc(size, 1);
+    if (!bytes)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %zu bytes", SB_SHOW(path), size);
+    for (size_t i = 0; i < count; i++) {
+        make_head(&members[i], bytes + at);
+        memcpy(bytes + at + TAR_BLOCK, members[i].bytes, members[i].count);
+        at += TAR_BLOCK + padded(members[i].count);
+    }
+    sb_status status = sb_write_file(path, bytes, size, err);
+    free(bytes);
+    return status;
+}
+
+int sb_tar_is(const unsigned char *bytes, size_t count)
+{
+    return count >= TAR_BLOCK && memcmp(bytes + TAR_MAGIC, "ustar", 5) == 0;
+}
+
+/* Octal digits up to a blank or a zero; SIZE_MAX if there is anything else. */
+static size_t octal(const unsigned char *text, size_t digits)
+{
+    size_t value = 0, i = 0;
+    for (; i < digits && text[i] >= '0' && text[i] <= '7'; i++)
+        value = 8 * value + (size_t)(text[i] - '0');
+    return i == 0 || (i < digits && text[i] != ' ' && text[i] != '\0') ? SIZE_MAX : value;
+}
+
+sb_status sb_tar_find(const unsigned char *bytes, size_t count, const char *file, const char *name,
+                      sb_tar_member *out, sb_error *err)
+{
+    size_t at = 0, rest = count;
+    while (rest >= TAR_BLOCK && bytes[at] != 0) {
+        const unsigned char *head = bytes + at;
+        size_t size = octal(head + TAR_SIZE, TAR_DIGITS);
+        if (!sb_tar_is(head, rest) || octal(head + TAR_SUM, TAR_SUM_DIGITS) != sum_of(head) ||
+            size > rest - TAR_BLOCK)
+            return sb_fail(err, SB_ERR_INPUT, "%s: byte %zu: a damaged header of a pack",
+                           SB_SHOW(file), at);
+        if (strncmp((const char *)head, name, TAR_NAME) == 0) {
+            *out = (sb_tar_member){name, head + TAR_BLOCK, size};
+            return SB_OK;
+        }
+        size_t step = TAR_BLOCK + padded(size);
+        step = step < rest ? step : rest;
+        at += step;
+        rest -= step;
+    }
+    return sb_fail(err, SB_ERR_INPUT, "%s: the pack has no %s", SB_SHOW(file), name);
+}
