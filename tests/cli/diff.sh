@@ -27,6 +27,10 @@ for profile in hf vllm llamacpp; do
     run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
     says "profile $profile"
 done
+# a last round that is cut to -n in a form without states between rows; accumulators of 13 bits
+run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
+run 0 diff "$t4" --engine sim:trunc13 --profile hf --tokens 7,8,9,10 -n 3 -q
+run 0 diff "$t4" --engine sim:trunc13 --tokens 7,8,9,10 -n 3 -q
 # a value that is rounded to few bits falls the other way: the ops say that it is right
 run 0 diff "$t5" --engine sim:hmma --profile llamacpp --tokens 17,8,9,10 -n 5
 run 1 diff "$t5" --engine sim:hmma+no_dt_bias --profile llamacpp --tokens 17,8,9,10 -n 5

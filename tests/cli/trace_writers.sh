@@ -82,8 +82,9 @@ int main(int argc, char **argv)
     sbt_prompt(t, &s, ids, which == 1 ? 3 : 2);
     if (which == 2)
         sbt_decode(t, &s, 2);
+    sbt_sequence other = sbt_new_sequence(t, -1);
     if (which == 4)
-        sbt_verify(t, &s, 1, ids, 1, 2, ids, 1);
+        sbt_verify(t, &other, 1, ids, 1, 2, ids, 1);
     sbt_end_call(t);
     if (which == 5)
         sbt_head(t, "note", "late");
@@ -103,7 +104,7 @@ misuse() { # NUMBER MESSAGE
 misuse 1 'token 384 is no id below 384'
 misuse 2 'sequence 0 was fed twice in one call'
 misuse 3 'sequence 0 has no slot'
-misuse 4 'sequence 0 was fed twice in one call'
+misuse 4 'accepted 2 of 1 drafts'
 misuse 5 'note: the head is written before the first call'
 check "the same without misuse" "$work/misuse" "$work/m0" 0
 run 0 trace "$work/m0" --json

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The fault list: a part of it in every check, all of it and many tokens of correct engines with
-# CHECK_ALL=1. FAULT_TOKENS says how many.
+# CHECK_ALL=1, 100000 of them unless FAULT_TOKENS says otherwise.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
 export OMP_WAIT_POLICY=passive
 if [ "${CHECK_ALL-}" = 1 ]; then
-    "$SAMEBIT" fault --all --quiet --tokens "${FAULT_TOKENS:-2000}" &&
+    "$SAMEBIT" fault --all --quiet --tokens "${FAULT_TOKENS:-100000}" &&
         "$SAMEBIT" fault --sensitivity
 else
     "$SAMEBIT" fault F24 F35 op.delta_rule.sign session.conv_forgotten --quiet --tokens 60

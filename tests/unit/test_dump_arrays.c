@@ -439,11 +439,44 @@ static sb_status play_ranks(const char *second, sb_error *err)
 static void test_ranks(void **state)
 {
     (void)state;
+    check_fixture(GOLDEN "sglang-whole", &three, 1, 3, 1, 0, "");
+    dump_refuse(GOLDEN "bad-sglang-cut", &three, SB_ERR_INPUT, "one rank's part of an array");
+    dump_refuse(GOLDEN "bad-sglang-old", &three, SB_ERR_INPUT, "one rank's part of an array");
+    dump_refuse(GOLDEN "bad-sglang-axis", &three, SB_ERR_INPUT, "no axis of tokens");
     sb_error err = {{0}};
     check_status("two ranks that agree",
                  play_ranks("step=0___rank=0___dump_index=3___name=embed", &err), &err, SB_OK, "");
     check_status("two that do not", play_ranks("step=1___rank=0___dump_index=9___name=embed", &err),
                  &err, SB_ERR_INPUT, "\"embed\" is not what the first rank has");
+}
+
+/* Every file of a folder is of one kind at most; how many are of one. */
+static size_t one_kind_each(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    size_t known = 0;
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        char path[600];
+        size_t kinds = 0;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        for (size_t i = 0; i < sb_dump_count() && e->d_name[0] != '.'; i++)
+            kinds += sb_dump_at(i)->is(path) != 0;
+        if (kinds > 1)
+            fail_msg("%s is of %zu kinds", path, kinds);
+        known += kinds;
+    }
+    closedir(dir);
+    return known;
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    assert_true(one_kind_each("golden/dumps/arrays") >= 31);
+    assert_true(one_kind_each("golden/dumps") >= 8);
+    assert_null(sb_dump_find("golden/trace/T1-f32"));
+    assert_null(sb_dump_find("no such file.npy"));
 }
 
 /* Whichever allocation fails, and all behind it: that is said, and nothing is left behind. */
@@ -486,7 +519,7 @@ int main(void)
         cmocka_unit_test(test_headers),     cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_ids),         cmocka_unit_test(test_map),
         cmocka_unit_test(test_large),       cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 
 #include "ref/base/bytes.h"
 #include "tests/unit/free_play.h"
+#include "tools/compare/near.h"
+#include "tools/compare/near_logprobs.h"
 #include "tools/dump/kld.h"
 #include "tools/dump/spoken.h"
 
@@ -234,6 +236,38 @@ static void test_sums(void **state)
     check(&(form){.shift = -0.8 * pair, .list = 1, .words = "for all other ids, expected"});
 }
 
+/* T-64: "Of a list, of values with a floor and of rounded ones" the divergence is at most the true
+ * one, and where the rest is alike not far below it. */
+static void test_divergence_from_below(void **state)
+{
+    static const float logits[] = {2, 1, 0, -1, -1.5f}, theirs[] = {1.5f, 1.5f, 0.25f, -1, -1.5f};
+    enum { V = 5 };
+    float logprobs[V], ids[V] = {1, 0, 2, 3, 4}, listed[V];
+    const sb_near_ours ours = {logits, V, sb_near_log_sum(logits, V)};
+    double whole = sb_near_kl(logits, theirs, V), sum = sb_near_log_sum(theirs, V);
+    (void)state;
+    assert_true(whole > 0.05);
+    for (size_t i = 0; i < V; i++)
+        logprobs[i] = (float)((double)theirs[i] - sum);
+    for (size_t i = 0; i < V; i++)
+        listed[i] = logprobs[(size_t)ids[i]];
+    for (size_t count = 1; count <= V; count++) {
+        sb_near_row list = {ids, listed, count, 0, -INFINITY};
+        double least = sb_near_kl_least(&ours, &list);
+        assert_true(least <= whole && least >= 0);
+        assert_true(count < 3 || least > whole - 1e-4); /* the rest is alike */
+        sb_near_rest rest = sb_near_left(&ours, &list);
+        assert_true(rest.least <= rest.most && rest.ours >= 0 && rest.ours < 1);
+    }
+    sb_near_row rounded_row = {NULL, logprobs, V, 0.01, -INFINITY};
+    assert_true(fabs(sb_near_kl_least(&ours, &rounded_row) - (whole - 0.01)) < 1e-4);
+    sb_near_row floored = {NULL, logprobs, V, 0, -3};
+    for (size_t i = 0; i < V; i++)
+        logprobs[i] = fmaxf(logprobs[i], -3);
+    assert_true(sb_near_kl_least(&ours, &floored) <= whole);
+    assert_true(sb_near_kl_least(&ours, &floored) > whole - 0.05);
+}
+
 /* --- lists of answers ---------------------------------------------------------------------------
  */
 
@@ -271,6 +305,31 @@ static void test_lists_of_answers(void **state)
             }
             sb_spoken_clear(&s);
         }
+}
+
+/* A drawn token stands before larger ones; one that is none of the largest has no value at all. */
+static void test_tokens_that_were_drawn(void **state)
+{
+    static const double values[] = {-3, -0.5, -1.5};
+    (void)state;
+    sb_spoken s = {.floor = SB_SPOKEN_UNLIKELY};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(sb_spoken_token(&s, i, NULL), SB_OK);
+        sb_spoken_own(&s, i == 2 ? -9999 : -3);
+        for (uint32_t k = 0; k < 3 && i; k++)
+            assert_int_equal(
+                sb_spoken_list(&s, i == 1 && !k ? i : 10 + k, values[i == 1 || k ? k : 1], 0, NULL),
+                SB_OK);
+    }
+    s.prompt = 1;
+    sb_spoken_finish(&s);
+    assert_int_equal(s.told[1].count, 2);
+    assert_int_equal(s.list[s.told[1].first].id, 11);
+    assert_true(s.told[1].has_own && s.told[1].own == -3);
+    assert_int_equal(s.told[2].count, 2);
+    assert_int_equal(s.list[s.told[2].first].id, 10);
+    assert_false(s.told[2].has_own);
+    sb_spoken_clear(&s);
 }
 
 static sb_status see_whole(void *ctx, const sb_step *step, sb_error *err)
@@ -387,7 +446,9 @@ int main(void)
         cmocka_unit_test(test_what_passes),
         cmocka_unit_test(test_what_is_named),
         cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_divergence_from_below),
         cmocka_unit_test(test_lists_of_answers),
+        cmocka_unit_test(test_tokens_that_were_drawn),
         cmocka_unit_test(test_a_list_of_all_ids),
         cmocka_unit_test(test_clamps),
     };

@@ -204,9 +204,16 @@ static void says_what_failed(void **unused)
     sb_verdicts v;
     make_verdicts(&v, 20, 4);
     make_failure(&v, 3, 2);
+    v.tokens[5].kl_is_lower = 1;
+    v.tokens[3].worst_ratio = 0.2; /* as of a draft: the op alone has it */
+    v.ops[SB_OP_rmsnorm].worst = 0x1p20;
     sb_diff_reports r = reports_of(&v, 4);
     char *page = printed(sb_diff_html, &r, NULL);
+    has(page, "Of 1 tokens only a part of the distribution is known");
+    has(page, "<dd>at least 1.00e-14 nats</dd>");
+    assert_int_equal(occurrences(page, "<td>&gt; 1.00e-14</td>"), 1);
     has(page, "data-verdict=\"FAIL\"");
+    has(page, "up to 1 is inside</dt><dd>1.0e+06</dd>");
     has(page,
         "It first goes wrong at position 3, layer 2, in the op <b class=\"fail\">rmsnorm</b>");
     /* a field per layer of each token, the head, no layer, and the token as a whole; the frame */
@@ -215,7 +222,7 @@ static void says_what_failed(void **unused)
     has(page, "class=\"h6\"><title>position 3, layer 2: 1.0e+06</title>");
     assert_int_equal(occurrences(page, "class=\"h6\"><title>position"), 2);
     /* the element, among those around it */
-    has(page, "<tr class=\"hit\"><td>7</td><td>2</td><td>1</td><td>1</td>");
+    has(page, "<tr class=\"hit\"><td>7</td><td>2</td><td>1</td><td>1.0e+06</td>");
     has(page, "conv</td><td><span class=\"verdict fail\">FAIL</span></td><td>1</td><td>1</td>");
     has(page, "layer 1, head 3, row 4, column 5: 2, expected 1");
     has(page, "<tr><td>draft 2</td><td class=\"left\"><span class=\"bar\"><i "
@@ -239,6 +246,7 @@ static void leaves_out_what_is_not_there(void **unused)
     char *page = printed(sb_diff_html, &r, NULL);
     assert_int_equal(occurrences(page, "<rect x=\""), 20);
     has(page, "only tokens as a whole");
+    assert_null(strstr(page, "at least"));
     assert_null(strstr(page, "data-section=\"failure\""));
     assert_null(strstr(page, "data-section=\"kl\""));
     assert_null(strstr(page, "data-section=\"acceptance\""));

@@ -188,5 +188,6 @@ sb_ball sb_ball_hull(sb_ball a, sb_ball b)
 
 double sb_ball_distance(sb_ball a, sb_ball b)
 {
-    return sb_wide_abs(a.mid - b.mid) + a.rad + b.rad;
+    double apart = sb_wide_abs(a.mid - b.mid) + a.rad + b.rad;
+    return apart == apart ? apart : 0x1p1023 * 2.0; /* of balls without an end nothing is known */
 }

@@ -21,12 +21,13 @@ struct sb_differ {
 void sb_differ_defaults(sb_differ_options *o, const sb_knobs *knobs,
                         const sb_arithmetic *arithmetic, sb_verdicts *verdicts)
 {
-    *o = (sb_differ_options){.forced = {.knobs = knobs, .arithmetic = arithmetic, .mtp = 1},
-                             .free = {.knobs = knobs, .perturbed = 4, .seed = 42, .mtp = 1},
-                             .with_forced = -1,
-                             .with_free = -1,
-                             .tie_limit = 0.25,
-                             .verdicts = verdicts};
+    *o = (sb_differ_options){
+        .forced = {.knobs = knobs, .arithmetic = arithmetic, .mtp = 1},
+        .free = {.knobs = knobs, .arithmetic = arithmetic, .perturbed = 4, .seed = 42, .mtp = 1},
+        .with_forced = -1,
+        .with_free = -1,
+        .tie_limit = 0.25,
+        .verdicts = verdicts};
 }
 
 sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options, sb_differ **out,

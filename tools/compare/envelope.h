@@ -11,12 +11,14 @@
 #define SB_COMPARE_ENVELOPE_H
 
 #include "ref/run/session.h"
+#include "tools/compare/ball.h"
 
 typedef struct sb_envelope sb_envelope;
 
 typedef struct sb_envelope_options {
-    const sb_knobs *knobs; /* NULL: profile exact */
-    size_t perturbed;      /* N; 0: no noise is estimated */
+    const sb_knobs *knobs;           /* NULL: profile exact */
+    const sb_arithmetic *arithmetic; /* of the other program; NULL: library */
+    size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;
     sb_op_hook twin; /* runs the ops in place of sb_op_run, or NULL */
@@ -78,8 +80,9 @@ const sb_session *sb_envelope_session(const sb_envelope *envelope, size_t i);
 int sb_envelope_is_tight(const sb_envelope *envelope, size_t i);
 size_t sb_envelope_count(const sb_envelope *envelope); /* N + 1 */
 
-/* T-41: a value of another program is expected within this many root mean squares of the noise;
- * `among` values are compared at a time. */
-double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs, size_t among);
+/* T-41: a value of a program of this arithmetic (NULL: library) is expected within so many root
+ * mean squares of the noise of `runs` sequences; `among` values are compared at a time. */
+double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
+                          const sb_arithmetic *arithmetic, size_t runs, size_t among);
 
 #endif

@@ -143,7 +143,11 @@ static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, s
     }
     for (uint32_t i = 0; i < f->model->config.layers; i++)
         s->memory[i].recurrent = 0;
-    return cut(f, s, (size_t)(position - first), err);
+    sb_status status = cut(f, s, (size_t)(position - first), err);
+    /* the rows of a replay are not recorded: what it left is the reference's own */
+    if (!status && !SB_IS(&f->knobs, delta_rule, recurrent))
+        forced_forget(f, s);
+    return status;
 }
 
 static sb_status ask_logits(sb_forced *f, const sb_step *step, size_t row, sb_error *err)

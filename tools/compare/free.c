@@ -21,7 +21,8 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
         f->knobs = *options->knobs;
     else
         sb_knobs_exact(&f->knobs);
-    f->factor = sb_envelope_factor(model, &f->knobs, model->config.vocab_size);
+    f->factor = sb_envelope_factor(model, &f->knobs, options->arithmetic, options->perturbed,
+                                   model->config.vocab_size);
     f->logits = sb_alloc(model->config.vocab_size, sizeof *f->logits);
     if (!f->logits) {
         sb_free_free(f);
@@ -83,6 +84,7 @@ static void lose(sb_free *f, sb_free_sequence *s, const char *why)
 static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
 {
     sb_envelope_options options = {.knobs = &f->knobs,
+                                   .arithmetic = f->options.arithmetic,
                                    .perturbed = f->options.perturbed,
                                    .seed = f->options.seed,
                                    .mtp = f->options.mtp,

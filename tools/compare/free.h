@@ -9,6 +9,7 @@
 #define SB_COMPARE_FREE_H
 
 #include "ref/run/session.h"
+#include "tools/compare/ball.h"
 #include "tools/compare/verdict.h"
 #include "tools/trace/step.h"
 
@@ -16,7 +17,8 @@ typedef struct sb_free sb_free;
 
 typedef struct sb_free_options {
     const sb_knobs *knobs;
-    size_t perturbed; /* N */
+    const sb_arithmetic *arithmetic; /* of the engine; NULL: library */
+    size_t perturbed;                /* N */
     uint64_t seed;
     sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
     int mtp;               /* drafts are compared, too: they are the head's largest logits */

@@ -233,7 +233,9 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     }
     if (n == 0)
         return SB_OK;
-    bound b = {.shape = shape_of(&p, c), .factor = sb_envelope_factor(f->model, &f->knobs, n)};
+    bound b = {.shape = shape_of(&p, c),
+               .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic,
+                                            f->options.perturbed, n)};
     sb_status status = measure(f, s, index, &b.shape, err);
     if (status)
         return status;

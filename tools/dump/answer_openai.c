@@ -6,8 +6,8 @@
 #include "ref/container/show.h"
 #include "tools/dump/telling.h"
 
-/* What vLLM writes for minus infinity, and the floor of llama-server (answer_llama_server.c). */
-static const float lowest = -9999.0f, lowest_llama = -87.3f;
+/* The floor of llama-server (answer_llama_server.c). */
+static const float lowest_llama = -87.3f;
 
 static size_t sequences(const json_t *document)
 {
@@ -197,7 +197,7 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
                  *ids = sb_tell_get(choice, "token_ids"), *usage = sb_tell_get(document, "usage"),
                  *prompt = either(choice, document, "prompt_token_ids"),
                  *experts = either(choice, document, "routed_experts");
-    t->out->floor = lowest;
+    t->out->floor = SB_SPOKEN_UNLIKELY;
     sb_tell_where(t, "choice %zu", i);
     if (!json_is_object(choice))
         return sb_tell_fail(t, "is no object");

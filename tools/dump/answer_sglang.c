@@ -88,7 +88,7 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
     const json_t *info = json_object_get(document, "meta_info"),
                  *ids = sb_tell_get(document, "output_ids");
     (void)i;
-    t->out->floor = -9999.0f;
+    t->out->floor = SB_SPOKEN_UNLIKELY;
     sb_tell_where(t, "meta_info");
     sb_status status = tell_prompt(t, info);
     if (!status && json_array_size(sb_tell_get(info, "output_token_logprobs")))

@@ -214,3 +214,14 @@ void sb_dump_gather(const sb_dump_array *a, uint64_t first, size_t count, unsign
         }
     }
 }
+
+const unsigned char *sb_dump_in_place(const sb_dump_array *a, uint64_t first)
+{
+    uint64_t step = 1;
+    for (unsigned k = a->rank; k-- > 0;) {
+        if (a->stride[k] != step && a->shape[k] > 1)
+            return NULL;
+        step *= a->shape[k];
+    }
+    return a->data + first * (sb_dtype_bits(a->dtype) / 8);
+}

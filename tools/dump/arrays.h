@@ -57,4 +57,7 @@ uint64_t sb_dump_integer(sb_dtype dtype, const unsigned char *bytes, int *negati
  * `out` one behind the other. */
 void sb_dump_gather(const sb_dump_array *array, uint64_t first, size_t count, unsigned char *out);
 
+/* The same where they stand: NULL if they are not one behind the other. */
+const unsigned char *sb_dump_in_place(const sb_dump_array *array, uint64_t first);
+
 #endif

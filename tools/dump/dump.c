@@ -50,12 +50,24 @@ static const sb_dump_reader *named(const char *name)
     return NULL;
 }
 
+static sb_status no_reader(const char *name, sb_error *err)
+{
+    char names[512] = "";
+    for (size_t i = 0, used = 0; i < sb_dump_count() && used < sizeof names; i++) {
+        int n =
+            snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", readers[i]->name);
+        used += n > 0 ? (size_t)n : sizeof names;
+    }
+    return sb_fail(err, SB_ERR_USAGE, "there is no kind of file '%s'; there are: %s", SB_SHOW(name),
+                   names);
+}
+
 sb_status sb_dump_open(const char *path, const sb_dump_options *options, sb_dump **out,
                        sb_error *err)
 {
     const sb_dump_reader *reader = options->as ? named(options->as) : sb_dump_find(path);
     if (!reader && options->as)
-        return sb_fail(err, SB_ERR_USAGE, "there is no kind of file '%s'", SB_SHOW(options->as));
+        return no_reader(options->as, err);
     if (!reader)
         return sb_fail(err, SB_ERR_USAGE, "%s: no kind of file that is known", SB_SHOW(path));
     sb_dump *dump = sb_alloc(1, sizeof *dump);

@@ -36,7 +36,8 @@ static int is_single(const char *path)
     int named = (sb_starts(name, "pytorch-") || sb_starts(name, "llamacpp-")) &&
                 ((sb_ends(name, ".bin") && !sb_ends(name, "-tokens.bin")) ||
                  (sb_ends(name, ".txt") && !sb_ends(name, "-prompt.txt")));
-    return named && sb_dump_begins(path, "", 0) && !sb_dump_begins(path, "PK\3\4", 4);
+    int other = sb_dump_begins(path, "PK\3\4", 4) || sb_dump_begins(path, "_logits_", 8);
+    return named && sb_dump_begins(path, "", 0) && !other; /* an archive, a KLD base file */
 }
 
 /* --- tokens -------------------------------------------------------------------------------------

@@ -6,14 +6,7 @@
 
 static int is_npy(const char *path)
 {
-    sb_dump_names names;
-    if (sb_dump_begins(path, "\x93NUMPY", 6))
-        return 1;
-    if (sb_dump_list(path, ".npy", &names, NULL))
-        return 0;
-    int found = names.count > 0;
-    sb_dump_names_free(&names);
-    return found;
+    return sb_dump_begins(path, "\x93NUMPY", 6) || sb_dump_has_only(path, ".npy");
 }
 
 static sb_status add_file(sb_dump_store *s, const char *dir, const char *file, const char *name,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/dump/rows_parts.h"
 
@@ -49,8 +48,7 @@ static sb_status name_item(const sb_dump_rows *r, sb_dump_item *item, sb_error *
     if (item->named.kind == SB_DUMP_TAP) {
         const char *tap = item->named.tap;
         sb_tap_find(tap, &item->tap);
-        item->is_logits =
-            sb_starts(tap, "logits") || sb_starts(tap, "top_") || sb_starts(tap, "logprob");
+        item->is_logits = sb_tap_is_of_logits(tap);
         item->is_ids = sb_tap_is_ids(tap);
     } else {
         item->is_ids = 1;

@@ -43,8 +43,12 @@ static sb_status read_values(const sb_dump_item *item, size_t first, sb_step_val
     if (status)
         sb_fail(err, status, "%s: out of memory", SB_SHOW(item->array->file));
     for (size_t row = 0; row < v->rows && !status; row++) {
-        sb_dump_gather(item->array, (uint64_t)(first + row) * item->cols, item->cols, bytes);
-        long long bad = sb_dump_decode(item->dtype, bytes, item->cols, v->data + row * item->cols);
+        uint64_t at = (uint64_t)(first + row) * item->cols;
+        const unsigned char *found = sb_dump_in_place(item->array, at);
+        if (!found)
+            sb_dump_gather(item->array, at, item->cols, bytes);
+        long long bad = sb_dump_decode(item->dtype, found ? found : bytes, item->cols,
+                                       v->data + row * item->cols);
         if (bad >= 0)
             status = sb_fail(err, SB_ERR_INPUT, "%s: \"%s\": row %zu, column %lld is no %s",
                              SB_SHOW(item->array->file), SB_SHOW(item->array->name), first + row,

@@ -35,7 +35,7 @@ static int is_safetensors(const char *path)
     sb_dump_names names;
     if (!sb_dump_is_folder(path))
         return sb_ends(path, ".safetensors") && sb_dump_begins(path, "", 0) && !is_other(path);
-    if (sb_dump_list(path, ".safetensors", &names, NULL))
+    if (!sb_dump_has_only(path, ".safetensors") || sb_dump_list(path, ".safetensors", &names, NULL))
         return 0;
     int found = names.count > 0;
     for (size_t i = 0; i < names.count; i++) /* of steps: a trace that did not end (U-9) */

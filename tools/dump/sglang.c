@@ -79,7 +79,7 @@ static int is_sglang(const char *path)
 {
     sb_dump_names names;
     tags t;
-    if (sb_dump_list(path, ".pt", &names, NULL))
+    if (!sb_dump_has_only(path, ".pt") || sb_dump_list(path, ".pt", &names, NULL))
         return 0;
     int found = names.count > 0;
     for (size_t i = 0; i < names.count; i++)

@@ -27,7 +27,7 @@ static long pass_of(const char *name)
 static int is_passes(const char *path)
 {
     sb_dump_names names;
-    if (sb_dump_list(path, ".pt", &names, NULL))
+    if (!sb_dump_has_only(path, ".pt") || sb_dump_list(path, ".pt", &names, NULL))
         return 0;
     int found = names.count > 0;
     for (size_t i = 0; i < names.count; i++)

@@ -94,13 +94,28 @@ static int may_be_beyond(const sb_spoken *s, const sb_told *t)
     return last && t->is_map && last->id == t->id && last->rank == 0;
 }
 
+/* J-40: "and stands in no list says only that it is unlikely" */
 static void find_own(sb_spoken *s, sb_told *t)
 {
-    for (size_t i = t->first; i < t->first + t->count && !t->has_own; i++)
-        if (s->list[i].id == t->id) {
-            t->has_own = 1;
-            t->own = s->list[i].logprob;
-        }
+    size_t i = t->first, end = t->first + t->count;
+    while (i < end && s->list[i].id != t->id)
+        i++;
+    if (i < end && !t->has_own) {
+        t->has_own = 1;
+        t->own = s->list[i].logprob;
+    } else if (i == end && t->has_own && t->own <= SB_SPOKEN_UNLIKELY) {
+        t->has_own = 0;
+    }
+}
+
+/* J-37: "A list that is in order may have it first, before larger ones" */
+static void drop_first(const sb_spoken *s, sb_told *t)
+{
+    const sb_listed *list = s->list + t->first;
+    if (t->is_map || t->count < 2 || list[0].id != t->id || !(list[0].logprob < list[1].logprob))
+        return;
+    t->first++;
+    t->count--;
 }
 
 /* J-37: "the lists of a part are cut to the shortest" */
@@ -128,6 +143,7 @@ void sb_spoken_finish(sb_spoken *s)
     for (size_t i = 0; i < s->count; i++) {
         sb_told *t = &s->told[i];
         find_own(s, t);
+        drop_first(s, t);
         if (t->is_map && t->count)
             qsort(s->list + t->first, t->count, sizeof *s->list, descending);
     }

@@ -6,6 +6,9 @@
 #include "tools/dump/arrays.h"
 #include "tools/dump/logprobs.h"
 
+/* What stands for minus infinity, or for a token that is none of the largest. */
+#define SB_SPOKEN_UNLIKELY (-9999.0f)
+
 typedef struct sb_listed {
     uint32_t id;
     float logprob;

@@ -206,6 +206,23 @@ void sb_dump_names_free(sb_dump_names *names)
     *names = (sb_dump_names){.count = 0};
 }
 
+int sb_dump_has_only(const char *path, const char *suffix)
+{
+    static const char *const kinds[] = {".npy", ".npz", ".pt", ".safetensors"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        sb_dump_names names;
+        if (sb_dump_list(path, kinds[i], &names, NULL))
+            return 0;
+        int mine = strcmp(kinds[i], suffix) == 0, some = names.count > 0;
+        sb_dump_names_free(&names);
+        if (some && !mine)
+            return 0;
+        found |= some;
+    }
+    return found;
+}
+
 const char *sb_dump_stem_of(const char *path, const char *suffix, sb_dump_stem *room)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -52,6 +52,10 @@ typedef struct sb_dump_names {
 sb_status sb_dump_list(const char *path, const char *suffix, sb_dump_names *out, sb_error *err);
 void sb_dump_names_free(sb_dump_names *names);
 
+/* Whether a folder has files whose names end so, and none of another kind of array: a folder of
+ * several kinds is of none until --as says which. */
+int sb_dump_has_only(const char *path, const char *suffix);
+
 /* The name without folders and the suffix, cut to room: "a/b.npy" gives "b". */
 typedef struct sb_dump_stem {
     char text[SB_MAX_TENSOR_NAME + 1];

@@ -27,8 +27,7 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     sb_trial *t = &run->trial;
     run->found = (sb_finding_of_fault){.tokens = 0};
     *t = (sb_trial){.script = {.prompt = 24, .decode = 6, .rounds = 8, .drafts = 3, .sequences = 2},
-                    .with_forced = 1,
-                    .with_free = 1,
+                    .together = 1,
                     .perturbed = 3,
                     .seed = sb_campaign_seed(c) + i};
     t->sim = sb_sim_at((size_t)((i + i / sims) % sims));

@@ -95,6 +95,7 @@ static void add_verdict(const sb_verdicts *v, sb_signs *signs)
 void sb_signs_of(const sb_outcome *outcome, sb_signs *signs)
 {
     add_ops(&outcome->forced, signs);
+    add_ops(&outcome->free, signs);
     add_free(&outcome->free, signs);
     add_verdict(&outcome->forced, signs);
     add_verdict(&outcome->free, signs);

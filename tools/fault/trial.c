@@ -251,15 +251,17 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-static sb_status compare(run *r, int forced, sb_verdicts *verdicts, sb_differ **out, sb_error *err)
+static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb_differ **out,
+                         sb_error *err)
 {
     const sb_trial *t = r->trial;
-    const sb_arithmetic *arithmetic =
-        t->sim || t->self ? &sb_arithmetic_library : &sb_arithmetic_reference;
+    const sb_arithmetic *arithmetic = t->sim    ? sb_arithmetic_of(t->sim->arithmetic)
+                                      : t->self ? &sb_arithmetic_library
+                                                : &sb_arithmetic_reference;
     sb_differ_options o;
     sb_differ_defaults(&o, &t->knobs, arithmetic, verdicts);
     o.with_forced = forced;
-    o.with_free = !forced;
+    o.with_free = free;
     o.free.greedy = 1;
     o.free.seed = t->seed;
     if (t->perturbed)
@@ -277,10 +279,12 @@ static sb_status start(run *r, sb_error *err)
     r->game.head = sb_alloc(V, sizeof *r->logits);
     if (!r->logits || !r->game.head)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
-    if (t->with_forced)
-        status = compare(r, 1, &r->out->forced, &r->forced, err);
-    if (!status && t->with_free)
-        status = compare(r, 0, &r->out->free, &r->free, err);
+    if (t->together)
+        status = compare(r, 1, 1, &r->out->free, &r->free, err);
+    if (t->with_forced && !t->together)
+        status = compare(r, 1, 0, &r->out->forced, &r->forced, err);
+    if (!status && t->with_free && !t->together)
+        status = compare(r, 0, 1, &r->out->free, &r->free, err);
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){

@@ -42,7 +42,8 @@ typedef struct sb_trial {
     const sb_slip *slip; /* NULL: none */
     sb_spoiler *spoiler; /* NULL: none */
     sb_script script;
-    int with_forced, with_free; /* which comparisons are made */
+    int with_forced, with_free; /* which comparisons are made, each by itself */
+    int together;               /* one comparison in both ways instead, as samebit diff makes it */
     size_t perturbed;           /* runs of the envelope */
     uint64_t seed;
 } sb_trial;

@@ -108,6 +108,22 @@ report $status "traces of transformers, recorded anew"
 [ $status -eq 0 ] || tail -n 20 "$work/traces.log"
 bash tools/record/hf_traces.sh "$work/traces-live" live
 report $? "transformers against the reference, recorded live"
+rm -rf "$work/hf-test" "$work/hf-ckpt"
+{
+    "$build/samebit" make "$work/hf-ckpt" --preset T1 &&
+        "$venv/bin/python" tools/record/hf_test.py "$work/hf-ckpt" "$work/hf-test" &&
+        "$build/samebit" diff "$work/hf-ckpt" --engine "$work/hf-test/batch" --profile hf &&
+        "$build/samebit" diff "$work/hf-ckpt" --engine "$work/hf-test/padded" --profile hf
+} >"$work/hf-test.log" 2>&1
+status=$?
+report $status "hf.py around generate(), batches and padding"
+[ $status -eq 0 ] || tail -n 20 "$work/hf-test.log"
+
+# The probe of running servers, against one that is wrong in every way it should see.
+PYTHON=$venv/bin/python BUILD=$build bash tools/record/probe_test.sh >"$work/probe.log" 2>&1
+status=$?
+report $status "tools/record/probe.py: $(tail -n 1 "$work/probe.log")"
+[ $status -eq 0 ] || grep -A 4 -a FAILED "$work/probe.log"
 
 # The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
 # bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
@@ -252,6 +268,22 @@ graft nvfp4-ct fp8-tensor 'mtp.*'
 graft bf16 nvfp4-ct '*.mlp.experts.*'
 graft fp8-block bf16 '*self_attn.*'
 graft bf16 fp8-block 'layers.2.*'
+
+# llama.cpp, built from its pinned source: what it records now is within the bounds of its profile. The build takes
+# more than half an hour, so only when asked for.
+if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then
+    rm -rf "$work/llamacpp"
+    tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
+    status=$?
+    report $status "recording llama.cpp"
+    [ $status -eq 0 ] || tail -n 5 "$work/llamacpp.log"
+    TRACES=$work/llamacpp bash tests/cli/llamacpp.sh >"$work/llamacpp.log" 2>&1
+    status=$?
+    report $status "llama.cpp, recorded now, is within the bounds of its profile"
+    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
+else
+    echo "note    llama.cpp was not built and not recorded: CROSSCHECK_LLAMACPP=1 does it"
+fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -18,6 +18,7 @@ generator() {
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
         mtp/*) echo "tools/gen/mtp_fixtures.py, transformers 5.17.0, torch 2.15.0, numpy 2.4.6" ;;
         dumps/arrays/hf/*) echo "tools/record/dump_fixtures.py, transformers 5.17.0, torch 2.15.0, safetensors 0.8.0" ;;
+        dumps/arrays/*sglang-[waco]*) echo "tools/record/dump_fixtures.py, the layout of sglang 0.5.23, torch 2.15.0" ;;
         dumps/arrays/sglang*) echo "tools/record/dump_fixtures.py, dumper and hooks of sglang 0.5.23, torch 2.15.0" ;;
         dumps/arrays/bad-bo* | dumps/arrays/bad-[dikmu]* | dumps/arrays/bad-n[!e]* | dumps/arrays/bad-o[fv]* | \
             dumps/arrays/bad-*.npz | dumps/arrays/bad-re* | dumps/arrays/bad-self.pt)
@@ -26,6 +27,8 @@ generator() {
         dumps/arrays/*.safetensors) echo "tools/record/dump_fixtures.py, safetensors 0.8.0, torch 2.15.0" ;;
         dumps/arrays/*) echo "tools/record/dump_fixtures.py, numpy 2.4.6" ;;
         state/*) echo "tests/unit/test_state_file.c, WRITE_SEEDS=1" ;;
+        dumps/llamacpp-T4/* | dumps/llamacpp-T1-mtp/* | dumps/llamacpp-kld.bin | dumps/llamacpp-*.json)
+            echo "tools/record/llamacpp.sh --golden, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
         trace/seed*) echo "tests/unit/test_trace_read.c, WRITE_SEEDS=1" ;;
         trace/*) echo "tools/record/hf.py, transformers 5.17.0, torch 2.15.0" ;;
         quant/in/*) echo "tools/gen/quant_fixtures.py input" ;;

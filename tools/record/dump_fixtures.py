@@ -263,6 +263,15 @@ def sglang_dumper(out, sources):
         dumper.step()
 
 
+def sglang_dims(out):
+    """What the dumper says of axes where it runs on two GPUs, in its layout: cut, of heads first, and whole."""
+    for folder, dims in (("bad-sglang-cut", "t h[tp]"), ("bad-sglang-old", "t h(tp) d"), ("bad-sglang-axis", "h t"),
+                         ("sglang-whole", "t (h*d) # tp:replicated")):
+        os.makedirs(os.path.join(out, folder))
+        torch.save({"value": values("embed"), "meta": {"world_size": 2, "dims": dims}},
+                   os.path.join(out, folder, "step=0___rank=0___dump_index=1___name=embed.pt"))
+
+
 def sglang_hooks(out, sources):
     """A model of four modules, named as SGLang names its own, that knows its outputs."""
     class Known(torch.nn.Module):
@@ -341,6 +350,7 @@ def main():
     hostile_archives(out)
     seeds(out)
     safetensors_files(out)
+    sglang_dims(out)
     with contextlib.redirect_stdout(io.StringIO()):
         sources = sglang_sources(build)
         sglang_dumper(out, sources)

@@ -58,7 +58,8 @@ if [ "${2-}" = live ]; then
                 # shellcheck disable=SC2086
                 { record "$name" "$type" --tokens "$(tokens "$prompt")" -n 4 --taps 'all,state.*' &&
                     "$build/samebit" trace "$out/$name" --checkpoint "$folder" &&
-                    "$build/samebit" diff "$folder" --engine "$out/$name" $options; } > "$out/$name.txt" 2>&1 || status=1
+                    "$build/samebit" diff "$folder" --engine "$out/$name" $options; } \
+                    > "$out/$name.txt" 2>&1 || status=1
                 summary "$name" "$options"
                 rm -rf "${out:?}/$name"
             done <<< "$kinds"

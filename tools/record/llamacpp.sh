@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Records what the real llama.cpp computes from folders of `samebit make`, as traces (docs/trace.md):
+# Records what the real llama.cpp computes from folders of `samebit make`: traces (docs/trace.md), a file of
+# --kl-divergence-base, and answers of llama-server.
 #
-#   tools/record/llamacpp.sh OUT
+#   tools/record/llamacpp.sh OUT [--golden]
 #
-# OUT/CKPT-* are the folders, OUT/NAME the traces; docs/llamacpp.md has what they show. The first call
-# builds llama.cpp under build/llamacpp (half an hour).
+# OUT/CKPT-* are the folders, OUT/T* the traces, OUT/llamacpp-* what other programs write of them; docs/llamacpp.md
+# has what they show, and tests/cli/llamacpp.sh says it of OUT (TRACES=OUT). --golden: fewer rows, as
+# golden/dumps has them. The first call builds llama.cpp under build/llamacpp, which takes long.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=${1:?usage: tools/record/llamacpp.sh OUT}
@@ -41,7 +43,31 @@ record() { # name, preset, type of the file, ids, calls, level, options of llama
     rm "$out/$name.record"
 }
 
+all=yes n=24
+[ "${2-}" != --golden ] || { all=no; n=8; }
+checkpoint T1 bf16 --recipe predictable
+checkpoint T4 bf16 --recipe mistakes
+record llamacpp-T4 T4 bf16 "$(ids 2)" 2 4 -fa off -n 2
+record llamacpp-T1-mtp T1 bf16 "$(ids 4)" 4 2 -fa off -n $n --spec-type draft-mtp --spec-draft-n-max 3
+
+# 32 tokens of a byte each, three times: no text, but a file of the real program
+seq -s, 1000 1061 | tr -d '\n' > "$out/text"
+"$llama/bin/llama-perplexity" -m "$out/CKPT-T1-bf16.gguf" -f "$out/text" -c 32 -b 32 -ub 32 -t 1 -fa off --chunks 3 \
+    --kl-divergence-base "$out/llamacpp-kld.bin" > "$out/kld.log" 2>&1
+server() { # name of the answers, options of server.py and llama-server
+    "$python" "$here/server.py" "$llama/bin/llama-server" "$out/CKPT-T1-bf16.gguf" "$out" --name "$1" "${@:2}" \
+        --alias T1 -c 512 -fa off
+}
+server llamacpp
+server llamacpp-mtp --tokens 24 --only completion --spec-type draft-mtp --spec-draft-n-max 3
+
+[ $all = yes ] || exit 0
+record T4-flash T4 bf16 "$(ids 4)" 4 4 -fa on
+checkpoint T4 f32 --recipe mistakes
+record T4-f32 T4 f32 "$(ids 6)" 6 4 -fa off -n 3
+record T1-mtp T1 bf16 "$(ids 4)" 4 4 -fa off -n 24 --spec-type draft-mtp --spec-draft-n-max 3
 for preset in T1 T4 T5; do
     checkpoint $preset bf16 --recipe mistakes
-    record "$preset-bf16" $preset bf16 "$(ids 8)" 6+1+1 4 -fa off
+    record $preset-bf16 $preset bf16 "$(ids 40)" 6+30+4 4 -fa off -n 4
+    record $preset-f32-cache $preset bf16 "$(ids 8)" 8 4 -fa off -ctk f32 -ctv f32
 done

@@ -11,7 +11,7 @@ mkdir -p "$out"
 "$BUILD/samebit" make "$work/t1" --preset T1 --recipe predictable --tokenizer > /dev/null
 chunks=()
 for c in 0 1; do
-    ids=$(seq -s, 0 31 | awk -F, -v c=$c '{ for (i = 1; i <= NF; i++) printf "%s%d", (i == 1 ? "" : ","), ($i * 7 + c * 101 + 3) % 384 }')
+    ids=$(seq -s, 0 15 | awk -F, -v c=$c '{ for (i = 1; i <= NF; i++) printf "%s%d", (i == 1 ? "" : ","), ($i * 7 + c * 101 + 3) % 384 }')
     echo "$ids" > "$work/chunk$c.ids"
     "$BUILD/samebit" run "$work/t1" --tokens "$ids" -n 0 --logits "$work/chunk$c.npy" "${engine[@]}" > /dev/null
     chunks+=("$work/chunk$c.ids,$work/chunk$c.npy")

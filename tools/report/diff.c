@@ -48,6 +48,7 @@ sb_diff_sums sb_diff_add(const sb_verdicts *v)
     for (size_t i = 0; i < v->token_count; i++) {
         const sb_token_verdict *t = &v->tokens[i];
         sums.with_kl += t->has_kl != 0;
+        sums.lower_kl += t->has_kl && t->kl_is_lower;
         sums.kl += t->has_kl ? t->kl : 0;
         sums.worst = t->worst_ratio > sums.worst ? t->worst_ratio : sums.worst;
     }

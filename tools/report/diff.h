@@ -62,7 +62,9 @@ size_t sb_diff_tokens(const sb_verdicts *verdicts, sb_verdict verdict);
 /* What is summed over all tokens and rounds; [0] is the reference, [1] the engine. */
 typedef struct sb_diff_sums {
     double kl, worst;
-    size_t with_kl, drafted[2], accepted[2];
+    size_t with_kl,
+        lower_kl; /* lower: of a part of the distribution, so that it is at least that */
+    size_t drafted[2], accepted[2];
 } sb_diff_sums;
 sb_diff_sums sb_diff_add(const sb_verdicts *verdicts);
 

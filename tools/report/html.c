@@ -61,6 +61,14 @@ void html_bar(FILE *out, double share)
             over ? 100.0 : 100.0 * share);
 }
 
+int html_is_op(const char *name)
+{
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        if (strcmp(sb_op_name(i), name) == 0)
+            return 1;
+    return 0;
+}
+
 sb_diff_layer html_layer(const sb_diff_report *r, size_t layer)
 {
     sb_diff_layer out = {"no layer"};
@@ -111,12 +119,15 @@ static void print_facts(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
     sb_diff_sums sums = sb_diff_add(v);
+    double worst = sums.worst; /* of drafts, only the ops know it */
     size_t tokens[SB_VERDICT_FAIL + 1] = {0}, ops[SB_VERDICT_FAIL + 1] = {0};
     for (size_t i = 0; i < v->token_count; i++)
         tokens[v->tokens[i].verdict]++;
     for (size_t i = 0; i < SB_OP_COUNT; i++)
-        if (sb_diff_met(&v->ops[i]))
+        if (sb_diff_met(&v->ops[i])) {
             ops[v->ops[i].verdict]++;
+            worst = v->ops[i].worst > worst ? v->ops[i].worst : worst;
+        }
     fputs("<dl class=\"facts\">\n", out);
     fact(out, "tokens compared");
     counts(out, tokens);
@@ -125,11 +136,12 @@ static void print_facts(FILE *out, const sb_diff_report *r)
     counts(out, ops);
     end_fact(out);
     fact(out, "largest error / bound; up to 1 is inside");
-    fputs(html_ratio(sums.worst).text, out);
+    fputs(html_ratio(worst).text, out);
     end_fact(out);
     fact(out, "mean KL divergence");
     if (sums.with_kl)
-        fprintf(out, "%.2e nats", sums.kl / (double)sums.with_kl);
+        fprintf(out, "%s%.2e nats", sums.lower_kl ? "at least " : "",
+                sums.kl / (double)sums.with_kl);
     else
         fputs("no logits", out);
     end_fact(out);
@@ -205,8 +217,8 @@ static void print_short(FILE *out, const sb_diff_report *r)
     fputs("<p class=\"short\">It first goes wrong at ", out);
     if (r->sequences > 1)
         fprintf(out, "sequence %u, ", (unsigned)p->sequence);
-    fprintf(out, "position %" PRIu64 "%s%s, in the op <b class=\"fail\">", p->token,
-            *layer.text ? ", " : "", layer.text);
+    fprintf(out, "position %" PRIu64 "%s%s, in the %s<b class=\"fail\">", p->token,
+            *layer.text ? ", " : "", layer.text, html_is_op(p->op) ? "op " : "");
     html_text(out, p->op);
     fputs("</b>.", out);
     if (v->explanation_count) {

@@ -142,6 +142,12 @@ void html_kl(FILE *out, const sb_diff_report *r)
             "<p class=\"hint binned\">%zu tokens share a point: their mean (strong) and largest "
             "(thin).</p>\n",
             b.size);
+    size_t lower = sb_diff_add(v).lower_kl;
+    if (lower)
+        fprintf(out,
+                "<p class=\"hint lower\">Of %zu tokens only a part of the distribution is known: "
+                "their divergence is at least what is shown.</p>\n",
+                lower);
     print_kl_frame(out);
     if (b.size > 1)
         print_line(out, v, &b, 0);

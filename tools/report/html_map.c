@@ -153,14 +153,6 @@ static void print_field(FILE *out, const map *m, size_t column, size_t row)
 /* --- the first failure -------------------------------------------------------------------------
  */
 
-static int is_op(const char *name)
-{
-    for (size_t i = 0; i < SB_OP_COUNT; i++)
-        if (strcmp(sb_op_name(i), name) == 0)
-            return 1;
-    return 0;
-}
-
 /* Whether the first failure can lie at this token: it failed itself, or, of a draft that followed
  * it, its layer. */
 static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft)
@@ -177,7 +169,7 @@ static void print_mark(FILE *out, const map *m)
 {
     const sb_verdicts *v = m->r->verdicts;
     size_t row = 0, layer = v->first_failure.layer, token = v->token_count;
-    if (v->cells.rows && is_op(v->first_failure.op)) {
+    if (v->cells.rows && html_is_op(v->first_failure.op)) {
         layer = layer < v->cells.layers - 1 ? layer : v->cells.layers - 1;
         row = layer < m->layers ? 1 + layer / m->per_row : 0;
     }
@@ -267,7 +259,7 @@ void html_map(FILE *out, const sb_diff_report *r)
         return;
     map m = make_map(r);
     unsigned height = m.rows > 40 ? 9 : 16;
-    html_open(out, "map", "Where: layer by token",
+    html_open(out, "map", m.layers ? "Where: layer by token" : "Where: token by token",
               m.layers
                   ? "Each field is the largest error / bound of one layer in one token, every "
                     "op fed what the engine itself recorded. Blue is inside the bound; orange "

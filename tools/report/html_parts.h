@@ -25,6 +25,9 @@ html_number html_value(double value);
 /* <span class="verdict fail">FAIL</span> */
 void html_verdict(FILE *out, sb_verdict verdict);
 
+/* A failure of logits, say, is of no op. */
+int html_is_op(const char *name);
+
 /* A bar of a share of 1; what is more than 1 fills it, in the colour of a failure. */
 void html_bar(FILE *out, double share);
 

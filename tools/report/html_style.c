@@ -47,7 +47,11 @@ const char *const html_style[] = {
     ".facts dd{font-weight:600}\n"
     ".list{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:8px 0}\n"
     ".list dt{font-size:13px}\n"
-    ".scroll{overflow-x:auto}\n"
+    ".scroll{overflow-x:auto;background:linear-gradient(90deg,var(--card) 60%,transparent) local,"
+    "linear-gradient(270deg,var(--card) 60%,transparent) 100% 0 local,"
+    "linear-gradient(90deg,var(--line),transparent),"
+    "linear-gradient(270deg,var(--line),transparent) 100% 0;background-repeat:no-repeat;"
+    "background-size:40px 100%,40px 100%,12px 100%,12px 100%}\n"
     "table{border-collapse:collapse;font-size:13px;min-width:100%}\n"
     "th,td{padding:3px 10px 3px 0;text-align:right;border-bottom:1px solid var(--line);"
     "white-space:nowrap}\n"
@@ -93,5 +97,6 @@ const char *const html_style[] = {
     ".bar{width:60px}}\n"
     "@media print{:root{color-scheme:light}body{background:#fff;font-size:12px}"
     "main{max-width:none;padding:0}section,header{break-inside:avoid;border-radius:0}"
-    ".scroll{overflow:visible}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n",
+    ".scroll{overflow:visible;background:none}th,td{white-space:normal}*{print-color-adjust:exact;-"
+    "webkit-print-color-adjust:exact}}\n",
     NULL};

@@ -44,22 +44,19 @@ static double ratio_of(const sb_around *a, size_t i)
 static void print_around(FILE *out, const sb_verdicts *v)
 {
     const sb_around *a = &v->around;
-    fputs(
-        "<h3>What stands around it</h3>\n<div class=\"scroll\"><table class=\"around\">\n"
-        "<tr><th>column</th><th>engine</th><th>reference</th><th>error</th><th>bound</th><th>error "
-        "/ bound</th><th></th></tr>\n",
-        out);
+    fputs("<h3>What stands around it</h3>\n<div class=\"scroll\"><table class=\"around\">\n"
+          "<tr><th>column</th><th>engine</th><th>reference</th><th>error / bound</th><th></th>"
+          "<th>error</th><th>bound</th></tr>\n",
+          out);
     for (size_t i = 0; i < a->count; i++) {
         double ratio = ratio_of(a, i);
         int hit = v->first_failure.rank == 1 && v->first_failure.element[0] == a->first + i;
-        fprintf(out,
-                "<tr%s><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%.3g</td><td>%.3g</td>"
-                "<td>%s</td><td>",
+        fprintf(out, "<tr%s><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%s</td><td>",
                 hit ? " class=\"hit\"" : "", a->first + i, html_value((double)a->found[i]).text,
-                html_value((double)a->expected[i]).text,
-                (double)a->found[i] - (double)a->expected[i], a->bound[i], html_ratio(ratio).text);
+                html_value((double)a->expected[i]).text, html_ratio(ratio).text);
         html_bar(out, ratio);
-        fputs("</td></tr>\n", out);
+        fprintf(out, "</td><td>%.3g</td><td>%.3g</td></tr>\n",
+                (double)a->found[i] - (double)a->expected[i], a->bound[i]);
     }
     fputs("</table></div>\n", out);
 }
@@ -123,7 +120,7 @@ static void print_part(FILE *out, const sb_diff_report *r, sb_state_part part)
     }
     fprintf(out, "<tr><td>%s</td><td>", sb_state_part_name(part));
     html_verdict(out, worst);
-    fprintf(out, "</td><td>%zu</td><td>%zu</td><td class=\"left\">%s</td><td class=\"words\">",
+    fprintf(out, "</td><td>%zu</td><td>%zu</td><td class=\"left\">%s</td><td class=\"left\">",
             compared, bad, what[part]);
     if (at && at->state[part].has_first) {
         const sb_place *p = &at->state[part].first;
@@ -178,8 +175,8 @@ void html_ops(FILE *out, const sb_diff_report *r)
               "Every op of the reference was fed the values that the engine recorded, so that "
               "nothing that went wrong before counts against it.");
     fputs("<div class=\"scroll\"><table class=\"ops\">\n<tr><th>op</th><th>verdict</th>"
-          "<th>elements</th><th>same bits</th><th>worst error / bound</th><th></th>"
-          "<th>tightness</th><th>not judged</th></tr>\n",
+          "<th>worst error / bound</th><th></th><th>tightness</th><th>elements</th>"
+          "<th>same bits</th><th>not judged</th></tr>\n",
           out);
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
         const sb_op_verdict *op = &v->ops[i];
@@ -189,12 +186,12 @@ void html_ops(FILE *out, const sb_diff_report *r)
                 op->verdict == SB_VERDICT_FAIL ? " class=\"hit\"" : "", sb_op_name(i),
                 sb_op_name(i));
         html_verdict(out, op->verdict);
-        fprintf(out, "</td><td>%zu</td><td>", op->compared);
-        if (op->compared)
-            fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);
         fprintf(out, "</td><td>%s</td><td>", html_ratio(op->worst).text);
         html_bar(out, op->worst);
-        fprintf(out, "</td><td>%.2g</td><td>%zu</td></tr>\n", op->median, op->skipped);
+        fprintf(out, "</td><td>%.2g</td><td>%zu</td><td>", op->median, op->compared);
+        if (op->compared)
+            fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);
+        fprintf(out, "</td><td>%zu</td></tr>\n", op->skipped);
     }
     fputs("</table></div>\n", out);
     html_close(out);
@@ -234,19 +231,19 @@ static void print_token(FILE *out, const sb_diff_report *r, const sb_token_verdi
     fprintf(out, "<tr%s>", t->verdict == SB_VERDICT_FAIL ? " class=\"bad\"" : "");
     if (r->sequences > 1)
         fprintf(out, "<td>%u</td>", (unsigned)t->sequence);
-    fprintf(out, "<td>%" PRIu64 "</td><td>%u</td>", t->position, (unsigned)t->id);
+    fprintf(out, "<td>%" PRIu64 "</td><td>%u</td><td>", t->position, (unsigned)t->id);
+    html_verdict(out, t->verdict);
+    fprintf(out, "</td><td>%s</td>", html_ratio(t->worst_ratio).text);
+    if (t->has_kl)
+        fprintf(out, "<td>%s%.2e</td>", t->kl_is_lower ? "&gt; " : "", t->kl);
+    else
+        fputs("<td>-</td>", out);
     for (int side = 0; side < 2; side++)
         if (t->has_top[side])
             fprintf(out, "<td>%u</td>", (unsigned)t->top[side]);
         else
             fputs("<td>-</td>", out);
-    if (t->has_kl)
-        fprintf(out, "<td>%.2e</td>", t->kl);
-    else
-        fputs("<td>-</td>", out);
-    fprintf(out, "<td>%s</td><td>", html_ratio(t->worst_ratio).text);
-    html_verdict(out, t->verdict);
-    fputs("</td><td class=\"left\">", out);
+    fputs("<td class=\"left\">", out);
     if (round)
         print_round(out, round);
     fputs("</td></tr>\n", out);
@@ -256,8 +253,8 @@ static void open_tokens(FILE *out, const sb_diff_report *r)
 {
     fprintf(out,
             "<div class=\"scroll\"><table class=\"tokens\">\n<tr>%s<th>position</th><th>token</th>"
-            "<th>reference says</th><th>engine says</th><th>KL</th><th>error / bound</th>"
-            "<th>verdict</th><th class=\"left\">speculative round</th></tr>\n",
+            "<th>verdict</th><th>error / bound</th><th>KL</th><th>reference says</th>"
+            "<th>engine says</th><th class=\"left\">speculative round</th></tr>\n",
             r->sequences > 1 ? "<th>sequence</th>" : "");
 }
 

@@ -120,7 +120,8 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     fprintf(out, "| tokens that fail | %zu of %zu |\n", sb_diff_tokens(v, SB_VERDICT_FAIL),
             v->token_count);
     if (sums.with_kl)
-        fprintf(out, "| mean KL | %.2e nats |\n", sums.kl / (double)sums.with_kl);
+        fprintf(out, "| mean KL | %s%.2e nats |\n", sums.lower_kl ? "at least " : "",
+                sums.kl / (double)sums.with_kl);
     if (sums.drafted[1])
         fprintf(out, "| drafts accepted | reference %zu of %zu, engine %zu of %zu |\n",
                 sums.accepted[0], sums.drafted[0], sums.accepted[1], sums.drafted[1]);

@@ -9,6 +9,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dir=${1:?usage: tools/record/llamacpp/build.sh DIR}
 commit=0c1e57098
 mkdir -p "$dir/bin"
+if [ -x "$dir/bin/llama-server" ] && [ "$dir/bin/llama_record" -nt "$here/llama_record.cpp" ]; then exit; fi
 dir=$(cd "$dir" && pwd)
 source=$dir/source
 
@@ -32,7 +33,7 @@ nice -n 10 ninja -C "$dir/cmake" -j "${JOBS:-2}" llama-perplexity llama-server >
 cp "$dir/cmake/bin/llama-perplexity" "$dir/cmake/bin/llama-server" "$dir/bin/"
 
 mapfile -t libraries < <(find "$dir/cmake" -name 'libllama.a' -o -name 'libllama-common*.a' -o -name 'libggml*.a' \
-    -o -name 'libcpp-httplib.a')
+    -o -name 'libcpp-httplib.a' -o -name 'libvendor-hash.a')
 "${CXX:-c++}" -std=c++17 -O1 -Wall -Wextra -DLLAMA_RECORD_COMMIT="\"$commit\"" "-I$source/include" \
     "-I$source/ggml/include" "-I$source/common" "-I$source/vendor" "$here/llama_record.cpp" -o "$dir/bin/llama_record" \
     -Wl,--start-group "${libraries[@]}" -Wl,--end-group -pthread -ldl

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What llama.cpp computed (golden/dumps/llamacpp-*, tools/record/llamacpp.sh) against the reference under its
+# profile, no knob changed: within the bounds, rounds and drafts of its MTP head included. TRACES names a folder
+# with more of them, recorded anew: `make crosscheck`.
+. "$(dirname "$0")/lib.bash"
+traces=${TRACES:-golden/dumps}
+
+within() { # checkpoint, trace, further options
+    run 0 diff "$work/$1" --engine "$traces/$2" --profile llamacpp "${@:3}"
+    check "$2 is within, or next to a tie" grep -qE '^(WITHIN|NEAR_TIE)' "$out"
+}
+run 0 make "$work/T4" --preset T4 --recipe mistakes --seed 42
+run 0 make "$work/P1" --preset T1 --recipe predictable --seed 42
+within T4 llamacpp-T4
+says "delta_rule "
+says "attention "
+# every op is judged, and one wrong knob is an op that fails
+run 0 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --forced -q
+run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set q_scale=multiply --forced
+says "first failure: token 0, layer 0, l2norm (layers.0.linear_attn.q)"
+run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set linear_input=act --forced
+says "first failure: token 0, layer 0, linear"
+run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
+says "attention (layers.3.self_attn.core_out)"
+
+# the MTP head, as llama.cpp's own code drafts
+within P1 llamacpp-T1-mtp
+says "acceptance: reference "
+check "the reference accepts what llama.cpp accepts" awk '/^acceptance:/ {
+    found = $3 == $8 && $3 + 0 > 0 } END { exit !found }' "$out"
+if [ -d "$traces/T1-mtp" ]; then
+    within P1 T1-mtp
+    # each reading of the head is told from the other one
+    for knob in mtp_first=pair mtp_hidden=residual mtp_position=hidden mtp_recycled=residual; do
+        run 1 diff "$work/P1" --engine "$traces/T1-mtp" --profile llamacpp --forced --set $knob
+        says ", mtp.0, "
+    done
+    for preset in T1 T4 T5; do
+        run 0 make "$work/$preset" --preset $preset --recipe mistakes --seed 42 --replace
+        within $preset $preset-bf16
+        within $preset $preset-f32-cache --set kv_cache=act --set scores=f32
+    done
+    within T4 T4-f32 --set linear_input=act # a file in binary32: inputs are not rounded either
+    # flash attention accumulates in binary16, which no profile follows: attention alone is outside
+    run 1 diff "$work/T4" --engine "$traces/T4-flash" --profile llamacpp --forced
+    check "attention fails" grep -q '^attention .* FAIL$' "$out"
+    check "and nothing else does" test "$(grep -c '^[a-z_]\{1,\} .* FAIL$' "$out")" = 1
+fi
+finish
