@@ -23,8 +23,11 @@ says "first failure: token 0, layer 0, linear"
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
 says "attention (layers.3.self_attn.core_out)"
 
-# the MTP head, as llama.cpp's own code drafts
-within P1 llamacpp-T1-mtp
+# the MTP head, as llama.cpp's own code drafts; of the trunk only logits are in it, and the noise of this profile
+# could hide any others (T-46): what is in order is not believed on their word alone
+run 4 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
+says "rounding alone could give other logits altogether"
+says "tokens: 22 WITHIN"
 says "acceptance: reference "
 check "the reference accepts what llama.cpp accepts" awk '/^acceptance:/ {
     found = $3 == $8 && $3 + 0 > 0 } END { exit !found }' "$out"

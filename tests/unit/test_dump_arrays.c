@@ -405,8 +405,8 @@ static void test_large(void **state)
     check_status("play", sb_dump_play(dump, dump_take, &seen, &err), &err, SB_OK, "");
     sb_dump_close(dump);
     assert_int_equal(seen.rows, 450);
-    assert_int_equal(seen.steps, 3); /* 192 + 192 + 66 */
-    assert_int_equal(seen.most_rows, 192);
+    assert_int_equal(seen.steps, 2); /* 256 + 194 */
+    assert_int_equal(seen.most_rows, 256);
     scratch_remove(dir.text);
 }
 

@@ -125,6 +125,31 @@ static void test_ends(void **state)
     one_place("model.norm.weight", "head");
 }
 
+/* X-5: a head alone that is another one shows in the drafts, and is not taken for the same model.
+ */
+static void test_head_alone(void **state)
+{
+    (void)state;
+    test_folder f =
+        test_folder_load(test_checkpoint("test_pair", "T1", "predictable", "bf16", "text"));
+    sb_model *a =
+        test_model_open(test_checkpoint("test_pair", "T1", "predictable", "bf16", "text"));
+    test_tensor *t = test_folder_find(&f, "mtp.fc.weight");
+    for (size_t i = 0; 2 * i + 1 < t->size; i++)
+        t->bytes[2 * i + 1] ^= (unsigned char)(i % 3 ? 0x80 : 0);
+    sb_model *b = test_model_open(test_folder_save(&f, "test_pair", "head"));
+    sb_error err;
+    sb_pair p;
+    const sb_model *const models[2] = {a, b};
+    const sb_pair_options options = {.mixed_tokens = 0};
+    assert_int_equal(sb_pair_measure(models, texts, TEXTS, &options, &p, &err), SB_OK);
+    assert_true(p.kl.most == 0 && p.flip_count == 0 && p.has_drafts && p.other_drafts > 0);
+    sb_pair_free(&p);
+    sb_model_close(a);
+    sb_model_close(b);
+    test_folder_free(&f);
+}
+
 /* a router that chooses otherwise is counted where it stands; layers behind it only drift. */
 static void test_routing(void **state)
 {
@@ -168,9 +193,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_layer), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_routing),   cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_one_layer),  cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("pair", tests, open_all, close_all);
 }

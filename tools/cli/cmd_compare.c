@@ -18,6 +18,7 @@ typedef struct wishes {
     int has_kl, has_same;
     int as_json, card, all, allow_self;
     sb_knobs knobs[2];
+    char arithmetic[320]; /* the profile and what was set, for people */
 } wishes;
 
 /* What was found, in a word and a line; the words are those of diff. */
@@ -55,7 +56,7 @@ static int the_same(const sb_pair *p)
     double most = p->kl.most;
     for (size_t i = 0; i < p->layer_count; i++)
         most += p->layers[i].added + p->layers[i].kl;
-    return most == 0 && !p->flip_count;
+    return most == 0 && !p->flip_count && !p->other_drafts;
 }
 
 static judgement judge(const wishes *w, const sb_pair *p)
@@ -70,11 +71,11 @@ static judgement judge(const wishes *w, const sb_pair *p)
         j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
         snprintf(j.reason, sizeof j.reason,
                  "both give the same bits: is B what it should be? --allow-self takes it");
-    } else if (w->has_kl && p->kl.mean > (double)w->most_kl) {
+    } else if (w->has_kl && (float)p->kl.mean > w->most_kl) {
         j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
         snprintf(j.reason, sizeof j.reason, "the mean KL is %.3e; at most %g was asked for",
                  p->kl.mean, (double)w->most_kl);
-    } else if (w->has_same && p->agreement_at.rate < (double)w->least_same) {
+    } else if (w->has_same && (float)p->agreement_at.rate < w->least_same) {
         j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
         snprintf(j.reason, sizeof j.reason,
                  "the largest logits agree in %.4f of the tokens; at least %g was asked for",
@@ -105,7 +106,7 @@ static sb_status compare(const wishes *w, sb_error *err)
     if (!status) {
         judgement j = judge(w, &pair);
         const sb_compared c = {.folder = {w->folder[0], w->folder[1]},
-                               .profile = w->profile,
+                               .profile = w->arithmetic,
                                .texts = count,
                                .pair = &pair,
                                .verdict = j.verdict,
@@ -120,18 +121,32 @@ static sb_status compare(const wishes *w, sb_error *err)
     return status;
 }
 
+/* "vllm, beta=act, of B alone act=f32" */
+static void name_arithmetic(wishes *w)
+{
+    size_t n = sizeof w->arithmetic, used = (size_t)snprintf(w->arithmetic, n, "%s", w->profile);
+    for (size_t i = 0; i < w->settings.count && used < n; i++)
+        used += (size_t)snprintf(w->arithmetic + used, n - used, ", %s", w->settings.item[i]);
+    for (size_t i = 0; i < w->second.count && used < n; i++)
+        used += (size_t)snprintf(w->arithmetic + used, n - used, "%s%s", i ? ", " : ", of B alone ",
+                                 w->second.item[i]);
+}
+
 static sb_status read_wishes(wishes *w, sb_error *err)
 {
     if (!w->tokens_file)
         return sb_fail(err, SB_ERR_USAGE, "expected --tokens-file: the text to compare on");
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
+    if (w->least_same > 1)
+        return sb_fail(err, SB_ERR_USAGE, "--min-same is a share: expected 0 to 1");
     sb_status status = sb_knobs_profile(&w->knobs[0], w->profile, err);
     for (size_t i = 0; i < w->settings.count && !status; i++)
         status = sb_knobs_set(&w->knobs[0], w->settings.item[i], err);
     w->knobs[1] = w->knobs[0];
     for (size_t i = 0; i < w->second.count && !status; i++)
         status = sb_knobs_set(&w->knobs[1], w->second.item[i], err);
+    name_arithmetic(w);
     return status;
 }
 

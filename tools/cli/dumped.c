@@ -64,6 +64,7 @@ sb_status sb_dumped_open(sb_dumped *d, const char *path, const sb_config *config
                                    .id_count = d->id_count,
                                    .sequence_count = d->count,
                                    .map = d->map,
+                                   .config = config,
                                    .vocab_size = config ? config->vocab_size : 0,
                                    .layers = config ? config->layers : 0,
                                    .tokenizer = folder};

@@ -108,7 +108,8 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
                        (unsigned long long)step->number);
     if (d->options.forced.mtp && shows_no_head(step)) {
         d->options.forced.mtp = 0;
-        snprintf(d->options.verdicts->note, SB_WORDS, "nothing of the MTP head was shown");
+        snprintf(d->options.verdicts->note, SB_WORDS,
+                 "the first call shows nothing of the MTP head: its ops were not judged");
     }
     if (forced == 1 || (forced == -1 && has_taps(step)))
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);

@@ -34,9 +34,9 @@ static double step_of(const sb_arithmetic *arithmetic)
     return step > 0x1p-24 ? step : 0x1p-24;
 }
 
-/* T-41: "sqrt(1 + K/6 (s / u_act)^2)" times "sqrt(2 ln 2 (b + 40))" times "sqrt(1 + 8 / N)" */
+/* T-41: "sqrt(1 + K/6 (s / u_act)^2)" times "sqrt(2 ln 2 (b + 40))" */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
-                          const sb_arithmetic *arithmetic, size_t runs, size_t among)
+                          const sb_arithmetic *arithmetic, size_t among)
 {
     sb_format act = sb_act_format(knobs);
     double unit = act == SB_FORMAT_bf16 ? 0x1p-8 : act == SB_FORMAT_f16 ? 0x1p-11 : 0x1p-24;
@@ -44,8 +44,7 @@ double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
     while (bits < 63 && among > (size_t)1 << (unsigned)bits)
         bits++;
     double spread = 1 + longest_sum(&model->config) / 6 * ratio * ratio;
-    double few = 1 + 8 / (double)(runs ? runs : 1);
-    return sb_wide_sqrt(spread * few) * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
+    return sb_wide_sqrt(spread) * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
 }
 
 static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, size_t i,
@@ -77,8 +76,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->twin = options->twin;
     e->twin_ctx = options->twin_ctx;
     e->count = options->perturbed + 1;
-    e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, options->perturbed,
-                                   model->config.experts);
+    e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
     sb_status status =
         e->lanes ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");

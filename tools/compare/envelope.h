@@ -83,6 +83,6 @@ size_t sb_envelope_count(const sb_envelope *envelope); /* N + 1 */
 /* T-41: a value of a program of this arithmetic (NULL: library) is expected within so many root
  * mean squares of the noise of `runs` sequences; `among` values are compared at a time. */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
-                          const sb_arithmetic *arithmetic, size_t runs, size_t among);
+                          const sb_arithmetic *arithmetic, size_t among);
 
 #endif

@@ -21,8 +21,7 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
         f->knobs = *options->knobs;
     else
         sb_knobs_exact(&f->knobs);
-    f->factor = sb_envelope_factor(model, &f->knobs, options->arithmetic, options->perturbed,
-                                   model->config.vocab_size);
+    f->factor = sb_envelope_factor(model, &f->knobs, options->arithmetic, model->config.vocab_size);
     f->logits = sb_alloc(model->config.vocab_size, sizeof *f->logits);
     if (!f->logits) {
         sb_free_free(f);
@@ -313,6 +312,8 @@ static const char *vacuous(const sb_free *f)
         return "the engine's logits are constant";
     if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
         return "too many of the tokens are near ties: the noise could hide a fault";
+    if (2 * f->rows_wide > f->rows_judged)
+        return "rounding alone could give other logits altogether at more than half of the tokens";
     if (f->alone && 2 * f->open_tokens > f->alone)
         return "rounding alone could change more than half of the tokens";
     return NULL;

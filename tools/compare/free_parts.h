@@ -45,7 +45,8 @@ struct sb_free {
     double *bounds;      /* of a piece of a state */
     size_t bounds_room;
     size_t compared, near_tokens, open_tokens, alone, choices, constant;
-    int varied; /* not all tokens are one */
+    size_t rows_judged, rows_wide; /* T-46: with logits; whose bound hides another distribution */
+    int varied;                    /* not all tokens are one */
     uint32_t any_token;
     size_t rows;
 };

@@ -234,8 +234,7 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     if (n == 0)
         return SB_OK;
     bound b = {.shape = shape_of(&p, c),
-               .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic,
-                                            f->options.perturbed, n)};
+               .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic, n)};
     sb_status status = measure(f, s, index, &b.shape, err);
     if (status)
         return status;

@@ -6,6 +6,17 @@
 #include "tools/compare/free_parts.h"
 #include "tools/compare/wide_fn.h"
 
+/* T-46: "the root mean square of the row's logits about their mean" */
+static double spread_of(const float *logits, size_t n)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)logits[i];
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)logits[i] - sum / (double)n) * ((double)logits[i] - sum / (double)n);
+    return sb_wide_sqrt(squares / (double)n);
+}
+
 static sb_row_bound bound_of(const sb_free *f, const sb_noise *noise)
 {
     sb_row_bound b = {.tight = f->factor * noise->tight, .loose = f->factor * noise->loose};
@@ -207,6 +218,10 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     t->has_top[0] = 1;
     t->margin = top.margin;
     t->envelope = b.pair;
+    if (theirs || listed) {
+        f->rows_judged++;
+        f->rows_wide += b.pair > spread_of(s->logits, f->model->config.vocab_size);
+    }
     if (theirs)
         judge_logits(f, s, t, s->logits, theirs, &b);
     if (listed)

@@ -238,8 +238,7 @@ sb_status sb_ids_compare(const sb_model *model, const sb_ids_options *options,
         sb_knobs_exact(&knobs);
     sb_envelope_options envelope = {
         .knobs = &knobs, .perturbed = options->perturbed, .seed = options->seed};
-    c.factor =
-        sb_envelope_factor(model, &knobs, NULL, options->perturbed, model->config.vocab_size);
+    c.factor = sb_envelope_factor(model, &knobs, NULL, model->config.vocab_size);
     c.logits = sb_alloc(model->config.vocab_size, sizeof *c.logits);
     sb_status status = c.logits ? sb_envelope_new(model, &envelope, &c.envelope, err)
                                 : sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");

@@ -201,8 +201,13 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
     sb_tell_where(t, "choice %zu", i);
     if (!json_is_object(choice))
         return sb_tell_fail(t, "is no object");
-    if (is_echo(logprobs))
+    if (is_echo(logprobs)) {
+        if (experts || either(choice, document, "prompt_logprobs"))
+            return sb_tell_fail(t,
+                                "has an echo and routed_experts or prompt_logprobs: one of them is "
+                                "expected");
         return tell_echo(t, logprobs, document, prompt);
+    }
     if (sb_tell_get(json_array_get(content, 0), "id"))
         t->out->floor = lowest_llama;
     t->said_prompt = sb_tell_count(usage, "prompt_tokens");

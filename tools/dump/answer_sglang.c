@@ -91,7 +91,11 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
     t->out->floor = SB_SPOKEN_UNLIKELY;
     sb_tell_where(t, "meta_info");
     sb_status status = tell_prompt(t, info);
-    if (!status && json_array_size(sb_tell_get(info, "output_token_logprobs")))
+    size_t told = json_array_size(sb_tell_get(info, "output_token_logprobs"));
+    if (!status && told && ids && json_array_size(ids) != told)
+        status = sb_tell_fail(t, "%zu output_token_logprobs and %zu output_ids; expected as many",
+                              told, json_array_size(ids));
+    else if (!status && told)
         status = tell_part(t, info, "output_token_logprobs", "output_top_logprobs", 0);
     else if (!status && ids)
         status = sb_tell_ids(t, ids);

@@ -6,6 +6,7 @@
 #ifndef SB_DUMP_DUMP_H
 #define SB_DUMP_DUMP_H
 
+#include "ref/model/config.h"
 #include "tools/trace/head.h"
 #include "tools/trace/step.h"
 
@@ -19,7 +20,8 @@ typedef struct sb_dump_options {
     const size_t *id_count;     /* none, or to be held against those that it has */
     size_t sequence_count;
     const char *map; /* a file that says which array is which tap (J-2); NULL: names are taps */
-    uint32_t vocab_size, layers; /* of the checkpoint */
+    const sb_config *config;     /* of the checkpoint, against which widths are held; or NULL */
+    uint32_t vocab_size, layers; /* the same of it, or 0 */
     const char *tokenizer;       /* its folder, where tokens come as text; NULL: refused */
 } sb_dump_options;
 

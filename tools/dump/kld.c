@@ -254,10 +254,10 @@ sb_status sb_kld_play(void *state, sb_step_fn take, void *ctx, sb_error *err)
     size_t most = sb_dump_rows_of_step(k->vocabulary);
     sb_status status = SB_OK;
     for (size_t chunk = 0; chunk < k->chunks; chunk++)
-        for (size_t from = 0; from < k->context && !status; from += most) {
-            size_t left = k->context - from;
+        for (size_t from = 0, rows; from < k->context && !status; from += rows) {
             sb_step step = {.number = 0};
-            status = make_step(k, chunk, from, from + (left < most ? left : most), &step, err);
+            rows = sb_dump_next_rows(k->context - from, most);
+            status = make_step(k, chunk, from, from + rows, &step, err);
             if (!status)
                 status = take(ctx, &step, err);
             sb_step_clear(&step);

@@ -32,7 +32,14 @@ sb_status sb_dump_check_ids(const sb_dump_options *options, size_t sequence, con
 size_t sb_dump_rows_of_step(size_t width)
 {
     size_t rows = SB_DUMP_STEP_BYTES / sizeof(float) / (width ? width : 1);
-    return rows ? rows : 1;
+    return rows == 0 ? 1 : rows < 64 ? rows : rows / 64 * 64;
+}
+
+size_t sb_dump_next_rows(size_t left, size_t most)
+{
+    if (left <= most)
+        return left;
+    return left == most + 1 && most > 64 ? most - 64 : most;
 }
 
 sb_status sb_dump_add(sb_step *step, const char *name, size_t rows, size_t cols, float **data,

@@ -15,8 +15,13 @@ sb_status sb_dump_check_ids(const sb_dump_options *options, size_t sequence, con
 /* How many of the command line stand for a sequence: of one list for all, or of its own. */
 const uint32_t *sb_dump_given_ids(const sb_dump_options *options, size_t sequence, size_t *count);
 
-/* Rows of `width` numbers that one step may have. */
+/* Rows of `width` numbers that one step may have: one at least, and whole chunks of 64 where there
+ * are so many, at which the chunks of a call end, too (R-10). */
 size_t sb_dump_rows_of_step(size_t width);
+
+/* How many of the rows left come next: never all but one, as a call of one row may follow other
+ * rules than one of many. */
+size_t sb_dump_next_rows(size_t left, size_t most);
 
 /* Adds a tap with data; SB_ERR_MEMORY. */
 sb_status sb_dump_add(sb_step *step, const char *name, size_t rows, size_t cols, float **data,

@@ -75,7 +75,7 @@ static sb_status shape_call(const sb_dump_rows *r, sb_dump_call *c, sb_error *er
         return sb_fail(err, SB_ERR_USAGE,
                        "%s: says no token ids: they are given with --tokens or --tokens-file",
                        SB_SHOW(r->file));
-    if (t && (t->rank == 0 || t->rank > 2))
+    if (t && (t->rank == 0 || t->rank > 2 || (t->rank == 2 && t->shape[0] > 1 && !alone)))
         return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" has the shape %s, expected one id per row",
                        SB_SHOW(t->file), SB_SHOW(t->name), sb_dump_shape_show(t, &shown));
     if (rows == 0 || rows > SB_POSITION_LIMIT)

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "tools/dump/logprobs.h"
 #include "tools/dump/rows_parts.h"
 
 /* A slice: rows [from, to) of a span. */
@@ -119,25 +120,14 @@ static sb_status play_slice(const slice *s, sb_step_fn take, void *ctx, sb_error
     return status;
 }
 
-/* Rows that fit into SB_DUMP_STEP_BYTES: one at least, and whole chunks of 64 where there are so
- * many, at which the chunks of a call end, too (R-10). */
+/* Rows of a call that one step may have. */
 static size_t rows_at_once(const sb_dump_call *c)
 {
-    size_t row = 1;
+    size_t width = 0;
     for (size_t i = 0; i < c->item_count; i++)
         if (c->items[i].named.kind == SB_DUMP_TAP && c->items[i].axis != SB_DUMP_OF_LAST)
-            row += c->items[i].cols * sizeof(float);
-    size_t rows = SB_DUMP_STEP_BYTES / row;
-    return rows == 0 ? 1 : rows < 64 ? rows : rows / 64 * 64;
-}
-
-/* How many of the rows left come next: never all but one, as a call of one row may follow other
- * rules than one of many. */
-static size_t next_rows(size_t left, size_t most)
-{
-    if (left <= most)
-        return left;
-    return left == most + 1 && most > 64 ? most - 64 : most;
+            width += c->items[i].cols;
+    return sb_dump_rows_of_step(width);
 }
 
 sb_status sb_dump_rows_play(const sb_dump_rows *r, sb_step_fn take, void *ctx, sb_error *err)
@@ -148,7 +138,7 @@ sb_status sb_dump_rows_play(const sb_dump_rows *r, sb_step_fn take, void *ctx, s
         size_t most = rows_at_once(c);
         for (size_t k = 0; k < c->span_count; k++)
             for (size_t from = 0, n = 0; from < c->spans[k].count && !status; from += n) {
-                n = next_rows(c->spans[k].count - from, most);
+                n = sb_dump_next_rows(c->spans[k].count - from, most);
                 slice s = {c, &c->spans[k], from, from + n};
                 status = play_slice(&s, take, ctx, err);
             }

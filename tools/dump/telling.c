@@ -243,6 +243,8 @@ static unsigned char *from_base64(const char *text, size_t *size)
 sb_status sb_tell_experts(sb_telling *t, const char *text)
 {
     size_t size = 0;
+    if (!text)
+        return sb_tell_fail(t, "routed_experts is no text");
     t->out->experts_bytes = from_base64(text, &size);
     if (!t->out->experts_bytes)
         return sb_tell_fail(t, "routed_experts is no base64");

@@ -96,7 +96,8 @@ static sb_status add_all(sb_dump_store *s, const char *path, sb_error *err)
         return status;
     const sb_tensor *states = find(file, "hidden_states"), *ids = find(file, "token_ids");
     if (!states || !ids || ids->rank != 1 || (states->rank != 2 && states->rank != 3) ||
-        states->shape[0] != ids->shape[0] || sb_dtype_bits(states->dtype) < 8)
+        states->shape[0] != ids->shape[0] || sb_dtype_bits(states->dtype) < 8 ||
+        !sb_dump_is_integer(ids->dtype) || !states->bytes)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: expected hidden_states [tokens, places, width] and token_ids [tokens]",
                        SB_SHOW(path));

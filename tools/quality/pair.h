@@ -42,7 +42,8 @@ typedef struct sb_pair {
     size_t flip_count;
     sb_pair_layer *layers;
     size_t layer_count;                      /* L + 2 */
-    int has_drafts;                          /* both have a head */
+    int has_drafts;                          /* both have a head, and there is a token behind one */
+    size_t other_drafts;                     /* first drafts that are not the same */
     sb_rate drafts[2];                       /* */
     sb_interval drafts_at[2], drafts_change; /* B less A */
 } sb_pair;

@@ -82,6 +82,7 @@ static sb_status judge_token(pair_work *w, judge *j, size_t text, size_t t, sb_e
             j->accepted[of][j->drafts] = w->guess[of][at] == top[of].token;
     }
     j->drafts += out->has_drafts && t > 0;
+    out->other_drafts += out->has_drafts && t > 0 && w->guess[0][at] != w->guess[1][at];
     j->kl[at] = sb_near_kl(j->logits[0], j->logits[1], V);
     j->same[at] = top[0].token == top[1].token;
     if (!j->same[at])
@@ -112,6 +113,7 @@ static sb_status sum(pair_work *w, const judge *j)
     }
     if (out->has_drafts)
         out->drafts_change = sb_rate_difference(&out->drafts[1], &out->drafts[0], SB_Z_SHOWN);
+    out->has_drafts &= j->drafts > 0;
     for (size_t i = 0; i < out->layer_count && out->mixed; i++)
         out->layers[i].kl /= (double)out->mixed;
     return sb_spread_of(j->kl, out->tokens, &out->kl);

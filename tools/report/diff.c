@@ -42,6 +42,11 @@ size_t sb_diff_tokens(const sb_verdicts *v, sb_verdict verdict)
     return n;
 }
 
+size_t sb_diff_compared(const sb_verdicts *v)
+{
+    return v->token_count - sb_diff_tokens(v, SB_VERDICT_none);
+}
+
 sb_diff_sums sb_diff_add(const sb_verdicts *v)
 {
     sb_diff_sums sums = {.kl = 0};

@@ -58,6 +58,7 @@ sb_diff_layer sb_diff_layer_text(const sb_diff_report *report, uint32_t layer);
 
 /* How many tokens, rounds, or parts of a state have this verdict. */
 size_t sb_diff_tokens(const sb_verdicts *verdicts, sb_verdict verdict);
+size_t sb_diff_compared(const sb_verdicts *verdicts); /* tokens that have one */
 
 /* What is summed over all tokens and rounds; [0] is the reference, [1] the engine. */
 typedef struct sb_diff_sums {

@@ -203,6 +203,15 @@ static double mean_accepted(const sb_verdicts *v, const bins *b, size_t bin, int
     return n ? sum / (double)n : 0;
 }
 
+/* The line is drawn only where it stands for every round. */
+static int all_have_reference(const sb_verdicts *v)
+{
+    for (size_t i = 0; i < v->round_count; i++)
+        if (!v->rounds[i].has_reference)
+            return 0;
+    return 1;
+}
+
 /* Bars of the engine, a line of the reference, up to as many as were drafted. */
 static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
 {
@@ -220,7 +229,7 @@ static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
                 ((double)i + 0.15) * wide, 190.0 - high, 0.7 * wide, high + 2.0);
     }
     fputs("<path class=\"ref\" d=\"", out);
-    for (size_t i = 0; i < b.count && v->rounds[0].has_reference; i++)
+    for (size_t i = 0; i < b.count && all_have_reference(v); i++)
         fprintf(out, "%s%.1f %.1fh%.1f", i ? "L" : "M", (double)i * wide,
                 190.0 - 180.0 * mean_accepted(v, &b, i, 0) / (double)most, wide);
     fputs("\"/>\n</svg>\n", out);

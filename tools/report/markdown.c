@@ -118,7 +118,7 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     fprintf(out, "| compared | %s: %zu sequences, %zu calls, %zu tokens, %zu rounds |\n", r->ways,
             r->sequences, r->steps, v->token_count, v->round_count);
     fprintf(out, "| tokens that fail | %zu of %zu |\n", sb_diff_tokens(v, SB_VERDICT_FAIL),
-            v->token_count);
+            sb_diff_compared(v));
     if (sums.with_kl)
         fprintf(out, "| mean KL | %s%.2e nats |\n", sums.lower_kl ? "at least " : "",
                 sums.kl / (double)sums.with_kl);

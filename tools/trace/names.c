@@ -105,7 +105,8 @@ int sb_tap_is_of_logits(const char *full)
 
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *c, int *exists)
 {
-    int moe = c->experts > 0, full = tap->is_head || c->layer_is_full[tap->layer];
+    int moe = c->experts > 0,
+        full = tap->is_head || (tap->layer < c->layers && c->layer_is_full[tap->layer]);
     int head = tap->is_head || tap->where == SB_TAP_head || tap->where == SB_TAP_draft;
     *exists = (!head || c->mtp_layers > 0) && (!tap->in_layer || head || tap->layer < c->layers);
     if (tap->where == SB_TAP_linear || tap->where == SB_TAP_full)
