@@ -8,6 +8,7 @@
 
 #include "ref/base/rng.h"
 #include "tests/hf/fixture.h"
+#include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64 };
@@ -38,19 +39,6 @@ static sb_ball *balls(size_t count)
 static float *zeros(size_t count)
 {
     return hf_floats(&arena, count);
-}
-
-/* A sum of products in binary32: forwards, backwards, or in eight lanes. */
-static float dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n, int order)
-{
-    float lane[8] = {0.0f}, sum = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = order == 1 ? n - 1 - i : i;
-        lane[order == 2 ? i % 8 : 0] += a[at * step_a] * b[at * step_b];
-    }
-    for (size_t i = 0; i < 8; i++)
-        sum += lane[i];
-    return sum;
 }
 
 /* The largest distance from the centre, in radii; and that not every element may be far inside. */

@@ -10,6 +10,7 @@
 #include "ref/base/rng.h"
 #include "tests/hf/fixture.h"
 #include "tests/lib/plain.h"
+#include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
 
 enum { ORDERS = 3, FORMS = 5 };
@@ -52,19 +53,6 @@ static sb_matrix matrix(sb_format format, const float *values, size_t rows, size
     }
     return (sb_matrix){
         .data = data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
-}
-
-/* A sum of products in binary32: forwards, backwards, or in eight lanes. */
-static float dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n, int order)
-{
-    float lane[8] = {0.0f}, sum = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = order == 1 ? n - 1 - i : i;
-        lane[order == 2 ? i % 8 : 0] += a[at * step_a] * b[at * step_b];
-    }
-    for (size_t i = 0; i < 8; i++)
-        sum += lane[i];
-    return sum;
 }
 
 /* One op: its settings, a plain program of it, its bound, and the reference. */

@@ -8,7 +8,7 @@
 
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
-#include "tests/unit/plain_dot.h"
+#include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

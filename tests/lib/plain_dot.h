@@ -1,6 +1,6 @@
 /* plain_dot.h - the sums of programs that bounds are held against. */
-#ifndef SB_TESTS_UNIT_PLAIN_DOT_H
-#define SB_TESTS_UNIT_PLAIN_DOT_H
+#ifndef SB_TESTS_LIB_PLAIN_DOT_H
+#define SB_TESTS_LIB_PLAIN_DOT_H
 
 #include <stddef.h>
 
