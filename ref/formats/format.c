@@ -169,12 +169,14 @@ void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float
         sb_small_decode(format, bytes, count, values);
         return;
     }
+    for (size_t i = 0; format == SB_FORMAT_f32 && i < count; i++)
+        values[i] = sb_f32_from_bits(sb_load_u32(bytes + 4 * i));
+    for (size_t i = 0; format == SB_FORMAT_bf16 && i < count; i++)
+        values[i] = sb_f32_from_bits((uint32_t)sb_load_u16(bytes + 2 * i) << 16);
+    if (format == SB_FORMAT_f32 || format == SB_FORMAT_bf16)
+        return;
     for (size_t i = 0; i < count; i++) {
-        if (format == SB_FORMAT_f32)
-            values[i] = sb_f32_from_bits(sb_load_u32(bytes + 4 * i));
-        else if (format == SB_FORMAT_bf16)
-            values[i] = sb_bf16_to_f32(sb_load_u16(bytes + 2 * i));
-        else if (format == SB_FORMAT_f16)
+        if (format == SB_FORMAT_f16)
             values[i] = sb_f16_to_f32(sb_load_u16(bytes + 2 * i));
         else
             values[i] = sb_code_to_f32(format, ((unsigned)bytes[i / 2] >> (i % 2 * 4)) & 15u);

@@ -288,11 +288,11 @@ static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
 
 void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; format == SB_FORMAT_e2m1 && i < count; i++)
+        values[i] = e2m1_values[codes[i] & 15u];
+    for (size_t i = 0; format != SB_FORMAT_e2m1 && i < count; i++) {
         uint8_t code = codes[i];
-        if (format == SB_FORMAT_e2m1)
-            values[i] = e2m1_values[code & 15u];
-        else if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
+        if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
             values[i] = (float)(format == SB_FORMAT_uint4 ? code & 15u : code);
         else if (format == SB_FORMAT_e4m3 && (code & 0x7fu) != 0x7fu)
             values[i] = e4m3_values[code];

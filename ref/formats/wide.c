@@ -1,5 +1,7 @@
 #include "ref/formats/wide.h"
 
+#include <string.h>
+
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 
@@ -21,21 +23,37 @@ static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t coun
     uint32_t bits = (uint32_t)sb_format_bits(m->format), mask = (1u << bits) - 1u;
     uint32_t per_word = bits == 4 ? 3 : 2; /* as a power of two */
     uint64_t n = q->stored_rows;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t k = first + i;
+    for (uint64_t i = 0, k = first; i < count; i++, k++) {
         uint32_t code;
         if (q->packing == SB_PACKING_gptq)
             code = word_at(m->data, (k >> per_word) * n + row) >> (k % (1u << per_word) * bits);
         else if (q->packing == SB_PACKING_awq)
             code = word_at(m->data, (k * n + row) / 8) >> 4 * awq_nibble[row % 8];
-        else if (q->packing == SB_PACKING_pairs)
-            code = (uint32_t)m->data[row / 2 * m->cols + k] >> 4 * (row % 2);
-        else if (bits == 8)
-            code = m->data[row * m->cols + k];
         else
-            code = (uint32_t)m->data[row * (m->cols / 2) + k / 2] >> 4 * (k % 2);
+            code = (uint32_t)m->data[row / 2 * m->cols + k] >> 4 * (row % 2);
         codes[i] = (uint8_t)(code & mask);
     }
+}
+
+/* The same of rows whose codes stand one behind the other, two to a byte or one. */
+static void unpack_dense(const sb_matrix *m, uint64_t row, uint64_t first, size_t count,
+                         uint8_t *codes)
+{
+    if (sb_format_bits(m->format) == 8) {
+        memcpy(codes, m->data + row * m->cols + first, count);
+        return;
+    }
+    const unsigned char *bytes = m->data + row * (m->cols / 2);
+    size_t i = 0;
+    for (; i < count && (first + i) % 2; i++)
+        codes[i] = bytes[(first + i) / 2] >> 4;
+    bytes += (first + i) / 2;
+    for (; i + 2 <= count; i += 2, bytes++) {
+        codes[i] = *bytes & 15u;
+        codes[i + 1] = *bytes >> 4;
+    }
+    if (i < count)
+        codes[i] = *bytes & 15u;
 }
 
 /* "un-borrowed on the whole word" */
@@ -86,13 +104,18 @@ void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint
 {
     enum { PIECE = 256 };
     uint8_t piece[PIECE];
+    const sb_quant *q = &matrix->quant;
+    int dense = q->packing == SB_PACKING_rows, zeros = q->zeros != SB_ZEROS_none || q->zero != 0;
     uint64_t stored = sb_matrix_stored_row(matrix, row);
     for (uint32_t i = 0, part; i < count; i += part) {
         part = count - i < PIECE ? count - i : PIECE;
-        unpack(matrix, stored, first + i, part, piece);
+        if (dense)
+            unpack_dense(matrix, stored, first + i, part, piece);
+        else
+            unpack(matrix, stored, first + i, part, piece);
         sb_small_decode(matrix->format, piece, part, codes + i);
     }
-    for (uint32_t i = 0, run; i < count; i += run) {
+    for (uint32_t i = 0, run; zeros && i < count; i += run) {
         run = sb_matrix_run(matrix, first + i) < count - i ? sb_matrix_run(matrix, first + i)
                                                            : count - i;
         float zero = (float)zero_at(matrix, stored, group_of(matrix, first + i));
@@ -119,17 +142,21 @@ void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values)
 {
     enum { PIECE = 256 };
     float piece[PIECE];
+    int quantized = sb_matrix_quantized(matrix);
     for (uint32_t k = 0, count; k < matrix->cols; k += count) {
-        count = sb_matrix_run(matrix, k) < PIECE ? sb_matrix_run(matrix, k) : PIECE;
-        double scale = 1;
-        if (sb_matrix_quantized(matrix)) {
-            scale = sb_matrix_scale(matrix, row, k);
+        count = matrix->cols - k < PIECE ? matrix->cols - k : PIECE;
+        if (quantized) {
             sb_matrix_codes(matrix, row, k, count, piece);
         } else {
             size_t bytes = sb_format_bytes(matrix->format);
             sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, count, piece);
         }
-        for (uint32_t i = 0; i < count; i++)
-            values[k + i] = piece[i] * scale;
+        for (uint32_t i = 0, end; i < count; i = end) {
+            double scale = quantized ? sb_matrix_scale(matrix, row, k + i) : 1;
+            end =
+                i + sb_matrix_run(matrix, k + i) < count ? i + sb_matrix_run(matrix, k + i) : count;
+            for (uint32_t j = i; j < end; j++)
+                values[k + j] = piece[j] * scale;
+        }
     }
 }
