@@ -12,7 +12,7 @@ enum { PIECE = 256 };
 /* Beyond this the factor of error_bound() is no longer proven. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
 
-static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL, NULL};
+static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL, NULL, NULL};
 
 static const sb_dot_kernels *selected; /* NULL until chosen: scalar */
 
@@ -108,13 +108,24 @@ static size_t load_piece(const terms *t, size_t i, float a[PIECE], float b[PIECE
 }
 
 /* x + y = *sum + return value, exactly, whatever the sizes of x and y (Knuth's six operations). */
-static double two_sum(double x, double y, double *sum)
+static inline double two_sum(double x, double y, double *sum)
 {
     double s = x + y;
     double y_seen = s - x;
     double x_seen = s - y_seen;
     *sum = s;
     return (x - x_seen) + (y - y_seen);
+}
+
+/* Chains of the middle way that need not wait for each other. */
+enum { LANES = 4 };
+
+/* One addition, whose rounding error joins `errors`. */
+static inline void add_kept(double *sum, double *errors, double *size, double term)
+{
+    double error = two_sum(*sum, term, sum);
+    *errors += error;
+    *size += sb_absolute(error);
 }
 
 /* The middle way keeps the rounding error e_i of every addition: S = s + sum e_i, exactly. Let c be
@@ -128,19 +139,24 @@ static double two_sum(double x, double y, double *sum)
  * all comparisons false, only integers help. */
 static int round_compensated(const terms *t, float *rounded)
 {
-    float a[PIECE], b[PIECE];
-    double s = 0, c = 0, size = 0, r;
+    float a[PIECE + LANES], b[PIECE + LANES];
+    double s[LANES] = {0}, c[LANES] = {0}, size[LANES] = {0}, r;
     if (t->n > TERMS_MAX)
         return 0;
     for (size_t i = 0, count; i < t->n; i += count) {
         count = load_piece(t, i, a, b);
-        for (size_t k = 0; k < count; k++) {
-            double error = two_sum(s, (double)a[k] * (double)b[k], &s);
-            c += error;
-            size += sb_absolute(error);
-        }
+        memset(a + count, 0, LANES * sizeof *a);
+        memset(b + count, 0, LANES * sizeof *b);
+        for (size_t k = 0; k < count; k += LANES)
+            for (size_t l = 0; l < LANES; l++)
+                add_kept(&s[l], &c[l], &size[l], (double)a[k + l] * (double)b[k + l]);
     }
-    double rest = two_sum(s, c, &r), bound = error_bound(t->n, size);
+    for (size_t l = 1; l < LANES; l++) {
+        add_kept(&s[0], &c[0], &size[0], s[l]);
+        c[0] += c[l];
+        size[0] += size[l];
+    }
+    double rest = two_sum(s[0], c[0], &r), bound = error_bound(t->n, size[0]);
     if (!(sb_absolute(rest) > bound) && !(rest == 0 && bound == 0))
         return 0;
     uint64_t bits = sb_bits_f64(r);
@@ -214,10 +230,38 @@ float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t str
     return reduce_pieces(&t);
 }
 
+void sb_dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
+                    size_t columns, float *out)
+{
+    enum { AT_ONCE = 64 };
+    sb_partial partials[AT_ONCE];
+    for (size_t j = 0, count; j < columns; j += count) {
+        count = columns - j < AT_ONCE ? columns - j : AT_ONCE;
+        if (kernels()->columns)
+            kernels()->columns(a, stride_a, b + j, stride_b, n, count, partials);
+        for (size_t l = 0; l < count; l++) {
+            terms t = {a, stride_a, NULL, SB_FORMAT_f32, b + j + l, stride_b, n};
+            float rounded;
+            if (!kernels()->columns)
+                out[j + l] = round_exact(&t);
+            else
+                out[j + l] = sb_round_certain(partials[l], n, &rounded) ? rounded : settle(&t);
+        }
+    }
+}
+
 float sb_sum(const float *a, size_t n)
 {
+    sb_partial partial = {0, 0};
     terms t = {.a = a, .stride_a = 1, .n = n};
-    return reduce_pieces(&t);
+    float rounded;
+    if (!kernels()->f32)
+        return round_exact(&t);
+    for (size_t i = 0; i < n; i++) {
+        partial.sum += a[i];
+        partial.magnitude += sb_absolute(a[i]);
+    }
+    return sb_round_certain(partial, n, &rounded) ? rounded : settle(&t);
 }
 
 /* The definition for values wider than binary32. */

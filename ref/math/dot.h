@@ -24,6 +24,9 @@ typedef struct sb_dot_kernels {
     sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
     sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);
     sb_partial (*f64)(const double *a, const double *b, size_t n); /* products may round */
+    /* for each column j < count, of a[i stride_a] b[i stride_b + j] over i < n */
+    void (*columns)(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
+                    size_t count, sb_partial *partials);
 } sb_dot_kernels;
 
 /* Chooses the kernels: name is "auto" (the best this CPU has), "scalar", "avx2", or "exact", which
@@ -36,6 +39,11 @@ const char *sb_dot_selected(void);
 float sb_dot(const float *a, const float *b, size_t n);
 float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n);
 float sb_sum(const float *a, size_t n);
+
+/* The same with each column of b (n, columns), whose rows are stride_b apart: out[j] is the dot
+ * product with b[:, j]. out may be a row of b. */
+void sb_dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
+                    size_t columns, float *out);
 
 /* RN32( sum_i a[i] b[i] * mul[0] mul[1] / (div[0] div[1]) ), the same bits as exact.h, for values
  * as sb_exact_add_wide_product takes them: the rows of quantized weights and activations. */

@@ -64,5 +64,15 @@ static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return (sb_partial){even.sum + odd.sum, even.magnitude + odd.magnitude};
 }
 
-static const sb_dot_kernels scalar = {"scalar", dot_f32, dot_bf16, dot_f16, dot_f64};
+static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
+                        size_t count, sb_partial *partials)
+{
+    for (size_t j = 0; j < count; j++)
+        partials[j] = (sb_partial){0, 0};
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < count; j++)
+            add_term(&partials[j], a[i * stride_a], b[i * stride_b + j]);
+}
+
+static const sb_dot_kernels scalar = {"scalar", dot_f32, dot_bf16, dot_f16, dot_f64, dot_columns};
 const sb_dot_kernels *const sb_dot_scalar = &scalar;

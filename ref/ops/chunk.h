@@ -16,6 +16,7 @@ typedef struct sb_chunk {
     float A[SB_CHUNK], scaled[SB_CHUNK]; /* one row of A or of the scores; one row of weights */
     float *U, *V;                        /* (SB_CHUNK, dv) */
     float *W, *row;                      /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
+    float *within;                       /* (dv) sums over the rows of the chunk */
     float *X, *S;                        /* (SB_CHUNK, SB_CHUNK), (dk, dv): of R-22 only */
 } sb_chunk;
 

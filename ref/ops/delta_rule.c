@@ -19,21 +19,23 @@ typedef struct one_head {
 static void step(const one_head *at, const float *q, const float *k, const float *v, float g,
                  float beta, float *o)
 {
-    float *S = at->S, decay = sb_exp(g);
+    float *S = at->S, *d = o /* until it is read */, decay = sb_exp(g);
     size_t dk = at->dk, dv = at->dv;
     for (size_t i = 0; i < dk * dv; i++)
         S[i] = decay * S[i];
+    sb_dot_columns(k, 1, S, dv, dk, dv, d);
     for (size_t j = 0; j < dv; j++) {
-        float predicted = sb_dot_strided(S + j, dv, k, 1, dk);
-        float difference = v[j] - predicted;
-        float correction = difference * beta;
-        for (size_t i = 0; i < dk; i++) {
-            float outer = k[i] * correction;
+        float difference = v[j] - d[j];
+        d[j] = difference * beta;
+    }
+    for (size_t i = 0; i < dk; i++)
+        for (size_t j = 0; j < dv; j++) {
+            float outer = k[i] * d[j];
             S[i * dv + j] = S[i * dv + j] + outer;
         }
-        float read = sb_dot_strided(S + j, dv, q, 1, dk);
-        o[j] = sb_act(at->knobs, read * at->scale);
-    }
+    sb_dot_columns(q, 1, S, dv, dk, dv, o);
+    for (size_t j = 0; j < dv; j++)
+        o[j] = sb_act(at->knobs, o[j] * at->scale);
 }
 
 /* R-9: "At every length of call, this recurrent form is the definition."

@@ -25,8 +25,7 @@ static void prefix_sums(sb_chunk *c)
 
 void sb_chunk_substitute(const sb_chunk *c, float *x, size_t i, size_t width)
 {
-    for (size_t n = 0; n < width; n++)
-        x[i * width + n] = sb_dot_strided(c->A, 1, x + n, width, i + 1);
+    sb_dot_columns(c->A, 1, x, width, i + 1, width, x + i * width);
 }
 
 /* R-10: "kb_i = RN(beta_i k_i)"; "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j" */
@@ -61,11 +60,12 @@ static void solve(sb_chunk *c)
 /* R-10: "V_i = RN( U_i - dot(W_i, S) )" */
 void sb_chunk_correct(sb_chunk *c, const float *S)
 {
-    for (size_t i = 0; i < c->m; i++)
-        for (size_t j = 0; j < c->dv; j++) {
-            float predicted = sb_dot_strided(c->W + i * c->dk, 1, S + j, c->dv, c->dk);
-            c->V[i * c->dv + j] = c->U[i * c->dv + j] - predicted;
-        }
+    for (size_t i = 0; i < c->m; i++) {
+        float *V = c->V + i * c->dv;
+        sb_dot_columns(c->W + i * c->dk, 1, S, c->dv, c->dk, c->dv, V);
+        for (size_t j = 0; j < c->dv; j++)
+            V[j] = c->U[i * c->dv + j] - V[j];
+    }
 }
 
 /* R-10: "o_i = R( RN( dot(RN(q_i exp(G_i)), S) + dot over j <= i of RN( dot(q_i, k_j) D_ij ) with
@@ -78,10 +78,10 @@ static void read_row(const sb_knobs *knobs, sb_chunk *c, const float *S, size_t 
         c->row[a] = q[a] * grown;
     for (size_t j = 0; j <= i; j++)
         c->A[j] = sb_dot(q, c->k + j * c->k_stride, c->dk) * sb_chunk_decay(c, i, j);
+    sb_dot_columns(c->row, 1, S, c->dv, c->dk, c->dv, out);
+    sb_dot_columns(c->A, 1, c->V, c->dv, i + 1, c->dv, c->within);
     for (size_t j = 0; j < c->dv; j++) {
-        float before = sb_dot_strided(c->row, 1, S + j, c->dv, c->dk);
-        float within = sb_dot_strided(c->A, 1, c->V + j, c->dv, i + 1);
-        float sum = before + within;
+        float sum = out[j] + c->within[j];
         out[j] = sb_act(knobs, sum * c->scale);
     }
 }
@@ -97,9 +97,10 @@ static void carry(sb_chunk *c, float *S)
     for (size_t a = 0; a < c->dk; a++) {
         for (size_t i = 0; i < c->m; i++)
             c->row[i] = c->k[i * c->k_stride + a] * c->scaled[i];
+        sb_dot_columns(c->row, 1, c->V, c->dv, c->m, c->dv, c->within);
         for (size_t b = 0; b < c->dv; b++) {
             float kept = S[a * c->dv + b] * grown;
-            S[a * c->dv + b] = kept + sb_dot_strided(c->row, 1, c->V + b, c->dv, c->m);
+            S[a * c->dv + b] = kept + c->within[b];
         }
     }
 }
@@ -135,7 +136,7 @@ static sb_status run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, si
 {
     size_t width = a->dk > SB_CHUNK ? a->dk : SB_CHUNK, dk = a->dk, dv = a->dv;
     size_t for_fla = sb_chunks_are_fla(knobs) ? SB_CHUNK * SB_CHUNK + dk * dv : 0;
-    float *scratch = sb_alloc(SB_CHUNK * (2 * dv + dk) + width + for_fla, sizeof *scratch);
+    float *scratch = sb_alloc(SB_CHUNK * (2 * dv + dk) + dv + width + for_fla, sizeof *scratch);
     if (!scratch)
         return SB_ERR_MEMORY;
     sb_chunk c = {.k_stride = a->k_heads * dk,
@@ -147,7 +148,8 @@ static sb_status run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, si
                   .U = scratch};
     c.V = c.U + SB_CHUNK * dv;
     c.W = c.V + SB_CHUNK * dv;
-    c.row = c.W + SB_CHUNK * dk;
+    c.within = c.W + SB_CHUNK * dk;
+    c.row = c.within + dv;
     c.X = for_fla ? c.row + width : NULL;
     c.S = for_fla ? c.X + SB_CHUNK * SB_CHUNK : NULL;
     run_chunks(knobs, &c, a, h);

@@ -45,11 +45,10 @@ static void invert(const sb_knobs *knobs, sb_chunk *c)
  * )", in the place of the right-hand sides, the last row first. */
 static void multiply(const sb_knobs *knobs, const sb_chunk *c, float *x, size_t width)
 {
-    for (size_t i = c->m; i-- > 0;)
-        for (size_t n = 0; n < width; n++) {
-            float sum = sb_dot_strided(c->X + i * SB_CHUNK, 1, x + n, width, i + 1);
-            x[i * width + n] = sb_act(knobs, sum);
-        }
+    for (size_t i = c->m; i-- > 0;) {
+        sb_dot_columns(c->X + i * SB_CHUNK, 1, x, width, i + 1, width, x + i * width);
+        round_all(knobs, x + i * width, width);
+    }
 }
 
 /* R-22: "P_ij = R( RN( dot(q_i, k_j) D_ij ) ) for j <= i; o_i = R( RN( RN( RN( dot(q_i, S')
@@ -63,9 +62,11 @@ static void read_row(const sb_knobs *knobs, sb_chunk *c, size_t i, float *out)
         float score = sb_dot(q, c->k + j * c->k_stride, c->dk) * sb_chunk_decay(c, i, j);
         c->A[j] = sb_act(knobs, score);
     }
+    sb_dot_columns(q, 1, c->S, c->dv, c->dk, c->dv, out);
+    sb_dot_columns(c->A, 1, c->U, c->dv, i + 1, c->dv, c->within);
     for (size_t j = 0; j < c->dv; j++) {
-        float before = sb_dot_strided(q, 1, c->S + j, c->dv, c->dk) * grown;
-        float within = sb_dot_strided(c->A, 1, c->U + j, c->dv, i + 1) * c->scale;
+        float before = out[j] * grown;
+        float within = c->within[j] * c->scale;
         float scaled = before * c->scale;
         out[j] = sb_act(knobs, scaled + within);
     }
@@ -84,11 +85,13 @@ static void carry(const sb_knobs *knobs, sb_chunk *c, float *S)
             c->V[i * dv + b] = sb_act(knobs, value);
         }
     }
-    for (size_t a = 0; a < c->dk; a++)
+    for (size_t a = 0; a < c->dk; a++) {
+        sb_dot_columns(c->k + a, c->k_stride, c->V, dv, c->m, dv, c->within);
         for (size_t b = 0; b < dv; b++) {
             float kept = S[a * dv + b] * grown;
-            S[a * dv + b] = kept + sb_dot_strided(c->k + a, c->k_stride, c->V + b, dv, c->m);
+            S[a * dv + b] = kept + c->within[b];
         }
+    }
 }
 
 /* R-22: "S' = R(S); V_i = RN( U_i - dot(W_i, S') )" */

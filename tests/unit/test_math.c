@@ -285,6 +285,35 @@ static void test_definition_by_itself(void **state)
     mpfr_clear(sum);
 }
 
+/* Every column is a dot product of its own, whatever stands beside it, and a row of the matrix may
+ * take the results. */
+static void test_columns_are_dot_products(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 75, STRIDE = COLUMNS + 2 };
+    static family_case c;
+    static float b[FAMILY_TERMS_MAX * STRIDE];
+    for (uint64_t i = 0; i < 60; i++) {
+        family_make(&c, KIND_dot_f32, sb_rng_key(42, "columns"), i);
+        for (size_t k = 0; k < ISAS; k++) {
+            float want[COLUMNS], apart[COLUMNS], *row = b + c.n / 2 * STRIDE;
+            for (size_t t = 0; t < c.n; t++)
+                for (size_t j = 0; j < COLUMNS; j++)
+                    b[t * STRIDE + j] = j % 3 ? c.b[(t * j + i) % c.n] : c.b[t];
+            if (!choose(isas[k]))
+                continue;
+            for (size_t j = 0; j < COLUMNS; j++)
+                want[j] = sb_exact_dot(c.a, 1, b + j, STRIDE, c.n);
+            sb_dot_columns(c.a, 1, b, STRIDE, c.n, COLUMNS, apart);
+            sb_dot_columns(c.wide_a, FAMILY_STRIDE_A, b, STRIDE, c.n, COLUMNS, row);
+            for (size_t j = 0; j < COLUMNS; j++) {
+                assert_bits(apart[j], sb_bits_f32(want[j]));
+                assert_bits(row[j], sb_bits_f32(want[j]));
+            }
+        }
+    }
+}
+
 static void test_rows_are_found_through_the_map(void **state)
 {
     (void)state;
@@ -488,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_order_does_not_matter),
         cmocka_unit_test(test_chunks_do_not_matter),
         cmocka_unit_test(test_definition_by_itself),
+        cmocka_unit_test(test_columns_are_dot_products),
         cmocka_unit_test(test_rows_are_found_through_the_map),
         cmocka_unit_test(test_non_finite_operands_poison),
         cmocka_unit_test(test_zeros_and_single_products),
