@@ -11,7 +11,8 @@ struct sb_differ {
     sb_differ_options options;
     sb_forced *forced;
     sb_free *free;
-    double *worst; /* (room) of the rows of a step */
+    sb_verdicts ops; /* of the forced way, until the end: both ways judge at once */
+    double *worst;   /* (room) of the rows of a step */
     size_t room;
     sb_cells cells; /* of the rows of a step */
     size_t steps, sequences;
@@ -38,7 +39,7 @@ sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options,
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
     d->model = model;
     d->options = *options;
-    d->options.forced.verdicts = options->verdicts;
+    d->options.forced.verdicts = &d->ops;
     d->options.free.verdicts = options->verdicts;
     d->options.forced.cells = &d->cells;
     d->options.forced.mtp = options->forced.mtp && sb_model_has_mtp(model);
@@ -203,6 +204,25 @@ static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first
     return SB_OK;
 }
 
+/* Each way has a model to run and verdicts of its own, so they need not wait for each other. */
+static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
+{
+    sb_error of_ops;
+    sb_status ops = SB_OK, whole = SB_OK;
+#pragma omp parallel sections num_threads(2) if (d->forced && d->free)
+    {
+#pragma omp section
+        if (d->forced)
+            ops = sb_forced_step(d->forced, step, d->worst, &of_ops);
+#pragma omp section
+        if (d->free)
+            whole = sb_free_step(d->free, step, err);
+    }
+    if (ops)
+        *err = of_ops;
+    return ops ? ops : whole;
+}
+
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
 {
     sb_differ *d = differ;
@@ -215,11 +235,10 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     for (size_t i = 0; i < step->row_count; i++)
         if (step->rows[i].sequence >= d->sequences)
             d->sequences = (size_t)step->rows[i].sequence + 1;
-    /* the forced way first: of one token, the op that went wrong is named before its consequence */
-    if (!status && d->forced)
-        status = sb_forced_step(d->forced, step, d->worst, err);
     if (!status)
-        status = d->free ? sb_free_step(d->free, step, err) : add_tokens(v, step, err);
+        status = both_ways(d, step, err);
+    if (!status && !d->free)
+        status = add_tokens(v, step, err);
     if (!status)
         add_worst(d, step, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);
@@ -319,9 +338,38 @@ static sb_status finish_free(sb_differ *d, sb_error *err)
     return SB_OK;
 }
 
+/* What the forced way found joins the rest. Of one token, the op that went wrong is named before
+ * its consequence. */
+static sb_status finish_forced(sb_differ *d, sb_error *err)
+{
+    sb_verdicts *v = d->options.verdicts;
+    const sb_verdicts *ops = &d->ops;
+    const sb_place *first = &ops->first_failure, *other = &v->first_failure;
+    sb_status status = sb_forced_finish(d->forced, err);
+    memcpy(v->ops, ops->ops, sizeof v->ops);
+    if (ops->has_failure &&
+        (!v->has_failure || first->sequence < other->sequence ||
+         (first->sequence == other->sequence && first->token <= other->token))) {
+        v->has_failure = 1;
+        v->first_failure = *first;
+        v->around = ops->around;
+    }
+    v->failures += ops->failures;
+    v->near_ties += ops->near_ties;
+    v->skipped_taps += ops->skipped_taps;
+    if (ops->reason[0] && (ops->verdict > v->verdict || !v->reason[0]))
+        memcpy(v->reason, ops->reason, sizeof v->reason);
+    v->verdict = sb_verdict_worse(v->verdict, ops->verdict);
+    if (v->has_failure) {
+        v->verdict = SB_VERDICT_FAIL;
+        snprintf(v->reason, sizeof v->reason, "%s", v->first_failure.words);
+    }
+    return status;
+}
+
 sb_status sb_differ_finish(sb_differ *d, sb_error *err)
 {
-    sb_status status = d->forced ? sb_forced_finish(d->forced, err) : SB_OK;
+    sb_status status = d->forced ? finish_forced(d, err) : SB_OK;
     if (!status && d->free)
         status = finish_free(d, err);
     if (!status && d->free)
