@@ -75,7 +75,7 @@ echo '{"choices":[{"prompt_token_ids":[1,2],"token_ids":[2],"routed_experts":"AA
 run 3 diff "$t1" --engine "$work/echo.json"
 
 # --- what llama.cpp itself wrote of this checkpoint -------------------------------------------------------
-llama=(--profile hf --json) # under llamacpp the noise is so wide that a list alone shows nothing (T-46)
+llama=(--profile llamacpp --json)
 given=11,18,25,32 said=283,65,203,279,123,179,230,312
 run 0 diff "$t1" --engine "$from/llamacpp-kld.bin" "${llama[@]}"
 at verdict WITHIN

@@ -23,14 +23,25 @@ says "first failure: token 0, layer 0, linear"
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
 says "attention (layers.3.self_attn.core_out)"
 
-# the MTP head, as llama.cpp's own code drafts; of the trunk only logits are in it, and the noise of this profile
-# could hide any others (T-46): what is in order is not believed on their word alone
-run 4 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
-says "rounding alone could give other logits altogether"
+# the MTP head, as llama.cpp's own code drafts; of the trunk only logits are in it
+run 0 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
+says "WITHIN: what differs"
 says "tokens: 22 WITHIN"
 says "acceptance: reference "
 check "the reference accepts what llama.cpp accepts" awk '/^acceptance:/ {
     found = $3 == $8 && $3 + 0 > 0 } END { exit !found }' "$out"
+# logits, log-probabilities or answers alone (T-46): believed where they are right, and not where they are another's
+run 0 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --free
+says "WITHIN: what differs"
+run 0 make "$work/Q1" --preset T1 --recipe predictable --seed 43
+for given in "llamacpp-kld.bin" "llamacpp-completion.json --tokens 11,18,25,32" \
+    "llamacpp-completion-post.json --tokens 11,18,25,32" "llamacpp-mtp-completion.json --tokens 11,18,25,32"; do
+    read -ra words <<<"$given"
+    run 0 diff "$work/P1" --engine "golden/dumps/${words[0]}" "${words[@]:1}" --profile llamacpp
+    says "WITHIN: what differs"
+    run 1 diff "$work/Q1" --engine "golden/dumps/${words[0]}" "${words[@]:1}" --profile llamacpp
+done
+
 if [ -d "$traces/T1-mtp" ]; then
     within P1 T1-mtp
     # each reading of the head is told from the other one

@@ -34,17 +34,42 @@ static double step_of(const sb_arithmetic *arithmetic)
     return step > 0x1p-24 ? step : 0x1p-24;
 }
 
-/* T-41: "sqrt(1 + K/6 (s / u_act)^2)" times "sqrt(2 ln 2 (b + 40))" */
+/* T-41: "sqrt(1 + K/6 (s / u_act)^2)" */
+static double scale_of(const sb_model *model, const sb_arithmetic *arithmetic, double unit)
+{
+    double ratio = step_of(arithmetic) / unit;
+    return sb_wide_sqrt(1 + longest_sum(&model->config) / 6 * ratio * ratio);
+}
+
+/* Activations are binary32, of which some op's input or some cache keeps fewer bits. */
+static int rounds_later(const sb_knobs *knobs)
+{
+    return sb_act_format(knobs) == SB_FORMAT_f32 &&
+           (SB_IS(knobs, linear_input, weight) || SB_IS(knobs, kv_cache, f16) ||
+            SB_IS(knobs, scores, f16));
+}
+
+/* T-40: "every binary32 value is moved by m units in the last place" */
+static uint32_t units_of(const sb_model *model, const sb_knobs *knobs,
+                         const sb_arithmetic *arithmetic)
+{
+    const uint32_t most = 0x400000; /* half of a significand */
+    double scale = rounds_later(knobs) ? scale_of(model, arithmetic, 0x1p-24) : 1;
+    uint32_t units = scale < most ? (uint32_t)scale : most;
+    return units + (uint32_t)(units < scale && units < most);
+}
+
+/* T-41: "sqrt(2 ln 2 (b + 40))", and the other factor unless it "is left out where the runs were
+ * moved by it" */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
                           const sb_arithmetic *arithmetic, size_t among)
 {
     sb_format act = sb_act_format(knobs);
     double unit = act == SB_FORMAT_bf16 ? 0x1p-8 : act == SB_FORMAT_f16 ? 0x1p-11 : 0x1p-24;
-    double ratio = step_of(arithmetic) / unit, bits = 0;
+    double bits = 0, scale = rounds_later(knobs) ? 1 : scale_of(model, arithmetic, unit);
     while (bits < 63 && among > (size_t)1 << (unsigned)bits)
         bits++;
-    double spread = 1 + longest_sum(&model->config) / 6 * ratio * ratio;
-    return sb_wide_sqrt(spread) * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
+    return scale * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
 }
 
 static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, size_t i,
@@ -76,6 +101,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->twin = options->twin;
     e->twin_ctx = options->twin_ctx;
     e->count = options->perturbed + 1;
+    e->units = units_of(model, &e->knobs, options->arithmetic);
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
     sb_status status =

@@ -59,8 +59,9 @@ static int all_of_type(sb_format type, const float *data, size_t rows, size_t co
     return 1;
 }
 
-/* The neighbour of x in a type, away from 0 or towards it; 0 stays, and so does what has none. */
-static float neighbour(sb_format type, float x, int up)
+/* x moved by a step of its bits, in binary16 to its neighbour, away from 0 or towards it; 0 stays,
+ * and so does what has nowhere to go. */
+static float neighbour(sb_format type, uint32_t step, float x, int up)
 {
     uint32_t bits = sb_bits_f32(x), magnitude = bits & 0x7fffffffu;
     if (magnitude == 0 || magnitude >= 0x7f800000u)
@@ -70,7 +71,6 @@ static float neighbour(sb_format type, float x, int up)
         uint32_t code = sb_f32_to_f16(x);
         moved = sb_f16_to_f32((uint16_t)(up ? code + 1 : code - 1));
     } else {
-        uint32_t step = type == SB_FORMAT_bf16 ? 0x10000u : 1u;
         moved = sb_f32_from_bits(up ? bits + step : bits - step);
     }
     return sb_is_finite_f32(moved) ? moved : x;
@@ -108,9 +108,11 @@ static void move_word(float *data, uint32_t step, uint64_t random)
     }
 }
 
-static void move_in(sb_format type, uint64_t key, float *data, size_t rows, size_t cols,
-                    size_t stride)
+/* T-40: "it stays, or becomes the next above or below"; in binary32 by so many units. */
+static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, size_t rows,
+                    size_t cols, size_t stride)
 {
+    uint32_t step = type == SB_FORMAT_bf16 ? 0x10000u : units;
     uint64_t random = 0, n = 0;
     size_t whole = 0; /* elements of row 0 that were moved by words */
     if (stride == cols) {
@@ -119,27 +121,25 @@ static void move_in(sb_format type, uint64_t key, float *data, size_t rows, size
     }
     if (rows == 1 && type != SB_FORMAT_f16)
         for (; whole + MOVED <= cols; whole += MOVED, n += MOVED)
-            move_word(data + whole, type == SB_FORMAT_bf16 ? 0x10000u : 1u,
-                      sb_rng_u64(key, n / MOVED));
+            move_word(data + whole, step, sb_rng_u64(key, n / MOVED));
     for (size_t r = 0; r < rows; r++)
         for (size_t i = whole; i < cols; i++, n++) {
             if (n % MOVED == 0)
                 random = sb_rng_u64(key, n / MOVED);
             unsigned two = (unsigned)(random >> (n % MOVED * 2)) & 3;
             if (two >= 2)
-                data[r * stride + i] = neighbour(type, data[r * stride + i], two == 2);
+                data[r * stride + i] = neighbour(type, step, data[r * stride + i], two == 2);
         }
 }
 
-/* T-40: "it stays, or becomes the next above or below" - an array is rounded to the activation type
- * if all its elements are of it; else it is binary32. */
-void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
+/* An array is rounded to the activation type if all its elements are of it; else it is binary32. */
+void sb_envelope_move(const sb_envelope *e, uint64_t key, float *data, size_t rows, size_t cols,
                       size_t stride)
 {
-    sb_format type = sb_act_format(knobs);
+    sb_format type = sb_act_format(&e->knobs);
     if (type != SB_FORMAT_f32 && !all_of_type(type, data, rows, cols, stride))
         type = SB_FORMAT_f32;
-    move_in(type, key, data, rows, cols, stride);
+    move_in(type, e->units, key, data, rows, cols, stride);
 }
 
 /* What has no rounding: copies. The router's ids are not numbers, its weights come with them. */
@@ -148,7 +148,8 @@ static int is_exact(sb_op op)
     return op == SB_OP_embed || op == SB_OP_split_gate;
 }
 
-/* T-40: "a binary32 value that some knob rounds on its way to the next op is moved in that type" */
+/* T-40: "a binary32 value that some knob rounds on its way to the next op is moved in that type as
+ * well" */
 static sb_format rounded_later(const sb_op_call *call)
 {
     const sb_knobs *k = call->knobs;
@@ -177,13 +178,13 @@ static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
     sb_op_values v = sb_op_values_of(call->op, call->args);
     sb_format later = rounded_later(call);
     int narrow = later != SB_FORMAT_f32 && sb_act_format(call->knobs) == SB_FORMAT_f32;
+    const sb_envelope *e = lane->of;
     for (size_t i = 0; i < v.outputs; i++) {
         const sb_op_value *o = &v.out[i];
+        if (o->data)
+            sb_envelope_move(e, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
         if (o->data && narrow)
-            move_in(later, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
-        else if (o->data)
-            sb_envelope_move(call->knobs, sb_envelope_key(lane), o->data, o->rows, o->cols,
-                             o->stride);
+            move_in(later, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
     }
 }
 
@@ -253,8 +254,8 @@ static sb_status delta_rows(sb_envelope_lane *lane, const sb_op_call *call)
         row.trail = NULL;
         one.args = &row;
         status = sb_envelope_run(lane->of, &one);
-        sb_envelope_move(call->knobs, sb_envelope_key(lane), row.out, 1, n, n);
-        sb_envelope_move(call->knobs, sb_envelope_key(lane), a->state, 1, cells, cells);
+        sb_envelope_move(lane->of, sb_envelope_key(lane), row.out, 1, n, n);
+        sb_envelope_move(lane->of, sb_envelope_key(lane), a->state, 1, cells, cells);
         if (a->trail)
             memcpy(a->trail + t * cells, a->state, cells * sizeof *a->state);
     }
@@ -267,7 +268,7 @@ static sb_status chunk(sb_envelope_lane *lane, const sb_op_call *call)
     size_t cells = a->v_heads * a->dk * a->dv;
     sb_status status = sb_envelope_run(lane->of, call);
     move_outputs(lane, call);
-    sb_envelope_move(call->knobs, sb_envelope_key(lane), a->state, 1, cells, cells);
+    sb_envelope_move(lane->of, sb_envelope_key(lane), a->state, 1, cells, cells);
     return status;
 }
 

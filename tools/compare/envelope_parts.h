@@ -28,11 +28,12 @@ struct sb_envelope {
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
-    int replaying; /* rows are fed again: the choices are those on record */
-    double factor; /* of the router's logits */
-    size_t rows;   /* that there is room for */
-    uint32_t *ids; /* (L + 1, rows, k): the reference's choices in this call */
-    float *router; /* (L + 1, rows, E): its router logits */
+    int replaying;  /* rows are fed again: the choices are those on record */
+    double factor;  /* of the router's logits */
+    uint32_t units; /* of binary32 that one is moved by */
+    size_t rows;    /* that there is room for */
+    uint32_t *ids;  /* (L + 1, rows, k): the reference's choices in this call */
+    float *router;  /* (L + 1, rows, E): its router logits */
     sb_adopted *adopted;
     size_t adopted_count, adopted_room;
     float *tape; /* inputs that are quantized, in the order of the reference's ops */
@@ -48,9 +49,10 @@ sb_status sb_envelope_run(const sb_envelope *envelope, const sb_op_call *call);
 /* The router in every lane (envelope_router.c). */
 sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);
 
-/* Moves every element by at most a unit in the last place of the type the array is rounded to. */
-void sb_envelope_move(const sb_knobs *knobs, uint64_t key, float *data, size_t rows, size_t cols,
-                      size_t stride);
+/* Moves every element by at most a unit in the last place of the type the array is rounded to, or
+ * so many of binary32. */
+void sb_envelope_move(const sb_envelope *envelope, uint64_t key, float *data, size_t rows,
+                      size_t cols, size_t stride);
 
 /* The random numbers of the op at work. */
 uint64_t sb_envelope_key(sb_envelope_lane *lane);

@@ -206,7 +206,7 @@ static sb_status route_other(sb_envelope_lane *lane, const sb_op_call *call)
         lane->spread[at] = squares;
         choose_row(lane, call, row, squares, lane->ids + row * k);
         status = weigh(e, call, row, lane->ids + row * k);
-        sb_envelope_move(call->knobs, sb_envelope_key(lane), a->weights + row * k, 1, k, k);
+        sb_envelope_move(e, sb_envelope_key(lane), a->weights + row * k, 1, k, k);
     }
     return status;
 }

@@ -1,0 +1,119 @@
+/* test_free_noise.c - logits alone under a profile that rounds inputs and caches to fewer bits than
+ * activations have: right engines lie well inside the noise, and wrong ones do not hide in it. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tests/unit/free_play.h"
+#include "tools/fault/mistakes.h"
+#include "tools/sim/sim.h"
+
+#define PROGRAM "test_free_noise"
+
+static const sb_backend *sim(const char *name)
+{
+    const sb_sim *found = NULL;
+    sb_error err = {""};
+    if (sb_sim_find(name, &found, &err))
+        fail_msg("%s", err.text);
+    return &found->backend;
+}
+
+static double worst_of(const sb_verdicts *v)
+{
+    double most = 0;
+    for (size_t i = 0; i < v->token_count; i++)
+        most = fmax(most, v->tokens[i].worst_ratio);
+    return most;
+}
+
+/* An engine under llamacpp, of which nothing but logits is seen. */
+static free_play play(const char *preset, const sb_backend *backend,
+                      void (*spoil)(free_play *, sb_step *))
+{
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, "llamacpp", NULL), SB_OK);
+    free_play p = {.model = play_model(PROGRAM, preset, "predictable"),
+                   .knobs = &knobs,
+                   .backend = backend,
+                   .level = 1,
+                   .rounds = 2,
+                   .perturbed = 4,
+                   .spoil = spoil};
+    free_play_run(&p);
+    p.knobs = NULL;
+    return p;
+}
+
+static void test_right_engines_pass(void **state)
+{
+    static const char *const rows[][2] = {{"T1", "backward"}, {"T1", "lanes8"}, {"T4", "fma"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        free_play p = play(rows[i][0], sim(rows[i][1]), NULL);
+        print_message("%s %s: %s, worst %.3g\n", rows[i][0], rows[i][1],
+                      sb_verdict_name(p.v.verdict), worst_of(&p.v));
+        assert_int_equal(p.v.verdict, SB_VERDICT_WITHIN);
+        assert_true(worst_of(&p.v) < 0.5);
+        sb_verdicts_free(&p.v);
+    }
+}
+
+/* These are off by 2 to 6 bounds; a noise that is multiplied with the root of K/6 (T-41) hides
+ * them. */
+static void test_wrong_ops_are_seen(void **state)
+{
+    static const char *const mistakes[] = {"halves_swapped", "decay_after_prediction",
+                                           "gate_before_norm", "no_renormalisation",
+                                           "scores_unscaled"};
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        sb_backend wrong = *sim("pairwise");
+        const sb_mistake *m = sb_mistake_find(mistakes[i]);
+        assert_non_null(m);
+        m->plant(&wrong.ops);
+        free_play p = play("T1", &wrong, NULL);
+        print_message("%s: worst %.3g\n", m->name, worst_of(&p.v));
+        if (p.v.verdict != SB_VERDICT_FAIL || strcmp(p.v.first_failure.op, "logits") != 0)
+            fail_msg("%s: %s", m->name, sb_verdict_name(p.v.verdict));
+        sb_verdicts_free(&p.v);
+    }
+}
+
+/* Every logit becomes that of another token. */
+static void exchange(free_play *p, sb_step *step)
+{
+    sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
+    (void)p;
+    for (size_t r = 0; v && r < v->rows; r++)
+        for (size_t i = 0; i < v->cols / 2; i++) {
+            float *row = v->data + r * v->cols, first = row[i];
+            row[i] = row[v->cols - 1 - i];
+            row[v->cols - 1 - i] = first;
+        }
+}
+
+static void test_other_logits_are_seen(void **state)
+{
+    (void)state;
+    for (int t4 = 0; t4 < 2; t4++) {
+        free_play p = play(t4 ? "T4" : "T1", sim("pairwise"), exchange);
+        assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);
+        size_t failed = 0;
+        for (size_t i = 0; i < p.v.token_count; i++)
+            failed += p.v.tokens[i].verdict == SB_VERDICT_FAIL;
+        assert_int_equal(failed, 1 + 2); /* behind the prompt, and behind each round */
+        sb_verdicts_free(&p.v);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right_engines_pass),
+        cmocka_unit_test(test_wrong_ops_are_seen),
+        cmocka_unit_test(test_other_logits_are_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, play_close_models);
+}
