@@ -152,10 +152,15 @@ static void one_chunk(const sb_delta_rule_args *a, size_t first, size_t m, int o
     }
 }
 
+static void in_chunks(const sb_delta_rule_args *a, size_t of, int order)
+{
+    for (size_t t = 0; t < ROWS; t += of)
+        one_chunk(a, t, ROWS - t < of ? ROWS - t : of, order);
+}
+
 static void chunked(const sb_delta_rule_args *a, int order)
 {
-    for (size_t t = 0; t < ROWS; t += CHUNK)
-        one_chunk(a, t, ROWS - t < CHUNK ? ROWS - t : CHUNK, order);
+    in_chunks(a, CHUNK, order);
 }
 
 /* Both forms, each against the ball of its own form. */
@@ -180,6 +185,95 @@ static void test_delta_rule(void **state)
                                    worst("  state", a.state, end, DK * DV));
                 assert_true(most > 0x1p-13);
             }
+}
+
+/* T-67: programs of both forms lie in the ball of any form, in all orders, those with smaller
+ * chunks too; and that of rows is too small for chunks somewhere, or the clause would not be
+ * needed. */
+static void test_any_form(void **state)
+{
+    sb_knobs knobs;
+    static const size_t rows_of[] = {0, 64, 32, 16};
+    size_t outside = 0;
+    (void)state;
+    sb_knobs_exact(&knobs);
+    for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++)
+        for (int form = 0; form < 4; form++)
+            for (int order = 0; order < 3; order++) {
+                sb_ball *out = balls(ROWS * DV), *end = balls(DK * DV), *rows = balls(ROWS * DV),
+                        *q = balls(ROWS * DK), *k = balls(ROWS * DK);
+                double column[DV];
+                sb_delta_rule_args a = inputs(&regimes[r]);
+                const sb_delta_side side = {.ar = &sb_arithmetic_library,
+                                            .q = q,
+                                            .k = k,
+                                            .out = out,
+                                            .state = end,
+                                            .column = column};
+                sb_balls_of(a.q, ROWS * DK, q);
+                sb_balls_of(a.k, ROWS * DK, k);
+                assert_int_equal(sb_bound_delta_rule_any_form(&knobs, &a, &side), SB_OK);
+                assert_int_equal(
+                    sb_bound_delta_rule(&sb_arithmetic_library, &knobs, &a, rows, NULL), SB_OK);
+                if (form)
+                    in_chunks(&a, rows_of[form], order);
+                else
+                    recurrent(&a, order);
+                worst(regimes[r].name, a.out, out, ROWS * DV);
+                worst("  state", a.state, end, DK * DV);
+                for (size_t i = 0; i < ROWS * DV && form; i++)
+                    outside += fabs((double)a.out[i] - rows[i].mid) > SB_BOUND_SLACK * rows[i].rad;
+                for (size_t j = 0; j < DV; j++) {
+                    double squares = 0.0;
+                    for (size_t i = 0; i < DK; i++) {
+                        double e = (double)a.state[i * DV + j] - end[i * DV + j].mid;
+                        squares += e * e;
+                    }
+                    assert_true(sqrt(squares) <= SB_BOUND_SLACK * column[j]);
+                }
+            }
+    printf("  %zu outputs of chunks lie outside the balls of rows\n", outside);
+    assert_true(outside > 0);
+}
+
+/* T-12, T-66: a program that begins from another state, known up to the norms of its columns. */
+static void test_incoming(void **state)
+{
+    sb_knobs knobs;
+    (void)state;
+    sb_knobs_exact(&knobs);
+    for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++)
+        for (int form = 0; form < 2; form++) {
+            sb_ball *out = balls(ROWS * DV), *end = balls(DK * DV), *q = balls(ROWS * DK),
+                    *k = balls(ROWS * DK);
+            const float *d = normal("d", DK * DV, 0.0f, 1e-2f);
+            double column[DV], element[DK * DV];
+            sb_delta_rule_args a = inputs(&regimes[r]), b = inputs(&regimes[r]);
+            for (size_t j = 0; j < DV; j++)
+                column[j] = 0.0;
+            for (size_t i = 0; i < DK * DV; i++) {
+                b.state[i] += d[i];
+                element[i] = fabs((double)b.state[i] - (double)a.state[i]);
+                column[i % DV] += element[i] * element[i];
+            }
+            for (size_t j = 0; j < DV; j++)
+                column[j] = sqrt(column[j]);
+            const sb_delta_error from = {column, element};
+            const sb_delta_side side = {.ar = &sb_arithmetic_library,
+                                        .q = q,
+                                        .k = k,
+                                        .from = &from,
+                                        .out = out,
+                                        .state = end};
+            sb_balls_of(a.q, ROWS * DK, q);
+            sb_balls_of(a.k, ROWS * DK, k);
+            assert_int_equal(form ? sb_bound_delta_rule_chunk_side(&knobs, &a, &side)
+                                  : sb_bound_delta_rule_sides(&knobs, &a, &side, 1),
+                             SB_OK);
+            (form ? chunked : recurrent)(&b, 1);
+            assert_true(worst(regimes[r].name, b.out, out, ROWS * DV) > 0.1);
+            worst("  state", b.state, end, DK * DV);
+        }
 }
 
 /* The two forms compute the same: their balls meet, and the reference stays in its own. */
@@ -298,6 +392,8 @@ int main(void)
         cmocka_unit_test_teardown(test_reductions, release),
         cmocka_unit_test_teardown(test_softmax, release),
         cmocka_unit_test_teardown(test_delta_rule, release),
+        cmocka_unit_test_teardown(test_any_form, release),
+        cmocka_unit_test_teardown(test_incoming, release),
         cmocka_unit_test_teardown(test_reference_forms, release),
     };
     return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);

@@ -95,6 +95,7 @@ void forced_run_all(forced_run *run)
                                                                      : &sb_arithmetic_library,
                                        .verdicts = &run->verdicts,
                                        .bundle = run->bundle,
+                                       .any_form = run->any_form,
                                        .mtp = run->mtp};
     at_work w = {.run = run};
     check(sb_forced_new(run->model, &options, &w.forced, &err), &err);

@@ -15,7 +15,7 @@ typedef struct forced_run {
     const char *taps;                /* NULL: all */
     sb_capture_states states;
     const char *bundle;
-    int mtp;
+    int mtp, any_form; /* any_form: as in sb_forced_options */
     size_t prompt, decoded,
         rounds;      /* calls of one row behind a prompt; then rounds of two drafts */
     sb_op_hook hook; /* of the engine; NULL: none */

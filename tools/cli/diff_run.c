@@ -73,6 +73,8 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->with_forced = run->forced;
     o->with_free = run->free;
     o->forced.bundle = run->bundle;
+    /* T-67: "A trace or dump" of another program says which values, and not by which form */
+    o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);

@@ -78,13 +78,16 @@ typedef struct sb_delta_side {
     const sb_ball *q, *k;
     const sb_delta_error *from; /* or NULL */
     sb_ball *out, *state;       /* state may be NULL */
+    double *column;             /* or NULL: gets the norms as in sb_delta_error, without K-35 */
 } sb_delta_side;
 sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_args *args,
                                     const sb_delta_side *sides, size_t count);
-sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs *knobs,
-                                         const sb_delta_rule_args *args, const sb_ball *q,
-                                         const sb_ball *k, const sb_delta_error *from, sb_ball *out,
-                                         sb_ball *state);
+sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_rule_args *args,
+                                         const sb_delta_side *side);
+
+/* T-67: of a program that may have either form. */
+sb_status sb_bound_delta_rule_any_form(const sb_knobs *knobs, const sb_delta_rule_args *args,
+                                       const sb_delta_side *side);
 
 /* T-11: softmax of n balls in place. */
 void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n);

@@ -1,4 +1,5 @@
-/* bound_chunk.c - the gated delta rule in chunks of 64 rows: T-13, majorants element by element.
+/* bound_chunk.c - the gated delta rule in chunks of 64 rows: T-13, majorants element by element
+ * inside a chunk, and T-66, norms of columns for what a state brings into it.
  *
  * The order of operations is that of R-10, which is transformers' torch_chunk_gated_delta_rule.
  * Real values of a chunk's matrices are computed in binary64 by the same formulas; every ball's
@@ -107,18 +108,63 @@ void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, si
     }
 }
 
+/* The 2-norms of n centres, and of n balls at their largest. */
+static void norms(const sb_ball *x, size_t n, double *mid, double *all)
+{
+    double mids = 0.0, sizes = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double size = sb_wide_abs(x[i].mid) + x[i].rad;
+        mids += x[i].mid * x[i].mid;
+        sizes += size * size;
+    }
+    *mid = sb_wide_sqrt(mids);
+    *all = sb_wide_sqrt(sizes);
+}
+
+/* dot(x, column j of S), where x has the norm `all`, with what the error of that column makes of
+ * it. */
+static sb_reduction with_state(const sb_chunk_balls *c, const sb_ball *x, double all, size_t j)
+{
+    sb_reduction r = {0};
+    for (size_t a = 0; a < c->a->dk; a++)
+        sb_reduce(&r, x[a], c->S[a * c->a->dv + j]);
+    if (c->before) {
+        double more = all * c->before[j];
+        r.magnitude += more;
+        r.spread += more;
+        r.peak += more;
+        r.largest = sb_larger(r.largest, more);
+    }
+    return r;
+}
+
 /* R-10: "V_i = RN( U_i - dot(W_i, S) )", in the place of U */
 void sb_chunk_balls_correct(sb_chunk_balls *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
-    for (size_t i = 0; i < c->m; i++)
+    for (size_t i = 0; i < c->m; i++) {
+        double all;
+        norms(c->W + i * dk, dk, &c->reach[i], &all);
         for (size_t j = 0; j < dv; j++) {
-            sb_reduction r = {0};
-            for (size_t a = 0; a < dk; a++)
-                sb_reduce(&r, c->W[i * dk + a], c->S[a * dv + j]);
+            const sb_reduction r = with_state(c, c->W + i * dk, all, j);
             sb_ball *u = &c->U[i * dv + j];
             *u = sb_ball_sub(c->ar, *u, sb_ball_reduced(c->ar, &r));
         }
+    }
+}
+
+/* T-66: "of the incoming error only its norm is left, times the product of the decays and of the
+ * norms of I - beta k k^T": up to each row of the chunk. */
+static void contract(sb_chunk_balls *c)
+{
+    double norm = 1.0;
+    for (size_t i = 0; i < c->m; i++) {
+        double k, all;
+        norms(sb_chunk_balls_row(c, c->k, i), c->a->dk, &k, &all);
+        double beta = (double)sb_chunk_balls_gate(c, c->a->beta, i);
+        norm *= sb_wide_max(1.0, sb_wide_abs(1.0 - beta * k * k));
+        c->left[i] = norm * sb_wide_exp(c->G[i].mid);
+    }
 }
 
 /* R-10: "o_i = R( RN( dot(RN(q_i exp(G_i)), S) + dot over j <= i of RN( dot(q_i, k_j) D_ij ) with
@@ -126,23 +172,28 @@ void sb_chunk_balls_correct(sb_chunk_balls *c)
 static void read_row(sb_chunk_balls *c, size_t i, sb_ball *out)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
+    const sb_ball *q = sb_chunk_balls_row(c, c->q, i), *scores = c->scores + i * SB_CHUNK_ROWS;
     sb_ball grown = sb_ball_exp(c->ar, c->G[i]);
+    double mid, all, asked, unused, brought = 0.0;
     for (size_t a = 0; a < dk; a++)
-        c->row[a] = sb_ball_mul(c->ar, sb_chunk_balls_row(c, c->q, i)[a], grown);
+        c->row[a] = sb_ball_mul(c->ar, q[a], grown);
+    norms(c->row, dk, &mid, &all);
+    norms(q, dk, &asked, &unused);
+    for (size_t l = 0; l <= i; l++)
+        brought += sb_wide_abs(scores[l].mid) * c->reach[l];
     for (size_t j = 0; j < dv; j++) {
-        sb_reduction before = {0}, within = {0};
-        for (size_t a = 0; a < dk; a++)
-            sb_reduce(&before, c->row[a], c->S[a * dv + j]);
+        sb_reduction before = with_state(c, c->row, all, j), within = {0};
         for (size_t l = 0; l <= i; l++)
-            sb_reduce(&within, c->scores[i * SB_CHUNK_ROWS + l], c->U[l * dv + j]);
+            sb_reduce(&within, scores[l], c->U[l * dv + j]);
         sb_ball sum =
             sb_ball_add(c->ar, sb_ball_reduced(c->ar, &before), sb_ball_reduced(c->ar, &within));
+        sum.rad += (asked * c->left[i] - mid - brought) * c->before[j];
         out[j] = sb_ball_output(c->ar, c->knobs, 0, dk, sum);
     }
 }
 
 /* R-10: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of RN( k_i[a] exp(RN(G_last - G_i)) )
- * with V_i[b] )" */
+ * with V_i[b] )", less what the error before the chunk makes of V. */
 static void carry(sb_chunk_balls *c)
 {
     size_t last = c->m - 1, dv = c->a->dv;
@@ -150,15 +201,37 @@ static void carry(sb_chunk_balls *c)
     for (size_t i = 0; i < c->m; i++)
         decays[i] = sb_chunk_balls_decay(c, last, i);
     for (size_t a = 0; a < c->a->dk; a++) {
-        for (size_t i = 0; i < c->m; i++)
+        double brought = 0.0;
+        for (size_t i = 0; i < c->m; i++) {
             c->row[i] = sb_ball_mul(c->ar, sb_chunk_balls_row(c, c->k, i)[a], decays[i]);
+            brought += sb_wide_abs(c->row[i].mid) * c->reach[i];
+        }
         for (size_t b = 0; b < dv; b++) {
             sb_reduction r = {0};
             for (size_t i = 0; i < c->m; i++)
                 sb_reduce(&r, c->row[i], c->U[i * dv + b]);
             sb_ball *s = &c->S[a * dv + b];
             *s = sb_ball_add(c->ar, sb_ball_mul(c->ar, *s, grown), sb_ball_reduced(c->ar, &r));
+            s->rad -= brought * c->before[b];
         }
+    }
+}
+
+/* T-66: "delta' = |P| delta + (rad exp(G_last) + 2 u exp(G_last)) delta + |e|" for each column,
+ * where e is what the balls of the state have; behind it they have none. */
+static void settle(sb_chunk_balls *c)
+{
+    size_t dv = c->a->dv, last = c->m - 1;
+    sb_ball grown = sb_ball_exp(c->ar, c->G[last]);
+    double kept = c->left[last] + grown.rad + 2.0 * SB_UNIT * (grown.mid + grown.rad);
+    for (size_t j = 0; j < dv; j++) {
+        double squares = 0.0;
+        for (size_t a = 0; a < c->a->dk; a++) {
+            double e = c->S[a * dv + j].rad;
+            squares += e * e;
+        }
+        c->after[j] = kept * c->before[j];
+        c->before[j] = c->after[j] + sb_wide_sqrt(squares);
     }
 }
 
@@ -193,10 +266,14 @@ static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
         solve(c, c->U, j, c->a->dv);
     for (size_t j = 0; j < c->a->dk; j++)
         solve(c, c->W, j, c->a->dk);
+    for (size_t i = 0; i < c->a->dk * c->a->dv; i++)
+        c->S[i].rad = 0.0; /* c->before has it */
+    contract(c);
     sb_chunk_balls_correct(c);
     for (size_t i = 0; i < c->m; i++)
         read_row(c, i, out + i * out_stride);
     carry(c);
+    settle(c);
 }
 
 static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_ball *out)
@@ -211,49 +288,77 @@ static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_b
     }
 }
 
+/* What is known of one head's state before the call, and behind it. */
+static void begin_head(sb_chunk_balls *c, const sb_delta_error *from)
+{
+    size_t size = c->a->dk * c->a->dv, first = c->head * c->a->dv;
+    sb_balls_of(c->a->state + c->head * size, size, c->S);
+    for (size_t i = 0; from && i < size; i++)
+        c->S[i].rad = from->element[c->head * size + i];
+    for (size_t j = 0; c->before && j < c->a->dv; j++)
+        c->before[j] = from ? from->column[first + j] : 0.0;
+}
+
+static void end_head(const sb_chunk_balls *c, const sb_delta_side *side)
+{
+    size_t dk = c->a->dk, dv = c->a->dv, size = dk * dv;
+    for (size_t j = 0; j < dv; j++) {
+        double squares = 0.0;
+        for (size_t a = 0; a < dk; a++) {
+            sb_ball *s = &c->S[a * dv + j];
+            squares += s->rad * s->rad;
+            s->rad += c->after ? c->after[j] : 0.0;
+            if (side->state)
+                side->state[c->head * size + a * dv + j] = sb_ball_kept(c->knobs, *s);
+        }
+        if (side->column)
+            side->column[c->head * dv + j] = c->before ? c->before[j] : sb_wide_sqrt(squares);
+    }
+}
+
 sb_status sb_bound_delta_rule_chunk_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                                        const sb_delta_rule_args *a, const sb_ball *q,
                                        const sb_ball *k, sb_ball *out, sb_ball *state)
 {
-    return sb_bound_delta_rule_chunk_from(ar, knobs, a, q, k, NULL, out, state);
+    const sb_delta_side side = {.ar = ar, .q = q, .k = k, .out = out, .state = state};
+    return sb_bound_delta_rule_chunk_side(knobs, a, &side);
 }
 
-sb_status sb_bound_delta_rule_chunk_from(const sb_arithmetic *ar, const sb_knobs *knobs,
-                                         const sb_delta_rule_args *a, const sb_ball *q,
-                                         const sb_ball *k, const sb_delta_error *from, sb_ball *out,
-                                         sb_ball *state)
+sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_rule_args *a,
+                                         const sb_delta_side *side)
 {
     size_t size = a->dk * a->dv, width = a->dk > SB_CHUNK_ROWS ? a->dk : SB_CHUNK_ROWS,
            square = SB_CHUNK_ROWS * SB_CHUNK_ROWS;
+    int fla = sb_chunks_are_fla(knobs);
+    int inverts = fla || (side->ar->any_order && SB_IS(knobs, delta_rule, by_rows));
     sb_ball *block =
         sb_alloc(size + 2 * square + SB_CHUNK_ROWS * (a->dk + a->dv) + width, sizeof *block);
-    double *inverse = sb_alloc(square, sizeof *inverse);
-    int inverts = sb_chunks_are_fla(knobs) || (ar->any_order && SB_IS(knobs, delta_rule, by_rows));
+    double *inverse = sb_alloc(square + 2 * a->dv, sizeof *inverse);
     sb_ball *more = inverts ? sb_alloc(square + size, sizeof *more) : NULL;
-    if (!block || !inverse || (inverts && !more)) {
-        free(more);
-        free(block);
-        free(inverse);
-        return SB_ERR_MEMORY;
+    if (block && inverse && (more || !inverts)) {
+        sb_chunk_balls c = {.ar = side->ar,
+                            .knobs = knobs,
+                            .a = a,
+                            .S = block,
+                            .A = block + size,
+                            .inverse = inverse,
+                            .before = fla ? NULL : inverse + square,
+                            .after = fla ? NULL : inverse + square + a->dv};
+        c.scores = c.A + square;
+        c.U = c.scores + square;
+        c.W = c.U + SB_CHUNK_ROWS * a->dv;
+        c.row = c.W + SB_CHUNK_ROWS * a->dk;
+        c.X = more;
+        c.copy = more ? more + square : NULL;
+        for (c.head = 0; c.head < a->v_heads; c.head++) {
+            begin_head(&c, side->from);
+            run_head(&c, side->q, side->k, side->out);
+            end_head(&c, side);
+        }
     }
-    sb_chunk_balls c = {
-        .ar = ar, .knobs = knobs, .a = a, .S = block, .A = block + size, .inverse = inverse};
-    c.scores = c.A + square;
-    c.U = c.scores + square;
-    c.W = c.U + SB_CHUNK_ROWS * a->dv;
-    c.row = c.W + SB_CHUNK_ROWS * a->dk;
-    c.X = more;
-    c.copy = more ? more + square : NULL;
-    for (c.head = 0; c.head < a->v_heads; c.head++) {
-        sb_balls_of(a->state + c.head * size, size, c.S);
-        for (size_t i = 0; from && i < size; i++)
-            c.S[i].rad = from->element[c.head * size + i];
-        run_head(&c, q, k, out);
-        for (size_t i = 0; state && i < size; i++)
-            state[c.head * size + i] = sb_ball_kept(knobs, c.S[i]);
-    }
+    int failed = !block || !inverse || (inverts && !more);
     free(more);
     free(block);
     free(inverse);
-    return SB_OK;
+    return failed ? SB_ERR_MEMORY : SB_OK;
 }

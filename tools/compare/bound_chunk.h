@@ -20,6 +20,10 @@ typedef struct sb_chunk_balls {
     sb_ball *U, *W; /* (SB_CHUNK_ROWS, dv), (SB_CHUNK_ROWS, dk): right-hand sides, then solutions */
     sb_ball *row;   /* (max(dk, SB_CHUNK_ROWS)) */
     sb_ball *X, *copy; /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS), (dk, dv): of R-22 and T-33 */
+    /* T-66, of R-10 alone. (dv) 2-norms of the error of a column of S before the chunk, and of what
+     * is left of it behind; else NULL. (SB_CHUNK_ROWS) norms of W, and what a row leaves of S. */
+    double *before, *after;
+    double reach[SB_CHUNK_ROWS], left[SB_CHUNK_ROWS];
 } sb_chunk_balls;
 
 const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i);

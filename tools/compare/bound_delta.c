@@ -233,6 +233,9 @@ static int run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, const sb
             h.delta[i * width + j] = sides[i].from->column[index * a->dv + j];
     run_rows(&h);
     for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; sides[i].column && j < a->dv; j++)
+            sides[i].column[index * a->dv + j] = h.delta[i * width + j];
+    for (size_t i = 0; i < count; i++)
         for (size_t e = 0; sides[i].state && e < size; e++) {
             size_t j = e % a->dv;
             sb_ball kept = {h.S[e / a->dv * width + j], h.delta[i * width + j]};

@@ -21,6 +21,7 @@ typedef struct sb_forced_options {
     const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
     sb_cells *cells;                 /* gets the ratios of each row of a step, or NULL */
     int mtp;                         /* the steps have the head's taps */
+    int any_form;    /* nobody says in which form the engine computes the delta rule: T-67 */
     sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
                       * an explanation tries. NULL: sb_op_run */
     void *twin_ctx;

@@ -91,6 +91,13 @@ static int is_delta_rule(sb_op op)
     return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
 }
 
+/* T-67: "where the knobs name the recurrent form and round nothing narrower than binary32" */
+static int any_form(const sb_forced *f, const sb_op_call *call)
+{
+    return f->options.any_form && call->op == SB_OP_delta_rule &&
+           SB_IS(call->knobs, delta_rule, recurrent) && sb_act_format(call->knobs) == SB_FORMAT_f32;
+}
+
 /* The delta rule of one side or both, whose incoming state the engine's may differ from. */
 static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta_rule_args *a,
                             sb_delta_side *sides, size_t count)
@@ -108,33 +115,41 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
         sides[i].k = k;
         sides[i].from = i == 1 ? &carried : NULL;
         if (call->op == SB_OP_delta_rule_chunk)
-            status = sb_bound_delta_rule_chunk_from(sides[i].ar, call->knobs, a, q, k,
-                                                    sides[i].from, sides[i].out, sides[i].state);
+            status = sb_bound_delta_rule_chunk_side(call->knobs, a, &sides[i]);
     }
+    int apart = count > 1 && any_form(f, call);
     if (!status && call->op == SB_OP_delta_rule)
-        status = sb_bound_delta_rule_sides(call->knobs, a, sides, count);
+        status = sb_bound_delta_rule_sides(call->knobs, a, sides, apart ? 1 : count);
+    if (!status && apart)
+        status = sb_bound_delta_rule_any_form(call->knobs, a, &sides[1]);
     free(balls);
     return status;
 }
 
 /* T-23: "what the engine's state may differ by is carried from call to call" - from both sides'
- * balls of the outgoing state. */
+ * balls of the outgoing state, and the norms of its columns. */
 static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
-                  const sb_ball *ours, const sb_ball *theirs)
+                  const sb_delta_side sides[2])
 {
     size_t size = a->dk * a->dv;
     for (size_t h = 0; h < a->v_heads; h++)
         for (size_t j = 0; j < a->dv; j++) {
-            double squares = 0.0;
+            double squares = 0.0, centres = 0.0;
             for (size_t i = 0; i < a->dk; i++) {
                 size_t e = h * size + i * a->dv + j;
-                double apart = SB_BOUND_SLACK * sb_ball_distance(ours[e], theirs[e]);
+                sb_ball ours = sides[0].state[e], theirs = sides[1].state[e];
+                double apart = SB_BOUND_SLACK * sb_ball_distance(ours, theirs);
                 m->element[e] = apart;
                 squares += apart * apart;
+                centres += (ours.mid - theirs.mid) * (ours.mid - theirs.mid);
             }
-            /* the recurrent form gives the norm of the column to each of its elements */
-            m->column[h * a->dv + j] =
-                call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
+            size_t at = h * a->dv + j;
+            double norm = SB_BOUND_SLACK *
+                          (sides[0].column[at] + sides[1].column[at] + sb_wide_sqrt(centres));
+            if (SB_IS(call->knobs, delta_state, act)) /* the norms do not have that rounding */
+                norm =
+                    call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
+            m->column[at] = norm;
         }
     m->form = call->op;
 }
@@ -144,16 +159,23 @@ static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball 
                                   sb_ball *theirs, size_t rows, int carries)
 {
     sb_delta_rule_args a = *(const sb_delta_rule_args *)call->args;
-    size_t size = a.v_heads * a.dk * a.dv;
+    size_t columns = a.v_heads * a.dv, size = columns * a.dk;
     sb_ball *state = sb_alloc(2 * size, sizeof *state);
-    if (!state)
-        return SB_ERR_MEMORY;
-    sb_delta_side sides[2] = {{.ar = &sb_arithmetic_reference, .out = ours, .state = state},
-                              {.ar = f->options.arithmetic, .out = theirs, .state = state + size}};
-    a.rows = rows;
-    sb_status status = delta_rule(f, call, &a, sides, 2);
-    if (!status && carries)
-        carry(forced_memory_of(f, call->layer), call, &a, state, state + size);
+    double *column = sb_alloc(2 * columns, sizeof *column);
+    sb_status status = state && column ? SB_OK : SB_ERR_MEMORY;
+    if (!status) {
+        sb_delta_side sides[2] = {
+            {.ar = &sb_arithmetic_reference, .out = ours, .state = state, .column = column},
+            {.ar = f->options.arithmetic,
+             .out = theirs,
+             .state = state + size,
+             .column = column + columns}};
+        a.rows = rows;
+        status = delta_rule(f, call, &a, sides, 2);
+        if (!status && carries)
+            carry(forced_memory_of(f, call->layer), call, &a, sides);
+    }
+    free(column);
     free(state);
     return status;
 }

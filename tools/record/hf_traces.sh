@@ -42,11 +42,10 @@ summary() {
 mkdir -p "$out"
 if [ "${2-}" = live ]; then
     status=0
-    # name, type, prompt, options of diff. A prompt in binary32 is the chunk form in transformers and rows in `exact`:
-    # a short one is within its bounds, and a long one wants the form named.
+    # name, type, prompt, options of diff. A prompt in binary32 is the chunk form in transformers and rows in `exact`.
     kinds="
     f32      f32  6  --profile exact
-    f32-long f32  66 --profile exact --set delta_rule=by_call
+    f32-long f32  66 --profile exact
     bf16     bf16 66 --profile hf
     "
     for preset in T1 T2 T3 T4 T5 T6; do
