@@ -102,12 +102,12 @@ static sb_call begin(sb_walk *w, uint64_t position, size_t rows, uint32_t layer,
                      .err = err};
 }
 
-/* An empty sequence, as far as one layer reads of it, with room for n tokens. */
+/* An empty sequence, as far as one layer reads of it, with room for n tokens. The state's position
+ * stays 0: where a call stands, it says itself. */
 static sb_status restart(sb_walk *w, uint32_t layer, size_t n, sb_error *err)
 {
     const sb_config *c = &w->model->config;
     sb_layer_state *own = &w->state->layers[layer];
-    w->state->position = 0;
     w->state->mtp_entries = 0;
     if (own->conv)
         memset(own->conv, 0, sb_state_conv_size(c) * sizeof *own->conv);
@@ -153,7 +153,6 @@ sb_status sb_walk_layer(sb_walk *w, uint32_t layer, size_t n, float *stream, sb_
         put(w, stream + at * width, rows);
         status = sb_run_layer(&call, &w->model->weights->layers[layer], full);
         get(w, stream + at * width, rows);
-        w->state->position += rows;
     }
     return status;
 }

@@ -23,6 +23,26 @@ run 0 fault bit-scale all-nan --tokens 0 --threads 1
 says "2 caught, 0 survived"
 says "check:fp4-scale-bytes"
 
+# what a fault leaves is found again by those who know nothing of it: between calls, in files, in the trace
+run 0 fault F09 --write "$work/slip"
+says "samebit diff $work/slip/checkpoint --engine $work/slip/trace"
+run 0 trace "$work/slip/trace" --checkpoint "$work/slip/checkpoint"
+run 1 diff "$work/slip/checkpoint" --engine "$work/slip/trace" --forced --json
+at first_failure.tap state.layers.0.linear_attn.conv_state
+run 0 fault F02 --write "$work/file" --json
+run 1 check "$work/file/engine" -q
+run 1 diff "$work/file/checkpoint" --engine "$work/file/trace" --forced --json
+at first_failure.layer mtp.0
+# a correct engine leaves a trace that is believed
+run 0 fault N04 --write "$work/right" --json
+run 0 diff "$work/right/checkpoint" --engine "$work/right/trace" --forced -q
+refused 2 fault F09 --write "$work/slip"
+refused 2 fault F09 F10 --write "$work/none"
+refused 2 fault 'op.rope.*' --write "$work/none"
+refused 2 fault F17 --write "$work/none"
+refused 3 fault F09 --write "$work/none/deeper"
+check "a folder of nothing" test ! -e "$work/none"
+
 refused 2 fault no-such-fault
 refused 2 fault --tokens many
 finish

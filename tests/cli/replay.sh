@@ -8,6 +8,7 @@ a=$work/a b=$work/b.safetensors
 # nothing failed: no bundle
 run 0 diff "$a" --engine sim:sequential --forced --tokens 1,2,3 -n 1 --bundle "$b"
 check "a bundle of nothing" test ! -e "$b"
+says_err 'b.safetensors: not written: no op failed'
 
 for mistake in no_dt_bias gate_up_swapped last_column_lost kv_map_mod neighbour_pairs; do
     rm -f "$b"
@@ -22,11 +23,42 @@ for mistake in no_dt_bias gate_up_swapped last_column_lost kv_map_mod neighbour_
 done
 at op rope
 
+# another engine is right where this one was wrong, and one with the same mistake is as wrong
+run 0 replay "$b" --backend sim:pairwise
+says 'sim:pairwise: WITHIN: 0 of '
+run 0 replay "$b" --backend ref --json
+at verdict IDENTICAL
+at backend ref
+run 1 replay "$b" --backend sim:pairwise+neighbour_pairs --json
+at verdict FAIL
+at changed 0
+refused 2 replay "$b" --backend pairwise
+refused 2 replay "$b" --backend sim:none
+
 # the same bytes again, and nothing temporary is left
 cp "$b" "$work/first"
 run 1 diff "$a" --engine sim:sequential+neighbour_pairs --forced --tokens 1,2,3 -n 1 --bundle "$b"
 check "two bundles of one failure differ" cmp "$b" "$work/first"
 check "something temporary is left" test "$(find "$work" -maxdepth 1 -name 'b.safetensors*' | wc -l)" = 1
+
+# what was not seen in an op is not replayed: of a pack and of a file from another run
+run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$work/free.tar" -q
+says_err 'free.tar: only reports, nothing to replay: no op was judged alone'
+refused 3 replay "$work/free.tar"
+says_err 'no replay.safetensors, for no op was judged alone'
+says_err 'its members are: report.html, report.json, '
+run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$b" --json
+says_err 'b.safetensors: not written, what is there is of another run: no op was judged alone'
+at bundle.op null
+check "an old bundle was touched" cmp "$b" "$work/first"
+
+# a state that differs, recorded behind the op that left it
+run 1 diff "$a" --engine sim:sequential+conv_state_stale --tokens 1,2,3 -n 2 --bundle "$b" --json
+at bundle.missing null
+at first_failure.tap state.layers.0.linear_attn.conv_state
+run 1 replay "$b" --json
+at output state
+at verdict FAIL
 
 # another file of the same kind is no bundle
 refused 3 replay "$a/model-00001-of-00003.safetensors"
@@ -39,7 +71,7 @@ refused 3 replay "$work/cut"
 
 python=$(ls -d "$BUILD"/venv-*/bin/python3 2> /dev/null | head -n 1)
 if [ -n "$python" ] && "$python" -c 'import safetensors, numpy' 2> /dev/null; then
-    check "Python sees no element outside" "$python" - "$b" << 'END'
+    check "Python sees no element outside" "$python" - "$work/first" << 'END'
 import sys
 from safetensors import safe_open
 with safe_open(sys.argv[1], "np") as f:

@@ -6,39 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ref/base/rng.h"
-#include "tests/hf/fixture.h"
+#include "tests/hf/drawn.h"
 #include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64 };
 
-static hf_arena arena;
-
-static int release(void **state)
-{
-    (void)state;
-    hf_release(&arena);
-    return 0;
-}
-
-static float *normal(const char *name, size_t count, float mean, float scale)
-{
-    float *x = hf_floats(&arena, count);
-    uint64_t key = sb_rng_key(42, name);
-    for (size_t i = 0; i < count; i++)
-        x[i] = mean + scale * sb_rng_normal(key, i);
-    return x;
-}
-
 static sb_ball *balls(size_t count)
 {
-    return hf_alloc(&arena, count, sizeof(sb_ball));
+    return hf_alloc(&hf_drawn, count, sizeof(sb_ball));
 }
 
 static float *zeros(size_t count)
 {
-    return hf_floats(&arena, count);
+    return hf_floats(&hf_drawn, count);
 }
 
 /* The largest distance from the centre, in radii; and that not every element may be far inside. */
@@ -72,8 +53,9 @@ static const struct regime {
 
 static sb_delta_rule_args inputs(const struct regime *r)
 {
-    float *q = normal("q", ROWS * DK, 0.0f, 0.1f), *k = normal("k", ROWS * DK, r->common, 1.0f);
-    float *g = normal("g", ROWS, r->decay, r->decay_spread), *beta = zeros(ROWS);
+    float *q = hf_normal("q", ROWS * DK, 0.0f, 0.1f),
+          *k = hf_normal("k", ROWS * DK, r->common, 1.0f);
+    float *g = hf_normal("g", ROWS, r->decay, r->decay_spread), *beta = zeros(ROWS);
     for (size_t t = 0; t < ROWS; t++) {
         float norm = sqrtf(dot(k + t * DK, 1, k + t * DK, 1, DK, 0));
         for (size_t i = 0; i < DK; i++)
@@ -83,7 +65,7 @@ static sb_delta_rule_args inputs(const struct regime *r)
     }
     return (sb_delta_rule_args){.q = q,
                                 .k = k,
-                                .v = normal("v", ROWS * DV, 0.0f, 1.0f),
+                                .v = hf_normal("v", ROWS * DV, 0.0f, 1.0f),
                                 .v_stride = DV,
                                 .g = g,
                                 .beta = beta,
@@ -92,7 +74,7 @@ static sb_delta_rule_args inputs(const struct regime *r)
                                 .v_heads = 1,
                                 .dk = DK,
                                 .dv = DV,
-                                .state = normal("S", DK * DV, 0.0f, 0.3f),
+                                .state = hf_normal("S", DK * DV, 0.0f, 0.3f),
                                 .out = zeros(ROWS * DV)};
 }
 
@@ -246,7 +228,7 @@ static void test_incoming(void **state)
         for (int form = 0; form < 2; form++) {
             sb_ball *out = balls(ROWS * DV), *end = balls(DK * DV), *q = balls(ROWS * DK),
                     *k = balls(ROWS * DK);
-            const float *d = normal("d", DK * DV, 0.0f, 1e-2f);
+            const float *d = hf_normal("d", DK * DV, 0.0f, 1e-2f);
             double column[DV], element[DK * DV];
             sb_delta_rule_args a = inputs(&regimes[r]), b = inputs(&regimes[r]);
             for (size_t j = 0; j < DV; j++)
@@ -315,7 +297,7 @@ static void test_softmax(void **state)
         for (int spread = 0; spread < 3; spread++) {
             static const float scales[3] = {0.1f, 4.0f, 30.0f};
             char what[80];
-            const float *s = normal("scores", n, 5.0f, scales[spread]), one = 1.0f;
+            const float *s = hf_normal("scores", n, 5.0f, scales[spread]), one = 1.0f;
             float *e = zeros(n), largest = s[0];
             sb_ball *p = balls(n);
             for (size_t i = 1; i < n; i++)
@@ -338,7 +320,7 @@ static void test_reductions(void **state)
     for (size_t n = 1; n <= 4096; n = n * 4 + 1)
         for (int order = 0; order < 3; order++) {
             char what[80];
-            const float *a = normal("a", n, 1.0f, 1.0f), *b = normal("b", n, 0.0f, 1.0f);
+            const float *a = hf_normal("a", n, 1.0f, 1.0f), *b = hf_normal("b", n, 0.0f, 1.0f);
             sb_reduction r = {0};
             for (size_t i = 0; i < n; i++)
                 sb_reduce(&r, sb_ball_of(a[i]), sb_ball_of(b[i]));
@@ -353,7 +335,7 @@ static void test_reductions(void **state)
 static void test_corners(void **state)
 {
     const sb_arithmetic *ar = &sb_arithmetic_library;
-    const float *x = normal("x", 2000, 0.0f, 8.0f), *y = normal("y", 2000, 3.0f, 2.0f);
+    const float *x = hf_normal("x", 2000, 0.0f, 8.0f), *y = hf_normal("y", 2000, 3.0f, 2.0f);
     (void)state;
     for (size_t i = 0; i < 2000; i++)
         for (int corner = 0; corner < 4; corner++) {
@@ -388,13 +370,13 @@ static void test_corners(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_corners, release),
-        cmocka_unit_test_teardown(test_reductions, release),
-        cmocka_unit_test_teardown(test_softmax, release),
-        cmocka_unit_test_teardown(test_delta_rule, release),
-        cmocka_unit_test_teardown(test_any_form, release),
-        cmocka_unit_test_teardown(test_incoming, release),
-        cmocka_unit_test_teardown(test_reference_forms, release),
+        cmocka_unit_test_teardown(test_corners, hf_release_drawn),
+        cmocka_unit_test_teardown(test_reductions, hf_release_drawn),
+        cmocka_unit_test_teardown(test_softmax, hf_release_drawn),
+        cmocka_unit_test_teardown(test_delta_rule, hf_release_drawn),
+        cmocka_unit_test_teardown(test_any_form, hf_release_drawn),
+        cmocka_unit_test_teardown(test_incoming, hf_release_drawn),
+        cmocka_unit_test_teardown(test_reference_forms, hf_release_drawn),
     };
     return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);
 }

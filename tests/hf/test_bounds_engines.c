@@ -7,31 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ref/base/rng.h"
-#include "tests/hf/fixture.h"
+#include "tests/hf/drawn.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
 
 enum { ORDERS = 3, FORMS = 5 };
-
-static hf_arena arena;
-
-static int release(void **state)
-{
-    (void)state;
-    hf_release(&arena);
-    return 0;
-}
-
-static float *normal(const char *name, size_t count, float mean, float scale)
-{
-    float *x = hf_floats(&arena, count);
-    uint64_t key = sb_rng_key(42, name);
-    for (size_t i = 0; i < count; i++)
-        x[i] = mean + scale * sb_rng_normal(key, i);
-    return x;
-}
 
 /* Values as a layer before this one leaves them. */
 static float *narrow(float *x, size_t count)
@@ -43,7 +24,7 @@ static float *narrow(float *x, size_t count)
 
 static sb_matrix matrix(sb_format format, const float *values, size_t rows, size_t cols)
 {
-    unsigned char *data = hf_alloc(&arena, rows * cols, 4);
+    unsigned char *data = hf_alloc(&hf_drawn, rows * cols, 4);
     for (size_t i = 0; i < rows * cols; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
@@ -89,8 +70,8 @@ static int lists(const char *pairs, size_t program, size_t ball)
 static void check_pair(const subject *s, size_t program, size_t ball)
 {
     sb_knobs theirs = test_knobs(s->settings[program]), ours = test_knobs(s->settings[ball]);
-    sb_ball *of = hf_alloc(&arena, s->count, sizeof *of);
-    float *got = hf_floats(&arena, s->count);
+    sb_ball *of = hf_alloc(&hf_drawn, s->count, sizeof *of);
+    float *got = hf_floats(&hf_drawn, s->count);
     double most = 0;
     assert_int_equal(s->bound(&sb_arithmetic_library, &ours, of), SB_OK);
     for (int order = 0; order < ORDERS; order++) {
@@ -113,8 +94,8 @@ static void check_pair(const subject *s, size_t program, size_t ball)
 static void check_reference(const subject *s, size_t form)
 {
     sb_knobs knobs = test_knobs(s->settings[form]);
-    sb_ball *of = hf_alloc(&arena, s->count, sizeof *of);
-    float *got = hf_floats(&arena, s->count);
+    sb_ball *of = hf_alloc(&hf_drawn, s->count, sizeof *of);
+    float *got = hf_floats(&hf_drawn, s->count);
     double most = 0;
     assert_int_equal(s->bound(&sb_arithmetic_reference, &knobs, of), SB_OK);
     assert_int_equal(s->reference(&knobs, got), SB_OK);
@@ -143,9 +124,9 @@ static float cache_scale; /* of keys and values; 0: none */
 static sb_attention_args attention_inputs(float *out)
 {
     return (sb_attention_args){
-        .q = narrow(normal("q", ROWS * HEADS * HD, 0, 1), ROWS * HEADS * HD),
-        .keys = narrow(normal("keys", POSITIONS * HD, 0, 1), POSITIONS * HD),
-        .values = narrow(normal("values", POSITIONS * HD, 0.5f, 1), POSITIONS * HD),
+        .q = narrow(hf_normal("q", ROWS * HEADS * HD, 0, 1), ROWS * HEADS * HD),
+        .keys = narrow(hf_normal("keys", POSITIONS * HD, 0, 1), POSITIONS * HD),
+        .values = narrow(hf_normal("values", POSITIONS * HD, 0.5f, 1), POSITIONS * HD),
         .rows = ROWS,
         .first = FIRST,
         .heads = HEADS,
@@ -214,7 +195,8 @@ static void attend(const sb_knobs *k, const sb_attention_args *a, size_t row, in
 static void plain_attention(const sb_knobs *k, int order, float *out)
 {
     sb_attention_args a = attention_inputs(NULL);
-    float *keys = hf_floats(&arena, POSITIONS * HD), *values = hf_floats(&arena, POSITIONS * HD);
+    float *keys = hf_floats(&hf_drawn, POSITIONS * HD),
+          *values = hf_floats(&hf_drawn, POSITIONS * HD);
     float scale = cache_scale == 0.0f ? 1.0f : cache_scale;
     for (size_t i = 0; i < POSITIONS * HD; i++) { /* decoded first */
         keys[i] = a.keys[i] * scale;
@@ -284,7 +266,7 @@ static sb_rope_args rope_inputs(float *x)
 
 static void plain_rope(const sb_knobs *k, int order, float *out)
 {
-    const float *x = normal("x", 3 * 4 * RD, 0, 1);
+    const float *x = hf_normal("x", 3 * 4 * RD, 0, 1);
     const float step = powf(1e7f, -2.0f / RD);
     for (size_t row = 0; row < 12; row++) {
         float angle = (float)position[row / 4];
@@ -303,14 +285,14 @@ static void plain_rope(const sb_knobs *k, int order, float *out)
 
 static sb_status bound_rope(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
 {
-    const sb_rope_args a = rope_inputs(normal("x", 3 * 4 * RD, 0, 1));
+    const sb_rope_args a = rope_inputs(hf_normal("x", 3 * 4 * RD, 0, 1));
     return sb_bound_rope(ar, k, &a, out, NULL);
 }
 
 static sb_status reference_rope(const sb_knobs *k, float *out)
 {
     const sb_rope_args a = rope_inputs(out);
-    memcpy(out, normal("x", 3 * 4 * RD, 0, 1), 3 * 4 * RD * sizeof *out);
+    memcpy(out, hf_normal("x", 3 * 4 * RD, 0, 1), 3 * 4 * RD * sizeof *out);
     return sb_rope_ref(k, &a);
 }
 
@@ -331,7 +313,7 @@ enum { T = 4, N = 96, WIDE = 200 };
 
 static sb_rmsnorm_args norm_inputs(const sb_matrix *weight, float *out)
 {
-    return (sb_rmsnorm_args){.in = normal("x", T * N, 0, 3),
+    return (sb_rmsnorm_args){.in = hf_normal("x", T * N, 0, 3),
                              .weight = weight,
                              .eps = 1e-6f,
                              .rows = T,
@@ -341,7 +323,7 @@ static sb_rmsnorm_args norm_inputs(const sb_matrix *weight, float *out)
 
 static void plain_norm(const sb_knobs *k, int order, float *out)
 {
-    const float *x = normal("x", T * N, 0, 3), *w = normal("w", N, 0, 0.3f);
+    const float *x = hf_normal("x", T * N, 0, 3), *w = hf_normal("w", N, 0, 0.3f);
     for (size_t t = 0; t < T; t++) {
         float mean = dot(x + t * N, 1, x + t * N, 1, N, order) / N, r = 1.0f / sqrtf(mean + 1e-6f);
         for (size_t i = 0; i < N; i++) {
@@ -353,14 +335,14 @@ static void plain_norm(const sb_knobs *k, int order, float *out)
 
 static sb_status bound_norm(const sb_arithmetic *ar, const sb_knobs *k, sb_ball *out)
 {
-    const sb_matrix w = matrix(SB_FORMAT_f32, normal("w", N, 0, 0.3f), 1, N);
+    const sb_matrix w = matrix(SB_FORMAT_f32, hf_normal("w", N, 0, 0.3f), 1, N);
     const sb_rmsnorm_args a = norm_inputs(&w, NULL);
     return sb_bound_rmsnorm(ar, k, &a, out, NULL);
 }
 
 static sb_status reference_norm(const sb_knobs *k, float *out)
 {
-    const sb_matrix w = matrix(SB_FORMAT_f32, normal("w", N, 0, 0.3f), 1, N);
+    const sb_matrix w = matrix(SB_FORMAT_f32, hf_normal("w", N, 0, 0.3f), 1, N);
     const sb_rmsnorm_args a = norm_inputs(&w, out);
     return sb_rmsnorm_ref(k, &a);
 }
@@ -370,19 +352,22 @@ static sb_mlp_kind mlp;     /* of the swiglu */
 
 static sb_linear_args linear_inputs(const sb_matrix *weight, float *out)
 {
-    return (sb_linear_args){
-        .weight = weight, .kind = kind, .in = normal("x", T * WIDE, 0, 1), .rows = T, .out = out};
+    return (sb_linear_args){.weight = weight,
+                            .kind = kind,
+                            .in = hf_normal("x", T * WIDE, 0, 1),
+                            .rows = T,
+                            .out = out};
 }
 
 static sb_matrix linear_weight(void)
 {
-    return matrix(SB_FORMAT_bf16, narrow(normal("w", N * WIDE, 0, 1), N * WIDE), N, WIDE);
+    return matrix(SB_FORMAT_bf16, narrow(hf_normal("w", N * WIDE, 0, 1), N * WIDE), N, WIDE);
 }
 
 static void plain_linear(const sb_knobs *k, int order, float *out)
 {
-    const float *w = narrow(normal("w", N * WIDE, 0, 1), N * WIDE);
-    float *x = normal("x", T * WIDE, 0, 1);
+    const float *w = narrow(hf_normal("w", N * WIDE, 0, 1), N * WIDE);
+    float *x = hf_normal("x", T * WIDE, 0, 1);
     int kept = kind == SB_LINEAR_router || kind == SB_LINEAR_shared_gate;
     int stays = (kind == SB_LINEAR_router && SB_IS(k, router_logits, f32)) ||
                 (kind == SB_LINEAR_head && SB_IS(k, logits, f32)) ||
@@ -409,7 +394,7 @@ static sb_status reference_linear(const sb_knobs *k, float *out)
 
 static void plain_swiglu(const sb_knobs *k, int order, float *out)
 {
-    const float *gate = normal("gate", T * N, 0, 2), *up = normal("up", T * N, 0, 1);
+    const float *gate = hf_normal("gate", T * N, 0, 2), *up = hf_normal("up", T * N, 0, 1);
     int spared = SB_IS(k, swiglu_dense, shared_f32)  ? mlp != SB_MLP_expert
                  : SB_IS(k, swiglu_dense, dense_f32) ? mlp == SB_MLP_dense
                                                      : 0;
@@ -422,8 +407,8 @@ static void plain_swiglu(const sb_knobs *k, int order, float *out)
 
 static sb_swiglu_args swiglu_inputs(float *out)
 {
-    return (sb_swiglu_args){.gate = normal("gate", T * N, 0, 2),
-                            .up = normal("up", T * N, 0, 1),
+    return (sb_swiglu_args){.gate = hf_normal("gate", T * N, 0, 2),
+                            .up = hf_normal("up", T * N, 0, 1),
                             .count = T * N,
                             .kind = mlp,
                             .out = out};
@@ -500,10 +485,10 @@ enum { KEPT = 8, H = 384 };
 static sb_moe_combine_args combine_inputs(float *out)
 {
     static const uint32_t ids[KEPT] = {40, 7, 63, 0, 8, 21, 3, 62};
-    return (sb_moe_combine_args){.expert_out = normal("f", KEPT * H, 0.3f, 1),
-                                 .weights = normal("weights", KEPT, 0.125f, 0.03f),
+    return (sb_moe_combine_args){.expert_out = hf_normal("f", KEPT * H, 0.3f, 1),
+                                 .weights = hf_normal("weights", KEPT, 0.125f, 0.03f),
                                  .ids = ids,
-                                 .shared_out = narrow(normal("shared", H, 0, 1), H),
+                                 .shared_out = narrow(hf_normal("shared", H, 0, 1), H),
                                  .shared_logit = 0.7f,
                                  .kept = KEPT,
                                  .n = H,
@@ -576,11 +561,11 @@ static void test_combine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_attention, release),
-        cmocka_unit_test_teardown(test_rope, release),
-        cmocka_unit_test_teardown(test_norm_and_linear, release),
-        cmocka_unit_test_teardown(test_swiglu, release),
-        cmocka_unit_test_teardown(test_combine, release),
+        cmocka_unit_test_teardown(test_attention, hf_release_drawn),
+        cmocka_unit_test_teardown(test_rope, hf_release_drawn),
+        cmocka_unit_test_teardown(test_norm_and_linear, hf_release_drawn),
+        cmocka_unit_test_teardown(test_swiglu, hf_release_drawn),
+        cmocka_unit_test_teardown(test_combine, hf_release_drawn),
     };
     return cmocka_run_group_tests_name("bounds of engines", tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void check_bundle(const char *path, const sb_mistake *m, const sb_place *
     sb_bundle *b = NULL;
     if (sb_bundle_open(path, &b, &err))
         fail_msg("%s: %s", m->name, err.text);
-    assert_int_equal(sb_bundle_run(b, &sb_backend_ref()->ops), SB_OK);
+    assert_int_equal(sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL), SB_OK);
     assert_string_equal(b->op_name, at->op);
     assert_string_equal(b->words, at->words);
     size_t count = b->rows * b->cols, outside = 0, named = 0;
@@ -67,7 +67,7 @@ static size_t damage(const char *path)
             refused++;
             continue;
         }
-        sb_bundle_run(b, &sb_backend_ref()->ops);
+        sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL);
         sb_bundle_free(b);
     }
     return refused;
@@ -101,10 +101,10 @@ static void test_bundles(void **state)
         forced_run_all(&run);
         if (!run.verdicts.has_failure)
             fail_msg("%s is not seen", m->name);
-        if (strstr(run.verdicts.first_failure.words, "state behind") == NULL) {
-            check_bundle(path, m, &run.verdicts.first_failure);
-            refused += damage(path);
-        }
+        assert_string_equal(run.verdicts.bundled, run.verdicts.first_failure.words);
+        assert_string_equal(run.verdicts.unbundled, "");
+        check_bundle(path, m, &run.verdicts.first_failure);
+        refused += damage(path);
         sb_verdicts_free(&run.verdicts);
         sb_model_close(model);
     }
@@ -112,10 +112,139 @@ static void test_bundles(void **state)
     assert_true(refused > 500);
 }
 
+/* What a recorded run is told otherwise: of a tap in step 0, or of a state at a position. */
+typedef struct spoiled {
+    const char *name;
+    uint64_t position; /* 0: a tap */
+    void (*change)(float *x, size_t cols);
+    const char *output;    /* of the bundle; NULL: there is none ... */
+    const char *unbundled; /* ... for this reason, or because nothing failed */
+} spoiled;
+
+static void other_expert(float *x, size_t cols)
+{
+    float id = 0.0f;
+    for (size_t i = 0; i < cols; i++)
+        if (x[i] == id) {
+            id += 1.0f;
+            i = SIZE_MAX; /* from the first slot again */
+        }
+    x[0] = id;
+}
+
+/* ... and the others in other slots, which is the engine's affair. */
+static void other_expert_and_order(float *x, size_t cols)
+{
+    other_expert(x, cols);
+    float first = x[0];
+    memmove(x, x + 1, (cols - 1) * sizeof *x);
+    x[cols - 1] = first;
+}
+
+static void same_twice(float *x, size_t cols)
+{
+    assert_true(cols > 1);
+    x[1] = x[0];
+}
+
+static void larger(float *x, size_t cols)
+{
+    (void)cols;
+    x[7] += 1.0f;
+}
+
+static void unchanged(float *x, size_t cols)
+{
+    (void)x;
+    (void)cols;
+}
+
+static void spoil(void *ctx, sb_step *step)
+{
+    const spoiled *s = ctx;
+    const sb_step_value *v = step->number == 0 ? sb_step_find(&step->taps, s->name) : NULL;
+    for (size_t i = 0; i < step->state_count; i++)
+        if (s->position && step->states[i].position == s->position)
+            v = sb_step_find(&step->states[i].pieces, s->name);
+    if (v)
+        s->change(v->data, v->cols);
+}
+
+/* The bundle runs alone, and only what was changed is outside. */
+static void check_spoiled(const spoiled *s, const char *path)
+{
+    sb_error err = {{0}};
+    sb_bundle *b = NULL;
+    if (sb_bundle_open(path, &b, &err))
+        fail_msg("%s: %s", s->name, err.text);
+    assert_string_equal(b->output, s->output);
+    assert_int_equal(sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL), SB_OK);
+    size_t count = b->rows * b->cols, outside = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(b->out[i] == b->expected[i]);
+        outside += fabs((double)b->recorded[i] - (double)b->out[i]) > b->bound[i];
+    }
+    assert_int_equal(outside, 1);
+    sb_bundle_free(b);
+}
+
+/* Prompt 3, two tokens, a round that keeps one of its three rows. */
+static void test_choices_and_states(void **state)
+{
+    static const spoiled all[] = {
+        {"layers.1.mlp.router_ids", 0, other_expert, "ids", ""},
+        {"layers.1.mlp.router_ids", 0, other_expert_and_order, "ids", ""},
+        {"layers.1.mlp.router_ids", 0, same_twice, "ids", ""},
+        {"layers.1.linear_attn.recurrent_state", 3, larger, "state", ""},
+        {"layers.1.linear_attn.recurrent_state", 6, larger, "state", ""},
+        {"layers.1.linear_attn.conv_state", 6, larger, "state", ""},
+        {"layers.1.linear_attn.conv_state", 6, unchanged, NULL, ""},
+        {"layers.3.self_attn.keys", 5, larger, NULL, "is no op's"},
+    };
+    (void)state;
+    sb_model *model =
+        test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", "bf16", "text"));
+    sb_knobs by_call = test_knobs("delta_rule=by_call");
+    for (size_t i = 0; i < 2 * sizeof all / sizeof *all; i++) {
+        const spoiled *s = &all[i / 2];
+        if (i % 2 && s->position != 3)
+            continue; /* the prompt's state is what chunks leave */
+        const char *path = test_path("test_bundle", "spoiled.safetensors");
+        remove(path);
+        forced_run run = {.model = model,
+                          .knobs = i % 2 ? &by_call : NULL,
+                          .states = SB_CAPTURE_ALL_STATES,
+                          .prompt = 3,
+                          .decoded = 2,
+                          .rounds = 1,
+                          .bundle = path,
+                          .spoil = spoil,
+                          .ctx = (void *)(uintptr_t)s};
+        forced_run_all(&run);
+        int failed = s->output || *s->unbundled;
+        if (run.verdicts.has_failure != failed)
+            fail_msg("%s: %s", s->name, run.verdicts.first_failure.words);
+        assert_string_equal(run.verdicts.bundled,
+                            s->output ? run.verdicts.first_failure.words : "");
+        if (!strstr(run.verdicts.unbundled, s->unbundled) ||
+            !*run.verdicts.unbundled != !*s->unbundled)
+            fail_msg("%s: %s", s->name, run.verdicts.unbundled);
+        FILE *file = fopen(path, "rb");
+        assert_int_equal(file != NULL, s->output != NULL);
+        if (file)
+            fclose(file);
+        if (s->output)
+            check_spoiled(s, path);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bundles),
+        cmocka_unit_test(test_choices_and_states),
     };
     return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
 }

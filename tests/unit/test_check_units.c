@@ -57,7 +57,7 @@ static void check_folder(const char *path)
         }
         for (size_t s = 0; s < u->seen_count && (u->tensor || u->found.part[0]); s++)
             assert_true(u->seen[s].done || (u->tensor && u->tensor->dtype == SB_DTYPE_I64));
-        assert_true(u->expected || u->place == SB_PLACE_vision || strstr(u->name, "_scale"));
+        assert_true(u->expected || u->region == SB_REGION_vision || strstr(u->name, "_scale"));
     }
     assert_int_equal(tensors, sb_checkpoint_count(checkpoint));
     sb_check_free(&check);

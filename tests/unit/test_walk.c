@@ -1,4 +1,5 @@
-/* test_walk.c - a model one layer at a time gives the bits of a session. */
+/* test_walk.c - a model one layer at a time gives the bits of a session, sequence after sequence.
+ */
 #include "tests/lib/cmocka.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
 
-enum { V = 384, N = SB_WALK_ROWS + 5 }; /* more than one call of a walk */
+enum { V = 384, N = SB_WALK_ROWS + 5, FIRST = 7 }; /* N: more than one call of a walk */
 
 static uint32_t ids[N];
 
@@ -35,21 +36,31 @@ static void by_session(const sb_model *model, const sb_knobs *knobs, size_t rows
     sb_session_free(s);
 }
 
+/* The first n tokens as one sequence of their own. */
+static void walk_through(sb_walk *w, const sb_model *model, size_t n, float *logits,
+                         uint32_t *guess)
+{
+    sb_error err;
+    float *stream = calloc(n * sb_walk_width(w), sizeof *stream);
+    assert_non_null(stream);
+    assert_int_equal(sb_walk_embed(w, ids, n, stream, &err), SB_OK);
+    for (uint32_t l = 0; l < model->config.layers; l++)
+        assert_int_equal(sb_walk_layer(w, l, n, stream, &err), SB_OK);
+    for (size_t t = 0; t < n; t++)
+        assert_int_equal(sb_walk_logits(w, stream + t * sb_walk_width(w), logits + t * V, &err),
+                         SB_OK);
+    assert_int_equal(sb_walk_drafts(w, stream, ids, n, guess, &err), SB_OK);
+    free(stream);
+}
+
+/* The second sequence of a walk: nothing of the first may stay behind. */
 static void by_walk(const sb_model *model, const sb_knobs *knobs, float *logits, uint32_t *guess)
 {
     sb_error err;
     sb_walk *w;
     assert_int_equal(sb_walk_new(model, knobs, NULL, NULL, &w, &err), SB_OK);
-    float *stream = calloc(N * sb_walk_width(w), sizeof *stream);
-    assert_non_null(stream);
-    assert_int_equal(sb_walk_embed(w, ids, N, stream, &err), SB_OK);
-    for (uint32_t l = 0; l < model->config.layers; l++)
-        assert_int_equal(sb_walk_layer(w, l, N, stream, &err), SB_OK);
-    for (size_t t = 0; t < N; t++)
-        assert_int_equal(sb_walk_logits(w, stream + t * sb_walk_width(w), logits + t * V, &err),
-                         SB_OK);
-    assert_int_equal(sb_walk_drafts(w, stream, ids, N, guess, &err), SB_OK);
-    free(stream);
+    walk_through(w, model, FIRST, logits, guess);
+    walk_through(w, model, N, logits, guess);
     sb_walk_free(w);
 }
 

@@ -36,7 +36,7 @@ sb_presence sb_presence_of(const sb_check *check, const sb_expected *x)
 int sb_has_mtp(const sb_units *units)
 {
     for (size_t i = 0; i < units->count; i++)
-        if (units->rows[i].place == SB_PLACE_mtp)
+        if (units->rows[i].region == SB_REGION_mtp)
             return 1;
     return 0;
 }

@@ -11,7 +11,7 @@
 sb_norm sb_norm_of(const sb_unit *unit)
 {
     const char *name = unit->plain;
-    if (!unit->tensor || unit->place == SB_PLACE_vision)
+    if (!unit->tensor || unit->region == SB_REGION_vision)
         return SB_NORM_none;
     if (sb_ends(name, ".linear_attn.norm.weight"))
         return SB_NORM_linear;
@@ -78,13 +78,13 @@ static sb_relation against_master(const sb_check *check, const sb_unit *unit, in
     return relation;
 }
 
-/* How many of the layer norms of a place lie around a wrong number, and around which most do. */
+/* How many of the layer norms of a region lie around a wrong number, and around which most do. */
 typedef struct vote {
     size_t norms, shifted;
     double median; /* of their means */
 } vote;
 
-static vote vote_of(sb_check *check, sb_place place)
+static vote vote_of(sb_check *check, sb_region region)
 {
     const sb_units *u = &check->self.units;
     double *means = sb_alloc(u->count + 1, sizeof *means);
@@ -93,7 +93,7 @@ static vote vote_of(sb_check *check, sb_place place)
     check->findings.lost |= !means;
     for (size_t i = 0; means && i < u->count; i++) {
         const sb_unit *unit = &u->rows[i];
-        if (unit->place != place || sb_norm_of(unit) != SB_NORM_layer || !unit->seen->done)
+        if (unit->region != region || sb_norm_of(unit) != SB_NORM_layer || !unit->seen->done)
             continue;
         v.shifted += shift_of(unit, &means[v.norms], &narrowly) != 0;
         v.norms++;
@@ -184,13 +184,13 @@ static void judge_decay(sb_check *check, const sb_unit *unit)
 
 void sb_check_conventions(sb_check *check)
 {
-    vote trunk = vote_of(check, SB_PLACE_trunk), head = vote_of(check, SB_PLACE_mtp);
+    vote trunk = vote_of(check, SB_REGION_trunk), head = vote_of(check, SB_REGION_mtp);
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
         if (!unit->tensor || !unit->seen_count || !unit->seen->done)
             continue;
         if (sb_norm_of(unit) != SB_NORM_none) {
-            judge_norm(check, unit, unit->place == SB_PLACE_mtp ? &head : &trunk, &trunk);
+            judge_norm(check, unit, unit->region == SB_REGION_mtp ? &head : &trunk, &trunk);
         } else if (sb_ends(unit->name, ".linear_attn.A_log")) {
             judge_decay(check, unit);
         }

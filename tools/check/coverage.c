@@ -85,7 +85,7 @@ static void count_all(const sb_check *check, count counts[2][CLASSES])
             c->absent = x->name;
     }
     for (size_t i = 0; i < u->count; i++)
-        count_unit(&u->rows[i], counts[u->rows[i].place == SB_PLACE_mtp]);
+        count_unit(&u->rows[i], counts[u->rows[i].region == SB_REGION_mtp]);
 }
 
 /* V-5: "what stands in files that are not here is not counted as missing" */

@@ -128,7 +128,7 @@ void sb_check_declaration(sb_check *check)
     for (size_t i = 0; i < u->count; i++) {
         const sb_unit *unit = &u->rows[i];
         if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT ||
-            (!unit->expected && unit->place != SB_PLACE_vision))
+            (!unit->expected && unit->region != SB_REGION_vision))
             continue; /* check 3 tells of names that no engine loads */
         if (!check_unit(check, &groups, unit))
             break;

@@ -84,7 +84,7 @@ void sb_check_forbidden(sb_check *check)
         const sb_unit *unit = &u->rows[i];
         const sb_tensor *t;
         sb_level level;
-        if (unit->place == SB_PLACE_vision || !rule_of(unit, &level))
+        if (unit->region == SB_REGION_vision || !rule_of(unit, &level))
             continue;
         if ((t = quantized_part(unit)) == NULL)
             continue;

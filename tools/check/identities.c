@@ -21,13 +21,13 @@ typedef struct matrices {
     uint64_t body; /* tensors that are never quantized, the head and the vision tower among them */
 } matrices;
 
-static uint64_t places(const sb_check *check, sb_place place)
+static uint64_t tensors_in(const sb_check *check, sb_region region)
 {
     const sb_units *u = &check->self.units;
     uint64_t n = 0;
     for (size_t i = 0; i < u->count; i++) {
         const sb_unit *unit = &u->rows[i];
-        if (unit->place != place)
+        if (unit->region != region)
             continue;
         n += unit->tensor != NULL;
         for (unsigned p = 0; p < SB_PART_COUNT && !unit->tensor; p++)
@@ -78,7 +78,7 @@ static const char *experts_container(const sb_check *check)
     const sb_units *u = &check->self.units;
     for (size_t i = 0; i < u->count; i++) {
         const sb_unit *unit = &u->rows[i];
-        if (unit->place == SB_PLACE_trunk && unit->expected && !unit->tensor && !unit->status &&
+        if (unit->region == SB_REGION_trunk && unit->expected && !unit->tensor && !unit->status &&
             (unit->expected->expert != SB_NO_EXPERT || unit->found.experts))
             return sb_container_name(unit->found.container);
     }
@@ -94,7 +94,7 @@ void sb_count_identity(const sb_check *check, char *text, size_t size)
     text[0] = '\0';
     if (!c->experts || c->family == SB_QWEN3_NEXT)
         return;
-    uint64_t vision = places(check, SB_PLACE_vision), mtp = places(check, SB_PLACE_mtp);
+    uint64_t vision = tensors_in(check, SB_REGION_vision), mtp = tensors_in(check, SB_REGION_mtp);
     matrices m = count_matrices(c, vision);
     const char *head = head_of(c->experts, mtp), *container = experts_container(check);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts && head; i++) {

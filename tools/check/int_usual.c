@@ -15,7 +15,7 @@ int sb_int_member(const sb_member *m)
 static void count_member(sb_int_usual *u, const sb_member *m)
 {
     const sb_seen_int *s = &m->seen->ints;
-    sb_place place = m->unit->place;
+    sb_region region = m->unit->region;
     u->matrices++;
     if (s->words && m->matrix.quant.zeros != SB_ZEROS_awq) {
         u->v1 += s->words_v1 == s->words;
@@ -26,9 +26,9 @@ static void count_member(sb_int_usual *u, const sb_member *m)
     u->negative += s->negative;
     u->live += s->live;
     u->inner += s->inner.count;
-    u->compared[place] += s->compared && m->seen->has_distance;
-    u->nearest[place] += s->compared && m->seen->has_distance && s->far.count == 0;
-    u->within[place] += s->compared && m->seen->has_distance && s->beyond.count == 0;
+    u->compared[region] += s->compared && m->seen->has_distance;
+    u->nearest[region] += s->compared && m->seen->has_distance && s->far.count == 0;
+    u->within[region] += s->compared && m->seen->has_distance && s->beyond.count == 0;
 }
 
 void sb_int_usual_make(sb_check *check, sb_int_usual *u)
@@ -61,14 +61,14 @@ static int most(uint64_t some, uint64_t all)
 static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
 {
     const sb_seen_int *s = &m->seen->ints;
-    sb_place place = m->unit->place;
+    sb_region region = m->unit->region;
     const sb_places *which = NULL;
     const char *what = "";
-    if (most(u->nearest[place], u->compared[place])) {
+    if (most(u->nearest[region], u->compared[region])) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
     } else if (u->producer == SB_PRODUCER_auto_round &&
-               most(u->within[place], u->compared[place])) {
+               most(u->within[region], u->compared[region])) {
         which = &s->beyond;
         what = "more than a step off the original's weight";
     }

@@ -11,8 +11,9 @@ typedef struct sb_int_usual {
     uint64_t v1, v2, versions; /* GPTQ's matrices whose zero points are these, or either */
     unsigned told_version;     /* that all of them are not as declared */
     uint64_t groups, negative, live, inner;
-    /* by place: matrices compared with the original; all codes nearest; none beyond a step */
-    uint64_t compared[SB_PLACE_other + 1], nearest[SB_PLACE_other + 1], within[SB_PLACE_other + 1];
+    /* by region: matrices compared with the original; all codes nearest; none beyond a step */
+    uint64_t compared[SB_REGION_other + 1], nearest[SB_REGION_other + 1],
+        within[SB_REGION_other + 1];
 } sb_int_usual;
 
 int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */

@@ -23,7 +23,7 @@ static int has_cache(const sb_check *check, const sb_unit *unit)
     unsigned long layer;
     if (strstr(unit->name, ".self_attn.") == NULL)
         return 0;
-    if (unit->place != SB_PLACE_trunk || strncmp(unit->plain, "layers.", 7) != 0 ||
+    if (unit->region != SB_REGION_trunk || strncmp(unit->plain, "layers.", 7) != 0 ||
         !check->self.has_config)
         return 1;
     layer = strtoul(unit->plain + 7, NULL, 10);

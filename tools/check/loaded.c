@@ -143,11 +143,11 @@ static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *e
 /* --- what was dropped --------------------------------------------------------------------------
  */
 
-static const char *place_text(sb_place place)
+static const char *region_text(sb_region region)
 {
-    return place == SB_PLACE_mtp      ? ", of the MTP head"
-           : place == SB_PLACE_vision ? ", of the vision tower"
-                                      : "";
+    return region == SB_REGION_mtp      ? ", of the MTP head"
+           : region == SB_REGION_vision ? ", of the vision tower"
+                                        : "";
 }
 
 static sb_loaded_entry *next_dropped(comparison *c, const char *name)
@@ -211,7 +211,7 @@ static sb_status drop_unit(comparison *c, const sb_unit *unit, size_t members, s
         snprintf(what, sizeof what, "%zu %s, %s", members, members > 1 ? "matrices" : "matrix",
                  sb_container_name(unit->found.container));
     }
-    snprintf(text, sizeof text, "%s%s", what, place_text(unit->place));
+    snprintf(text, sizeof text, "%s%s", what, region_text(unit->region));
     return held ? SB_OK : add_row(c, SB_LOADED_dropped, unit->name, NULL, 0, text, err);
 }
 

@@ -215,7 +215,7 @@ static sb_status find_contradiction(const sb_check *check, const sb_unit **out, 
         const sb_unit *unit = &check->self.units.rows[i];
         sb_declaration d;
         unsigned part = sb_mtp_part_of(unit);
-        if (unit->place != SB_PLACE_mtp || unit->tensor || unit->status || part == SB_MTP_PARTS ||
+        if (unit->region != SB_REGION_mtp || unit->tensor || unit->status || part == SB_MTP_PARTS ||
             sb_found_origin(check->self.checkpoint, &unit->found) ||
             strcmp(unit->kind, "mtp.mlp.gate") == 0 || strstr(unit->name, "shared_expert_gate"))
             continue;

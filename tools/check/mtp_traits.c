@@ -122,9 +122,9 @@ sb_status sb_mtp_traits_of(const sb_check *check, sb_mtp_audit *audit, sb_mtp_tr
     for (unsigned p = 0; p < SB_MTP_PARTS; p++)
         audit->parts[p] = (sb_mtp_part){.name = parts[p].name, .container = SB_CONTAINER_COUNT};
     for (size_t i = 0; i < u->count; i++)
-        if (u->rows[i].place == SB_PLACE_mtp)
+        if (u->rows[i].region == SB_REGION_mtp)
             look_at_head(&u->rows[i], audit, out, &first);
-        else if (u->rows[i].place == SB_PLACE_trunk)
+        else if (u->rows[i].region == SB_REGION_trunk)
             look_at_trunk(&u->rows[i], out);
     out->present = audit->tensors > 0;
     out->moe = check->self.has_config ? config->experts > 0 : audit->parts[EXPERTS].modules > 0;

@@ -117,7 +117,7 @@ static int why_number(const sb_config *c, const sb_unit *unit, reason *why)
 {
     unsigned long layer, expert;
     const char *rest;
-    int mtp = unit->place == SB_PLACE_mtp;
+    int mtp = unit->region == SB_REGION_mtp;
     uint32_t layers = mtp ? c->mtp_layers : c->layers;
     if (!number_after(unit->name, "layers.", &layer, &rest))
         return 0;
@@ -168,7 +168,7 @@ static void explain(const sb_check *check, const sb_unit *unit, reason *why)
         snprintf(why->text, sizeof why->text, "ends in .weight twice");
         return;
     }
-    if (unit->place == SB_PLACE_vision) {
+    if (unit->region == SB_REGION_vision) {
         why->key = "unknown in the vision tower";
         snprintf(why->text, sizeof why->text, "has no place in the vision tower");
         return;
@@ -208,7 +208,7 @@ static int has_place(const sb_check *check, const sb_unit *unit)
     if (unit->expected || is_kv_scale(&check->self.units, unit->name))
         return 1;
     snprintf(full, sizeof full, "%s.weight", unit->name);
-    return unit->place == SB_PLACE_vision && sb_is_vision_name(unit->tensor ? unit->name : full);
+    return unit->region == SB_REGION_vision && sb_is_vision_name(unit->tensor ? unit->name : full);
 }
 
 /* V-3: "What engines leave unread without harm is a WARN" */
@@ -231,7 +231,7 @@ void sb_check_names(sb_check *check)
         char key[SB_MAX_TENSOR_NAME + 64];
         reason why;
         if (has_place(check, unit) ||
-            (unit->place == SB_PLACE_mtp && check->self.config.mtp_layers == 0))
+            (unit->region == SB_REGION_mtp && check->self.config.mtp_layers == 0))
             continue; /* check 10 tells of a head that config.json does not declare */
         if (harmless(check, unit)) {
             sb_group_find(&groups, check, 3, SB_LEVEL_warn, name, unit->kind, "%s",

@@ -219,7 +219,7 @@ const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit)
     const sb_units *u = &check->master.units;
     if (!check->master.checkpoint)
         return NULL;
-    int bare = unit->place != SB_PLACE_trunk || strncmp(unit->plain, "lm_head.", 8) == 0;
+    int bare = unit->region != SB_REGION_trunk || strncmp(unit->plain, "lm_head.", 8) == 0;
     snprintf(name, sizeof name, "%s%s", bare ? "" : u->prefix, unit->plain);
     return sb_unit_named(u, name);
 }

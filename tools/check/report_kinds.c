@@ -48,7 +48,7 @@ static int has_input(const sb_unit *unit)
 
 static int has_head(const sb_unit *unit)
 {
-    return unit->place == SB_PLACE_mtp;
+    return unit->region == SB_REGION_mtp;
 }
 
 static int has_experts(const sb_unit *unit)

@@ -15,14 +15,14 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for the layers of a checkpoint");
 }
 
-static sb_place place_of(const char *name, const char *prefix)
+static sb_region region_of(const char *name, const char *prefix)
 {
     if (sb_starts(name, "model.visual.") || sb_starts(name, "visual."))
-        return SB_PLACE_vision;
+        return SB_REGION_vision;
     if (sb_starts(name, "mtp."))
-        return SB_PLACE_mtp;
-    return (*prefix && sb_starts(name, prefix)) || sb_starts(name, "lm_head.") ? SB_PLACE_trunk
-                                                                               : SB_PLACE_other;
+        return SB_REGION_mtp;
+    return (*prefix && sb_starts(name, prefix)) || sb_starts(name, "lm_head.") ? SB_REGION_trunk
+                                                                               : SB_REGION_other;
 }
 
 static const char *plain_name(const char *name, const char *prefix)
@@ -129,7 +129,7 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
     }
     sb_unit *unit = &u->rows[u->count];
     *unit =
-        (sb_unit){.place = place_of(name, u->prefix), .expected = expected_of(u, name, is_layer)};
+        (sb_unit){.region = region_of(name, u->prefix), .expected = expected_of(u, name, is_layer)};
     unit->found.container = SB_CONTAINER_COUNT;
     u->count++;
     unit->name = sb_strdup(name);

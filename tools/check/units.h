@@ -9,19 +9,19 @@
 #include "ref/model/names.h"
 #include "tools/check/seen.h"
 
-typedef enum sb_place {
-    SB_PLACE_trunk,  /* the text model */
-    SB_PLACE_mtp,    /* names that begin with "mtp." */
-    SB_PLACE_vision, /* "model.visual." or "visual." */
-    SB_PLACE_other
-} sb_place;
+typedef enum sb_region {
+    SB_REGION_trunk,  /* the text model */
+    SB_REGION_mtp,    /* names that begin with "mtp." */
+    SB_REGION_vision, /* "model.visual." or "visual." */
+    SB_REGION_other
+} sb_region;
 
 /* A linear layer (a stack of experts is one unit), or one tensor that is no part of any. */
 typedef struct sb_unit {
     char *name;  /* "...self_attn.q_proj", "...mlp.experts.gate_up_proj"; or the tensor's name */
     char *plain; /* the name without the prefix of the text model: "layers.3.self_attn.q_proj" */
     char *kind;  /* sb_layer_kind: "self_attn.q_proj" */
-    sb_place place;
+    sb_region region;
     const sb_tensor *tensor; /* of a unit that is one tensor; NULL of a layer */
     sb_found found;          /* of a layer, detected unjudged */
     sb_status status;        /* whether found can be read; SB_OK of single tensors */

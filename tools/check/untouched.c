@@ -65,7 +65,7 @@ static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
 /* V-14: "what AWQ may scale: norms, and layers that are not quantized" */
 static int may_be_scaled(const sb_unit *unit)
 {
-    return unit->place != SB_PLACE_vision && strcmp(unit->kind, "embed_tokens") != 0 &&
+    return unit->region != SB_REGION_vision && strcmp(unit->kind, "embed_tokens") != 0 &&
            (sb_norm_of(unit) != SB_NORM_none || !unit->tensor);
 }
 

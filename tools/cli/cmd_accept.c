@@ -302,7 +302,7 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &w.settings, "KNOB=VALUE", "override a knob of the profile"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T", "threads; never changes a bit"},
-        {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&w.as_json),
         {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "a line per position"},
     };
     sb_command_line line = {

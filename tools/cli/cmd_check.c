@@ -335,7 +335,7 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
          "number of threads; never changes a finding"},
         {"io", 0, SB_OPT_STRING, &w.io, "WAY",
          "how files are read: auto, map, pread, direct; never changes a finding"},
-        {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&w.as_json),
         {"junit", 0, SB_OPT_STRING, &w.junit, "FILE",
          "write JUnit XML, too: a test case per check"},
         {"list", 0, SB_OPT_FLAG, &w.list, NULL,

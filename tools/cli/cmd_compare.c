@@ -169,7 +169,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         {"allow-self", 0, SB_OPT_FLAG, &w.allow_self, NULL, "trust two that are the same"},
         {"card", 0, SB_OPT_FLAG, &w.card, NULL, "Markdown for a model card"},
         {"all", 0, SB_OPT_FLAG, &w.all, NULL, "every layer, not the first ten"},
-        {"json", 0, SB_OPT_FLAG, &w.as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&w.as_json),
     };
     sb_command_line line = {
         .usage = "compare A B --tokens-file F [options]",

@@ -89,7 +89,7 @@ sb_status sb_cmd_convert(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"to", 0, SB_OPT_STRING, &o.to, "D", "the dialect: nvfp4-ct or nvfp4-modelopt"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "DST may be a checkpoint; it is replaced"},
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "convert SRC DST --to nvfp4-ct|nvfp4-modelopt [--replace] [--json]",

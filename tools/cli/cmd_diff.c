@@ -5,6 +5,7 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/diff_bundle.h"
 #include "tools/cli/diff_files.h"
 #include "tools/cli/diff_ids.h"
 #include "tools/report/diff.h"
@@ -142,11 +143,19 @@ static json_t *pairs_json(const sb_diff_run *run)
     return list;
 }
 
+static json_t *one_document(const sb_diff_run *run, const sb_diff_report *r, json_t *into)
+{
+    json_t *document = sb_diff_json(r, into);
+    if (document)
+        json_object_set_new(document, "bundle", sb_diff_bundle_json(run));
+    return document;
+}
+
 static json_t *document_of(const sb_diff_run *run, const sb_diff_reports *r)
 {
-    json_t *document = sb_diff_json(&r->item[0], sb_document("diff"));
+    json_t *document = one_document(&run[0], &r->item[0], sb_document("diff"));
     if (document && r->count > 1) {
-        json_object_set_new(document, "versus", sb_diff_json(&r->item[1], json_object()));
+        json_object_set_new(document, "versus", one_document(&run[1], &r->item[1], json_object()));
         json_object_set_new(document, "right", json_string(r->right));
     }
     if (document && run->side->kind == SB_SIDE_ids)
@@ -174,6 +183,8 @@ static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t 
     sb_status status = w->as_json ? sb_print_document(json_incref(document), err) : SB_OK;
     if (!status)
         status = sb_diff_files_write(&w->files, &r, document, runs[0].model, err);
+    for (size_t i = 0; i < count && !status; i++)
+        sb_diff_bundle_say(&runs[i], w->files.bundle, w->files.own != NULL);
     json_decref(document);
     if (!status && fflush(stdout) != 0)
         status = sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
@@ -317,8 +328,7 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},
         {"given", 0, SB_OPT_NUMBER, &w->given, "N",
          "of a file of token ids: so many of each sequence are its prompt"},
-        {"as", 0, SB_OPT_STRING, &w->dumped.as, "KIND", "what a file of another program is"},
-        {"map", 0, SB_OPT_STRING, &w->dumped.map, "F", "JSON: which of its arrays is which tap"},
+        SB_DUMPED_OPTS(&w->dumped),
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"engine-set", 0, SB_OPT_REPEATED, &w->engine_settings, "KNOB=VALUE",
          "the same for the engine alone, to see it found"},
@@ -337,7 +347,7 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"sampled", 0, SB_OPT_FLAG, &w->sampled, NULL,
          "the engine draws its tokens: they need not be the largest"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
-        {"json", 0, SB_OPT_FLAG, &w->as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&w->as_json),
         {"report", 0, SB_OPT_STRING, &w->files.report, "F",
          "write a page for a browser (docs/report.md)"},
         {"jsonl", 0, SB_OPT_STRING, &w->files.jsonl, "F", "write the result as lines of JSON, too"},

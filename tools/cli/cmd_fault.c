@@ -1,15 +1,19 @@
 /* cmd_fault.c - samebit fault: plants faults, and says which were caught. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/fault/sensitivity.h"
 
 typedef struct fault_request {
     int list, all, json, quiet, sensitivity;
+    const char *write;
     uint64_t tokens, seed, threads, elements;
     sb_repeated names;
 } fault_request;
@@ -69,6 +73,8 @@ static void found(void *ctx, const sb_finding_of_fault *f)
 
 static int wanted(const sb_fault *f, size_t index, const fault_request *r)
 {
+    if (r->write)
+        return strcmp(f->name, r->names.item[0]) == 0;
     for (size_t i = 0; i < r->names.count; i++)
         if (sb_fault_matches(f, r->names.item[i]))
             return 1;
@@ -88,6 +94,46 @@ static sb_status check_names(const sb_faults *faults, const sb_repeated *names, 
                            names->item[n]);
     }
     return SB_OK;
+}
+
+/* What is written has one folder, made here. */
+static sb_status check_write(const sb_faults *faults, const fault_request *r, sb_error *err)
+{
+    size_t i = 0;
+    while (r->names.count == 1 && i < faults->count && !wanted(&faults->items[i], i, r))
+        i++;
+    if (r->names.count != 1 || i == faults->count || faults->items[i].plant == SB_PLANT_none ||
+        faults->items[i].plant == SB_PLANT_covered)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--write takes one fault that can be planted, by its whole name; see samebit "
+            "fault --list");
+    if (strlen(r->write) > 500)
+        return sb_fail(err, SB_ERR_USAGE, "--write: the path is longer than 500 bytes");
+    if (mkdir(r->write, 0777) != 0)
+        return sb_fail(err, errno == EEXIST ? SB_ERR_USAGE : SB_ERR_IO,
+                       "%s: %s; expected a folder that is not there yet", SB_SHOW(r->write),
+                       strerror(errno));
+    return SB_OK;
+}
+
+/* What lies there now. */
+static void print_written(const fault_request *r)
+{
+    static const char *const names[] = {"checkpoint", "engine", "trace/trace.json"};
+    static const char *const what[] = {"the sound checkpoint", "the one that the engine reads",
+                                       "what the engine recorded"};
+    char path[700];
+    int have[3];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", r->write, names[i]);
+        have[i] = access(path, F_OK) == 0;
+        if (have[i])
+            printf("%s/%.10s: %s\n", SB_SHOW(r->write), i == 2 ? "trace" : names[i], what[i]);
+    }
+    if (have[2])
+        printf("samebit diff %s/checkpoint --engine %s/trace\n", SB_SHOW(r->write),
+               SB_SHOW(r->write));
 }
 
 static void print_list(const sb_faults *faults)
@@ -217,18 +263,22 @@ static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_er
     char folder[512];
     fault_report out = {.request = r, .survivors = json_array(), .alarms = json_array()};
     sb_campaign *c = NULL;
-    sb_status status = make_folder(folder, err);
-    int made = !status;
+    sb_status status = r->write ? SB_OK : make_folder(folder, err);
+    int made = !status && !r->write;
     if (!status)
-        status = sb_campaign_new(
-            &(sb_campaign_options){
-                .folder = folder, .seed = r->seed, .found = found, .found_ctx = &out},
-            &c, err);
+        status = sb_campaign_new(&(sb_campaign_options){.folder = r->write ? r->write : folder,
+                                                        .keep = r->write != NULL,
+                                                        .seed = r->seed,
+                                                        .found = found,
+                                                        .found_ctx = &out},
+                                 &c, err);
     if (!status)
         status = r->sensitivity ? curve(r, c, err) : plant_all(r, faults, c, &out, err);
     sb_campaign_free(c);
     if (made)
         rmdir(folder);
+    if (r->write && !r->json)
+        print_written(r);
     json_decref(out.survivors);
     json_decref(out.alarms);
     return status;
@@ -246,8 +296,10 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "of each op, for --sensitivity (2)"},
         {"seed", 0, SB_OPT_NUMBER, &r.seed, "S", "of tokens and noise (42)"},
         {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "0: as many as there are cores"},
+        {"write", 0, SB_OPT_STRING, &r.write, "DIR",
+         "of one NAME: leave checkpoint and trace there, for samebit diff"},
         {"quiet", 0, SB_OPT_FLAG, &r.quiet, NULL, "only what was not as it should be"},
-        {"json", 0, SB_OPT_FLAG, &r.json, NULL, "one JSON document"},
+        SB_OPT_JSON(&r.json),
     };
     sb_command_line line = {
         .usage = "fault [NAME...] [--list] [--all] [--tokens N] [options]",
@@ -268,6 +320,10 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
     status = sb_faults_list(&faults, err);
     if (!status)
         status = check_names(&faults, &r.names, err);
+    if (!status && r.write && !r.list)
+        status = check_write(&faults, &r, err);
+    if (r.write)
+        r.tokens = 0;
     if (!status && r.list)
         print_list(&faults);
     else if (!status)

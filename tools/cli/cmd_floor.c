@@ -352,7 +352,7 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
          "whether T tokens per second are possible; if not, exit status 1"},
         {"kv", 0, SB_OPT_STRING, &r.kv, "bf16|fp8", "keys and values, instead of as declared"},
         {"state", 0, SB_OPT_STRING, &r.state, "f32|bf16", "the delta rule's state; f32 if absent"},
-        {"json", 0, SB_OPT_FLAG, &r.json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&r.json),
     };
     sb_command_line line = {
         .usage = "floor CKPT --bandwidth GBs [options]",

@@ -148,8 +148,7 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
     sb_opt opts[SB_REQUEST_OPTS + 1];
     int as_json = 0;
     sb_request_opts(&request, opts);
-    opts[SB_REQUEST_OPTS] =
-        (sb_opt){"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"};
+    opts[SB_REQUEST_OPTS] = (sb_opt)SB_OPT_JSON(&as_json);
     sb_command_line line = {
         .usage = "golden (write DIR CKPT --tokens 1,2,3 [options of run] | verify DIR CKPT)",
         .about =

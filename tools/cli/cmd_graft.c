@@ -322,7 +322,7 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
         {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
         {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "graft CKPT --take PATTERN --from DIR -o OUT [--dry-run] [--json]",

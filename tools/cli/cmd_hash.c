@@ -123,7 +123,7 @@ sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
          "hash what layers mean, too: the same in every dialect"},
         {"verify", 0, SB_OPT_STRING, &manifest, "FILE", "compare with a manifest, text or JSON"},
         {"threads", 0, SB_OPT_NUMBER, &threads, "T", "number of threads; never changes a digest"},
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "hash CKPT [--values] [--verify FILE] [--json]",

@@ -226,7 +226,7 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
 {
     int as_json = 0, ops = 0, knobs = 0, profiles = 0, machine = 0, laws = 0;
     const sb_opt opts[] = {
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
         {"laws", 0, SB_OPT_FLAG, &laws, NULL,
          "where laws of dequantization differ, instead; with --json per matrix, too"},
         {"ops", 0, SB_OPT_FLAG, &ops, NULL, "list the operations and their clauses; no CKPT"},

@@ -42,7 +42,7 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
          "a tokenizer.json, too: every byte, some merges, <|im_end|> and the like"},
         {"no-mtp", 0, SB_OPT_FLAG, &o.no_mtp, NULL, "leave the MTP head out"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "write over a folder that is not empty"},
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
         {"list", 0, SB_OPT_FLAG, &list, NULL, "list presets, formats and recipes; no DIR"},
     };
     sb_command_line line = {

@@ -9,6 +9,7 @@
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/diff_side.h"
 #include "tools/cli/opts.h"
 #include "tools/compare/bundle.h"
 #include "tools/report/tar.h"
@@ -31,12 +32,20 @@ static double ratio_of(float recorded, float own, double bound)
     return error > 0.0 && bound > 0.0 ? error / bound : -1.0;
 }
 
-static result judge(const sb_bundle *b)
+/* What is judged of a bundle: what was recorded, or what another backend gives. */
+typedef struct judged {
+    const sb_bundle *b;  /* which the reference ran */
+    const char *backend; /* NULL: recorded */
+    const float *found;
+} judged;
+
+static result judge(const judged *j)
 {
+    const sb_bundle *b = j->b;
     result r = {.count = b->rows * b->cols};
     size_t identical = 0;
     for (size_t i = 0; i < r.count; i++) {
-        double ratio = ratio_of(b->recorded[i], b->out[i], b->bound[i]);
+        double ratio = ratio_of(j->found[i], b->out[i], b->bound[i]);
         int outside = !(ratio >= 0.0 && ratio <= 1.0);
         if (outside && !r.outside)
             r.first = i;
@@ -46,7 +55,7 @@ static result judge(const sb_bundle *b)
         r.infinite = r.infinite || ratio < 0.0;
         r.worst = ratio > r.worst ? ratio : r.worst;
         r.changed += (size_t)(sb_bits_f32(b->out[i]) != sb_bits_f32(b->expected[i]));
-        identical += (size_t)(b->recorded[i] == b->out[i]);
+        identical += (size_t)(j->found[i] == b->out[i]);
     }
     r.verdict = r.outside              ? SB_VERDICT_FAIL
                 : identical == r.count ? SB_VERDICT_IDENTICAL
@@ -54,8 +63,9 @@ static result judge(const sb_bundle *b)
     return r;
 }
 
-static void print_text(const sb_bundle *b, const result *r)
+static void print_text(const judged *j, const result *r)
 {
+    const sb_bundle *b = j->b;
     printf("%s: op %s, ", b->name, b->op_name);
     if (b->layer != SB_NO_LAYER)
         printf("layer %u, ", (unsigned)b->layer);
@@ -68,17 +78,20 @@ static void print_text(const sb_bundle *b, const result *r)
     else
         printf("the reference gives the %zu values that the bundle expects, bit for bit\n",
                r->count);
+    if (j->backend)
+        printf("%s: ", SB_SHOW(j->backend));
     printf("%s: %zu of %zu elements outside their bound", sb_verdict_name(r->verdict), r->outside,
            r->count);
     if (!r->infinite)
         printf(", worst %.3g of it", r->worst);
     printf("; row %zu, column %zu is %.9g, expected %.9g within %.3g\n", r->first / b->cols,
-           r->first % b->cols, (double)b->recorded[r->first], (double)b->out[r->first],
+           r->first % b->cols, (double)j->found[r->first], (double)b->out[r->first],
            b->bound[r->first]);
 }
 
-static sb_status print_json(const sb_bundle *b, const result *r, sb_error *err)
+static sb_status print_json(const judged *j, const result *r, sb_error *err)
 {
+    const sb_bundle *b = j->b;
     json_t *d = sb_document("replay");
     int bad = d == NULL;
     if (d) {
@@ -88,6 +101,8 @@ static sb_status print_json(const sb_bundle *b, const result *r, sb_error *err)
                                    b->layer == SB_NO_LAYER ? json_null() : json_integer(b->layer));
         bad |= json_object_set_new(d, "sequence", json_integer((json_int_t)b->sequence));
         bad |= json_object_set_new(d, "token", json_integer((json_int_t)b->token));
+        bad |= json_object_set_new(d, "backend",
+                                   j->backend ? json_string(SB_SHOW(j->backend)) : json_null());
         bad |= json_object_set_new(d, "output", json_string(b->output));
         bad |= json_object_set_new(d, "elements", json_integer((json_int_t)r->count));
         bad |= json_object_set_new(d, "outside", json_integer((json_int_t)r->outside));
@@ -104,62 +119,119 @@ static sb_status print_json(const sb_bundle *b, const result *r, sb_error *err)
     return sb_print_document(d, err);
 }
 
-static sb_status replay(sb_bundle *b, const char *path, int as_json, sb_error *err)
+static sb_status conclude(const judged *j, const result *r, const char *path, sb_error *err)
 {
-    sb_status status;
-    status = sb_bundle_run(b, &sb_backend_ref()->ops);
-    if (status)
-        sb_fail(err, status, "%s: op %s failed", SB_SHOW(path), b->op_name);
-    result r = {.count = 0};
-    if (!status) {
-        r = judge(b);
-        if (as_json)
-            status = print_json(b, &r, err);
-        else
-            print_text(b, &r);
+    if (r->changed)
+        return sb_fail(err, SB_ERR_DIFF, "%s: the reference has changed", SB_SHOW(path));
+    if (r->verdict != SB_VERDICT_FAIL)
+        return SB_OK;
+    if (j->backend)
+        return sb_fail(err, SB_ERR_DIFF, "%s: values of %s are outside their bound", SB_SHOW(path),
+                       SB_SHOW(j->backend));
+    return sb_fail(err, SB_ERR_DIFF, "%s: recorded values are outside their bound", SB_SHOW(path));
+}
+
+/* other: the same bundle once more, for the backend; or NULL. */
+static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const char *path,
+                        int as_json, sb_error *err)
+{
+    judged j = {.b = b, .found = b->recorded};
+    sb_status status = sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL);
+    if (!status && other) {
+        const sb_backend *by = backend->sim ? &backend->sim->backend : sb_backend_ref();
+        j.backend = backend->spec;
+        j.found = other->out;
+        status = sb_bundle_run(other, &by->ops, backend->has_fault ? sb_plant_hook : NULL,
+                               &backend->plant);
     }
-    if (!status && (r.verdict == SB_VERDICT_FAIL || r.changed))
-        status = sb_fail(err, SB_ERR_DIFF,
-                         r.changed ? "%s: the reference has changed"
-                                   : "%s: recorded values are outside their bound",
-                         SB_SHOW(path));
+    if (status)
+        return sb_fail(err, status, "%s: op %s failed", SB_SHOW(path), b->op_name);
+    if (other)
+        sb_bundle_align(b->output, b->out, other->out, b->rows, b->cols);
+    result r = judge(&j);
+    if (as_json)
+        status = print_json(&j, &r, err);
+    else
+        print_text(&j, &r);
+    return status ? status : conclude(&j, &r, path, err);
+}
+
+/* Why a pack has no op, as far as its document says, and what it has. */
+static sb_status no_bundle(const sb_map *map, const char *path, sb_error *err)
+{
+    char names[400];
+    sb_tar_member report;
+    json_t *document = NULL;
+    sb_status status = sb_tar_find(map->data, map->size, path, "report.json", &report, err);
+    if (!status)
+        document = json_loadb(report.bytes, report.count, 0, NULL);
+    const char *why =
+        json_string_value(json_object_get(json_object_get(document, "bundle"), "missing"));
+    sb_tar_names(map->data, map->size, names, sizeof names);
+    status = sb_fail(err, SB_ERR_INPUT,
+                     "%s: the pack has no replay.safetensors%s%s; its members are: %s",
+                     SB_SHOW(path), why ? ", for " : "", why ? SB_SHOW(why) : "", SB_SHOW(names));
+    json_decref(document);
     return status;
 }
 
 /* A bundle, or a pack that has one. */
-static sb_status replay_file(const char *path, int as_json, sb_error *err)
+static sb_status open_bundle(const char *path, const sb_map *map, sb_bundle **out, sb_error *err)
+{
+    sb_tar_member inside;
+    if (!sb_tar_is(map->data, map->size))
+        return sb_bundle_open(path, out, err);
+    sb_status status = sb_tar_find(map->data, map->size, path, "replay.safetensors", &inside, err);
+    return status ? no_bundle(map, path, err)
+                  : sb_bundle_parse(inside.bytes, inside.count, path, out, err);
+}
+
+static sb_status replay_file(const char *path, sb_side *backend, int as_json, sb_error *err)
 {
     sb_map map = {NULL, 0};
-    sb_bundle *b = NULL;
-    sb_tar_member inside;
+    sb_bundle *b = NULL, *other = NULL;
     sb_status status = sb_map_open(path, &map, err);
-    int packed = !status && sb_tar_is(map.data, map.size);
-    if (packed)
-        status = sb_tar_find(map.data, map.size, path, "replay.safetensors", &inside, err);
     if (!status)
-        status = packed ? sb_bundle_parse(inside.bytes, inside.count, path, &b, err)
-                        : sb_bundle_open(path, &b, err);
+        status = open_bundle(path, &map, &b, err);
+    if (!status && backend->spec)
+        status = open_bundle(path, &map, &other, err);
     if (!status)
-        status = replay(b, path, as_json, err);
+        status = replay(b, other, backend, path, as_json, err);
     sb_bundle_free(b);
+    sb_bundle_free(other);
     sb_map_close(&map);
     return status;
+}
+
+/* An engine of this program that runs ops. */
+static sb_status find_backend(const char *name, sb_side *out, sb_error *err)
+{
+    const sb_dumped none = {0};
+    if (!sb_side_is_live(name))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--backend is '%s'; expected ref or sim:NAME, with +MISTAKE behind it",
+                       SB_SHOW(name));
+    return sb_side_open(name, &none, out, err);
 }
 
 sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
 {
     int as_json = 0;
+    const char *name = NULL;
+    sb_side backend = {.spec = NULL};
     const sb_opt opts[] = {
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document"},
+        {"backend", 0, SB_OPT_STRING, &name, "E", "judge what E gives: ref, sim:NAME[+MISTAKE]"},
+        SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
-        .usage = "replay FILE [--json]",
+        .usage = "replay FILE [--backend E] [--json]",
         .about =
             "Runs the one op of a replay bundle (diff --bundle, alone or in a pack) again: its\n"
             "inputs, its part of the parameters, state and knobs are in the file. Says whether the "
             "reference still\n"
             "gives what the bundle expects, and whether what the engine recorded lies within\n"
-            "the bound of each element. Exit status 1: one of the two does not.",
+            "the bound of each element; with --backend, whether that engine of this program does.\n"
+            "Exit status 1: one of the two does not.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 1,
@@ -167,5 +239,10 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    return replay_file(line.operand[0], as_json, err);
+    if (name)
+        status = find_backend(name, &backend, err);
+    if (!status)
+        status = replay_file(line.operand[0], &backend, as_json, err);
+    sb_side_close(&backend);
+    return status;
 }

@@ -72,7 +72,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     int as_json = 0;
     sb_request_opts(&request, opts);
     const sb_opt own[RUN_OPTS] = {
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
         {"overlay", 0, SB_OPT_REPEATED, &overlays, "P=DIR", "as if P were grafted from DIR"},
         {"state-in", 0, SB_OPT_STRING, &request.state_in, "F", "go on behind this state file"},
         {"state-out", 0, SB_OPT_STRING, &request.state_out, "F", "write the state at the end"},

@@ -162,7 +162,7 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
         {"profile", 0, SB_OPT_STRING, &r.profile, "P", "save: exact, or one of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r.settings, "KNOB=VALUE", "save: override a knob"},
         {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "save: threads; never changes a bit"},
-        {"json", 0, SB_OPT_FLAG, &r.as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&r.as_json),
     };
     sb_command_line line = {
         .usage = "state (save CKPT --tokens 1,2,3 -o STATE | diff A B | info STATE)",

@@ -105,7 +105,7 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
         {"file", 0, SB_OPT_STRING, &path, "F", "the text is the bytes of this file"},
         {"decode", 0, SB_OPT_STRING, &ids, "1,2,3", "the other way: the text of these ids"},
         {"pieces", 0, SB_OPT_FLAG, &pieces, NULL, "one line for each id, with its bytes"},
-        {"json", 0, SB_OPT_FLAG, &as_json, NULL, "one JSON document on stdout"},
+        SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "tokenize CKPT (TEXT | --file F | --decode 1,2,3) [options]",

@@ -52,7 +52,7 @@ static sb_status open_live(sb_side *side, sb_error *err)
     return status || !from[n] ? status : plant(side, from + n + 1, err);
 }
 
-static int is_live(const char *spec)
+int sb_side_is_live(const char *spec)
 {
     return strncmp(spec, "sim:", 4) == 0 || strcmp(spec, "ref") == 0 ||
            strncmp(spec, "ref+", 4) == 0;
@@ -70,9 +70,9 @@ sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side,
 {
     struct stat st;
     *side = (sb_side){.spec = spec};
-    if (is_live(spec) && dumped->as)
+    if (sb_side_is_live(spec) && dumped->as)
         return sb_fail(err, SB_ERR_USAGE, "--as is of files, and '%s' is none", SB_SHOW(spec));
-    if (is_live(spec))
+    if (sb_side_is_live(spec))
         return open_live(side, err);
     if (stat(spec, &st) != 0)
         return nothing(spec, err);

@@ -31,6 +31,9 @@ typedef struct sb_side {
     sb_dump *dump;
 } sb_side;
 
+/* Whether it names an engine of this program: ref or sim:NAME, each with +MISTAKE behind it. */
+int sb_side_is_live(const char *spec);
+
 /* Finds out what `spec` is; opens a trace. SB_ERR_USAGE says what there could be. */
 sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err);
 

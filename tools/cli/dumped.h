@@ -17,6 +17,13 @@ typedef struct sb_dumped {
     sb_dump_options options; /* of all dumps that were opened */
 } sb_dumped;
 
+/* The rows --as and --map. */
+#define SB_DUMPED_OPTS(dumped)                                                                     \
+    {"as", 0, SB_OPT_STRING, &(dumped)->as, "KIND", "what a file of another program is"},          \
+    {                                                                                              \
+        "map", 0, SB_OPT_STRING, &(dumped)->map, "F", "JSON: which of its arrays is which tap"     \
+    }
+
 /* Whether the path is read by sb_dumped_open: a reader was named, or it is no trace folder and one
  * knows it. */
 int sb_dumped_is(const sb_dumped *dumped, const char *path);

@@ -32,6 +32,12 @@ typedef struct sb_opt {
     const char *help;
 } sb_opt;
 
+/* The row that most commands have. */
+#define SB_OPT_JSON(as_json)                                                                       \
+    {                                                                                              \
+        "json", 0, SB_OPT_FLAG, (as_json), NULL, "one JSON document on stdout"                     \
+    }
+
 typedef struct sb_command_line {
     const char *usage; /* "run CKPT --tokens 1,2,3 [options]" */
     const char *about; /* a paragraph */

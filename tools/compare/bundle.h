@@ -54,7 +54,14 @@ sb_status sb_bundle_parse(const unsigned char *bytes, size_t size, const char *p
                           sb_bundle **out, sb_error *err);
 void sb_bundle_free(sb_bundle *bundle);
 
-/* Runs the op of the table on the bundle's inputs, once: in place is in place. */
-sb_status sb_bundle_run(sb_bundle *bundle, const sb_op_table *table);
+/* Runs the op of the table on the bundle's inputs, once: in place is in place. hook: stands around
+ * the op, or NULL. */
+sb_status sb_bundle_run(sb_bundle *bundle, const sb_op_table *table, sb_op_hook hook,
+                        void *hook_ctx);
+
+/* Experts that both chose come to stand in the slots of the reference: their order is the engine's
+ * affair. Only of the output ids. */
+void sb_bundle_align(const char *output, const float *expected, float *found, size_t rows,
+                     size_t cols);
 
 #endif

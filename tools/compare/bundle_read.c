@@ -294,11 +294,17 @@ static sb_status read_positions(reader *r, sb_rope_args *a)
     return SB_OK;
 }
 
-/* The expert ids that a router writes. */
+/* The expert ids that a router writes; as the output that failed they are numbers like others. */
 static sb_status make_ids(reader *r, sb_router_args *a)
 {
+    sb_bundle *b = r->b;
     a->ids = keep(r, a->rows * a->kept, sizeof *a->ids);
-    return a->ids ? SB_OK : SB_ERR_MEMORY;
+    if (!a->ids || strcmp(b->output, "ids") != 0)
+        return a->ids ? SB_OK : SB_ERR_MEMORY;
+    b->out = keep(r, a->rows * a->kept, sizeof *b->out);
+    b->rows = a->rows;
+    b->cols = a->kept;
+    return b->out ? SB_OK : SB_ERR_MEMORY;
 }
 
 static sb_status read_args(reader *r)
@@ -450,8 +456,19 @@ void sb_bundle_free(sb_bundle *b)
     free(b);
 }
 
-sb_status sb_bundle_run(sb_bundle *b, const sb_op_table *table)
+sb_status sb_bundle_run(sb_bundle *b, const sb_op_table *table, sb_op_hook hook, void *hook_ctx)
 {
-    const sb_op_call call = {.op = b->op, .args = b->args, .knobs = &b->knobs, .table = table};
-    return sb_op_run(&call);
+    const sb_op_call call = {.op = b->op,
+                             .name = b->name,
+                             .layer = b->layer,
+                             .rows = b->rows,
+                             .args = b->args,
+                             .knobs = &b->knobs,
+                             .table = table};
+    sb_status status = hook ? hook(hook_ctx, &call) : sb_op_run(&call);
+    const sb_router_args *router = b->args;
+    for (size_t i = 0; b->op == SB_OP_router && b->out != router->weights && i < b->rows * b->cols;
+         i++)
+        b->out[i] = (float)router->ids[i];
+    return status;
 }

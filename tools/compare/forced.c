@@ -12,8 +12,10 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
 {
     if (!s)
         return;
-    for (uint32_t i = 0; s->memory && i <= f->model->config.layers; i++)
+    for (uint32_t i = 0; s->memory && i <= f->model->config.layers; i++) {
         free(s->memory[i].column);
+        forced_drop_states(&s->memory[i]);
+    }
     free(s->memory);
     sb_session_free(s->session);
     free(s);

@@ -24,6 +24,7 @@ typedef struct forced_memory {
     /* How far the engine's recurrent state may be from the reference's: the 2-norm of a column
      * (nV, dv), and of an element (nV, dk, dv). NULL in layers that have none. */
     double *column, *element;
+    struct forced_kept *made[2]; /* for a bundle: the last conv and delta rule, or NULL */
 } forced_memory;
 
 typedef struct forced_sequence {
@@ -117,6 +118,21 @@ sb_status forced_keep(sb_forced *f, const sb_op_call *call);
 void forced_drop_kept(sb_forced *f);
 sb_status forced_bundle(sb_forced *f, const sb_place *place, const sb_known *from,
                         const float *expected, const float *recorded, sb_error *err);
+
+/* The same of a choice of experts: recorded and bound (T, k). */
+sb_status forced_bundle_choice(sb_forced *f, const sb_place *place, const sb_router_args *args,
+                               const float *recorded, const double *bound, sb_error *err);
+
+/* forced_bundle_state.c: the same of a state that an op left, of which element `at` failed. apart:
+ * how far the engine's may be, before slack; NULL is bit by bit. */
+sb_status forced_keep_state(sb_forced *f, const sb_op_call *call);
+void forced_drop_states(forced_memory *memory);
+sb_status forced_bundle_state(sb_forced *f, const sb_place *place, sb_op op, size_t at,
+                              const float *expected, const float *recorded, const double *apart,
+                              sb_error *err);
+
+/* The first failure has no bundle: "its name why". */
+void forced_no_bundle(const sb_forced *f, const sb_place *place, const char *why);
 
 /* forced_state.c: holds recorded states against what the recorded values gave, and adopts them. */
 sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *state, sb_error *err);

@@ -12,6 +12,7 @@
 typedef struct choice {
     const sb_router_args *a;
     const char *name;       /* the tap of the ids */
+    const float *recorded;  /* (T, k) as they were recorded */
     uint32_t *ids;          /* (T, k) recorded */
     sb_ball *p;             /* (T, E) what the engine's arithmetic allows for the probabilities */
     sb_ball *ours, *theirs; /* (T, k) weights of the recorded experts */
@@ -40,63 +41,114 @@ static int read_ids(const sb_router_args *a, const float *recorded, uint32_t *id
     return 1;
 }
 
-static void fail_row(sb_forced *f, const char *name, size_t rows, size_t row, size_t slot,
-                     uint32_t found, uint32_t expected, double apart, double bound)
+/* Where the engine's choice and the reference's part, in one row. */
+typedef struct parting {
+    size_t strange;        /* experts that the reference did not choose */
+    size_t slot;           /* of the least probable of them */
+    uint32_t missing;      /* the most probable of those that the engine did not choose */
+    double apart, allowed; /* their probabilities; what the arithmetic leaves open */
+} parting;
+
+static double allowed(const sb_ball *p, uint32_t a, uint32_t b)
 {
-    size_t at = forced_step_row(f, name, row, rows);
+    return SB_BOUND_SLACK * (p[a].rad + p[b].rad);
+}
+
+static parting part(const choice *c, size_t row)
+{
+    size_t k = c->a->kept;
+    const uint32_t *ids = c->ids + row * k, *best = c->a->ids + row * k;
+    const sb_ball *p = c->p + row * c->a->experts;
+    parting at = {.strange = 0};
+    for (size_t i = 0; i < k; i++)
+        if (!chosen(best, k, ids[i])) {
+            at.slot = !at.strange || p[ids[i]].mid < p[ids[at.slot]].mid ? i : at.slot;
+            at.strange++;
+        }
+    int found = 0;
+    for (size_t i = 0; i < k && at.strange; i++)
+        if (!chosen(ids, k, best[i]) && (!found || p[best[i]].mid > p[at.missing].mid)) {
+            at.missing = best[i];
+            found = 1;
+        }
+    if (found) {
+        at.apart = p[at.missing].mid - p[ids[at.slot]].mid;
+        at.allowed = allowed(p, at.missing, ids[at.slot]);
+    }
+    return at;
+}
+
+/* D-20: "The bound of an id is 0 or, where the arithmetic leaves the choice open, the number of" -
+ * but where the recorded choice is wrong, every expert of that row is. */
+static void bound_row(const choice *c, size_t row, double *bound)
+{
+    size_t k = c->a->kept, E = c->a->experts;
+    const uint32_t *ids = c->ids + row * k, *best = c->a->ids + row * k;
+    const sb_ball *p = c->p + row * E;
+    parting at = part(c, row);
+    uint32_t next = (uint32_t)E;
+    for (uint32_t e = 0; e < E; e++)
+        if (!chosen(best, k, e) && (next == E || p[e].mid > p[next].mid))
+            next = e;
+    for (size_t i = 0; i < k && at.apart <= at.allowed; i++)
+        if (!chosen(ids, k, best[i]) ||
+            (next < E && p[best[i]].mid - p[next].mid <= allowed(p, best[i], next)))
+            bound[row * k + i] = (double)E;
+}
+
+static void bundle(sb_forced *f, const choice *c, const sb_place *place)
+{
+    size_t count = c->a->rows * c->a->kept;
+    double *bound = sb_alloc(count, sizeof *bound);
+    for (size_t row = 0; row < c->a->rows && bound && c->p; row++)
+        bound_row(c, row, bound);
+    f->broken = bound ? forced_bundle_choice(f, place, c->a, c->recorded, bound, &f->why)
+                      : sb_fail(&f->why, SB_ERR_MEMORY, "out of memory for a bundle");
+    free(bound);
+}
+
+static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p, uint32_t found)
+{
+    size_t at = forced_step_row(f, c->name, row, c->a->rows);
     sb_place place = {.sequence = f->at->id,
                       .token = f->step->rows[at].position,
                       .layer = f->layer,
                       .op = "router",
                       .rank = 1,
-                      .element = {slot},
+                      .element = {p->slot},
                       .found = (double)found,
-                      .expected = (double)expected,
-                      .bound = bound};
-    snprintf(place.name, sizeof place.name, "%s", name);
+                      .expected = (double)p->missing,
+                      .bound = p->allowed};
+    snprintf(place.name, sizeof place.name, "%s", c->name);
     snprintf(
         place.words, sizeof place.words,
         "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability is "
         "%.3g larger; %.3g is what the arithmetic allows",
-        name, (unsigned)place.sequence, (unsigned long long)place.token, slot, (unsigned)found,
-        (unsigned)expected, apart, bound);
-    forced_fail(f, &place, at, bound > 0.0 ? apart / bound : 0x1p1000);
+        c->name, (unsigned)place.sequence, (unsigned long long)place.token, p->slot,
+        (unsigned)found, (unsigned)p->missing, p->apart, p->allowed);
+    int first = forced_fail(f, &place, at, p->allowed > 0.0 ? p->apart / p->allowed : 0x1p1000);
+    if (first && f->options.bundle && !f->broken)
+        bundle(f, c, &place);
 }
 
 /* T-14: "a choice is open where the probabilities' balls overlap" - of the least probable of the
  * recorded experts and the most probable of the others. The order of the slots is the engine's. */
 static void judge_row(sb_forced *f, const choice *c, size_t row)
 {
-    size_t k = c->a->kept, E = c->a->experts, slot = 0;
-    const uint32_t *ids = c->ids + row * k, *best = c->a->ids + row * k;
-    const sb_ball *p = c->p + row * E;
-    uint32_t missing = 0;
-    size_t strange = 0;
-    for (size_t i = 0; i < k; i++)
-        if (!chosen(best, k, ids[i])) {
-            slot = !strange || p[ids[i]].mid < p[ids[slot]].mid ? i : slot;
-            strange++;
-        }
-    f->options.verdicts->ops[SB_OP_router].compared += k;
-    f->options.verdicts->ops[SB_OP_router].identical += k - strange;
-    if (!strange)
+    size_t k = c->a->kept;
+    sb_op_verdict *v = &f->options.verdicts->ops[SB_OP_router];
+    parting at = part(c, row);
+    v->compared += k;
+    v->identical += k - at.strange;
+    if (!at.strange)
         return;
-    int found = 0;
-    for (size_t i = 0; i < k; i++)
-        if (!chosen(ids, k, best[i]) && (!found || p[best[i]].mid > p[missing].mid)) {
-            missing = best[i];
-            found = 1;
-        }
-    double apart = p[missing].mid - p[ids[slot]].mid;
-    double bound = SB_BOUND_SLACK * (p[missing].rad + p[ids[slot]].rad);
-    if (apart <= bound) {
-        f->options.verdicts->ops[SB_OP_router].near_ties++;
+    if (at.apart <= at.allowed) {
+        v->near_ties++;
         f->options.verdicts->near_ties++;
         return;
     }
-    f->options.verdicts->ops[SB_OP_router].worst = sb_wide_max(
-        f->options.verdicts->ops[SB_OP_router].worst, bound > 0.0 ? apart / bound : 0x1p1000);
-    fail_row(f, c->name, c->a->rows, row, slot, ids[slot], missing, apart, bound);
+    v->worst = sb_wide_max(v->worst, at.allowed > 0.0 ? at.apart / at.allowed : 0x1p1000);
+    fail_row(f, c, row, &at, c->ids[row * k + at.slot]);
 }
 
 /* The weights of the recorded experts: the reference's own where it chose them, too, else the
@@ -186,11 +238,13 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call)
     choice c = {.a = a, .name = name, .ids = sb_alloc(a->rows * a->kept, sizeof *c.ids)};
     sb_status status = c.ids ? forced_run(f, call) : SB_ERR_MEMORY;
     const float *recorded = forced_recorded(f, name, a->rows, a->kept);
+    const parting unread = {.missing = a->ids[0]};
+    c.recorded = recorded;
     f->experts = recorded && read_ids(a, recorded, c.ids);
     if (!status && f->experts)
         status = judge_choice(f, call, &c);
     else if (!status && recorded && !f->replay)
-        fail_row(f, name, a->rows, 0, 0, (uint32_t)a->experts, a->ids[0], 0.0, 0.0);
+        fail_row(f, &c, 0, &unread, (uint32_t)a->experts);
     else if (!recorded && !f->replay)
         f->options.verdicts->skipped_taps++;
     if (!status)

@@ -64,7 +64,13 @@ static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, 
              (unsigned long long)place.token, (unsigned)s->id, p->shape.name,
              (unsigned long long)where.head, (unsigned long long)where.row,
              (unsigned long long)where.col, place.found, place.expected, bound);
-    sb_verdicts_fail(f->options.verdicts, &place);
+    if (!sb_verdicts_fail(f->options.verdicts, &place) || !f->options.bundle || f->broken)
+        return;
+    if (p->op < SB_OP_COUNT)
+        f->broken =
+            forced_bundle_state(f, &place, p->op, i, p->expected, p->found, p->apart, &f->why);
+    else
+        forced_no_bundle(f, &place, "is no op's: it must be a copy of what was recorded before");
 }
 
 static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64_t position)

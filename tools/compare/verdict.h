@@ -130,7 +130,9 @@ typedef struct sb_verdicts {
     int has_failure;
     sb_place first_failure;
     sb_around around;
-    sb_cells cells;                               /* of ops that were judged alone */
+    char bundled[SB_WORDS]; /* the failure that the replay bundle is of; empty: none was written */
+    char unbundled[SB_WORDS]; /* why there is none of the first failure, where an op was judged */
+    sb_cells cells;           /* of ops that were judged alone */
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/digest.h"
 #include "tools/fault/ask.h"
 #include "tools/fault/campaign_parts.h"
 #include "tools/fault/edit.h"
 #include "tools/fault/special.h"
 #include "tools/fault/spoil.h"
 #include "tools/make/make.h"
+#include "tools/trace/write.h"
 
 enum { VEHICLES = 24, PATH = 600 };
 
@@ -67,7 +69,8 @@ void sb_campaign_free(sb_campaign *c)
         return;
     for (size_t i = 0; i < c->vehicle_count; i++) {
         sb_model_close(c->vehicles[i].model);
-        remove_folder(c->vehicles[i].path);
+        if (!c->options.keep)
+            remove_folder(c->vehicles[i].path);
     }
     free(c);
 }
@@ -113,6 +116,15 @@ static sb_status make(const char *name, const char *path, sb_error *err)
     return status || !edits ? status : sb_edit_folder(path, edits, err);
 }
 
+/* What is kept has a name, what is removed a number. */
+static void path_of(const sb_campaign *c, const char *name, size_t number, char path[PATH])
+{
+    if (c->options.keep)
+        snprintf(path, PATH, "%s/%s", c->options.folder, name);
+    else
+        snprintf(path, PATH, "%s/%c%zu", c->options.folder, *name, number);
+}
+
 static sb_status vehicle_of(sb_campaign *c, const char *name, vehicle **out, sb_error *err)
 {
     for (size_t i = 0; i < c->vehicle_count; i++)
@@ -124,7 +136,7 @@ static sb_status vehicle_of(sb_campaign *c, const char *name, vehicle **out, sb_
         return sb_fail(err, SB_ERR_USAGE, "more than %d vehicles", VEHICLES);
     vehicle *v = &c->vehicles[c->vehicle_count];
     snprintf(v->name, sizeof v->name, "%s", name);
-    snprintf(v->path, sizeof v->path, "%s/v%zu", c->options.folder, c->vehicle_count);
+    path_of(c, "checkpoint", c->vehicle_count, v->path);
     sb_status status = make(name, v->path, err);
     c->vehicle_count++;
     if (!status)
@@ -260,18 +272,45 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler 
     return SB_OK;
 }
 
+/* The engine's steps as a trace, which says that it read the sound checkpoint under the knobs of
+ * the reference: what a user would have. */
+static sb_status record(const sb_campaign *c, sb_trial *t, sb_trace_writer **out, sb_error *err)
+{
+    char path[PATH];
+    sb_trace_head head = {.engine = "samebit fault",
+                          .arithmetic = "library",
+                          .has_knobs = 1,
+                          .knobs = t->knobs,
+                          .vocab_size = t->reference->config.vocab_size};
+    if (!c->options.keep)
+        return SB_OK;
+    path_of(c, "trace", 0, path);
+    sb_status status = sb_checkpoint_digest(t->reference->checkpoint, &head.checkpoint, err);
+    if (!status)
+        status = sb_trace_begin(path, &head, out, err);
+    t->record = sb_trace_write;
+    t->record_ctx = *out;
+    return status;
+}
+
 static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *engine,
                              sb_finding_of_fault *found, sb_error *err)
 {
     sb_trial t;
     sb_plant at = {.ran = 0};
     sb_spoiler spoiler = {.seen = 0};
+    sb_trace_writer *writer = NULL;
     sb_status status = base_trial(c, f, &t, err);
     if (!status)
         status = plant(f, &t, &at, &spoiler, err);
     t.engine = engine;
     if (!status)
+        status = record(c, &t, &writer, err);
+    if (!status)
         status = sb_campaign_see(&t, found, err);
+    if (!status && writer)
+        status = sb_trace_commit(writer, err);
+    sb_trace_writer_free(writer);
     sb_plant_clear(&at);
     sb_spoiler_clear(&spoiler);
     return status;
@@ -293,7 +332,7 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
     char path[PATH];
     sb_model *engine = NULL;
     sb_error why = {""};
-    snprintf(path, sizeof path, "%s/e%zu", c->options.folder, c->edited++);
+    path_of(c, "engine", c->edited++, path);
     sb_status status = make(f->vehicle, path, err);
     if (!status)
         status = sb_edit_folder(path, f->arg, err);
@@ -308,7 +347,8 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
         }
     }
     sb_model_close(engine);
-    remove_folder(path);
+    if (!c->options.keep)
+        remove_folder(path);
     return status;
 }
 

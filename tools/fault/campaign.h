@@ -31,6 +31,7 @@ typedef void (*sb_finding_fn)(void *ctx, const sb_finding_of_fault *finding);
 
 typedef struct sb_campaign_options {
     const char *folder; /* where checkpoints are made: must exist, is left as it is afterwards */
+    int keep; /* but not then: one fault leaves "checkpoint", an edited "engine" and a "trace" */
     uint64_t seed;
     sb_finding_fn found;
     void *found_ctx;

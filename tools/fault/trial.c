@@ -83,6 +83,8 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
         status = spoiler->spoil(spoiler, (sb_step *)(uintptr_t)step);
     if (spoiler && spoiler->drop)
         return status;
+    if (!status && r->trial->record)
+        status = r->trial->record(r->trial->record_ctx, step, err);
     if (!status && r->forced)
         status = sb_differ_step(r->forced, step, err);
     if (!status && r->free)

@@ -41,6 +41,8 @@ typedef struct sb_trial {
     void *tap_ctx;
     const sb_slip *slip; /* NULL: none */
     sb_spoiler *spoiler; /* NULL: none */
+    sb_step_fn record;   /* gets the engine's steps, too; or NULL */
+    void *record_ctx;
     sb_script script;
     int with_forced, with_free; /* which comparisons are made, each by itself */
     int together;               /* one comparison in both ways instead, as samebit diff makes it */

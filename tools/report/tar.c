@@ -85,25 +85,51 @@ static size_t octal(const unsigned char *text, size_t digits)
     return i == 0 || (i < digits && text[i] != ' ' && text[i] != '\0') ? SIZE_MAX : value;
 }
 
+/* The bytes of the member whose header stands at the front; SIZE_MAX if it is damaged. */
+static size_t size_at(const unsigned char *head, size_t rest)
+{
+    size_t size = octal(head + TAR_SIZE, TAR_DIGITS);
+    if (!sb_tar_is(head, rest) || octal(head + TAR_SUM, TAR_SUM_DIGITS) != sum_of(head) ||
+        size > rest - TAR_BLOCK)
+        return SIZE_MAX;
+    return size;
+}
+
+static size_t step_over(size_t size, size_t rest)
+{
+    size_t step = TAR_BLOCK + padded(size);
+    return step < rest ? step : rest;
+}
+
 sb_status sb_tar_find(const unsigned char *bytes, size_t count, const char *file, const char *name,
                       sb_tar_member *out, sb_error *err)
 {
-    size_t at = 0, rest = count;
-    while (rest >= TAR_BLOCK && bytes[at] != 0) {
-        const unsigned char *head = bytes + at;
-        size_t size = octal(head + TAR_SIZE, TAR_DIGITS);
-        if (!sb_tar_is(head, rest) || octal(head + TAR_SUM, TAR_SUM_DIGITS) != sum_of(head) ||
-            size > rest - TAR_BLOCK)
+    size_t at = 0;
+    while (count - at >= TAR_BLOCK && bytes[at] != 0) {
+        size_t size = size_at(bytes + at, count - at);
+        if (size == SIZE_MAX)
             return sb_fail(err, SB_ERR_INPUT, "%s: byte %zu: a damaged header of a pack",
                            SB_SHOW(file), at);
-        if (strncmp((const char *)head, name, TAR_NAME) == 0) {
-            *out = (sb_tar_member){name, head + TAR_BLOCK, size};
+        if (strncmp((const char *)bytes + at, name, TAR_NAME) == 0) {
+            *out = (sb_tar_member){name, bytes + at + TAR_BLOCK, size};
             return SB_OK;
         }
-        size_t step = TAR_BLOCK + padded(size);
-        step = step < rest ? step : rest;
-        at += step;
-        rest -= step;
+        at += step_over(size, count - at);
     }
     return sb_fail(err, SB_ERR_INPUT, "%s: the pack has no %s", SB_SHOW(file), name);
+}
+
+void sb_tar_names(const unsigned char *bytes, size_t count, char *text, size_t room)
+{
+    size_t at = 0, used = 0;
+    text[0] = '\0';
+    while (count - at >= TAR_BLOCK && bytes[at] != 0) {
+        size_t size = size_at(bytes + at, count - at);
+        if (size == SIZE_MAX || used >= room)
+            return;
+        int n = snprintf(text + used, room - used, "%s%.*s", at ? ", " : "", TAR_NAME,
+                         (const char *)bytes + at);
+        used += n > 0 ? (size_t)n : room;
+        at += step_over(size, count - at);
+    }
 }

@@ -24,4 +24,7 @@ int sb_tar_is(const unsigned char *bytes, size_t count);
 sb_status sb_tar_find(const unsigned char *bytes, size_t count, const char *file, const char *name,
                       sb_tar_member *out, sb_error *err);
 
+/* The names of all members, ", " between them; as many as there is room for. */
+void sb_tar_names(const unsigned char *bytes, size_t count, char *text, size_t room);
+
 #endif

@@ -1,0 +1,51 @@
+#include "tools/cli/diff_bundle.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ref/container/show.h"
+
+/* NULL: the first failure has its bundle. */
+static const char *missing(const sb_diff_run *run)
+{
+    const sb_verdicts *v = &run->verdicts;
+    if (!v->has_failure)
+        return *v->bundled ? "an op failed, but the comparison as a whole did not" : "no op failed";
+    if (run->side->kind == SB_SIDE_ids)
+        return "a file of token ids shows no ops";
+    if (!run->has_forced)
+        return "no op was judged alone (forced), which takes a trace of level 4";
+    if (*v->unbundled)
+        return v->unbundled;
+    if (*v->bundled)
+        return NULL;
+    return "each op is right on the engine's own inputs: what failed lies between them";
+}
+
+json_t *sb_diff_bundle_json(const sb_diff_run *run)
+{
+    const char *why = missing(run);
+    if (!run->bundle)
+        return json_null();
+    return json_pack("{s:o,s:o}", "op",
+                     *run->verdicts.bundled ? json_string(SB_SHOW(run->verdicts.bundled))
+                                            : json_null(),
+                     "missing", why ? json_string(SB_SHOW(why)) : json_null());
+}
+
+void sb_diff_bundle_say(const sb_diff_run *run, const char *path, int packed)
+{
+    const char *why = missing(run), *op = run->verdicts.bundled;
+    if (!run->bundle)
+        return;
+    if (*op)
+        fprintf(stderr, "samebit: %s: 'samebit replay' runs again: %s\n", SB_SHOW(path),
+                why ? SB_SHOW(op) : "the first op that failed");
+    if (why)
+        fprintf(stderr, "samebit: %s: %s: %s\n", SB_SHOW(path),
+                *op                       ? "of the first failure there is nothing to replay"
+                : packed                  ? "only reports, nothing to replay"
+                : access(path, F_OK) == 0 ? "not written, what is there is of another run"
+                                          : "not written",
+                SB_SHOW(why));
+}

@@ -1,0 +1,29 @@
+/* forced_bundle.h - calls that are kept until their results are judged; for forced_bundle*.c only.
+ */
+#ifndef SB_COMPARE_FORCED_BUNDLE_H
+#define SB_COMPARE_FORCED_BUNDLE_H
+
+#include "ref/ops/values.h"
+#include "tools/compare/bundle.h"
+#include "tools/compare/bundle_fields.h"
+#include "tools/compare/forced_parts.h"
+
+struct forced_kept {
+    sb_op_call call;
+    union {
+        unsigned char bytes[BUNDLE_ARGS];
+        double aligned;
+    } args;
+    float *copy[SB_OP_INPUTS]; /* of inputs that would not last */
+};
+
+/* Copies those inputs that the op overwrites, or all; k is zeroed. */
+sb_status forced_keep_call(struct forced_kept *k, const sb_op_call *call, int all);
+void forced_clear_kept(struct forced_kept *k);
+
+/* Writes the bundle of the first failure, and says so in the verdicts. from lacks place and
+ * arithmetic. */
+sb_status forced_write_bundle(sb_forced *f, const sb_place *place, const struct forced_kept *k,
+                              const sb_bundle_source *from, sb_error *err);
+
+#endif
