@@ -130,10 +130,10 @@ for K in 0 9 x; do refused 2 accept "$t4" --tokens-file "$work/text" -K $K; done
 refused 2 accept "$t4" --tokens-file "$work/text" --profile nobody
 refused 2 accept --tokens-file "$work/text"
 echo 3 > "$work/single"
-refused 2 accept "$t4" --tokens-file "$work/single"
+refused 3 accept "$t4" --tokens-file "$work/single"
 says_err 'at least two tokens'
 echo 3,9999 > "$work/beyond"
-refused 2 accept "$t4" --tokens-file "$work/beyond"
+refused 3 accept "$t4" --tokens-file "$work/beyond"
 refused 3 accept "$t4" --tokens-file "$work/absent"
 refused 3 accept "$work/absent" --tokens-file "$work/text"
 make_checkpoint headless --preset T4 --layers 1 --no-mtp

@@ -64,5 +64,14 @@ refused 2 compare "$a" --tokens-file "$work/text"
 refused 3 compare "$a" "$work/t4" --tokens-file "$work/text"
 refused 2 compare "$a" "$work/fp4" --tokens-file "$work/text" --profile nobody
 echo 100000 > "$work/large"
-refused 2 compare "$a" "$work/fp4" --tokens-file "$work/large"
+refused 3 compare "$a" "$work/fp4" --tokens-file "$work/large"
+# one row of one text shows nothing; --tokens is a text, and no short form of --tokens-file
+run 0 compare "$a" "$work/fp4" --tokens 5,6,7 --mixed 0
+says "1 text, 3 tokens"
+run 4 compare "$a" "$work/fp4" --tokens 5 --mixed 0 --max-kl 100
+says "MISTRUSTED: 1 token: "
+run 1 compare "$a" "$work/other" --tokens 5 --mixed 0 --max-kl 0.0001
+refused 2 compare "$a" "$work/fp4" --tokens 5,6 --tokens-file "$work/text"
+refused 2 compare "$a" "$work/fp4" --tokens x
+refused 2 compare "$a" "$work/fp4" --tokens-f "$work/text"
 finish

@@ -145,7 +145,14 @@ at pairs.0.common 8
 at pairs.0.engine_could false
 at pairs.0.versus_could true
 at first_failure.token 7
-run 0 diff "$t4" --engine "$work/on.ids" --given 3
+run 0 diff "$t4" --engine "$work/on.ids" --given 3 --report "$work/ids.html"
+check "a token alone is shown as the same bits" test "$(grep -c 'class="h0"><title>' "$work/ids.html")" = 0
+same "tokens that are inside" "$(grep -c 'class="h1"><title>.*: WITHIN' "$work/ids.html")" 12
+run 0 run "$t4" --tokens 1,2 -n 2 --draft 1 --force-accept 0
+says 'of 1 draft, 0.0000, in 1 round'
+echo 1,2 > "$work/two.ids"
+run 4 diff "$t4" --engine "$work/two.ids"
+says '1 sequence, 1 call, '
 run 1 diff "$t4" --engine "$work/off.ids" --given 3
 run 4 diff "$t4" --engine "$work/on.ids"
 says MISTRUSTED
@@ -202,6 +209,25 @@ refused 2 diff "$t4" --engine "$work/trace" --tokens 1,2
 refused 2 diff "$t4" --engine "$work/trace" --versus "$work/on.ids"
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --rows 0
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --quiet --all
+# an option that would do nothing is wrong use, and the message says what it needs
+refused_as_idle() { # refused_as_idle OPTION ARG...: the option in question stands first
+    refused 2 diff "$t4" "$@"
+    says_err "$1 would do nothing here: it needs "
+}
+for engine in "$work/trace" "$work/on.ids"; do
+    refused_as_idle --engine-set beta=f32 --engine "$engine"
+    refused_as_idle --rows 4 --engine "$engine"
+    refused_as_idle --taps logits --engine "$engine"
+    refused_as_idle --map "$work/trace/trace.json" --engine "$engine"
+done
+refused_as_idle --given 2 --engine "$work/trace"
+refused_as_idle --given 2 --engine sim:sequential --tokens 1,2
+refused_as_idle --map "$work/on.ids" --engine sim:sequential --tokens 1,2
+refused_as_idle --sampled --engine sim:sequential --tokens 1,2
+for option in --forced --free --explain '--arithmetic library'; do
+    # shellcheck disable=SC2086
+    refused_as_idle $option --engine "$work/on.ids" --given 3
+done
 refused 3 diff "$work/nowhere" --engine sim:sequential --tokens 1
 # T-16: "of engines that are right (`tools/sim`) a median below 10^-3 is a defect of the bound, and their tests
 # fail": the fifth word of an op's line

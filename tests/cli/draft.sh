@@ -258,10 +258,10 @@ at sampling.temp 1e-45
 refused 3 run "$p" --tokens 1,2 --draft "@$work/absent"
 says_err "$work/absent"
 printf '1,2\n3,x\n' > "$work/bad"
-refused 2 run "$p" --tokens 1,2 --draft "@$work/bad"
+refused 3 run "$p" --tokens 1,2 --draft "@$work/bad"
 says_err "$work/bad:2"
 printf '# nothing\n' > "$work/none.txt"
-refused 2 run "$p" --tokens 1,2 --draft "@$work/none.txt"
+refused 3 run "$p" --tokens 1,2 --draft "@$work/none.txt"
 
 # --- golden ------------------------------------------------------------------------------------------------------
 golden=$work/g/golden.json

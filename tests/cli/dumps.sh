@@ -30,6 +30,8 @@ refused 2 trace --as nonsense "$from/kld-16.bin"
 says_err "'nonsense'; there are: "
 says_err ', kld, '
 refused 2 diff "$t1" --engine ref --as kld --tokens 1
+refused 2 diff "$t1" --engine "$from/vllm.json" --map "$from/vllm.json"
+says_err 'which has no named arrays'
 refused 3 diff "$t1" --engine "$from/vllm.json" --as kld
 says_err '_logits_'
 refused 2 trace "$from/vllm.json" --write "$work/new"
@@ -51,9 +53,17 @@ done
 run 0 diff "$t1" --engine "$from/all.jsonl" "${prompt[@]}" --json
 at verdict WITHIN
 at sequences 6
+# what was not compared is called by a word of the documents, counted, and seen on the page
+run 0 diff "$t1" --engine "$from/kld-16.bin" --report "$work/page.html" --junit "$work/junit.xml"
+says 'tokens: 14 WITHIN, 18 SKIPPED, worst'
+check "a word of no document" test -z "$(grep -w NONE "$out" "$work/page.html" "$work/junit.xml")"
+same "fields that were not compared" "$(grep -c 'class="n"><title>.*: not compared' "$work/page.html")" 18
+check "no legend" grep -q 'class="n"/></svg>grey: not compared' "$work/page.html"
+check "no word for it" grep -q '<skipped message="SKIPPED: no speculative round was compared"/>' "$work/junit.xml"
 run 0 trace "$from/kld-16.bin"
 says 'llama.cpp (KLD base, 16 nats)'
 says 'values of logprobs, logprob_limits'
+says 'level 0; for level 1: step 0 has no logits of row 15 (sequence 0, position 15); 14 of 32 rows have them'
 run 0 trace "$from/kld-24.bin"
 says 'ik_llama.cpp (KLD base, 24 nats)'
 run 0 trace "$from/vllm.json" --checkpoint "$t1" --write "$work/trace"
@@ -110,6 +120,29 @@ run 0 diff "$t1" --engine "$f.json"
 take sglang.json
 edit 's/.*/{"custom_id": "a", "response": {"status_code": 200, "body": &}}/'
 run 0 diff "$t1" --engine "$f.json"
+
+# of a prompt the end alone: SGLang has null for the first of it, and a number there is read and judged
+sglang_end() {
+    take sglang.json
+    edit 's/("input_token_logprobs": \[)\[null, 3, null\], /\1/; s/("input_top_logprobs": \[)null, /\1/'
+}
+sglang_end
+run 0 diff "$t1" --engine "$f.json" --json "${prompt[@]}"
+at tokens.0.verdict WITHIN
+refused 3 diff "$t1" --engine "$f.json"
+says_err '1 tokens of the prompt are not in it: expected --tokens'
+edit 's/-10\.807089805603027/-11.807089805603027/'
+run 1 diff "$t1" --engine "$f.json" "${prompt[@]}"
+says 'first failure: token 0, logits (next_logprobs)'
+sglang_end
+edit 's/"prompt_tokens": 5/"prompt_tokens": 4/'
+refused 3 diff "$t1" --engine "$f.json"
+says_err 'the first token of a prompt has a log-probability; expected null'
+sglang_end
+edit 's/("input_token_logprobs": \[\[)-10\.[0-9]*/\1null/; s/("input_top_logprobs": \[)\[\[[^]]*\](, \[[^]]*\])*\]/\1null/'
+run 0 diff "$t1" --engine "$f.json" --json "${prompt[@]}"
+at tokens.0.verdict null
+at tokens.1.verdict WITHIN
 
 # --- plants: each is named --------------------------------------------------------------------------------
 cp "$from/kld-plant-8.bin" "$f.json"
@@ -199,6 +232,14 @@ says '5 prompt'
 refused 3 trace "$work/h.safetensors"
 says_err 'named as a tap'
 refused 3 trace "$work/h.safetensors" --map "$work/map" --tokens 3,1,5
+# alone they can be read and not judged, and that is no pass
+for way in '' --free --forced; do
+    # shellcheck disable=SC2086
+    run 4 diff "$t1" --engine "$work/h.safetensors" --map "$work/map" $way
+    says 'MISTRUSTED: read layers.1.output and 1 other array, and nothing was judged: expected logits'
+    says 'tokens: 5 SKIPPED, nothing to compare'
+    check "$way: what was not judged is called identical" test -z "$(grep IDENTICAL "$out")"
+done
 touch "$work/h.safetensors.lock"
 run 0 trace "$work/h.safetensors" --map "$work/map"
 exec 9> "$work/h.safetensors.lock"

@@ -85,7 +85,7 @@ for name in fail pass; do
 done
 has "$work/fail/issue.md" '### FAIL: `sim:sequential+no_dt_bias` against the samebit reference'
 has "$work/pass/issue.md" '### WITHIN: '
-has "$work/fail/command.txt" 'samebit diff --engine sim:sequential+no_dt_bias --tokens 1,2,3'
+has "$work/fail/command.txt" "samebit diff $t4 --engine sim:sequential+no_dt_bias --tokens 1,2,3 -n 6"
 same "digests" "$(wc -l < "$work/fail/digests.txt")" 6
 run 0 hash "$t4" --json
 has "$work/fail.html" "$(value digest)"
@@ -118,6 +118,12 @@ check "a name became a tag" test "$(grep -c '<script' "$work/odd.html")" = 0
 has "$work/odd.html" '&lt;script&gt;alert(1)&lt;'
 has "$work/odd.jsonl" '"type":"pair"'
 mkdir "$work/taken"
+# two reports of one name, however it is spelled
+for pair in '--report --jsonl' '--jsonl --junit' '--junit --bundle' '--report --bundle'; do
+    refused 2 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 ${pair% *} "$work/x.tar" ${pair#* } "$work/taken/../x.tar"
+    says_err "${pair% *} and ${pair#* } are one file"
+done
+check "one of two reports was written" test ! -e "$work/x.tar"
 for option in --report --jsonl --junit --bundle; do
     run 3 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 -q $option "$work/no-such-folder/x.tar"
     says_err 'no-such-folder'

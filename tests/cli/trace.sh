@@ -92,6 +92,27 @@ refused 2 trace
 refused 3 trace "$work/none"
 refused 3 trace "$t1"
 says_err 'is no trace'
+# what stands there instead, and what would be right
+mkdir -p "$work/nothing" "$work/other"
+: > "$work/zero"
+echo 1,2,3 > "$work/some.ids"
+echo 'hello, world' > "$work/other/text"
+no_trace() { # no_trace PATH TEXT
+    refused 3 trace "$1"
+    says_err "$2"
+}
+no_trace "$t1" 'is no trace, but a checkpoint; samebit run CKPT'
+no_trace "$work/nothing" 'an empty folder; samebit run --trace writes one'
+no_trace "$work/other" 'a folder of 1 file without trace.json'
+no_trace "$work/other/text" "it begins with 'hello, world'"
+no_trace "$work/zero" 'an empty file'
+no_trace "$work/some.ids" 'but token ids; samebit diff CKPT --engine FILE takes them'
+no_trace "$work/nowhere" 'no such file or folder'
+no_trace "$t1/config.json" 'this is the config.json of a checkpoint'
+no_trace "$trace/trace.json" 'this is the list of a trace, whose folder is what to give'
+no_trace "$(ls "$t1"/model-*.safetensors | head -n 1)" 'weights of a checkpoint'
+refused 3 diff "$t1" --engine "$t1"
+says_err 'is no trace, but a checkpoint'
 refused 3 trace "$t1/config.json"
 new trace --draft 2
 rm "$trace/trace.json"
@@ -182,7 +203,7 @@ awk '/^```json/ { on = ++n == 1; next } /^```/ { on = 0 } on' docs/trace.md > "$
 run 0 trace "$trace" --json
 at level 0
 at rows.decode 3
-at missing 'step 0 has no logits of row 2'
+at missing 'step 0 has no logits of row 2 (sequence 0, position 2)'
 sed -n 's/^SB_TAP([a-z]*, "\([^"]*\)".*, "\([^"]*\)")$/| `\1` | \2 | /p' tools/trace/taps.def > "$work/taps"
 check "no taps in taps.def" test "$(wc -l < "$work/taps")" -gt 40
 while IFS= read -r row; do

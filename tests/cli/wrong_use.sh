@@ -53,10 +53,34 @@ printf '1,2\n3\n' > "$work/two"
 refused 2 run "$t4" --tokens-file "$work/two" --logits "$work/l.npy"
 check "something was written" test ! -e "$work/l.npy"
 printf '1,2\n3,x\n' > "$work/bad"
-refused 2 run "$t4" --tokens-file "$work/bad"
+refused 3 run "$t4" --tokens-file "$work/bad"
 says_err "$work/bad:2"
 printf '# nothing\n\n' > "$work/none"
-refused 2 run "$t4" --tokens-file "$work/none"
+printf '1,2\n384\n' > "$work/beyond"
+# what stands in a file is input, and what stands on the command line is use
+for file in bad none beyond; do
+    refused 3 run "$t4" --tokens-file "$work/$file"
+    refused 3 accept "$t4" --tokens-file "$work/$file"
+    refused 3 compare "$t4" "$t4" --tokens-file "$work/$file"
+    refused 3 diff "$t4" --engine sim:sequential --tokens-file "$work/$file"
+    refused 3 golden write "$work/g" "$t4" --tokens-file "$work/$file"
+done
+refused 3 state save "$t4" -o "$work/s" --tokens-file "$work/none"
+refused 2 compare "$t4" "$t4" --tokens 1,384
+refused 2 diff "$t4" --engine sim:sequential --tokens 1,384
+# a name that is cut would change its meaning with the next option: every command refuses it
+refused 2 run "$t4" --tok 1
+says_err "there is no option '--tok', but there is --tokens"
+refused 2 run "$t4" --tokens 1 --gen=3
+says_err "'--gen=3'"
+sed -n 's/^SB_COMMAND(\([a-z_]*\),.*/\1/p' tools/cli/commands.def > "$work/commands"
+while read -r command; do
+    refused 2 "$command" --hel
+    says_err "'--hel'"
+    option=$("$SAMEBIT" "$command" --help | grep -oE -m 1 -- '--[a-z]{3,}')
+    refused 2 "$command" "${option%?}" 1
+    says_err "'${option%?}'"
+done < "$work/commands"
 refused 2 info "$t4" --ops
 refused 2 info "$t4" "$t4"
 refused 2 golden verify "$work/g" "$t4" --tokens 1

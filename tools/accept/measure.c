@@ -184,7 +184,13 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
     for (size_t i = 0; i < count; i++)
         w->total += texts[i].count > first_of(&texts[i]) ? texts[i].count - first_of(&texts[i]) : 0;
     if (w->total == 0)
-        return sb_fail(err, SB_ERR_USAGE, "no position: a text needs at least two tokens");
+        return sb_fail(err, SB_ERR_INPUT, "no position: a text needs at least two tokens");
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < texts[i].count; k++)
+            if (texts[i].ids[k] >= model->config.vocab_size)
+                return sb_fail(err, SB_ERR_INPUT,
+                               "text %zu, position %zu: id %u; the vocabulary has %u", i, k,
+                               (unsigned)texts[i].ids[k], (unsigned)model->config.vocab_size);
     w->out->drafts = w->options->drafts;
     w->out->rows = sb_alloc((size_t)w->total, sizeof *w->out->rows);
     w->out->ends = sb_alloc(count, sizeof *w->out->ends);

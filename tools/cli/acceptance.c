@@ -1,4 +1,5 @@
 #include "tools/cli/acceptance.h"
+#include "ref/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,8 +64,9 @@ void sb_acceptance_print(const sb_acceptance_counts *c)
         printf("accepted: no round had a draft\n");
         return;
     }
-    printf("accepted %" PRIu64 " of %" PRIu64 " drafts, %s, in %" PRIu64 " rounds\n", c->accepted,
-           c->drafted, print_ratio(c->accepted, c->drafted).text, c->rounds);
+    printf("accepted %" PRIu64 " of %" PRIu64 " draft%s, %s, in %" PRIu64 " round%s\n", c->accepted,
+           c->drafted, sb_s(c->drafted), print_ratio(c->accepted, c->drafted).text, c->rounds,
+           sb_s(c->rounds));
     for (size_t j = 0; j < c->depths; j++)
         printf("depth %zu: %" PRIu64 " of %" PRIu64 ", %s\n", j + 1, c->depth[j].accepted,
                c->depth[j].drafted, print_ratio(c->depth[j].accepted, c->depth[j].drafted).text);

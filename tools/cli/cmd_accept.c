@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/accept/verdict.h"
 #include "tools/check/report.h"
@@ -69,20 +70,21 @@ static void print_depths(const sb_accept *a)
 static void print_text(const run *r)
 {
     const sb_accept *a = &r->accept;
-    printf("%s: %zu text%s, %" PRIu64 " tokens, %zu positions, %zu draft%s at each, profile %s\n",
-           SB_SHOW(r->w->folder), a->texts, a->texts == 1 ? "" : "s", a->tokens, a->count,
-           a->drafts, a->drafts == 1 ? "" : "s", r->w->profile);
+    printf("%s: %zu text%s, %" PRIu64 " token%s, %zu position%s, %zu draft%s at each, profile %s\n",
+           SB_SHOW(r->w->folder), a->texts, sb_s(a->texts), a->tokens, sb_s(a->tokens), a->count,
+           sb_s(a->count), a->drafts, sb_s(a->drafts), r->w->profile);
     if (r->w->verbose)
         print_positions(a);
     print_depths(a);
-    printf("the text is the target's choice at %" PRIu64 " of %zu positions\n", a->chosen,
-           a->count);
+    printf("the text is the target's choice at %" PRIu64 " of %zu position%s\n", a->chosen,
+           a->count, sb_s(a->count));
     printf("the best constant draft, %u, would be accepted at %" PRIu64 "\n",
            (unsigned)a->common_token, a->most_common);
     if (a->chain.rounds)
         printf("an engine that writes this text from position %" PRIu64 " on counts %" PRIu64
-               " rounds, %" PRIu64 " drafts, %" PRIu64 " accepted\n",
-               a->chain.from, a->chain.rounds, a->chain.drafted, a->chain.accepted);
+               " round%s, %" PRIu64 " draft%s, %" PRIu64 " accepted\n",
+               a->chain.from, a->chain.rounds, sb_s(a->chain.rounds), a->chain.drafted,
+               sb_s(a->chain.drafted), a->chain.accepted);
 }
 
 static void print_observed(const run *r)
@@ -90,11 +92,11 @@ static void print_observed(const run *r)
     const sb_observed *o = &r->observed;
     sb_accept_definitions d = sb_observed_definitions(o);
     printf("%s, %s: %zu part%s", SB_SHOW(r->w->observed_file), sb_engine_name(o->engine), o->parts,
-           o->parts == 1 ? "" : "s");
+           sb_s(o->parts));
     if (o->has_rounds)
-        printf(", %" PRIu64 " rounds", o->rounds);
+        printf(", %" PRIu64 " round%s", o->rounds, sb_s(o->rounds));
     if (o->has_drafted)
-        printf(", %" PRIu64 " drafts", o->drafted);
+        printf(", %" PRIu64 " draft%s", o->drafted, sb_s(o->drafted));
     if (o->has_accepted)
         printf(", %" PRIu64 " accepted", o->accepted);
     if (d.has_length)

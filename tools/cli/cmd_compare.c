@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/compare_show.h"
@@ -11,7 +12,7 @@
 #include "tools/cli/tokens.h"
 
 typedef struct wishes {
-    const char *folder[2], *tokens_file, *profile;
+    const char *folder[2], *tokens, *tokens_file, *profile;
     sb_repeated settings, second;
     uint64_t mixed, threads;
     float most_kl, least_same;
@@ -42,6 +43,9 @@ static sb_status measure(const wishes *w, const sb_sequence *sequences, size_t c
         texts[i] = (sb_pair_text){sequences[i].ids, sequences[i].count};
     for (int i = 0; i < 2 && !status; i++)
         status = sb_model_open(w->folder[i], &models[i], err);
+    for (int i = 0; i < 2 && !status; i++)
+        status =
+            sb_tokens_check(w->tokens_file, sequences, count, models[i]->config.vocab_size, err);
     if (!status)
         status = sb_pair_measure((const sb_model *const *)models, texts, count, &options, out, err);
     sb_model_close(models[0]);
@@ -66,6 +70,12 @@ static judgement judge(const wishes *w, const sb_pair *p)
     if (w->has_kl || w->has_same) {
         j.verdict = "WITHIN";
         snprintf(j.reason, sizeof j.reason, "inside the limits given");
+    }
+    if (p->tokens < 2) {
+        j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
+        snprintf(j.reason, sizeof j.reason,
+                 "%zu token%s: one row shows next to nothing of two models; expected more text",
+                 p->tokens, p->tokens == 1 ? "" : "s");
     }
     if (the_same(p) && !w->allow_self) {
         j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
@@ -95,12 +105,24 @@ static sb_status show(const wishes *w, const sb_compared *c, sb_error *err)
     return fflush(stdout) == 0 ? SB_OK : sb_fail(err, SB_ERR_IO, "the result could not be written");
 }
 
+/* The text: of --tokens one sequence. */
+static sb_status load(const wishes *w, sb_sequence **sequences, size_t *count, sb_error *err)
+{
+    if (!w->tokens)
+        return sb_tokens_load(w->tokens_file, sequences, count, err);
+    *sequences = sb_alloc(1, sizeof **sequences);
+    if (!*sequences)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    *count = 1;
+    return sb_numbers_parse(w->tokens, "--tokens", *sequences, err);
+}
+
 static sb_status compare(const wishes *w, sb_error *err)
 {
     sb_sequence *sequences = NULL;
     size_t count = 0;
     sb_pair pair = {.tokens = 0};
-    sb_status status = sb_tokens_load(w->tokens_file, &sequences, &count, err);
+    sb_status status = load(w, &sequences, &count, err);
     if (!status)
         status = measure(w, sequences, count, &pair, err);
     if (!status) {
@@ -134,8 +156,9 @@ static void name_arithmetic(wishes *w)
 
 static sb_status read_wishes(wishes *w, sb_error *err)
 {
-    if (!w->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE, "expected --tokens-file: the text to compare on");
+    if (!w->tokens == !w->tokens_file)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "expected one of --tokens-file and --tokens: the text to compare on");
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
     if (w->least_same > 1)
@@ -153,9 +176,10 @@ static sb_status read_wishes(wishes *w, sb_error *err)
 sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
 {
     wishes w = {.profile = "exact", .mixed = 64};
-    enum { MAX_KL = 6, MIN_SAME = 7 };
+    enum { MAX_KL = 7, MIN_SAME = 8 };
     const sb_opt opts[] = {
         {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F", "texts, one list of ids per line"},
+        {"tokens", 0, SB_OPT_STRING, &w.tokens, "1,2,3", "one text as token ids"},
         {"mixed", 0, SB_OPT_NUMBER, &w.mixed, "N",
          "tokens for the contributions of layers (64; 0: none)"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
@@ -172,7 +196,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&w.as_json),
     };
     sb_command_line line = {
-        .usage = "compare A B --tokens-file F [options]",
+        .usage = "compare A B --tokens-file F | --tokens 1,2,3 [options]",
         .about =
             "What does B, a quantized form of A, do otherwise? KL, largest logits, experts and\n"
             "acceptance of drafts on one text, and which layers it comes from: each layer of B is\n"
@@ -180,7 +204,8 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "exit status: 0, 1 beyond a limit given, 2 wrong use, 3 input refused, 4 both are "
-                "the same\n\nexample:\n  samebit compare bf16 nvfp4 --tokens-file texts --card\n",
+                "the same,\nor the text is a single token\n\nexample:\n  samebit compare bf16 "
+                "nvfp4 --tokens-file texts --card\n",
         .min_operands = 2,
         .max_operands = 2};
     sb_status status = sb_parse(&line, argc, argv, err);

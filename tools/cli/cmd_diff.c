@@ -8,6 +8,7 @@
 #include "tools/cli/diff_bundle.h"
 #include "tools/cli/diff_files.h"
 #include "tools/cli/diff_ids.h"
+#include "tools/cli/diff_needs.h"
 #include "tools/report/diff.h"
 
 typedef struct wishes {
@@ -16,6 +17,7 @@ typedef struct wishes {
     const char *const *arguments; /* the command line */
     size_t argument_count;
     sb_repeated overlays, engine_settings;
+    const sb_command_line *line;
     sb_request request;
     sb_dumped dumped;
     uint64_t rows, runs, given;
@@ -276,6 +278,8 @@ static sb_status diff_all(wishes *w, sb_error *err)
                          SB_SHOW(w->engine));
     w->has_dump = sides[0].kind == SB_SIDE_dump || sides[1].kind == SB_SIDE_dump;
     if (!status)
+        status = sb_diff_needs(w->line, sides, count, err);
+    if (!status)
         status = diff_sides(w, sides, sides[0].kind == SB_SIDE_ids ? 1 : count, err);
     sb_side_close(&sides[0]);
     sb_side_close(&sides[1]);
@@ -410,6 +414,7 @@ sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     w.folder = line.operand[0];
+    w.line = &line;
     w.has_generate = (line.given >> 2) & 1;
     w.has_profile = (line.given >> 3) & 1;
     w.arguments = (const char *const *)argv;

@@ -40,6 +40,8 @@ static sb_status read_request(state_request *r, sb_error *err)
         status = r->sequences ? sb_tokens_parse(r->tokens, "--tokens", r->sequences, err)
                               : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     }
+    if (!status && r->tokens_file && !r->sequence_count)
+        return sb_fail(err, SB_ERR_INPUT, "%s: no token ids", SB_SHOW(r->tokens_file));
     if (!status && (r->sequence_count != 1 || r->sequences[0].count == 0))
         status = sb_fail(err, SB_ERR_USAGE, "save takes one sequence of at least one token");
     return status;
@@ -91,6 +93,9 @@ static sb_status save(const char *folder, state_request *r, sb_error *err)
         status = sb_state_file_open(r->from, &from, err);
     if (!status)
         status = sb_model_open(folder, &model, err);
+    if (!status)
+        status = sb_tokens_check(r->tokens_file, r->sequences, r->sequence_count,
+                                 model->config.vocab_size, err);
     if (!status) {
         int mtp = from ? from->state->has_mtp : sb_model_has_mtp(model);
         sb_session_options options = {.knobs = &r->knobs, .mtp = mtp && !r->no_mtp};

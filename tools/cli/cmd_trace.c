@@ -183,7 +183,7 @@ static void print_level(const sb_level *level, unsigned says)
     unsigned reached = sb_level_reached(level);
     printf("level %u", reached);
     if (reached + 1 < SB_TRACE_LEVELS)
-        printf("; for level %u: %s", reached + 1, level->missing[reached + 1]);
+        printf("; for level %u: %s", reached + 1, sb_level_next(level).text);
     printf("%s\n", says < reached ? " (the trace says less)" : "");
 }
 
@@ -257,7 +257,7 @@ static sb_status print_json(const report *r, sb_error *err)
     json_object_set_new(d, "verdict", json_string(found ? "FAIL" : "PASS"));
     json_object_set_new(d, "level", json_integer(reached));
     json_object_set_new(d, "missing",
-                        reached + 1 < SB_TRACE_LEVELS ? json_string(level->missing[reached + 1])
+                        reached + 1 < SB_TRACE_LEVELS ? json_string(sb_level_next(level).text)
                                                       : json_null());
     json_object_set_new(d, "head", head_json(head_of(r)));
     json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 
@@ -36,7 +37,7 @@ static void print_layers(const sb_compared *c)
         return;
     }
     sb_pair_rank(p, ranks);
-    printf("layers of B in A, by what they contribute (%zu tokens):\n", p->mixed);
+    printf("layers of B in A, by what they contribute (%zu token%s):\n", p->mixed, sb_s(p->mixed));
     printf("layer          KL, mean      added  flips  experts changed: own  with drift\n");
     for (size_t i = 0; i < p->layer_count && i < c->lines; i++) {
         const sb_pair_layer *l = &p->layers[ranks[i]];
@@ -80,8 +81,8 @@ void sb_compared_print(const sb_compared *c)
     const sb_pair *p = c->pair;
     uint64_t routes[2];
     sum_routes(p, routes);
-    printf("A %s\nB %s\n%zu text%s, %zu tokens, profile %s\n", SB_SHOW(c->folder[0]),
-           SB_SHOW(c->folder[1]), c->texts, c->texts == 1 ? "" : "s", p->tokens, c->profile);
+    printf("A %s\nB %s\n%zu text%s, %zu token%s, profile %s\n", SB_SHOW(c->folder[0]),
+           SB_SHOW(c->folder[1]), c->texts, sb_s(c->texts), p->tokens, sb_s(p->tokens), c->profile);
     printf("KL of A from B, nats: mean %.3e, median %.3e, 90 %% %.3e, 99 %% %.3e, largest %.3e\n",
            p->kl.mean, p->kl.median, p->kl.p90, p->kl.p99, p->kl.most);
     printf("the same largest logit: %" PRIu64 " of %" PRIu64 ", %.4f (%.4f to %.4f)\n",
@@ -111,7 +112,7 @@ void sb_compared_card(const sb_compared *c)
     printf("### %s against %s\n\n", SB_SHOW(last_part(c->folder[1])),
            SB_SHOW(last_part(c->folder[0])));
     printf("| | |\n|---|---|\n");
-    printf("| tokens | %zu in %zu text%s |\n", p->tokens, c->texts, c->texts == 1 ? "" : "s");
+    printf("| tokens | %zu in %zu text%s |\n", p->tokens, c->texts, sb_s(c->texts));
     printf("| KL divergence, mean (nats) | %.3e |\n", p->kl.mean);
     printf("| KL divergence, median / 99 %% / largest | %.3e / %.3e / %.3e |\n", p->kl.median,
            p->kl.p99, p->kl.most);

@@ -14,7 +14,7 @@ typedef struct sb_diff_files {
     char *own;   /* the latter */
 } sb_diff_files;
 
-/* Settles `replay`. */
+/* Settles `replay`; two reports that would be one file are wrong use. */
 sb_status sb_diff_files_begin(sb_diff_files *files, sb_error *err);
 
 /* document: of samebit diff --json; NULL if memory is out. The checkpoint is read for its digest

@@ -25,19 +25,6 @@ static sb_status load(const char *const path[2], lists *l, sb_error *err)
     return status;
 }
 
-static sb_status check_ids(const char *path, const sb_sequence *items, size_t count,
-                           uint32_t vocabulary, sb_error *err)
-{
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < items[i].count; k++)
-            if (items[i].ids[k] >= vocabulary)
-                return sb_fail(err, SB_ERR_INPUT,
-                               "%s: sequence %zu, position %zu: id %u; the vocabulary has %u",
-                               SB_SHOW(path), i, k, (unsigned)items[i].ids[k],
-                               (unsigned)vocabulary);
-    return SB_OK;
-}
-
 static sb_status compare(sb_diff_run *run, const sb_ids_options *options, const lists *l,
                          sb_error *err)
 {
@@ -73,9 +60,9 @@ sb_status sb_diff_run_ids(sb_diff_run *run, const char *versus, uint64_t given, 
                               .prompt = (size_t)given};
     lists l = {{NULL, NULL}, {0, 0}};
     sb_status status = load(path, &l, err);
-    for (int side = 0; side < 2 && !status; side++)
-        status =
-            check_ids(path[side], l.items[side], l.count[side], run->model->config.vocab_size, err);
+    for (int side = 0; side < 2 && path[side] && !status; side++)
+        status = sb_tokens_check(path[side], l.items[side], l.count[side],
+                                 run->model->config.vocab_size, err);
     if (!status)
         status = compare(run, &options, &l, err);
     run->sequences = run->steps = l.count[0];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "tools/cli/cli.h"
 #include "tools/fault/special.h"
 
@@ -35,8 +36,21 @@ typedef struct stream {
     sb_diff_run *run;
     sb_differ *differ;
     sb_keep keep;
-    uint64_t rows; /* of a trace, so far: a live engine shows how far it is itself */
+    uint64_t rows;  /* of a trace, so far: a live engine shows how far it is itself */
+    char first[96]; /* the first array that came with values, and how many more did */
+    size_t more;
 } stream;
+
+static void look(stream *s, const sb_step *step)
+{
+    for (size_t i = 0; i < step->taps.count; i++) {
+        if (!step->taps.items[i].data)
+            continue;
+        s->more += *s->first != '\0';
+        if (!*s->first)
+            snprintf(s->first, sizeof s->first, "%s", step->taps.items[i].name);
+    }
+}
 
 /* The copies end with the first step that fails. */
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
@@ -47,6 +61,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
         status = sb_differ_step(s->differ, step, err);
     s->keep.frozen = s->run->verdicts.has_failure;
     s->rows += step->row_count;
+    look(s, step);
     if (s->run->side->trace && step->row_count)
         sb_progress(NULL, "row", s->rows, sb_trace_rows(s->run->side->trace));
     return status;
@@ -237,6 +252,33 @@ static void check_knobs(sb_diff_run *run)
     mistrust(&run->verdicts, why);
 }
 
+static int compared_any(const sb_verdicts *v)
+{
+    size_t n = v->round_count;
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        n += v->ops[i].compared;
+    for (size_t i = 0; i < v->token_count; i++)
+        n += v->tokens[i].verdict != SB_VERDICT_none;
+    return n > 0;
+}
+
+/* What was read and judged nowhere, as hidden states alone: the values of an op are judged where
+ * all that it reads is there, too. */
+static void check_read(sb_diff_run *run, const stream *s)
+{
+    char why[SB_WORDS], others[48] = "";
+    if (!*s->first || compared_any(&run->verdicts))
+        return;
+    if (s->more)
+        snprintf(others, sizeof others, " and %zu other array%s", s->more, sb_s(s->more));
+    snprintf(why, sizeof why,
+             "read %s%s, and nothing was judged: expected logits, log-probabilities, or of an "
+             "op all that it reads and gives",
+             s->first, others);
+    run->verdicts.verdict = SB_VERDICT_MISTRUSTED;
+    snprintf(run->verdicts.reason, sizeof run->verdicts.reason, "%s", why);
+}
+
 static void check_trust(sb_diff_run *run)
 {
     if (sb_side_is_reference(run->side) && !run->allow_self)
@@ -264,6 +306,7 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
         run->steps = sb_differ_steps(s.differ);
         run->sequences = sb_differ_sequences(s.differ);
         run->has_forced = sb_differ_forced(s.differ);
+        check_read(run, &s);
         check_trust(run);
     }
     if (!status && run->explain && run->verdicts.has_failure)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ref/base/text.h"
 #include "tools/cli/acceptance.h"
 
 static sb_acceptance_counts count_rounds(const sb_generated *g)
@@ -73,9 +74,10 @@ void sb_generated_print(const sb_generated *g, const sb_tokenizer *tokenizer)
         print_text(sb_prompt_text(tokenizer, g->tokens, g->count));
     for (size_t i = 0; i < g->count; i++)
         printf("logits %zu %s\n", i, g->logits[i].hex);
-    printf("state target %s after %" PRIu64 " positions\n", g->target.hex, g->fed);
+    printf("state target %s after %" PRIu64 " position%s\n", g->target.hex, g->fed, sb_s(g->fed));
     if (g->has_mtp)
-        printf("state mtp %s after %" PRIu64 " entries\n", g->mtp.hex, g->entries);
+        printf("state mtp %s after %" PRIu64 " %s\n", g->mtp.hex, g->entries,
+               g->entries == 1 ? "entry" : "entries");
     else
         printf("state mtp none: no MTP head was run\n");
     if (g->speculative)

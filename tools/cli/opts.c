@@ -1,13 +1,14 @@
 #include "tools/cli/opts.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/text.h"
+#include "ref/container/show.h"
 
-enum { MAX_OPTS = 64, FIRST_LONG = 256 }; /* a bit of `given` for each */
+enum { MAX_OPTS = 64 }; /* a bit of `given` for each */
 
 int sb_parse_u64(const char *text, uint64_t *value)
 {
@@ -123,85 +124,124 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
     return SB_OK;
 }
 
-/* The tables that getopt_long wants, made from ours. */
-static void make_tables(const sb_command_line *line, struct option *longs, char *letters)
-{
-    *letters++ = ':'; /* a missing argument is told apart from an unknown option */
-    *letters++ = 'h';
-    for (size_t i = 0; i < line->opt_count; i++) {
-        const sb_opt *o = &line->opts[i];
-        longs[i] = (struct option){o->name, o->arg ? required_argument : no_argument, NULL,
-                                   FIRST_LONG + (int)i};
-        if (o->letter) {
-            *letters++ = o->letter;
-            if (o->arg)
-                *letters++ = ':';
-        }
-    }
-    *letters = '\0';
-    longs[line->opt_count] = (struct option){"help", no_argument, NULL, 'h'};
-    longs[line->opt_count + 1] = (struct option){NULL, 0, NULL, 0};
-}
-
-/* The index of the option that getopt_long found. */
-static size_t find(const sb_command_line *line, int code)
-{
-    size_t i = 0;
-    if (code >= FIRST_LONG)
-        return (size_t)(code - FIRST_LONG);
-    while (line->opts[i].letter != code)
-        i++;
-    return i;
-}
-
-static sb_status take_operands(sb_command_line *line, int argc, char **argv, sb_error *err)
-{
-    unsigned found = (unsigned)(argc - optind);
-    if (found < line->min_operands || found > line->max_operands)
-        return sb_fail(err, SB_ERR_USAGE, "found %u operands; usage: samebit %s", found,
-                       line->usage);
-    for (line->operands = 0; line->operands < found; line->operands++)
-        line->operand[line->operands] = argv[optind + (int)line->operands];
-    return SB_OK;
-}
-
-/* getopt moves operands behind options, so only optopt and the argument just read name the culprit.
+/* --- the command line, which is left as it was typed ---------------------------------------------
  */
-static sb_status refuse(char **argv, int code, sb_error *err)
+
+typedef struct reading {
+    sb_command_line *line;
+    int argc, next; /* the next argument to be read */
+    char **argv;
+} reading;
+
+/* The option of exactly this name, or NULL; an abbreviation would change its meaning with the first
+ * new option that it fits. */
+static const sb_opt *find(const sb_command_line *line, const char *name, size_t length)
 {
-    const char letter[] = {'-', (char)optopt, '\0'};
-    const char *name = optopt > 0 && optopt < FIRST_LONG ? letter : argv[optind - 1];
-    if (code == ':')
+    for (size_t i = 0; i < line->opt_count; i++)
+        if (strlen(line->opts[i].name) == length && memcmp(line->opts[i].name, name, length) == 0)
+            return &line->opts[i];
+    return NULL;
+}
+
+static sb_status unknown(const reading *r, const char *option, sb_error *err)
+{
+    const char *longer = NULL;
+    for (size_t i = 0; i < r->line->opt_count && option[0] && option[1] == '-'; i++)
+        if (!longer && sb_starts(r->line->opts[i].name, option + 2))
+            longer = r->line->opts[i].name;
+    return sb_fail(err, SB_ERR_USAGE, "there is no option '%s'%s%s; see 'samebit %s --help'",
+                   SB_SHOW(option), longer ? ", but there is --" : "", longer ? longer : "",
+                   r->argv[0]);
+}
+
+/* Takes one option; `arg` is what stood right behind its name, or NULL. */
+static sb_status take_option(reading *r, const sb_opt *o, const char *shown, const char *arg,
+                             sb_error *err)
+{
+    if (o->arg && !arg && r->next < r->argc)
+        arg = r->argv[r->next++];
+    if (o->arg && !arg)
         return sb_fail(err, SB_ERR_USAGE, "option '%s' needs an argument; see 'samebit %s --help'",
-                       name, argv[0]);
-    return sb_fail(err, SB_ERR_USAGE, "there is no option '%s'; see 'samebit %s --help'", name,
-                   argv[0]);
+                       shown, r->argv[0]);
+    r->line->given |= (uint64_t)1 << (o - r->line->opts);
+    return take(o, arg, err);
+}
+
+static void help(reading *r)
+{
+    print_help(r->line);
+    r->line->helped = 1;
+}
+
+/* "--name", "--name=value" */
+static sb_status take_long(reading *r, const char *text, sb_error *err)
+{
+    size_t length = strcspn(text + 2, "=");
+    const char *value = text[2 + length] ? text + 2 + length + 1 : NULL;
+    const sb_opt *o = find(r->line, text + 2, length);
+    if (!o && strcmp(text, "--help") == 0) {
+        help(r);
+        return SB_OK;
+    }
+    if (!o)
+        return unknown(r, text, err);
+    if (value && !o->arg)
+        return sb_fail(err, SB_ERR_USAGE, "option '--%s' takes no argument; found '%s'", o->name,
+                       SB_SHOW(text));
+    return take_option(r, o, text, value, err);
+}
+
+/* "-q", "-n5", "-qn5", "-n" "5" */
+static sb_status take_letters(reading *r, const char *text, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (const char *at = text + 1; *at && !status && !r->line->helped; at++) {
+        const char shown[] = {'-', *at, '\0'};
+        const sb_opt *o = NULL;
+        for (size_t i = 0; i < r->line->opt_count && !o; i++)
+            o = r->line->opts[i].letter == *at ? &r->line->opts[i] : NULL;
+        if (!o && *at == 'h') {
+            help(r);
+            return SB_OK;
+        }
+        if (!o)
+            return unknown(r, shown, err);
+        int ends = o->arg != NULL;
+        status = take_option(r, o, shown, ends && at[1] ? at + 1 : NULL, err);
+        if (ends)
+            break;
+    }
+    return status;
+}
+
+static void take_operand(sb_command_line *line, const char *text)
+{
+    if (line->operands < sizeof line->operand / sizeof *line->operand)
+        line->operand[line->operands] = text;
+    line->operands++;
 }
 
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
 {
-    struct option longs[MAX_OPTS + 2];
-    char letters[3 * MAX_OPTS + 3];
+    reading r = {line, argc, 1, argv};
+    int ended = 0; /* "--" stood there */
     if (line->opt_count > MAX_OPTS)
         return sb_fail(err, SB_ERR_USAGE, "%s has more options than there is room for", argv[0]);
-    make_tables(line, longs, letters);
-    optind = 1;
-    opterr = 0;
-    for (;;) {
-        int code = getopt_long(argc, argv, letters, longs, NULL);
-        if (code == -1)
-            return take_operands(line, argc, argv, err);
-        if (code == 'h') {
-            print_help(line);
-            line->helped = 1;
-            return SB_OK;
-        }
-        if (code == ':' || code == '?')
-            return refuse(argv, code, err);
-        size_t i = find(line, code);
-        line->given |= (uint64_t)1 << i;
-        sb_status status = take(&line->opts[i], optarg, err);
-        if (status)
+    line->operands = 0;
+    while (r.next < argc) {
+        const char *text = argv[r.next++];
+        sb_status status = SB_OK;
+        if (ended || text[0] != '-' || !text[1])
+            take_operand(line, text);
+        else if (strcmp(text, "--") == 0)
+            ended = 1;
+        else
+            status = text[1] == '-' ? take_long(&r, text, err) : take_letters(&r, text, err);
+        if (status || line->helped)
             return status;
     }
+    if (line->operands < line->min_operands || line->operands > line->max_operands)
+        return sb_fail(err, SB_ERR_USAGE, "found %u operands; usage: samebit %s", line->operands,
+                       line->usage);
+    return SB_OK;
 }

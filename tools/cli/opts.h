@@ -51,7 +51,8 @@ typedef struct sb_command_line {
     int helped;             /* --help was given and has been printed: nothing is left to do */
 } sb_command_line;
 
-/* Parses argv[1..]. SB_ERR_USAGE names the option or operand. */
+/* Parses argv[1..], which stays as it is; options are named in full. SB_ERR_USAGE names the option
+ * or operand. */
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
 
 /* A number out of decimal digits; 0 if text is anything else. */

@@ -222,7 +222,8 @@ static sb_status read_prompts(sb_request *r, const char *folder, sb_error *err)
                               : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     }
     if (!status && (r->sequence_count == 0 || r->sequences[0].count == 0))
-        status = sb_fail(err, SB_ERR_USAGE, "no token ids: a run needs at least one");
+        status = sb_fail(err, r->tokens_file ? SB_ERR_INPUT : SB_ERR_USAGE,
+                         "no token ids: a run needs at least one");
     return status;
 }
 

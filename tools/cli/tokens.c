@@ -68,6 +68,8 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
         snprintf(where, sizeof where, "%s:%zu", SB_SHOW(path), line_number);
         if (*line != '#') {
             status = sb_tokens_parse(line, where, &(*out)[*count], err);
+            if (status == SB_ERR_USAGE)
+                status = SB_ERR_INPUT; /* the message is right as it is */
             if (!status && (*out)[*count].count == 0)
                 free((*out)[*count].ids); /* an empty line */
             else if (!status)
@@ -81,6 +83,21 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
         *out = NULL;
     }
     return status;
+}
+
+sb_status sb_tokens_check(const char *path, const sb_sequence *items, size_t count,
+                          uint32_t vocabulary, sb_error *err)
+{
+    sb_status bad = path ? SB_ERR_INPUT : SB_ERR_USAGE;
+    const char *where = path ? path : "--tokens";
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < items[i].count; k++, total++)
+            if (items[i].ids[k] >= vocabulary)
+                return sb_fail(
+                    err, bad, "%s: sequence %zu, position %zu: id %u; the vocabulary has %u",
+                    SB_SHOW(where), i, k, (unsigned)items[i].ids[k], (unsigned)vocabulary);
+    return total ? SB_OK : sb_fail(err, bad, "%s: no token ids", SB_SHOW(where));
 }
 
 /* The lines of a file behind each other. */
@@ -109,7 +126,8 @@ sb_status sb_numbers_parse(const char *text, const char *option, sb_sequence *ou
     if (status || out->count)
         return status;
     sb_numbers_free(out);
-    return sb_fail(err, SB_ERR_USAGE, "%s is '%s', which holds no number", option, SB_SHOW(text));
+    return sb_fail(err, *text == '@' ? SB_ERR_INPUT : SB_ERR_USAGE,
+                   "%s is '%s', which holds no number", option, SB_SHOW(text));
 }
 
 void sb_numbers_free(sb_sequence *numbers)

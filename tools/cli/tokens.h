@@ -16,8 +16,14 @@ typedef struct sb_sequence {
 /* Ids are decimal, separated by commas or blanks. `where` names the text in messages. */
 sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out, sb_error *err);
 
-/* Every line that is not empty and does not start with '#' is a sequence. */
+/* Every line that is not empty and does not start with '#' is a sequence. What stands in a file is
+ * input and no use of the program: SB_ERR_INPUT says what is wrong with it. */
 sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_error *err);
+
+/* Whether there are ids, and the vocabulary has them all: SB_ERR_INPUT of a file, SB_ERR_USAGE of
+ * the command line (path is NULL). */
+sb_status sb_tokens_check(const char *path, const sb_sequence *items, size_t count,
+                          uint32_t vocabulary, sb_error *err);
 
 /* The same from a JSON list of lists of ids; NULL if it is anything else or memory is out. */
 sb_sequence *sb_sequences_from_json(const json_t *lists, size_t *count);

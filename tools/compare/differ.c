@@ -143,9 +143,10 @@ static int is_row(const sb_step_row *row)
     return row->kind != SB_CALL_draft;
 }
 
-/* Rows that nobody ran freely get their verdict from the ops alone. */
-static sb_status add_tokens(sb_verdicts *v, const sb_step *step, sb_error *err)
+/* Rows that nobody ran freely get their verdict from the ops alone, if one of theirs was judged. */
+static sb_status add_tokens(const sb_differ *d, const sb_step *step, sb_error *err)
 {
+    sb_verdicts *v = d->options.verdicts;
     for (size_t i = 0; i < step->row_count; i++) {
         const sb_step_row *row = &step->rows[i];
         sb_token_verdict *t = is_row(row) ? sb_verdicts_token(v) : NULL;
@@ -156,7 +157,7 @@ static sb_status add_tokens(sb_verdicts *v, const sb_step *step, sb_error *err)
         t->sequence = row->sequence;
         t->position = row->position;
         t->id = row->token;
-        t->verdict = SB_VERDICT_IDENTICAL;
+        t->verdict = sb_cells_any(&d->cells, i) ? SB_VERDICT_IDENTICAL : SB_VERDICT_none;
     }
     return SB_OK;
 }
@@ -238,7 +239,7 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     if (!status)
         status = both_ways(d, step, err);
     if (!status && !d->free)
-        status = add_tokens(v, step, err);
+        status = add_tokens(d, step, err);
     if (!status)
         add_worst(d, step, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);

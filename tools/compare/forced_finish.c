@@ -1,4 +1,5 @@
 /* forced_finish.c - the verdict per op, and what the data could not have shown: T-16. */
+#include "ref/base/text.h"
 #include "tools/compare/forced_parts.h"
 
 #include <stdio.h>
@@ -61,8 +62,8 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
     if (v->worst > 1.0)
         return SB_VERDICT_FAIL;
     if ((v->compared == 0 || c->unshown) && !in_chains(f, op)) {
-        snprintf(why, room, "%s: %zu elements compared, %zu calls could not be judged",
-                 sb_op_name(op), v->compared, v->skipped);
+        snprintf(why, room, "%s: %zu element%s compared, %zu call%s could not be judged",
+                 sb_op_name(op), v->compared, sb_s(v->compared), v->skipped, sb_s(v->skipped));
         return SB_VERDICT_SKIPPED;
     }
     if (v->compared == 0)

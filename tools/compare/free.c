@@ -333,8 +333,10 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
     const char *why = vacuous(f);
     if (why && v->verdict != SB_VERDICT_FAIL) {
         v->verdict = SB_VERDICT_MISTRUSTED;
-        snprintf(v->reason, sizeof v->reason, "%s (%zu of %zu near ties, limit %g)", why,
-                 f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
+        size_t n = (size_t)snprintf(v->reason, sizeof v->reason, "%s", why);
+        if (f->choices && n < sizeof v->reason)
+            snprintf(v->reason + n, sizeof v->reason - n, " (%zu of %zu near ties, limit %g)",
+                     f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
     }
     if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
         snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/compare/envelope.h"
 #include "tools/compare/near.h"
@@ -201,7 +202,8 @@ static sb_status compare_pair(comparison *c, uint32_t sequence, const sb_ids_pai
     if (!status && out->parts)
         status = judge_parting(c, sequence, pair, out, err);
     if (!status && !out->words[0])
-        snprintf(out->words, sizeof out->words, "%zu tokens, the same on both sides%s", out->common,
+        snprintf(out->words, sizeof out->words, "%zu token%s, the same on both sides%s",
+                 out->common, sb_s(out->common),
                  c->options->prompt ? "" : "; without the length of the prompt none was judged");
     return status;
 }

@@ -8,7 +8,8 @@
 
 const char *sb_verdict_name(sb_verdict verdict)
 {
-    static const char *const names[] = {"NONE",      "IDENTICAL", "WITHIN",     "NEAR_TIE",
+    /* what was not asked is, to who reads a report, what was not compared */
+    static const char *const names[] = {"SKIPPED",   "IDENTICAL", "WITHIN",     "NEAR_TIE",
                                         "INHERITED", "SKIPPED",   "MISTRUSTED", "FAIL"};
     return names[verdict];
 }
@@ -88,6 +89,14 @@ void sb_cells_mark(sb_cells *c, size_t row, uint32_t layer, double ratio)
 {
     size_t at = layer < c->layers - 1 ? layer : c->layers - 1;
     raise_to(&c->worst[row * c->layers + at], ratio < (double)FLT_MAX ? (float)ratio : FLT_MAX);
+}
+
+int sb_cells_any(const sb_cells *c, size_t row)
+{
+    for (size_t i = 0; i < c->layers && row < c->rows; i++)
+        if (c->worst[row * c->layers + i] >= 0)
+            return 1;
+    return 0;
 }
 
 void sb_cells_add(sb_cells *c, size_t row, const sb_cells *other, size_t other_row)

@@ -151,6 +151,9 @@ int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);
 /* A ratio that was found in a row; SB_NO_LAYER is a layer of its own, the last. */
 void sb_cells_mark(sb_cells *cells, size_t row, uint32_t layer, double ratio);
 
+/* Whether anything was compared in a row. */
+int sb_cells_any(const sb_cells *cells, size_t row);
+
 /* What was found in one row was found in another, too. */
 void sb_cells_add(sb_cells *cells, size_t row, const sb_cells *other, size_t other_row);
 

@@ -35,7 +35,23 @@ static sb_status tell_list(sb_telling *t, const json_t *list)
     return status;
 }
 
-/* The token of each triple, with its list; the first of a prompt has nothing before it. */
+/* What was said of the token that is the last so far. J-42: "in the first of the input it stands
+ * for nothing" - also where the list begins within the prompt, though a row stands before it. */
+static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob, const json_t *list,
+                            int opens)
+{
+    int silent = opens && json_is_null(json_array_get(triple, 0));
+    if (silent && !json_array_size(list))
+        return SB_OK;
+    if (t->out->count == 1)
+        return sb_tell_fail(t, "the first token of a prompt has a log-probability; expected null, "
+                               "or prompt_tokens and --tokens to say what stands before it");
+    if (!silent)
+        sb_spoken_own(t->out, logprob);
+    return tell_list(t, list);
+}
+
+/* The token of each triple, with its list. */
 static sb_status tell_part(sb_telling *t, const json_t *info, const char *own_key,
                            const char *top_key, int is_prompt)
 {
@@ -52,10 +68,8 @@ static sb_status tell_part(sb_telling *t, const json_t *info, const char *own_ke
         status = read_triple(t, triple, &id, &logprob);
         if (!status)
             status = sb_spoken_token(t->out, id, t->err);
-        if (status || (is_prompt && i == 0))
-            continue;
-        sb_spoken_own(t->out, logprob);
-        status = tell_list(t, json_array_get(top, i));
+        if (!status)
+            status = tell_token(t, triple, logprob, json_array_get(top, i), is_prompt && i == 0);
     }
     return status;
 }

@@ -9,6 +9,7 @@
 #include "ref/container/show.h"
 #include "tools/dump/answers.h"
 #include "tools/dump/telling.h"
+#include "tools/trace/trace_file.h"
 
 enum { PEEK = 512 };
 
@@ -101,6 +102,23 @@ static const json_t *unwrapped(const json_t *document)
     return json_is_object(inner) ? inner : document;
 }
 
+/* What stands there instead, as far as a name tells. */
+static sb_status no_answer(const pass *p, const json_t *answer)
+{
+    const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)answer));
+    const char *format = json_string_value(json_object_get(answer, "format"));
+    const char *hint = format && strcmp(format, SB_TRACE_FORMAT) == 0
+                           ? ": this is the list of a trace, whose folder is what to give"
+                       : json_object_get(answer, "architectures")
+                           ? ": this is the config.json of a checkpoint"
+                           : "";
+    return sb_fail(p->err, SB_ERR_INPUT,
+                   "%s: document %zu: is no answer of a server: expected choices, "
+                   "completion_probabilities or meta_info, found %s%s%s%s",
+                   SB_SHOW(p->a->path), p->documents, key ? "the key \"" : "none of them",
+                   key ? SB_SHOW(key) : "", key ? "\" first" : "", hint);
+}
+
 static sb_status take_document(pass *p, const json_t *document)
 {
     const json_t *answer = unwrapped(document);
@@ -113,10 +131,7 @@ static sb_status take_document(pass *p, const json_t *document)
         if (n)
             return status;
     }
-    return sb_fail(p->err, SB_ERR_INPUT,
-                   "%s: document %zu: is no answer of a server: expected choices, "
-                   "completion_probabilities or meta_info",
-                   SB_SHOW(p->a->path), p->documents);
+    return no_answer(p, answer);
 }
 
 /* J-43: "a text may have the character 0, which is read as one that cannot be shown" - the end of

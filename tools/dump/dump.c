@@ -73,6 +73,10 @@ sb_status sb_dump_open(const char *path, const sb_dump_options *options, sb_dump
         return no_reader(options->as, err);
     if (!reader)
         return sb_fail(err, SB_ERR_USAGE, "%s: no kind of file that is known", SB_SHOW(path));
+    if (options->map && !reader->mapped)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--map would do nothing here: %s is read as %s, which has no named arrays",
+                       SB_SHOW(path), reader->name);
     sb_dump *dump = sb_alloc(1, sizeof *dump);
     if (!dump)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a dump");

@@ -39,6 +39,7 @@ typedef struct sb_dump_reader {
     /* From the first step on, and again if asked again. Step numbers are given by the caller. */
     sb_status (*play)(void *state, sb_step_fn take, void *ctx, sb_error *err);
     void (*close)(void *state); /* NULL is fine */
+    int mapped;                 /* its arrays have names, and a map says what they are */
 } sb_dump_reader;
 
 size_t sb_dump_count(void);

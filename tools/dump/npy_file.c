@@ -61,4 +61,5 @@ const sb_dump_reader sb_dump_npy = {
     is_npy,
     open_npy,
     sb_dump_store_play,
-    sb_dump_store_close};
+    sb_dump_store_close,
+    1};

@@ -70,4 +70,5 @@ const sb_dump_reader sb_dump_npz = {"npz",
                                     is_npz,
                                     open_npz,
                                     sb_dump_store_play,
-                                    sb_dump_store_close};
+                                    sb_dump_store_close,
+                                    1};

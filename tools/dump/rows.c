@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/dump/rows_parts.h"
 
@@ -82,8 +83,11 @@ static sb_status name_items(sb_dump_rows *r, const sb_dump_arrays *arrays, sb_er
     if (!status && taps == 0)
         status = sb_fail(err, SB_ERR_INPUT,
                          "%s: none of its %zu arrays is named as a tap, or by --map as one; the "
-                         "first is \"%s\"",
-                         SB_SHOW(r->file), arrays->count, SB_SHOW(arrays->items[0].name));
+                         "first is \"%s\"%s",
+                         SB_SHOW(r->file), arrays->count, SB_SHOW(arrays->items[0].name),
+                         sb_ends(arrays->items[0].name, ".weight")
+                             ? ": weights of a checkpoint, and no values of a run?"
+                             : "");
     if (!status)
         qsort(r->items, r->item_count, sizeof *r->items, by_call);
     return status;

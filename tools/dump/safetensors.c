@@ -113,6 +113,10 @@ static sb_status open_safetensors(const char *path, const sb_dump_options *optio
 
 extern const sb_dump_reader sb_dump_safetensors;
 const sb_dump_reader sb_dump_safetensors = {
-    "safetensors",      "safetensors: arrays named as taps, or the files of transformers' debugger",
-    is_safetensors,     open_safetensors,
-    sb_dump_store_play, sb_dump_store_close};
+    "safetensors",
+    "safetensors: arrays named as taps, or the files of transformers' debugger",
+    is_safetensors,
+    open_safetensors,
+    sb_dump_store_play,
+    sb_dump_store_close,
+    1};

@@ -253,6 +253,10 @@ static sb_status open_sglang(const char *path, const sb_dump_options *options, s
 }
 
 extern const sb_dump_reader sb_dump_sglang;
-const sb_dump_reader sb_dump_sglang = {"sglang",           "SGLang: a folder of its dumper",
-                                       is_sglang,          open_sglang,
-                                       sb_dump_store_play, sb_dump_store_close};
+const sb_dump_reader sb_dump_sglang = {"sglang",
+                                       "SGLang: a folder of its dumper",
+                                       is_sglang,
+                                       open_sglang,
+                                       sb_dump_store_play,
+                                       sb_dump_store_close,
+                                       1};

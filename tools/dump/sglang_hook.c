@@ -192,4 +192,5 @@ const sb_dump_reader sb_dump_sglang_hook = {"sglang-hook",
                                             is_hook,
                                             open_hook,
                                             sb_dump_store_play,
-                                            sb_dump_store_close};
+                                            sb_dump_store_close,
+                                            1};

@@ -40,4 +40,5 @@ const sb_dump_reader sb_dump_torch = {"torch",
                                       is_torch,
                                       open_torch,
                                       sb_dump_store_play,
-                                      sb_dump_store_close};
+                                      sb_dump_store_close,
+                                      1};

@@ -128,4 +128,5 @@ const sb_dump_reader sb_dump_vllm_hidden = {
     .is = is_hidden,
     .open = open_hidden,
     .play = sb_dump_store_play,
-    .close = sb_dump_store_close};
+    .close = sb_dump_store_close,
+    .mapped = 1};

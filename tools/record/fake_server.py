@@ -34,6 +34,7 @@ FAULTS = {
     "nan": "every 16th answer has a logarithm that is no number",
     "http-500": "every 16th answer is an internal error",
     "other-prompt": "the first token of a prompt of 64 is lost",
+    "strict": "right, but ignore_eos is refused, by its name",
     "constant": "vacuous: always the same token",
     "no-cache": "vacuous: nothing is ever found in the cache",
     "no-switch": "vacuous: drafts although none are wanted",
@@ -256,6 +257,8 @@ class Handler(BaseHTTPRequestHandler):
     def complete(self, body: dict[str, Any]) -> None:
         model, llama = self.server.model, self.server.style == "llama-server"
         prompt, count = body["prompt"], body["n_predict" if llama else "max_tokens"]
+        if model.fault == "strict" and "ignore_eos" in body:
+            return self.reply(422, {"detail": [{"loc": ["body", "ignore_eos"], "msg": "Extra inputs are not permitted"}]})
         if len(prompt) + count > CONTEXT:
             return self.reply(400, {"error": "too long"})
         speculation = model.drafts > 0 and (model.fault == "no-switch" or body.get("speculative.n_max") != 0)

@@ -256,7 +256,9 @@ def numbers(text: str) -> list[int]:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("checkpoint", type=Path, metavar="CKPT")
     parser.add_argument("output", type=Path, metavar="OUT")
     source = parser.add_mutually_exclusive_group(required=True)

@@ -191,7 +191,9 @@ def at_least(least: int) -> Any:
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     drawn_below = "ids that are drawn where there is neither are below this (384)"
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a folder that does not exist yet")
@@ -241,7 +243,10 @@ def probe(words: list[str]) -> int:
         except (Stop, KeyboardInterrupt) as stop:
             why = str(stop) or "interrupted"
         store.end(why)
+    early = {"ignore_eos": ": an answer ends where a text does"}
     print(f"{store.count} answers in {args.out}" + (f"; not all was asked: {why}" if why else ""))
+    for refused in sorted({name for _, s in sides for name in s.without}):
+        print(f"the server refuses {refused} and was asked without" + early.get(refused, ""))
     print(f"judge them: {sys.argv[0]} judge {args.out}")
     return 4 if why else 0
 

@@ -428,7 +428,7 @@ def nats(text: str) -> float:
 
 
 def command(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="probe.py judge", description=__doc__)
+    parser = argparse.ArgumentParser(prog="probe.py judge", description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--tie", type=nats, default=TIE, metavar="NATS", help=f"largest margin of a near tie ({TIE})")

@@ -2,12 +2,15 @@
 
 import argparse
 import json
+import time
 import urllib.error
 import urllib.request
 from typing import Any
 
 LIMIT = 64 << 20  # bytes of an answer
 PATHS = {"llama-server": "/completion", "vllm": "/v1/completions", "openai": "/v1/completions", "sglang": "/generate"}
+# What an answer can do without: a server that refuses fields it does not know is asked without those it names.
+SPARE = ("ignore_eos", "return_token_ids", "return_tokens_as_token_ids")
 ASKED = ("/v1/models", "/props", "/version", "/get_model_info")
 
 
@@ -39,6 +42,7 @@ class Server:
         self.has_switch = self.kind == "llama-server"  # speculative.n_max, which some versions ignore
         self.can_be_fresh = self.kind in ("llama-server", "vllm")
         self.tells_prompt = self.kind == "vllm"
+        self.without: set[str] = set()  # of SPARE, what it refused
 
     def _data(self, path: str) -> dict[str, Any]:
         try:
@@ -108,8 +112,21 @@ class Server:
                 body["prompt_logprobs"] = 1
         return body
 
+    def _spared(self, body: dict[str, Any], names: set[str]) -> dict[str, Any]:
+        out = {k: v for k, v in body.items() if k not in names}
+        if "sampling_params" in out:
+            out["sampling_params"] = {k: v for k, v in out["sampling_params"].items() if k not in names}
+        return out
+
     def complete(self, entry: dict[str, Any], timeout: float) -> Reply:
-        path, body = PATHS[self.kind], self._body(entry)
-        reply = self.post(path, body, max(0.001, timeout))
-        reply.path, reply.body = path, body
-        return reply
+        """The reply, and the body that it answers: without what the server was found to refuse."""
+        path, until = PATHS[self.kind], time.monotonic() + timeout
+        while True:
+            without = set(self.without)
+            body = self._spared(self._body(entry), without)
+            reply = self.post(path, body, max(0.001, until - time.monotonic()))
+            reply.path, reply.body = path, body
+            refused = {name for name in SPARE if name in reply.text} if reply.status in (400, 422) else set()
+            if not refused - without:
+                return reply
+            self.without |= refused

@@ -117,6 +117,16 @@ fault near-tie 0 ''
 check "near ties are counted" grep -qE '"near_ties": ([1-9]|[12][0-9])' "$work/said"
 check "near ties under a limit of 0" exits 1 "$python" "$probe" judge "$work/p" --tie 0
 fault slow 0 '' --only again --runs 4
+# a field that the server refuses by its name is left out from then on, and that is said
+for style in llama-server vllm; do
+    start --style $style --fault strict
+    rm -rf "$work/p"
+    check "$style, strict: asked" exits 0 "$python" "$probe" "$url" --out "$work/p" "${lengths[@]}" --only again --runs 4
+    check "$style, strict: said" says 'the server refuses ignore_eos and was asked without: an answer ends where a text'
+    check "$style, strict: not asked for again" test "$(grep -c ignore_eos "$work/p/answers.jsonl")" = 0
+    check "$style, strict: all answered" test -z "$(grep '"status": 4' "$work/p/answers.jsonl")"
+    stop
+done
 
 # --- nothing could be seen ------------------------------------------------------------------------------------
 fault constant 4 'answers NOTHING 0,greedy NOTHING 0,cache.off NOTHING 0,cache.on NOTHING 0,speculation NOTHING 0' \
@@ -135,6 +145,7 @@ check "says so" says 'not all was asked: limit of 10 requests'
 check "what was asked is judged" exits 0 "$python" "$probe" judge "$work/p"
 check "and is said to be a part" says ': not all was asked'
 check "no second probe in one folder" exits 3 "$python" "$probe" "$url" --out "$work/p"
+check "an option that is cut short" exits 2 "$python" "$probe" "$url" --out "$work/cut" --max-req 10
 check "a limit of seconds" exits 4 "$python" "$probe" "$url" --out "$work/seconds" --max-seconds 0.5
 check "no prompt fits" exits 3 "$python" "$probe" "$url" --out "$work/long" --lengths 4000
 printf '5,6,7,8,9\n11,12,13\n' > "$work/ids"

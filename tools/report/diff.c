@@ -38,13 +38,17 @@ size_t sb_diff_tokens(const sb_verdicts *v, sb_verdict verdict)
 {
     size_t n = 0;
     for (size_t i = 0; i < v->token_count; i++)
-        n += v->tokens[i].verdict == verdict;
+        n += v->tokens[i].verdict == verdict ||
+             (verdict == SB_VERDICT_SKIPPED && v->tokens[i].verdict == SB_VERDICT_none);
     return n;
 }
 
 size_t sb_diff_compared(const sb_verdicts *v)
 {
-    return v->token_count - sb_diff_tokens(v, SB_VERDICT_none);
+    size_t n = 0;
+    for (size_t i = 0; i < v->token_count; i++)
+        n += v->tokens[i].verdict != SB_VERDICT_none;
+    return n;
 }
 
 sb_diff_sums sb_diff_add(const sb_verdicts *v)

@@ -56,7 +56,7 @@ typedef struct sb_diff_layer {
 } sb_diff_layer;
 sb_diff_layer sb_diff_layer_text(const sb_diff_report *report, uint32_t layer);
 
-/* How many tokens, rounds, or parts of a state have this verdict. */
+/* How many tokens have this verdict; SKIPPED are also those of which nothing was asked. */
 size_t sb_diff_tokens(const sb_verdicts *verdicts, sb_verdict verdict);
 size_t sb_diff_compared(const sb_verdicts *verdicts); /* tokens that have one */
 

@@ -1,6 +1,7 @@
 /* diff_junit.c - the report as build servers read it. */
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/report/diff.h"
@@ -40,8 +41,9 @@ static void put_op(suite *s, size_t op)
     const sb_place *p = &v->first_failure;
     char words[SB_WORDS + 160];
     snprintf(words, sizeof words,
-             "%zu elements compared, worst error/bound %.3g, %zu calls not judged",
-             v->ops[op].compared, v->ops[op].worst, v->ops[op].skipped);
+             "%zu element%s compared, worst error/bound %.3g, %zu call%s not judged",
+             v->ops[op].compared, sb_s(v->ops[op].compared), v->ops[op].worst, v->ops[op].skipped,
+             sb_s(v->ops[op].skipped));
     if (v->has_failure && strcmp(p->op, sb_op_name(op)) == 0)
         snprintf(words, sizeof words, "token %llu, %s %s: %s", (unsigned long long)p->token,
                  sb_diff_layer_text(s->report, p->layer).text, SB_SHOW(p->name), p->words);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/report/diff.h"
@@ -15,9 +16,9 @@ static void print_head(const sb_diff_report *r, FILE *out)
     fprintf(out, " against the reference, profile %s, arithmetic %s\n", SB_SHOW(r->profile),
             SB_SHOW(r->arithmetic));
     fprintf(out, "%s: %zu sequence%s, %zu call%s, %zu token%s, %zu round%s\n", r->ways,
-            r->sequences, r->sequences == 1 ? "" : "s", r->steps, r->steps == 1 ? "" : "s",
-            r->verdicts->token_count, r->verdicts->token_count == 1 ? "" : "s",
-            r->verdicts->round_count, r->verdicts->round_count == 1 ? "" : "s");
+            r->sequences, sb_s(r->sequences), r->steps, sb_s(r->steps), r->verdicts->token_count,
+            sb_s(r->verdicts->token_count), r->verdicts->round_count,
+            sb_s(r->verdicts->round_count));
     if (r->notes)
         fputs(r->notes, out);
 }
@@ -117,7 +118,7 @@ static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FI
             print_hypothesis(&v->rounds[next], out);
         }
     if (left)
-        fprintf(out, "... and %zu more such lines; --all shows every token\n", left);
+        fprintf(out, "... and %zu more such line%s; --all shows every token\n", left, sb_s(left));
 }
 
 static void print_sums(const sb_verdicts *v, FILE *out)
@@ -130,11 +131,15 @@ static void print_sums(const sb_verdicts *v, FILE *out)
             if (sb_diff_tokens(v, (sb_verdict)i))
                 fprintf(out, " %zu %s,", sb_diff_tokens(v, (sb_verdict)i),
                         sb_verdict_name((sb_verdict)i));
-        fprintf(out, " worst error/bound %.3g\n", sums.worst);
+        if (sb_diff_compared(v))
+            fprintf(out, " worst error/bound %.3g\n", sums.worst);
+        else
+            fputs(" nothing to compare\n", out);
     }
     if (sums.drafted[1])
-        fprintf(out, "acceptance: reference %zu of %zu drafts, engine %zu of %zu\n",
-                sums.accepted[0], sums.drafted[0], sums.accepted[1], sums.drafted[1]);
+        fprintf(out, "acceptance: reference %zu of %zu draft%s, engine %zu of %zu\n",
+                sums.accepted[0], sums.drafted[0], sb_s(sums.drafted[0]), sums.accepted[1],
+                sums.drafted[1]);
     if (sb_statistics_of(v, &statistics, NULL) == SB_OK)
         sb_statistics_text(&statistics, out);
     sb_statistics_free(&statistics);
@@ -156,9 +161,9 @@ static void print_ops(const sb_verdicts *v, FILE *out)
         fprintf(out, "%-16s %10zu %10zu %8.3g   %8.2g  %s", sb_op_name(i), op->compared,
                 op->identical, op->worst, op->median, sb_verdict_name(op->verdict));
         if (op->near_ties)
-            fprintf(out, ", %zu near ties", op->near_ties);
+            fprintf(out, ", %zu near tie%s", op->near_ties, sb_s(op->near_ties));
         if (op->skipped)
-            fprintf(out, ", %zu calls %s", op->skipped,
+            fprintf(out, ", %zu call%s %s", op->skipped, sb_s(op->skipped),
                     op->verdict == SB_VERDICT_SKIPPED ? "not judged"
                                                       : "judged in what is behind them");
         fputc('\n', out);

@@ -51,7 +51,7 @@ static html_number class_of(sb_verdict verdict)
 void html_verdict(FILE *out, sb_verdict verdict)
 {
     fprintf(out, "<span class=\"verdict %s\">%s</span>", class_of(verdict).text,
-            verdict == SB_VERDICT_none ? "-" : sb_verdict_name(verdict));
+            sb_verdict_name(verdict));
 }
 
 void html_bar(FILE *out, double share)
@@ -101,6 +101,12 @@ static void end_fact(FILE *out)
     fputs("</dd></div>\n", out);
 }
 
+/* What was not asked is counted with what could not be compared: one word stands for both. */
+static sb_verdict as_word(sb_verdict verdict)
+{
+    return verdict == SB_VERDICT_none ? SB_VERDICT_SKIPPED : verdict;
+}
+
 /* "14 WITHIN, 1 FAIL" */
 static void counts(FILE *out, const size_t counted[SB_VERDICT_FAIL + 1])
 {
@@ -122,14 +128,14 @@ static void print_facts(FILE *out, const sb_diff_report *r)
     double worst = sums.worst; /* of drafts, only the ops know it */
     size_t tokens[SB_VERDICT_FAIL + 1] = {0}, ops[SB_VERDICT_FAIL + 1] = {0};
     for (size_t i = 0; i < v->token_count; i++)
-        tokens[v->tokens[i].verdict]++;
+        tokens[as_word(v->tokens[i].verdict)]++;
     for (size_t i = 0; i < SB_OP_COUNT; i++)
         if (sb_diff_met(&v->ops[i])) {
-            ops[v->ops[i].verdict]++;
+            ops[as_word(v->ops[i].verdict)]++;
             worst = v->ops[i].worst > worst ? v->ops[i].worst : worst;
         }
     fputs("<dl class=\"facts\">\n", out);
-    fact(out, "tokens compared");
+    fact(out, "tokens");
     counts(out, tokens);
     end_fact(out);
     fact(out, "kinds of ops, each judged alone");

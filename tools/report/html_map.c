@@ -71,8 +71,8 @@ static const char *colour(double ratio)
                            : "h6";
 }
 
-/* Of the tokens of a column as a whole: the verdict decides where the ratio does not. */
-static const char *token_colour(const map *m, size_t column, double *ratio)
+/* The tokens of a column as a whole. */
+static sb_verdict token_verdict(const map *m, size_t column, double *ratio)
 {
     const sb_verdicts *v = m->r->verdicts;
     sb_verdict worst = SB_VERDICT_none;
@@ -81,14 +81,21 @@ static const char *token_colour(const map *m, size_t column, double *ratio)
         worst = sb_verdict_worse(worst, v->tokens[i].verdict);
         *ratio = v->tokens[i].worst_ratio > *ratio ? v->tokens[i].worst_ratio : *ratio;
     }
-    switch (worst) {
+    return worst;
+}
+
+/* The verdict decides where the ratio does not: of a token alone, without values, there is none. */
+static const char *token_colour(sb_verdict verdict, double ratio)
+{
+    switch (verdict) {
     case SB_VERDICT_FAIL:
-        return *ratio > 1 && *ratio <= 16 ? "h5" : "h6";
+        return ratio > 1 && ratio <= 16 ? "h5" : "h6";
     case SB_VERDICT_NEAR_TIE:
         return "ht";
     case SB_VERDICT_IDENTICAL:
+        return "h0";
     case SB_VERDICT_WITHIN:
-        return colour(*ratio <= 1 ? *ratio : 1);
+        return ratio == 0 ? "h1" : colour(ratio <= 1 ? ratio : 1);
     default:
         return "n";
     }
@@ -130,21 +137,23 @@ static void print_layers(FILE *out, const map *m, size_t row)
 static void print_field(FILE *out, const map *m, size_t column, size_t row)
 {
     double ratio;
-    const char *class = NULL;
+    sb_verdict whole = SB_VERDICT_none;
     if (row == 0)
-        class = token_colour(m, column, &ratio);
+        whole = token_verdict(m, column, &ratio);
     else
         ratio = cell(m, column, row - 1);
     fprintf(out, "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"%s\"><title>", column,
-            row, class ? class : colour(ratio));
+            row, row ? colour(ratio) : token_colour(whole, ratio));
     print_tokens(out, m, column);
     fputs(", ", out);
     if (row > 0)
         print_layers(out, m, row - 1);
     else
         fputs("the whole token", out);
-    if (ratio < 0)
+    if (row ? ratio < 0 : whole == SB_VERDICT_none)
         fputs(": not compared", out);
+    else if (row == 0 && ratio == 0)
+        fprintf(out, ": %s", sb_verdict_name(whole));
     else
         fprintf(out, ": %s", html_ratio(ratio).text);
     fputs("</title></rect>\n", out);
@@ -228,7 +237,7 @@ static void print_legend(FILE *out)
     } keys[] = {
         {"h0", "0, the same bits"}, {"h1", "up to 0.06"},      {"h2", "up to 0.25"},
         {"h3", "up to 0.5"},        {"h4", "up to 1: inside"}, {"h5", "above 1: wrong"},
-        {"h6", "above 16: wrong"},  {"ht", "near tie"},        {"n", "not compared"},
+        {"h6", "above 16: wrong"},  {"ht", "near tie"},        {"n", "grey: not compared"},
     };
     fputs("<p class=\"legend\">", out);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -263,10 +272,10 @@ void html_map(FILE *out, const sb_diff_report *r)
               m.layers
                   ? "Each field is the largest error / bound of one layer in one token, every "
                     "op fed what the engine itself recorded. Blue is inside the bound; orange "
-                    "and red are wrong. Tokens go from left to right in the order they were "
-                    "fed; the frame is the first failure."
+                    "and red are wrong; grey was not compared. Tokens go from left to right in "
+                    "the order they were fed; the frame is the first failure."
                   : "No values of ops were recorded: only tokens as a whole can be shown. Blue "
-                    "is inside the bound; orange and red are wrong.");
+                    "is inside the bound; orange and red are wrong; grey was not compared.");
     print_binning(out, &m);
     fprintf(out, "<div class=\"grid\" style=\"--rh:%upx\">\n", height);
     print_names(out, &m);

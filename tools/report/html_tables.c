@@ -287,7 +287,7 @@ void html_tokens(FILE *out, const sb_diff_report *r)
     if (shown)
         fputs("</table></div>\n", out);
     else
-        fprintf(out, "<p>All %zu tokens that were compared are in order.</p>\n",
+        fprintf(out, "<p>Of %zu tokens that were compared none is out of order.</p>\n",
                 sb_diff_compared(v));
     if (left)
         fprintf(out, "<p>... and %zu more.</p>\n", left);

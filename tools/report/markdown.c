@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/spec.h"
+#include "ref/base/text.h"
 #include "ref/run/backend.h"
 #include "tools/check/clean.h"
 
@@ -101,7 +102,8 @@ static void print_ops(FILE *out, const sb_verdicts *v)
                 op->compared, op->worst);
     }
     if (fine)
-        fprintf(out, "\n%zu kinds of ops are in order, each judged alone.\n", fine);
+        fprintf(out, "\n%zu kind%s of ops %s in order, each judged alone.\n", fine, sb_s(fine),
+                fine == 1 ? "is" : "are");
 }
 
 static void print_engine(FILE *out, const sb_diff_report *r)
@@ -115,8 +117,9 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     row(out, "checkpoint", r->checkpoint);
     row(out, "profile", r->profile);
     row(out, "arithmetic", r->arithmetic);
-    fprintf(out, "| compared | %s: %zu sequences, %zu calls, %zu tokens, %zu rounds |\n", r->ways,
-            r->sequences, r->steps, v->token_count, v->round_count);
+    fprintf(out, "| compared | %s: %zu sequence%s, %zu call%s, %zu token%s, %zu round%s |\n",
+            r->ways, r->sequences, sb_s(r->sequences), r->steps, sb_s(r->steps), v->token_count,
+            sb_s(v->token_count), v->round_count, sb_s(v->round_count));
     fprintf(out, "| tokens that fail | %zu of %zu |\n", sb_diff_tokens(v, SB_VERDICT_FAIL),
             sb_diff_compared(v));
     if (sums.with_kl)

@@ -70,8 +70,13 @@ void sb_level_add(sb_level *level, const sb_step *step)
         unsigned s = (unsigned)row->sequence;
         int draft = row->kind == SB_CALL_draft;
         drafts_only &= draft;
-        if (!draft && is_last_of_sequence(step, i) && !has_logits(step, i))
-            MISSING(level, 1, "step %" PRIu64 " has no logits of row %zu", n, i);
+        int with_logits = !draft && has_logits(step, i);
+        level->rows += !draft;
+        level->with_logits += (size_t)with_logits;
+        if (!draft && is_last_of_sequence(step, i) && !with_logits)
+            MISSING(level, 1,
+                    "step %" PRIu64 " has no logits of row %zu (sequence %u, position %" PRIu64 ")",
+                    n, i, s, row->position);
         if (row->slot == SB_NO_SLOT)
             MISSING(level, 2, "step %" PRIu64 " has no slot of row %zu", n, i);
         if (row->kind == SB_CALL_verify && !has_round(step, row))
@@ -89,4 +94,19 @@ unsigned sb_level_reached(const sb_level *level)
     while (level->steps && reached + 1 < SB_TRACE_LEVELS && !level->missing[reached + 1][0])
         reached++;
     return reached;
+}
+
+sb_level_words sb_level_next(const sb_level *level)
+{
+    sb_level_words out = {""};
+    unsigned next = sb_level_reached(level) + 1;
+    if (next < SB_TRACE_LEVELS)
+        snprintf(out.text, sizeof out.text, "%s", level->missing[next]);
+    if (next == 1 && level->with_logits) {
+        size_t used = strlen(out.text);
+        snprintf(out.text + used, sizeof out.text - used,
+                 "; %zu of %zu rows have them and can be compared", level->with_logits,
+                 level->rows);
+    }
+    return out;
 }

@@ -8,17 +8,12 @@
 #include <dirent.h>
 
 #include "ref/base/mem.h"
-#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/map.h"
 #include "ref/container/show.h"
 #include "tools/trace/level.h"
+#include "tools/trace/nothing.h"
 #include "tools/trace/reader.h"
-
-static int is_step_file(const char *name)
-{
-    return sb_starts(name, "step-") && sb_ends(name, ".safetensors");
-}
 
 /* U-9: "a file that no step announces is refused, as is a missing one" */
 static sb_status check_files(const sb_trace *t, sb_error *err)
@@ -28,7 +23,7 @@ static sb_status check_files(const sb_trace *t, sb_error *err)
     if (!d)
         return sb_fail(err, SB_ERR_IO, "%s: cannot list this folder", SB_SHOW(t->dir));
     for (struct dirent *e = readdir(d); e && !status; e = readdir(d)) {
-        if (!is_step_file(e->d_name))
+        if (!sb_trace_is_step(e->d_name))
             continue;
         uint64_t step = (uint64_t)strtoull(e->d_name + 5, NULL, 10);
         if (step >= t->count || !t->tensors[step] ||
@@ -42,24 +37,6 @@ static sb_status check_files(const sb_trace *t, sb_error *err)
     return status;
 }
 
-/* U-9: "a folder of steps without it is a run that did not end" */
-static sb_status no_list(const char *dir, sb_error *err)
-{
-    size_t files = 0;
-    DIR *d = opendir(dir);
-    if (!d)
-        return sb_fail(err, SB_ERR_IO, "%s: no such folder, or it cannot be listed", SB_SHOW(dir));
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
-        files += is_step_file(e->d_name) != 0;
-    closedir(d);
-    return files ? sb_fail(err, SB_ERR_INPUT,
-                           "%s: was not finished: it has %zu files of steps and no " SB_TRACE_LIST
-                           ", which is written at the end",
-                           SB_SHOW(dir), files)
-                 : sb_fail(err, SB_ERR_INPUT, "%s: is no trace: it has no " SB_TRACE_LIST,
-                           SB_SHOW(dir));
-}
-
 static sb_status load_list(sb_trace *t, sb_error *err)
 {
     struct stat found;
@@ -68,7 +45,7 @@ static sb_status load_list(sb_trace *t, sb_error *err)
     char *path = sb_path_join(t->dir, SB_TRACE_LIST);
     sb_status status = path ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (!status && stat(path, &found) != 0)
-        status = no_list(t->dir, err);
+        status = sb_trace_nothing(t->dir, err);
     if (!status)
         status = sb_read_file(path, SB_JSON_MAX_BYTES, &bytes, &size, err);
     if (!status)

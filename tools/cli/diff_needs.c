@@ -1,0 +1,52 @@
+#include "tools/cli/diff_needs.h"
+
+#include <string.h>
+
+enum {
+    LIVE = 1 << SB_SIDE_live,
+    TRACE = 1 << SB_SIDE_trace,
+    DUMP = 1 << SB_SIDE_dump,
+    IDS = 1 << SB_SIDE_ids
+};
+
+static const struct {
+    const char *option;
+    unsigned kinds; /* one of the sides must be one of these */
+    const char *needs;
+} needs[] = {
+    {"engine-set", LIVE, "an engine of this program, --engine sim:NAME or ref"},
+    {"rows", LIVE, "an engine of this program, --engine sim:NAME or ref: it says how it is fed"},
+    {"taps", LIVE,
+     "an engine of this program, --engine sim:NAME or ref: what was recorded is there or is not"},
+    {"given", IDS, "a file of token ids: it says how many of them are the prompt"},
+    {"as", DUMP, "a file of another program (samebit trace --kinds)"},
+    {"map", DUMP, "a file of another program (samebit trace --kinds) whose arrays have names"},
+    {"sampled", TRACE | DUMP,
+     "a trace or a file of another program: an engine of this program draws nothing, and of token "
+     "ids --given says which are judged"},
+    {"forced", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+    {"free", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+    {"explain", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+    {"arithmetic", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+};
+
+static int was_given(const sb_command_line *line, const char *name)
+{
+    for (size_t i = 0; i < line->opt_count; i++)
+        if (strcmp(line->opts[i].name, name) == 0)
+            return (line->given >> i & 1) != 0;
+    return 0;
+}
+
+sb_status sb_diff_needs(const sb_command_line *line, const sb_side *sides, size_t count,
+                        sb_error *err)
+{
+    unsigned kinds = 0;
+    for (size_t i = 0; i < count; i++)
+        kinds |= 1U << sides[i].kind;
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (was_given(line, needs[i].option) && !(kinds & needs[i].kinds))
+            return sb_fail(err, SB_ERR_USAGE, "--%s would do nothing here: it needs %s",
+                           needs[i].option, needs[i].needs);
+    return SB_OK;
+}
