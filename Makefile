@@ -6,7 +6,7 @@
 #
 # Variables for the command line:
 #   BUILD=DIR          where everything is written (build); builds in different folders never meet
-#   CC=clang           the compiler (gcc)
+#   CC=clang           the compiler (gcc), and the C++ compiler of the same name (CXX=... for another)
 #   OPT=-O0            optimization and debug information
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
 #   V=1                print the whole commands
@@ -25,6 +25,9 @@ CC := gcc
 endif
 ifeq ($(filter command line environment,$(origin AR)),)
 AR := ar
+endif
+ifeq ($(filter command line environment,$(origin CXX)),)
+CXX := $(subst clang,clang++,$(subst gcc,g++,$(CC)))
 endif
 BUILD := build
 OPT := -O2 -g
@@ -55,6 +58,14 @@ COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
 HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3)
+# kernels and their emulator: of C++ the language, nothing of its library, so that C links them
+CXX_WARNINGS := $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS))
+CXXFLAGS := -std=c++17 $(OPT) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(FP_FLAGS) $(ROUNDING) \
+    $(CXX_WARNINGS) $(EXTRA)
+ifneq ($(and $(findstring sanitize,$(EXTRA)),$(findstring clang,$(CXX))),)
+CXXFLAGS += -fno-sanitize=function,vptr # these need that library
+endif
+COMPILE_CXX := $(strip $(CXX) $(CPPFLAGS) $(CXXFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
 LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS)
@@ -62,20 +73,21 @@ TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
 # --- sources ----------------------------------------------------------------------------------------
 sources = $(sort $(wildcard $(1)))
-objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-binaries = $(patsubst %.c,$(BUILD)/%,$(1))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
     trace dump sim compare fault report)))
+GPU_SRC := $(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc)
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
     tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
-    tests/meta/test_*.c)
+    tests/meta/test_*.c tests/gpu/test_*.c tests/gpu/test_*.cc)
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
-OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c))
+OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c tests/gpu/*.cc))
 # of the other sources of tests/, those with a main are programs, the rest help the tests
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
 HELP_SRC := $(filter-out $(PROGRAM_SRC),$(OTHER_SRC))
@@ -86,12 +98,14 @@ DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(fil
 LIB := $(BUILD)/libsamebit.a
 TOOLS := $(BUILD)/libtools.a
 HELP := $(BUILD)/libhelp.a
+GPU := $(BUILD)/libgpu.a
 PROGRAM := $(BUILD)/samebit
 TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
-FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
-ALL_SRC := $(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC) $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(OTHER_SRC)
+FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
+    $(foreach end,h cc cu cuh,gpu/*.$(end) gpu/*/*.$(end) gpu/*/*/*.$(end) tests/gpu/*.$(end)))
+ALL_SRC := $(GPU_SRC) $(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC) $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(OTHER_SRC)
 
 # --- what must be installed -------------------------------------------------------------------------
 # demo and the test targets install what is missing; the others only say what is missing.
@@ -115,18 +129,25 @@ quiet := $(if $(V),,@)
 silent = $(findstring s,$(filter-out --%,-$(firstword $(MAKEFLAGS))))
 step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
 
-# These two change only when their content does, and what they decide is built again.
+# These change only when their content does, and what they decide is built again.
 $(BUILD)/flags: FORCE | $(HAVE)
 	@{ echo '$(COMPILE) $(HOT_OPT)'; echo '$(LINK) $(LIBS)'; $(CC) --version | head -n 1; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(BUILD)/flags-cxx: FORCE | $(HAVE)
+	@{ echo '$(COMPILE_CXX)'; $(CXX) --version | head -n 1; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/members: FORCE | $(HAVE)
-	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(HELP_SRC) > $@.new
+	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(HELP_SRC) > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call step,CC,$<)
 	$(quiet)$(COMPILE) $(if $(filter $(HOT),$<),$(HOT_OPT)) -MMD -MP -c $< -o $@
+$(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
+	@mkdir -p $(@D)
+	$(call step,CXX,$<)
+	$(quiet)$(COMPILE_CXX) -MMD -MP -c $< -o $@
 
 define make_archive
 $(call step,AR,$@)
@@ -135,6 +156,8 @@ endef
 $(LIB): $(call objects,$(LIB_SRC)) $(BUILD)/members
 	$(make_archive)
 $(TOOLS): $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC))) $(BUILD)/members
+	$(make_archive)
+$(GPU): $(call objects,$(GPU_SRC)) $(BUILD)/members
 	$(make_archive)
 $(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
 	$(make_archive)
@@ -155,10 +178,12 @@ $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
 	$(quiet)$(LINK) $^ -o $@
 # its subject is a decoder that errs, which it plants
 $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
+$(filter $(BUILD)/tests/gpu/%,$(TEST_BIN)): $(GPU)
 $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $(TOOLS) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(TEST_LIBS) -o $@
+	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(GPU),$^) $(filter $(TOOLS) $(LIB),$^) \
+	    $(TEST_LIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
 
@@ -243,6 +268,7 @@ format:
 info: $(HAVE)
 	@echo 'compiler  $(CC): '"$$($(CC) --version | head -n 1)"
 	@echo 'compile   $(COMPILE)'
+	@echo 'C++       $(COMPILE_CXX)'
 	@echo 'link      $(LINK) $(LIBS)'
 	@echo 'build     $(BUILD), make $(MAKE_VERSION)'
 	@echo "machine   $$(uname -m), $$(nproc) processors, of" \

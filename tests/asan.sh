@@ -29,6 +29,10 @@ if [ "${CHECK_ALL-}" != 1 ]; then
             *) LEAVE_OUT="$LEAVE_OUT $script" ;;
         esac
     done
+    # and of the GPU path the emulator
+    for source in tests/gpu/test_*.c* tests/gpu/*.sh; do
+        case $source in */test_emu*) ;; *) LEAVE_OUT="$LEAVE_OUT $source" ;; esac
+    done
     LEAVE_OUT=$(echo $LEAVE_OUT)
 fi
 passed=0 failed=0 skipped=0
@@ -41,14 +45,14 @@ echo "building $asan"
 targets=(tests)
 if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit")
-    for source in tests/unit/test_*.c tests/fuzz/fuzz_*.c tests/cli/*.c; do
-        [[ " $LEAVE_OUT " == *" $source "* ]] || targets+=("$asan/${source%.c}")
+    for source in tests/unit/test_*.c tests/fuzz/fuzz_*.c tests/cli/*.c tests/gpu/test_emu*.cc; do
+        [[ " $LEAVE_OUT " == *" $source "* ]] || targets+=("$asan/${source%.c*}")
     done
 fi
 make -s -j"${JOBS:-2}" "${settings[@]}" "${targets[@]}" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
 # what a build from nothing would run: every compilation and every link, with the flag
-lines=$(make -n -B "${settings[@]}" tests | grep -E "^${ASAN_CC:-gcc} ")
+lines=$(make -n -B "${settings[@]}" tests | grep -E "^(${ASAN_CC:-gcc}|g\+\+|clang\+\+) ")
 without=$(grep -vc -- " $flag " <<< "$lines")
 echo "$(wc -l <<< "$lines") compiler lines, $without without $flag"
 [ "$(wc -l <<< "$lines")" -gt 50 ] && [ "$without" = 0 ]
@@ -57,8 +61,8 @@ symbols=$(nm "$asan/samebit")
 grep -q '__asan_init' <<< "$symbols" && grep -q '__ubsan_handle' <<< "$symbols"
 verdict $? "$asan/samebit is not sanitized"
 
-suites=(unit cli fuzz)
-[ "${CHECK_ALL-}" != 1 ] || suites=(unit prop fault hf mtp check cli golden fuzz)
+suites=(unit cli fuzz gpu)
+[ "${CHECK_ALL-}" != 1 ] || suites=(unit prop fault hf mtp check cli golden fuzz gpu)
 output=$(mktemp) || exit 2
 trap 'rm -f "$output"' EXIT
 BUILD=$asan SAMEBIT= CI= bash tests/run_all.sh "${suites[@]}" 2>&1 | tee "$output"

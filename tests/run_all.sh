@@ -31,7 +31,7 @@ grace=${GRACE:-10}  # seconds that it has left when it was asked to end
 at_once=$JOBS       # members that may run at the same time
 all=0
 
-SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz matrix asan)
+SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz gpu matrix asan)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -175,7 +175,7 @@ verdict() {
 compiled() {
     local source
     for source in "$@"; do
-        [ -e "$source" ] && wanted "$source" && member "${source%.c}" "$BUILD/${source%.c}"
+        [ -e "$source" ] && wanted "$source" && member "${source%.c*}" "$BUILD/${source%.c*}"
     done
 }
 scripts() {
@@ -208,6 +208,7 @@ suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { parts tests/golden.sh; }
 suite_fuzz() { parts tests/fuzz.sh; }
+suite_gpu() { compiled tests/gpu/test_*.c tests/gpu/test_*.cc; scripts tests/gpu/*.sh; }
 suite_matrix() { parts tests/matrix.sh; }
 # those that use every processor by themselves run alone, and are shown while they run
 suite_asan() { at_once=1 scripts tests/asan.sh; }

@@ -48,7 +48,8 @@ sb_atom_term sb_atom_product(sb_format format, float a, float b);
 /* H-2: "scale that is a power of two adds its exponent to that of the product" */
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
-    return (sb_atom_term){term.digits, term.unit + power, term.exponent + power};
+    const sb_atom_term scaled = {term.digits, term.unit + power, term.exponent + power};
+    return scaled; /* C++ has no compound literals */
 }
 
 /* One block (H-1, H-3): the terms and c in one go. n is at most 64. */

@@ -1,5 +1,6 @@
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
+#include "ref/ops/rounding.h"
 
 /* R-1: "x_t is row token_t of the embedding, unscaled, R" */
 sb_status sb_embed_ref(const sb_knobs *knobs, const sb_embed_args *a)
@@ -13,14 +14,15 @@ sb_status sb_embed_ref(const sb_knobs *knobs, const sb_embed_args *a)
     return SB_OK;
 }
 
-/* R-18: "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)", which goes out beside it */
+/* R-18: "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)", which goes out beside it; K-53: "f32
+ * leaves the sums of R-18 in binary32" */
 sb_status sb_add_ref(const sb_knobs *knobs, const sb_add_args *a)
 {
     for (size_t i = 0; i < a->count; i++) {
         float sum = a->a[i] + a->b[i];
         if (a->sum)
             a->sum[i] = sum;
-        a->out[i] = sb_act(knobs, sum);
+        a->out[i] = sb_residual(knobs, sum);
     }
     return SB_OK;
 }

@@ -47,6 +47,12 @@ static inline int sb_rounds_silu(const sb_knobs *knobs, sb_mlp_kind kind)
     return SB_IS(knobs, swiglu, act) && !leaves;
 }
 
+/* R of R-18. K-53: "f32 leaves the sums of R-18 in binary32" */
+static inline float sb_residual(const sb_knobs *knobs, float sum)
+{
+    return SB_IS(knobs, residual, f32) ? sum : sb_act(knobs, sum);
+}
+
 /* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN)"; K-14: "after
  * rounds t_i in any case" */
 static inline int sb_rounds_slots(const sb_knobs *knobs)

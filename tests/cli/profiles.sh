@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/profiles.md and profiles.def say the same of vllm, sglang and llamacpp: every setting has its row,
+# docs/profiles.md and profiles.def say the same of vllm, sglang, llamacpp and sm121: every setting has its row,
 # every filled cell of a row with a knob its setting, and every --set of the document is one that runs.
 . "$(dirname "$0")/lib.bash"
 
@@ -9,13 +9,14 @@ differences() {
     awk -F'|' '
         function trim(s) { gsub(/^ +| +$/, "", s); return s }
         FNR == NR {
-            if (match($0, /^SB_SET\((vllm|sglang|llamacpp), /)) {
+            if (match($0, /^SB_SET\((vllm|sglang|llamacpp|sm121[-a-z0-9]*), /)) {
                 split(substr($0, 8), part, /[ ,()]+/)
                 set[part[1], part[2]] = part[3]
             }
             next
         }
-        /^\| \|.* vllm \| sglang \| llamacpp \|/ {
+        /^\| \|.* (vllm \| sglang \| llamacpp|sm121 \| sm121-w8a8 \| sm121-w4a4) \|/ {
+            split("", column)
             for (i = 2; i < NF; i++) column[trim($i)] = i
             reading = !($0 ~ /knob \|$/) # not the table in prose of the MTP head
             next
@@ -26,7 +27,7 @@ differences() {
             sub(/ .*/, "", knob)
             rows++
             for (engine in column) {
-                if (engine !~ /^(vllm|sglang|llamacpp)$/) continue
+                if (engine !~ /^(vllm|sglang|llamacpp|sm121.*)$/) continue
                 cell = trim($column[engine])
                 sub(/[:, ].*/, "", cell)
                 told[engine, knob] = 1
@@ -39,7 +40,7 @@ differences() {
                 split(key, part, SUBSEP)
                 if (part[2] !~ /^mtp_/ && !(key in told)) print part[1], part[2], "has no row"
             }
-            if (rows < 20) print "only", rows + 0, "rows"
+            if (rows < 35) print "only", rows + 0, "rows"
         }' ref/ops/profiles.def "$1"
 }
 
@@ -55,10 +56,12 @@ check "a wrong value is not seen" planted '/moe_sum (K-14)/s/epilogue/after/'
 check "an empty cell is not seen" planted '/kv_cache (K-24)/s/f16//'
 check "a value too many is not seen" planted '/norm_weight (K-49)/s/| | | |$/| act | | |/'
 check "a lost row is not seen" planted '/norm_input (K-48)/d'
+check "a wrong value of sm121 is not seen" planted '/act_fp4 (K-18)/s/vllm_ref/fast/'
+check "a lost row of sm121 is not seen" planted '/residual (K-53)/d'
 
 # | who | `--profile NAME` or "the profile" | `knob=value ...` |
 recipes() {
-    sed -n 's/^| [^|]* | \(`--profile \([a-z0-9]*\)`\|the profile\|any\) | `\([a-z0-9_= ]*=[a-z0-9_= ]*\)`.*|$/\2:\3/p' docs/profiles.md
+    sed -n 's/^| [^|]* | \(`--profile \([-a-z0-9]*\)`\|the profile\|any\) | `\([a-z0-9_= ]*=[a-z0-9_= ]*\)`.*|$/\2:\3/p' docs/profiles.md
 }
 run 0 make "$work/ckpt" --preset T1 --recipe predictable
 check "few recipes in the document" test "$(recipes | wc -l)" -ge 15

@@ -182,6 +182,7 @@ static const law laws[] = {
     {"router_tie", "layers.0.mlp.router_ids", 0, "act=bf16"}, /* where equal logits are frequent */
     {"swiglu_dense", "layers.0.mlp.swiglu", 8, "act=bf16 swiglu=act"},
     {"shared_gate", "layers.0.mlp.shared_expert_gate", 0, "act=bf16"},
+    {"residual", "layers.0.attn_residual", 0, "act=bf16"},
 };
 
 /* Values that change another tap first than the others of their knob. */

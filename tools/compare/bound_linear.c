@@ -343,7 +343,7 @@ sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     return SB_OK;
 }
 
-/* "x = R( RN(x + y) )" */
+/* "x = R( RN(x + y) )"; K-53: "f32 leaves the sums of R-18 in binary32" */
 sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
                        sb_ball *out, sb_ball *second)
 {
@@ -351,7 +351,7 @@ sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_
         sb_ball sum = sb_ball_add(ar, sb_ball_of(a->a[i]), sb_ball_of(a->b[i]));
         if (second)
             second[i] = sum;
-        out[i] = sb_ball_act(knobs, sum);
+        out[i] = SB_IS(knobs, residual, f32) ? sum : sb_ball_act(knobs, sum);
     }
     return SB_OK;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every quotation of the specification is true, every clause is quoted, every row of a list has its clause.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
-mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|h|cu|cuh|def)$')
+mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh|def)$')
 mapfile -t documents < <(files_matching '^docs/.*\.md$')
 awk -f "$lint_dir/clauses.awk" "${documents[@]}" "${sources[@]}" 2>&1 |
     rule "quotations stand in their clauses, and every clause is quoted"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The C sources are as clang-format 14 leaves them (`make format`).
+# The C, C++ and CUDA sources are as clang-format 14 leaves them (`make format`).
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 name="clang-format leaves the sources as they are"
 if clang_format=$("$lint_dir/../deps" --clang-format 2>/dev/null); then
-    mapfile -t sources < <(files_matching '^(ref|tools|tests)/.*\.(c|h)$')
+    mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh)$')
     {
         [ ${#sources[@]} -gt 0 ] || echo "no sources found"
         [ ${#sources[@]} = 0 ] || "$clang_format" --dry-run -Werror "${sources[@]}" 2>&1 |

@@ -1,4 +1,4 @@
-# includes.awk - who may include whom. Input: the .c, .h, .cu and .cuh files of the tree, by their paths from
+# includes.awk - who may include whom. Input: the .c, .cc, .h, .cu and .cuh files of the tree, by their paths from
 # its root; output: one line per include that breaks the rule.
 #
 #   container -> formats -> model -> ops -> state -> run -> compare -> report

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A folder includes only what stands to its left (the table is in includes.awk).
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
-mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|h|cu|cuh|def|inc)$')
+mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh|def|inc)$')
 {
     [ ${#sources[@]} -gt 0 ] || echo "no sources found"
     [ ${#sources[@]} = 0 ] || awk -f "$lint_dir/includes.awk" "${sources[@]}" || echo "awk failed"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# No source over 800 lines (generated tables apart), no function of ref/ over 60.
+# No source over 800 lines (generated tables apart), no function of ref/ and gpu/ over 60.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
-files_matching '\.(c|h|cu|cuh|sh|bash|awk|py|def)$|(^|/)Makefile$|^tools/deps$' | while IFS= read -r file; do
+files_matching '\.(c|cc|h|cu|cuh|sh|bash|awk|py|def)$|(^|/)Makefile$|^tools/deps$' | while IFS= read -r file; do
     lines=$(wc -l < "$file")
     [ "$lines" -le 800 ] || echo "$file:$lines: over 800 lines: look for the two files inside"
 done | rule "no source has more than 800 lines"
 
 # the formatter puts the braces of a function, and nothing else, alone into the first column
-mapfile -t sources < <(files_matching '^ref/.*\.(c|h)$')
+mapfile -t sources < <(files_matching '^(ref|gpu)/.*\.(c|cc|h|cu|cuh)$')
 {
-    [ ${#sources[@]} -gt 0 ] || echo "no sources in ref/"
+    [ ${#sources[@]} -gt 0 ] || echo "no sources in ref/ and gpu/"
     [ ${#sources[@]} = 0 ] || awk '
     FNR == 1 { start = 0; head = "" }
     /^\{$/ { start = FNR; name = head }
@@ -19,5 +19,5 @@ mapfile -t sources < <(files_matching '^ref/.*\.(c|h)$')
         start = 0
     }
     /^[a-zA-Z]/ { head = $0 }' "${sources[@]}"
-} | rule "no function of ref/ has more than 60 lines"
+} | rule "no function of ref/ and gpu/ has more than 60 lines"
 close_lint

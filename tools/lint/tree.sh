@@ -16,7 +16,7 @@ in_files '(^|[^A-Za-z0-9_.$}*])/(root|home|work|farm|mnt|Users)/' '.' 'a path of
     rule "no path of one machine"
 in_files '\b(TO[D]O|FIX[M]E|XX[X])\b' '^(ref|gpu|tools|tests|docs)/|^Makefile$' 'unfinished' |
     rule "nothing is unfinished by its own words"
-in_files '(^|[^A-Za-z0-9_])(s?rand(om)?|[dlm]rand48|rand_r)[ ]*\(' '^(ref|gpu|tools|tests)/.*\.(c|h|cu|cuh)$' \
+in_files '(^|[^A-Za-z0-9_])(s?rand(om)?|[dlm]rand48|rand_r)[ ]*\(' '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh)$' \
     'the random numbers of one C library' | rule "no random numbers but those of ref/base/rng.h"
 in_files '-(ff[a]st-math|Of[a]st)|use_f[a]st_math' '^Makefile$|^\.ci/|^tools/' 'not the arithmetic of A-3' |
     grep -v '^tools/.*\.[ch]:' | rule "no flag that changes arithmetic"

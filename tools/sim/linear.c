@@ -130,7 +130,7 @@ sb_status sb_sim_add(const sb_sim_arith *s, const sb_knobs *knobs, const sb_add_
         float sum = a->a[i] + a->b[i];
         if (a->sum)
             a->sum[i] = sum;
-        a->out[i] = sb_act(knobs, sum);
+        a->out[i] = sb_residual(knobs, sum);
     }
     return SB_OK;
 }

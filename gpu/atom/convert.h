@@ -1,0 +1,158 @@
+/* convert.h - packed conversions. Two values at a time, the first in the low part of a word; what a
+ * target has an instruction for, it uses, and the integers that stand for it elsewhere are the body
+ * of the host.
+ *
+ * Out of E2M1 and E4M3 all values are exact; into a smaller format a value is rounded to nearest,
+ * ties to even. H-11: "Every NaN becomes the one NaN that has all bits but the sign; of E2M1, which
+ * has none, +6." */
+#ifndef SB_ATOM_CONVERT_H
+#define SB_ATOM_CONVERT_H
+
+#include "gpu/atom/accumulate.h"
+#include "gpu/cuda.h"
+
+/* --- into smaller formats ------------------------------------------------------------------------
+ */
+
+/* The code of |x|, not NaN, in a format with so many fraction bits and this bias; at most
+ * `largest`. */
+SB_ATOM_FN uint32_t sb_cvt_nearest(float x, int fraction, int bias, uint32_t largest)
+{
+    uint32_t bits = sb_atom_bits(x) & 0x7fffffff, digits = (bits & 0x7fffff) | 0x800000;
+    int above = (int)(bits >> 23) - 127 + bias - 1; /* binades above the least normal one */
+    int drop = 23 - fraction + (above < 0 ? -above : 0);
+    drop = drop < 25 ? drop : 25; /* where nothing is left */
+    uint32_t kept = digits >> drop, rest = digits & ((1u << drop) - 1), half = 1u << (drop - 1);
+    kept += rest > half || (rest == half && (kept & 1));
+    kept += above > 0 ? (uint32_t)above << fraction : 0;
+    return kept < largest ? kept : largest;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_bf16_portable(float x)
+{
+    uint32_t bits = sb_atom_bits(x);
+    return x == x ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fff;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_e4m3_portable(float x)
+{
+    uint32_t sign = sb_atom_bits(x) >> 31 << 7;
+    return x == x ? sign | sb_cvt_nearest(x, 3, 7, 0x7e) : 0x7f;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_e2m1_portable(float x)
+{
+    uint32_t sign = sb_atom_bits(x) >> 31 << 3;
+    return x == x ? sign | sb_cvt_nearest(x, 1, 1, 7) : 7;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_bf16x2_f32(float low, float high)
+{
+#ifdef __CUDACC__
+    uint32_t two;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+#else
+    return sb_cvt_bf16_portable(low) | sb_cvt_bf16_portable(high) << 16;
+#endif
+}
+
+/* Saturating at 448; 16 bits. */
+SB_ATOM_FN uint32_t sb_cvt_e4m3x2_f32(float low, float high)
+{
+#ifdef __CUDACC__
+    uint16_t two;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(high), "f"(low));
+    return two;
+#else
+    return sb_cvt_e4m3_portable(low) | sb_cvt_e4m3_portable(high) << 8;
+#endif
+}
+
+/* Saturating at 6; 8 bits. */
+SB_ATOM_FN uint32_t sb_cvt_e2m1x2_f32(float low, float high)
+{
+#ifdef SB_ATOM_NATIVE_12X
+    uint16_t two;
+    asm("{ .reg .b8 two; cvt.rn.satfinite.e2m1x2.f32 two, %1, %2; mov.b16 %0, {two, 0}; }"
+        : "=h"(two)
+        : "f"(high), "f"(low));
+    return two;
+#else
+    return sb_cvt_e2m1_portable(low) | sb_cvt_e2m1_portable(high) << 4;
+#endif
+}
+
+/* --- out of them
+ * ----------------------------------------------------------------------------------- */
+
+/* Both E4M3 values of a word as the exponent and fraction fields of another format, `fraction` bits
+ * of fraction wide, with a bias that is `more` larger. */
+SB_ATOM_FN uint32_t sb_cvt_e4m3_fields(uint32_t code, int fraction, uint32_t more, uint32_t nan)
+{
+    uint32_t size = code & 0x7f, sign = code >> 7 & 1, tail = size & 7;
+    uint32_t fields = (size << (fraction - 3)) + (more << fraction);
+    if (size < 8) { /* 2^-9 times 0 to 7, which a wider exponent has as a normal number */
+        uint32_t lead = tail > 3 ? 2 : tail > 1; /* the place of its first digit */
+        fields = (more + lead - 2) << fraction | (tail << (3 - lead) & 7) << (fraction - 3);
+        fields = tail ? fields : 0;
+    }
+    return size == 0x7f ? nan : fields | sign << 15;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_f16x2_e4m3x2(uint32_t two)
+{
+#ifdef __CUDACC__
+    uint32_t out;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(out) : "h"(static_cast<uint16_t>(two)));
+    return out;
+#else
+    return sb_cvt_e4m3_fields(two, 10, 8, 0x7fff) | sb_cvt_e4m3_fields(two >> 8, 10, 8, 0x7fff)
+                                                        << 16;
+#endif
+}
+
+/* No target has an instruction for it. */
+SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
+{
+    return sb_cvt_e4m3_fields(two, 7, 120, 0x7fff) | sb_cvt_e4m3_fields(two >> 8, 7, 120, 0x7fff)
+                                                         << 16;
+}
+
+/* Four E2M1 values, from the low half of a word: both bytes of each are chosen by its code. */
+SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
+{
+    uint32_t sizes = four & 0x7777, signs = four & 0x8888;
+    uint32_t upper = __byte_perm(0x3f3f3f00, 0x40404040, sizes);
+    uint32_t lower = __byte_perm(0xc0800000, 0xc0804000, sizes);
+    out[0] = __byte_perm(lower, upper, 0x5140) | (signs & 8) << 12 | (signs & 0x80) << 24;
+    out[1] = __byte_perm(lower, upper, 0x7362) | (signs & 0x800) << 4 | (signs & 0x8000) << 16;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_bf16x2_e2m1x2(uint32_t two)
+{
+    uint32_t out[2];
+    sb_cvt_bf16x4_e2m1x4(out, two & 0xff);
+    return out[0];
+}
+
+SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2_portable(uint32_t two)
+{
+    uint32_t upper = __byte_perm(0x3e3c3800, 0x46444240, two & 0x77); /* the lower bytes are zero */
+    return (upper & 0xff) << 8 | (upper & 0xff00) << 16 | (two & 8) << 12 | (two & 0x80) << 24;
+}
+
+SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2(uint32_t two)
+{
+#ifdef SB_ATOM_NATIVE_12X
+    uint32_t out;
+    asm("{ .reg .b8 two, none; mov.b16 {two, none}, %1; cvt.rn.f16x2.e2m1x2 %0, two; }"
+        : "=r"(out)
+        : "h"(static_cast<uint16_t>(two)));
+    return out;
+#else
+    return sb_cvt_f16x2_e2m1x2_portable(two);
+#endif
+}
+
+#endif

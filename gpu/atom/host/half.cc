@@ -1,0 +1,143 @@
+/* half.cc - m16n8k16 of bfloat16 and binary16 (row sm120_f16; also those of Hopper and B200).
+ *
+ * Products and their alignment are computed in binary64 without an error: a product has 22 bits at
+ * most and lies between 2^-266 and 2^256, scaling by a power of two keeps it, and the conversion to
+ * an integer cuts toward zero. A term is below 2^27, and 16 of them stay below 2^31. */
+#include <stddef.h>
+#include <string.h>
+
+#include "gpu/atom/accumulate.h"
+#include "gpu/atom/host/fragment.h"
+#include "gpu/atom/host/warp.h"
+
+namespace
+{
+
+enum { K = 16, NO_EXPONENT = -4096 };
+
+struct line { /* a row of A or a column of B */
+    double value[K];
+    int16_t exponent[K];
+    bool finite, zero;
+};
+
+/* H-2: "a number below the least exponent of its format keeps that exponent" */
+struct bf16_code {
+    static bool finite(uint32_t code)
+    {
+        return (code & 0x7f80) != 0x7f80;
+    }
+    static int exponent(uint32_t code)
+    {
+        int field = (int)(code >> 7 & 0xff);
+        return field ? field - 127 : -126;
+    }
+    static float value(uint32_t code)
+    {
+        return sb_atom_float(code << 16);
+    }
+};
+
+struct f16_code {
+    static bool finite(uint32_t code)
+    {
+        return (code & 0x7c00) != 0x7c00;
+    }
+    static int exponent(uint32_t code)
+    {
+        int field = (int)(code >> 10 & 0x1f);
+        return field ? field - 15 : -14;
+    }
+    static float value(uint32_t code)
+    {
+        uint32_t sign = (code & 0x8000) << 16, field = code >> 10 & 0x1f, tail = code & 0x3ff;
+        if (field == 0) {
+            float small = (float)(int)tail * 0x1p-24f;
+            return sign ? -small : small;
+        }
+        return sb_atom_float(sign | (field == 31 ? 255 : field + 112) << 23 | tail << 13);
+    }
+};
+
+template <class Code> line read_line(const uint32_t words[8])
+{
+    line out;
+    out.finite = out.zero = true;
+    for (unsigned k = 0; k < K; k++) {
+        uint32_t code = words[k / 2] >> 16 * (k & 1) & 0xffff;
+        bool none = (code & 0x7fff) == 0;
+        out.value[k] = (double)Code::value(code);
+        out.exponent[k] = (int16_t)(none ? NO_EXPONENT : Code::exponent(code));
+        out.finite &= Code::finite(code);
+        out.zero &= none;
+    }
+    return out;
+}
+
+/* An infinity or a NaN is among the operands: the sum of IEEE 754 in any order. */
+float special(const line &a, const line &b, float c)
+{
+    double sum = (double)c;
+    for (unsigned k = 0; k < K; k++)
+        sum += a.value[k] * b.value[k] * 0.0 == 0.0 ? 0.0 : a.value[k] * b.value[k];
+    return sum == sum ? (float)sum : sb_atom_float(sb_atom_nan_bits);
+}
+
+double power_of_two(int exponent)
+{
+    uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+float element(const line &a, const line &b, float c)
+{
+    if (!a.finite || !b.finite)
+        return special(a, b, c);
+    if (!sb_atom_finite(c))
+        return sb_atom_beyond(c);
+    int16_t most = (int16_t)sb_atom_split(c).exponent;
+    for (unsigned k = 0; k < K; k++) {
+        int16_t exponent = (int16_t)(a.exponent[k] + b.exponent[k]);
+        most = exponent > most ? exponent : most;
+    }
+    double scale = power_of_two(SB_ATOM_CUT_MMA - most);
+    int32_t sum = 0;
+    for (unsigned k = 0; k < K; k++)
+        sum += (int32_t)(a.value[k] * b.value[k] * scale);
+    return sb_atom_pack((int64_t)sum + (int32_t)((double)c * scale), most - SB_ATOM_CUT_MMA);
+}
+
+template <class Code>
+void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
+{
+    sb_fragment_words words;
+    line rows[SB_ROWS];
+    bool finite = true;
+    sb_fragment_gather(a, b, &words);
+    for (unsigned row = 0; row < SB_ROWS; row++) {
+        rows[row] = read_line<Code>(words.a[row]);
+        finite &= rows[row].finite;
+    }
+    for (unsigned column = 0; column < SB_COLUMNS; column++) {
+        line b_line = read_line<Code>(words.b[column]);
+        bool empty = finite && b_line.zero; /* C alone, whose 24 bits are all kept */
+        for (unsigned row = 0; row < SB_ROWS; row++) {
+            float *c = &sb_fragment_result(d, row, column);
+            *c = empty ? sb_atom_alone(*c) : element(rows[row], b_line, *c);
+        }
+    }
+}
+
+} // namespace
+
+void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
+{
+    multiply<bf16_code>(a, b, d);
+}
+
+void sb_warp_mma_f16(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
+{
+    multiply<f16_code>(a, b, d);
+}

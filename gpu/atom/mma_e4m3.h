@@ -1,0 +1,117 @@
+/* mma_e4m3.h - m16n8k32 of E4M3 with binary32 sums, as row sm120_fp8 has it.
+ *
+ * Only sm_89 and sm_12x have the instruction. On sm_90 the compiler makes two f16 instructions and
+ * an addition of it, whose bits are others; so there, each element is summed in integers. */
+#ifndef SB_ATOM_MMA_E4M3_H
+#define SB_ATOM_MMA_E4M3_H
+
+#include "gpu/atom/accumulate.h"
+#include "gpu/atom/collective.h"
+
+/* Four rows' or columns' words that are at hand at a time, and what becomes of an element. */
+struct sb_e4m3_element {
+    int most;
+    int64_t sum;
+    bool finite;
+};
+
+struct sb_e4m3_parts {
+    int32_t digits; /* digits 2^(exponent - 3), with the sign */
+    int exponent;
+};
+
+SB_ATOM_FN sb_e4m3_parts sb_e4m3_split(uint32_t code)
+{
+    uint32_t field = code >> 3 & 15, tail = code & 7;
+    int32_t digits = (int32_t)(field ? tail | 8 : tail);
+    sb_e4m3_parts parts = {code & 0x80 ? -digits : digits, field ? (int)field - 7 : -6};
+    return parts;
+}
+
+/* Four products: first for the largest exponent, then, with that known, for the sum. */
+SB_ATOM_FN void sb_e4m3_largest(uint32_t a, uint32_t b, sb_e4m3_element *out)
+{
+    for (int i = 0; i < 32; i += 8) {
+        uint32_t code_a = a >> i & 0xff, code_b = b >> i & 0xff;
+        out->finite = out->finite && (code_a & 0x7f) != 0x7f && (code_b & 0x7f) != 0x7f;
+        int exponent = sb_e4m3_split(code_a).exponent + sb_e4m3_split(code_b).exponent;
+        /* H-2: "that of a zero is -126" */
+        bool more = (code_a & 0x7f) && (code_b & 0x7f) && exponent > out->most;
+        out->most = more ? exponent : out->most;
+    }
+}
+
+SB_ATOM_FN void sb_e4m3_add(uint32_t a, uint32_t b, sb_e4m3_element *out)
+{
+    for (int i = 0; i < 32; i += 8) {
+        sb_e4m3_parts x = sb_e4m3_split(a >> i & 0xff), y = sb_e4m3_split(b >> i & 0xff);
+        int64_t product = x.digits * y.digits;
+        /* in units of 2^(most - 25); a product is one of 64ths */
+        int places = out->most - x.exponent - y.exponent;
+        if (product)
+            out->sum += sb_atom_cut(product * (1 << (SB_ATOM_CUT_MMA - 6)), places);
+    }
+}
+
+/* One pass over the 32 products of the four elements of a lane. Rows g and g + 8 of A are in the
+ * four lanes of its quad; columns 2 t and 2 t + 1 of B in quads 2 t and 2 t + 1. */
+template <bool ADDING>
+SB_ATOM_FN void sb_e4m3_pass(sb_e4m3_element (&out)[4], const uint32_t (&a)[4],
+                             const uint32_t (&b)[2])
+{
+    int lane = sb_atom_lane(), quad = lane & ~3, column = 2 * (lane & 3);
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
+    for (int t = 0; t < 4; t++)
+        for (int half = 0; half < 2; half++) {
+            uint32_t row[2], line[2];
+            for (int i = 0; i < 2; i++) {
+                row[i] = sb_atom_shuffle(a[2 * half + i], quad + t);
+                line[i] = sb_atom_shuffle(b[half], 4 * (column + i) + t);
+            }
+            for (int i = 0; i < 4; i++)
+                if (ADDING)
+                    sb_e4m3_add(row[i >> 1], line[i & 1], &out[i]);
+                else
+                    sb_e4m3_largest(row[i >> 1], line[i & 1], &out[i]);
+        }
+}
+
+SB_ATOM_FN void sb_mma_e4m3_portable(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    sb_e4m3_element element[4];
+    for (int i = 0; i < 4; i++) {
+        sb_e4m3_element start = {sb_atom_split(d[i]).exponent, 0, true};
+        element[i] = start;
+    }
+    sb_e4m3_pass<false>(element, a, b);
+    sb_e4m3_pass<true>(element, a, b);
+    for (int i = 0; i < 4; i++) {
+        sb_atom_parts c = sb_atom_split(d[i]);
+        int64_t sum = element[i].sum + sb_atom_cut(c.digits * 4, element[i].most - c.exponent);
+        if (!element[i].finite)
+            d[i] = sb_atom_float(sb_atom_nan_bits);
+        else if (!sb_atom_finite(d[i]))
+            d[i] = sb_atom_beyond(d[i]);
+        else
+            d[i] = sb_atom_pack(sum, element[i].most - SB_ATOM_CUT_MMA);
+    }
+}
+
+SB_ATOM_FN void sb_mma_e4m3(float (&d)[4], const uint32_t (&a)[4],
+                            const uint32_t (&b)[2] SB_ATOM_SITE)
+{
+#if defined(SB_ATOM_NATIVE_12X)
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#elif defined(__CUDACC__)
+    sb_mma_e4m3_portable(d, a, b);
+#else
+    sb_atom_collect("sb_mma_e4m3", d, a, b, 0, 0, sb_atom_apply<float, sb_warp_mma_e4m3>, site);
+#endif
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* cuda.h - the words of CUDA for a kernel that is compiled as C++ and runs on the CPU. */
+#ifndef SB_GPU_EMU_CUDA_H
+#define SB_GPU_EMU_CUDA_H
+
+#include "gpu/emu/array.h"
+#include "gpu/emu/async.h"
+#include "gpu/emu/atomic.h"
+#include "gpu/emu/float.h"
+#include "gpu/emu/grid.h"
+#include "gpu/emu/lanes.h"
+#include "gpu/emu/pointer.h"
+#include "gpu/emu/vector.h"
+#include "gpu/emu/warp.h"
+#include "gpu/emu/words.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+enum { warpSize = SB_EMU_WARP };
+
+inline void __syncthreads(sb_emu_site site = sb_emu_site::here())
+{
+    sb_emu_block_barrier(site);
+}
+inline int __syncthreads_count(int predicate, sb_emu_site site = sb_emu_site::here())
+{
+    return static_cast<int>(sb_emu_block_count(predicate != 0, site));
+}
+inline int __syncthreads_or(int predicate, sb_emu_site site = sb_emu_site::here())
+{
+    return sb_emu_block_count(predicate != 0, site) != 0;
+}
+inline int __syncthreads_and(int predicate, sb_emu_site site = sb_emu_site::here())
+{
+    return sb_emu_block_count(predicate == 0, site) == 0;
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu, sb_emu_site site = sb_emu_site::here())
+{
+    sb_emu_sync_warp(mask, site);
+}
+/* Barriers 1 to 15, for a number of threads that 32 divides: bar.sync and bar.arrive. */
+inline void sb_barrier_sync(int id, int threads, sb_emu_site site = sb_emu_site::here())
+{
+    sb_emu_named_barrier(id, threads, true, site);
+}
+inline void sb_barrier_arrive(int id, int threads, sb_emu_site site = sb_emu_site::here())
+{
+    sb_emu_named_barrier(id, threads, false, site);
+}
+/* One thread at a time runs, and sees at once what another one wrote. */
+inline void __threadfence()
+{
+}
+inline void __threadfence_block()
+{
+}
+
+/* Where launches go, and what became of the first that failed. */
+struct sb_queue {
+    sb_emu *emu;
+    sb_error *err;
+};
+
+/* sb_status SB_LAUNCH(queue, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
+#define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
+    sb_emu_call((queue)->emu, #kernel, kernel, grid, block, shared, (queue)->err, __VA_ARGS__)
+
+#endif

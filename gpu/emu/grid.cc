@@ -1,0 +1,357 @@
+/* grid.cc - launches, the order of threads, barriers. */
+#include "gpu/emu/thread.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/emu/words.h"
+
+__thread sb_emu *sb_emu_now;
+__thread sb_emu_thread *sb_emu_self;
+__thread uint3 threadIdx, blockIdx;
+__thread dim3 blockDim, gridDim;
+
+/* --- the emulator
+ * ---------------------------------------------------------------------------------- */
+static bool allocate(sb_emu *emu)
+{
+    const size_t cells = SB_EMU_SHARED_BYTES / 4;
+    emu->arena_state = static_cast<uint8_t *>(sb_alloc(SB_EMU_SHARED_BYTES, 1));
+    emu->arena_cell = static_cast<sb_emu_cell *>(sb_alloc(cells, sizeof(sb_emu_cell)));
+    emu->thread = static_cast<sb_emu_thread *>(sb_alloc(SB_EMU_THREADS, sizeof(sb_emu_thread)));
+    emu->ready = static_cast<uint32_t *>(sb_alloc(SB_EMU_THREADS, sizeof(uint32_t)));
+    void *arena = nullptr; /* aligned as the widest access wants it */
+    if (posix_memalign(&arena, 1024, SB_EMU_SHARED_BYTES) != 0)
+        arena = nullptr;
+    emu->arena = static_cast<char *>(arena);
+    return emu->arena && emu->arena_state && emu->arena_cell && emu->thread && emu->ready;
+}
+
+sb_emu *sb_emu_new(uint64_t seed)
+{
+    sb_emu *emu = static_cast<sb_emu *>(sb_alloc(1, sizeof(sb_emu)));
+    if (!emu)
+        return nullptr;
+    if (!allocate(emu)) {
+        sb_emu_free(emu);
+        return nullptr;
+    }
+    sb_emu_seed(emu, seed);
+    return emu;
+}
+
+void sb_emu_seed(sb_emu *emu, uint64_t seed)
+{
+    emu->key = seed ? sb_rng_key(seed, "gpu/emu") : 0;
+    emu->draws = 0;
+}
+
+uint64_t sb_emu_switches(const sb_emu *emu)
+{
+    return emu->switches;
+}
+
+static uint32_t draw(sb_emu *emu, uint32_t n)
+{
+    return emu->key ? sb_rng_below(emu->key, emu->draws++, n) : 0;
+}
+
+/* --- the order of threads
+ * --------------------------------------------------------------------------- */
+void sb_emu_wake(sb_emu_thread *thread)
+{
+    sb_emu *emu = sb_emu_now;
+    thread->waiting = SB_EMU_READY;
+    emu->ready[(emu->ready_first + emu->readies++) % SB_EMU_THREADS] = thread->index;
+}
+
+/* Y-2: "which of those that can go on does so is drawn" */
+static sb_emu_thread *next_thread(sb_emu *emu)
+{
+    if (emu->readies == 0)
+        return nullptr;
+    const uint32_t first = emu->ready_first;
+    const uint32_t chosen = (first + draw(emu, emu->readies)) % SB_EMU_THREADS;
+    const uint32_t index = emu->ready[chosen];
+    emu->ready[chosen] = emu->ready[first];
+    emu->ready_first = (first + 1) % SB_EMU_THREADS;
+    emu->readies--;
+    return &emu->thread[index];
+}
+
+static sb_fiber *fiber_of(sb_emu *emu, const sb_emu_thread *thread)
+{
+    return thread ? &emu->fibers.fiber[thread->index] : &emu->fibers.home;
+}
+
+static void becomes(sb_emu_thread *thread)
+{
+    sb_emu_self = thread;
+    if (thread)
+        threadIdx = thread->place;
+}
+
+/* The end of a fiber: after a failure, or when it is not needed any more. */
+[[noreturn]] static void leave()
+{
+    sb_emu *emu = sb_emu_now;
+    sb_emu_thread *self = sb_emu_self;
+    self->ran = false;
+    becomes(nullptr);
+    sb_fiber_leave(fiber_of(emu, self), &emu->fibers.home);
+}
+
+void sb_emu_wait()
+{
+    sb_emu *emu = sb_emu_now;
+    sb_emu_thread *self = sb_emu_self, *next = next_thread(emu);
+    if (next == self)
+        return;
+    emu->switches++;
+    becomes(next);
+    sb_fiber_switch(fiber_of(emu, self), fiber_of(emu, next));
+    if (emu->status != SB_OK)
+        leave();
+}
+
+void sb_emu_pause()
+{
+    sb_emu_wake(sb_emu_self);
+    sb_emu_wait();
+}
+
+void sb_emu_blame(const sb_emu_thread *thread, const char *text)
+{
+    sb_emu *emu = sb_emu_now;
+    char where[160] = "";
+    if (thread->site.file)
+        snprintf(where, sizeof where, " (its last call: %s at %s:%d)", thread->what,
+                 thread->site.file, thread->site.line);
+    emu->status =
+        sb_fail(emu->err, SB_ERR_DIFF, "kernel %s, block (%u,%u,%u), thread (%u,%u,%u): %s%s",
+                emu->launch->kernel, emu->place.x, emu->place.y, emu->place.z, thread->place.x,
+                thread->place.y, thread->place.z, text, where);
+}
+
+void sb_emu_fail(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sb_emu_blame(sb_emu_self, text);
+    leave();
+}
+
+void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sb_emu_blame(thread, text);
+    leave();
+}
+
+/* --- a block
+ * ---------------------------------------------------------------------------------------- */
+/* The life of a fiber: the same thread of block after block, of launch after launch. */
+static void thread_runs()
+{
+    sb_emu *emu = sb_emu_now;
+    sb_fiber_arrived(&emu->fibers);
+    sb_emu_self->ran = true;
+    for (;;) {
+        emu->launch->body(emu->launch->all);
+        sb_emu_returns();
+        emu->returned++;
+        sb_emu_self->waiting = SB_EMU_RETURNED;
+        sb_emu_wait();
+    }
+}
+
+static void begin_thread(sb_emu *emu, uint32_t i)
+{
+    const dim3 block = emu->launch->block;
+    sb_emu_thread *t = &emu->thread[i];
+    const sb_emu_copies copies = {t->copies.copy, 0, t->copies.capacity};
+    const bool ran = t->ran;
+    if (!ran)
+        sb_fiber_begin(&emu->fibers, i, thread_runs);
+    *t = sb_emu_thread();
+    t->index = i;
+    t->place = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    t->copies = copies;
+    t->step = 1;
+    t->clock.step = emu->steps + static_cast<size_t>(i) * (emu->threads + 1);
+    t->ran = ran;
+    sb_emu_wake(t);
+}
+
+/* Ends all fibers where they are; the status is that of a failure. */
+static void end_fibers(sb_emu *emu)
+{
+    for (uint32_t i = 0; i < emu->fibers.count; i++) {
+        sb_emu_thread *t = &emu->thread[i];
+        if (t->ran) {
+            becomes(t);
+            sb_fiber_switch(&emu->fibers.home, fiber_of(emu, t));
+        }
+        t->ran = false;
+    }
+}
+
+static void run_block(sb_emu *emu)
+{
+    blockIdx = emu->place;
+    emu->block_epoch = ++emu->epoch;
+    emu->returned = emu->readies = emu->ready_first = emu->mbarriers = 0;
+    emu->arrays = 0;
+    emu->arena_used = 0;
+    memset(emu->warp_waiting, 0, sizeof emu->warp_waiting);
+    for (uint32_t i = 0; i < SB_EMU_BARRIERS; i++)
+        emu->barrier[i].arrived = 0;
+    for (uint32_t i = 0; i < emu->threads; i++)
+        begin_thread(emu, i);
+    sb_emu_thread *first = next_thread(emu);
+    becomes(first);
+    sb_fiber_switch(&emu->fibers.home, fiber_of(emu, first));
+    if (emu->status == SB_OK && emu->returned < emu->threads)
+        sb_emu_report_stuck(emu);
+    if (emu->status == SB_OK)
+        sb_emu_block_ends();
+    if (emu->status != SB_OK)
+        end_fibers(emu);
+}
+
+/* --- a launch
+ * --------------------------------------------------------------------------------------- */
+static uint64_t volume(dim3 d)
+{
+    return static_cast<uint64_t>(d.x) * d.y * d.z;
+}
+
+static sb_status check_launch(const sb_emu_launch *launch, sb_error *err)
+{
+    const uint64_t threads = volume(launch->block), blocks = volume(launch->grid);
+    if (sb_emu_now)
+        return sb_fail(err, SB_ERR_USAGE, "kernel %s: a launch within a launch", launch->kernel);
+    if (threads < 1 || threads > SB_EMU_THREADS || launch->block.z > 64)
+        return sb_fail(err, SB_ERR_USAGE, "kernel %s: a block of %llu threads, not 1 to %d",
+                       launch->kernel, static_cast<unsigned long long>(threads), SB_EMU_THREADS);
+    if (blocks < 1 || blocks > INT32_MAX || launch->grid.y > 65535 || launch->grid.z > 65535)
+        return sb_fail(err, SB_ERR_USAGE, "kernel %s: a grid of %ux%ux%u blocks", launch->kernel,
+                       launch->grid.x, launch->grid.y, launch->grid.z);
+    if (launch->shared > SB_EMU_SHARED_BYTES)
+        return sb_fail(err, SB_ERR_USAGE, "kernel %s: %zu bytes of shared memory, at most %d",
+                       launch->kernel, launch->shared, SB_EMU_SHARED_BYTES);
+    return SB_OK;
+}
+
+/* Storage for the clocks of `threads` threads, of the bulk copies, barriers and mbarriers. */
+sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads)
+{
+    const size_t row = threads + 1;
+    const size_t rows = threads + 1 + SB_EMU_BARRIERS + 2 * SB_EMU_MBARRIERS;
+    free(emu->steps);
+    emu->steps = static_cast<uint32_t *>(sb_alloc(rows * row, sizeof(uint32_t)));
+    if (!emu->steps)
+        return sb_fail(emu->err, SB_ERR_MEMORY, "out of memory for the clocks of a block");
+    uint32_t *next = emu->steps + threads * row;
+    emu->scratch = {0, 0, 0, next};
+    for (uint32_t i = 0; i < SB_EMU_BARRIERS; i++)
+        emu->barrier[i].clock = {0, 0, 0, next += row};
+    for (uint32_t i = 0; i < SB_EMU_MBARRIERS; i++) {
+        emu->mbarrier[i].coming = {0, 0, 0, next += row};
+        emu->mbarrier[i].passed = {0, 0, 0, next += row};
+    }
+    return SB_OK;
+}
+
+/* Ends fibers that nothing will run again. */
+static void retire(sb_emu *emu)
+{
+    sb_emu *before = sb_emu_now;
+    sb_emu_now = emu;
+    emu->status = SB_ERR_SKIPPED;
+    end_fibers(emu);
+    sb_emu_now = before;
+}
+
+static sb_status prepare(sb_emu *emu, const sb_emu_launch *launch, sb_error *err)
+{
+    const uint32_t threads = static_cast<uint32_t>(volume(launch->block));
+    if (threads > emu->fibers.count) {
+        retire(emu);
+        sb_fiber_close(&emu->fibers);
+        sb_status status = sb_fiber_open(&emu->fibers, threads, err);
+        if (status != SB_OK)
+            return status;
+    }
+    emu->err = err;
+    emu->launch = launch;
+    emu->status = SB_OK;
+    sb_status status = threads == emu->threads ? SB_OK : sb_emu_clocks(emu, threads);
+    emu->threads = status == SB_OK ? threads : 0;
+    return status;
+}
+
+/* Y-2: "blocks run one after the other, in an order that is drawn" */
+static void run_blocks(sb_emu *emu, uint32_t *order)
+{
+    const dim3 grid = emu->launch->grid;
+    const uint32_t blocks = static_cast<uint32_t>(volume(grid));
+    for (uint32_t i = 0; i < blocks; i++)
+        order[i] = i;
+    for (uint32_t i = 0; i < blocks && emu->status == SB_OK; i++) {
+        const uint32_t chosen = i + draw(emu, blocks - i), block = order[chosen];
+        order[chosen] = order[i];
+        emu->place = {block % grid.x, block / grid.x % grid.y, block / grid.x / grid.y};
+        run_block(emu);
+    }
+}
+
+sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err)
+{
+    sb_status status = check_launch(launch, err);
+    if (status == SB_OK)
+        status = prepare(emu, launch, err);
+    if (status != SB_OK)
+        return status;
+    uint32_t *order =
+        static_cast<uint32_t *>(sb_alloc(static_cast<size_t>(volume(launch->grid)), 4));
+    if (!order)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the order of blocks");
+    blockDim = launch->block;
+    gridDim = launch->grid;
+    emu->launch_epoch = emu->epoch + 1;
+    sb_emu_now = emu;
+    run_blocks(emu, order);
+    sb_emu_now = nullptr;
+    sb_emu_self = nullptr;
+    free(order);
+    return emu->status;
+}
+
+void sb_emu_free(sb_emu *emu)
+{
+    if (!emu)
+        return;
+    retire(emu);
+    for (uint32_t i = 0; emu->thread && i < SB_EMU_THREADS; i++)
+        free(emu->thread[i].copies.copy);
+    for (uint32_t i = 0; i < SB_EMU_MBARRIERS; i++)
+        free(emu->mbarrier[i].copies.copy);
+    sb_fiber_close(&emu->fibers);
+    free(emu->thread);
+    free(emu->ready);
+    free(emu->steps);
+    free(emu->arena);
+    free(emu->arena_state);
+    free(emu->arena_cell);
+    free(emu);
+}

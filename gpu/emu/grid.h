@@ -1,0 +1,71 @@
+/* grid.h - runs a kernel on the CPU: a grid of blocks one after the other, a fiber per thread.
+ *
+ * A seed decides the order of the blocks and, whenever a thread stops at a barrier, a collective or
+ * an atomic operation, which one goes on. Whatever a kernel does wrong ends the launch with one
+ * line that says kernel, block, thread and what: docs/gpu.md. */
+#ifndef SB_GPU_EMU_GRID_H
+#define SB_GPU_EMU_GRID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/base.h"
+#include "gpu/emu/site.h"
+
+struct alignas(4) uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned nx = 1, unsigned ny = 1, unsigned nz = 1) : x(nx), y(ny), z(nz)
+    {
+    }
+};
+
+/* The most shared memory and threads that a block of the target may have. */
+enum { SB_EMU_SHARED_BYTES = 101376, SB_EMU_THREADS = 1024, SB_EMU_WARP = 32 };
+
+struct sb_emu;
+sb_emu *sb_emu_new(uint64_t seed); /* NULL if memory is out */
+void sb_emu_free(sb_emu *emu);
+void sb_emu_seed(sb_emu *emu, uint64_t seed); /* Y-3: "the same seed gives the same order" */
+
+/* How often a thread stopped and another went on, since sb_emu_new. */
+uint64_t sb_emu_switches(const sb_emu *emu);
+
+struct sb_emu_launch {
+    const char *kernel;
+    dim3 grid, block;
+    size_t shared;                 /* bytes of dynamic shared memory */
+    void (*body)(const void *all); /* calls the kernel with its arguments */
+    const void *all;
+};
+
+sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err);
+
+template <class... P, class... A>
+sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
+                      size_t shared, sb_error *err, const A &...args)
+{
+    const auto body = [&]() { kernel(static_cast<P>(args)...); };
+    const sb_emu_launch launch = {name,
+                                  grid,
+                                  block,
+                                  shared,
+                                  [](const void *all) { (*static_cast<const decltype(body) *>(all))(); },
+                                  &body};
+    return sb_emu_run(emu, &launch, err);
+}
+
+/* --- what the words of CUDA are made of: for the thread that runs
+ * --------------------------------- */
+
+/* Ends the launch with this message. */
+[[noreturn]] void sb_emu_fail(const char *format, ...) SB_PRINTF(1, 2);
+
+void sb_emu_block_barrier(sb_emu_site site);                            /* __syncthreads */
+unsigned sb_emu_block_count(bool predicate, sb_emu_site site);          /* __syncthreads_count */
+void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site); /* bar.sync, bar.arrive */
+void sb_emu_pause();                                                    /* another may go on */
+
+#endif

@@ -1,0 +1,69 @@
+/* memory.h - memory that emulated kernels see: which bytes have a value, and who touched them last.
+ *
+ * A region is one buffer of global memory or one array of shared memory. A kernel reaches it only
+ * by checked pointers (pointer.h), which come here with every access. */
+#ifndef SB_GPU_EMU_MEMORY_H
+#define SB_GPU_EMU_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/base.h"
+
+enum sb_emu_state : uint8_t { SB_EMU_UNSET, SB_EMU_SET, SB_EMU_COMING };
+
+/* One access to the bytes `mask` of a word: by which step of which thread, in which epoch. */
+struct sb_emu_touch {
+    uint64_t epoch;
+    uint32_t step;
+    uint16_t thread;
+    uint8_t mask; /* 0: there is none */
+};
+
+/* The history of four bytes: the last writer of each, the last atomic operation, the last two
+ * readers; the newest first. */
+struct sb_emu_cell {
+    sb_emu_touch writer[4], atomic, reader[2];
+};
+
+struct sb_emu_region {
+    const char *name;
+    char *base;
+    size_t bytes;
+    uint8_t *state; /* an sb_emu_state per byte; NULL: all of it has values and nothing writes it */
+    sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for */
+    bool shared;
+};
+
+enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };
+
+/* What a kernel may do with a buffer: only read it, or also write it; and whether the host has
+ * given it values. */
+enum sb_emu_use { SB_EMU_INPUT, SB_EMU_INOUT, SB_EMU_OUTPUT };
+
+/* Registers a buffer of the caller's, which the region does not own; its name lives as long. */
+sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                             sb_emu_use use, sb_error *err);
+void sb_emu_region_close(sb_emu_region *region);
+
+/* The first byte from `from` on that has no value, or the size of the region. */
+size_t sb_emu_unset(const sb_emu_region *region, size_t from);
+
+/* Where a checked pointer points: bytes from the base of its region, of which it may use [low,
+ * high). */
+struct sb_emu_spot {
+    sb_emu_region *region;
+    int64_t at, low, high;
+};
+
+/* Checks an access of the running thread and returns the address; does not return from a fault. */
+void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_access access);
+
+/* The parts of it that asynchronous copies need: the range alone; the rest; a state for the bytes;
+ * and `thread` as the writer of whole words, in the place of whoever was before. */
+void *sb_emu_range(const sb_emu_spot *spot, size_t bytes, size_t align, const char *what);
+void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access);
+void sb_emu_set_state(const sb_emu_spot *spot, size_t bytes, sb_emu_state state);
+void sb_emu_mark(const sb_emu_spot *spot, size_t bytes, uint32_t thread, uint32_t step);
+
+#endif

@@ -1,0 +1,120 @@
+/* thread.h - the state of an emulated block; for gpu/emu only. */
+#ifndef SB_GPU_EMU_THREAD_H
+#define SB_GPU_EMU_THREAD_H
+
+#include "gpu/emu/clock.h"
+#include "gpu/emu/fiber.h"
+#include "gpu/emu/grid.h"
+#include "gpu/emu/memory.h"
+
+enum sb_emu_waiting : uint8_t {
+    SB_EMU_READY,
+    SB_EMU_BARRIER,
+    SB_EMU_WARP_OP,
+    SB_EMU_MBARRIER,
+    SB_EMU_RETURNED
+};
+enum { SB_EMU_BARRIERS = 16, SB_EMU_MBARRIERS = 64, SB_EMU_STATICS = 32 };
+
+/* An asynchronous copy on its way: nothing of it has happened. */
+struct sb_emu_copy {
+    sb_emu_spot to, from;
+    uint32_t bytes, read; /* what is not read of `bytes` becomes zero */
+    uint64_t group;       /* of cp.async: the number of its group */
+};
+
+struct sb_emu_copies {
+    sb_emu_copy *copy;
+    uint32_t count, capacity;
+};
+
+struct sb_emu_thread {
+    uint32_t index;
+    uint3 place;
+    sb_emu_waiting waiting;
+    bool ran;         /* its fiber has begun, and stopped somewhere */
+    sb_emu_site site; /* the last call that may wait */
+    const char *what; /* its name */
+    uint32_t barrier; /* which one it waits for */
+    uint32_t answer;  /* of the last barrier of the block */
+    uint32_t mask;    /* of the collective it waits in, and what it brings */
+    void *box;
+    void (*apply)(uint32_t mask, void *const *boxes);
+    uint32_t parity; /* of the mbarrier phase that it waits for */
+    uint32_t step;
+    sb_emu_clock clock;
+    sb_emu_copies copies; /* its cp.async */
+    uint64_t group;       /* the number of the group that is open */
+};
+
+struct sb_emu_barrier {
+    uint32_t arrived, wanted, count, first; /* count: true predicates; first: who came first */
+    sb_emu_clock clock;
+};
+
+struct sb_emu_mbarrier {
+    int64_t at; /* its place in the arena of shared memory */
+    uint32_t count, pending, phase;
+    int64_t expected;            /* bytes of bulk copies, less those that came */
+    sb_emu_clock coming, passed; /* of the phase that runs, and of those that are over */
+    sb_emu_copies copies;
+};
+
+struct sb_emu_array {
+    const void *tag; /* of the declaration; NULL: the dynamic one */
+    sb_emu_region region;
+};
+
+struct sb_emu {
+    uint64_t key, draws, switches;
+    sb_error *err;
+    sb_status status;
+    const sb_emu_launch *launch;
+    uint3 place; /* of the block */
+    sb_fiber_set fibers;
+    sb_emu_thread *thread;
+    uint32_t threads, returned;
+    uint32_t *ready; /* a ring of threads that may go on */
+    uint32_t ready_first, readies;
+    uint32_t *steps; /* storage of all clocks */
+    sb_emu_clock scratch;
+    uint32_t bulk_step; /* of who carries bulk copies out: thread `threads` */
+    uint64_t epoch, block_epoch, launch_epoch; /* now, and the first ones of block and launch */
+    uint32_t warp_waiting[SB_EMU_THREADS / SB_EMU_WARP]; /* lanes that wait in collectives */
+    sb_emu_barrier barrier[SB_EMU_BARRIERS];
+    sb_emu_mbarrier mbarrier[SB_EMU_MBARRIERS];
+    uint32_t mbarriers;
+    char *arena; /* shared memory, its states and its history */
+    uint8_t *arena_state;
+    sb_emu_cell *arena_cell;
+    size_t arena_used;
+    sb_emu_array array[SB_EMU_STATICS];
+    uint32_t arrays;
+};
+
+/* The emulator that runs, and its thread: of this thread of the operating system. */
+extern __thread sb_emu *sb_emu_now;
+extern __thread sb_emu_thread *sb_emu_self;
+
+/* Ends the launch because of what another thread did. */
+[[noreturn]] void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
+    SB_PRINTF(2, 3);
+
+/* Makes the launch a failed one. */
+void sb_emu_blame(const sb_emu_thread *thread, const char *text);
+
+void sb_emu_wait(); /* stops the running thread, until sb_emu_wake */
+void sb_emu_wake(sb_emu_thread *thread);
+/* What the running thread did is known to `into` from here on; it learns what `from` knows. */
+void sb_emu_release(sb_emu_clock *into);
+void sb_emu_acquire(const sb_emu_clock *from);
+sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads);
+
+/* async.cc: ends the block; the launch, if copies are on their way. */
+void sb_emu_returns();
+void sb_emu_block_ends();
+
+/* report.cc: nothing can go on; says why. */
+void sb_emu_report_stuck(sb_emu *emu);
+
+#endif

@@ -1,0 +1,110 @@
+/* warp.cc - where the lanes of a warp meet. */
+#include "gpu/emu/warp.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "gpu/emu/thread.h"
+
+unsigned sb_emu_lane()
+{
+    return sb_emu_self->index % SB_EMU_WARP;
+}
+
+static sb_emu_thread *lane_of(unsigned lane)
+{
+    return &sb_emu_now->thread[sb_emu_self->index / SB_EMU_WARP * SB_EMU_WARP + lane];
+}
+
+/* Y-8: "every lane of the mask calls the same operation with the same mask" */
+static void check_mask(const char *name, uint32_t mask, uint32_t self)
+{
+    const uint32_t base = self / SB_EMU_WARP * SB_EMU_WARP, lanes = sb_emu_now->threads - base;
+    if (!(mask >> (self - base) & 1))
+        sb_emu_fail("%s: mask 0x%08x lacks lane %u, which calls it", name, mask, self - base);
+    if (lanes < SB_EMU_WARP && mask >> lanes != 0)
+        sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
+}
+
+/* Are all lanes of the mask here, with that mask? One that waits with another mask may still come.
+ */
+static bool all_here(const char *name, uint32_t mask, uint32_t waiting,
+                     void (*apply)(uint32_t, void *const *))
+{
+    if ((waiting & mask) != mask)
+        return false;
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++) {
+        const sb_emu_thread *other = lane_of(lane);
+        if (!(mask >> lane & 1))
+            continue;
+        if (other->mask != mask)
+            return false;
+        if (other->apply != apply)
+            sb_emu_fail("%s: mask 0x%08x, with which lane %u is in %s at %s:%d", name, mask, lane,
+                        other->what, other->site.file, other->site.line);
+    }
+    return true;
+}
+
+void sb_emu_meet(const char *name, uint32_t mask, void *box,
+                 void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site)
+{
+    sb_emu_thread *self = sb_emu_self;
+    uint32_t *waiting = &sb_emu_now->warp_waiting[self->index / SB_EMU_WARP];
+    self->what = name;
+    self->site = site;
+    check_mask(name, mask, self->index);
+    self->mask = mask;
+    self->apply = apply;
+    self->box = box;
+    *waiting |= 1u << (self->index % SB_EMU_WARP);
+    if (!all_here(name, mask, *waiting, apply)) {
+        self->waiting = SB_EMU_WARP_OP;
+        sb_emu_wait();
+        return;
+    }
+    void *boxes[SB_EMU_WARP] = {};
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
+        if (mask >> lane & 1)
+            boxes[lane] = lane_of(lane)->box;
+    apply(mask, boxes);
+    *waiting &= ~mask;
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
+        if ((mask >> lane & 1) && lane_of(lane) != self)
+            sb_emu_wake(lane_of(lane));
+}
+
+void sb_emu_lane_fail(int lane, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sb_emu_fail_of(lane_of(static_cast<unsigned>(lane)), "%s", text);
+}
+
+/* All lanes of the mask know what each of them has done. */
+static void share_clocks(uint32_t mask, void *const *)
+{
+    sb_emu *emu = sb_emu_now;
+    sb_emu_clock *all = &emu->scratch;
+    all->epoch = 0;
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++) {
+        if (!(mask >> lane & 1))
+            continue;
+        sb_emu_thread *t = lane_of(lane);
+        sb_emu_join(all, emu->epoch, &t->clock);
+        sb_emu_learn(all, emu->epoch, t->index, t->step);
+        t->step++;
+    }
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
+        if (mask >> lane & 1)
+            sb_emu_join(&lane_of(lane)->clock, emu->epoch, all);
+}
+
+void sb_emu_sync_warp(uint32_t mask, sb_emu_site site)
+{
+    char nothing = 0;
+    sb_emu_meet("__syncwarp", mask, &nothing, share_clocks, site);
+}

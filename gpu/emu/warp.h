@@ -1,0 +1,67 @@
+/* warp.h - operations of a warp: each lane brings something, the last one works it out for all.
+ *
+ *   Out sb_emu_warp<In, Out>(name, mask, in, apply)
+ *
+ * is called by every lane of the mask, with the same mask and the same apply; each gets its element
+ * of `out` when apply has filled it. `apply(mask, in, out)` sees 32 of each, those of lanes that
+ * are not in the mask zero, and is a pure function. It orders no memory accesses; __syncwarp does.
+ */
+#ifndef SB_GPU_EMU_WARP_H
+#define SB_GPU_EMU_WARP_H
+
+#include <string.h>
+
+#include "gpu/emu/grid.h"
+#include "gpu/emu/words.h"
+
+/* Waits until all lanes of the mask are here, each with its box; the last one calls apply. */
+void sb_emu_meet(const char *name, uint32_t mask, void *box,
+                 void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site);
+
+/* The lane of the running thread: its number in the block modulo 32. */
+unsigned sb_emu_lane();
+
+template <class In, class Out> struct sb_emu_box {
+    const In *in;
+    Out *out;
+    void (*apply)(uint32_t mask, const In *in, Out *out);
+};
+
+template <class In, class Out> void sb_emu_open_boxes(uint32_t mask, void *const *boxes)
+{
+    In in[SB_EMU_WARP];
+    Out out[SB_EMU_WARP];
+    memset(static_cast<void *>(in), 0, sizeof in);
+    memset(static_cast<void *>(out), 0, sizeof out);
+    void (*apply)(uint32_t, const In *, Out *) = nullptr;
+    for (int lane = 0; lane < SB_EMU_WARP; lane++) {
+        if (!boxes[lane])
+            continue;
+        const auto *box = static_cast<const sb_emu_box<In, Out> *>(boxes[lane]);
+        memcpy(static_cast<void *>(&in[lane]), box->in, sizeof(In));
+        apply = box->apply;
+    }
+    apply(mask, in, out);
+    for (int lane = 0; lane < SB_EMU_WARP; lane++)
+        if (boxes[lane])
+            memcpy(static_cast<void *>(static_cast<const sb_emu_box<In, Out> *>(boxes[lane])->out),
+                   &out[lane], sizeof(Out));
+}
+
+template <class In, class Out>
+Out sb_emu_warp(const char *name, uint32_t mask, const In &in,
+                void (*apply)(uint32_t mask, const In *in, Out *out),
+                sb_emu_site site = sb_emu_site::here())
+{
+    Out out;
+    sb_emu_box<In, Out> box = {&in, &out, apply};
+    sb_emu_meet(name, mask, &box, sb_emu_open_boxes<In, Out>, site);
+    return out;
+}
+
+/* In an apply: lane `lane` of the warp that runs asks for something that cannot be. */
+[[noreturn]] void sb_emu_lane_fail(int lane, const char *format, ...) SB_PRINTF(2, 3);
+
+void sb_emu_sync_warp(uint32_t mask, sb_emu_site site);
+
+#endif

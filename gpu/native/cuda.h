@@ -1,0 +1,149 @@
+/* cuda.h - for nvcc: the names of gpu/emu that CUDA itself does not have.
+ *
+ * Pointers are plain here, and nothing is checked. Addresses in shared memory have 32 bits in PTX.
+ */
+#ifndef SB_GPU_NATIVE_CUDA_H
+#define SB_GPU_NATIVE_CUDA_H
+
+#include <stdint.h>
+
+#include "gpu/base.h"
+
+template <class T> using sb_global = T *;
+template <class T> using sb_shared = T *;
+
+template <class U, class T> __host__ __device__ __forceinline__ U *sb_cast(T *p)
+{
+    return reinterpret_cast<U *>(p);
+}
+template <class T, class I> __host__ __device__ __forceinline__ T *sb_part(T *p, I)
+{
+    return p;
+}
+
+#define SB_SHARED(type, name, count) __shared__ __align__(128) type name[count]
+#define SB_SHARED_DYNAMIC(type, name)                                                              \
+    extern __shared__ __align__(128) unsigned char sb_dynamic_bytes[];                             \
+    type *const name = reinterpret_cast<type *>(sb_dynamic_bytes)
+
+__device__ __forceinline__ uint32_t sb_shared_address(const void *p)
+{
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+/* --- barriers of some warps
+ * --------------------------------------------------------------------------- */
+__device__ __forceinline__ void sb_barrier_sync(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void sb_barrier_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* --- cp.async
+ * ------------------------------------------------------------------------------------------ */
+template <int N, class T, class U>
+__device__ __forceinline__ void sb_cp_async(T *to, const U *from, uint32_t read = N)
+{
+    static_assert(N == 4 || N == 8 || N == 16, "cp.async copies 4, 8 or 16 bytes");
+    if constexpr (N == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sb_shared_address(to)),
+                     "l"(from), "r"(read)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(sb_shared_address(to)),
+                     "l"(from), "n"(N), "r"(read)
+                     : "memory");
+}
+__device__ __forceinline__ void sb_cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> __device__ __forceinline__ void sb_cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+__device__ __forceinline__ void sb_cp_async_wait_all()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* --- mbarriers and bulk copies
+ * -------------------------------------------------------------------------- */
+__device__ __forceinline__ void sb_mbarrier_init(uint64_t *at, uint32_t count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sb_shared_address(at)), "r"(count)
+                 : "memory");
+}
+__device__ __forceinline__ void sb_mbarrier_arrive(uint64_t *at)
+{
+    asm volatile("{ .reg .b64 phase;\n"
+                 "  mbarrier.arrive.shared::cta.b64 phase, [%0]; }" ::"r"(sb_shared_address(at))
+                 : "memory");
+}
+__device__ __forceinline__ void sb_mbarrier_arrive_expect(uint64_t *at, uint32_t bytes)
+{
+    asm volatile("{ .reg .b64 phase;\n"
+                 "  mbarrier.arrive.expect_tx.shared::cta.b64 phase, [%0], %1; }" ::"r"(
+                     sb_shared_address(at)),
+                 "r"(bytes)
+                 : "memory");
+}
+__device__ __forceinline__ void sb_mbarrier_wait(uint64_t *at, uint32_t parity)
+{
+    uint32_t over;
+    do {
+        asm volatile("{ .reg .pred over;\n"
+                     "  mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+                     "  selp.u32 %0, 1, 0, over; }"
+                     : "=r"(over)
+                     : "r"(sb_shared_address(at)), "r"(parity)
+                     : "memory");
+    } while (!over);
+}
+template <class T, class U>
+__device__ __forceinline__ void sb_bulk_copy(T *to, const U *from, uint32_t bytes,
+                                             uint64_t *mbarrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(sb_shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(sb_shared_address(mbarrier))
+                 : "memory");
+}
+__device__ __forceinline__ void sb_fence_async()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;\n"
+                 "fence.proxy.async;" ::
+                     : "memory");
+}
+
+/* --- launches
+ * --------------------------------------------------------------------------------------------- */
+struct sb_queue {
+    cudaStream_t stream;
+    sb_error *err;
+};
+
+/* Starts a kernel; that it can run so many threads with so much memory is asked for first. */
+template <class... P, class... A>
+sb_status sb_native_call(const sb_queue *queue, const char *name, void (*kernel)(P...), dim3 grid,
+                         dim3 block, size_t shared, const A &...args)
+{
+    cudaError_t status = cudaSuccess;
+    if (shared > 48 << 10)
+        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared));
+    if (status == cudaSuccess) {
+        kernel<<<grid, block, shared, queue->stream>>>(static_cast<P>(args)...);
+        status = cudaGetLastError();
+    }
+    return status == cudaSuccess
+               ? SB_OK
+               : sb_fail(queue->err, SB_ERR_IO, "kernel %s: %s", name, cudaGetErrorString(status));
+}
+#define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
+    sb_native_call(queue, #kernel, kernel, grid, block, shared, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# What the compiler makes of the atoms for a device: no warning, no spill, the instruction that each
+# atom stands for and no software in its place. Needs nvcc and no GPU; NVCC names it.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+BUILD=${BUILD:-build}
+opcodes=$BUILD/tests/gpu/cubin_opcodes
+nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+
+check() { # check NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
+}
+close() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ]
+    exit
+}
+[ -x "$opcodes" ] || { echo "$opcodes is not built: make tests"; exit 2; }
+
+# --- the reader of cubins, on what is none -----------------------------------------------------------
+refuses() { # refuses FILE TEXT: one line, status 1, no list
+    local status
+    "$opcodes" "$1" > "$work/list" 2> "$work/errors"
+    status=$?
+    [ $status = 1 ] && [ ! -s "$work/list" ] && [ "$(wc -l < "$work/errors")" = 1 ] &&
+        grep -q "$2" "$work/errors"
+}
+: > "$work/empty"
+check "an absent file" refuses "$work/absent" 'cannot be read'
+check "an empty file" refuses "$work/empty" 'no ELF file'
+check "a text" refuses "${BASH_SOURCE[0]}" 'no ELF file'
+{ printf '\177ELF\2\1'; head -c 200 /dev/zero | tr '\0' '\377'; } > "$work/ones"
+check "a header of ones" refuses "$work/ones" 'damaged'
+
+if [ ! -x "$nvcc" ]; then
+    # optional even where every other tool is required
+    [ "${CI-}" = true ] || skipped=1
+    echo "SKIPPED device code: no nvcc; that the atoms compile for sm_121a and sm_90a, into which" \
+        "instructions, and without spills was not covered"
+    close
+fi
+
+# --- compiling ---------------------------------------------------------------------------------------
+compile() { # compile ARCHITECTURE NAME FLAG...: $work/NAME.cubin, and what ptxas says
+    local architecture=$1 name=$2
+    shift 2
+    "$nvcc" -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -I. \
+        -gencode "arch=compute_$architecture,code=sm_$architecture" "$@" \
+        -cubin -o "$work/$name.cubin" tests/gpu/atom_gates.cu > "$work/$name.log" 2>&1
+}
+compiled() { # the log is shown if it failed
+    [ -s "$work/$1.cubin" ] && "$opcodes" "$work/$1.cubin" > "$work/$1.list" && return
+    grep -v '^ptxas info' "$work/$1.log" | head -20
+    false
+}
+in_registers() { # every kernel that ptxas speaks of has no frame and no spill
+    grep -q 'bytes spill stores' "$work/$1.log" &&
+        ! grep 'bytes spill stores' "$work/$1.log" |
+        grep -qv ' 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'
+}
+has() { # has NAME KERNEL OPCODE COUNT
+    [ "$(awk -v k="$2" -v o="$3" '$1 == k && $3 == o { n += $4 } END { print n + 0 }' "$work/$1.list")" = "$4" ]
+}
+compile 121a target & compile 90a hopper & wait
+compile 121 plain & compile 90a planted -DPLANT_EXPANSION & wait
+for name in target hopper plain planted; do check "$name does not compile" compiled $name; done
+for name in target hopper plain; do check "$name: a kernel spills" in_registers $name; done
+
+for name in target hopper; do
+    check "$name: bf16 is one HMMA" has $name atom_bf16 HMMA 1
+    check "$name: f16 is one HMMA" has $name atom_f16 HMMA 1
+    check "$name: s8 is one IMMA" has $name atom_s8 IMMA 1
+    check "$name: four IMMA in the portable NVFP4" has $name atom_nvfp4_portable IMMA 4
+    for opcode in HMMA QMMA F2FP; do
+        check "$name: $opcode in the portable FP8" has $name atom_e4m3_portable $opcode 0
+    done
+    # one each of 1, 2 and 4 matrices, transposed or not
+    check "$name: ldmatrix" test "$(grep -c '^_Z13atom_ldmatrix.* LDSM 1$' "$work/$name.list")" = 6
+done
+check "FP8 is one QMMA" has target atom_e4m3 QMMA 1
+check "FP8 is expanded" has target atom_e4m3 F2FP 0
+check "FP8 has HMMA" has target atom_e4m3 HMMA 0
+check "NVFP4 is one OMMA" has target atom_nvfp4 OMMA 1
+check "NVFP4 with selectors is one OMMA" has target atom_nvfp4_12 OMMA 1
+check "NVFP4 has IMMA" has target atom_nvfp4 IMMA 0
+check "five conversions are one F2FP each" has target atom_convert F2FP 5
+# elsewhere, integers
+for name in hopper plain; do
+    check "$name: NVFP4 in four IMMA" has $name atom_nvfp4 IMMA 4
+    check "$name: HMMA in FP8" has $name atom_e4m3 HMMA 0
+done
+
+# --- what the gates are for is seen ------------------------------------------------------------------
+check "an expansion is not seen" has planted plant_expansion HMMA 2
+check "an expansion has no F2FP" eval '! has planted plant_expansion F2FP 0'
+check "a spill is not seen" eval '! in_registers planted'
+truncated() {
+    head -c $(($(stat -c %s "$work/target.cubin") * $1 / 100)) "$work/target.cubin" > "$work/short"
+    refuses "$work/short" damaged
+}
+for part in 30 60 95; do check "a cubin cut to $part %" truncated $part; done
+close

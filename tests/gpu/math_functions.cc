@@ -1,0 +1,102 @@
+#include "tests/gpu/math_functions.h"
+
+#include "gpu/math/fn.h"
+
+namespace
+{
+
+float exp_here(float x)
+{
+    return sb_gpu_exp(x);
+}
+float log_here(float x)
+{
+    return sb_gpu_log(x);
+}
+float rsqrt_here(float x)
+{
+    return sb_gpu_rsqrt(x);
+}
+float sin_here(float x)
+{
+    return sb_gpu_sin(x);
+}
+float cos_here(float x)
+{
+    return sb_gpu_cos(x);
+}
+float sigmoid_here(float x)
+{
+    return sb_gpu_sigmoid(x);
+}
+float silu_here(float x)
+{
+    return sb_gpu_silu(x);
+}
+float softplus_here(float x)
+{
+    return sb_gpu_softplus(x);
+}
+
+/* the exceptions, each table in a namespace of its own */
+namespace of_exp
+{
+#include "gpu/math/exp_exceptions.inc"
+}
+namespace of_log
+{
+#include "gpu/math/log_exceptions.inc"
+}
+namespace of_rsqrt
+{
+#include "gpu/math/rsqrt_exceptions.inc"
+}
+namespace of_sin
+{
+#include "gpu/math/sin_exceptions.inc"
+}
+namespace of_cos
+{
+#include "gpu/math/cos_exceptions.inc"
+}
+namespace of_sigmoid
+{
+#include "gpu/math/sigmoid_exceptions.inc"
+}
+namespace of_silu
+{
+#include "gpu/math/silu_exceptions.inc"
+}
+namespace of_softplus
+{
+#include "gpu/math/softplus_exceptions.inc"
+}
+
+#define ROW(name, above, above_end, below, below_end)                                              \
+    {                                                                                              \
+#name, name##_here,                                                                        \
+            &of_##name::ROWS[0].input, of_##name::COUNT, above, above_end, below, below_end        \
+    }
+const math_function rows[MATH_FUNCTIONS] = {
+    ROW(exp, 0x32000000u, 0x42b20000u, 0x32000000u, 0x42d00001u),
+    ROW(sigmoid, 0x3a800000u, 0x41900000u, 0x3a800000u, 0x42d00001u),
+    ROW(silu, 0x32800000u, 0x42d00000u, 0x32800000u, 0x42dc0001u),
+    ROW(softplus, 0x32000000u, 0x41900000u, 0x32000000u, 0x42d00001u),
+    ROW(rsqrt, 0x3f800000u, 0x40800000u, 0, 0),
+    ROW(log, 0, 0x7f800000u, 0, 0),
+    ROW(sin, 0x39000000u, 0x7f800000u, 0, 0),
+    ROW(cos, 0x39000000u, 0x7f800000u, 0, 0),
+};
+#undef ROW
+
+} // namespace
+
+const math_function *math_function_row(int i)
+{
+    return &rows[i];
+}
+
+float math_fma_in_double(float a, float b, float c)
+{
+    return sb_gpu_fma_in_double(a, b, c);
+}

@@ -1,0 +1,31 @@
+/* math_functions.h - the functions of gpu/math, as C sees them. */
+#ifndef SB_TESTS_GPU_MATH_FUNCTIONS_H
+#define SB_TESTS_GPU_MATH_FUNCTIONS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MATH_FUNCTIONS = 8 };
+
+/* A function, its exceptions, and the sizes of arguments among which these can be: those of
+ * positive and of negative arguments. rsqrt scales its argument to [1, 4); sine and cosine go by
+ * size. Outside, the result is a constant, the argument or its half. */
+typedef struct math_function {
+    const char *name;
+    float (*run)(float);
+    const uint32_t *exceptions; /* argument, result, argument, result, .. */
+    int count;
+    uint32_t above, above_end, below, below_end;
+} math_function;
+
+const math_function *math_function_row(int i);
+
+float math_fma_in_double(float a, float b, float c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What the compiler makes of gpu/math for a device: no warning, no spill, nothing contracted. Needs nvcc
+# and no GPU; NVCC names it.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+opcodes=${BUILD:-build}/tests/gpu/cubin_opcodes
+nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
+functions='exp log rsqrt sin cos sigmoid silu softplus'
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+
+check() { # check NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
+}
+close() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ]
+    exit
+}
+[ -x "$opcodes" ] || { echo "$opcodes is not built: make tests"; exit 2; }
+check "the list of functions has not those of gpu/math/fn.h" \
+    test "$(grep -c '^KERNEL(' tests/gpu/math_gates.cu)" = "$(wc -w <<< "$functions")"
+if [ ! -x "$nvcc" ]; then
+    # optional even where every other tool is required
+    [ "${CI-}" = true ] || skipped=1
+    echo "SKIPPED device code: no nvcc; that the functions compile for sm_121a and sm_90a without spills" \
+        "and contracted operations was not covered"
+    close
+fi
+
+compile() { # compile ARCHITECTURE NAME FLAG...: $work/NAME.cubin, and what ptxas says
+    "$nvcc" -std=c++17 -O3 "${@:3}" -Werror all-warnings -Xptxas -v -I. \
+        -gencode "arch=compute_$1,code=sm_$1" -cubin -o "$work/$2.cubin" tests/gpu/math_gates.cu \
+        > "$work/$2.log" 2>&1
+}
+compiled() { # the log is shown if it failed
+    [ -s "$work/$1.cubin" ] && "$opcodes" "$work/$1.cubin" > "$work/$1.list" && return
+    grep -v '^ptxas info' "$work/$1.log" | head -20
+    false
+}
+in_registers() { # every kernel that ptxas speaks of has no frame and no spill
+    grep -q 'bytes spill stores' "$work/$1.log" &&
+        ! grep 'bytes spill stores' "$work/$1.log" |
+        grep -qv ' 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'
+}
+count() { # count NAME FUNCTION DIGITS: an opcode's last two digits say what it does, the first with what
+    awk -v k="math_$2" -v o="^0x[0-9a-f]$3\$" '$1 == k && $2 ~ o { n += $4 } END { print n + 0 }' "$work/$1.list"
+}
+# sine and cosine name no fused operation, so one in binary64 (2b) would be contracted; they add (29)
+separate() { [ "$(count "$1" "$2" 2b)" = 0 ] && [ "$(count "$1" "$2" 29)" -gt 0 ]; }
+# the others have fused ones (23), and nothing in binary64 (28, 29, 2b)
+single() { [ "$(count "$1" "$2" '2[89b]')" = 0 ] && [ "$(count "$1" "$2" 23)" -gt 0 ]; }
+
+compile 121a target -fmad=false & compile 90a hopper -fmad=false & wait
+compile 121a planted -fmad=true
+for name in target hopper planted; do check "$name does not compile" compiled $name; done
+for name in target hopper; do
+    check "$name: a kernel spills" in_registers $name
+    for f in sin cos; do check "$name: $f is contracted" separate $name $f; done
+    for f in exp log rsqrt sigmoid silu softplus; do check "$name: $f is not in binary32" single $name $f; done
+done
+contracted() { ! separate planted "$1"; }
+for f in sin cos; do check "contracted operations of $f are not seen" contracted $f; done
+close

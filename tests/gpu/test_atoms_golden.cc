@@ -1,0 +1,146 @@
+/* test_atoms_golden.cc - the host bodies and the model of tests/gpu against golden/atoms, which
+ * another program computed from docs/atoms.md in exact fractions, with layouts of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/atom/host/warp.h"
+#include "tests/gpu/atom_model.h"
+
+extern "C" {
+#include "ref/container/json.h"
+#include "tests/lib/cmocka.h"
+}
+
+namespace
+{
+
+enum { WARPS = 9 };
+
+/* `count` words from the member `name`. */
+void read_words(const json_t *from, const char *name, uint32_t *out, size_t count)
+{
+    const char *text = json_string_value(json_object_get(from, name));
+    assert_non_null(text);
+    assert_int_equal(strlen(text), 8 * count);
+    for (size_t i = 0; i < count; i++) {
+        char word[9] = "";
+        memcpy(word, text + 8 * i, 8);
+        out[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+}
+
+struct recorded {
+    atom_warp before;
+    uint32_t after[32][4];
+};
+
+void read_warp(const json_t *from, bool scaled, recorded *out)
+{
+    uint32_t c[32][4];
+    memset(out, 0, sizeof *out);
+    read_words(from, "a", out->before.a[0], 128);
+    read_words(from, "b", out->before.b[0], 64);
+    read_words(from, "c", c[0], 128);
+    read_words(from, "d", out->after[0], 128);
+    memcpy(out->before.c, c, sizeof c);
+    if (scaled) {
+        read_words(from, "sa", out->before.sa, 32);
+        read_words(from, "sb", out->before.sb, 32);
+        out->before.from_a = (unsigned)json_integer_value(json_object_get(from, "p"));
+        out->before.from_b = (unsigned)json_integer_value(json_object_get(from, "q"));
+    }
+}
+
+typedef void body(const atom_warp *warp, float d[32][4]);
+
+size_t differences(const recorded *warp, body *run)
+{
+    float d[32][4];
+    uint32_t bits[32][4];
+    size_t count = 0;
+    memcpy(d, warp->before.c, sizeof d);
+    run(&warp->before, d);
+    memcpy(bits, d, sizeof d);
+    for (unsigned at = 0; at < 128; at++)
+        count += bits[at / 4][at % 4] != warp->after[at / 4][at % 4];
+    return count;
+}
+
+void hold(const char *name, bool scaled, body *run, body *model)
+{
+    char path[64];
+    json_t *file = NULL;
+    sb_error err;
+    snprintf(path, sizeof path, "golden/atoms/%s.json", name);
+    if (sb_json_load(path, &file, &err) != SB_OK)
+        fail_msg("%s", err.text);
+    const json_t *warps = json_object_get(file, "warps");
+    assert_int_equal(json_array_size(warps), WARPS);
+    for (size_t i = 0; i < WARPS; i++) {
+        recorded warp;
+        read_warp(json_array_get(warps, i), scaled, &warp);
+        size_t body_differs = differences(&warp, run), model_differs = differences(&warp, model);
+        if (body_differs || model_differs)
+            fail_msg("%s, warp %zu: %zu elements of the body differ, %zu of the model", name, i,
+                     body_differs, model_differs);
+        for (unsigned lane = 0; lane < 32; lane++) { /* a wrong layout is seen */
+            uint32_t kept = warp.before.a[lane][1];
+            warp.before.a[lane][1] = warp.before.a[lane][2];
+            warp.before.a[lane][2] = kept;
+        }
+        assert_true(differences(&warp, run) > 0);
+    }
+    json_decref(file);
+}
+
+void model(sb_atom_id row, sb_format format, const atom_warp *warp, float d[32][4])
+{
+    atom_model(&sb_atoms[row], format, warp, 8, d);
+}
+
+void test_bf16(void **)
+{
+    hold(
+        "bf16", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_bf16(w->a, w->b, d); },
+        [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_f16, SB_FORMAT_bf16, w, d); });
+}
+
+void test_f16(void **)
+{
+    hold(
+        "f16", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_f16(w->a, w->b, d); },
+        [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_f16, SB_FORMAT_f16, w, d); });
+}
+
+void test_e4m3(void **)
+{
+    hold(
+        "e4m3", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_e4m3(w->a, w->b, d); },
+        [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_fp8, SB_FORMAT_e4m3, w, d); });
+}
+
+void test_nvfp4(void **)
+{
+    hold(
+        "nvfp4", true,
+        [](const atom_warp *w, float d[32][4]) {
+            sb_warp_mma_nvfp4(w->a, w->b, w->sa, w->sb, w->from_a, w->from_b, d);
+        },
+        [](const atom_warp *w, float d[32][4]) {
+            model(SB_ATOM_sm120_nvfp4, SB_FORMAT_e2m1, w, d);
+        });
+}
+
+} // namespace
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_e4m3),
+        cmocka_unit_test(test_nvfp4),
+    };
+    return cmocka_run_group_tests_name("atoms: golden fragments", tests, NULL, NULL);
+}

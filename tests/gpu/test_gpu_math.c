@@ -1,0 +1,242 @@
+/* test_gpu_math.c - the functions of gpu/math against those of ref/math, which are correctly
+ * rounded.
+ *
+ *   test_gpu_math                      every 4099th of the 2^32 arguments, and the difficult ones;
+ *                                      with CHECK_ALL=1 in the environment every 61st
+ *   test_gpu_math --all [FUNCTION]     every argument
+ *   test_gpu_math --write DIRECTORY [FUNCTION]
+ *                                      with math_functions.cc compiled with -DSB_GPU_MATH_BARE:
+ *                                      writes the tables of exceptions
+ *
+ * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/math/fn.h"
+#include "tests/gpu/math_functions.h"
+
+enum { STRIDE = 4099, KEPT = 4096, BLOCK = 1 << 18 };
+
+static const uint64_t INPUTS = (uint64_t)1 << 32, NEGATIVE = (uint64_t)1 << 31;
+
+typedef float function(float);
+
+static function *right_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        function *right;
+    } rows[] = {{"exp", sb_exp}, {"log", sb_log}, {"rsqrt", sb_rsqrt}, {"sigmoid", sb_sigmoid},
+                {"sin", sb_sin}, {"cos", sb_cos}, {"silu", sb_silu},   {"softplus", sb_softplus}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return rows[i].right;
+    abort();
+}
+
+typedef struct difference {
+    uint32_t input, got, right;
+} difference;
+
+/* What a comparison found; of the differences, the first that were met. */
+typedef struct tally {
+    uint64_t inputs, wrong, worst;
+    difference row[KEPT];
+} tally;
+
+/* Steps between two results of one sign; of different signs very many. */
+static uint64_t steps(uint32_t a, uint32_t b)
+{
+    return (a ^ b) >> 31 ? INPUTS : a > b ? a - b : b - a;
+}
+
+static int differs(function *run, function *right, uint32_t input, difference *d)
+{
+    float x = sb_f32_from_bits(input);
+    *d = (difference){input, sb_bits_f32(run(x)), sb_bits_f32(right(x))};
+    return d->got != d->right;
+}
+
+static void note(tally *t, const difference *d)
+{
+    if (t->wrong < KEPT)
+        t->row[t->wrong] = *d;
+    t->wrong++;
+    if (steps(d->got, d->right) > t->worst)
+        t->worst = steps(d->got, d->right);
+}
+
+static void look(function *run, function *right, uint32_t input, tally *t)
+{
+    difference d;
+    t->inputs++;
+    if (differs(run, right, input, &d))
+        note(t, &d);
+}
+
+/* All inputs from first to end in steps. */
+static void sweep(function *run, function *right, uint64_t first, uint64_t end, uint64_t stride,
+                  tally *t)
+{
+    uint64_t count = (end - first + stride - 1) / stride, blocks = (count + BLOCK - 1) / BLOCK;
+#pragma omp parallel for schedule(dynamic)
+    for (uint64_t b = 0; b < blocks; b++) {
+        uint64_t stop = (b + 1) * BLOCK < count ? (b + 1) * BLOCK : count;
+        for (uint64_t i = b * BLOCK; i < stop; i++) {
+            difference d;
+            if (differs(run, right, (uint32_t)(first + i * stride), &d)) {
+#pragma omp critical
+                note(t, &d);
+            }
+        }
+    }
+    t->inputs += count;
+}
+
+/* The ends of every binade and its middle, and what stands in the table and beside it, of both
+ * signs; of rsqrt, in another binade as well. */
+static void difficult(const math_function *f, function *right, tally *t)
+{
+    for (uint32_t field = 0; field < 512; field++)
+        for (uint32_t near = 0; near < 9; near++) {
+            look(f->run, right, (field << 23) + near - 4, t);
+            look(f->run, right, (field << 23) + 0x400000u + near - 4, t);
+        }
+    for (int i = 0; i < f->count; i++)
+        for (uint32_t near = 0; near < 3; near++) {
+            uint32_t input = f->exceptions[2 * i] + near - 1;
+            look(f->run, right, input, t);
+            look(f->run, right, input ^ 0x80000000u, t);
+            look(f->run, right, input + 0x0f000000u, t);
+        }
+}
+
+static int check(const math_function *f, uint64_t stride)
+{
+    static tally t;
+    function *right = right_of(f->name);
+    memset(&t, 0, sizeof t);
+    sweep(f->run, right, 0, INPUTS, stride, &t);
+    difficult(f, right, &t);
+    int good = t.wrong == 0 && t.inputs >= INPUTS / STRIDE;
+    printf("%s %s: %llu arguments, %llu are not correctly rounded, off by at most %llu units\n",
+           good ? "PASS" : "FAIL", f->name, (unsigned long long)t.inputs,
+           (unsigned long long)t.wrong, (unsigned long long)t.worst);
+    for (uint64_t i = 0; i < t.wrong && i < 4; i++)
+        printf("  %08x gives %08x, not %08x\n", (unsigned)t.row[i].input, (unsigned)t.row[i].got,
+               (unsigned)t.row[i].right);
+    fflush(stdout);
+    return good;
+}
+
+/* A fault that the comparison must see: one unit, at arguments around 1 only. */
+static float planted(float x)
+{
+    float y = sb_exp(x);
+    return x > 0.9f && x < 1.1f ? sb_f32_from_bits(sb_bits_f32(y) + 1) : y;
+}
+
+static int check_plant(void)
+{
+    static tally t;
+    sweep(planted, sb_exp, 0, INPUTS, STRIDE, &t);
+    int seen = t.wrong > 0 && t.worst == 1;
+    printf("%s a unit planted in exp is %s\n", seen ? "PASS" : "FAIL", seen ? "seen" : "not seen");
+    return seen;
+}
+
+static uint32_t next(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 32);
+}
+
+/* The fused multiply-add that the host makes of binary64 against the C library's: operands of all
+ * sizes, sums that nearly cancel, results among the subnormals. */
+static int check_fma(void)
+{
+    enum { CASES = 2000000 };
+    uint64_t state = 42, wrong = 0;
+    for (int i = 0; i < CASES; i++) {
+        float a = sb_f32_from_bits(next(&state)), b = sb_f32_from_bits(next(&state));
+        float c = sb_f32_from_bits(next(&state));
+        if (i % 4 == 1)
+            c = -(a * b) * sb_f32_from_bits(0x3f800000u + next(&state) % 5 - 2);
+        if (i % 4 == 2) {
+            a = sb_f32_from_bits(0x1f800000u + next(&state) % 0x1000000u);
+            b = sb_f32_from_bits(0x1f800000u + next(&state) % 0x1000000u);
+            c = sb_f32_from_bits(next(&state) & 0x80ffffffu);
+        }
+        float got = math_fma_in_double(a, b, c), right = fmaf(a, b, c);
+        wrong += (got == got || right == right) && sb_bits_f32(got) != sb_bits_f32(right);
+    }
+    printf("%s fma in binary64: %llu of %d differ\n", wrong ? "FAIL" : "PASS",
+           (unsigned long long)wrong, CASES);
+    return wrong == 0;
+}
+
+static int by_input(const void *a, const void *b)
+{
+    uint32_t x = ((const difference *)a)->input, y = ((const difference *)b)->input;
+    return x < y ? -1 : x > y;
+}
+
+static int write_rows(const char *directory, const math_function *f)
+{
+    static tally t;
+    char path[512];
+    function *right = right_of(f->name);
+    memset(&t, 0, sizeof t);
+    sweep(f->run, right, f->above, f->above_end, 1, &t);
+    sweep(f->run, right, NEGATIVE + f->below, NEGATIVE + f->below_end, 1, &t);
+    size_t rows = t.wrong < KEPT ? (size_t)t.wrong : KEPT;
+    qsort(t.row, rows, sizeof *t.row, by_input);
+    snprintf(path, sizeof path, "%s/%s_exceptions.inc", directory, f->name);
+    FILE *out = fopen(path, "w");
+    if (!out) {
+        perror(path);
+        return 0;
+    }
+    fprintf(out,
+            "/* Written by tests/gpu/test_gpu_math.c; do not edit. */\n"
+            "static const int COUNT = %zu;\nstatic const sb_gpu_exception ROWS[] = {\n",
+            rows);
+    for (size_t i = 0; i < rows; i++)
+        fprintf(out, "{0x%08x, 0x%08x},%s", (unsigned)t.row[i].input, (unsigned)t.row[i].right,
+                i % 4 == 3 || i + 1 == rows ? "\n" : " ");
+    fprintf(out, "%s};\n", rows ? "" : "{0, 0},\n");
+    printf("%s: %llu of %llu arguments are exceptions, off by at most %llu units\n", f->name,
+           (unsigned long long)t.wrong, (unsigned long long)t.inputs, (unsigned long long)t.worst);
+    fflush(stdout);
+    return fclose(out) == 0 && t.wrong <= KEPT;
+}
+
+int main(int argc, char **argv)
+{
+    int all = argc > 1 && strcmp(argv[1], "--all") == 0;
+    int writes = argc > 2 && strcmp(argv[1], "--write") == 0;
+    if (argc > (writes ? 4 : all ? 3 : 1) || (argc > 1 && !all && !writes)) {
+        fprintf(stderr, "usage: %s [--all [FUNCTION] | --write DIRECTORY [FUNCTION]]\n", argv[0]);
+        return 2;
+    }
+    const char *more = getenv("CHECK_ALL");
+    uint64_t stride = all ? 1 : more && strcmp(more, "1") == 0 ? 61 : STRIDE;
+    const char *only = writes ? argv[3] : all ? argv[2] : NULL;
+    int passed = 0, run = 0;
+    for (int i = 0; i < MATH_FUNCTIONS; i++) {
+        const math_function *f = math_function_row(i);
+        if (only && strcmp(only, f->name) != 0)
+            continue;
+        passed += writes ? write_rows(argv[2], f) : check(f, stride);
+        run++;
+    }
+    if (!writes && !only) {
+        passed += check_plant() + check_fma();
+        run += 2;
+    }
+    printf("%d passed, %d failed\n", passed, run - passed);
+    return run == 0 || passed < run;
+}
