@@ -53,6 +53,10 @@ endif
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
     -Wvla -Werror
 CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. $(JANSSON_CFLAGS)
+# xxHash insists on inlining, of which -Og does little
+ifneq ($(filter -Og,$(OPT)),)
+CPPFLAGS += -DXXH_NO_INLINE_HINTS=1
+endif
 CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there

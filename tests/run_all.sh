@@ -31,7 +31,8 @@ grace=${GRACE:-10}  # seconds that it has left when it was asked to end
 at_once=$JOBS       # members that may run at the same time
 all=0
 
-SUITES=(lint meta unit prop fault mtp hf quant check cli golden fuzz gpu matrix asan)
+# asan runs alone; in front of it stand suites of many short members, so that no processor waits long
+SUITES=(lint meta unit prop fault mtp hf quant check gpu matrix cli golden fuzz asan)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -261,7 +262,8 @@ if [ ${#chosen[@]} = 0 ]; then
     [ $all = 0 ] || chosen+=(exhaustive)
 fi
 export CHECK_ALL=$all
-[ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
+# reductions of each kind, and inputs of each function, against MPFR
+[ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" SAMEBIT_FN_CASES="${SAMEBIT_FN_CASES:-1000000}"
 for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
 all_end
 

@@ -46,10 +46,10 @@ SB_ATOM_FN float sb_atom_alone(float c)
     return c == 0.0f ? 0.0f : sb_atom_beyond(c);
 }
 
-/* digits / 2^places, toward zero; places >= 0 */
+/* digits / 2^places, toward zero; places >= 0, |digits| < 2^62 */
 SB_ATOM_FN int64_t sb_atom_cut(int64_t digits, int places)
 {
-    int shift = places < 63 ? places : 63;
+    int shift = places < 62 ? places : 62;
     int64_t below = ((int64_t)1 << shift) - 1;
     return (digits + (digits >> 63 & below)) >> shift;
 }

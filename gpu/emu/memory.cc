@@ -48,6 +48,8 @@ static const char *kind(const sb_emu_region *region)
 void *sb_emu_range(const sb_emu_spot *spot, size_t bytes, size_t align, const char *what)
 {
     const sb_emu_region *region = spot->region;
+    if (sb_emu_inside(*spot, bytes, align))
+        return region->base + spot->at;
     if (!region)
         sb_emu_fail("%s through a null pointer", what);
     const int64_t size = static_cast<int64_t>(bytes);
@@ -57,10 +59,8 @@ void *sb_emu_range(const sb_emu_spot *spot, size_t bytes, size_t align, const ch
                     what, bytes, static_cast<long long>(spot->at), kind(region), region->name,
                     static_cast<long long>(spot->low), static_cast<long long>(spot->high),
                     static_cast<long long>((spot->at - spot->low) / size));
-    if (static_cast<size_t>(spot->at) % align != 0)
-        sb_emu_fail("%s of %zu bytes at byte %lld of %s %s is not aligned to %zu", what, bytes,
-                    static_cast<long long>(spot->at), kind(region), region->name, align);
-    return region->base + spot->at;
+    sb_emu_fail("%s of %zu bytes at byte %lld of %s %s is not aligned to %zu", what, bytes,
+                static_cast<long long>(spot->at), kind(region), region->name, align);
 }
 
 static const char *const access_names[] = {"a read", "a write", "an atomic operation"};
@@ -71,7 +71,11 @@ static void check_state(const sb_emu_spot *spot, size_t bytes, sb_emu_access acc
 {
     const sb_emu_region *region = spot->region;
     const uint8_t *state = region->state + spot->at;
-    for (size_t i = 0; i < bytes; i++) {
+    size_t i = 0;
+    for (uint32_t four; i + 4 <= bytes; i += 4)
+        if (memcpy(&four, state + i, 4) && four != SB_EMU_SET * 0x01010101u)
+            break;
+    for (; i < bytes; i++) {
         if (state[i] == SB_EMU_SET)
             continue;
         const long long byte = static_cast<long long>(spot->at) + static_cast<long long>(i);

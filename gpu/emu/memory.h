@@ -56,6 +56,14 @@ struct sb_emu_spot {
     int64_t at, low, high;
 };
 
+/* Is it within the range, and at an address that `align`, a power of two, divides? */
+static inline bool sb_emu_inside(const sb_emu_spot &spot, size_t bytes, size_t align)
+{
+    return spot.region && spot.at >= spot.low &&
+           static_cast<int64_t>(bytes) <= spot.high - spot.at &&
+           (static_cast<size_t>(spot.at) & (align - 1)) == 0;
+}
+
 /* Checks an access of the running thread and returns the address; does not return from a fault. */
 void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_access access);
 

@@ -18,16 +18,22 @@ template <class T> struct sb_emu_element {
     using value = std::remove_const_t<T>;
     sb_emu_spot spot;
 
+    char *reach(sb_emu_access access) const /* of a copy: `spot` itself stays in registers */
+    {
+        const sb_emu_spot here = {spot.region, spot.at, spot.low, spot.high};
+        return static_cast<char *>(sb_emu_reach(&here, sizeof(value), alignof(value), access));
+    }
     value get() const
     {
         value v;
-        memcpy(&v, sb_emu_reach(&spot, sizeof v, alignof(value), SB_EMU_READ), sizeof v);
+        const bool simple = sb_emu_inside(spot, sizeof v, alignof(value)) && !spot.region->state;
+        memcpy(&v, simple ? spot.region->base + spot.at : reach(SB_EMU_READ), sizeof v);
         return v;
     }
     void put(const value &v) const
     {
         static_assert(!std::is_const_v<T>, "a store through a pointer to const");
-        memcpy(sb_emu_reach(&spot, sizeof v, alignof(value), SB_EMU_WRITE), &v, sizeof v);
+        memcpy(reach(SB_EMU_WRITE), &v, sizeof v);
     }
     operator value() const
     {

@@ -40,6 +40,17 @@ void *sb_realloc(void *old, size_t count, size_t size)
     return realloc(old, bytes > 0 ? bytes : 1);
 }
 
+void *sb_grow(void *old, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return old;
+    size_t more = *room ? 2 * *room : 16;
+    void *grown = *room <= SIZE_MAX / 2 ? sb_realloc(old, more, size) : NULL;
+    if (grown)
+        *room = more;
+    return grown;
+}
+
 void *sb_alloc_hook(size_t bytes, void *unused)
 {
     (void)unused;

@@ -11,6 +11,10 @@ void *sb_alloc(size_t count, size_t size);
 /* Grows an array; on failure NULL, and the old array is still there. */
 void *sb_realloc(void *old, size_t count, size_t size);
 
+/* A list of `count` items with room for one more: `old` itself while count is below *room, else
+ * twice as large, and *room with it. On failure NULL, and the old list is still there. */
+void *sb_grow(void *old, size_t count, size_t *room, size_t size);
+
 /* sb_alloc and free as libraries with an allocator of the caller's ask for them, so that the
  * allocations of these fail where a test wants it, too. */
 void *sb_alloc_hook(size_t bytes, void *unused);

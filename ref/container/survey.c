@@ -28,14 +28,10 @@ static sb_status no_memory(const survey *s, sb_error *err)
 
 static sb_status add_name(survey *s, const char *name, sb_error *err)
 {
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        char **grown = sb_realloc(s->names, room, sizeof *grown);
-        if (!grown)
-            return no_memory(s, err);
-        s->names = grown;
-        s->room = room;
-    }
+    char **grown = sb_grow(s->names, s->count, &s->room, sizeof *grown);
+    if (!grown)
+        return no_memory(s, err);
+    s->names = grown;
     s->names[s->count] = sb_strdup(name);
     if (!s->names[s->count])
         return no_memory(s, err);

@@ -9,14 +9,10 @@
 sb_status sb_writer_metadata(sb_writer *w, const char *tensor, const char *key, const char *value,
                              sb_error *err)
 {
-    if (w->pair_count == w->pair_room) {
-        size_t room = w->pair_room ? 2 * w->pair_room : 64;
-        sb_writer_pair *grown = sb_realloc(w->pairs, room, sizeof *grown);
-        if (!grown)
-            return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(w->path));
-        w->pairs = grown;
-        w->pair_room = room;
-    }
+    sb_writer_pair *grown = sb_grow(w->pairs, w->pair_count, &w->pair_room, sizeof *grown);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(w->path));
+    w->pairs = grown;
     sb_writer_pair *pair = &w->pairs[w->pair_count++];
     *pair = (sb_writer_pair){sb_strdup(tensor), sb_strdup(key), sb_strdup(value), 0};
     if (!pair->tensor || !pair->key || !pair->value)

@@ -63,14 +63,10 @@ static int stack_of(const char *tensor, char *layer, size_t size)
 
 static sb_status add(list *all, const char *name, uint32_t experts, sb_error *err)
 {
-    if (all->count == all->room) {
-        size_t room = all->room ? 2 * all->room : 256;
-        entry *grown = sb_realloc(all->entries, room, sizeof *grown);
-        if (!grown)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", room);
-        all->entries = grown;
-        all->room = room;
-    }
+    entry *grown = sb_grow(all->entries, all->count, &all->room, sizeof *grown);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", all->count + 1);
+    all->entries = grown;
     all->entries[all->count] = (entry){sb_strdup(name), experts};
     if (!all->entries[all->count].name)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for the name of a layer");

@@ -28,14 +28,10 @@ typedef struct shapes {
 static sb_status add(shapes *s, const char *name, uint64_t rows, uint64_t cols,
                      const sb_tensor *alone, sb_error *err)
 {
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 16;
-        shape *grown = sb_realloc(s->rows, room, sizeof *grown);
-        if (!grown)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu shapes", room);
-        s->rows = grown;
-        s->room = room;
-    }
+    shape *grown = sb_grow(s->rows, s->count, &s->room, sizeof *grown);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu shapes", s->count + 1);
+    s->rows = grown;
     s->rows[s->count] = (shape){sb_strdup(sb_plain_name(name)), rows, cols, alone, s->side};
     if (!s->rows[s->count].name)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a name");

@@ -7,7 +7,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
     back=nvfp4-ct
     [ $to = nvfp4-modelopt ] || back=nvfp4-modelopt
     rm -rf "$work/a" "$work/b" "$work/c"
-    make_checkpoint a --preset T1 --format $format
+    make_checkpoint a --preset T1 --layers 4 --format $format
     echo '{}' > "$work/a/tokenizer.json"
     "$SAMEBIT" hash "$work/a" --values > "$work/manifest"
     run 0 convert "$work/a" "$work/b" --to $to

@@ -102,6 +102,10 @@ at explanations.0.words 'behaves like a mistake: gate and up projection change p
 explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
 # two changes at once
 explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
+# what comes out says less than the ops, and that is said
+run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
+says 'explained without values of ops'
+says 'behaves like a mistake: gate and up projection change places'
 # where nothing is wrong nothing is explained
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 --explain --json
 at explanations.length 0

@@ -90,7 +90,8 @@ void atom_draw(sb_format format, unsigned kind, uint64_t key, atom_warp *out)
     unsigned bits = sb_format_bits(format), width = 32 / bits;
     for (unsigned lane = 0; lane < 32; lane++) {
         unsigned column = lane >> 2;
-        int dead = kind == ATOM_FEW && column != key % 8 && column != (key >> 8) % 8;
+        int dead = kind == ATOM_FEW ? column != key % 8 && column != (key >> 8) % 8
+                                    : kind == ATOM_HOSTILE && column == key % 8;
         for (unsigned r = 0; r < 6; r++) {
             uint32_t word = 0;
             for (unsigned e = 0; e < width; e++)

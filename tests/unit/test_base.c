@@ -60,6 +60,39 @@ static void test_allocation(void **state)
     free(copy);
 }
 
+static void test_lists_grow(void **state)
+{
+    (void)state;
+    size_t count = 0, room = 0, moved = 0;
+    unsigned *list = NULL;
+    for (; count < 1000; count++) {
+        size_t before = room;
+        unsigned *grown = sb_grow(list, count, &room, sizeof *grown);
+        assert_non_null(grown);
+        assert_true(room > count);
+        if (count < before)
+            assert_ptr_equal(grown, list);
+        moved += room != before;
+        list = grown;
+        list[count] = (unsigned)count;
+    }
+    assert_true(moved < 10); /* doubling, not one by one */
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(list[i], i);
+    size_t full = room;
+    sb_alloc_fail_at(1);
+    assert_null(sb_grow(list, full, &room, sizeof *list));
+    sb_alloc_fail_at(0);
+    assert_int_equal(room, full);
+    assert_int_equal(list[999], 999); /* the old list is still there */
+    free(list);
+    for (size_t most = SIZE_MAX / 2; most >= SIZE_MAX / 2 - 1; most--) {
+        room = most + 1;
+        assert_null(sb_grow(NULL, room, &room, 4));
+        assert_int_equal(room, most + 1);
+    }
+}
+
 static void test_allocations_fail_on_demand(void **state)
 {
     (void)state;
@@ -234,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_exit_statuses),
         cmocka_unit_test(test_allocation),
+        cmocka_unit_test(test_lists_grow),
         cmocka_unit_test(test_allocations_fail_on_demand),
         cmocka_unit_test(test_bytes_are_little_endian),
         cmocka_unit_test(test_digests),

@@ -77,20 +77,21 @@ static void test_bundles(void **state)
 {
     size_t refused = 0;
     static const char *const formats[] = {"bf16", "nvfp4-ct", "int4-gptq", "fp8-block"};
+    sb_model *models[4];
     (void)state;
+    for (size_t i = 0; i < 4; i++)
+        models[i] =
+            test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", formats[i], "text"));
     for (size_t i = 0; i < sb_mistake_count(); i++) {
         const sb_mistake *m = sb_mistake_at(i);
         const char *path = test_path("test_bundle", "bundle.safetensors");
-        const char *format = formats[strcmp(m->op, "linear") == 0 ? i % 4 : 0];
         if (m->benign)
             continue;
-        sb_model *model =
-            test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", format, "text"));
         sb_knobs by_call = test_knobs("delta_rule=by_call");
         sb_op_table ops = sb_backend_ref()->ops;
         m->plant(&ops);
         remove(path);
-        forced_run run = {.model = model,
+        forced_run run = {.model = models[strcmp(m->op, "linear") == 0 ? i % 4 : 0],
                           .ops = &ops,
                           .knobs = &by_call,
                           .states = SB_CAPTURE_ALL_STATES,
@@ -106,8 +107,9 @@ static void test_bundles(void **state)
         check_bundle(path, m, &run.verdicts.first_failure);
         refused += damage(path);
         sb_verdicts_free(&run.verdicts);
-        sb_model_close(model);
     }
+    for (size_t i = 0; i < 4; i++)
+        sb_model_close(models[i]);
     printf("%zu damaged bundles refused\n", refused);
     assert_true(refused > 500);
 }

@@ -74,7 +74,7 @@ static void test_every_tensor_is_in_one_unit(void **state)
         for (int stacked = 0; stacked < 2; stacked++) {
             if (stacked && i > 0)
                 continue; /* make writes no stacks of quantized experts */
-            scratch_path dir = made(strncmp(formats[i], "int4", 4) ? "T6" : "T2", formats[i],
+            scratch_path dir = made(strncmp(formats[i], "int4", 4) ? "T6" : "T1", formats[i],
                                     stacked ? "fused" : "split");
             check_folder(dir.text);
             scratch_remove(dir.text);

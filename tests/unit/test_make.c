@@ -182,10 +182,14 @@ static void check_storage(const made *m, size_t way)
     assert_int_equal(layer->w[SB_ROLE_conv1d].format, SB_FORMAT_bf16);
 }
 
+/* T2 is a larger T1, and waits for CHECK_ALL. */
 static void test_layouts_have_the_same_values(void **state)
 {
+    const char *all = getenv("CHECK_ALL");
     (void)state;
     for (size_t p = 0; p < COUNT(presets); p++) {
+        if (strcmp(presets[p], "T2") == 0 && !(all && strcmp(all, "1") == 0))
+            continue;
         sb_digest first = {{0}};
         for (size_t way = 0; way < COUNT(ways); way++) {
             int dense = strcmp(presets[p], "T4") == 0;
@@ -193,6 +197,7 @@ static void test_layouts_have_the_same_values(void **state)
             if ((dense && ways[way].experts) || (next && strcmp(ways[way].layout, "vl") == 0))
                 continue;
             made m = make("layout", (sb_make_options){.preset = presets[p],
+                                                      .layers = 4,
                                                       .layout = ways[way].layout,
                                                       .storage = ways[way].storage,
                                                       .experts = ways[way].experts});

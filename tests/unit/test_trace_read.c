@@ -403,7 +403,8 @@ static void test_files(void **state)
     scratch_write(other.text, "x", 1);
     check_status("another name", open_text(dir.text, list, &err), &err, SB_ERR_INPUT, "step-7");
     scratch_remove(dir.text);
-    check_status("no folder", sb_trace_open(dir.text, &t, &err), &err, SB_ERR_IO, "no such file or folder");
+    check_status("no folder", sb_trace_open(dir.text, &t, &err), &err, SB_ERR_IO,
+                 "no such file or folder");
     dir = scratch_new();
     check_status("an empty one", sb_trace_open(dir.text, &t, &err), &err, SB_ERR_INPUT,
                  "is no trace");

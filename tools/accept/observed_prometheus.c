@@ -146,14 +146,10 @@ static sb_status add_series(reader *r, const series *s, sb_error *err)
 {
     if (r->count == SB_OBSERVED_PARTS)
         return bad(r, err, "more than 100000 series");
-    if (r->count == r->room) {
-        size_t room = 2 * r->room + 64;
-        series *rows = sb_realloc(r->rows, room, sizeof *rows);
-        if (!rows)
-            return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(r->file));
-        r->rows = rows;
-        r->room = room;
-    }
+    series *rows = sb_grow(r->rows, r->count, &r->room, sizeof *rows);
+    if (!rows)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(r->file));
+    r->rows = rows;
     r->rows[r->count++] = *s;
     return SB_OK;
 }

@@ -27,16 +27,12 @@ typedef struct payloads {
 
 static void add(sb_check *check, payloads *to, payload one)
 {
-    if (to->count == to->room) {
-        size_t room = to->room ? 2 * to->room : 1024;
-        payload *grown = sb_realloc(to->rows, room, sizeof *grown);
-        if (!grown) {
-            check->findings.lost = 1;
-            return;
-        }
-        to->rows = grown;
-        to->room = room;
+    payload *grown = sb_grow(to->rows, to->count, &to->room, sizeof *grown);
+    if (!grown) {
+        check->findings.lost = 1;
+        return;
     }
+    to->rows = grown;
     to->rows[to->count++] = one;
 }
 

@@ -14,14 +14,10 @@ const char *sb_level_name(sb_level level)
 
 static sb_finding *next_row(sb_findings *to)
 {
-    if (to->count == to->room) {
-        size_t room = to->room ? 2 * to->room : 16;
-        sb_finding *grown = sb_realloc(to->rows, room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        to->rows = grown;
-        to->room = room;
-    }
+    sb_finding *grown = sb_grow(to->rows, to->count, &to->room, sizeof *grown);
+    if (!grown)
+        return NULL;
+    to->rows = grown;
     return &to->rows[to->count];
 }
 

@@ -57,14 +57,10 @@ static sb_status add_row(comparison *c, sb_loaded_verdict verdict, const char *n
                          const char *law, int explained, const char *message, sb_error *err)
 {
     sb_loaded *out = c->out;
-    if (out->count == out->room) {
-        size_t room = out->room ? 2 * out->room : 256;
-        sb_loaded_row *grown = sb_realloc(out->rows, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        out->rows = grown;
-        out->room = room;
-    }
+    sb_loaded_row *grown = sb_grow(out->rows, out->count, &out->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    out->rows = grown;
     sb_loaded_row *row = &out->rows[out->count++];
     *row = (sb_loaded_row){.verdict = verdict, .law = law, .explained = explained};
     row->name = sb_strdup(name);

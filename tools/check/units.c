@@ -42,14 +42,11 @@ typedef struct collector {
 static sb_status add_expected(void *ctx, const sb_expected *x, sb_error *err)
 {
     collector *c = ctx;
-    if (c->units->expected_count == c->room) {
-        size_t room = c->room ? 2 * c->room : 1024;
-        sb_expected *grown = sb_realloc(c->units->expected, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        c->units->expected = grown;
-        c->room = room;
-    }
+    sb_expected *grown =
+        sb_grow(c->units->expected, c->units->expected_count, &c->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    c->units->expected = grown;
     c->units->expected[c->units->expected_count++] = *x;
     return SB_OK;
 }
@@ -119,14 +116,10 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
 {
     sb_units *u = m->units;
     char kind[SB_MAX_TENSOR_NAME];
-    if (u->count == m->room) {
-        size_t room = m->room ? 2 * m->room : 1024;
-        sb_unit *grown = sb_realloc(u->rows, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        u->rows = grown;
-        m->room = room;
-    }
+    sb_unit *grown = sb_grow(u->rows, u->count, &m->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    u->rows = grown;
     sb_unit *unit = &u->rows[u->count];
     *unit =
         (sb_unit){.region = region_of(name, u->prefix), .expected = expected_of(u, name, is_layer)};
@@ -206,14 +199,10 @@ static sb_status add_member(void *ctx, const sb_piece *piece, sb_error *err)
 {
     member_maker *m = ctx;
     sb_units *u = m->units;
-    if (u->member_count == m->room) {
-        size_t room = m->room ? 2 * m->room : 1024;
-        sb_member *grown = sb_realloc(u->members, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        u->members = grown;
-        m->room = room;
-    }
+    sb_member *grown = sb_grow(u->members, u->member_count, &m->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    u->members = grown;
     sb_member *member = &u->members[u->member_count];
     *member = (sb_member){.unit = m->unit, .matrix = piece->matrix};
     u->member_count++;

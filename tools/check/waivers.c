@@ -55,14 +55,10 @@ static sb_status no_memory(const char *file, sb_error *err)
 static sb_status add(sb_waivers *w, unsigned line, unsigned check, span glob, span why,
                      const char *file, sb_error *err)
 {
-    if (w->count == w->room) {
-        size_t room = w->room ? 2 * w->room : 16;
-        sb_waiver *grown = sb_realloc(w->rows, room, sizeof *grown);
-        if (!grown)
-            return no_memory(file, err);
-        w->rows = grown;
-        w->room = room;
-    }
+    sb_waiver *grown = sb_grow(w->rows, w->count, &w->room, sizeof *grown);
+    if (!grown)
+        return no_memory(file, err);
+    w->rows = grown;
     sb_waiver *row = &w->rows[w->count++];
     *row = (sb_waiver){.line = line, .check = check, .glob = copy(glob), .why = copy(why)};
     return row->glob && row->why ? SB_OK : no_memory(file, err);

@@ -197,6 +197,10 @@ static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_k
     if (!status && !run->verdicts.explanation_count)
         sb_diff_note(run, "no explanation: none of %zu changes makes the difference smaller",
                      s.changes.count);
+    else if (!status && !run->has_forced)
+        sb_diff_note(run, "explained without values of ops, from what comes out: a change that "
+                          "rounds more also widens the bounds, and may fit without being the "
+                          "cause");
     free_suspects(&s);
     return status;
 }

@@ -51,16 +51,12 @@ static void emit(course *c, uint32_t token, const float *logits)
 
 static sb_round *new_round(sb_generated *out, sb_error *err)
 {
-    if (out->round_count == out->round_room) {
-        size_t room = out->round_room ? 2 * out->round_room : 16;
-        sb_round *more = sb_realloc(out->rounds, room, sizeof *more);
-        if (!more) {
-            (void)sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu rounds", room);
-            return NULL;
-        }
-        out->rounds = more;
-        out->round_room = room;
+    sb_round *more = sb_grow(out->rounds, out->round_count, &out->round_room, sizeof *more);
+    if (!more) {
+        (void)sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu rounds", out->round_count + 1);
+        return NULL;
     }
+    out->rounds = more;
     return &out->rounds[out->round_count];
 }
 

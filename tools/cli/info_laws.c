@@ -116,14 +116,10 @@ static group *group_of(laws *l, const char *kind, sb_container container)
     for (size_t i = 0; i < l->count; i++)
         if (l->groups[i].container == container && strcmp(l->groups[i].kind, kind) == 0)
             return &l->groups[i];
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 32;
-        group *grown = sb_realloc(l->groups, room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        l->groups = grown;
-        l->room = room;
-    }
+    group *grown = sb_grow(l->groups, l->count, &l->room, sizeof *grown);
+    if (!grown)
+        return NULL;
+    l->groups = grown;
     group *g = &l->groups[l->count++];
     *g = (group){.container = container};
     snprintf(g->kind, sizeof g->kind, "%s", kind);

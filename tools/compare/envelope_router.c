@@ -91,14 +91,10 @@ static double margin_of(const float *logits, const uint32_t *ours, const uint32_
 
 static sb_status note(sb_envelope *e, const sb_adopted *adopted)
 {
-    if (e->adopted_count == e->adopted_room) {
-        size_t room = 2 * e->adopted_room + 16;
-        sb_adopted *list = sb_realloc(e->adopted, room, sizeof *list);
-        if (!list)
-            return SB_ERR_MEMORY;
-        e->adopted = list;
-        e->adopted_room = room;
-    }
+    sb_adopted *list = sb_grow(e->adopted, e->adopted_count, &e->adopted_room, sizeof *list);
+    if (!list)
+        return SB_ERR_MEMORY;
+    e->adopted = list;
     e->adopted[e->adopted_count++] = *adopted;
     return SB_OK;
 }

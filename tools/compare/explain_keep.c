@@ -135,14 +135,10 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
         keep->lost = 1;
         return SB_OK;
     }
-    if (keep->count == keep->room) {
-        size_t room = keep->room ? 2 * keep->room : 8;
-        sb_step *steps = sb_realloc(keep->steps, room, sizeof *steps);
-        if (!steps)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu steps", room);
-        keep->steps = steps;
-        keep->room = room;
-    }
+    sb_step *steps = sb_grow(keep->steps, keep->count, &keep->room, sizeof *steps);
+    if (!steps)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu steps", keep->count + 1);
+    keep->steps = steps;
     if (!copy_step(step, &keep->steps[keep->count++]))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a copy of a step");
     keep->bytes += step_bytes(step);

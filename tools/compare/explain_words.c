@@ -23,14 +23,10 @@ void sb_behaves_like(sb_knob_value value, char words[SB_WORDS])
 
 sb_change *sb_changes_add(sb_changes *c)
 {
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        sb_change *items = sb_realloc(c->items, room, sizeof *items);
-        if (!items)
-            return NULL;
-        c->items = items;
-        c->room = room;
-    }
+    sb_change *items = sb_grow(c->items, c->count, &c->room, sizeof *items);
+    if (!items)
+        return NULL;
+    c->items = items;
     c->items[c->count] = (sb_change){.value = SB_VALUE_COUNT};
     return &c->items[c->count++];
 }

@@ -23,14 +23,10 @@ void forced_drop_later(sb_forced *f)
 
 sb_status forced_put_later(sb_forced *f, const sb_op_call *call)
 {
-    if (f->later_count == f->later_room) {
-        size_t room = 2 * f->later_room + 64;
-        struct forced_later *more = sb_realloc(f->later, room, sizeof *more);
-        if (!more)
-            return SB_ERR_MEMORY;
-        f->later = more;
-        f->later_room = room;
-    }
+    struct forced_later *more = sb_grow(f->later, f->later_count, &f->later_room, sizeof *more);
+    if (!more)
+        return SB_ERR_MEMORY;
+    f->later = more;
     f->later[f->later_count++] =
         (struct forced_later){.call = *call, .args = *(const sb_linear_args *)call->args};
     return SB_OK;

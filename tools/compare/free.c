@@ -111,14 +111,10 @@ static sb_status find(sb_free *f, uint32_t number, sb_free_sequence **out, sb_er
             *s = (sb_free_sequence){.number = number};
             return open_sequence(f, s, err);
         }
-    if (f->count == f->room) {
-        size_t room = 2 * f->room + 4;
-        sb_free_sequence *more = sb_realloc(f->sequences, room, sizeof *more);
-        if (!more)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for sequences");
-        f->sequences = more;
-        f->room = room;
-    }
+    sb_free_sequence *more = sb_grow(f->sequences, f->count, &f->room, sizeof *more);
+    if (!more)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for sequences");
+    f->sequences = more;
     sb_free_sequence *s = &f->sequences[f->count];
     *s = (sb_free_sequence){.number = number};
     f->count++;

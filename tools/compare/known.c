@@ -79,14 +79,10 @@ static int overlap(const sb_known *a, const sb_known *b)
 
 static sb_known *append(sb_known_arrays *known)
 {
-    if (known->count == known->room) {
-        size_t room = known->room ? 2 * known->room : 32;
-        sb_known *items = sb_realloc(known->items, room, sizeof *items);
-        if (!items)
-            return NULL;
-        known->items = items;
-        known->room = room;
-    }
+    sb_known *items = sb_grow(known->items, known->count, &known->room, sizeof *items);
+    if (!items)
+        return NULL;
+    known->items = items;
     return &known->items[known->count++];
 }
 

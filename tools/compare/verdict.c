@@ -35,28 +35,20 @@ void sb_verdicts_free(sb_verdicts *verdicts)
 
 sb_token_verdict *sb_verdicts_token(sb_verdicts *v)
 {
-    if (v->token_count == v->token_room) {
-        size_t room = v->token_room ? 2 * v->token_room : 64;
-        sb_token_verdict *tokens = sb_realloc(v->tokens, room, sizeof *tokens);
-        if (!tokens)
-            return NULL;
-        v->tokens = tokens;
-        v->token_room = room;
-    }
+    sb_token_verdict *tokens = sb_grow(v->tokens, v->token_count, &v->token_room, sizeof *tokens);
+    if (!tokens)
+        return NULL;
+    v->tokens = tokens;
     v->tokens[v->token_count] = (sb_token_verdict){0};
     return &v->tokens[v->token_count++];
 }
 
 sb_round_verdict *sb_verdicts_round(sb_verdicts *v)
 {
-    if (v->round_count == v->round_room) {
-        size_t room = v->round_room ? 2 * v->round_room : 16;
-        sb_round_verdict *rounds = sb_realloc(v->rounds, room, sizeof *rounds);
-        if (!rounds)
-            return NULL;
-        v->rounds = rounds;
-        v->round_room = room;
-    }
+    sb_round_verdict *rounds = sb_grow(v->rounds, v->round_count, &v->round_room, sizeof *rounds);
+    if (!rounds)
+        return NULL;
+    v->rounds = rounds;
     v->rounds[v->round_count] = (sb_round_verdict){0};
     return &v->rounds[v->round_count++];
 }

@@ -131,14 +131,10 @@ static sb_scalars *scalars_of(sb_convert_plan *p, const char *layer, int of_inpu
     for (size_t i = 0; i < out->scalar_count; i++)
         if (out->scalars[i].of_inputs == of_inputs && strcmp(out->scalars[i].kind, kind) == 0)
             return &out->scalars[i];
-    if (out->scalar_count == p->scalar_room) {
-        size_t room = p->scalar_room ? 2 * p->scalar_room : 16;
-        sb_scalars *grown = sb_realloc(out->scalars, room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        out->scalars = grown;
-        p->scalar_room = room;
-    }
+    sb_scalars *grown = sb_grow(out->scalars, out->scalar_count, &p->scalar_room, sizeof *grown);
+    if (!grown)
+        return NULL;
+    out->scalars = grown;
     sb_scalars *s = &out->scalars[out->scalar_count++];
     *s = (sb_scalars){.of_inputs = of_inputs};
     snprintf(s->kind, sizeof s->kind, "%s", kind);
@@ -278,14 +274,10 @@ static sb_status take_part(sb_convert_plan *p, const char *layer, sb_part part, 
 
 static sb_status add_module(sb_convert_plan *p, const char *name, sb_scheme scheme, sb_error *err)
 {
-    if (p->module_count == p->module_room) {
-        size_t room = p->module_room ? 2 * p->module_room : 256;
-        sb_module *grown = sb_realloc(p->modules, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        p->modules = grown;
-        p->module_room = room;
-    }
+    sb_module *grown = sb_grow(p->modules, p->module_count, &p->module_room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    p->modules = grown;
     sb_module *m = &p->modules[p->module_count++];
     *m = (sb_module){sb_strdup(name), scheme};
     return m->name ? SB_OK : no_memory(err);

@@ -171,14 +171,10 @@ sb_status sb_dump_arrays_add(sb_dump_arrays *list, const sb_dump_array *array, c
                          SB_DUMP_MAX_ARRAYS);
     if (status)
         return status;
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 16;
-        sb_dump_array *more = sb_realloc(list->items, room, sizeof *more);
-        if (!more)
-            return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(a.file));
-        list->items = more;
-        list->room = room;
-    }
+    sb_dump_array *more = sb_grow(list->items, list->count, &list->room, sizeof *more);
+    if (!more)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(a.file));
+    list->items = more;
     a.name = sb_strdup(name);
     if (!a.name)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(a.file));

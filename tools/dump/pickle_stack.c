@@ -27,23 +27,11 @@ static sb_status no_memory(const sb_pickle_machine *m)
 /* --- nodes and cells ---------------------------------------------------------------------------
  */
 
-/* Room for one more of an array of 32-bit length. */
-static void *grow(void *items, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return items;
-    size_t more = *room ? 2 * *room : 64;
-    void *grown = sb_realloc(items, more, size);
-    if (grown)
-        *room = more;
-    return grown;
-}
-
 sb_status sb_pickle_new(sb_pickle_machine *m, const sb_pickle_node *node, uint32_t *out)
 {
     sb_pickle *p = m->out;
     size_t room = p->node_room;
-    sb_pickle_node *more = grow(p->nodes, p->node_count, &room, sizeof *more);
+    sb_pickle_node *more = sb_grow(p->nodes, p->node_count, &room, sizeof *more);
     if (!more)
         return no_memory(m);
     p->nodes = more;
@@ -58,7 +46,7 @@ sb_status sb_pickle_add(sb_pickle_machine *m, uint32_t list, uint32_t node)
 {
     sb_pickle *p = m->out;
     size_t room = p->cell_room;
-    sb_pickle_cell *more = grow(p->cells, p->cell_count, &room, sizeof *more);
+    sb_pickle_cell *more = sb_grow(p->cells, p->cell_count, &room, sizeof *more);
     if (!more)
         return no_memory(m);
     p->cells = more;
@@ -78,7 +66,7 @@ sb_status sb_pickle_add(sb_pickle_machine *m, uint32_t list, uint32_t node)
 
 sb_status sb_pickle_push(sb_pickle_machine *m, uint32_t node)
 {
-    uint32_t *more = grow(m->stack, m->depth, &m->stack_room, sizeof *more);
+    uint32_t *more = sb_grow(m->stack, m->depth, &m->stack_room, sizeof *more);
     if (!more)
         return no_memory(m);
     m->stack = more;
@@ -248,7 +236,7 @@ sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)
         m->memo[i] = node;
         return SB_OK;
     }
-    uint32_t *more = grow(m->memo, m->memo_count, &m->memo_room, sizeof *more);
+    uint32_t *more = sb_grow(m->memo, m->memo_count, &m->memo_room, sizeof *more);
     if (!more)
         return no_memory(m);
     m->memo = more;

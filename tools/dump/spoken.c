@@ -14,26 +14,19 @@ void sb_spoken_clear(sb_spoken *s)
     *s = (sb_spoken){.count = 0};
 }
 
-static sb_status more_room(void **items, size_t *room, size_t size, sb_error *err)
+static sb_status no_memory(sb_error *err)
 {
-    size_t more = *room ? 2 * *room : 64;
-    void *grown = sb_realloc(*items, more, size);
-    if (!grown)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for an answer");
-    *items = grown;
-    *room = more;
-    return SB_OK;
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for an answer");
 }
 
 sb_status sb_spoken_token(sb_spoken *s, uint32_t id, sb_error *err)
 {
-    void *items = s->told;
-    sb_status status =
-        s->count < s->room ? SB_OK : more_room(&items, &s->room, sizeof *s->told, err);
-    s->told = items;
-    if (!status)
-        s->told[s->at = s->count++] = (sb_told){.id = id, .first = s->listed};
-    return status;
+    sb_told *grown = sb_grow(s->told, s->count, &s->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    s->told = grown;
+    s->told[s->at = s->count++] = (sb_told){.id = id, .first = s->listed};
+    return SB_OK;
 }
 
 void sb_spoken_at(sb_spoken *s, size_t i, int is_map)
@@ -56,12 +49,10 @@ void sb_spoken_own(sb_spoken *s, double logprob)
 
 sb_status sb_spoken_list(sb_spoken *s, uint32_t id, double logprob, uint32_t rank, sb_error *err)
 {
-    void *items = s->list;
-    sb_status status =
-        s->listed < s->list_room ? SB_OK : more_room(&items, &s->list_room, sizeof *s->list, err);
-    s->list = items;
-    if (status)
-        return status;
+    sb_listed *grown = sb_grow(s->list, s->listed, &s->list_room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    s->list = grown;
     s->list[s->listed++] = (sb_listed){id, above_floor(s, logprob), rank};
     s->told[s->at].count++;
     return SB_OK;

@@ -41,16 +41,12 @@ sb_dump_arrays *sb_dump_store_arrays(sb_dump_store *store)
 
 sb_status sb_dump_store_keep(sb_dump_store *s, void *object, void (*release)(void *), sb_error *err)
 {
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 8;
-        kept *more = sb_realloc(s->items, room, sizeof *more);
-        if (!more) {
-            release(object);
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for a file's arrays");
-        }
-        s->items = more;
-        s->room = room;
+    kept *more = sb_grow(s->items, s->count, &s->room, sizeof *more);
+    if (!more) {
+        release(object);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a file's arrays");
     }
+    s->items = more;
     s->items[s->count++] = (kept){object, release};
     return SB_OK;
 }
@@ -157,14 +153,10 @@ static sb_status add_name(sb_dump_names *out, const char *path, const char *name
     if (out->count == SB_DUMP_MAX_FILES)
         return sb_fail(err, SB_ERR_INPUT, "%s: more than %d files", SB_SHOW(path),
                        SB_DUMP_MAX_FILES);
-    if (out->count == out->room) {
-        size_t room = out->room ? 2 * out->room : 16;
-        char **more = sb_realloc(out->items, room, sizeof *more);
-        if (!more)
-            return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
-        out->items = more;
-        out->room = room;
-    }
+    char **more = sb_grow(out->items, out->count, &out->room, sizeof *more);
+    if (!more)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    out->items = more;
     out->items[out->count] = sb_strdup(name);
     if (!out->items[out->count])
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));

@@ -35,14 +35,10 @@ static const struct {
 
 static sb_fault *add(sb_faults *faults, const char *prefix, const char *name)
 {
-    if (faults->count == faults->room) {
-        size_t room = faults->room ? 2 * faults->room : 256;
-        sb_fault *items = sb_realloc(faults->items, room, sizeof *items);
-        if (!items)
-            return NULL;
-        faults->items = items;
-        faults->room = room;
-    }
+    sb_fault *items = sb_grow(faults->items, faults->count, &faults->room, sizeof *items);
+    if (!items)
+        return NULL;
+    faults->items = items;
     sb_fault *f = &faults->items[faults->count++];
     memset(f, 0, sizeof *f);
     snprintf(f->name, sizeof f->name, "%s%s", prefix, name);

@@ -159,13 +159,15 @@ sb_status sb_mistake_residual_lost(const sb_knobs *knobs, const sb_add_args *a)
 /* One product of a row and x after the other, in the given lanes and direction. */
 static float float_dot(const float *w, const float *x, size_t n, size_t lanes, int backwards)
 {
-    float sum[8] = {0.0f}, total = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = backwards ? n - 1 - i : i;
-        sum[i % lanes] += w[at] * x[at];
+    float total = 0.0f;
+    for (size_t lane = 0; lane < lanes; lane++) {
+        float sum = 0.0f;
+        for (size_t i = lane; i < n; i += lanes) {
+            size_t at = backwards ? n - 1 - i : i;
+            sum += w[at] * x[at];
+        }
+        total += sum;
     }
-    for (size_t lane = 0; lane < lanes; lane++)
-        total += sum[lane];
     return total;
 }
 

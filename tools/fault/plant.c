@@ -78,14 +78,10 @@ static sb_plant_memory *remembered(sb_plant *plant, const sb_op_call *call, size
             m->width == width && strcmp(m->name, call->name) == 0)
             return m;
     }
-    if (plant->memories == plant->memory_room) {
-        size_t room = plant->memory_room ? 2 * plant->memory_room : 16;
-        m = sb_realloc(plant->memory, room, sizeof *m);
-        if (!m)
-            return NULL;
-        plant->memory = m;
-        plant->memory_room = room;
-    }
+    m = sb_grow(plant->memory, plant->memories, &plant->memory_room, sizeof *m);
+    if (!m)
+        return NULL;
+    plant->memory = m;
     m = &plant->memory[plant->memories];
     *m = (sb_plant_memory){.layer = call->layer,
                            .name = call->name,

@@ -92,14 +92,10 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
 {
     gathering *g = ctx;
     sb_graft_config *c = g->c;
-    if (c->layer_count == g->room) {
-        size_t room = g->room ? 2 * g->room : 256;
-        sb_graft_layer *grown = sb_realloc(c->layers, room, sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        c->layers = grown;
-        g->room = room;
-    }
+    sb_graft_layer *grown = sb_grow(c->layers, c->layer_count, &g->room, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    c->layers = grown;
     sb_graft_layer *l = &c->layers[c->layer_count];
     *l = (sb_graft_layer){.name = sb_strdup(name)};
     if (!l->name)

@@ -17,14 +17,10 @@ static sb_status no_memory(sb_error *err)
 /* A place at the end of an array of `size` bytes an element, zeroed. */
 static void *append(void **rows, size_t *count, size_t *room, size_t size)
 {
-    if (*count == *room) {
-        size_t more = *room ? 2 * *room : 256;
-        void *grown = sb_realloc(*rows, more, size);
-        if (!grown)
-            return NULL;
-        *rows = grown;
-        *room = more;
-    }
+    void *grown = sb_grow(*rows, *count, room, size);
+    if (!grown)
+        return NULL;
+    *rows = grown;
     return memset((char *)*rows + size * (*count)++, 0, size);
 }
 

@@ -13,14 +13,10 @@ const char *sb_difference_name(const sb_difference *difference)
 static sb_status add(sb_differences *out, int kind, const char *name, const char *what,
                      sb_error *err)
 {
-    if (out->count == out->room) {
-        size_t room = out->room ? 2 * out->room : 64;
-        sb_difference *grown = sb_realloc(out->rows, room, sizeof *grown);
-        if (!grown)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu differences", room);
-        out->rows = grown;
-        out->room = room;
-    }
+    sb_difference *grown = sb_grow(out->rows, out->count, &out->room, sizeof *grown);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu differences", out->count + 1);
+    out->rows = grown;
     sb_difference *row = &out->rows[out->count++];
     row->kind = kind == SB_MANIFEST_DIFFERS   ? SB_MANIFEST_DIFFERS
                 : kind == SB_MANIFEST_MISSING ? SB_MANIFEST_MISSING

@@ -69,14 +69,11 @@ static sb_status add_linear(sb_make_plan *p, const sb_expected *w, sb_scheme sch
                             sb_error *err)
 {
     static const char suffix[] = ".weight";
-    if (p->linear_count == p->linear_room) {
-        size_t room = p->linear_room ? 2 * p->linear_room : 64;
-        sb_make_linear *linears = sb_realloc(p->linears, room, sizeof *linears);
-        if (!linears)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", room);
-        p->linears = linears;
-        p->linear_room = room;
-    }
+    sb_make_linear *linears =
+        sb_grow(p->linears, p->linear_count, &p->linear_room, sizeof *linears);
+    if (!linears)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", p->linear_count + 1);
+    p->linears = linears;
     sb_make_linear *l = &p->linears[p->linear_count];
     *l = (sb_make_linear){.module = sb_strdup(w->name),
                           .role = w->role,

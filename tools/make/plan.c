@@ -117,14 +117,10 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
 sb_status sb_make_plan_add(sb_make_plan *p, const char *name, const sb_make_tensor *tensor,
                            sb_error *err)
 {
-    if (p->count == p->room) {
-        size_t room = p->room ? 2 * p->room : 64;
-        sb_make_tensor *tensors = sb_realloc(p->tensors, room, sizeof *tensors);
-        if (!tensors)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", room);
-        p->tensors = tensors;
-        p->room = room;
-    }
+    sb_make_tensor *tensors = sb_grow(p->tensors, p->count, &p->room, sizeof *tensors);
+    if (!tensors)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", p->count + 1);
+    p->tensors = tensors;
     sb_make_tensor *t = &p->tensors[p->count];
     *t = *tensor;
     sb_status status = sb_dtype_bytes(t->dtype, t->rank, t->shape, &t->bytes, err);

@@ -49,14 +49,10 @@ long long sb_step_logits_row(const sb_step *step, const sb_step_value *value, si
 sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows, size_t cols,
                            int with_data)
 {
-    if (values->count == values->room) {
-        size_t room = values->room ? 2 * values->room : 32;
-        sb_step_value *more = sb_realloc(values->items, room, sizeof *more);
-        if (!more)
-            return NULL;
-        values->items = more;
-        values->room = room;
-    }
+    sb_step_value *more = sb_grow(values->items, values->count, &values->room, sizeof *more);
+    if (!more)
+        return NULL;
+    values->items = more;
     sb_step_value *v = &values->items[values->count];
     *v = (sb_step_value){.rows = rows, .cols = cols};
     snprintf(v->name, sizeof v->name, "%s", name);
