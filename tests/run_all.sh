@@ -7,7 +7,7 @@
 #   --all           the longer forms of `make check-all`
 #   BUILD=DIR       the build to test (build); its tests must have been built: make tests
 #   JOBS=N          members of a suite that run at the same time, and jobs of the builds that the suites make
-#                   for themselves (the processors)
+#                   for themselves (the processors and one more: some members sleep, or wait for a file)
 #   CI=true         every tool is required: what would be SKIPPED is FAILED
 #
 # A test is a program of cmocka, whose summary lines are counted, or a script whose closing line is
@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CMOCKA_XML_FILE CMOCKA_TEST_ABORT SAMEBIT_ISA OMP_NUM_THREADS
 # on a shared machine, threads that wait should not spin
 export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout OMP_WAIT_POLICY=passive
-export BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc)}
+export BUILD=${BUILD:-build} JOBS=${JOBS:-$(($(nproc) + 1))}
 export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
 [ "${BUILD#/}" = "$BUILD" ] || SAMEBIT=$BUILD/samebit
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || { echo "JOBS=$JOBS is no number of jobs" >&2; exit 2; }

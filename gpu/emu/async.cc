@@ -17,7 +17,7 @@ static void push(sb_emu_copies *copies, const sb_emu_copy *copy)
         const uint32_t capacity = copies->capacity ? 2 * copies->capacity : 8;
         void *grown = sb_realloc(copies->copy, capacity, sizeof(sb_emu_copy));
         if (!grown)
-            sb_emu_fail("out of memory for asynchronous copies");
+            sb_emu_out_of_memory("asynchronous copies");
         copies->copy = static_cast<sb_emu_copy *>(grown);
         copies->capacity = capacity;
     }
@@ -28,8 +28,14 @@ static void push(sb_emu_copies *copies, const sb_emu_copy *copy)
 static void issue(sb_emu_copies *copies, const sb_emu_copy *copy, size_t align, const char *name)
 {
     sb_emu_range(&copy->to, copy->bytes, align, name);
-    sb_emu_range(&copy->from, copy->read ? copy->read : 1, align, name);
-    sb_emu_check(&copy->from, copy->read, SB_EMU_READ);
+    if (copy->read) {
+        sb_emu_range(&copy->from, copy->read, align, name);
+        sb_emu_check(&copy->from, copy->read, SB_EMU_READ);
+    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* it may lie anywhere */
+        sb_emu_fail("%s from byte %lld of buffer %s is not aligned to %zu", name,
+                    static_cast<long long>(copy->from.at),
+                    copy->from.region ? copy->from.region->name : "(none)", align);
+    }
     sb_emu_check(&copy->to, copy->bytes, SB_EMU_WRITE);
     sb_emu_set_state(&copy->to, copy->bytes, SB_EMU_COMING);
     push(copies, copy);
@@ -38,14 +44,14 @@ static void issue(sb_emu_copies *copies, const sb_emu_copy *copy, size_t align, 
 static void carry_out(const sb_emu_copy *copy, uint32_t thread, uint32_t step)
 {
     char *to = copy->to.region->base + copy->to.at;
-    memcpy(to, copy->from.region->base + copy->from.at, copy->read);
+    if (copy->read)
+        memcpy(to, copy->from.region->base + copy->from.at, copy->read);
     memset(to + copy->read, 0, copy->bytes - copy->read);
     sb_emu_set_state(&copy->to, copy->bytes, SB_EMU_SET);
     sb_emu_mark(&copy->to, copy->bytes, thread, step);
 }
 
-/* --- cp.async
- * ---------------------------------------------------------------------------------------- */
+/* --- cp.async -------------------------------------------------------------------------------- */
 void sb_emu_cp_async(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t bytes, uint32_t read,
                      sb_emu_site site)
 {
@@ -96,8 +102,7 @@ void sb_emu_returns()
                     sb_emu_self->copies.count);
 }
 
-/* --- mbarriers
- * ---------------------------------------------------------------------------------------- */
+/* --- mbarriers ------------------------------------------------------------------------------- */
 static int64_t place_of(const sb_emu_spot *at)
 {
     return at->region->base + at->at - sb_emu_now->arena;
@@ -162,13 +167,15 @@ static void advance(sb_emu *emu, sb_emu_mbarrier *b, bool waited_for)
 {
     if (b->pending != 0)
         return;
+    const uint32_t index = static_cast<uint32_t>(b - emu->mbarrier);
     if (waited_for) {
+        const uint32_t copier = emu->threads + index;
         for (uint32_t i = 0; i < b->copies.count; i++) {
-            carry_out(&b->copies.copy[i], emu->threads, ++emu->bulk_step);
+            carry_out(&b->copies.copy[i], copier, ++emu->bulk_step);
             b->expected -= b->copies.copy[i].bytes;
         }
         if (b->copies.count != 0)
-            sb_emu_learn(&b->coming, emu->epoch, emu->threads, emu->bulk_step);
+            sb_emu_learn(&b->coming, emu->epoch, copier, emu->bulk_step);
         b->copies.count = 0;
     }
     if (b->expected < 0)
@@ -180,7 +187,6 @@ static void advance(sb_emu *emu, sb_emu_mbarrier *b, bool waited_for)
     sb_emu_join(&b->passed, emu->epoch, &b->coming);
     b->phase++;
     b->pending = b->count;
-    const uint32_t index = static_cast<uint32_t>(b - emu->mbarrier);
     for (uint32_t i = 0; i < emu->threads; i++) {
         sb_emu_thread *t = &emu->thread[i];
         if (t->waiting != SB_EMU_MBARRIER || t->barrier != index)
@@ -226,6 +232,8 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
         sb_emu_fail("sb_bulk_copy: %u bytes, not a multiple of 16", bytes);
     const sb_emu_copy copy = {*to, *from, bytes, bytes, 0};
     issue(&b->copies, &copy, 16, "sb_bulk_copy");
+    sb_emu_release(&b->coming); /* the copy, and who sees it, come after what its issuer knows */
+    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* all others may wait for it already */
 }
 
 void sb_emu_block_ends()

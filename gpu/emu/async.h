@@ -20,8 +20,7 @@ void sb_emu_mbarrier_wait(const sb_emu_spot *at, uint32_t parity, sb_emu_site si
 void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t bytes,
                       const sb_emu_spot *mbarrier, sb_emu_site site);
 
-/* --- as kernels call them (gpu/native/cuda.h has the same)
- * ------------------------------------------ */
+/* --- as kernels call them (gpu/native/cuda.h has the same) ----------------------------------- */
 
 /* Copies N = 4, 8 or 16 bytes; of `read` < N bytes the rest becomes zero. */
 template <int N, class T, class U>

@@ -16,6 +16,7 @@ template <class T, sb_emu_space S, class F> T sb_emu_atomic(sb_emu_pointer<T, S>
     memcpy(&old, at, sizeof old);
     const T now = change(old);
     memcpy(at, &now, sizeof now);
+    sb_emu_progress(old != now);
     return old;
 }
 

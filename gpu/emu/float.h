@@ -111,11 +111,8 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
     unsigned result = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const unsigned s = selector >> (4 * i) & 15;
-        unsigned byte = static_cast<unsigned>(bytes >> (8 * (s & 7)) & 255);
-        if (s & 8) /* its sign, eight times */
-            byte = byte & 128 ? 255 : 0;
-        result |= byte << (8 * i);
+        const unsigned s = selector >> (4 * i) & 7; /* CUDA's word knows no bit for signs */
+        result |= static_cast<unsigned>(bytes >> (8 * s) & 255) << (8 * i);
     }
     return result;
 }

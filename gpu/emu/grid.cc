@@ -13,8 +13,7 @@ __thread sb_emu_thread *sb_emu_self;
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
 
-/* --- the emulator
- * ---------------------------------------------------------------------------------- */
+/* --- the emulator ---------------------------------------------------------------------------- */
 static bool allocate(sb_emu *emu)
 {
     const size_t cells = SB_EMU_SHARED_BYTES / 4;
@@ -58,8 +57,7 @@ static uint32_t draw(sb_emu *emu, uint32_t n)
     return emu->key ? sb_rng_below(emu->key, emu->draws++, n) : 0;
 }
 
-/* --- the order of threads
- * --------------------------------------------------------------------------- */
+/* --- the order of threads -------------------------------------------------------------------- */
 void sb_emu_wake(sb_emu_thread *thread)
 {
     sb_emu *emu = sb_emu_now;
@@ -157,8 +155,24 @@ void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
     leave();
 }
 
-/* --- a block
- * ---------------------------------------------------------------------------------------- */
+void sb_emu_out_of_memory(const char *what)
+{
+    sb_emu *emu = sb_emu_now;
+    emu->status = sb_fail(emu->err, SB_ERR_MEMORY, "out of memory for %s", what);
+    leave();
+}
+
+/* Y-9: "repeats atomic operations that change nothing" */
+void sb_emu_progress(bool changed)
+{
+    sb_emu *emu = sb_emu_now;
+    emu->idle = changed ? 0 : emu->idle + 1;
+    if (emu->idle >= 1u << 24)
+        sb_emu_fail("16777216 atomic operations in a row have changed nothing: what they wait for "
+                    "does not come");
+}
+
+/* --- a block --------------------------------------------------------------------------------- */
 /* The life of a fiber: the same thread of block after block, of launch after launch. */
 static void thread_runs()
 {
@@ -187,7 +201,7 @@ static void begin_thread(sb_emu *emu, uint32_t i)
     t->place = {i % block.x, i / block.x % block.y, i / block.x / block.y};
     t->copies = copies;
     t->step = 1;
-    t->clock.step = emu->steps + static_cast<size_t>(i) * (emu->threads + 1);
+    t->clock.step = emu->steps + i * sb_emu_clock_row(emu->threads);
     t->ran = ran;
     sb_emu_wake(t);
 }
@@ -212,6 +226,7 @@ static void run_block(sb_emu *emu)
     emu->returned = emu->readies = emu->ready_first = emu->mbarriers = 0;
     emu->arrays = 0;
     emu->arena_used = 0;
+    emu->idle = 0;
     memset(emu->warp_waiting, 0, sizeof emu->warp_waiting);
     for (uint32_t i = 0; i < SB_EMU_BARRIERS; i++)
         emu->barrier[i].arrived = 0;
@@ -228,8 +243,7 @@ static void run_block(sb_emu *emu)
         end_fibers(emu);
 }
 
-/* --- a launch
- * --------------------------------------------------------------------------------------- */
+/* --- a launch -------------------------------------------------------------------------------- */
 static uint64_t volume(dim3 d)
 {
     return static_cast<uint64_t>(d.x) * d.y * d.z;
@@ -255,7 +269,7 @@ static sb_status check_launch(const sb_emu_launch *launch, sb_error *err)
 /* Storage for the clocks of `threads` threads, of the bulk copies, barriers and mbarriers. */
 sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads)
 {
-    const size_t row = threads + 1;
+    const size_t row = sb_emu_clock_row(threads);
     const size_t rows = threads + 1 + SB_EMU_BARRIERS + 2 * SB_EMU_MBARRIERS;
     free(emu->steps);
     emu->steps = static_cast<uint32_t *>(sb_alloc(rows * row, sizeof(uint32_t)));

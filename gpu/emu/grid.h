@@ -57,8 +57,7 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
     return sb_emu_run(emu, &launch, err);
 }
 
-/* --- what the words of CUDA are made of: for the thread that runs
- * --------------------------------- */
+/* --- what the words of CUDA are made of: for the thread that runs ---------------------------- */
 
 /* Ends the launch with this message. */
 [[noreturn]] void sb_emu_fail(const char *format, ...) SB_PRINTF(1, 2);
@@ -66,6 +65,7 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
 void sb_emu_block_barrier(sb_emu_site site);                            /* __syncthreads */
 unsigned sb_emu_block_count(bool predicate, sb_emu_site site);          /* __syncthreads_count */
 void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site); /* bar.sync, bar.arrive */
-void sb_emu_pause();                                                    /* another may go on */
+void sb_emu_progress(bool changed); /* an atomic operation has changed something, or nothing */
+void sb_emu_pause();                /* another may go on */
 
 #endif

@@ -108,7 +108,7 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
 {
     const sb_emu *emu = sb_emu_now;
     char who[64] = "another block";
-    if (old->epoch >= emu->block_epoch && old->thread == emu->threads)
+    if (old->epoch >= emu->block_epoch && old->thread >= emu->threads)
         snprintf(who, sizeof who, "a bulk copy");
     else if (old->epoch >= emu->block_epoch) {
         const uint3 place = emu->thread[old->thread].place;

@@ -6,6 +6,7 @@
 #include "gpu/emu/fiber.h"
 #include "gpu/emu/grid.h"
 #include "gpu/emu/memory.h"
+#include "gpu/emu/warp.h"
 
 enum sb_emu_waiting : uint8_t {
     SB_EMU_READY,
@@ -15,6 +16,13 @@ enum sb_emu_waiting : uint8_t {
     SB_EMU_RETURNED
 };
 enum { SB_EMU_BARRIERS = 16, SB_EMU_MBARRIERS = 64, SB_EMU_STATICS = 32 };
+
+/* What a clock knows of: threads, and the bulk copies of each mbarrier; whoever waits for one of
+ * those knows nothing of the others. */
+static inline size_t sb_emu_clock_row(uint32_t threads)
+{
+    return static_cast<size_t>(threads) + SB_EMU_MBARRIERS;
+}
 
 /* An asynchronous copy on its way: nothing of it has happened. */
 struct sb_emu_copy {
@@ -39,6 +47,7 @@ struct sb_emu_thread {
     uint32_t answer;  /* of the last barrier of the block */
     uint32_t mask;    /* of the collective it waits in, and what it brings */
     void *box;
+    sb_emu_operation *operation;
     void (*apply)(uint32_t mask, void *const *boxes);
     uint32_t parity; /* of the mbarrier phase that it waits for */
     uint32_t step;
@@ -67,6 +76,7 @@ struct sb_emu_array {
 
 struct sb_emu {
     uint64_t key, draws, switches;
+    uint32_t idle; /* atomic operations in a row that changed nothing */
     sb_error *err;
     sb_status status;
     const sb_emu_launch *launch;
@@ -78,7 +88,7 @@ struct sb_emu {
     uint32_t ready_first, readies;
     uint32_t *steps; /* storage of all clocks */
     sb_emu_clock scratch;
-    uint32_t bulk_step; /* of who carries bulk copies out: thread `threads` */
+    uint32_t bulk_step; /* of who carries out bulk copies: threads + i those of mbarrier i */
     uint64_t epoch, block_epoch, launch_epoch; /* now, and the first ones of block and launch */
     uint32_t warp_waiting[SB_EMU_THREADS / SB_EMU_WARP]; /* lanes that wait in collectives */
     sb_emu_barrier barrier[SB_EMU_BARRIERS];
@@ -99,6 +109,9 @@ extern __thread sb_emu_thread *sb_emu_self;
 /* Ends the launch because of what another thread did. */
 [[noreturn]] void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
     SB_PRINTF(2, 3);
+
+/* Ends the launch, which no fault of the kernel did. */
+[[noreturn]] void sb_emu_out_of_memory(const char *what);
 
 /* Makes the launch a failed one. */
 void sb_emu_blame(const sb_emu_thread *thread, const char *text);

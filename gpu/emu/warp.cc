@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gpu/emu/thread.h"
 
@@ -26,11 +27,11 @@ static void check_mask(const char *name, uint32_t mask, uint32_t self)
         sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
 }
 
-/* Are all lanes of the mask here, with that mask? One that waits with another mask may still come.
- */
-static bool all_here(const char *name, uint32_t mask, uint32_t waiting,
-                     void (*apply)(uint32_t, void *const *))
+/* Are all lanes of the mask here, with the mask of this one? One that waits with another mask may
+ * still come. */
+static bool all_here(const sb_emu_thread *self, uint32_t waiting)
 {
+    const uint32_t mask = self->mask;
     if ((waiting & mask) != mask)
         return false;
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++) {
@@ -39,14 +40,15 @@ static bool all_here(const char *name, uint32_t mask, uint32_t waiting,
             continue;
         if (other->mask != mask)
             return false;
-        if (other->apply != apply)
-            sb_emu_fail("%s: mask 0x%08x, with which lane %u is in %s at %s:%d", name, mask, lane,
-                        other->what, other->site.file, other->site.line);
+        if (other->apply != self->apply || other->operation != self->operation ||
+            strcmp(other->what, self->what) != 0)
+            sb_emu_fail("%s: mask 0x%08x, with which lane %u is in %s at %s:%d", self->what, mask,
+                        lane, other->what, other->site.file, other->site.line);
     }
     return true;
 }
 
-void sb_emu_meet(const char *name, uint32_t mask, void *box,
+void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *operation,
                  void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site)
 {
     sb_emu_thread *self = sb_emu_self;
@@ -56,9 +58,10 @@ void sb_emu_meet(const char *name, uint32_t mask, void *box,
     check_mask(name, mask, self->index);
     self->mask = mask;
     self->apply = apply;
+    self->operation = operation;
     self->box = box;
     *waiting |= 1u << (self->index % SB_EMU_WARP);
-    if (!all_here(name, mask, *waiting, apply)) {
+    if (!all_here(self, *waiting)) {
         self->waiting = SB_EMU_WARP_OP;
         sb_emu_wait();
         return;
@@ -106,5 +109,5 @@ static void share_clocks(uint32_t mask, void *const *)
 void sb_emu_sync_warp(uint32_t mask, sb_emu_site site)
 {
     char nothing = 0;
-    sb_emu_meet("__syncwarp", mask, &nothing, share_clocks, site);
+    sb_emu_meet("__syncwarp", mask, &nothing, nullptr, share_clocks, site);
 }

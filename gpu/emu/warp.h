@@ -14,8 +14,11 @@
 #include "gpu/emu/grid.h"
 #include "gpu/emu/words.h"
 
+/* What lanes must agree on, beside the name: a function, of whatever type. */
+using sb_emu_operation = void();
+
 /* Waits until all lanes of the mask are here, each with its box; the last one calls apply. */
-void sb_emu_meet(const char *name, uint32_t mask, void *box,
+void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *operation,
                  void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site);
 
 /* The lane of the running thread: its number in the block modulo 32. */
@@ -55,7 +58,8 @@ Out sb_emu_warp(const char *name, uint32_t mask, const In &in,
 {
     Out out;
     sb_emu_box<In, Out> box = {&in, &out, apply};
-    sb_emu_meet(name, mask, &box, sb_emu_open_boxes<In, Out>, site);
+    sb_emu_meet(name, mask, &box, reinterpret_cast<sb_emu_operation *>(apply),
+                sb_emu_open_boxes<In, Out>, site);
     return out;
 }
 

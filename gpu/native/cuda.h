@@ -31,8 +31,7 @@ __device__ __forceinline__ uint32_t sb_shared_address(const void *p)
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/* --- barriers of some warps
- * --------------------------------------------------------------------------- */
+/* --- barriers of some warps ------------------------------------------------------------------ */
 __device__ __forceinline__ void sb_barrier_sync(int id, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -42,8 +41,7 @@ __device__ __forceinline__ void sb_barrier_arrive(int id, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/* --- cp.async
- * ------------------------------------------------------------------------------------------ */
+/* --- cp.async -------------------------------------------------------------------------------- */
 template <int N, class T, class U>
 __device__ __forceinline__ void sb_cp_async(T *to, const U *from, uint32_t read = N)
 {
@@ -70,8 +68,7 @@ __device__ __forceinline__ void sb_cp_async_wait_all()
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* --- mbarriers and bulk copies
- * -------------------------------------------------------------------------- */
+/* --- mbarriers and bulk copies --------------------------------------------------------------- */
 __device__ __forceinline__ void sb_mbarrier_init(uint64_t *at, uint32_t count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sb_shared_address(at)), "r"(count)
@@ -119,8 +116,7 @@ __device__ __forceinline__ void sb_fence_async()
                      : "memory");
 }
 
-/* --- launches
- * --------------------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 struct sb_queue {
     cudaStream_t stream;
     sb_error *err;
@@ -132,7 +128,7 @@ sb_status sb_native_call(const sb_queue *queue, const char *name, void (*kernel)
                          dim3 block, size_t shared, const A &...args)
 {
     cudaError_t status = cudaSuccess;
-    if (shared > 48 << 10)
+    if (shared > 0) /* more than 48 KiB, with what the kernel declares, must be asked for */
         status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared));
     if (status == cudaSuccess) {

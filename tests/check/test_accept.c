@@ -548,10 +548,10 @@ static void refusals(void **state)
     sb_accept_options options = {.drafts = 1};
     (void)state;
     assert_int_equal(sb_accept_measure(model, &(sb_accept_text){&id, 1, 0}, 1, &options, &a, &err),
-                     SB_ERR_USAGE);
+                     SB_ERR_INPUT);
     sb_accept_free(&a);
     assert_int_equal(sb_accept_measure(model, &(sb_accept_text){bad, 2, 0}, 1, &options, &a, &err),
-                     SB_ERR_USAGE);
+                     SB_ERR_INPUT);
     sb_accept_free(&a);
     options.drafts = 9;
     assert_int_equal(sb_accept_measure(model, texts, 1, &options, &a, &err), SB_ERR_USAGE);

@@ -100,6 +100,8 @@ at explanations.0.words 'behaves like norm of the unrounded residual'
 explained 'mistake gate_up_swapped' --engine sim:sequential+gate_up_swapped
 at explanations.0.words 'behaves like a mistake: gate and up projection change places'
 explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
+# in the prompt, with whole steps behind it
+explained 'mistake last_chunk_decay' --engine sim:sequential+last_chunk_decay --profile hf --forced -n 3
 # two changes at once
 explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
 # what comes out says less than the ops, and that is said

@@ -4,7 +4,12 @@
 
 commands=$(sed -n 's/^SB_COMMAND(\([a-z_]*\),.*/\1/p' tools/cli/commands.def)
 # options SOURCE...: the long names in tables of options, and -x for those with a letter
-options() { sed -n "s/.*{\"\([a-z-]*\)\", *[0'][^\"]*SB_OPT_.*/--\1/p" "$@"; }
+# and those of the macros that stand for rows
+options() {
+    sed -n "s/.*{\"\([a-z-]*\)\", *[0'][^\"]*SB_OPT_.*/--\1/p" "$@"
+    ! grep -q 'SB_OPT_JSON(' "$@" || echo --json
+    ! grep -q 'SB_DUMPED_OPTS(' "$@" || printf -- '--as\n--map\n'
+}
 
 run 2
 says 'usage: samebit COMMAND'

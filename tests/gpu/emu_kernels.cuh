@@ -141,6 +141,66 @@ template <int F> __global__ void bulk(sb_global<const int> x, sb_global<int> out
     }
 }
 
+/* Thread 0 copies what 32 others wait for, thread 32 says how much it will be, warp 2 doubles it
+ * where it lies: out[i] = 2 * x[i]. Only thread 0 waits until a stage is free, and each time
+ * another thread has an element of it. */
+template <int F> __global__ void produce(sb_global<const int> x, sb_global<int> out, int tiles)
+{
+    SB_SHARED(int, stage, 2 * 32);
+    SB_SHARED(uint64_t, full, 2);
+    SB_SHARED(uint64_t, empty, 2);
+    const int t = static_cast<int>(threadIdx.x), warp = t / 32;
+    if (t == 0) {
+        for (int s = 0; s < 2; s++) {
+            sb_mbarrier_init(full + s, 1);
+            sb_mbarrier_init(empty + s, 32);
+        }
+        sb_fence_async();
+    }
+    __syncthreads();
+    for (int k = 0; k < tiles; k++) {
+        const int s = k % 2, own = (t ^ k / 2) % 32;
+        const unsigned parity = static_cast<unsigned>(k / 2) & 1;
+        if (t == 0) {
+            if (k >= 2 && F != NO_BARRIER2)
+                sb_mbarrier_wait(empty + s, parity ^ 1);
+            sb_bulk_copy(stage + s * 32, x + k * 32, 128, full + s);
+        } else if (t == 32) {
+            if (k >= 2)
+                sb_mbarrier_wait(full + s, parity ^ 1);
+            sb_mbarrier_arrive_expect(full + s, 128);
+        } else if (warp == 2) {
+            sb_mbarrier_wait(full + s, parity);
+            const int value = stage[s * 32 + own];
+            stage[s * 32 + own] = 2 * value;
+            out[k * 32 + own] = stage[s * 32 + own];
+            sb_mbarrier_arrive(empty + s);
+        }
+    }
+}
+
+/* Two copies, each with its own mbarrier; two warps swap the halves: out[i] = x[i ^ 32]. */
+template <int F> __global__ void two_copies(sb_global<const int> x, sb_global<int> out)
+{
+    SB_SHARED(int, stage, 2 * 32);
+    SB_SHARED(uint64_t, full, 2);
+    const int t = static_cast<int>(threadIdx.x);
+    if (t == 0) {
+        sb_mbarrier_init(full, 1);
+        sb_mbarrier_init(full + 1, 1);
+        sb_fence_async();
+    }
+    __syncthreads();
+    for (int s = 0; t == 0 && s < 2; s++) {
+        sb_mbarrier_arrive_expect(full + s, 128);
+        sb_bulk_copy(stage + s * 32, x + s * 32, 128, full + s);
+    }
+    if (F != NO_WAIT || t < 32)
+        sb_mbarrier_wait(full, 0);
+    sb_mbarrier_wait(full + 1, 0);
+    out[t] = stage[t ^ 32];
+}
+
 /* Blocks take tiles of 64 from a counter until none is left: out[i] = 3 * x[i]. */
 template <int F>
 __global__ void persistent(sb_global<const int> x, sb_global<int> out, sb_global<unsigned> counter,

@@ -1,26 +1,7 @@
 #!/usr/bin/env bash
 # What the compiler makes of the atoms for a device: no warning, no spill, the instruction that each
 # atom stands for and no software in its place. Needs nvcc and no GPU; NVCC names it.
-set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-BUILD=${BUILD:-build}
-opcodes=$BUILD/tests/gpu/cubin_opcodes
-nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-
-check() { # check NAME COMMAND...
-    local name=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
-}
-close() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ]
-    exit
-}
-[ -x "$opcodes" ] || { echo "$opcodes is not built: make tests"; exit 2; }
+. "$(dirname "$0")/gates.bash"
 
 # --- the reader of cubins, on what is none -----------------------------------------------------------
 refuses() { # refuses FILE TEXT: one line, status 1, no list

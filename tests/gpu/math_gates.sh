@@ -1,26 +1,8 @@
 #!/usr/bin/env bash
 # What the compiler makes of gpu/math for a device: no warning, no spill, nothing contracted. Needs nvcc
 # and no GPU; NVCC names it.
-set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-opcodes=${BUILD:-build}/tests/gpu/cubin_opcodes
-nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
+. "$(dirname "$0")/gates.bash"
 functions='exp log rsqrt sin cos sigmoid silu softplus'
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-
-check() { # check NAME COMMAND...
-    local name=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
-}
-close() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ]
-    exit
-}
-[ -x "$opcodes" ] || { echo "$opcodes is not built: make tests"; exit 2; }
 check "the list of functions has not those of gpu/math/fn.h" \
     test "$(grep -c '^KERNEL(' tests/gpu/math_gates.cu)" = "$(wc -w <<< "$functions")"
 if [ ! -x "$nvcc" ]; then

@@ -1,6 +1,6 @@
 /* test_atoms_host.cc - the host bodies of gpu/atom against the interpreter of ref/formats/atoms.h:
  * every code and every pair of scales, random and hostile fragments; faults in the operands that
- * must show, changes that must not. SAMEBIT_CASES / 100 is the number of fragments per format and
+ * must show, changes that must not. SAMEBIT_CASES / 6 is the number of fragments per format and
  * kind of operands (default 200); beyond 2000 of them, one column each is compared. */
 #include <stdio.h>
 #include <stdlib.h>

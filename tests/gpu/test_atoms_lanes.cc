@@ -1,7 +1,7 @@
 /* test_atoms_lanes.cc - the atoms as kernels call them, in the emulator: the bodies of the host by
  * their device names, and the portable bodies of sm_90, whose s8 instruction and shuffles are the
- * host's here, against the interpreter of ref/formats/atoms.h. SAMEBIT_CASES / 1000 is the number
- * of fragments per kernel and kind of operands (default 60). */
+ * host's here, against the interpreter of ref/formats/atoms.h. SAMEBIT_CASES / (6 part) is the
+ * number of fragments per kernel and kind of operands, `part` a kernel's own (default 60). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

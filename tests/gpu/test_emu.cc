@@ -58,6 +58,8 @@ static void close(bench *b)
 #define TRANSPOSE(kernel)                                                                          \
     SB_LAUNCH(&b->queue, kernel, dim3(2, 2), dim3(32, 8), 0, &b->fin, &b->fresult, 50, 40)
 #define TILES(kernel) SB_LAUNCH(&b->queue, kernel, 1, 64, 512, &b->in, &b->result, 7)
+#define PRODUCE(kernel) SB_LAUNCH(&b->queue, kernel, 1, 96, 0, &b->in, &b->result, 9)
+#define COPIES(kernel) SB_LAUNCH(&b->queue, kernel, 1, 64, 0, &b->in, &b->result)
 #define PERSISTENT(kernel, out) SB_LAUNCH(&b->queue, kernel, 3, 64, 0, &b->in, out, &b->count, 10u)
 #define WARPS(kernel, threads) SB_LAUNCH(&b->queue, kernel, 1, threads, 0, &b->result, 9)
 
@@ -67,8 +69,7 @@ static void is_ok(const bench *b, sb_status status)
         fail_msg("%s", b->err.text);
 }
 
-/* --- right kernels
- * ------------------------------------------------------------------------------------ */
+/* --- right kernels --------------------------------------------------------------------------- */
 static void check_sum(bench *b)
 {
     is_ok(b, SUM(sum_blocks<NONE>));
@@ -91,6 +92,15 @@ static void check_pairs(const bench *b, sb_status status)
     is_ok(b, status);
     for (int i = 0; i < 7 * 64; i++)
         assert_int_equal(b->out[i], i + (i ^ 1));
+}
+static void check_copies(bench *b)
+{
+    is_ok(b, PRODUCE(produce<NONE>));
+    for (int i = 0; i < 9 * 32; i++)
+        assert_int_equal(b->out[i], 2 * i);
+    is_ok(b, COPIES(two_copies<NONE>));
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(b->out[i], i ^ 32);
 }
 static void check_persistent(bench *b)
 {
@@ -124,6 +134,7 @@ static void test_right_kernels(void **)
         assert_int_equal(sb_emu_unset(&b->fresult, 0), 2000 * 4);
         check_pairs(b, TILES(pipeline<NONE>));
         check_pairs(b, TILES(bulk<NONE>));
+        check_copies(b);
         check_persistent(b);
         check_warps(b);
         if (seed == 0)
@@ -135,8 +146,7 @@ static void test_right_kernels(void **)
     assert_true(different > SCHEDULES / 2); /* the seed does change the order */
 }
 
-/* --- faults
- * -------------------------------------------------------------------------------------------- */
+/* --- faults ---------------------------------------------------------------------------------- */
 /* The launch fails, in every schedule, and the message has the kernel's name and one of the texts.
  */
 template <class L>
@@ -211,6 +221,8 @@ static void test_faults_of_copies(void **)
     CAUGHT(2000, TILES, bulk<TOO_FEW>, "have 16 bytes more than it expects");
     CAUGHT(2000, TILES, bulk<TOO_MANY>, "0 arrivals and 16 bytes are missing");
     CAUGHT(2000, TILES, bulk<LATE_INIT>, UNORDERED);
+    CAUGHT(2000, PRODUCE, produce<NO_BARRIER2>, UNORDERED);
+    CAUGHT(2000, COPIES, two_copies<NO_WAIT>, UNORDERED);
 }
 
 static void test_faults_of_warps(void **)

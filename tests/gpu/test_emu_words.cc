@@ -77,8 +77,7 @@ static unsigned x_of(unsigned i)
     return i * 2654435761u;
 }
 
-/* --- where a thread is
- * --------------------------------------------------------------------------------- */
+/* --- where a thread is ----------------------------------------------------------------------- */
 KERNEL(places)
 {
     const unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
@@ -107,9 +106,7 @@ static void test_places(void **)
     RIGHT(a_thousand, 1, 1024, a_thousand_expected, 1024);
 }
 
-/* --- warps
- * -----------------------------------------------------------------------------------------------
- */
+/* --- warps ----------------------------------------------------------------------------------- */
 KERNEL(shuffles)
 {
     const unsigned all = 0xffffffffu, t = threadIdx.x;
@@ -196,6 +193,41 @@ KERNEL(two_operations)
     y[threadIdx.x] =
         threadIdx.x < 16 ? __ballot_sync(0xffffffffu, v != 0) : __shfl_sync(0xffffffffu, v, 0);
 }
+KERNEL(two_votes) /* the same types, another operation */
+{
+    const int v = x[threadIdx.x] != 0;
+    y[threadIdx.x] = static_cast<unsigned>(threadIdx.x < 16 ? __any_sync(0xffffffffu, v)
+                                                            : __all_sync(0xffffffffu, v));
+}
+KERNEL(two_names) /* what they do with the lanes is the same */
+{
+    const unsigned v = x[threadIdx.x];
+    y[threadIdx.x] = threadIdx.x < 16 ? __shfl_sync(0xffffffffu, v, static_cast<int>(threadIdx.x))
+                                      : __shfl_xor_sync(0xffffffffu, v, 0);
+}
+KERNEL(two_folds) /* the same name */
+{
+    const auto more = [](uint32_t, const unsigned *in, unsigned *out) {
+        for (int i = 0; i < 32; i++)
+            out[i] = in[i] + 1;
+    };
+    const auto less = [](uint32_t, const unsigned *in, unsigned *out) {
+        for (int i = 0; i < 32; i++)
+            out[i] = in[i] - 1;
+    };
+    const unsigned v = x[threadIdx.x];
+    y[threadIdx.x] = threadIdx.x < 16
+                         ? sb_emu_warp<unsigned, unsigned>("fold", 0xffffffffu, v, more)
+                         : sb_emu_warp<unsigned, unsigned>("fold", 0xffffffffu, v, less);
+}
+KERNEL(two_lines) /* of one operation */
+{
+    const unsigned v = x[threadIdx.x];
+    if (threadIdx.x < 16)
+        y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, v, 0);
+    else
+        y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, v, 0);
+}
 KERNEL(absent_lanes) /* 20 of 32 */
 {
     y[threadIdx.x] = __shfl_sync(0xffffffffu, static_cast<unsigned>(x[threadIdx.x]), 0);
@@ -208,11 +240,14 @@ static void test_warps(void **)
     RIGHT(halves, 1, 32, x_of, 32);
     RIGHT(pairs, 1, 32, pairs_expected, 32);
     REFUSED(two_operations, 1, 32, "with which lane ");
+    REFUSED(two_votes, 1, 32, "with which lane ");
+    REFUSED(two_names, 1, 32, "with which lane ");
+    REFUSED(two_folds, 1, 32, "with which lane ");
+    RIGHT(two_lines, 1, 32, x_of, 32);
     REFUSED(absent_lanes, 1, 20, "in a warp of 20 lanes");
 }
 
-/* --- memory
- * ---------------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 KERNEL(bytes_of_a_word) /* four threads write a word, byte by byte: no race */
 {
     SB_SHARED(unsigned char, bytes, 256);
@@ -325,8 +360,7 @@ static void test_memory(void **)
     assert_non_null(strstr(err.text, "which nothing has written"));
 }
 
-/* --- atomic operations
- * --------------------------------------------------------------------------------------- */
+/* --- atomic operations ----------------------------------------------------------------------- */
 KERNEL(atomics)
 {
     SB_SHARED(unsigned, sum, 8);
@@ -370,14 +404,26 @@ KERNEL(plain_and_atomic)
     y[threadIdx.x] = sum[0];
 }
 
+KERNEL(spinning) /* on what only a later block would write */
+{
+    if (atomicAdd(y, 0u) == x[1])
+        y[1] = 0;
+    while (blockIdx.x == 0 && atomicAdd(y, 0u) == 0) {
+    }
+}
+
 static void test_atomics(void **)
 {
+    fresh(0);
+    memset(output.word, 0, sizeof output.word);
+    memset(output.region.state, SB_EMU_SET, sizeof output.word);
+    assert_int_equal(run("spinning", spinning, 2, 1, 0), SB_ERR_DIFF);
+    assert_non_null(strstr(err.text, "have changed nothing: what they wait for does not come"));
     RIGHT(atomics, 1, 64, atomics_expected, 68);
     REFUSED(plain_and_atomic, 1, 32, "a race: ");
 }
 
-/* --- barriers and copies
- * ---------------------------------------------------------------------------------------- */
+/* --- barriers and copies --------------------------------------------------------------------- */
 KERNEL(zeros) /* a copy of 4 bytes of 16: the rest becomes zero */
 {
     SB_SHARED_DYNAMIC(unsigned, four);
@@ -390,6 +436,31 @@ KERNEL(zeros) /* a copy of 4 bytes of 16: the rest becomes zero */
 static unsigned zeros_expected(unsigned i)
 {
     return i % 4 == 0 ? x_of(i) : 0;
+}
+KERNEL(nothing_read) /* of what is not there; all of it becomes zero */
+{
+    SB_SHARED_DYNAMIC(unsigned, four);
+    const sb_global<const unsigned> none = nullptr;
+    sb_cp_async<16>(four + 4 * threadIdx.x, threadIdx.x % 2 ? none : x + 1024, 0);
+    sb_cp_async_wait_all();
+    for (unsigned i = 0; i < 4; i++)
+        y[4 * threadIdx.x + i] = four[4 * threadIdx.x + i];
+}
+static unsigned zero(unsigned)
+{
+    return 0;
+}
+KERNEL(nothing_misaligned)
+{
+    SB_SHARED(unsigned, four, 4);
+    sb_cp_async<16>(four, x + 1025, 0);
+    y[0] = 0;
+}
+KERNEL(read_beyond)
+{
+    SB_SHARED(unsigned, four, 4);
+    sb_cp_async<16>(four, x + 1024, 4);
+    y[0] = 0;
 }
 KERNEL(open_group) /* a wait for groups does not wait for what is in none */
 {
@@ -452,6 +523,9 @@ KERNEL(left_bulk)
 static void test_barriers_and_copies(void **)
 {
     RIGHT(zeros, 1, 32, zeros_expected, 128);
+    RIGHT(nothing_read, 1, 32, zero, 128);
+    REFUSED(nothing_misaligned, 1, 1, "from byte 4100 of buffer input is not aligned to 16");
+    REFUSED(read_beyond, 1, 1, "sb_cp_async of 4 bytes at byte 4096 of buffer input is out of");
     REFUSED(open_group, 1, 32, "an asynchronous copy is on its way");
     REFUSED(wrong_count, 1, 64, "which others entered as one of");
     REFUSED(barrier_zero, 1, 32, "barrier 0, not 1 to 15");
@@ -460,9 +534,7 @@ static void test_barriers_and_copies(void **)
     REFUSED(left_bulk, 1, 1, "the block ends with bulk copies on their way");
 }
 
-/* --- launches
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- launches -------------------------------------------------------------------------------- */
 static void test_launches(void **)
 {
     fresh(0);
@@ -471,24 +543,53 @@ static void test_launches(void **)
     assert_int_equal(run("k", places, 0, 32, 0), SB_ERR_USAGE);
     assert_int_equal(run("k", places, 1, 32, SB_EMU_SHARED_BYTES + 1), SB_ERR_USAGE);
     assert_int_equal(run("k", places, dim3(1, 65536), 32, 0), SB_ERR_USAGE);
-    for (unsigned long n = 1; n < 5; n++) { /* memory that is out, wherever it is asked for */
-        sb_alloc_fail_at(n);
-        sb_emu *small = sb_emu_new(1);
-        const sb_status status = small ? sb_emu_call(small, "places", places, 1, 32, 0, &err,
-                                                     &input.region, &output.region)
-                                       : SB_ERR_MEMORY;
-        sb_alloc_fail_at(0);
-        assert_int_equal(status, SB_ERR_MEMORY);
-        sb_emu_free(small);
-    }
     queue = {emulator, &err};
     assert_int_equal(SB_LAUNCH(&queue, a_thousand, 1, 1024, 0, &input.region, &output.region),
                      SB_OK);
 }
 
-/* --- arithmetic
- * ------------------------------------------------------------------------------------------------------
- */
+static void test_out_of_memory(void **) /* wherever it is asked for */
+{
+    unsigned long n = 1;
+    for (sb_status status = SB_ERR_MEMORY; status != SB_OK; n++) {
+        fresh(0);
+        sb_alloc_fail_at(n);
+        sb_emu *small = sb_emu_new(1);
+        status = small ? sb_emu_call(small, "zeros", zeros, 1, 32, 1024, &err, &input.region,
+                                     &output.region)
+                       : SB_ERR_MEMORY;
+        sb_alloc_fail_at(0);
+        if (status != SB_OK && status != SB_ERR_MEMORY)
+            fail_msg("allocation %lu: status %d, %s", n, static_cast<int>(status), err.text);
+        fresh(0);
+        if (small && sb_emu_call(small, "zeros", zeros, 1, 32, 1024, &err, &input.region,
+                                 &output.region) != SB_OK) /* it is of use after that */
+            fail_msg("after allocation %lu: %s", n, err.text);
+        sb_emu_free(small);
+    }
+    assert_true(n > 64); /* those of the emulator, of the launch, and of the copies of 32 threads */
+}
+
+static void test_seeds(void **) /* the same seed: the same order, and the same fault first */
+{
+    unsigned different = 0;
+    for (uint64_t seed = 1; seed < 9; seed++) {
+        sb_error first = {};
+        for (int i = 0; i < 3; i++) {
+            fresh(i == 2 ? seed + 100 : seed);
+            assert_int_equal(run("overlapping", overlapping_bytes, 2, 64, 0), SB_ERR_DIFF);
+            if (i == 1)
+                assert_string_equal(err.text, first.text);
+            else if (i == 2)
+                different += strcmp(err.text, first.text) != 0;
+            else
+                first = err;
+        }
+    }
+    assert_true(different > 0);
+}
+
+/* --- arithmetic ------------------------------------------------------------------------------ */
 static void test_arithmetic(void **)
 {
     const uint64_t key = sb_rng_key(7, "fma");
@@ -511,7 +612,7 @@ static void test_arithmetic(void **)
     assert_int_equal(__float2int_rz(-3e9f), INT32_MIN);
     assert_int_equal(__float2int_rz(NAN), 0);
     assert_int_equal(__byte_perm(0x33221100, 0x77665544, 0x0615), 0x00661155);
-    assert_int_equal(__byte_perm(0x80001234, 0, 0x3b81), 0x80ff0012);
+    assert_int_equal(__byte_perm(0x80001234, 0, 0x3b81), 0x80803412); /* no signs */
     assert_int_equal(__funnelshift_l(0x80000000u, 1, 1), 3);
     assert_int_equal(__funnelshift_r(2, 1, 1), 0x80000001u);
     assert_int_equal(__clz(0), 32);
@@ -531,6 +632,8 @@ int main()
         cmocka_unit_test(test_atomics),
         cmocka_unit_test(test_barriers_and_copies),
         cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_arithmetic),
     };
     emulator = sb_emu_new(0);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/sim/sim.h"
 #include "tools/trace/capture.h"
 
 enum { PROMPT = 9 };
@@ -184,4 +185,21 @@ void free_play_run(free_play *p)
     MUST(sb_free_finish(t->free, &err));
     close_sides(t);
     free(t);
+}
+
+const sb_backend *free_play_sim(const char *name)
+{
+    const sb_sim *found = NULL;
+    sb_error err = {""};
+    if (sb_sim_find(name, &found, &err))
+        fail_msg("%s", err.text);
+    return &found->backend;
+}
+
+double free_play_worst(const sb_verdicts *v)
+{
+    double most = 0;
+    for (size_t i = 0; i < v->token_count; i++)
+        most = v->tokens[i].worst_ratio > most ? v->tokens[i].worst_ratio : most;
+    return most;
 }

@@ -31,4 +31,10 @@ typedef struct free_play {
 /* Runs both sides; asserts that nothing but the comparison fails. sb_verdicts_free releases v. */
 void free_play_run(free_play *p);
 
+/* An engine of sims.def by its name, for `backend`. */
+const sb_backend *free_play_sim(const char *name);
+
+/* The largest error over bound of any token. */
+double free_play_worst(const sb_verdicts *v);
+
 #endif

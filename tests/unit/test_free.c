@@ -28,23 +28,6 @@ static sb_knobs profile(const char *name)
     return knobs;
 }
 
-static const sb_backend *sim(const char *name)
-{
-    const sb_sim *found = NULL;
-    sb_error err = {""};
-    if (sb_sim_find(name, &found, &err))
-        fail_msg("%s", err.text);
-    return &found->backend;
-}
-
-static double worst_of(const sb_verdicts *v)
-{
-    double most = 0;
-    for (size_t i = 0; i < v->token_count; i++)
-        most = fmax(most, v->tokens[i].worst_ratio);
-    return most;
-}
-
 /* Levels, presets, profiles and orders of summation; chunks behind rounds by replay. */
 static void test_correct_engines_pass(void **state)
 {
@@ -62,7 +45,7 @@ static void test_correct_engines_pass(void **state)
         sb_knobs knobs = profile(rows[i].profile);
         free_play p = {.model = model_of(rows[i].preset),
                        .knobs = &knobs,
-                       .backend = sim(rows[i].sim),
+                       .backend = free_play_sim(rows[i].sim),
                        .level = rows[i].level,
                        .rounds = 9,
                        .drafts = rows[i].drafts,
@@ -73,9 +56,10 @@ static void test_correct_engines_pass(void **state)
                      rows[i].level, sb_verdict_name(p.v.verdict), p.v.reason,
                      p.v.first_failure.words);
         print_message("%s %s %s level %u: %s, worst %.3g\n", rows[i].preset, rows[i].profile,
-                      rows[i].sim, rows[i].level, sb_verdict_name(p.v.verdict), worst_of(&p.v));
+                      rows[i].sim, rows[i].level, sb_verdict_name(p.v.verdict),
+                      free_play_worst(&p.v));
         if (rows[i].level && strcmp(rows[i].profile, "exact") == 0)
-            assert_true(worst_of(&p.v) > 1e-3);
+            assert_true(free_play_worst(&p.v) > 1e-3);
         sb_verdicts_free(&p.v);
     }
 }
@@ -345,13 +329,13 @@ static void test_threads_change_nothing(void **state)
 #endif
         free_play p = {.model = model_of("T1"),
                        .knobs = &knobs,
-                       .backend = sim("sequential"),
+                       .backend = free_play_sim("sequential"),
                        .level = 1,
                        .rounds = 3,
                        .drafts = 1,
                        .perturbed = 4};
         free_play_run(&p);
-        ratio[i] = worst_of(&p.v);
+        ratio[i] = free_play_worst(&p.v);
         envelope[i] = p.v.tokens[p.v.token_count - 1].envelope;
         sb_verdicts_free(&p.v);
     }

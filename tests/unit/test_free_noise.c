@@ -2,7 +2,6 @@
  * activations have: right engines lie well inside the noise, and wrong ones do not hide in it. */
 #include "tests/lib/cmocka.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "tests/unit/free_play.h"
@@ -10,23 +9,6 @@
 #include "tools/sim/sim.h"
 
 #define PROGRAM "test_free_noise"
-
-static const sb_backend *sim(const char *name)
-{
-    const sb_sim *found = NULL;
-    sb_error err = {""};
-    if (sb_sim_find(name, &found, &err))
-        fail_msg("%s", err.text);
-    return &found->backend;
-}
-
-static double worst_of(const sb_verdicts *v)
-{
-    double most = 0;
-    for (size_t i = 0; i < v->token_count; i++)
-        most = fmax(most, v->tokens[i].worst_ratio);
-    return most;
-}
 
 /* An engine under llamacpp, of which nothing but logits is seen. */
 static free_play play(const char *preset, const sb_backend *backend,
@@ -51,11 +33,11 @@ static void test_right_engines_pass(void **state)
     static const char *const rows[][2] = {{"T1", "backward"}, {"T1", "lanes8"}, {"T4", "fma"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        free_play p = play(rows[i][0], sim(rows[i][1]), NULL);
+        free_play p = play(rows[i][0], free_play_sim(rows[i][1]), NULL);
         print_message("%s %s: %s, worst %.3g\n", rows[i][0], rows[i][1],
-                      sb_verdict_name(p.v.verdict), worst_of(&p.v));
+                      sb_verdict_name(p.v.verdict), free_play_worst(&p.v));
         assert_int_equal(p.v.verdict, SB_VERDICT_WITHIN);
-        assert_true(worst_of(&p.v) < 0.5);
+        assert_true(free_play_worst(&p.v) < 0.5);
         sb_verdicts_free(&p.v);
     }
 }
@@ -69,12 +51,12 @@ static void test_wrong_ops_are_seen(void **state)
                                            "scores_unscaled"};
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        sb_backend wrong = *sim("pairwise");
+        sb_backend wrong = *free_play_sim("pairwise");
         const sb_mistake *m = sb_mistake_find(mistakes[i]);
         assert_non_null(m);
         m->plant(&wrong.ops);
         free_play p = play("T1", &wrong, NULL);
-        print_message("%s: worst %.3g\n", m->name, worst_of(&p.v));
+        print_message("%s: worst %.3g\n", m->name, free_play_worst(&p.v));
         if (p.v.verdict != SB_VERDICT_FAIL || strcmp(p.v.first_failure.op, "logits") != 0)
             fail_msg("%s: %s", m->name, sb_verdict_name(p.v.verdict));
         sb_verdicts_free(&p.v);
@@ -98,7 +80,7 @@ static void test_other_logits_are_seen(void **state)
 {
     (void)state;
     for (int t4 = 0; t4 < 2; t4++) {
-        free_play p = play(t4 ? "T4" : "T1", sim("pairwise"), exchange);
+        free_play p = play(t4 ? "T4" : "T1", free_play_sim("pairwise"), exchange);
         assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);
         size_t failed = 0;
         for (size_t i = 0; i < p.v.token_count; i++)

@@ -493,7 +493,7 @@ static void test_unfinished(void **state)
     assert_int_equal(sb_trace_write(w, &step, &err), SB_OK);
     assert_int_equal(sb_trace_write(w, &step, &err), SB_ERR_USAGE); /* again number 0 */
     assert_int_equal(sb_trace_open(dir, &t, &err), SB_ERR_INPUT);
-    assert_non_null(strstr(err.text, "was not finished: it has 1 files"));
+    assert_non_null(strstr(err.text, "was not finished: it has 1 file"));
     sb_trace_writer_free(w);
     assert_int_equal(sb_trace_open(dir, &t, &err), SB_ERR_INPUT);
     w = NULL;

@@ -1,6 +1,7 @@
 #include "tools/cli/diff_bundle.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ref/container/show.h"
@@ -18,7 +19,9 @@ static const char *missing(const sb_diff_run *run)
     if (*v->unbundled)
         return v->unbundled;
     if (*v->bundled)
-        return NULL;
+        return strcmp(v->bundled, v->first_failure.words) == 0
+                   ? NULL
+                   : "what failed first was seen in no op; this one failed behind it";
     return "each op is right on the engine's own inputs: what failed lies between them";
 }
 

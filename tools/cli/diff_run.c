@@ -59,7 +59,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     sb_status status = s->run->explain ? sb_keep_step(&s->keep, step, err) : SB_OK;
     if (!status)
         status = sb_differ_step(s->differ, step, err);
-    s->keep.frozen = s->run->verdicts.has_failure;
+    s->keep.frozen = sb_differ_failed(s->differ);
     s->rows += step->row_count;
     look(s, step);
     if (s->run->side->trace && step->row_count)

@@ -108,17 +108,17 @@ void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, si
     }
 }
 
-/* The 2-norms of n centres, and of n balls at their largest. */
+/* The 2-norms of n centres, and with that of their radii: what any of the balls have at most, and
+ * the radii stay where that of the centres is taken off. */
 static void norms(const sb_ball *x, size_t n, double *mid, double *all)
 {
-    double mids = 0.0, sizes = 0.0;
+    double mids = 0.0, radii = 0.0;
     for (size_t i = 0; i < n; i++) {
-        double size = sb_wide_abs(x[i].mid) + x[i].rad;
         mids += x[i].mid * x[i].mid;
-        sizes += size * size;
+        radii += x[i].rad * x[i].rad;
     }
     *mid = sb_wide_sqrt(mids);
-    *all = sb_wide_sqrt(sizes);
+    *all = *mid + sb_wide_sqrt(radii);
 }
 
 /* dot(x, column j of S), where x has the norm `all`, with what the error of that column makes of
@@ -133,7 +133,7 @@ static sb_reduction with_state(const sb_chunk_balls *c, const sb_ball *x, double
         r.magnitude += more;
         r.spread += more;
         r.peak += more;
-        r.largest = sb_larger(r.largest, more);
+        r.largest += more;
     }
     return r;
 }

@@ -1,5 +1,6 @@
 #include "tools/compare/differ.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,11 @@ size_t sb_differ_steps(const sb_differ *d)
 size_t sb_differ_sequences(const sb_differ *d)
 {
     return d->sequences;
+}
+
+int sb_differ_failed(const sb_differ *d)
+{
+    return d->ops.has_failure || d->options.verdicts->has_failure;
 }
 
 int sb_differ_forced(const sb_differ *d)
@@ -205,12 +211,15 @@ static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first
     return SB_OK;
 }
 
-/* Each way has a model to run and verdicts of its own, so they need not wait for each other. */
+/* Each way has a model to run and verdicts of its own, so they need not wait for each other. With
+ * many threads it is better to share the work inside them, which one inside the other cannot. */
 static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
 {
-    sb_error of_ops;
+    enum { FEW = 4 };
+    int threads = omp_get_max_threads(), at_once = d->forced && d->free && threads <= FEW;
+    sb_error of_ops = {{0}};
     sb_status ops = SB_OK, whole = SB_OK;
-#pragma omp parallel sections num_threads(2) if (d->forced && d->free)
+#pragma omp parallel sections num_threads(threads < 2 ? 1 : 2) if (at_once)
     {
 #pragma omp section
         if (d->forced)
@@ -339,15 +348,12 @@ static sb_status finish_free(sb_differ *d, sb_error *err)
     return SB_OK;
 }
 
-/* What the forced way found joins the rest. Of one token, the op that went wrong is named before
- * its consequence. */
-static sb_status finish_forced(sb_differ *d, sb_error *err)
+/* What failed in the forced way joins the rest. Of one token, the op that went wrong is named
+ * before its consequence. */
+void sb_differ_stop(sb_differ *d)
 {
-    sb_verdicts *v = d->options.verdicts;
-    const sb_verdicts *ops = &d->ops;
+    sb_verdicts *v = d->options.verdicts, *ops = &d->ops;
     const sb_place *first = &ops->first_failure, *other = &v->first_failure;
-    sb_status status = sb_forced_finish(d->forced, err);
-    memcpy(v->ops, ops->ops, sizeof v->ops);
     if (ops->has_failure &&
         (!v->has_failure || first->sequence < other->sequence ||
          (first->sequence == other->sequence && first->token <= other->token))) {
@@ -355,9 +361,21 @@ static sb_status finish_forced(sb_differ *d, sb_error *err)
         v->first_failure = *first;
         v->around = ops->around;
     }
+    memcpy(v->bundled, ops->bundled, sizeof v->bundled);
+    memcpy(v->unbundled, ops->unbundled, sizeof v->unbundled);
     v->failures += ops->failures;
     v->near_ties += ops->near_ties;
     v->skipped_taps += ops->skipped_taps;
+    ops->failures = ops->near_ties = ops->skipped_taps = 0;
+}
+
+static sb_status finish_forced(sb_differ *d, sb_error *err)
+{
+    sb_verdicts *v = d->options.verdicts;
+    const sb_verdicts *ops = &d->ops;
+    sb_status status = sb_forced_finish(d->forced, err);
+    sb_differ_stop(d);
+    memcpy(v->ops, ops->ops, sizeof v->ops);
     if (ops->reason[0] && (ops->verdict > v->verdict || !v->reason[0]))
         memcpy(v->reason, ops->reason, sizeof v->reason);
     v->verdict = sb_verdict_worse(v->verdict, ops->verdict);

@@ -29,12 +29,19 @@ void sb_differ_free(sb_differ *differ);
 /* A sb_step_fn. */
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err);
 
+/* In the place of sb_differ_finish where the engine has refused to go on: the failures so far. */
+void sb_differ_stop(sb_differ *differ);
+
 /* Ends the statistics and says the verdict of the whole: verdicts->verdict and ->reason. */
 sb_status sb_differ_finish(sb_differ *differ, sb_error *err);
 
-size_t sb_differ_steps(const sb_differ *differ);     /* calls that had rows */
-size_t sb_differ_sequences(const sb_differ *differ); /* the highest number, and one */
-int sb_differ_forced(const sb_differ *differ);       /* ops were judged */
+size_t sb_differ_steps(const sb_differ *differ); /* calls that had rows */
+size_t sb_differ_sequences(
+    const sb_differ *differ); /* Whether something has failed so far, in either way. */
+int sb_differ_failed(const sb_differ *differ);
+
+/* the highest number, and one */
+int sb_differ_forced(const sb_differ *differ); /* ops were judged */
 
 /* The verdict of a whole from its parts: of the ops, tokens, rounds and states that were compared
  * the heaviest; if none was, why. What was SKIPPED or INHERITED does not pass for anything. */

@@ -73,9 +73,8 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
                  c->nonzero ? "the same" : "zero");
         return SB_VERDICT_MISTRUSTED;
     }
-    /* T-71: "more than half of an op's elements" without spread are the proof of it themselves */
-    int pinned = 2 * v->open < v->compared;
-    if (c->differing && v->worst < widest && !pinned) {
+    /* T-71: "more than half of an op's elements were not 0 and had a bound of 0" */
+    if (c->differing && v->worst < widest && 2 * c->pinned <= v->compared) {
         snprintf(why, room, "%s: none of the %zu elements that differ comes near its bound: %.1e",
                  sb_op_name(op), c->differing, v->worst);
         return SB_VERDICT_MISTRUSTED;

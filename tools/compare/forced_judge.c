@@ -41,6 +41,7 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
         c->ratio[bin_of(ratio)]++;
     }
     c->nonzero += found != 0.0f;
+    c->pinned += bound == 0.0 && found != 0.0f;
     if (!c->has_first) {
         c->has_first = 1;
         c->first = found;

@@ -11,6 +11,7 @@ enum { FORCED_BINS = 288, FORCED_OCTAVE = 4, FORCED_LOWEST = -64 };
 /* What is gathered of one op. */
 typedef struct forced_count {
     size_t calls, nonzero, differing, distinct;
+    size_t pinned;  /* without spread, and no zero that any sum of nothing has */
     size_t unshown; /* calls whose output is not recorded */
     int has_first;
     float first;               /* value: all others may be the same */

@@ -240,7 +240,7 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call)
     const float *recorded = forced_recorded(f, name, a->rows, a->kept);
     const parting unread = {.missing = a->ids[0]};
     c.recorded = recorded;
-    f->experts = recorded && read_ids(a, recorded, c.ids);
+    f->experts = !status && recorded && read_ids(a, recorded, c.ids);
     if (!status && f->experts)
         status = judge_choice(f, call, &c);
     else if (!status && recorded && !f->replay)

@@ -8,7 +8,6 @@ enum { CLEAN_RUNS = 16 }; /* side by side */
 static const char *const clean_vehicles[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
                                              "T4 bf16 predictable",   "T5:4 bf16 mistakes",
                                              "T1:4 bf16 mistakes",    "T3 nvfp4-ct plain"};
-static const char *const clean_profiles[] = {"exact", "hf", "vllm", "sglang", "llamacpp"};
 
 /* One of them. */
 typedef struct clean_run {
@@ -18,12 +17,14 @@ typedef struct clean_run {
     sb_error err;
 } clean_run;
 
-/* Number i. Strides that have no common factor: a short campaign meets all of each. */
+/* Number i: the profiles in turn, at each turn beside other vehicles, and engines at a stride
+ * without a common factor. */
 static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_error *err)
 {
     size_t vehicles = sizeof clean_vehicles / sizeof *clean_vehicles;
-    size_t profiles = sizeof clean_profiles / sizeof *clean_profiles, sims = sb_sim_count();
-    const char *profile = clean_profiles[i % profiles], *name = clean_vehicles[i % vehicles];
+    size_t profiles = sb_profile_count(), sims = sb_sim_count();
+    const char *profile = sb_profile_name(i % profiles);
+    const char *name = clean_vehicles[(i + i / profiles) % vehicles];
     sb_trial *t = &run->trial;
     run->found = (sb_finding_of_fault){.tokens = 0};
     *t = (sb_trial){.script = {.prompt = 24, .decode = 6, .rounds = 8, .drafts = 3, .sequences = 2},

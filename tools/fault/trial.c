@@ -324,6 +324,8 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
         sb_status ran = SB_OK;
         for (size_t i = 0; i < trial->script.sequences && !ran; i++)
             ran = one_sequence(&r, i, &why);
+        if (ran && r.forced)
+            sb_differ_stop(r.forced);
         if (!ran && r.forced)
             ran = sb_differ_finish(r.forced, &why);
         if (!ran && r.free)
