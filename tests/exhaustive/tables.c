@@ -10,19 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/lib/table_file.h"
+
 enum { PRECISION = 400 };
 
 static FILE *create(const char *directory, const char *name)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *out = fopen(path, "w");
-    if (!out) {
-        perror(path);
-        exit(3);
-    }
-    fprintf(out, "/* Written by tests/exhaustive/tables.c with MPFR; do not edit. */\n");
-    return out;
+    return table_file(directory, name, "tests/exhaustive/tables.c");
 }
 
 static void put(FILE *out, mpfr_t x)

@@ -3,7 +3,7 @@
 # for devices without a warning and without a spill. Needs no GPU; NVCC names nvcc.
 . "$(dirname "$0")/gates.bash"
 
-compile() { # compile ARCHITECTURE FILE KERNELS FLAG...: so many, none of which spills
+host_and_device() { # ARCHITECTURE FILE KERNELS FLAG...: so many, none of which spills
     local architecture=$1 file=$2 kernels=$3
     shift 3
     rm -f "$work/gates.o"
@@ -19,7 +19,7 @@ else
 fi
 if [ -x "$nvcc" ]; then
     for architecture in 121a 90a; do
-        if compile $architecture tests/gpu/emu_gates.cu 9; then
+        if host_and_device $architecture tests/gpu/emu_gates.cu 9; then
             passed=$((passed + 1))
         else
             failed=$((failed + 1))
@@ -27,7 +27,7 @@ if [ -x "$nvcc" ]; then
         fi
     done
     # and it would be seen if a kernel spilled, which is no error of the compiler
-    if compile 90a tests/gpu/atom_gates.cu 2 -DPLANT_EXPANSION || ! [ -s "$work/gates.o" ] ||
+    if host_and_device 90a tests/gpu/atom_gates.cu 2 -DPLANT_EXPANSION || ! [ -s "$work/gates.o" ] ||
         ! grep -q '[1-9][0-9]* bytes spill stores' "$work/log"; then
         failed=$((failed + 1)) && echo "FAILED spills go unseen" && head -n 20 "$work/log"
     else

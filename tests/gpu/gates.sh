@@ -27,28 +27,12 @@ if [ ! -x "$nvcc" ]; then
 fi
 
 # --- compiling ---------------------------------------------------------------------------------------
-compile() { # compile ARCHITECTURE NAME FLAG...: $work/NAME.cubin, and what ptxas says
-    local architecture=$1 name=$2
-    shift 2
-    "$nvcc" -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -I. \
-        -gencode "arch=compute_$architecture,code=sm_$architecture" "$@" \
-        -cubin -o "$work/$name.cubin" tests/gpu/atom_gates.cu > "$work/$name.log" 2>&1
-}
-compiled() { # the log is shown if it failed
-    [ -s "$work/$1.cubin" ] && "$opcodes" "$work/$1.cubin" > "$work/$1.list" && return
-    grep -v '^ptxas info' "$work/$1.log" | head -20
-    false
-}
-in_registers() { # every kernel that ptxas speaks of has no frame and no spill
-    grep -q 'bytes spill stores' "$work/$1.log" &&
-        ! grep 'bytes spill stores' "$work/$1.log" |
-        grep -qv ' 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'
-}
+gate() { compile tests/gpu/atom_gates.cu "$1" "$2" -fmad=false "${@:3}"; }
 has() { # has NAME KERNEL OPCODE COUNT
     [ "$(awk -v k="$2" -v o="$3" '$1 == k && $3 == o { n += $4 } END { print n + 0 }' "$work/$1.list")" = "$4" ]
 }
-compile 121a target & compile 90a hopper & wait
-compile 121 plain & compile 90a planted -DPLANT_EXPANSION & wait
+gate 121a target & gate 90a hopper & wait
+gate 121 plain & gate 90a planted -DPLANT_EXPANSION & wait
 for name in target hopper plain planted; do check "$name does not compile" compiled $name; done
 for name in target hopper plain; do check "$name: a kernel spills" in_registers $name; done
 

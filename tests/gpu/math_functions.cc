@@ -5,39 +5,6 @@
 namespace
 {
 
-float exp_here(float x)
-{
-    return sb_gpu_exp(x);
-}
-float log_here(float x)
-{
-    return sb_gpu_log(x);
-}
-float rsqrt_here(float x)
-{
-    return sb_gpu_rsqrt(x);
-}
-float sin_here(float x)
-{
-    return sb_gpu_sin(x);
-}
-float cos_here(float x)
-{
-    return sb_gpu_cos(x);
-}
-float sigmoid_here(float x)
-{
-    return sb_gpu_sigmoid(x);
-}
-float silu_here(float x)
-{
-    return sb_gpu_silu(x);
-}
-float softplus_here(float x)
-{
-    return sb_gpu_softplus(x);
-}
-
 /* the exceptions, each table in a namespace of its own */
 namespace of_exp
 {
@@ -74,7 +41,7 @@ namespace of_softplus
 
 #define ROW(name, above, above_end, below, below_end)                                              \
     {                                                                                              \
-#name, name##_here,                                                                        \
+#name, sb_gpu_##name,                                                                      \
             &of_##name::ROWS[0].input, of_##name::COUNT, above, above_end, below, below_end        \
     }
 const math_function rows[MATH_FUNCTIONS] = {

@@ -13,21 +13,6 @@ if [ ! -x "$nvcc" ]; then
     close
 fi
 
-compile() { # compile ARCHITECTURE NAME FLAG...: $work/NAME.cubin, and what ptxas says
-    "$nvcc" -std=c++17 -O3 "${@:3}" -Werror all-warnings -Xptxas -v -I. \
-        -gencode "arch=compute_$1,code=sm_$1" -cubin -o "$work/$2.cubin" tests/gpu/math_gates.cu \
-        > "$work/$2.log" 2>&1
-}
-compiled() { # the log is shown if it failed
-    [ -s "$work/$1.cubin" ] && "$opcodes" "$work/$1.cubin" > "$work/$1.list" && return
-    grep -v '^ptxas info' "$work/$1.log" | head -20
-    false
-}
-in_registers() { # every kernel that ptxas speaks of has no frame and no spill
-    grep -q 'bytes spill stores' "$work/$1.log" &&
-        ! grep 'bytes spill stores' "$work/$1.log" |
-        grep -qv ' 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'
-}
 count() { # count NAME FUNCTION DIGITS: an opcode's last two digits say what it does, the first with what
     awk -v k="math_$2" -v o="^0x[0-9a-f]$3\$" '$1 == k && $2 ~ o { n += $4 } END { print n + 0 }' "$work/$1.list"
 }
@@ -36,8 +21,8 @@ separate() { [ "$(count "$1" "$2" 2b)" = 0 ] && [ "$(count "$1" "$2" 29)" -gt 0 
 # the others have fused ones (23), and nothing in binary64 (28, 29, 2b)
 single() { [ "$(count "$1" "$2" '2[89b]')" = 0 ] && [ "$(count "$1" "$2" 23)" -gt 0 ]; }
 
-compile 121a target -fmad=false & compile 90a hopper -fmad=false & wait
-compile 121a planted -fmad=true
+compile tests/gpu/math_gates.cu 121a target -fmad=false & compile tests/gpu/math_gates.cu 90a hopper -fmad=false & wait
+compile tests/gpu/math_gates.cu 121a planted -fmad=true
 for name in target hopper planted; do check "$name does not compile" compiled $name; done
 for name in target hopper; do
     check "$name: a kernel spills" in_registers $name

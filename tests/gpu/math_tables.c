@@ -12,19 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/lib/table_file.h"
+
 enum { PRECISION = 400, LOG_FIRST = 45, LOG_LAST = 91 };
 
 static FILE *create(const char *directory, const char *name)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *out = fopen(path, "w");
-    if (!out) {
-        perror(path);
-        exit(3);
-    }
-    fprintf(out, "/* Written by tests/gpu/math_tables.c with MPFR; do not edit. */\n");
-    return out;
+    return table_file(directory, name, "tests/gpu/math_tables.c");
 }
 
 /* The first `bits` bits of x, rounded to nearest; x becomes the rest. */
