@@ -262,8 +262,7 @@ if [ ${#chosen[@]} = 0 ]; then
     [ $all = 0 ] || chosen+=(exhaustive)
 fi
 export CHECK_ALL=$all
-# reductions of each kind, and inputs of each function, against MPFR
-[ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" SAMEBIT_FN_CASES="${SAMEBIT_FN_CASES:-1000000}"
+[ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
 for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
 all_end
 
