@@ -9,6 +9,8 @@
 #   CC=clang           the compiler (gcc), and the C++ compiler of the same name (CXX=... for another)
 #   OPT=-O0            optimization and debug information
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
+#   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
+#                      they are); NVCC= leaves the gpu backend out
 #   V=1                print the whole commands
 
 MAKEFLAGS += -rR --no-print-directory
@@ -75,15 +77,29 @@ LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
+# The device code of the gpu backend, for the two targets; nothing contracted (Z-1).
+ifneq ($(and $(filter gcc,$(CC)),$(filter -O2,$(OPT)),$(if $(strip $(EXTRA)),,plain)),)
+NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
+endif
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -I. -Xcompiler \
+    -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off \
+    -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
+NVCC_LIBS := $(if $(NVCC),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -ldl -lrt -lpthread)
+
 # --- sources ----------------------------------------------------------------------------------------
 sources = $(sort $(wildcard $(1)))
+device_objects = $(patsubst %,$(BUILD)/device/%.cuda.o,$(basename $(1)))
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
     trace dump sim compare fault report)))
-GPU_SRC := $(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc)
+# without a C++ compiler the program has no kernels; without nvcc it has no device for them
+GPU_SRC := $(if $(shell command -v $(CXX)),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c) \
+    $(if $(NVCC),,gpu/absent_device.c)
+DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out gpu/op/body_emu.cc gpu/op/room.cc,$(wildcard gpu/op/*.cc \
+    gpu/op/*.cu))))
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
@@ -141,7 +157,7 @@ $(BUILD)/flags-cxx: FORCE | $(HAVE)
 	@{ echo '$(COMPILE_CXX)'; $(CXX) --version | head -n 1; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/members: FORCE | $(HAVE)
-	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(HELP_SRC) > $@.new
+	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(DEVICE_SRC) $(HELP_SRC) > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
@@ -153,6 +169,20 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
 	$(call step,CXX,$<)
 	$(quiet)$(COMPILE_CXX) -MMD -MP -c $< -o $@
 
+$(BUILD)/flags-device: FORCE | $(HAVE)
+	@echo '$(NVCC) $(NVCC_FLAGS)' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# what ptxas says of each kernel stays beside the object: tests/gpu/device_gates.sh reads it
+define make_device
+@mkdir -p $(@D)
+$(call step,NVCC,$<)
+$(quiet)$(NVCC) $(NVCC_FLAGS) -x cu -MMD -MP -MF $(@:.o=.d) -c $< -o $@ > $(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
+endef
+$(BUILD)/device/%.cuda.o: %.cc $(BUILD)/flags-device
+	$(make_device)
+$(BUILD)/device/%.cuda.o: %.cu $(BUILD)/flags-device
+	$(make_device)
+
 define make_archive
 $(call step,AR,$@)
 $(quiet)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
@@ -161,14 +191,14 @@ $(LIB): $(call objects,$(LIB_SRC)) $(BUILD)/members
 	$(make_archive)
 $(TOOLS): $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC))) $(BUILD)/members
 	$(make_archive)
-$(GPU): $(call objects,$(GPU_SRC)) $(BUILD)/members
+$(GPU): $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC)) $(BUILD)/members
 	$(make_archive)
 $(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
 	$(make_archive)
 
-$(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(LIB)
+$(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(GPU) $(LIB)
 	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -o $@
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) $(NVCC_LIBS) -o $@
 $(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@
@@ -187,9 +217,9 @@ $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(GPU),$^) $(filter $(TOOLS) $(LIB),$^) \
-	    $(TEST_LIBS) -o $@
+	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)))
 
 # --- targets ----------------------------------------------------------------------------------------
 DEMO := $(BUILD)/demo/T1

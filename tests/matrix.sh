@@ -114,7 +114,7 @@ same_model() { # same_model NAME PROGRAM...: writes the same checkpoint
 built() {
     local name=$1
     shift
-    make -s -j"$jobs" BUILD="$matrix/$name" "$@" program "$matrix/$name/tests/arith_digest" \
+    make -s -j"$jobs" BUILD="$matrix/$name" NVCC= "$@" program "$matrix/$name/tests/arith_digest" \
         > "$logs/$name" 2>&1 && return 0
     fail "build $name" "$(grep -m 1 -E 'error|Error' "$logs/$name")"
     return 1

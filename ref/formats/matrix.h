@@ -26,8 +26,9 @@ typedef enum sb_zeros {
 } sb_zeros;
 
 /* A number that a whole tensor shares, in one of the two directions in which files hold it. */
+typedef enum sb_factor_kind { SB_NO_FACTOR, SB_MULTIPLIER, SB_DIVISOR } sb_factor_kind;
 typedef struct sb_factor {
-    enum { SB_NO_FACTOR, SB_MULTIPLIER, SB_DIVISOR } kind;
+    sb_factor_kind kind;
     float value;
 } sb_factor;
 

@@ -8,6 +8,7 @@
 typedef struct sb_backend {
     const char *name;
     sb_op_table ops;
+    const char *(*why)(void); /* what the op that failed last has said; NULL, or NULL: nothing */
 } sb_backend;
 
 /* The reference: every row of ops.def is its sb_<op>_ref. */

@@ -25,8 +25,11 @@ sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at
     sb_status status = call->hook ? call->hook(call->hook_ctx, &one) : sb_op_run(&one);
     if (!status || (call->err && call->err->text[0]))
         return status;
-    return sb_fail(call->err, status, "op %s (%s) failed%s", sb_op_name(op), name,
-                   status == SB_ERR_MEMORY ? ": out of memory" : "");
+    const char *why = call->backend->why ? call->backend->why() : NULL;
+    if (!why || !*why)
+        why = status == SB_ERR_MEMORY ? "out of memory" : "";
+    return sb_fail(call->err, status, "op %s (%s) failed%s%s", sb_op_name(op), name,
+                   *why ? ": " : "", why);
 }
 
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */

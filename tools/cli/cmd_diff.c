@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "gpu/gpu.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_bundle.h"
 #include "tools/cli/diff_files.h"
@@ -29,11 +30,11 @@ typedef struct wishes {
  */
 
 /* The knobs that an engine of this program wants stand before those of the user. */
-static sb_status add_wanted(sb_request *r, const sb_sim *sim, sb_error *err)
+static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *err)
 {
     sb_repeated own = r->settings;
     r->settings.count = 0;
-    for (const char *const *s = sim ? sim->settings : NULL; s && *s; s++) {
+    for (const char *const *s = runner->settings; *s; s++) {
         if (r->settings.count + own.count == SB_MAX_REPEATS)
             return sb_fail(err, SB_ERR_USAGE, "--set stands too often");
         r->settings.item[r->settings.count++] = *s;
@@ -77,7 +78,7 @@ static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
     sb_request *r = &w->request;
     if (!w->has_generate && r->tokens_file)
         r->generate = 0;
-    sb_status status = add_wanted(r, side->sim, err);
+    sb_status status = add_wanted(r, &side->runner, err);
     return status ? status : sb_request_check(r, w->folder, err);
 }
 
@@ -243,6 +244,8 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
     if (!status)
         status =
             sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = sb_runner_room(sides[i].runner.backend, model, err);
     for (size_t i = 0; i < count && !status; i++) {
         status = sb_side_open_dump(&sides[i], &w->dumped, model, w->folder, err);
         if (!status)
@@ -258,6 +261,8 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
         status = conclude(&runs[i], err);
     for (size_t i = 0; i < count; i++)
         sb_diff_run_free(&runs[i]);
+    for (size_t i = 0; i < count; i++)
+        sb_gpu_forget(sides[i].runner.backend);
     sb_model_close(model);
     return status;
 }
@@ -299,8 +304,9 @@ static const char about[] =
     "\n"
     "E is a trace folder (docs/trace.md), a file that another program wrote (docs/dumps.md, "
     "samebit\n"
-    "trace --kinds), a file of token ids, sim:NAME (an engine of this program in plain float32;\n"
-    "sim:NAME+MISTAKE with a mistake planted), or ref.";
+    "trace --kinds), a file of token ids, or an engine of this program: sim:NAME (plain float32),\n"
+    "emu (the kernels of the GPU path on an emulator; emu:SEED draws the order of its threads),\n"
+    "gpu (the same on a device), ref; each with +MISTAKE behind it for a mistake planted.";
 
 static const char more[] =
     "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
@@ -383,7 +389,7 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
     if (!w->engine)
         return sb_fail(err, SB_ERR_USAGE,
                        "expected --engine: a trace folder, a file of another program, a file of "
-                       "token ids, or sim:NAME");
+                       "token ids, or sim:NAME, emu, gpu");
     if (w->rows < 1 || w->rows > 65536)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
     if (w->runs > 64)

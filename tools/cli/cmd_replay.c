@@ -138,7 +138,7 @@ static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const 
     judged j = {.b = b, .found = b->recorded};
     sb_status status = sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL);
     if (!status && other) {
-        const sb_backend *by = backend->sim ? &backend->sim->backend : sb_backend_ref();
+        const sb_backend *by = backend->runner.backend;
         j.backend = backend->spec;
         j.found = other->out;
         status = sb_bundle_run(other, &by->ops, backend->has_fault ? sb_plant_hook : NULL,

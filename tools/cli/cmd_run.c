@@ -1,8 +1,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
+#include "tools/cli/runner.h"
 
 typedef struct output {
     json_t *list; /* NULL: text */
@@ -54,7 +56,10 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     output o = {as_json ? json_array() : NULL, request};
     sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
     if (!status)
+        status = sb_runner_room(request->engine, model, err);
+    if (!status)
         status = sb_generate(model, request, take, &o, err);
+    sb_gpu_forget(request->engine);
     sb_model_close(model);
     if (!status && as_json)
         status = print_json(request, o.list, err);

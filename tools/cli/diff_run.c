@@ -72,7 +72,7 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
     sb_side *side = run->side;
     if (sb_side_recorded(side))
         return sb_side_play(side, take, s, err);
-    sb_live live = {.backend = side->sim ? &side->sim->backend : NULL,
+    sb_live live = {.backend = side->runner.backend,
                     .knobs = run->engine_knobs,
                     .fault = side->has_fault ? sb_plant_hook : NULL,
                     .fault_ctx = &side->plant,
@@ -94,8 +94,8 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
     o->free.seed = run->seed;
-    for (int i = 0; i < SB_OP_COUNT && run->side->sim; i++)
-        o->inherited[i] = sb_sim_inherits(run->side->sim, (sb_op)i, &run->engine_knobs) != 0;
+    for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
+        o->inherited[i] = sb_runner_inherits(&run->side->runner, (sb_op)i, &run->engine_knobs) != 0;
     o->free.perturbed = run->perturbed ? (size_t)run->perturbed : SB_NOISE_RUNS;
 }
 

@@ -37,33 +37,40 @@ static sb_status plant(sb_side *side, const char *name, sb_error *err)
                    SB_SHOW(name));
 }
 
-/* "ref", "sim:NAME", each with "+MISTAKE" behind it. */
+/* What stands before "+MISTAKE"; 0 if that is too long for a name. */
+static int engine_name(const char *spec, char name[64])
+{
+    size_t n = strcspn(spec, "+");
+    if (n >= 64)
+        return 0;
+    memcpy(name, spec, n);
+    name[n] = '\0';
+    return 1;
+}
+
 static sb_status open_live(sb_side *side, sb_error *err)
 {
     char name[64];
-    const char *from = strncmp(side->spec, "sim:", 4) == 0 ? side->spec + 4 : side->spec;
-    size_t n = strcspn(from, "+");
     side->kind = SB_SIDE_live;
-    if (n >= sizeof name)
-        return sb_fail(err, SB_ERR_USAGE, "there is no engine '%s'", SB_SHOW(side->spec));
-    memcpy(name, from, n);
-    name[n] = '\0';
-    sb_status status = from == side->spec ? SB_OK : sb_sim_find(name, &side->sim, err);
-    return status || !from[n] ? status : plant(side, from + n + 1, err);
+    engine_name(side->spec, name);
+    sb_status status = sb_runner_find(name, &side->runner, err);
+    const char *mistake = strchr(side->spec, '+');
+    return status || !mistake ? status : plant(side, mistake + 1, err);
 }
 
 int sb_side_is_live(const char *spec)
 {
-    return strncmp(spec, "sim:", 4) == 0 || strcmp(spec, "ref") == 0 ||
-           strncmp(spec, "ref+", 4) == 0;
+    char name[64];
+    return engine_name(spec, name) && sb_runner_is(name);
 }
 
 static sb_status nothing(const char *spec, sb_error *err)
 {
-    return sb_fail(err, SB_ERR_USAGE,
-                   "engine '%s' is neither ref, nor sim:NAME, nor a trace folder, nor a file of "
-                   "another program (samebit trace --kinds), nor a file of token ids",
-                   SB_SHOW(spec));
+    return sb_fail(
+        err, SB_ERR_USAGE,
+        "engine '%s' is neither ref, emu, gpu or sim:NAME, nor a trace folder, nor a file of "
+        "another program (samebit trace --kinds), nor a file of token ids",
+        SB_SHOW(spec));
 }
 
 sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err)
@@ -119,15 +126,15 @@ void sb_side_close(sb_side *side)
 int sb_side_is_reference(const sb_side *side)
 {
     if (side->kind == SB_SIDE_live)
-        return !side->sim && !side->has_fault;
+        return side->runner.backend == sb_backend_ref() && !side->has_fault;
     return side->trace && strcmp(sb_trace_info(side->trace)->engine, "samebit ref") == 0;
 }
 
 const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
 {
-    if ((side->kind == SB_SIDE_live && !side->sim) || sb_side_is_reference(side))
-        return &sb_arithmetic_reference;
-    return side->sim ? sb_arithmetic_of(side->sim->arithmetic) : &sb_arithmetic_library;
+    if (side->kind == SB_SIDE_live)
+        return sb_runner_arithmetic(&side->runner);
+    return sb_side_is_reference(side) ? &sb_arithmetic_reference : &sb_arithmetic_library;
 }
 
 /* trace.json has the digests of everything. */

@@ -4,14 +4,14 @@
 #define SB_CLI_DIFF_SIDE_H
 
 #include "tools/cli/dumped.h"
+#include "tools/cli/runner.h"
 #include "tools/cli/live.h"
 #include "tools/compare/ball.h"
 #include "tools/fault/op_faults.h"
-#include "tools/sim/sim.h"
 #include "tools/trace/read.h"
 
 typedef enum sb_side_kind {
-    SB_SIDE_live, /* "ref", "sim:NAME", and with a mistake planted: "sim:NAME+MISTAKE" */
+    SB_SIDE_live, /* an engine of this program, and with a mistake planted: "emu+MISTAKE" */
     SB_SIDE_trace,
     SB_SIDE_dump, /* what another program wrote: docs/dumps.md */
     SB_SIDE_ids
@@ -24,14 +24,14 @@ int sb_plant_find(const char *name, sb_plant *plant);
 typedef struct sb_side {
     sb_side_kind kind;
     const char *spec;
-    const sb_sim *sim; /* NULL: the reference, or not live */
-    sb_plant plant;    /* if has_fault */
+    sb_runner runner; /* if live */
+    sb_plant plant;   /* if has_fault */
     int has_fault;
     sb_trace *trace;
     sb_dump *dump;
 } sb_side;
 
-/* Whether it names an engine of this program: ref or sim:NAME, each with +MISTAKE behind it. */
+/* Whether it names an engine of this program, which may have +MISTAKE behind it. */
 int sb_side_is_live(const char *spec);
 
 /* Finds out what `spec` is; opens a trace. SB_ERR_USAGE says what there could be. */

@@ -7,7 +7,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
-#include "tools/sim/sim.h"
+#include "tools/cli/runner.h"
 
 /* Named by the values of sb_acceptance and sb_rollback. */
 static const char *const modes[] = {"match", "residual"}, *const ways[] = {"snapshots", "replay"};
@@ -50,7 +50,7 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"backend", 0, SB_OPT_STRING, &r->backend, "B",
-         "ref (default), or sim:NAME, an engine of plain binary32"},
+         "ref (default), sim:NAME, emu or gpu: the kernels"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         {"logits", 0, SB_OPT_STRING, &r->logits_file, "F.npy",
          "all logits, [fed positions, V] f32"},
@@ -161,20 +161,11 @@ static sb_status check_sampling(sb_request *r, sb_error *err)
 /* The backend by its name, with the knobs that it wants. */
 static sb_status find_engine(sb_request *r, sb_error *err)
 {
-    const sb_sim *sim = NULL;
-    r->engine = sb_backend_ref();
-    if (strcmp(r->backend, "ref") == 0)
-        return SB_OK;
-    if (!sb_starts(r->backend, "sim:"))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "there is no backend '%s'; the backends are: ref, sim:NAME",
-                       SB_SHOW(r->backend));
-    sb_status status = sb_sim_find(r->backend + strlen("sim:"), &sim, err);
-    if (status)
-        return status;
-    r->engine = &sim->backend;
-    for (size_t i = 0; sim->settings[i] && !status; i++)
-        status = sb_knobs_set(&r->knobs, sim->settings[i], err);
+    sb_runner runner;
+    sb_status status = sb_runner_find(r->backend, &runner, err);
+    r->engine = runner.backend;
+    for (size_t i = 0; !status && runner.settings[i]; i++)
+        status = sb_knobs_set(&r->knobs, runner.settings[i], err);
     return status;
 }
 

@@ -15,7 +15,7 @@ BEGIN {
     row("ref/ops", "ref/base ref/formats ref/math")
     row("ref/state", "ref/base ref/formats ref/model/config.h")
     row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
-    row("gpu", "ref/base ref/formats ref/ops/op.h ref/ops/ops.def ref/run/backend.h")
+    row("gpu", "ref/base ref/formats ref/math/fn.h ref/math/law.h ref/ops ref/run/backend.h")
     # the byte alphabet and the pattern, for the tokenizer of a made folder
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model tools/text/utf8.h " \
         "tools/text/pattern.h")

@@ -6,13 +6,13 @@ files_matching '\.(c|cc|h|cu|cuh|sh|bash|awk|py|def)$|(^|/)Makefile$|^tools/deps
     [ "$lines" -le 800 ] || echo "$file:$lines: over 800 lines: look for the two files inside"
 done | rule "no source has more than 800 lines"
 
-# the formatter puts the braces of a function, and nothing else, alone into the first column
+# the formatter puts the braces of a function, and of what is a class in C++, alone into the first column
 mapfile -t sources < <(files_matching '^(ref|gpu)/.*\.(c|cc|h|cu|cuh)$')
 {
     [ ${#sources[@]} -gt 0 ] || echo "no sources in ref/ and gpu/"
     [ ${#sources[@]} = 0 ] || awk '
     FNR == 1 { start = 0; head = "" }
-    /^\{$/ { start = FNR; name = head }
+    /^\{$/ && head ~ /\(/ { start = FNR; name = head }
     /^\}$/ && start {
         if (FNR - start - 1 > 60)
             printf "%s:%d: %d lines in %s\n", FILENAME, start, FNR - start - 1, name

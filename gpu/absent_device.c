@@ -1,0 +1,23 @@
+/* absent_device.c - in the place of backend_gpu.cu where there was no nvcc. */
+#include "gpu/gpu.h"
+
+sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)
+{
+    *out = NULL;
+    return sb_fail(err, SB_ERR_SKIPPED,
+                   "this program was built without nvcc, so it has no gpu backend; emu runs the "
+                   "same kernels");
+}
+
+sb_status sb_gpu_room(const sb_backend *backend, uint64_t weights, sb_error *err)
+{
+    (void)backend;
+    (void)weights;
+    (void)err;
+    return SB_OK;
+}
+
+void sb_device_forget(const sb_backend *backend)
+{
+    (void)backend;
+}

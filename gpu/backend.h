@@ -1,0 +1,53 @@
+/* backend.h - the table of a backend, included where one is made: in backend_emu.cc and
+ * backend_gpu.cu. `opened` gives the body, made when the first op runs. */
+#ifndef SB_GPU_BACKEND_H
+#define SB_GPU_BACKEND_H
+
+#include "gpu/gpu.h"
+#include "gpu/op/gpu.h"
+
+static sb_gpu *body;
+static sb_error complaint;
+static bool reference; /* the last op was the reference's */
+
+static sb_gpu *opened()
+{
+    if (!body)
+        sb_gpu_open(&body, &complaint);
+    return body;
+}
+
+enum : uint32_t {
+    kernels = 0
+#define SB_GPU_OP(name) | 1u << SB_OP_##name
+#include "gpu/op/ops.def"
+#undef SB_GPU_OP
+};
+
+#define SB_OP(name, clause)                                                                        \
+    static sb_status run_##name(const sb_knobs *knobs, const sb_##name##_args *args)               \
+    {                                                                                              \
+        reference = !sb_gpu_computes(SB_OP_##name, knobs);                                         \
+        if constexpr ((kernels >> SB_OP_##name & 1) != 0)                                          \
+            if (!reference)                                                                        \
+                return opened() ? sb_gpu_##name(body, knobs, args) : SB_ERR_MEMORY;                \
+        return sb_##name##_ref(knobs, args);                                                       \
+    }
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+static const char *why()
+{
+    return reference ? nullptr : body ? sb_gpu_said(body)->text : complaint.text;
+}
+
+static sb_op_table all_ops()
+{
+    sb_op_table ops = sb_op_table();
+#define SB_OP(name, clause) ops.name = run_##name;
+#include "ref/ops/ops.def"
+#undef SB_OP
+    return ops;
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* backend_emu.cc - the kernels on the emulator as a backend. */
+#include "gpu/backend.h"
+
+const sb_backend *sb_backend_emu(void)
+{
+    static sb_backend backend;
+    backend = {"emu", all_ops(), why};
+    return &backend;
+}
+
+void sb_backend_emu_seed(uint64_t to)
+{
+    if (opened())
+        sb_emu_seed(sb_gpu_emulator(body), to);
+}
+
+void sb_emu_forget(const sb_backend *backend)
+{
+    if (body && backend == sb_backend_emu())
+        sb_gpu_forget_weights(body);
+}

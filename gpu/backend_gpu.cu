@@ -1,0 +1,68 @@
+/* backend_gpu.cu - the kernels on a device as a backend. */
+#include "gpu/backend.h"
+#include "gpu/op/room.h"
+
+/* Code for one is no code for another (docs/gpu.md). */
+static bool is_target(int major, int minor)
+{
+    return (major == 9 && minor == 0) || (major == 12 && minor == 1);
+}
+
+static sb_status find_device(sb_error *err)
+{
+    int count = 0;
+    cudaDeviceProp device;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0)
+        status = cudaGetDeviceProperties(&device, 0);
+    if (status != cudaSuccess || count == 0)
+        return sb_fail(err, SB_ERR_SKIPPED, "there is no device for the gpu backend: %s",
+                       count ? cudaGetErrorString(status) : "none was found");
+    if (!is_target(device.major, device.minor))
+        return sb_fail(err, SB_ERR_SKIPPED,
+                       "the device is an sm_%d%d (%s); the gpu backend has code for sm_90 and "
+                       "sm_121",
+                       device.major, device.minor, device.name);
+    return SB_OK;
+}
+
+static sb_backend backend;
+
+sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)
+{
+    *out = nullptr;
+    const sb_status status = find_device(err);
+    if (status)
+        return status;
+    backend = {"gpu", all_ops(), why};
+    *out = &backend;
+    return SB_OK;
+}
+
+/* Where the memory is that of the host, the page cache counts as free; else the device says. */
+sb_status sb_gpu_room(const sb_backend *of, uint64_t weights, sb_error *err)
+{
+    size_t free_bytes = 0, total = 0;
+    int integrated = 0;
+    if (of != &backend)
+        return SB_OK;
+    cudaError_t status = cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, 0);
+    if (status == cudaSuccess)
+        status = cudaMemGetInfo(&free_bytes, &total);
+    if (status != cudaSuccess)
+        return sb_fail(err, SB_ERR_IO, "the device does not say how much memory it has: %s",
+                       cudaGetErrorString(status));
+    uint64_t available = free_bytes;
+    if (integrated) {
+        const sb_status read = sb_gpu_available("/proc/meminfo", &available, err);
+        if (read)
+            return read;
+    }
+    return sb_gpu_fits(weights, available, err);
+}
+
+void sb_device_forget(const sb_backend *of)
+{
+    if (body && of == &backend)
+        sb_gpu_forget_weights(body);
+}

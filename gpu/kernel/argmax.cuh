@@ -1,0 +1,83 @@
+/* argmax.cuh - the greedy token of each row of logits. R-20: "the one with the largest logit, the
+ * lowest id among equals" */
+#ifndef SB_KERNEL_ARGMAX_CUH
+#define SB_KERNEL_ARGMAX_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+#include "gpu/math/word.h"
+
+enum : uint32_t { SB_ARGMAX_THREADS = 256, SB_ARGMAX_WARPS = SB_ARGMAX_THREADS / 32 };
+
+/* A number that grows with x; the same for both zeros, and the least for a NaN. */
+SB_KERNEL_FN uint32_t sb_rising(float x)
+{
+    const uint32_t bits = x == 0 ? 0 : sb_gpu_bits(x);
+    if (x != x)
+        return 0;
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+/* The larger of two is the larger number, or the lower id. */
+SB_KERNEL_FN uint64_t sb_argmax_key(float x, uint32_t id)
+{
+    return static_cast<uint64_t>(sb_rising(x)) << 32 | (SB_PLANT(argmax_highest_id) ? id : ~id);
+}
+SB_KERNEL_FN uint32_t sb_argmax_id(uint64_t key)
+{
+    return SB_PLANT(argmax_highest_id) ? static_cast<uint32_t>(key) : ~static_cast<uint32_t>(key);
+}
+
+/* The largest key of a block of SB_ARGMAX_THREADS, for all of its threads. */
+SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
+{
+    for (int with = 16; with > 0; with /= 2) {
+        const uint64_t other = __shfl_xor_sync(0xffffffffu, key, with);
+        key = other > key ? other : key;
+    }
+    __syncthreads(); /* `room` may be that of an earlier call */
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = key;
+    if (!SB_PLANT(argmax_barrier))
+        __syncthreads();
+    for (uint32_t warp = 0; warp < SB_ARGMAX_WARPS; warp++) {
+        const uint64_t other = room[warp];
+        key = other > key ? other : key;
+    }
+    return key;
+}
+
+/* partial (rows, parts): the largest key of each part of a row. grid (parts, rows) */
+static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
+    sb_argmax_part(sb_global<const float> logits, sb_global<uint64_t> partial, uint32_t n)
+{
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    const uint32_t each = (n + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
+    const uint32_t last = first + each < n ? first + each : n;
+    uint64_t best = 0;
+    for (uint32_t i = first + threadIdx.x; i < last; i += SB_ARGMAX_THREADS) {
+        const float x = logits[static_cast<size_t>(blockIdx.y) * n + i];
+        const uint64_t key = sb_argmax_key(x, i);
+        best = key > best ? key : best;
+    }
+    best = sb_argmax_block(best, room);
+    if (threadIdx.x == 0)
+        partial[blockIdx.y * gridDim.x + blockIdx.x] = best;
+}
+
+/* tokens (rows). grid: rows */
+static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
+    sb_argmax_end(sb_global<const uint64_t> partial, sb_global<uint32_t> tokens, uint32_t parts)
+{
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    uint64_t best = 0;
+    for (uint32_t i = threadIdx.x; i < parts; i += SB_ARGMAX_THREADS) {
+        const uint64_t key = partial[static_cast<size_t>(blockIdx.x) * parts + i];
+        best = key > best ? key : best;
+    }
+    best = sb_argmax_block(best, room);
+    if (threadIdx.x == 0)
+        tokens[blockIdx.x] = sb_argmax_id(best);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* combine.cuh - the sum of what the experts of a row gave. */
+#ifndef SB_GPU_KERNEL_COMBINE_CUH
+#define SB_GPU_KERNEL_COMBINE_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+#include "gpu/kernel/value.cuh"
+#include "gpu/math/fn.h"
+
+enum { SB_COMBINE_THREADS = 256 };
+
+/* R-17 with K-14's dot and K-52's fused: "one sum of k+1 terms", the slots in their order and then
+ * the shared expert, each product fused into the sum. A thread has one element of one row; n
+ * elements in all rows. */
+template <class T>
+static __global__ void __launch_bounds__(SB_COMBINE_THREADS)
+    sb_moe_combine_kernel(sb_global<const T> expert_out, sb_global<const float> weights,
+                          sb_global<const T> shared_out, sb_global<const float> shared_logit,
+                          unsigned kept, size_t width, size_t n, sb_global<T> out)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const size_t row = i / width, column = i % width;
+    if (i >= n)
+        return;
+    float sum = 0.0f;
+    for (unsigned slot = SB_PLANT(combine_first_slot) ? 1 : 0; slot < kept; slot++) {
+        const T x = expert_out[(row * kept + slot) * width + column];
+        sum = __fmaf_rn(sb_wide(x), weights[row * kept + slot], sum);
+    }
+    const float open = sb_gpu_sigmoid(shared_logit[row]);
+    sum = __fmaf_rn(sb_wide(static_cast<T>(shared_out[i])), open, sum);
+    out[i] = sb_narrow<T>(sum);
+}
+
+#endif

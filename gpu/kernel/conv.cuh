@@ -1,0 +1,87 @@
+/* conv.cuh - the causal convolution in front of the delta rule, its state, and the trail of states.
+ *
+ * A thread has one channel and a stretch of rows; it keeps the last columns in registers. A stretch
+ * begins by reading the columns before it, from the input or from the state, so that no row depends
+ * on what else is in the call. The state is read from one buffer and written to another. */
+#ifndef SB_GPU_KERNEL_CONV_CUH
+#define SB_GPU_KERNEL_CONV_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+#include "gpu/kernel/value.cuh"
+#include "gpu/math/exp.h"
+
+constexpr uint32_t SB_CONV_THREADS = 128, SB_CONV_ROWS = 16;
+
+/* Elements of T are values between ops; trail may be NULL. */
+template <class T> struct sb_conv_job {
+    sb_global<const T> in;         /* (rows, channels) */
+    sb_global<const float> weight; /* (channels, TAPS) */
+    sb_global<const T> state;      /* (TAPS - 1, channels) the columns before the call */
+    sb_global<T> next;             /* the last columns of all */
+    sb_global<T> trail;            /* (rows, TAPS - 1, channels) those after each row */
+    sb_global<T> out;              /* (rows, channels) */
+    uint32_t rows, channels;
+};
+
+/* R-4: "columns before the call come from the conv state": the column that is `at` places behind
+ * the first of the state. */
+template <class T, int TAPS>
+SB_KERNEL_FN T sb_conv_column(const sb_conv_job<T> &job, uint32_t at, uint32_t channel)
+{
+    const size_t channels = job.channels;
+    if (at < TAPS - 1)
+        return job.state[at * channels + channel];
+    return job.in[(at - (TAPS - 1)) * channels + channel];
+}
+
+/* R-4: "s_t = R( silu( c_t ) )", c_t being one chain of fused operations over the taps. */
+template <class T, int TAPS>
+SB_KERNEL_FN T sb_conv_value(const float (&weight)[TAPS], const T (&window)[TAPS])
+{
+    float sum = 0.0f;
+    for (int tap = 0; tap < TAPS - (SB_PLANT(conv_tail) ? 1 : 0); tap++)
+        sum = __fmaf_rn(weight[tap], sb_wide(window[tap]), sum);
+    return sb_narrow<T>(SB_PLANT(conv_silu) ? sum : sb_gpu_silu(sum));
+}
+
+/* R-4: "the new conv state is the last kw-1 columns of u" */
+template <class T, int TAPS>
+SB_KERNEL_FN void sb_conv_keep(sb_global<T> to, const T (&window)[TAPS], uint32_t channels,
+                               uint32_t channel)
+{
+    const int first = SB_PLANT(conv_state) ? 0 : 1;
+    for (int tap = 0; tap < TAPS - 1; tap++)
+        to[static_cast<size_t>(tap) * channels + channel] = window[tap + first];
+}
+
+template <class T, int TAPS>
+static __global__ void __launch_bounds__(SB_CONV_THREADS) sb_conv_kernel(const sb_conv_job<T> job)
+{
+    const uint32_t channel = blockIdx.x * SB_CONV_THREADS + threadIdx.x;
+    const uint32_t first = blockIdx.y * SB_CONV_ROWS, left = job.rows - first;
+    const uint32_t rows = left < SB_CONV_ROWS ? left : SB_CONV_ROWS;
+    float weight[TAPS];
+    T window[TAPS];
+    if (channel >= job.channels)
+        return;
+    for (int tap = 0; tap < TAPS; tap++)
+        weight[tap] = job.weight[static_cast<size_t>(channel) * TAPS + static_cast<size_t>(tap)];
+    for (uint32_t tap = 0; tap < TAPS - 1; tap++)
+        window[tap + 1] =
+            sb_conv_column<T, TAPS>(job, SB_PLANT(conv_stretch) ? tap : first + tap, channel);
+    for (uint32_t row = first; row < first + rows; row++) {
+        for (int tap = 0; tap < TAPS - 1; tap++)
+            window[tap] = window[tap + 1];
+        const size_t at = static_cast<size_t>(row) * job.channels + channel;
+        window[TAPS - 1] = job.in[at];
+        job.out[at] = sb_conv_value<T, TAPS>(weight, window);
+        if (job.trail)
+            sb_conv_keep<T, TAPS>(job.trail + static_cast<size_t>(row) * (TAPS - 1) * job.channels,
+                                  window, job.channels, channel);
+    }
+    if (first + rows == job.rows)
+        sb_conv_keep<T, TAPS>(job.next, window, job.channels, channel);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* experts_linear.cuh - a layer of tile.cuh on the bf16 atom, for experts whose inputs stay as they
+ * are: the weights of linear.cuh, and its sequence of instructions, so that a pair has the bits
+ * that sb_linear_kernel gives its row. Inputs are read in place: rows of experts lie anywhere. */
+#ifndef SB_KERNEL_EXPERTS_LINEAR_CUH
+#define SB_KERNEL_EXPERTS_LINEAR_CUH
+
+#include "gpu/kernel/linear.cuh"
+#include "gpu/kernel/tile.cuh"
+
+static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of cutting a sum");
+
+/* The number of columns is even, and they are in the order of the matrix. */
+template <int CODES, bool GROUPED> struct sb_expert_linear {
+    uint32_t rows, units;
+    sb_linear_shape shape;
+    sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one behind the other */
+    sb_global<const uint32_t> inputs; /* (inputs, K / 2) pairs of bfloat16 */
+    sb_global<const float> factor;    /* of each matrix; shape.is_divisor is that of all */
+
+    SB_ATOM_FN sb_expert_linear at(uint32_t matrix) const
+    {
+        sb_expert_linear other = *this;
+        const size_t tiles = (shape.rows + SB_TILE_ROWS - 1) / SB_TILE_ROWS;
+        other.weight += matrix * tiles * (shape.tile_bytes / sizeof(uint4));
+        other.shape.factor = factor[matrix];
+        return other;
+    }
+
+    SB_ATOM_FN sb_global<const uint4> tile_at(uint32_t tile) const
+    {
+        return weight + tile * (shape.tile_bytes / sizeof(uint4));
+    }
+
+    SB_ATOM_FN uint32_t pair_at(uint32_t row, uint32_t place) const
+    {
+        if (row == SB_NO_ROW || 2 * place >= shape.cols)
+            return 0;
+        return inputs[static_cast<size_t>(row) * (shape.cols / 2) + place];
+    }
+
+    template <int NT>
+    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
+                            uint32_t live, uint32_t first, uint32_t last) const
+    {
+        const uint32_t lane = threadIdx.x % 32;
+        const sb_global<const uint4> weights = tile_at(tile);
+        float part[NT][4] = {};
+        for (uint32_t chunk = first; chunk < last; chunk++) {
+            uint32_t raw[sb_codes_bits(CODES)];
+            sb_linear_scales scales;
+            sb_linear_load<CODES>(raw, weights, chunk, lane);
+            SB_UNROLL
+            for (uint32_t s = 0; s < SB_STEPS; s++) {
+                uint32_t a[4];
+                sb_linear_find<CODES>(&scales, weights, shape, chunk, s, lane);
+                sb_linear_fragment<CODES>(a, raw, scales, s);
+                const uint32_t place = (chunk * SB_STEPS + s) * 8 + lane % 4;
+                SB_UNROLL
+                for (uint32_t n = 0; n < NT; n++) {
+                    if (n >= live)
+                        break;
+                    const uint32_t b[2] = {pair_at(row[n], place), pair_at(row[n], place + 4)};
+                    sb_mma_bf16(GROUPED ? part[n] : sum[n], a, b);
+                }
+                if (GROUPED && (s == SB_STEPS - 1 || (s == 1 && shape.parts == 2)))
+                    sb_linear_fold(sum, part, scales);
+            }
+        }
+    }
+
+    SB_ATOM_FN float finish(float sum, uint32_t at, uint32_t) const
+    {
+        return sb_linear_finish<CODES, GROUPED>(sum, tile_at(at / SB_TILE_ROWS), shape,
+                                                at % SB_TILE_ROWS);
+    }
+};
+
+#endif

@@ -1,0 +1,29 @@
+/* kernel.h - what kernels have in common, beside the words of gpu/cuda.h.
+ *
+ * SB_PLANT(name) is true where a fault of plants.def is to be: sb_gpu_plant (gpu/gpu.h) chooses
+ * one. Device code has no faults to choose from. */
+#ifndef SB_KERNEL_KERNEL_H
+#define SB_KERNEL_KERNEL_H
+
+#ifdef __CUDACC__
+#define SB_PLANT(name) false
+#else
+enum sb_kernel_plant {
+    SB_KERNEL_PLANT_none,
+#define SB_KERNEL_PLANT(name, op, words) SB_KERNEL_PLANT_##name,
+#include "gpu/kernel/plants.def"
+#undef SB_KERNEL_PLANT
+};
+extern sb_kernel_plant sb_kernel_planted; /* plants.cc */
+#define SB_PLANT(name) (sb_kernel_planted == SB_KERNEL_PLANT_##name)
+#endif
+
+#define SB_KERNEL_FN static __device__ __forceinline__
+
+#ifdef __CUDACC__
+#define SB_UNROLL _Pragma("unroll")
+#else
+#define SB_UNROLL
+#endif
+
+#endif

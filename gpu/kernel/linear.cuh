@@ -1,0 +1,212 @@
+/* linear.cuh - linear layers on the bf16 atom: weights in any format that bfloat16 holds exactly,
+ * inputs in bfloat16, sums in binary32.
+ *
+ * One sequence of instructions for any number of rows: weights are the operand of 16 rows, inputs
+ * the one of 8 columns, and a column of the atom is computed by itself. So a row's bits are the
+ * same in a prompt, a step and a verify. */
+#ifndef SB_KERNEL_LINEAR_CUH
+#define SB_KERNEL_LINEAR_CUH
+
+#include "gpu/kernel/linear_codes.cuh"
+
+enum : uint32_t { SB_LINEAR_THREADS = 32 * SB_LINEAR_WARPS, SB_LINEAR_COLUMNS = 8 };
+
+/* --- the input as fragments --------------------------------------------------------------------
+ */
+SB_KERNEL_FN uint32_t sb_linear_bits(float x)
+{
+    return sb_cvt_bf16x2_f32(x, 0.0f) & 0xffff;
+}
+SB_KERNEL_FN uint32_t sb_linear_bits(uint16_t x)
+{
+    return x;
+}
+
+/* Element of the place of a row; what only fills up is zero. */
+template <class T>
+SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, sb_global<const T> in,
+                                      sb_global<const uint32_t> columns, uint32_t rows,
+                                      uint32_t row, uint32_t place)
+{
+    uint32_t column = place;
+    if (shape.gathers)
+        column = columns[place];
+    if (!SB_PLANT(linear_padding) && (row >= rows || column >= shape.cols))
+        return 0;
+    const T value = in[static_cast<size_t>(row) * shape.cols + column];
+    return sb_linear_bits(value);
+}
+
+/* out (row tiles, 4 chunks, 32): H-8: "register r of B has column g and starts at k = W t + 4 W r".
+ * A thread for each. `columns` is read where the shape gathers. */
+template <class T>
+static __global__ void __launch_bounds__(256)
+    sb_linear_stage(sb_global<const T> in, sb_global<const uint32_t> columns, sb_global<uint2> out,
+                    sb_linear_shape shape, uint32_t rows)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const uint32_t steps = shape.chunks * SB_STEPS, lane = i % 32;
+    const size_t tile = i / 32 / steps;
+    if (tile >= (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS)
+        return;
+    const uint32_t row = static_cast<uint32_t>(tile) * SB_LINEAR_COLUMNS + lane / 4;
+    const uint32_t place = static_cast<uint32_t>(i / 32 % steps) * SB_STEP + lane % 4 * 2;
+    uint32_t word[2];
+    for (uint32_t r = 0; r < 2; r++)
+        word[r] = sb_linear_input(shape, in, columns, rows, row, place + 8 * r) |
+                  sb_linear_input(shape, in, columns, rows, row, place + 8 * r + 1) << 16;
+    out[i] = make_uint2(word[0], word[1]);
+}
+
+/* --- the product -------------------------------------------------------------------------------
+ */
+/* The chunks of a warp: as even parts as possible, which K alone decides. */
+SB_KERNEL_FN uint32_t sb_linear_part(uint32_t chunks, uint32_t warp)
+{
+    chunks -= SB_PLANT(linear_tail) ? 1 : 0;
+    return static_cast<uint32_t>(static_cast<uint64_t>(chunks) * warp / SB_LINEAR_WARPS);
+}
+
+/* Y-44: "a chain ends with the group and with the chunk; its result times the scale is added to the
+ * part, rounded once" */
+template <int NT>
+SB_KERNEL_FN void sb_linear_fold(float (&sum)[NT][4], float (&part)[NT][4],
+                                 const sb_linear_scales &scales)
+{
+    SB_UNROLL
+    for (int n = 0; n < NT; n++)
+        SB_UNROLL
+    for (int i = 0; i < 4; i++) {
+        sum[n][i] = __fmaf_rn(part[n][i], scales.scale[i / 2], sum[n][i]);
+        part[n][i] = 0.0f;
+    }
+}
+
+/* sum[m][n] += the product of MT tiles of weights with NT tiles of inputs over chunks first to
+ * last, all 32 lanes of a warp together. `weights` is the first tile, of `stride` elements, `x` the
+ * first row tile, of which `live` are there. */
+template <int CODES, bool GROUPED, int MT, int NT>
+SB_KERNEL_FN void sb_linear_product(float (&sum)[MT][NT][4], sb_global<const uint4> weights,
+                                    size_t stride, sb_global<const uint2> x,
+                                    const sb_linear_shape &shape, uint32_t first, uint32_t last,
+                                    uint32_t live)
+{
+    constexpr int BITS = sb_codes_bits(CODES);
+    const uint32_t lane = threadIdx.x % 32;
+    const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
+    float part[MT][NT][4] = {};
+    for (uint32_t chunk = first; chunk < last; chunk++) {
+        uint32_t raw[MT][BITS];
+        sb_linear_scales scales[MT];
+        SB_UNROLL
+        for (int m = 0; m < MT; m++)
+            sb_linear_load<CODES>(raw[m], weights + m * stride, chunk, lane);
+        SB_UNROLL
+        for (uint32_t s = 0; s < SB_STEPS; s++) {
+            uint32_t a[MT][4];
+            SB_UNROLL
+            for (int m = 0; m < MT; m++) {
+                sb_linear_find<CODES>(&scales[m], weights + m * stride, shape, chunk, s, lane);
+                sb_linear_fragment<CODES>(a[m], raw[m], scales[m], s);
+            }
+            SB_UNROLL
+            for (uint32_t n = 0; n < NT; n++) {
+                if (n >= live)
+                    break;
+                const uint2 word = x[n * row_tile + (chunk * SB_STEPS + s) * 32 + lane];
+                const uint32_t b[2] = {word.x, word.y};
+                SB_UNROLL
+                for (int m = 0; m < MT; m++)
+                    sb_mma_bf16(GROUPED ? part[m][n] : sum[m][n], a[m], b);
+            }
+            if (GROUPED && (s == SB_STEPS - 1 || (s == 1 && shape.parts == 2))) {
+                SB_UNROLL
+                for (int m = 0; m < MT; m++)
+                    sb_linear_fold(sum[m], part[m], scales[m]);
+            }
+        }
+    }
+}
+
+/* The sum of the parts in their order; what stands in `room` as [warp][m][n][lane][4]. */
+SB_KERNEL_FN float sb_linear_sum(sb_shared<const float> room, uint32_t size, uint32_t at)
+{
+    float y = room[at];
+    for (uint32_t w = 1; w < SB_LINEAR_WARPS; w++)
+        y = __fadd_rn(y, room[w * size + at]);
+    return y;
+}
+
+/* Y-45: "The sum is multiplied by the scale of the row, then multiplied by the factor, or divided
+ * by the divisor; each rounds once." */
+template <int CODES, bool GROUPED>
+SB_KERNEL_FN float sb_linear_finish(float y, sb_global<const uint4> weights,
+                                    const sb_linear_shape &shape, uint32_t row)
+{
+    if (CODES != SB_CODES_bf16 && CODES != SB_CODES_nvfp4 && !GROUPED) {
+        const sb_global<const float> scales =
+            sb_cast<const float>(weights + shape.scale_at / sizeof(uint4));
+        y = __fmul_rn(y, scales[row * (sb_codes_integer(CODES) ? 2 : 1)]);
+    }
+    return shape.is_divisor ? __fdiv_rn(y, shape.factor) : __fmul_rn(y, shape.factor);
+}
+
+SB_KERNEL_FN void sb_linear_store(sb_global<float> out, size_t at, float y, uint32_t wide)
+{
+    out[at] = wide ? y : __uint_as_float(sb_linear_bits(y) << 16);
+}
+SB_KERNEL_FN void sb_linear_store(sb_global<uint16_t> out, size_t at, float y, uint32_t)
+{
+    out[at] = static_cast<uint16_t>(sb_linear_bits(y));
+}
+
+/* Bytes of dynamic shared memory. */
+constexpr size_t sb_linear_bytes(int mt, int nt)
+{
+    return sizeof(float) * SB_LINEAR_WARPS * 128 * static_cast<size_t>(mt) *
+           static_cast<size_t>(nt);
+}
+
+/* out (rows, N), rounded to bfloat16 unless it is wide. A block has MT tiles of weights and NT row
+ * tiles; its warps split the chunks. grid (tiles / MT, row tiles / NT), SB_LINEAR_THREADS threads.
+ */
+template <int CODES, bool GROUPED, int MT, int NT, class OUT>
+static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
+    sb_linear_kernel(sb_global<const uint4> weights, sb_global<const uint2> x, sb_global<OUT> out,
+                     sb_linear_shape shape, uint32_t rows, uint32_t wide)
+{
+    SB_SHARED_DYNAMIC(float, room);
+    constexpr uint32_t SIZE = MT * NT * 128;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t tiles = (shape.rows + SB_TILE_ROWS - 1) / SB_TILE_ROWS;
+    const uint32_t row_tiles = (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS;
+    const uint32_t first_tile = blockIdx.x * MT, first_row = blockIdx.y * NT;
+    const size_t tile = shape.tile_bytes / sizeof(uint4);
+    const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
+    weights = weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
+    float sum[MT][NT][4] = {};
+    sb_linear_product<CODES, GROUPED, MT, NT>(
+        sum, weights, first_tile + MT <= tiles ? tile : 0, x + first_row * row_tile, shape,
+        sb_linear_part(shape.chunks, warp), sb_linear_part(shape.chunks, warp + 1),
+        row_tiles - first_row);
+    SB_UNROLL
+    for (uint32_t i = 0; i < MT * NT * 4; i++)
+        room[(warp * MT * NT + i / 4) * 128 + lane * 4 + i % 4] =
+            sum[i / 4 / NT][i / 4 % NT][i % 4];
+    if (!SB_PLANT(linear_barrier))
+        __syncthreads();
+    for (uint32_t i = threadIdx.x; i < SIZE; i += SB_LINEAR_THREADS) {
+        /* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+        const uint32_t r = i % 16, m = i / 16 % MT, c = i / 16 / MT % 8, n = i / 16 / MT / 8;
+        const uint32_t row = (first_tile + m) * SB_TILE_ROWS + r;
+        const uint32_t column = (first_row + n) * SB_LINEAR_COLUMNS + c;
+        const uint32_t at = (m * NT + n) * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
+        if (first_tile + m >= tiles || row >= shape.rows || column >= rows)
+            continue;
+        const float y = sb_linear_finish<CODES, GROUPED>(sb_linear_sum(room, SIZE, at),
+                                                         weights + m * tile, shape, r);
+        sb_linear_store(out, static_cast<size_t>(column) * shape.rows + row, y, wide);
+    }
+}
+
+#endif

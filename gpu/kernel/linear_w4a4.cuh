@@ -1,0 +1,78 @@
+/* linear_w4a4.cuh - E2M1 weights with E2M1 inputs, both with E4M3 scales for groups of 16, on the
+ * NVFP4 atom; a layer of tile.cuh. */
+#ifndef SB_KERNEL_LINEAR_W4A4_CUH
+#define SB_KERNEL_LINEAR_W4A4_CUH
+
+#include "gpu/atom/mma_nvfp4.h"
+#include "gpu/kernel/lowbit_shape.h"
+#include "gpu/kernel/tile.cuh"
+
+/* A unit has two steps: the scales of weights for both are one word in each lane, which the first
+ * selector of the atom tells apart, those of inputs one word in half of the lanes. H-9: "row m has
+ * the word of lane 4 (m mod 8) + 2 p + m / 8, column n that of lane 4 n + q" */
+struct sb_w4a4 {
+    uint32_t rows, units;
+    sb_global<const uint4> weight;      /* [tile][unit][2][lane] */
+    sb_global<const uint32_t> scale;    /* [tile][unit][lane] */
+    sb_global<const uint32_t> codes;    /* (inputs, words) of sb_act_fp4_kernel */
+    sb_global<const uint32_t> in_scale; /* (inputs, 2 units), the bytes of the same */
+    sb_global<const float2> factor;     /* of each matrix with its input: a multiplier, a divisor */
+
+    SB_ATOM_FN sb_w4a4 at(uint32_t matrix) const
+    {
+        sb_w4a4 other = *this;
+        const size_t tiles = (rows + SB_LOWBIT_ROWS - 1) / SB_LOWBIT_ROWS;
+        other.weight += matrix * tiles * units * 64;
+        other.scale += matrix * tiles * units * 32;
+        other.factor += matrix;
+        return other;
+    }
+
+    template <int P>
+    SB_ATOM_FN void step(float (&sum)[4], const uint32_t (&a)[4], uint32_t row, size_t unit,
+                         uint32_t scales_a, uint32_t scales_b) const
+    {
+        uint32_t b[2] = {0, 0};
+        if (row != SB_NO_ROW) {
+            const size_t at = (static_cast<size_t>(row) * units + unit) * 2 * SB_LOWBIT_WORDS +
+                              P * SB_LOWBIT_WORDS + threadIdx.x % 4;
+            b[0] = codes[at];
+            b[1] = codes[at + 4];
+        }
+        sb_mma_nvfp4<P, P>(sum, a, b, scales_a, scales_b);
+    }
+
+    template <int NT>
+    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
+                            uint32_t live, uint32_t first, uint32_t last) const
+    {
+        const uint32_t lane = threadIdx.x % 32;
+        for (uint32_t u = first; u < last; u++) {
+            const size_t unit = static_cast<size_t>(tile) * units + u;
+            const uint32_t from = SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane;
+            const uint4 one = weight[unit * 64 + from], two = weight[unit * 64 + 32 + from];
+            const uint32_t a[2][4] = {{one.x, one.y, one.z, one.w}, {two.x, two.y, two.z, two.w}};
+            uint32_t scales_a = scale[unit * 32 + lane];
+            if (SB_PLANT(w4a4_scales))
+                scales_a = __byte_perm(scales_a, 0, 0x2301);
+            SB_UNROLL
+            for (uint32_t n = 0; n < NT; n++) {
+                if (n >= live)
+                    break;
+                uint32_t scales_b = 0;
+                if (row[n] != SB_NO_ROW && lane % 4 < 2)
+                    scales_b = in_scale[(static_cast<size_t>(row[n]) * units + u) * 2 + lane % 4];
+                step<0>(sum[n], a[0], row[n], u, scales_a, scales_b);
+                step<1>(sum[n], a[1], row[n], u, scales_a, scales_b);
+            }
+        }
+    }
+
+    SB_ATOM_FN float finish(float sum, uint32_t, uint32_t) const
+    {
+        const float2 by = *factor;
+        return __fdiv_rn(__fmul_rn(sum, by.x), by.y);
+    }
+};
+
+#endif

@@ -1,0 +1,110 @@
+/* linear_w8a8.cuh - E4M3 weights with E4M3 inputs on the FP8 atom, a layer of tile.cuh.
+ *
+ * Codes are multiplied exactly and summed by the atom; scales of inputs and weights multiply sums:
+ * that of each unit where scales are of groups, else the whole sum. */
+#ifndef SB_KERNEL_LINEAR_W8A8_CUH
+#define SB_KERNEL_LINEAR_W8A8_CUH
+
+#include "gpu/atom/mma_e4m3.h"
+#include "gpu/kernel/lowbit_shape.h"
+#include "gpu/kernel/tile.cuh"
+
+template <bool GROUPED> struct sb_w8a8 {
+    uint32_t rows, units, steps;
+    sb_global<const uint4> weight;   /* [tile][unit][step][lane] */
+    sb_global<const float> scale;    /* [tile][scale][16] */
+    sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp8_kernel */
+    sb_global<const float> y;        /* (inputs, scales) */
+    sb_global<const float2> factor;  /* of each matrix with its input: a multiplier, a divisor */
+
+    SB_ATOM_FN sb_w8a8 at(uint32_t matrix) const
+    {
+        sb_w8a8 other = *this;
+        const uint32_t tiles = (rows + SB_LOWBIT_ROWS - 1) / SB_LOWBIT_ROWS;
+        const size_t scales = (GROUPED ? units : 1) * SB_LOWBIT_ROWS;
+        other.weight += static_cast<size_t>(matrix) * tiles * units * steps * 32;
+        other.scale += static_cast<size_t>(matrix) * tiles * scales;
+        other.factor += matrix;
+        return other;
+    }
+
+    /* The products of a unit; what a lane reads of an input: H-8: "register r of B has column g and
+     * starts at k = W t + 4 W r" */
+    template <int NT>
+    SB_ATOM_FN void unit(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
+                         uint32_t live, uint32_t u) const
+    {
+        const uint32_t lane = threadIdx.x % 32;
+        const size_t words = static_cast<size_t>(units) * steps * SB_LOWBIT_WORDS;
+        for (uint32_t s = 0; s < steps; s++) {
+            const size_t step = static_cast<size_t>(u) * steps + s;
+            const uint4 four = weight[(static_cast<size_t>(tile) * units * steps + step) * 32 +
+                                      (SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane)];
+            const uint32_t a[4] = {four.x, four.y, four.z, four.w};
+            SB_UNROLL
+            for (uint32_t n = 0; n < NT; n++) {
+                if (n >= live)
+                    break;
+                uint32_t b[2] = {0, 0};
+                if (row[n] != SB_NO_ROW) {
+                    const size_t at = row[n] * words + step * SB_LOWBIT_WORDS + lane % 4;
+                    b[0] = codes[at];
+                    b[1] = codes[at + 4];
+                }
+                sb_mma_e4m3(sum[n], a, b);
+            }
+        }
+    }
+
+    /* One rounding for the scale of the input, one for that of the weight and the addition. */
+    template <int NT>
+    SB_ATOM_FN void fold(float (&sum)[NT][4], const float (&part)[NT][4], uint32_t tile,
+                         const uint32_t (&row)[NT], uint32_t live, uint32_t u) const
+    {
+        const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        const size_t first = (static_cast<size_t>(tile) * units + u) * SB_LOWBIT_ROWS;
+        const float of[2] = {scale[first + g], scale[first + g + 8]};
+        SB_UNROLL
+        for (uint32_t n = 0; n < NT; n++) {
+            if (n >= live)
+                break;
+            float mine = 0.0f;
+            if (row[n] != SB_NO_ROW)
+                mine = y[static_cast<size_t>(row[n]) * units + u];
+            const float of_input[2] = {__shfl_sync(0xffffffffu, mine, 8 * t),
+                                       __shfl_sync(0xffffffffu, mine, 8 * t + 4)};
+            SB_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const float scaled = __fmul_rn(part[n][i], of_input[i % 2]);
+                sum[n][i] = __fmaf_rn(scaled, of[i / 2], sum[n][i]);
+            }
+        }
+    }
+
+    template <int NT>
+    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
+                            uint32_t live, uint32_t first, uint32_t last) const
+    {
+        for (uint32_t u = first; u < last; u++) {
+            if constexpr (GROUPED) {
+                float part[NT][4] = {};
+                unit(part, tile, row, live, u);
+                fold(sum, part, tile, row, live, u);
+            } else {
+                unit(sum, tile, row, live, u);
+            }
+        }
+    }
+
+    SB_ATOM_FN float finish(float sum, uint32_t at, uint32_t row) const
+    {
+        if (!GROUPED) {
+            const float of_input = y[row], of_weight = scale[at];
+            sum = __fmul_rn(__fmul_rn(sum, of_input), of_weight);
+        }
+        const float2 by = *factor;
+        return __fdiv_rn(__fmul_rn(sum, by.x), by.y);
+    }
+};
+
+#endif

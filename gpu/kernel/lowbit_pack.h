@@ -1,0 +1,34 @@
+/* lowbit_pack.h - weights of linear layers whose inputs are quantized, in the order in which
+ * kernels read them (lowbit_shape.h). Codes and scales are those of the file; nothing is rounded.
+ */
+#ifndef SB_KERNEL_LOWBIT_PACK_H
+#define SB_KERNEL_LOWBIT_PACK_H
+
+#include "gpu/base.h"
+#include "gpu/kernel/lowbit_shape.h"
+
+extern "C" {
+#include "ref/ops/act_quant.h"
+}
+
+/* How inputs of this weight would be quantized: token where an input scale could make it static,
+ * which has the same packing. */
+sb_act_scheme sb_lowbit_scheme(const sb_matrix *matrix);
+
+/* SB_ERR_UNSUPPORTED where the kernels do not have the scheme; `scheme` is that of
+ * sb_input_scheme. */
+sb_status sb_lowbit_pack_shape(const sb_matrix *matrix, sb_act_scheme scheme,
+                               sb_lowbit_shape *shape);
+
+/* Tiles first to last: their codes, 512 bytes for each step, and their scales, which are binary32
+ * for E4M3 and words for E2M1. */
+void sb_lowbit_pack_codes(const sb_matrix *matrix, const sb_lowbit_shape *shape, uint32_t first,
+                          uint32_t last, uint32_t *to);
+void sb_lowbit_pack_scales(const sb_matrix *matrix, const sb_lowbit_shape *shape, uint32_t first,
+                           uint32_t last, uint32_t *to);
+
+/* What sums are multiplied with and then divided by: the factors of the weight and of its input. */
+void sb_lowbit_factor(const sb_matrix *matrix, sb_act_scheme scheme, float *multiplier,
+                      float *divisor);
+
+#endif

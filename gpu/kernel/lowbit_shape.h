@@ -1,0 +1,82 @@
+/* lowbit_shape.h - how inputs and weights of a linear layer lie in memory for the matrix units of
+ * eight and of four bits.
+ *
+ * The columns come in units: what has one scale where scales are of groups of columns (W8A8 with
+ * blocks), else 128. A unit has whole steps of the atom, so that its last one may be filled up with
+ * zeros. A tile has 16 rows of the weight. Both operands have the same columns in the same place.
+ */
+#ifndef SB_KERNEL_LOWBIT_SHAPE_H
+#define SB_KERNEL_LOWBIT_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define SB_LOWBIT_FN __host__ __device__ inline
+#else
+#define SB_LOWBIT_FN inline
+#endif
+
+enum : uint32_t {
+    SB_LOWBIT_ROWS = 16,     /* of a tile of weights */
+    SB_LOWBIT_COLUMNS = 128, /* of a unit that no scale bounds */
+    SB_LOWBIT_WORDS = 8,     /* 32-bit words of a row in a step: 32 E4M3, or 64 E2M1 */
+    SB_LOWBIT_GROUP = 16,    /* E2M1 values with a scale */
+};
+
+struct sb_lowbit_shape {
+    uint32_t rows, cols;         /* N, K of the weight */
+    uint32_t bits;               /* 8: E4M3; 4: E2M1 with a scale for each 16 */
+    uint32_t unit, steps, units; /* columns of a unit; its steps; how many */
+    uint32_t grouped;            /* a scale for each unit of a row; else one for each row */
+};
+
+/* `unit`: columns that share a scale; 0: all of them do. */
+SB_LOWBIT_FN sb_lowbit_shape sb_lowbit_shape_of(uint32_t rows, uint32_t cols, uint32_t bits,
+                                                uint32_t unit)
+{
+    const uint32_t step = SB_LOWBIT_WORDS * 32 / bits, columns = unit ? unit : SB_LOWBIT_COLUMNS;
+    const sb_lowbit_shape shape = {
+        rows,     cols, bits, columns, (columns + step - 1) / step, (cols + columns - 1) / columns,
+        unit != 0};
+    return shape;
+}
+
+SB_LOWBIT_FN uint32_t sb_lowbit_tiles(const sb_lowbit_shape &shape)
+{
+    return (shape.rows + SB_LOWBIT_ROWS - 1) / SB_LOWBIT_ROWS;
+}
+/* Words of the codes of a row of inputs. */
+SB_LOWBIT_FN uint32_t sb_lowbit_words(const sb_lowbit_shape &shape)
+{
+    return shape.units * shape.steps * SB_LOWBIT_WORDS;
+}
+/* Binary32 scales of a row, of weights or inputs. */
+SB_LOWBIT_FN uint32_t sb_lowbit_scales(const sb_lowbit_shape &shape)
+{
+    return shape.grouped ? shape.units : 1;
+}
+/* Words of four E4M3 scales each, of a row of E2M1 inputs: one for each step. */
+SB_LOWBIT_FN uint32_t sb_lowbit_scale_words(const sb_lowbit_shape &shape)
+{
+    return shape.units * shape.steps;
+}
+/* Bytes of the codes of a tile of a weight. */
+SB_LOWBIT_FN size_t sb_lowbit_tile_bytes(const sb_lowbit_shape &shape)
+{
+    return static_cast<size_t>(shape.units) * shape.steps * 512;
+}
+/* 16-byte words of the codes of all tiles of a weight. */
+SB_LOWBIT_FN size_t sb_lowbit_fragments(const sb_lowbit_shape &shape)
+{
+    return static_cast<size_t>(sb_lowbit_tiles(shape)) * shape.units * shape.steps * 32;
+}
+/* Binary32 scales of all tiles of an E4M3 weight, or words of E4M3 scales of an E2M1 one. */
+SB_LOWBIT_FN size_t sb_lowbit_weight_scales(const sb_lowbit_shape &shape)
+{
+    const size_t tiles = sb_lowbit_tiles(shape);
+    return shape.bits == 8 ? tiles * sb_lowbit_scales(shape) * SB_LOWBIT_ROWS
+                           : tiles * shape.units * 32;
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* norm.cuh - the three norms. A block has one vector; its threads take the elements in turn, add
+ * their squares fused, and then each other's sums (reduce.cuh). */
+#ifndef SB_GPU_KERNEL_NORM_CUH
+#define SB_GPU_KERNEL_NORM_CUH
+
+#include "gpu/kernel/reduce.cuh"
+#include "gpu/kernel/value.cuh"
+#include "gpu/math/fn.h"
+
+/* ss = dot(x, x), in every thread. */
+template <class T>
+SB_KERNEL_FN float sb_sum_of_squares(sb_global<const T> x, size_t n, sb_shared<float> part)
+{
+    float sum = 0.0f;
+    const size_t end = SB_PLANT(norm_tail) ? n / 32 * 32 : n;
+    for (size_t i = threadIdx.x; i < end; i += blockDim.x) {
+        const float wide = sb_wide(static_cast<T>(x[i]));
+        sum = __fmaf_rn(wide, wide, sum);
+    }
+    return sb_block_sum(sum, part);
+}
+
+/* R-3: "r = rsqrt( RN( RN(ss / n) + eps ) )" */
+SB_KERNEL_FN float sb_inverse_rms(float ss, size_t n, float eps)
+{
+    const float mean = __fdiv_rn(ss, static_cast<float>(n));
+    return SB_PLANT(norm_eps) ? __fadd_rn(sb_gpu_rsqrt(mean), eps)
+                              : sb_gpu_rsqrt(__fadd_rn(mean, eps));
+}
+
+/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+template <class In, class Out>
+static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
+    sb_rmsnorm_kernel(sb_global<const In> in, sb_global<const float> weight, float eps, size_t n,
+                      sb_global<Out> out)
+{
+    SB_SHARED(float, part, SB_SUM_WARPS);
+    const size_t row = blockIdx.x * n;
+    const float r = sb_inverse_rms(sb_sum_of_squares<In>(in + row, n, part), n, eps);
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const float wide = sb_wide(static_cast<In>(in[row + i]));
+        const float factor = SB_PLANT(norm_plain_weight) ? weight[i] : __fadd_rn(1.0f, weight[i]);
+        out[row + i] = sb_narrow<Out>(__fmul_rn(__fmul_rn(wide, r), factor));
+    }
+}
+
+/* R-11: "y_i = R( RN(p_i silu(z_i)) ): norm before gate" */
+template <class T>
+static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
+    sb_gated_rmsnorm_kernel(sb_global<const T> in, sb_global<const T> z,
+                            sb_global<const float> weight, float eps, size_t n, sb_global<T> out)
+{
+    SB_SHARED(float, part, SB_SUM_WARPS);
+    const size_t row = blockIdx.x * n;
+    const float r = sb_inverse_rms(sb_sum_of_squares<T>(in + row, n, part), n, eps);
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const float normalised = __fmul_rn(sb_wide(static_cast<T>(in[row + i])), r);
+        const float product = __fmul_rn(weight[i], normalised);
+        const float gate = sb_gpu_silu(sb_wide(static_cast<T>(z[row + i])));
+        out[row + i] = sb_narrow<T>(__fmul_rn(product, gate));
+    }
+}
+
+/* R-6: "q = RN( RN(x n) RN(dk^-1/2) )", "k = RN(x n)", "n = rsqrt( RN(ss + 1e-6) )". A block has
+ * one head of one row, those of the queries before those of the keys; q and k stay in binary32. */
+template <class T>
+static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
+    sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,
+                     sb_global<float> q, sb_global<float> k)
+{
+    SB_SHARED(float, part, SB_SUM_WARPS);
+    const size_t row = blockIdx.x / (2 * heads), head = blockIdx.x % (2 * heads);
+    const sb_global<const T> x = qkv + (row * stride + head * dk);
+    const float ss = sb_sum_of_squares<T>(x, dk, part), n = sb_gpu_rsqrt(__fadd_rn(ss, eps));
+    const float scale = sb_gpu_rsqrt(static_cast<float>(dk));
+    const bool query = head < heads;
+    const size_t to = (row * heads + head % heads) * dk;
+    for (size_t i = threadIdx.x; i < dk; i += blockDim.x) {
+        const float y = __fmul_rn(sb_wide(static_cast<T>(x[i])), n);
+        if (query)
+            q[to + i] = __fmul_rn(y, scale);
+        else
+            k[to + i] = y;
+    }
+}
+
+#endif

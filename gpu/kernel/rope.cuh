@@ -1,0 +1,79 @@
+/* rope.cuh - rotary positions: a table of cosines and sines for the rows of a call, once for all
+ * layers, and the turn of queries or keys by it. */
+#ifndef SB_GPU_KERNEL_ROPE_CUH
+#define SB_GPU_KERNEL_ROPE_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+#include "gpu/kernel/value.cuh"
+#include "gpu/math/trig.h"
+
+constexpr uint32_t SB_ROPE_THREADS = 128;
+
+/* Up to three position streams (a stream that is NULL is never asked for) and where height and
+ * width end: R-8, three times section[1] and section[2]; 0 for one stream. */
+struct sb_rope_positions {
+    sb_global<const uint32_t> stream[3];
+    uint32_t height_end, width_end;
+};
+
+/* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and f
+ * < 3 section[2], else time" */
+SB_KERNEL_FN uint32_t sb_rope_stream(const sb_rope_positions &positions, uint32_t f)
+{
+    if (f % 3 == 1 && f < positions.height_end)
+        return 1;
+    return f % 3 == 2 && f < positions.width_end ? 2 : 0;
+}
+
+/* R-7: "angle = RN(inv_freq[f] position)": cosine and sine of row t and frequency f at t * half +
+ * f. A thread has one angle. */
+static __global__ void __launch_bounds__(SB_ROPE_THREADS)
+    sb_rope_table_kernel(const sb_rope_positions positions, sb_global<const float> frequency,
+                         sb_global<float2> table, uint32_t rows, uint32_t half)
+{
+    const uint32_t at = blockIdx.x * SB_ROPE_THREADS + threadIdx.x, f = at % half;
+    if (at >= rows * half)
+        return;
+    const uint32_t stream = SB_PLANT(rope_stream) ? 0 : sb_rope_stream(positions, f);
+    uint32_t position;
+    if (stream == 0)
+        position = positions.stream[0][at / half];
+    else if (stream == 1)
+        position = positions.stream[1][at / half];
+    else
+        position = positions.stream[2][at / half];
+    const float angle = __fmul_rn(frequency[f], __uint2float_rn(position));
+    table[at] = make_float2(sb_gpu_cos(angle), sb_gpu_sin(angle));
+}
+
+/* x c + y s: the products and their sum as pairs, so that what is left out is 2^-46 of them. */
+SB_KERNEL_FN float sb_rope_turn(float x, float c, float y, float s)
+{
+    const sb_gpu_pair p = sb_gpu_product(x, c), q = sb_gpu_product(y, s);
+    const sb_gpu_pair sum = sb_gpu_sum(p.h, q.h);
+    return sum.h + (sum.l + (p.l + q.l));
+}
+
+/* R-7: "the pair (x_f, x_{f+rd/2}) becomes ( dot of (x_f, -x_{f+rd/2}) with (cos, sin), dot of
+ * (x_{f+rd/2}, x_f) with (cos, sin) )": x (rows, heads, hd) in place, a thread a pair; "dimensions
+ * from rd on are untouched". */
+template <class T>
+static __global__ void __launch_bounds__(SB_ROPE_THREADS)
+    sb_rope_kernel(sb_global<T> x, sb_global<const float2> table, uint32_t rows, uint32_t heads,
+                   uint32_t hd, uint32_t half)
+{
+    const size_t at = static_cast<size_t>(blockIdx.x) * SB_ROPE_THREADS + threadIdx.x;
+    if (at >= static_cast<size_t>(rows) * heads * half)
+        return;
+    const uint32_t f = static_cast<uint32_t>(at % half);
+    const size_t head = at / half;
+    const sb_global<T> first = x + head * hd + f;
+    const sb_global<T> second = SB_PLANT(rope_pair) ? first + 1 : first + half;
+    const float2 turn = table[head / heads * half + f];
+    const float a = sb_wide(static_cast<T>(*first)), b = sb_wide(static_cast<T>(*second));
+    *first = sb_narrow<T>(sb_rope_turn(a, turn.x, SB_PLANT(rope_sign) ? b : -b, turn.y));
+    *second = sb_narrow<T>(sb_rope_turn(b, turn.x, a, turn.y));
+}
+
+#endif

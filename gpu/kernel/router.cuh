@@ -1,0 +1,92 @@
+/* router.cuh - the experts of a row. */
+#ifndef SB_GPU_KERNEL_ROUTER_CUH
+#define SB_GPU_KERNEL_ROUTER_CUH
+
+#include "gpu/kernel/reduce.cuh"
+#include "gpu/kernel/value.cuh"
+#include "gpu/math/fn.h"
+
+enum { SB_ROUTER_EXPERTS = 32 * SB_WARP }; /* a bit for each that a lane has */
+
+/* The best expert that a lane has and that is not taken; none: SB_ROUTER_EXPERTS. */
+struct sb_best {
+    float logit;
+    unsigned id;
+};
+
+/* R-15: "the lowest index first among equals" */
+SB_KERNEL_FN sb_best sb_better(sb_best a, sb_best b)
+{
+    const bool tie =
+        a.logit == b.logit && (SB_PLANT(router_last_of_equals) ? b.id > a.id : b.id < a.id);
+    const bool second =
+        b.id < SB_ROUTER_EXPERTS && (a.id == SB_ROUTER_EXPERTS || b.logit > a.logit || tie);
+    return second ? b : a;
+}
+
+SB_KERNEL_FN sb_best sb_best_left(sb_shared<const float> logit, unsigned experts, unsigned taken)
+{
+    sb_best best = {0.0f, SB_ROUTER_EXPERTS};
+    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP)
+        if (!(taken >> i / SB_WARP & 1))
+            best = sb_better(best, {logit[i], i});
+    for (int with = SB_WARP / 2; with > 0; with /= 2) {
+        const float other = __shfl_xor_sync(sb_all_lanes, best.logit, with);
+        best = sb_better(best, {other, __shfl_xor_sync(sb_all_lanes, best.id, with)});
+    }
+    best.id = __shfl_sync(sb_all_lanes, best.id, 0); /* NaN may have let them disagree */
+    return best.id < SB_ROUTER_EXPERTS ? best : sb_best{best.logit, 0};
+}
+
+/* R-15: "e_i = exp( RN(l_i - max l) )", to `e`; their sum, in every lane. */
+SB_KERNEL_FN float sb_exponentials(sb_shared<const float> logit, unsigned experts,
+                                   sb_shared<float> e)
+{
+    float largest = logit[0], sum = 0.0f;
+    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP) {
+        const float x = logit[i];
+        largest = x > largest ? x : largest;
+    }
+    largest = sb_warp_max(largest);
+    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP) {
+        const float x = sb_gpu_exp(__fsub_rn(logit[i], largest));
+        e[i] = x;
+        sum = __fadd_rn(sum, x);
+    }
+    return sb_warp_sum(sum);
+}
+
+/* A warp has one row; shared memory has 2 experts + kept floats. */
+static __global__ void __launch_bounds__(SB_WARP)
+    sb_router_kernel(sb_global<const float> logits, unsigned experts, unsigned kept,
+                     bool renormalise, sb_global<uint32_t> ids, sb_global<float> weights)
+{
+    SB_SHARED_DYNAMIC(float, logit);
+    const sb_shared<float> e = logit + experts, p = e + experts;
+    const size_t row = blockIdx.x;
+    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP)
+        logit[i] = logits[row * experts + i];
+    if (!SB_PLANT(router_barrier))
+        __syncwarp();
+    const float sum = sb_exponentials(logit, experts, e);
+    if (!SB_PLANT(router_barrier2))
+        __syncwarp();
+    unsigned taken = 0;
+    float total = 0.0f;
+    for (unsigned slot = 0; slot < kept; slot++) {
+        const unsigned id = sb_best_left(logit, experts, taken).id;
+        if (id % SB_WARP == threadIdx.x && !SB_PLANT(router_taken_again))
+            taken |= 1u << id / SB_WARP;
+        const float share = __fdiv_rn(e[id], sum);
+        total = __fadd_rn(total, share);
+        if (threadIdx.x == 0) {
+            ids[row * kept + slot] = id;
+            p[slot] = share;
+        }
+    }
+    __syncwarp();
+    for (unsigned slot = threadIdx.x; slot < kept; slot += SB_WARP)
+        weights[row * kept + slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* sample.cuh - section P of docs/spec.md: from a row of logits to probabilities and a token, and
+ * what becomes of a draft. The bits of ref/run/sample.c: all sums are exact, all functions
+ * correctly rounded, and no order matters.
+ *
+ * A block has a row. Tokens are not sorted: of the order of P-2 only a limit is needed, a key of
+ * logit and id, and its bits are found one after the other. */
+#ifndef SB_KERNEL_SAMPLE_CUH
+#define SB_KERNEL_SAMPLE_CUH
+
+#include "gpu/kernel/argmax.cuh"
+#include "gpu/kernel/exact_sum.cuh"
+#include "gpu/math/fn.h"
+#include "gpu/math/log1p.h"
+
+enum : uint32_t { SB_SAMPLE_THREADS = SB_ARGMAX_THREADS, SB_SAMPLE_REFUSED = 0xffffffffu };
+
+/* P-8: "Word 0 is for the token that is drawn from the target" - words of the block. */
+enum sb_sample_word : uint32_t { SB_WORD_token, SB_WORD_draft, SB_WORD_accept, SB_WORD_residual };
+
+struct sb_sample_settings {
+    uint32_t seed[2], sequence[2]; /* low word first */
+    float temperature, top_p, min_p;
+    uint32_t top_k;
+};
+
+/* --- random words ------------------------------------------------------------------------------
+ */
+
+/* P-8: Philox4x32-10. */
+SB_KERNEL_FN uint32_t sb_sample_random(const sb_sample_settings &s, uint32_t token,
+                                       uint32_t position, uint32_t word)
+{
+    uint32_t c[4] = {token, position, s.sequence[0], s.sequence[1]};
+    uint32_t key[2] = {s.seed[0], s.seed[1]};
+    for (int round = 0; round < (SB_PLANT(sample_nine_rounds) ? 9 : 10); round++) {
+        const uint64_t a = static_cast<uint64_t>(0xd2511f53u) * c[0];
+        const uint64_t b = static_cast<uint64_t>(0xcd9e8d57u) * c[2];
+        c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key[0];
+        c[1] = static_cast<uint32_t>(b);
+        c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key[1];
+        c[3] = static_cast<uint32_t>(a);
+        key[0] += 0x9e3779b9u;
+        key[1] += 0xbb67ae85u;
+    }
+    return word == 0 ? c[0] : word == 1 ? c[1] : word == 2 ? c[2] : c[3];
+}
+
+/* P-9: "u = min( RN( (2w + 1) 2^-33 ), 1 - 2^-24 )" */
+SB_KERNEL_FN float sb_sample_uniform(uint32_t w)
+{
+    const float u = static_cast<float>(2 * static_cast<uint64_t>(w) + 1) * 0x1p-33f;
+    return u < 1 ? u : 1 - 0x1p-24f;
+}
+
+/* P-10: "g_i = -log( -log1p(-u_i) ), both rounded" */
+SB_KERNEL_FN float sb_sample_gumbel(float u)
+{
+    return -sb_gpu_log(-sb_gpu_log1p_minus(u));
+}
+
+/* --- weights -----------------------------------------------------------------------------------
+ */
+SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
+{
+    return static_cast<uint64_t>(~sb_rising(logit)) << 32 | id;
+}
+
+/* The tokens of the row, a thread's. */
+#define SB_SAMPLE_EACH(i, n) for (uint32_t i = threadIdx.x; i < (n); i += SB_SAMPLE_THREADS)
+
+/* How many keys are below a limit. */
+SB_KERNEL_FN uint32_t sb_sample_count(sb_global<const float> logits, uint32_t n, uint64_t limit,
+                                      sb_shared<uint64_t> room)
+{
+    uint64_t count = 0;
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float x = logits[i];
+        count += sb_sample_key(x, i) < limit;
+    }
+    for (int with = 16; with > 0; with /= 2)
+        count += __shfl_xor_sync(0xffffffffu, count, with);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = count;
+    __syncthreads();
+    count = 0;
+    for (uint32_t warp = 0; warp < SB_ARGMAX_WARPS; warp++)
+        count += room[warp];
+    return static_cast<uint32_t>(count);
+}
+
+/* The sum of e of the tokens whose keys are below a limit. */
+SB_KERNEL_FN float sb_sample_sum(sb_global<const float> logits, sb_global<const float> e,
+                                 uint32_t n, uint64_t limit, sb_shared<uint64_t> room)
+{
+    sb_digits sum;
+    sb_digits_clear(&sum);
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float x = logits[i], value = e[i];
+        sb_digits_add(&sum, sb_sample_key(x, i) < limit ? value : 0.0f);
+    }
+    return sb_digits_block(sum, room);
+}
+
+/* The next bit of a key to be found, from 63 down; ids have those of n - 1. */
+SB_KERNEL_FN int sb_sample_next_bit(int bit, uint32_t n)
+{
+    const int ids = 32 - __clz(static_cast<int>(n - 1));
+    return bit == 32 ? ids - 1 : bit - 1;
+}
+
+/* P-4: the key of the last token that top_k keeps: the largest limit with fewer keys below it. */
+SB_KERNEL_FN uint64_t sb_sample_top_k(sb_global<const float> logits, uint32_t n, uint32_t kept,
+                                      sb_shared<uint64_t> room)
+{
+    uint64_t last = 0;
+    for (int bit = 63; bit >= 0; bit = sb_sample_next_bit(bit, n)) {
+        const uint64_t limit = last | uint64_t(1) << bit;
+        if (sb_sample_count(logits, n, limit, room) < kept)
+            last = limit;
+    }
+    return last;
+}
+
+/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
+ * that top_k keeps)": the largest limit below which there is less. What top_k does not keep has e =
+ * 0. */
+SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
+                                      uint32_t n, float top_p, sb_shared<uint64_t> room)
+{
+    const float all = sb_sample_sum(logits, e, n, ~uint64_t(0), room);
+    const float enough = __fmul_rn(top_p, all);
+    uint64_t last = 0;
+    for (int bit = 63; bit >= 0; bit = sb_sample_next_bit(bit, n)) {
+        const uint64_t limit = last | uint64_t(1) << bit;
+        if (sb_sample_sum(logits, e, n, limit, room) < enough)
+            last = limit;
+    }
+    return last;
+}
+
+/* What stands behind the last token of the order gets 0; each thread's own tokens. */
+SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> e, uint32_t n,
+                                uint64_t last)
+{
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float x = logits[i];
+        if (sb_sample_key(x, i) > last)
+            e[i] = 0.0f;
+    }
+}
+
+/* P-3 to P-7: e becomes the probabilities. A thread reads and writes its own tokens only. */
+SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<float> e, uint32_t n,
+                                    const sb_sample_settings &s, float largest,
+                                    sb_shared<uint64_t> room)
+{
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float x = logits[i];
+        e[i] = sb_gpu_exp(__fdiv_rn(__fsub_rn(x, largest), s.temperature));
+    }
+    if (s.top_k > 0 && s.top_k < n)
+        sb_sample_cut(logits, e, n, sb_sample_top_k(logits, n, s.top_k, room));
+    if (s.top_p < 1)
+        sb_sample_cut(logits, e, n, sb_sample_top_p(logits, e, n, s.top_p, room));
+    sb_digits sum;
+    sb_digits_clear(&sum);
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float value = e[i];
+        sb_digits_add(&sum, value < s.min_p ? 0.0f : value);
+    }
+    const float total = sb_digits_block(sum, room);
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float value = e[i];
+        e[i] = value < s.min_p ? 0.0f : __fdiv_rn(value, total);
+    }
+}
+
+/* --- a draw ------------------------------------------------------------------------------------
+ */
+
+/* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i. */
+SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
+{
+    return !rest ? p : p > q ? __fsub_rn(p, q) : 0.0f;
+}
+
+/* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
+ * among equals"; 0 if there is none. Where `rest`, weights are those of P-13. */
+SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const float> q, bool rest,
+                                     uint32_t n, const sb_sample_settings &s, uint32_t position,
+                                     uint32_t word, sb_shared<uint64_t> room)
+{
+    uint64_t best = 0;
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float mine = p[i];
+        float other = 0.0f;
+        if (rest)
+            other = q[i];
+        const float w = sb_sample_rest(mine, other, rest);
+        if (!(w > 0))
+            continue;
+        const float g = sb_sample_gumbel(sb_sample_uniform(sb_sample_random(s, i, position, word)));
+        const uint64_t key = sb_argmax_key(__fadd_rn(sb_gpu_log(w), g), i);
+        best = key > best ? key : best;
+    }
+    best = sb_argmax_block(best, room);
+    return best ? sb_argmax_id(best) : 0;
+}
+
+/* probabilities (rows, n) and tokens (rows); a row with a logit that is not finite is refused
+ * (P-1): its token is SB_SAMPLE_REFUSED. grid: rows */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_kernel(sb_global<const float> logits, sb_global<float> probabilities,
+                     sb_global<const uint32_t> positions, sb_global<uint32_t> tokens,
+                     sb_sample_settings s, uint32_t n, uint32_t word)
+{
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS * SB_SUM_DIGITS);
+    const size_t first = static_cast<size_t>(blockIdx.x) * n;
+    const sb_global<const float> row = logits + first;
+    const sb_global<float> p = probabilities + first;
+    uint64_t best = 0;
+    int finite = 1;
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float x = row[i];
+        const uint64_t key = sb_argmax_key(x, i);
+        finite &= (sb_gpu_bits(x) & 0x7f800000u) != 0x7f800000u;
+        best = key > best ? key : best;
+        p[i] = 0.0f;
+    }
+    const uint32_t greedy = sb_argmax_id(sb_argmax_block(best, room));
+    uint32_t token = SB_SAMPLE_REFUSED;
+    if (__syncthreads_and(finite)) {
+        token = greedy;
+        if (s.temperature == 0) {
+            if (greedy % SB_SAMPLE_THREADS == threadIdx.x)
+                p[greedy] = 1.0f;
+        } else {
+            const float largest = row[greedy];
+            const uint32_t position = positions[blockIdx.x];
+            sb_sample_weights(row, p, n, s, largest, room);
+            token = sb_sample_pick(p, p, false, n, s, position, word, room);
+        }
+    }
+    if (threadIdx.x == 0)
+        tokens[blockIdx.x] = token;
+}
+
+/* P-12: "accepted exactly when u q(d) < p(d), the product not rounded", and P-13 where not: the
+ * draft or the token in its place. p and q (rows, n) are probabilities of the kernel above. grid:
+ * rows */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_judge(sb_global<const float> p, sb_global<const float> q,
+                    sb_global<const uint32_t> drafts, sb_global<const uint32_t> positions,
+                    sb_global<uint32_t> accepted, sb_global<uint32_t> tokens, sb_sample_settings s,
+                    uint32_t n)
+{
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    const size_t first = static_cast<size_t>(blockIdx.x) * n;
+    const sb_global<const float> mine = p + first, other = q + first;
+    const uint32_t draft = drafts[blockIdx.x], position = positions[blockIdx.x];
+    const float u = sb_sample_uniform(sb_sample_random(s, draft, position, SB_WORD_accept));
+    const float of_p = mine[draft], of_q = other[draft];
+    const bool yes =
+        of_q > 0 && static_cast<double>(u) * static_cast<double>(of_q) < static_cast<double>(of_p);
+    int any = 0;
+    SB_SAMPLE_EACH(i, n)
+    {
+        const float a = mine[i], b = other[i];
+        any |= sb_sample_rest(a, b, true) > 0;
+    }
+    any = __syncthreads_or(any);
+    const uint32_t token =
+        yes ? draft : sb_sample_pick(mine, other, any != 0, n, s, position, SB_WORD_residual, room);
+    if (threadIdx.x == 0) {
+        accepted[blockIdx.x] = yes;
+        tokens[blockIdx.x] = token;
+    }
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* tile.cuh - the frame of linear layers on matrix units: 16 rows of weights by columns of inputs.
+ *
+ * A LAYER knows its operands and its atom:
+ *
+ *   template <int NT> void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
+ *                                  uint32_t live, uint32_t first, uint32_t last) const
+ *       adds the product of a tile of weights with NT tiles of 8 inputs, of which `live` are there,
+ *       over units first to last. row[n] is the input row of this lane's column of tile n, or
+ *       SB_NO_ROW. All 32 lanes of a warp call it.
+ *   float finish(float y, uint32_t at, uint32_t row) const
+ *       what a whole sum becomes: of row `at` of the weight and an input row
+ *   LAYER at(uint32_t matrix) const
+ *       the same of another one of several matrices of one shape
+ *   uint32_t rows, units
+ *
+ * One sequence of instructions for any number of inputs: a column of an atom is computed by itself,
+ * units are cut into 8 parts that the number of units alone decides, and parts are added in their
+ * order. So a row's bits are the same in a prompt, a step and a verify, and wherever it stands. */
+#ifndef SB_KERNEL_TILE_CUH
+#define SB_KERNEL_TILE_CUH
+
+#include "gpu/atom/convert.h"
+#include "gpu/kernel/kernel.h"
+
+enum : uint32_t {
+    SB_TILE_WARPS = 8, /* parts of a sum */
+    SB_TILE_THREADS = 32 * SB_TILE_WARPS,
+    SB_TILE_INPUTS = 8, /* columns of an atom */
+    SB_NO_ROW = 0xffffffffu
+};
+
+/* The inputs of a block: `count` of them, those of one matrix. */
+struct sb_tile_set {
+    uint32_t matrix, first, count;
+};
+
+/* Every input row, in its order, for one matrix. */
+struct sb_all_rows {
+    uint32_t rows;
+
+    SB_ATOM_FN bool find(uint32_t block, uint32_t most, sb_tile_set *set) const
+    {
+        set->matrix = 0;
+        set->first = block * most;
+        set->count = rows - set->first < most ? rows - set->first : most;
+        return set->first < rows;
+    }
+    SB_ATOM_FN uint32_t input(uint32_t place) const
+    {
+        return place;
+    }
+    SB_ATOM_FN uint32_t output(uint32_t place) const
+    {
+        return place;
+    }
+};
+
+SB_ATOM_FN void sb_tile_store(sb_global<float> out, size_t at, float y, uint32_t wide)
+{
+    out[at] = wide ? y : sb_atom_float(sb_cvt_bf16x2_f32(y, 0.0f) << 16);
+}
+SB_ATOM_FN void sb_tile_store(sb_global<uint16_t> out, size_t at, float y, uint32_t)
+{
+    out[at] = static_cast<uint16_t>(sb_cvt_bf16x2_f32(y, 0.0f));
+}
+
+/* The first unit of a part. */
+SB_ATOM_FN uint32_t sb_tile_part(uint32_t units, uint32_t warp)
+{
+    return static_cast<uint32_t>(static_cast<uint64_t>(units) * warp / SB_TILE_WARPS);
+}
+
+/* The parts of an element in their order; they stand in `room` as [warp][n][lane][4]. */
+SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t size, uint32_t at)
+{
+    float y = room[at];
+    for (uint32_t w = 1; w < SB_TILE_WARPS; w++)
+        y = __fadd_rn(y, room[w * size + at]);
+    return y;
+}
+
+/* Bytes of dynamic shared memory. */
+constexpr size_t sb_tile_bytes(int nt)
+{
+    return sizeof(float) * SB_TILE_WARPS * 128 * static_cast<size_t>(nt);
+}
+
+/* out (rows, N), rounded to bfloat16 unless it is wide. grid: (tiles of the weight, sets of NT
+ * tiles of inputs), SB_TILE_THREADS threads, sb_tile_bytes(NT). */
+template <class LAYER, int NT, class ROWS, class OUT>
+__global__ void __launch_bounds__(SB_TILE_THREADS)
+    sb_tile_kernel(LAYER layers, ROWS rows, sb_global<OUT> out, uint32_t wide)
+{
+    SB_SHARED_DYNAMIC(float, room);
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, tile = blockIdx.x;
+    sb_tile_set set;
+    if (!rows.find(blockIdx.y, SB_TILE_INPUTS * NT, &set))
+        return;
+    const LAYER layer = layers.at(set.matrix);
+    const uint32_t live = (set.count + SB_TILE_INPUTS - 1) / SB_TILE_INPUTS;
+    uint32_t row[NT];
+    SB_UNROLL
+    for (uint32_t n = 0; n < NT; n++) {
+        const uint32_t place = n * SB_TILE_INPUTS + lane / 4;
+        row[n] = SB_NO_ROW;
+        if (place < set.count)
+            row[n] = rows.input(set.first + place);
+    }
+    float sum[NT][4] = {};
+    const uint32_t last = sb_tile_part(layer.units, warp + 1);
+    layer.product(sum, tile, row, live, sb_tile_part(layer.units, warp),
+                  SB_PLANT(tile_tail) && warp == SB_TILE_WARPS - 1 ? last - 1 : last);
+    SB_UNROLL
+    for (uint32_t n = 0; n < NT; n++)
+        SB_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        room[(warp * NT + n) * 128 + lane * 4 + i] = sum[n][i];
+    if (!SB_PLANT(tile_barrier))
+        __syncthreads();
+    for (uint32_t i = threadIdx.x; i < NT * 128; i += SB_TILE_THREADS) {
+        /* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+        const uint32_t r = i % 16, c = i / 16 % 8, n = i / 128;
+        const uint32_t at = n * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
+        const uint32_t of = tile * 16 + r, place = n * SB_TILE_INPUTS + c;
+        if (of >= layer.rows || place >= set.count)
+            continue;
+        const float y =
+            layer.finish(sb_tile_sum(room, NT * 128, at), of, rows.input(set.first + place));
+        const size_t to = rows.output(set.first + place);
+        sb_tile_store(out, to * layer.rows + of, y, wide);
+    }
+}
+
+#endif

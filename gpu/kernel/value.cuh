@@ -1,0 +1,34 @@
+/* value.cuh - activations in memory: binary32, or the bits of a bfloat16. One kernel serves both,
+ * and gives the same values, as long as what is stored is a bfloat16. */
+#ifndef SB_GPU_KERNEL_VALUE_CUH
+#define SB_GPU_KERNEL_VALUE_CUH
+
+#include "gpu/atom/convert.h"
+#include "gpu/math/word.h"
+
+SB_ATOM_FN float sb_wide(float x)
+{
+    return x;
+}
+SB_ATOM_FN float sb_wide(uint16_t bits)
+{
+    return sb_atom_float(static_cast<uint32_t>(bits) << 16);
+}
+
+/* K-1: what one op hands to the next. */
+SB_ATOM_FN float sb_to_bf16(float x)
+{
+    return sb_atom_float(sb_cvt_bf16x2_f32(x, 0.0f) << 16);
+}
+
+template <class T> SB_ATOM_FN T sb_narrow(float x);
+template <> SB_ATOM_FN float sb_narrow<float>(float x)
+{
+    return sb_to_bf16(x);
+}
+template <> SB_ATOM_FN uint16_t sb_narrow<uint16_t>(float x)
+{
+    return static_cast<uint16_t>(sb_cvt_bf16x2_f32(x, 0.0f));
+}
+
+#endif

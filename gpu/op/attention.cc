@@ -1,0 +1,78 @@
+#include "gpu/kernel/attention_parts.cuh"
+#include "gpu/op/gpu.h"
+
+extern "C" {
+#include "ref/math/fn.h"
+}
+
+/* Both ways give the same bits. Long calls have tiles enough for all multiprocessors; of short ones
+ * each part of the cache is a block. */
+#ifndef SB_ATTENTION_SPLITS
+#define SB_ATTENTION_SPLITS(parts, blocks) ((parts) > 1 && (blocks) < 96)
+#endif
+
+template <class KV, int HD> static void run(sb_gpu_work &work, sb_attention_job<float, KV> job)
+{
+    const unsigned pairs = job.rows * (job.heads / job.kv_heads);
+    const unsigned tiles = sb_gpu_blocks(pairs, SB_ATTENTION_ROWS);
+    constexpr size_t bytes = sb_attention_bytes<HD>();
+    static_assert(bytes <= 101376, "Y-11");
+    job.parts = sb_gpu_blocks(job.first + job.rows, SB_ATTENTION_PART);
+    if (!SB_ATTENTION_SPLITS(job.parts, tiles * job.kv_heads)) {
+        SB_GPU_RUN(work, (sb_attention_kernel<float, KV, HD, false>), dim3(tiles, job.kv_heads),
+                   SB_ATTENTION_THREADS, bytes, job);
+        return;
+    }
+    const size_t all = static_cast<size_t>(job.rows) * job.heads * job.parts;
+    job.part = work.scratch<float>("part", all * HD);
+    job.top = work.scratch<float2>("top", all);
+    SB_GPU_RUN(work, (sb_attention_kernel<float, KV, HD, true>),
+               dim3(tiles, job.kv_heads, job.parts), SB_ATTENTION_THREADS, bytes, job);
+    SB_GPU_RUN(work, (sb_attention_parts_kernel<float, KV, HD>), dim3(job.rows, job.heads), HD, 0,
+               job);
+}
+
+/* The values of the host, which the cache of a device has as codes already. */
+template <class KV>
+static sb_global<const KV> cached(sb_gpu_work &work, const char *name, const float *host, size_t n)
+{
+    const sb_global<const float> in = work.in(name, host, n);
+    const sb_global<KV> codes = work.scratch<KV>("cache", n);
+    SB_GPU_RUN(work, sb_kv_kernel<KV>, sb_gpu_blocks(n, SB_ATTENTION_THREADS), SB_ATTENTION_THREADS,
+               0, in, codes, n);
+    return codes;
+}
+
+template <class KV> static sb_status attend(sb_gpu_work &work, const sb_attention_args *a)
+{
+    const size_t positions = (a->first + a->rows) * a->kv_heads * a->hd;
+    const size_t queries = a->rows * a->heads * a->hd;
+    sb_attention_job<float, KV> job = {};
+    job.q = work.in("q", a->q, queries);
+    job.keys = cached<KV>(work, "keys", a->keys, positions);
+    job.values = cached<KV>(work, "values", a->values, positions);
+    job.out = work.out("out", a->out, queries);
+    job.rows = static_cast<uint32_t>(a->rows);
+    job.first = static_cast<uint32_t>(a->first);
+    job.heads = static_cast<uint32_t>(a->heads);
+    job.kv_heads = static_cast<uint32_t>(a->kv_heads);
+    job.scale = sb_root_power(static_cast<double>(a->hd), -1, 2);
+    job.key_scale = a->key_scale > 0 ? a->key_scale : 1.0f;
+    job.value_scale = a->value_scale > 0 ? a->value_scale : 1.0f;
+    if (a->hd == 64)
+        run<KV, 64>(work, job);
+    else if (a->hd == 128)
+        run<KV, 128>(work, job);
+    else
+        run<KV, 256>(work, job);
+    return work.finish();
+}
+
+sb_status sb_gpu_attention(sb_gpu *gpu, const sb_knobs *knobs, const sb_attention_args *args)
+{
+    sb_gpu_work work(gpu);
+    if (args->hd != 64 && args->hd != 128 && args->hd != 256)
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "heads of %zu elements, not 64, 128 or 256",
+                       args->hd);
+    return SB_IS(knobs, kv_cache, fp8) ? attend<uint8_t>(work, args) : attend<uint16_t>(work, args);
+}

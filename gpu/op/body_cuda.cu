@@ -1,0 +1,156 @@
+/* body_cuda.cu - memory and launches of a device. Everything goes through one stream, in order. */
+#include "gpu/op/body.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Memory that an op gave back, for another of the same size. */
+namespace sb_on_device
+{
+struct sb_gpu_spare {
+    sb_gpu_spare *next;
+    void *at;
+    size_t bytes;
+};
+} // namespace sb_on_device
+
+static sb_status did(sb_gpu *gpu, const char *what, cudaError_t status)
+{
+    if (status == cudaSuccess)
+        return SB_OK;
+    return sb_fail(&gpu->err, status == cudaErrorMemoryAllocation ? SB_ERR_MEMORY : SB_ERR_IO,
+                   "%s: %s", what, cudaGetErrorString(status));
+}
+
+sb_status sb_gpu_begin(sb_gpu *gpu)
+{
+    gpu->queue.err = &gpu->err;
+    sb_status status = did(gpu, "stream", cudaStreamCreate(&gpu->queue.stream));
+    void *stage = nullptr;
+    if (!status)
+        status = did(gpu, "pinned memory", cudaMallocHost(&stage, SB_GPU_STAGE));
+    gpu->stage = static_cast<unsigned char *>(stage);
+    return status;
+}
+
+void sb_gpu_end(sb_gpu *gpu)
+{
+    while (gpu->spare) {
+        sb_gpu_spare *next = gpu->spare->next;
+        cudaFree(gpu->spare->at);
+        free(gpu->spare);
+        gpu->spare = next;
+    }
+    if (gpu->stage)
+        cudaFreeHost(gpu->stage);
+    if (gpu->queue.stream)
+        cudaStreamDestroy(gpu->queue.stream);
+}
+
+/* Powers of two, so that few sizes serve all calls. */
+static size_t rounded(size_t bytes)
+{
+    size_t size = 256;
+    while (size < bytes)
+        size *= 2;
+    return size;
+}
+
+static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **out)
+{
+    for (sb_gpu_spare **at = &gpu->spare; *at; at = &(*at)->next)
+        if ((*at)->bytes == bytes) {
+            sb_gpu_spare *found = *at;
+            *at = found->next;
+            *out = found->at;
+            free(found);
+            return SB_OK;
+        }
+    return did(gpu, name, cudaMalloc(out, bytes));
+}
+
+sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
+                      sb_gpu_use use)
+{
+    piece->bytes = bytes;
+    const sb_status status = allocate(gpu, name, rounded(bytes), &piece->at);
+    if (status || (use != SB_GPU_INPUT && use != SB_GPU_INOUT))
+        return status;
+    return did(gpu, name,
+               cudaMemcpyAsync(piece->at, host, bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
+}
+
+/* What still runs has been put in front of the next use of the memory. */
+void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use)
+{
+    sb_gpu_spare *spare = static_cast<sb_gpu_spare *>(sb_alloc(1, sizeof *spare));
+    if (!piece->at || !spare) {
+        cudaFree(piece->at);
+        free(spare);
+        return;
+    }
+    *spare = {gpu->spare, piece->at, rounded(piece->bytes)};
+    gpu->spare = spare;
+}
+
+sb_status sb_gpu_wait(sb_gpu *gpu)
+{
+    return did(gpu, "kernels", cudaStreamSynchronize(gpu->queue.stream));
+}
+
+sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
+{
+    const sb_status status = did(
+        gpu, "outputs",
+        cudaMemcpyAsync(host, piece->at, piece->bytes, cudaMemcpyDeviceToHost, gpu->queue.stream));
+    return status ? status : sb_gpu_wait(gpu);
+}
+
+/* Where a device has the memory of the host, what was packed would be there twice: the pages of the
+ * file may go. Only a hint, also for bytes that no file has, and for rows that lie together alone.
+ */
+static void forget_pages(const sb_matrix *m)
+{
+#ifdef MADV_PAGEOUT
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t row = static_cast<uint64_t>(m->cols) * sb_format_bits(m->format) / 8;
+    const uint64_t from = reinterpret_cast<uintptr_t>(m->data) + m->first_row * row;
+    const uint64_t first = (from + page - 1) / page * page;
+    const uint64_t last = (from + m->rows * row) / page * page;
+    if (!m->row_map && m->quant.packing == SB_PACKING_rows && last > first)
+        madvise(reinterpret_cast<void *>(first), last - first, MADV_PAGEOUT);
+#else
+    (void)m;
+#endif
+}
+
+sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, const sb_matrix *matrix,
+                      sb_gpu_pack pack, size_t bytes, size_t step)
+{
+    if (step > SB_GPU_STAGE)
+        return sb_fail(&gpu->err, SB_ERR_UNSUPPORTED, "%s: a part of it has %zu bytes", name, step);
+    const size_t part = SB_GPU_STAGE / step * step;
+    sb_status status = did(gpu, name, cudaMalloc(&piece->at, bytes ? bytes : 1));
+    piece->bytes = bytes;
+    for (size_t at = 0; at < bytes && !status; at += part) {
+        const size_t n = bytes - at < part ? bytes - at : part;
+        status = pack(matrix, at, n, gpu->stage);
+        if (status)
+            sb_gpu_unpacked(gpu, name, status);
+        else
+            status = did(gpu, name,
+                         cudaMemcpyAsync(static_cast<char *>(piece->at) + at, gpu->stage, n,
+                                         cudaMemcpyHostToDevice, gpu->queue.stream));
+        if (!status)
+            status = sb_gpu_wait(gpu); /* the stage is filled again */
+    }
+    forget_pages(matrix);
+    return status;
+}
+
+void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece)
+{
+    (void)gpu;
+    cudaFree(piece->at);
+}

@@ -1,0 +1,89 @@
+/* body_emu.cc - memory and launches of the emulator: arrays of the host, and who touched them. */
+#include "gpu/op/body.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+sb_status sb_gpu_begin(sb_gpu *gpu)
+{
+    gpu->queue.err = &gpu->err;
+    gpu->queue.emu = sb_emu_new(0);
+    return gpu->queue.emu ? SB_OK : SB_ERR_MEMORY;
+}
+
+void sb_gpu_end(sb_gpu *gpu)
+{
+    sb_emu_free(gpu->queue.emu);
+}
+
+sb_emu *sb_gpu_emulator(sb_gpu *gpu)
+{
+    return gpu->queue.emu;
+}
+
+static sb_emu_use seen(sb_gpu_use use)
+{
+    return use == SB_GPU_INPUT ? SB_EMU_INPUT : use == SB_GPU_INOUT ? SB_EMU_INOUT : SB_EMU_OUTPUT;
+}
+
+sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
+                      sb_gpu_use use)
+{
+    piece->bytes = bytes;
+    piece->at = use == SB_GPU_INPUT ? host : sb_alloc(bytes, 1);
+    if (!piece->at)
+        return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for buffer %s", name);
+    if (use == SB_GPU_INOUT)
+        memcpy(piece->at, host, bytes);
+    return sb_emu_region_open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
+}
+
+void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use)
+{
+    (void)gpu;
+    sb_emu_region_close(&piece->region);
+    if (use != SB_GPU_INPUT)
+        free(piece->at);
+}
+
+/* Y-13: "A byte of an output that no kernel has written is a fault" */
+sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
+{
+    const size_t unset = sb_emu_unset(&piece->region, 0);
+    if (unset < piece->bytes)
+        return sb_fail(&gpu->err, SB_ERR_DIFF, "no kernel has written byte %zu of %zu of buffer %s",
+                       unset, piece->bytes, piece->region.name);
+    memcpy(host, piece->at, piece->bytes);
+    return SB_OK;
+}
+
+/* A launch returns when all is done. */
+sb_status sb_gpu_wait(sb_gpu *gpu)
+{
+    (void)gpu;
+    return SB_OK;
+}
+
+sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, const sb_matrix *matrix,
+                      sb_gpu_pack pack, size_t bytes, size_t step)
+{
+    unsigned char *to = static_cast<unsigned char *>(sb_alloc(bytes, 1));
+    piece->at = to;
+    piece->bytes = bytes;
+    if (!to)
+        return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for %s", name);
+    const size_t part = step < SB_GPU_STAGE ? SB_GPU_STAGE / step * step : step;
+    sb_status status = SB_OK;
+    for (size_t at = 0; at < bytes && !status; at += part)
+        status = pack(matrix, at, bytes - at < part ? bytes - at : part, to + at);
+    if (status)
+        return sb_gpu_unpacked(gpu, name, status);
+    return sb_emu_region_open(&piece->region, name, to, bytes, SB_EMU_INPUT, &gpu->err);
+}
+
+void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece)
+{
+    (void)gpu;
+    sb_emu_region_close(&piece->region);
+    free(piece->at);
+}

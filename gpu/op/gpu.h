@@ -1,0 +1,167 @@
+/* gpu.h - what the host side of an op stands on: buffers, launches, weights that stay.
+ *
+ * gpu/op/NAME.cc has one function for each op, compiled twice: by the host's compiler for the
+ * emulator, and by nvcc for a device. sb_gpu is another type in each, so that both fit into one
+ * program: whatever these files have beside static functions takes an sb_gpu.
+ *
+ *     sb_status sb_gpu_add(sb_gpu *gpu, const sb_knobs *knobs, const sb_add_args *a)
+ *     {
+ *         sb_gpu_work work(gpu);
+ *         const auto x = work.in("a", a->a, a->count), y = work.in("b", a->b, a->count);
+ *         const auto sum = work.out("out", a->out, a->count);
+ *         SB_GPU_RUN(work, sb_add_kernel, grid, block, 0, x, y, sum, a->count);
+ *         return work.finish();
+ *     }
+ */
+#ifndef SB_GPU_OP_GPU_H
+#define SB_GPU_OP_GPU_H
+
+#include "gpu/cuda.h"
+
+extern "C" {
+#include "ref/ops/op.h"
+}
+
+#ifdef __CUDACC__
+namespace sb_on_device
+#else
+namespace sb_on_host
+#endif
+{
+struct sb_gpu;
+
+/* A piece of the body's memory, and on the emulator what it knows of it. */
+struct sb_gpu_piece {
+    void *at;
+    size_t bytes;
+#ifndef __CUDACC__
+    sb_emu_region region;
+#endif
+};
+
+/* Writes bytes first to first + bytes of what a matrix is packed into. */
+typedef sb_status (*sb_gpu_pack)(const sb_matrix *matrix, size_t first, size_t bytes,
+                                 unsigned char *to);
+
+/* What a buffer of an op is to its kernels. */
+enum sb_gpu_use { SB_GPU_INPUT, SB_GPU_INOUT, SB_GPU_OUTPUT, SB_GPU_SCRATCH };
+
+/* One op at work. The first thing that fails is its status; what comes behind does nothing. */
+class sb_gpu_work
+{
+  public:
+    explicit sb_gpu_work(sb_gpu *on);
+    ~sb_gpu_work();
+    sb_gpu_work(const sb_gpu_work &) = delete;
+    sb_gpu_work &operator=(const sb_gpu_work &) = delete;
+
+    /* An array of the host's as kernels see it; outputs reach the host in finish(). `name` is a
+     * literal, for messages. */
+    template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
+    {
+        return as<const T>(add(name, const_cast<T *>(host), n * sizeof(T), SB_GPU_INPUT));
+    }
+    template <class T> sb_global<T> inout(const char *name, T *host, size_t n)
+    {
+        return as<T>(add(name, host, n * sizeof(T), SB_GPU_INOUT));
+    }
+    template <class T> sb_global<T> out(const char *name, T *host, size_t n)
+    {
+        return as<T>(add(name, host, n * sizeof(T), SB_GPU_OUTPUT));
+    }
+    /* Of which nothing has a value. */
+    template <class T> sb_global<T> scratch(const char *name, size_t n)
+    {
+        return as<T>(add(name, nullptr, n * sizeof(T), SB_GPU_SCRATCH));
+    }
+    /* A matrix packed into so many bytes, which are kept: the next op that asks for the same matrix
+     * in the same packing gets what is there. It is packed in parts of at most the size of the
+     * pinned buffer, all but the last of which `step` divides. */
+    template <class T>
+    sb_global<const T> kept(const char *name, const sb_matrix *matrix, sb_gpu_pack pack,
+                            size_t bytes, size_t step)
+    {
+        return as<const T>(keep(name, matrix, pack, bytes, step));
+    }
+    /* The values of a matrix that is not quantized, row by row; and their bits in bfloat16,
+     * rounded.
+     */
+    sb_global<const float> values(const char *name, const sb_matrix *matrix);
+    sb_global<const uint16_t> values_bf16(const char *name, const sb_matrix *matrix);
+
+    bool ok() const
+    {
+        return status == SB_OK;
+    }
+    void did(sb_status what)
+    {
+        status = status ? status : what;
+    }
+    const sb_queue *queue() const;
+    /* For a message of the op's own: work.did(sb_fail(work.err(), ...)). */
+    sb_error *err() const;
+
+    /* Waits for the kernels and copies the outputs to the host. */
+    sb_status finish();
+
+  private:
+    enum { PIECES = 24 };
+    struct buffer {
+        sb_gpu_piece piece;
+        void *host;
+        sb_gpu_use use;
+    };
+    sb_gpu *gpu;
+    buffer buffers[PIECES];
+    size_t count = 0;
+    sb_status status = SB_OK;
+
+    sb_gpu_piece *add(const char *name, void *host, size_t bytes, sb_gpu_use use);
+    sb_gpu_piece *keep(const char *name, const sb_matrix *matrix, sb_gpu_pack pack, size_t bytes,
+                       size_t step);
+    template <class T> static sb_global<T> as(sb_gpu_piece *piece)
+    {
+#ifdef __CUDACC__
+        return piece ? static_cast<T *>(piece->at) : nullptr;
+#else
+        return piece ? sb_global<T>(&piece->region) : sb_global<T>(nullptr);
+#endif
+    }
+};
+}
+#ifdef __CUDACC__
+using namespace sb_on_device;
+#else
+using namespace sb_on_host;
+#endif
+
+/* Starts a kernel, unless something has failed before. */
+#define SB_GPU_RUN(work, kernel, grid, block, shared, ...)                                         \
+    do {                                                                                           \
+        if ((work).ok())                                                                           \
+            (work).did(SB_LAUNCH((work).queue(), kernel, grid, block, shared, __VA_ARGS__));       \
+    } while (0)
+
+/* So many blocks of `each` hold n. */
+inline unsigned sb_gpu_blocks(size_t n, size_t each)
+{
+    return static_cast<unsigned>((n + each - 1) / each);
+}
+
+/* --- one body: gpu.cc --------------------------------------------------------------------------
+ */
+sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
+void sb_gpu_close(sb_gpu *gpu);
+void sb_gpu_forget_weights(sb_gpu *gpu);
+const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
+#ifndef __CUDACC__
+sb_emu *sb_gpu_emulator(sb_gpu *gpu);
+#endif
+
+/* The ops; those of gpu/op/ops.def exist. */
+#define SB_OP(name, clause)                                                                        \
+    sb_status sb_gpu_##name(sb_gpu *gpu, const sb_knobs *knobs, const sb_##name##_args *args);
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+#endif

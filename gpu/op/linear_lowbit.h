@@ -1,0 +1,16 @@
+/* linear_lowbit.h - linear layers whose inputs are quantized, a part of the op `linear`. */
+#ifndef SB_GPU_OP_LINEAR_LOWBIT_H
+#define SB_GPU_OP_LINEAR_LOWBIT_H
+
+#include "gpu/op/gpu.h"
+
+extern "C" {
+#include "ref/ops/act_quant.h"
+}
+
+/* `scheme` is that of sb_input_scheme, and not none. A message and SB_ERR_UNSUPPORTED where no
+ * kernel computes the layer under these knobs. */
+sb_status sb_gpu_linear_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a,
+                               sb_act_scheme scheme);
+
+#endif

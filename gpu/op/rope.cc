@@ -1,0 +1,53 @@
+#include "gpu/kernel/rope.cuh"
+#include "gpu/op/gpu.h"
+
+#include <stdlib.h>
+
+extern "C" {
+#include "ref/math/fn.h"
+}
+
+/* K-8: "exact is RN( theta^(-2f/rd) )" */
+static float *frequencies(const sb_rope_args *a)
+{
+    float *all = static_cast<float *>(sb_alloc(a->rd / 2, sizeof *all));
+    for (size_t f = 0; all && f < a->rd / 2; f++)
+        all[f] = sb_root_power(a->theta, -static_cast<int>(2 * f), static_cast<unsigned>(a->rd));
+    return all;
+}
+
+static sb_rope_positions bring_positions(sb_gpu_work &work, const sb_rope_args *a)
+{
+    sb_rope_positions positions = {};
+    for (int i = 0; i < (a->section ? 3 : 1); i++)
+        positions.stream[i] = work.in("position", a->position[i], a->rows);
+    if (a->section) {
+        positions.height_end = 3 * a->section[1];
+        positions.width_end = 3 * a->section[2];
+    }
+    return positions;
+}
+
+sb_status sb_gpu_rope(sb_gpu *gpu, const sb_knobs *, const sb_rope_args *args)
+{
+    const size_t half = args->rd / 2, angles = args->rows * half, pairs = angles * args->heads;
+    float *frequency = frequencies(args);
+    if (!frequency)
+        return SB_ERR_MEMORY;
+    sb_status status;
+    {
+        sb_gpu_work work(gpu);
+        const auto known = work.in("frequency", frequency, half);
+        const auto table = work.scratch<float2>("table", angles);
+        const auto x = work.inout("x", args->x, args->rows * args->heads * args->hd);
+        const sb_rope_positions positions = bring_positions(work, args);
+        const uint32_t rows = static_cast<uint32_t>(args->rows);
+        SB_GPU_RUN(work, sb_rope_table_kernel, sb_gpu_blocks(angles, SB_ROPE_THREADS),
+                   SB_ROPE_THREADS, 0, positions, known, table, rows, half);
+        SB_GPU_RUN(work, sb_rope_kernel<float>, sb_gpu_blocks(pairs, SB_ROPE_THREADS),
+                   SB_ROPE_THREADS, 0, x, table, rows, args->heads, args->hd, half);
+        status = work.finish();
+    }
+    free(frequency);
+    return status;
+}

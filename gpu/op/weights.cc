@@ -1,0 +1,138 @@
+/* weights.cc - matrices that were packed once and stay: a table by where they lie. */
+#include "gpu/op/body.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same(const sb_gpu_key &a, const sb_gpu_key &b)
+{
+    return a.data == b.data && a.row_map == b.row_map && a.scales == b.scales &&
+           a.zero_points == b.zero_points && a.pack == b.pack && a.rows == b.rows &&
+           a.cols == b.cols && a.first_row == b.first_row && a.format == b.format;
+}
+
+/* The place of a key, or the free one where it belongs. Nothing depends on the order. */
+static sb_gpu_weight *find(sb_gpu_weight *weights, size_t room, const sb_gpu_key &key)
+{
+    size_t at = (reinterpret_cast<uintptr_t>(key.data) >> 4) * 0x9e3779b97f4a7c15u >> 20;
+    at += key.first_row * 0x9e3779b1u;
+    for (at &= room - 1; weights[at].piece && !same(weights[at].key, key);)
+        at = (at + 1) & (room - 1);
+    return &weights[at];
+}
+
+/* At most half of the places are taken. */
+static bool grow(sb_gpu *gpu)
+{
+    if (gpu->weight_count * 2 < gpu->weight_room)
+        return true;
+    const size_t room = gpu->weight_room ? 2 * gpu->weight_room : 256;
+    sb_gpu_weight *weights = static_cast<sb_gpu_weight *>(sb_alloc(room, sizeof(sb_gpu_weight)));
+    if (!weights)
+        return false;
+    for (size_t i = 0; i < gpu->weight_room; i++)
+        if (gpu->weights[i].piece)
+            *find(weights, room, gpu->weights[i].key) = gpu->weights[i];
+    free(gpu->weights);
+    gpu->weights = weights;
+    gpu->weight_room = room;
+    return true;
+}
+
+void sb_gpu_forget_weights(sb_gpu *gpu)
+{
+    for (size_t i = 0; i < gpu->weight_room; i++)
+        if (gpu->weights[i].piece) {
+            sb_gpu_drop(gpu, gpu->weights[i].piece);
+            free(gpu->weights[i].piece);
+        }
+    free(gpu->weights);
+    gpu->weights = nullptr;
+    gpu->weight_count = gpu->weight_room = 0;
+}
+
+sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status)
+{
+    return status == SB_ERR_MEMORY
+               ? sb_fail(&gpu->err, status, "out of memory for %s", name)
+               : sb_fail(&gpu->err, status, "%s: its matrix could not be packed", name);
+}
+
+sb_gpu_piece *sb_gpu_work::keep(const char *name, const sb_matrix *m, sb_gpu_pack pack,
+                                size_t bytes, size_t step)
+{
+    if (!ok())
+        return nullptr;
+    const sb_gpu_key key = {m->data,  m->row_map, m->quant.scales, m->quant.zero_points,
+                            pack,     m->rows,    m->cols,         m->first_row,
+                            m->format};
+    sb_gpu_piece *piece = nullptr;
+    if (grow(gpu)) {
+        sb_gpu_weight *place = find(gpu->weights, gpu->weight_room, key);
+        if (place->piece)
+            return place->piece;
+        piece = static_cast<sb_gpu_piece *>(sb_alloc(1, sizeof *piece));
+        if (piece) {
+            did(sb_gpu_fill(gpu, piece, name, m, pack, bytes, step));
+            if (ok()) {
+                *place = {key, piece};
+                gpu->weight_count++;
+                return piece;
+            }
+            sb_gpu_drop(gpu, piece);
+            free(piece);
+            return nullptr;
+        }
+    }
+    did(sb_fail(err(), SB_ERR_MEMORY, "out of memory for %s", name));
+    return nullptr;
+}
+
+/* --- matrices that are not quantized: their values
+ * ------------------------------------------------------------------ */
+static sb_status pack_values(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
+{
+    const size_t row = m->cols * sizeof(float);
+    float *values = reinterpret_cast<float *>(to);
+    for (size_t i = 0; i < bytes / row; i++)
+        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values + i * m->cols);
+    return SB_OK;
+}
+
+static sb_status pack_bf16(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
+{
+    const size_t row = m->cols * sizeof(uint16_t);
+    float *values = static_cast<float *>(sb_alloc(m->cols, sizeof *values));
+    if (!values)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < bytes / row; i++) {
+        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values);
+        sb_encode(SB_FORMAT_bf16, values, m->cols, to + i * row);
+    }
+    free(values);
+    return SB_OK;
+}
+
+static bool is_plain(sb_gpu_work *work, const char *name, const sb_matrix *m)
+{
+    if (sb_matrix_quantized(m))
+        work->did(
+            sb_fail(work->err(), SB_ERR_UNSUPPORTED, "%s is quantized: no kernel takes it", name));
+    return !sb_matrix_quantized(m);
+}
+
+sb_global<const float> sb_gpu_work::values(const char *name, const sb_matrix *m)
+{
+    const size_t row = m->cols * sizeof(float);
+    if (!is_plain(this, name, m))
+        return nullptr;
+    return kept<float>(name, m, pack_values, m->rows * row, row);
+}
+
+sb_global<const uint16_t> sb_gpu_work::values_bf16(const char *name, const sb_matrix *m)
+{
+    const size_t row = m->cols * sizeof(uint16_t);
+    if (!is_plain(this, name, m))
+        return nullptr;
+    return kept<uint16_t>(name, m, pack_bf16, m->rows * row, row);
+}

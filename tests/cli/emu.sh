@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The kernels on the emulator as a backend: every op that has a kernel agrees with the reference alone, in each
+# profile and on two geometries, and with drafts; the others are INHERITED; the order of threads changes nothing; a
+# planted mistake is named; wrong use.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t1 --preset T1 --recipe predictable
+make_checkpoint t6 --preset T6
+rows_of() { sed -n "s/^$1(\([a-z0-9_]*\).*/\1/p" "$2"; }
+all=$(rows_of SB_OP ref/ops/ops.def)
+kernels=$(rows_of SB_GPU_OP gpu/op/ops.def)
+# delta_rule_chunk is in no profile of this path
+missing=$(grep -vxF "$kernels" <<< "$all" | grep -vx delta_rule_chunk)
+check "no kernels in gpu/op/ops.def" test -n "$kernels"
+
+verdict() { awk -v op="$1" '$1 == op && $2 ~ /^[0-9]+$/ { print $NF }' "$out"; }
+judged() { # every op as it should be
+    local op
+    for op in $all; do
+        if grep -qx "$op" <<< "$missing"; then
+            check "$op is $(verdict "$op")" test "$(verdict "$op")" = INHERITED
+        elif [ "$op" != delta_rule_chunk ]; then
+            check "$op is $(verdict "$op")" grep -qxE 'IDENTICAL|WITHIN' <<< "$(verdict "$op")"
+        fi
+    done
+}
+if ! "$SAMEBIT" run "$work/t1" --tokens 1 -n 0 --backend emu > "$out" 2> "$err"; then
+    skip "the kernels on the emulator" "$(cat "$err")"
+    finish
+fi
+run 0 diff "$work/t1" --engine emu --profile sm121 --tokens 1,2,3,4,5 -n 4 --draft 2 --arithmetic sm120_f16
+says 'engine emu against the reference, profile sm121, arithmetic sm120_f16'
+judged
+run 0 diff "$work/t6" --engine emu:7 --profile sm121-w4a4 --tokens 3,1,4 -n 2
+says 'arithmetic sm120_f16'
+judged
+# under other knobs nothing is left to the kernels
+run 4 diff "$work/t1" --engine emu --tokens 1,2,3 -n 1
+check "an op of profile exact" test -z "$(grep -E '^[a-z][a-z0-9_]+ .* (IDENTICAL|WITHIN|FAIL)$' "$out")"
+
+# --- the order of threads, the reference's bits ---------------------------------------------------------------
+run 0 run "$work/t1" --tokens 1,2,3 -n 5 --draft 2 --profile sm121 --backend emu
+cp "$out" "$work/first"
+for seed in 1 2; do
+    run 0 run "$work/t1" --tokens 1,2,3 -n 5 --draft 2 --profile sm121 --backend emu:$seed
+    check "the order of threads changes the result" cmp "$out" "$work/first"
+done
+run 0 run "$work/t1" --tokens 1,2,3 -n 5 --backend emu
+cp "$out" "$work/first"
+run 0 run "$work/t1" --tokens 1,2,3 -n 5
+check "profile exact is not the reference's" cmp "$out" "$work/first"
+run 0 run "$work/t1" --tokens 1,2 -n 1 --profile sm121 --backend emu --json
+at backend emu
+
+# --- a planted mistake ------------------------------------------------------------------------------------------
+run 1 diff "$work/t1" --engine emu+no_dt_bias --profile sm121 --tokens 1,2,3 -n 1 --json
+at verdict FAIL
+at first_failure.op gates
+
+# --- wrong use --------------------------------------------------------------------------------------------------
+for name in emu: emu:x emu:1234567890123456789; do
+    refused 2 run "$work/t1" --tokens 1 --backend $name
+    says_err 'expected emu, or emu:SEED'
+done
+refused 2 run "$work/t1" --tokens 1 --backend emulator
+says_err 'the backends are: ref, sim:NAME, emu, gpu'
+refused 2 run "$work/t1" --tokens 1 --backend emu --state-out "$work/state"
+says_err 'this run is that of emu'
+# a device, or a reason why not
+if ! "$SAMEBIT" run "$work/t1" --tokens 1 -n 0 --backend gpu > "$out" 2> "$err"; then
+    refused 4 run "$work/t1" --tokens 1 -n 0 --backend gpu
+    check "no reason" grep -qE 'without nvcc|no device|the device is' "$err"
+fi
+finish

@@ -1,0 +1,81 @@
+/* emu_bench.h - buffers and a queue for tests that start kernels in the emulator themselves. */
+#ifndef SB_TESTS_GPU_EMU_BENCH_H
+#define SB_TESTS_GPU_EMU_BENCH_H
+
+#include "gpu/cuda.h"
+#include "tests/lib/cmocka.h"
+
+/* Gives regions to the arrays of a test; closes them when it ends. One emulator for all. */
+class emu_bench
+{
+  public:
+    sb_error err = sb_error();
+    sb_queue queue = {emulator(), &err};
+
+    explicit emu_bench(uint64_t seed)
+    {
+        sb_emu_seed(emulator(), seed);
+    }
+    ~emu_bench()
+    {
+        for (int i = 0; i < count; i++)
+            sb_emu_region_close(&regions[i]);
+    }
+    emu_bench(const emu_bench &) = delete;
+    emu_bench &operator=(const emu_bench &) = delete;
+
+    template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
+    {
+        return sb_global<const T>(open(name, const_cast<T *>(host), n * sizeof(T), SB_EMU_INPUT));
+    }
+    template <class T> sb_global<T> out(const char *name, T *host, size_t n)
+    {
+        return sb_global<T>(open(name, host, n * sizeof(T), SB_EMU_OUTPUT));
+    }
+    template <class T> sb_global<T> inout(const char *name, T *host, size_t n)
+    {
+        return sb_global<T>(open(name, host, n * sizeof(T), SB_EMU_INOUT));
+    }
+    /* Every buffer that was only to be written has been, all of it. */
+    bool complete() const
+    {
+        for (int i = 0; i < count; i++)
+            if (regions[i].state && sb_emu_unset(&regions[i], 0) < regions[i].bytes)
+                return false;
+        return true;
+    }
+
+  private:
+    enum { MOST = 32 };
+    sb_emu_region regions[MOST];
+    int count = 0;
+
+    static sb_emu *emulator()
+    {
+        static sb_emu *const one = sb_emu_new(0);
+        return one;
+    }
+    sb_emu_region *open(const char *name, void *host, size_t bytes, sb_emu_use use)
+    {
+        assert_true(count < MOST);
+        assert_int_equal(sb_emu_region_open(&regions[count], name, host, bytes, use, &err), SB_OK);
+        return &regions[count++];
+    }
+};
+
+/* Memory for a test: zeroed. */
+inline void *room_for(size_t count, size_t size)
+{
+    void *room = sb_alloc(count ? count : 1, size);
+    assert_non_null(room);
+    return room;
+}
+
+/* A launch that must succeed. */
+#define EMU_RUN(bench, kernel, grid, block, shared, ...)                                           \
+    do {                                                                                           \
+        if (SB_LAUNCH(&(bench).queue, kernel, grid, block, shared, __VA_ARGS__) != SB_OK)          \
+            fail_msg("%s", (bench).err.text);                                                      \
+    } while (0)
+
+#endif

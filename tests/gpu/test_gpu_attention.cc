@@ -1,0 +1,191 @@
+/* test_gpu_attention.cc - attention over bfloat16 and FP8 caches: within the bound of the
+ * reference, and a row's bits whatever else is in the call, in one block for all parts of the cache
+ * or in one for each. */
+static bool split_now;
+#define SB_ATTENTION_SPLITS(parts, blocks) ((void)(blocks), (parts) > 1 && split_now)
+#include "tests/gpu/op_test.h"
+
+#include "gpu/op/attention.cc"
+
+extern "C" {
+#include "ref/ops/kv_cache.h"
+}
+
+struct shape {
+    size_t heads, kv_heads, hd;
+};
+static const shape small = {4, 2, 64};
+/* Groups of 3, 1 and 8; and heads as large models have them. */
+static const shape shapes[] = {{3, 1, 64}, {2, 2, 128}, {16, 2, 256}};
+
+enum { MOST_OUT = 65 * 4 * 64 };
+
+struct cache {
+    bool fp8;
+    float key_scale, value_scale;
+};
+static const cache plain = {false, 0.0f, 0.0f}, narrow = {true, 0.037f, 0.11f};
+
+static sb_knobs knobs_of_cache(const cache &kv)
+{
+    sb_knobs knobs = knobs_of("sm121");
+    sb_error err = {};
+    if (kv.fp8)
+        assert_int_equal(sb_knobs_set(&knobs, "kv_cache=fp8", &err), SB_OK);
+    return knobs;
+}
+
+static sb_attention_args call_of(const shape &s, const cache &kv, size_t first, size_t rows)
+{
+    const sb_knobs knobs = knobs_of_cache(kv);
+    const size_t width = s.kv_heads * s.hd, kept = (first + rows) * width;
+    float *keys = bf16_values("keys", kept, 0.0f, 1.0f);
+    float *values = bf16_values("values", kept, 0.5f, 1.0f);
+    sb_kv_store(&knobs, kv.key_scale, keys, kept, keys);
+    sb_kv_store(&knobs, kv.value_scale, values, kept, values);
+    sb_attention_args a = {};
+    a.q = bf16_values("q", (first + rows) * s.heads * s.hd, 0.0f, 2.0f) + first * s.heads * s.hd;
+    a.keys = keys;
+    a.values = values;
+    a.first = first;
+    a.rows = rows;
+    a.heads = s.heads;
+    a.kv_heads = s.kv_heads;
+    a.hd = s.hd;
+    a.key_scale = kv.key_scale;
+    a.value_scale = kv.value_scale;
+    a.out = test_output(rows * s.heads * s.hd);
+    return a;
+}
+
+struct tally {
+    size_t differ, all;
+    double worst;
+};
+
+static double check(const shape &s, const cache &kv, size_t first, size_t rows, uint64_t seed,
+                    tally *t)
+{
+    static sb_ball mine[MOST_OUT], theirs[MOST_OUT];
+    const sb_knobs knobs = knobs_of_cache(kv);
+    const size_t count = rows * s.heads * s.hd;
+    const sb_attention_args a = call_of(s, kv, first, rows);
+    sb_attention_args r = a;
+    r.out = test_output(count);
+    assert_true(count <= MOST_OUT);
+    assert_int_equal(sb_bound_attention(own_arithmetic(), &knobs, &a, mine, nullptr), SB_OK);
+    assert_int_equal(sb_bound_attention(&sb_arithmetic_reference, &knobs, &a, theirs, nullptr),
+                     SB_OK);
+    assert_int_equal(sb_attention_ref(&knobs, &r), SB_OK);
+    if (!RUNS(seed, sb_gpu_attention(body, &knobs, &a)))
+        return WRONG;
+    const double worst = apart(a.out, r.out, mine, theirs, count, &t->differ);
+    t->all += count;
+    t->worst = fmax(t->worst, worst);
+    return worst;
+}
+
+static void said(const tally &t)
+{
+    printf("  %zu of %zu values differ, worst %.3f of the bound\n", t.differ, t.all, t.worst);
+    assert_true(t.worst <= 1.0);
+}
+
+static void test_prompts(void **)
+{
+    tally t = {};
+    split_now = false;
+    for (const size_t rows : call_rows)
+        for (uint64_t seed = 0; seed < SCHEDULES; seed++)
+            check(small, plain, 0, rows, seed, &t);
+    check(small, narrow, 0, 65, 1, &t);
+    said(t);
+}
+
+static void test_steps(void **)
+{
+    tally t = {};
+    for (int split = 0; split < 2; split++) {
+        split_now = split != 0;
+        for (uint64_t seed = 0; seed < SCHEDULES; seed++)
+            check(small, plain, 250, 9, seed, &t);
+        for (const size_t first : {size_t(255), size_t(256), size_t(511), size_t(600)})
+            check(small, plain, first, 1, first, &t);
+        for (const shape &s : shapes)
+            check(s, plain, 257, 3, s.heads, &t);
+        check(small, narrow, 300, 4, 7, &t);
+    }
+    said(t);
+}
+
+/* Rows 246 to 263, about the end of a part, in calls of `width`. */
+static bool same_in_calls_of(size_t width, const cache &kv, const sb_attention_args &whole)
+{
+    const sb_knobs knobs = knobs_of_cache(kv);
+    const size_t size = small.heads * small.hd;
+    for (size_t row = 0; row < whole.rows; row += width) {
+        sb_attention_args part = whole;
+        part.rows = row + width <= whole.rows ? width : whole.rows - row;
+        part.first += row;
+        part.q += row * size;
+        part.out = test_output(part.rows * size);
+        split_now = (width + row) % 2 != 0;
+        if (!RUNS(width, sb_gpu_attention(body, &knobs, &part)) ||
+            !same_bits(part.out, whole.out + row * size, part.rows * size))
+            return false;
+    }
+    return true;
+}
+
+static void test_rows(void **)
+{
+    for (const cache &kv : {plain, narrow}) {
+        const sb_knobs knobs = knobs_of_cache(kv);
+        const sb_attention_args a = call_of(small, kv, 246, 18);
+        split_now = false;
+        assert_true(RUNS(0, sb_gpu_attention(body, &knobs, &a)));
+        for (size_t width = 1; width <= 9; width++)
+            assert_true(same_in_calls_of(width, kv, a));
+    }
+}
+
+static double check_short()
+{
+    tally t = {};
+    split_now = false;
+    return check(small, plain, 0, 9, 1, &t);
+}
+static double check_long()
+{
+    tally t = {};
+    split_now = false;
+    return check(small, plain, 300, 9, 1, &t);
+}
+static double check_parts()
+{
+    tally t = {};
+    split_now = true;
+    return check(small, plain, 300, 2, 1, &t);
+}
+
+static void test_faults(void **)
+{
+    for (const char *fault : {"attention_tail", "attention_lanes", "attention_mask",
+                              "attention_padding", "attention_head", "attention_barrier"})
+        caught(fault, check_short);
+    for (const char *fault : {"attention_fold", "attention_wait", "attention_barrier2"})
+        caught(fault, check_long);
+    for (const char *fault : {"attention_fold", "attention_barrier3"})
+        caught(fault, check_parts);
+}
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_prompts, test_release),
+        cmocka_unit_test_teardown(test_steps, test_release),
+        cmocka_unit_test_teardown(test_rows, test_release),
+        cmocka_unit_test_teardown(test_faults, test_release),
+    };
+    return run_op_tests(tests);
+}

@@ -1,0 +1,163 @@
+/* test_gpu_experts_bf16.cc - experts whose inputs stay in bfloat16: a pair has the bits that a
+ * linear layer of its expert's weight gives its row. */
+#include "tests/lib/cmocka.h"
+
+#include <initializer_list>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/kernel/experts_linear.cuh"
+#include "gpu/kernel/pack.h"
+#include "tests/gpu/linear_layers.h"
+#include "tests/gpu/plant.h"
+#include "tests/gpu/linear_model.h"
+#include "tests/gpu/routing.h"
+
+extern "C" {
+#include "ref/base/bytes.h"
+}
+
+namespace
+{
+
+enum { EXPERTS = 8 };
+
+struct experts {
+    layer of[EXPERTS];
+    sb_linear_shape shape;
+    unsigned char *tiles;
+    float factor[EXPERTS];
+};
+
+void open_experts(experts *e, layer_kind kind, uint32_t n, uint32_t k)
+{
+    memset(e, 0, sizeof *e);
+    size_t bytes = 0;
+    for (unsigned i = 0; i < EXPERTS; i++) {
+        sb_linear_shape shape;
+        assert_true(layer_draw(&e->of[i], kind, n, k, n * 1000 + k + i));
+        assert_int_equal(sb_pack_shape(&e->of[i].matrix, &shape), SB_OK);
+        e->factor[i] = shape.factor;
+        e->shape = shape;
+        bytes = sb_pack_tiles(shape) * shape.tile_bytes;
+        if (i == 0)
+            e->tiles = static_cast<unsigned char *>(room_for(EXPERTS, bytes));
+        assert_int_equal(sb_pack_linear(&e->of[i].matrix, 0, bytes, e->tiles + i * bytes), SB_OK);
+    }
+}
+
+void close_experts(experts *e)
+{
+    for (unsigned i = 0; i < EXPERTS; i++)
+        layer_free(&e->of[i]);
+    free(e->tiles);
+}
+
+template <int CODES, bool GROUPED, int NT>
+bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *r, uint32_t each,
+              uint64_t seed, float *out)
+{
+    emu_bench b(seed);
+    const uint32_t most = sb_route_most(r->pairs, r->experts, r->most);
+    const size_t bytes = EXPERTS * sb_pack_tiles(e->shape) * e->shape.tile_bytes;
+    const sb_routed_rows pairs = {b.in("order", r->order, r->pairs),
+                                  b.in("begin", r->begin, r->experts + 1),
+                                  b.in("sets", reinterpret_cast<const uint2 *>(r->sets), most),
+                                  b.in("set count", &r->set_count, 1), each};
+    sb_expert_linear<CODES, GROUPED> layer;
+    layer.rows = e->shape.rows;
+    layer.units = e->shape.chunks;
+    layer.shape = e->shape;
+    layer.weight = sb_cast<const uint4>(b.in("tiles", e->tiles, bytes));
+    layer.inputs = sb_cast<const uint32_t>(b.in("in", in, rows * e->shape.cols));
+    layer.factor = b.in("factor", e->factor, EXPERTS);
+    const auto to = b.out("out", out, static_cast<size_t>(r->pairs) * e->shape.rows);
+    const dim3 grid(static_cast<unsigned>(sb_pack_tiles(e->shape)), most);
+    const sb_status status = SB_LAUNCH(
+        &b.queue, (sb_tile_kernel<sb_expert_linear<CODES, GROUPED>, NT, sb_routed_rows, float>),
+        grid, SB_TILE_THREADS, sb_tile_bytes(NT), layer, pairs, to, 0u);
+    if (status != SB_OK && !*planted)
+        fail_msg("%s", b.err.text);
+    return status == SB_OK && b.complete();
+}
+
+/* Every pair by itself, as docs/gpu-linear.md says. */
+bool pairs_as_model(const experts *e, const uint16_t *in, const routing *r, uint32_t each,
+                    const float *out)
+{
+    const uint32_t n = e->shape.rows, k = e->shape.cols;
+    float x[1024], want[256];
+    for (uint32_t p = 0; p < r->pairs; p++) {
+        for (uint32_t i = 0; i < k; i++)
+            x[i] = sb_bf16_to_f32(in[static_cast<size_t>(p / each) * k + i]);
+        assert_true(linear_model(&e->of[r->ids[p]].matrix, x, 1, 0, want));
+        if (memcmp(want, out + static_cast<size_t>(p) * n, n * sizeof *want) != 0)
+            return false;
+    }
+    return true;
+}
+
+template <int CODES, bool GROUPED>
+void check_kind(layer_kind kind, uint32_t rows, uint32_t kept, uint64_t seed, const char *fault)
+{
+    static experts e;
+    const uint32_t n = 24, k = 320, pairs = rows * kept;
+    open_experts(&e, kind, n, k);
+    assert_int_equal(e.shape.codes, CODES);
+    assert_int_equal(e.shape.parts != 0, GROUPED);
+    uint16_t *in = static_cast<uint16_t *>(room_for(static_cast<size_t>(pairs) * k, 2));
+    float *few = static_cast<float *>(room_for(static_cast<size_t>(pairs) * n, 4));
+    float *many = static_cast<float *>(room_for(static_cast<size_t>(pairs) * n, 4));
+    for (size_t i = 0; i < static_cast<size_t>(pairs) * k; i++)
+        in[i] = sb_f32_to_bf16(sb_rng_normal(seed + 5, i));
+    for (uint32_t each : {kept, 1u}) {
+        routing small = draw_routing(pairs, EXPERTS, 16, seed % 4, seed);
+        routing large = draw_routing(pairs, EXPERTS, 64, seed % 4, seed);
+        assert_true(route(&small, seed) && route(&large, seed));
+        plant(fault);
+        const bool done =
+            multiply<CODES, GROUPED, 2>(&e, in, pairs / each, &small, each, seed, few);
+        plant("");
+        assert_int_equal(done && pairs_as_model(&e, in, &small, each, few), !*fault);
+        if (!*fault) {
+            assert_true(
+                (multiply<CODES, GROUPED, 8>(&e, in, pairs / each, &large, each, seed, many)));
+            assert_memory_equal(few, many, static_cast<size_t>(pairs) * n * sizeof *few);
+        }
+        drop_routing(&small);
+        drop_routing(&large);
+    }
+    free(in);
+    free(few);
+    free(many);
+    close_experts(&e);
+}
+
+void test_kinds(void **)
+{
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        const uint32_t rows[] = {1, 9, 3, 17, 40};
+        check_kind<SB_CODES_bf16, false>(LAYER_bf16, rows[seed], 2, seed, "");
+        check_kind<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, rows[seed], 2, seed, "");
+        check_kind<SB_CODES_e4m3, true>(LAYER_fp8_block, rows[seed], 2, seed, "");
+        check_kind<SB_CODES_u4, true>(LAYER_awq, rows[seed], 2, seed, "");
+    }
+}
+
+void test_faults(void **)
+{
+    for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "linear_lanes"})
+        check_kind<SB_CODES_bf16, false>(LAYER_bf16, 5, 2, 0, fault);
+    check_kind<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, 5, 2, 0, "linear_scales");
+}
+
+} // namespace
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests_name("experts in bfloat16", tests, NULL, NULL);
+}
