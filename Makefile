@@ -107,7 +107,11 @@ TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/t
     tests/meta/test_*.c tests/gpu/test_*.c tests/gpu/test_*.cc)
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
-OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER),$(call sources,tests/*.c tests/*/*.c tests/gpu/*.cc))
+# what launches kernels of its own is there where nvcc is: tests/device/check.sh
+DEVICE_TEST_SRC := tests/gpu/device_atoms.c tests/gpu/device_math.c
+DEVICE_TEST_KERNELS := $(call device_objects,tests/gpu/device_kernels.cu)
+OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$(DEVICE_TEST_SRC)),\
+    $(call sources,tests/*.c tests/*/*.c tests/gpu/*.cc))
 # of the other sources of tests/, those with a main are programs, the rest help the tests
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
 HELP_SRC := $(filter-out $(PROGRAM_SRC),$(OTHER_SRC))
@@ -213,13 +217,14 @@ $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
 # its subject is a decoder that errs, which it plants
 $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
 $(filter $(BUILD)/tests/gpu/%,$(TEST_BIN)): $(GPU)
+$(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $(TOOLS) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(GPU),$^) $(filter $(TOOLS) $(LIB),$^) \
 	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)))
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS))
 
 # --- targets ----------------------------------------------------------------------------------------
 DEMO := $(BUILD)/demo/T1

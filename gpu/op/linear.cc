@@ -1,7 +1,7 @@
 /* linear.cc - linear layers of weights that are not multiplied in few bits (docs/gpu-linear.md). */
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
-#include "gpu/op/gpu.h"
+#include "gpu/op/linear_lowbit.h"
 
 extern "C" {
 #include "ref/base/bytes.h"
@@ -25,8 +25,6 @@ static const char *refusal(const sb_knobs *knobs, const sb_linear_args *a)
         return "activations are not in bfloat16";
     if (sb_param_cast(knobs, a->weight))
         return "the knobs round weights";
-    if (sb_input_scheme(knobs, a->weight) != SB_SCHEME_none)
-        return "its inputs are to be quantized";
     if (input != SB_FORMAT_f32 && input != SB_FORMAT_bf16)
         return "its inputs are to be rounded to another type than bfloat16";
     return nullptr;
@@ -43,6 +41,9 @@ static bool is_bf16(const float *x, size_t count)
 
 sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a)
 {
+    const sb_act_scheme scheme = sb_input_scheme(knobs, a->weight);
+    if (scheme != SB_SCHEME_none)
+        return sb_gpu_linear_lowbit(gpu, knobs, a, scheme);
     sb_gpu_work work(gpu);
     const uint32_t rows = static_cast<uint32_t>(a->rows), n = a->weight->rows, k = a->weight->cols;
     const char *why = refusal(knobs, a);

@@ -1,4 +1,5 @@
-/* gpu_op.h - what the tests of ops on the emulator share. */
+/* gpu_op.h - for tests of one op of the GPU path: its host side and its kernels, run by the
+ * emulator, beside the reference and its bounds. */
 #ifndef SB_TESTS_GPU_GPU_OP_H
 #define SB_TESTS_GPU_GPU_OP_H
 
@@ -12,7 +13,14 @@
 
 extern "C" {
 #include "tests/gpu/op_judge.h"
+#include "tests/lib/plain.h"
+#include "tests/lib/poison.h"
 }
+
+/* Steps, verifies, and what lies about the tiles of 16 and 64 rows. */
+static const size_t call_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};
+
+enum { SCHEDULES = 5 };
 
 inline const sb_op_table *ops()
 {
@@ -38,11 +46,35 @@ inline bool check_all()
     return all && *all;
 }
 
-/* The op under several schedules: what `judge` adds up, it returns. */
-template <class A> static op_judged judged(sb_op op, const A &args, bool exact, uint64_t seed)
+/* An array that may change, of bfloat16 values. */
+inline float *bf16_values(const char *name, size_t count, float mean, float scale)
+{
+    const float *drawn = test_normal(name, count, mean, scale);
+    float *x = test_copy(drawn, count);
+    for (size_t i = 0; i < count; i++)
+        x[i] = sb_round_to(SB_FORMAT_bf16, drawn[i]);
+    return x;
+}
+
+inline bool same_bits(const float *a, const float *b, size_t count)
+{
+    return memcmp(a, b, count * sizeof *a) == 0;
+}
+
+/* The op, which must run, under a schedule. */
+template <class A>
+static void runs(sb_op op, const A &args, uint64_t seed, const sb_knobs &knobs = sm121())
+{
+    sb_backend_emu_seed(seed);
+    if (op_run(ops(), op, &knobs, &args) != SB_OK)
+        fail_msg("%s", said());
+}
+
+/* The op under a schedule, beside the reference. */
+template <class A>
+static op_judged judged(sb_op op, const A &args, bool exact, uint64_t seed, const sb_knobs &knobs)
 {
     op_judged result = op_judged();
-    const sb_knobs knobs = sm121();
     assert_true(sb_gpu_computes(op, &knobs));
     sb_backend_emu_seed(seed);
     if (op_judge(ops(), op, &args, &knobs, exact, &result) != SB_OK)
@@ -50,29 +82,46 @@ template <class A> static op_judged judged(sb_op op, const A &args, bool exact, 
     return result;
 }
 
-template <class A> static void is_exact(sb_op op, const A &args, uint64_t seed = 0)
+template <class A>
+static void is_exact(sb_op op, const A &args, uint64_t seed = 0, const sb_knobs &knobs = sm121())
 {
-    const op_judged result = judged(op, args, true, seed);
+    const op_judged result = judged(op, args, true, seed, knobs);
     if (result.differ)
         fail_msg("%zu of %zu differ, the first: %s", result.differ, result.elements, result.first);
 }
 
-template <class A> static void is_within(sb_op op, const A &args, uint64_t seed = 0)
+template <class A>
+static void is_within(sb_op op, const A &args, uint64_t seed = 0, const sb_knobs &knobs = sm121())
 {
-    const op_judged result = judged(op, args, false, seed);
+    const op_judged result = judged(op, args, false, seed, knobs);
     if (result.outside)
         fail_msg("%zu of %zu are outside, the first: %s", result.outside, result.elements,
                  result.first);
 }
 
-/* A planted fault: values are wrong, or the emulator has seen it and says so. */
-template <class A> static bool is_caught(sb_op op, const A &args, bool exact, uint64_t seed = 0)
+/* Values are wrong, or the emulator has seen a fault and says so. */
+template <class A> static bool is_wrong(sb_op op, const A &args, bool exact, uint64_t seed)
 {
     op_judged result = op_judged();
     const sb_knobs knobs = sm121();
     sb_backend_emu_seed(seed);
     const sb_status status = op_judge(ops(), op, &args, &knobs, exact, &result);
     return status != SB_OK || (exact ? result.differ : result.outside) != 0;
+}
+
+/* A planted fault is seen under every schedule, and nothing without it. */
+template <class A>
+static void catches(const char *which, sb_op op, const A &args, bool exact = false,
+                    uint64_t schedules = SCHEDULES)
+{
+    for (uint64_t seed = 0; seed < schedules; seed++) {
+        if (is_wrong(op, args, exact, seed))
+            fail_msg("%s: an alarm without it", which);
+        plant(which);
+        if (!is_wrong(op, args, exact, seed))
+            fail_msg("%s: not caught", which);
+        plant("");
+    }
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 /* --- running an op by its number --------------------------------------------------------------
  */
-static sb_status run(const sb_op_table *table, sb_op op, const sb_knobs *knobs, const void *args)
+sb_status op_run(const sb_op_table *table, sb_op op, const sb_knobs *knobs, const void *args)
 {
     switch (op) {
 #define SB_OP(name, clause)                                                                        \
@@ -114,6 +114,17 @@ static void drop(piece *p)
     free(p->own);
 }
 
+/* The states behind each row, where the caller asks for them. */
+static float *trail_of(sb_op op, const void *args, size_t *rows)
+{
+    const sb_conv_args *conv = args;
+    const sb_delta_rule_args *delta = args;
+    *rows = op == SB_OP_conv ? conv->rows : delta->rows;
+    return op == SB_OP_conv                                         ? conv->trail
+           : op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk ? delta->trail
+                                                                    : NULL;
+}
+
 /* --- the comparison --------------------------------------------------------------------------- */
 static void note(op_judged *out, const piece *p, size_t i, double radius)
 {
@@ -156,12 +167,35 @@ static void judge_element(const piece *p, size_t i, int exact, op_judged *out)
     }
 }
 
+/* The last of the trail is the state, bit for bit. */
+static void judge_trail(const float *last, const piece *state, op_judged *out)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < state->count; i++)
+        wrong += sb_bits_f32(last[i]) != sb_bits_f32(state->at[i]);
+    if (wrong && !out->first[0])
+        snprintf(out->first, sizeof out->first, "%zu values of the trail are not the state's",
+                 wrong);
+    out->differ += wrong;
+    out->outside += wrong;
+}
+
+/* The kernels': sums in any order, on the bf16 unit, and functions as the reference's. */
+static const sb_arithmetic *own_arithmetic(void)
+{
+    static sb_arithmetic own;
+    const sb_arithmetic *engine = sb_arithmetic_of("sm120_f16");
+    assert_non_null(engine);
+    own = *engine;
+    own.function = 1.0;
+    return &own;
+}
+
 static void bound_all(sb_op op, const void *args, const sb_knobs *knobs, piece *p, size_t n)
 {
-    const sb_arithmetic *engine = sb_arithmetic_of("sm120_f16");
     int two = n > 1 && !p[1].ids;
-    assert_non_null(engine);
-    assert_int_equal(bound(engine, op, knobs, args, p[0].balls, two ? p[1].balls : NULL), SB_OK);
+    assert_int_equal(bound(own_arithmetic(), op, knobs, args, p[0].balls, two ? p[1].balls : NULL),
+                     SB_OK);
     assert_int_equal(
         bound(&sb_arithmetic_reference, op, knobs, args, p[0].own, two ? p[1].own : NULL), SB_OK);
 }
@@ -173,12 +207,19 @@ sb_status op_judge(const sb_op_table *table, sb_op op, const void *args, const s
     size_t n = gather(op, args, pieces);
     if (!exact && op != SB_OP_router)
         bound_all(op, args, knobs, pieces, n);
-    assert_int_equal(run(&reference, op, knobs, args), SB_OK);
+    assert_int_equal(op_run(&reference, op, knobs, args), SB_OK);
     if (!exact && op == SB_OP_router) /* of the experts that were chosen */
         bound_all(op, args, knobs, pieces, n);
     for (size_t i = 0; i < n; i++)
         keep(&pieces[i]);
-    sb_status status = run(table, op, knobs, args);
+    const piece *state = &pieces[n - 1];
+    size_t rows;
+    float *trail = trail_of(op, args, &rows);
+    if (trail)
+        memset(trail, 0xff, rows * state->count * sizeof *trail);
+    sb_status status = op_run(table, op, knobs, args);
+    if (trail && !status)
+        judge_trail(trail + (rows - 1) * state->count, state, out);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < pieces[i].count && !status; k++)
             judge_element(&pieces[i], k, exact, out);

@@ -8,14 +8,16 @@
 
 typedef struct op_judged {
     size_t elements, differ; /* in a bit; one NaN is as good as another */
-    size_t outside;          /* of the bound of the arithmetic sm120_f16; ids that differ count */
+    size_t outside;          /* of the bound of the kernels' arithmetic; ids that differ count */
     double worst;            /* largest error over its bound */
     char first[240];         /* that differs (exact), or lies outside */
 } op_judged;
 
+sb_status op_run(const sb_op_table *table, sb_op op, const sb_knobs *knobs, const void *args);
+
 /* Runs the op of the reference and then that of the table, and adds what it sees to *out. exact:
- * without bounds. What is in place is put back between the two; at the end the arguments have what
- * the table's op gave. Returns its status. */
+ * without bounds. The last of a trail must be the state. What is in place is put back between the
+ * two; at the end the arguments have what the table's op gave. Returns its status. */
 sb_status op_judge(const sb_op_table *table, sb_op op, const void *args, const sb_knobs *knobs,
                    int exact, op_judged *out);
 

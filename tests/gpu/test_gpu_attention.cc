@@ -3,7 +3,7 @@
  * or in one for each. */
 static bool split_now;
 #define SB_ATTENTION_SPLITS(parts, blocks) ((void)(blocks), (parts) > 1 && split_now)
-#include "tests/gpu/op_test.h"
+#include "tests/gpu/gpu_op.h"
 
 #include "gpu/op/attention.cc"
 
@@ -18,8 +18,6 @@ static const shape small = {4, 2, 64};
 /* Groups of 3, 1 and 8; and heads as large models have them. */
 static const shape shapes[] = {{3, 1, 64}, {2, 2, 128}, {16, 2, 256}};
 
-enum { MOST_OUT = 65 * 4 * 64 };
-
 struct cache {
     bool fp8;
     float key_scale, value_scale;
@@ -28,7 +26,7 @@ static const cache plain = {false, 0.0f, 0.0f}, narrow = {true, 0.037f, 0.11f};
 
 static sb_knobs knobs_of_cache(const cache &kv)
 {
-    sb_knobs knobs = knobs_of("sm121");
+    sb_knobs knobs = sm121();
     sb_error err = {};
     if (kv.fp8)
         assert_int_equal(sb_knobs_set(&knobs, "kv_cache=fp8", &err), SB_OK);
@@ -58,64 +56,32 @@ static sb_attention_args call_of(const shape &s, const cache &kv, size_t first, 
     return a;
 }
 
-struct tally {
-    size_t differ, all;
-    double worst;
-};
-
-static double check(const shape &s, const cache &kv, size_t first, size_t rows, uint64_t seed,
-                    tally *t)
+static void check(const shape &s, const cache &kv, size_t first, size_t rows, uint64_t seed)
 {
-    static sb_ball mine[MOST_OUT], theirs[MOST_OUT];
-    const sb_knobs knobs = knobs_of_cache(kv);
-    const size_t count = rows * s.heads * s.hd;
-    const sb_attention_args a = call_of(s, kv, first, rows);
-    sb_attention_args r = a;
-    r.out = test_output(count);
-    assert_true(count <= MOST_OUT);
-    assert_int_equal(sb_bound_attention(own_arithmetic(), &knobs, &a, mine, nullptr), SB_OK);
-    assert_int_equal(sb_bound_attention(&sb_arithmetic_reference, &knobs, &a, theirs, nullptr),
-                     SB_OK);
-    assert_int_equal(sb_attention_ref(&knobs, &r), SB_OK);
-    if (!RUNS(seed, sb_gpu_attention(body, &knobs, &a)))
-        return WRONG;
-    const double worst = apart(a.out, r.out, mine, theirs, count, &t->differ);
-    t->all += count;
-    t->worst = fmax(t->worst, worst);
-    return worst;
-}
-
-static void said(const tally &t)
-{
-    printf("  %zu of %zu values differ, worst %.3f of the bound\n", t.differ, t.all, t.worst);
-    assert_true(t.worst <= 1.0);
+    is_within(SB_OP_attention, call_of(s, kv, first, rows), seed, knobs_of_cache(kv));
 }
 
 static void test_prompts(void **)
 {
-    tally t = {};
     split_now = false;
     for (const size_t rows : call_rows)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
-            check(small, plain, 0, rows, seed, &t);
-    check(small, narrow, 0, 65, 1, &t);
-    said(t);
+            check(small, plain, 0, rows, seed);
+    check(small, narrow, 0, 65, 1);
 }
 
 static void test_steps(void **)
 {
-    tally t = {};
     for (int split = 0; split < 2; split++) {
         split_now = split != 0;
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
-            check(small, plain, 250, 9, seed, &t);
+            check(small, plain, 250, 9, seed);
         for (const size_t first : {size_t(255), size_t(256), size_t(511), size_t(600)})
-            check(small, plain, first, 1, first, &t);
+            check(small, plain, first, 1, first);
         for (const shape &s : shapes)
-            check(s, plain, 257, 3, s.heads, &t);
-        check(small, narrow, 300, 4, 7, &t);
+            check(s, plain, 257, 3, s.heads);
+        check(small, narrow, 300, 4, 7);
     }
-    said(t);
 }
 
 /* Rows 246 to 263, about the end of a part, in calls of `width`. */
@@ -130,8 +96,8 @@ static bool same_in_calls_of(size_t width, const cache &kv, const sb_attention_a
         part.q += row * size;
         part.out = test_output(part.rows * size);
         split_now = (width + row) % 2 != 0;
-        if (!RUNS(width, sb_gpu_attention(body, &knobs, &part)) ||
-            !same_bits(part.out, whole.out + row * size, part.rows * size))
+        runs(SB_OP_attention, part, width, knobs);
+        if (!same_bits(part.out, whole.out + row * size, part.rows * size))
             return false;
     }
     return true;
@@ -140,43 +106,25 @@ static bool same_in_calls_of(size_t width, const cache &kv, const sb_attention_a
 static void test_rows(void **)
 {
     for (const cache &kv : {plain, narrow}) {
-        const sb_knobs knobs = knobs_of_cache(kv);
         const sb_attention_args a = call_of(small, kv, 246, 18);
         split_now = false;
-        assert_true(RUNS(0, sb_gpu_attention(body, &knobs, &a)));
+        runs(SB_OP_attention, a, 0, knobs_of_cache(kv));
         for (size_t width = 1; width <= 9; width++)
             assert_true(same_in_calls_of(width, kv, a));
     }
 }
 
-static double check_short()
-{
-    tally t = {};
-    split_now = false;
-    return check(small, plain, 0, 9, 1, &t);
-}
-static double check_long()
-{
-    tally t = {};
-    split_now = false;
-    return check(small, plain, 300, 9, 1, &t);
-}
-static double check_parts()
-{
-    tally t = {};
-    split_now = true;
-    return check(small, plain, 300, 2, 1, &t);
-}
-
 static void test_faults(void **)
 {
+    split_now = false;
     for (const char *fault : {"attention_tail", "attention_lanes", "attention_mask",
                               "attention_padding", "attention_head", "attention_barrier"})
-        caught(fault, check_short);
+        catches(fault, SB_OP_attention, call_of(small, plain, 0, 9), false, 1);
     for (const char *fault : {"attention_fold", "attention_wait", "attention_barrier2"})
-        caught(fault, check_long);
+        catches(fault, SB_OP_attention, call_of(small, plain, 300, 9), false, 1);
+    split_now = true;
     for (const char *fault : {"attention_fold", "attention_barrier3"})
-        caught(fault, check_parts);
+        catches(fault, SB_OP_attention, call_of(small, plain, 300, 2), false, 1);
 }
 
 int main()
@@ -187,5 +135,5 @@ int main()
         cmocka_unit_test_teardown(test_rows, test_release),
         cmocka_unit_test_teardown(test_faults, test_release),
     };
-    return run_op_tests(tests);
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

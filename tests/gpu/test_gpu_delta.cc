@@ -1,6 +1,8 @@
 /* test_gpu_delta.cc - the delta rule: outputs and states within the bound, the trail, and a row's
  * bits whatever else is in the call. */
-#include "tests/gpu/op_test.h"
+#include "tests/gpu/gpu_op.h"
+
+#include <math.h>
 
 struct shape {
     size_t k_heads, v_heads, dk, dv;
@@ -9,7 +11,7 @@ struct shape {
 static const shape small = {2, 4, 32, 32}, odd = {1, 3, 24, 40};
 static const shape shapes[] = {{1, 2, 64, 64}, {1, 1, 128, 128}, odd, {1, 1, 72, 16}};
 
-enum { MOST = 65, MOST_STATE = 4 * 32 * 32 * 4, MOST_OUT = MOST * 128 };
+enum { MOST = 65 };
 
 static float *keys_of(const char *name, const shape &s, double size)
 {
@@ -29,7 +31,7 @@ static float *keys_of(const char *name, const shape &s, double size)
 
 /* A call of `rows` of 65 rows; values lie between queries and keys, as the convolution leaves them.
  */
-static sb_delta_rule_args call_of(const shape &s, size_t rows, bool trail)
+static sb_delta_rule_args call_of(const shape &s, size_t rows)
 {
     const size_t gates = MOST * s.v_heads, state = s.v_heads * s.dk * s.dv;
     sb_delta_rule_args a = {};
@@ -51,57 +53,28 @@ static sb_delta_rule_args call_of(const shape &s, size_t rows, bool trail)
     a.dk = s.dk;
     a.dv = s.dv;
     a.state = test_copy(test_normal("state", state, 0.0f, 0.1f), state);
-    a.trail = trail ? test_output(rows * state) : nullptr;
+    a.trail = test_output(rows * state);
     a.out = test_output(rows * s.v_heads * s.dv);
     return a;
 }
 
-static double check_shape(const shape &s, size_t rows, uint64_t seed, size_t *differ)
-{
-    static sb_ball out[2][MOST_OUT], state[2][MOST_STATE];
-    const sb_knobs knobs = knobs_of("sm121");
-    const size_t outs = rows * s.v_heads * s.dv, states = s.v_heads * s.dk * s.dv;
-    const sb_delta_rule_args mine = call_of(s, rows, true), theirs = call_of(s, rows, false);
-    assert_true(outs <= MOST_OUT && states <= MOST_STATE);
-    assert_int_equal(sb_bound_delta_rule(own_arithmetic(), &knobs, &theirs, out[0], state[0]),
-                     SB_OK);
-    assert_int_equal(
-        sb_bound_delta_rule(&sb_arithmetic_reference, &knobs, &theirs, out[1], state[1]), SB_OK);
-    assert_int_equal(sb_delta_rule_ref(&knobs, &theirs), SB_OK);
-    if (!RUNS(seed, sb_gpu_delta_rule(body, &knobs, &mine)) ||
-        !same_bits(mine.trail + (rows - 1) * states, mine.state, states))
-        return WRONG;
-    size_t of_state = 0;
-    return fmax(apart(mine.out, theirs.out, out[0], out[1], outs, differ),
-                apart(mine.state, theirs.state, state[0], state[1], states, &of_state));
-}
-
 static void test_values(void **)
 {
-    size_t differ = 0, all = 0;
-    double worst = 0.0;
     for (const size_t rows : call_rows)
-        for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
-            worst = fmax(worst, check_shape(small, rows, seed, &differ));
-            all += rows * small.v_heads * small.dv;
-        }
+        for (uint64_t seed = 0; seed < SCHEDULES; seed++)
+            is_within(SB_OP_delta_rule, call_of(small, rows), seed);
     for (const shape &s : shapes)
-        for (const size_t rows : {size_t(1), size_t(9)}) {
-            worst = fmax(worst, check_shape(s, rows, rows, &differ));
-            all += rows * s.v_heads * s.dv;
-        }
-    printf("  %zu of %zu values differ, worst %.3f of the bound\n", differ, all, worst);
-    assert_true(worst <= 1.0);
+        for (const size_t rows : {size_t(1), size_t(9)})
+            is_within(SB_OP_delta_rule, call_of(s, rows), rows);
 }
 
 /* The rows in calls of `width`: outputs, states after each row, and the last state as in one call.
  */
 static bool same_in_calls_of(size_t width, const sb_delta_rule_args &whole)
 {
-    const sb_knobs knobs = knobs_of("sm121");
     const size_t keys = odd.k_heads * odd.dk, values = odd.v_heads * odd.dv;
     const size_t state = odd.v_heads * odd.dk * odd.dv;
-    sb_delta_rule_args a = call_of(odd, whole.rows, true);
+    sb_delta_rule_args a = call_of(odd, whole.rows);
     for (size_t row = 0; row < whole.rows; row += width) {
         sb_delta_rule_args part = a;
         part.q += row * keys;
@@ -112,8 +85,7 @@ static bool same_in_calls_of(size_t width, const sb_delta_rule_args &whole)
         part.trail += row * state;
         part.out += row * values;
         part.rows = row + width <= whole.rows ? width : whole.rows - row;
-        if (!RUNS(width, sb_gpu_delta_rule(body, &knobs, &part)))
-            return false;
+        runs(SB_OP_delta_rule, part, width);
     }
     return same_bits(a.out, whole.out, whole.rows * values) &&
            same_bits(a.trail, whole.trail, whole.rows * state) &&
@@ -122,24 +94,17 @@ static bool same_in_calls_of(size_t width, const sb_delta_rule_args &whole)
 
 static void test_rows(void **)
 {
-    const sb_knobs knobs = knobs_of("sm121");
-    const sb_delta_rule_args a = call_of(odd, 19, true);
-    assert_true(RUNS(0, sb_gpu_delta_rule(body, &knobs, &a)));
+    const sb_delta_rule_args a = call_of(odd, 19);
+    runs(SB_OP_delta_rule, a, 0);
     for (size_t width = 1; width <= 9; width++)
         assert_true(same_in_calls_of(width, a));
-}
-
-static double check_odd()
-{
-    size_t differ = 0;
-    return check_shape(odd, 17, 1, &differ);
 }
 
 static void test_faults(void **)
 {
     for (const char *fault :
          {"delta_tail", "delta_lanes", "delta_padding", "delta_barrier", "delta_barrier2"})
-        caught(fault, check_odd);
+        catches(fault, SB_OP_delta_rule, call_of(odd, 17));
 }
 
 int main()
@@ -149,5 +114,5 @@ int main()
         cmocka_unit_test_teardown(test_rows, test_release),
         cmocka_unit_test_teardown(test_faults, test_release),
     };
-    return run_op_tests(tests);
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -163,16 +163,6 @@ static void test_storage(void **)
 /* --- faults
  * ------------------------------------------------------------------------------------------------
  */
-template <class A> static void catches(const char *which, sb_op op, const A &args)
-{
-    for (uint64_t seed = 0; seed < 5; seed++) {
-        assert_false(is_caught(op, args, false, seed));
-        plant(which);
-        assert_true(is_caught(op, args, false, seed));
-        plant("");
-    }
-}
-
 static void test_faults(void **)
 {
     static float small[5 * 320];

@@ -1,6 +1,6 @@
 /* test_gpu_rope.cc - rotary positions: the reference's bits, for one and for three position
  * streams, and what is not turned. */
-#include "tests/gpu/op_test.h"
+#include "tests/gpu/gpu_op.h"
 
 struct shape {
     size_t heads, hd, rd;
@@ -18,8 +18,9 @@ static sb_rope_args call_of(const shape &s, size_t rows, size_t skipped)
 {
     static uint32_t position[3][MOST];
     static const uint32_t section[3] = {3, 3, 2};
+    const size_t size = s.heads * s.hd;
     sb_rope_args a = {};
-    a.x = bf16_values("x", MOST * s.heads * s.hd, 0.0f, 1.5f) + skipped * s.heads * s.hd;
+    a.x = test_copy(bf16_values("x", MOST * size, 0.0f, 1.5f) + skipped * size, rows * size);
     a.rows = rows;
     a.heads = s.heads;
     a.hd = s.hd;
@@ -34,51 +35,34 @@ static sb_rope_args call_of(const shape &s, size_t rows, size_t skipped)
     return a;
 }
 
-static double check_shape(const shape &s, size_t rows, uint64_t seed)
-{
-    const sb_knobs knobs = knobs_of("sm121");
-    const sb_rope_args mine = call_of(s, rows, 0), theirs = call_of(s, rows, 0);
-    assert_int_equal(sb_rope_ref(&knobs, &theirs), SB_OK);
-    if (!RUNS(seed, sb_gpu_rope(body, &knobs, &mine)) ||
-        !same_bits(mine.x, theirs.x, MOST * s.heads * s.hd))
-        return WRONG;
-    return 0.0;
-}
-
 static void test_values(void **)
 {
     for (const size_t rows : call_rows)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
-            assert_true(check_shape(shapes[0], rows, seed) == 0.0);
+            is_exact(SB_OP_rope, call_of(shapes[0], rows, 0), seed);
     for (const shape &s : shapes)
         for (const size_t rows : {size_t(1), size_t(9), size_t(65)})
-            assert_true(check_shape(s, rows, rows) == 0.0);
+            is_exact(SB_OP_rope, call_of(s, rows, 0), rows);
 }
 
 static void test_rows(void **)
 {
-    const sb_knobs knobs = knobs_of("sm121");
     const shape &s = shapes[0];
     const size_t size = s.heads * s.hd;
     const sb_rope_args whole = call_of(s, MOST, 0);
-    assert_true(RUNS(0, sb_gpu_rope(body, &knobs, &whole)));
+    runs(SB_OP_rope, whole, 0);
     for (size_t width = 1; width <= 9; width++)
         for (size_t row = 0; row + width <= 20; row++) {
             const sb_rope_args part = call_of(s, width, row);
-            assert_true(RUNS(row, sb_gpu_rope(body, &knobs, &part)));
+            runs(SB_OP_rope, part, row);
             assert_true(same_bits(part.x, whole.x + row * size, width * size));
         }
-}
-
-static double check_streams()
-{
-    return check_shape(shapes[0], 9, 1);
 }
 
 static void test_faults(void **)
 {
     for (const char *fault : {"rope_stream", "rope_pair", "rope_sign"})
-        caught(fault, check_streams);
+        catches(fault, SB_OP_rope, call_of(shapes[0], 9, 0), true);
 }
 
 int main()
@@ -88,5 +72,5 @@ int main()
         cmocka_unit_test_teardown(test_rows, test_release),
         cmocka_unit_test_teardown(test_faults, test_release),
     };
-    return run_op_tests(tests);
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,0 +1,274 @@
+/* device_atoms.c - the atoms on a device against their host bodies, bit for bit: random and hostile
+ * fragments, and those of golden/atoms.
+ *
+ *   device_atoms COUNT SECONDS [host|plant]   so many fragments of each atom, if the time is enough
+ *
+ * host: the interpreter of ref/formats/atoms.h in the place of the device. plant: that, and one bit
+ * of each result wrong, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/container/json.h"
+#include "tests/gpu/atom_host.h"
+
+enum { BATCH = 6 * 1024, LANE_IN = 32 * DEVICE_IN, LANE_OUT = 32 * DEVICE_OUT };
+
+static const struct atom {
+    const char *name;
+    sb_format format;
+    sb_atom_id row;
+    unsigned from_a, from_b;
+} atoms[DEVICE_ATOM_COUNT] = {
+    [DEVICE_ATOM_bf16] = {"bf16", SB_FORMAT_bf16, SB_ATOM_sm120_f16, 0, 0},
+    [DEVICE_ATOM_f16] = {"f16", SB_FORMAT_f16, SB_ATOM_sm120_f16, 0, 0},
+    [DEVICE_ATOM_e4m3] = {"e4m3", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0},
+    [DEVICE_ATOM_e4m3_portable] = {"e4m3, portable", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0},
+    [DEVICE_ATOM_nvfp4] = {"nvfp4", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0},
+    [DEVICE_ATOM_nvfp4_12] = {"nvfp4<1,2>", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 1, 2},
+    [DEVICE_ATOM_nvfp4_portable] = {"nvfp4, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0},
+    [DEVICE_ATOM_nvfp4_portable_01] = {"nvfp4<0,1>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
+                                       0, 1},
+    [DEVICE_ATOM_nvfp4_portable_12] = {"nvfp4<1,2>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
+                                       1, 2},
+    [DEVICE_ATOM_nvfp4_portable_13] = {"nvfp4<1,3>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
+                                       1, 3},
+    [DEVICE_ATOM_s8] = {"s8", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
+    [DEVICE_ATOM_convert] = {"conversions", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
+    [DEVICE_ATOM_ldmatrix] = {"ldmatrix", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
+};
+
+static int instead, planted; /* of the device, the interpreter; and a wrong bit */
+
+/* --- fragments as words ------------------------------------------------------------------------
+ */
+static void to_words(const atom_warp *w, uint32_t *out)
+{
+    for (unsigned lane = 0; lane < 32; lane++, out += DEVICE_IN) {
+        memcpy(out, w->a[lane], sizeof w->a[lane]);
+        memcpy(out + 4, w->b[lane], sizeof w->b[lane]);
+        out[6] = w->sa[lane];
+        out[7] = w->sb[lane];
+        memcpy(out + 8, w->c[lane], sizeof w->c[lane]);
+    }
+}
+
+static void from_words(int which, const uint32_t *in, atom_warp *w)
+{
+    for (unsigned lane = 0; lane < 32; lane++, in += DEVICE_IN) {
+        memcpy(w->a[lane], in, sizeof w->a[lane]);
+        memcpy(w->b[lane], in + 4, sizeof w->b[lane]);
+        w->sa[lane] = in[6];
+        w->sb[lane] = in[7];
+        memcpy(w->c[lane], in + 8, sizeof w->c[lane]);
+    }
+    w->from_a = atoms[which].from_a;
+    w->from_b = atoms[which].from_b;
+}
+
+static void draw(int which, uint64_t at, uint32_t *out)
+{
+    const uint64_t key = sb_rng_u64(sb_rng_key(43, atoms[which].name), at);
+    if (atoms[which].row != SB_ATOM_COUNT) {
+        atom_warp w;
+        atom_draw(atoms[which].format, (unsigned)(at % ATOM_KINDS), key, &w);
+        to_words(&w, out);
+        return;
+    }
+    for (unsigned i = 0; i < LANE_IN; i++) {
+        const float x = sb_rng_normal(key, i); /* bits of all sizes find few of E4M3 and E2M1 */
+        out[i] = (uint32_t)sb_rng_u64(key, LANE_IN + i);
+        if (i % DEVICE_IN >= 8 && key & 1)
+            memcpy(&out[i], &x, sizeof x);
+    }
+}
+
+/* --- what is right -----------------------------------------------------------------------------
+ */
+static void right(int which, const uint32_t *in, int odd, int model, uint32_t *out)
+{
+    atom_warp w;
+    from_words(which, in, &w);
+    if (!model || atoms[which].row == SB_ATOM_COUNT) {
+        atom_host(which, &w, in, odd, out);
+        return;
+    }
+    float d[32][4];
+    memcpy(d, w.c, sizeof d);
+    atom_model(&sb_atoms[atoms[which].row], atoms[which].format, &w, 8, d);
+    memcpy(out, d, sizeof d);
+}
+
+static const char *call(int which, const uint32_t *in, uint32_t *out, size_t warps)
+{
+    if (!instead)
+        return device_atom(which, in, out, warps);
+#pragma omp parallel for
+    for (size_t i = 0; i < warps; i++)
+        right(which, in + i * LANE_IN, i & 1, 1, out + i * LANE_OUT);
+    if (planted)
+        out[warps / 2 * LANE_OUT + 5] ^= 1;
+    return NULL;
+}
+
+/* --- one atom ----------------------------------------------------------------------------------
+ */
+typedef struct tally {
+    uint64_t fragments, differ;
+    char first[200];
+} tally;
+
+static void hold(uint64_t fragment, const uint32_t *got, const uint32_t *want, tally *t)
+{
+    for (unsigned i = 0; i < LANE_OUT; i++)
+        if (got[i] != want[i] && t->differ++ == 0)
+            snprintf(t->first, sizeof t->first,
+                     ": fragment %llu, lane %u, element %u is %08x, not %08x",
+                     (unsigned long long)fragment, i / DEVICE_OUT, i % DEVICE_OUT, (unsigned)got[i],
+                     (unsigned)want[i]);
+    t->fragments++;
+}
+
+static const char *batch(int which, uint64_t first, size_t warps, uint32_t *in, uint32_t *out,
+                         uint32_t *want, tally *t)
+{
+#pragma omp parallel for
+    for (size_t i = 0; i < warps; i++) {
+        draw(which, first + i, in + i * LANE_IN);
+        right(which, in + i * LANE_IN, i & 1, 0, want + i * LANE_OUT);
+    }
+    const char *wrong = call(which, in, out, warps);
+    for (size_t i = 0; i < warps && !wrong; i++)
+        hold(first + i, out + i * LANE_OUT, want + i * LANE_OUT, t);
+    return wrong;
+}
+
+static int said(const char *name, const char *wrong, const tally *t)
+{
+    const int good = !wrong && !t->differ && t->fragments;
+    printf("[  %s ] atom %s: %llu fragments, %llu elements differ%s%s%s\n",
+           good ? "     OK" : "FAILED ", name, (unsigned long long)t->fragments,
+           (unsigned long long)t->differ, t->first, wrong ? ": " : "", wrong ? wrong : "");
+    fflush(stdout);
+    return good;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int check(int which, uint64_t count, double seconds, uint32_t *in, uint32_t *out,
+                 uint32_t *want)
+{
+    tally t = {0};
+    const char *wrong = NULL;
+    const double begin = now();
+    for (uint64_t at = 0; at < count && !wrong; at += BATCH) {
+        wrong =
+            batch(which, at, count - at < BATCH ? (size_t)(count - at) : BATCH, in, out, want, &t);
+        if (now() - begin > seconds)
+            break;
+    }
+    return said(atoms[which].name, wrong, &t);
+}
+
+/* --- golden/atoms ------------------------------------------------------------------------------
+ */
+static int read_words(const json_t *from, const char *name, uint32_t *out, size_t count)
+{
+    const char *text = json_string_value(json_object_get(from, name));
+    if (!text || strlen(text) != 8 * count)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        char word[9] = "";
+        memcpy(word, text + 8 * i, 8);
+        out[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+    return 1;
+}
+
+/* A recorded fragment, as far as there is a kernel with its selectors; 0: the file is damaged. */
+static int golden_warp(int which, const json_t *from, uint64_t at, tally *t, const char **wrong)
+{
+    static uint32_t in[LANE_IN], out[LANE_OUT], want[LANE_OUT];
+    atom_warp w = {.from_a = 0};
+    uint32_t c[32][4];
+    int good = read_words(from, "a", w.a[0], 128) && read_words(from, "b", w.b[0], 64) &&
+               read_words(from, "c", c[0], 128) && read_words(from, "d", want, 128);
+    if (good && atoms[which].format == SB_FORMAT_e2m1)
+        good = read_words(from, "sa", w.sa, 32) && read_words(from, "sb", w.sb, 32);
+    if (!good || json_integer_value(json_object_get(from, "p")) != (int)atoms[which].from_a ||
+        json_integer_value(json_object_get(from, "q")) != (int)atoms[which].from_b)
+        return good;
+    memcpy(w.c, c, sizeof c);
+    to_words(&w, in);
+    *wrong = call(which, in, out, 1);
+    if (!*wrong)
+        hold(at, out, want, t);
+    return 1;
+}
+
+static int check_golden(int which, const char *file)
+{
+    char path[64], name[128];
+    json_t *document = NULL;
+    tally t = {0};
+    const char *wrong = NULL;
+    sb_error err = {""};
+    snprintf(path, sizeof path, "golden/atoms/%s.json", file);
+    snprintf(name, sizeof name, "%s of %s", atoms[which].name, path);
+    if (sb_json_load(path, &document, &err) != SB_OK)
+        wrong = err.text;
+    const json_t *warps = json_object_get(document, "warps");
+    for (size_t i = 0; i < json_array_size(warps) && !wrong; i++)
+        if (!golden_warp(which, json_array_get(warps, i), i, &t, &wrong))
+            wrong = "the file is damaged";
+    const int good = said(name, wrong, &t);
+    json_decref(document);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        int which;
+        const char *file;
+    } golden[] = {{DEVICE_ATOM_bf16, "bf16"},
+                  {DEVICE_ATOM_f16, "f16"},
+                  {DEVICE_ATOM_e4m3, "e4m3"},
+                  {DEVICE_ATOM_e4m3_portable, "e4m3"},
+                  {DEVICE_ATOM_nvfp4, "nvfp4"},
+                  {DEVICE_ATOM_nvfp4_portable, "nvfp4"},
+                  {DEVICE_ATOM_nvfp4_portable_13, "nvfp4"}};
+    enum { GOLDEN = sizeof golden / sizeof *golden };
+    planted = argc == 4 && strcmp(argv[3], "plant") == 0;
+    instead = planted || (argc == 4 && strcmp(argv[3], "host") == 0);
+    if (argc < 3 || argc > 4 || (argc == 4 && !instead)) {
+        fprintf(stderr, "usage: %s COUNT SECONDS [host|plant]\n", argv[0]);
+        return 2;
+    }
+    if (!instead && !device_name()) {
+        printf("SKIPPED atoms: there is no device\n");
+        return 4;
+    }
+    uint32_t *in = sb_alloc(BATCH * LANE_IN, sizeof *in);
+    uint32_t *out = sb_alloc(BATCH * LANE_OUT, sizeof *out);
+    uint32_t *want = sb_alloc(BATCH * LANE_OUT, sizeof *want);
+    int passed = 0;
+    const double each = strtod(argv[2], NULL) / DEVICE_ATOM_COUNT;
+    for (int i = 0; i < GOLDEN; i++)
+        passed += check_golden(golden[i].which, golden[i].file);
+    for (int which = 0; which < DEVICE_ATOM_COUNT && in && out && want; which++)
+        passed += check(which, strtoull(argv[1], NULL, 10), each, in, out, want);
+    printf("%d passed, %d failed\n", passed, DEVICE_ATOM_COUNT + GOLDEN - passed);
+    free(in);
+    free(out);
+    free(want);
+    return passed < DEVICE_ATOM_COUNT + GOLDEN;
+}

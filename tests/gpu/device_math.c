@@ -1,0 +1,148 @@
+/* device_math.c - the functions of gpu/math on a device against those of ref/math, which are
+ * correctly rounded: every STEP-th argument, the ends of all binades, and the exceptions.
+ *
+ *   device_math STEP SECONDS [host|plant]
+ *
+ * host: the functions as the host compiles them in the place of the device. plant: that, and one
+ * result of each off by a unit, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
+ * device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/math/fn.h"
+#include "tests/gpu/device_kernels.h"
+#include "tests/gpu/math_functions.h"
+
+enum { BATCH = 1 << 22, MIDDLES = 512 * 18 };
+
+typedef float function(float);
+
+static int instead, planted;
+
+static function *right_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        function *right;
+    } rows[] = {{"exp", sb_exp}, {"log", sb_log}, {"rsqrt", sb_rsqrt}, {"sigmoid", sb_sigmoid},
+                {"sin", sb_sin}, {"cos", sb_cos}, {"silu", sb_silu},   {"softplus", sb_softplus}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return rows[i].right;
+    abort();
+}
+
+typedef struct tally {
+    uint64_t arguments, differ;
+    char first[120];
+} tally;
+
+static const char *call(const math_function *f, const float *x, float *y, size_t count)
+{
+    if (!instead)
+        return device_function(f->name, x, y, count);
+#pragma omp parallel for
+    for (size_t i = 0; i < count; i++)
+        y[i] = f->run(x[i]);
+    if (planted)
+        y[count / 2] = sb_f32_from_bits(sb_bits_f32(y[count / 2]) ^ 1);
+    return NULL;
+}
+
+static const char *hold(const math_function *f, const float *x, float *y, size_t count, tally *t)
+{
+    function *right = right_of(f->name);
+    const char *wrong = call(f, x, y, count);
+    if (wrong)
+        return wrong;
+#pragma omp parallel for
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t want = sb_bits_f32(right(x[i])), got = sb_bits_f32(y[i]);
+        if (got != want) {
+#pragma omp critical
+            if (t->differ++ == 0)
+                snprintf(t->first, sizeof t->first, ": %08x gives %08x, not %08x",
+                         (unsigned)sb_bits_f32(x[i]), (unsigned)got, (unsigned)want);
+        }
+    }
+    t->arguments += count;
+    return NULL;
+}
+
+/* The ends of every binade and its middle; the exceptions and what stands beside them, of both
+ * signs and, for rsqrt, in another binade. */
+static size_t difficult(const math_function *f, float *x)
+{
+    size_t n = 0;
+    for (uint32_t field = 0; field < 512; field++)
+        for (uint32_t near = 0; near < 9; near++) {
+            x[n++] = sb_f32_from_bits((field << 23) + near - 4);
+            x[n++] = sb_f32_from_bits((field << 23) + 0x400000u + near - 4);
+        }
+    for (int i = 0; i < f->count; i++)
+        for (uint32_t near = 0; near < 3; near++) {
+            const uint32_t input = f->exceptions[2 * i] + near - 1;
+            x[n++] = sb_f32_from_bits(input);
+            x[n++] = sb_f32_from_bits(input ^ 0x80000000u);
+            x[n++] = sb_f32_from_bits(input + 0x0f000000u);
+        }
+    return n;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int check(const math_function *f, uint64_t step, double seconds, float *x, float *y)
+{
+    tally t = {0};
+    const double begin = now();
+    const char *wrong = hold(f, x, y, difficult(f, x), &t);
+    uint64_t at = 0;
+    while (!wrong && at < (uint64_t)1 << 32 && now() - begin < seconds) {
+        size_t n = 0;
+        for (; n < BATCH && at < (uint64_t)1 << 32; at += step)
+            x[n++] = sb_f32_from_bits((uint32_t)at);
+        wrong = hold(f, x, y, n, &t);
+    }
+    const int good = !wrong && !t.differ;
+    printf("[  %s ] %s: %llu arguments%s, %llu results differ%s%s%s\n",
+           good ? "     OK" : "FAILED ", f->name, (unsigned long long)t.arguments,
+           at >> 32 ? "" : " until the time was over", (unsigned long long)t.differ, t.first,
+           wrong ? ": " : "", wrong ? wrong : "");
+    fflush(stdout);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    planted = argc == 4 && strcmp(argv[3], "plant") == 0;
+    instead = planted || (argc == 4 && strcmp(argv[3], "host") == 0);
+    const uint64_t step = argc < 3 ? 0 : strtoull(argv[1], NULL, 10);
+    if (step == 0 || argc > 4 || (argc == 4 && !instead)) {
+        fprintf(stderr, "usage: %s STEP SECONDS [host|plant]\n", argv[0]);
+        return 2;
+    }
+    if (!instead && !device_name()) {
+        printf("SKIPPED functions: there is no device\n");
+        return 4;
+    }
+    int passed = 0, longest = 0;
+    for (int i = 0; i < MATH_FUNCTIONS; i++)
+        longest = math_function_row(i)->count > longest ? math_function_row(i)->count : longest;
+    const size_t room = BATCH + MIDDLES + 9 * (size_t)longest;
+    float *x = sb_alloc(room, sizeof *x), *y = sb_alloc(room, sizeof *y);
+    for (int i = 0; i < MATH_FUNCTIONS && x && y; i++)
+        passed += check(math_function_row(i), step, strtod(argv[2], NULL) / MATH_FUNCTIONS, x, y);
+    printf("%d passed, %d failed\n", passed, MATH_FUNCTIONS - passed);
+    free(x);
+    free(y);
+    return passed < MATH_FUNCTIONS;
+}

@@ -1,0 +1,263 @@
+/* device_ops.c - what a device must show of whole models, one check a call: tests/device/check.sh.
+ *
+ *   device_ops twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS   every op on both, the same bits
+ *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
+ *   device_ops rounds BACKEND PROFILE CKPT     tokens and state are the same with and without
+ * drafts device_ops repeats BACKEND PROFILE CKPT N  N runs give the same bits
+ *
+ * Backends are those of `samebit run`. Exit status 0, 1, 2 for wrong use, 4 where one is not there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/gpu.h"
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/run/round.h"
+#include "tests/gpu/twin.h"
+#include "tools/cli/runner.h"
+
+enum { WIDTHS = 9, MOST = 1024 };
+
+/* A model and who runs it. */
+typedef struct bench {
+    const sb_backend *backend;
+    sb_knobs knobs;
+    sb_model *model;
+    sb_session *session;
+    float *logits; /* (V) */
+    sb_error err;
+} bench;
+
+static sb_status begin(bench *b, const char *backend, const char *profile, const char *folder)
+{
+    sb_runner runner;
+    sb_status status = sb_runner_find(backend, &runner, &b->err);
+    b->backend = runner.backend;
+    if (!status)
+        status = sb_knobs_profile(&b->knobs, profile, &b->err);
+    if (!status)
+        status = sb_model_open(folder, &b->model, &b->err);
+    if (!status) {
+        b->logits = sb_alloc(b->model->config.vocab_size, sizeof *b->logits);
+        status = b->logits ? SB_OK : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+    }
+    return status;
+}
+
+static void end(bench *b)
+{
+    sb_session_free(b->session);
+    sb_gpu_forget(b->backend);
+    sb_model_close(b->model);
+    free(b->logits);
+}
+
+static sb_status open_session(bench *b, twin *hook)
+{
+    const sb_session_options options = {.backend = b->backend,
+                                        .knobs = &b->knobs,
+                                        .hook = hook ? twin_hook : NULL,
+                                        .hook_ctx = hook,
+                                        .mtp = sb_model_has_mtp(b->model)};
+    sb_session_free(b->session);
+    b->session = NULL;
+    return sb_session_new(b->model, &options, &b->session, &b->err);
+}
+
+static void draw(const bench *b, uint32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = sb_rng_below(11, i, (uint32_t)b->model->config.vocab_size);
+}
+
+static sb_digest of_logits(const bench *b)
+{
+    return sb_digest_f32(b->logits, b->model->config.vocab_size);
+}
+
+/* The prompt, the token behind it, and `count` tokens more in rounds of so many drafts. Every token
+ * and at the end the state go into *all. */
+static sb_status play(bench *b, size_t prompt, size_t drafts, size_t count, sb_hash *all)
+{
+    uint32_t tokens[MOST], token = 0;
+    sb_rounds *rounds = NULL;
+    sb_round round;
+    sb_digest state = {""};
+    draw(b, tokens, prompt);
+    sb_status status = sb_session_feed(b->session, tokens, prompt, &b->err);
+    if (!status)
+        status = sb_session_logits(b->session, prompt - 1, b->logits, &b->err);
+    if (!status)
+        status = sb_rounds_new(b->session, NULL, &rounds, &b->err);
+    if (!status)
+        status = sb_rounds_pick(rounds, b->logits, prompt, &token, &b->err);
+    for (size_t done = 0; done < count && !status; done += round.emitted) {
+        const size_t k = sb_session_has_mtp(b->session) ? drafts : 0;
+        const sb_round_ask ask = {.token = token, .drafts = k, .forced = -1, .limit = count - done};
+        status = sb_rounds_next(rounds, &ask, &round, &b->err);
+        if (status)
+            break;
+        sb_hash_bytes(all, round.tokens, round.emitted * sizeof *round.tokens);
+        token = round.tokens[round.emitted - 1];
+    }
+    sb_rounds_free(rounds);
+    if (!status)
+        status = sb_state_digest(sb_session_state(b->session), &state, &b->err);
+    sb_hash_bytes(all, state.hex, strlen(state.hex));
+    return status;
+}
+
+/* --- the checks --------------------------------------------------------------------------------
+ */
+
+/* Says a line; what failed is in b->err. */
+static int said(const char *what, int good, const char *words)
+{
+    printf("[  %s ] %s: %s\n", good ? "     OK" : "FAILED ", what, words);
+    return good ? 0 : 1;
+}
+
+static int check_twin(bench *b, char **argv)
+{
+    twin t = {.first = b->backend};
+    sb_runner second;
+    char words[600];
+    sb_hash *all = sb_hash_new();
+    const size_t prompt = strtoul(argv[4], NULL, 10), drafts = strtoul(argv[5], NULL, 10);
+    sb_status status = prompt < 1 || prompt > MOST || drafts > SB_MAX_DRAFTS
+                           ? sb_fail(&b->err, SB_ERR_USAGE,
+                                     "a prompt of 1 to %d tokens and at "
+                                     "most %d drafts",
+                                     MOST, SB_MAX_DRAFTS)
+                           : sb_runner_find(argv[1], &second, &b->err);
+    if (!status) {
+        t.second = second.backend;
+        status = all ? open_session(b, &t) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+    }
+    if (!status)
+        status = play(b, prompt, drafts, 4, all);
+    sb_hash_free(all);
+    sb_gpu_forget(t.second);
+    if (status)
+        return sb_exit_status(status);
+    uint64_t calls = 0;
+    for (int op = 0; op < SB_OP_COUNT; op++)
+        if (sb_gpu_computes((sb_op)op, &b->knobs))
+            calls += t.calls[op];
+    snprintf(words, sizeof words, "%llu calls of ops with kernels, %llu values, %llu differ%s%s",
+             (unsigned long long)calls, (unsigned long long)t.elements,
+             (unsigned long long)t.differ, t.differ ? ": " : "", t.words);
+    return said("twin", !t.differ && calls > 0, words);
+}
+
+/* Rows of one call behind one state against the same rows one by one. */
+static int check_widths(bench *b)
+{
+    enum { PROMPT = 5 };
+    uint32_t tokens[PROMPT + WIDTHS];
+    sb_digest alone[WIDTHS], row;
+    sb_state *state = NULL;
+    char words[120];
+    size_t differ = 0;
+    sb_status status = open_session(b, NULL);
+    draw(b, tokens, PROMPT + WIDTHS);
+    if (!status)
+        status = sb_session_feed(b->session, tokens, PROMPT, &b->err);
+    if (!status)
+        status = sb_state_copy(sb_session_state(b->session), &state, &b->err);
+    for (size_t i = 0; i < WIDTHS && !status; i++) {
+        status =
+            sb_session_verify(b->session, tokens + PROMPT + i, 1, SB_ROLLBACK_snapshots, &b->err);
+        if (!status)
+            status = sb_session_logits(b->session, 0, b->logits, &b->err);
+        alone[i] = of_logits(b);
+        if (!status)
+            status = sb_session_keep(b->session, 1, &b->err);
+    }
+    for (size_t width = 2; width <= WIDTHS && !status; width++) {
+        status = sb_session_set_state(b->session, state, &b->err);
+        if (!status)
+            status = sb_session_verify(b->session, tokens + PROMPT, width, SB_ROLLBACK_snapshots,
+                                       &b->err);
+        for (size_t i = 0; i < width && !status; i++) {
+            status = sb_session_logits(b->session, i, b->logits, &b->err);
+            row = of_logits(b);
+            differ += strcmp(row.hex, alone[i].hex) != 0;
+        }
+    }
+    sb_state_free(state);
+    if (status)
+        return sb_exit_status(status);
+    snprintf(words, sizeof words, "rows of calls of 1 to %d rows, %zu with other logits", WIDTHS,
+             differ);
+    return said("widths", differ == 0, words);
+}
+
+/* `count` plays; how many digests are another than the first. */
+static sb_status plays(bench *b, size_t count, const size_t *drafts, size_t *differ)
+{
+    sb_digest first = {""}, now = {""};
+    sb_status status = SB_OK;
+    *differ = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        sb_hash *all = sb_hash_new();
+        status = all ? open_session(b, NULL) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+        if (!status)
+            status = play(b, 6, drafts ? drafts[i] : 3, 12, all);
+        if (all)
+            now = sb_hash_end(all);
+        sb_hash_free(all);
+        if (i == 0)
+            first = now;
+        *differ += strcmp(first.hex, now.hex) != 0;
+    }
+    return status;
+}
+
+static int check_plays(bench *b, const char *what, size_t count, const size_t *drafts)
+{
+    char words[120];
+    size_t differ = 0;
+    const sb_status status = plays(b, count, drafts, &differ);
+    if (status)
+        return sb_exit_status(status);
+    snprintf(words, sizeof words, "%zu runs, %zu with other tokens or another state", count,
+             differ);
+    return said(what, differ == 0, words);
+}
+
+static int run(bench *b, int argc, char **argv)
+{
+    static const size_t drafts[] = {0, 1, 3, 8};
+    const char *what = argv[0];
+    const int twins = strcmp(what, "twin") == 0;
+    const int wants = twins ? 7 : strcmp(what, "repeats") == 0 ? 5 : 4;
+    if (argc != wants)
+        return 2;
+    const sb_status status = begin(b, argv[1], argv[2 + twins], argv[3 + twins]);
+    if (status)
+        return sb_exit_status(status);
+    if (twins)
+        return check_twin(b, argv + 1);
+    if (strcmp(what, "widths") == 0)
+        return check_widths(b);
+    if (strcmp(what, "rounds") == 0)
+        return check_plays(b, what, sizeof drafts / sizeof *drafts, drafts);
+    if (strcmp(what, "repeats") == 0)
+        return check_plays(b, what, strtoul(argv[4], NULL, 10), NULL);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static bench b;
+    const int status = argc > 4 ? run(&b, argc - 1, argv + 1) : 2;
+    end(&b);
+    if (*b.err.text)
+        fprintf(stderr, "device_ops: %s\n", b.err.text);
+    else if (status == 2)
+        fprintf(stderr, "device_ops: wrong use, see the head of tests/gpu/device_ops.c\n");
+    return status;
+}
