@@ -4,7 +4,7 @@
 #define SB_GPU_BACKEND_H
 
 #include "gpu/gpu.h"
-#include "gpu/op/gpu.h"
+#include "gpu/op/experts.h"
 
 static sb_gpu *body;
 static sb_error complaint;
@@ -35,6 +35,15 @@ enum : uint32_t {
     }
 #include "ref/ops/ops.def"
 #undef SB_OP
+
+/* Y-60 */
+static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
+{
+    reference = !sb_gpu_computes(SB_OP_linear, knobs);
+    if (reference)
+        return SB_ERR_UNSUPPORTED;
+    return opened() ? sb_gpu_experts(body, knobs, args) : SB_ERR_MEMORY;
+}
 
 static const char *why()
 {

@@ -63,19 +63,19 @@ SB_ATOM_FN void sb_e4m3_pass(sb_e4m3_element (&out)[4], const uint32_t (&a)[4],
 #ifdef __CUDA_ARCH__
 #pragma unroll 1
 #endif
-    for (int t = 0; t < 4; t++)
-        for (int half = 0; half < 2; half++) {
-            uint32_t row[2], line[2];
-            for (int i = 0; i < 2; i++) {
-                row[i] = sb_atom_shuffle(a[2 * half + i], quad + t);
-                line[i] = sb_atom_shuffle(b[half], 4 * (column + i) + t);
-            }
-            for (int i = 0; i < 4; i++)
-                if (ADDING)
-                    sb_e4m3_add(row[i >> 1], line[i & 1], &out[i]);
-                else
-                    sb_e4m3_largest(row[i >> 1], line[i & 1], &out[i]);
+    for (int step = 0; step < 8; step++) {
+        const int t = step >> 1, half = step & 1;
+        uint32_t row[2], line[2];
+        for (int i = 0; i < 2; i++) {
+            row[i] = sb_atom_shuffle(half ? a[2 + i] : a[i], quad + t);
+            line[i] = sb_atom_shuffle(half ? b[1] : b[0], 4 * (column + i) + t);
         }
+        for (int i = 0; i < 4; i++)
+            if (ADDING)
+                sb_e4m3_add(row[i >> 1], line[i & 1], &out[i]);
+            else
+                sb_e4m3_largest(row[i >> 1], line[i & 1], &out[i]);
+    }
 }
 
 SB_ATOM_FN void sb_mma_e4m3_portable(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
@@ -99,6 +99,17 @@ SB_ATOM_FN void sb_mma_e4m3_portable(float (&d)[4], const uint32_t (&a)[4], cons
     }
 }
 
+#if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
+/* Once in a kernel: by far most of what nvcc has to do there would be its copies. */
+static __device__ __noinline__ float4 sb_mma_e4m3_call(float4 d, uint4 a, uint2 b)
+{
+    float sum[4] = {d.x, d.y, d.z, d.w};
+    const uint32_t rows[4] = {a.x, a.y, a.z, a.w}, columns[2] = {b.x, b.y};
+    sb_mma_e4m3_portable(sum, rows, columns);
+    return make_float4(sum[0], sum[1], sum[2], sum[3]);
+}
+#endif
+
 SB_ATOM_FN void sb_mma_e4m3(float (&d)[4], const uint32_t (&a)[4],
                             const uint32_t (&b)[2] SB_ATOM_SITE)
 {
@@ -108,7 +119,9 @@ SB_ATOM_FN void sb_mma_e4m3(float (&d)[4], const uint32_t (&a)[4],
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #elif defined(__CUDACC__)
-    sb_mma_e4m3_portable(d, a, b);
+    const float4 sum = sb_mma_e4m3_call(make_float4(d[0], d[1], d[2], d[3]),
+                                        make_uint4(a[0], a[1], a[2], a[3]), make_uint2(b[0], b[1]));
+    d[0] = sum.x, d[1] = sum.y, d[2] = sum.z, d[3] = sum.w;
 #else
     sb_atom_collect("sb_mma_e4m3", d, a, b, 0, 0, sb_atom_apply<float, sb_warp_mma_e4m3>, site);
 #endif

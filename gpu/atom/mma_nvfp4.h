@@ -58,6 +58,19 @@ SB_ATOM_FN void sb_mma_nvfp4_portable(float (&d)[4], const uint32_t (&a)[4], con
     }
 }
 
+#if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
+/* Once in a kernel: by far most of what nvcc has to do there would be its copies. */
+template <int FROM_A, int FROM_B>
+static __device__ __noinline__ float4 sb_mma_nvfp4_call(float4 d, uint4 a, uint2 b,
+                                                        uint32_t scales_a, uint32_t scales_b)
+{
+    float sum[4] = {d.x, d.y, d.z, d.w};
+    const uint32_t rows[4] = {a.x, a.y, a.z, a.w}, columns[2] = {b.x, b.y};
+    sb_mma_nvfp4_portable<FROM_A, FROM_B>(sum, rows, columns, scales_a, scales_b);
+    return make_float4(sum[0], sum[1], sum[2], sum[3]);
+}
+#endif
+
 /* FROM_A (0, 1) and FROM_B (0 to 3) choose the lanes that the scales are read from: one word in
  * each lane serves two fragments of A and four of B. */
 template <int FROM_A = 0, int FROM_B = 0>
@@ -74,7 +87,10 @@ SB_ATOM_FN void sb_mma_nvfp4(float (&d)[4], const uint32_t (&a)[4], const uint32
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(scales_a),
                    "n"(0), "n"(FROM_A), "r"(scales_b), "n"(0), "n"(FROM_B));
 #elif defined(__CUDACC__)
-    sb_mma_nvfp4_portable<FROM_A, FROM_B>(d, a, b, scales_a, scales_b);
+    const float4 sum = sb_mma_nvfp4_call<FROM_A, FROM_B>(
+        make_float4(d[0], d[1], d[2], d[3]), make_uint4(a[0], a[1], a[2], a[3]),
+        make_uint2(b[0], b[1]), scales_a, scales_b);
+    d[0] = sum.x, d[1] = sum.y, d[2] = sum.z, d[3] = sum.w;
 #else
     sb_atom_collect("sb_mma_nvfp4", d, a, b, scales_a, scales_b,
                     sb_atom_apply_nvfp4<FROM_A, FROM_B>, site);

@@ -19,7 +19,12 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
     memset(emu->arena_state + at, SB_EMU_UNSET, bytes);
     sb_emu_array *array = &emu->array[emu->arrays++];
     array->tag = tag;
-    array->region = {name, emu->arena + at, bytes, emu->arena_state + at, emu->arena_cell + at / 4,
+    array->region = {name,
+                     emu->arena + at,
+                     bytes,
+                     emu->arena_state + at,
+                     emu->arena_cell + at / 4,
+                     emu->arena_rest + at / 4,
                      true};
     return &array->region;
 }

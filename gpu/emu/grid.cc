@@ -19,13 +19,15 @@ static bool allocate(sb_emu *emu)
     const size_t cells = SB_EMU_SHARED_BYTES / 4;
     emu->arena_state = static_cast<uint8_t *>(sb_alloc(SB_EMU_SHARED_BYTES, 1));
     emu->arena_cell = static_cast<sb_emu_cell *>(sb_alloc(cells, sizeof(sb_emu_cell)));
+    emu->arena_rest = static_cast<sb_emu_rest *>(sb_alloc(cells, sizeof(sb_emu_rest)));
     emu->thread = static_cast<sb_emu_thread *>(sb_alloc(SB_EMU_THREADS, sizeof(sb_emu_thread)));
     emu->ready = static_cast<uint32_t *>(sb_alloc(SB_EMU_THREADS, sizeof(uint32_t)));
     void *arena = nullptr; /* aligned as the widest access wants it */
     if (posix_memalign(&arena, 1024, SB_EMU_SHARED_BYTES) != 0)
         arena = nullptr;
     emu->arena = static_cast<char *>(arena);
-    return emu->arena && emu->arena_state && emu->arena_cell && emu->thread && emu->ready;
+    return emu->arena && emu->arena_state && emu->arena_cell && emu->arena_rest && emu->thread &&
+           emu->ready;
 }
 
 sb_emu *sb_emu_new(uint64_t seed)
@@ -367,5 +369,6 @@ void sb_emu_free(sb_emu *emu)
     free(emu->arena);
     free(emu->arena_state);
     free(emu->arena_cell);
+    free(emu->arena_rest);
     free(emu);
 }

@@ -16,7 +16,8 @@ sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base
         return SB_OK;
     region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
     region->cell = static_cast<sb_emu_cell *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_cell)));
-    if (!region->state || !region->cell) {
+    region->rest = static_cast<sb_emu_rest *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_rest)));
+    if (!region->state || !region->cell || !region->rest) {
         sb_emu_region_close(region);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for the history of buffer %s", name);
     }
@@ -29,6 +30,7 @@ void sb_emu_region_close(sb_emu_region *region)
 {
     free(region->state);
     free(region->cell);
+    free(region->rest);
     *region = sb_emu_region();
 }
 
@@ -119,29 +121,47 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
                 access_names[access], byte, kind(region), region->name, who, did);
 }
 
-/* Whoever writes bytes comes after their last writers, so these need not be known any more. */
-static void record_write(sb_emu_touch *writer, const sb_emu_touch *now)
+/* Is it known to all that comes, in this launch or block, so that nothing need know of it? */
+static bool is_over(const sb_emu *emu, const sb_emu_touch *touch, bool shared)
 {
-    sb_emu_touch old[4];
-    memcpy(old, writer, sizeof old);
-    int n = 0;
-    writer[n++] = *now;
-    for (int i = 0; i < 4; i++) {
-        old[i].mask &= static_cast<uint8_t>(~now->mask);
-        if (old[i].mask != 0 && n < 4)
-            writer[n++] = old[i];
-    }
-    for (; n < 4; n++)
-        writer[n].mask = 0;
+    return touch->mask == 0 || touch->epoch < (shared ? emu->epoch : emu->launch_epoch);
 }
 
-/* Readers may come in any order: a thread takes the place of its own last reading, or the oldest
- * one. */
-static void record_read(const sb_emu *emu, sb_emu_touch *reader, const sb_emu_touch *now)
+/* Whoever writes bytes comes after their last writers and readers, so these need not be known any
+ * more. */
+static void record_write(sb_emu_cell *cell, sb_emu_rest *rest, const sb_emu_touch *now)
 {
+    if (now->mask == 15) {
+        *cell = {*now, {}};
+        return;
+    }
+    sb_emu_touch old[4] = {cell->writer};
+    int n = 0;
+    if ((cell->writer.more & SB_EMU_WRITERS) != 0)
+        memcpy(old + 1, rest->writer, sizeof rest->writer);
+    memset(static_cast<void *>(rest->writer), 0, sizeof rest->writer);
+    for (int i = 0; i < 4 && n < 3; i++) {
+        old[i].mask &= static_cast<uint8_t>(~now->mask);
+        if (old[i].mask != 0)
+            rest->writer[n++] = old[i];
+    }
+    const int others = cell->writer.more & ~SB_EMU_WRITERS;
+    cell->writer = *now;
+    cell->writer.more = static_cast<uint8_t>(others | (n > 0 ? SB_EMU_WRITERS : 0));
+}
+
+/* Readers may come in any order: a thread takes the place of its own last reading, or that of one
+ * which is over, or the oldest one. */
+static void record_read(const sb_emu *emu, bool shared, sb_emu_cell *cell, sb_emu_rest *rest,
+                        const sb_emu_touch *now)
+{
+    sb_emu_touch *reader = &cell->reader;
     if (reader->thread != now->thread || reader->epoch < emu->block_epoch) {
-        reader[1] = reader[0];
-        reader[0] = *now;
+        if (!is_over(emu, reader, shared)) {
+            rest->reader = *reader;
+            cell->writer.more |= static_cast<uint8_t>(SB_EMU_READERS);
+        }
+        *reader = *now;
         return;
     }
     const uint8_t mask = reader->epoch == now->epoch ? reader->mask | now->mask : now->mask;
@@ -149,31 +169,71 @@ static void record_read(const sb_emu *emu, sb_emu_touch *reader, const sb_emu_to
     reader->mask = mask;
 }
 
-/* Y-6: "two accesses of one byte by two threads, at least one a write, not both atomic" */
-static void check_cell(const sb_emu_region *region, size_t word, uint8_t mask, sb_emu_access access)
+/* An access now, by the running thread, and what did not happen before it is a race. */
+struct sb_emu_visit {
+    const sb_emu *emu;
+    const sb_emu_region *region;
+    size_t word;
+    sb_emu_access access;
+    sb_emu_touch now;
+};
+
+static void comes_after(const sb_emu_visit &visit, const sb_emu_touch *old, const char *did)
 {
-    const sb_emu *emu = sb_emu_now;
-    const sb_emu_thread *self = sb_emu_self;
-    sb_emu_cell *cell = &region->cell[word];
-    const bool shared = region->shared;
-    for (int i = 0; i < 4 && cell->writer[i].mask != 0; i++)
-        if ((cell->writer[i].mask & mask) != 0 &&
-            !is_before(emu, &cell->writer[i], self->index, shared))
-            report_race(region, word * 4, &cell->writer[i], "written", access);
-    if (access != SB_EMU_ATOMIC && (cell->atomic.mask & mask) != 0 &&
-        !is_before(emu, &cell->atomic, self->index, shared))
-        report_race(region, word * 4, &cell->atomic, "changed atomically", access);
-    for (int i = 0; i < 2 && access != SB_EMU_READ; i++)
-        if ((cell->reader[i].mask & mask) != 0 &&
-            !is_before(emu, &cell->reader[i], self->index, shared))
-            report_race(region, word * 4, &cell->reader[i], "read", access);
-    const sb_emu_touch now = {emu->epoch, self->step, static_cast<uint16_t>(self->index), mask};
-    if (access == SB_EMU_READ)
-        record_read(emu, cell->reader, &now);
-    else if (access == SB_EMU_WRITE)
-        record_write(cell->writer, &now);
+    if ((old->mask & visit.now.mask) != 0 &&
+        !is_before(visit.emu, old, visit.now.thread, visit.region->shared))
+        report_race(visit.region, visit.word * 4, old, did, visit.access);
+}
+
+/* Y-6: "two accesses of one byte by two threads, at least one a write, not both atomic" */
+static void check_cell(const sb_emu_visit &visit)
+{
+    sb_emu_cell *cell = &visit.region->cell[visit.word];
+    sb_emu_rest *rest = &visit.region->rest[visit.word];
+    const uint8_t more = cell->writer.more;
+    comes_after(visit, &cell->writer, "written");
+    for (int i = 0; i < 3 && (more & SB_EMU_WRITERS) != 0; i++)
+        comes_after(visit, &rest->writer[i], "written");
+    if (visit.access != SB_EMU_ATOMIC && (more & SB_EMU_CHANGED) != 0)
+        comes_after(visit, &rest->atomic, "changed atomically");
+    if (visit.access != SB_EMU_READ) {
+        comes_after(visit, &cell->reader, "read");
+        if ((more & SB_EMU_READERS) != 0)
+            comes_after(visit, &rest->reader, "read");
+    }
+    if (visit.access == SB_EMU_READ) {
+        record_read(visit.emu, visit.region->shared, cell, rest, &visit.now);
+    } else if (visit.access == SB_EMU_WRITE) {
+        record_write(cell, rest, &visit.now);
+    } else {
+        rest->atomic = visit.now;
+        cell->writer.more |= static_cast<uint8_t>(SB_EMU_CHANGED);
+    }
+}
+
+/* The usual case of is_before, and of nothing else. */
+static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
+{
+    const sb_emu *emu = visit.emu;
+    if (touch.epoch == emu->epoch)
+        return touch.thread == visit.now.thread;
+    return visit.region->shared || touch.epoch < emu->launch_epoch ||
+           touch.epoch >= emu->block_epoch;
+}
+
+/* check_cell where a whole word is read or written that has no rest: most accesses, by far. */
+static inline void check_word(const sb_emu_visit &visit)
+{
+    sb_emu_cell *cell = &visit.region->cell[visit.word];
+    if (visit.access == SB_EMU_WRITE && cell->writer.more == 0 && is_past(visit, cell->writer) &&
+        is_past(visit, cell->reader))
+        cell->writer = visit.now;
+    else if (visit.access == SB_EMU_READ && cell->writer.more == 0 &&
+             is_past(visit, cell->writer) && cell->reader.epoch == visit.now.epoch &&
+             cell->reader.thread == visit.now.thread)
+        cell->reader = visit.now;
     else
-        cell->atomic = now;
+        check_cell(visit);
 }
 
 /* Which bytes of a word lie in [at, end). */
@@ -195,8 +255,16 @@ void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access)
                     region->name);
     check_state(spot, bytes, access);
     const size_t at = static_cast<size_t>(spot->at), end = at + bytes;
-    for (size_t word = at / 4; word * 4 < end; word++)
-        check_cell(region, word, mask_of(word, at, end), access);
+    const sb_emu *emu = sb_emu_now;
+    sb_emu_visit visit = {emu, region, at / 4, access, {emu->epoch, sb_emu_self->step, 0, 15, 0}};
+    visit.now.thread = static_cast<uint16_t>(sb_emu_self->index);
+    for (; visit.word * 4 < end; visit.word++) {
+        visit.now.mask = mask_of(visit.word, at, end);
+        if (visit.now.mask == 15)
+            check_word(visit);
+        else
+            check_cell(visit);
+    }
 }
 
 void sb_emu_set_state(const sb_emu_spot *spot, size_t bytes, sb_emu_state state)
@@ -209,9 +277,9 @@ void sb_emu_mark(const sb_emu_spot *spot, size_t bytes, uint32_t thread, uint32_
 {
     const size_t at = static_cast<size_t>(spot->at), end = at + bytes;
     for (size_t word = at / 4; word * 4 < end; word++) {
-        sb_emu_touch *writer = spot->region->cell[word].writer;
-        writer[0] = {sb_emu_now->epoch, step, static_cast<uint16_t>(thread), 15};
-        writer[1].mask = writer[2].mask = writer[3].mask = 0;
+        sb_emu_touch *writer = &spot->region->cell[word].writer;
+        const uint8_t more = writer->more & static_cast<uint8_t>(~SB_EMU_WRITERS);
+        *writer = {sb_emu_now->epoch, step, static_cast<uint16_t>(thread), 15, more};
     }
 }
 

@@ -18,12 +18,18 @@ struct sb_emu_touch {
     uint32_t step;
     uint16_t thread;
     uint8_t mask; /* 0: there is none */
+    uint8_t more; /* of a cell's writer: which parts of the rest count */
 };
 
 /* The history of four bytes: the last writer of each, the last atomic operation, the last two
- * readers; the newest first. */
+ * readers. What most words have stands in the cell, so that it stays in the caches of the host;
+ * further writers, of some of the bytes, the atomic operation and the other reader in the rest. */
 struct sb_emu_cell {
-    sb_emu_touch writer[4], atomic, reader[2];
+    sb_emu_touch writer, reader;
+};
+enum sb_emu_more : uint8_t { SB_EMU_WRITERS = 1, SB_EMU_CHANGED = 2, SB_EMU_READERS = 4 };
+struct sb_emu_rest {
+    sb_emu_touch writer[3], atomic, reader;
 };
 
 struct sb_emu_region {
@@ -32,6 +38,7 @@ struct sb_emu_region {
     size_t bytes;
     uint8_t *state; /* an sb_emu_state per byte; NULL: all of it has values and nothing writes it */
     sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for */
+    sb_emu_rest *rest; /* one per word */
     bool shared;
 };
 

@@ -97,6 +97,7 @@ struct sb_emu {
     char *arena; /* shared memory, its states and its history */
     uint8_t *arena_state;
     sb_emu_cell *arena_cell;
+    sb_emu_rest *arena_rest;
     size_t arena_used;
     sb_emu_array array[SB_EMU_STATICS];
     uint32_t arrays;

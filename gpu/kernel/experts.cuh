@@ -1,5 +1,5 @@
 /* experts.cuh - the rows of a call by expert: which pairs of row and slot each expert has, in
- * tiles, and the inputs and outputs of a layer of tile.cuh for them.
+ * tiles for a layer of tile.cuh.
  *
  * A pair is numbered row * kept + slot. Pairs are sorted by expert, those of one expert in their
  * own order; nothing is counted with atomic operations, so all of it is the same for every
@@ -14,7 +14,7 @@
 #ifndef SB_KERNEL_EXPERTS_CUH
 #define SB_KERNEL_EXPERTS_CUH
 
-#include "gpu/kernel/tile.cuh"
+#include "gpu/kernel/experts_rows.cuh"
 
 enum : uint32_t { SB_ROUTE_CHUNK = 256, SB_ROUTE_THREADS = 256, SB_ROUTE_EXPERTS = 1024 };
 
@@ -22,43 +22,6 @@ inline uint32_t sb_route_chunks(uint32_t pairs)
 {
     return (pairs + SB_ROUTE_CHUNK - 1) / SB_ROUTE_CHUNK;
 }
-
-/* No more sets than this: each expert that has pairs has at most one that is not full. */
-inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
-{
-    return pairs / most + (pairs < experts ? pairs : experts);
-}
-
-/* Pairs as the inputs of sb_tile_kernel. */
-struct sb_routed_rows {
-    sb_global<const uint32_t> order; /* (pairs) */
-    sb_global<const uint32_t> begin; /* (experts + 1) of the pairs of an expert in `order` */
-    sb_global<const uint2> sets;     /* expert, and the first place in `order` */
-    sb_global<const uint32_t> count; /* (1) of sets */
-    uint32_t each;                   /* pairs that share an input row: kept, or 1 */
-
-    SB_ATOM_FN bool find(uint32_t block, uint32_t most, sb_tile_set *set) const
-    {
-        const uint32_t all = *count;
-        if (block >= all)
-            return false;
-        const uint2 mine = sets[block];
-        const uint32_t end = begin[mine.x + 1];
-        set->matrix = SB_PLANT(experts_tile) ? mine.x ^ 1 : mine.x;
-        set->first = mine.y;
-        set->count = end - mine.y < most ? end - mine.y : most;
-        return true;
-    }
-    SB_ATOM_FN uint32_t input(uint32_t place) const
-    {
-        const uint32_t pair = order[place];
-        return pair / each;
-    }
-    SB_ATOM_FN uint32_t output(uint32_t place) const
-    {
-        return order[place];
-    }
-};
 
 /* The experts of a chunk's pairs into shared memory; how many pairs it has. */
 SB_ATOM_FN uint32_t sb_route_load(sb_global<const uint32_t> ids, sb_shared<uint32_t> mine,

@@ -1,6 +1,7 @@
 /* experts_linear.cuh - a layer of tile.cuh on the bf16 atom, for experts whose inputs stay as they
  * are: the weights of linear.cuh, and its sequence of instructions, so that a pair has the bits
- * that sb_linear_kernel gives its row. Inputs are read in place: rows of experts lie anywhere. */
+ * that sb_linear_kernel gives its row. Inputs are read row by row: those of an expert lie anywhere.
+ */
 #ifndef SB_KERNEL_EXPERTS_LINEAR_CUH
 #define SB_KERNEL_EXPERTS_LINEAR_CUH
 
@@ -9,12 +10,26 @@
 
 static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of cutting a sum");
 
-/* The number of columns is even, and they are in the order of the matrix. */
+/* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks; what only fills up is
+ * zero. A thread for each. `columns`, which all experts share, is read where the shape gathers. */
+static __global__ void __launch_bounds__(256)
+    sb_expert_stage(sb_global<const float> in, sb_global<const uint32_t> columns,
+                    sb_global<uint32_t> out, sb_linear_shape shape, uint32_t inputs)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const uint32_t wide = shape.chunks * (SB_CHUNK / 2);
+    const uint32_t row = static_cast<uint32_t>(i / wide), place = static_cast<uint32_t>(i % wide);
+    if (row >= inputs)
+        return;
+    out[i] = sb_linear_input(shape, in, columns, inputs, row, 2 * place) |
+             sb_linear_input(shape, in, columns, inputs, row, 2 * place + 1) << 16;
+}
+
 template <int CODES, bool GROUPED> struct sb_expert_linear {
     uint32_t rows, units;
     sb_linear_shape shape;
     sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one behind the other */
-    sb_global<const uint32_t> inputs; /* (inputs, K / 2) pairs of bfloat16 */
+    sb_global<const uint32_t> inputs; /* of sb_expert_stage */
     sb_global<const float> factor;    /* of each matrix; shape.is_divisor is that of all */
 
     SB_ATOM_FN sb_expert_linear at(uint32_t matrix) const
@@ -33,9 +48,9 @@ template <int CODES, bool GROUPED> struct sb_expert_linear {
 
     SB_ATOM_FN uint32_t pair_at(uint32_t row, uint32_t place) const
     {
-        if (row == SB_NO_ROW || 2 * place >= shape.cols)
+        if (row == SB_NO_ROW)
             return 0;
-        return inputs[static_cast<size_t>(row) * (shape.cols / 2) + place];
+        return inputs[static_cast<size_t>(row) * (shape.chunks * (SB_CHUNK / 2)) + place];
     }
 
     template <int NT>

@@ -128,12 +128,23 @@ SB_KERNEL_FN void sb_linear_product(float (&sum)[MT][NT][4], sb_global<const uin
     }
 }
 
-/* The sum of the parts in their order; what stands in `room` as [warp][m][n][lane][4]. */
-SB_KERNEL_FN float sb_linear_sum(sb_shared<const float> room, uint32_t size, uint32_t at)
+/* A layer of few columns leaves some of the warps without a part, which is 0. */
+SB_KERNEL_FN bool sb_linear_has_part(uint32_t chunks, uint32_t warp)
 {
-    float y = room[at];
-    for (uint32_t w = 1; w < SB_LINEAR_WARPS; w++)
-        y = __fadd_rn(y, room[w * size + at]);
+    return sb_linear_part(chunks, warp) < sb_linear_part(chunks, warp + 1);
+}
+
+/* The sum of the parts in their order; what stands in `room` as [warp][m][n][lane][4]. */
+SB_KERNEL_FN float sb_linear_sum(sb_shared<const float> room, uint32_t chunks, uint32_t size,
+                                 uint32_t at)
+{
+    float y = 0.0f;
+    for (uint32_t w = 0; w < SB_LINEAR_WARPS; w++) {
+        float part = 0.0f;
+        if (sb_linear_has_part(chunks, w))
+            part = room[w * size + at];
+        y = w == 0 ? part : __fadd_rn(y, part);
+    }
     return y;
 }
 
@@ -191,8 +202,9 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
         row_tiles - first_row);
     SB_UNROLL
     for (uint32_t i = 0; i < MT * NT * 4; i++)
-        room[(warp * MT * NT + i / 4) * 128 + lane * 4 + i % 4] =
-            sum[i / 4 / NT][i / 4 % NT][i % 4];
+        if (i / 4 % NT < row_tiles - first_row && sb_linear_has_part(shape.chunks, warp))
+            room[(warp * MT * NT + i / 4) * 128 + lane * 4 + i % 4] =
+                sum[i / 4 / NT][i / 4 % NT][i % 4];
     if (!SB_PLANT(linear_barrier))
         __syncthreads();
     for (uint32_t i = threadIdx.x; i < SIZE; i += SB_LINEAR_THREADS) {
@@ -203,8 +215,8 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
         const uint32_t at = (m * NT + n) * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
         if (first_tile + m >= tiles || row >= shape.rows || column >= rows)
             continue;
-        const float y = sb_linear_finish<CODES, GROUPED>(sb_linear_sum(room, SIZE, at),
-                                                         weights + m * tile, shape, r);
+        const float y = sb_linear_finish<CODES, GROUPED>(
+            sb_linear_sum(room, shape.chunks, SIZE, at), weights + m * tile, shape, r);
         sb_linear_store(out, static_cast<size_t>(column) * shape.rows + row, y, wide);
     }
 }

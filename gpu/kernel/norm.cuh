@@ -66,17 +66,17 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,
-                     sb_global<float> q, sb_global<float> k)
+                     bool rounds, float scale, sb_global<float> q, sb_global<float> k)
 {
     SB_SHARED(float, part, SB_SUM_WARPS);
     const size_t row = blockIdx.x / (2 * heads), head = blockIdx.x % (2 * heads);
     const sb_global<const T> x = qkv + (row * stride + head * dk);
     const float ss = sb_sum_of_squares<T>(x, dk, part), n = sb_gpu_rsqrt(__fadd_rn(ss, eps));
-    const float scale = sb_gpu_rsqrt(static_cast<float>(dk));
     const bool query = head < heads;
     const size_t to = (row * heads + head % heads) * dk;
     for (size_t i = threadIdx.x; i < dk; i += blockDim.x) {
-        const float y = __fmul_rn(sb_wide(static_cast<T>(x[i])), n);
+        float y = __fmul_rn(sb_wide(static_cast<T>(x[i])), n);
+        y = rounds ? sb_to_bf16(y) : y;
         if (query)
             q[to + i] = __fmul_rn(y, scale);
         else

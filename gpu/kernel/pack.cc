@@ -186,6 +186,13 @@ static bool code_of(const sb_linear_shape &s, float value, float base, uint32_t 
     return sb_code_to_f32(format, *code) == value || value != value;
 }
 
+sb_status sb_pack_order(const sb_matrix *m, size_t, size_t, unsigned char *to)
+{
+    sb_linear_shape s;
+    const sb_status status = sb_pack_shape(m, &s);
+    return status ? status : sb_pack_columns(m, s, reinterpret_cast<uint32_t *>(to));
+}
+
 static sb_status pack_codes(const sb_linear_shape &s, uint32_t row, const row_room &room,
                             unsigned char *tile)
 {

@@ -26,5 +26,7 @@ sb_status sb_pack_linear(const sb_matrix *matrix, size_t first, size_t bytes, un
 
 /* The column of the matrix in each place of the chunks, 64 chunks of them; SB_NO_COLUMN: none. */
 sb_status sb_pack_columns(const sb_matrix *matrix, const sb_linear_shape &shape, uint32_t *columns);
+/* The same as a packing of its own, of which all bytes are asked for at once. */
+sb_status sb_pack_order(const sb_matrix *matrix, size_t first, size_t bytes, unsigned char *to);
 
 #endif

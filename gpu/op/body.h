@@ -18,9 +18,15 @@ struct sb_gpu_key {
     sb_format format;
 };
 
+/* Memory that does not move, and how many matrices of the table have a part of it. */
+struct sb_gpu_kept {
+    sb_gpu_piece piece;
+    size_t users;
+};
+
 struct sb_gpu_weight {
     sb_gpu_key key;
-    sb_gpu_piece *piece; /* which does not move; NULL: the place is free */
+    sb_gpu_share share; /* of NULL: the place is free */
 };
 
 struct sb_gpu {
@@ -49,9 +55,9 @@ void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use);
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host);
 sb_status sb_gpu_wait(sb_gpu *gpu);
 
-/* Memory for a packed matrix, and its contents, in parts. */
-sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, const sb_matrix *matrix,
-                      sb_gpu_pack pack, size_t bytes, size_t step);
+/* Memory for packed matrices, `bytes` each, and its contents, in parts. */
+sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
+                      const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step);
 /* Says why a matrix could not be packed, and returns `status`. */
 sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status);
 void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece);

@@ -125,27 +125,38 @@ static void forget_pages(const sb_matrix *m)
 #endif
 }
 
-sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, const sb_matrix *matrix,
-                      sb_gpu_pack pack, size_t bytes, size_t step)
+/* Through the pinned buffer, part by part. */
+static sb_status fill_one(sb_gpu *gpu, char *to, const char *name, const sb_matrix *matrix,
+                          sb_gpu_pack pack, size_t bytes, size_t step)
 {
-    if (step > SB_GPU_STAGE)
-        return sb_fail(&gpu->err, SB_ERR_UNSUPPORTED, "%s: a part of it has %zu bytes", name, step);
     const size_t part = SB_GPU_STAGE / step * step;
-    sb_status status = did(gpu, name, cudaMalloc(&piece->at, bytes ? bytes : 1));
-    piece->bytes = bytes;
+    sb_status status = SB_OK;
     for (size_t at = 0; at < bytes && !status; at += part) {
         const size_t n = bytes - at < part ? bytes - at : part;
         status = pack(matrix, at, n, gpu->stage);
         if (status)
             sb_gpu_unpacked(gpu, name, status);
         else
-            status = did(gpu, name,
-                         cudaMemcpyAsync(static_cast<char *>(piece->at) + at, gpu->stage, n,
-                                         cudaMemcpyHostToDevice, gpu->queue.stream));
+            status = did(
+                gpu, name,
+                cudaMemcpyAsync(to + at, gpu->stage, n, cudaMemcpyHostToDevice, gpu->queue.stream));
         if (!status)
             status = sb_gpu_wait(gpu); /* the stage is filled again */
     }
     forget_pages(matrix);
+    return status;
+}
+
+sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
+                      const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step)
+{
+    if (step > SB_GPU_STAGE)
+        return sb_fail(&gpu->err, SB_ERR_UNSUPPORTED, "%s: a part of it has %zu bytes", name, step);
+    piece->bytes = all.count * bytes;
+    sb_status status = did(gpu, name, cudaMalloc(&piece->at, piece->bytes ? piece->bytes : 1));
+    for (size_t i = 0; i < all.count && !status; i++)
+        status = fill_one(gpu, static_cast<char *>(piece->at) + i * bytes, name, all.at(i), pack,
+                          bytes, step);
     return status;
 }
 

@@ -64,21 +64,23 @@ sb_status sb_gpu_wait(sb_gpu *gpu)
     return SB_OK;
 }
 
-sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, const sb_matrix *matrix,
-                      sb_gpu_pack pack, size_t bytes, size_t step)
+sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
+                      const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step)
 {
-    unsigned char *to = static_cast<unsigned char *>(sb_alloc(bytes, 1));
+    unsigned char *to = static_cast<unsigned char *>(sb_alloc(all.count, bytes));
     piece->at = to;
-    piece->bytes = bytes;
+    piece->bytes = all.count * bytes;
     if (!to)
         return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for %s", name);
     const size_t part = step < SB_GPU_STAGE ? SB_GPU_STAGE / step * step : step;
     sb_status status = SB_OK;
-    for (size_t at = 0; at < bytes && !status; at += part)
-        status = pack(matrix, at, bytes - at < part ? bytes - at : part, to + at);
+    for (size_t i = 0; i < all.count; i++, to += bytes)
+        for (size_t at = 0; at < bytes && !status; at += part)
+            status = pack(all.at(i), at, bytes - at < part ? bytes - at : part, to + at);
     if (status)
         return sb_gpu_unpacked(gpu, name, status);
-    return sb_emu_region_open(&piece->region, name, to, bytes, SB_EMU_INPUT, &gpu->err);
+    return sb_emu_region_open(&piece->region, name, piece->at, piece->bytes, SB_EMU_INPUT,
+                              &gpu->err);
 }
 
 void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece)

@@ -39,6 +39,25 @@ struct sb_gpu_piece {
 #endif
 };
 
+/* Matrices of one shape, each `stride` bytes behind the one before. */
+struct sb_gpu_matrices {
+    const sb_matrix *first;
+    size_t stride, count;
+
+    const sb_matrix *at(size_t i) const
+    {
+        const void *matrix = reinterpret_cast<const char *>(first) + i * stride;
+        return static_cast<const sb_matrix *>(matrix);
+    }
+};
+
+/* What a matrix was packed into: a part of memory that other matrices may share. */
+struct sb_gpu_kept;
+struct sb_gpu_share {
+    sb_gpu_kept *of;
+    size_t offset, bytes;
+};
+
 /* Writes bytes first to first + bytes of what a matrix is packed into. */
 typedef sb_status (*sb_gpu_pack)(const sb_matrix *matrix, size_t first, size_t bytes,
                                  unsigned char *to);
@@ -81,7 +100,15 @@ class sb_gpu_work
     sb_global<const T> kept(const char *name, const sb_matrix *matrix, sb_gpu_pack pack,
                             size_t bytes, size_t step)
     {
-        return as<const T>(keep(name, matrix, pack, bytes, step));
+        return as<const T>(keep(name, {matrix, 0, 1}, pack, bytes, step));
+    }
+    /* The same of several, one behind the other: each of so many bytes. They are kept once: those
+     * of one matrix are a part of this, whatever is asked for first. */
+    template <class T>
+    sb_global<const T> kept_all(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack,
+                                size_t bytes, size_t step)
+    {
+        return as<const T>(keep(name, all, pack, bytes, step));
     }
     /* The values of a matrix that is not quantized, row by row; and their bits in bfloat16,
      * rounded.
@@ -117,8 +144,9 @@ class sb_gpu_work
     sb_status status = SB_OK;
 
     sb_gpu_piece *add(const char *name, void *host, size_t bytes, sb_gpu_use use);
-    sb_gpu_piece *keep(const char *name, const sb_matrix *matrix, sb_gpu_pack pack, size_t bytes,
-                       size_t step);
+    sb_gpu_share keep(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes,
+                      size_t step);
+    static sb_gpu_piece *piece_of(const sb_gpu_share &share);
     template <class T> static sb_global<T> as(sb_gpu_piece *piece)
     {
 #ifdef __CUDACC__
@@ -126,6 +154,12 @@ class sb_gpu_work
 #else
         return piece ? sb_global<T>(&piece->region) : sb_global<T>(nullptr);
 #endif
+    }
+    template <class T> static sb_global<T> as(const sb_gpu_share &share)
+    {
+        sb_gpu_piece *const piece = piece_of(share);
+        return piece ? sb_part(as<T>(piece) + share.offset / sizeof(T), share.bytes / sizeof(T))
+                     : sb_global<T>(nullptr);
     }
 };
 }

@@ -1,4 +1,5 @@
-/* weights.cc - matrices that were packed once and stay: a table by where they lie. */
+/* weights.cc - matrices that were packed once and stay: a table by where they lie. Several may lie
+ * in one piece of memory, one behind the other. */
 #include "gpu/op/body.h"
 
 #include <stdlib.h>
@@ -16,22 +17,30 @@ static sb_gpu_weight *find(sb_gpu_weight *weights, size_t room, const sb_gpu_key
 {
     size_t at = (reinterpret_cast<uintptr_t>(key.data) >> 4) * 0x9e3779b97f4a7c15u >> 20;
     at += key.first_row * 0x9e3779b1u;
-    for (at &= room - 1; weights[at].piece && !same(weights[at].key, key);)
+    for (at &= room - 1; weights[at].share.of && !same(weights[at].key, key);)
         at = (at + 1) & (room - 1);
     return &weights[at];
 }
 
-/* At most half of the places are taken. */
-static bool grow(sb_gpu *gpu)
+static sb_gpu_key key_of(const sb_matrix *m, sb_gpu_pack pack)
 {
-    if (gpu->weight_count * 2 < gpu->weight_room)
+    return {m->data, m->row_map,   m->quant.scales, m->quant.zero_points, pack, m->rows,
+            m->cols, m->first_row, m->format};
+}
+
+/* At most half of the places are taken, also with so many more. */
+static bool grow(sb_gpu *gpu, size_t more)
+{
+    size_t room = gpu->weight_room ? gpu->weight_room : 256;
+    while ((gpu->weight_count + more) * 2 > room)
+        room *= 2;
+    if (room == gpu->weight_room)
         return true;
-    const size_t room = gpu->weight_room ? 2 * gpu->weight_room : 256;
     sb_gpu_weight *weights = static_cast<sb_gpu_weight *>(sb_alloc(room, sizeof(sb_gpu_weight)));
     if (!weights)
         return false;
     for (size_t i = 0; i < gpu->weight_room; i++)
-        if (gpu->weights[i].piece)
+        if (gpu->weights[i].share.of)
             *find(weights, room, gpu->weights[i].key) = gpu->weights[i];
     free(gpu->weights);
     gpu->weights = weights;
@@ -39,13 +48,19 @@ static bool grow(sb_gpu *gpu)
     return true;
 }
 
+/* One user less; nobody's memory goes. */
+static void leave(sb_gpu *gpu, sb_gpu_kept *kept)
+{
+    if (!kept || --kept->users)
+        return;
+    sb_gpu_drop(gpu, &kept->piece);
+    free(kept);
+}
+
 void sb_gpu_forget_weights(sb_gpu *gpu)
 {
     for (size_t i = 0; i < gpu->weight_room; i++)
-        if (gpu->weights[i].piece) {
-            sb_gpu_drop(gpu, gpu->weights[i].piece);
-            free(gpu->weights[i].piece);
-        }
+        leave(gpu, gpu->weights[i].share.of);
     free(gpu->weights);
     gpu->weights = nullptr;
     gpu->weight_count = gpu->weight_room = 0;
@@ -58,34 +73,65 @@ sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status)
                : sb_fail(&gpu->err, status, "%s: its matrix could not be packed", name);
 }
 
-sb_gpu_piece *sb_gpu_work::keep(const char *name, const sb_matrix *m, sb_gpu_pack pack,
-                                size_t bytes, size_t step)
+sb_gpu_piece *sb_gpu_work::piece_of(const sb_gpu_share &share)
+{
+    return share.of ? &share.of->piece : nullptr;
+}
+
+/* What all of them lie in, one behind the other; of NULL: they do not. */
+static sb_gpu_share together(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack,
+                             size_t bytes)
+{
+    sb_gpu_share whole = sb_gpu_share();
+    for (size_t i = 0; i < all.count; i++) {
+        const sb_gpu_key key = key_of(all.at(i), pack);
+        const sb_gpu_share one = find(gpu->weights, gpu->weight_room, key)->share;
+        if (i == 0)
+            whole = {one.of, one.offset, all.count * bytes};
+        if (!one.of || one.of != whole.of || one.offset != whole.offset + i * bytes)
+            return sb_gpu_share();
+    }
+    return whole;
+}
+
+/* Each matrix is a user of its part, and no longer of what it had before. */
+static void enter(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes,
+                  sb_gpu_kept *kept)
+{
+    kept->users += all.count;
+    for (size_t i = 0; i < all.count; i++) {
+        const sb_gpu_key key = key_of(all.at(i), pack);
+        sb_gpu_weight *place = find(gpu->weights, gpu->weight_room, key);
+        gpu->weight_count += !place->share.of;
+        leave(gpu, place->share.of);
+        *place = {key, {kept, i * bytes, bytes}};
+    }
+}
+
+sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack,
+                               size_t bytes, size_t step)
 {
     if (!ok())
-        return nullptr;
-    const sb_gpu_key key = {m->data,  m->row_map, m->quant.scales, m->quant.zero_points,
-                            pack,     m->rows,    m->cols,         m->first_row,
-                            m->format};
-    sb_gpu_piece *piece = nullptr;
-    if (grow(gpu)) {
-        sb_gpu_weight *place = find(gpu->weights, gpu->weight_room, key);
-        if (place->piece)
-            return place->piece;
-        piece = static_cast<sb_gpu_piece *>(sb_alloc(1, sizeof *piece));
-        if (piece) {
-            did(sb_gpu_fill(gpu, piece, name, m, pack, bytes, step));
-            if (ok()) {
-                *place = {key, piece};
-                gpu->weight_count++;
-                return piece;
-            }
-            sb_gpu_drop(gpu, piece);
-            free(piece);
-            return nullptr;
-        }
+        return sb_gpu_share();
+    sb_gpu_kept *kept = nullptr;
+    if (grow(gpu, all.count)) {
+        const sb_gpu_share whole = together(gpu, all, pack, bytes);
+        if (whole.of)
+            return whole;
+        kept = static_cast<sb_gpu_kept *>(sb_alloc(1, sizeof *kept));
     }
-    did(sb_fail(err(), SB_ERR_MEMORY, "out of memory for %s", name));
-    return nullptr;
+    if (!kept) {
+        did(sb_fail(err(), SB_ERR_MEMORY, "out of memory for %s", name));
+        return sb_gpu_share();
+    }
+    did(sb_gpu_fill(gpu, &kept->piece, name, all, pack, bytes, step));
+    if (ok()) {
+        enter(gpu, all, pack, bytes, kept);
+        return {kept, 0, all.count * bytes};
+    }
+    sb_gpu_drop(gpu, &kept->piece);
+    free(kept);
+    return sb_gpu_share();
 }
 
 /* --- matrices that are not quantized: their values

@@ -1,5 +1,6 @@
 #include "ref/math/dot.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -12,7 +13,7 @@ enum { PIECE = 256 };
 /* Beyond this the factor of error_bound() is no longer proven. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
 
-static const sb_dot_kernels exact_only = {"exact", NULL, NULL, NULL, NULL, NULL};
+static const sb_dot_kernels exact_only = {.name = "exact"};
 
 static const sb_dot_kernels *selected; /* NULL until chosen: scalar */
 
@@ -21,20 +22,30 @@ static const sb_dot_kernels *kernels(void)
     return selected ? selected : sb_dot_scalar;
 }
 
+const sb_dot_kernels *sb_dot_set(size_t i)
+{
+    const sb_dot_kernels *sets[] = {&exact_only, sb_dot_scalar,
+                                    sb_dot_avx2_supported() ? sb_dot_avx2 : NULL,
+                                    sb_dot_avx512_supported() ? sb_dot_avx512 : NULL};
+    for (size_t at = 0; at < sizeof sets / sizeof *sets; at++)
+        if (sets[at] && i-- == 0)
+            return sets[at];
+    return NULL;
+}
+
 sb_status sb_dot_select(const char *name, sb_error *err)
 {
-    int avx2 = sb_dot_avx2 != NULL && sb_dot_avx2_supported();
-    const sb_dot_kernels *sets[] = {&exact_only, sb_dot_scalar, avx2 ? sb_dot_avx2 : NULL};
-    if (strcmp(name, "auto") == 0)
-        name = avx2 ? "avx2" : "scalar";
-    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        if (sets[i] && strcmp(name, sets[i]->name) == 0) {
-            selected = sets[i];
+    char names[80] = "";
+    const sb_dot_kernels *set;
+    for (size_t i = 0; (set = sb_dot_set(i)) != NULL; i++) {
+        if (strcmp(name, set->name) == 0 || (strcmp(name, "auto") == 0 && !sb_dot_set(i + 1))) {
+            selected = set;
             return SB_OK;
         }
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, ", %s", set->name);
     }
-    return sb_fail(err, SB_ERR_USAGE, "no kernels '%s' here: expected auto, exact, scalar%s", name,
-                   avx2 ? " or avx2" : " (this CPU has no AVX2 with FMA and F16C)");
+    return sb_fail(err, SB_ERR_USAGE, "no kernels '%s' here: expected auto%s", name, names);
 }
 
 const char *sb_dot_selected(void)
@@ -291,18 +302,63 @@ float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *s
     return sb_round_certain(partial, n, &rounded) ? rounded : wide_exact(a, b, n, scalar);
 }
 
+static terms terms_of_row(const sb_matrix *matrix, uint32_t row, const float *x)
+{
+    return (terms){.codes = sb_matrix_row_bytes(matrix, row),
+                   .format = matrix->format,
+                   .b = x,
+                   .stride_b = 1,
+                   .n = matrix->cols};
+}
+
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
 {
-    const unsigned char *codes = sb_matrix_row_bytes(matrix, row);
-    size_t n = matrix->cols;
-    terms t = {.codes = codes, .format = matrix->format, .b = x, .stride_b = 1, .n = n};
+    const terms t = terms_of_row(matrix, row, x);
     sb_partial partial;
     float rounded;
     if (kernels()->bf16 && matrix->format == SB_FORMAT_bf16)
-        partial = kernels()->bf16(codes, x, n);
+        partial = kernels()->bf16(t.codes, x, t.n);
     else if (kernels()->f16 && matrix->format == SB_FORMAT_f16)
-        partial = kernels()->f16(codes, x, n);
+        partial = kernels()->f16(t.codes, x, t.n);
     else
         return reduce_pieces(&t);
-    return sb_round_certain(partial, n, &rounded) ? rounded : settle(&t);
+    return sb_round_certain(partial, t.n, &rounded) ? rounded : settle(&t);
+}
+
+int sb_dot_widens(const sb_matrix *matrix)
+{
+    return (matrix->format == SB_FORMAT_bf16 && kernels()->many_bf16 != NULL) ||
+           (matrix->format == SB_FORMAT_f16 && kernels()->many_f16 != NULL);
+}
+
+void sb_dot_widen(const float *x, size_t n, size_t count, double *wide)
+{
+    for (size_t t = 0; t < count; t++, x += n, wide += 2 * n)
+        for (size_t i = 0; i < n; i++) {
+            wide[i] = x[i];
+            wide[n + i] = sb_absolute(x[i]);
+        }
+}
+
+void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, const double *wide,
+                     size_t count, float *out, size_t stride)
+{
+    enum { AT_ONCE = 16 };
+    const size_t n = matrix->cols;
+    sb_partial partials[AT_ONCE];
+    float rounded;
+    if (!sb_dot_widens(matrix)) {
+        for (size_t t = 0; t < count; t++)
+            out[t * stride] = sb_dot_row(matrix, row, x + t * n);
+        return;
+    }
+    for (size_t from = 0, some; from < count; from += some) {
+        terms t = terms_of_row(matrix, row, x + from * n);
+        some = count - from < AT_ONCE ? count - from : AT_ONCE;
+        (matrix->format == SB_FORMAT_bf16 ? kernels()->many_bf16 : kernels()->many_f16)(
+            t.codes, wide + 2 * n * from, n, some, partials);
+        for (size_t i = 0; i < some; i++, t.b += n)
+            out[(from + i) * stride] =
+                sb_round_certain(partials[i], n, &rounded) ? rounded : settle(&t);
+    }
 }

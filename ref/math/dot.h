@@ -19,7 +19,7 @@ typedef struct sb_partial {
 
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
 typedef struct sb_dot_kernels {
-    const char *name; /* "exact", "scalar", "avx2" */
+    const char *name; /* "exact", "scalar", "avx2", "avx512" */
     sb_partial (*f32)(const float *a, const float *b, size_t n);
     sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
     sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);
@@ -27,13 +27,22 @@ typedef struct sb_dot_kernels {
     /* for each column j < count, of a[i stride_a] b[i stride_b + j] over i < n */
     void (*columns)(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
                     size_t count, sb_partial *partials);
+    /* a row of codes with each of `count` inputs as sb_dot_widen makes them; NULL: one by one */
+    void (*many_bf16)(const unsigned char *w, const double *x, size_t n, size_t count,
+                      sb_partial *partials);
+    void (*many_f16)(const unsigned char *w, const double *x, size_t n, size_t count,
+                     sb_partial *partials);
 } sb_dot_kernels;
 
-/* Chooses the kernels: name is "auto" (the best this CPU has), "scalar", "avx2", or "exact", which
+/* Chooses the kernels: name is "auto" (the best this CPU has), one of the sets, or "exact", which
  * sends every reduction through exact.h. SB_ERR_USAGE if the CPU or the name has no such kernels.
  * Must be called before threads start (sb_math_start does it); the default is scalar. */
 sb_status sb_dot_select(const char *name, sb_error *err);
 const char *sb_dot_selected(void);
+
+/* Set i of those that this CPU has, from the plainest to the best; NULL behind the last. The first
+ * is "exact", which has no kernels. */
+const sb_dot_kernels *sb_dot_set(size_t i);
 
 /* RN32 of the exact sum of products; the same bits as sb_exact_dot for every input. */
 float sb_dot(const float *a, const float *b, size_t n);
@@ -52,6 +61,14 @@ float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *s
 /* RN32 of the exact dot product of stored row `row` with x (matrix->cols values); the matrix must
  * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
+
+/* The same with each of `count` rows of x (count, cols): out[t stride] = sb_dot_row(.., x[t]). Where
+ * sb_dot_widens(matrix), `wide` is what sb_dot_widen made of x, and the codes are read once. */
+void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, const double *wide,
+                     size_t count, float *out, size_t stride);
+int sb_dot_widens(const sb_matrix *matrix);
+/* wide (count, 2, n): of each row of x its values, then their magnitudes. */
+void sb_dot_widen(const float *x, size_t n, size_t count, double *wide);
 
 /* The rounding test: nonzero, and *rounded set, if every real number within
  * error bound (n terms, magnitude) of partial.sum rounds to the same binary32. Public for tests and

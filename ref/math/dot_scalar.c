@@ -74,5 +74,6 @@ static void dot_columns(const float *a, size_t stride_a, const float *b, size_t 
             add_term(&partials[j], a[i * stride_a], b[i * stride_b + j]);
 }
 
-static const sb_dot_kernels scalar = {"scalar", dot_f32, dot_bf16, dot_f16, dot_f64, dot_columns};
+static const sb_dot_kernels scalar = {"scalar", dot_f32,     dot_bf16, dot_f16,
+                                      dot_f64,  dot_columns, NULL,     NULL};
 const sb_dot_kernels *const sb_dot_scalar = &scalar;

@@ -155,7 +155,7 @@ static unsigned common_divisor(unsigned a, unsigned b)
  * significand below or at the root; bits of positive binary32 values are ordered as the values are,
  * so one bisection finds it together with its exponent. Then the integer of 25 bits half-way to the
  * next significand decides, with the same comparison, and nothing was ever rounded. */
-float sb_root_power(double base, int numerator, unsigned denominator)
+static float find_root(double base, int numerator, unsigned denominator)
 {
     unsigned divisor =
         common_divisor((unsigned)(numerator < 0 ? -numerator : numerator), denominator);
@@ -173,4 +173,26 @@ float sb_root_power(double base, int numerator, unsigned denominator)
     if (midpoint < 0 || (midpoint == 0 && (low & 1u)))
         low++;
     return sb_f32_from_bits(low);
+}
+
+/* A model asks for the same few hundred roots in every call. Each thread keeps those that it found
+ * last: what is kept is what would be found again. */
+float sb_root_power(double base, int numerator, unsigned denominator)
+{
+    enum { KEPT = 512 };
+    static _Thread_local struct {
+        double base;
+        int numerator;
+        unsigned denominator; /* 0: nothing is kept here */
+        float found;
+    } kept[KEPT];
+    size_t at = ((unsigned)numerator * 31u + denominator) % KEPT;
+    if (kept[at].denominator != denominator || kept[at].numerator != numerator ||
+        sb_bits_f64(kept[at].base) != sb_bits_f64(base)) {
+        kept[at].found = find_root(base, numerator, denominator);
+        kept[at].base = base;
+        kept[at].numerator = numerator;
+        kept[at].denominator = denominator;
+    }
+    return kept[at].found;
 }

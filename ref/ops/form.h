@@ -32,10 +32,11 @@ static inline int sb_beta_rounds(const sb_knobs *knobs, sb_form form)
 /* K-32: "vllm is reciprocal for a prompt, divide for a decode step, rsqrt for a verify" */
 static inline sb_knob_value sb_l2norm_of(const sb_knobs *knobs, sb_form form)
 {
-    static const sb_knob_value vllm[] = {[SB_FORM_prompt] = SB_l2norm_reciprocal,
-                                         [SB_FORM_decode] = SB_l2norm_divide,
-                                         [SB_FORM_verify] = SB_l2norm_rsqrt};
-    return SB_IS(knobs, l2norm, vllm) ? vllm[form] : knobs->value[SB_KNOB_l2norm];
+    if (!SB_IS(knobs, l2norm, vllm))
+        return knobs->value[SB_KNOB_l2norm];
+    if (form == SB_FORM_prompt)
+        return SB_l2norm_reciprocal;
+    return form == SB_FORM_decode ? SB_l2norm_divide : SB_l2norm_rsqrt;
 }
 
 /* K-33: "act to round x n to the activation type before queries are scaled, act_prompt in prompts

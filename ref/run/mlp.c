@@ -60,26 +60,45 @@ static sb_status shared_expert(sb_call *call, const sb_layer *layer)
 
 typedef enum expert_part { EXPERT_gate, EXPERT_up, EXPERT_down } expert_part;
 
-/* One projection of every kept expert of every row: (T, k, n) from the rows of `in`, of which there
- * are `each` to a row of the call. */
+/* What the op is of the pair of row i / kept and slot i mod kept alone. */
+static sb_status one_expert(sb_call *call, const char *tap, const sb_expert_linear_args *all,
+                            size_t i)
+{
+    const sb_matrix *w = sb_expert_weight(all, all->ids[i]);
+    sb_linear_args args = {.weight = w,
+                           .kind = all->kind,
+                           .in = all->in + i / all->each * w->cols,
+                           .rows = 1,
+                           .out = all->out + i * w->rows};
+    return sb_run_op(call, SB_OP_linear, tap, &(const sb_at){i / all->kept, i % all->kept}, &args);
+}
+
+/* One projection of every kept expert of every row: (T, k, n) from the rows of `in`, which `each`
+ * neighbouring slots share. */
 static sb_status expert_linear(sb_call *call, const sb_layer *layer, expert_part part,
                                const float *in, size_t each, float *out, const char *tap)
 {
-    size_t k = call->model->config.experts_per_token, n = 0;
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < call->rows * k && !status; i++) {
-        const sb_expert *e = &layer->experts[call->s->ids[i]];
-        const sb_matrix *w = part == EXPERT_gate ? &e->gate : part == EXPERT_up ? &e->up : &e->down;
-        sb_linear_args args = {.weight = w,
-                               .kind =
-                                   part == EXPERT_down ? SB_LINEAR_expert_down : SB_LINEAR_layer,
-                               .in = in + (each == 1 ? i / k : i) * w->cols,
-                               .rows = 1,
-                               .out = out + i * w->rows};
-        n = w->rows;
-        status = sb_run_op(call, SB_OP_linear, tap, &(const sb_at){i / k, i % k}, &args);
+    const sb_config *c = &call->model->config;
+    const sb_expert *e = layer->experts;
+    const sb_matrix *w = part == EXPERT_gate ? &e->gate : part == EXPERT_up ? &e->up : &e->down;
+    sb_expert_linear_args args = {.weight = w,
+                                  .stride = sizeof *e,
+                                  .experts = c->experts,
+                                  .ids = call->s->ids,
+                                  .rows = call->rows,
+                                  .kept = c->experts_per_token,
+                                  .each = each,
+                                  .kind =
+                                      part == EXPERT_down ? SB_LINEAR_expert_down : SB_LINEAR_layer,
+                                  .in = in,
+                                  .out = out};
+    sb_status status = sb_run_experts(call, tap, &args);
+    if (status == SB_ERR_UNSUPPORTED) {
+        status = SB_OK;
+        for (size_t i = 0; i < args.rows * args.kept && !status; i++)
+            status = one_expert(call, tap, &args, i);
     }
-    return status ? status : sb_show_tap(call, tap, out, call->rows, k * n);
+    return status ? status : sb_show_tap(call, tap, out, args.rows, args.kept * w->rows);
 }
 
 static sb_status experts(sb_call *call, const sb_layer *layer)
@@ -88,16 +107,16 @@ static sb_status experts(sb_call *call, const sb_layer *layer)
     sb_scratch *s = call->s;
     size_t k = c->experts_per_token, I = c->moe_intermediate, T = call->rows;
     sb_status status =
-        expert_linear(call, layer, EXPERT_gate, s->y, 1, s->gate_out, "mlp.experts.gate_proj");
+        expert_linear(call, layer, EXPERT_gate, s->y, k, s->gate_out, "mlp.experts.gate_proj");
     if (!status)
-        status = expert_linear(call, layer, EXPERT_up, s->y, 1, s->up_out, "mlp.experts.up_proj");
+        status = expert_linear(call, layer, EXPERT_up, s->y, k, s->up_out, "mlp.experts.up_proj");
     if (!status)
         status = SB_RUN(call, swiglu, "mlp.experts.swiglu", .gate = s->gate_out, .up = s->up_out,
                         .count = T * k * I, .out = s->gate_out);
     if (!status)
         status = sb_show_tap(call, "mlp.experts.swiglu", s->gate_out, T, k * I);
     return status ? status
-                  : expert_linear(call, layer, EXPERT_down, s->gate_out, k, s->expert_out,
+                  : expert_linear(call, layer, EXPERT_down, s->gate_out, 1, s->expert_out,
                                   "mlp.experts.down_proj");
 }
 

@@ -4,6 +4,18 @@
 
 #include "ref/base/bytes.h"
 
+/* The message of an op that failed, unless a hook has left one. */
+static sb_status failed(const sb_call *call, sb_op op, const char *name, sb_status status)
+{
+    const char *why = call->backend->why ? call->backend->why() : NULL;
+    if (call->err && call->err->text[0])
+        return status;
+    if (!why || !*why)
+        why = status == SB_ERR_MEMORY ? "out of memory" : "";
+    return sb_fail(call->err, status, "op %s (%s) failed%s%s", sb_op_name(op), name,
+                   *why ? ": " : "", why);
+}
+
 sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at *at,
                     const void *args)
 {
@@ -23,13 +35,18 @@ sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at
     if (call->err)
         call->err->text[0] = '\0';
     sb_status status = call->hook ? call->hook(call->hook_ctx, &one) : sb_op_run(&one);
-    if (!status || (call->err && call->err->text[0]))
-        return status;
-    const char *why = call->backend->why ? call->backend->why() : NULL;
-    if (!why || !*why)
-        why = status == SB_ERR_MEMORY ? "out of memory" : "";
-    return sb_fail(call->err, status, "op %s (%s) failed%s%s", sb_op_name(op), name,
-                   *why ? ": " : "", why);
+    return status ? failed(call, op, name, status) : SB_OK;
+}
+
+sb_status sb_run_experts(const sb_call *call, const char *name, const sb_expert_linear_args *args)
+{
+    if (!call->backend->experts || (call->hook && !call->hook_skips_experts))
+        return SB_ERR_UNSUPPORTED;
+    if (call->err)
+        call->err->text[0] = '\0';
+    sb_status status = call->backend->experts(call->knobs, args);
+    return status && status != SB_ERR_UNSUPPORTED ? failed(call, SB_OP_linear, name, status)
+                                                  : status;
 }
 
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */

@@ -18,6 +18,7 @@ typedef struct sb_call {
     void *tap_ctx;
     sb_op_hook hook; /* NULL: ops run as they are */
     void *hook_ctx;
+    int hook_skips_experts; /* sb_session_options */
     sb_call_kind kind;
     sb_state *state;
     sb_trail *trail;   /* gets the state after each row (S-10); NULL: nobody goes back */
@@ -69,5 +70,9 @@ typedef struct sb_at {
 } sb_at;
 sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at *at,
                     const void *args);
+
+/* Experts together, where the backend can and no hook wants to see them one by one;
+ * SB_ERR_UNSUPPORTED: they are to be run one by one. */
+sb_status sb_run_experts(const sb_call *call, const char *name, const sb_expert_linear_args *args);
 
 #endif

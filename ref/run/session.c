@@ -14,6 +14,7 @@ struct sb_session {
     void *tap_ctx;
     sb_op_hook hook;
     void *hook_ctx;
+    int hook_skips_experts;
     sb_call_kind kind; /* of the last call of the trunk */
     sb_state *state;
     sb_scratch scratch;
@@ -43,6 +44,7 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
     s->tap_ctx = options ? options->tap_ctx : NULL;
     s->hook = options ? options->hook : NULL;
     s->hook_ctx = options ? options->hook_ctx : NULL;
+    s->hook_skips_experts = options ? options->hook_skips_experts : 0;
     int mtp = options && options->mtp;
     sb_status status =
         mtp && !sb_model_has_mtp(model)
@@ -101,6 +103,7 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .tap_ctx = s->tap_ctx,
                      .hook = s->hook,
                      .hook_ctx = s->hook_ctx,
+                     .hook_skips_experts = s->hook_skips_experts,
                      .kind = s->kind,
                      .state = s->state,
                      .trail = s->trail.rows && s->trail.every_row ? &s->trail : NULL,

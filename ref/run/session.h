@@ -21,6 +21,8 @@ typedef struct sb_session_options {
     void *tap_ctx;
     sb_op_hook hook; /* NULL: none */
     void *hook_ctx;
+    int hook_skips_experts; /* it need not see the linear ops of experts, of which there is one for
+                               each row and slot: the backend may run them together */
     int mtp; /* feed the MTP head along (S-7); SB_ERR_USAGE if the checkpoint has none */
 } sb_session_options;
 

@@ -21,7 +21,7 @@
  * the time. */
 static const char *const presets[] = {"T1", "T4", "T6", "T2", "T3", "T5"};
 static const char *const lengths[] = {"1", "2", "5"};
-static const char *const kernels[] = {"exact", "scalar", "avx2"};
+static const char *const kernels[] = {"exact", "scalar", "auto"};
 static const char *const calls[] = {"one by one", "two calls"};
 static const char *const profiles[] = {"exact", "w4a4", "w8a8", "dequant=ct_div",
                                        "dequant=factor_last"};

@@ -27,7 +27,7 @@
 
 enum { EXACT_BITS = 640 }; /* from 2^-298 to 2^(256 + 10) */
 
-static const char *const isas[] = {"exact", "scalar", "avx2"};
+static const char *const isas[] = {"exact", "scalar", "avx2", "avx512"};
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
 static int choose(const char *isa)
@@ -181,7 +181,6 @@ static void test_kernels_keep_their_bound(void **state)
 {
     (void)state;
     static family_case c;
-    const sb_dot_kernels *sets[] = {sb_dot_scalar, sb_dot_avx2_supported() ? sb_dot_avx2 : NULL};
     static float absolute_a[FAMILY_TERMS_MAX], absolute_b[FAMILY_TERMS_MAX];
     mpfr_t sum, size, error;
     mpfr_inits2(EXACT_BITS, sum, size, error, (mpfr_ptr)0);
@@ -194,8 +193,8 @@ static void test_kernels_keep_their_bound(void **state)
         }
         exact_sum(sum, c.a, c.b, c.n);
         exact_sum(size, absolute_a, absolute_b, c.n);
-        for (size_t k = 0; k < 2 && sets[k]; k++) {
-            sb_partial p = sets[k]->f32(c.a, c.b, c.n);
+        for (size_t k = 1; sb_dot_set(k); k++) { /* "exact" has none */
+            sb_partial p = sb_dot_set(k)->f32(c.a, c.b, c.n);
             mpfr_sub_d(error, sum, p.sum, MPFR_RNDA);
             mpfr_abs(error, error, MPFR_RNDN);
             double bound = (double)(c.n + 8) * 0x1p-53 * p.magnitude;
@@ -463,7 +462,13 @@ static void test_selection(void **state)
     assert_non_null(strstr(err.text, "sse9"));
     assert_string_equal(sb_dot_selected(), "exact"); /* a refusal changes nothing */
     assert_int_equal(sb_dot_select("auto", &err), SB_OK);
-    assert_string_equal(sb_dot_selected(), sb_dot_avx2_supported() ? "avx2" : "scalar");
+    size_t sets = 0;
+    while (sb_dot_set(sets))
+        sets++;
+    assert_string_equal(sb_dot_selected(), sb_dot_set(sets - 1)->name);
+    assert_string_equal(sb_dot_selected(), sb_dot_avx512_supported() ? "avx512"
+                                           : sb_dot_avx2_supported() ? "avx2"
+                                                                     : "scalar");
     setenv("SAMEBIT_ISA", "scalar", 1);
     assert_int_equal(sb_math_start(NULL, &err), SB_OK);
     assert_string_equal(sb_dot_selected(), "scalar");

@@ -286,6 +286,7 @@ void sb_capture_join(sb_capture *c, sb_session_options *options)
     c->hook_ctx = options->hook_ctx;
     options->tap = on_tap;
     options->tap_ctx = c;
+    options->hook_skips_experts = !c->hook || options->hook_skips_experts;
     options->hook = on_op;
     options->hook_ctx = c;
 }

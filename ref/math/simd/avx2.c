@@ -154,7 +154,8 @@ AVX2 static void dot_columns(const float *a, size_t stride_a, const float *b, si
         sb_dot_scalar->columns(a, stride_a, b + j, stride_b, n, count - j, partials + j);
 }
 
-static const sb_dot_kernels avx2 = {"avx2", dot_f32, dot_bf16, dot_f16, dot_f64, dot_columns};
+static const sb_dot_kernels avx2 = {"avx2",  dot_f32,     dot_bf16, dot_f16,
+                                    dot_f64, dot_columns, NULL,     NULL};
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;
 
 static int ask_cpu(void)

@@ -1,0 +1,60 @@
+/* delta_rule_chunk.cc - the delta rule of a prompt in chunks of 64 rows, in the form of R-22. */
+#include "gpu/kernel/delta_carry.cuh"
+#include "gpu/math/rsqrt.h"
+#include "gpu/op/delta_rule.h"
+
+extern "C" {
+#include "ref/ops/form.h"
+}
+
+template <int DK, int N> static void run(sb_gpu_work &work, sb_chunk_job<float> job)
+{
+    const size_t places = static_cast<size_t>(job.call.v_heads) * job.chunks * SB_CHUNK_ROWS;
+    const dim3 chunks(job.chunks, job.call.v_heads);
+    const dim3 columns(job.columns / SB_CARRY_COLUMNS, job.call.v_heads);
+    job.sums = work.scratch<float>("sums", places);
+    job.u = work.scratch<uint16_t>("U", places * job.columns);
+    job.w = work.scratch<uint16_t>("W", places * DK);
+    job.p = work.scratch<uint16_t>("P", places * SB_CHUNK_ROWS);
+    SB_GPU_RUN(work, (sb_delta_chunk_kernel<float, DK, N>), chunks, SB_CHUNK_THREADS, 0, job);
+    SB_GPU_RUN(work, (sb_delta_carry_kernel<float, DK, N>), columns, SB_CHUNK_THREADS, 0, job);
+}
+
+template <int N> static void run_keys(sb_gpu_work &work, const sb_chunk_job<float> &job)
+{
+    if (job.call.dk <= 32)
+        run<32, N>(work, job);
+    else if (job.call.dk <= 64)
+        run<64, N>(work, job);
+    else
+        run<128, N>(work, job);
+}
+
+static bool is_bf16(const float *x, size_t count)
+{
+    uint32_t below = 0;
+    for (size_t i = 0; i < count; i++)
+        below |= sb_gpu_bits(x[i]) & 0xffff;
+    return below == 0;
+}
+
+/* Queries and keys that the knobs round are one operand of the atom, others are three: which of the
+ * two changes no bit. */
+sb_status sb_gpu_delta_rule_chunk(sb_gpu *gpu, const sb_knobs *knobs,
+                                  const sb_delta_rule_chunk_args *a)
+{
+    sb_gpu_work work(gpu);
+    const size_t keys = a->rows * a->k_heads * a->dk;
+    sb_chunk_job<float> job = {};
+    if (!sb_chunks_are_fla(knobs))
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "the delta rule in chunks of R-10");
+    job.call = sb_delta_bring(work, a);
+    job.scale = sb_gpu_rsqrt(static_cast<float>(a->dk));
+    job.chunks = sb_gpu_blocks(a->rows, SB_CHUNK_ROWS);
+    job.columns = sb_gpu_blocks(a->dv, SB_CARRY_COLUMNS) * SB_CARRY_COLUMNS;
+    if (sb_l2norm_rounds(knobs, SB_FORM_prompt) && is_bf16(a->q, keys) && is_bf16(a->k, keys))
+        run_keys<1>(work, job);
+    else
+        run_keys<3>(work, job);
+    return work.finish();
+}

@@ -1,0 +1,179 @@
+/* experts.cc - the linear layers of the experts that rows have kept, one launch for all of them. */
+#include "gpu/op/experts_pairs.h"
+
+#include "gpu/kernel/experts.cuh"
+#include "gpu/kernel/experts_linear.cuh"
+#include "gpu/kernel/pack.h"
+#include "gpu/op/linear_forms.h"
+
+/* --- pairs -------------------------------------------------------------------------------------
+ */
+sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a)
+{
+    const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
+    const uint32_t experts = static_cast<uint32_t>(a->experts), chunks = sb_route_chunks(pairs);
+    const uint32_t most = (pairs > 16 * experts ? 8 : 2) * SB_TILE_INPUTS;
+    const uint32_t sets = sb_route_most(pairs, experts, most);
+    const auto ids = work.in("ids", a->ids, pairs);
+    const auto counts = work.scratch<uint32_t>("counts of pairs", size_t(chunks) * experts);
+    const auto order = work.scratch<uint32_t>("order of pairs", pairs);
+    const auto begin = work.scratch<uint32_t>("first pairs", experts + 1);
+    const auto found = work.scratch<uint2>("sets of pairs", sets);
+    const auto count = work.scratch<uint32_t>("count of sets", 1);
+    SB_GPU_RUN(work, sb_route_count, chunks, SB_ROUTE_THREADS, 0, ids, counts, pairs, experts);
+    SB_GPU_RUN(work, sb_route_place, 1, SB_ROUTE_THREADS, 0, counts, begin, found, count, chunks,
+               experts, most);
+    SB_GPU_RUN(work, sb_route_order, chunks, SB_ROUTE_THREADS, 0, ids, counts, order, pairs,
+               experts);
+    return {{order, begin, found, count, static_cast<uint32_t>(a->each)}, most, sets};
+}
+
+static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
+{
+    for (size_t i = 0; i < a->rows * a->kept; i++)
+        if (a->ids[i] >= a->experts)
+            return sb_fail(work.err(), SB_ERR_USAGE,
+                           "row %zu has kept expert %u, and there are %zu of them", i / a->kept,
+                           a->ids[i], a->experts);
+    return SB_OK;
+}
+
+/* Within what the kernels count in 32 bits, and what a grid has of sets. */
+static bool fits(const sb_expert_linear_args *a)
+{
+    const size_t most = size_t(1) << 20;
+    return a->experts > 0 && a->experts <= SB_ROUTE_EXPERTS && a->rows <= most && a->kept <= most &&
+           a->rows * a->kept <= most && a->weight->rows > 0 && a->weight->cols > 0;
+}
+
+/* --- inputs in bfloat16 ------------------------------------------------------------------------
+ */
+/* Whether one kernel can take both weights; their factors may differ. */
+static bool alike(const sb_matrix *a, const sb_linear_shape &s, const sb_matrix *b,
+                  const sb_linear_shape &t)
+{
+    return s.codes == t.codes && s.rows == t.rows && s.cols == t.cols && s.chunks == t.chunks &&
+           s.parts == t.parts && s.shared == t.shared && s.scales == t.scales &&
+           s.tile_bytes == t.tile_bytes && s.gathers == t.gathers && s.is_divisor == t.is_divisor &&
+           (!s.gathers || (!a->quant.group_index && !b->quant.group_index &&
+                           a->quant.block_cols == b->quant.block_cols));
+}
+
+/* The shape of all weights and the factor of each; SB_ERR_UNSUPPORTED: there is no one shape. */
+static sb_status find_shape(const sb_knobs *knobs, const sb_expert_linear_args *a,
+                            sb_linear_shape *shape, float *factor)
+{
+    sb_status status = SB_OK;
+    for (size_t e = 0; e < a->experts && !status; e++) {
+        const sb_matrix *w = sb_expert_weight(a, e);
+        sb_linear_shape own;
+        status = sb_linear_refusal(knobs, w, a->kind) ? SB_ERR_UNSUPPORTED : sb_pack_shape(w, &own);
+        if (status)
+            break;
+        *shape = e == 0 ? own : *shape;
+        factor[e] = own.factor;
+        if (!alike(a->weight, *shape, w, own))
+            status = SB_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
+struct expert_call {
+    sb_gpu_work *work;
+    const sb_gpu_pairs *pairs;
+    sb_linear_shape shape;
+    sb_global<const uint4> weights;
+    sb_global<const uint32_t> inputs;
+    sb_global<const float> factor;
+    sb_global<float> out;
+    uint32_t wide;
+};
+
+template <int CODES, bool GROUPED> static void multiply(const expert_call &c)
+{
+    sb_expert_linear<CODES, GROUPED> layer;
+    layer.rows = c.shape.rows;
+    layer.units = c.shape.chunks;
+    layer.shape = c.shape;
+    layer.weight = c.weights;
+    layer.inputs = c.inputs;
+    layer.factor = c.factor;
+    sb_gpu_multiply_pairs(*c.work, layer, *c.pairs, sb_pack_tiles(c.shape), c.out, c.wide);
+}
+
+template <int CODES> static void multiply_scaled(const expert_call &c)
+{
+    if (c.shape.parts)
+        multiply<CODES, true>(c);
+    else
+        multiply<CODES, false>(c);
+}
+
+static void multiply_codes(const expert_call &c)
+{
+    switch (c.shape.codes) {
+    case SB_CODES_bf16:
+        return multiply<SB_CODES_bf16, false>(c);
+    case SB_CODES_nvfp4:
+        return multiply<SB_CODES_nvfp4, false>(c);
+    case SB_CODES_e4m3:
+        return multiply_scaled<SB_CODES_e4m3>(c);
+    case SB_CODES_e2m1:
+        return multiply_scaled<SB_CODES_e2m1>(c);
+    case SB_CODES_u4:
+        return multiply_scaled<SB_CODES_u4>(c);
+    case SB_CODES_u8:
+        return multiply_scaled<SB_CODES_u8>(c);
+    case SB_CODES_COUNT:
+        break;
+    }
+    c.work->did(SB_ERR_UNSUPPORTED);
+}
+
+static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
+                              const sb_expert_linear_args *a)
+{
+    float factor[SB_ROUTE_EXPERTS];
+    expert_call c = expert_call();
+    const size_t inputs = a->rows * a->kept / a->each, k = a->weight->cols;
+    const sb_status status = find_shape(knobs, a, &c.shape, factor);
+    if (status)
+        return status;
+    if (!sb_linear_is_bf16(a->in, inputs * k))
+        return SB_ERR_UNSUPPORTED;
+    const size_t columns = size_t(c.shape.chunks) * SB_CHUNK, staged = inputs * columns / 2;
+    c.work = &work;
+    c.wide = sb_linear_stays_wide(knobs, a->kind) != 0;
+    c.weights =
+        work.kept_all<uint4>("weights", sb_gpu_matrices_of(a), sb_pack_linear,
+                             sb_pack_tiles(c.shape) * c.shape.tile_bytes, c.shape.tile_bytes);
+    sb_global<const uint32_t> order = nullptr;
+    if (c.shape.gathers)
+        order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
+    const auto in = work.in("in", a->in, inputs * k);
+    const auto x = work.scratch<uint32_t>("staged", staged);
+    c.inputs = x;
+    c.factor = work.in("factors", factor, a->experts);
+    c.out = work.out("out", a->out, a->rows * a->kept * c.shape.rows);
+    SB_GPU_RUN(work, sb_expert_stage, sb_gpu_blocks(staged, 256), 256, 0, in, order, x, c.shape,
+               static_cast<uint32_t>(inputs));
+    const sb_gpu_pairs pairs = sb_gpu_route(work, a);
+    c.pairs = &pairs;
+    multiply_codes(c);
+    return work.finish();
+}
+
+sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+{
+    sb_gpu_work work(gpu);
+    if (!fits(a))
+        return SB_ERR_UNSUPPORTED;
+    work.did(check_ids(work, a));
+    if (!work.ok() || a->rows * a->kept == 0)
+        return work.finish();
+    const sb_act_scheme scheme = sb_input_scheme(knobs, a->weight);
+    for (size_t e = 1; e < a->experts; e++)
+        if (sb_input_scheme(knobs, sb_expert_weight(a, e)) != scheme)
+            return SB_ERR_UNSUPPORTED;
+    return scheme == SB_SCHEME_none ? experts_bf16(work, knobs, a) : SB_ERR_UNSUPPORTED;
+}

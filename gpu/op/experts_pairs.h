@@ -1,0 +1,51 @@
+/* experts_pairs.h - what layers of experts have in common, whatever their inputs are: pairs that
+ * are sorted by expert, and the product of all of them. */
+#ifndef SB_GPU_OP_EXPERTS_PAIRS_H
+#define SB_GPU_OP_EXPERTS_PAIRS_H
+
+#include "gpu/kernel/experts_rows.cuh"
+#include "gpu/op/experts.h"
+
+extern "C" {
+#include "ref/ops/act_quant.h"
+}
+
+#ifdef __CUDACC__
+namespace sb_on_device
+#else
+namespace sb_on_host
+#endif
+{
+/* The pairs of a call, sorted by expert. */
+struct sb_gpu_pairs {
+    sb_routed_rows rows;
+    uint32_t most, sets; /* pairs in a set; no more sets than this */
+};
+}
+
+sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a);
+
+static inline sb_gpu_matrices sb_gpu_matrices_of(const sb_expert_linear_args *a)
+{
+    return {a->weight, a->stride, a->experts};
+}
+
+/* How many pairs a set has decides no bit. `tiles` are those of one weight. */
+template <class LAYER>
+static void sb_gpu_multiply_pairs(sb_gpu_work &work, const LAYER &layer, const sb_gpu_pairs &pairs,
+                                  size_t tiles, sb_global<float> out, uint32_t wide)
+{
+    const dim3 grid(static_cast<unsigned>(tiles), pairs.sets);
+    if (pairs.most == 2 * SB_TILE_INPUTS)
+        SB_GPU_RUN(work, (sb_tile_kernel<LAYER, 2, sb_routed_rows, float>), grid, SB_TILE_THREADS,
+                   sb_tile_bytes(2), layer, pairs.rows, out, wide);
+    else
+        SB_GPU_RUN(work, (sb_tile_kernel<LAYER, 8, sb_routed_rows, float>), grid, SB_TILE_THREADS,
+                   sb_tile_bytes(8), layer, pairs.rows, out, wide);
+}
+
+/* Inputs that are quantized; `scheme` is that of all experts, and not none. */
+sb_status sb_gpu_experts_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
+                                sb_act_scheme scheme);
+
+#endif

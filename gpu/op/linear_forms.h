@@ -1,0 +1,37 @@
+/* linear_forms.h - which linear layers the kernels of the bf16 atom compute: one by one
+ * (linear.cc), or those of experts together (experts.cc). */
+#ifndef SB_GPU_OP_LINEAR_FORMS_H
+#define SB_GPU_OP_LINEAR_FORMS_H
+
+#include "gpu/op/gpu.h"
+
+extern "C" {
+#include "ref/base/bytes.h"
+#include "ref/ops/param.h"
+#include "ref/ops/rounding.h"
+}
+
+/* Why these kernels do not compute this layer; NULL: they do. */
+static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matrix *weight,
+                                            sb_linear_kind kind)
+{
+    const sb_format input = sb_linear_input_format(knobs, weight, kind);
+    if (sb_act_format(knobs) != SB_FORMAT_bf16)
+        return "activations are not in bfloat16";
+    if (sb_param_cast(knobs, weight))
+        return "the knobs round weights";
+    if (input != SB_FORMAT_f32 && input != SB_FORMAT_bf16)
+        return "its inputs are to be rounded to another type than bfloat16";
+    return nullptr;
+}
+
+/* Y-46: "The input is in bfloat16." */
+static inline bool sb_linear_is_bf16(const float *x, size_t count)
+{
+    uint32_t below = 0;
+    for (size_t i = 0; i < count; i++)
+        below |= sb_bits_f32(x[i]) & 0xffff;
+    return below == 0;
+}
+
+#endif

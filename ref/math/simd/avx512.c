@@ -1,0 +1,201 @@
+#include "ref/math/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <cpuid.h>
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
+#define INLINE AVX512 static inline __attribute__((always_inline))
+
+enum { STEP = 16 }; /* elements per iteration: two registers of eight doubles */
+
+typedef struct lanes {
+    __m512d sum[2], magnitude[2];
+} lanes;
+
+INLINE void clear(lanes *acc)
+{
+    for (int i = 0; i < 2; i++)
+        acc->sum[i] = acc->magnitude[i] = _mm512_setzero_pd();
+}
+
+/* Adds eight products, which are exact where both are binary32, to accumulator i. */
+INLINE void add8(lanes *acc, int i, __m512d a, __m512d b)
+{
+    __m512d product = _mm512_mul_pd(a, b);
+    acc->sum[i] = _mm512_add_pd(acc->sum[i], product);
+    acc->magnitude[i] = _mm512_add_pd(acc->magnitude[i], _mm512_abs_pd(product));
+}
+
+INLINE sb_partial finish(const lanes *acc)
+{
+    return (sb_partial){
+        _mm512_reduce_add_pd(_mm512_add_pd(acc->sum[0], acc->sum[1])),
+        _mm512_reduce_add_pd(_mm512_add_pd(acc->magnitude[0], acc->magnitude[1]))};
+}
+
+/* The first `left` of sixteen. */
+INLINE __mmask16 first_of(size_t left)
+{
+    return left < STEP ? (__mmask16)((1u << left) - 1) : (__mmask16)0xffff;
+}
+
+INLINE __m512d low(__m512 x)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+
+INLINE __m512d high(__m512 x)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+
+/* Sixteen values; zero where the mask is 0, of which no byte is read. */
+INLINE __m512 of_f32(const void *at, __mmask16 mask)
+{
+    return _mm512_maskz_loadu_ps(mask, at);
+}
+
+INLINE __m512 of_bf16(const void *at, __mmask16 mask)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+INLINE __m512 of_f16(const void *at, __mmask16 mask)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
+}
+
+/* A row of `size`-byte codes that `of` reads, with one input. */
+#define ONE(name, type, size, of)                                                                  \
+    AVX512 static sb_partial name(const type *w, const float *x, size_t n)                         \
+    {                                                                                              \
+        lanes acc;                                                                                 \
+        clear(&acc);                                                                               \
+        for (size_t i = 0; i < n; i += STEP) {                                                     \
+            const __mmask16 mask = first_of(n - i);                                                \
+            const __m512 a = of(w + i * (size), mask), b = of_f32(x + i, mask);                    \
+            add8(&acc, 0, low(a), low(b));                                                         \
+            add8(&acc, 1, high(a), high(b));                                                       \
+        }                                                                                          \
+        return finish(&acc);                                                                       \
+    }
+ONE(dot_f32, float, 1, of_f32)
+ONE(dot_bf16, unsigned char, 2, of_bf16)
+ONE(dot_f16, unsigned char, 2, of_f16)
+
+/* Eight columns of a row of weights with `count` inputs: values and magnitudes are two arrays, so
+ * that both sums are one operation each. */
+INLINE void add_inputs(lanes *acc, int i, __m512d w, __mmask8 mask, const double *x, size_t n,
+                       int count)
+{
+    const __m512d size = _mm512_abs_pd(w);
+    for (int t = 0; t < count; t++, x += 2 * n) {
+        const __m512d value = _mm512_maskz_loadu_pd(mask, x);
+        const __m512d magnitude = _mm512_maskz_loadu_pd(mask, x + n);
+        acc[t].sum[i] = _mm512_fmadd_pd(w, value, acc[t].sum[i]);
+        acc[t].magnitude[i] = _mm512_fmadd_pd(size, magnitude, acc[t].magnitude[i]);
+    }
+}
+
+/* A row of codes with a constant number of inputs. */
+#define SOME(of, count)                                                                            \
+    do {                                                                                           \
+        lanes acc[count];                                                                          \
+        for (int t = 0; t < (count); t++)                                                          \
+            clear(&acc[t]);                                                                        \
+        for (size_t i = 0; i < n; i += STEP) {                                                     \
+            const __mmask16 mask = first_of(n - i);                                                \
+            const __m512 a = of(w + 2 * i, mask);                                                  \
+            add_inputs(acc, 0, low(a), (__mmask8)mask, x + i, n, count);                           \
+            if (mask >> 8)                                                                         \
+                add_inputs(acc, 1, high(a), (__mmask8)(mask >> 8), x + i + 8, n, count);           \
+        }                                                                                          \
+        for (int t = 0; t < (count); t++)                                                          \
+            partials[t] = finish(&acc[t]);                                                         \
+    } while (0)
+#define MANY(name, of)                                                                             \
+    AVX512 static void name(const unsigned char *w, const double *x, size_t n, size_t count,       \
+                            sb_partial *partials)                                                  \
+    {                                                                                              \
+        for (; count >= 4; count -= 4, x += 8 * n, partials += 4)                                  \
+            SOME(of, 4);                                                                           \
+        if (count == 3)                                                                            \
+            SOME(of, 3);                                                                           \
+        else if (count == 2)                                                                       \
+            SOME(of, 2);                                                                           \
+        else if (count == 1)                                                                       \
+            SOME(of, 1);                                                                           \
+    }
+MANY(many_bf16, of_bf16)
+MANY(many_f16, of_f16)
+
+AVX512 static sb_partial dot_f64(const double *a, const double *b, size_t n)
+{
+    lanes acc;
+    clear(&acc);
+    for (size_t i = 0; i < n; i += STEP) {
+        const __mmask16 mask = first_of(n - i);
+        const __mmask8 first = (__mmask8)mask, second = (__mmask8)(mask >> 8);
+        add8(&acc, 0, _mm512_maskz_loadu_pd(first, a + i), _mm512_maskz_loadu_pd(first, b + i));
+        if (second)
+            add8(&acc, 1, _mm512_maskz_loadu_pd(second, a + i + 8),
+                 _mm512_maskz_loadu_pd(second, b + i + 8));
+    }
+    return finish(&acc);
+}
+
+/* Sixteen columns at a time, each in a place of its own. */
+AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b,
+                               size_t n, size_t count, sb_partial *partials)
+{
+    for (size_t j = 0; j < count; j += STEP) {
+        const size_t here = count - j < STEP ? count - j : STEP;
+        const __mmask16 mask = first_of(here);
+        double sum[STEP], magnitude[STEP];
+        lanes acc;
+        clear(&acc);
+        for (size_t i = 0; i < n; i++) {
+            const __m512 row = of_f32(b + i * stride_b + j, mask);
+            const __m512d factor = _mm512_set1_pd((double)a[i * stride_a]);
+            add8(&acc, 0, factor, low(row));
+            add8(&acc, 1, factor, high(row));
+        }
+        for (int l = 0; l < 2; l++) {
+            _mm512_storeu_pd(sum + 8 * l, acc.sum[l]);
+            _mm512_storeu_pd(magnitude + 8 * l, acc.magnitude[l]);
+        }
+        for (size_t l = 0; l < here; l++)
+            partials[j + l] = (sb_partial){sum[l], magnitude[l]};
+    }
+}
+
+static const sb_dot_kernels avx512 = {"avx512",  dot_f32,     dot_bf16,  dot_f16,
+                                      dot_f64,   dot_columns, many_bf16, many_f16};
+const sb_dot_kernels *const sb_dot_avx512 = &avx512;
+
+/* Asked once: under a hypervisor CPUID takes microseconds. */
+int sb_dot_avx512_supported(void)
+{
+    static int answer = -1;
+    if (answer < 0) {
+        __builtin_cpu_init();
+        answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                 __builtin_cpu_supports("fma");
+    }
+    return answer;
+}
+
+#else
+
+const sb_dot_kernels *const sb_dot_avx512 = NULL;
+
+int sb_dot_avx512_supported(void)
+{
+    return 0;
+}
+
+#endif

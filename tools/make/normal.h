@@ -1,0 +1,14 @@
+/* normal.h - many numbers of one stream. */
+#ifndef SB_MAKE_NORMAL_H
+#define SB_MAKE_NORMAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* out[i] = sb_rng_normal(key, first + i) for i < n. */
+void sb_normals(uint64_t key, uint64_t first, size_t n, float *out);
+
+/* Of the first indices, as many as it likes: how many it has done. */
+size_t sb_normals_avx512(uint64_t key, uint64_t first, size_t n, float *out);
+
+#endif
