@@ -216,12 +216,12 @@ $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
 	$(quiet)$(LINK) $^ -o $@
 # its subject is a decoder that errs, which it plants
 $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
-$(filter $(BUILD)/tests/gpu/%,$(TEST_BIN)): $(GPU)
+$(filter $(BUILD)/tests/gpu/% $(BUILD)/tests/fault/%,$(TEST_BIN)): $(GPU)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $(TOOLS) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(GPU),$^) $(filter $(TOOLS) $(LIB),$^) \
+	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(TOOLS),$^) $(filter $(GPU),$^) $(filter $(LIB),$^) \
 	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS))

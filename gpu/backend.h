@@ -4,6 +4,7 @@
 #define SB_GPU_BACKEND_H
 
 #include "gpu/gpu.h"
+#include "gpu/op/draw.h"
 #include "gpu/op/experts.h"
 
 static sb_gpu *body;
@@ -45,6 +46,27 @@ static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args 
     return opened() ? sb_gpu_experts(body, knobs, args) : SB_ERR_MEMORY;
 }
 
+static sb_gpu *drawing()
+{
+    reference = false;
+    return opened();
+}
+
+static sb_status run_greedy(const float *logits, size_t rows, uint32_t n, uint32_t *tokens)
+{
+    return drawing() ? sb_gpu_greedy(body, logits, rows, n, tokens) : SB_ERR_MEMORY;
+}
+
+static sb_status run_draw(const sb_draw_args *args)
+{
+    return drawing() ? sb_gpu_draw(body, args) : SB_ERR_MEMORY;
+}
+
+static sb_status run_judge(const sb_judge_args *args)
+{
+    return drawing() ? sb_gpu_judge(body, args) : SB_ERR_MEMORY;
+}
+
 static const char *why()
 {
     return reference ? nullptr : body ? sb_gpu_said(body)->text : complaint.text;
@@ -57,6 +79,19 @@ static sb_op_table all_ops()
 #include "ref/ops/ops.def"
 #undef SB_OP
     return ops;
+}
+
+static sb_backend backend_of(const char *name)
+{
+    sb_backend backend = sb_backend();
+    backend.name = name;
+    backend.ops = all_ops();
+    backend.why = why;
+    backend.experts = run_experts;
+    backend.greedy = run_greedy;
+    backend.draw = run_draw;
+    backend.judge = run_judge;
+    return backend;
 }
 
 #endif

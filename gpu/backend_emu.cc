@@ -4,7 +4,7 @@
 const sb_backend *sb_backend_emu(void)
 {
     static sb_backend backend;
-    backend = {"emu", all_ops(), why, run_experts};
+    backend = backend_of("emu");
     return &backend;
 }
 

@@ -34,7 +34,7 @@ sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)
     const sb_status status = find_device(err);
     if (status)
         return status;
-    backend = {"gpu", all_ops(), why, run_experts};
+    backend = backend_of("gpu");
     *out = &backend;
     return SB_OK;
 }

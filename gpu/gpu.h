@@ -22,10 +22,10 @@ const sb_backend *sb_backend_emu(void);
 /* The order in which its threads take their turns from now on: Y-3. */
 void sb_backend_emu_seed(uint64_t seed);
 
-/* A fault that kernels can make (gpu/kernel/plants.def), and the op whose results then are wrong.
- */
+/* A fault that kernels can make (gpu/kernel/plants.def): the op that it is in, and what must be run
+ * to see it. */
 typedef struct {
-    const char *name, *op, *words;
+    const char *name, *op, *words, *seen;
 } sb_gpu_fault;
 const sb_gpu_fault *sb_gpu_faults(size_t *count); /* none where there is no emulator */
 

@@ -119,6 +119,28 @@ SB_ATOM_FN uint32_t sb_act_e2m1(const float (&x)[16], float G, uint32_t (&words)
     return code;
 }
 
+/* Group `group` of all rows, which begins at column `first` of the row `in`. */
+template <class T>
+SB_ATOM_FN void sb_act_fp4_group(sb_global<const T> in, sb_global<uint32_t> codes,
+                                 sb_global<uint8_t> scales, const sb_lowbit_shape &shape,
+                                 size_t group, uint32_t first, float G)
+{
+    float x[SB_LOWBIT_GROUP];
+    for (uint32_t i = 0; i < SB_LOWBIT_GROUP; i++) {
+        x[i] = 0.0f;
+        if (first + i < shape.cols) {
+            const T value = in[first + i];
+            x[i] = sb_wide(value);
+        }
+    }
+    uint32_t words[2] = {0, 0}, scale = 0;
+    if (first < shape.cols)
+        scale = sb_act_e2m1(x, G, words);
+    scales[group] = static_cast<uint8_t>(scale);
+    codes[group * 2] = words[0];
+    codes[group * 2 + 1] = words[1];
+}
+
 /* codes (rows, words) and the bytes of the scales (rows, 4 for each step). A thread has a group of
  * 16; those behind the last column are zero. G is the divisor of the input. */
 template <class T>
@@ -131,20 +153,8 @@ __global__ void __launch_bounds__(SB_ACT_THREADS)
     if (group >= rows * groups)
         return;
     const uint32_t row = group / groups, first = group % groups * SB_LOWBIT_GROUP;
-    float x[SB_LOWBIT_GROUP];
-    for (uint32_t i = 0; i < SB_LOWBIT_GROUP; i++) {
-        x[i] = 0.0f;
-        if (first + i < shape.cols) {
-            const T value = in[static_cast<size_t>(row) * shape.cols + first + i];
-            x[i] = sb_wide(value);
-        }
-    }
-    uint32_t words[2] = {0, 0}, scale = 0;
-    if (first < shape.cols)
-        scale = sb_act_e2m1(x, G, words);
-    scales[group] = static_cast<uint8_t>(scale);
-    codes[static_cast<size_t>(group) * 2] = words[0];
-    codes[static_cast<size_t>(group) * 2 + 1] = words[1];
+    sb_act_fp4_group(in + static_cast<size_t>(row) * shape.cols, codes, scales, shape, group, first,
+                     G);
 }
 
 #endif

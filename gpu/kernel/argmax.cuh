@@ -18,10 +18,12 @@ SB_KERNEL_FN uint32_t sb_rising(float x)
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* The larger of two is the larger number, or the lower id. */
+/* The larger of two is the larger number, or the lower id. Y-70: "Nothing is larger than a NaN that
+ * stands first, and no other NaN is the largest" */
 SB_KERNEL_FN uint64_t sb_argmax_key(float x, uint32_t id)
 {
-    return static_cast<uint64_t>(sb_rising(x)) << 32 | (SB_PLANT(argmax_highest_id) ? id : ~id);
+    const uint32_t rising = x != x && id == 0 ? 0xffffffffu : sb_rising(x);
+    return static_cast<uint64_t>(rising) << 32 | (SB_PLANT(argmax_highest_id) ? id : ~id);
 }
 SB_KERNEL_FN uint32_t sb_argmax_id(uint64_t key)
 {
@@ -55,7 +57,8 @@ static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
     const uint32_t each = (n + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
     const uint32_t last = first + each < n ? first + each : n;
     uint64_t best = 0;
-    for (uint32_t i = first + threadIdx.x; i < last; i += SB_ARGMAX_THREADS) {
+    for (uint32_t i = first + threadIdx.x; i < last - SB_PLANT(argmax_last);
+         i += SB_ARGMAX_THREADS) {
         const float x = logits[static_cast<size_t>(blockIdx.y) * n + i];
         const uint64_t key = sb_argmax_key(x, i);
         best = key > best ? key : best;

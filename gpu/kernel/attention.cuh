@@ -72,7 +72,8 @@ SB_KERNEL_FN void sb_attention_softmax(const sb_attention_room &room, uint32_t s
     const sb_shared<const float> score = room.score + row * SB_ATTENTION_SCORES;
     const sb_shared<uint16_t> p = room.p + row * SB_ATTENTION_ODDS;
     float top = sb_gpu_float(0xff800000u), total = 0.0f;
-    for (uint32_t c = start; c < columns && c < end; c += 8) {
+    const uint32_t limit = SB_PLANT(attention_masked_top) ? columns : end;
+    for (uint32_t c = start; c < columns && c < limit; c += 8) {
         const float s = score[c];
         top = s > top ? s : top;
     }

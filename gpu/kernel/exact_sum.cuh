@@ -70,6 +70,8 @@ SB_KERNEL_FN float sb_digits_round(const sb_digits &sum)
     const uint32_t drop = static_cast<uint32_t>(lead) - 23;
     const uint64_t kept = size >> drop, rest = size - (kept << drop),
                    half = uint64_t(1) << (drop - 1);
+    if (SB_PLANT(sum_sticky))
+        sticky = 0;
     const bool up = rest > half || (rest == half && (sticky || (kept & 1)));
     return sb_gpu_float(((dropped + drop) << 23) + static_cast<uint32_t>(kept) + up);
 }
@@ -78,16 +80,20 @@ SB_KERNEL_FN float sb_digits_round(const sb_digits &sum)
 SB_KERNEL_FN float sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
 {
     SB_UNROLL
-    for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)
+    for (uint32_t d = 0; d < SB_SUM_DIGITS; d++) {
+        if (!__any_sync(0xffffffffu, sum.digit[d] != 0)) /* most numbers have two digits */
+            continue;
         for (int with = 16; with > 0; with /= 2)
             sum.digit[d] += __shfl_xor_sync(0xffffffffu, sum.digit[d], with);
+    }
     __syncthreads(); /* `room` may be that of an earlier call */
     if (threadIdx.x % 32 == 0) {
         SB_UNROLL
         for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)
             room[threadIdx.x / 32 * SB_SUM_DIGITS + d] = sum.digit[d];
     }
-    __syncthreads();
+    if (!SB_PLANT(sum_barrier))
+        __syncthreads();
     sb_digits_clear(&sum);
     for (uint32_t warp = 0; warp < blockDim.x / 32; warp++) {
         SB_UNROLL

@@ -16,7 +16,7 @@
 
 #include "gpu/kernel/experts_rows.cuh"
 
-enum : uint32_t { SB_ROUTE_CHUNK = 256, SB_ROUTE_THREADS = 256, SB_ROUTE_EXPERTS = 1024 };
+enum : uint32_t { SB_ROUTE_CHUNK = 256, SB_ROUTE_THREADS = 256 };
 
 inline uint32_t sb_route_chunks(uint32_t pairs)
 {
@@ -132,8 +132,8 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
     for (uint32_t e = threadIdx.x; e < experts; e += SB_ROUTE_THREADS) {
         uint32_t at = places[blockIdx.x * experts + e];
         for (uint32_t i = 0; i < count; i++)
-            if (mine[SB_PLANT(experts_order) ? count - 1 - i : i] == e)
-                order[at++] = first + (SB_PLANT(experts_order) ? count - 1 - i : i);
+            if (mine[i] == e)
+                order[at++] = first + (SB_PLANT(experts_order) && (i ^ 1) < count ? i ^ 1 : i);
     }
 }
 

@@ -5,6 +5,8 @@
 
 #include "gpu/kernel/tile.cuh"
 
+enum : uint32_t { SB_ROUTE_EXPERTS = 1024 }; /* the most */
+
 /* No more sets than this: each expert that has pairs has at most one that is not full. */
 inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
 {

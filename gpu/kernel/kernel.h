@@ -10,7 +10,7 @@
 #else
 enum sb_kernel_plant {
     SB_KERNEL_PLANT_none,
-#define SB_KERNEL_PLANT(name, op, words) SB_KERNEL_PLANT_##name,
+#define SB_KERNEL_PLANT(name, ...) SB_KERNEL_PLANT_##name,
 #include "gpu/kernel/plants.def"
 #undef SB_KERNEL_PLANT
 };

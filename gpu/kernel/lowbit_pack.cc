@@ -37,6 +37,38 @@ sb_status sb_lowbit_pack_shape(const sb_matrix *matrix, sb_act_scheme scheme,
     return SB_OK;
 }
 
+/* --- packings, which the knobs do not enter ----------------------------------------------------
+ */
+sb_status sb_lowbit_code_bytes(const sb_matrix *matrix, size_t first, size_t bytes,
+                               unsigned char *to)
+{
+    sb_lowbit_shape shape;
+    const sb_status status = sb_lowbit_pack_shape(matrix, sb_lowbit_scheme(matrix), &shape);
+    if (status)
+        return status;
+    const size_t tile = sb_lowbit_tile_bytes(shape);
+    sb_lowbit_pack_codes(matrix, &shape, static_cast<uint32_t>(first / tile),
+                         static_cast<uint32_t>((first + bytes) / tile),
+                         reinterpret_cast<uint32_t *>(to));
+    return SB_OK;
+}
+
+sb_status sb_lowbit_scale_bytes(const sb_matrix *matrix, size_t first, size_t bytes,
+                                unsigned char *to)
+{
+    sb_lowbit_shape shape;
+    const sb_status status = sb_lowbit_pack_shape(matrix, sb_lowbit_scheme(matrix), &shape);
+    if (status)
+        return status;
+    const size_t tile = sb_lowbit_weight_scales(shape) / sb_lowbit_tiles(shape) * 4;
+    sb_lowbit_pack_scales(matrix, &shape, static_cast<uint32_t>(first / tile),
+                          static_cast<uint32_t>((first + bytes) / tile),
+                          reinterpret_cast<uint32_t *>(to));
+    return SB_OK;
+}
+
+/* --- tiles -------------------------------------------------------------------------------------
+ */
 /* The bytes of a row, 0 beyond them; columns from `column` of its unit on, which the unit may not
  * have. */
 static uint32_t word_at(const sb_matrix *m, const sb_lowbit_shape *shape, uint32_t row,

@@ -20,6 +20,12 @@ sb_act_scheme sb_lowbit_scheme(const sb_matrix *matrix);
 sb_status sb_lowbit_pack_shape(const sb_matrix *matrix, sb_act_scheme scheme,
                                sb_lowbit_shape *shape);
 
+/* Bytes first to first + bytes of the codes of all tiles, and of their scales; whole tiles. */
+sb_status sb_lowbit_code_bytes(const sb_matrix *matrix, size_t first, size_t bytes,
+                               unsigned char *to);
+sb_status sb_lowbit_scale_bytes(const sb_matrix *matrix, size_t first, size_t bytes,
+                                unsigned char *to);
+
 /* Tiles first to last: their codes, 512 bytes for each step, and their scales, which are binary32
  * for E4M3 and words for E2M1. */
 void sb_lowbit_pack_codes(const sb_matrix *matrix, const sb_lowbit_shape *shape, uint32_t first,

@@ -1,6 +1,8 @@
 /* pack.cc - codes and scales of a matrix into the order of fragments. */
 #include "gpu/kernel/pack.h"
 
+#include "gpu/kernel/kernel.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,12 +214,14 @@ static sb_status pack_codes(const sb_linear_shape &s, uint32_t row, const row_ro
 static void pack_block_scales(const sb_matrix *m, const sb_linear_shape &s, uint32_t row,
                               uint32_t in_tile, unsigned char *to)
 {
-    for (uint32_t k = 0; k < m->cols; k += SB_STEP) {
+    const uint32_t end = SB_PLANT(linear_pad_scales) ? s.chunks * SB_CHUNK : m->cols;
+    for (uint32_t k = 0; k < end; k += SB_STEP) {
         const uint32_t chunk = k / SB_CHUNK, step = k % SB_CHUNK / SB_STEP;
+        const uint32_t code =
+            k < m->cols ? sb_f32_to_code(SB_FORMAT_e4m3, sb_matrix_scale(m, row, k)) : 0x7f;
         to[chunk * SB_TILE_ROWS * SB_STEPS + (in_tile % 8 * 2 + in_tile / 8) * SB_STEPS + step] =
-            static_cast<unsigned char>(sb_f32_to_code(SB_FORMAT_e4m3, sb_matrix_scale(m, row, k)));
+            static_cast<unsigned char>(code);
     }
-    (void)s;
 }
 
 static void pack_scales(const sb_matrix *m, const sb_linear_shape &s, uint32_t row,

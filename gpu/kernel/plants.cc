@@ -6,8 +6,14 @@
 
 sb_kernel_plant sb_kernel_planted;
 
+static constexpr sb_gpu_fault row(const char *name, const char *op, const char *words,
+                                  const char *seen = "")
+{
+    return {name, op, words, seen};
+}
+
 static const sb_gpu_fault faults[] = {
-#define SB_KERNEL_PLANT(name, op, words) {#name, #op, words},
+#define SB_KERNEL_PLANT(name, op, ...) row(#name, #op, __VA_ARGS__),
 #include "gpu/kernel/plants.def"
 #undef SB_KERNEL_PLANT
 };

@@ -3,7 +3,8 @@
  * correctly rounded, and no order matters.
  *
  * A block has a row. Tokens are not sorted: of the order of P-2 only a limit is needed, a key of
- * logit and id, and its bits are found one after the other. */
+ * logit and id. Its bits are found one after the other, until one token is left between what is too
+ * little and what is enough. */
 #ifndef SB_KERNEL_SAMPLE_CUH
 #define SB_KERNEL_SAMPLE_CUH
 
@@ -42,6 +43,7 @@ SB_KERNEL_FN uint32_t sb_sample_random(const sb_sample_settings &s, uint32_t tok
         key[0] += 0x9e3779b9u;
         key[1] += 0xbb67ae85u;
     }
+    word = SB_PLANT(sample_next_word) ? (word + 1) % 4 : word;
     return word == 0 ? c[0] : word == 1 ? c[1] : word == 2 ? c[2] : c[3];
 }
 
@@ -60,48 +62,62 @@ SB_KERNEL_FN float sb_sample_gumbel(float u)
 
 /* --- weights -----------------------------------------------------------------------------------
  */
+
+/* P-2: "by falling logit, the lowest id first among equal logits" */
 SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
 {
-    return static_cast<uint64_t>(~sb_rising(logit)) << 32 | id;
+    return static_cast<uint64_t>(~sb_rising(logit)) << 32 | (SB_PLANT(sample_ties) ? id ^ 1 : id);
 }
 
 /* The tokens of the row, a thread's. */
 #define SB_SAMPLE_EACH(i, n) for (uint32_t i = threadIdx.x; i < (n); i += SB_SAMPLE_THREADS)
 
-/* How many keys are below a limit. */
-SB_KERNEL_FN uint32_t sb_sample_count(sb_global<const float> logits, uint32_t n, uint64_t limit,
-                                      sb_shared<uint64_t> room)
+/* The sum of counts over the threads of a block, for all of them. */
+SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
 {
-    uint64_t count = 0;
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float x = logits[i];
-        count += sb_sample_key(x, i) < limit;
-    }
     for (int with = 16; with > 0; with /= 2)
         count += __shfl_xor_sync(0xffffffffu, count, with);
-    __syncthreads();
+    if (!SB_PLANT(sample_barrier2))
+        __syncthreads(); /* `room` may be that of an earlier call */
     if (threadIdx.x % 32 == 0)
         room[threadIdx.x / 32] = count;
-    __syncthreads();
+    if (!SB_PLANT(sample_barrier))
+        __syncthreads();
     count = 0;
-    for (uint32_t warp = 0; warp < SB_ARGMAX_WARPS; warp++)
-        count += room[warp];
-    return static_cast<uint32_t>(count);
+    for (uint32_t warp = 0; warp < SB_ARGMAX_WARPS; warp++) {
+        const uint64_t other = room[warp];
+        count += static_cast<uint32_t>(other);
+    }
+    return count;
 }
 
-/* The sum of e of the tokens whose keys are below a limit. */
-SB_KERNEL_FN float sb_sample_sum(sb_global<const float> logits, sb_global<const float> e,
-                                 uint32_t n, uint64_t limit, sb_shared<uint64_t> room)
+/* How many tokens stand before a limit of the order, and if it is asked for, the sum of their e. */
+struct sb_sample_run {
+    uint32_t tokens;
+    float sum;
+};
+template <bool SUMS>
+SB_KERNEL_FN sb_sample_run sb_sample_before(sb_global<const float> logits, sb_global<const float> e,
+                                            uint32_t n, uint64_t limit, sb_shared<uint64_t> room)
 {
+    sb_sample_run run = {0, 0.0f};
     sb_digits sum;
     sb_digits_clear(&sum);
     SB_SAMPLE_EACH(i, n)
     {
-        const float x = logits[i], value = e[i];
-        sb_digits_add(&sum, sb_sample_key(x, i) < limit ? value : 0.0f);
+        const float x = logits[i];
+        if (sb_sample_key(x, i) >= limit)
+            continue;
+        run.tokens++;
+        if (SUMS) {
+            const float value = e[i];
+            sb_digits_add(&sum, value);
+        }
     }
-    return sb_digits_block(sum, room);
+    run.tokens = sb_sample_total(run.tokens, room);
+    if (SUMS)
+        run.sum = sb_digits_block(sum, room);
+    return run;
 }
 
 /* The next bit of a key to be found, from 63 down; ids have those of n - 1. */
@@ -111,46 +127,47 @@ SB_KERNEL_FN int sb_sample_next_bit(int bit, uint32_t n)
     return bit == 32 ? ids - 1 : bit - 1;
 }
 
-/* P-4: the key of the last token that top_k keeps: the largest limit with fewer keys below it. */
-SB_KERNEL_FN uint64_t sb_sample_top_k(sb_global<const float> logits, uint32_t n, uint32_t kept,
-                                      sb_shared<uint64_t> room)
+/* A limit before which the fewest first tokens stand that are enough: so many, or with SUMS, so
+ * large a sum. Before `last` there are too few, before `end` enough. */
+template <bool SUMS>
+SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<const float> e,
+                                    uint32_t n, sb_sample_run enough, sb_shared<uint64_t> room)
 {
-    uint64_t last = 0;
-    for (int bit = 63; bit >= 0; bit = sb_sample_next_bit(bit, n)) {
+    uint64_t last = 0, end = ~uint64_t(0);
+    uint32_t few = 0, many = n;
+    for (int bit = 63; bit >= 0 && many - few > 1; bit = sb_sample_next_bit(bit, n)) {
         const uint64_t limit = last | uint64_t(1) << bit;
-        if (sb_sample_count(logits, n, limit, room) < kept)
+        const sb_sample_run run = sb_sample_before<SUMS>(logits, e, n, limit, room);
+        if (SUMS ? run.sum < enough.sum : run.tokens < enough.tokens) {
             last = limit;
+            few = run.tokens;
+        } else {
+            end = limit;
+            many = run.tokens;
+        }
     }
-    return last;
+    return SUMS && SB_PLANT(sample_top_p) && few ? last : end;
 }
 
-/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)": the largest limit below which there is less. What top_k does not keep has e =
- * 0. */
-SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
-                                      uint32_t n, float top_p, sb_shared<uint64_t> room)
-{
-    const float all = sb_sample_sum(logits, e, n, ~uint64_t(0), room);
-    const float enough = __fmul_rn(top_p, all);
-    uint64_t last = 0;
-    for (int bit = 63; bit >= 0; bit = sb_sample_next_bit(bit, n)) {
-        const uint64_t limit = last | uint64_t(1) << bit;
-        if (sb_sample_sum(logits, e, n, limit, room) < enough)
-            last = limit;
-    }
-    return last;
-}
-
-/* What stands behind the last token of the order gets 0; each thread's own tokens. */
+/* What is not before the limit gets 0; each thread's own tokens. */
 SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> e, uint32_t n,
-                                uint64_t last)
+                                uint64_t end)
 {
     SB_SAMPLE_EACH(i, n)
     {
         const float x = logits[i];
-        if (sb_sample_key(x, i) > last)
+        if (sb_sample_key(x, i) >= end)
             e[i] = 0.0f;
     }
+}
+
+/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
+ * that top_k keeps)": what it does not keep has e = 0. */
+SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
+                                      uint32_t n, float top_p, sb_shared<uint64_t> room)
+{
+    const sb_sample_run all = sb_sample_before<true>(logits, e, n, ~uint64_t(0), room);
+    return sb_sample_end<true>(logits, e, n, {0, __fmul_rn(top_p, all.sum)}, room);
 }
 
 /* P-3 to P-7: e becomes the probabilities. A thread reads and writes its own tokens only. */
@@ -163,8 +180,9 @@ SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<flo
         const float x = logits[i];
         e[i] = sb_gpu_exp(__fdiv_rn(__fsub_rn(x, largest), s.temperature));
     }
+    /* P-4: "the first top_k tokens of the order are kept" */
     if (s.top_k > 0 && s.top_k < n)
-        sb_sample_cut(logits, e, n, sb_sample_top_k(logits, n, s.top_k, room));
+        sb_sample_cut(logits, e, n, sb_sample_end<false>(logits, e, n, {s.top_k, 0.0f}, room));
     if (s.top_p < 1)
         sb_sample_cut(logits, e, n, sb_sample_top_p(logits, e, n, s.top_p, room));
     sb_digits sum;
@@ -188,7 +206,7 @@ SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<flo
 /* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i. */
 SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
 {
-    return !rest ? p : p > q ? __fsub_rn(p, q) : 0.0f;
+    return !rest || SB_PLANT(sample_rest) ? p : p > q ? __fsub_rn(p, q) : 0.0f;
 }
 
 /* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
@@ -269,8 +287,10 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
     const uint32_t draft = drafts[blockIdx.x], position = positions[blockIdx.x];
     const float u = sb_sample_uniform(sb_sample_random(s, draft, position, SB_WORD_accept));
     const float of_p = mine[draft], of_q = other[draft];
-    const bool yes =
-        of_q > 0 && static_cast<double>(u) * static_cast<double>(of_q) < static_cast<double>(of_p);
+    const double product = SB_PLANT(sample_accept)
+                               ? static_cast<double>(__fmul_rn(u, of_q))
+                               : static_cast<double>(u) * static_cast<double>(of_q);
+    const bool yes = of_q > 0 && product < static_cast<double>(of_p);
     int any = 0;
     SB_SAMPLE_EACH(i, n)
     {

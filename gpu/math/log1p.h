@@ -1,4 +1,4 @@
-/* log1p.h - log(1 - u) for the uniform numbers of the sampler, correctly rounded. */
+/* log1p.h - log(1 - u) for the uniform numbers of P-9, correctly rounded. */
 #ifndef SB_GPU_MATH_LOG1P_H
 #define SB_GPU_MATH_LOG1P_H
 
@@ -8,7 +8,7 @@
  * until m is as sb_gpu_log_pair wants it. */
 SB_GPU_FN float sb_gpu_log1p_minus(float u)
 {
-#include "gpu/math/log1p_exceptions.inc"
+#include "gpu/math/log1p_minus_exceptions.inc"
     if (u < 0x1p-7f)
         return sb_gpu_finish_signed(sb_gpu_log1p_near({-u, 0.0f}), ROWS, COUNT, sb_gpu_bits(u));
     sb_gpu_pair d = sb_gpu_sum_ordered(1.0f, -u);

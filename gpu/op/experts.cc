@@ -175,5 +175,6 @@ sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_lin
     for (size_t e = 1; e < a->experts; e++)
         if (sb_input_scheme(knobs, sb_expert_weight(a, e)) != scheme)
             return SB_ERR_UNSUPPORTED;
-    return scheme == SB_SCHEME_none ? experts_bf16(work, knobs, a) : SB_ERR_UNSUPPORTED;
+    return scheme == SB_SCHEME_none ? experts_bf16(work, knobs, a)
+                                    : sb_gpu_experts_lowbit(work, knobs, a, scheme);
 }

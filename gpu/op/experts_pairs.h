@@ -45,7 +45,7 @@ static void sb_gpu_multiply_pairs(sb_gpu_work &work, const LAYER &layer, const s
 }
 
 /* Inputs that are quantized; `scheme` is that of all experts, and not none. */
-sb_status sb_gpu_experts_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
-                                sb_act_scheme scheme);
+sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
+                                const sb_expert_linear_args *a, sb_act_scheme scheme);
 
 #endif

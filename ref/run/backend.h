@@ -4,6 +4,31 @@
 #define SB_RUN_BACKEND_H
 
 #include "ref/ops/op.h"
+#include "ref/run/sample.h"
+
+/* Draws from rows of logits (P-1 to P-10); row t is for `position` + t. */
+typedef struct sb_draw_args {
+    sb_sampling settings; /* within P-1 */
+    const float *logits;  /* (rows, n), finite */
+    size_t rows;
+    uint32_t n;
+    uint64_t position;
+    sb_purpose purpose;
+    float *p;         /* (rows, n) the probabilities; NULL: not wanted */
+    uint32_t *tokens; /* (rows) */
+} sb_draw_args;
+
+/* Drafts that were drawn from q, held against p (P-12, P-13). */
+typedef struct sb_judge_args {
+    sb_sampling settings;
+    const float *p, *q; /* (rows, n) */
+    size_t rows;
+    uint32_t n;
+    const uint32_t *drafts; /* (rows), below n */
+    uint64_t position;
+    uint32_t *accepted; /* (rows) 0 or 1 */
+    uint32_t *tokens;   /* (rows) the draft, or the token in its place */
+} sb_judge_args;
 
 /* One projection of the experts that each row has kept: the op `linear` of every (row, slot) with
  * the weight of its expert. Matrix e stands `stride` bytes behind matrix e - 1, and all of them
@@ -31,6 +56,11 @@ typedef struct sb_backend {
     /* Optional: the ops of sb_expert_linear_args together, with the bits that they have one by one.
      * SB_ERR_UNSUPPORTED: not these experts; then they are run one by one. */
     sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args);
+    /* How tokens are chosen; NULL, as in the reference: by sample.h. The tokens of R-20 of logits
+     * (rows, n), draws, and drafts judged. */
+    sb_status (*greedy)(const float *logits, size_t rows, uint32_t n, uint32_t *tokens);
+    sb_status (*draw)(const sb_draw_args *args);
+    sb_status (*judge)(const sb_judge_args *args);
 } sb_backend;
 
 /* The reference: every row of ops.def is its sb_<op>_ref. */

@@ -3,16 +3,16 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/run/draw.h"
 
 struct sb_rounds {
     sb_session *session;
     sb_round_options options;
     sb_sampling sampling;
-    sb_sampler *sampler;
+    sb_drawer *drawer;
     size_t V;
     float *logits; /* (SB_MAX_DRAFTS + 1, V) of the target's rows */
     float *drafts; /* (SB_MAX_DRAFTS, V) of the head */
-    float *p, *q;  /* (V) probabilities of a row and of a draft */
     int given;     /* the drafts of the last round came from elsewhere */
 };
 
@@ -28,13 +28,12 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
     r->sampling = options && options->sampling ? *options->sampling : (sb_sampling){.top_p = 1};
     r->logits = sb_alloc((SB_MAX_DRAFTS + 1) * r->V, sizeof *r->logits);
     r->drafts = sb_alloc(SB_MAX_DRAFTS * r->V, sizeof *r->drafts);
-    r->p = sb_alloc(r->V, sizeof *r->p);
-    r->q = sb_alloc(r->V, sizeof *r->q);
-    sb_status status = r->logits && r->drafts && r->p && r->q
+    sb_status status = r->logits && r->drafts
                            ? SB_OK
                            : sb_fail(err, SB_ERR_MEMORY, "out of memory for logits of a round");
     if (!status)
-        status = sb_sampler_new(&r->sampling, (uint32_t)r->V, &r->sampler, err);
+        status = sb_drawer_new(sb_session_backend(session), &r->sampling, (uint32_t)r->V,
+                               &r->drawer, err);
     if (status) {
         sb_rounds_free(r);
         return status;
@@ -47,18 +46,16 @@ void sb_rounds_free(sb_rounds *r)
 {
     if (!r)
         return;
-    sb_sampler_free(r->sampler);
+    sb_drawer_free(r->drawer);
     free(r->logits);
     free(r->drafts);
-    free(r->p);
-    free(r->q);
     free(r);
 }
 
 sb_status sb_rounds_pick(sb_rounds *r, const float *logits, uint64_t position, uint32_t *token,
                          sb_error *err)
 {
-    return sb_sample_draw(r->sampler, logits, position, SB_DRAW_token, token, err);
+    return sb_draw_tokens(r->drawer, logits, 1, position, SB_DRAW_token, token, err);
 }
 
 const float *sb_rounds_logits(const sb_rounds *r, size_t row)
@@ -106,10 +103,10 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
         if (status)
             break;
         if (is_residual(r))
-            status = sb_sample_draw(r->sampler, logits, round->position + 1 + j, SB_DRAW_draft,
+            status = sb_draw_tokens(r->drawer, logits, 1, round->position + 1 + j, SB_DRAW_draft,
                                     &token, err);
         else
-            token = sb_greedy(logits, r->V);
+            status = sb_draw_greedy(r->drawer, logits, &token, err);
         round->drafts[j] = token;
     }
     return status;
@@ -124,41 +121,27 @@ static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *r
     return sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
 }
 
-/* P-13: what row `row` makes of its draft. Fills in chosen[row]; *accepted says whether it is the
- * draft. */
-static sb_status judge_residual(sb_rounds *r, sb_round *round, size_t row, int *accepted,
-                                sb_error *err)
-{
-    uint64_t position = round->position + 1 + row;
-    uint32_t draft = round->drafts[row];
-    sb_status status = sb_sample_probabilities(r->sampler, r->logits + row * r->V, r->p, err);
-    if (!status)
-        status = sb_sample_probabilities(r->sampler, r->drafts + row * r->V, r->q, err);
-    if (status)
-        return status;
-    *accepted = sb_sample_accepts(r->sampler, r->p, r->q, draft, position);
-    round->chosen[row] = *accepted ? draft : sb_sample_residual(r->sampler, r->p, r->q, position);
-    return SB_OK;
-}
-
-/* S-9: "accepts drafts from the first on while each is the token that the row before it gives" */
+/* S-9: "accepts drafts from the first on while each is the token that the row before it gives";
+ * under residual, while the row's distribution takes it (P-12). */
 static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
 {
-    int open = 1; /* all drafts before this row have been accepted */
-    size_t accepted = 0;
+    const size_t rows = round->drafted + 1, V = r->V;
+    const uint64_t position = round->position + 1;
+    size_t accepted = 0, row = 0;
     sb_status status = SB_OK;
-    for (size_t row = 0; row <= round->drafted && !status; row++)
-        status = sb_session_logits(r->session, row, r->logits + row * r->V, err);
-    for (size_t row = 0; row <= round->drafted && !status; row++) {
-        if (open && row < round->drafted && is_residual(r)) {
-            status = judge_residual(r, round, row, &open, err);
-        } else {
-            status = sb_rounds_pick(r, r->logits + row * r->V, round->position + 1 + row,
-                                    &round->chosen[row], err);
-            open = open && row < round->drafted && round->chosen[row] == round->drafts[row];
-        }
-        accepted += (size_t)open;
+    for (size_t i = 0; i < rows && !status; i++)
+        status = sb_session_logits(r->session, i, r->logits + i * V, err);
+    for (int open = is_residual(r); open && row < round->drafted && !status; row++) {
+        status = sb_draw_judge(r->drawer, r->logits + row * V, r->drafts + row * V,
+                               round->drafts[row], position + row, &open, &round->chosen[row], err);
+        accepted += (size_t)(open && !status);
     }
+    if (!status) /* the rows behind; under match, all */
+        status = sb_draw_tokens(r->drawer, r->logits + row * V, rows - row, position + row,
+                                SB_DRAW_token, round->chosen + row, err);
+    while (!is_residual(r) && accepted < round->drafted &&
+           round->chosen[accepted] == round->drafts[accepted])
+        accepted++;
     round->accepted = ask->forced < 0 ? accepted : (size_t)ask->forced;
     return status;
 }

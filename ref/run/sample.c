@@ -152,13 +152,22 @@ static void normalise(float *p, uint32_t n, float min_p)
         p[i] = p[i] / total;
 }
 
+sb_status sb_sample_check(const float *logits, size_t rows, uint32_t vocab, sb_error *err)
+{
+    for (size_t i = 0; i < rows * vocab; i++)
+        if (!sb_is_finite_f32(logits[i]))
+            return sb_fail(err, SB_ERR_NUMERIC, "the logit of token %u is not finite",
+                           (unsigned)(i % vocab));
+    return SB_OK;
+}
+
 sb_status sb_sample_probabilities(sb_sampler *sampler, const float *logits, float *p, sb_error *err)
 {
     const sb_sampling *s = &sampler->settings;
     uint32_t n = sampler->vocab;
-    for (uint32_t i = 0; i < n; i++)
-        if (!sb_is_finite_f32(logits[i]))
-            return sb_fail(err, SB_ERR_NUMERIC, "the logit of token %u is not finite", (unsigned)i);
+    sb_status status = sb_sample_check(logits, 1, n, err);
+    if (status)
+        return status;
     if (s->temperature == 0) {
         /* P-1: "Temperature 0 gives the greedy token of R-20 the probability 1" */
         for (uint32_t i = 0; i < n; i++)

@@ -11,6 +11,7 @@
 #ifndef SB_RUN_SAMPLE_H
 #define SB_RUN_SAMPLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ref/base/status.h"
@@ -46,6 +47,9 @@ typedef enum sb_purpose {
 float sb_sample_uniform(const sb_sampling *s, uint32_t token, uint64_t position,
                         sb_purpose purpose);
 float sb_sample_gumbel(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose);
+
+/* P-1: SB_ERR_NUMERIC where a logit of (rows, V) is not finite. */
+sb_status sb_sample_check(const float *logits, size_t rows, uint32_t vocab, sb_error *err);
 
 /* p (V) after temperature, top_k, top_p and min_p; 0 for what is cut. Temperature 0: 1 for the
  * greedy token. SB_ERR_NUMERIC where a logit is not finite. */

@@ -350,14 +350,17 @@ sb_status sb_session_logits(sb_session *s, size_t row, float *logits, sb_error *
     return sb_run_head(&call, row, "logits", logits);
 }
 
+static void forget_calls(sb_session *s)
+{
+    s->failed = 0;
+    s->rows = s->reach = s->trail.rows = 0;
+    s->drafted = 0;
+}
+
 void sb_session_reset(sb_session *session)
 {
     sb_state_reset(session->state);
-    session->rows = 0;
-    session->failed = 0;
-    session->drafted = 0;
-    session->trail.rows = 0;
-    session->reach = 0;
+    forget_calls(session);
 }
 
 const sb_state *sb_session_state(const sb_session *session)
@@ -374,19 +377,19 @@ sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_er
                        (unsigned long long)state->position, (unsigned long long)state->mtp_entries,
                        (unsigned long long)entries_at(session, state->position));
     sb_status status = sb_state_assign(session->state, state, err);
-    if (status)
-        return status;
-    session->rows = 0;
-    session->failed = 0;
-    session->drafted = 0;
-    session->trail.rows = 0;
-    session->reach = 0;
-    return SB_OK;
+    if (!status)
+        forget_calls(session);
+    return status;
 }
 
 const sb_model *sb_session_model(const sb_session *session)
 {
     return session->model;
+}
+
+const sb_backend *sb_session_backend(const sb_session *session)
+{
+    return session->backend;
 }
 
 const sb_knobs *sb_session_knobs(const sb_session *session)

@@ -83,6 +83,7 @@ const sb_state *sb_session_state(const sb_session *session);
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
 const sb_model *sb_session_model(const sb_session *session);
+const sb_backend *sb_session_backend(const sb_session *session);
 const sb_knobs *sb_session_knobs(const sb_session *session);
 int sb_session_has_mtp(const sb_session *session);
 

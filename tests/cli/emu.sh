@@ -52,6 +52,26 @@ check "profile exact is not the reference's" cmp "$out" "$work/first"
 run 0 run "$work/t1" --tokens 1,2 -n 1 --profile sm121 --backend emu --json
 at backend emu
 
+# --- draws -------------------------------------------------------------------------------------------------------
+# under profile exact the logits are the reference's, and only the draws are those of kernels
+drawn() { # drawn OPTION...: the reference's tokens, and those of two orders of threads
+    run 0 run "$work/t1" --tokens 1,2,3 -n 6 "$@"
+    cp "$out" "$work/first"
+    for backend in emu emu:5; do
+        run 0 run "$work/t1" --tokens 1,2,3 -n 6 --backend $backend "$@"
+        check "$backend draws other tokens: $*" cmp "$out" "$work/first"
+    done
+}
+drawn --seed 42 --temp 0.8 --top-k 40 --top-p 0.95
+drawn --seed 7 --temp 1.5 --draft 3
+drawn --seed 3 --temp 1.3 --min-p 0.01 --draft 2 --accept-mode residual
+# and the draws do not depend on drafts
+run 0 run "$work/t1" --tokens 1,2,3 -n 6 --backend emu --profile sm121 --seed 42 --temp 1.5 --top-k 40 --top-p 0.95 --json
+tokens=$(value 'sequences[0].generated')
+run 0 run "$work/t1" --tokens 1,2,3 -n 6 --backend emu:2 --profile sm121 --seed 42 --temp 1.5 --top-k 40 --top-p 0.95 \
+    --draft 3 --json
+same "with drafts and without" "$tokens" "$(value 'sequences[0].generated')"
+
 # --- a planted mistake ------------------------------------------------------------------------------------------
 run 1 diff "$work/t1" --engine emu+no_dt_bias --profile sm121 --tokens 1,2,3 -n 1 --json
 at verdict FAIL

@@ -1,6 +1,7 @@
 #include "tests/gpu/math_functions.h"
 
 #include "gpu/math/fn.h"
+#include "gpu/math/log1p.h"
 
 namespace
 {
@@ -38,21 +39,27 @@ namespace of_softplus
 {
 #include "gpu/math/softplus_exceptions.inc"
 }
+namespace of_log1p_minus
+{
+#include "gpu/math/log1p_minus_exceptions.inc"
+}
 
-#define ROW(name, above, above_end, below, below_end)                                              \
+#define ROW(name, above, above_end, below, below_end, partial)                                     \
     {                                                                                              \
 #name, sb_gpu_##name,                                                                      \
-            &of_##name::ROWS[0].input, of_##name::COUNT, above, above_end, below, below_end        \
+            &of_##name::ROWS[0].input, of_##name::COUNT, above, above_end, below, below_end,       \
+                             partial                                                               \
     }
 const math_function rows[MATH_FUNCTIONS] = {
-    ROW(exp, 0x32000000u, 0x42b20000u, 0x32000000u, 0x42d00001u),
-    ROW(sigmoid, 0x3a800000u, 0x41900000u, 0x3a800000u, 0x42d00001u),
-    ROW(silu, 0x32800000u, 0x42d00000u, 0x32800000u, 0x42dc0001u),
-    ROW(softplus, 0x32000000u, 0x41900000u, 0x32000000u, 0x42d00001u),
-    ROW(rsqrt, 0x3f800000u, 0x40800000u, 0, 0),
-    ROW(log, 0, 0x7f800000u, 0, 0),
-    ROW(sin, 0x39000000u, 0x7f800000u, 0, 0),
-    ROW(cos, 0x39000000u, 0x7f800000u, 0, 0),
+    ROW(exp, 0x32000000u, 0x42b20000u, 0x32000000u, 0x42d00001u, 0),
+    ROW(sigmoid, 0x3a800000u, 0x41900000u, 0x3a800000u, 0x42d00001u, 0),
+    ROW(silu, 0x32800000u, 0x42d00000u, 0x32800000u, 0x42dc0001u, 0),
+    ROW(softplus, 0x32000000u, 0x41900000u, 0x32000000u, 0x42d00001u, 0),
+    ROW(rsqrt, 0x3f800000u, 0x40800000u, 0, 0, 0),
+    ROW(log, 0, 0x7f800000u, 0, 0, 0),
+    ROW(sin, 0x39000000u, 0x7f800000u, 0, 0, 0),
+    ROW(cos, 0x39000000u, 0x7f800000u, 0, 0, 0),
+    ROW(log1p_minus, 0x2f000000u, 0x3f800000u, 0, 0, 1), /* 2^-33 to 1 */
 };
 #undef ROW
 

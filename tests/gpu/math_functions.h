@@ -8,17 +8,19 @@
 extern "C" {
 #endif
 
-enum { MATH_FUNCTIONS = 8 };
+enum { MATH_FUNCTIONS = 9 };
 
 /* A function, its exceptions, and the sizes of arguments among which these can be: those of
  * positive and of negative arguments. rsqrt scales its argument to [1, 4); sine and cosine go by
- * size. Outside, the result is a constant, the argument or its half. */
+ * size. Outside, the result is a constant, the argument or its half; or, where `partial` says so,
+ * the function is never asked. */
 typedef struct math_function {
     const char *name;
     float (*run)(float);
     const uint32_t *exceptions; /* argument, result, argument, result, .. */
     int count;
     uint32_t above, above_end, below, below_end;
+    int partial;
 } math_function;
 
 const math_function *math_function_row(int i);

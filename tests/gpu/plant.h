@@ -12,7 +12,7 @@ static const char *planted = "";
 static inline void plant(const char *name)
 {
     planted = name;
-    if (!sb_gpu_plant(*name ? name : nullptr))
+    if (!sb_gpu_plant(*name ? name : NULL))
         fail_msg("plants.def has no %s", name);
 }
 

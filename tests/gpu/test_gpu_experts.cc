@@ -23,6 +23,11 @@ void test_routing(void **)
     assert_true(route(&r, 0));
     plant("");
     assert_false(routed_as_said(&r));
+    assert_true(route(&r, 0) && routed_as_said(&r));
+    const uint32_t one = r.order[0]; /* of the same expert, but not in their order */
+    r.order[0] = r.order[1];
+    r.order[1] = one;
+    assert_false(routed_as_said(&r));
     drop_routing(&r);
 }
 

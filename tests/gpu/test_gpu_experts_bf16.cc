@@ -58,6 +58,11 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
               uint64_t seed, float *out)
 {
     emu_bench b(seed);
+    const size_t places = rows * e->shape.chunks * SB_CHUNK, inputs = rows * e->shape.cols;
+    float *wide = static_cast<float *>(room_for(inputs, 4));
+    uint32_t *staged = static_cast<uint32_t *>(room_for(places / 2, 4));
+    for (size_t i = 0; i < inputs; i++)
+        wide[i] = sb_bf16_to_f32(in[i]);
     const uint32_t most = sb_route_most(r->pairs, r->experts, r->most);
     const size_t bytes = EXPERTS * sb_pack_tiles(e->shape) * e->shape.tile_bytes;
     const sb_routed_rows pairs = {b.in("order", r->order, r->pairs),
@@ -69,16 +74,23 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
     layer.units = e->shape.chunks;
     layer.shape = e->shape;
     layer.weight = sb_cast<const uint4>(b.in("tiles", e->tiles, bytes));
-    layer.inputs = sb_cast<const uint32_t>(b.in("in", in, rows * e->shape.cols));
+    const auto x = b.out("staged", staged, places / 2);
+    layer.inputs = x;
     layer.factor = b.in("factor", e->factor, EXPERTS);
     const auto to = b.out("out", out, static_cast<size_t>(r->pairs) * e->shape.rows);
+    EMU_RUN(b, sb_expert_stage, static_cast<unsigned>((places / 2 + 255) / 256), 256, 0,
+            b.in("in", wide, inputs), sb_global<const uint32_t>(nullptr), x, e->shape,
+            static_cast<uint32_t>(rows));
     const dim3 grid(static_cast<unsigned>(sb_pack_tiles(e->shape)), most);
     const sb_status status = SB_LAUNCH(
         &b.queue, (sb_tile_kernel<sb_expert_linear<CODES, GROUPED>, NT, sb_routed_rows, float>),
         grid, SB_TILE_THREADS, sb_tile_bytes(NT), layer, pairs, to, 0u);
     if (status != SB_OK && !*planted)
         fail_msg("%s", b.err.text);
-    return status == SB_OK && b.complete();
+    const bool complete = b.complete();
+    free(wide);
+    free(staged);
+    return status == SB_OK && complete;
 }
 
 /* Every pair by itself, as docs/gpu-linear.md says. */

@@ -1,79 +1,39 @@
-/* test_gpu_sample.cc - greedy and seeded draws by kernels: the bits of ref/run/sample.c.
- *
- * test_gpu_sample --exceptions prints gpu/math/log1p_exceptions.inc. */
+/* test_gpu_sample.cc - draws by kernels: the bits of ref/run/sample.c. log(1 - u) is looked at by
+ * test_gpu_math. With CHECK_ALL=1 in the environment there are more tokens and more settings. */
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/plant.h"
 
 #include <initializer_list>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/kernel/sample.cuh"
+#include "gpu/kernel/exact_sum.cuh"
 
 extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/format.h"
 #include "ref/math/dot.h"
-#include "ref/math/fn.h"
 #include "ref/run/sample.h"
 }
 
 namespace
 {
 
-enum { SCHEDULES = 5 };
-
-namespace of_log1p
-{
-#include "gpu/math/log1p_exceptions.inc"
-}
-
-/* --- log(1 - u) --------------------------------------------------------------------------------
- */
-enum : uint32_t { LOG1P_FIRST = 0x2f000000, LOG1P_END = 0x3f800000 }; /* 2^-33 to 1 */
-
-bool log1p_right(uint32_t bits)
-{
-    const float u = sb_f32_from_bits(bits);
-    return sb_bits_f32(sb_gpu_log1p_minus(u)) == sb_bits_f32(sb_log1p(-u));
-}
-
-void test_log1p(void **)
+bool check_all()
 {
     const char *all = getenv("CHECK_ALL");
-    const uint32_t step = all && *all ? 1 : 691;
-    for (uint32_t bits = LOG1P_FIRST; bits < LOG1P_END; bits += step)
-        if (!log1p_right(bits))
-            fail_msg("log(1 - u) is wrong for u of bits 0x%08x", bits);
-    for (int i = 0; i < of_log1p::COUNT; i++)
-        assert_true(log1p_right(of_log1p::ROWS[i].input));
-    assert_true(log1p_right(LOG1P_END - 1));
+    return all && *all;
 }
 
-int print_exceptions()
+const sb_backend *emu(uint64_t seed)
 {
-    static uint32_t wrong[4096];
-    int count = 0, known = 0;
-    for (uint32_t bits = LOG1P_FIRST; bits < LOG1P_END && count < 4096; bits++) {
-        const bool has = known < of_log1p::COUNT && of_log1p::ROWS[known].input == bits;
-        known += has;
-        if (has || !log1p_right(bits))
-            wrong[count++] = bits;
-    }
-    printf("/* Written by tests/gpu/test_gpu_sample.cc; do not edit. */\n"
-           "static const int COUNT = %d;\nstatic const sb_gpu_exception ROWS[] = {\n",
-           count);
-    for (int i = 0; i < count; i++)
-        printf("{0x%08x, 0x%08x},%s", wrong[i], sb_bits_f32(sb_log1p(-sb_f32_from_bits(wrong[i]))),
-               i % 4 == 3 ? "\n" : " ");
-    printf("%s};\n", count % 4 ? "\n" : "");
-    return count < 4096 ? 0 : 1;
+    sb_backend_emu_seed(seed);
+    return sb_backend_emu();
 }
 
 /* --- exact sums --------------------------------------------------------------------------------
  */
-void test_sums(void **)
+bool sums_are_right()
 {
     static float x[3000];
     for (uint64_t round = 0; round < 3000; round++) {
@@ -88,14 +48,25 @@ void test_sums(void **)
                    : kind == 1 ? sb_f32_from_bits(static_cast<uint32_t>(bits % 0x01000000))
                    : kind == 2 ? sb_f32_from_bits(static_cast<uint32_t>(127 - bits % 30) << 23)
                    : kind == 3 ? sb_rng_uniform(8 + round, i)
-                               : (i ? 0x1p-24f : 1.0f);
+                               : (i ? i % 2 ? 0x1p-24f : 0x1p-100f : 1.0f);
             sb_digits_add(&sum, x[i]);
         }
-        assert_int_equal(sb_bits_f32(sb_digits_round(sum)), sb_bits_f32(sb_sum(x, n)));
+        if (sb_bits_f32(sb_digits_round(sum)) != sb_bits_f32(sb_sum(x, n)))
+            return false;
     }
+    return true;
+}
+
+void test_sums(void **)
+{
+    assert_true(sums_are_right());
     sb_digits none;
     sb_digits_clear(&none);
     assert_int_equal(sb_bits_f32(sb_digits_round(none)), 0);
+    plant("sum_sticky");
+    const bool right = sums_are_right();
+    plant("");
+    assert_false(right);
 }
 
 /* --- rows of logits ----------------------------------------------------------------------------
@@ -113,7 +84,7 @@ float *draw_logits(size_t rows, uint32_t n, uint64_t seed)
         const size_t kind = (i / n + seed) % KINDS;
         logits[i] = kind == 0        ? 3.0f * x
                     : kind == 1      ? sb_round_to(SB_FORMAT_bf16, x) * (bits % 3 ? 1.0f : 0.0f)
-                    : kind == 2      ? x * 1e38f * 0.5f
+                    : kind == 2      ? x * 0x1p125f
                     : kind == 3      ? -2.5f
                     : kind == 4      ? (bits & 1 ? 0.0f : -0.0f)
                     : i % n == n / 2 ? 40.0f
@@ -122,6 +93,7 @@ float *draw_logits(size_t rows, uint32_t n, uint64_t seed)
     return logits;
 }
 
+/* R-20, and what sb_greedy makes of NaNs. */
 uint32_t plain_greedy(const float *logits, uint32_t n)
 {
     uint32_t best = 0;
@@ -131,219 +103,316 @@ uint32_t plain_greedy(const float *logits, uint32_t n)
     return best;
 }
 
-bool argmax(const float *logits, uint32_t rows, uint32_t n, uint32_t parts, uint64_t seed,
-            uint32_t *tokens)
+/* As many of `rows` as the kernel gives the token of R-20; none if it fails. */
+uint32_t greedy_rows(const float *logits, uint32_t rows, uint32_t n, uint64_t seed)
 {
-    uint64_t *partial = static_cast<uint64_t *>(room_for(static_cast<size_t>(rows) * parts, 8));
-    bool done;
-    {
-        emu_bench part(seed);
-        const auto keys = part.out("partial", partial, static_cast<size_t>(rows) * parts);
-        done =
-            SB_LAUNCH(&part.queue, sb_argmax_part, dim3(parts, rows), SB_ARGMAX_THREADS, 0,
-                      part.in("logits", logits, static_cast<size_t>(rows) * n), keys, n) == SB_OK &&
-            SB_LAUNCH(&part.queue, sb_argmax_end, rows, SB_ARGMAX_THREADS, 0, keys,
-                      part.out("tokens", tokens, rows), parts) == SB_OK &&
-            part.complete();
-    }
-    free(partial);
-    return done;
+    uint32_t tokens[16], same = 0;
+    assert_true(rows <= 16);
+    if (emu(seed)->greedy(logits, rows, n, tokens))
+        return 0;
+    for (uint32_t t = 0; t < rows; t++)
+        same += tokens[t] == plain_greedy(logits + t * n, n);
+    return same;
 }
 
-void test_argmax(void **)
+void test_greedy(void **)
 {
-    uint32_t tokens[12];
-    for (uint32_t n : {1u, 37u, 384u, 997u, 3000u})
-        for (uint64_t seed = 0; seed < SCHEDULES; seed++)
-            for (uint32_t parts : {1u, 3u, 300u}) {
-                float *logits = draw_logits(12, n, seed);
-                assert_true(argmax(logits, 12, n, parts, seed, tokens));
-                for (uint32_t t = 0; t < 12; t++)
-                    assert_int_equal(tokens[t], plain_greedy(logits + t * n, n));
+    const uint64_t seeds = check_all() ? 5 : 2;
+    for (uint32_t n : {1u, 37u, 384u, 9001u}) /* the last in three parts */
+        for (uint64_t seed = 0; seed < (n < 1000 ? seeds : 1); seed++)
+            for (uint32_t rows : {1u, 6u, 16u}) {
+                float *logits = draw_logits(rows, n, seed);
+                assert_int_equal(greedy_rows(logits, rows, n, seed), rows);
                 free(logits);
             }
+}
+
+/* Y-70: "Nothing is larger than a NaN that stands first, and no other NaN is the largest" */
+void test_greedy_bits(void **)
+{
+    const float nan = sb_f32_from_bits(0x7fc00000), minus = sb_f32_from_bits(0xffc00001);
+    const float inf = sb_f32_from_bits(0x7f800000);
+    const float rows[][4] = {
+        {-inf, -inf, -inf, -inf}, {-inf, 1, -inf, 1}, {nan, 5, inf, 1}, {-1, nan, -2, minus},
+        {minus, nan, nan, nan},   {-inf, nan, 3, 3},  {inf, inf, 0, 0}, {-inf, minus, -inf, nan},
+        {0.0f, -0.0f, 0.0f, -1},  {-0.0f, 0.0f, 0, 0}};
+    const uint32_t count = sizeof rows / sizeof *rows;
+    assert_int_equal(greedy_rows(rows[0], count, 4, 0), count);
 }
 
 /* --- draws -------------------------------------------------------------------------------------
  */
 const sb_sampling settings[] = {
-    {1, 0, 1.0f, 0, 1.0f, 0.0f},
-    {0x123456789abcdefULL, 0xfedcba9876543210ULL, 0.7f, 20, 0.95f, 0.0f},
-    {2, 5, 0.6f, 0, 0.9f, 0.0f},
-    {3, 1, 1.5f, 7, 1.0f, 0.1f},
-    {4, 2, 0.0f, 5, 0.5f, 0.5f},
-    {5, 3, 1e-30f, 0, 0.3f, 0.0f},
-    {6, 4, 3.0f, 1, 1e-30f, 1.0f},
-    {7, 5, 1.0f, 4000000000u, 0.999999f, 1e-5f},
+    {0x123456789abcdefULL, 0xfedcba9876543210ULL, 0.8f, 40, 0.95f, 0.0f},
+    {1, 0, 1.0f, 0, 1.0f, 0.0f},                 /* no filter */
+    {2, 5, 0.6f, 0, 0.9f, 0.0f},                 /* top_p alone */
+    {3, 1, 1.5f, 7, 1.0f, 0.1f},                 /* top_k, min_p */
+    {4, 2, 0.0f, 5, 0.5f, 0.5f},                 /* greedy */
+    {5, 3, 1e-30f, 0, 0.3f, 0.0f},               /* nearly greedy */
+    {6, 4, 3.0f, 1, 1e-30f, 1.0f},               /* one token */
+    {7, 5, 1.0f, 4000000000u, 0.999999f, 1e-5f}, /* more than there are */
+    {8, 6, 1e-45f, 3, 0.5f, 0.0f},               /* the smallest temperature */
+    {9, 7, 3e38f, 0, 0.5f, 0.0f},                /* the largest: all are equal */
 };
 enum { SETTINGS = sizeof settings / sizeof *settings, ROWS = 6 };
 
-sb_sample_settings settings_of(const sb_sampling &s)
-{
-    const sb_sample_settings out = {
-        {static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32)},
-        {static_cast<uint32_t>(s.sequence), static_cast<uint32_t>(s.sequence >> 32)},
-        s.temperature,
-        s.top_p,
-        s.min_p,
-        s.top_k};
-    return out;
-}
+const uint64_t POSITION = 0xfffffffdu; /* row 3 has position 2^32, of which 32 bits are 0 */
 
-const uint32_t positions[ROWS] = {0, 1, 77, 0xffffffff, 5, 5};
-
-bool sample(const float *logits, uint32_t n, const sb_sampling &s, uint64_t seed, uint32_t word,
-            float *p, uint32_t *tokens)
+/* Rows whose token or probabilities differ from the reference's; all if the kernel fails. */
+uint32_t rows_that_differ(const float *logits, uint32_t rows, uint32_t n, const sb_sampling &s,
+                          sb_purpose purpose, uint64_t seed)
 {
-    emu_bench b(seed);
-    const size_t count = static_cast<size_t>(ROWS) * n;
-    return SB_LAUNCH(&b.queue, sb_sample_kernel, ROWS, SB_SAMPLE_THREADS, 0,
-                     b.in("logits", logits, count), b.out("p", p, count),
-                     b.in("positions", positions, ROWS), b.out("tokens", tokens, ROWS),
-                     settings_of(s), n, word) == SB_OK &&
-           b.complete();
-}
-
-bool sampled_as_reference(const float *logits, uint32_t n, const sb_sampling &s, sb_purpose purpose,
-                          const float *p, const uint32_t *tokens)
-{
-    sb_sampler *sampler = NULL;
+    uint32_t tokens[ROWS * 3], wrong = 0;
+    float *p = static_cast<float *>(room_for(static_cast<size_t>(rows) * n, 4));
     float *want = static_cast<float *>(room_for(n, 4));
-    bool same = true;
-    assert_int_equal(sb_sampler_new(&s, n, &sampler, NULL), SB_OK);
-    for (uint32_t t = 0; t < ROWS; t++) {
+    const sb_draw_args args = {s, logits, rows, n, POSITION, purpose, p, tokens};
+    sb_sampler *sampler = nullptr;
+    assert_true(rows <= ROWS * 3);
+    assert_int_equal(sb_sampler_new(&s, n, &sampler, nullptr), SB_OK);
+    if (emu(seed)->draw(&args))
+        wrong = rows;
+    for (uint32_t t = 0; t < rows && wrong < rows; t++) {
         uint32_t token = 0;
-        assert_int_equal(sb_sample_probabilities(sampler, logits + t * n, want, NULL), SB_OK);
-        assert_int_equal(
-            sb_sample_draw(sampler, logits + t * n, positions[t], purpose, &token, NULL), SB_OK);
-        same = same && token == tokens[t] && memcmp(want, p + t * n, n * sizeof *want) == 0;
+        assert_int_equal(sb_sample_probabilities(sampler, logits + t * n, want, nullptr), SB_OK);
+        token = sb_sample_pick(sampler, want, POSITION + t, purpose);
+        wrong += token != tokens[t] || memcmp(want, p + t * n, n * sizeof *want) != 0;
     }
     sb_sampler_free(sampler);
     free(want);
-    return same;
+    free(p);
+    return wrong;
+}
+
+void draws_agree(uint32_t rows, uint32_t n, unsigned setting, uint64_t seed)
+{
+    float *logits = draw_logits(rows, n, seed);
+    const sb_purpose purpose = setting % 2 ? SB_DRAW_draft : SB_DRAW_token;
+    const uint32_t wrong = rows_that_differ(logits, rows, n, settings[setting], purpose, seed);
+    if (wrong)
+        fail_msg("settings %u, %u tokens: %u of %u rows are not the reference's", setting, n, wrong,
+                 rows);
+    free(logits);
 }
 
 void test_draws(void **)
 {
-    uint32_t tokens[ROWS];
-    for (uint32_t n : {1u, 2u, 37u, 384u, 997u})
-        for (unsigned i = 0; i < SETTINGS; i++) {
-            const uint64_t seed = i % SCHEDULES;
-            const sb_purpose purpose = i % 2 ? SB_DRAW_draft : SB_DRAW_token;
-            float *logits = draw_logits(ROWS, n, i);
-            float *p = static_cast<float *>(room_for(static_cast<size_t>(ROWS) * n, 4));
-            assert_true(sample(logits, n, settings[i], seed, purpose, p, tokens));
-            if (!sampled_as_reference(logits, n, settings[i], purpose, p, tokens))
-                fail_msg("settings %u, %u tokens: not the reference's draw", i, n);
-            free(logits);
-            free(p);
-        }
-}
-
-/* Drafts from q are judged against p. */
-void test_drafts(void **)
-{
-    const uint32_t n = 384;
-    unsigned seen[2] = {0, 0};
-    for (uint64_t seed = 0; seed < 8; seed++) {
-        const sb_sampling &s = settings[seed % 4];
-        sb_sampler *sampler = NULL;
-        float *a = draw_logits(ROWS, n, seed), *c = draw_logits(ROWS, n, seed);
-        float *p = static_cast<float *>(room_for(ROWS * n, 4));
-        float *q = static_cast<float *>(room_for(ROWS * n, 4));
-        uint32_t drafts[ROWS], accepted[ROWS], tokens[ROWS];
-        for (uint32_t i = 0; i < ROWS * n; i++)
-            c[i] = seed == 3 ? a[i] : c[i] + 0.5f * sb_rng_normal(seed, i);
-        assert_int_equal(sb_sampler_new(&s, n, &sampler, NULL), SB_OK);
-        for (uint32_t t = 0; t < ROWS; t++) {
-            assert_int_equal(sb_sample_probabilities(sampler, a + t * n, p + t * n, NULL), SB_OK);
-            assert_int_equal(sb_sample_probabilities(sampler, c + t * n, q + t * n, NULL), SB_OK);
-            drafts[t] = sb_sample_pick(sampler, q + t * n, positions[t], SB_DRAW_draft);
-        }
-        {
-            emu_bench b(seed);
-            EMU_RUN(b, sb_sample_judge, ROWS, SB_SAMPLE_THREADS, 0, b.in("p", p, ROWS * n),
-                    b.in("q", q, ROWS * n), b.in("drafts", drafts, ROWS),
-                    b.in("positions", positions, ROWS), b.out("accepted", accepted, ROWS),
-                    b.out("tokens", tokens, ROWS), settings_of(s), n);
-            assert_true(b.complete());
-        }
-        for (uint32_t t = 0; t < ROWS; t++) {
-            const float *pt = p + t * n, *qt = q + t * n;
-            const int yes = sb_sample_accepts(sampler, pt, qt, drafts[t], positions[t]);
-            assert_int_equal(accepted[t], yes != 0);
-            assert_int_equal(tokens[t],
-                             yes ? drafts[t] : sb_sample_residual(sampler, pt, qt, positions[t]));
-            seen[yes != 0]++;
-        }
-        sb_sampler_free(sampler);
-        free(a);
-        free(c);
-        free(p);
-        free(q);
+    for (unsigned i = 0; i < SETTINGS; i++) {
+        for (uint32_t n : {1u, 2u, 37u})
+            draws_agree(ROWS, n, i, i);
+        if (check_all() || i % 3 == 0)
+            draws_agree(ROWS, 384, i, i);
     }
-    assert_true(seen[0] > 0 && seen[1] > 0);
+    draws_agree(ROWS * 3, 96, 0, 1); /* more rows than one launch has */
+    draws_agree(1, check_all() ? 50001 : 1571, 0, 2);
 }
 
-/* P-1: "a call with any other value, or with a logit that is not finite, is refused": that row, and
- * no other. */
+/* Without p the tokens are the same; many seeds. */
+void test_seeds(void **)
+{
+    const uint32_t n = 50, seeds = check_all() ? 400 : 25;
+    sb_sampling s = settings[0];
+    float *logits = draw_logits(1, n, 0);
+    uint32_t taken[50] = {0}, kinds = 0;
+    for (s.seed = 0; s.seed < seeds; s.seed++) {
+        uint32_t token = n, right = n;
+        sb_sampler *sampler = nullptr;
+        const sb_draw_args args = {s, logits, 1, n, s.seed * 7, SB_DRAW_token, nullptr, &token};
+        assert_int_equal(sb_sampler_new(&s, n, &sampler, nullptr), SB_OK);
+        assert_int_equal(emu(0)->draw(&args), SB_OK);
+        assert_int_equal(
+            sb_sample_draw(sampler, logits, s.seed * 7, SB_DRAW_token, &right, nullptr), SB_OK);
+        assert_int_equal(token, right);
+        kinds += taken[token]++ == 0;
+        sb_sampler_free(sampler);
+    }
+    assert_true(kinds > 3);
+    free(logits);
+}
+
+/* P-1: "a call with any other value, or with a logit that is not finite, is refused" */
 void test_refused(void **)
 {
     const uint32_t n = 300;
     float *logits = draw_logits(ROWS, n, 0);
-    float *p = static_cast<float *>(room_for(ROWS * n, 4));
     uint32_t tokens[ROWS];
-    logits[1 * n + 299] = sb_f32_from_bits(0x7f800000);
-    logits[3 * n] = sb_f32_from_bits(0xffc00001);
-    assert_true(sample(logits, n, settings[0], 1, 0, p, tokens));
-    for (uint32_t t = 0; t < ROWS; t++)
-        assert_int_equal(tokens[t] == SB_SAMPLE_REFUSED, t == 1 || t == 3);
+    for (const sb_sampling &s : {settings[0], settings[4]})
+        for (uint32_t bits : {0x7f800000u, 0xff800000u, 0xffc00001u}) {
+            const sb_draw_args args = {s, logits, ROWS, n, 0, SB_DRAW_token, nullptr, tokens};
+            const float kept = logits[3 * n + 299];
+            logits[3 * n + 299] = sb_f32_from_bits(bits);
+            assert_int_equal(emu(1)->draw(&args), SB_ERR_NUMERIC);
+            assert_string_equal(sb_backend_emu()->why(), "row 3 has a logit that is not finite");
+            logits[3 * n + 299] = kept;
+            assert_int_equal(emu(1)->draw(&args), SB_OK);
+        }
     free(logits);
-    free(p);
+}
+
+/* --- drafts ------------------------------------------------------------------------------------
+ */
+/* Drafts of q at rows of p, judged by the kernel. */
+struct judged {
+    float *p, *q; /* (ROWS, n) */
+    uint32_t n, drafts[ROWS], accepted[ROWS], tokens[ROWS];
+};
+
+/* Rows where the kernel judges as the reference does; none if it fails. */
+uint32_t judged_rows(judged *j, const sb_sampling &s, uint64_t seed)
+{
+    const sb_judge_args args = {s,         j->p,     j->q,        ROWS,     j->n,
+                                j->drafts, POSITION, j->accepted, j->tokens};
+    sb_sampler *sampler = nullptr;
+    uint32_t same = 0;
+    assert_int_equal(sb_sampler_new(&s, j->n, &sampler, nullptr), SB_OK);
+    const sb_status status = emu(seed)->judge(&args);
+    for (uint32_t t = 0; t < ROWS && !status; t++) {
+        const float *p = j->p + t * j->n, *q = j->q + t * j->n;
+        const bool yes = sb_sample_accepts(sampler, p, q, j->drafts[t], POSITION + t);
+        const uint32_t token = yes ? j->drafts[t] : sb_sample_residual(sampler, p, q, POSITION + t);
+        same += j->accepted[t] == yes && j->tokens[t] == token;
+    }
+    sb_sampler_free(sampler);
+    return same;
+}
+
+/* From logits and others near them. */
+judged draw_drafts(uint32_t n, const sb_sampling &s, uint64_t seed, float noise)
+{
+    judged j = {static_cast<float *>(room_for(ROWS * n, 4)),
+                static_cast<float *>(room_for(ROWS * n, 4)),
+                n,
+                {0},
+                {0},
+                {0}};
+    float *a = draw_logits(ROWS, n, seed), *b = draw_logits(ROWS, n, seed);
+    sb_sampler *sampler = nullptr;
+    for (uint32_t i = 0; i < ROWS * n; i++)
+        b[i] += noise * sb_rng_normal(seed, i);
+    assert_int_equal(sb_sampler_new(&s, n, &sampler, nullptr), SB_OK);
+    for (uint32_t t = 0; t < ROWS; t++) {
+        float *p = j.p + t * n, *q = j.q + t * n;
+        assert_int_equal(sb_sample_probabilities(sampler, a + t * n, p, nullptr), SB_OK);
+        assert_int_equal(sb_sample_probabilities(sampler, b + t * n, q, nullptr), SB_OK);
+        j.drafts[t] = sb_sample_pick(sampler, q, POSITION + t, SB_DRAW_draft);
+    }
+    sb_sampler_free(sampler);
+    free(a);
+    free(b);
+    return j;
+}
+
+void test_drafts(void **)
+{
+    unsigned seen[2] = {0, 0};
+    for (uint64_t seed = 0; seed < (check_all() ? 40 : 6); seed++) {
+        const sb_sampling &s = settings[seed % 5];
+        judged j = draw_drafts(384, s, seed, seed == 3 ? 0.0f : 0.5f);
+        assert_int_equal(judged_rows(&j, s, seed), ROWS);
+        for (uint32_t yes : j.accepted)
+            seen[yes]++;
+        j.drafts[0] = 383 - j.drafts[0]; /* often one with q = 0 */
+        assert_int_equal(judged_rows(&j, s, seed), ROWS);
+        free(j.p);
+        free(j.q);
+    }
+    assert_true(seen[0] > 5 && seen[1] > 5);
+}
+
+/* Where p(d) is u q(d) rounded up, a product that is rounded is not below it. */
+judged narrow_drafts(const sb_sampling &s)
+{
+    judged j = draw_drafts(8, s, 0, 0.5f);
+    for (uint32_t t = 0; t < ROWS; t++) {
+        const float u = sb_sample_uniform(&s, j.drafts[t], POSITION + t, SB_DRAW_accept);
+        for (uint32_t k = 0; k < 1000; k++) {
+            const float q = 0.5f + 0x1p-12f * static_cast<float>(k);
+            j.q[t * 8 + j.drafts[t]] = q;
+            j.p[t * 8 + j.drafts[t]] = u * q;
+            if (static_cast<double>(u) * static_cast<double>(q) < static_cast<double>(u * q))
+                break;
+        }
+    }
+    return j;
+}
+
+/* --- faults ------------------------------------------------------------------------------------
+ */
+/* The rows that differ under a fault; the same rows do not without it. */
+uint32_t differing(const char *name, const float *logits, uint32_t n, const sb_sampling &s,
+                   uint64_t seed)
+{
+    assert_int_equal(rows_that_differ(logits, ROWS, n, s, SB_DRAW_token, seed), 0);
+    plant(name);
+    const uint32_t wrong = rows_that_differ(logits, ROWS, n, s, SB_DRAW_token, seed);
+    plant("");
+    return wrong;
 }
 
 void test_faults(void **)
 {
-    const uint32_t n = 384;
-    uint32_t tokens[12];
-    float *logits = draw_logits(12, n, 0);
-    float *p = static_cast<float *>(room_for(ROWS * n, 4));
-    plant("sample_nine_rounds");
-    bool done = sample(logits, n, settings[0], 0, 0, p, tokens);
-    plant("");
-    assert_false(done && sampled_as_reference(logits, n, settings[0], SB_DRAW_token, p, tokens));
-    assert_true(sample(logits, n, settings[0], 0, 0, p, tokens));
-    assert_true(sampled_as_reference(logits, n, settings[0], SB_DRAW_token, p, tokens));
-    p[n + 5] = sb_f32_from_bits(sb_bits_f32(p[n + 5]) + 1);
-    assert_false(sampled_as_reference(logits, n, settings[0], SB_DRAW_token, p, tokens));
-    plant("argmax_highest_id");
-    assert_true(argmax(logits, 12, n, 3, 0, tokens));
-    plant("");
-    unsigned wrong = 0;
-    for (uint32_t t = 0; t < 12; t++)
-        wrong += tokens[t] != plain_greedy(logits + t * n, n);
-    assert_true(wrong > 0);
-    for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
-        plant("argmax_barrier");
-        done = argmax(logits, 12, n, 3, seed, tokens);
+    const uint32_t n = 64;
+    float *logits = draw_logits(ROWS, n, 0);
+    for (const char *name : {"sample_nine_rounds", "sample_next_word", "sample_top_p"})
+        assert_true(differing(name, logits, n, settings[0], 0) > 0);
+    assert_true(differing("sample_ties", logits, n, settings[3], 0) > 0);
+    for (const char *name : {"sample_barrier", "sample_barrier2", "sum_barrier", "argmax_barrier"})
+        for (uint64_t seed = 0; seed < (check_all() ? 5 : 2); seed++)
+            if (differing(name, logits, n, settings[0], seed) < ROWS)
+                fail_msg("%s is not seen with seed %u", name, static_cast<unsigned>(seed));
+    free(logits);
+}
+
+void test_greedy_faults(void **)
+{
+    const uint32_t n = 64;
+    float *logits = draw_logits(ROWS, n, 0);
+    logits[n - 1] = 100.0f;
+    assert_int_equal(greedy_rows(logits, ROWS, n, 0), ROWS);
+    for (const char *name : {"argmax_highest_id", "argmax_last", "argmax_barrier"}) {
+        plant(name);
+        const uint32_t same = greedy_rows(logits, ROWS, n, 0);
         plant("");
-        assert_false(done);
+        assert_true(same < ROWS);
     }
     free(logits);
-    free(p);
+}
+
+/* Rows that are judged otherwise under a fault, of drafts that are judged as they should without.
+ */
+uint32_t misjudged(const char *name, judged j, const sb_sampling &s)
+{
+    assert_int_equal(judged_rows(&j, s, 0), ROWS);
+    plant(name);
+    const uint32_t wrong = ROWS - judged_rows(&j, s, 0);
+    plant("");
+    free(j.p);
+    free(j.q);
+    return wrong;
+}
+
+void test_draft_faults(void **)
+{
+    const sb_sampling s = settings[1];
+    uint32_t rest = 0, word = 0;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        rest += misjudged("sample_rest", draw_drafts(3, s, seed, 2.0f), s);
+        word += misjudged("sample_next_word", draw_drafts(3, s, seed, 2.0f), s);
+    }
+    assert_true(rest > 0);
+    assert_true(word > 0);
+    assert_true(misjudged("sample_accept", narrow_drafts(s), s) > 0);
 }
 
 } // namespace
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc == 2 && strcmp(argv[1], "--exceptions") == 0)
-        return print_exceptions();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log1p),  cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_argmax), cmocka_unit_test(test_draws),
-        cmocka_unit_test(test_drafts), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_sums),          cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_greedy_bits),   cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_seeds),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_drafts),        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_greedy_faults), cmocka_unit_test(test_draft_faults),
     };
     return cmocka_run_group_tests_name("draws by kernels", tests, NULL, NULL);
 }

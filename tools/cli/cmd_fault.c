@@ -102,8 +102,7 @@ static sb_status check_write(const sb_faults *faults, const fault_request *r, sb
     size_t i = 0;
     while (r->names.count == 1 && i < faults->count && !wanted(&faults->items[i], i, r))
         i++;
-    if (r->names.count != 1 || i == faults->count || faults->items[i].plant == SB_PLANT_none ||
-        faults->items[i].plant == SB_PLANT_covered)
+    if (r->names.count != 1 || i == faults->count || sb_fault_why_not(&faults->items[i]))
         return sb_fail(
             err, SB_ERR_USAGE,
             "--write takes one fault that can be planted, by its whole name; see samebit "

@@ -11,6 +11,7 @@
 #include "tools/fault/ask.h"
 #include "tools/fault/campaign_parts.h"
 #include "tools/fault/edit.h"
+#include "tools/fault/kernels.h"
 #include "tools/fault/special.h"
 #include "tools/fault/spoil.h"
 #include "tools/make/make.h"
@@ -67,6 +68,7 @@ void sb_campaign_free(sb_campaign *c)
 {
     if (!c)
         return;
+    sb_kernel_forget();
     for (size_t i = 0; i < c->vehicle_count; i++) {
         sb_model_close(c->vehicles[i].model);
         if (!c->options.keep)
@@ -88,7 +90,8 @@ const sb_score *sb_campaign_score(const sb_campaign *c)
 /* --- vehicles -----------------------------------------------------------------------------------
  */
 
-/* "T1:4 bf16 mistakes kv|EDITS": a preset with its first layers, a format, a recipe */
+/* "T1:4 bf16 mistakes kv|EDITS": a preset, or a shape of kernels.h, with its first layers, a
+ * format, a recipe */
 static sb_status make(const char *name, const char *path, sb_error *err)
 {
     char copy[160], *word[4] = {NULL}, *next = NULL;
@@ -104,9 +107,11 @@ static sb_status make(const char *name, const char *path, sb_error *err)
     char *layers = strchr(word[0], ':');
     if (layers)
         *layers++ = '\0';
+    const sb_make_preset *shape = sb_kernel_shape(word[0]);
     sb_status status =
         sb_make(&(sb_make_options){.dir = path,
-                                   .preset = word[0],
+                                   .preset = shape ? "T1" : word[0],
+                                   .shape = shape,
                                    .format = word[1],
                                    .recipe = word[2],
                                    .layers = layers ? (unsigned)strtoul(layers, NULL, 10) : 0,
@@ -164,7 +169,11 @@ static sb_script script_of(const char *name)
     } all[] = {{"plain", {.prompt = 9, .decode = 3, .sequences = 1}},
                {"rounds", {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1}},
                {"two", {.prompt = 9, .decode = 1, .rounds = 2, .drafts = 2, .sequences = 2}},
-               {"long", {.prompt = 105, .decode = 1, .sequences = 1}}};
+               {"long", {.prompt = 105, .decode = 1, .sequences = 1}},
+               {"few", {.prompt = 5, .sequences = 1}},
+               {"pair", {.prompt = 2, .sequences = 1}},
+               {"rows", {.prompt = 27, .sequences = 1}},
+               {"parts", {.prompt = 258, .decode = 1, .sequences = 1}}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
             return all[i].script;
@@ -177,7 +186,7 @@ static sb_status set_all(sb_knobs *knobs, const char *settings, sb_error *err)
     sb_status status = SB_OK;
     snprintf(copy, sizeof copy, "%s", settings);
     for (char *s = strtok_r(copy, " ", &next); s && !status; s = strtok_r(NULL, " ", &next))
-        status = sb_knobs_set(knobs, s, err);
+        status = strchr(s, '=') ? sb_knobs_set(knobs, s, err) : sb_knobs_profile(knobs, s, err);
     return status;
 }
 
@@ -259,6 +268,8 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler 
     case SB_PLANT_trace:
         t->spoiler = spoiler;
         return sb_spoiler_new(f->arg, spoiler, err);
+    case SB_PLANT_kernel:
+        return sb_kernel_plant(f, t, err);
     case SB_PLANT_self:
         t->sim = NULL;
         t->self = 1;
@@ -311,6 +322,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
     if (!status && writer)
         status = sb_trace_commit(writer, err);
     sb_trace_writer_free(writer);
+    sb_kernel_unplant();
     sb_plant_clear(&at);
     sb_spoiler_clear(&spoiler);
     return status;
@@ -387,9 +399,10 @@ sb_status sb_campaign_fault(sb_campaign *c, const sb_fault *f, sb_error *err)
 {
     sb_finding_of_fault found = {.fault = f};
     sb_status status;
-    if (f->plant == SB_PLANT_none || f->plant == SB_PLANT_covered) {
+    const char *why_not = sb_fault_why_not(f);
+    if (why_not) {
         found.result = SB_FAULT_SKIPPED;
-        snprintf(found.place, sizeof found.place, "%s", f->words);
+        snprintf(found.place, sizeof found.place, "%s", why_not);
         c->score.skipped++;
         if (c->options.found)
             c->options.found(c->options.found_ctx, &found);

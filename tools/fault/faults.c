@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "gpu/gpu.h"
+#include "tools/fault/kernels.h"
 #include "tools/fault/slips.h"
 #include "tools/fault/special.h"
 #include "tools/trace/step.h"
@@ -13,7 +15,7 @@ const char *sb_fault_plant_name(sb_fault_plant plant)
 {
     static const char *const names[] = {"op",     "op",         "op",       "session",
                                         "engine", "checkpoint", "file",     "trace",
-                                        "self",   "none",       "elsewhere"};
+                                        "kernel", "self", "none",       "elsewhere"};
     return names[plant];
 }
 
@@ -173,6 +175,17 @@ static int add_slips(sb_faults *faults)
     return 1;
 }
 
+static int add_kernels(sb_faults *faults)
+{
+    for (size_t i = 0; i < sb_kernel_fault_count(); i++) {
+        sb_fault *f = add(faults, "", "");
+        if (!f)
+            return 0;
+        sb_kernel_fault_at(i, f);
+    }
+    return 1;
+}
+
 sb_status sb_faults_list(sb_faults *out, sb_error *err)
 {
     int enough = 1;
@@ -187,7 +200,7 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
             memcpy(f->name, name, sizeof name);
         }
     }
-    enough = enough && add_slips(out) && add_mistakes(out) && add_op_faults(out);
+    enough = enough && add_slips(out) && add_mistakes(out) && add_op_faults(out) && add_kernels(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");
 }
 
@@ -195,6 +208,13 @@ void sb_faults_free(sb_faults *faults)
 {
     free(faults->items);
     *faults = (sb_faults){.count = 0};
+}
+
+const char *sb_fault_why_not(const sb_fault *f)
+{
+    if (f->plant == SB_PLANT_none || f->plant == SB_PLANT_covered)
+        return f->words;
+    return f->plant == SB_PLANT_kernel && !sb_backend_emu() ? "no emulator: built without C++" : NULL;
 }
 
 int sb_fault_matches(const sb_fault *fault, const char *pattern)

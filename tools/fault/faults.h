@@ -18,6 +18,7 @@ typedef enum sb_fault_plant {
     SB_PLANT_edit,    /* edits of the engine's checkpoint (edit.h) */
     SB_PLANT_file,    /* the same, and `samebit check` is asked about the files */
     SB_PLANT_trace,   /* of spoil.def */
+    SB_PLANT_kernel,  /* of gpu/kernel/plants.def; or none, and "emu:SEED" */
     SB_PLANT_self,    /* the reference passes for another engine */
     SB_PLANT_none,    /* cannot be planted here: the reason stands in `words` */
     SB_PLANT_covered  /* another test plants it: which stands in `words` */
@@ -30,8 +31,8 @@ typedef struct sb_fault {
     sb_fault_plant plant;
     const char *arg;
     const char *vehicle; /* "T1 bf16 mistakes": preset, format, recipe */
-    const char *setting; /* knobs of both sides, "a=b c=d"; "" */
-    const char *script;  /* "plain", "rounds", "long", "two" */
+    const char *setting; /* of both sides: a profile and knobs, "a=b c=d"; "": exact */
+    const char *script;  /* a row of script_of in campaign.c */
     const char
         *fires; /* signs (sign.h), separated by blanks: all must be there; a|b: one of them */
     const char *quiet; /* none of these may */
@@ -46,6 +47,9 @@ typedef struct sb_faults {
 
 sb_status sb_faults_list(sb_faults *out, sb_error *err);
 void sb_faults_free(sb_faults *faults);
+
+/* Why it is not planted here; NULL if it is. */
+const char *sb_fault_why_not(const sb_fault *fault);
 
 /* "F08", "op.linear.sign", "op.linear.*", or an origin: 1 if the fault is meant. */
 int sb_fault_matches(const sb_fault *fault, const char *pattern);

@@ -24,8 +24,10 @@ static void add_ops(const sb_verdicts *v, sb_signs *signs)
 #include "ref/ops/ops.def"
 #undef SB_OP
     };
+    /* an op whose output could not be read has no verdict, but is the first failure */
+    const char *first = v->has_failure ? v->first_failure.op : "";
     for (size_t i = 0; i < SB_OP_COUNT; i++)
-        if (v->ops[i].verdict == SB_VERDICT_FAIL)
+        if (v->ops[i].verdict == SB_VERDICT_FAIL || strcmp(names[i] + 3, first) == 0)
             sb_sign_add(signs, names[i]);
 }
 
@@ -80,6 +82,16 @@ static void add_free(const sb_verdicts *v, sb_signs *signs)
             sb_sign_add(signs, "logits");
 }
 
+/* "op linear (...) failed: kernel ...": what an engine said that stopped in an op. */
+static void add_stop(const char *words, sb_signs *signs)
+{
+    char op[24], sign[32];
+    if (sscanf(words, "op %23[a-z0-9_] (", op) != 1 || !strstr(words, ") failed: "))
+        return;
+    snprintf(sign, sizeof sign, "stop:%s", op);
+    sb_sign_add(signs, sign);
+}
+
 static void add_verdict(const sb_verdicts *v, sb_signs *signs)
 {
     if (v->verdict == SB_VERDICT_MISTRUSTED)
@@ -99,8 +111,10 @@ void sb_signs_of(const sb_outcome *outcome, sb_signs *signs)
     add_free(&outcome->free, signs);
     add_verdict(&outcome->forced, signs);
     add_verdict(&outcome->free, signs);
-    if (outcome->refused)
+    if (outcome->refused) {
         sb_sign_add(signs, "refused");
+        add_stop(outcome->words, signs);
+    }
 }
 
 /* The next word of a list; its length is 0 at the end. */

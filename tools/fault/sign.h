@@ -6,6 +6,7 @@
  *   refused       the engine stopped, or its trace was refused
  *   mistrusted    the data could not have shown a fault       skipped   something was not compared
  *   near_tie      a choice that the bound leaves open         fail      anything at all
+ *   stop:NAME     refused because of what the engine said of an op
  *   check:ID      a check of the files (docs/check.md)        values    the weights' digest */
 #ifndef SB_FAULT_SIGN_H
 #define SB_FAULT_SIGN_H

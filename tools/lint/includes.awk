@@ -42,7 +42,7 @@ BEGIN {
         "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
         "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
-        "tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
+        "gpu/gpu.h tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
     # intervals of rates, and the verdicts they are made of
     row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
         "tools/trace tools/accept/interval.h")

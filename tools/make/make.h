@@ -24,6 +24,7 @@ typedef struct sb_make_options {
     const char *scale_rule; /* NULL: the format's own */
     unsigned group_size;    /* 0: the format's own */
     unsigned layers;        /* 0: the preset's */
+    const struct sb_make_preset *shape; /* instead of the preset's (choices.h); NULL: none */
     uint64_t seed;
     uint64_t shard_bytes; /* 0: 5 GB, or three shards where that would be one */
     int no_mtp;

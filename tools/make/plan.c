@@ -97,7 +97,7 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
     sb_status status = find_names(o, found, err);
     if (status)
         return status;
-    p->shape.dims = *sb_make_preset_at(found[SB_MAKE_PRESETS]);
+    p->shape.dims = o->shape ? *o->shape : *sb_make_preset_at(found[SB_MAKE_PRESETS]);
     if (o->layers)
         p->shape.dims.layers = o->layers;
     p->format = sb_make_format_at(found[SB_MAKE_FORMATS]);

@@ -1,0 +1,16 @@
+/* draw.h - the draws of sb_backend as kernels do them: draw.cc. */
+#ifndef SB_GPU_OP_DRAW_H
+#define SB_GPU_OP_DRAW_H
+
+#include "gpu/op/gpu.h"
+
+extern "C" {
+#include "ref/run/backend.h"
+}
+
+sb_status sb_gpu_greedy(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,
+                        uint32_t *tokens);
+sb_status sb_gpu_draw(sb_gpu *gpu, const sb_draw_args *args);
+sb_status sb_gpu_judge(sb_gpu *gpu, const sb_judge_args *args);
+
+#endif

@@ -1,0 +1,99 @@
+/* lowbit_forms.h - layers whose inputs are quantized, one by one (linear_lowbit.cc) or those of
+ * experts together (experts_lowbit.cc): which of them kernels compute, their inputs, their atoms.
+ */
+#ifndef SB_GPU_OP_LOWBIT_FORMS_H
+#define SB_GPU_OP_LOWBIT_FORMS_H
+
+#include "gpu/kernel/act_quant.cuh"
+#include "gpu/kernel/linear_w4a4.cuh"
+#include "gpu/kernel/linear_w8a8.cuh"
+#include "gpu/kernel/lowbit_pack.h"
+#include "gpu/op/gpu.h"
+
+extern "C" {
+#include "ref/ops/act_quant.h"
+#include "ref/ops/param.h"
+#include "ref/ops/rounding.h"
+}
+
+/* What a layer computes with. */
+struct lowbit_call {
+    sb_gpu_work *work;
+    sb_lowbit_shape shape;
+    uint32_t rows, wide; /* rows of the input */
+    sb_global<const uint4> weight;
+    sb_global<const uint32_t> scale;
+    sb_global<const float> in;
+    sb_global<uint32_t> codes, in_scale;
+    sb_global<const float2> factor;
+    sb_global<float> out;
+};
+
+template <sb_act_form FORM> static void lowbit_quantize_fp8(const lowbit_call &c, float inverse)
+{
+    const unsigned groups = c.rows * sb_lowbit_scales(c.shape);
+    SB_GPU_RUN(*c.work, (sb_act_fp8_kernel<FORM, float>),
+               sb_gpu_blocks(groups, SB_ACT_THREADS / 32), SB_ACT_THREADS, 0, c.in, c.codes,
+               sb_cast<float>(c.in_scale), c.shape, c.rows, inverse);
+}
+
+/* The input in codes. */
+static inline void lowbit_quantize(const lowbit_call &c, sb_act_scheme scheme, sb_factor input)
+{
+    const size_t groups = static_cast<size_t>(c.rows) * 4 * sb_lowbit_scale_words(c.shape);
+    if (scheme == SB_SCHEME_nvfp4)
+        SB_GPU_RUN(*c.work, sb_act_fp4_kernel<float>, sb_gpu_blocks(groups, SB_ACT_THREADS),
+                   SB_ACT_THREADS, 0, c.in, c.codes, sb_cast<uint8_t>(c.in_scale), c.shape, c.rows,
+                   sb_factor_divisor(input));
+    else if (scheme == SB_SCHEME_fp8_group)
+        lowbit_quantize_fp8<SB_ACT_group>(c, 0.0f);
+    else if (scheme == SB_SCHEME_fp8_token)
+        lowbit_quantize_fp8<SB_ACT_token>(c, 0.0f);
+    else
+        lowbit_quantize_fp8<SB_ACT_static>(c, 1.0f / sb_factor_multiplier(input));
+}
+
+template <bool GROUPED> static sb_w8a8<GROUPED> lowbit_w8a8(const lowbit_call &c)
+{
+    return {c.shape.rows,
+            c.shape.units,
+            c.shape.steps,
+            c.weight,
+            sb_cast<const float>(c.scale),
+            c.codes,
+            sb_cast<const float>(c.in_scale),
+            c.factor};
+}
+
+/* Calls multiply(layer) with the layer of tile.cuh that the codes need. */
+template <class MULTIPLY>
+static void lowbit_layer(const lowbit_call &c, sb_act_scheme scheme, const MULTIPLY &multiply)
+{
+    const sb_w4a4 fp4 = {c.shape.rows, c.shape.units, c.weight, c.scale,
+                         c.codes,      c.in_scale,    c.factor};
+    if (scheme == SB_SCHEME_nvfp4)
+        multiply(fp4);
+    else if (c.shape.grouped)
+        multiply(lowbit_w8a8<true>(c));
+    else
+        multiply(lowbit_w8a8<false>(c));
+}
+
+/* The forms that the kernels have; NULL: this is one of them. */
+static inline const char *lowbit_refusal(const sb_knobs *knobs, const sb_matrix *weight,
+                                         sb_act_scheme scheme)
+{
+    if (sb_act_format(knobs) != SB_FORMAT_bf16)
+        return "activations are not in bfloat16";
+    if (sb_param_cast(knobs, weight))
+        return "the knobs round weights";
+    const bool known = scheme == SB_SCHEME_nvfp4 ? SB_IS(knobs, act_fp4, vllm_ref)
+                       : scheme == SB_SCHEME_fp8_group
+                           ? SB_IS(knobs, act_fp8_group, vllm_cuda) && SB_IS(knobs, fp8_scale, f32)
+                       : scheme == SB_SCHEME_fp8_token  ? SB_IS(knobs, act_fp8_token, vllm)
+                       : scheme == SB_SCHEME_fp8_static ? SB_IS(knobs, act_fp8_static, vllm)
+                                                        : false;
+    return known ? nullptr : "its inputs are to be quantized in another form";
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* model_case.h - a synthetic checkpoint, run whole by the kernels on the emulator and held against
+ * the reference: what `samebit diff --engine emu` does, without the files of its reports. */
+#ifndef SB_TESTS_GPU_MODEL_CASE_H
+#define SB_TESTS_GPU_MODEL_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/compare/verdict.h"
+
+typedef struct model_case {
+    const char *preset, *format, *profile;
+    unsigned layers;         /* of the trunk; 0: the preset's */
+    size_t length, generate; /* of the prompt, which is one call; and behind it */
+    size_t drafts;           /* of each round; 0: no rounds */
+    uint64_t seed;           /* of the emulator's schedule */
+} model_case;
+
+/* Makes the checkpoint `name` where the last case has left another one there. NULL if all of it is
+ * IDENTICAL or WITHIN, and every op that ran was judged; else what is wrong, which lives up to the
+ * next call. `what` (may be NULL) gets the verdicts' ratio. */
+const char *model_case_judge(const model_case *c, const char *name, double *worst);
+
+#endif

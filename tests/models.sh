@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Whole models on the emulator against the reference, in parts: tests/gpu/models.c.
+#
+#   tests/models.sh PART    one part
+#   tests/models.sh --list  their names; with CHECK_ALL=1 every format x preset x length of a prompt, a part for
+#                           each checkpoint
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+models=${BUILD:-build}/tests/gpu/models
+if [ "${1-}" != --list ]; then
+    exec "$models" "$@"
+elif [ "${CHECK_ALL-}" = 1 ] && [[ ${BUILD-} != */asan ]]; then
+    exec "$models" --list-all
+fi
+exec "$models" --list
