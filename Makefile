@@ -81,7 +81,7 @@ TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 ifneq ($(and $(filter gcc,$(CC)),$(filter -O2,$(OPT)),$(if $(strip $(EXTRA)),,plain)),)
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 endif
-NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -I. -Xcompiler \
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
     -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off \
     -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
 NVCC_LIBS := $(if $(NVCC),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -ldl -lrt -lpthread)
@@ -98,8 +98,10 @@ TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash che
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
 GPU_SRC := $(if $(shell command -v $(CXX)),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c) \
     $(if $(NVCC),,gpu/absent_device.c)
-DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out gpu/op/body_emu.cc gpu/op/room.cc,$(wildcard gpu/op/*.cc \
-    gpu/op/*.cu))))
+# of the sources for a device, those that gpu/op/small.cu has are not compiled alone
+DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op/small.cu))
+DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/body_emu.cc gpu/op/room.cc,\
+    $(wildcard gpu/op/*.cc gpu/op/*.cu))))
 CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
@@ -126,6 +128,8 @@ GPU := $(BUILD)/libgpu.a
 PROGRAM := $(BUILD)/samebit
 TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
+# the program on a runtime that only writes down what kernels are started with
+LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches)
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
 FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
     $(foreach end,h cc cu cuh,gpu/*.$(end) gpu/*/*.$(end) gpu/*/*/*.$(end) tests/gpu/*.$(end)))
@@ -141,7 +145,7 @@ HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
     clean help FORCE
 all: $(LIB) $(PROGRAM)
 program: $(PROGRAM)
-tests: $(PROGRAM) $(TEST_BIN) $(FUZZ_BIN)
+tests: $(PROGRAM) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
 $(HAVE): tools/deps $(if $(INSTALLING),FORCE)
 	@mkdir -p $(@D)
@@ -187,6 +191,12 @@ $(BUILD)/device/%.cuda.o: %.cc $(BUILD)/flags-device
 $(BUILD)/device/%.cuda.o: %.cu $(BUILD)/flags-device
 	$(make_device)
 
+# in C++: the CUDA of nvcc has some of what it defines
+$(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device
+	@mkdir -p $(@D)
+	$(call step,NVCC,$<)
+	$(quiet)$(NVCC) -std=c++17 -O1 -Xcompiler -Wall,-Wextra,-Werror -x c++ -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
 define make_archive
 $(call step,AR,$@)
 $(quiet)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
@@ -203,6 +213,10 @@ $(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
 $(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(GPU) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) $(NVCC_LIBS) -o $@
+$(LAUNCHES): $(call objects,$(CLI_MAIN)) $(BUILD)/obj/tests/gpu/launches.o $(TOOLS) $(GPU) $(LIB)
+	@mkdir -p $(@D)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -o $@
 $(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@
@@ -224,7 +238,7 @@ $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $
 	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(TOOLS),$^) $(filter $(GPU),$^) $(filter $(LIB),$^) \
 	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS))
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- targets ----------------------------------------------------------------------------------------
 DEMO := $(BUILD)/demo/T1
@@ -274,6 +288,14 @@ check-long: tests
 
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan
+
+# what only a device can show, in at most ten minutes; the bundle is the same for a machine without this tree
+DEVICE_PROGRAMS := $(PROGRAM) $(BUILD)/tests/gpu/device_ops $(if $(NVCC),$(call binaries,$(DEVICE_TEST_SRC)))
+.PHONY: check-gpu gpu-bundle
+check-gpu: $(DEVICE_PROGRAMS)
+	@BUILD=$(BUILD) bash tests/device/check.sh
+gpu-bundle: $(DEVICE_PROGRAMS)
+	@BUILD=$(BUILD) bash tests/device/bundle.sh $(BUILD)/gpu-bundle
 
 bench: $(BENCH_BIN) $(PROGRAM)
 	@$(PROGRAM) make $(BUILD)/bench-T2 --preset T2 --replace > /dev/null
@@ -326,6 +348,8 @@ help:
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
+	@echo 'make check-gpu   on a machine with a GPU: the kernels on it, in at most ten minutes'
+	@echo 'make gpu-bundle  a folder that does the same where nothing is installed'
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours; an hour of fuzzing'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers for longer'

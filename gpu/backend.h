@@ -37,7 +37,8 @@ enum : uint32_t {
 #include "ref/ops/ops.def"
 #undef SB_OP
 
-/* Y-60 */
+/* Y-60: "a pair of row and slot has the bits that the linear layer of its expert's weight gives its
+ * row" */
 static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
 {
     reference = !sb_gpu_computes(SB_OP_linear, knobs);

@@ -194,7 +194,7 @@ SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job,
 
 /* Blocks: tiles, key heads, and with SPLIT the parts. */
 template <class T, class KV, int HD, bool SPLIT>
-static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
+static __global__ void __launch_bounds__(SB_ATTENTION_THREADS, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)
 {
     SB_SHARED_DYNAMIC(unsigned char, bytes);

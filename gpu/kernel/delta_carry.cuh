@@ -56,7 +56,7 @@ SB_KERNEL_FN void sb_carry_fragment(uint32_t (&a)[1][4], sb_global<const uint16_
     }
 }
 
-/* R-22: "S' = R(S)" */
+/* S' of R-22: the state, rounded. */
 template <int DK>
 SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, const sb_carry_state<DK> &state)
 {
@@ -122,7 +122,7 @@ SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place
     for (uint32_t k = 0; k < DK; k += 16) {
         uint32_t a[N][4];
         SB_UNROLL
-        for (int r = 0; r < 4; r++) {
+        for (uint32_t r = 0; r < 4; r++) {
             const uint32_t row = first + lane / 4 + 8 * (r % 2);
             const uint32_t column = k + 2 * (lane % 4) + 8 * (r / 2);
             sb_chunk_split(a, r, q.at(row, column), q.at(row, column + 1));
@@ -135,7 +135,7 @@ SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place
         sb_carry_times(within, a, room.V + k * SB_CARRY_WIDTH);
     }
     SB_UNROLL
-    for (int i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         const uint32_t row = first + lane / 4 + 8 * (i / 2);
         const float grown = sb_gpu_exp(room.sums[row]);
         const size_t to = ((at.first + row) * job.call.v_heads + at.head) * job.call.dv;
@@ -165,7 +165,7 @@ SB_KERNEL_FN void sb_carry_on(const sb_chunk_rows &k, const sb_carry_room &room,
         for (uint32_t first = 0; first < SB_CHUNK_ROWS; first += 16) {
             uint32_t a[N][4];
             SB_UNROLL
-            for (int r = 0; r < 4; r++) {
+            for (uint32_t r = 0; r < 4; r++) {
                 const uint32_t column = state.row(m) + lane / 4 + 8 * (r % 2);
                 const uint32_t row = first + 2 * (lane % 4) + 8 * (r / 2);
                 sb_chunk_split(a, r, k.at(row, column), k.at(row + 1, column));
@@ -175,7 +175,7 @@ SB_KERNEL_FN void sb_carry_on(const sb_chunk_rows &k, const sb_carry_room &room,
         SB_UNROLL
         for (uint32_t n = 0; n < SB_CARRY_TILES; n++)
             SB_UNROLL
-        for (int i = 0; i < 4; i++) {
+        for (uint32_t i = 0; i < 4; i++) {
             const float kept = SB_PLANT(chunk_carry) ? 0.0f : __fmul_rn(state.x[m][n][i], grown);
             state.x[m][n][i] = __fadd_rn(kept, sb_chunk_sum(sum[n], i));
         }
@@ -226,7 +226,7 @@ SB_KERNEL_FN void sb_carry_store(sb_global<float> to, uint32_t dk, uint32_t dv,
 
 /* Blocks: groups of 32 columns, value heads. */
 template <class T, int DK, int N>
-static __global__ void __launch_bounds__(SB_CHUNK_THREADS)
+static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_carry_kernel(const sb_chunk_job<T> job)
 {
     SB_SHARED(uint16_t, S, DK * SB_CARRY_WIDTH);

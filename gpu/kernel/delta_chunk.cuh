@@ -67,12 +67,12 @@ SB_KERNEL_FN sb_chunk_rows sb_chunk_take(const sb_chunk_job<T> &job, const sb_ch
 /* --- products of numbers in pieces ------------------------------------------------------------ */
 /* Register r of a fragment: two neighbours, in N pieces each, the largest first. */
 template <int N, int R>
-SB_KERNEL_FN void sb_chunk_split(uint32_t (&to)[N][R], int r, float low, float high)
+SB_KERNEL_FN void sb_chunk_split(uint32_t (&to)[N][R], uint32_t r, float low, float high)
 {
     SB_UNROLL
     for (int n = 0; n < N; n++) {
         const uint32_t two = sb_cvt_bf16x2_f32(low, high);
-        to[n][r] = two;
+        to[n][r] = SB_PLANT(chunk_piece) && n == 1 ? 0 : two;
         low = __fsub_rn(low, sb_atom_float(two << 16));
         high = __fsub_rn(high, sb_atom_float(two & 0xffff0000u));
     }
@@ -89,7 +89,7 @@ SB_KERNEL_FN void sb_chunk_mma(float (&sum)[2][4], const uint32_t (&a)[NA][4],
     for (int j = 0; j < NB; j++)
         sb_mma_bf16(sum[i + j > 0], a[i], b[j]);
 }
-SB_KERNEL_FN float sb_chunk_sum(const float (&sum)[2][4], int i)
+SB_KERNEL_FN float sb_chunk_sum(const float (&sum)[2][4], uint32_t i)
 {
     return __fadd_rn(sum[0][i], sum[1][i]);
 }
@@ -138,8 +138,8 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t column, con
             float below = 0.0f;
             if (j + i <= row) {
                 const float decay = sb_gpu_exp(__fsub_rn(of_row, room.sums[j + i]));
-                score[i] = __fmul_rn(sb_chunk_sum(p, static_cast<int>(2 * half + i)), decay);
-                below = __fmul_rn(sb_chunk_sum(a, static_cast<int>(2 * half + i)), decay);
+                score[i] = __fmul_rn(sb_chunk_sum(p, 2 * half + i), decay);
+                below = __fmul_rn(sb_chunk_sum(a, 2 * half + i), decay);
             }
             room.A[row * SB_CHUNK_OF_A + j + i] = j + i < row ? below : 0.0f;
             score[i] = j + i == row && SB_PLANT(chunk_diagonal) ? 0.0f : score[i];
@@ -160,7 +160,7 @@ SB_KERNEL_FN void sb_chunk_products(const sb_chunk_rows &q, const sb_chunk_rows 
             const uint32_t column = first + 2 * (lane % 4);
             uint32_t left[3][4], query[N][4], key[N][2];
             SB_UNROLL
-            for (int r = 0; r < 4; r++) {
+            for (uint32_t r = 0; r < 4; r++) {
                 const uint32_t row = 16 * warp + lane / 4 + 8 * (r % 2), c = column + 8 * (r / 2);
                 const float beta = room.beta[row];
                 /* R-10: "kb_i = RN(beta_i k_i)" */
@@ -260,7 +260,7 @@ SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, ui
 
 /* Blocks: chunks, value heads. */
 template <class T, int DK, int N>
-static __global__ void __launch_bounds__(SB_CHUNK_THREADS)
+static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_chunk_kernel(const sb_chunk_job<T> job)
 {
     SB_SHARED(float, sums, SB_CHUNK_ROWS);

@@ -126,7 +126,7 @@ SB_KERNEL_FN void sb_delta_store(sb_global<float> to, uint32_t dk, uint32_t dv, 
 /* Blocks: groups of 32 columns, value heads. R-9: "per value head h, whose query and key head is
  * floor(h / r)" */
 template <class T, int DK>
-static __global__ void __launch_bounds__(SB_DELTA_THREADS)
+static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
     sb_delta_rule_kernel(const sb_delta_job<T> job)
 {
     SB_SHARED(float, shared_q, SB_DELTA_ROWS *DK);

@@ -1,16 +1,16 @@
 /* experts.cuh - the rows of a call by expert: which pairs of row and slot each expert has, in
  * tiles for a layer of tile.cuh.
  *
- * A pair is numbered row * kept + slot. Pairs are sorted by expert, those of one expert in their
- * own order; nothing is counted with atomic operations, so all of it is the same for every
- * schedule. Three kernels, for `chunks` of SB_ROUTE_CHUNK pairs:
+ * A pair is numbered row * kept + slot. Y-61: "Pairs are sorted by expert, those of one expert in
+ * the order of row and slot, by counting and without atomic operations." So all of it is the same
+ * for every schedule. Three kernels, for `chunks` of SB_ROUTE_CHUNK pairs:
  *
  *   sb_route_count  <<<chunks>>>  how many pairs of a chunk each expert has
  *   sb_route_place  <<<1>>>       where they begin, and the sets of at most `most` pairs
  *   sb_route_order  <<<chunks>>>  the pairs in their places
  *
- * all of SB_ROUTE_THREADS threads. Then sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a grid
- * of sb_route_most sets: 16 pairs in a set where there are few, 64 where there are many. */
+ * all of sb_route_threads. Then sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a grid of
+ * sb_route_most sets. */
 #ifndef SB_KERNEL_EXPERTS_CUH
 #define SB_KERNEL_EXPERTS_CUH
 
@@ -23,13 +23,19 @@ inline uint32_t sb_route_chunks(uint32_t pairs)
     return (pairs + SB_ROUTE_CHUNK - 1) / SB_ROUTE_CHUNK;
 }
 
+/* Whole warps, of which none has nothing to do if others can do it. */
+inline uint32_t sb_route_threads(uint32_t experts)
+{
+    return experts < SB_ROUTE_THREADS ? (experts + 31) / 32 * 32 : uint32_t(SB_ROUTE_THREADS);
+}
+
 /* The experts of a chunk's pairs into shared memory; how many pairs it has. */
 SB_ATOM_FN uint32_t sb_route_load(sb_global<const uint32_t> ids, sb_shared<uint32_t> mine,
                                   uint32_t pairs)
 {
     const uint32_t first = blockIdx.x * SB_ROUTE_CHUNK, left = pairs - first;
     const uint32_t count = left < SB_ROUTE_CHUNK ? left : SB_ROUTE_CHUNK;
-    for (uint32_t i = threadIdx.x; i < count; i += SB_ROUTE_THREADS)
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
         mine[i] = ids[first + i];
     __syncthreads();
     return count;
@@ -42,7 +48,7 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
 {
     SB_SHARED(uint32_t, mine, SB_ROUTE_CHUNK);
     const uint32_t count = sb_route_load(ids, mine, pairs);
-    for (uint32_t e = threadIdx.x; e < experts; e += SB_ROUTE_THREADS) {
+    for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
         uint32_t found = 0;
         for (uint32_t i = 0; i < count; i++)
             found += mine[i] == e;
@@ -92,7 +98,7 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
 {
     SB_SHARED(uint32_t, pairs, SB_ROUTE_EXPERTS + 1);
     SB_SHARED(uint32_t, first_set, SB_ROUTE_EXPERTS);
-    for (uint32_t e = threadIdx.x; e < experts; e += SB_ROUTE_THREADS) {
+    for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
         uint32_t sum = 0;
         for (uint32_t c = 0; c < chunks; c++) {
             const uint32_t here = counts[c * experts + e];
@@ -109,7 +115,7 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
             *set_count = all;
     }
     __syncthreads();
-    for (uint32_t e = threadIdx.x; e < experts; e += SB_ROUTE_THREADS) {
+    for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
         const uint32_t first = pairs[e], end = pairs[e + 1];
         uint32_t set = first_set[e];
         begin[e] = first;
@@ -129,7 +135,7 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
 {
     SB_SHARED(uint32_t, mine, SB_ROUTE_CHUNK);
     const uint32_t count = sb_route_load(ids, mine, pairs), first = blockIdx.x * SB_ROUTE_CHUNK;
-    for (uint32_t e = threadIdx.x; e < experts; e += SB_ROUTE_THREADS) {
+    for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
         uint32_t at = places[blockIdx.x * experts + e];
         for (uint32_t i = 0; i < count; i++)
             if (mine[i] == e)

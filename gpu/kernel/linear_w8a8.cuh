@@ -56,7 +56,8 @@ template <bool GROUPED> struct sb_w8a8 {
         }
     }
 
-    /* One rounding for the scale of the input, one for that of the weight and the addition. */
+    /* Y-53: "Its result times the scale of the input is rounded; that times the scale of the
+     * weight, and the part, are added with one rounding" */
     template <int NT>
     SB_ATOM_FN void fold(float (&sum)[NT][4], const float (&part)[NT][4], uint32_t tile,
                          const uint32_t (&row)[NT], uint32_t live, uint32_t u) const
@@ -96,6 +97,8 @@ template <bool GROUPED> struct sb_w8a8 {
         }
     }
 
+    /* Y-54: "Where a row has one scale, the sum is multiplied by that of the input, then by that of
+     * the weight" */
     SB_ATOM_FN float finish(float sum, uint32_t at, uint32_t row) const
     {
         if (!GROUPED) {

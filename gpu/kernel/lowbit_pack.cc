@@ -145,17 +145,23 @@ void sb_lowbit_pack_scales(const sb_matrix *matrix, const sb_lowbit_shape *shape
     }
 }
 
-void sb_lowbit_factor(const sb_matrix *matrix, sb_act_scheme scheme, float *multiplier,
+static bool is_normal(float x)
+{
+    const uint32_t exponent = sb_bits_f32(x) >> 23 & 0xff;
+    return exponent != 0 && exponent != 0xff;
+}
+
+bool sb_lowbit_factor(const sb_matrix *matrix, sb_act_scheme scheme, float *multiplier,
                       float *divisor)
 {
     const sb_scalar of_weight = sb_matrix_factor(matrix);
     const sb_factor input = matrix->quant.input;
     *multiplier = of_weight.mul[0];
     *divisor = of_weight.div[0];
-    if (scheme != SB_SCHEME_nvfp4 && scheme != SB_SCHEME_fp8_static)
-        return;
-    if (input.kind == SB_DIVISOR)
+    const bool shared = scheme == SB_SCHEME_nvfp4 || scheme == SB_SCHEME_fp8_static;
+    if (shared && input.kind == SB_DIVISOR)
         *divisor *= input.value;
-    else if (input.kind == SB_MULTIPLIER)
+    else if (shared && input.kind == SB_MULTIPLIER)
         *multiplier *= input.value;
+    return is_normal(*multiplier) && is_normal(*divisor);
 }

@@ -33,8 +33,10 @@ void sb_lowbit_pack_codes(const sb_matrix *matrix, const sb_lowbit_shape *shape,
 void sb_lowbit_pack_scales(const sb_matrix *matrix, const sb_lowbit_shape *shape, uint32_t first,
                            uint32_t last, uint32_t *to);
 
-/* What sums are multiplied with and then divided by: the factors of the weight and of its input. */
-void sb_lowbit_factor(const sb_matrix *matrix, sb_act_scheme scheme, float *multiplier,
+/* What sums are multiplied with and then divided by. Y-54: "the multipliers and divided by the
+ * divisors of weight and input, which have been multiplied with each other before, if there are
+ * two". False if a product is no normal number. */
+bool sb_lowbit_factor(const sb_matrix *matrix, sb_act_scheme scheme, float *multiplier,
                       float *divisor);
 
 #endif

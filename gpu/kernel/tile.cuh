@@ -64,13 +64,14 @@ SB_ATOM_FN void sb_tile_store(sb_global<uint16_t> out, size_t at, float y, uint3
     out[at] = static_cast<uint16_t>(sb_cvt_bf16x2_f32(y, 0.0f));
 }
 
-/* The first unit of a part. */
+/* Y-52: "The units of a row are cut into eight parts, part w from floor(w U / 8) on" */
 SB_ATOM_FN uint32_t sb_tile_part(uint32_t units, uint32_t warp)
 {
     return static_cast<uint32_t>(static_cast<uint64_t>(units) * warp / SB_TILE_WARPS);
 }
 
-/* The parts of an element in their order; they stand in `room` as [warp][n][lane][4]. */
+/* Y-52: "the eight are added in binary32, from the first to the last"; they stand in `room` as
+ * [warp][n][lane][4]. */
 SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t size, uint32_t at)
 {
     float y = room[at];
@@ -88,7 +89,7 @@ constexpr size_t sb_tile_bytes(int nt)
 /* out (rows, N), rounded to bfloat16 unless it is wide. grid: (tiles of the weight, sets of NT
  * tiles of inputs), SB_TILE_THREADS threads, sb_tile_bytes(NT). */
 template <class LAYER, int NT, class ROWS, class OUT>
-__global__ void __launch_bounds__(SB_TILE_THREADS)
+__global__ void __launch_bounds__(SB_TILE_THREADS, 1)
     sb_tile_kernel(LAYER layers, ROWS rows, sb_global<OUT> out, uint32_t wide)
 {
     SB_SHARED_DYNAMIC(float, room);

@@ -12,7 +12,8 @@ sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a)
 {
     const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
     const uint32_t experts = static_cast<uint32_t>(a->experts), chunks = sb_route_chunks(pairs);
-    const uint32_t most = (pairs > 16 * experts ? 8 : 2) * SB_TILE_INPUTS;
+    const uint32_t threads = sb_route_threads(experts);
+    const uint32_t most = (pairs / SB_TILE_INPUTS > experts ? 8 : 1) * SB_TILE_INPUTS;
     const uint32_t sets = sb_route_most(pairs, experts, most);
     const auto ids = work.in("ids", a->ids, pairs);
     const auto counts = work.scratch<uint32_t>("counts of pairs", size_t(chunks) * experts);
@@ -20,11 +21,10 @@ sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a)
     const auto begin = work.scratch<uint32_t>("first pairs", experts + 1);
     const auto found = work.scratch<uint2>("sets of pairs", sets);
     const auto count = work.scratch<uint32_t>("count of sets", 1);
-    SB_GPU_RUN(work, sb_route_count, chunks, SB_ROUTE_THREADS, 0, ids, counts, pairs, experts);
-    SB_GPU_RUN(work, sb_route_place, 1, SB_ROUTE_THREADS, 0, counts, begin, found, count, chunks,
-               experts, most);
-    SB_GPU_RUN(work, sb_route_order, chunks, SB_ROUTE_THREADS, 0, ids, counts, order, pairs,
-               experts);
+    SB_GPU_RUN(work, sb_route_count, chunks, threads, 0, ids, counts, pairs, experts);
+    SB_GPU_RUN(work, sb_route_place, 1, threads, 0, counts, begin, found, count, chunks, experts,
+               most);
+    SB_GPU_RUN(work, sb_route_order, chunks, threads, 0, ids, counts, order, pairs, experts);
     return {{order, begin, found, count, static_cast<uint32_t>(a->each)}, most, sets};
 }
 

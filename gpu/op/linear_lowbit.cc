@@ -29,9 +29,11 @@ sb_status sb_gpu_linear_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_line
     const uint32_t n = a->weight->rows, k = a->weight->cols;
     const char *why = lowbit_refusal(knobs, a->weight, scheme);
     lowbit_call c = lowbit_call();
-    float2 factor;
+    float2 factor = {1.0f, 1.0f};
     if (!why && sb_lowbit_pack_shape(a->weight, scheme, &c.shape) != SB_OK)
         why = "its codes and scales are not those of the unit";
+    if (!why && !sb_lowbit_factor(a->weight, scheme, &factor.x, &factor.y))
+        why = "the product of its factors is out of range";
     if (why)
         return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a linear layer of %u x %u: %s", n, k, why);
     if (a->rows == 0)
@@ -40,7 +42,6 @@ sb_status sb_gpu_linear_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_line
     const size_t scales = sb_lowbit_weight_scales(c.shape);
     const size_t in_scales =
         c.shape.bits == 8 ? sb_lowbit_scales(c.shape) : sb_lowbit_scale_words(c.shape);
-    sb_lowbit_factor(a->weight, scheme, &factor.x, &factor.y);
     c.work = &work;
     c.rows = static_cast<uint32_t>(a->rows);
     c.wide = sb_linear_stays_wide(knobs, a->kind) != 0;

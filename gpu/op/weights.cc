@@ -94,7 +94,8 @@ static sb_gpu_share together(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pac
     return whole;
 }
 
-/* Each matrix is a user of its part, and no longer of what it had before. */
+/* Each matrix is a user of its part, and no longer of what it had before. Y-63: "where one expert's
+ * layer is asked for alone, it reads its part of them" */
 static void enter(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes,
                   sb_gpu_kept *kept)
 {

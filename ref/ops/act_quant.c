@@ -101,8 +101,9 @@ static float rounded(const job *j, float code, float scale)
     return sb_act(j->knobs, code * e);
 }
 
-static void poison(const job *j, size_t first, size_t n)
+static void poison(const job *j, size_t first, size_t n, float *scale)
 {
+    *scale = sb_f32_from_bits(0x7fc00000u);
     for (size_t i = first; i < first + n; i++) {
         j->out->values[i] = (double)sb_f32_from_bits(0x7fc00000u);
         if (j->out->rounded)
@@ -111,7 +112,7 @@ static void poison(const job *j, size_t first, size_t n)
 }
 
 /* The n values from element `first` on, which share a scale. */
-static void quantize_group(const job *j, size_t first, size_t n)
+static void quantize_group(const job *j, size_t first, size_t n, float *scale)
 {
     sb_act_group g = {.knobs = j->knobs,
                       .x = j->in + first,
@@ -120,10 +121,11 @@ static void quantize_group(const job *j, size_t first, size_t n)
                       .format = schemes[j->scheme].format,
                       .codes = j->codes + first};
     if (!find_amax(&g)) {
-        poison(j, first, n);
+        poison(j, first, n, scale);
         return;
     }
     schemes[j->scheme].quantize(&g);
+    *scale = g.scale;
     for (size_t i = 0; i < n; i++) {
         float code = sb_code_to_f32(g.format, g.codes[i]);
         j->out->values[first + i] = (double)code * (double)g.scale;
@@ -138,7 +140,8 @@ static void quantize_rows(const job *j)
     for (int64_t row = 0; row < (int64_t)j->rows; row++)
         for (size_t k = 0; k < j->cols; k += j->group) {
             size_t left = j->cols - k;
-            quantize_group(j, (size_t)row * j->cols + k, left < j->group ? left : j->group);
+            quantize_group(j, (size_t)row * j->cols + k, left < j->group ? left : j->group,
+                           j->out->scales + (size_t)row * j->out->groups + k / j->group);
         }
 }
 
@@ -151,6 +154,8 @@ static void set_scheme(job *j)
         j->group = q->block_cols;
     if (j->group == 0)
         j->group = j->cols;
+    j->out->group = j->group;
+    j->out->groups = j->group ? (j->cols + j->group - 1) / j->group : 0;
     if (has_factor)
         j->input = q->input;
     if (j->input.kind == SB_MULTIPLIER)
@@ -179,14 +184,15 @@ sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, cons
         return SB_OK;
     }
     int rounds = sb_param_cast(knobs, weight);
+    set_scheme(&j);
     j.codes = sb_alloc(count, 1);
     out->rounded = rounds ? sb_alloc(count, sizeof *out->rounded) : NULL;
-    if (!j.codes || (rounds && !out->rounded)) {
+    out->scales = sb_alloc(rows * out->groups, sizeof *out->scales);
+    if (!j.codes || !out->scales || (rounds && !out->rounded)) {
         free(j.codes);
         sb_input_free(out);
         return SB_ERR_MEMORY;
     }
-    set_scheme(&j);
     quantize_rows(&j);
     free(j.codes);
     return SB_OK;
@@ -196,5 +202,6 @@ void sb_input_free(sb_input *input)
 {
     free(input->values);
     free(input->rounded);
+    free(input->scales);
     *input = (sb_input){.factor = SB_SCALAR_ONE};
 }

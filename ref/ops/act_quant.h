@@ -31,6 +31,9 @@ typedef struct sb_input {
     float
         *rounded; /* (T, K) or NULL where no knob rounds the weights (K-2, K-17): the values in
                      binary32 as K-25 rounds them, factor included but under dequant=factor_last */
+    float
+        *scales; /* (T, groups) or NULL where nothing is quantized: of each group; NaN: poisoned */
+    size_t group, groups; /* columns of a group, the last one may have fewer; groups of a row */
 } sb_input;
 
 /* How this layer's input is quantized under these knobs; SB_SCHEME_none if it is not. */

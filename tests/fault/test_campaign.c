@@ -2,10 +2,12 @@
  * alarm. */
 #include "tests/lib/cmocka.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/gpu.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/fault/campaign.h"
 #include "tests/unit/scratch.h"
@@ -43,9 +45,9 @@ static void judged(sb_fault fault, sb_fault_result expected)
     sb_error err = {""};
     fault.origin = "";
     fault.words = "";
-    fault.vehicle = "T4 bf16 mistakes";
+    fault.vehicle = fault.vehicle ? fault.vehicle : "T4 bf16 mistakes";
     fault.setting = fault.setting ? fault.setting : "";
-    fault.script = "plain";
+    fault.script = fault.script ? fault.script : "plain";
     if (sb_campaign_fault(campaign, &fault, &err))
         fail_msg("%s", err.text);
     if (last.result != expected)
@@ -77,6 +79,79 @@ static void test_results(void **state)
     assert_int_equal(s->misplaced, 1);
     assert_int_equal(s->false_alarms, 1);
     assert_int_equal(s->skipped, 1);
+}
+
+/* A fault of a kernel is gone behind its run; who does not see the right one has not caught it. */
+static void test_kernels(void **state)
+{
+    sb_fault f = {.plant = SB_PLANT_kernel,
+                  .arg = "swiglu_rounded",
+                  .vehicle = "odd bf16 mistakes",
+                  .setting = "sm121",
+                  .script = "pair",
+                  .fires = "op:swiglu",
+                  .quiet = "ops"};
+    sb_fault sound = f;
+    (void)state;
+    if (!sb_backend_emu()) {
+        judged(f, SB_FAULT_SKIPPED);
+        skip();
+    }
+    sound.arg = "emu:3";
+    sound.fires = sound.quiet = "";
+    sound.benign = 1;
+    judged(f, SB_FAULT_CAUGHT);
+    judged(sound, SB_FAULT_PASSED);
+    f.fires = "op:rmsnorm";
+    judged(f, SB_FAULT_SURVIVED);
+    f.arg = "reduce_barrier";
+    judged(f, SB_FAULT_SURVIVED);
+    f.fires = "stop:rmsnorm";
+    judged(f, SB_FAULT_CAUGHT);
+    judged(sound, SB_FAULT_PASSED);
+}
+
+/* What `seen` of plants.def may say. */
+static int is_known(const char *word)
+{
+    static const char *const words[] = {
+        "stops",
+        "nan",
+#define SB_SCENE(word, vehicle, setting, script, op, from, sound) word,
+#define SB_NO_SCENE(word, why) word,
+#include "tools/fault/kernels.def"
+#undef SB_SCENE
+#undef SB_NO_SCENE
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], word) == 0)
+            return 1;
+    return strncmp(word, "op:", 3) == 0;
+}
+
+/* Every fault of kernels stands in the list, and its words mean something. */
+static void test_plants(void **state)
+{
+    sb_faults faults;
+    sb_error err = {""};
+    size_t count;
+    const sb_gpu_fault *plants = sb_gpu_faults(&count);
+    (void)state;
+    assert_int_equal(sb_faults_list(&faults, &err), SB_OK);
+    for (size_t i = 0; i < count; i++) {
+        char words[200], name[80], *next = NULL;
+        size_t at = 0;
+        snprintf(words, sizeof words, "%s", plants[i].seen);
+        for (char *w = strtok_r(words, " ", &next); w; w = strtok_r(NULL, " ", &next))
+            if (!is_known(w))
+                fail_msg("%s: nobody knows \"%s\"", plants[i].name, w);
+        snprintf(name, sizeof name, "kernel.%s", plants[i].name);
+        while (at < faults.count && strcmp(faults.items[at].name, name) != 0)
+            at++;
+        if (at == faults.count)
+            fail_msg("the list lacks %s", name);
+    }
+    sb_faults_free(&faults);
 }
 
 static void test_signs(void **state)
@@ -128,9 +203,9 @@ static void test_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_list),    cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_results), cmocka_unit_test(test_plants),
+        cmocka_unit_test(test_kernels),
     };
     return cmocka_run_group_tests_name("campaign", tests, begin, end);
 }

@@ -1,10 +1,12 @@
 /* cubin_opcodes.c - which instructions a cubin has, without a disassembler.
  *
- *   cubin_opcodes FILE     one line per kernel and opcode: KERNEL OPCODE NAME COUNT
+ *   cubin_opcodes FILE           one line per kernel and opcode: KERNEL OPCODE NAME COUNT
+ *   cubin_opcodes OBJECT SM      the same of the code for sm_SM in what nvcc made for the host
  *
  * A cubin is a little-endian ELF file of 64 bits with a section .text.KERNEL for each kernel; an
- * instruction has 16 bytes, the low twelve bits of which are the opcode. Exit status 1 and a line
- * on stderr for what is no such file. */
+ * instruction has 16 bytes, the low twelve bits of which are the opcode. An object has cubins in
+ * its section .nv_fatbin, each behind a header with its size and target; they must not be
+ * compressed (nvcc --no-compress). Exit status 1 and a line on stderr for what is no such file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,39 +84,114 @@ static void print_counts(const char *kernel, const unsigned char *code, uint64_t
     }
 }
 
-static int print_file(const char *path, const image *file)
+typedef struct section {
+    const char *name;
+    uint64_t at, bytes;
+} section;
+
+/* Section `index` of a file; why there is none, else NULL. `*more` says whether one follows. */
+static const char *section_of(const image *file, unsigned index, section *out, int *more)
 {
-    if (!inside(file, 0, HEADER) || memcmp(file->bytes, "\177ELF\2\1", 6) != 0)
-        return wrong(path, "no ELF file of 64 bits, little-endian");
     uint64_t table = sb_load_u64(file->bytes + 0x28);
     unsigned each = sb_load_u16(file->bytes + 0x3a), sections = sb_load_u16(file->bytes + 0x3c);
     unsigned names_in = sb_load_u16(file->bytes + 0x3e);
     if (each != SECTION || !inside(file, table, (uint64_t)each * sections) || names_in >= sections)
-        return wrong(path, "the table of sections is damaged");
+        return "the table of sections is damaged";
+    const unsigned char *entry = file->bytes + table + (uint64_t)index * SECTION;
     uint64_t strings = sb_load_u64(file->bytes + table + (uint64_t)names_in * SECTION + 24);
-    for (unsigned i = 0; i < sections; i++) {
-        const unsigned char *section = file->bytes + table + (uint64_t)i * SECTION;
-        const char *name = name_at(file, strings, sb_load_u32(section));
-        uint64_t at = sb_load_u64(section + 24), bytes = sb_load_u64(section + 32);
-        if (!name)
-            return wrong(path, "the name of a section is damaged");
-        if (strncmp(name, ".text.", 6) != 0)
+    out->name = name_at(file, strings, sb_load_u32(entry));
+    out->at = sb_load_u64(entry + 24);
+    out->bytes = sb_load_u64(entry + 32);
+    *more = index + 1 < sections;
+    return out->name ? NULL : "the name of a section is damaged";
+}
+
+static int is_elf(const image *file)
+{
+    return inside(file, 0, HEADER) && memcmp(file->bytes, "\177ELF\2\1", 6) == 0;
+}
+
+static const char *print_cubin(const image *file)
+{
+    int more = 1;
+    for (unsigned i = 0; more; i++) {
+        section code;
+        const char *why = section_of(file, i, &code, &more);
+        if (why)
+            return why;
+        if (strncmp(code.name, ".text.", 6) != 0)
             continue;
-        if (!inside(file, at, bytes) || bytes % 16)
-            return wrong(path, "the code of a kernel is damaged");
-        print_counts(name + 6, file->bytes + at, bytes);
+        if (!inside(file, code.at, code.bytes) || code.bytes % 16)
+            return "the code of a kernel is damaged";
+        print_counts(code.name + 6, file->bytes + code.at, code.bytes);
     }
-    return 0;
+    return NULL;
+}
+
+/* The cubins of a target in a section .nv_fatbin: a header of its own (its size in bytes 6 and 7,
+ * that of all entries in 8 to 15), then entries: the kind in two bytes, the size of the header in
+ * 4 to 7, that of the contents in 8 to 15, the target in 28 to 31. */
+static const char *print_entries(const image *all, unsigned target, int *found)
+{
+    uint64_t at = 0;
+    while (at + 16 <= all->size) {
+        if (sb_load_u32(all->bytes + at) != 0xba55ed50)
+            return "the code for devices is damaged";
+        uint64_t bytes = sb_load_u64(all->bytes + at + 8), end;
+        at += sb_load_u16(all->bytes + at + 6);
+        if (!inside(all, at, bytes))
+            return "the code for devices is damaged";
+        for (end = at + bytes; at < end;) {
+            if (end - at < 64 || !inside(all, at, sb_load_u32(all->bytes + at + 4)))
+                return "the code for devices is damaged";
+            image cubin = {all->bytes + at + sb_load_u32(all->bytes + at + 4),
+                           sb_load_u64(all->bytes + at + 8)};
+            if (!inside(all, (uint64_t)(cubin.bytes - all->bytes), cubin.size) || !cubin.size)
+                return "the code for devices is damaged";
+            if (sb_load_u16(all->bytes + at) == 2 && sb_load_u32(all->bytes + at + 28) == target) {
+                const char *why = is_elf(&cubin) ? print_cubin(&cubin) : "its code is compressed";
+                if (why)
+                    return why;
+                *found = 1;
+            }
+            at = (uint64_t)(cubin.bytes - all->bytes) + cubin.size;
+        }
+        at = (at + 7) / 8 * 8;
+    }
+    return NULL;
+}
+
+static const char *print_object(const image *file, unsigned target)
+{
+    int more = 1, found = 0;
+    for (unsigned i = 0; more; i++) {
+        section devices;
+        const char *why = section_of(file, i, &devices, &more);
+        if (!why && strcmp(devices.name, ".nv_fatbin") == 0) {
+            image all = {file->bytes + devices.at, devices.bytes};
+            why = inside(file, devices.at, devices.bytes) ? print_entries(&all, target, &found)
+                                                          : "the code for devices is damaged";
+        }
+        if (why)
+            return why;
+    }
+    return found ? NULL : "it has no code for this target";
 }
 
 int main(int count, char **words)
 {
     image file = {NULL, 0};
-    if (count != 2) {
-        fprintf(stderr, "usage: cubin_opcodes FILE\n");
+    if (count != 2 && count != 3) {
+        fprintf(stderr, "usage: cubin_opcodes FILE | OBJECT SM\n");
         return 2;
     }
-    int status = read_image(words[1], &file) || print_file(words[1], &file);
+    int status = read_image(words[1], &file);
+    if (!status) {
+        const char *why = !is_elf(&file) ? "no ELF file of 64 bits, little-endian"
+                          : count == 2   ? print_cubin(&file)
+                                         : print_object(&file, (unsigned)atoi(words[2]));
+        status = why ? wrong(words[1], why) : 0;
+    }
     free(file.bytes);
     return status;
 }

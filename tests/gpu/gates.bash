@@ -13,6 +13,11 @@ check() { # check NAME COMMAND...
     shift
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
 }
+without_nvcc() { # without_nvcc WHAT: ends a script
+    skipped=$((skipped + 1))
+    echo "SKIPPED device code: no nvcc; $1 was not covered"
+    close
+}
 close() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ $failed = 0 ]

@@ -19,11 +19,7 @@ check "a text" refuses "${BASH_SOURCE[0]}" 'no ELF file'
 check "a header of ones" refuses "$work/ones" 'damaged'
 
 if [ ! -x "$nvcc" ]; then
-    # optional even where every other tool is required
-    [ "${CI-}" = true ] || skipped=1
-    echo "SKIPPED device code: no nvcc; that the atoms compile for sm_121a and sm_90a, into which" \
-        "instructions, and without spills was not covered"
-    close
+    without_nvcc "that the atoms compile for sm_121a and sm_90a, into which instructions, and without spills,"
 fi
 
 # --- compiling ---------------------------------------------------------------------------------------

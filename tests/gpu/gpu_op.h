@@ -100,10 +100,10 @@ static void is_within(sb_op op, const A &args, uint64_t seed = 0, const sb_knobs
 }
 
 /* Values are wrong, or the emulator has seen a fault and says so. */
-template <class A> static bool is_wrong(sb_op op, const A &args, bool exact, uint64_t seed)
+template <class A>
+static bool is_wrong(sb_op op, const A &args, bool exact, uint64_t seed, const sb_knobs &knobs)
 {
     op_judged result = op_judged();
-    const sb_knobs knobs = sm121();
     sb_backend_emu_seed(seed);
     const sb_status status = op_judge(ops(), op, &args, &knobs, exact, &result);
     return status != SB_OK || (exact ? result.differ : result.outside) != 0;
@@ -112,13 +112,13 @@ template <class A> static bool is_wrong(sb_op op, const A &args, bool exact, uin
 /* A planted fault is seen under every schedule, and nothing without it. */
 template <class A>
 static void catches(const char *which, sb_op op, const A &args, bool exact = false,
-                    uint64_t schedules = SCHEDULES)
+                    uint64_t schedules = SCHEDULES, const sb_knobs &knobs = sm121())
 {
     for (uint64_t seed = 0; seed < schedules; seed++) {
-        if (is_wrong(op, args, exact, seed))
+        if (is_wrong(op, args, exact, seed, knobs))
             fail_msg("%s: an alarm without it", which);
         plant(which);
-        if (!is_wrong(op, args, exact, seed))
+        if (!is_wrong(op, args, exact, seed, knobs))
             fail_msg("%s: not caught", which);
         plant("");
     }

@@ -88,8 +88,17 @@ inline void pack(test_layer *l)
         const uint32_t tiles = sb_lowbit_tiles(l->shape);
         sb_lowbit_pack_codes(&l->matrix[i], &l->shape, 0, tiles, l->codes + i * codes);
         sb_lowbit_pack_scales(&l->matrix[i], &l->shape, 0, tiles, l->packed_scales + i * scales);
-        sb_lowbit_factor(&l->matrix[i], l->scheme, &l->factor[i].x, &l->factor[i].y);
+        assert_true(sb_lowbit_factor(&l->matrix[i], l->scheme, &l->factor[i].x, &l->factor[i].y));
     }
+}
+
+/* After its data or scales were changed. */
+inline void repack(test_layer *l)
+{
+    free(l->codes);
+    free(l->packed_scales);
+    free(l->factor);
+    pack(l);
 }
 
 /* `any`: extreme codes and scales; `mapped`: rows in another order than they are stored. */

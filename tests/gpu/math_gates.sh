@@ -6,11 +6,7 @@ functions='exp log rsqrt sin cos sigmoid silu softplus'
 check "the list of functions has not those of gpu/math/fn.h" \
     test "$(grep -c '^KERNEL(' tests/gpu/math_gates.cu)" = "$(wc -w <<< "$functions")"
 if [ ! -x "$nvcc" ]; then
-    # optional even where every other tool is required
-    [ "${CI-}" = true ] || skipped=1
-    echo "SKIPPED device code: no nvcc; that the functions compile for sm_121a and sm_90a without spills" \
-        "and contracted operations was not covered"
-    close
+    without_nvcc "that the functions compile for sm_121a and sm_90a without spills and contracted operations"
 fi
 
 count() { # count NAME FUNCTION DIGITS: an opcode's last two digits say what it does, the first with what

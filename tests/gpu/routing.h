@@ -60,11 +60,12 @@ inline bool route(routing *r, uint64_t seed)
     const auto sets = b.out("sets", reinterpret_cast<uint2 *>(r->sets),
                             sb_route_most(r->pairs, r->experts, r->most));
     const auto begin = b.out("begin", r->begin, r->experts + 1);
-    EMU_RUN(b, sb_route_count, r->chunks, SB_ROUTE_THREADS, 0, ids, places, r->pairs, r->experts);
-    EMU_RUN(b, sb_route_place, 1, SB_ROUTE_THREADS, 0, places, begin, sets,
+    const uint32_t threads = sb_route_threads(r->experts);
+    EMU_RUN(b, sb_route_count, r->chunks, threads, 0, ids, places, r->pairs, r->experts);
+    EMU_RUN(b, sb_route_place, 1, threads, 0, places, begin, sets,
             b.out("set count", &r->set_count, 1), r->chunks, r->experts, r->most);
-    return SB_LAUNCH(&b.queue, sb_route_order, r->chunks, SB_ROUTE_THREADS, 0, ids, places, order,
-                     r->pairs, r->experts) == SB_OK;
+    return SB_LAUNCH(&b.queue, sb_route_order, r->chunks, threads, 0, ids, places, order, r->pairs,
+                     r->experts) == SB_OK;
 }
 
 /* Expert by expert, and of each all pairs in their order, in sets of at most `most`. */

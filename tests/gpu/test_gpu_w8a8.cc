@@ -35,6 +35,11 @@ void test_bound(void **)
     check_bound(kinds, KINDS);
 }
 
+void test_single(void **)
+{
+    check_single(&kinds[5]);
+}
+
 void test_places(void **)
 {
     check_places(&kinds[0]);
@@ -61,7 +66,7 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain),  cmocka_unit_test(test_bound),  cmocka_unit_test(test_places),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_faults), cmocka_unit_test(test_single), cmocka_unit_test(test_poison),
     };
     return cmocka_run_group_tests_name("linear layers W8A8", tests, NULL, NULL);
 }

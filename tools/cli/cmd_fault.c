@@ -79,7 +79,8 @@ static int wanted(const sb_fault *f, size_t index, const fault_request *r)
         if (sb_fault_matches(f, r->names.item[i]))
             return 1;
     /* without names, those of incidents and a few of each generated kind */
-    return !r->names.count && (r->all || strncmp(f->name, "op.", 3) != 0 || index % 8 == 0);
+    int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0;
+    return !r->names.count && (r->all || !generated || index % 8 == 0);
 }
 
 /* "clean" is no fault: the correct engines alone. */
@@ -288,7 +289,8 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
     fault_request r = {.tokens = 400, .seed = 42, .elements = 2};
     const sb_opt opts[] = {
         {"list", 0, SB_OPT_FLAG, &r.list, NULL, "what can be planted, and who must see it"},
-        {"all", 0, SB_OPT_FLAG, &r.all, NULL, "every generated op fault, not one in eight"},
+        {"all", 0, SB_OPT_FLAG, &r.all, NULL,
+         "every generated fault of ops and kernels, not one in eight"},
         {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "of correct engines: how many (400)"},
         {"sensitivity", 0, SB_OPT_FLAG, &r.sensitivity, NULL,
          "how small a fault of one element is still named"},

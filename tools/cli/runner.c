@@ -68,10 +68,10 @@ int sb_runner_inherits(const sb_runner *runner, sb_op op, const sb_knobs *knobs)
     return runner->sim && sb_sim_inherits(runner->sim, op, knobs);
 }
 
-/* T-51; docs/profiles.md: "a chain of sm120_f16" cut into parts, so not in order. */
+/* T-52: "sm120 is the arithmetic of a program with all units of SM120" */
 const sb_arithmetic *sb_runner_arithmetic(const sb_runner *runner)
 {
     if (runner->kernels)
-        return sb_arithmetic_of("sm120_f16");
+        return sb_arithmetic_of("sm120");
     return runner->sim ? sb_arithmetic_of(runner->sim->arithmetic) : &sb_arithmetic_reference;
 }

@@ -9,6 +9,14 @@ const sb_arithmetic sb_arithmetic_reference = {
     .name = "reference", .any_order = 0, .function = 1.0, .underflow = 0x1p-150};
 const sb_arithmetic sb_arithmetic_library = {
     .name = "library", .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126};
+/* T-52: a program with all matrix units of SM120. */
+static const sb_arithmetic sm120 = {.name = "sm120",
+                                    .any_order = 1,
+                                    .function = SB_LIBRARY_FUNCTION,
+                                    .underflow = 0x1p-126,
+                                    .atom = &sb_atoms[SB_ATOM_sm120_f16],
+                                    .fp8 = &sb_atoms[SB_ATOM_sm120_fp8],
+                                    .fp4 = &sb_atoms[SB_ATOM_sm120_nvfp4]};
 
 #define SB_ROW(text, id, ordered)                                                                  \
     {.name = text,                                                                                 \
@@ -26,13 +34,16 @@ static const sb_arithmetic units[] = {
 
 enum { UNITS = sizeof units / sizeof *units };
 
-/* Behind the first two stand the rows that have a bound: exponents of groups come from scales,
+/* Behind the first ones stand the rows that have a bound: exponents of groups come from scales,
  * which a reduction does not see (T-50). */
 const sb_arithmetic *sb_arithmetic_at(size_t i)
 {
-    if (i < 2)
-        return i ? &sb_arithmetic_library : &sb_arithmetic_reference;
-    for (size_t u = 0, seen = 2; u < UNITS; u++)
+    static const sb_arithmetic *const first[] = {&sb_arithmetic_reference, &sb_arithmetic_library,
+                                                 &sm120};
+    const size_t before = sizeof first / sizeof *first;
+    if (i < before)
+        return first[i];
+    for (size_t u = 0, seen = before; u < UNITS; u++)
         if (units[u].atom->group == 1 && seen++ == i)
             return &units[u];
     return NULL;

@@ -94,10 +94,16 @@ double sb_gamma(const sb_arithmetic *ar, size_t n)
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
 {
     double measure = ar->any_order ? r->magnitude : sb_wide_abs(r->sum) + r->spread;
-    double n = (double)r->n;
     double error = vector_gamma(ar, r->n) * measure;
     if (ar->atom)
         error = sb_larger(error, sb_atom_error(ar, r));
+    return sb_ball_summed(ar, r, error);
+}
+
+/* T-5: "reductions (n + 2) 2^-52 of their magnitude" */
+sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error)
+{
+    double n = (double)r->n;
     double rad = r->spread + error + n * ar->underflow;
     return ball(r->sum, rad + (n + 2.0) * 0x1p-52 * r->magnitude);
 }

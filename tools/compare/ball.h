@@ -31,14 +31,16 @@ typedef struct sb_arithmetic {
     double underflow; /* and any operation by this much, absolute */
     const sb_atom *atom; /* matrix products may go through such a unit (T-50); NULL: they do not */
     int in_order;        /* and then the instructions follow each other as the terms do */
+    const sb_atom *fp8, *fp4; /* units for codes of quantized inputs (T-52); NULL: as other products
+                               */
 } sb_arithmetic;
 
 extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
 extern const sb_arithmetic sb_arithmetic_library;   /* torch on a CPU: T-2, T-3 */
 
-/* By name: "reference", "library", of every ungrouped row of atoms.def its name, the order of terms
- * being unknown, and its name with "+order", where they are added as they are numbered. NULL if
- * there is none such. */
+/* By name: "reference", "library", "sm120", which has a unit for each kind of operands, of every
+ * ungrouped row of atoms.def its name, the order of terms being unknown, and its name with
+ * "+order", where they are added as they are numbered. NULL if there is none such. */
 const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
 const sb_arithmetic *sb_arithmetic_at(size_t i);
@@ -88,6 +90,7 @@ static inline void sb_reduce(sb_reduction *r, sb_ball a, sb_ball b)
     r->n++;
 }
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r);
+sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error); /* by hand */
 sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b, size_t n);
 
 /* T-50: the error of a reduction on the unit of ar->atom. */

@@ -6,9 +6,9 @@
 
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
-#include "ref/ops/act_quant.h"
 #include "ref/ops/rounding.h"
 #include "ref/ops/param.h"
+#include "tools/compare/bound_codes.h"
 #include "tools/compare/wide_fn.h"
 
 /* R-1; T-6: "a copied value has radius 0" */
@@ -83,6 +83,7 @@ typedef struct layer {
     size_t side_count;
     const double *mids; /* (rows, K) where all sides have the same inputs without spread; or NULL */
     int units;          /* an arithmetic asks for what T-50 needs */
+    sb_bound_codes codes; /* of inputs that are quantized */
 } layer;
 
 /* Sums of LANES outputs, in the order of their terms. */
@@ -158,11 +159,17 @@ static void finish(const layer *l, const sb_bound_side *side, size_t t, size_t f
 {
     /* T-7: "the library may round weight, input and two factors first" */
     size_t extra = sb_matrix_quantized(l->weight) && side->ar->any_order ? 4 : 0;
+    const sb_atom *unit = sb_bound_unit(side->ar, l->codes.scheme);
     for (size_t j = 0; j < count; j++) {
         sb_reduction sum = r[j];
         sum.n += extra;
-        sb_ball y =
-            factor_last(side->ar, l->knobs, l->weight, &l->input, sb_ball_reduced(side->ar, &sum));
+        sb_ball y;
+        if (unit)
+            y = sb_ball_summed(side->ar, &sum,
+                               sb_bound_codes_error(&l->codes, unit, first + j, t, &sum));
+        else
+            y = factor_last(side->ar, l->knobs, l->weight, &l->input,
+                            sb_ball_reduced(side->ar, &sum));
         side->out[t * l->weight->rows + first + j] =
             sb_linear_stays_wide(l->knobs, l->kind) ? y : sb_ball_act(l->knobs, y);
     }
@@ -244,7 +251,7 @@ sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
 
 /* The input as the layer multiplies it: quantized where the knobs say so; its factor. */
 static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, double *in,
-                           sb_scalar *input)
+                           sb_scalar *input, sb_bound_codes *codes)
 {
     size_t count = a->rows * a->weight->cols;
     sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);
@@ -258,6 +265,8 @@ static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, doubl
     *input = quantized.factor;
     for (size_t i = 0; i < count && !status; i++)
         in[i] = quantized.rounded ? (double)quantized.rounded[i] : quantized.values[i] * factor;
+    if (!status)
+        sb_bound_codes_of(knobs, a->weight, &quantized, codes);
     sb_input_free(&quantized);
     return status;
 }
@@ -278,9 +287,10 @@ sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *a,
                .mids = mids};
     for (size_t i = 0; i < count; i++)
         l.units |= sides[i].ar->atom != NULL;
-    sb_status status = inputs_of(knobs, a, mids, &l.input);
+    sb_status status = inputs_of(knobs, a, mids, &l.input, &l.codes);
     if (!status)
         status = bound_rows(&l);
+    free(l.codes.scales);
     free(mids);
     return status;
 }

@@ -17,7 +17,7 @@
 #include "tools/make/make.h"
 #include "tools/trace/write.h"
 
-enum { VEHICLES = 24, PATH = 600 };
+enum { VEHICLES = 32, PATH = 600 };
 
 typedef struct vehicle {
     char name[160], path[PATH];
@@ -285,16 +285,18 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler 
 
 /* The engine's steps as a trace, which says that it read the sound checkpoint under the knobs of
  * the reference: what a user would have. */
-static sb_status record(const sb_campaign *c, sb_trial *t, sb_trace_writer **out, sb_error *err)
+static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_writer **out,
+                        sb_error *err)
 {
     char path[PATH];
     sb_trace_head head = {.engine = "samebit fault",
-                          .arithmetic = "library",
                           .has_knobs = 1,
                           .knobs = t->knobs,
                           .vocab_size = t->reference->config.vocab_size};
     if (!c->options.keep)
         return SB_OK;
+    snprintf(head.arithmetic, sizeof head.arithmetic, "%s",
+             kernel ? t->sim->arithmetic : "library");
     path_of(c, "trace", 0, path);
     sb_status status = sb_checkpoint_digest(t->reference->checkpoint, &head.checkpoint, err);
     if (!status)
@@ -316,7 +318,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
         status = plant(f, &t, &at, &spoiler, err);
     t.engine = engine;
     if (!status)
-        status = record(c, &t, &writer, err);
+        status = record(c, f->plant == SB_PLANT_kernel, &t, &writer, err);
     if (!status)
         status = sb_campaign_see(&t, found, err);
     if (!status && writer)

@@ -13,9 +13,9 @@
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
 {
-    static const char *const names[] = {"op",     "op",         "op",       "session",
-                                        "engine", "checkpoint", "file",     "trace",
-                                        "kernel", "self", "none",       "elsewhere"};
+    static const char *const names[] = {"op",     "op",         "op",   "session",
+                                        "engine", "checkpoint", "file", "trace",
+                                        "kernel", "self",       "none", "elsewhere"};
     return names[plant];
 }
 
@@ -200,7 +200,8 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
             memcpy(f->name, name, sizeof name);
         }
     }
-    enough = enough && add_slips(out) && add_mistakes(out) && add_op_faults(out) && add_kernels(out);
+    enough =
+        enough && add_slips(out) && add_mistakes(out) && add_op_faults(out) && add_kernels(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");
 }
 
@@ -214,7 +215,8 @@ const char *sb_fault_why_not(const sb_fault *f)
 {
     if (f->plant == SB_PLANT_none || f->plant == SB_PLANT_covered)
         return f->words;
-    return f->plant == SB_PLANT_kernel && !sb_backend_emu() ? "no emulator: built without C++" : NULL;
+    return f->plant == SB_PLANT_kernel && !sb_backend_emu() ? "no emulator: built without C++"
+                                                            : NULL;
 }
 
 int sb_fault_matches(const sb_fault *fault, const char *pattern)

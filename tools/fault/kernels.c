@@ -11,22 +11,18 @@
 typedef struct scene {
     const char *word, *vehicle, *setting, *script, *op;
     uint64_t from;
-    const char *why_not;
+    const char *sound, *why_not;
 } scene;
 
 static const scene scenes[] = {
-#define SB_SCENE(word, vehicle, setting, script, op, from)                                         \
-    {word, vehicle, setting, script, op, from, NULL},
-#define SB_NO_SCENE(word, words) {word, "", "", "", "", 0, words},
+#define SB_SCENE(word, vehicle, setting, script, op, from, sound)                                  \
+    {word, vehicle, setting, script, op, from, sound, NULL},
+#define SB_NO_SCENE(word, words) {word, "", "", "", "", 0, "", words},
 #include "tools/fault/kernels.def"
 #undef SB_SCENE
 #undef SB_NO_SCENE
 };
 enum { SCENES = sizeof scenes / sizeof *scenes };
-
-/* Schedules under which each scene must pass. */
-static const char *const schedules[] = {"emu:1", "emu:2"};
-enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 const sb_make_preset *sb_kernel_shape(const char *name)
 {
@@ -91,13 +87,13 @@ static const char *sign_of(const sb_gpu_fault *f)
     return i == SB_OP_COUNT ? "fail" : has_word(f->seen, "stops") ? signs[i].stops : signs[i].fails;
 }
 
-/* The scenes in which something runs, times schedules. */
+/* The scenes in which something runs; they stand first. */
 static size_t sound_count(void)
 {
     size_t n = 0;
     for (size_t i = 0; i < SCENES; i++)
         n += !scenes[i].why_not;
-    return sb_backend_emu() ? n * SCHEDULES : 0;
+    return sb_backend_emu() ? n : 0;
 }
 
 size_t sb_kernel_fault_count(void)
@@ -109,10 +105,10 @@ size_t sb_kernel_fault_count(void)
 
 static void sound_at(size_t i, sb_fault *out)
 {
-    const scene *s = &scenes[i / SCHEDULES]; /* those in which nothing runs stand behind */
+    const scene *s = &scenes[i];
     *out = (sb_fault){.origin = "",
                       .plant = SB_PLANT_kernel,
-                      .arg = schedules[i % SCHEDULES],
+                      .arg = s->sound,
                       .vehicle = s->vehicle,
                       .setting = s->setting,
                       .script = s->script,
@@ -120,8 +116,7 @@ static void sound_at(size_t i, sb_fault *out)
                       .quiet = "",
                       .words = "no fault",
                       .benign = 1};
-    snprintf(out->name, sizeof out->name, "kernel.none.%s%s%s", s->word, *s->word ? "." : "",
-             out->arg);
+    snprintf(out->name, sizeof out->name, "kernel.none%s%s", *s->word ? "." : "", s->word);
 }
 
 void sb_kernel_fault_at(size_t i, sb_fault *out)
@@ -161,9 +156,9 @@ static sb_status partly(void *ctx, const sb_op_call *call)
 static const scene *scene_in(const sb_fault *f)
 {
     size_t i = 0;
-    while (i + 1 < SCENES && (strcmp(scenes[i].vehicle, f->vehicle) != 0 ||
-                              strcmp(scenes[i].setting, f->setting) != 0 ||
-                              strcmp(scenes[i].script, f->script) != 0))
+    while (i + 1 < SCENES &&
+           (strcmp(scenes[i].vehicle, f->vehicle) != 0 ||
+            strcmp(scenes[i].setting, f->setting) != 0 || strcmp(scenes[i].script, f->script) != 0))
         i++;
     return &scenes[i];
 }

@@ -17,15 +17,15 @@ int sb_sign_has(const sb_signs *signs, const char *name)
     return 0;
 }
 
-static void add_ops(const sb_verdicts *v, sb_signs *signs)
+static void add_ops(const sb_verdicts *v, int alone, sb_signs *signs)
 {
     static const char *const names[] = {
 #define SB_OP(name, clause) "op:" #name,
 #include "ref/ops/ops.def"
 #undef SB_OP
     };
-    /* an op whose output could not be read has no verdict, but is the first failure */
-    const char *first = v->has_failure ? v->first_failure.op : "";
+    /* an op alone whose output could not be read has no verdict, but is the first failure */
+    const char *first = alone && v->has_failure ? v->first_failure.op : "";
     for (size_t i = 0; i < SB_OP_COUNT; i++)
         if (v->ops[i].verdict == SB_VERDICT_FAIL || strcmp(names[i] + 3, first) == 0)
             sb_sign_add(signs, names[i]);
@@ -106,8 +106,8 @@ static void add_verdict(const sb_verdicts *v, sb_signs *signs)
 
 void sb_signs_of(const sb_outcome *outcome, sb_signs *signs)
 {
-    add_ops(&outcome->forced, signs);
-    add_ops(&outcome->free, signs);
+    add_ops(&outcome->forced, 1, signs);
+    add_ops(&outcome->free, 0, signs);
     add_free(&outcome->free, signs);
     add_verdict(&outcome->forced, signs);
     add_verdict(&outcome->free, signs);

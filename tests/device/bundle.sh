@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# A folder with all that tests/device/check.sh needs on a machine that has a GPU, and neither this tree nor its libraries:
+# programs without debug information, the libraries beside them, golden/atoms. make gpu-bundle
+#
+#   bundle.sh FOLDER     which is written anew
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+BUILD=${BUILD:-build}
+to=${1?bundle.sh: expected a folder}
+programs=("$BUILD/samebit" "$BUILD"/tests/gpu/device_{ops,atoms,math})
+for program in "${programs[@]}"; do
+    [ -x "$program" ] || { echo "$program is not built: make gpu-bundle, where nvcc is" >&2; exit 2; }
+done
+rm -rf "$to.new"
+mkdir -p "$to.new"/{bin,lib,golden}
+for program in "${programs[@]}"; do strip -o "$to.new/bin/${program##*/}" "$program"; done
+# all but those of libc, of which every machine has its own
+ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | xargs -I{} cp -L {} "$to.new/lib/"
+cp -r golden/atoms "$to.new/golden/"
+cp tests/device/check.sh "$to.new/"
+rm -rf "$to"
+mv "$to.new" "$to"
+echo "wrote $to: $(du -sh "$to" | cut -f1), libraries $(ls "$to/lib" | tr '\n' ' ')"

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The command for devices, tests/device/check.sh, where there is none: what its programs compare is compared with the
+# emulator, the interpreter and the host in the place of the device, they see what is planted, and where there is no
+# device the command says what has not been shown.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+export BUILD=${BUILD:-build} OMP_WAIT_POLICY=passive
+programs=$BUILD/tests/gpu
+passed=0 failed=0 skipped=0
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+
+check() { # check NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
+}
+ends() { # ends STATUS COMMAND...: what it says is in $work/said
+    local want=$1 status
+    shift
+    "$@" > "$work/said" 2>&1
+    status=$?
+    [ $status = "$want" ] || { echo "status $status, not $want:" && tail -n 20 "$work/said" && return 1; }
+}
+says() { grep -q -- "$1" "$work/said"; }
+
+"$BUILD/samebit" make "$work/T1" --preset T1 --recipe predictable > /dev/null || exit 2
+ops=$programs/device_ops
+check "the emulator beside itself" ends 0 "$ops" twin emu emu sm121 "$work/T1" 1 0
+check "and all is compared" says ' calls of ops with kernels, [0-9]* values, 0 differ'
+check "beside the reference, which differs" ends 1 "$ops" twin emu ref sm121 "$work/T1" 1 0
+check "and where is said" says 'differ: [a-z0-9_]*, layer .* on emu and .* on ref'
+check "a program without a backend" ends 2 "$ops" twin emu none sm121 "$work/T1" 1 0
+check "a prompt of no token" ends 2 "$ops" twin emu emu sm121 "$work/T1" 0 0
+check "an unknown check" ends 2 "$ops" length emu sm121 "$work/T1"
+
+if [ -x "$programs/device_atoms" ] && [ -x "$programs/device_math" ]; then
+    check "atoms" ends 0 "$programs/device_atoms" 12 30 host
+    check "atoms with a wrong bit" ends 1 "$programs/device_atoms" 12 30 plant
+    check "and each is seen" says '^0 passed, 20 failed'
+    check "functions" ends 0 "$programs/device_math" 1000003 20 host
+    check "functions with a wrong bit" ends 1 "$programs/device_math" 1000003 20 plant
+    check "and each is seen" says '^0 passed, 8 failed'
+    check "no step" ends 2 "$programs/device_math" 0 20
+    check "a part of the command" ends 0 bash tests/device/check.sh --engine emu --small math
+    check "counts" says '^8 passed, 0 failed, 0 skipped$'
+    check "no time is no success" ends 4 bash tests/device/check.sh --engine emu --limit 0 math runs
+    check "and is counted" says '^0 passed, 0 failed, 2 skipped$'
+else
+    [ "${CI-}" = true ] || skipped=1
+    echo "SKIPPED device programs: built without nvcc; that they see a wrong bit was not covered"
+fi
+check "no such part" ends 2 bash tests/device/check.sh everything
+"$ops" widths gpu sm121 "$work/T1" > /dev/null 2>&1
+if [ $? = 4 ]; then
+    check "without a device" ends 4 bash tests/device/check.sh
+    check "says so" says '^there is no device: '
+    check "names what has not been shown" says '^SKIPPED sanitizer: that compute-sanitizer finds'
+    check "all of it" says '^0 passed, 0 failed, 7 skipped$'
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
