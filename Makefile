@@ -96,7 +96,8 @@ LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
     trace dump sim compare fault report)))
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
-GPU_SRC := $(if $(shell command -v $(CXX)),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c) \
+HAVE_CXX := $(shell command -v $(CXX))
+GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c) \
     $(if $(NVCC),,gpu/absent_device.c)
 # of the sources for a device, those that gpu/op/small.cu has are not compiled alone
 DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op/small.cu))
@@ -106,14 +107,14 @@ CLI_MAIN := tools/cli/main.c
 BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
     tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
-    tests/meta/test_*.c tests/gpu/test_*.c tests/gpu/test_*.cc)
+    tests/meta/test_*.c $(if $(HAVE_CXX),tests/gpu/test_*.c tests/gpu/test_*.cc))
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 # what launches kernels of its own is there where nvcc is: tests/device/check.sh
 DEVICE_TEST_SRC := tests/gpu/device_atoms.c tests/gpu/device_math.c
 DEVICE_TEST_KERNELS := $(call device_objects,tests/gpu/device_kernels.cu)
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$(DEVICE_TEST_SRC)),\
-    $(call sources,tests/*.c tests/*/*.c tests/gpu/*.cc))
+    $(call sources,tests/*.c $(if $(HAVE_CXX),tests/*/*.c tests/gpu/*.cc,$(filter-out tests/gpu/%,$(wildcard tests/*/*.c)))))
 # of the other sources of tests/, those with a main are programs, the rest help the tests
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
 HELP_SRC := $(filter-out $(PROGRAM_SRC),$(OTHER_SRC))

@@ -33,3 +33,20 @@ int sb_gpu_plant(const char *name)
 {
     return name == NULL;
 }
+
+sb_status sb_gpu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+{
+    (void)backend;
+    (void)on;
+    (void)packed;
+    (void)err;
+    return SB_ERR_UNSUPPORTED;
+}
+
+int sb_gpu_forget_file(const char *path, const void *first, size_t bytes)
+{
+    (void)path;
+    (void)first;
+    (void)bytes;
+    return 0;
+}

@@ -21,3 +21,12 @@ void sb_device_forget(const sb_backend *backend)
 {
     (void)backend;
 }
+
+sb_status sb_device_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+{
+    (void)backend;
+    (void)on;
+    (void)packed;
+    (void)err;
+    return SB_ERR_UNSUPPORTED;
+}

@@ -68,6 +68,14 @@ static sb_status run_judge(const sb_judge_args *args)
     return drawing() ? sb_gpu_judge(body, args) : SB_ERR_MEMORY;
 }
 
+static sb_status stage(int on, uint64_t *packed, sb_error *err)
+{
+    if (!opened())
+        return sb_fail(err, SB_ERR_MEMORY, "%s", complaint.text);
+    *packed = sb_gpu_stage(body, on != 0);
+    return SB_OK;
+}
+
 static const char *why()
 {
     return reference ? nullptr : body ? sb_gpu_said(body)->text : complaint.text;

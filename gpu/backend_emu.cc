@@ -19,3 +19,8 @@ void sb_emu_forget(const sb_backend *backend)
     if (body && backend == sb_backend_emu())
         sb_gpu_forget_weights(body);
 }
+
+sb_status sb_emu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+{
+    return backend == sb_backend_emu() ? stage(on, packed, err) : SB_ERR_UNSUPPORTED;
+}

@@ -66,3 +66,8 @@ void sb_device_forget(const sb_backend *of)
     if (body && of == &backend)
         sb_gpu_forget_weights(body);
 }
+
+sb_status sb_device_staging(const sb_backend *of, int on, uint64_t *packed, sb_error *err)
+{
+    return of == &backend ? stage(on, packed, err) : SB_ERR_UNSUPPORTED;
+}

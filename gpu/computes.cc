@@ -59,3 +59,9 @@ void sb_gpu_forget(const sb_backend *backend)
     sb_emu_forget(backend);
     sb_device_forget(backend);
 }
+
+sb_status sb_gpu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+{
+    const sb_status status = sb_emu_staging(backend, on, packed, err);
+    return status == SB_ERR_UNSUPPORTED ? sb_device_staging(backend, on, packed, err) : status;
+}

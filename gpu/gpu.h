@@ -44,7 +44,18 @@ sb_status sb_gpu_room(const sb_backend *backend, uint64_t weights, sb_error *err
  * backends, and for NULL. */
 void sb_gpu_forget(const sb_backend *backend);
 
+/* While it is on, an op with weights brings these to where kernels run and computes nothing: its
+ * outputs are not written. *packed gets the bytes that were packed so far. SB_ERR_UNSUPPORTED: the
+ * backend has no kernels. */
+sb_status sb_gpu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
+
+/* Offers the memory of a file, and of its mapping from `first` on, back to the system: what is read
+ * again comes from the file again. 0 where the system did not take it. */
+int sb_gpu_forget_file(const char *path, const void *first, size_t bytes);
+
 /* Of either. */
+sb_status sb_emu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
+sb_status sb_device_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
 void sb_emu_forget(const sb_backend *backend);
 void sb_device_forget(const sb_backend *backend);
 

@@ -221,16 +221,18 @@ static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
            touch.epoch >= emu->block_epoch;
 }
 
-/* check_cell where a whole word is read or written that has no rest: most accesses, by far. */
+/* check_cell where a whole word is read or written that has no rest, and readers are no others than
+ * this thread, or over: most accesses, by far. */
 static inline void check_word(const sb_emu_visit &visit)
 {
     sb_emu_cell *cell = &visit.region->cell[visit.word];
-    if (visit.access == SB_EMU_WRITE && cell->writer.more == 0 && is_past(visit, cell->writer) &&
-        is_past(visit, cell->reader))
+    if (cell->writer.more != 0 || !is_past(visit, cell->writer))
+        check_cell(visit);
+    else if (visit.access == SB_EMU_WRITE && is_past(visit, cell->reader))
         cell->writer = visit.now;
-    else if (visit.access == SB_EMU_READ && cell->writer.more == 0 &&
-             is_past(visit, cell->writer) && cell->reader.epoch == visit.now.epoch &&
-             cell->reader.thread == visit.now.thread)
+    else if (visit.access == SB_EMU_READ &&
+             (is_over(visit.emu, &cell->reader, visit.region->shared) ||
+              (cell->reader.epoch == visit.now.epoch && cell->reader.thread == visit.now.thread)))
         cell->reader = visit.now;
     else
         check_cell(visit);
@@ -287,9 +289,10 @@ void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_a
 {
     if (!sb_emu_now)
         __builtin_trap(); /* the host has the memory itself */
-    void *address = sb_emu_range(spot, bytes, align, access_names[access]);
+    if (!sb_emu_inside(*spot, bytes, align))
+        sb_emu_range(spot, bytes, align, access_names[access]);
     sb_emu_check(spot, bytes, access);
     if (access == SB_EMU_WRITE)
-        sb_emu_set_state(spot, bytes, SB_EMU_SET);
-    return address;
+        memset(spot->region->state + spot->at, SB_EMU_SET, bytes);
+    return spot->region->base + spot->at;
 }

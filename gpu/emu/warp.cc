@@ -41,7 +41,7 @@ static bool all_here(const sb_emu_thread *self, uint32_t waiting)
         if (other->mask != mask)
             return false;
         if (other->apply != self->apply || other->operation != self->operation ||
-            strcmp(other->what, self->what) != 0)
+            (other->what != self->what && strcmp(other->what, self->what) != 0))
             sb_emu_fail("%s: mask 0x%08x, with which lane %u is in %s at %s:%d", self->what, mask,
                         lane, other->what, other->site.file, other->site.line);
     }

@@ -58,12 +58,13 @@ SB_KERNEL_FN void sb_carry_fragment(uint32_t (&a)[1][4], sb_global<const uint16_
 
 /* S' of R-22: the state, rounded. */
 template <int DK>
-SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, const sb_carry_state<DK> &state)
+SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
+                                const sb_carry_state<DK> &state)
 {
     const uint32_t lane = threadIdx.x % 32;
     SB_UNROLL
     for (uint32_t m = 0; m < state.TILES; m++) {
-        if (state.row(m) >= DK)
+        if (state.row(m) >= keys)
             continue;
         SB_UNROLL
         for (uint32_t n = 0; n < SB_CARRY_TILES; n++)
@@ -78,15 +79,15 @@ SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, const sb_carry_state<
 
 /* R-22: "V_i = RN( U_i - dot(W_i, S') )"; R(V) for the rows, and for the state "R( RN( V_i[b]
  * exp(RN(G_last - G_i)) ) )". u is the block's first column of U. */
-template <int DK>
-SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, sb_global<const uint16_t> w,
-                                   sb_global<const uint16_t> u, uint32_t columns)
+SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, uint32_t keys,
+                                   sb_global<const uint16_t> w, sb_global<const uint16_t> u,
+                                   uint32_t columns)
 {
     const uint32_t lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16;
     float sum[SB_CARRY_TILES][2][4] = {};
-    for (uint32_t k = 0; k < DK; k += 16) {
+    for (uint32_t k = 0; k < keys; k += 16) {
         uint32_t a[1][4];
-        sb_carry_fragment(a, w, DK, first, k);
+        sb_carry_fragment(a, w, keys, first, k);
         sb_carry_times(sum, a, room.S + k * SB_CARRY_WIDTH);
     }
     const float last = room.sums[SB_CHUNK_ROWS - 1]; /* rows that are not there have g = 0 */
@@ -111,7 +112,7 @@ SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, sb_global<const ui
 
 /* R-22: "o_i = R( RN( RN( RN( dot(q_i, S') exp(G_i) ) s ) + RN( dot over j <= i of P_ij with
  * R(V_j), times s ) ) )" */
-template <class T, int DK, int N>
+template <class T, int N>
 SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place &at,
                                 const sb_carry_room &room)
 {
@@ -119,7 +120,7 @@ SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place
     const sb_chunk_rows q = sb_chunk_take(job, at, job.call.q);
     const sb_global<const uint16_t> p = job.p + at.place * SB_CHUNK_ROWS * SB_CHUNK_ROWS;
     float before[SB_CARRY_TILES][2][4] = {}, within[SB_CARRY_TILES][2][4] = {};
-    for (uint32_t k = 0; k < DK; k += 16) {
+    for (uint32_t k = 0; k < job.keys; k += 16) {
         uint32_t a[N][4];
         SB_UNROLL
         for (uint32_t r = 0; r < 4; r++) {
@@ -153,13 +154,13 @@ SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place
 /* R-22: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of k_i[a] with R( RN( V_i[b]
  * exp(RN(G_last - G_i)) ) ) )" */
 template <int DK, int N>
-SB_KERNEL_FN void sb_carry_on(const sb_chunk_rows &k, const sb_carry_room &room, float grown,
-                              sb_carry_state<DK> &state)
+SB_KERNEL_FN void sb_carry_on(const sb_chunk_rows &k, const sb_carry_room &room, uint32_t keys,
+                              float grown, sb_carry_state<DK> &state)
 {
     const uint32_t lane = threadIdx.x % 32;
     SB_UNROLL
     for (uint32_t m = 0; m < state.TILES; m++) {
-        if (state.row(m) >= DK)
+        if (state.row(m) >= keys)
             continue;
         float sum[SB_CARRY_TILES][2][4] = {};
         for (uint32_t first = 0; first < SB_CHUNK_ROWS; first += 16) {
@@ -241,21 +242,20 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     for (uint32_t chunk = 0; chunk < job.chunks; chunk++) {
         const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
         const size_t row = at.place * SB_CHUNK_ROWS;
-        sb_carry_show(room, state);
+        sb_carry_show(room, job.keys, state);
         if (threadIdx.x < SB_CHUNK_ROWS)
             room.sums[threadIdx.x] = job.sums[row + threadIdx.x];
         if (!SB_PLANT(chunk_barrier3))
             __syncthreads();
-        sb_carry_correct<DK>(room, job.w + row * DK,
-                             job.u + (row * job.columns + blockIdx.x * SB_CARRY_COLUMNS),
-                             job.columns);
+        sb_carry_correct(room, job.keys, job.w + row * job.keys,
+                         job.u + (row * job.columns + blockIdx.x * SB_CARRY_COLUMNS), job.columns);
         if (!SB_PLANT(chunk_barrier4))
             __syncthreads();
-        sb_carry_read<T, DK, N>(job, at, room);
+        sb_carry_read<T, N>(job, at, room);
         float grown = sb_gpu_exp(room.sums[SB_CHUNK_ROWS - 1]);
         if (SB_PLANT(chunk_decay) && chunk + 1 == job.chunks)
             grown = 1.0f;
-        sb_carry_on<DK, N>(sb_chunk_take(job, at, call.k), room, grown, state);
+        sb_carry_on<DK, N>(sb_chunk_take(job, at, call.k), room, job.keys, grown, state);
         if (!SB_PLANT(chunk_barrier5))
             __syncthreads();
     }

@@ -25,8 +25,9 @@ template <class T> struct sb_chunk_job {
     sb_delta_job<T> call;        /* its trail is not read */
     float scale;                 /* RN(dk^-1/2) */
     sb_global<float> sums;       /* (v_heads, chunks, 64): G */
-    sb_global<uint16_t> u, w, p; /* (v_heads, chunks, 64, columns | DK | 64): U, W, P */
-    uint32_t chunks, columns;    /* columns: dv, filled up to a multiple of 32 */
+    sb_global<uint16_t> u, w, p; /* (v_heads, chunks, 64, columns | keys | 64): U, W, P */
+    uint32_t chunks;
+    uint32_t columns, keys; /* dv and dk, filled up to multiples of 32 and 16 */
 };
 
 /* Queries or keys of one head, the rows of one chunk; zeros fill up. */
@@ -149,14 +150,14 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t column, con
 }
 
 /* A and P: a warp has 16 rows, and of columns two tiles after the other up to the diagonal. */
-template <int DK, int N>
-SB_KERNEL_FN void sb_chunk_products(const sb_chunk_rows &q, const sb_chunk_rows &k,
+template <int N>
+SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const sb_chunk_rows &k,
                                     const sb_chunk_room &room, sb_global<uint16_t> to)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (uint32_t n = 0; n <= warp; n++) {
         float a[2][2][4] = {}, p[2][2][4] = {};
-        for (uint32_t first = 0; first < DK; first += 16) {
+        for (uint32_t first = 0; first < keys; first += 16) {
             const uint32_t column = first + 2 * (lane % 4);
             uint32_t left[3][4], query[N][4], key[N][2];
             SB_UNROLL
@@ -259,7 +260,7 @@ SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, ui
 }
 
 /* Blocks: chunks, value heads. */
-template <class T, int DK, int N>
+template <class T, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_chunk_kernel(const sb_chunk_job<T> job)
 {
@@ -276,7 +277,8 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     const size_t row = at.place * SB_CHUNK_ROWS;
     sb_chunk_gates(job, at, room);
     __syncthreads();
-    sb_chunk_products<DK, N>(sb_chunk_take(job, at, call.q), k, room, job.p + row * SB_CHUNK_ROWS);
+    sb_chunk_products<N>(job.keys, sb_chunk_take(job, at, call.q), k, room,
+                         job.p + row * SB_CHUNK_ROWS);
     if (!SB_PLANT(chunk_barrier))
         __syncthreads();
     sb_chunk_invert(room);
@@ -285,7 +287,7 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     const sb_chunk_values<T> values = {call.v + (at.first * call.v_stride + at.head * call.dv),
                                        call.v_stride, at.rows, call.dv};
     sb_chunk_solve(room, values, job.columns, job.u + row * job.columns);
-    sb_chunk_solve(room, sb_chunk_keys{k}, DK, job.w + row * DK);
+    sb_chunk_solve(room, sb_chunk_keys{k}, job.keys, job.w + row * job.keys);
 }
 
 #endif

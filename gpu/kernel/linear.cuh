@@ -63,7 +63,6 @@ static __global__ void __launch_bounds__(256)
 /* The chunks of a warp: as even parts as possible, which K alone decides. */
 SB_KERNEL_FN uint32_t sb_linear_part(uint32_t chunks, uint32_t warp)
 {
-    chunks -= SB_PLANT(linear_tail) ? 1 : 0;
     return static_cast<uint32_t>(static_cast<uint64_t>(chunks) * warp / SB_LINEAR_WARPS);
 }
 
@@ -128,23 +127,18 @@ SB_KERNEL_FN void sb_linear_product(float (&sum)[MT][NT][4], sb_global<const uin
     }
 }
 
-/* A layer of few columns leaves some of the warps without a part, which is 0. */
-SB_KERNEL_FN bool sb_linear_has_part(uint32_t chunks, uint32_t warp)
-{
-    return sb_linear_part(chunks, warp) < sb_linear_part(chunks, warp + 1);
-}
-
-/* The sum of the parts in their order; what stands in `room` as [warp][m][n][lane][4]. */
+/* The sum of the parts in their order, which stand in `room` as [part][m][n][lane][4]. Of fewer
+ * chunks than warps each is a part; the parts of the other warps are 0, and only the first of these
+ * can be told from nothing. */
 SB_KERNEL_FN float sb_linear_sum(sb_shared<const float> room, uint32_t chunks, uint32_t size,
                                  uint32_t at)
 {
+    const bool few = chunks < SB_LINEAR_WARPS;
     float y = 0.0f;
-    for (uint32_t w = 0; w < SB_LINEAR_WARPS; w++) {
-        float part = 0.0f;
-        if (sb_linear_has_part(chunks, w))
-            part = room[w * size + at];
-        y = w == 0 ? part : __fadd_rn(y, part);
-    }
+    if (!few)
+        y = room[at];
+    for (uint32_t part = few ? 0 : 1; part < (few ? chunks : SB_LINEAR_WARPS); part++)
+        y = __fadd_rn(y, room[part * size + at]);
     return y;
 }
 
@@ -194,16 +188,18 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
     const uint32_t first_tile = blockIdx.x * MT, first_row = blockIdx.y * NT;
     const size_t tile = shape.tile_bytes / sizeof(uint4);
     const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
+    const uint32_t chunks = shape.chunks - (SB_PLANT(linear_tail) ? 1 : 0);
+    const uint32_t first = sb_linear_part(chunks, warp), last = sb_linear_part(chunks, warp + 1);
+    const uint32_t part = chunks < SB_LINEAR_WARPS ? first : warp;
     weights = weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
     float sum[MT][NT][4] = {};
-    sb_linear_product<CODES, GROUPED, MT, NT>(
-        sum, weights, first_tile + MT <= tiles ? tile : 0, x + first_row * row_tile, shape,
-        sb_linear_part(shape.chunks, warp), sb_linear_part(shape.chunks, warp + 1),
-        row_tiles - first_row);
+    sb_linear_product<CODES, GROUPED, MT, NT>(sum, weights, first_tile + MT <= tiles ? tile : 0,
+                                              x + first_row * row_tile, shape, first, last,
+                                              row_tiles - first_row);
     SB_UNROLL
     for (uint32_t i = 0; i < MT * NT * 4; i++)
-        if (i / 4 % NT < row_tiles - first_row && sb_linear_has_part(shape.chunks, warp))
-            room[(warp * MT * NT + i / 4) * 128 + lane * 4 + i % 4] =
+        if (i / 4 % NT < row_tiles - first_row && first < last)
+            room[(part * MT * NT + i / 4) * 128 + lane * 4 + i % 4] =
                 sum[i / 4 / NT][i / 4 % NT][i % 4];
     if (!SB_PLANT(linear_barrier))
         __syncthreads();
@@ -215,8 +211,8 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
         const uint32_t at = (m * NT + n) * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
         if (first_tile + m >= tiles || row >= shape.rows || column >= rows)
             continue;
-        const float y = sb_linear_finish<CODES, GROUPED>(
-            sb_linear_sum(room, shape.chunks, SIZE, at), weights + m * tile, shape, r);
+        const float y = sb_linear_finish<CODES, GROUPED>(sb_linear_sum(room, chunks, SIZE, at),
+                                                         weights + m * tile, shape, r);
         sb_linear_store(out, static_cast<size_t>(column) * shape.rows + row, y, wide);
     }
 }

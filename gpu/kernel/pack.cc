@@ -224,6 +224,16 @@ static void pack_block_scales(const sb_matrix *m, const sb_linear_shape &s, uint
     }
 }
 
+/* The scale of a place; planted, that of blocks of 125 rows and columns. */
+static float scale_at(const sb_matrix *m, uint32_t row, uint32_t column)
+{
+    if (!SB_PLANT(linear_blocks))
+        return sb_matrix_scale(m, row, column);
+    const uint32_t down = row / 125 * 128, right = column / 125 * 128;
+    return sb_matrix_scale(m, down < m->rows ? down : m->rows - 1,
+                           right < m->cols ? right : m->cols - 1);
+}
+
 static void pack_scales(const sb_matrix *m, const sb_linear_shape &s, uint32_t row,
                         uint32_t in_tile, const row_room &room, unsigned char *to)
 {
@@ -233,7 +243,7 @@ static void pack_scales(const sb_matrix *m, const sb_linear_shape &s, uint32_t r
         const uint32_t column = room.columns[p];
         if (column == SB_NO_COLUMN)
             continue;
-        const float pair[2] = {sb_matrix_scale(m, row, column), room.base[j]};
+        const float pair[2] = {scale_at(m, row, column), room.base[j]};
         memcpy(to + (size_t(j) * SB_TILE_ROWS + in_tile) * floats * 4, pair, floats * 4);
     }
 }

@@ -71,12 +71,17 @@ SB_ATOM_FN uint32_t sb_tile_part(uint32_t units, uint32_t warp)
 }
 
 /* Y-52: "the eight are added in binary32, from the first to the last"; they stand in `room` as
- * [warp][n][lane][4]. */
-SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t size, uint32_t at)
+ * [part][n][lane][4]. Of fewer units than warps each is a part; the parts of the other warps are 0,
+ * and only the first of these can be told from nothing. */
+SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t units, uint32_t size,
+                             uint32_t at)
 {
-    float y = room[at];
-    for (uint32_t w = 1; w < SB_TILE_WARPS; w++)
-        y = __fadd_rn(y, room[w * size + at]);
+    const bool few = units < SB_TILE_WARPS;
+    float y = 0.0f;
+    if (!few)
+        y = room[at];
+    for (uint32_t part = few ? 0 : 1; part < (few ? units : SB_TILE_WARPS); part++)
+        y = __fadd_rn(y, room[part * size + at]);
     return y;
 }
 
@@ -108,14 +113,16 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
             row[n] = rows.input(set.first + place);
     }
     float sum[NT][4] = {};
-    const uint32_t last = sb_tile_part(layer.units, warp + 1);
-    layer.product(sum, tile, row, live, sb_tile_part(layer.units, warp),
-                  SB_PLANT(tile_tail) && warp == SB_TILE_WARPS - 1 ? last - 1 : last);
+    const uint32_t units = layer.units - (SB_PLANT(tile_tail) ? 1 : 0);
+    const uint32_t first = sb_tile_part(units, warp), last = sb_tile_part(units, warp + 1);
+    const uint32_t part = units < SB_TILE_WARPS ? first : warp;
+    layer.product(sum, tile, row, live, first, last);
     SB_UNROLL
     for (uint32_t n = 0; n < NT; n++)
         SB_UNROLL
     for (uint32_t i = 0; i < 4; i++)
-        room[(warp * NT + n) * 128 + lane * 4 + i] = sum[n][i];
+        if (n < live && first < last)
+            room[(part * NT + n) * 128 + lane * 4 + i] = sum[n][i];
     if (!SB_PLANT(tile_barrier))
         __syncthreads();
     for (uint32_t i = threadIdx.x; i < NT * 128; i += SB_TILE_THREADS) {
@@ -126,7 +133,7 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
         if (of >= layer.rows || place >= set.count)
             continue;
         const float y =
-            layer.finish(sb_tile_sum(room, NT * 128, at), of, rows.input(set.first + place));
+            layer.finish(sb_tile_sum(room, units, NT * 128, at), of, rows.input(set.first + place));
         const size_t to = rows.output(set.first + place);
         sb_tile_store(out, to * layer.rows + of, y, wide);
     }

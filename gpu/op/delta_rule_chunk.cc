@@ -14,17 +14,15 @@ template <int DK, int N> static void run(sb_gpu_work &work, sb_chunk_job<float> 
     const dim3 columns(job.columns / SB_CARRY_COLUMNS, job.call.v_heads);
     job.sums = work.scratch<float>("sums", places);
     job.u = work.scratch<uint16_t>("U", places * job.columns);
-    job.w = work.scratch<uint16_t>("W", places * DK);
+    job.w = work.scratch<uint16_t>("W", places * job.keys);
     job.p = work.scratch<uint16_t>("P", places * SB_CHUNK_ROWS);
-    SB_GPU_RUN(work, (sb_delta_chunk_kernel<float, DK, N>), chunks, SB_CHUNK_THREADS, 0, job);
+    SB_GPU_RUN(work, (sb_delta_chunk_kernel<float, N>), chunks, SB_CHUNK_THREADS, 0, job);
     SB_GPU_RUN(work, (sb_delta_carry_kernel<float, DK, N>), columns, SB_CHUNK_THREADS, 0, job);
 }
 
 template <int N> static void run_keys(sb_gpu_work &work, const sb_chunk_job<float> &job)
 {
-    if (job.call.dk <= 32)
-        run<32, N>(work, job);
-    else if (job.call.dk <= 64)
+    if (job.call.dk <= 64)
         run<64, N>(work, job);
     else
         run<128, N>(work, job);
@@ -52,6 +50,7 @@ sb_status sb_gpu_delta_rule_chunk(sb_gpu *gpu, const sb_knobs *knobs,
     job.scale = sb_gpu_rsqrt(static_cast<float>(a->dk));
     job.chunks = sb_gpu_blocks(a->rows, SB_CHUNK_ROWS);
     job.columns = sb_gpu_blocks(a->dv, SB_CARRY_COLUMNS) * SB_CARRY_COLUMNS;
+    job.keys = sb_gpu_blocks(a->dk, 16) * 16;
     if (sb_l2norm_rounds(knobs, SB_FORM_prompt) && is_bf16(a->q, keys) && is_bf16(a->k, keys))
         run_keys<1>(work, job);
     else

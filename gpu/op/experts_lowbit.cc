@@ -22,7 +22,7 @@ static bool same_factor(sb_factor a, sb_factor b)
            (a.kind == SB_NO_FACTOR || !(a.value < b.value || b.value < a.value));
 }
 
-/* SB_ERR_UNSUPPORTED: they have no one shape. */
+/* SB_ERR_UNSUPPORTED: they have no one shape, or a layer alone would be refused. */
 static sb_status find_weights(const sb_knobs *knobs, const sb_expert_linear_args *a,
                               sb_act_scheme scheme, expert_weights *out)
 {
@@ -35,7 +35,8 @@ static sb_status find_weights(const sb_knobs *knobs, const sb_expert_linear_args
         out->shape = e == 0 ? own : out->shape;
         if (!alike(out->shape, own))
             return SB_ERR_UNSUPPORTED;
-        sb_lowbit_factor(w, scheme, &out->factor[e].x, &out->factor[e].y);
+        if (!sb_lowbit_factor(w, scheme, &out->factor[e].x, &out->factor[e].y))
+            return SB_ERR_UNSUPPORTED;
         out->divisor[e] = sb_factor_divisor(w->quant.input);
         out->one_input = out->one_input && same_factor(w->quant.input, a->weight->quant.input);
     }

@@ -28,6 +28,12 @@ void sb_gpu_close(sb_gpu *gpu)
     free(gpu);
 }
 
+uint64_t sb_gpu_stage(sb_gpu *gpu, bool on)
+{
+    gpu->staging = on;
+    return gpu->packed;
+}
+
 const sb_error *sb_gpu_said(const sb_gpu *gpu)
 {
     return &gpu->err;
@@ -58,6 +64,10 @@ sb_gpu_piece *sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gp
 {
     if (!ok())
         return nullptr;
+    if (gpu->staging) { /* weights come before all buffers */
+        did(SB_ERR_SKIPPED);
+        return nullptr;
+    }
     if (count == PIECES) {
         did(sb_fail(err(), SB_ERR_USAGE, "buffer %s is one too many for an op", name));
         return nullptr;
@@ -72,6 +82,8 @@ sb_gpu_piece *sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gp
 
 sb_status sb_gpu_work::finish()
 {
+    if (gpu->staging && status == SB_ERR_SKIPPED)
+        return SB_OK;
     if (ok())
         did(sb_gpu_wait(gpu));
     for (size_t i = 0; i < count && ok(); i++)

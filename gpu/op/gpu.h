@@ -187,6 +187,9 @@ inline unsigned sb_gpu_blocks(size_t n, size_t each)
 sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
 void sb_gpu_close(sb_gpu *gpu);
 void sb_gpu_forget_weights(sb_gpu *gpu);
+/* While it is on, ops bring the weights that they ask for before their buffers, and compute
+ * nothing. Returns how many bytes have been packed so far. */
+uint64_t sb_gpu_stage(sb_gpu *gpu, bool on);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);

@@ -127,6 +127,7 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
     }
     did(sb_gpu_fill(gpu, &kept->piece, name, all, pack, bytes, step));
     if (ok()) {
+        gpu->packed += all.count * bytes;
         enter(gpu, all, pack, bytes, kept);
         return {kept, 0, all.count * bytes};
     }

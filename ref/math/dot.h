@@ -62,8 +62,9 @@ float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *s
  * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
 
-/* The same with each of `count` rows of x (count, cols): out[t stride] = sb_dot_row(.., x[t]). Where
- * sb_dot_widens(matrix), `wide` is what sb_dot_widen made of x, and the codes are read once. */
+/* The same with each of `count` rows of x (count, cols): out[t stride] = sb_dot_row(.., x[t]).
+ * Where sb_dot_widens(matrix), `wide` is what sb_dot_widen made of x, and the codes are read once.
+ */
 void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, const double *wide,
                      size_t count, float *out, size_t stride);
 int sb_dot_widens(const sb_matrix *matrix);

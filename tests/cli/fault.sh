@@ -6,9 +6,9 @@ export TMPDIR=$work
 run 0 fault --list
 says "F08 "
 says "op.linear.sign"
-says "needs emu/gpu"
+says "F17 "
 
-run 0 fault F08 op.rope.sign F26 --tokens 20 --threads 1 --json
+run 0 fault F08 op.rope.sign N01 --tokens 20 --threads 1 --json
 at command fault
 at planted 4
 at caught 4
@@ -39,7 +39,7 @@ run 0 diff "$work/right/checkpoint" --engine "$work/right/trace" --forced -q
 refused 2 fault F09 --write "$work/slip"
 refused 2 fault F09 F10 --write "$work/none"
 refused 2 fault 'op.rope.*' --write "$work/none"
-refused 2 fault F26 --write "$work/none"
+refused 2 fault N01 --write "$work/none"
 refused 3 fault F09 --write "$work/none/deeper"
 check "a folder of nothing" test ! -e "$work/none"
 

@@ -46,7 +46,7 @@ free() {
         bad++; print "  " $2 " for sm_" sm " has " $4 } END { exit bad > 0 }' "$1/opcodes"
 }
 units='^([HIDQ]MMA|OMMA|QMMA[.]SF)$'
-in_bf16='sb_linear_kernel|sb_attention_kernel|sb_expert_linear|sb_chunk.*_mma'
+in_bf16='sb_linear_kernel|sb_attention_kernel|sb_expert_linear|sb_delta_chunk|sb_delta_carry'
 w8a8() { held "$1" 121 sb_w8a8 QMMA && free "$1" 121 sb_w8a8 '^([HID]MMA|OMMA|QMMA[.]SF)$' && free "$1" 90 sb_w8a8 "$units"; }
 w4a4() { held "$1" 121 sb_w4a4 OMMA && free "$1" 121 sb_w4a4 '^([HIDQ]MMA|QMMA[.]SF)$' && held "$1" 90 sb_w4a4 IMMA &&
     free "$1" 90 sb_w4a4 '^([HDQ]MMA|OMMA|QMMA[.]SF)$'; }
@@ -64,40 +64,79 @@ registered() { grep -q 'bytes spill stores' "$1/log" && ! spills "$1"; }
 # target has, and all of them were started
 fits() {
     awk 'NR == FNR { if ($2 > threads[$1]) threads[$1] = $2; if ($3 > bytes[$1]) bytes[$1] = $3; next }
-        # MXFP4 of at most 32 columns
-        $2 ~ /sb_linear_kernelILi3ELb0/ { next }
+        # no checkpoint that samebit makes has MXFP4 of 32 columns, or inputs of experts with different factors
+        $2 ~ /linear(_kernel)?ILi3ELb0|sb_expert_act_fp4/ { next }
         !($2 in threads) { bad++; print "  " $2 " was not started"; next }
         { warps = int((threads[$2] + 31) / 32); registers = int(($3 + 7) / 8) * 8 }
         $4 + bytes[$2] > 101376 { bad++; print "  " $2 " has " $4 + bytes[$2] " bytes of shared memory" }
         warps * 32 * registers > 65536 { bad++; print "  " $2 " has " registers " registers in " warps " warps" }
         END { exit bad > 0 || FNR == 0 }' "$2" "$1/kernels"
 }
-# launched: the program on a runtime that only writes down what is started, for all formats and widths
+# launched: the program on a runtime that only writes down what is started, so that it comes to every kernel
 run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
     SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" run "$work/model" --tokens "$1" -n 2 \
-        --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 || { tail -n 1 "$work/out" && return 1; }
+        --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 && return
+    echo "  run of $1 $2 ${*:3}" && tail -n 1 "$work/out"
+    return 1
 }
 model() { "$BUILD/samebit" make "$work/model" --replace "$@" > "$work/out" 2>&1; }
-launched() {
-    local format rows profile preset cache ten=1,2,3,4,5,6,7,8,9,10 twenty thousand
-    twenty=$(seq -s, 1 20) thousand=$(for ((i = 0; i < 150; i++)); do printf '1,2,3,4,5,6,7,8,'; done)9
-    : > "$work/launches"
+formats() { # widths of linear layers, by format
+    local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty
+    twenty=$(seq -s, 1 20)
     for format in bf16 fp8-block fp8-channel fp8-tensor nvfp4-ct mxfp4 int4-gptq int8-gptq 'int8-gptq --group-size 128'; do
         model --preset T4 --format $format || return
         for rows in 1 $ten $twenty; do
             for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
         done
     done
+}
+experts() { # few pairs and many
+    local format rows profile many
+    many=$(seq -s, 1 64)
+    for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
+        int8-gptq 'int8-gptq --group-size 128'; do
+        model --preset T1 --format $format || return
+        for rows in 1 $many; do
+            for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
+        done
+    done
+}
+mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws
+    local preset cache form thousand
+    thousand=$(for ((i = 0; i < 150; i++)); do printf '1,2,3,4,5,6,7,8,'; done)9
     for preset in T1 T2 T3 T6; do
         model --preset $preset || return
         for cache in act fp8; do run $thousand sm121 --set kv_cache=$cache || return; done
+        for form in f32 act; do
+            run 1,2,3 sm121 --set delta_rule=prompt_fla --set l2norm_round=$form || return
+        done
+        run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 || return
     done
 }
+launched() { : > "$work/launches" && formats && experts && mixers; }
 
+# --- two compilations of one source ------------------------------------------------------------------
+# apart FOLDER DEVICE-OBJECT... -- OBJECT...: nothing is defined on both sides, weak or not: the linker would
+# take one for the other, and what is inline in the sources has another body on each
+defined_on() { # defined_on device|host FILE...
+    nm -g --defined-only "${@:2}" |
+        awk -v of="$1" '/:$/ { left_out = of == "host" && /[.]cuda[.]o:$/ } NF == 3 && !left_out { print $3 }' | sort -u
+}
+apart() {
+    local to=$1 device=()
+    shift
+    while [ "$1" != -- ]; do device+=("$1") && shift; done
+    defined_on device "${device[@]}" > "$to/of-device" && defined_on host "${@:2}" > "$to/of-host"
+    [ -s "$to/of-device" ] && [ -s "$to/of-host" ] && ! comm -12 "$to/of-device" "$to/of-host" | sed 's/^/  both define /' | grep .
+}
 # --- the backend --------------------------------------------------------------------------------------
 check "the objects cannot be read" tables "$work/all" "${objects[@]}"
 check "kernels for sm_90a" test "$(names "$work/all" 90 | wc -l)" -gt 30
 check "other kernels for sm_90a than for sm_121a" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
+mapfile -t host < <(find "$BUILD/obj/tests/gpu" -name '*.o' ! -name launches.o)
+host+=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
+mapfile -t tests < <(find "$BUILD/device/tests" -name '*.cuda.o')
+check "host and device" apart "$work/all" "${objects[@]}" "${tests[@]}" -- "${host[@]}"
 check "a warning" eval '! grep -i warning "$work/all/log"'
 check "a kernel spills" registered "$work/all"
 check "a W8A8 kernel has other instructions" w8a8 "$work/all"
@@ -133,6 +172,10 @@ check "a kernel that is not started goes unseen" unseen fits "$work/plain" "$wor
 sed 's/^\([0-9]* plant_room\) [0-9]*/\1 255/' "$work/plain/kernels" > "$work/contracted/kernels"
 echo 'plant_room 512 0' > "$work/wide"
 check "too many registers go unseen" unseen fits "$work/contracted" "$work/wide"
+echo '__attribute__((weak)) void plant_spill(void) { }' | gcc -x c -c - -o "$work/plants/host.o"
+check "a weak definition on both sides goes unseen" unseen apart "$work/plain" "$work/plants/plain.o" -- "$work/plants/host.o"
+check "which one" grep -q 'both define plant_spill' "$work/out"
+check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${host[@]}"
 # Z-1: the build contracts nothing, and it would be seen if it did
 for sm in $targets; do
     check "sm_$sm: the build contracts" free "$work/plain" $sm plant_contracted FFMA

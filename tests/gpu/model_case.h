@@ -18,7 +18,7 @@ typedef struct model_case {
 
 /* Makes the checkpoint `name` where the last case has left another one there. NULL if all of it is
  * IDENTICAL or WITHIN, and every op that ran was judged; else what is wrong, which lives up to the
- * next call. `what` (may be NULL) gets the verdicts' ratio. */
+ * next call. *worst: the largest error of an op, in units of its bound. */
 const char *model_case_judge(const model_case *c, const char *name, double *worst);
 
 #endif

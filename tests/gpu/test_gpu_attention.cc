@@ -114,6 +114,27 @@ static void test_rows(void **)
     }
 }
 
+/* With CHECK_ALL=1 more parts than 64, in one block and in one for each: within the bound, and the
+ * same bits; and prompts over the ends of parts. */
+static void test_many_parts(void **)
+{
+    enum { MANY = 65 * 256 };
+    split_now = false;
+    if (!check_all())
+        return;
+    const sb_attention_args a = call_of(small, plain, MANY - 1, 2);
+    is_within(SB_OP_attention, a, 3, sm121());
+    const size_t count = a.rows * small.heads * small.hd;
+    float *whole = test_copy(a.out, count);
+    split_now = true;
+    is_within(SB_OP_attention, a, 4, sm121());
+    assert_true(same_bits(a.out, whole, count));
+    for (const size_t first : {size_t(0), size_t(127), size_t(192), size_t(200)})
+        for (const size_t rows : {size_t(63), size_t(65), size_t(129), size_t(200)})
+            is_within(SB_OP_attention, call_of(small, rows % 2 ? plain : narrow, first, rows), rows,
+                      knobs_of_cache(rows % 2 ? plain : narrow));
+}
+
 static void test_faults(void **)
 {
     split_now = false;
@@ -133,6 +154,7 @@ int main()
         cmocka_unit_test_teardown(test_prompts, test_release),
         cmocka_unit_test_teardown(test_steps, test_release),
         cmocka_unit_test_teardown(test_rows, test_release),
+        cmocka_unit_test_teardown(test_many_parts, test_release),
         cmocka_unit_test_teardown(test_faults, test_release),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

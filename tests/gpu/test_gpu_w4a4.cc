@@ -107,15 +107,39 @@ void test_signed_scale(void **)
     drop_layer(&l);
 }
 
+/* Y-54: "which have been multiplied with each other before, if there are two" - where that is a
+ * number. */
+void test_factors(void **)
+{
+    const struct {
+        sb_factor weight, input;
+        bool good;
+        float x, y;
+    } cases[] = {{{SB_DIVISOR, 3.0f}, {SB_DIVISOR, 5.0f}, true, 1.0f, 15.0f},
+                 {{SB_MULTIPLIER, 3.0f}, {SB_DIVISOR, 5.0f}, true, 3.0f, 5.0f},
+                 {{SB_MULTIPLIER, 0x1p-60f}, {SB_MULTIPLIER, 0x1p-66f}, true, 0x1p-126f, 1.0f},
+                 {{SB_MULTIPLIER, 0x1p-60f}, {SB_MULTIPLIER, 0x1p-67f}, false, 0x1p-127f, 1.0f},
+                 {{SB_DIVISOR, 0x1p70f}, {SB_DIVISOR, 0x1p60f}, false, 1.0f, INFINITY}};
+    for (const auto &c : cases) {
+        sb_matrix m = sb_matrix();
+        float x = 0.0f, y = 0.0f;
+        m.quant.factor = c.weight;
+        m.quant.input = c.input;
+        assert_true(sb_lowbit_factor(&m, SB_SCHEME_nvfp4, &x, &y) == c.good);
+        assert_true(same_bits(x, c.x) && same_bits(y, c.y));
+    }
+}
+
 } // namespace
 
 int main()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),  cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_single), cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_places), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_poison), cmocka_unit_test(test_signed_scale),
+        cmocka_unit_test(test_chain),   cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_single),  cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_poison),  cmocka_unit_test(test_signed_scale),
+        cmocka_unit_test(test_factors),
     };
     return cmocka_run_group_tests_name("linear layers W4A4", tests, NULL, NULL);
 }

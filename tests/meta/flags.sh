@@ -50,6 +50,44 @@ else
     echo "SKIPPED the flags of clang: no clang for x86-64"
     skipped=$((skipped + 1))
 fi
+# kernels, by the host's compiler and by nvcc: nothing contracted in either
+promised_kernels='-std=c++17 -fno-exceptions -fno-rtti -ffp-contract=off -fno-fast-math -frounding-math -Wall -Wextra
+    -Wshadow -Wconversion -Werror'
+promised_device='-std=c++17 -fmad=false all-warnings arch=compute_90a,code=sm_90a arch=compute_121a,code=sm_121a'
+# kernel_flags SETTINGS...: the same for what is no C
+kernel_flags() {
+    local flag line host=0 device=0 all
+    all=$(make -n -B BUILD=build/never CC=gcc "$@" program 2>&1 | grep -E '^([^ ]*/)?(g\+\+|nvcc) .* -c ')
+    while IFS= read -r line; do
+        case "$line" in
+            g++*) flag=$promised_kernels host=$((host + 1)) ;;
+            *) flag=$promised_device device=$((device + 1)) ;;
+        esac
+        for flag in $flag; do [[ " $line " == *[\ ,]"$flag"[\ ,]* ]] || echo "without $flag: $line"; done
+        grep -qE -- "[ ,]($forbidden|-fmad=true|-use_fast_math|--use_fast_math)([ ,]|\$)" <<< "$line" &&
+            echo "a flag that changes arithmetic: $line"
+    done <<< "$all"
+    [ $host = "$(find gpu -name '*.cc' | wc -l)" ] || echo "$host compilations of C++"
+    [[ " $* " == *" NVCC= "* ]] || [ $device -gt 5 ] || echo "$device compilations for devices"
+}
+# expect_kernels right|wrong NAME SETTINGS...
+expect_kernels() {
+    local what=$1 name=$2 found
+    shift 2
+    found=$(kernel_flags "$@" | cut -c1-200 | head -n 3)
+    if { [ "$what" = right ] && [ -z "$found" ]; } || { [ "$what" = wrong ] && [ -n "$found" ]; }; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1)) && printf 'FAILED %s\n%s\n' "$name" "$found"
+    fi
+}
+expect_kernels right "the flags of kernels" NVCC=
+expect_kernels wrong "contraction of kernels goes unseen" NVCC= OPT='-O2 -ffp-contract=fast'
+# nothing is run: any name stands for nvcc
+expect_kernels right "the flags of device code" NVCC=nvcc
+expect_kernels wrong "contraction of device code goes unseen" NVCC='nvcc -fmad=true'
+expect_kernels wrong "a missing target goes unseen" NVCC=nvcc NVCC_FLAGS='-std=c++17 -fmad=false -Werror all-warnings'
+
 # and this test would see it if they were not
 expect wrong "fast mathematics goes unseen" OPT=-Ofast
 expect wrong "contraction goes unseen" EXTRA=-ffp-contract=fast

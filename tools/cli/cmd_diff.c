@@ -251,6 +251,9 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
         if (!status)
             status = prepare(w, model, &sides[i], &runs[i], err);
         if (!status)
+            status = sb_runner_load(sides[i].runner.backend, &runs[i].engine_knobs, model,
+                                    sb_progress_bytes, err);
+        if (!status)
             status = sides[i].kind == SB_SIDE_ids
                          ? sb_diff_run_ids(&runs[i], w->versus, w->given, err)
                          : sb_diff_run_side(&runs[i], err);

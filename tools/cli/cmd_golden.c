@@ -4,11 +4,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "gpu/gpu.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
 #include "tools/cli/golden_compare.h"
+#include "tools/cli/runner.h"
 
 static sb_status take(void *list, size_t sequence, const sb_generated *generated, sb_error *err)
 {
@@ -28,7 +30,10 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
     if (!status)
         status = sb_checkpoint_digest(model->checkpoint, &digest, err);
     if (!status)
+        status = sb_runner_load(request->engine, &request->knobs, model, sb_progress_bytes, err);
+    if (!status)
         status = sb_generate(model, request, take, sequences, err);
+    sb_gpu_forget(request->engine);
     sb_model_close(model);
     if (status) {
         json_decref(sequences);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
 #include "ref/base/bytes.h"
 #include "ref/container/map.h"
 #include "ref/container/show.h"
@@ -194,9 +195,12 @@ static sb_status replay_file(const char *path, sb_side *backend, int as_json, sb
     if (!status)
         status = open_bundle(path, &map, &b, err);
     if (!status && backend->spec)
+        status = sb_gpu_room(backend->runner.backend, map.size, err);
+    if (!status && backend->spec)
         status = open_bundle(path, &map, &other, err);
     if (!status)
         status = replay(b, other, backend, path, as_json, err);
+    sb_gpu_forget(backend->runner.backend);
     sb_bundle_free(b);
     sb_bundle_free(other);
     sb_map_close(&map);

@@ -56,7 +56,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     output o = {as_json ? json_array() : NULL, request};
     sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
     if (!status)
-        status = sb_runner_room(request->engine, model, err);
+        status = sb_runner_load(request->engine, &request->knobs, model, sb_progress_bytes, err);
     if (!status)
         status = sb_generate(model, request, take, &o, err);
     sb_gpu_forget(request->engine);

@@ -61,6 +61,15 @@ sb_status sb_runner_room(const sb_backend *backend, const sb_model *model, sb_er
     return sb_gpu_room(backend, sb_checkpoint_bytes(model->checkpoint), err);
 }
 
+sb_status sb_runner_load(const sb_backend *backend, const sb_knobs *knobs, const sb_model *model,
+                         sb_stage_progress progress, sb_error *err)
+{
+    const sb_status status = sb_runner_room(backend, model, err);
+    if (status || !backend || strcmp(backend->name, "gpu") != 0)
+        return status;
+    return sb_stage(backend, knobs, model, progress, NULL, err);
+}
+
 int sb_runner_inherits(const sb_runner *runner, sb_op op, const sb_knobs *knobs)
 {
     if (runner->kernels)

@@ -3,6 +3,7 @@
 #define SB_CLI_RUNNER_H
 
 #include "ref/run/model.h"
+#include "tools/cli/stage.h"
 #include "tools/compare/ball.h"
 #include "tools/sim/sim.h"
 
@@ -19,8 +20,11 @@ int sb_runner_is(const char *name);
 /* SB_ERR_USAGE says what there is; SB_ERR_SKIPPED if this machine, or this program, has it not. */
 sb_status sb_runner_find(const char *name, sb_runner *out, sb_error *err);
 
-/* Before the model is run: is there room for its weights? */
+/* Before a model is run: is there room for its weights? A device has them then, brought as these
+ * knobs want them. */
 sb_status sb_runner_room(const sb_backend *backend, const sb_model *model, sb_error *err);
+sb_status sb_runner_load(const sb_backend *backend, const sb_knobs *knobs, const sb_model *model,
+                         sb_stage_progress progress, sb_error *err);
 
 /* True if under these knobs an op is the reference's: its result says nothing (INHERITED). */
 int sb_runner_inherits(const sb_runner *runner, sb_op op, const sb_knobs *knobs);

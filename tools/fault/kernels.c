@@ -165,7 +165,7 @@ static const scene *scene_in(const sb_fault *f)
 
 sb_status sb_kernel_plant(const sb_fault *f, sb_trial *t, sb_error *err)
 {
-    static sb_sim emu = {.name = "emu", .arithmetic = "sm120_f16"};
+    static sb_sim emu = {.name = "emu", .arithmetic = "sm120"};
     const char *seed = strncmp(f->arg, "emu:", 4) == 0 ? f->arg + 4 : NULL;
     const scene *s = scene_in(f);
     emu.backend = *sb_backend_emu();

@@ -68,7 +68,7 @@ BEGIN {
     only("cmocka.h", "tests")
     only("mpfr.h", "tests")
     only("gmp.h", "tests")
-    only("immintrin.h", "ref/math/simd tools/bench tools/check tests")
+    only("immintrin.h", "ref/math/simd tools/bench tools/check tools/make tests")
     only("cpuid.h", "ref/math/simd tools/bench tools/check tests")
     only("math.h", "tools tests gpu")
     only("tgmath.h", "")

@@ -30,9 +30,8 @@ INLINE void add8(lanes *acc, int i, __m512d a, __m512d b)
 
 INLINE sb_partial finish(const lanes *acc)
 {
-    return (sb_partial){
-        _mm512_reduce_add_pd(_mm512_add_pd(acc->sum[0], acc->sum[1])),
-        _mm512_reduce_add_pd(_mm512_add_pd(acc->magnitude[0], acc->magnitude[1]))};
+    return (sb_partial){_mm512_reduce_add_pd(_mm512_add_pd(acc->sum[0], acc->sum[1])),
+                        _mm512_reduce_add_pd(_mm512_add_pd(acc->magnitude[0], acc->magnitude[1]))};
 }
 
 /* The first `left` of sixteen. */
@@ -172,8 +171,8 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
     }
 }
 
-static const sb_dot_kernels avx512 = {"avx512",  dot_f32,     dot_bf16,  dot_f16,
-                                      dot_f64,   dot_columns, many_bf16, many_f16};
+static const sb_dot_kernels avx512 = {"avx512", dot_f32,     dot_bf16,  dot_f16,
+                                      dot_f64,  dot_columns, many_bf16, many_f16};
 const sb_dot_kernels *const sb_dot_avx512 = &avx512;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */
