@@ -65,7 +65,8 @@ COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3)
 # kernels and their emulator: of C++ the language, nothing of its library, so that C links them
-CXX_WARNINGS := $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS))
+# (of -Wconversion what both compilers mean by it in C++)
+CXX_WARNINGS := $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -Wno-sign-conversion
 CXXFLAGS := -std=c++17 $(OPT) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(FP_FLAGS) $(ROUNDING) \
     $(CXX_WARNINGS) $(EXTRA)
 ifneq ($(and $(findstring sanitize,$(EXTRA)),$(findstring clang,$(CXX))),)
@@ -138,7 +139,8 @@ ALL_SRC := $(GPU_SRC) $(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC) $(TEST_SRC) $(FUZZ_SRC
 
 # --- what must be installed -------------------------------------------------------------------------
 # demo and the test targets install what is missing; the others only say what is missing.
-INSTALLING := $(filter demo check check-all check-long asan fuzz golden crosscheck tests,$(MAKECMDGOALS))
+INSTALLING := $(filter demo check check-all check-long asan fuzz golden crosscheck tests check-gpu \
+    gpu-bundle,$(MAKECMDGOALS))
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
@@ -349,8 +351,8 @@ help:
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
-	@echo 'make check-gpu   on a machine with a GPU: the kernels on it, in at most ten minutes'
-	@echo 'make gpu-bundle  a folder that does the same where nothing is installed'
+	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
+	@echo 'make gpu-bundle  a folder for another x86-64 machine that does the same where nothing is installed'
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours; an hour of fuzzing'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers for longer'

@@ -34,11 +34,12 @@ int sb_gpu_plant(const char *name)
     return name == NULL;
 }
 
-sb_status sb_gpu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+sb_status sb_gpu_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                         sb_error *err)
 {
     (void)backend;
-    (void)on;
-    (void)packed;
+    (void)mode;
+    (void)bytes;
     (void)err;
     return SB_ERR_UNSUPPORTED;
 }

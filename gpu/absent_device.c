@@ -22,11 +22,12 @@ void sb_device_forget(const sb_backend *backend)
     (void)backend;
 }
 
-sb_status sb_device_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+sb_status sb_device_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                            sb_error *err)
 {
     (void)backend;
-    (void)on;
-    (void)packed;
+    (void)mode;
+    (void)bytes;
     (void)err;
     return SB_ERR_UNSUPPORTED;
 }

@@ -20,7 +20,8 @@ void sb_emu_forget(const sb_backend *backend)
         sb_gpu_forget_weights(body);
 }
 
-sb_status sb_emu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err)
+sb_status sb_emu_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                         sb_error *err)
 {
-    return backend == sb_backend_emu() ? stage(on, packed, err) : SB_ERR_UNSUPPORTED;
+    return backend == sb_backend_emu() ? stage(mode, bytes, err) : SB_ERR_UNSUPPORTED;
 }

@@ -15,9 +15,12 @@ static sb_status find_device(sb_error *err)
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaSuccess && count > 0)
         status = cudaGetDeviceProperties(&device, 0);
+    const bool none = status == cudaSuccess || status == cudaErrorNoDevice ||
+                      status == cudaErrorInsufficientDriver; /* which is also said of no driver */
     if (status != cudaSuccess || count == 0)
-        return sb_fail(err, SB_ERR_SKIPPED, "there is no device for the gpu backend: %s",
-                       count ? cudaGetErrorString(status) : "none was found");
+        return sb_fail(err, none ? SB_ERR_SKIPPED : SB_ERR_IO,
+                       "there is no device for the gpu backend: %s",
+                       status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
     if (!is_target(device.major, device.minor))
         return sb_fail(err, SB_ERR_SKIPPED,
                        "the device is an sm_%d%d (%s); the gpu backend has code for sm_90 and "
@@ -67,7 +70,7 @@ void sb_device_forget(const sb_backend *of)
         sb_gpu_forget_weights(body);
 }
 
-sb_status sb_device_staging(const sb_backend *of, int on, uint64_t *packed, sb_error *err)
+sb_status sb_device_staging(const sb_backend *of, sb_gpu_mode mode, uint64_t *bytes, sb_error *err)
 {
-    return of == &backend ? stage(on, packed, err) : SB_ERR_UNSUPPORTED;
+    return of == &backend ? stage(mode, bytes, err) : SB_ERR_UNSUPPORTED;
 }

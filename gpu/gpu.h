@@ -11,8 +11,7 @@ extern "C" {
 
 #include "ref/run/backend.h"
 
-/* Y-12: "An op whose kernel is missing, or under knobs that no profile of the GPU path has, is the
- * reference's" - then 0. */
+/* Y-12: "An op under knobs that no profile of the GPU path has is the reference's" - then 0. */
 int sb_gpu_computes(sb_op op, const sb_knobs *knobs);
 
 /* The emulator (docs/gpu.md), of which there is one in the process: calls come from one thread.
@@ -44,18 +43,24 @@ sb_status sb_gpu_room(const sb_backend *backend, uint64_t weights, sb_error *err
  * backends, and for NULL. */
 void sb_gpu_forget(const sb_backend *backend);
 
-/* While it is on, an op with weights brings these to where kernels run and computes nothing: its
- * outputs are not written. *packed gets the bytes that were packed so far. SB_ERR_UNSUPPORTED: the
- * backend has no kernels. */
-sb_status sb_gpu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
+/* What an op does from now on: all of it; only bring its weights to where kernels run; or only
+ * count the bytes that it would bring. In the last two its outputs are not written. */
+typedef enum sb_gpu_mode { SB_GPU_COMPUTES, SB_GPU_BRINGS, SB_GPU_COUNTS } sb_gpu_mode;
+
+/* *bytes gets those that were counted, if that was the mode, else all that were packed so far.
+ * SB_ERR_UNSUPPORTED: the backend has no kernels. */
+sb_status sb_gpu_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                         sb_error *err);
 
 /* Offers the memory of a file, and of its mapping from `first` on, back to the system: what is read
  * again comes from the file again. 0 where the system did not take it. */
 int sb_gpu_forget_file(const char *path, const void *first, size_t bytes);
 
 /* Of either. */
-sb_status sb_emu_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
-sb_status sb_device_staging(const sb_backend *backend, int on, uint64_t *packed, sb_error *err);
+sb_status sb_emu_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                         sb_error *err);
+sb_status sb_device_staging(const sb_backend *backend, sb_gpu_mode mode, uint64_t *bytes,
+                            sb_error *err);
 void sb_emu_forget(const sb_backend *backend);
 void sb_device_forget(const sb_backend *backend);
 

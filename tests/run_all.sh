@@ -209,7 +209,15 @@ suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { parts tests/golden.sh; }
 suite_fuzz() { parts tests/fuzz.sh; }
-suite_gpu() { compiled tests/gpu/test_*.c tests/gpu/test_*.cc; scripts tests/gpu/*.sh; parts tests/models.sh; }
+suite_gpu() {
+    if grep -qsx gpu/absent.c "$BUILD/members"; then # nothing of it was built
+        member tests/gpu printf '%s\n' 'SKIPPED the emulator: built without a C++ compiler' '0 passed, 0 failed, 1 skipped'
+        return
+    fi
+    compiled tests/gpu/test_*.c tests/gpu/test_*.cc
+    scripts tests/gpu/*.sh
+    parts tests/models.sh
+}
 suite_matrix() { parts tests/matrix.sh; }
 # those that use every processor by themselves run alone, and are shown while they run
 suite_asan() { at_once=1 scripts tests/asan.sh; }

@@ -34,8 +34,8 @@ struct sb_gpu {
     sb_error err;
     sb_gpu_weight *weights; /* (room), a power of two: a table by hash */
     size_t weight_count, weight_room;
-    bool staging;    /* ops bring their weights and do nothing else */
-    uint64_t packed; /* bytes */
+    sb_gpu_mode mode;
+    uint64_t packed, counted; /* bytes */
 #ifdef __CUDACC__
     unsigned char *stage;       /* pinned */
     struct sb_gpu_spare *spare; /* what ops gave back */

@@ -23,6 +23,16 @@ static sb_status did(sb_gpu *gpu, const char *what, cudaError_t status)
                    "%s: %s", what, cudaGetErrorString(status));
 }
 
+static void free_spare(sb_gpu *gpu)
+{
+    while (gpu->spare) {
+        sb_gpu_spare *next = gpu->spare->next;
+        cudaFree(gpu->spare->at);
+        free(gpu->spare);
+        gpu->spare = next;
+    }
+}
+
 sb_status sb_gpu_begin(sb_gpu *gpu)
 {
     gpu->queue.err = &gpu->err;
@@ -36,12 +46,7 @@ sb_status sb_gpu_begin(sb_gpu *gpu)
 
 void sb_gpu_end(sb_gpu *gpu)
 {
-    while (gpu->spare) {
-        sb_gpu_spare *next = gpu->spare->next;
-        cudaFree(gpu->spare->at);
-        free(gpu->spare);
-        gpu->spare = next;
-    }
+    free_spare(gpu);
     if (gpu->stage)
         cudaFreeHost(gpu->stage);
     if (gpu->queue.stream)
@@ -67,7 +72,13 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
             free(found);
             return SB_OK;
         }
-    return did(gpu, name, cudaMalloc(out, bytes));
+    cudaError_t status = cudaMalloc(out, bytes);
+    if (status == cudaErrorMemoryAllocation && gpu->spare) {
+        cudaGetLastError(); /* which is kept otherwise */
+        free_spare(gpu);
+        status = cudaMalloc(out, bytes);
+    }
+    return did(gpu, name, status);
 }
 
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,

@@ -45,12 +45,12 @@ static sb_status draw_part(sb_gpu *gpu, const sb_draw_args *a, size_t first, siz
     const size_t at = first * a->n, count = rows * a->n;
     number(a->position + first, rows, positions);
     sb_gpu_work work(gpu);
+    const auto where = work.in("positions", positions, rows);
     const auto logits = work.in("logits", a->logits + at, count);
     const auto p = a->p ? work.out("p", a->p + at, count) : work.scratch<float>("p", count);
     const auto tokens = work.out("tokens", a->tokens + first, rows);
     SB_GPU_RUN(work, sb_sample_kernel, static_cast<uint32_t>(rows), SB_SAMPLE_THREADS, 0, logits, p,
-               work.in("positions", positions, rows), tokens, as_settings(a->settings), a->n,
-               static_cast<uint32_t>(a->purpose));
+               where, tokens, as_settings(a->settings), a->n, static_cast<uint32_t>(a->purpose));
     sb_status status = work.finish();
     for (size_t t = 0; t < rows && !status; t++)
         if (a->tokens[first + t] == SB_SAMPLE_REFUSED)
@@ -73,13 +73,13 @@ static sb_status judge_part(sb_gpu *gpu, const sb_judge_args *a, size_t first, s
     const size_t at = first * a->n, count = rows * a->n;
     number(a->position + first, rows, positions);
     sb_gpu_work work(gpu);
+    const auto where = work.in("positions", positions, rows);
     const auto p = work.in("p", a->p + at, count), q = work.in("q", a->q + at, count);
     const auto drafts = work.in("drafts", a->drafts + first, rows);
     const auto accepted = work.out("accepted", a->accepted + first, rows);
     const auto tokens = work.out("tokens", a->tokens + first, rows);
     SB_GPU_RUN(work, sb_sample_judge, static_cast<uint32_t>(rows), SB_SAMPLE_THREADS, 0, p, q,
-               drafts, work.in("positions", positions, rows), accepted, tokens,
-               as_settings(a->settings), a->n);
+               drafts, where, accepted, tokens, as_settings(a->settings), a->n);
     return work.finish();
 }
 

@@ -39,11 +39,12 @@ static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
 }
 
 /* Within what the kernels count in 32 bits, and what a grid has of sets. */
+static const size_t most_pairs = size_t(1) << 20; /* of a launch */
+
 static bool fits(const sb_expert_linear_args *a)
 {
-    const size_t most = size_t(1) << 20;
-    return a->experts > 0 && a->experts <= SB_ROUTE_EXPERTS && a->rows <= most && a->kept <= most &&
-           a->rows * a->kept <= most && a->weight->rows > 0 && a->weight->cols > 0;
+    return a->experts > 0 && a->experts <= SB_ROUTE_EXPERTS && a->kept > 0 &&
+           a->kept <= SB_ROUTE_EXPERTS && a->weight->rows > 0 && a->weight->cols > 0;
 }
 
 /* --- inputs in bfloat16 ------------------------------------------------------------------------
@@ -163,11 +164,20 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     return work.finish();
 }
 
-sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+/* Rows first to first + rows of a call. */
+static sb_expert_linear_args part_of(const sb_expert_linear_args *a, size_t first, size_t rows)
+{
+    sb_expert_linear_args part = *a;
+    part.rows = rows;
+    part.ids = a->ids + first * a->kept;
+    part.in = a->in + first * a->kept / a->each * a->weight->cols;
+    part.out = a->out + first * a->kept * a->weight->rows;
+    return part;
+}
+
+static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
 {
     sb_gpu_work work(gpu);
-    if (!fits(a))
-        return SB_ERR_UNSUPPORTED;
     work.did(check_ids(work, a));
     if (!work.ok() || a->rows * a->kept == 0)
         return work.finish();
@@ -177,4 +187,18 @@ sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_lin
             return SB_ERR_UNSUPPORTED;
     return scheme == SB_SCHEME_none ? experts_bf16(work, knobs, a)
                                     : sb_gpu_experts_lowbit(work, knobs, a, scheme);
+}
+
+sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+{
+    if (!fits(a))
+        return SB_ERR_UNSUPPORTED;
+    const size_t most = most_pairs / a->kept;
+    sb_status status = SB_OK;
+    for (size_t first = 0; first < a->rows && !status; first += most) {
+        const size_t left = a->rows - first;
+        const sb_expert_linear_args part = part_of(a, first, left < most ? left : most);
+        status = some_rows(gpu, knobs, &part);
+    }
+    return status;
 }

@@ -28,10 +28,12 @@ void sb_gpu_close(sb_gpu *gpu)
     free(gpu);
 }
 
-uint64_t sb_gpu_stage(sb_gpu *gpu, bool on)
+uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode)
 {
-    gpu->staging = on;
-    return gpu->packed;
+    const uint64_t bytes = gpu->mode == SB_GPU_COUNTS ? gpu->counted : gpu->packed;
+    gpu->mode = mode;
+    gpu->counted = 0;
+    return bytes;
 }
 
 const sb_error *sb_gpu_said(const sb_gpu *gpu)
@@ -64,7 +66,7 @@ sb_gpu_piece *sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gp
 {
     if (!ok())
         return nullptr;
-    if (gpu->staging) { /* weights come before all buffers */
+    if (gpu->mode != SB_GPU_COMPUTES) { /* weights come before all buffers */
         did(SB_ERR_SKIPPED);
         return nullptr;
     }
@@ -82,7 +84,7 @@ sb_gpu_piece *sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gp
 
 sb_status sb_gpu_work::finish()
 {
-    if (gpu->staging && status == SB_ERR_SKIPPED)
+    if (gpu->mode != SB_GPU_COMPUTES && status == SB_ERR_SKIPPED)
         return SB_OK;
     if (ok())
         did(sb_gpu_wait(gpu));

@@ -17,6 +17,7 @@
 #define SB_GPU_OP_GPU_H
 
 #include "gpu/cuda.h"
+#include "gpu/gpu.h"
 
 extern "C" {
 #include "ref/ops/op.h"
@@ -187,15 +188,15 @@ inline unsigned sb_gpu_blocks(size_t n, size_t each)
 sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
 void sb_gpu_close(sb_gpu *gpu);
 void sb_gpu_forget_weights(sb_gpu *gpu);
-/* While it is on, ops bring the weights that they ask for before their buffers, and compute
- * nothing. Returns how many bytes have been packed so far. */
-uint64_t sb_gpu_stage(sb_gpu *gpu, bool on);
+/* Weights are brought, or counted, when an op asks for them, which it does before its buffers:
+ * there it stops, unless it computes. Returns what sb_gpu_staging says. */
+uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
 #endif
 
-/* The ops; those of gpu/op/ops.def exist. */
+/* The ops: gpu/op/<name>.cc. */
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_gpu_##name(sb_gpu *gpu, const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"

@@ -119,6 +119,10 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
         const sb_gpu_share whole = together(gpu, all, pack, bytes);
         if (whole.of)
             return whole;
+        if (gpu->mode == SB_GPU_COUNTS) {
+            gpu->counted += all.count * bytes;
+            return sb_gpu_share();
+        }
         kept = static_cast<sb_gpu_kept *>(sb_alloc(1, sizeof *kept));
     }
     if (!kept) {

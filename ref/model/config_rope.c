@@ -118,10 +118,12 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
         factor = 0.25;
     double rotary = factor <= 1 ? out->head_dim * factor : 0;
     out->rotary_dim = (uint32_t)rotary;
-    if (out->rotary_dim < 2 || out->rotary_dim % 2 != 0)
-        return sb_json_fail(&s->text, "partial_rotary_factor", SB_ERR_INPUT, err,
-                            "is %.17g, which of head_dim %" PRIu32
-                            " leaves %.17g rotary dimensions, expected an even number up to it",
-                            factor, out->head_dim, factor * out->head_dim);
+    /* frequencies are proven up to 256 of them (sb_root_power) */
+    if (out->rotary_dim < 2 || out->rotary_dim % 2 != 0 || out->rotary_dim > 512)
+        return sb_json_fail(
+            &s->text, "partial_rotary_factor", SB_ERR_INPUT, err,
+            "is %.17g, which of head_dim %" PRIu32
+            " leaves %.17g rotary dimensions, expected an even number up to it and 512",
+            factor, out->head_dim, factor * out->head_dim);
     return read_mrope(&rope, out, err);
 }

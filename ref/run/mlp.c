@@ -25,6 +25,20 @@ static sb_status feed_forward(sb_call *call, const sb_matrix *gate, const sb_mat
     return status ? status : sb_run_linear(call, down, gate_out, T, out, taps->down);
 }
 
+/* What a backend chose must exist before its weights are looked up. */
+static sb_status check_ids(const sb_call *call)
+{
+    const sb_config *c = &call->model->config;
+    const size_t k = c->experts_per_token;
+    for (size_t i = 0; i < call->rows * k; i++)
+        if (call->s->ids[i] >= c->experts)
+            return sb_fail(call->err, SB_ERR_DIFF,
+                           "layer %u: in slot %zu of row %zu the router chose expert %u; there are "
+                           "%u",
+                           call->layer, i % k, i / k, call->s->ids[i], c->experts);
+    return SB_OK;
+}
+
 static sb_status route(sb_call *call, const sb_layer *layer)
 {
     const sb_config *c = &call->model->config;
@@ -36,7 +50,9 @@ static sb_status route(sb_call *call, const sb_layer *layer)
         status = SB_RUN(call, router, "mlp.router_ids", .logits = s->router_logits, .rows = T,
                         .experts = c->experts, .kept = k, .renormalise = c->norm_topk_prob,
                         .ids = s->ids, .weights = s->weights);
-    for (size_t i = 0; i < T * k; i++)
+    if (!status)
+        status = check_ids(call);
+    for (size_t i = 0; i < T * k && !status; i++)
         s->ids_shown[i] = (float)s->ids[i];
     if (!status)
         status = sb_show_tap(call, "mlp.router_ids", s->ids_shown, T, k);

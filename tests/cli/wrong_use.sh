@@ -47,8 +47,8 @@ says_err 'f32, bf16, f16'
 refused 2 run "$t4" --tokens 1 --set act
 refused 2 run "$t4" --tokens 1 --profile nobody
 says_err 'exact, hf'
-refused 2 run "$t4" --tokens 1 --backend gpu
-says_err "'gpu'"
+refused 2 run "$t4" --tokens 1 --backend vulkan
+says_err "'vulkan'"
 printf '1,2\n3\n' > "$work/two"
 refused 2 run "$t4" --tokens-file "$work/two" --logits "$work/l.npy"
 check "something was written" test ! -e "$work/l.npy"

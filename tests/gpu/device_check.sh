@@ -22,6 +22,11 @@ ends() { # ends STATUS COMMAND...: what it says is in $work/said
     status=$?
     [ $status = "$want" ] || { echo "status $status, not $want:" && tail -n 20 "$work/said" && return 1; }
 }
+all_of() { # how many passed; 0 unless all of them
+    local count
+    count=$(sed -n 's/^\([0-9]*\) passed, 0 failed, 0 skipped$/\1/p' "$work/said")
+    echo "${count:-0}"
+}
 says() { grep -q -- "$1" "$work/said"; }
 
 "$BUILD/samebit" make "$work/T1" --preset T1 --recipe predictable > /dev/null || exit 2
@@ -32,24 +37,39 @@ check "beside the reference, which differs" ends 1 "$ops" twin emu ref sm121 "$w
 check "and where is said" says 'differ: [a-z0-9_]*, layer .* on emu and .* on ref'
 check "a program without a backend" ends 2 "$ops" twin emu none sm121 "$work/T1" 1 0
 check "a prompt of no token" ends 2 "$ops" twin emu emu sm121 "$work/T1" 0 0
+check "one repeat" ends 2 "$ops" repeats emu sm121 "$work/T1" 1
+check "and how it is used is said" says '^usage: .* twin FIRST SECOND'
 check "an unknown check" ends 2 "$ops" length emu sm121 "$work/T1"
 
 if [ -x "$programs/device_atoms" ] && [ -x "$programs/device_math" ]; then
     check "atoms" ends 0 "$programs/device_atoms" 12 30 host
+    atoms=$(all_of)
     check "atoms with a wrong bit" ends 1 "$programs/device_atoms" 12 30 plant
-    check "and each is seen" says '^0 passed, 20 failed'
+    check "and each is seen" says "^0 passed, $atoms failed"
+    check "of the atoms at least one" test "$atoms" -gt 0
     check "functions" ends 0 "$programs/device_math" 1000003 20 host
+    functions=$(all_of)
     check "functions with a wrong bit" ends 1 "$programs/device_math" 1000003 20 plant
-    check "and each is seen" says '^0 passed, 8 failed'
+    check "and each is seen" says "^0 passed, $functions failed"
+    check "of all functions" test "$functions" = "$(grep -c '^ *X([a-z0-9_]*)' tests/gpu/math_functions.h)"
+    check "atoms in no time" ends 4 "$programs/device_atoms" 10000 0 host
+    check "are no success" says '^7 passed, 0 failed, 13 skipped$'
+    check "functions in no time" ends 4 "$programs/device_math" 61 0 host
+    check "are no success either" says "^0 passed, 0 failed, $functions skipped$"
+    check "nor hide a wrong bit" ends 1 "$programs/device_math" 61 0 plant
     check "no step" ends 2 "$programs/device_math" 0 20
     check "a part of the command" ends 0 bash tests/device/check.sh --engine emu --small math
-    check "counts" says '^8 passed, 0 failed, 0 skipped$'
+    check "counts" says "^$functions passed, 0 failed, 0 skipped$"
     check "no time is no success" ends 4 bash tests/device/check.sh --engine emu --limit 0 math runs
-    check "and is counted" says '^0 passed, 0 failed, 2 skipped$'
+    check "and every case is named" says '^SKIPPED run, T1 int4-fp8-hybrid sm121: not reached'
+    check "and counted" test "$(grep -c '^SKIPPED ' "$work/said")" -gt 20
+    check "and nothing else" says '^0 passed, 0 failed, [0-9]* skipped$'
 else
-    [ "${CI-}" = true ] || skipped=1
+    skipped=1
     echo "SKIPPED device programs: built without nvcc; that they see a wrong bit was not covered"
 fi
+check "a part with models" ends 0 bash tests/device/check.sh --engine emu --small runs
+check "and its cases" says '^2 passed, 0 failed, 0 skipped$'
 check "no such part" ends 2 bash tests/device/check.sh everything
 "$ops" widths gpu sm121 "$work/T1" > /dev/null 2>&1
 if [ $? = 4 ]; then

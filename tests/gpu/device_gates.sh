@@ -133,10 +133,15 @@ apart() {
 check "the objects cannot be read" tables "$work/all" "${objects[@]}"
 check "kernels for sm_90a" test "$(names "$work/all" 90 | wc -l)" -gt 30
 check "other kernels for sm_90a than for sm_121a" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
+# what one program has: the backend beside any of the tests, and beside the two that have kernels of their own
+libraries=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
 mapfile -t host < <(find "$BUILD/obj/tests/gpu" -name '*.o' ! -name launches.o)
-host+=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
-mapfile -t tests < <(find "$BUILD/device/tests" -name '*.cuda.o')
-check "host and device" apart "$work/all" "${objects[@]}" "${tests[@]}" -- "${host[@]}"
+mapfile -t with_kernels < <(find "$BUILD/obj/tests/gpu" -name device_atoms.o -o -name device_math.o)
+check "host and device" apart "$work/all" "${objects[@]}" -- "${host[@]}" "${libraries[@]}"
+if [ ${#with_kernels[@]} != 0 ]; then
+    check "host and device, of tests" apart "$work/all" "$BUILD/device/tests/gpu/device_kernels.cuda.o" -- \
+        "${with_kernels[@]}" "${libraries[@]}"
+fi
 check "a warning" eval '! grep -i warning "$work/all/log"'
 check "a kernel spills" registered "$work/all"
 check "a W8A8 kernel has other instructions" w8a8 "$work/all"
@@ -175,7 +180,7 @@ check "too many registers go unseen" unseen fits "$work/contracted" "$work/wide"
 echo '__attribute__((weak)) void plant_spill(void) { }' | gcc -x c -c - -o "$work/plants/host.o"
 check "a weak definition on both sides goes unseen" unseen apart "$work/plain" "$work/plants/plain.o" -- "$work/plants/host.o"
 check "which one" grep -q 'both define plant_spill' "$work/out"
-check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${host[@]}"
+check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${libraries[@]}"
 # Z-1: the build contracts nothing, and it would be seen if it did
 for sm in $targets; do
     check "sm_$sm: the build contracts" free "$work/plain" $sm plant_contracted FFMA

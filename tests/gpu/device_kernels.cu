@@ -2,7 +2,9 @@
 #include "tests/gpu/device_kernels.h"
 
 #include "gpu/math/fn.h"
+#include "gpu/math/log1p.h"
 #include "tests/gpu/atom_kernels.cuh"
+#include "tests/gpu/math_functions.h"
 
 enum : unsigned { THREADS = 256 };
 
@@ -86,7 +88,6 @@ const char *device_atom(int which, const uint32_t *in, uint32_t *out, size_t war
                           });
 }
 
-#define FUNCTIONS(X) X(exp) X(log) X(rsqrt) X(sin) X(cos) X(sigmoid) X(silu) X(softplus)
 #define X(name)                                                                                    \
     static __global__ void run_##name(const float *x, float *y, size_t n)                          \
     {                                                                                              \
@@ -94,7 +95,7 @@ const char *device_atom(int which, const uint32_t *in, uint32_t *out, size_t war
         if (i < n)                                                                                 \
             y[i] = sb_gpu_##name(x[i]);                                                            \
     }
-FUNCTIONS(X)
+MATH_FUNCTION_NAMES(X)
 #undef X
 
 static bool is(const char *a, const char *b)
@@ -117,7 +118,7 @@ const char *device_function(const char *name, const float *x, float *y, size_t c
         known = true;                                                                              \
         run_##function<<<blocks, THREADS>>>(in, out, count);                                       \
     }
-            FUNCTIONS(X)
+            MATH_FUNCTION_NAMES(X)
 #undef X
         });
     return known || wrong ? wrong : "no such function";

@@ -38,7 +38,7 @@ enum { DEVICE_IN = 12, DEVICE_OUT = 4 }; /* words of a lane */
  * matrices, transposed in odd warps. */
 const char *device_atom(int which, const uint32_t *in, uint32_t *out, size_t warps);
 
-/* A function of gpu/math/fn.h by its name. */
+/* A function of gpu/math by its name. */
 const char *device_function(const char *name, const float *x, float *y, size_t count);
 
 /* The name of the device; NULL if there is none. */

@@ -2,8 +2,8 @@
  *
  *   device_ops twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS   every op on both, the same bits
  *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
- *   device_ops rounds BACKEND PROFILE CKPT     tokens and state are the same with and without
- * drafts device_ops repeats BACKEND PROFILE CKPT N  N runs give the same bits
+ *   device_ops rounds BACKEND PROFILE CKPT     the same tokens and state with drafts and without
+ *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *
  * Backends are those of `samebit run`. Exit status 0, 1, 2 for wrong use, 4 where one is not there.
  */
@@ -223,9 +223,19 @@ static int check_plays(bench *b, const char *what, size_t count, const size_t *d
     const sb_status status = plays(b, count, drafts, &differ);
     if (status)
         return sb_exit_status(status);
+    if (drafts && !sb_session_has_mtp(b->session))
+        return said(what, 0, "the model has no MTP head: nothing was drafted");
     snprintf(words, sizeof words, "%zu runs, %zu with other tokens or another state", count,
              differ);
     return said(what, differ == 0, words);
+}
+
+/* The N of repeats; 0 if it is none: one run is like itself. */
+static size_t repeats_of(const char *text)
+{
+    char *end;
+    const unsigned long n = strtoul(text, &end, 10);
+    return text[0] < '0' || text[0] > '9' || *end || n < 2 ? 0 : n;
 }
 
 static int run(bench *b, int argc, char **argv)
@@ -234,7 +244,7 @@ static int run(bench *b, int argc, char **argv)
     const char *what = argv[0];
     const int twins = strcmp(what, "twin") == 0;
     const int wants = twins ? 7 : strcmp(what, "repeats") == 0 ? 5 : 4;
-    if (argc != wants)
+    if (argc != wants || (wants == 5 && !repeats_of(argv[4])))
         return 2;
     const sb_status status = begin(b, argv[1], argv[2 + twins], argv[3 + twins]);
     if (status)
@@ -246,7 +256,7 @@ static int run(bench *b, int argc, char **argv)
     if (strcmp(what, "rounds") == 0)
         return check_plays(b, what, sizeof drafts / sizeof *drafts, drafts);
     if (strcmp(what, "repeats") == 0)
-        return check_plays(b, what, strtoul(argv[4], NULL, 10), NULL);
+        return check_plays(b, what, repeats_of(argv[4]), NULL);
     return 2;
 }
 
@@ -258,6 +268,10 @@ int main(int argc, char **argv)
     if (*b.err.text)
         fprintf(stderr, "device_ops: %s\n", b.err.text);
     else if (status == 2)
-        fprintf(stderr, "device_ops: wrong use, see the head of tests/gpu/device_ops.c\n");
+        fprintf(stderr,
+                "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS\n"
+                "       %s widths|rounds BACKEND PROFILE CKPT\n"
+                "       %s repeats BACKEND PROFILE CKPT N\n",
+                argv[0], argv[0], argv[0]);
     return status;
 }

@@ -2,6 +2,8 @@
 #ifndef SB_TESTS_GPU_EMU_BENCH_H
 #define SB_TESTS_GPU_EMU_BENCH_H
 
+#include <string.h>
+
 #include "gpu/cuda.h"
 #include "tests/lib/cmocka.h"
 
@@ -69,6 +71,12 @@ inline void *room_for(size_t count, size_t size)
     void *room = sb_alloc(count ? count : 1, size);
     assert_non_null(room);
     return room;
+}
+
+/* The same bits; which NaN it is, nobody says. */
+inline bool same_or_nan(float x, float y)
+{
+    return (x != x && y != y) || memcmp(&x, &y, sizeof x) == 0;
 }
 
 /* A launch that must succeed. */

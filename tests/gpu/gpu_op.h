@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "tests/gpu/plant.h"
+#include "tests/gpu/schedules.h"
+#include "tests/lib/check_all.h"
 
 extern "C" {
 #include "tests/gpu/op_judge.h"
@@ -19,8 +21,6 @@ extern "C" {
 
 /* Steps, verifies, and what lies about the tiles of 16 and 64 rows. */
 static const size_t call_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};
-
-enum { SCHEDULES = 5 };
 
 inline const sb_op_table *ops()
 {
@@ -38,12 +38,6 @@ inline const char *said()
 {
     const char *why = sb_backend_emu()->why();
     return why ? why : "";
-}
-
-inline bool check_all()
-{
-    const char *all = getenv("CHECK_ALL");
-    return all && strcmp(all, "1") == 0;
 }
 
 /* An array that may change, of bfloat16 values. */

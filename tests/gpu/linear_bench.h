@@ -2,21 +2,18 @@
 #ifndef SB_TESTS_GPU_LINEAR_BENCH_H
 #define SB_TESTS_GPU_LINEAR_BENCH_H
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
+#include "tests/gpu/emu_bench.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
 
 extern "C" {
 #include "ref/ops/op.h"
 }
-
-/* One for all: a launch that failed leaves nothing behind. */
-static sb_emu *emulator;
 
 struct bench {
     layer of;
@@ -27,23 +24,15 @@ struct bench {
     sb_error err;
 };
 
-/* Failing is the test's: nothing here is what it tests. */
-static void *room(size_t count, size_t size)
-{
-    void *p = calloc(count, size);
-    assert_non_null(p);
-    return p;
-}
-
 static void bench_open(bench *b, layer_kind kind, uint32_t n, uint32_t k, uint32_t most)
 {
     memset(b, 0, sizeof *b);
     assert_true(layer_draw(&b->of, kind, n, k, n * 1000 + k));
     assert_int_equal(sb_pack_shape(&b->of.matrix, &b->shape), SB_OK);
     const size_t bytes = sb_pack_tiles(b->shape) * b->shape.tile_bytes;
-    b->tiles = static_cast<unsigned char *>(room(bytes, 1));
-    b->columns = static_cast<uint32_t *>(room(b->shape.chunks * SB_CHUNK, 4));
-    b->in = static_cast<float *>(room(static_cast<size_t>(most) * k, 4));
+    b->tiles = static_cast<unsigned char *>(room_for(bytes, 1));
+    b->columns = static_cast<uint32_t *>(room_for(b->shape.chunks * SB_CHUNK, 4));
+    b->in = static_cast<float *>(room_for(static_cast<size_t>(most) * k, 4));
     assert_int_equal(sb_pack_linear(&b->of.matrix, 0, bytes, b->tiles), SB_OK);
     assert_int_equal(sb_pack_columns(&b->of.matrix, b->shape, b->columns), SB_OK);
     const uint64_t key = sb_rng_key(k, "input");
@@ -59,56 +48,30 @@ static void bench_close(bench *b)
     free(b->in);
 }
 
-/* A buffer; `host` is what it has, or gets. */
-struct buffer {
-    sb_emu_region region;
-
-    buffer(const char *name, const void *host, size_t bytes, sb_emu_use use)
-    {
-        assert_int_equal(
-            sb_emu_region_open(&region, name, const_cast<void *>(host), bytes, use, nullptr),
-            SB_OK);
-    }
-    ~buffer()
-    {
-        sb_emu_region_close(&region);
-    }
-};
-
 /* Rows `first` on of the input, under a schedule; out (rows, N), all of which is written. */
 static sb_status bench_run(bench *b, uint32_t first, uint32_t rows, uint32_t wide, uint64_t seed,
                            float *out)
 {
-    const uint32_t k = b->shape.cols;
-    const size_t staged = sb_linear_staged(b->shape, rows) * sizeof(uint2);
-    const size_t outputs = static_cast<size_t>(rows) * b->shape.rows * sizeof(float);
-    uint2 *x = static_cast<uint2 *>(room(staged, 1));
+    const size_t k = b->shape.cols, staged = sb_linear_staged(b->shape, rows);
+    uint2 *staging = static_cast<uint2 *>(room_for(staged, sizeof *staging));
     sb_status status;
     {
-        const sb_queue queue = {emulator, &b->err};
-        buffer w("weights", b->tiles, sb_pack_tiles(b->shape) * b->shape.tile_bytes, SB_EMU_INPUT);
-        buffer c("columns", b->columns, b->shape.chunks * SB_CHUNK * sizeof(uint32_t),
-                 SB_EMU_INPUT);
-        buffer in("in", b->in + static_cast<size_t>(first) * k,
-                  static_cast<size_t>(rows) * k * sizeof(float), SB_EMU_INPUT);
-        buffer fragments("staged", x, staged, SB_EMU_OUTPUT);
-        buffer y("out", out, outputs, SB_EMU_OUTPUT);
-        sb_emu_seed(emulator, seed);
-        status = SB_LAUNCH(&queue, sb_linear_stage<float>, sb_linear_over(staged / 8, 256), 256, 0,
-                           &in.region, &c.region, &fragments.region, b->shape, rows);
-        const sb_linear_call call = {&queue,
-                                     sb_global<const uint4>(&w.region),
-                                     sb_global<const uint2>(&fragments.region),
-                                     sb_global<float>(&y.region),
-                                     b->shape,
-                                     rows,
-                                     wide};
+        emu_bench e(seed);
+        const auto w = e.in("weights", b->tiles, sb_pack_tiles(b->shape) * b->shape.tile_bytes);
+        const auto columns = e.in("columns", b->columns, b->shape.chunks * SB_CHUNK);
+        const auto in = e.in("in", b->in + first * k, rows * k);
+        const auto x = e.out("staged", staging, staged);
+        const auto y = e.out("out", out, static_cast<size_t>(rows) * b->shape.rows);
+        status = SB_LAUNCH(&e.queue, sb_linear_stage<float>, sb_linear_over(staged, 256), 256, 0,
+                           in, columns, x, b->shape, rows);
+        const sb_linear_call call = {&e.queue, sb_cast<const uint4>(w), x, y, b->shape, rows, wide};
         if (status == SB_OK)
             status = sb_linear_launch(call);
         if (status == SB_OK)
-            assert_int_equal(sb_emu_unset(&y.region, 0), outputs);
+            assert_true(e.complete());
+        b->err = e.err;
     }
-    free(x);
+    free(staging);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "tests/gpu/lowbit_layer.h"
+#include "tests/gpu/schedules.h"
 
 extern "C" {
 #include "tools/compare/bound.h"
@@ -109,11 +110,6 @@ inline float plain_output(const test_layer *l, uint32_t m, uint32_t n, const pla
     return y * l->factor[m].x / l->factor[m].y;
 }
 
-inline bool same_bits(float a, float b)
-{
-    return isnan(a) ? isnan(b) != 0 : sb_bits_f32(a) == sb_bits_f32(b);
-}
-
 /* Are the outputs of `rows` inputs those of plain_output? */
 inline bool as_chain(const test_layer *l, const uint16_t *in, size_t rows, uint32_t wide,
                      const float *out)
@@ -123,7 +119,7 @@ inline bool as_chain(const test_layer *l, const uint16_t *in, size_t rows, uint3
         plain_quantize(l, in + t * l->kind->cols, &x);
         for (uint32_t n = 0; n < l->kind->rows; n++) {
             const float y = plain_output(l, 0, n, &x);
-            if (!same_bits(wide ? y : sb_round_to(SB_FORMAT_bf16, y), out[t * l->kind->rows + n]))
+            if (!same_or_nan(wide ? y : sb_round_to(SB_FORMAT_bf16, y), out[t * l->kind->rows + n]))
                 return false;
         }
     }
@@ -170,7 +166,7 @@ inline double worst_of_bound(const test_layer *l, const uint16_t *in, size_t row
 
 /* --- checks of a layer -------------------------------------------------------------------------
  */
-enum { MOST_ROWS = 65, SCHEDULES = 5 };
+enum { MOST_ROWS = 65 };
 
 struct check_room {
     uint16_t *in;
@@ -196,7 +192,7 @@ inline void close_room(check_room *r)
 }
 
 /* Every kind of layer, with few rows and with many, ordinary and extreme. */
-inline void check_chain(const layer_kind *kinds, size_t count)
+inline void check_chain(const lowbit_kind *kinds, size_t count)
 {
     const size_t rows[] = {1, 3, 9, 16, 17, 8, 2};
     for (size_t i = 0; i < count; i++)
@@ -216,7 +212,7 @@ inline void check_chain(const layer_kind *kinds, size_t count)
 
 /* Prints the worst part of the bound that was used up. Of E2M1 with scales of about one size no sum
  * has more bits than the unit keeps, and all are exact: scales are drawn from all there are. */
-inline void check_bound(const layer_kind *kinds, size_t count)
+inline void check_bound(const lowbit_kind *kinds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const bool fp4 = !kinds[i].block_rows || kinds[i].block_cols == SB_LOWBIT_GROUP;
@@ -241,7 +237,7 @@ inline void check_bound(const layer_kind *kinds, size_t count)
 }
 
 /* Y-55: "its sum is what the model of the atom gives, instruction after instruction" */
-inline void check_single(const layer_kind *kind)
+inline void check_single(const lowbit_kind *kind)
 {
     static plain_input x;
     static float w[4096], s[4096];
@@ -260,14 +256,14 @@ inline void check_single(const layer_kind *kind)
         for (uint32_t k = 0; k < cols; k += step)
             y = plain_step(&l, w, s, &x, k, cols - k < step ? cols - k : step, y);
         y = l.shape.bits == 4 ? y : y * x.scale[0] * s[0];
-        assert_true(same_bits(y * l.factor[0].x / l.factor[0].y, r.out[i]));
+        assert_true(same_or_nan(y * l.factor[0].x / l.factor[0].y, r.out[i]));
     }
     close_room(&r);
     drop_layer(&l);
 }
 
 /* A row's bits, alone and among others, in every place, in blocks of every size. */
-inline void check_places(const layer_kind *kind)
+inline void check_places(const lowbit_kind *kind)
 {
     test_layer l = make_layer(kind, 1, 21, false, false);
     check_room r = open_room(&l, 22);
@@ -291,7 +287,7 @@ inline void check_places(const layer_kind *kind)
 }
 
 /* A fault in the kernel: the launch fails, or the results are not the chain's. */
-inline void check_fault(const layer_kind *kind, const char *fault)
+inline void check_fault(const lowbit_kind *kind, const char *fault)
 {
     test_layer l = make_layer(kind, 1, 31, false, false);
     check_room r = open_room(&l, 32);
@@ -309,7 +305,7 @@ inline void check_fault(const layer_kind *kind, const char *fault)
 }
 
 /* An input that is not finite makes its row NaN, or one of its units, and no other row. */
-inline void check_poison(const layer_kind *kind)
+inline void check_poison(const lowbit_kind *kind)
 {
     test_layer l = make_layer(kind, 1, 41, false, false);
     check_room r = open_room(&l, 42);

@@ -28,7 +28,7 @@ extern "C" {
 namespace
 {
 
-struct layer_kind {
+struct lowbit_kind {
     const char *name;
     sb_container container;
     uint32_t rows, cols;             /* N, K */
@@ -38,7 +38,7 @@ struct layer_kind {
 
 /* One weight, or some of one shape, one behind the other. */
 struct test_layer {
-    const layer_kind *kind;
+    const lowbit_kind *kind;
     uint32_t matrices;
     sb_matrix *matrix;
     unsigned char *data, *scales;
@@ -51,7 +51,7 @@ struct test_layer {
 };
 
 /* Codes and scales of one matrix: of about the same size, or any that are finite. */
-inline void draw_matrix(const layer_kind *k, uint64_t key, bool any, sb_matrix *m,
+inline void draw_matrix(const lowbit_kind *k, uint64_t key, bool any, sb_matrix *m,
                         unsigned char *data, unsigned char *scales)
 {
     const bool fp4 = m->format == SB_FORMAT_e2m1;
@@ -102,7 +102,7 @@ inline void repack(test_layer *l)
 }
 
 /* `any`: extreme codes and scales; `mapped`: rows in another order than they are stored. */
-inline test_layer make_layer(const layer_kind *k, uint32_t matrices, uint64_t seed, bool any,
+inline test_layer make_layer(const lowbit_kind *k, uint32_t matrices, uint64_t seed, bool any,
                              bool mapped)
 {
     test_layer l = test_layer();

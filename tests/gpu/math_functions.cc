@@ -3,6 +3,10 @@
 #include "gpu/math/fn.h"
 #include "gpu/math/log1p.h"
 
+extern "C" {
+#include "ref/math/fn.h"
+}
+
 namespace
 {
 
@@ -44,24 +48,30 @@ namespace of_log1p_minus
 #include "gpu/math/log1p_minus_exceptions.inc"
 }
 
-#define ROW(name, above, above_end, below, below_end, partial)                                     \
+float right_log1p_minus(float u)
+{
+    return sb_log1p(-u);
+}
+
+#define ROW(name, right, above, above_end, below, below_end, partial)                              \
     {                                                                                              \
-#name, sb_gpu_##name,                                                                      \
+#name, sb_gpu_##name, right,                                                               \
             &of_##name::ROWS[0].input, of_##name::COUNT, above, above_end, below, below_end,       \
                              partial                                                               \
     }
-const math_function rows[MATH_FUNCTIONS] = {
-    ROW(exp, 0x32000000u, 0x42b20000u, 0x32000000u, 0x42d00001u, 0),
-    ROW(sigmoid, 0x3a800000u, 0x41900000u, 0x3a800000u, 0x42d00001u, 0),
-    ROW(silu, 0x32800000u, 0x42d00000u, 0x32800000u, 0x42dc0001u, 0),
-    ROW(softplus, 0x32000000u, 0x41900000u, 0x32000000u, 0x42d00001u, 0),
-    ROW(rsqrt, 0x3f800000u, 0x40800000u, 0, 0, 0),
-    ROW(log, 0, 0x7f800000u, 0, 0, 0),
-    ROW(sin, 0x39000000u, 0x7f800000u, 0, 0, 0),
-    ROW(cos, 0x39000000u, 0x7f800000u, 0, 0, 0),
-    ROW(log1p_minus, 0x2f000000u, 0x3f800000u, 0, 0, 1), /* 2^-33 to 1 */
+const math_function rows[] = {
+    ROW(exp, sb_exp, 0x32000000u, 0x42b20000u, 0x32000000u, 0x42d00001u, 0),
+    ROW(sigmoid, sb_sigmoid, 0x3a800000u, 0x41900000u, 0x3a800000u, 0x42d00001u, 0),
+    ROW(silu, sb_silu, 0x32800000u, 0x42d00000u, 0x32800000u, 0x42dc0001u, 0),
+    ROW(softplus, sb_softplus, 0x32000000u, 0x41900000u, 0x32000000u, 0x42d00001u, 0),
+    ROW(rsqrt, sb_rsqrt, 0x3f800000u, 0x40800000u, 0, 0, 0),
+    ROW(log, sb_log, 0, 0x7f800000u, 0, 0, 0),
+    ROW(sin, sb_sin, 0x39000000u, 0x7f800000u, 0, 0, 0),
+    ROW(cos, sb_cos, 0x39000000u, 0x7f800000u, 0, 0, 0),
+    ROW(log1p_minus, right_log1p_minus, 0x2f000000u, 0x3f800000u, 0, 0, 1), /* 2^-33 to 1 */
 };
 #undef ROW
+static_assert(sizeof rows / sizeof *rows == MATH_FUNCTIONS, "a row for each name");
 
 } // namespace
 

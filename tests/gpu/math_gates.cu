@@ -1,5 +1,7 @@
 /* math_gates.cu - the functions of gpu/math, one kernel each, for tests/gpu/math_gates.sh. */
 #include "gpu/math/fn.h"
+#include "gpu/math/log1p.h"
+#include "tests/gpu/math_functions.h"
 
 #define KERNEL(name)                                                                               \
     extern "C" __global__ void math_##name(const float *x, float *y)                               \
@@ -8,11 +10,4 @@
         y[i] = sb_gpu_##name(x[i]);                                                                \
     }
 
-KERNEL(exp)
-KERNEL(log)
-KERNEL(rsqrt)
-KERNEL(sin)
-KERNEL(cos)
-KERNEL(sigmoid)
-KERNEL(silu)
-KERNEL(softplus)
+MATH_FUNCTION_NAMES(KERNEL)

@@ -10,7 +10,7 @@
 #include "tools/cli/diff_run.h"
 
 enum { NOISE = 2, WORDS = 1024 };
-static char wrong[WORDS];
+static char wrong[sizeof(sb_error) + 16];
 
 /* A folder has the checkpoint of the case before: cases of one checkpoint come in a row. */
 static sb_status make(const model_case *c, const char *folder, sb_error *err)

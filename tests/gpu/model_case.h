@@ -12,13 +12,14 @@ typedef struct model_case {
     const char *preset, *format, *profile;
     unsigned layers;         /* of the trunk; 0: the preset's */
     size_t length, generate; /* of the prompt, which is one call; and behind it */
-    size_t drafts;           /* of each round; 0: no rounds */
+    size_t drafts;           /* of each round behind the prompt; 0: steps */
     uint64_t seed;           /* of the emulator's schedule */
 } model_case;
 
-/* Makes the checkpoint `name` where the last case has left another one there. NULL if all of it is
- * IDENTICAL or WITHIN, and every op that ran was judged; else what is wrong, which lives up to the
- * next call. *worst: the largest error of an op, in units of its bound. */
+/* Makes the checkpoint in the folder `name`, which no other process uses, where the last case has
+ * left another one there. NULL if all of it is IDENTICAL or WITHIN, and every op that ran was
+ * judged; else what is wrong, which lives up to the next call. *worst: the largest error of an op,
+ * in units of its bound. */
 const char *model_case_judge(const model_case *c, const char *name, double *worst);
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
+#include "ref/base/rng.h"
 #include "ref/math/dot.h"
 #include "tests/gpu/model_case.h"
 #include "tests/lib/pairwise.h"
@@ -25,16 +26,19 @@ static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
 static const char *const usual[] = {"bf16",       "fp8-block",       "fp8-channel",
                                     "fp8-tensor", "nvfp4a16-ct",     "int4-gptq",
                                     "nvidia-mix", "int4-fp8-hybrid", "int4-ct"};
+static const char *const drafts[] = {"0", "1", "2"};
 static const char *const lengths[] = {"1",  "2",  "3",   "4",   "5",   "63",
                                       "64", "65", "127", "128", "129", "200"};
 enum {
     FORMAT,
     PRESET,
     LENGTH,
+    DRAFTS,
     FACTORS,
     PRESETS = sizeof presets / sizeof *presets,
     USUAL = sizeof usual / sizeof *usual,
     LENGTHS = sizeof lengths / sizeof *lengths,
+    COUNTS = sizeof drafts / sizeof *drafts,
     SHORT = 5,
     CASES = 200
 };
@@ -51,20 +55,29 @@ void sb_set_threads(unsigned threads)
 }
 
 static size_t passed, failed;
+static char part[64];
 
-static void run(const char *format, const char *preset, const char *length, size_t generate)
+/* A folder for each part: they run at the same time. The case is named before it runs: if it dies,
+ * that is the last word; and the order of its threads is a function of the name alone. */
+static void run(const char *format, const char *preset, const char *length, const char *draft,
+                size_t generate)
 {
+    char name[128];
+    snprintf(name, sizeof name, "%s %s, %s tokens, %s drafts", preset, format, length, draft);
     const model_case c = {.preset = preset,
                           .format = format,
                           .profile = "sm121",
                           .layers = 1,
                           .length = strtoul(length, NULL, 10),
                           .generate = generate,
-                          .seed = passed};
+                          .drafts = strtoul(draft, NULL, 10),
+                          .seed = sb_rng_below(sb_rng_key(42, name), 0, 1000000)};
     double worst;
-    const char *wrong = model_case_judge(&c, "model", &worst);
-    printf("%s %s %s, %s tokens: %.3f of the bound%s%s\n", wrong ? "FAILED" : "ok    ", preset,
-           format, length, worst, wrong ? ": " : "", wrong ? wrong : "");
+    printf("%s: ", name);
+    fflush(stdout);
+    const char *wrong = model_case_judge(&c, part, &worst);
+    printf("%s, %.3f of the bound%s%s\n", wrong ? "FAILED" : "ok", worst, wrong ? ": " : "",
+           wrong ? wrong : "");
     fflush(stdout);
     passed += !wrong;
     failed += wrong != NULL;
@@ -75,7 +88,8 @@ static int by_checkpoint(const void *a, const void *b)
     return memcmp(a, b, sizeof(pairwise_case)); /* format, preset: equal ones come in a row */
 }
 
-/* Prompts of up to 5 tokens and a step behind them: each two of format, preset and length. */
+/* Prompts of up to 5 tokens and behind them a step, or a round of drafts: each two of format,
+ * preset, length and number of drafts. */
 static void run_short(void)
 {
     static pairwise_case cases[CASES];
@@ -83,12 +97,13 @@ static void run_short(void)
         [FORMAT] = {"format", usual, USUAL},
         [PRESET] = {"preset", presets, PRESETS},
         [LENGTH] = {"length", lengths, SHORT},
+        [DRAFTS] = {"drafts", drafts, COUNTS},
     };
     size_t pairs, count = pairwise_cover(factors, FACTORS, "models", NULL, cases, CASES, &pairs);
     qsort(cases, count, sizeof *cases, by_checkpoint);
     for (size_t i = 0; i < count; i++)
         run(usual[cases[i].value[FORMAT]], presets[cases[i].value[PRESET]],
-            lengths[cases[i].value[LENGTH]], 2);
+            lengths[cases[i].value[LENGTH]], drafts[cases[i].value[DRAFTS]], 2);
     printf("%zu pairs in %zu cases\n", pairs, count);
 }
 
@@ -102,15 +117,17 @@ static void run_long(void)
     };
     size_t count = pairwise_each(factors, 2, NULL, cases, CASES);
     for (size_t i = 0; i < count; i++)
-        run(usual[cases[i].value[0]], "T4", lengths[SHORT + cases[i].value[1]], 0);
-    run("nvidia-mix", "T3", "65", 0);
-    run("fp8-block", "T1", "64", 0);
+        run(usual[cases[i].value[0]], "T4", lengths[SHORT + cases[i].value[1]], "0", 0);
+    run("nvidia-mix", "T3", "65", "0", 0);
+    run("fp8-block", "T1", "64", "0", 0);
+    run("int4-ct", "T2", "63", "0", 0);
+    run("fp8-channel", "T6", "65", "0", 0);
 }
 
 static void run_product(const char *format, const char *preset)
 {
     for (size_t i = 0; i < LENGTHS; i++)
-        run(format, preset, lengths[i], i < SHORT ? 2 : 0);
+        run(format, preset, lengths[i], drafts[i < SHORT ? i % COUNTS : 0], i < SHORT ? 2 : 0);
 }
 
 /* A fault of the kernels in a model that is right without it. */
@@ -128,9 +145,11 @@ static void run_fault(const char *name)
         failed++;
         return;
     }
-    const char *wrong = model_case_judge(&c, "fault", &worst);
+    printf("fault %s: ", name);
+    fflush(stdout);
+    const char *wrong = model_case_judge(&c, part, &worst);
     sb_gpu_plant(NULL);
-    printf("%s fault %s: %s\n", wrong ? "ok    " : "FAILED", name, wrong ? wrong : "not caught");
+    printf("%s: %s\n", wrong ? "ok" : "FAILED", wrong ? wrong : "not caught");
     passed += wrong != NULL;
     failed += !wrong;
 }
@@ -161,7 +180,6 @@ static void list(int all)
 
 int main(int argc, char **argv)
 {
-    char part[64] = "";
     if (argc != 2 || strlen(argv[1]) >= sizeof part)
         return 2;
     strcpy(part, argv[1]);
@@ -183,8 +201,10 @@ int main(int argc, char **argv)
     else if (strcmp(part, "faults") == 0)
         run_faults();
     else if (preset) {
-        *preset = '\0';
-        run_product(part, preset + 1);
+        *preset = '-'; /* a name for a folder */
+        char format[sizeof part] = "";
+        memcpy(format, part, (size_t)(preset - part));
+        run_product(format, preset + 1);
     }
     printf("%zu passed, %zu failed\n", passed, failed);
     return failed != 0;

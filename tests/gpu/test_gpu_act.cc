@@ -2,6 +2,7 @@
  * reference, bit for bit. */
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/plant.h"
+#include "tests/gpu/schedules.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -17,8 +18,6 @@ extern "C" {
 
 namespace
 {
-
-enum { SCHEDULES = 5 };
 
 struct room {
     uint16_t *in;

@@ -184,8 +184,10 @@ static void test_l2norm(void **)
 static void test_forms(void **)
 {
     sb_knobs knobs = chunk_knobs(false);
-    assert_int_equal(sb_knobs_set(&knobs, "delta_rule=chunk64", nullptr), SB_OK);
-    assert_false(sb_gpu_computes(SB_OP_delta_rule_chunk, &knobs));
+    for (const char *form : {"delta_rule=chunk64", "delta_rule=by_call", "delta_rule=by_rows"}) {
+        assert_int_equal(sb_knobs_set(&knobs, form, nullptr), SB_OK);
+        assert_false(sb_gpu_computes(SB_OP_delta_rule_chunk, &knobs));
+    }
     assert_int_equal(sb_knobs_set(&knobs, "delta_rule=chunk_fla", nullptr), SB_OK);
     assert_true(sb_gpu_computes(SB_OP_delta_rule_chunk, &knobs));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
+#include "tests/lib/check_all.h"
 #include "tests/mtp/play.h"
 
 enum { GREEDY = -1, LONG = 64 }; /* longer prompts are computed once */
@@ -26,13 +27,6 @@ typedef struct two_runs {
     uint32_t token; /* the last one, not yet fed */
     size_t drafted, accepted;
 } two_runs;
-
-/* What takes long waits for CHECK_ALL=1. */
-static int all(void)
-{
-    const char *wanted = getenv("CHECK_ALL");
-    return wanted && strcmp(wanted, "1") == 0;
-}
 
 static sb_model *model_of(const setting *s)
 {
@@ -124,7 +118,7 @@ static void test_every_depth(void **state)
     (void)state;
     sb_model *model = model_of(&s);
     two_runs r = begin(model, &s);
-    for (size_t drafts = 1; drafts <= 4; drafts += all() ? 1 : 3)
+    for (size_t drafts = 1; drafts <= 4; drafts += check_all() ? 1 : 3)
         for (size_t kept = 0; kept <= drafts; kept++)
             check(&s, &r, drafts, (int)kept, 10 * drafts + kept);
     end(&r);
@@ -140,7 +134,7 @@ static void check_setting(const setting *s)
     } rounds[] = {{3, 1}, {4, GREEDY}, {0, GREEDY}, {4, 0}, {1, GREEDY}, {2, 2}};
     sb_model *model = model_of(s);
     two_runs r = begin(model, s);
-    for (size_t i = 0; i < (all() ? sizeof rounds / sizeof *rounds : 3); i++)
+    for (size_t i = 0; i < (check_all() ? sizeof rounds / sizeof *rounds : 3); i++)
         check(s, &r, rounds[i].drafts, rounds[i].forced, i);
     printf("%s %s: %zu of %zu drafts accepted\n", s->preset, s->format, r.accepted, r.drafted);
     end(&r);
@@ -158,7 +152,7 @@ static void test_settings(void **state)
         {"T5", "int4-fp8-hybrid", "sm121", 1, SB_ROLLBACK_snapshots},
     };
     (void)state;
-    for (size_t i = 0; i < (all() ? sizeof settings / sizeof *settings : 2); i++)
+    for (size_t i = 0; i < (check_all() ? sizeof settings / sizeof *settings : 2); i++)
         check_setting(&settings[i]);
 }
 

@@ -70,22 +70,22 @@ bool pairs_as_chain(const test_layer *l, const uint16_t *in, const routing *r, u
     for (uint32_t p = 0; p < r->pairs; p++) {
         plain_quantize(l, in + static_cast<size_t>(p / each) * l->kind->cols, &x);
         for (uint32_t n = 0; n < l->kind->rows; n++)
-            if (!same_bits(sb_round_to(SB_FORMAT_bf16, plain_output(l, r->ids[p], n, &x)),
-                           out[static_cast<size_t>(p) * l->kind->rows + n]))
+            if (!same_or_nan(sb_round_to(SB_FORMAT_bf16, plain_output(l, r->ids[p], n, &x)),
+                             out[static_cast<size_t>(p) * l->kind->rows + n]))
                 return false;
     }
     return true;
 }
 
 const sb_factor none = {SB_NO_FACTOR, 0.0f};
-const layer_kind kinds[] = {
+const lowbit_kind kinds[] = {
     {"W8A8, blocks", SB_CONTAINER_fp8_block, 32, 320, 128, 128, none, none},
     {"W8A8, rows", SB_CONTAINER_fp8_channel, 20, 96, 1, 0, none, none},
     {"W4A4", SB_CONTAINER_nvfp4_ct, 32, 96, 1, 16, {SB_DIVISOR, 3100.0f}, {SB_DIVISOR, 620.0f}},
 };
 
 /* Some of the matrices have factors of their own. */
-test_layer draw_experts(const layer_kind *kind, uint32_t experts, uint64_t seed)
+test_layer draw_experts(const lowbit_kind *kind, uint32_t experts, uint64_t seed)
 {
     test_layer l = make_layer(kind, experts, seed, false, false);
     if (kind->container == SB_CONTAINER_nvfp4_ct)
@@ -95,7 +95,7 @@ test_layer draw_experts(const layer_kind *kind, uint32_t experts, uint64_t seed)
 }
 
 /* One shape of a call: gate and up, which share rows, and down, which does not. */
-void check_pairs(const layer_kind *kind, size_t rows, uint32_t kept, unsigned draw, uint64_t seed)
+void check_pairs(const lowbit_kind *kind, size_t rows, uint32_t kept, unsigned draw, uint64_t seed)
 {
     const uint32_t experts = 8, pairs = static_cast<uint32_t>(rows) * kept;
     test_layer l = draw_experts(kind, experts, seed);
@@ -129,7 +129,7 @@ void test_layers(void **)
         uint32_t kept;
         unsigned draw;
     } calls[] = {{1, 2, 0}, {9, 2, 0}, {3, 8, 3}, {17, 3, 1}, {40, 2, 2}};
-    for (const layer_kind &kind : kinds)
+    for (const lowbit_kind &kind : kinds)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
             check_pairs(&kind, calls[seed].rows, calls[seed].kept, calls[seed].draw, seed);
 }
@@ -137,7 +137,7 @@ void test_layers(void **)
 void test_faults(void **)
 {
     for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "lowbit_lanes"})
-        for (const layer_kind &kind : kinds) {
+        for (const lowbit_kind &kind : kinds) {
             test_layer l = draw_experts(&kind, 8, 3);
             const size_t inputs = static_cast<size_t>(5) * kind.cols;
             uint16_t *in = static_cast<uint16_t *>(room_for(inputs, 2));

@@ -4,6 +4,8 @@
 
 #include "tests/gpu/linear_bench.h"
 #include "tests/gpu/linear_model.h"
+#include "tests/gpu/schedules.h"
+#include "tests/lib/check_all.h"
 
 extern "C" {
 #include "tools/compare/bound.h"
@@ -11,22 +13,10 @@ extern "C" {
 
 enum { MOST = 65 };
 
-static bool all_cases()
-{
-    const char *all = getenv("CHECK_ALL");
-    return all && strcmp(all, "1") == 0;
-}
-
 static void is_ok(const bench *b, sb_status status)
 {
     if (status != SB_OK)
         fail_msg("%s", b->err.text);
-}
-
-/* Which NaN it is, nobody says. */
-static bool same(float x, float y)
-{
-    return (x != x && y != y) || memcmp(&x, &y, sizeof x) == 0;
 }
 
 /* --- the bits ----------------------------------------------------------------------------------
@@ -36,12 +26,12 @@ static void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint
 {
     bench b;
     bench_open(&b, kind, n, k, rows);
-    float *out = static_cast<float *>(room(static_cast<size_t>(rows) * n, 4));
-    float *expected = static_cast<float *>(room(static_cast<size_t>(rows) * n, 4));
+    float *out = static_cast<float *>(room_for(static_cast<size_t>(rows) * n, 4));
+    float *expected = static_cast<float *>(room_for(static_cast<size_t>(rows) * n, 4));
     is_ok(&b, bench_run(&b, 0, rows, wide, rows, out));
     assert_true(linear_model(&b.of.matrix, b.in, rows, wide != 0, expected));
     for (size_t i = 0; i < static_cast<size_t>(rows) * n; i++)
-        if (!same(out[i], expected[i]))
+        if (!same_or_nan(out[i], expected[i]))
             fail_msg("%s, %u x %u, %u rows: output %zu of row %zu is %a, not %a", layer_name(kind),
                      n, k, rows, i % n, i / n, static_cast<double>(out[i]),
                      static_cast<double>(expected[i]));
@@ -77,7 +67,7 @@ static void test_hostile(void **)
     assert_true(linear_model(&b.of.matrix, b.in, ROWS, 1, expected));
     for (uint32_t i = 0; i < ROWS * N; i++) {
         const bool no_number = i % N == 4 || i / N == 2;
-        assert_true(same(out[i], expected[i]));
+        assert_true(same_or_nan(out[i], expected[i]));
         assert_true((out[i] != out[i]) == (no_number || (i / N == 1 && out[i] != out[i])));
     }
     bench_close(&b);
@@ -97,7 +87,7 @@ static void test_widths(void **)
         bench_open(&b, kind, N, K, MOST);
         is_ok(&b, bench_run(&b, 0, MOST, 0, 0, all));
         for (const uint32_t width : widths)
-            for (uint32_t first = 0; first + width <= MOST; first += all_cases()  ? 1
+            for (uint32_t first = 0; first + width <= MOST; first += check_all()  ? 1
                                                                      : width < 10 ? 11 - width
                                                                                   : 24) {
                 is_ok(&b, bench_run(&b, first, width, 0, first, some));
@@ -113,7 +103,7 @@ static void test_schedules(void **)
     bench b;
     bench_open(&b, LAYER_awq, 40, 320, 17);
     is_ok(&b, bench_run(&b, 0, 17, 1, 0, first));
-    for (uint64_t seed = 1; seed < 6; seed++) {
+    for (uint64_t seed = 1; seed <= SCHEDULES; seed++) {
         is_ok(&b, bench_run(&b, 0, 17, 1, seed, other));
         assert_memory_equal(first, other, sizeof first);
     }
@@ -128,7 +118,7 @@ static uint32_t outside(const bench *b, const float *out, uint32_t rows, sb_line
     const uint32_t n = b->shape.rows;
     sb_knobs knobs;
     assert_int_equal(sb_knobs_profile(&knobs, "sm121", nullptr), SB_OK);
-    sb_ball *balls = static_cast<sb_ball *>(room(static_cast<size_t>(rows) * n, sizeof *balls));
+    sb_ball *balls = static_cast<sb_ball *>(room_for(static_cast<size_t>(rows) * n, sizeof *balls));
     const sb_linear_args args = {&b->of.matrix, kind, b->in, rows, nullptr};
     assert_int_equal(sb_bound_linear(sb_arithmetic_of("sm120_f16"), &knobs, &args, balls, nullptr),
                      SB_OK);
@@ -197,8 +187,5 @@ int main()
         cmocka_unit_test(test_widths), cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_bound),  cmocka_unit_test(test_planted),
     };
-    emulator = sb_emu_new(0);
-    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
-    sb_emu_free(emulator);
-    return failed;
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

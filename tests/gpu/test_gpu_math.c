@@ -17,32 +17,13 @@
 #include "ref/base/bytes.h"
 #include "ref/math/fn.h"
 #include "tests/gpu/math_functions.h"
+#include "tests/lib/check_all.h"
 
 enum { STRIDE = 4099, KEPT = 4096, BLOCK = 1 << 18 };
 
 static const uint64_t INPUTS = (uint64_t)1 << 32, NEGATIVE = (uint64_t)1 << 31;
 
 typedef float function(float);
-
-static float right_log1p_minus(float u)
-{
-    return sb_log1p(-u);
-}
-
-static function *right_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        function *right;
-    } rows[] = {
-        {"exp", sb_exp},         {"log", sb_log},           {"rsqrt", sb_rsqrt},
-        {"sigmoid", sb_sigmoid}, {"sin", sb_sin},           {"cos", sb_cos},
-        {"silu", sb_silu},       {"softplus", sb_softplus}, {"log1p_minus", right_log1p_minus}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0)
-            return rows[i].right;
-    abort();
-}
 
 typedef struct difference {
     uint32_t input, got, right;
@@ -105,7 +86,7 @@ static void sweep(function *run, function *right, uint64_t first, uint64_t end, 
 
 static void near_by(const math_function *f, function *right, uint32_t input, tally *t)
 {
-    if (!f->partial || (input >= f->above && input < f->above_end))
+    if (math_function_asked(f, input))
         look(f->run, right, input, t);
 }
 
@@ -130,7 +111,7 @@ static void difficult(const math_function *f, function *right, tally *t)
 static int check(const math_function *f, uint64_t stride)
 {
     static tally t;
-    function *right = right_of(f->name);
+    function *right = f->right;
     memset(&t, 0, sizeof t);
     uint64_t first = f->partial ? f->above : 0, end = f->partial ? f->above_end : INPUTS;
     sweep(f->run, right, first, end, stride, &t);
@@ -202,7 +183,7 @@ static int write_rows(const char *directory, const math_function *f)
 {
     static tally t;
     char path[512];
-    function *right = right_of(f->name);
+    function *right = f->right;
     memset(&t, 0, sizeof t);
     sweep(f->run, right, f->above, f->above_end, 1, &t);
     sweep(f->run, right, NEGATIVE + f->below, NEGATIVE + f->below_end, 1, &t);
@@ -236,8 +217,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s [--all [FUNCTION] | --write DIRECTORY [FUNCTION]]\n", argv[0]);
         return 2;
     }
-    const char *more = getenv("CHECK_ALL");
-    uint64_t stride = all ? 1 : more && strcmp(more, "1") == 0 ? 61 : STRIDE;
+    uint64_t stride = all ? 1 : check_all() ? 61 : STRIDE;
     const char *only = writes ? argv[3] : all ? argv[2] : NULL;
     int passed = 0, run = 0;
     for (int i = 0; i < MATH_FUNCTIONS; i++) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
+#include "tests/lib/check_all.h"
 #include "tests/mtp/play.h"
 
 enum { ROWS = 18, WIDEST = 9 };
@@ -197,11 +198,10 @@ static void check_widths(const char *preset, const char *format)
 
 static void test_widths(void **state)
 {
-    const char *all = getenv("CHECK_ALL");
     (void)state;
     check_widths("T4", "bf16");
     check_widths("T3", "nvidia-mix");
-    if (!all || strcmp(all, "1") != 0)
+    if (!check_all())
         return;
     check_widths("T1", "int4-fp8-hybrid");
     check_widths("T2", "fp8-block");

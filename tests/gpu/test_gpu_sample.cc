@@ -2,6 +2,7 @@
  * test_gpu_math. With CHECK_ALL=1 in the environment there are more tokens and more settings. */
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/plant.h"
+#include "tests/lib/check_all.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -18,12 +19,6 @@ extern "C" {
 
 namespace
 {
-
-bool check_all()
-{
-    const char *all = getenv("CHECK_ALL");
-    return all && strcmp(all, "1") == 0;
-}
 
 const sb_backend *emu(uint64_t seed)
 {

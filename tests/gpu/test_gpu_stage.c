@@ -96,6 +96,7 @@ static void test_once(void **state)
     const sb_digest got = run(model, &knobs, &behind);
     assert_string_equal(got.hex, want.hex);
     /* what the run packs besides are vectors; in all no more than without */
+    assert_int_equal(staged.counted, staged.packed);
     assert_true(behind < staged.packed / 20);
     assert_int_equal(staged.packed + behind, alone);
     /* what is there is not brought again */
@@ -123,6 +124,7 @@ static void test_profiles(void **state)
             fail_msg("%s", err.text);
         assert_string_equal(run(model, &knobs, &behind).hex, want.hex);
         /* experts that no row has kept may be among what was brought */
+        assert_int_equal(staged.counted, staged.packed);
         assert_true(staged.packed + behind >= alone);
         assert_true(behind < staged.packed / 10);
         sb_gpu_forget(sb_backend_emu());

@@ -5,7 +5,7 @@ namespace
 {
 
 const sb_factor none = {SB_NO_FACTOR, 0.0f};
-const layer_kind kinds[] = {
+const lowbit_kind kinds[] = {
     {"blocks of 128", SB_CONTAINER_fp8_block, 40, 320, 128, 128, none, none},
     {"blocks of 16 by 96", SB_CONTAINER_fp8_block_ct, 33, 320, 16, 96, none, none},
     {"blocks of 100", SB_CONTAINER_fp8_block, 16, 130, 16, 100, none, none},
@@ -56,7 +56,7 @@ void test_faults(void **)
 
 void test_poison(void **)
 {
-    for (const layer_kind &kind : kinds)
+    for (const lowbit_kind &kind : kinds)
         check_poison(&kind);
 }
 

@@ -236,6 +236,8 @@ static void test_rope(void **state)
         {flat, "10000000", "1e16", SB_ERR_INPUT, "rope_theta is 10000000000000000, expected"},
         {flat, "10000000", "'1e7'", SB_ERR_INPUT, "rope_theta is the string \"1e7\""},
         {flat, "0.25}", "0.3}", SB_ERR_INPUT, "mrope_section is [11, 11, 10], expected the sum 38"},
+        {flat, "'head_dim':256", "'head_dim':2056", SB_ERR_INPUT,
+         "leaves 514 rotary dimensions, expected an even number up to it and 512"},
         {flat, "0.25}", "1.5}", SB_ERR_INPUT, "partial_rotary_factor is 1.5, which of head_dim"},
         {flat, "0.25}", "0.001}", SB_ERR_INPUT, "partial_rotary_factor"},
         {flat, "0.25}", "0.255}", SB_ERR_INPUT, "leaves 65.2"},

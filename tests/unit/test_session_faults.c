@@ -91,6 +91,31 @@ static void test_planted_values(void **state)
     }
 }
 
+/* The router of a backend that names an expert who is not there, in the last slot of row 1. */
+static sb_status wild_router(const sb_knobs *knobs, const sb_router_args *args)
+{
+    sb_status status = sb_backend_ref()->ops.router(knobs, args);
+    args->ids[2 * args->kept - 1] = (uint32_t)args->experts;
+    return status;
+}
+
+static void test_expert_who_is_not_there(void **state)
+{
+    (void)state;
+    sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T1", NULL, "bf16", "text"));
+    sb_backend backend = *sb_backend_ref();
+    backend.ops.router = wild_router;
+    sb_session_options options = {.backend = &backend};
+    sb_session *session = NULL;
+    sb_error err = {""};
+    assert_int_equal(sb_session_new(model, &options, &session, &err), SB_OK);
+    assert_int_equal(sb_session_feed(session, ids, N, &err), SB_ERR_DIFF);
+    check_message("router", &err, (const char *const[]){"layer 0", "slot 3 of row 1", "expert 16"},
+                  3);
+    sb_session_free(session);
+    sb_model_close(model);
+}
+
 /* Only the row that meets the value fails; after a reset the other rows are what they always were.
  */
 static void test_reset_after_failure(void **state)
@@ -253,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted_values),
+        cmocka_unit_test(test_expert_who_is_not_there),
         cmocka_unit_test(test_reset_after_failure),
         cmocka_unit_test(test_planted_head),
         cmocka_unit_test(test_no_memory_for_a_call),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
+#include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
 #include "tools/cli/runner.h"
@@ -67,6 +68,20 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     return status;
 }
 
+/* Who asks for kernels under knobs that they lack hears that the reference computes: Y-12. */
+static void note_inherited(const sb_request *r)
+{
+    if (r->engine != sb_backend_emu() && strcmp(r->engine->name, "gpu") != 0)
+        return;
+    for (int op = 0; op < SB_OP_COUNT; op++)
+        if (sb_gpu_computes((sb_op)op, &r->knobs))
+            return;
+    fprintf(stderr,
+            "samebit: note: under profile %s%s no op is computed by kernels, only draws are; "
+            "--profile sm121 (or sm121-w8a8, sm121-w4a4) is theirs\n",
+            SB_SHOW(r->profile), r->settings.count ? " and --set" : "");
+}
+
 enum { RUN_OPTS = 6 };
 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
@@ -100,7 +115,11 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                  "is printed, and how many drafts were accepted. A list of numbers stands for the "
                  "rounds\n"
                  "in turn and begins anew behind its end; @FILE reads it from a file. docs/mtp.md "
-                 "has more.",
+                 "has more.\n\n"
+                 "--backend emu and gpu compute with kernels under --profile sm121, sm121-w8a8 or "
+                 "sm121-w4a4;\n"
+                 "under another, as exact, the ops are the reference's and only draws are theirs "
+                 "(docs/gpu.md).",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + RUN_OPTS,
         .more = "examples:\n"
@@ -108,7 +127,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n"
                 "  samebit run CKPT --prompt 'the same bits' -n 8 --state-out a.state\n"
-                "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps 'logits,*.g'\n",
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps 'logits,*.g'\n"
+                "  samebit run CKPT --tokens 1,2,3 -n 8 --profile sm121 --backend emu\n",
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
@@ -117,6 +137,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     if (request.taps && !request.trace)
         return sb_fail(err, SB_ERR_USAGE, "--taps says what a trace keeps; expected --trace DIR");
     status = sb_request_check(&request, line.operand[0], err);
+    if (!status)
+        note_inherited(&request);
     if (!status)
         status = run_all(line.operand[0], &overlays, &request, as_json, err);
     sb_request_free(&request);

@@ -18,6 +18,7 @@ typedef struct item {
 /* Where a file lies in memory. */
 typedef struct shard {
     const unsigned char *first, *end;
+    int left;
 } shard;
 
 typedef struct stage {
@@ -145,16 +146,28 @@ static sb_status leave(stage *s, const unsigned char *last, const unsigned char 
 {
     const sb_checkpoint *c = s->model->checkpoint;
     for (uint32_t i = 0; i < sb_checkpoint_shards(c); i++) {
-        const shard *of = &s->shards[i];
+        shard *of = &s->shards[i];
         if (last < of->first || last >= of->end || (next && next >= of->first && next < of->end))
             continue;
         char *path = sb_path_join(sb_checkpoint_folder(c), sb_checkpoint_shard_name(c, i));
         if (!path)
             return SB_ERR_MEMORY;
         s->done.shards += sb_gpu_forget_file(path, of->first, (size_t)(of->end - of->first)) != 0;
+        of->left = 1;
         free(path);
     }
     return SB_OK;
+}
+
+/* The files that were left in the middle: the experts of a layer begin in one and end in another.
+ */
+static sb_status leave_rest(stage *s)
+{
+    sb_status status = SB_OK;
+    for (uint32_t i = 0; i < sb_checkpoint_shards(s->model->checkpoint) && !status; i++)
+        if (s->shards[i].first && !s->shards[i].left)
+            status = leave(s, s->shards[i].first, NULL);
+    return status;
 }
 
 /* --- the way -----------------------------------------------------------------------------------
@@ -209,6 +222,27 @@ static sb_status bring(const stage *s, const item *i)
     return status;
 }
 
+static sb_status failed(const stage *s, sb_status status)
+{
+    const char *why = s->backend->why ? s->backend->why() : NULL;
+    return sb_fail(s->err, status, "weights cannot be brought to the device: %s",
+                   why && *why ? SB_SHOW(why) : "an op failed");
+}
+
+/* Packed weights may be larger than stored ones: a scale for each row of a block, for one. */
+static sb_status check_room(stage *s)
+{
+    sb_status status = sb_gpu_staging(s->backend, SB_GPU_COUNTS, &s->done.counted, s->err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < s->count && !status; i++)
+        status = bring(s, &s->items[i]);
+    if (status)
+        failed(s, status);
+    sb_gpu_staging(s->backend, SB_GPU_COMPUTES, &s->done.counted, NULL);
+    return status ? status : sb_gpu_room(s->backend, s->done.counted, s->err);
+}
+
 static sb_status bring_all(stage *s)
 {
     sb_status status = SB_OK;
@@ -216,18 +250,15 @@ static sb_status bring_all(stage *s)
         const item *now = &s->items[i];
         const size_t matrices = now->experts ? now->experts : 1;
         status = bring(s, now);
-        if (status) {
-            const char *why = s->backend->why ? s->backend->why() : NULL;
-            return sb_fail(s->err, status, "weights cannot be brought to the device: %s",
-                           why && *why ? SB_SHOW(why) : "an op failed");
-        }
+        if (status)
+            return failed(s, status);
         s->done.matrices += matrices;
         s->done.bytes += matrices * bytes_of(now->matrix);
         if (s->progress)
             s->progress(NULL, "weights", s->done.bytes, s->bytes);
         status = leave(s, now->matrix->data, i + 1 < s->count ? now[1].matrix->data : NULL);
     }
-    return status;
+    return status ? status : leave_rest(s);
 }
 
 sb_status sb_stage(const sb_backend *backend, const sb_knobs *knobs, const sb_model *model,
@@ -238,19 +269,23 @@ sb_status sb_stage(const sb_backend *backend, const sb_knobs *knobs, const sb_mo
     uint64_t before = 0, after = 0;
     if (!sb_gpu_computes(SB_OP_linear, knobs) || !sb_gpu_computes(SB_OP_embed, knobs))
         return SB_OK;
-    sb_status status = list_all(&s);
+    sb_status status = sb_gpu_staging(backend, SB_GPU_COMPUTES, &before, err);
+    if (status) /* SB_ERR_UNSUPPORTED: there are no kernels */
+        return status == SB_ERR_UNSUPPORTED ? SB_OK : status;
+    status = list_all(&s);
     if (!status)
         status = find_shards(&s);
     if (!status)
         status = make_rows(&s);
     if (status)
         sb_fail(err, status, "out of memory for the list of weights");
-    const sb_status staging = status ? status : sb_gpu_staging(backend, 1, &before, err);
-    if (staging != SB_ERR_UNSUPPORTED) /* else there are no kernels */
-        status = staging;
-    if (!staging) {
+    if (!status)
+        status = check_room(&s);
+    if (!status)
+        status = sb_gpu_staging(backend, SB_GPU_BRINGS, &before, err);
+    if (!status) {
         status = bring_all(&s);
-        sb_gpu_staging(backend, 0, &after, NULL);
+        sb_gpu_staging(backend, SB_GPU_COMPUTES, &after, NULL);
     }
     s.done.packed = after - before;
     if (out)

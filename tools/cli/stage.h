@@ -9,6 +9,7 @@
 typedef struct sb_staged {
     size_t matrices, shards; /* shards: that the system took back */
     uint64_t bytes;          /* codes of the matrices in the files */
+    uint64_t counted;        /* bytes that were to be packed: what room was asked for */
     uint64_t packed;         /* what they became */
 } sb_staged;
 

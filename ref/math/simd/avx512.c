@@ -37,7 +37,7 @@ INLINE sb_partial finish(const lanes *acc)
 /* The first `left` of sixteen. */
 INLINE __mmask16 first_of(size_t left)
 {
-    return left < STEP ? (__mmask16)((1u << left) - 1) : (__mmask16)0xffff;
+    return (__mmask16)(left < STEP ? (1u << left) - 1 : 0xffffu);
 }
 
 INLINE __m512d low(__m512 x)
