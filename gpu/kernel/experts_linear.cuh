@@ -8,8 +8,6 @@
 #include "gpu/kernel/linear.cuh"
 #include "gpu/kernel/tile.cuh"
 
-static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of cutting a sum");
-
 /* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks; what only fills up is
  * zero. A thread for each. `columns`, which all experts share, is read where the shape gathers. */
 static __global__ void __launch_bounds__(256)

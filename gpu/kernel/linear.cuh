@@ -8,6 +8,9 @@
 #define SB_KERNEL_LINEAR_CUH
 
 #include "gpu/kernel/linear_codes.cuh"
+#include "gpu/kernel/tile.cuh"
+
+static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of cutting a sum");
 
 enum : uint32_t { SB_LINEAR_THREADS = 32 * SB_LINEAR_WARPS, SB_LINEAR_COLUMNS = 8 };
 
@@ -60,12 +63,6 @@ static __global__ void __launch_bounds__(256)
 
 /* --- the product -------------------------------------------------------------------------------
  */
-/* The chunks of a warp: as even parts as possible, which K alone decides. */
-SB_KERNEL_FN uint32_t sb_linear_part(uint32_t chunks, uint32_t warp)
-{
-    return static_cast<uint32_t>(static_cast<uint64_t>(chunks) * warp / SB_LINEAR_WARPS);
-}
-
 /* Y-44: "a chain ends with the group and with the chunk; its result times the scale is added to the
  * part, rounded once" */
 template <int NT>
@@ -127,21 +124,6 @@ SB_KERNEL_FN void sb_linear_product(float (&sum)[MT][NT][4], sb_global<const uin
     }
 }
 
-/* The sum of the parts in their order, which stand in `room` as [part][m][n][lane][4]. Of fewer
- * chunks than warps each is a part; the parts of the other warps are 0, and only the first of these
- * can be told from nothing. */
-SB_KERNEL_FN float sb_linear_sum(sb_shared<const float> room, uint32_t chunks, uint32_t size,
-                                 uint32_t at)
-{
-    const bool few = chunks < SB_LINEAR_WARPS;
-    float y = 0.0f;
-    if (!few)
-        y = room[at];
-    for (uint32_t part = few ? 0 : 1; part < (few ? chunks : SB_LINEAR_WARPS); part++)
-        y = __fadd_rn(y, room[part * size + at]);
-    return y;
-}
-
 /* Y-45: "The sum is multiplied by the scale of the row, then multiplied by the factor, or divided
  * by the divisor; each rounds once." */
 template <int CODES, bool GROUPED>
@@ -189,7 +171,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
     const size_t tile = shape.tile_bytes / sizeof(uint4);
     const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
     const uint32_t chunks = shape.chunks - (SB_PLANT(linear_tail) ? 1 : 0);
-    const uint32_t first = sb_linear_part(chunks, warp), last = sb_linear_part(chunks, warp + 1);
+    const uint32_t first = sb_tile_part(chunks, warp), last = sb_tile_part(chunks, warp + 1);
     const uint32_t part = chunks < SB_LINEAR_WARPS ? first : warp;
     weights = weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
     float sum[MT][NT][4] = {};
@@ -211,7 +193,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
         const uint32_t at = (m * NT + n) * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
         if (first_tile + m >= tiles || row >= shape.rows || column >= rows)
             continue;
-        const float y = sb_linear_finish<CODES, GROUPED>(sb_linear_sum(room, chunks, SIZE, at),
+        const float y = sb_linear_finish<CODES, GROUPED>(sb_tile_sum(room, chunks, SIZE, at),
                                                          weights + m * tile, shape, r);
         sb_linear_store(out, static_cast<size_t>(column) * shape.rows + row, y, wide);
     }
