@@ -62,7 +62,7 @@ endif
 CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
-HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/sim/%
+HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/make/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3)
 # kernels and their emulator: of C++ the language, nothing of its library, so that C links them
 # (of -Wconversion what both compilers mean by it in C++)
@@ -96,6 +96,9 @@ binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
     trace dump sim compare fault report)))
+# of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
+BENCH_SRC := $(call sources,tools/bench/bench*.c)
+TOOL_SRC += $(filter-out $(BENCH_SRC),$(call sources,tools/bench/*.c))
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
 HAVE_CXX := $(shell command -v $(CXX))
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c) \
@@ -105,7 +108,6 @@ DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op
 DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/body_emu.cc gpu/op/room.cc,\
     $(wildcard gpu/op/*.cc gpu/op/*.cu))))
 CLI_MAIN := tools/cli/main.c
-BENCH_SRC := $(call sources,tools/bench/*.c)
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
     tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
     tests/meta/test_*.c $(if $(HAVE_CXX),tests/gpu/test_*.c tests/gpu/test_*.cc))

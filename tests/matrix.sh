@@ -88,6 +88,19 @@ run_formats() { # run_formats PROGRAM...
     "$@" diff "$scratch/format" --engine sim:fma --tokens 3,8,13 -n 1 --json
 }
 
+# The kernels of the GPU path, whose instructions the emulator computes: of the check of all, as other checks
+# build no C++ here.
+run_emu() { # run_emu PROGRAM...
+    local profile
+    "$@" make "$scratch/emulated" --preset T4 --format nvfp4-ct --seed 42 --replace > /dev/null || return 1
+    for profile in sm121 sm121-w4a4; do
+        "$@" run "$scratch/emulated" --tokens 3,8,13 -n 2 --draft 1 --backend emu:3 --profile $profile --json || return 1
+    done
+}
+agree_emu() { # agree_emu NAME PROGRAM...
+    [ "${CHECK_ALL-}" != 1 ] || agree "$1, emulated kernels" "$scratch/emu" run_emu "${@:2}"
+}
+
 # agree NAME WANTED COMMAND...: its output is the wanted one
 agree() {
     local name=$1 wanted=$2
@@ -134,7 +147,8 @@ answer() {
     make_model "$model" 42 "$plain/samebit" && run_model 1 "$plain/samebit" > "$scratch/run" &&
         prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" &&
         prompt=$few run_model 1 "$plain/samebit" > "$scratch/few" && "$digest" > "$scratch/digest" &&
-        run_formats "$plain/samebit" > "$scratch/formats"
+        run_formats "$plain/samebit" > "$scratch/formats" &&
+        { [ "${CHECK_ALL-}" != 1 ] || run_emu "$plain/samebit" > "$scratch/emu"; }
 }
 if answer 2> "$scratch/errors" && [ "$(grep -c logits_digest "$scratch/run")" = 4 ] &&
     [ "$(wc -l < "$scratch/digest")" -ge 10 ]; then
@@ -161,7 +175,7 @@ part_kernels() { # of one binary, and its threads
         fail "seed 43" "the same output as seed 42, or none"
     fi
 
-    if [ "$(uname -m)" = x86_64 ]; then isas="$isas avx2 avx512"; fi
+    case $(uname -m) in x86_64) isas="$isas avx2 avx512" ;; aarch64) isas="$isas neon" ;; esac
     for isa in $isas; do
         if [ $isa = avx2 ] && ! cpu_has avx2 fma f16c; then
             skip "SAMEBIT_ISA=avx2, both outputs" "this processor has no AVX2, FMA and F16C"
@@ -203,6 +217,7 @@ compiler() { # compiler CC: optimization and instruction sets
         done
         agree "$cc $opt, arithmetic" "$scratch/digest" "$matrix/$cc$opt/tests/arith_digest"
         agree "$cc $opt, formats" "$scratch/formats" run_formats "$matrix/$cc$opt/samebit"
+        agree_emu "$cc $opt" "$matrix/$cc$opt/samebit"
         same_model "$cc $opt, the checkpoint" "$matrix/$cc$opt/samebit"
     done
     prompt=$long
@@ -250,9 +265,24 @@ machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
         agree "$machine, arithmetic" "$scratch/digest" "$qemu" "$matrix/$machine/tests/arith_digest"
         same_model "$machine, the checkpoint" "$qemu" "$matrix/$machine/samebit"
         agree "$machine, formats" "$scratch/formats" run_formats "$qemu" "$matrix/$machine/samebit"
+        if [ $machine = s390x ]; then
+            : # a GPU's memory is little-endian
+        elif works $machine-linux-gnu-g++; then
+            agree_emu "$machine" "$qemu" "$matrix/$machine/samebit"
+        else
+            skip "$machine, emulated kernels" "no $machine-linux-gnu-g++"
+        fi
     fi
 }
-part_aarch64() { machine aarch64 arm64; }
+part_aarch64() {
+    machine aarch64 arm64
+    local digest=$matrix/aarch64/tests/arith_digest qemu
+    qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) && [ -x "$digest" ] || return 0
+    # what is chosen there is what is best there; and without it the same
+    SAMEBIT_ISA=scalar agree "aarch64, SAMEBIT_ISA=scalar, arithmetic" "$scratch/digest" "$qemu" "$digest"
+    SAMEBIT_ISA=neon agree "aarch64, SAMEBIT_ISA=neon, formats" "$scratch/formats" run_formats "$qemu" \
+        "$matrix/aarch64/samebit"
+}
 part_s390x() { machine s390x s390x; }
 
 for part in "${parts[@]}"; do "part_$part"; done

@@ -99,13 +99,37 @@ uint32_t sb_matrix_run(const sb_matrix *matrix, uint32_t column)
     return run < matrix->cols - column ? run : matrix->cols - column;
 }
 
+const unsigned char *sb_matrix_dense(const sb_matrix *matrix, uint32_t row)
+{
+    uint64_t bits = sb_format_bits(matrix->format);
+    return matrix->data + sb_matrix_stored_row(matrix, row) * (matrix->cols * bits / 8);
+}
+
+uint32_t sb_matrix_groups(const sb_matrix *matrix)
+{
+    uint32_t each = matrix->quant.block_cols;
+    return sb_matrix_quantized(matrix) ? matrix->cols / each + (matrix->cols % each != 0) : 0;
+}
+
+int sb_matrix_has_zeros(const sb_matrix *matrix)
+{
+    return matrix->quant.zeros != SB_ZEROS_none || matrix->quant.zero != 0;
+}
+
+void sb_matrix_zeros(const sb_matrix *matrix, uint32_t row, double *zeros)
+{
+    uint64_t stored = sb_matrix_stored_row(matrix, row);
+    for (uint32_t g = 0; g < sb_matrix_groups(matrix); g++)
+        zeros[g] = zero_at(matrix, stored, g);
+}
+
 void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                      float *codes)
 {
     enum { PIECE = 256 };
     uint8_t piece[PIECE];
     const sb_quant *q = &matrix->quant;
-    int dense = q->packing == SB_PACKING_rows, zeros = q->zeros != SB_ZEROS_none || q->zero != 0;
+    int dense = q->packing == SB_PACKING_rows, zeros = sb_matrix_has_zeros(matrix);
     uint64_t stored = sb_matrix_stored_row(matrix, row);
     for (uint32_t i = 0, part; i < count; i += part) {
         part = count - i < PIECE ? count - i : PIECE;
@@ -125,6 +149,12 @@ void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint
 }
 
 /* "A block scale of an FP4 or FP8 format with its sign bit set has no value" */
+static float valid_scale(const sb_matrix *matrix, float scale)
+{
+    int narrow = matrix->format == SB_FORMAT_e2m1 || matrix->format == SB_FORMAT_e4m3;
+    return narrow && sb_bits_f32(scale) >> 31 ? sb_f32_from_bits(0x7fc00000u) : scale;
+}
+
 float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
 {
     const sb_quant *q = &matrix->quant;
@@ -132,31 +162,53 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
     uint64_t at = stored / q->block_rows * q->scale_row + group_of(matrix, column) * q->scale_col;
     float scale;
     sb_decode(q->scale_format, q->scales + at * sb_format_bytes(q->scale_format), 1, &scale);
-    int narrow = matrix->format == SB_FORMAT_e2m1 || matrix->format == SB_FORMAT_e4m3;
-    return narrow && sb_bits_f32(scale) >> 31 ? sb_f32_from_bits(0x7fc00000u) : scale;
+    return valid_scale(matrix, scale);
+}
+
+/* The scales of a row that stand one behind the other are read together. */
+void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
+{
+    enum { PIECE = 64 };
+    float piece[PIECE];
+    const sb_quant *q = &matrix->quant;
+    const uint32_t groups = sb_matrix_groups(matrix);
+    const size_t bytes = sb_format_bytes(q->scale_format);
+    const unsigned char *at =
+        q->scales + sb_matrix_stored_row(matrix, row) / q->block_rows * q->scale_row * bytes;
+    for (uint32_t g = 0, count; g < groups; g += count) {
+        count = q->scale_col != 1 ? 1 : groups - g < PIECE ? groups - g : PIECE;
+        sb_decode(q->scale_format, at + g * q->scale_col * bytes, count, piece);
+        for (uint32_t i = 0; i < count; i++)
+            scales[g + i] = (double)valid_scale(matrix, piece[i]);
+    }
 }
 
 /* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
  * product here is exact in binary64: 8 bits times 24. */
-void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values)
+void sb_matrix_wide_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                         double *values)
 {
     enum { PIECE = 256 };
     float piece[PIECE];
     int quantized = sb_matrix_quantized(matrix);
-    for (uint32_t k = 0, count; k < matrix->cols; k += count) {
-        count = matrix->cols - k < PIECE ? matrix->cols - k : PIECE;
+    for (uint32_t k = first, n; k < first + count; k += n, values += n) {
+        n = first + count - k < PIECE ? first + count - k : PIECE;
         if (quantized) {
-            sb_matrix_codes(matrix, row, k, count, piece);
+            sb_matrix_codes(matrix, row, k, n, piece);
         } else {
             size_t bytes = sb_format_bytes(matrix->format);
-            sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, count, piece);
+            sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, n, piece);
         }
-        for (uint32_t i = 0, end; i < count; i = end) {
+        for (uint32_t i = 0, end; i < n; i = end) {
             double scale = quantized ? sb_matrix_scale(matrix, row, k + i) : 1;
-            end =
-                i + sb_matrix_run(matrix, k + i) < count ? i + sb_matrix_run(matrix, k + i) : count;
+            end = i + sb_matrix_run(matrix, k + i) < n ? i + sb_matrix_run(matrix, k + i) : n;
             for (uint32_t j = i; j < end; j++)
-                values[k + j] = piece[j] * scale;
+                values[j] = piece[j] * scale;
         }
     }
+}
+
+void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values)
+{
+    sb_matrix_wide_part(matrix, row, 0, matrix->cols, values);
 }

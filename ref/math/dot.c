@@ -6,9 +6,13 @@
 #include "ref/base/bytes.h"
 #include "ref/math/exact.h"
 #include "ref/math/kernels.h"
+#include "ref/math/lanes.h"
 
 /* Terms are copied out of strided or stored arrays in pieces of this many. */
 enum { PIECE = 256 };
+
+/* Roundings allowed on the way of a term beyond one less than there are terms. */
+enum { SPARE = 8 };
 
 /* Beyond this the factor of error_bound() is no longer proven. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
@@ -17,7 +21,7 @@ static const sb_dot_kernels exact_only = {.name = "exact"};
 
 static const sb_dot_kernels *selected; /* NULL until chosen: scalar */
 
-static const sb_dot_kernels *kernels(void)
+const sb_dot_kernels *sb_dot_kernels_now(void)
 {
     return selected ? selected : sb_dot_scalar;
 }
@@ -26,7 +30,7 @@ const sb_dot_kernels *sb_dot_set(size_t i)
 {
     const sb_dot_kernels *sets[] = {&exact_only, sb_dot_scalar,
                                     sb_dot_avx2_supported() ? sb_dot_avx2 : NULL,
-                                    sb_dot_avx512_supported() ? sb_dot_avx512 : NULL};
+                                    sb_dot_avx512_supported() ? sb_dot_avx512 : NULL, sb_dot_neon};
     for (size_t at = 0; at < sizeof sets / sizeof *sets; at++)
         if (sets[at] && i-- == 0)
             return sets[at];
@@ -50,36 +54,43 @@ sb_status sb_dot_select(const char *name, sb_error *err)
 
 const char *sb_dot_selected(void)
 {
-    return kernels()->name;
+    return sb_dot_kernels_now()->name;
 }
 
-/* An upper bound of |S^ - S|, where S^ is a binary64 sum of n terms in any order, S their exact sum
- * and `magnitude` the binary64 sum of their absolute values.
+/* An upper bound of |S^ - S|, where S^ is a binary64 sum in which no term passes through more than
+ * d roundings, S the exact sum, and `magnitude` the sum of absolute values, rounded as often.
  *
- * Let u = 2^-53 and M = sum |p_i|. The terms are the leaves of a binary tree of additions, and
- * adding zero is exact, so a term passes through d <= n - 1 roundings, each a factor within 1 +- u;
- * nothing underflows, everything being a multiple of 2^-298. Hence |S^ - S| <= ((1+u)^d - 1) M,
- * which is at most du/(1-du) M, and magnitude >= (1-du) M: together |S^ - S| <= du/(1-du)^2
- * magnitude. With n <= 2^28, du is below 2^-24: 1 + 2^-16 covers the denominator and the roundings
- * of the line below. The 8 are spare. */
-static double error_bound(size_t n, double magnitude)
+ * Let u = 2^-53 and M = sum |p_i|. The terms are the leaves of a binary tree of additions and
+ * multiplications by exact factors, each rounding of which is a factor within 1 +- u; nothing
+ * underflows, everything being a multiple of 2^-700. Hence |S^ - S| <= ((1+u)^d - 1) M, which is at
+ * most du/(1-du) M, and magnitude >= (1-du) M: together |S^ - S| <= du/(1-du)^2 magnitude. With
+ * d <= 2^28 + 8, du is below 2^-24: 1 + 2^-16 covers the denominator and the roundings of the line
+ * below. */
+static double error_bound(size_t steps, double magnitude)
 {
-    return (double)(n + 8) * 0x1.0001p-53 * magnitude;
+    return (double)steps * 0x1.0001p-53 * magnitude;
 }
 
 /* The interval from sum - bound to sum + bound contains the exact sum; the 2^-52 |sum| in it pays
  * for the rounding of its two ends. Rounding is monotonic, so equal bits at the ends are the bits
  * of everything between, a zero's sign included: -0 at both needs high < 0, and +0 needs low >= 0.
  */
-int sb_round_certain(sb_partial partial, size_t n, float *rounded)
+int sb_round_within(sb_partial partial, size_t steps, float *rounded)
 {
-    if (n > TERMS_MAX || !(partial.magnitude < 0x1p1000)) /* NaN and infinity fail here, too */
+    double size = sb_absolute(partial.sum);
+    if (!(size < 0x1p1000) || !(partial.magnitude < 0x1p1000)) /* nor NaN, nor infinity */
         return 0;
-    double bound = error_bound(n, partial.magnitude) + sb_absolute(partial.sum) * 0x1p-52;
+    double bound = error_bound(steps, partial.magnitude) + size * 0x1p-52;
     float low = (float)(partial.sum - bound);
     float high = (float)(partial.sum + bound);
     *rounded = low;
     return sb_bits_f32(low) == sb_bits_f32(high);
+}
+
+/* A term passes through d <= n - 1 additions, adding zero being exact; 8 more are spare. */
+int sb_round_certain(sb_partial partial, size_t n, float *rounded)
+{
+    return n <= TERMS_MAX && sb_round_within(partial, n + SPARE, rounded);
 }
 
 /* Where the terms of one reduction come from. b == NULL means a plain sum. */
@@ -118,63 +129,27 @@ static size_t load_piece(const terms *t, size_t i, float a[PIECE], float b[PIECE
     return count;
 }
 
-/* x + y = *sum + return value, exactly, whatever the sizes of x and y (Knuth's six operations). */
-static inline double two_sum(double x, double y, double *sum)
+static void add_kept(sb_kept *to, const double *a, const double *b, size_t n)
 {
-    double s = x + y;
-    double y_seen = s - x;
-    double x_seen = s - y_seen;
-    *sum = s;
-    return (x - x_seen) + (y - y_seen);
+    const sb_dot_kernels *set = sb_dot_kernels_now();
+    (set->kept ? set->kept : sb_kept_add)(to, a, b, n);
 }
 
-/* Chains of the middle way that need not wait for each other. */
-enum { LANES = 4 };
-
-/* One addition, whose rounding error joins `errors`. */
-static inline void add_kept(double *sum, double *errors, double *size, double term)
+static int round_kept(const terms *t, float *rounded)
 {
-    double error = two_sum(*sum, term, sum);
-    *errors += error;
-    *size += sb_absolute(error);
-}
-
-/* The middle way keeps the rounding error e_i of every addition: S = s + sum e_i, exactly. Let c be
- * the binary64 sum of the e_i, which error_bound(n, sum |e_i|) = B says is off by at most B, and
- * let r + rest = s + c, exactly. Then S is within B of r + rest.
- *
- * B = rest = 0: S = r, perhaps a tie.
- * |rest| > B: S lies beside r on the side of rest's sign, nearer than 2 |rest| and so nearer than
- * the next binary64. If r is even, the odd neighbour on that side may stand for S: rounding 53 bits
- * to odd keeps whatever 24 bits need to know. Otherwise, and with a NaN or an infinity, which make
- * all comparisons false, only integers help. */
-static int round_compensated(const terms *t, float *rounded)
-{
-    float a[PIECE + LANES], b[PIECE + LANES];
-    double s[LANES] = {0}, c[LANES] = {0}, size[LANES] = {0}, r;
-    if (t->n > TERMS_MAX)
-        return 0;
+    static const sb_scalar one = SB_SCALAR_ONE;
+    float a[PIECE], b[PIECE];
+    double wide_a[PIECE], wide_b[PIECE];
+    sb_kept kept = {0, 0, 0, 0};
     for (size_t i = 0, count; i < t->n; i += count) {
         count = load_piece(t, i, a, b);
-        memset(a + count, 0, LANES * sizeof *a);
-        memset(b + count, 0, LANES * sizeof *b);
-        for (size_t k = 0; k < count; k += LANES)
-            for (size_t l = 0; l < LANES; l++)
-                add_kept(&s[l], &c[l], &size[l], (double)a[k + l] * (double)b[k + l]);
+        for (size_t k = 0; k < count; k++) {
+            wide_a[k] = a[k];
+            wide_b[k] = b[k];
+        }
+        add_kept(&kept, wide_a, wide_b, count);
     }
-    for (size_t l = 1; l < LANES; l++) {
-        add_kept(&s[0], &c[0], &size[0], s[l]);
-        c[0] += c[l];
-        size[0] += size[l];
-    }
-    double rest = two_sum(s[0], c[0], &r), bound = error_bound(t->n, size[0]);
-    if (!(sb_absolute(rest) > bound) && !(rest == 0 && bound == 0))
-        return 0;
-    uint64_t bits = sb_bits_f64(r);
-    if (rest != 0 && !(bits & 1u))
-        bits += (rest > 0) == (r > 0) ? 1u : (uint64_t)-1;
-    *rounded = (float)sb_f64_from_bits(bits);
-    return 1;
+    return sb_kept_round(&kept, t->n, &one, rounded);
 }
 
 /* The definition itself, on the same terms. */
@@ -195,7 +170,7 @@ static float round_exact(const terms *t)
 static float settle(const terms *t)
 {
     float rounded;
-    return round_compensated(t, &rounded) ? rounded : round_exact(t);
+    return round_kept(t, &rounded) ? rounded : round_exact(t);
 }
 
 /* A reduction in pieces: each is a run of additions, and so is joining them. */
@@ -205,7 +180,7 @@ static sb_partial sum_pieces(const terms *t)
     sb_partial total = {0, 0};
     for (size_t i = 0, count; i < t->n; i += count) {
         count = load_piece(t, i, a, b);
-        sb_partial part = kernels()->f32(a, b, count);
+        sb_partial part = sb_dot_kernels_now()->f32(a, b, count);
         total.sum += part.sum;
         total.magnitude += part.magnitude;
     }
@@ -215,7 +190,7 @@ static sb_partial sum_pieces(const terms *t)
 static float reduce_pieces(const terms *t)
 {
     float rounded;
-    if (!kernels()->f32)
+    if (!sb_dot_kernels_now()->f32)
         return round_exact(t);
     return sb_round_certain(sum_pieces(t), t->n, &rounded) ? rounded : settle(t);
 }
@@ -225,9 +200,9 @@ static float reduce_pieces(const terms *t)
 float sb_dot(const float *a, const float *b, size_t n)
 {
     float rounded;
-    if (!kernels()->f32)
+    if (!sb_dot_kernels_now()->f32)
         return sb_exact_dot(a, 1, b, 1, n);
-    if (sb_round_certain(kernels()->f32(a, b, n), n, &rounded))
+    if (sb_round_certain(sb_dot_kernels_now()->f32(a, b, n), n, &rounded))
         return rounded;
     terms t = {.a = a, .stride_a = 1, .b = b, .stride_b = 1, .n = n};
     return settle(&t);
@@ -248,12 +223,12 @@ void sb_dot_columns(const float *a, size_t stride_a, const float *b, size_t stri
     sb_partial partials[AT_ONCE];
     for (size_t j = 0, count; j < columns; j += count) {
         count = columns - j < AT_ONCE ? columns - j : AT_ONCE;
-        if (kernels()->columns)
-            kernels()->columns(a, stride_a, b + j, stride_b, n, count, partials);
+        if (sb_dot_kernels_now()->columns)
+            sb_dot_kernels_now()->columns(a, stride_a, b + j, stride_b, n, count, partials);
         for (size_t l = 0; l < count; l++) {
             terms t = {a, stride_a, NULL, SB_FORMAT_f32, b + j + l, stride_b, n};
             float rounded;
-            if (!kernels()->columns)
+            if (!sb_dot_kernels_now()->columns)
                 out[j + l] = round_exact(&t);
             else
                 out[j + l] = sb_round_certain(partials[l], n, &rounded) ? rounded : settle(&t);
@@ -266,9 +241,13 @@ float sb_sum(const float *a, size_t n)
     sb_partial partial = {0, 0};
     terms t = {.a = a, .stride_a = 1, .n = n};
     float rounded;
-    if (!kernels()->f32)
+    if (!sb_dot_kernels_now()->f32)
         return round_exact(&t);
-    for (size_t i = 0; i < n; i++) {
+    const sb_lane_kernels *lanes = sb_lanes();
+    size_t whole = n - n % lanes->width;
+    if (whole > 0)
+        lanes->sum(a, whole, &partial.sum, &partial.magnitude);
+    for (size_t i = whole; i < n; i++) {
         partial.sum += a[i];
         partial.magnitude += sb_absolute(a[i]);
     }
@@ -285,6 +264,17 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
     return sb_exact_round_scaled(&acc, scalar);
 }
 
+/* What the rounding test leaves open; at last by the definition. */
+float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+{
+    float rounded;
+    sb_kept kept = {0, 0, 0, 0};
+    if (!sb_dot_kernels_now()->f64)
+        return wide_exact(a, b, n, scalar);
+    add_kept(&kept, a, b, n);
+    return sb_kept_round(&kept, n, scalar, &rounded) ? rounded : wide_exact(a, b, n, scalar);
+}
+
 /* The products may round here, and so do the factors' product with the sum: at most n + 4 roundings
  * on the way of each term, which the 8 spare ones of error_bound() cover. The two products of
  * factors are exact: 24 x 24 bits. Nothing underflows: the smallest is above 2^-340 2^-298 2^-256.
@@ -292,14 +282,14 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
 float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar)
 {
     float rounded;
-    if (!kernels()->f64)
+    if (!sb_dot_kernels_now()->f64)
         return wide_exact(a, b, n, scalar);
     double mul = (double)scalar->mul[0] * (double)scalar->mul[1];
     double div = (double)scalar->div[0] * (double)scalar->div[1];
-    sb_partial partial = kernels()->f64(a, b, n);
+    sb_partial partial = sb_dot_kernels_now()->f64(a, b, n);
     partial.sum = partial.sum * mul / div;
     partial.magnitude = partial.magnitude * sb_absolute(mul) / sb_absolute(div);
-    return sb_round_certain(partial, n, &rounded) ? rounded : wide_exact(a, b, n, scalar);
+    return sb_round_certain(partial, n, &rounded) ? rounded : sb_dot_wide_slowly(a, b, n, scalar);
 }
 
 static terms terms_of_row(const sb_matrix *matrix, uint32_t row, const float *x)
@@ -316,10 +306,10 @@ float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
     const terms t = terms_of_row(matrix, row, x);
     sb_partial partial;
     float rounded;
-    if (kernels()->bf16 && matrix->format == SB_FORMAT_bf16)
-        partial = kernels()->bf16(t.codes, x, t.n);
-    else if (kernels()->f16 && matrix->format == SB_FORMAT_f16)
-        partial = kernels()->f16(t.codes, x, t.n);
+    if (sb_dot_kernels_now()->bf16 && matrix->format == SB_FORMAT_bf16)
+        partial = sb_dot_kernels_now()->bf16(t.codes, x, t.n);
+    else if (sb_dot_kernels_now()->f16 && matrix->format == SB_FORMAT_f16)
+        partial = sb_dot_kernels_now()->f16(t.codes, x, t.n);
     else
         return reduce_pieces(&t);
     return sb_round_certain(partial, t.n, &rounded) ? rounded : settle(&t);
@@ -327,8 +317,8 @@ float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
 
 int sb_dot_widens(const sb_matrix *matrix)
 {
-    return (matrix->format == SB_FORMAT_bf16 && kernels()->many_bf16 != NULL) ||
-           (matrix->format == SB_FORMAT_f16 && kernels()->many_f16 != NULL);
+    return (matrix->format == SB_FORMAT_bf16 && sb_dot_kernels_now()->many_bf16 != NULL) ||
+           (matrix->format == SB_FORMAT_f16 && sb_dot_kernels_now()->many_f16 != NULL);
 }
 
 void sb_dot_widen(const float *x, size_t n, size_t count, double *wide)
@@ -355,8 +345,9 @@ void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, cons
     for (size_t from = 0, some; from < count; from += some) {
         terms t = terms_of_row(matrix, row, x + from * n);
         some = count - from < AT_ONCE ? count - from : AT_ONCE;
-        (matrix->format == SB_FORMAT_bf16 ? kernels()->many_bf16 : kernels()->many_f16)(
-            t.codes, wide + 2 * n * from, n, some, partials);
+        (matrix->format == SB_FORMAT_bf16
+             ? sb_dot_kernels_now()->many_bf16
+             : sb_dot_kernels_now()->many_f16)(t.codes, wide + 2 * n * from, n, some, partials);
         for (size_t i = 0; i < some; i++, t.b += n)
             out[(from + i) * stride] =
                 sb_round_certain(partials[i], n, &rounded) ? rounded : settle(&t);

@@ -11,15 +11,34 @@
 #include "ref/base/status.h"
 #include "ref/formats/matrix.h"
 #include "ref/math/exact.h"
+#include "ref/math/kept.h"
 
 typedef struct sb_partial {
     double sum;       /* of the products, rounded at every addition */
     double magnitude; /* of their absolute values, rounded likewise */
 } sb_partial;
 
+/* A stored row as the row kernels read it: element j at bit j * bits, low nibble first. */
+typedef struct sb_row_codes {
+    const unsigned char *codes;
+    const double *scales; /* of each `group` columns, exact; NULL: 1 */
+    const double *zeros;  /* of each group, subtracted from the codes of integers; NULL: 0 */
+    size_t group;         /* a multiple of 16, or at least n */
+    size_t n;
+} sb_row_codes;
+
+/* An input as sb_row_prepare makes it: x and lanes lie at a multiple of 64 bytes, and zeros follow
+ * up to a multiple of SB_ROW_BLOCK columns. Where an input is not finite, one of x16 is not. */
+enum { SB_ROW_BLOCK = 128 };
+typedef struct sb_row_input {
+    const double *x;     /* (n) */
+    const double *x16;   /* of 16 neighbours each: the sum of their magnitudes */
+    const double *lanes; /* x in the order in which the kernel wants it, if that is another */
+} sb_row_input;
+
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
 typedef struct sb_dot_kernels {
-    const char *name; /* "exact", "scalar", "avx2", "avx512" */
+    const char *name; /* "exact", "scalar", "avx2", "avx512", "neon" */
     sb_partial (*f32)(const float *a, const float *b, size_t n);
     sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
     sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);
@@ -32,6 +51,14 @@ typedef struct sb_dot_kernels {
                       sb_partial *partials);
     void (*many_f16)(const unsigned char *w, const double *x, size_t n, size_t count,
                      sb_partial *partials);
+    /* a row of codes of each format with an input, as row.h says; NULL: none */
+    sb_partial (*row[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x);
+    const struct sb_tile_kernels *tile; /* several rows with many inputs: tile.h */
+    /* fills sb_row_input.lanes from SB_ROW_BLOCK columns of x for row[format]; NULL: x will do */
+    void (*arrange[SB_FORMAT_COUNT])(const double *x, double *lanes);
+    /* codes of E4M3 as doubles; 0, and nothing sensible, if one is negative or NaN. May be NULL */
+    int (*scales)(const unsigned char *codes, size_t n, double *values);
+    void (*kept)(sb_kept *to, const double *a, const double *b, size_t n); /* NULL: sb_kept_add */
 } sb_dot_kernels;
 
 /* Chooses the kernels: name is "auto" (the best this CPU has), one of the sets, or "exact", which
@@ -58,6 +85,9 @@ void sb_dot_columns(const float *a, size_t stride_a, const float *b, size_t stri
  * as sb_exact_add_wide_product takes them: the rows of quantized weights and activations. */
 float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar);
 
+/* The same for sums that a rounding test has left open already: errors are kept. */
+float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar);
+
 /* RN32 of the exact dot product of stored row `row` with x (matrix->cols values); the matrix must
  * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
@@ -75,5 +105,9 @@ void sb_dot_widen(const float *x, size_t n, size_t count, double *wide);
  * error bound (n terms, magnitude) of partial.sum rounds to the same binary32. Public for tests and
  * for the benchmark's fallback rate. */
 int sb_round_certain(sb_partial partial, size_t n, float *rounded);
+
+/* The same where each term passes through at most `steps` roundings, those of its product and of
+ * the magnitude included. */
+int sb_round_within(sb_partial partial, size_t steps, float *rounded);
 
 #endif

@@ -1,4 +1,7 @@
+#include "ref/formats/small_float.h"
 #include "ref/math/kernels.h"
+#include "ref/math/tile.h"
+
 /* Independent sums, so that an addition need not wait for the one before it. */
 enum { LANES = 4 };
 
@@ -74,6 +77,79 @@ static void dot_columns(const float *a, size_t stride_a, const float *b, size_t 
             add_term(&partials[j], a[i * stride_a], b[i * stride_b + j]);
 }
 
-static const sb_dot_kernels scalar = {"scalar", dot_f32,     dot_bf16, dot_f16,
-                                      dot_f64,  dot_columns, NULL,     NULL};
+/* Elements i to i + count of a row of codes, at most BLOCK; i is a multiple of BLOCK. */
+enum { BLOCK = 16 };
+
+static inline void load_block(const sb_row_codes *w, sb_format format, size_t i, size_t count,
+                              float *values)
+{
+    const size_t bits = sb_format_bits(format);
+    if (bits != 4)
+        sb_decode(format, w->codes + i * bits / 8, count, values);
+    else
+        for (size_t k = 0; k < count; k++) {
+            uint8_t code = w->codes[(i + k) / 2] >> 4 * (k % 2) & 15u;
+            sb_small_decode(format, &code, 1, values + k);
+        }
+}
+
+/* The products of a block: each is rounded, if at all, and added to one of LANES sums, of which 6
+ * roundings at most are on its way. */
+static inline double block_sum(const float *values, double zero, const double *x, size_t count)
+{
+    double lane[LANES] = {0};
+    size_t k = 0;
+    for (; k + LANES <= count; k += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += ((double)values[k + l] - zero) * x[k + l];
+    for (; k < count; k++)
+        lane[0] += ((double)values[k] - zero) * x[k];
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+/* The sum takes a rounding more at each block, one at its scale, and those of block_sum, which is
+ * less than row.h allows. */
+static inline sb_partial row_of(sb_format format, const sb_row_codes *w, const sb_row_input *x)
+{
+    sb_partial total = {0, 0};
+    for (size_t i = 0; i < w->n; i += BLOCK) {
+        const size_t count = w->n - i < BLOCK ? w->n - i : BLOCK, g = i / w->group;
+        const double scale = w->scales ? w->scales[g] : 1, zero = w->zeros ? w->zeros[g] : 0;
+        float values[BLOCK];
+        double largest = 0;
+        load_block(w, format, i, count, values);
+        for (size_t k = 0; k < count; k++) {
+            double size = sb_absolute((double)values[k] - zero);
+            largest = size > largest ? size : largest; /* NaN is in the sum */
+        }
+        total.sum += scale * block_sum(values, zero, x->x + i, count);
+        total.magnitude += sb_absolute(scale) * largest * x->x16[i / BLOCK];
+    }
+    return total;
+}
+
+#define ROW(format)                                                                                \
+    static sb_partial row_##format(const sb_row_codes *w, const sb_row_input *x)                   \
+    {                                                                                              \
+        return row_of(SB_FORMAT_##format, w, x);                                                   \
+    }
+ROW(f32)
+ROW(bf16)
+ROW(f16)
+ROW(e4m3)
+ROW(e2m1)
+ROW(int4) ROW(int8) ROW(uint4) ROW(uint8)
+#define ENTRY(format) [SB_FORMAT_##format] = row_##format
+
+    static const sb_dot_kernels scalar = {
+        .name = "scalar",
+        .f32 = dot_f32,
+        .bf16 = dot_bf16,
+        .f16 = dot_f16,
+        .f64 = dot_f64,
+        .columns = dot_columns,
+        .row = {ENTRY(f32), ENTRY(bf16), ENTRY(f16), ENTRY(e4m3), ENTRY(e2m1), ENTRY(int4),
+                ENTRY(int8), ENTRY(uint4), ENTRY(uint8)},
+        .tile = &sb_tile_scalar,
+};
 const sb_dot_kernels *const sb_dot_scalar = &scalar;

@@ -58,7 +58,6 @@ typedef struct job {
     size_t rows, cols;
     size_t group;    /* columns that share a scale */
     sb_factor input; /* the factor of the file, if the scheme has one */
-    unsigned char *codes;
     sb_input *out;
 } job;
 
@@ -119,7 +118,7 @@ static void quantize_group(const job *j, size_t first, size_t n, float *scale)
                       .n = n,
                       .input = j->input,
                       .format = schemes[j->scheme].format,
-                      .codes = j->codes + first};
+                      .codes = j->out->codes + first};
     if (!find_amax(&g)) {
         poison(j, first, n, scale);
         return;
@@ -185,22 +184,22 @@ sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, cons
     }
     int rounds = sb_param_cast(knobs, weight);
     set_scheme(&j);
-    j.codes = sb_alloc(count, 1);
+    out->codes = sb_alloc(count, 1);
+    out->format = schemes[j.scheme].format;
     out->rounded = rounds ? sb_alloc(count, sizeof *out->rounded) : NULL;
     out->scales = sb_alloc(rows * out->groups, sizeof *out->scales);
-    if (!j.codes || !out->scales || (rounds && !out->rounded)) {
-        free(j.codes);
+    if (!out->codes || !out->scales || (rounds && !out->rounded)) {
         sb_input_free(out);
         return SB_ERR_MEMORY;
     }
     quantize_rows(&j);
-    free(j.codes);
     return SB_OK;
 }
 
 void sb_input_free(sb_input *input)
 {
     free(input->values);
+    free(input->codes);
     free(input->rounded);
     free(input->scales);
     *input = (sb_input){.factor = SB_SCALAR_ONE};

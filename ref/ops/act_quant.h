@@ -26,7 +26,9 @@ typedef enum sb_act_scheme {
 
 /* The input of a linear layer as the layer multiplies it. */
 typedef struct sb_input {
-    double *values;   /* (T, K) each code * scale, exactly, without the factor; NaN: poisoned */
+    double *values;       /* (T, K) each code * scale, exactly, without the factor; NaN: poisoned */
+    unsigned char *codes; /* (T, K) one to a byte, or NULL where nothing is quantized */
+    sb_format format;     /* of the codes */
     sb_scalar factor; /* what all rows share: the static scale of FP8, the global one of NVFP4 */
     float
         *rounded; /* (T, K) or NULL where no knob rounds the weights (K-2, K-17): the values in

@@ -1,6 +1,8 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/math/fn_many.h"
+#include "ref/math/product.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>
@@ -22,92 +24,173 @@ static float narrow(const sb_knobs *knobs, float x)
  * at the end: o_t = R( RN( dot over u of R(e_u) with v_u / sum(e) ) )" */
 static float softmax(const sb_knobs *knobs, float *s, size_t n)
 {
-    float largest = s[0];
-    for (size_t u = 1; u < n; u++)
-        if (s[u] > largest)
-            largest = s[u];
+    float largest = sb_largest_of(s, n);
     for (size_t u = 0; u < n; u++)
-        s[u] = sb_exp(s[u] - largest);
+        s[u] = s[u] - largest;
+    sb_exp_many(s, n, s);
     float total = sb_sum(s, n);
-    int flash = SB_IS(knobs, scores, flash);
-    for (size_t u = 0; u < n; u++)
-        s[u] = flash ? sb_act(knobs, s[u]) : narrow(knobs, inner(knobs, s[u] / total));
-    return flash ? total : 1.0f;
-}
-
-/* K-24: "the dot products of R-12 are multiplied with z before they are rounded" - room is scratch
- * for 2 n values. */
-static float scaled_dot(const float *a, const float *b, size_t stride, size_t n, float scale,
-                        double *room)
-{
-    if (scale == 1.0f)
-        return sb_dot_strided(a, 1, b, stride, n);
-    sb_scalar factor = SB_SCALAR_ONE;
-    factor.mul[0] = scale;
-    for (size_t i = 0; i < n; i++) {
-        room[i] = (double)a[i];
-        room[n + i] = (double)b[i * stride];
+    if (SB_IS(knobs, scores, flash)) {
+        sb_act_many(knobs, s, n, s);
+        return total;
     }
-    return sb_dot_wide(room, room + n, n, &factor);
+    for (size_t u = 0; u < n; u++)
+        s[u] = s[u] / total;
+    for (size_t u = 0; u < n && !SB_IS(knobs, scores, f32); u++)
+        s[u] = narrow(knobs, inner(knobs, s[u]));
+    return 1.0f;
 }
 
-/* Scratch of one head: probabilities of all positions, a query, and twice as many terms as a dot
- * product has. */
-typedef struct head_room {
-    float *p, *q;
-    double *terms;
-} head_room;
+/* Rows that are attended at once, and what becomes of them. */
+typedef struct wave {
+    const sb_knobs *knobs;
+    const sb_attention_args *a;
+    size_t row, rows;        /* the first, and how many */
+    size_t longest, parts;   /* positions of the last row of all, and their parts */
+    float scale;             /* RN(hd^-1/2) */
+    float *q;                /* (rows, heads, hd) */
+    float *p;                /* (rows, heads, longest) scores, then probabilities */
+    float *total;            /* (rows, heads) */
+    double *sum, *magnitude; /* (rows, kv_heads, parts, heads / kv_heads, hd) */
+} wave;
+
+/* The heads of one row that share the keys and values of head kv. */
+typedef struct group {
+    size_t row, kv, heads;
+    const float *q;
+    float *p;
+    double *sum, *magnitude;
+} group;
+
+/* R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
+static group group_of(const wave *w, size_t index)
+{
+    const sb_attention_args *a = w->a;
+    size_t row = index / a->kv_heads, kv = index % a->kv_heads, heads = a->heads / a->kv_heads;
+    size_t first = row * a->heads + kv * heads, sums = index * w->parts * heads * a->hd;
+    return (group){.row = row,
+                   .kv = kv,
+                   .heads = heads,
+                   .q = w->q + first * a->hd,
+                   .p = w->p + first * w->longest,
+                   .sum = w->sum + sums,
+                   .magnitude = w->magnitude + sums};
+}
 
 static float scale_or_one(float scale)
 {
     return scale == 0 ? 1.0f : scale;
 }
 
-/* One row of one head over n cached positions. */
-static void attend(const sb_knobs *knobs, const sb_attention_args *a, const float *q,
-                   size_t kv_head, size_t n, float scale, head_room room, float *out)
+/* What this row of the wave sees of the keys or values of one head: itself and all before it.
+ * K-24: "the dot products of R-12 are multiplied with z before they are rounded" */
+static sb_rows seen(const wave *w, const float *cache, const group *g, float scale)
 {
-    size_t stride = a->kv_heads * a->hd;
-    const float *keys = a->keys + kv_head * a->hd, *values = a->values + kv_head * a->hd;
-    float key_scale = scale_or_one(a->key_scale), value_scale = scale_or_one(a->value_scale);
-    float *p = room.p;
-    for (size_t i = 0; i < a->hd; i++)
-        room.q[i] = narrow(knobs, q[i]);
-    for (size_t u = 0; u < n; u++) {
-        float dot = scaled_dot(room.q, keys + u * stride, 1, a->hd, key_scale, room.terms);
-        float score = inner(knobs, dot);
-        p[u] = inner(knobs, score * scale);
-    }
-    float total = softmax(knobs, p, n);
-    for (size_t i = 0; i < a->hd; i++) {
-        float sum = scaled_dot(p, values + i, stride, n, value_scale, room.terms);
-        out[i] = sb_act(knobs, sum / total);
+    const sb_attention_args *a = w->a;
+    return (sb_rows){.at = cache + g->kv * a->hd,
+                     .stride = a->kv_heads * a->hd,
+                     .count = a->first + w->row + g->row + 1,
+                     .n = a->hd,
+                     .factor = scale_or_one(scale)};
+}
+
+/* R-12: scores of one part of the positions. */
+static void score(const wave *w, size_t index, size_t part)
+{
+    const group g = group_of(w, index);
+    sb_rows keys = seen(w, w->a->keys, &g, w->a->key_scale);
+    size_t from = part * SB_PRODUCT_PART;
+    if (from >= keys.count)
+        return;
+    keys.at += from * keys.stride;
+    keys.count = keys.count - from < SB_PRODUCT_PART ? keys.count - from : SB_PRODUCT_PART;
+    sb_product_dots(g.q, g.heads, &keys, g.p + from, w->longest);
+    for (size_t h = 0; h < g.heads; h++) {
+        float *s = g.p + h * w->longest + from;
+        for (size_t u = 0; u < keys.count; u++) {
+            float dot = inner(w->knobs, s[u]);
+            s[u] = inner(w->knobs, dot * w->scale);
+        }
     }
 }
 
-/* R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
+static void weigh(const wave *w, size_t index, size_t part)
+{
+    const group g = group_of(w, index);
+    sb_rows values = seen(w, w->a->values, &g, w->a->value_scale);
+    if (part < sb_product_parts(values.count))
+        sb_product_part(g.p, w->longest, g.heads, &values, part, g.sum, g.magnitude);
+}
+
+/* R-12: the output of one head of one row. */
+static void join(const wave *w, size_t index, size_t h)
+{
+    const sb_attention_args *a = w->a;
+    const group g = group_of(w, index);
+    size_t head = g.row * a->heads + g.kv * g.heads + h;
+    float *out = a->out + (w->row * a->heads + head) * a->hd;
+    sb_rows values = seen(w, a->values, &g, a->value_scale);
+    sb_product_join(g.p + h * w->longest, g.heads, h, &values, g.sum, g.magnitude, out);
+    for (size_t i = 0; i < a->hd; i++)
+        out[i] = sb_act(w->knobs, out[i] / w->total[head]);
+}
+
+/* Each step needs the whole of the one before it. */
+static void attend(const wave *w)
+{
+    const sb_attention_args *a = w->a;
+    const int many = w->rows * a->heads * w->longest * a->hd > 200000;
+    const size_t group_size = a->heads / a->kv_heads, heads = w->rows * a->heads;
+    const int64_t tiles = (int64_t)(w->rows * a->kv_heads * w->parts), rows = (int64_t)heads;
+#pragma omp parallel if (many)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < tiles; i++)
+            score(w, (size_t)i / w->parts, (size_t)i % w->parts);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < rows; i++) {
+            size_t n = a->first + w->row + (size_t)i / a->heads + 1;
+            w->total[i] = softmax(w->knobs, w->p + (size_t)i * w->longest, n);
+        }
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < tiles; i++)
+            weigh(w, (size_t)i / w->parts, (size_t)i % w->parts);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < rows; i++)
+            join(w, (size_t)i / group_size, (size_t)i % group_size);
+    }
+}
+
+/* Rows at once: enough to feed all threads, and few parts in memory. */
+static size_t wave_rows(size_t rows, size_t parts)
+{
+    enum { PARTS = 64 };
+    size_t most = parts < PARTS ? PARTS / parts : 1;
+    return rows < most ? rows : most;
+}
+
 sb_status sb_attention_ref(const sb_knobs *knobs, const sb_attention_args *a)
 {
-    size_t longest = a->first + a->rows, group = a->heads / a->kv_heads;
-    int scaled = scale_or_one(a->key_scale) != 1.0f || scale_or_one(a->value_scale) != 1.0f;
-    size_t terms = scaled ? 2 * (longest > a->hd ? longest : a->hd) : 0;
-    float scale = sb_root_power((double)a->hd, -1, 2);
-    float *scratch = sb_alloc(a->heads, (longest + a->hd) * sizeof *scratch);
-    double *wide = sb_alloc(a->heads, terms * sizeof *wide);
-    sb_status status = scratch && wide ? SB_OK : SB_ERR_MEMORY;
-    int64_t heads = status ? 0 : (int64_t)a->heads;
-#pragma omp parallel for schedule(static) if (a->rows * a->heads * longest * a->hd > 200000)
-    for (int64_t head = 0; head < heads; head++) {
-        size_t h = (size_t)head;
-        float *mine = scratch + h * (longest + a->hd);
-        head_room room = {mine, mine + longest, wide + h * terms};
-        for (size_t t = 0; t < a->rows; t++) {
-            size_t at = (t * a->heads + h) * a->hd;
-            attend(knobs, a, a->q + at, h / group, a->first + t + 1, scale, room, a->out + at);
-        }
+    wave w = {.knobs = knobs, .a = a, .longest = a->first + a->rows};
+    w.parts = sb_product_parts(w.longest);
+    w.scale = sb_root_power((double)a->hd, -1, 2);
+    const size_t rows = wave_rows(a->rows, w.parts), heads = rows * a->heads;
+    float *scratch = sb_alloc(heads, (w.longest + a->hd + 1) * sizeof *scratch);
+    w.sum = sb_alloc(heads * w.parts, 2 * a->hd * sizeof *w.sum);
+    sb_status status = scratch && w.sum ? SB_OK : SB_ERR_MEMORY;
+    if (!status) {
+        w.magnitude = w.sum + heads * w.parts * a->hd;
+        w.p = scratch;
+        w.q = w.p + heads * w.longest;
+        w.total = w.q + heads * a->hd;
+    }
+    for (; w.row < a->rows && !status; w.row += rows) {
+        w.rows = a->rows - w.row < rows ? a->rows - w.row : rows;
+        for (size_t i = 0; i < w.rows * a->heads * a->hd; i++)
+            w.q[i] = narrow(knobs, a->q[w.row * a->heads * a->hd + i]);
+        attend(&w);
     }
     free(scratch);
-    free(wide);
+    free(w.sum);
     return status;
 }
 
@@ -126,11 +209,16 @@ sb_status sb_split_gate_ref(const sb_knobs *knobs, const sb_split_gate_args *a)
 /* R-14: "y = R( RN(o sigmoid(gate)) )"; K-12: "act to round sigmoid(gate)" */
 sb_status sb_attn_gate_ref(const sb_knobs *knobs, const sb_attn_gate_args *a)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        float open = sb_sigmoid(a->gate[i]);
+    enum { PIECE = 256 };
+    float open[PIECE];
+    for (size_t i = 0, count; i < a->count; i += count) {
+        count = a->count - i < PIECE ? a->count - i : PIECE;
+        sb_sigmoid_many(a->gate + i, count, open);
         if (SB_IS(knobs, attn_gate, act))
-            open = sb_act(knobs, open);
-        a->out[i] = sb_act(knobs, a->in[i] * open);
+            sb_act_many(knobs, open, count, open);
+        for (size_t l = 0; l < count; l++)
+            open[l] = a->in[i + l] * open[l];
+        sb_act_many(knobs, open, count, a->out + i);
     }
     return SB_OK;
 }

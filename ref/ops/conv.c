@@ -1,6 +1,6 @@
 #include "ref/base/mem.h"
-#include "ref/math/dot.h"
-#include "ref/math/fn.h"
+#include "ref/math/dots.h"
+#include "ref/math/fn_many.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
@@ -8,22 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* K-3: "act to round the convolution sum before silu" */
-static float activate(const sb_knobs *knobs, float c)
-{
-    if (SB_IS(knobs, conv_sum, act))
-        c = sb_act(knobs, c);
-    return sb_act(knobs, sb_silu(c));
-}
+enum { BLOCK = 64 /* channels at once */ };
 
-/* R-4: "columns before the call come from the conv state": column t - (kw-1) + j of channel ch,
- * where a negative column counts back from the end of the state. */
-static float column(const sb_conv_args *a, size_t t, size_t tap, size_t taps, size_t ch)
+/* One tap of some channels: weights, inputs, rounded products. */
+typedef struct tap {
+    float weight[BLOCK], product[BLOCK];
+} tap;
+
+/* R-4: "columns before the call come from the conv state": column t - (kw-1) + j, where a negative
+ * column counts back from the end of the state. */
+static const float *column(const sb_conv_args *a, size_t t, size_t j, size_t taps)
 {
     size_t channels = a->weight->rows;
     size_t back = taps - 1; /* columns in the state */
-    size_t at = t + tap;    /* column number, counted from the first of the state */
-    return at < back ? a->state[at * channels + ch] : a->in[(at - back) * channels + ch];
+    size_t at = t + j;      /* column number, counted from the first of the state */
+    return at < back ? a->state + at * channels : a->in + (at - back) * channels;
 }
 
 /* R-4: "the new conv state is the last kw-1 columns of u", here of the first `rows` of them. `to`
@@ -39,36 +38,60 @@ static void columns_after(const sb_conv_args *a, size_t rows, size_t taps, float
 }
 
 /* R-4: "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of
- * R( RN(w u) )" */
-static float weigh(const sb_knobs *knobs, sb_form form, const float *weight, float *window,
-                   size_t taps)
+ * R( RN(w u) )"; of `count` channels from ch on. */
+static void weigh(const sb_knobs *knobs, const sb_conv_args *a, size_t t, size_t ch, size_t count,
+                  tap *at, sb_dots_term *terms, float *sum)
 {
-    if (!sb_conv_rounds_products(knobs, form))
-        return sb_dot(weight, window, taps);
-    for (size_t tap = 0; tap < taps; tap++) {
-        float product = weight[tap] * window[tap];
-        window[tap] = sb_act(knobs, product);
+    static const float one = 1.0f;
+    size_t taps = a->weight->cols;
+    int rounds = sb_conv_rounds_products(knobs, a->form);
+    for (size_t j = 0; j < taps; j++) {
+        const float *u = column(a, t, j, taps) + ch;
+        terms[j] = (sb_dots_term){.a = u, .b = at[j].weight, .b_stride = 1};
+        if (!rounds)
+            continue;
+        for (size_t c = 0; c < count; c++)
+            at[j].product[c] = at[j].weight[c] * u[c];
+        sb_act_many(knobs, at[j].product, count, at[j].product);
+        terms[j] = (sb_dots_term){.a = at[j].product, .b = &one, .b_stride = 0};
     }
-    return sb_sum(window, taps);
+    sb_dots(terms, taps, count, sum);
+}
+
+/* All rows of some channels; K-3: "act to round the convolution sum before silu". row is scratch
+ * for BLOCK rows of the weight. */
+static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, size_t count, tap *at,
+                     sb_dots_term *terms, float *row)
+{
+    size_t channels = a->weight->rows, taps = a->weight->cols;
+    sb_param_rows(knobs, a->weight, (uint32_t)ch, count, row);
+    for (size_t c = 0; c < count; c++)
+        for (size_t j = 0; j < taps; j++)
+            at[j].weight[c] = row[c * taps + j];
+    for (size_t t = 0; t < a->rows; t++) {
+        float sum[BLOCK];
+        weigh(knobs, a, t, ch, count, at, terms, sum);
+        if (SB_IS(knobs, conv_sum, act))
+            sb_act_many(knobs, sum, count, sum);
+        sb_silu_many(sum, count, sum);
+        sb_act_many(knobs, sum, count, a->out + t * channels + ch);
+    }
 }
 
 sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
 {
     size_t channels = a->weight->rows, taps = a->weight->cols;
-    float *weight = sb_alloc(2 * taps, sizeof *weight);
-    if (!weight)
-        return SB_ERR_MEMORY;
-    float *window = weight + taps;
-    for (size_t ch = 0; ch < channels; ch++) {
-        sb_param_row(knobs, a->weight, (uint32_t)ch, weight);
-        for (size_t t = 0; t < a->rows; t++) {
-            for (size_t tap = 0; tap < taps; tap++)
-                window[tap] = column(a, t, tap, taps, ch);
-            a->out[t * channels + ch] =
-                activate(knobs, weigh(knobs, a->form, weight, window, taps));
-        }
-    }
-    free(weight);
+    tap *at = sb_alloc(taps, sizeof *at);
+    sb_dots_term *terms = sb_alloc(taps, sizeof *terms);
+    float *row = sb_alloc(taps, BLOCK * sizeof *row);
+    sb_status status = at && terms && row ? SB_OK : SB_ERR_MEMORY;
+    for (size_t ch = 0; ch < channels && !status; ch += BLOCK)
+        convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at, terms, row);
+    free(at);
+    free(terms);
+    free(row);
+    if (status)
+        return status;
     for (size_t t = 0; a->trail && t < a->rows; t++)
         columns_after(a, t + 1, taps, a->trail + t * (taps - 1) * channels);
     columns_after(a, a->rows, taps, a->state);

@@ -1,6 +1,6 @@
 #include "ref/base/mem.h"
-#include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/math/sweep.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
 
@@ -15,26 +15,26 @@ typedef struct one_head {
 } one_head;
 
 /* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
- * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" */
+ * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )"
+ * No column needs another one: some at a time pass through all of it, in two sweeps. */
 static void step(const one_head *at, const float *q, const float *k, const float *v, float g,
                  float beta, float *o)
 {
-    float *S = at->S, *d = o /* until it is read */, decay = sb_exp(g);
-    size_t dk = at->dk, dv = at->dv;
-    for (size_t i = 0; i < dk * dv; i++)
-        S[i] = decay * S[i];
-    sb_dot_columns(k, 1, S, dv, dk, dv, d);
-    for (size_t j = 0; j < dv; j++) {
-        float difference = v[j] - d[j];
-        d[j] = difference * beta;
-    }
-    for (size_t i = 0; i < dk; i++)
-        for (size_t j = 0; j < dv; j++) {
-            float outer = k[i] * d[j];
-            S[i * dv + j] = S[i * dv + j] + outer;
+    float d[SB_SWEEP], decay = sb_exp(g);
+    sb_sweeper key, query;
+    sb_sweeper_set(&key, k, at->dk);
+    sb_sweeper_set(&query, q, at->dk);
+    for (size_t j = 0, count; j < at->dv; j += count) {
+        count = at->dv - j < SB_SWEEP ? at->dv - j : SB_SWEEP;
+        const sb_columns S = {at->S + j, at->dv, at->dk, count};
+        sb_sweep_scale(&S, decay, &key, d);
+        for (size_t l = 0; l < count; l++) {
+            float difference = v[j + l] - d[l];
+            d[l] = difference * beta;
         }
-    sb_dot_columns(q, 1, S, dv, dk, dv, o);
-    for (size_t j = 0; j < dv; j++)
+        sb_sweep_add(&S, k, d, &query, o + j);
+    }
+    for (size_t j = 0; j < at->dv; j++)
         o[j] = sb_act(at->knobs, o[j] * at->scale);
 }
 

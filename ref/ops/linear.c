@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/formats/wide.h"
 #include "ref/math/dot.h"
+#include "ref/math/ints.h"
+#include "ref/math/row.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 
@@ -50,6 +51,12 @@ static float output(const sb_knobs *knobs, const sb_linear_args *a, float y)
     return sb_linear_stays_wide(knobs, a->kind) ? y : sb_act(knobs, y);
 }
 
+static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
+{
+    for (size_t i = 0; i < a->rows * a->weight->rows; i++)
+        a->out[i] = output(knobs, a, a->out[i]);
+}
+
 /* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
  * it, as kernels have one number for both. */
 static float apply_factor_last(const sb_knobs *knobs, const sb_scalar *factor, float y)
@@ -84,19 +91,13 @@ static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, 
 /* "the exact sum, times the factors of weight and input, is rounded once" */
 static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *in)
 {
-    uint32_t n = a->weight->rows, k = a->weight->cols;
     sb_scalar factor = factors_of(a->weight, in);
-    row_room room;
-    sb_status status = make_room(k, &room);
-#pragma omp parallel for schedule(static) if (!status && worth_threads(a))
-    for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
-        double *row = room.wide + (size_t)omp_get_thread_num() * k;
-        sb_matrix_wide(a->weight, (uint32_t)i, row);
-        for (size_t t = 0; t < a->rows; t++)
-            a->out[t * n + (size_t)i] =
-                output(knobs, a, sb_dot_wide(row, in->values + t * k, k, &factor));
-    }
-    free_room(&room);
+    const sb_codes_input codes = {in->codes, in->scales, in->group, in->format, in->values};
+    sb_status status = sb_ints_read(a->weight, &codes)
+                           ? sb_ints_matrix(a->weight, &codes, a->rows, &factor, a->out)
+                           : sb_dot_matrix(a->weight, in->values, a->rows, &factor, a->out);
+    if (!status)
+        round_outputs(knobs, a);
     return status;
 }
 
@@ -136,11 +137,27 @@ static void plain_block(const sb_knobs *knobs, const sb_linear_args *a, size_t f
     }
 }
 
+/* The same of one input. */
+static sb_status plain_row(const sb_knobs *knobs, const sb_linear_args *a)
+{
+    sb_input in = {.factor = SB_SCALAR_ONE};
+    in.values = sb_alloc(a->weight->cols, sizeof *in.values);
+    if (!in.values)
+        return SB_ERR_MEMORY;
+    for (size_t k = 0; k < a->weight->cols; k++)
+        in.values[k] = a->in[k];
+    sb_status status = linear_exact(knobs, a, &in);
+    free(in.values);
+    return status;
+}
+
 /* A layer without scales, with its input as K-45 left it. */
 static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
 {
     if (sb_param_cast(knobs, a->weight))
         return linear_rounded(knobs, a, &(const sb_input){.factor = SB_SCALAR_ONE});
+    if (a->rows == 1 && sb_row_reads(a->weight))
+        return plain_row(knobs, a);
     size_t k = a->weight->cols, block = inputs_at_once(k);
     double *wide = NULL;
     if (sb_dot_widens(a->weight)) {

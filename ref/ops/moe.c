@@ -1,19 +1,26 @@
 #include "ref/base/mem.h"
-#include "ref/math/dot.h"
+#include "ref/math/dots.h"
 #include "ref/math/fn.h"
+#include "ref/math/fn_many.h"
 #include "ref/ops/rounding.h"
 
 #include <stdlib.h>
+
+enum { BLOCK = 256 /* elements at once */ };
 
 /* R-16: "a = R( RN(silu(gate) up) )" */
 sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 {
     int rounds = sb_rounds_silu(knobs, a->kind);
-    for (size_t i = 0; i < a->count; i++) {
-        float activated = sb_silu(a->gate[i]);
+    float activated[BLOCK];
+    for (size_t i = 0, count; i < a->count; i += count) {
+        count = a->count - i < BLOCK ? a->count - i : BLOCK;
+        sb_silu_many(a->gate + i, count, activated);
         if (rounds)
-            activated = sb_act(knobs, activated);
-        a->out[i] = sb_act(knobs, activated * a->up[i]);
+            sb_act_many(knobs, activated, count, activated);
+        for (size_t l = 0; l < count; l++)
+            activated[l] = activated[l] * a->up[i + l];
+        sb_act_many(knobs, activated, count, a->out + i);
     }
     return SB_OK;
 }
@@ -30,67 +37,95 @@ static void order_slots(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
     }
 }
 
-/* R-17: "t_i = f_i w_i" */
-static float weighted(const sb_knobs *knobs, float f, float w)
-{
-    float product = f * w;
-    return sb_rounds_slots(knobs) ? sb_act(knobs, product) : product;
-}
+static const float one = 1.0f;
 
-/* R-17: "routed = R( sum(t) )"; K-14: "eager takes the experts by ascending index and rounds after
- * each: routed = R( RN(routed + t_i) ), from 0". term is scratch for k values. */
-static float routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const size_t *order,
-                        size_t i, float *term)
+/* What the sum over slots needs: their order, a term and a block of values for each and one more.
+ */
+typedef struct room {
+    size_t *order;
+    sb_dots_term *terms;
+    float *products; /* (k, BLOCK) */
+} room;
+
+/* R-17: "t_i = f_i w_i" and "routed = R( sum(t) )"; K-14: "eager takes the experts by ascending
+ * index and rounds after each: routed = R( RN(routed + t_i) ), from 0". Elements i to i + count. */
+static void routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r, size_t i,
+                       size_t count, float *routed)
 {
-    float routed = 0.0f;
+    for (size_t l = 0; l < count; l++)
+        routed[l] = 0.0f;
     for (size_t e = 0; e < a->kept; e++) {
-        size_t slot = order[e];
-        term[e] = weighted(knobs, a->expert_out[slot * a->n + i], a->weights[slot]);
-        routed = sb_act(knobs, routed + term[e]);
+        size_t slot = r->order[e];
+        float *t = r->products + e * BLOCK;
+        for (size_t l = 0; l < count; l++)
+            t[l] = a->expert_out[slot * a->n + i + l] * a->weights[slot];
+        if (sb_rounds_slots(knobs))
+            sb_act_many(knobs, t, count, t);
+        for (size_t l = 0; l < count && SB_IS(knobs, moe_sum, eager); l++)
+            routed[l] = sb_act(knobs, routed[l] + t[l]);
+        r->terms[e] = (sb_dots_term){.a = t, .b = &one};
     }
-    return SB_IS(knobs, moe_sum, eager) ? routed : sb_act(knobs, sb_sum(term, a->kept));
+    if (SB_IS(knobs, moe_sum, eager))
+        return;
+    sb_dots(r->terms, a->kept, count, routed);
+    sb_act_many(knobs, routed, count, routed);
 }
 
 /* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused is R( dot of
  * (1, sigmoid(l_shared)) with (routed, f_shared) )" */
-static float add_shared(const sb_knobs *knobs, float routed, float open, float shared)
+static void add_shared(const sb_knobs *knobs, const float *routed, float open, const float *shared,
+                       size_t count, float *out)
 {
     if (SB_IS(knobs, shared_gate, fused)) {
-        float terms[2] = {routed, shared}, factors[2] = {1.0f, open};
-        return sb_act(knobs, sb_dot(terms, factors, 2));
+        const sb_dots_term terms[2] = {{.a = routed, .b = &one}, {.a = shared, .b = &open}};
+        sb_dots(terms, 2, count, out);
+    } else {
+        open = sb_act(knobs, open);
+        for (size_t l = 0; l < count; l++) {
+            float gated = sb_act(knobs, open * shared[l]);
+            out[l] = routed[l] + gated;
+        }
     }
-    float gated = sb_act(knobs, sb_act(knobs, open) * shared);
-    return sb_act(knobs, routed + gated);
+    sb_act_many(knobs, out, count, out);
 }
 
-/* R-17: "one sum of k+1 terms": element i; term and factor are scratch for k + 1 values. */
-static float dot_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, float open, size_t i,
-                     float *term, float *factor)
+/* R-17: "one sum of k+1 terms" */
+static void dot_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r, float open)
 {
-    for (size_t e = 0; e < a->kept; e++) {
-        term[e] = a->expert_out[e * a->n + i];
-        factor[e] = a->weights[e];
-    }
-    term[a->kept] = a->shared_out[i];
-    factor[a->kept] = open;
-    return sb_act(knobs, sb_dot(term, factor, a->kept + 1));
+    for (size_t e = 0; e < a->kept; e++)
+        r->terms[e] = (sb_dots_term){.a = a->expert_out + e * a->n, .b = &a->weights[e]};
+    r->terms[a->kept] = (sb_dots_term){.a = a->shared_out, .b = &open};
+    sb_dots(r->terms, a->kept + 1, a->n, a->out);
+    sb_act_many(knobs, a->out, a->n, a->out);
 }
 
 /* K-14: "dot is the single sum of R-17, slots the slot form" */
+static void combine(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r)
+{
+    const float open = sb_sigmoid(a->shared_logit);
+    float routed[BLOCK];
+    order_slots(knobs, a, r->order);
+    if (SB_IS(knobs, moe_sum, dot))
+        dot_sum(knobs, a, r, open);
+    else
+        for (size_t i = 0, count; i < a->n; i += count) {
+            count = a->n - i < BLOCK ? a->n - i : BLOCK;
+            routed_sum(knobs, a, r, i, count, routed);
+            add_shared(knobs, routed, open, a->shared_out + i, count, a->out + i);
+        }
+}
+
 sb_status sb_moe_combine_ref(const sb_knobs *knobs, const sb_moe_combine_args *a)
 {
-    size_t terms = a->kept + 1;
-    float *term = sb_alloc(2 * terms, sizeof *term), open = sb_sigmoid(a->shared_logit);
-    size_t *order = sb_alloc(terms, sizeof *order);
-    sb_status status = term && order ? SB_OK : SB_ERR_MEMORY;
+    size_t slots = a->kept + 1;
+    room r = {.order = sb_alloc(slots, sizeof *r.order),
+              .terms = sb_alloc(slots, sizeof *r.terms),
+              .products = sb_alloc(slots, BLOCK * sizeof *r.products)};
+    sb_status status = r.order && r.terms && r.products ? SB_OK : SB_ERR_MEMORY;
     if (!status)
-        order_slots(knobs, a, order);
-    for (size_t i = 0; i < a->n && !status; i++)
-        a->out[i] =
-            SB_IS(knobs, moe_sum, dot)
-                ? dot_sum(knobs, a, open, i, term, term + terms)
-                : add_shared(knobs, routed_sum(knobs, a, order, i, term), open, a->shared_out[i]);
-    free(term);
-    free(order);
+        combine(knobs, a, &r);
+    free(r.order);
+    free(r.terms);
+    free(r.products);
     return status;
 }

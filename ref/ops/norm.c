@@ -3,6 +3,7 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/math/fn_many.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
@@ -29,40 +30,49 @@ sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
     if (!weight)
         return SB_ERR_MEMORY;
     sb_param_row(knobs, a->weight, 0, weight);
+    for (size_t i = 0; i < a->n; i++)
+        weight[i] = one_plus(knobs, weight[i]);
     for (size_t t = 0; t < a->rows; t++) {
         const float *x = a->in + t * a->n;
-        float r = inverse_rms(x, a->n, a->eps);
+        float *y = a->out + t * a->n, r = inverse_rms(x, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
             float normalised = x[i] * r;
-            float factor = one_plus(knobs, weight[i]);
-            a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
+            y[i] = normalised * weight[i];
         }
+        sb_act_many(knobs, y, a->n, y);
     }
     free(weight);
     return SB_OK;
 }
 
 /* K-7: "act to round the normalised value and its product with the weight" */
-static float inner(const sb_knobs *knobs, float x)
+static void inner(const sb_knobs *knobs, float *x, size_t n)
 {
-    return SB_IS(knobs, gated_norm, act) ? sb_act(knobs, x) : x;
+    if (SB_IS(knobs, gated_norm, act))
+        sb_act_many(knobs, x, n, x);
 }
 
 /* "y_i = R( RN(p_i silu(z_i)) ): norm before gate" */
 sb_status sb_gated_rmsnorm_ref(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
 {
-    float *weight = sb_alloc(a->n, sizeof *weight);
+    float *weight = sb_alloc(3 * a->n, sizeof *weight);
     if (!weight)
         return SB_ERR_MEMORY;
+    float *p = weight + a->n, *silu = weight + 2 * a->n;
     sb_param_row(knobs, a->weight, 0, weight);
     for (size_t row = 0; row < a->rows * a->heads; row++) {
         const float *o = a->in + row * a->n, *z = a->z + row * a->n;
         float r = inverse_rms(o, a->n, a->eps);
-        for (size_t i = 0; i < a->n; i++) {
-            float n = inner(knobs, o[i] * r);
-            float p = inner(knobs, weight[i] * n);
-            a->out[row * a->n + i] = sb_act(knobs, p * sb_silu(z[i]));
-        }
+        for (size_t i = 0; i < a->n; i++)
+            p[i] = o[i] * r;
+        inner(knobs, p, a->n);
+        for (size_t i = 0; i < a->n; i++)
+            p[i] = weight[i] * p[i];
+        inner(knobs, p, a->n);
+        sb_silu_many(z, a->n, silu);
+        for (size_t i = 0; i < a->n; i++)
+            p[i] = p[i] * silu[i];
+        sb_act_many(knobs, p, a->n, a->out + row * a->n);
     }
     free(weight);
     return SB_OK;

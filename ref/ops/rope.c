@@ -1,9 +1,10 @@
 #include "ref/base/mem.h"
-#include "ref/math/dot.h"
+#include "ref/math/dots.h"
 #include "ref/math/fn.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )"; for chain the
  * factor from each angle to the next */
@@ -44,40 +45,55 @@ static float table_entry(const sb_knobs *knobs, float x)
     return SB_IS(knobs, rope_table, act) ? sb_act(knobs, x) : x;
 }
 
-/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": the first of the pair; the second is the same
+/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": the first of each pair; the second is the same
  * with (x_{f+rd/2}, x_f). K-10: "products is R( R(x_f cos) + R(-x_{f+rd/2} sin) )". */
-static float rotate(const sb_knobs *knobs, float x, float y, float cosine, float sine)
+static void rotate(const sb_knobs *knobs, const float *x, const float *y, const float *cosine,
+                   const float *sine, size_t half, float *out)
 {
     if (SB_IS(knobs, rope_pair, products)) {
-        float first = sb_act(knobs, x * cosine);
-        float second = sb_act(knobs, y * sine);
-        return sb_act(knobs, first + second);
+        for (size_t f = 0; f < half; f++) {
+            float first = sb_act(knobs, x[f] * cosine[f]);
+            float second = sb_act(knobs, y[f] * sine[f]);
+            out[f] = first + second;
+        }
+    } else {
+        const sb_dots_term terms[2] = {{x, cosine, 1}, {y, sine, 1}};
+        sb_dots(terms, 2, half, out);
     }
-    float pair[2] = {x, y}, turn[2] = {cosine, sine};
-    return sb_act(knobs, sb_dot(pair, turn, 2));
+    sb_act_many(knobs, out, half, out);
+}
+
+/* One head. room is scratch for 3 rd/2 values. */
+static void turn(const sb_knobs *knobs, float *x, const float *cosine, const float *sine,
+                 size_t half, float *room)
+{
+    float *negative = room, *first = room + half, *second = room + 2 * half;
+    for (size_t f = 0; f < half; f++)
+        negative[f] = -x[half + f];
+    rotate(knobs, x, negative, cosine, sine, half, first);
+    rotate(knobs, x + half, x, cosine, sine, half, second);
+    memcpy(x, first, 2 * half * sizeof *x);
 }
 
 sb_status sb_rope_ref(const sb_knobs *knobs, const sb_rope_args *a)
 {
     size_t half = a->rd / 2;
-    float *frequency = sb_alloc(half, sizeof *frequency);
+    float *frequency = sb_alloc(half, 6 * sizeof *frequency);
     if (!frequency)
         return SB_ERR_MEMORY;
+    float *cosine = frequency + half, *sine = frequency + 2 * half, *room = frequency + 3 * half;
     for (size_t f = 0; f < half; f++)
         frequency[f] = inverse_frequency(knobs, a->theta, f, a->rd);
-    for (size_t t = 0; t < a->rows; t++)
+    for (size_t t = 0; t < a->rows; t++) {
         for (size_t f = 0; f < half; f++) {
             float position = (float)a->position[stream_of(a->section, f)][t];
             float angle = angle_of(knobs, frequency, f, position);
-            float cosine = table_entry(knobs, sb_cos(angle));
-            float sine = table_entry(knobs, sb_sin(angle));
-            for (size_t h = 0; h < a->heads; h++) {
-                float *x = a->x + (t * a->heads + h) * a->hd;
-                float first = x[f], second = x[f + half];
-                x[f] = rotate(knobs, first, -second, cosine, sine);
-                x[f + half] = rotate(knobs, second, first, cosine, sine);
-            }
+            cosine[f] = table_entry(knobs, sb_cos(angle));
+            sine[f] = table_entry(knobs, sb_sin(angle));
         }
+        for (size_t h = 0; h < a->heads; h++)
+            turn(knobs, a->x + (t * a->heads + h) * a->hd, cosine, sine, half, room);
+    }
     free(frequency);
     return SB_OK;
 }

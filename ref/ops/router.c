@@ -1,6 +1,6 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
-#include "ref/math/fn.h"
+#include "ref/math/fn_many.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>
@@ -14,12 +14,10 @@ static float round_weight(const sb_knobs *knobs, float w)
 /* "e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e) )" */
 static void softmax(const float *logits, size_t n, float *p)
 {
-    float largest = logits[0];
-    for (size_t i = 1; i < n; i++)
-        if (logits[i] > largest)
-            largest = logits[i];
+    float largest = sb_largest_of(logits, n);
     for (size_t i = 0; i < n; i++)
-        p[i] = sb_exp(logits[i] - largest);
+        p[i] = logits[i] - largest;
+    sb_exp_many(p, n, p);
     float total = sb_sum(p, n);
     for (size_t i = 0; i < n; i++)
         p[i] = p[i] / total;

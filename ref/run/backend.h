@@ -56,6 +56,9 @@ typedef struct sb_backend {
     /* Optional: the ops of sb_expert_linear_args together, with the bits that they have one by one.
      * SB_ERR_UNSUPPORTED: not these experts; then they are run one by one. */
     sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args);
+    /* Optional: the same of two projections of the same experts, neither of which needs the other:
+     * gate and up. */
+    sb_status (*expert_pair)(const sb_knobs *knobs, const sb_expert_linear_args pair[2]);
     /* How tokens are chosen; NULL, as in the reference: by sample.h. The tokens of R-20 of logits
      * (rows, n), draws, and drafts judged. */
     sb_status (*greedy)(const float *logits, size_t rows, uint32_t n, uint32_t *tokens);
@@ -65,6 +68,9 @@ typedef struct sb_backend {
 
 /* The reference: every row of ops.def is its sb_<op>_ref. */
 const sb_backend *sb_backend_ref(void);
+
+/* n projections of the same experts by sb_linear_ref, on all threads: experts.c. */
+sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
 
 size_t sb_op_count(void);
 const char *sb_op_name(size_t i);

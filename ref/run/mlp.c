@@ -91,30 +91,60 @@ static sb_status one_expert(sb_call *call, const char *tap, const sb_expert_line
 
 /* One projection of every kept expert of every row: (T, k, n) from the rows of `in`, which `each`
  * neighbouring slots share. */
-static sb_status expert_linear(sb_call *call, const sb_layer *layer, expert_part part,
-                               const float *in, size_t each, float *out, const char *tap)
+static sb_expert_linear_args expert_args(const sb_call *call, const sb_layer *layer,
+                                         expert_part part, const float *in, size_t each, float *out)
 {
     const sb_config *c = &call->model->config;
     const sb_expert *e = layer->experts;
-    const sb_matrix *w = part == EXPERT_gate ? &e->gate : part == EXPERT_up ? &e->up : &e->down;
-    sb_expert_linear_args args = {.weight = w,
-                                  .stride = sizeof *e,
-                                  .experts = c->experts,
-                                  .ids = call->s->ids,
-                                  .rows = call->rows,
-                                  .kept = c->experts_per_token,
-                                  .each = each,
-                                  .kind =
-                                      part == EXPERT_down ? SB_LINEAR_expert_down : SB_LINEAR_layer,
-                                  .in = in,
-                                  .out = out};
-    sb_status status = sb_run_experts(call, tap, &args);
+    return (sb_expert_linear_args){.weight = part == EXPERT_gate ? &e->gate
+                                             : part == EXPERT_up ? &e->up
+                                                                 : &e->down,
+                                   .stride = sizeof *e,
+                                   .experts = c->experts,
+                                   .ids = call->s->ids,
+                                   .rows = call->rows,
+                                   .kept = c->experts_per_token,
+                                   .each = each,
+                                   .kind = part == EXPERT_down ? SB_LINEAR_expert_down
+                                                               : SB_LINEAR_layer,
+                                   .in = in,
+                                   .out = out};
+}
+
+static sb_status show_experts(const sb_call *call, const sb_expert_linear_args *args,
+                              const char *tap)
+{
+    return sb_show_tap(call, tap, args->out, args->rows, args->kept * args->weight->rows);
+}
+
+static sb_status expert_linear(sb_call *call, const sb_expert_linear_args *args, const char *tap)
+{
+    sb_status status = sb_run_experts(call, tap, args);
     if (status == SB_ERR_UNSUPPORTED) {
         status = SB_OK;
-        for (size_t i = 0; i < args.rows * args.kept && !status; i++)
-            status = one_expert(call, tap, &args, i);
+        for (size_t i = 0; i < args->rows * args->kept && !status; i++)
+            status = one_expert(call, tap, args, i);
     }
-    return status ? status : sb_show_tap(call, tap, out, args.rows, args.kept * w->rows);
+    return status ? status : show_experts(call, args, tap);
+}
+
+/* Neither of the two reads what the other, or its tap, has written. */
+static sb_status gate_and_up(sb_call *call, const sb_layer *layer)
+{
+    sb_scratch *s = call->s;
+    const char *const gate = "mlp.experts.gate_proj", *const up = "mlp.experts.up_proj";
+    const size_t k = call->model->config.experts_per_token;
+    const sb_expert_linear_args pair[2] = {
+        expert_args(call, layer, EXPERT_gate, s->y, k, s->gate_out),
+        expert_args(call, layer, EXPERT_up, s->y, k, s->up_out)};
+    sb_status status = sb_run_expert_pair(call, gate, pair);
+    if (status == SB_ERR_UNSUPPORTED) {
+        status = expert_linear(call, &pair[0], gate);
+        return status ? status : expert_linear(call, &pair[1], up);
+    }
+    if (!status)
+        status = show_experts(call, &pair[0], gate);
+    return status ? status : show_experts(call, &pair[1], up);
 }
 
 static sb_status experts(sb_call *call, const sb_layer *layer)
@@ -122,18 +152,15 @@ static sb_status experts(sb_call *call, const sb_layer *layer)
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
     size_t k = c->experts_per_token, I = c->moe_intermediate, T = call->rows;
-    sb_status status =
-        expert_linear(call, layer, EXPERT_gate, s->y, k, s->gate_out, "mlp.experts.gate_proj");
-    if (!status)
-        status = expert_linear(call, layer, EXPERT_up, s->y, k, s->up_out, "mlp.experts.up_proj");
+    const sb_expert_linear_args down =
+        expert_args(call, layer, EXPERT_down, s->gate_out, 1, s->expert_out);
+    sb_status status = gate_and_up(call, layer);
     if (!status)
         status = SB_RUN(call, swiglu, "mlp.experts.swiglu", .gate = s->gate_out, .up = s->up_out,
                         .count = T * k * I, .out = s->gate_out);
     if (!status)
         status = sb_show_tap(call, "mlp.experts.swiglu", s->gate_out, T, k * I);
-    return status ? status
-                  : expert_linear(call, layer, EXPERT_down, s->gate_out, 1, s->expert_out,
-                                  "mlp.experts.down_proj");
+    return status ? status : expert_linear(call, &down, "mlp.experts.down_proj");
 }
 
 static sb_status mixture(sb_call *call, const sb_layer *layer)

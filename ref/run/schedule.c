@@ -38,15 +38,38 @@ sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at
     return status ? failed(call, op, name, status) : SB_OK;
 }
 
+/* A table whose `linear` was exchanged keeps its say about experts: those of the reference are for
+ * its own op alone. */
+static int experts_apart(const sb_call *call)
+{
+    const sb_backend *ref = sb_backend_ref(), *by = call->backend;
+    return (call->hook && !call->hook_skips_experts) ||
+           (by->experts == ref->experts && by->ops.linear != ref->ops.linear);
+}
+
+static sb_status ran_experts(const sb_call *call, const char *name, sb_status status)
+{
+    return status && status != SB_ERR_UNSUPPORTED ? failed(call, SB_OP_linear, name, status)
+                                                  : status;
+}
+
 sb_status sb_run_experts(const sb_call *call, const char *name, const sb_expert_linear_args *args)
 {
-    if (!call->backend->experts || (call->hook && !call->hook_skips_experts))
+    if (!call->backend->experts || experts_apart(call))
         return SB_ERR_UNSUPPORTED;
     if (call->err)
         call->err->text[0] = '\0';
-    sb_status status = call->backend->experts(call->knobs, args);
-    return status && status != SB_ERR_UNSUPPORTED ? failed(call, SB_OP_linear, name, status)
-                                                  : status;
+    return ran_experts(call, name, call->backend->experts(call->knobs, args));
+}
+
+sb_status sb_run_expert_pair(const sb_call *call, const char *name,
+                             const sb_expert_linear_args pair[2])
+{
+    if (!call->backend->expert_pair || experts_apart(call))
+        return SB_ERR_UNSUPPORTED;
+    if (call->err)
+        call->err->text[0] = '\0';
+    return ran_experts(call, name, call->backend->expert_pair(call->knobs, pair));
 }
 
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */

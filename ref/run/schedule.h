@@ -74,5 +74,7 @@ sb_status sb_run_op(const sb_call *call, sb_op op, const char *name, const sb_at
 /* Experts together, where the backend can and no hook wants to see them one by one;
  * SB_ERR_UNSUPPORTED: they are to be run one by one. */
 sb_status sb_run_experts(const sb_call *call, const char *name, const sb_expert_linear_args *args);
+sb_status sb_run_expert_pair(const sb_call *call, const char *name,
+                             const sb_expert_linear_args pair[2]);
 
 #endif

@@ -76,7 +76,7 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
     w->o.dir = line->operand[0];
     w->o.group_size = (unsigned)w->group_size;
     w->o.layers = (unsigned)w->layers;
-    w->o.progress = sb_progress;
+    w->o.progress = sb_progress_bytes;
     return SB_OK;
 }
 

@@ -53,7 +53,7 @@ BEGIN {
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
-        "tools/quality tools/report")
+        "tools/quality tools/report tools/bench")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

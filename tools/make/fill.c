@@ -4,6 +4,7 @@
 
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
+#include "tools/make/bulk.h"
 #include "tools/make/normal.h"
 
 static const struct {
@@ -91,8 +92,7 @@ void sb_make_row(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t r
 void sb_make_normal(uint64_t key, uint64_t first, size_t n, float mean, float spread, float *out)
 {
     sb_normals(key, first, n, out);
-    for (size_t i = 0; i < n; i++)
-        out[i] = mean + spread * out[i];
+    sb_bulk_scale(out, n, mean, spread);
 }
 
 /* G-2: "dt_bias that reaches below -17, around 0 and above 20", in turn along heads and layers */

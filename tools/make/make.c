@@ -9,6 +9,7 @@
 #include "ref/container/writer.h"
 #include "ref/formats/format.h"
 #include "ref/math/fn.h"
+#include "tools/make/bulk.h"
 #include "tools/make/draw.h"
 #include "tools/make/pieces.h"
 #include "tools/make/quant_config.h"
@@ -25,7 +26,7 @@ typedef struct job {
     sb_maker maker;
     sb_pieces pieces;
     const sb_make_tensor **by_name; /* sorted */
-    uint64_t done;                  /* bytes */
+    double done, all;               /* values to be drawn */
 } job;
 
 static sb_format format_of(sb_dtype dtype)
@@ -60,7 +61,29 @@ static void draw_block(const sb_maker *maker, const sb_make_tensor *t, uint64_t 
 {
     float values[BLOCK];
     sb_make_draw(maker, t, first, n, values);
-    sb_encode(format_of(t->dtype), values, n, bytes);
+    if (t->dtype == SB_DTYPE_BF16)
+        sb_bulk_bf16_codes(values, n, bytes);
+    else
+        sb_encode(format_of(t->dtype), values, n, bytes);
+}
+
+/* How many values are drawn for a tensor: for each of a quantized layer, all of its weights. */
+static double work_of(const sb_make_plan *p, const sb_make_tensor *t)
+{
+    if (t->content == SB_CONTENT_plain)
+        return (double)t->bytes / (double)sb_format_bytes(format_of(t->dtype));
+    const sb_make_linear *l = &p->linears[t->linear];
+    return t->content <= SB_CONTENT_factor ? (double)l->rows * (double)l->cols : 0.0;
+}
+
+/* What is done, in bytes: of the time, the same share. */
+static void tell(job *j, const sb_make_tensor *t, size_t count)
+{
+    double bytes = (double)j->plan->bytes;
+    if (j->options->progress)
+        j->options->progress(j->options->progress_ctx, "writing",
+                             (uint64_t)(bytes * (j->done / j->all) * 0.999), j->plan->bytes);
+    j->done += work_of(j->plan, t) * (double)count / (double)t->bytes;
 }
 
 /* Blocks do not depend on each other, so threads may share them. */
@@ -69,9 +92,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
 {
     job *j = ctx;
     const sb_make_tensor *t = find(j, tensor->name);
-    if (j->options->progress)
-        j->options->progress(j->options->progress_ctx, t->name, j->done, j->plan->bytes);
-    j->done += count;
+    tell(j, t, count);
     if (t->content != SB_CONTENT_plain)
         return sb_pieces_fill(&j->pieces, t, first_byte, bytes, count, err);
     size_t size = sb_format_bytes(format_of(t->dtype));
@@ -97,8 +118,12 @@ static sb_status start(job *j, sb_error *err)
     j->by_name = sb_alloc(p->count, sizeof *j->by_name);
     if (!j->by_name)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", p->count);
-    for (size_t i = 0; i < p->count; i++)
+    j->done = 0.0;
+    j->all = 1.0;
+    for (size_t i = 0; i < p->count; i++) {
         j->by_name[i] = &p->tensors[i];
+        j->all += work_of(p, &p->tensors[i]);
+    }
     qsort(j->by_name, p->count, sizeof *j->by_name, compare_names);
     sb_status status = sb_pieces_new(&j->maker, p, &j->pieces, err);
     if (status)
@@ -160,7 +185,7 @@ sb_status sb_make(const sb_make_options *options, sb_error *err)
     if (!status && options->tokenizer)
         status = sb_make_write_tokenizer(options->dir, plan.shape.dims.ids_used, err);
     if (!status && options->progress)
-        options->progress(options->progress_ctx, "done", plan.bytes, plan.bytes);
+        options->progress(options->progress_ctx, "writing", plan.bytes, plan.bytes);
     sb_pieces_free(&j.pieces);
     sb_codes_free(&j.maker.codes);
     free(j.by_name);

@@ -31,7 +31,8 @@ typedef struct sb_make_options {
     int tokenizer; /* a tokenizer.json and a tokenizer_config.json, too */
     int kv_scales; /* scales of the FP8 keys and values, where a format declares them */
     int replace;   /* the folder need not be empty; other declarations in it are removed */
-    /* Called with the tensor being written; NULL for none. The last call has done == total. */
+    /* Called with "writing" and bytes, as sb_progress_bytes is; NULL for none. The last call has
+     * done == total. */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
     void *progress_ctx;
 } sb_make_options;

@@ -1,14 +1,24 @@
 #include "tools/make/pieces.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "tools/make/bulk.h"
 #include "tools/make/draw.h"
 
-enum { LANES = 8 }; /* parts of a computation that threads share */
+enum {
+    ROWS = 8,       /* that are drawn at once, where a band may have any number */
+    ALONE = 1 << 16 /* so few weights are not worth waking other threads for */
+};
+
+static size_t thread(void)
+{
+    return (size_t)omp_get_thread_num();
+}
 
 sb_status sb_pieces_new(const sb_maker *maker, const sb_make_plan *plan, sb_pieces *out,
                         sb_error *err)
@@ -41,8 +51,7 @@ static void draw_rows(const sb_pieces *p, const sb_make_linear *l, uint64_t firs
                         .expert = l->expert};
     size_t n = (size_t)(rows * l->cols);
     sb_make_draw(p->maker, &t, first * l->cols, n, out);
-    for (size_t i = 0; i < n; i++)
-        out[i] = sb_round_to(SB_FORMAT_bf16, out[i]);
+    sb_bulk_bf16(out, n);
 }
 
 static sb_status no_memory(const sb_make_linear *l, sb_error *err)
@@ -55,23 +64,22 @@ static sb_status no_memory(const sb_make_linear *l, sb_error *err)
 static sb_status find_largest(sb_pieces *p, size_t linear, sb_error *err)
 {
     const sb_make_linear *l = &p->plan->linears[linear];
-    float found[LANES] = {0};
-    float *rows = sb_alloc(LANES * (size_t)l->cols, sizeof *rows);
+    const size_t room = ROWS * (size_t)l->cols;
+    float largest = 0.0f;
+    float *rows = sb_alloc((size_t)omp_get_max_threads() * room, sizeof *rows);
     if (!rows)
         return no_memory(l, err);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (l->rows * l->cols > 1 << 19)
-#endif
-    for (int lane = 0; lane < LANES; lane++) {
-        float *row = rows + (size_t)lane * l->cols;
-        for (uint64_t r = (uint64_t)lane; r < l->rows; r += LANES) {
-            draw_rows(p, l, r, 1, row);
-            float a = sb_largest(row, (size_t)l->cols);
-            found[lane] = a > found[lane] ? a : found[lane];
-        }
+#pragma omp parallel for schedule(dynamic, 1) reduction(max                                        \
+                                                        : largest) if (l->rows * l->cols > ALONE)
+    for (uint64_t r = 0; r < l->rows; r += ROWS) {
+        float *mine = rows + thread() * room;
+        uint64_t n = l->rows - r < ROWS ? l->rows - r : ROWS;
+        draw_rows(p, l, r, n, mine);
+        float a = sb_largest(mine, (size_t)(n * l->cols));
+        largest = a > largest ? a : largest;
     }
     free(rows);
-    p->largest[linear] = sb_largest(found, LANES);
+    p->largest[linear] = largest;
     return SB_OK;
 }
 
@@ -119,6 +127,8 @@ static sb_status measure(sb_pieces *p, size_t linear, bands *b, sb_error *err)
     const sb_scheme_info *info = sb_scheme_at(l->scheme);
     sb_scheme_tensor part;
     *b = (bands){.linear = l, .rows = info->band ? info->band : l->rows};
+    if (info->band == 1)
+        b->rows = ROWS;
     b->prototype = (sb_band){.cols = l->cols, .group = l->group, .rule = p->plan->rule};
     for (size_t i = 0; sb_scheme_tensor_at(l->scheme, i, l->rows, l->cols, l->group, &part); i++) {
         if (part.content > SB_CONTENT_zeros)
@@ -181,18 +191,15 @@ static sb_status fill_bands(const sb_pieces *p, const bands *b, uint64_t first,
     size_t size = b->bytes[b->wanted];
     uint64_t begin = first / size, end = (first + count + size - 1) / size;
     size_t room = (scratch_bytes(b) + sizeof(float) - 1) / sizeof(float);
-    float *scratch = sb_alloc(LANES * room, sizeof *scratch);
+    float *scratch = sb_alloc((size_t)omp_get_max_threads() * room, sizeof *scratch);
     if (!scratch)
         return no_memory(b->linear, err);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (count > 1 << 18)
-#endif
-    for (int lane = 0; lane < LANES; lane++)
-        for (uint64_t band = begin + (uint64_t)lane; band < end; band += LANES) {
-            unsigned char *results[3];
-            compute(p, b, band, scratch + (size_t)lane * room, results);
-            copy_band(results[b->wanted], band * size, size, first, bytes, count);
-        }
+#pragma omp parallel for schedule(dynamic, 1) if ((end - begin) * b->rows * b->linear->cols > ALONE)
+    for (uint64_t band = begin; band < end; band++) {
+        unsigned char *results[3];
+        compute(p, b, band, scratch + thread() * room, results);
+        copy_band(results[b->wanted], band * size, size, first, bytes, count);
+    }
     free(scratch);
     return SB_OK;
 }

@@ -2,9 +2,10 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
+#include "tools/make/bulk.h"
 #include "tools/make/quantize.h"
 
-enum { BLOCK = 128 };
+enum { BLOCK = 128, PIECE = 512 };
 
 static float bf16(float x)
 {
@@ -18,12 +19,22 @@ static float ct_scale(float amax)
     return s == 0.0f ? 0x1p-7f : s;
 }
 
+/* E4M3(bf16(w / s)) of n weights. */
+static void put_codes(const float *w, uint64_t n, float s, float zero, unsigned char *codes)
+{
+    float piece[PIECE];
+    for (uint64_t i = 0; i < n; i += PIECE) {
+        size_t count = n - i < PIECE ? (size_t)(n - i) : PIECE;
+        sb_bulk_bf16_quotients(w + i, count, s, zero, piece);
+        sb_bulk_e4m3(piece, count, codes + i);
+    }
+}
+
 /* G-10: "c = E4M3(bf16(w / S))": two roundings, because the quotient has the type of both. A zero
  * point of 0 is added to it, which leaves no -0. */
-static unsigned char ct_code(float w, float s)
+static void ct_codes(const float *w, uint64_t n, float s, unsigned char *codes)
 {
-    float q = bf16(w / s);
-    return q == 0.0f ? 0 : sb_f32_to_e4m3(q);
+    put_codes(w, n, s, 0.0f, codes);
 }
 
 /* The largest magnitude of a block, which the edges of the matrix may cut. */
@@ -49,9 +60,8 @@ void sb_quantize_fp8_block(const sb_band *b)
         uint64_t n = width(b, col);
         float s = ct_scale(block_largest(b, col, n));
         sb_store_u16(b->scales + 2 * (col / BLOCK), sb_f32_to_bf16(s));
-        for (uint64_t row = 0; row < b->rows; row++)
-            for (uint64_t i = row * b->cols + col; i < row * b->cols + col + n; i++)
-                b->codes[i] = ct_code(b->weights[i], s);
+        for (uint64_t at = col; at < b->rows * b->cols; at += b->cols)
+            ct_codes(b->weights + at, n, s, b->codes + at);
     }
 }
 
@@ -72,9 +82,12 @@ static void fp8_block_as_transformers(const sb_band *b, int power_of_two)
             r = 1.0f / s;
         }
         sb_store_u32(b->scales + 4 * (col / BLOCK), sb_bits_f32(s));
-        for (uint64_t row = 0; row < b->rows; row++) /* G-12: "c = E4M3(RN(w r))" */
-            for (uint64_t i = row * b->cols + col; i < row * b->cols + col + n; i++)
-                b->codes[i] = sb_f32_to_e4m3(b->weights[i] * r);
+        for (uint64_t at = col; at < b->rows * b->cols; at += b->cols) {
+            float piece[BLOCK]; /* G-12: "c = E4M3(RN(w r))" */
+            for (uint64_t i = 0; i < n; i++)
+                piece[i] = b->weights[at + i] * r;
+            sb_bulk_e4m3(piece, (size_t)n, b->codes + at);
+        }
     }
 }
 
@@ -94,8 +107,7 @@ void sb_quantize_fp8_channel(const sb_band *b)
         const float *w = b->weights + row * b->cols;
         float s = ct_scale(sb_largest(w, (size_t)b->cols));
         sb_store_u16(b->scales + 2 * row, sb_f32_to_bf16(s));
-        for (uint64_t k = 0; k < b->cols; k++)
-            b->codes[row * b->cols + k] = ct_code(w[k], s);
+        ct_codes(w, b->cols, s, b->codes + row * b->cols);
     }
 }
 
@@ -109,6 +121,5 @@ float sb_factor_fp8_tensor(float amax, sb_scale_rule rule)
 /* G-13: "c = E4M3(bf16(RN(w / S)))": the quotient has the type of the weights, S has not. */
 void sb_quantize_fp8_tensor(const sb_band *b)
 {
-    for (uint64_t i = 0; i < b->rows * b->cols; i++)
-        b->codes[i] = sb_f32_to_e4m3(bf16(b->weights[i] / b->factor));
+    put_codes(b->weights, b->rows * b->cols, b->factor, -0.0f, b->codes);
 }

@@ -2,9 +2,10 @@
 #include "ref/formats/e2m1_forms.h"
 #include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
+#include "tools/make/bulk.h"
 #include "tools/make/quantize.h"
 
-enum { GROUP = 16 };
+enum { GROUP = SB_BULK_FP4_GROUP, RUN = 64 /* groups at once */ };
 
 static float bf16(float x)
 {
@@ -29,19 +30,10 @@ float sb_factor_nvfp4_modelopt(float amax, sb_scale_rule rule)
     return amax > 0.0f ? amax / largest : 1.0f;
 }
 
-/* How a program encodes a quotient: each has a row of e2m1_forms.def. */
-typedef uint8_t (*encoder)(float x);
-
-static void put_codes(const float *w, float e, encoder encode, unsigned char *codes)
-{
-    for (unsigned i = 0; i < GROUP / 2; i++)
-        codes[i] = (unsigned char)(encode(w[2 * i] / e) | encode(w[2 * i + 1] / e) << 4);
-}
-
 /* G-8: "s = E4M3(RN(bf16(a/6) g)), but 0.125 where that is 0" and "c = E2M1(RN(w / RN(s / g)))" */
-static unsigned char ct_scale(const float *w, float g)
+static unsigned char ct_scale(float a, float g)
 {
-    unsigned char s = sb_f32_to_e4m3(bf16(sb_largest(w, GROUP) / 6.0f) * g);
+    unsigned char s = sb_f32_to_e4m3(bf16(a / 6.0f) * g);
     return s ? s : 0x20;
 }
 
@@ -75,24 +67,45 @@ static unsigned char four_over_six(const float *w, float a, float m)
     return error_of(w, e4) < error_of(w, e6) ? four : six;
 }
 
+/* The scale of a group with the largest magnitude a, and what its code stands for. */
+typedef unsigned char (*scale_fn)(const sb_band *b, const float *w, float a, float *step);
+
+static void quantize(const sb_band *b, scale_fn scale)
+{
+    uint64_t groups = b->rows * b->cols / GROUP;
+    float largest[RUN], steps[RUN];
+    for (uint64_t first = 0; first < groups; first += RUN) {
+        const float *w = b->weights + first * GROUP;
+        size_t n = groups - first < RUN ? (size_t)(groups - first) : RUN;
+        sb_bulk_largest(w, n, largest);
+        for (size_t i = 0; i < n; i++)
+            b->scales[first + i] = scale(b, w + i * GROUP, largest[i], &steps[i]);
+        sb_bulk_e2m1(w, steps, n, b->codes + first * (GROUP / 2));
+    }
+}
+
+static unsigned char of_ct(const sb_band *b, const float *w, float a, float *step)
+{
+    unsigned char s = ct_scale(a, b->factor);
+    (void)w;
+    *step = sb_e4m3_to_f32(s) / b->factor;
+    return s;
+}
+
+static unsigned char of_modelopt(const sb_band *b, const float *w, float a, float *step)
+{
+    unsigned char s = b->rule == SB_SCALE_RULE_four_over_six ? four_over_six(w, a, b->factor)
+                                                             : modelopt_scale(a, b->factor);
+    *step = sb_e4m3_to_f32(s) * b->factor;
+    return s;
+}
+
 void sb_quantize_nvfp4_ct(const sb_band *b)
 {
-    for (uint64_t i = 0; i < b->rows * b->cols / GROUP; i++) {
-        const float *w = b->weights + i * GROUP;
-        b->scales[i] = ct_scale(w, b->factor);
-        put_codes(w, sb_e4m3_to_f32(b->scales[i]) / b->factor, sb_e2m1_compressed_tensors,
-                  b->codes + i * (GROUP / 2));
-    }
+    quantize(b, of_ct);
 }
 
 void sb_quantize_nvfp4_modelopt(const sb_band *b)
 {
-    for (uint64_t i = 0; i < b->rows * b->cols / GROUP; i++) {
-        const float *w = b->weights + i * GROUP;
-        float a = sb_largest(w, GROUP);
-        b->scales[i] = b->rule == SB_SCALE_RULE_four_over_six ? four_over_six(w, a, b->factor)
-                                                              : modelopt_scale(a, b->factor);
-        put_codes(w, sb_e4m3_to_f32(b->scales[i]) * b->factor, sb_e2m1_modelopt,
-                  b->codes + i * (GROUP / 2));
-    }
+    quantize(b, of_modelopt);
 }

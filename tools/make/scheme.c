@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "ref/base/bytes.h"
+#include "tools/make/bulk.h"
 
 #define sb_factor_none NULL
 
@@ -172,10 +173,7 @@ sb_scheme sb_make_format_scheme(const sb_make_format *format, sb_role role, int 
 
 float sb_largest(const float *weights, size_t n)
 {
-    float largest = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        float a = sb_f32_from_bits(sb_bits_f32(weights[i]) & 0x7fffffffu);
-        largest = a > largest ? a : largest;
-    }
+    float largest;
+    sb_bulk_largest_of(weights, n, &largest);
     return largest;
 }

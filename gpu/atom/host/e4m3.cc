@@ -6,19 +6,18 @@
 #include <stddef.h>
 
 #include "gpu/atom/accumulate.h"
+#include "gpu/atom/host/columns.h"
 #include "gpu/atom/host/fragment.h"
 #include "gpu/atom/host/warp.h"
 
 namespace
 {
 
-/* An exponent is kept as 38 more than it is, that of a zero as 0: a sum of two is at least 64 if
- * neither is zero, and else at most 46. */
-enum { K = 32, ABOVE = 38, LEAST_SUM = 64, CODES = 256 };
+enum { K = 32, CODES = 256 };
 
 struct code_table {
     float value[CODES];
-    uint8_t exponent[CODES];
+    int16_t exponent[CODES];
     code_table()
     {
         for (unsigned code = 0; code < CODES; code++) {
@@ -27,7 +26,7 @@ struct code_table {
             int power = field ? field - 7 : -6; /* H-2: "-6 of E4M3" */
             float size = (float)digits * sb_atom_float((uint32_t)(power - 3 + 127) << 23);
             value[code] = code & 0x80 ? -size : size;
-            exponent[code] = (uint8_t)(digits ? power + ABOVE : 0);
+            exponent[code] = (int16_t)(digits ? power : sb_no_exponent);
         }
     }
 };
@@ -35,20 +34,19 @@ const code_table table;
 
 struct line { /* a row of A or a column of B */
     float value[K];
-    uint8_t exponent[K];
-    bool finite, zero;
+    int16_t exponent[K];
+    bool finite;
 };
 
 line read_line(const uint32_t words[8])
 {
     line out;
-    out.finite = out.zero = true;
+    out.finite = true;
     for (unsigned k = 0; k < K; k++) {
         uint32_t code = words[k / 4] >> 8 * (k & 3) & 0xff;
         out.value[k] = table.value[code];
         out.exponent[k] = table.exponent[code];
         out.finite &= (code & 0x7f) != 0x7f;
-        out.zero &= (code & 0x7f) == 0;
     }
     return out;
 }
@@ -67,15 +65,15 @@ float element(const line &a, const line &b, float c)
         return sb_atom_float(sb_atom_nan_bits);
     if (!sb_atom_finite(c))
         return sb_atom_beyond(c);
-    uint8_t top = 0;
+    int top = 2 * sb_no_exponent;
     for (unsigned k = 0; k < K; k++) {
-        uint8_t exponent = (uint8_t)(a.exponent[k] + b.exponent[k]);
+        const int exponent = a.exponent[k] + b.exponent[k];
         top = exponent > top ? exponent : top;
     }
-    if (top < LEAST_SUM)
+    if (top < sb_no_exponent / 2)
         return sb_atom_alone(c);
     sb_atom_parts addend = sb_atom_split(c);
-    int most = top - 2 * ABOVE > addend.exponent ? top - 2 * ABOVE : addend.exponent;
+    int most = top > addend.exponent ? top : addend.exponent;
     int unit = most - SB_ATOM_CUT_MMA;
     float scale = sb_atom_float((uint32_t)(127 - unit) << 23);
     int64_t sum = sb_atom_cut(addend.digits * 4, most - addend.exponent);
@@ -84,24 +82,58 @@ float element(const line &a, const line &b, float c)
     return sb_atom_pack(sum, unit);
 }
 
+/* For columns.h. False: a NaN is among them. */
+bool read_rows(const uint32_t words[SB_ROWS][8], sb_mma_rows<K> *rows)
+{
+    bool finite = true;
+    for (unsigned row = 0; row < SB_ROWS; row++)
+        for (unsigned k = 0; k < K; k++) {
+            const uint32_t code = words[row][k / 4] >> 8 * (k & 3) & 0xff;
+            rows->value[k][row] = table.value[code];
+            rows->exponent[k][row] = table.exponent[code];
+            finite &= (code & 0x7f) != 0x7f;
+        }
+    return finite;
+}
+
+bool read_column(const uint32_t words[8], sb_mma_column<K> *column)
+{
+    bool finite = true;
+    for (unsigned k = 0; k < K; k++) {
+        const uint32_t code = words[k / 4] >> 8 * (k & 3) & 0xff;
+        column->value[k] = table.value[code];
+        column->exponent[k] = table.exponent[code];
+        finite &= (code & 0x7f) != 0x7f;
+    }
+    return finite;
+}
+
+/* Four rows of a column by the definition. */
+void elements(const sb_fragment_words &words, unsigned column, unsigned first, float *c)
+{
+    const line of_b = read_line(words.b[column]);
+    for (unsigned row = 0; row < 4; row++)
+        c[row] = element(read_line(words.a[first + row]), of_b, c[row]);
+}
+
 } // namespace
 
 void sb_warp_mma_e4m3(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
 {
     sb_fragment_words words;
-    line rows[SB_ROWS];
-    bool finite = true;
+    sb_mma_rows<K> rows;
     sb_fragment_gather(a, b, &words);
-    for (unsigned row = 0; row < SB_ROWS; row++) {
-        rows[row] = read_line(words.a[row]);
-        finite &= rows[row].finite;
-    }
+    const bool finite = read_rows(words.a, &rows);
     for (unsigned column = 0; column < SB_COLUMNS; column++) {
-        line b_line = read_line(words.b[column]);
-        bool empty = finite && b_line.zero;
-        for (unsigned row = 0; row < SB_ROWS; row++) {
-            float *c = &sb_fragment_result(d, row, column);
-            *c = empty ? sb_atom_alone(*c) : element(rows[row], b_line, *c);
-        }
+        sb_mma_column<K> of_b;
+        int16_t most[SB_ROWS];
+        float c[SB_ROWS];
+        sb_fragment_column(d, column, c);
+        const bool both = read_column(words.b[column], &of_b) && finite;
+        sb_mma_most(rows, of_b, most);
+        for (unsigned row = 0; row < SB_ROWS; row += 4)
+            if (!both || !sb_mma_four(rows, of_b, row, most, c + row))
+                elements(words, column, row, c + row);
+        sb_fragment_put(c, column, d);
     }
 }

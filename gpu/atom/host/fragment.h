@@ -33,4 +33,22 @@ template <class T> inline T &sb_fragment_result(T d[32][4], unsigned row, unsign
     return d[4 * (row & 7) + column / 2][2 * (row >> 3) + (column & 1)];
 }
 
+/* The same of all rows of a column; and back. */
+inline void sb_fragment_column(const float d[32][4], unsigned column, float rows[SB_ROWS])
+{
+    const float(*lane)[4] = d + column / 2;
+    for (unsigned g = 0; g < 8; g++) {
+        rows[g] = lane[4 * g][column & 1];
+        rows[g + 8] = lane[4 * g][2 + (column & 1)];
+    }
+}
+inline void sb_fragment_put(const float rows[SB_ROWS], unsigned column, float d[32][4])
+{
+    float(*lane)[4] = d + column / 2;
+    for (unsigned g = 0; g < 8; g++) {
+        lane[4 * g][column & 1] = rows[g];
+        lane[4 * g][2 + (column & 1)] = rows[g + 8];
+    }
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/atom/accumulate.h"
+#include "gpu/atom/host/columns.h"
 #include "gpu/atom/host/fragment.h"
 #include "gpu/atom/host/warp.h"
 
@@ -130,11 +131,82 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
     }
 }
 
+/* --- in vectors, where products are normal numbers of binary32 ------------------------------- */
+
+/* Four elements of bfloat16 in the upper half of words; where one is neither zero nor a normal
+ * number from 2^-62 to 2^62, the answer is not zero. */
+inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
+{
+    const sb_int4 field = bits >> 23 & 0xff, zero = (bits & 0x7fffffff) == 0;
+    const sb_int4 own = sb_choose(zero, sb_int4{} + sb_no_exponent, field - 127);
+    memcpy(value, &bits, sizeof bits);
+    for (unsigned i = 0; i < 4; i++)
+        exponent[i] = (int16_t)own[i];
+    return ~zero & ((field < 127 - 62) | (field > 127 + 62));
+}
+
+/* H-8: as sb_fragment_gather, the rows side by side. False: not all are such numbers. */
+bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
+{
+    sb_int4 far = {};
+    for (unsigned t = 0; t < 4; t++)
+        for (unsigned r = 0; r < 4; r++)
+            for (unsigned g = 0; g < 8; g += 4) {
+                const unsigned row = g + 8 * (r & 1), k = 2 * t + 8 * (r >> 1);
+                const uint32_t(*lane)[4] = a + 4 * g + t;
+                const sb_int4 two = {(int32_t)lane[0][r], (int32_t)lane[4][r], (int32_t)lane[8][r],
+                                     (int32_t)lane[12][r]};
+                far |= read_four(two << 16, rows->value[k] + row, rows->exponent[k] + row);
+                far |= read_four(two & -0x10000, rows->value[k + 1] + row,
+                                 rows->exponent[k + 1] + row);
+            }
+    return !sb_any(far);
+}
+
+bool read_column(const uint32_t b[4][2], sb_mma_column<K> *column)
+{
+    sb_int4 far = {};
+    for (unsigned r = 0; r < 2; r++)
+        for (unsigned t = 0; t < 4; t += 2) {
+            const int32_t low = (int32_t)b[t][r], high = (int32_t)b[t + 1][r];
+            const sb_int4 bits = {low << 16, low & -0x10000, high << 16, high & -0x10000};
+            far |= read_four(bits, column->value + 8 * r + 2 * t, column->exponent + 8 * r + 2 * t);
+        }
+    return !sb_any(far);
+}
+
+/* The elements of four rows of a column by the definition. */
+void elements(const uint32_t a[32][4], const uint32_t b[32][2], unsigned column, unsigned first,
+              float *c)
+{
+    sb_fragment_words words;
+    sb_fragment_gather(a, b, &words);
+    const line of_b = read_line<bf16_code>(words.b[column]);
+    for (unsigned row = 0; row < 4; row++)
+        c[row] = element(read_line<bf16_code>(words.a[first + row]), of_b, c[row]);
+}
+
 } // namespace
 
 void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
 {
-    multiply<bf16_code>(a, b, d);
+    sb_mma_rows<K> rows;
+    if (!read_rows(a, &rows)) {
+        multiply<bf16_code>(a, b, d);
+        return;
+    }
+    for (unsigned column = 0; column < SB_COLUMNS; column++) {
+        sb_mma_column<K> of_b;
+        int16_t most[SB_ROWS];
+        float c[SB_ROWS];
+        sb_fragment_column(d, column, c);
+        const bool near = read_column(b + 4 * column, &of_b);
+        sb_mma_most(rows, of_b, most);
+        for (unsigned row = 0; row < SB_ROWS; row += 4)
+            if (!near || !sb_mma_four(rows, of_b, row, most, c + row))
+                elements(a, b, column, row, c + row);
+        sb_fragment_put(c, column, d);
+    }
 }
 
 void sb_warp_mma_f16(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])

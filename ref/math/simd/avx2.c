@@ -1,9 +1,11 @@
-#include "ref/math/kernels.h"
+#include "ref/math/simd/rows.h"
 
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 
 #include <cpuid.h>
 #include <immintrin.h>
+
+#include "ref/math/tile.h"
 
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 
@@ -154,8 +156,16 @@ AVX2 static void dot_columns(const float *a, size_t stride_a, const float *b, si
         sb_dot_scalar->columns(a, stride_a, b + j, stride_b, n, count - j, partials + j);
 }
 
-static const sb_dot_kernels avx2 = {"avx2",  dot_f32,     dot_bf16, dot_f16,
-                                    dot_f64, dot_columns, NULL,     NULL};
+static const sb_dot_kernels avx2 = {
+    .name = "avx2",
+    .f32 = dot_f32,
+    .bf16 = dot_bf16,
+    .f16 = dot_f16,
+    .f64 = dot_f64,
+    .columns = dot_columns,
+    .tile = &sb_tile_scalar,
+    .row = {SB_ROWS(SB_ROW_ENTRY, avx2)},
+};
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;
 
 static int ask_cpu(void)

@@ -2,13 +2,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include <cpuid.h>
-#include <immintrin.h>
-
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
-#define INLINE AVX512 static inline __attribute__((always_inline))
-
-enum { STEP = 16 }; /* elements per iteration: two registers of eight doubles */
+#include "ref/math/simd/avx512.h"
+#include "ref/math/simd/tiles.h"
 
 typedef struct lanes {
     __m512d sum[2], magnitude[2];
@@ -32,39 +27,6 @@ INLINE sb_partial finish(const lanes *acc)
 {
     return (sb_partial){_mm512_reduce_add_pd(_mm512_add_pd(acc->sum[0], acc->sum[1])),
                         _mm512_reduce_add_pd(_mm512_add_pd(acc->magnitude[0], acc->magnitude[1]))};
-}
-
-/* The first `left` of sixteen. */
-INLINE __mmask16 first_of(size_t left)
-{
-    return (__mmask16)(left < STEP ? (1u << left) - 1 : 0xffffu);
-}
-
-INLINE __m512d low(__m512 x)
-{
-    return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
-}
-
-INLINE __m512d high(__m512 x)
-{
-    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
-}
-
-/* Sixteen values; zero where the mask is 0, of which no byte is read. */
-INLINE __m512 of_f32(const void *at, __mmask16 mask)
-{
-    return _mm512_maskz_loadu_ps(mask, at);
-}
-
-INLINE __m512 of_bf16(const void *at, __mmask16 mask)
-{
-    __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
-
-INLINE __m512 of_f16(const void *at, __mmask16 mask)
-{
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
 /* A row of `size`-byte codes that `of` reads, with one input. */
@@ -171,8 +133,27 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
     }
 }
 
-static const sb_dot_kernels avx512 = {"avx512", dot_f32,     dot_bf16,  dot_f16,
-                                      dot_f64,  dot_columns, many_bf16, many_f16};
+#define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
+
+static const sb_dot_kernels avx512 = {
+    .name = "avx512",
+    .f32 = dot_f32,
+    .bf16 = dot_bf16,
+    .f16 = dot_f16,
+    .f64 = dot_f64,
+    .columns = dot_columns,
+    .many_bf16 = many_bf16,
+    .many_f16 = many_f16,
+    .tile = &sb_tile_avx512,
+    .row = {ROW(f32), ROW(bf16), ROW(f16), ROW(e4m3), ROW(e2m1), ROW(int4), ROW(uint4), ROW(int8),
+            ROW(uint8)},
+    .arrange = {[SB_FORMAT_e2m1] = sb_avx512_arrange_nibbles,
+                [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,
+                [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,
+                [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},
+    .scales = sb_avx512_scales,
+    .kept = sb_avx512_kept,
+};
 const sb_dot_kernels *const sb_dot_avx512 = &avx512;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */

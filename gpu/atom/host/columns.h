@@ -1,0 +1,119 @@
+/* columns.h - elements of an MMA four rows at a time against one column, in vectors. Nothing here
+ * rounds, so the bits are those of the definition element by element (half.cc, e4m3.cc), which does
+ * what is left over. */
+#ifndef SB_ATOM_HOST_COLUMNS_H
+#define SB_ATOM_HOST_COLUMNS_H
+
+#include <string.h>
+
+#include "gpu/atom/accumulate.h"
+#include "gpu/atom/host/fragment.h"
+
+/* gcc and clang compute with them as with numbers. */
+typedef float sb_float4 __attribute__((vector_size(16)));
+typedef int32_t sb_int4 __attribute__((vector_size(16)));
+typedef int16_t sb_short8 __attribute__((vector_size(16)));
+typedef double sb_double2 __attribute__((vector_size(16)));
+typedef int64_t sb_long2 __attribute__((vector_size(16)));
+
+/* An exponent that is not there, that of a zero: a sum with any other stays below all of them. And
+ * the least exponent with which a sum of integers is a normal number. */
+constexpr int sb_no_exponent = -4096, sb_least_exponent = -60;
+
+/* Values are exact in binary32, and so are their products, which have 22 bits at most and lie
+ * between 2^-126 and 2^127; exponents are those that H-2 aligns with. */
+template <int K> struct sb_mma_rows {
+    alignas(16) float value[K][SB_ROWS];
+    alignas(16) int16_t exponent[K][SB_ROWS];
+};
+template <int K> struct sb_mma_column {
+    float value[K];
+    int16_t exponent[K];
+};
+
+inline sb_int4 sb_choose(sb_int4 which, sb_int4 yes, sb_int4 no)
+{
+    return (which & yes) | (~which & no);
+}
+inline bool sb_any(sb_int4 which)
+{
+    const sb_long2 two = (sb_long2)which;
+    return (two[0] | two[1]) != 0;
+}
+
+/* most becomes the largest exponent of a product of each row. */
+template <int K>
+void sb_mma_most(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, int16_t (&most)[SB_ROWS])
+{
+    sb_short8 best[2] = {};
+    best[0] += (int16_t)(2 * sb_no_exponent);
+    best[1] = best[0];
+    for (unsigned k = 0; k < K; k++) {
+        const sb_short8 of_b = sb_short8{} + b.exponent[k];
+        for (unsigned h = 0; h < 2; h++) {
+            sb_short8 of_a;
+            memcpy(&of_a, a.exponent[k] + 8 * h, sizeof of_a);
+            const sb_short8 exponent = of_a + of_b;
+            best[h] = exponent > best[h] ? exponent : best[h];
+        }
+    }
+    memcpy(most, best, sizeof best);
+}
+
+/* The products of 16 elements of four rows with those of the column, cut to integers. A term is
+ * below 2^27: 16 of them fit an int32. What is scaled below 1 may round, and is cut to 0. */
+template <int K>
+sb_int4 sb_mma_terms(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned from,
+                     unsigned row, sb_float4 scale)
+{
+    sb_int4 sum = {};
+    for (unsigned k = from; k < from + 16; k++) {
+        sb_float4 of_a;
+        memcpy(&of_a, a.value[k] + row, sizeof of_a);
+        sum += __builtin_convertvector(of_a * b.value[k] * scale, sb_int4);
+    }
+    return sum;
+}
+
+/* H-3: "toward zero to the fraction bits of the row": a sum of a few integers of 32 bits is exact
+ * in binary64, which loses its last 29 bits there. */
+inline float sb_mma_pack(double sum, int exponent)
+{
+    uint64_t bits, unit = (uint64_t)(exponent - SB_ATOM_CUT_MMA + 1023) << 52;
+    double cut, power;
+    memcpy(&bits, &sum, sizeof bits);
+    bits &= ~(uint64_t)0x1fffffff;
+    memcpy(&cut, &bits, sizeof cut);
+    memcpy(&power, &unit, sizeof power);
+    return (float)(cut * power);
+}
+
+/* c += a b of four rows. False, and nothing done, if a c is not finite, or a result might be less
+ * than a normal number. H-3: "A zero sum is +0." */
+template <int K>
+bool sb_mma_four(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned row,
+                 const int16_t (&products)[SB_ROWS], float *c)
+{
+    sb_float4 old;
+    memcpy(&old, c, sizeof old);
+    const sb_int4 most = {products[row], products[row + 1], products[row + 2], products[row + 3]};
+    const sb_int4 field = (sb_int4)old >> 23 & 0xff, own = field - 127 - (field == 0);
+    const sb_int4 nothing = (most < sb_no_exponent / 2) & (old == 0.0f);
+    const sb_int4 top = sb_choose(nothing, sb_int4{}, sb_choose(most > own, most, own));
+    if (sb_any((field == 255) | (top < sb_least_exponent)))
+        return false;
+    const sb_float4 scale = (sb_float4)((127 + SB_ATOM_CUT_MMA - top) << 23);
+    const sb_int4 addend = __builtin_convertvector(old * scale, sb_int4);
+    sb_int4 sum[K / 16];
+    for (unsigned from = 0; from < K; from += 16)
+        sum[from / 16] = sb_mma_terms(a, b, from, row, scale);
+    for (unsigned r = 0; r < 4; r++) {
+        double all = addend[r];
+        for (unsigned from = 0; from < K; from += 16)
+            all += sum[from / 16][r];
+        c[r] = sb_mma_pack(all, top[r]);
+    }
+    return true;
+}
+
+#endif

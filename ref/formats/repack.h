@@ -1,0 +1,13 @@
+/* repack.h - codes that lie between those of other rows, brought together. */
+#ifndef SB_FORMATS_REPACK_H
+#define SB_FORMATS_REPACK_H
+
+#include "ref/formats/matrix.h"
+
+/* The codes of `rows` rows of a matrix with a packing other than SB_PACKING_rows as that has them:
+ * code j at bit j * bits, low nibble first. Row i goes to codes + i * each. Rows that share words
+ * are best asked for together. */
+void sb_matrix_repack(const sb_matrix *matrix, uint32_t row, size_t rows, unsigned char *codes,
+                      size_t each);
+
+#endif

@@ -1,0 +1,15 @@
+/* fn_many.h - functions of fn.h and sums over arrays: the same bits as element by element. */
+#ifndef SB_MATH_FN_MANY_H
+#define SB_MATH_FN_MANY_H
+
+#include <stddef.h>
+
+/* out[i] = sb_exp(x[i]), ...; out may be x. */
+void sb_exp_many(const float *x, size_t n, float *out);
+void sb_sigmoid_many(const float *x, size_t n, float *out);
+void sb_silu_many(const float *x, size_t n, float *out);
+
+/* The largest of n > 0 values, NaN left out; NaN or any value if x[0] is NaN. */
+float sb_largest_of(const float *x, size_t n);
+
+#endif

@@ -1,0 +1,15 @@
+#include "ref/math/lanes.h"
+
+#include "ref/math/kernels.h"
+
+const sb_lane_kernels *sb_lanes(void)
+{
+    const char *name = sb_dot_selected(); /* the very string of the set */
+    if (name == sb_dot_set(0)->name)
+        return NULL;
+    if (sb_dot_avx512 && name == sb_dot_avx512->name)
+        return sb_lanes_avx512;
+    if (sb_dot_avx2 && name == sb_dot_avx2->name)
+        return sb_lanes_avx2;
+    return sb_lanes_scalar;
+}

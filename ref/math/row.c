@@ -1,0 +1,170 @@
+#include "ref/math/row.h"
+
+#include <omp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/formats/wide.h"
+#include "ref/math/batch.h"
+#include "ref/math/kernels.h"
+
+/* Inputs whose magnitudes are summed at once. */
+enum { NEIGHBOURS = 16 };
+
+/* Bytes of a line of the cache: vectors that lie across two of them cost twice. */
+enum { ALIGNMENT = 64 };
+
+int sb_row_reads(const sb_matrix *w)
+{
+    const sb_quant *q = &w->quant;
+    if (!sb_dot_kernels_now()->row[w->format])
+        return 0;
+    if (sb_format_is_plain(w->format))
+        return !sb_matrix_quantized(w);
+    return !sb_matrix_quantized(w) ||
+           (q->packing == SB_PACKING_rows && !q->group_index &&
+            (q->block_cols % NEIGHBOURS == 0 || q->block_cols >= w->cols));
+}
+
+size_t sb_row_room(const sb_matrix *w)
+{
+    return 2 * (size_t)sb_matrix_groups(w);
+}
+
+/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - such rows, and
+ * scales of any other kind, are read one scale at a time. */
+static void open_scales(const sb_matrix *w, uint32_t row, double *scales)
+{
+    const sb_quant *q = &w->quant;
+    uint64_t first = sb_matrix_stored_row(w, row) / q->block_rows * q->scale_row;
+    int quick =
+        sb_dot_kernels_now()->scales && q->scale_format == SB_FORMAT_e4m3 && q->scale_col == 1;
+    if (!quick || !sb_dot_kernels_now()->scales(q->scales + first, sb_matrix_groups(w), scales))
+        sb_matrix_scales(w, row, scales);
+}
+
+sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room)
+{
+    sb_row_codes codes = {.codes = sb_matrix_dense(w, row), .group = w->cols, .n = w->cols};
+    if (!sb_matrix_quantized(w))
+        return codes;
+    codes.group = w->quant.block_cols;
+    codes.scales = room;
+    open_scales(w, row, room);
+    if (sb_matrix_has_zeros(w)) {
+        double *zeros = room + sb_matrix_groups(w);
+        sb_matrix_zeros(w, row, zeros);
+        codes.zeros = zeros;
+    }
+    return codes;
+}
+
+/* Columns, rounded up to whole blocks. */
+static size_t padded(const sb_matrix *w)
+{
+    return ((size_t)w->cols + SB_ROW_BLOCK - 1) / SB_ROW_BLOCK * SB_ROW_BLOCK;
+}
+
+/* Behind x and lanes there are the sums, and in front of all what alignment takes. */
+size_t sb_row_input_room(const sb_matrix *w)
+{
+    return 2 * padded(w) + padded(w) / NEIGHBOURS + ALIGNMENT / sizeof(double);
+}
+
+static double *aligned(double *room)
+{
+    uintptr_t past = (uintptr_t)room % ALIGNMENT;
+    return past ? room + (ALIGNMENT - past) / sizeof *room : room;
+}
+
+sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
+{
+    const size_t n = padded(w);
+    double *copy = aligned(room), *lanes = copy + n, *x16 = lanes + n;
+    void (*arrange)(const double *, double *) = sb_dot_kernels_now()->arrange[w->format];
+    memcpy(copy, x, w->cols * sizeof *x);
+    memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
+    for (size_t i = 0; i < n; i += NEIGHBOURS) {
+        double sum = 0;
+        for (size_t k = i; k < i + NEIGHBOURS; k++)
+            sum += sb_absolute(copy[k]);
+        x16[i / NEIGHBOURS] = sum;
+    }
+    for (size_t i = 0; arrange && i < n; i += SB_ROW_BLOCK)
+        arrange(copy + i, lanes + i);
+    return (sb_row_input){copy, x16, arrange ? lanes : NULL};
+}
+
+/* Of the roundings, two are those of the factor: both products in it are exact, 24 x 24 bits. */
+int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded)
+{
+    double mul = (double)factor->mul[0] * (double)factor->mul[1];
+    double div = (double)factor->div[0] * (double)factor->div[1];
+    partial.sum = partial.sum * mul / div;
+    partial.magnitude = partial.magnitude * sb_absolute(mul) / sb_absolute(div);
+    return n < (size_t)1 << 28 && sb_round_within(partial, n / NEIGHBOURS + 26, rounded);
+}
+
+float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_scalar *factor,
+                    double *wide)
+{
+    sb_matrix_wide(w, row, wide);
+    return sb_dot_wide_slowly(wide, x, w->cols, factor);
+}
+
+/* What the rows of one call share. */
+typedef struct job {
+    const sb_matrix *w;
+    const double *x;
+    size_t count;
+    const sb_scalar *factor;
+    float *out;
+    sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
+    double *room;       /* of each thread: sb_row_room and cols */
+    size_t each;
+} job;
+
+static void one_row(const job *j, uint32_t row, double *room)
+{
+    const size_t cols = j->w->cols, rows = j->w->rows;
+    double *wide = room + sb_row_room(j->w);
+    if (j->input.x) {
+        sb_row_codes codes = sb_row_open(j->w, row, room);
+        sb_partial partial = sb_dot_kernels_now()->row[j->w->format](&codes, &j->input);
+        if (sb_row_certain(partial, cols, j->factor, &j->out[row]))
+            return;
+        j->out[row] = sb_row_settle(j->w, row, j->x, j->factor, wide);
+        return;
+    }
+    sb_matrix_wide(j->w, row, wide);
+    for (size_t t = 0; t < j->count; t++)
+        j->out[t * rows + row] = sb_dot_wide(wide, j->x + t * cols, cols, j->factor);
+}
+
+/* A parallel region costs as much as some 10^5 products. */
+static int worth_threads(const job *j)
+{
+    return (double)j->count * j->w->rows * j->w->cols > 1e6;
+}
+
+sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                        float *out)
+{
+    job j = {.w = w, .x = x, .count = count, .factor = factor, .out = out};
+    if (count > 1 && sb_dot_kernels_now()->tile)
+        return sb_dot_batch(w, x, count, factor, out);
+    size_t threads = (size_t)omp_get_max_threads();
+    j.each = sb_row_room(w) + w->cols;
+    j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
+    if (!j.room)
+        return SB_ERR_MEMORY;
+    if (count == 1 && sb_row_reads(w))
+        j.input = sb_row_prepare(w, x, j.room + threads * j.each);
+#pragma omp parallel for schedule(static) if (worth_threads(&j))
+    for (int64_t i = 0; i < (int64_t)w->rows; i++)
+        one_row(&j, (uint32_t)i, j.room + (size_t)omp_get_thread_num() * j.each);
+    free(j.room);
+    return SB_OK;
+}

@@ -1,0 +1,41 @@
+/* row.h - a linear layer as a whole: stored rows with inputs in binary64, read where they lie.
+ *
+ * The row kernels of the chosen set add up a row as fast as memory gives it and know the magnitudes
+ * of its products only roughly. Where that leaves the rounding open, sb_row_settle takes the row
+ * again, more slowly and more exactly, until exact.h decides. */
+#ifndef SB_MATH_ROW_H
+#define SB_MATH_ROW_H
+
+#include "ref/math/dot.h"
+
+/* out[t rows + i] = RN32( sum_k w[i, k] x[t, k] * factor ), the same bits as exact.h, of `count`
+ * inputs x (count, cols), which are as sb_dot_wide takes them. Threads share the rows. */
+sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                        float *out);
+
+/* Whether the chosen set has a kernel that reads this matrix. */
+int sb_row_reads(const sb_matrix *w);
+
+/* A row for a kernel. room: sb_row_room(w) doubles, which the result points to. */
+size_t sb_row_room(const sb_matrix *w);
+sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room);
+
+/* An input for those kernels. room: sb_row_input_room(w) doubles, which the result points to. */
+size_t sb_row_input_room(const sb_matrix *w);
+sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);
+
+/* The rounding test for the partial of a row kernel of n columns, times a factor: nonzero, and
+ * *rounded set, if the answer is certain.
+ *
+ * What every row kernel promises: a product of a code and an input passes through at most n / 16 +
+ * 24 roundings, and partial.magnitude is an upper bound of the sum of magnitudes, but for as many
+ * roundings. That is: sums of 16 products, one multiplication by the group's scale, and a sum of
+ * those. Where a code, a scale or an input is not finite, sum or magnitude is not. */
+int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded);
+
+/* The answer for one row and one input that a rounding test has left open. wide: room for cols
+ * doubles. */
+float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_scalar *factor,
+                    double *wide);
+
+#endif

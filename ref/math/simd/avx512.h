@@ -1,0 +1,62 @@
+/* avx512.h - what the files of the AVX-512 set share. */
+#ifndef SB_MATH_SIMD_AVX512_H
+#define SB_MATH_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+#include "ref/math/kernels.h"
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
+#define INLINE AVX512 static inline __attribute__((always_inline))
+
+enum { STEP = 16 }; /* elements per iteration: two registers of eight doubles */
+
+/* The first `left` of sixteen. */
+INLINE __mmask16 first_of(size_t left)
+{
+    return (__mmask16)(left < STEP ? (1u << left) - 1 : 0xffffu);
+}
+
+INLINE __m512d low(__m512 x)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+
+INLINE __m512d high(__m512 x)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+
+/* Sixteen values; zero where the mask is 0, of which no byte is read. */
+INLINE __m512 of_f32(const void *at, __mmask16 mask)
+{
+    return _mm512_maskz_loadu_ps(mask, at);
+}
+
+INLINE __m512 of_bf16(const void *at, __mmask16 mask)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+INLINE __m512 of_f16(const void *at, __mmask16 mask)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
+}
+
+/* Row kernels (row.h), and the order of their inputs. */
+sb_partial sb_avx512_row_e2m1(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
+void sb_avx512_arrange_nibbles(const double *x, double *lanes);
+sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *x);
+void sb_avx512_arrange_e4m3(const double *x, double *lanes);
+int sb_avx512_scales(const unsigned char *codes, size_t n, double *values);
+void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n);
+sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_f16(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_f32(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_int8(const sb_row_codes *w, const sb_row_input *x);
+sb_partial sb_avx512_row_uint8(const sb_row_codes *w, const sb_row_input *x);
+
+#endif

@@ -1,0 +1,157 @@
+#include "ref/math/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include "ref/math/simd/avx512_codes.h"
+
+/* E4M3 as the upper 16 bits of binary64, which hold all of its values. Without its sign bit a code
+ * is eeeemmm; twice that plus 0x3f80 are the exponent e - 7 and the fraction of a binary64. The
+ * subnormal codes 0 to 7 take an addend from a table instead: of code 1, 0x3f60 - 0x3f80. */
+#define SUBNORMAL_LOW 0x80, 0, 0xe0, 0, 0xf0, 0, 0xf8, 0, 0x00, 0, 0x04, 0, 0x08, 0, 0x0c, 0
+#define SUBNORMAL_HIGH 0xc0, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0x00, 0, 0x00, 0, 0x00, 0, 0x00, 0
+static const unsigned char subnormal_low[16] = {SUBNORMAL_LOW};
+static const unsigned char subnormal_high[16] = {SUBNORMAL_HIGH};
+
+INLINE __m512i table_of(const unsigned char *bytes)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
+}
+
+/* Of 64 codes, the words of columns 16 l to 16 l + 7 and of 16 l + 8 to 16 l + 15, of l = 0 to 3.
+ * *twice is the larger, for each byte, of itself and the code without its sign, doubled. */
+INLINE void words_of(__m512i codes, __m512i words[2], __m512i *twice)
+{
+    const __m512i least = _mm512_set1_epi16(0x3f80), sign = _mm512_set1_epi8((char)0x80);
+    const __m512i doubled = _mm512_add_epi8(codes, codes);
+    const __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
+    const __m512i low =
+        _mm512_mask_shuffle_epi8(doubled, subnormal, table_of(subnormal_low), doubled);
+    const __m512i high = _mm512_ternarylogic_epi64(
+        codes, sign, _mm512_maskz_shuffle_epi8(subnormal, table_of(subnormal_high), doubled),
+        0x6a); /* codes & sign ^ table */
+    *twice = _mm512_max_epu8(*twice, doubled);
+    words[0] = _mm512_add_epi16(_mm512_unpacklo_epi8(low, high), least);
+    words[1] = _mm512_add_epi16(_mm512_unpackhi_epi8(low, high), least);
+}
+
+/* Word k of each lane, as a binary64. */
+INLINE __m512d value_of(__m512i words, int k)
+{
+    const __m512i second = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(-1, -1, -1, -1, -1, -1, 2, 3, -1, -1, -1, -1, -1, -1, 10, 11));
+    const __m512i third = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(-1, -1, -1, -1, -1, -1, 4, 5, -1, -1, -1, -1, -1, -1, 12, 13));
+    const __m512i top = _mm512_set1_epi64((int64_t)0xffff000000000000u);
+    switch (k) {
+    case 0:
+        return _mm512_castsi512_pd(_mm512_slli_epi64(words, 48));
+    case 1:
+        return _mm512_castsi512_pd(_mm512_shuffle_epi8(words, second));
+    case 2:
+        return _mm512_castsi512_pd(_mm512_shuffle_epi8(words, third));
+    default:
+        return _mm512_castsi512_pd(_mm512_and_si512(words, top));
+    }
+}
+
+/* Lane 2 l + h of step 4 p + k meets column 16 l + 8 p + 4 h + k of 64. */
+AVX512 void sb_avx512_arrange_e4m3(const double *x, double *lanes)
+{
+    for (size_t half = 0; half < 2; half++)
+        for (size_t l = 0; l < 8; l++)
+            for (size_t step = 0; step < 8; step++)
+                lanes[64 * half + 8 * step + l] =
+                    x[64 * half + 16 * (l / 2) + 8 * (step / 4) + 4 * (l % 2) + step % 4];
+}
+
+INLINE __m512d sum_64(__m512i codes, const double *lanes, __m512i *twice)
+{
+    __m512i words[2];
+    words_of(codes, words, twice);
+    __m512d sum[2];
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; p++) {
+        sum[p] = _mm512_mul_pd(value_of(words[p], 0), _mm512_load_pd(lanes + 32 * p));
+#pragma GCC unroll 3
+        for (int k = 1; k < 4; k++)
+            sum[p] = _mm512_fmadd_pd(value_of(words[p], k), _mm512_load_pd(lanes + 32 * p + 8 * k),
+                                     sum[p]);
+    }
+    return _mm512_add_pd(sum[0], sum[1]);
+}
+
+/* Where the lanes of a block have scales of their own: lanes 2 l and 2 l + 1 of both halves become
+ * those of neighbourhoods l of the block. */
+INLINE __m512d join(__m512d first, __m512d second)
+{
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512i odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return _mm512_add_pd(_mm512_permutex2var_pd(first, even, second),
+                         _mm512_permutex2var_pd(first, odd, second));
+}
+
+INLINE void add_codes(row_sums *sums, const sb_row_codes *w, grouping g, const sb_row_input *x,
+                      size_t i, const __m512i codes[2], __m512i *twice)
+{
+    const __m512d first = sum_64(codes[0], x->lanes + i, twice);
+    const __m512d second = sum_64(codes[1], x->lanes + i + 64, twice);
+    const __m512d sum = g == OTHER_GROUPS ? join(first, second) : _mm512_add_pd(first, second);
+    add_block(sums, w, g, x, i, sum, _mm512_set1_pd(448));
+}
+
+/* Roundings of a product on its way: 1 of its own, 4 in sum_64, 1 in join, n / 128 + 1 at the
+ * blocks, 3 where the lanes meet. NaN, 0x7f, is 0xfe when doubled. */
+INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, grouping g)
+{
+    row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};
+    __m512i twice = _mm512_setzero_si512();
+    size_t i = 0;
+    for (; i + SB_ROW_BLOCK <= w->n; i += SB_ROW_BLOCK) {
+        const unsigned char *at = w->codes + i;
+        const __m512i codes[2] = {_mm512_loadu_si512(at), _mm512_loadu_si512(at + 64)};
+        fetch_ahead(at);
+        fetch_ahead(at + 64);
+        add_codes(&sums, w, g, x, i, codes, &twice);
+    }
+    if (i < w->n) {
+        const unsigned char *at = w->codes + i;
+        const size_t left = w->n - i, more = left > 64 ? left - 64 : 0;
+        const __m512i codes[2] = {load_end(at, left), load_end(at + 64, more)};
+        add_codes(&sums, w, g, x, i, codes, &twice);
+    }
+    sb_partial partial = partial_of(&sums);
+    if (_mm512_cmpeq_epi8_mask(twice, _mm512_set1_epi8((char)0xfe)))
+        partial.sum = sb_f64_from_bits(0x7ff8000000000000u);
+    return partial;
+}
+
+AVX512 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *x)
+{
+    switch (grouping_of(w)) {
+    case WHOLE_ROW:
+        return row_of(w, x, WHOLE_ROW);
+    case BLOCKS:
+        return row_of(w, x, BLOCKS);
+    default:
+        return row_of(w, x, OTHER_GROUPS);
+    }
+}
+
+/* Of the codes that are left, sixteen at most. */
+AVX512 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values)
+{
+    const __m512 factor = _mm512_set1_ps(256); /* the exponents of binary16 are 8 higher */
+    __m128i most = _mm_setzero_si128();
+    for (size_t i = 0; i < n; i += STEP) {
+        const __mmask16 mask = first_of(n - i);
+        const __m128i some = _mm_maskz_loadu_epi8(mask, codes + i);
+        const __m256i half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(some), 7);
+        const __m512 wide = _mm512_mul_ps(_mm512_cvtph_ps(half), factor);
+        most = _mm_max_epu8(most, some);
+        _mm512_mask_storeu_pd(values + i, (__mmask8)mask, low(wide));
+        _mm512_mask_storeu_pd(values + i + 8, (__mmask8)(mask >> 8), high(wide));
+    }
+    return _mm_cmplt_epu8_mask(most, _mm_set1_epi8(0x7f)) == 0xffff;
+}
+
+#endif

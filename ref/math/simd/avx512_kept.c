@@ -1,0 +1,52 @@
+#include "ref/math/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include "ref/math/simd/avx512.h"
+
+typedef struct kept_lanes {
+    __m512d sum, errors, rest, size;
+} kept_lanes;
+
+/* The same operations as two_sum of kept.c. */
+INLINE __m512d two_sum(__m512d x, __m512d y, __m512d *sum)
+{
+    const __m512d s = _mm512_add_pd(x, y);
+    const __m512d y_seen = _mm512_sub_pd(s, x), x_seen = _mm512_sub_pd(s, y_seen);
+    *sum = s;
+    return _mm512_add_pd(_mm512_sub_pd(x, x_seen), _mm512_sub_pd(y, y_seen));
+}
+
+INLINE void join_error(kept_lanes *to, __m512d error)
+{
+    const __m512d left = two_sum(to->errors, error, &to->errors);
+    to->rest = _mm512_add_pd(to->rest, left);
+    to->size = _mm512_add_pd(to->size, _mm512_abs_pd(left));
+}
+
+/* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
+ * the errors at once. */
+AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n)
+{
+    const __m512d zero = _mm512_setzero_pd();
+    kept_lanes acc = {zero, zero, zero, zero};
+    double lanes[2][8];
+    for (size_t i = 0; i < n; i += 8) {
+        const __mmask8 mask = (__mmask8)first_of(n - i);
+        const __m512d x = _mm512_maskz_loadu_pd(mask, a + i),
+                      y = _mm512_maskz_loadu_pd(mask, b + i);
+        const __m512d product = _mm512_mul_pd(x, y);
+        join_error(&acc, _mm512_fmsub_pd(x, y, product));
+        join_error(&acc, two_sum(acc.sum, product, &acc.sum));
+    }
+    _mm512_storeu_pd(lanes[0], acc.sum);
+    _mm512_storeu_pd(lanes[1], acc.errors);
+    for (size_t l = 0; l < 8; l++) {
+        sb_kept_join(to, lanes[0][l]);
+        sb_kept_join(to, lanes[1][l]);
+    }
+    to->rest += _mm512_reduce_add_pd(acc.rest);
+    to->size += _mm512_reduce_add_pd(acc.size);
+}
+
+#endif

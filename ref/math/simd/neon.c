@@ -1,0 +1,187 @@
+#include "ref/math/kernels.h"
+
+/* Codes are loaded in the machine's order, so this is for little-endian machines. */
+#if defined(__aarch64__) && defined(__AARCH64EL__) && defined(__ARM_NEON)
+
+#include <arm_neon.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { STEP = 8 }; /* elements per iteration: four registers of two doubles */
+
+typedef struct lanes {
+    float64x2_t sum[4], magnitude[4];
+} lanes;
+
+INLINE void clear(lanes *acc)
+{
+    for (int i = 0; i < 4; i++)
+        acc->sum[i] = acc->magnitude[i] = vdupq_n_f64(0);
+}
+
+/* Adds two products, which are exact where both are binary32, to accumulator i. */
+INLINE void add2(lanes *acc, int i, float64x2_t a, float64x2_t b)
+{
+    const float64x2_t product = vmulq_f64(a, b);
+    acc->sum[i] = vaddq_f64(acc->sum[i], product);
+    acc->magnitude[i] = vaddq_f64(acc->magnitude[i], vabsq_f64(product));
+}
+
+/* Four products, to accumulators i and i + 1. */
+INLINE void add4(lanes *acc, int i, float32x4_t a, float32x4_t b)
+{
+    add2(acc, i, vcvt_f64_f32(vget_low_f32(a)), vcvt_f64_f32(vget_low_f32(b)));
+    add2(acc, i + 1, vcvt_high_f64_f32(a), vcvt_high_f64_f32(b));
+}
+
+INLINE double across(const float64x2_t x[4])
+{
+    return vaddvq_f64(vaddq_f64(vaddq_f64(x[0], x[1]), vaddq_f64(x[2], x[3])));
+}
+
+/* The lanes plus the terms that did not fill a step. */
+INLINE sb_partial finish(const lanes *acc, sb_partial rest)
+{
+    return (sb_partial){across(acc->sum) + rest.sum, across(acc->magnitude) + rest.magnitude};
+}
+
+INLINE float32x4_t of_f32(const float *at)
+{
+    return vld1q_f32(at);
+}
+
+INLINE float32x4_t of_bf16(const unsigned char *at)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(at)), 16));
+}
+
+INLINE float32x4_t of_f16(const unsigned char *at)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(at)));
+}
+
+/* A row of `size`-byte codes that `of` reads, with one input; `rest` is the entry of the scalar
+ * set that takes what fills no step. */
+#define ONE(name, type, size, of, rest)                                                            \
+    static sb_partial name(const type *w, const float *x, size_t n)                                \
+    {                                                                                              \
+        lanes acc;                                                                                 \
+        size_t i = 0;                                                                              \
+        clear(&acc);                                                                               \
+        for (; i + STEP <= n; i += STEP) {                                                         \
+            add4(&acc, 0, of(w + i * (size)), vld1q_f32(x + i));                                   \
+            add4(&acc, 2, of(w + (i + 4) * (size)), vld1q_f32(x + i + 4));                         \
+        }                                                                                          \
+        return finish(&acc, i < n ? sb_dot_scalar->rest(w + i * (size), x + i, n - i)              \
+                                  : (sb_partial){0, 0});                                           \
+    }
+ONE(dot_f32, float, 1, of_f32, f32)
+ONE(dot_bf16, unsigned char, 2, of_bf16, bf16)
+ONE(dot_f16, unsigned char, 2, of_f16, f16)
+
+static sb_partial dot_f64(const double *a, const double *b, size_t n)
+{
+    lanes acc;
+    size_t i = 0;
+    clear(&acc);
+    for (; i + STEP <= n; i += STEP)
+        for (int l = 0; l < 4; l++)
+            add2(&acc, l, vld1q_f64(a + i + 2 * l), vld1q_f64(b + i + 2 * l));
+    return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
+}
+
+/* Eight columns at a time, each in a place of its own. */
+static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
+                        size_t count, sb_partial *partials)
+{
+    size_t j = 0;
+    for (; j + STEP <= count; j += STEP) {
+        lanes acc;
+        clear(&acc);
+        for (size_t i = 0; i < n; i++) {
+            const float32x4_t factor = vdupq_n_f32(a[i * stride_a]);
+            add4(&acc, 0, factor, vld1q_f32(b + i * stride_b + j));
+            add4(&acc, 2, factor, vld1q_f32(b + i * stride_b + j + 4));
+        }
+        for (size_t l = 0; l < 4; l++) {
+            sb_partial *to = partials + j + 2 * l;
+            to[0] =
+                (sb_partial){vgetq_lane_f64(acc.sum[l], 0), vgetq_lane_f64(acc.magnitude[l], 0)};
+            to[1] =
+                (sb_partial){vgetq_lane_f64(acc.sum[l], 1), vgetq_lane_f64(acc.magnitude[l], 1)};
+        }
+    }
+    if (j < count)
+        sb_dot_scalar->columns(a, stride_a, b + j, stride_b, n, count - j, partials + j);
+}
+
+/* Two columns of a row of weights with `count` inputs, to accumulators i % 2: values and magnitudes
+ * are two arrays, so that both sums are one operation each. */
+INLINE void add_inputs(float64x2_t (*sum)[2], float64x2_t (*magnitude)[2], int i, float64x2_t w,
+                       const double *x, size_t n, int count)
+{
+    const float64x2_t size = vabsq_f64(w);
+    for (int t = 0; t < count; t++, x += 2 * n) {
+        sum[t][i % 2] = vfmaq_f64(sum[t][i % 2], w, vld1q_f64(x));
+        magnitude[t][i % 2] = vfmaq_f64(magnitude[t][i % 2], size, vld1q_f64(x + n));
+    }
+}
+
+/* The last n - i columns of a row, with the inputs as they came from sb_dot_widen. */
+INLINE sb_partial rest_of(const unsigned char *w, sb_format format, const double *x, size_t i,
+                          size_t n)
+{
+    sb_partial rest = {0, 0};
+    for (; i < n; i++) {
+        const uint16_t code = sb_load_u16(w + 2 * i);
+        const double value = format == SB_FORMAT_bf16 ? sb_bf16_to_f32(code) : sb_f16_to_f32(code);
+        rest.sum += value * x[i];
+        rest.magnitude += sb_absolute(value) * x[n + i];
+    }
+    return rest;
+}
+
+/* A row of codes with a constant number of inputs. */
+#define SOME(of, format, count)                                                                    \
+    do {                                                                                           \
+        float64x2_t sum[count][2], magnitude[count][2];                                            \
+        size_t i = 0;                                                                              \
+        for (int t = 0; t < 2 * (count); t++)                                                      \
+            sum[t / 2][t % 2] = magnitude[t / 2][t % 2] = vdupq_n_f64(0);                          \
+        for (; i + 4 <= n; i += 4) {                                                               \
+            const float32x4_t a = of(w + 2 * i);                                                   \
+            add_inputs(sum, magnitude, 0, vcvt_f64_f32(vget_low_f32(a)), x + i, n, count);         \
+            add_inputs(sum, magnitude, 1, vcvt_high_f64_f32(a), x + i + 2, n, count);              \
+        }                                                                                          \
+        for (int t = 0; t < (count); t++) {                                                        \
+            const sb_partial rest = rest_of(w, format, x + 2 * n * (size_t)t, i, n);               \
+            partials[t].sum = vaddvq_f64(vaddq_f64(sum[t][0], sum[t][1])) + rest.sum;              \
+            partials[t].magnitude =                                                                \
+                vaddvq_f64(vaddq_f64(magnitude[t][0], magnitude[t][1])) + rest.magnitude;          \
+        }                                                                                          \
+    } while (0)
+#define MANY(name, of, format)                                                                     \
+    static void name(const unsigned char *w, const double *x, size_t n, size_t count,              \
+                     sb_partial *partials)                                                         \
+    {                                                                                              \
+        for (; count >= 4; count -= 4, x += 8 * n, partials += 4)                                  \
+            SOME(of, format, 4);                                                                   \
+        if (count == 3)                                                                            \
+            SOME(of, format, 3);                                                                   \
+        else if (count == 2)                                                                       \
+            SOME(of, format, 2);                                                                   \
+        else if (count == 1)                                                                       \
+            SOME(of, format, 1);                                                                   \
+    }
+MANY(many_bf16, of_bf16, SB_FORMAT_bf16)
+MANY(many_f16, of_f16, SB_FORMAT_f16)
+
+static const sb_dot_kernels neon = {"neon",  dot_f32,     dot_bf16,  dot_f16,
+                                    dot_f64, dot_columns, many_bf16, many_f16};
+const sb_dot_kernels *const sb_dot_neon = &neon;
+
+#else
+
+const sb_dot_kernels *const sb_dot_neon = NULL;
+
+#endif

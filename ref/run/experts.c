@@ -1,0 +1,148 @@
+/* experts.c - the experts of the reference: rows that chose the same one are gathered and meet its
+ * weights together, and threads share all matrices of a call in one parallel region.
+ *
+ * Outputs of `linear` depend on one row of weights and one row of the input each (R-2), so any
+ * grouping gives the bits of one op per row and slot. */
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/run/backend.h"
+
+/* The pairs of row and slot, by expert: those of group g are order[first[g]] up to
+ * order[first[g + 1]]. */
+typedef struct grouped {
+    size_t *order, *first;
+    size_t groups;
+} grouped;
+
+/* Rows of one matrix that one thread computes: a line of the cache belongs to one of them. */
+enum { LINE = 16, LEAST = 64 };
+
+static void free_grouped(grouped *g)
+{
+    free(g->order);
+    free(g->first);
+}
+
+/* Sorts by counting, which leaves pairs of one expert in their order. */
+static sb_status group(const sb_expert_linear_args *a, grouped *g)
+{
+    size_t pairs = a->rows * a->kept, at = 0;
+    size_t *next = sb_alloc(a->experts, sizeof *next);
+    *g = (grouped){.order = sb_alloc(pairs, sizeof *g->order),
+                   .first = sb_alloc(pairs + 1, sizeof *g->first)};
+    sb_status status = next && g->order && g->first ? SB_OK : SB_ERR_MEMORY;
+    for (size_t i = 0; i < pairs && !status; i++)
+        next[a->ids[i]]++;
+    for (size_t e = 0; e < a->experts && !status; e++) {
+        size_t count = next[e];
+        next[e] = at;
+        if (count)
+            g->first[g->groups++] = at;
+        at += count;
+    }
+    for (size_t i = 0; i < pairs && !status; i++)
+        g->order[next[a->ids[i]]++] = i;
+    if (!status)
+        g->first[g->groups] = pairs;
+    free(next);
+    return status;
+}
+
+/* Rows first .. first + rows - 1 of the expert of group g. */
+typedef struct piece {
+    const sb_expert_linear_args *all;
+    const size_t *pairs;
+    size_t count;
+    uint32_t first, rows;
+} piece;
+
+static sb_matrix rows_of(const sb_matrix *w, uint32_t first, uint32_t rows)
+{
+    sb_matrix part = *w;
+    part.rows = rows;
+    if (w->row_map)
+        part.row_map = w->row_map + first;
+    else
+        part.first_row += first;
+    return part;
+}
+
+static sb_status run_gathered(const sb_knobs *knobs, const piece *p, const sb_matrix *part,
+                              size_t n)
+{
+    const sb_expert_linear_args *a = p->all;
+    size_t k = part->cols;
+    float *in = sb_alloc(p->count, k * sizeof *in),
+          *out = sb_alloc(p->count, p->rows * sizeof *out);
+    sb_status status = in && out ? SB_OK : SB_ERR_MEMORY;
+    for (size_t i = 0; i < p->count && !status; i++)
+        memcpy(in + i * k, a->in + p->pairs[i] / a->each * k, k * sizeof *in);
+    const sb_linear_args args = {
+        .weight = part, .kind = a->kind, .in = in, .rows = p->count, .out = out};
+    if (!status)
+        status = sb_linear_ref(knobs, &args);
+    for (size_t i = 0; i < p->count && !status; i++)
+        memcpy(a->out + p->pairs[i] * n + p->first, out + i * p->rows, p->rows * sizeof *out);
+    free(in);
+    free(out);
+    return status;
+}
+
+static sb_status run_piece(const sb_knobs *knobs, const piece *p)
+{
+    const sb_expert_linear_args *a = p->all;
+    const sb_matrix *w = sb_expert_weight(a, a->ids[p->pairs[0]]);
+    const sb_matrix part = rows_of(w, p->first, p->rows);
+    if (p->count > 1)
+        return run_gathered(knobs, p, &part, w->rows);
+    return sb_linear_ref(knobs,
+                         &(const sb_linear_args){.weight = &part,
+                                                 .kind = a->kind,
+                                                 .in = a->in + p->pairs[0] / a->each * w->cols,
+                                                 .rows = 1,
+                                                 .out = a->out + p->pairs[0] * w->rows + p->first});
+}
+
+/* Rows of a piece: so many pieces that threads which have ended early find another. */
+static uint32_t piece_rows(uint32_t rows, size_t matrices)
+{
+    size_t threads = (size_t)omp_get_max_threads();
+    size_t parts = threads < 2 ? 1 : (4 * threads + matrices - 1) / matrices;
+    uint32_t each = (uint32_t)((rows + parts - 1) / parts);
+    each = (each + LINE - 1) / LINE * LINE;
+    return each < LEAST ? LEAST : each;
+}
+
+/* Whether the products are worth a parallel region, which costs as much as some 10^5 of them. */
+static int worth_threads(const sb_expert_linear_args *a, size_t n)
+{
+    return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols > 2e5;
+}
+
+sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
+{
+    const uint32_t rows = args->weight->rows;
+    grouped g;
+    sb_status status = group(args, &g);
+    const uint32_t each = piece_rows(rows, n * (g.groups ? g.groups : 1));
+    const size_t parts = (rows + each - 1) / each;
+    const int64_t pieces = status ? 0 : (int64_t)(n * g.groups * parts);
+    int worst = status;
+#pragma omp parallel for schedule(dynamic, 1) reduction(max : worst) if (worth_threads(args, n))
+    for (int64_t i = 0; i < pieces; i++) {
+        const size_t matrix = (size_t)i / parts, at = matrix / n;
+        const uint32_t first = (uint32_t)((size_t)i % parts) * each;
+        const piece p = {.all = args + matrix % n,
+                         .pairs = g.order + g.first[at],
+                         .count = g.first[at + 1] - g.first[at],
+                         .first = first,
+                         .rows = rows - first < each ? rows - first : each};
+        int failed = run_piece(knobs, &p);
+        worst = failed > worst ? failed : worst;
+    }
+    free_grouped(&g);
+    return (sb_status)worst;
+}

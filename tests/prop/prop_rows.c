@@ -1,0 +1,165 @@
+/* prop_rows.c - rows of every format by every kernel, and many inputs at once, against the
+ * definition; and the promises of row.h one by one.
+ *
+ * SAMEBIT_CASES / 10 is the number of matrices (default 10000, about 45000 rows). */
+#include "tests/lib/cmocka.h"
+
+#include <mpfr.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/wide.h"
+#include "ref/math/kernels.h"
+#include "ref/math/row.h"
+#include "tests/prop/rows.h"
+
+enum { EXACT_BITS = 1100 }; /* of sums of products of 2^-350 to 2^320, and of their magnitudes */
+
+static rows_case c;
+
+static unsigned long cases_wanted(void)
+{
+    const char *text = getenv("SAMEBIT_CASES");
+    unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+    return (n ? n : 100000) / 10;
+}
+
+static void test_rows_equal_the_definition(void **state)
+{
+    (void)state;
+    const uint64_t key = sb_rng_key(42, "rows");
+    unsigned long rows[ROWS_FAMILY_COUNT] = {0}, all = 0;
+    for (unsigned long i = 0; i < cases_wanted(); i++) {
+        float want[ROWS_MOST * ROWS_INPUTS];
+        char text[256];
+        rows_make(&c, key, i);
+        rows_define(&c, want);
+        if (rows_compare(&c, want, text))
+            fail_msg("%s", text);
+        rows[c.family] += c.count * c.matrix.rows;
+        all += c.count * c.matrix.rows;
+    }
+    print_message("%lu rows:", all);
+    for (int f = 0; f < ROWS_FAMILY_COUNT; f++) {
+        print_message(" %s %lu", rows_family_name((rows_family)f), rows[f]);
+        assert_true(rows[f] > all / 200);
+    }
+    print_message("\n");
+}
+
+/* --- what a kernel promises ------------------------------------------------------------------- */
+
+/* A row as its kernel sees it, and its exact sums. */
+typedef struct sight {
+    sb_partial partial;
+    size_t steps;
+    mpfr_t sum, size; /* of the products and of their magnitudes */
+} sight;
+
+static void exact_sums(sight *s, const double *values, const double *x, size_t n)
+{
+    mpfr_t product;
+    mpfr_init2(product, EXACT_BITS);
+    mpfr_set_zero(s->sum, 1);
+    mpfr_set_zero(s->size, 1);
+    for (size_t k = 0; k < n; k++) {
+        mpfr_set_d(product, values[k], MPFR_RNDN);
+        mpfr_mul_d(product, product, x[k], MPFR_RNDN);
+        assert_int_equal(mpfr_add(s->sum, s->sum, product, MPFR_RNDN), 0);
+        mpfr_abs(product, product, MPFR_RNDN);
+        assert_int_equal(mpfr_add(s->size, s->size, product, MPFR_RNDN), 0);
+    }
+    mpfr_clear(product);
+}
+
+/* |sum - S| as a share of steps * 2^-53 * magnitude, after the magnitude was checked. */
+static double share_of_bound(const sight *s)
+{
+    const double slack = 1 + (double)s->steps * 0x1p-53;
+    const double bound = (double)s->steps * 0x1p-53 * s->partial.magnitude;
+    mpfr_t error;
+    mpfr_init2(error, EXACT_BITS);
+    mpfr_sub_d(error, s->sum, s->partial.sum, MPFR_RNDN);
+    const double size = mpfr_get_d(error, MPFR_RNDU);
+    mpfr_clear(error);
+    assert_true(mpfr_cmp_d(s->size, s->partial.magnitude * slack) <= 0);
+    return size == 0 ? 0 : (size < 0 ? -size : size) / bound;
+}
+
+static double check_row(const sb_dot_kernels *set, uint32_t row, sight *s)
+{
+    static double room[2 * ROWS_COLS], input_room[8 * ROWS_COLS], values[ROWS_COLS];
+    const size_t n = c.matrix.cols;
+    const sb_row_codes codes = sb_row_open(&c.matrix, row, room);
+    assert_true(sb_row_room(&c.matrix) <= 2 * ROWS_COLS);
+    assert_true(sb_row_input_room(&c.matrix) <= 8 * ROWS_COLS);
+    const sb_row_input input = sb_row_prepare(&c.matrix, c.x, input_room);
+    sb_matrix_wide(&c.matrix, row, values);
+    s->partial = set->row[c.matrix.format](&codes, &input);
+    s->steps = n / 16 + 24;
+    exact_sums(s, values, c.x, n);
+    const double share = share_of_bound(s);
+    if (!(share <= 1))
+        fail_msg("%s: %s: row %u: %.3g of the bound", set->name, rows_text(&c), (unsigned)row,
+                 share);
+    return share;
+}
+
+/* Whether the rounding test with so small a bound would let a wrong answer pass: one that the
+ * definition does not give. */
+static int misled(const sight *s, size_t steps, float want)
+{
+    float rounded;
+    return sb_round_within(s->partial, steps, &rounded) &&
+           sb_bits_f32(rounded) != sb_bits_f32(want);
+}
+
+/* Also: what the comparison above would make of a kernel whose bound is an eighth of what it has to
+ * be, or of one that drops an element. */
+static void test_kernels_keep_their_promises(void **state)
+{
+    (void)state;
+    const uint64_t key = sb_rng_key(42, "promises");
+    sight s;
+    double worst = 0;
+    unsigned long looked = 0, certain = 0, plain = 0, eighth = 0, dropped = 0;
+    mpfr_inits2(EXACT_BITS, s.sum, s.size, (mpfr_ptr)0);
+    for (unsigned long i = 0; i < 3000; i++) {
+        rows_make(&c, key, i);
+        if (c.family == ROWS_poison)
+            continue;
+        for (size_t k = 1; sb_dot_set(k); k++) {
+            assert_int_equal(sb_dot_select(sb_dot_set(k)->name, NULL), SB_OK);
+            if (!sb_row_reads(&c.matrix))
+                continue;
+            const double share = check_row(sb_dot_set(k), 0, &s);
+            const float want = mpfr_zero_p(s.sum) ? 0.0f : mpfr_get_flt(s.sum, MPFR_RNDN);
+            float rounded;
+            worst = share > worst ? share : worst;
+            looked++;
+            plain += c.family == ROWS_plain;
+            certain += c.family == ROWS_plain && sb_round_within(s.partial, s.steps, &rounded);
+            assert_false(misled(&s, s.steps, want));
+            eighth += (unsigned long)misled(&s, s.steps / 8, want);
+            s.partial.sum -= c.x[0] * 1e-3;
+            dropped += (unsigned long)misled(&s, s.steps, want);
+        }
+    }
+    mpfr_clears(s.sum, s.size, (mpfr_ptr)0);
+    print_message("%lu rows, largest error %.2f of its bound; of %lu plain ones %lu certain; an "
+                  "eighth of the bound would err in %lu, a lost term in %lu\n",
+                  looked, worst, plain, certain, eighth, dropped);
+    assert_true(worst > 0.2 && certain > plain * 9 / 10);
+    assert_true(eighth > 10 && dropped > looked / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_equal_the_definition),
+        cmocka_unit_test(test_kernels_keep_their_promises),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

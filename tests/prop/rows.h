@@ -1,0 +1,72 @@
+/* rows.h - rows of every stored format that are hard to add up, with inputs in binary64, and their
+ * comparison: the kernels of every set, several inputs at once, and the definition.
+ *
+ * Case number `index` of a stream is always the same, on every machine. Used by prop_rows.c, by
+ * rows_long.c and by arith_digest.c. */
+#ifndef SB_TESTS_ROWS_H
+#define SB_TESTS_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/formats/matrix.h"
+#include "ref/math/exact.h"
+
+/* What makes them hard. */
+#define ROWS_FAMILIES(X)                                                                           \
+    X(plain)     /* as in a model */                                                               \
+    X(bf16)      /* inputs of 8 bits: ties */                                                      \
+    X(quantized) /* inputs wider than binary32: codes times scales */                              \
+    X(any)       /* any finite bits: overflow, underflow */                                        \
+    X(subnormal) /* scales and inputs */                                                           \
+    X(mixed)     /* huge and tiny inputs */                                                        \
+    X(cancel)    /* pairs that leave a rest, or nothing */                                         \
+    X(one)       /* one element that is not 0, or none; zeros of both signs */                     \
+    X(tie)       /* a tie, or what a bit makes of it */                                            \
+    X(drift)     /* additions that all round the same way, beside a tie */                         \
+    X(poison)    /* what is not finite */
+
+typedef enum rows_family {
+#define ROWS_NAME(name) ROWS_##name,
+    ROWS_FAMILIES(ROWS_NAME)
+#undef ROWS_NAME
+        ROWS_FAMILY_COUNT
+} rows_family;
+
+enum { ROWS_MOST = 4, ROWS_STORED = 8, ROWS_INPUTS = 5, ROWS_COLS = 1200 };
+
+typedef struct rows_case {
+    uint64_t index;
+    rows_family family;
+    sb_matrix matrix;
+    sb_scalar factor;
+    size_t count;                                         /* of inputs */
+    double x[ROWS_INPUTS * ROWS_COLS];                    /* (count, cols) */
+    int narrow;                                           /* every x is a binary32 */
+    unsigned char codes[1 + 4 * ROWS_STORED * ROWS_COLS]; /* from byte 1 on: never aligned */
+    unsigned char scales[1 + 4 * ROWS_STORED * ROWS_COLS];
+    unsigned char zeros[4 * ROWS_STORED * ROWS_COLS];
+} rows_case;
+
+const char *rows_family_name(rows_family family);
+
+/* Case number `index` of the stream `key`. */
+void rows_make(rows_case *c, uint64_t key, uint64_t index);
+
+/* "e2m1 x f32, groups of 16, 4 x 70, 3 inputs, tie 123", in a buffer of its own. */
+const char *rows_text(const rows_case *c);
+
+/* The definition: want (count, rows). */
+void rows_define(const rows_case *c, float *want);
+
+/* What the chosen kernels make of it, all inputs at once or one after the other: got (count, rows).
+ * Zero where memory does not suffice. */
+int rows_together(const rows_case *c, float *got);
+int rows_apart(const rows_case *c, float *got);
+
+/* Compares every set that this machine has, in both ways and, of plain rows with inputs in
+ * binary32, by the functions for those. Returns the number of differences; the first is described
+ * in text. */
+size_t rows_compare(const rows_case *c, const float *want, char text[256]);
+
+#endif

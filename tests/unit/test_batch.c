@@ -1,0 +1,299 @@
+/* test_batch.c - many inputs at once give the bits of exact.h for each (A-2, Q-3), by every set of
+ * kernels: all packings, lengths that no vector divides, any number of inputs, hostile values. */
+#include "tests/lib/cmocka.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/base/mem.h"
+#include "ref/formats/wide.h"
+#include "ref/math/batch.h"
+#include "ref/math/kernels.h"
+
+enum { STORED = 48, ROWS = 37, COLS = 1100, INPUTS = 130, GUARD = 5 };
+
+/* How a layer is stored; group 0: a whole row; map: its rows are in another order. */
+typedef struct kind {
+    sb_format format, scale;
+    uint32_t group;
+    sb_packing packing;
+    sb_zeros zeros;
+    int32_t zero;
+    int map, index;
+} kind;
+
+#define ROWS_OF(format, scale, group)                                                              \
+    {                                                                                              \
+        format, scale, group, SB_PACKING_rows, SB_ZEROS_none, 0, 0, 0                              \
+    }
+static const kind kinds[] = {
+    {SB_FORMAT_bf16, SB_FORMAT_f32, 0, SB_PACKING_rows, SB_ZEROS_none, 0, 1, 0},
+    ROWS_OF(SB_FORMAT_f16, SB_FORMAT_f32, 0),
+    ROWS_OF(SB_FORMAT_f32, SB_FORMAT_f32, 0),
+    ROWS_OF(SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16),
+    ROWS_OF(SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32),
+    ROWS_OF(SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32),
+    ROWS_OF(SB_FORMAT_e4m3, SB_FORMAT_f32, 128),
+    ROWS_OF(SB_FORMAT_e4m3, SB_FORMAT_f32, 0),
+    ROWS_OF(SB_FORMAT_e5m2, SB_FORMAT_bf16, 48),
+    ROWS_OF(SB_FORMAT_int8, SB_FORMAT_bf16, 0),
+    ROWS_OF(SB_FORMAT_int8, SB_FORMAT_bf16, 20), /* no multiple of sixteen */
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 128, SB_PACKING_rows, SB_ZEROS_rows, 0, 1, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 32, SB_PACKING_rows, SB_ZEROS_none, 8, 0, 1},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 64, SB_PACKING_gptq, SB_ZEROS_gptq_v1, 0, 0, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 128, SB_PACKING_gptq, SB_ZEROS_gptq_v2, 0, 1, 1},
+    {SB_FORMAT_uint8, SB_FORMAT_f16, 32, SB_PACKING_gptq, SB_ZEROS_gptq_v2, 0, 0, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 128, SB_PACKING_awq, SB_ZEROS_awq, 0, 0, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 32, SB_PACKING_awq, SB_ZEROS_awq, 0, 1, 0},
+    {SB_FORMAT_int4, SB_FORMAT_bf16, 128, SB_PACKING_pairs, SB_ZEROS_none, 0, 0, 0},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* What inputs are; POISON: anything, and codes and scales, too. */
+typedef enum family { ORDINARY, SHORT, EXTREME, CANCELS, ZEROS, POISON, FAMILIES } family;
+
+static uint64_t key, at;
+static unsigned char codes[STORED * COLS * 4], scales[STORED * COLS * 4], zeros[STORED * COLS * 4],
+    index_bytes[COLS * 4];
+static uint32_t map[ROWS];
+static double x[INPUTS * COLS], wide[ROWS * COLS];
+static float want[INPUTS * ROWS], out[INPUTS * ROWS + GUARD];
+
+static uint32_t roll(uint32_t n)
+{
+    return sb_rng_below(key, at++, n);
+}
+
+/* Bits of a scale or a plain weight without NaN and infinity, positive where one must be. */
+static uint32_t draw_bits(sb_format format, family f)
+{
+    const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
+    const float middling = 0.01f * (1 + (float)(any % 1000) / 500);
+    if (f == POISON && roll(200) == 0)
+        return any;
+    if (f == EXTREME && roll(8) == 0)
+        return format == SB_FORMAT_f32    ? any & 0xbf7fffffu
+               : format == SB_FORMAT_bf16 ? any & 0x7f7fu
+               : format == SB_FORMAT_f16  ? any & 0x7bffu
+               : format == SB_FORMAT_e8m0 ? 1 + any % 253
+                                          : any % 0x7f;
+    return sb_f32_to_code(format, format == SB_FORMAT_e8m0 ? 0.25f : middling);
+}
+
+static void put(unsigned char *bytes, sb_format format, size_t i, uint32_t code)
+{
+    const unsigned bits = sb_format_bits(format);
+    if (bits == 32)
+        sb_store_u32(bytes + 4 * i, code);
+    else if (bits == 16)
+        sb_store_u16(bytes + 2 * i, (uint16_t)code);
+    else
+        bytes[i] = (unsigned char)code;
+}
+
+static void draw_codes(const kind *k, size_t count, family f)
+{
+    if (sb_format_is_plain(k->format))
+        for (size_t i = 0; i < count; i++) {
+            uint32_t code = draw_bits(k->format, f == EXTREME ? EXTREME : f);
+            uint32_t sign = roll(2) << (sb_format_bits(k->format) - 1);
+            put(codes, k->format, i, code | sign);
+        }
+    else
+        for (size_t i = 0; i < count; i++) {
+            uint32_t code = (uint32_t)sb_rng_u64(key, at++) & 0xff;
+            if (f != POISON && k->format == SB_FORMAT_e4m3 && (code & 127) == 127)
+                code ^= 1;
+            if (f != POISON && k->format == SB_FORMAT_e5m2 && (code & 0x7c) == 0x7c)
+                code ^= 4;
+            codes[i] = (unsigned char)code;
+        }
+}
+
+static float draw_input(family f, size_t i)
+{
+    const float normal = sb_rng_normal(key, at++);
+    const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
+    switch (f) {
+    case SHORT:
+        return sb_round_to(SB_FORMAT_bf16, normal);
+    case EXTREME:
+        return any % 3 ? normal : sb_f32_from_bits(any & 0xbf7fffffu);
+    case CANCELS:
+        return i % 2 ? -(float)x[i - 1] * (any % 50 ? 1 : 1 + 0x1p-23f) : normal;
+    case ZEROS:
+        return any % 2 ? 0.0f : -0.0f;
+    case POISON:
+        return any % 3000 ? normal : sb_f32_from_bits(any);
+    default:
+        return normal;
+    }
+}
+
+static sb_matrix draw_layer(const kind *k, family f, uint32_t cols)
+{
+    sb_matrix m = {.data = codes, .format = k->format, .rows = ROWS, .cols = cols, .first_row = 3};
+    sb_quant *q = &m.quant;
+    const uint32_t group = k->group ? k->group : cols;
+    draw_codes(k, (size_t)STORED * cols, f);
+    for (uint32_t i = 0; i < ROWS; i++)
+        map[i] = (i * 7 + 5) % 45;
+    m.row_map = k->map ? map : NULL;
+    for (size_t i = 0; i < (size_t)INPUTS * cols; i++)
+        x[i] = (double)draw_input(f, i);
+    if (sb_format_is_plain(k->format))
+        return m;
+    q->groups = (cols + group - 1) / group;
+    for (size_t i = 0; i < (size_t)STORED * q->groups; i++) {
+        put(scales, k->scale, i, draw_bits(k->scale, f));
+        sb_store_u32(zeros + 4 * i, (uint32_t)sb_rng_u64(key, at++));
+    }
+    for (uint32_t i = 0; i < cols; i++)
+        sb_store_u32(index_bytes + 4 * i, roll(q->groups));
+    *q = (sb_quant){.scales = scales,
+                    .scale_format = k->scale,
+                    .block_rows = 1,
+                    .block_cols = group,
+                    .scale_row = k->packing == SB_PACKING_rows ? q->groups : 1,
+                    .scale_col = k->packing == SB_PACKING_rows ? 1 : STORED,
+                    .groups = q->groups,
+                    .packing = k->packing,
+                    .stored_rows = STORED,
+                    .zeros = k->zeros,
+                    .zero_points = zeros,
+                    .zero = k->zero,
+                    .group_index = k->index ? index_bytes : NULL};
+    return m;
+}
+
+static sb_scalar draw_factor(const sb_matrix *m)
+{
+    sb_scalar one = SB_SCALAR_ONE, some = {{0.37f, -3.0f}, {1.7f, 1.0f}};
+    return sb_matrix_quantized(m) && roll(3) ? some : one;
+}
+
+/* The definition, and how often binary64 all the way would have missed it. */
+static size_t define(const sb_matrix *m, const sb_scalar *factor, size_t count)
+{
+    size_t missed = 0;
+    for (uint32_t n = 0; n < ROWS; n++)
+        sb_matrix_wide(m, n, wide + (size_t)n * m->cols);
+    for (size_t t = 0; t < count; t++)
+        for (size_t n = 0; n < ROWS; n++) {
+            sb_exact sum;
+            double plain = 0;
+            sb_exact_clear(&sum);
+            for (size_t k = 0; k < m->cols; k++) {
+                sb_exact_add_wide_product(&sum, wide[n * m->cols + k], x[t * m->cols + k]);
+                plain += wide[n * m->cols + k] * x[t * m->cols + k];
+            }
+            const float y = sb_exact_round_scaled(&sum, factor);
+            plain = plain * factor->mul[0] * factor->mul[1] / factor->div[0] / factor->div[1];
+            missed += y == y && sb_bits_f32(y) != sb_bits_f32((float)plain);
+            want[t * ROWS + n] = y;
+        }
+    return missed;
+}
+
+static void check(const sb_matrix *m, const sb_scalar *factor, size_t count, const char *what)
+{
+    for (size_t i = 0; i < INPUTS * ROWS + GUARD; i++)
+        out[i] = 77.0f;
+    assert_int_equal(sb_dot_batch(m, x, count, factor, out), SB_OK);
+    for (size_t i = 0; i < count * ROWS; i++)
+        if (sb_bits_f32(out[i]) != sb_bits_f32(want[i]))
+            fail_msg("%s, %s, packing %d, %u columns: row %zu of input %zu of %zu: %a, not %a",
+                     what, sb_format_name(m->format), (int)m->quant.packing, m->cols, i % ROWS,
+                     i / ROWS, count, (double)out[i], (double)want[i]);
+    for (size_t i = count * ROWS; i < INPUTS * ROWS + GUARD; i++)
+        assert_true(out[i] == 77.0f);
+}
+
+static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
+{
+    for (size_t s = 0; sb_dot_set(s); s++) {
+        assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+        for (size_t count = 1; sb_dot_set(s)->tile && count <= most;
+             count += count < 20                 ? 1
+                      : count == 40 && most > 40 ? most - 40
+                                                 : 5)
+            check(m, factor, count, sb_dot_set(s)->name);
+    }
+}
+
+/* Words take 8 columns, pairs of nibbles two. */
+static uint32_t draw_cols(const kind *k, uint32_t most)
+{
+    static const uint32_t around[] = {1, 2, 15, 16, 17, 40, 129, 511, 513, 1025};
+    uint32_t cols = roll(2) ? around[roll(10)] : 1 + roll(300);
+    cols = cols < most ? cols : most;
+    if (k->packing == SB_PACKING_gptq)
+        return (cols + 7) / 8 * 8;
+    return sb_format_bits(k->format) == 4 ? (cols + 1) / 2 * 2 : cols;
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    size_t missed = 0;
+    for (size_t i = 0; i < KINDS; i++)
+        for (family f = 0; f < FAMILIES; f++) {
+            key = sb_rng_key(i * FAMILIES + f, "batch");
+            at = 0;
+            sb_matrix m = draw_layer(&kinds[i], f, draw_cols(&kinds[i], 600));
+            sb_scalar factor = draw_factor(&m);
+            missed += define(&m, &factor, 40);
+            check_sets(&m, &factor, 40);
+        }
+    assert_true(missed > 0);
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
+/* Several blocks of columns, more inputs than meet a tile, any number of threads. */
+static void test_large(void **state)
+{
+    (void)state;
+    static const size_t some[] = {0, 3, 6, 16};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        key = sb_rng_key(i, "large");
+        at = 0;
+        sb_matrix m = draw_layer(&kinds[some[i]], i == 0 ? SHORT : ORDINARY, COLS - 4 * (i == 0));
+        sb_scalar factor = draw_factor(&m);
+        define(&m, &factor, INPUTS);
+        for (int threads = 1; threads < 6; threads += 2) {
+            omp_set_num_threads(threads);
+            check(&m, &factor, INPUTS, "large");
+        }
+    }
+}
+
+/* Nothing is lost where memory is. */
+static void test_memory(void **state)
+{
+    (void)state;
+    sb_matrix m = draw_layer(&kinds[16], ORDINARY, 64);
+    sb_scalar one = SB_SCALAR_ONE;
+    unsigned long failures = 0;
+    sb_status status = SB_ERR_MEMORY;
+    for (; status == SB_ERR_MEMORY; failures++) {
+        sb_alloc_fail_at(failures + 1);
+        status = sb_dot_batch(&m, x, 3, &one, out);
+        sb_alloc_fail_at(0);
+    }
+    assert_int_equal(status, SB_OK);
+    assert_true(failures > 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests_name("many inputs at once", tests, NULL, NULL);
+}

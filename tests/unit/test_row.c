@@ -1,0 +1,288 @@
+/* test_row.c - whole layers as ref/math/row.h computes them, by every set of kernels, against
+ * exact.h: formats, groups, lengths that no vector divides, and values chosen to hurt. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/formats/wide.h"
+#include "ref/math/kernels.h"
+#include "ref/math/row.h"
+
+enum { ROWS = 3, INPUTS = 2 };
+
+/* What a layer and its inputs are made of. */
+typedef enum family {
+    ORDINARY, /* normal inputs, scales of one size */
+    SHORT,    /* inputs of a few bits: ties and sums that are exact */
+    EXTREME,  /* largest and subnormal scales and inputs */
+    CANCELS,  /* each second input undoes the one before, or nearly so */
+    ZEROS,    /* of both signs */
+    POISON,   /* anything: a NaN or an infinity somewhere */
+    FAMILIES
+} family;
+
+/* A way of storing a layer. group 0: a whole row. */
+typedef struct kind {
+    sb_format format, scale;
+    uint32_t group;
+    sb_zeros zeros;
+    int32_t zero;
+} kind;
+static const kind kinds[] = {
+    {SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, SB_ZEROS_none, 0},
+    {SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, SB_ZEROS_none, 0},
+    {SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, SB_ZEROS_none, 0},
+    {SB_FORMAT_e4m3, SB_FORMAT_f32, 128, SB_ZEROS_none, 0},
+    {SB_FORMAT_e4m3, SB_FORMAT_bf16, 0, SB_ZEROS_none, 0},
+    {SB_FORMAT_e4m3, SB_FORMAT_e4m3, 48, SB_ZEROS_none, 0},
+    {SB_FORMAT_int8, SB_FORMAT_bf16, 0, SB_ZEROS_none, 0},
+    {SB_FORMAT_int8, SB_FORMAT_f16, 64, SB_ZEROS_none, -3},
+    {SB_FORMAT_uint8, SB_FORMAT_f32, 32, SB_ZEROS_none, 128},
+    {SB_FORMAT_int4, SB_FORMAT_bf16, 32, SB_ZEROS_none, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 128, SB_ZEROS_none, 8},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 32, SB_ZEROS_rows, 0},
+    {SB_FORMAT_uint4, SB_FORMAT_f16, 80, SB_ZEROS_rows, 0},
+    {SB_FORMAT_bf16, SB_FORMAT_f32, 0, SB_ZEROS_none, 0},
+    {SB_FORMAT_f16, SB_FORMAT_f32, 0, SB_ZEROS_none, 0},
+    {SB_FORMAT_f32, SB_FORMAT_f32, 0, SB_ZEROS_none, 0},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static uint64_t key, at;
+
+static uint32_t roll(uint32_t n)
+{
+    return sb_rng_below(key, at++, n);
+}
+
+static float normal(void)
+{
+    return sb_rng_normal(key, (uint64_t)1 << 40 | at++);
+}
+
+/* A layer in memory of exactly its size, and inputs. */
+typedef struct layer {
+    sb_matrix w;
+    unsigned char *codes, *scales, *zeros;
+    double *x;
+    sb_scalar factor;
+} layer;
+
+static float a_scale(family f)
+{
+    if (f == EXTREME)
+        return roll(2) ? 0x1p120f : sb_f32_from_bits(1 + roll(5));
+    if (f == POISON && roll(40) == 0)
+        return -1;
+    float x = normal();
+    return 0.01f * (1 + x * x);
+}
+
+static float a_value(family f)
+{
+    float x = normal();
+    switch (f) {
+    case SHORT:
+        return sb_round_to(SB_FORMAT_e4m3, x);
+    case EXTREME:
+        return roll(3) ? x * 0x1p-140f : x * 0x1p120f;
+    case ZEROS:
+        return roll(9) ? (roll(2) ? 0.0f : -0.0f) : x;
+    case POISON:
+        return roll(500) ? x : sb_f32_from_bits(0x7f800000u | roll(2) << 22 | roll(2) << 31);
+    default:
+        return x;
+    }
+}
+
+/* No format of at most eight bits has infinities here; NaN is the business of POISON. */
+static void draw_codes(const kind *k, family f, size_t count, unsigned char *codes)
+{
+    const size_t bytes = sb_format_bits(k->format) * count / 8;
+    if (sb_format_is_plain(k->format)) {
+        for (size_t i = 0; i < count; i++) {
+            float value = a_value(f);
+            sb_encode(k->format, &value, 1, codes + i * sb_format_bytes(k->format));
+        }
+        return;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        codes[i] = (unsigned char)(f == ZEROS && roll(20) ? roll(2) << 7 : roll(256));
+        if (k->format == SB_FORMAT_e4m3 && (codes[i] & 0x7f) == 0x7f && (f != POISON || roll(20)))
+            codes[i] ^= 0x40;
+    }
+}
+
+static void draw_inputs(family f, uint32_t n, double *x)
+{
+    for (uint32_t k = 0; k < INPUTS * n; k++) {
+        x[k] = (double)a_value(f);
+        if (f == CANCELS && k % 2)
+            x[k] = roll(4) ? -x[k - 1] : -(double)sb_round_to(SB_FORMAT_bf16, (float)x[k - 1]);
+    }
+}
+
+static layer a_layer(const kind *k, family f, uint32_t n)
+{
+    const uint32_t group = k->group ? k->group : n, groups = (n + group - 1) / group;
+    layer l = {.w = {.format = k->format, .rows = ROWS, .cols = n}, .factor = SB_SCALAR_ONE};
+    l.codes = malloc(sb_format_bits(k->format) * n * ROWS / 8);
+    l.scales = malloc(sb_format_bytes(k->scale) * groups * ROWS);
+    l.zeros = calloc(groups, 4);
+    l.x = malloc(INPUTS * n * sizeof *l.x);
+    l.w.data = l.codes;
+    draw_codes(k, f, ROWS * n, l.codes);
+    draw_inputs(f, n, l.x);
+    if (sb_format_is_plain(k->format))
+        return l;
+    for (uint32_t i = 0; i < ROWS * groups; i++) {
+        float scale = a_scale(f);
+        sb_encode(k->scale, &scale, 1, l.scales + i * sb_format_bytes(k->scale));
+    }
+    for (uint32_t g = 0; g < groups; g++)
+        sb_store_u32(l.zeros + 4 * g, (uint32_t)sb_rng_u64(key, at++));
+    l.w.quant = (sb_quant){.scales = l.scales,
+                           .scale_format = k->scale,
+                           .block_rows = 1,
+                           .block_cols = group,
+                           .scale_row = groups,
+                           .scale_col = 1,
+                           .groups = groups,
+                           .stored_rows = ROWS,
+                           .zeros = k->zeros,
+                           .zero_points = l.zeros,
+                           .zero = k->zero};
+    if (roll(2))
+        l.factor = (sb_scalar){{-0.37f, 1.5f}, {3.0f, 1.0f}};
+    return l;
+}
+
+static void free_layer(layer *l)
+{
+    free(l->codes);
+    free(l->scales);
+    free(l->zeros);
+    free(l->x);
+}
+
+static void name_case(char *name, size_t size, const layer *l, family f)
+{
+    snprintf(name, size, "%s: format %d, group %u, family %d, %u columns", sb_dot_selected(),
+             (int)l->w.format, l->w.quant.block_cols, (int)f, l->w.cols);
+}
+
+/* The promise of row.h on a kernel's partial, against sums in a wider type. Returns whether it is
+ * certain of the answer. */
+static int check_partial(const layer *l, family f, uint32_t row)
+{
+    const size_t n = l->w.cols;
+    double *room = malloc((sb_row_room(&l->w) + sb_row_input_room(&l->w) + n) * sizeof *room);
+    double *input_room = room + sb_row_room(&l->w), *wide = input_room + sb_row_input_room(&l->w);
+    sb_row_codes codes = sb_row_open(&l->w, row, room);
+    sb_row_input input = sb_row_prepare(&l->w, l->x, input_room);
+    sb_partial p = sb_dot_kernels_now()->row[l->w.format](&codes, &input);
+    long double sum = 0, magnitude = 0;
+    float rounded;
+    char name[120];
+    name_case(name, sizeof name, l, f);
+    sb_matrix_wide(&l->w, row, wide);
+    for (size_t k = 0; k < n; k++) {
+        long double term = (long double)wide[k] * (long double)l->x[k];
+        sum += term;
+        magnitude += term < 0 ? -term : term;
+    }
+    double steps = (double)n / 16 + 24, off = (double)(sum - (long double)p.sum);
+    if (magnitude - magnitude != 0) /* NaN or infinity */
+        assert_false(p.sum - p.sum == 0 && p.magnitude - p.magnitude == 0);
+    else if ((double)magnitude * (1 - steps * 0x1p-53) > p.magnitude)
+        fail_msg("%s: magnitude %a, not %a", name, p.magnitude, (double)magnitude);
+    else if (sb_absolute(off) > steps * 0x1.01p-53 * (double)magnitude)
+        fail_msg("%s: sum %a, off by %a of %a", name, p.sum, off, (double)magnitude);
+    int certain = sb_row_certain(p, n, &l->factor, &rounded);
+    free(room);
+    return certain;
+}
+
+static void check_layer(const layer *l, family f, const float *want)
+{
+    float got[INPUTS * ROWS + 1];
+    char name[120];
+    name_case(name, sizeof name, l, f);
+    for (size_t count = 1; count <= INPUTS; count++) {
+        got[count * ROWS] = 77;
+        assert_int_equal(sb_dot_matrix(&l->w, l->x, count, &l->factor, got), SB_OK);
+        for (size_t i = 0; i < count * ROWS; i++)
+            if (sb_bits_f32(got[i]) != sb_bits_f32(want[i]))
+                fail_msg("%s, output %zu of %zu: %a, not %a", name, i, count * ROWS, (double)got[i],
+                         (double)want[i]);
+        assert_true(got[count * ROWS] == 77);
+    }
+}
+
+/* One layer under all sets; counts the rows whose kernels are certain, and all. */
+static void check_case(const kind *k, family f, uint32_t n, size_t *certain, size_t *all)
+{
+    float want[INPUTS * ROWS];
+    layer l = a_layer(k, f, n);
+    assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+    assert_int_equal(sb_dot_matrix(&l.w, l.x, INPUTS, &l.factor, want), SB_OK);
+    for (size_t s = 0; sb_dot_set(s); s++) {
+        assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+        check_layer(&l, f, want);
+        for (uint32_t row = 0; row < ROWS && sb_row_reads(&l.w); row++, (*all)++)
+            *certain += (size_t)check_partial(&l, f, row);
+    }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+    free_layer(&l);
+}
+
+static uint32_t next_length(uint32_t n)
+{
+    static const uint32_t jumps[][2] = {{70, 127}, {130, 500}, {530, 2048}};
+    for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++)
+        if (n == jumps[i][0])
+            return jumps[i][1];
+    return n + 1;
+}
+
+static void check_family(family f)
+{
+    key = sb_rng_key(f, "row");
+    at = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        size_t certain = 0, all = 0;
+        for (uint32_t n = 1; n <= 2048; n = next_length(n))
+            if (sb_format_bits(kinds[k].format) * n % 8 == 0)
+                check_case(&kinds[k], f, n, &certain, &all);
+        if (f == ORDINARY && (double)certain < 0.85 * (double)all)
+            fail_msg("format %d: %zu of %zu rows certain", (int)kinds[k].format, certain, all);
+        assert_true(all > 0);
+    }
+}
+
+#define TEST(name, f)                                                                              \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        check_family(f);                                                                           \
+    }
+TEST(test_ordinary, ORDINARY)
+TEST(test_short, SHORT)
+TEST(test_extreme, EXTREME)
+TEST(test_cancels, CANCELS)
+TEST(test_zeros, ZEROS)
+TEST(test_poison, POISON)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ordinary), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_extreme),  cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_zeros),    cmocka_unit_test(test_poison),
+    };
+    return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
+}

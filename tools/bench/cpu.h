@@ -1,0 +1,80 @@
+/* cpu.h - the reference at work on one checkpoint: seconds of every kind of op, token by token, in
+ * terms of what memory gives in the same run.
+ *
+ * Nothing is timed before outputs of every linear layer of a first token have been computed anew by
+ * the definition and found equal. */
+#ifndef SB_BENCH_CPU_H
+#define SB_BENCH_CPU_H
+
+#include "tools/bench/f32_kernels.h"
+#include "tools/bench/meter.h"
+
+enum { SB_BENCH_THREADS = 4, SB_BENCH_PASSES = 64 };
+
+typedef struct sb_bench_options {
+    const sb_knobs *knobs; /* NULL: profile exact */
+    size_t tokens;         /* to be timed; at most SB_BENCH_TOKENS */
+    size_t context;        /* tokens fed before */
+    size_t prefill;        /* also: a prompt of so many tokens; 0: not */
+    unsigned threads[SB_BENCH_THREADS];
+    size_t thread_count;
+    size_t stream_mib; /* of the array that is read; 0: large enough */
+    unsigned layers;   /* a token is extrapolated to */
+    size_t passes;     /* of kernels against each other; at most SB_BENCH_PASSES */
+    int plant;         /* an output is spoiled: the comparison must fail */
+    void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
+} sb_bench_options;
+
+typedef struct sb_bench_line {
+    sb_bench_kind kind;
+    const char *format;
+    uint64_t calls, bytes; /* per token */
+    sb_bench_noise seconds;
+    double share_of_stream; /* bytes per second against the stream's; 0 without weights */
+    uint64_t tried, sent, exact;
+} sb_bench_line;
+
+/* With one number of threads. */
+typedef struct sb_bench_decode {
+    unsigned threads;
+    sb_bench_noise stream;  /* bytes per second */
+    sb_bench_noise token;   /* seconds */
+    sb_bench_noise whole;   /* seconds of a token of options->layers layers */
+    sb_bench_noise prefill; /* tokens per second */
+    uint64_t bytes;         /* of weights, per token */
+    sb_bench_line lines[SB_BENCH_ROWS];
+    size_t count;
+} sb_bench_decode;
+
+/* The same matrices by the reference and by binary32 rows. */
+typedef struct sb_bench_versus {
+    sb_f32_kind kind;
+    int quantized_input; /* the reference quantizes its input (W4A4, W8A8) */
+    unsigned threads;
+    uint64_t bytes;
+    sb_bench_noise exact, plain;     /* seconds */
+    sb_bench_noise ratio;            /* plain seconds over exact seconds, pass by pass */
+    double exact_share, plain_share; /* of the stream */
+} sb_bench_versus;
+
+enum { SB_BENCH_VERSUS = 2 * SB_F32_KINDS * SB_BENCH_THREADS };
+
+typedef struct sb_bench_report {
+    uint64_t compared; /* outputs that were found equal to the definition's */
+    unsigned layers;   /* of the checkpoint */
+    int has_full;      /* and one of them is full attention */
+    sb_bench_decode decode[SB_BENCH_THREADS];
+    size_t decode_count;
+    const char *f32_kernels;
+    sb_bench_versus versus[SB_BENCH_VERSUS];
+    size_t versus_count;
+} sb_bench_report;
+
+sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,
+                       sb_bench_report *report, sb_error *err);
+
+/* Adds to report->versus, with the streams that report->decode has. */
+sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *options,
+                               sb_bench_report *report, sb_error *err);
+
+#endif

@@ -1,0 +1,32 @@
+/* measure.h - seconds, what repetitions of them say, and how fast memory can be read. */
+#ifndef SB_BENCH_MEASURE_H
+#define SB_BENCH_MEASURE_H
+
+#include <stddef.h>
+
+#include "ref/base/status.h"
+
+double sb_bench_now(void); /* seconds */
+
+/* The median of repetitions, and their ends. */
+typedef struct sb_bench_noise {
+    double median, least, most;
+} sb_bench_noise;
+
+sb_bench_noise sb_bench_noise_of(const double *values, size_t n); /* at most 1024 values */
+
+/* An array that no cache holds, to be read again and again by all threads. */
+typedef struct sb_bench_stream {
+    double *memory;
+    size_t bytes;
+    double sum; /* so that the reading is needed */
+} sb_bench_stream;
+
+/* mib: 0 for 1 GiB, or four times the last cache where that is more. */
+sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err);
+void sb_bench_stream_free(sb_bench_stream *stream);
+
+/* Bytes per second of one pass. */
+double sb_bench_stream_pass(sb_bench_stream *stream, unsigned threads);
+
+#endif

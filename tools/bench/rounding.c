@@ -1,0 +1,121 @@
+#include "tools/bench/rounding.h"
+
+#include <stdlib.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/mem.h"
+#include "ref/formats/wide.h"
+#include "ref/math/kernels.h"
+#include "ref/math/row.h"
+#include "ref/ops/act_quant.h"
+#include "ref/ops/param.h"
+
+enum { MOST = 256 }; /* rows of a layer */
+
+typedef struct sample {
+    uint32_t count;
+    uint32_t row[MOST];    /* of the matrix */
+    uint32_t stored[MOST]; /* the same as a row map of the matrix's own */
+    float out[MOST];
+    sb_matrix part; /* these rows alone */
+} sample;
+
+static void choose(const sb_matrix *w, sample *s)
+{
+    s->count = w->rows < MOST ? w->rows : MOST;
+    for (uint32_t i = 0; i < s->count; i++) {
+        s->row[i] = (uint32_t)((uint64_t)i * w->rows / s->count);
+        s->stored[i] = w->row_map ? w->row_map[s->row[i]] : s->row[i];
+    }
+    s->part = *w;
+    s->part.rows = s->count;
+    s->part.row_map = s->stored;
+}
+
+static sb_status by_definition(const sb_knobs *knobs, const sb_linear_args *args, sample *s,
+                               sb_error *err)
+{
+    const char *before = sb_dot_selected();
+    sb_linear_args part = *args;
+    part.weight = &s->part;
+    part.out = s->out;
+    sb_status status = sb_dot_select("exact", err);
+    if (!status && sb_linear_ref(knobs, &part))
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    sb_status back = sb_dot_select(before, err);
+    return status ? status : back;
+}
+
+/* The tests that a row goes through, as row.c asks them. */
+static void count_tests(const sb_matrix *w, uint32_t row, const double *x,
+                        const sb_row_input *input, const sb_scalar *factor, double *room,
+                        sb_bench_tried *tried)
+{
+    const sb_dot_kernels *set = sb_dot_kernels_now();
+    double *wide = room + sb_row_room(w);
+    float rounded;
+    if (sb_row_reads(w)) {
+        sb_row_codes codes = sb_row_open(w, row, room);
+        if (sb_row_certain(set->row[w->format](&codes, input), w->cols, factor, &rounded))
+            return;
+    }
+    sb_matrix_wide(w, row, wide);
+    sb_partial partial = set->f64(wide, x, w->cols);
+    double by = (double)factor->mul[0] * (double)factor->mul[1] /
+                ((double)factor->div[0] * (double)factor->div[1]);
+    partial.sum *= by;
+    partial.magnitude *= sb_absolute(by);
+    int certain = sb_round_certain(partial, w->cols, &rounded);
+    tried->sent += sb_row_reads(w) || !certain;
+    tried->exact += !certain;
+}
+
+static sb_status count_sample(const sb_knobs *knobs, const sb_linear_args *args, const sample *s,
+                              sb_bench_tried *tried, sb_error *err)
+{
+    const sb_matrix *w = args->weight;
+    size_t inputs = sb_row_input_room(w);
+    sb_input in = {0};
+    double *room = sb_alloc(inputs + sb_row_room(w) + w->cols, sizeof *room);
+    sb_status status = room ? sb_quantize_input(knobs, w, args->in, 1, &in) : SB_ERR_MEMORY;
+    if (status) {
+        free(room);
+        return sb_fail(err, status, "out of memory for a comparison");
+    }
+    sb_scalar factor = SB_SCALAR_ONE;
+    if (sb_matrix_quantized(w))
+        factor = sb_matrix_factor(w);
+    factor.mul[1] = in.factor.mul[0];
+    factor.div[1] = in.factor.div[0];
+    sb_row_input input = {0};
+    if (sb_row_reads(w))
+        input = sb_row_prepare(w, in.values, room);
+    for (uint32_t i = 0; i < s->count; i++)
+        count_tests(w, s->row[i], in.values, &input, &factor, room + inputs, tried);
+    sb_input_free(&in);
+    free(room);
+    return SB_OK;
+}
+
+sb_status sb_bench_try(const sb_knobs *knobs, const sb_linear_args *args, int plant,
+                       sb_bench_tried *tried, sb_error *err)
+{
+    sample s;
+    choose(args->weight, &s);
+    sb_status status = by_definition(knobs, args, &s, err);
+    for (uint32_t i = 0; i < s.count && !status; i++) {
+        uint32_t got = sb_bits_f32(args->out[s.row[i]]), expected = sb_bits_f32(s.out[i]);
+        got ^= plant && i == 0;
+        if (got != expected)
+            status = sb_fail(err, SB_ERR_DIFF,
+                             "row %u of a %s layer of %u x %u is %08x, by the definition %08x: "
+                             "nothing is timed",
+                             (unsigned)s.row[i], sb_format_name(args->weight->format),
+                             (unsigned)args->weight->rows, (unsigned)args->weight->cols,
+                             (unsigned)got, (unsigned)expected);
+    }
+    tried->outputs = s.count;
+    if (!status && sb_dot_kernels_now()->f64 && !sb_param_cast(knobs, args->weight))
+        status = count_sample(knobs, args, &s, tried, err);
+    return status;
+}

@@ -1,0 +1,174 @@
+#include "tools/cli/bench_show.h"
+
+#include <stdio.h>
+
+#include "ref/math/dot.h"
+
+static double rate(uint64_t part, uint64_t of)
+{
+    return of ? (double)part / (double)of : 0;
+}
+
+/* --- text --------------------------------------------------------------------------------------
+ */
+
+static void print_line(const sb_bench_line *l, double token)
+{
+    printf("  %-22s %-14s %6llu %10.3f %5.1f%%", sb_bench_kind_name(l->kind), l->format,
+           (unsigned long long)l->calls, 1e3 * l->seconds.median, 100 * l->seconds.median / token);
+    if (l->bytes)
+        printf(" %9.2f %8.2f %6.2f", 1e-6 * (double)l->bytes,
+               1e-9 * (double)l->bytes / l->seconds.median, l->share_of_stream);
+    else
+        printf(" %9s %8s %6s", "", "", "");
+    if (l->tried)
+        printf(" %9.1e %9.1e", rate(l->sent, l->tried), rate(l->exact, l->tried));
+    printf("\n");
+}
+
+static void print_decode(const sb_bench_decode *d, const sb_bench_report *r,
+                         const sb_bench_options *o)
+{
+    printf("\n%u thread%s; memory is read at %.1f GB/s (%.1f to %.1f)\n", d->threads,
+           d->threads == 1 ? "" : "s", 1e-9 * d->stream.median, 1e-9 * d->stream.least,
+           1e-9 * d->stream.most);
+    printf("  %-22s %-14s %6s %10s %6s %9s %8s %6s %9s %9s\n", "op", "weights", "calls", "ms",
+           "time", "MB", "GB/s", "share", "fallback", "exact");
+    for (size_t i = 0; i < d->count; i++)
+        print_line(&d->lines[i], d->token.median);
+    double gb = (double)d->bytes / d->token.median;
+    printf("  token of %u layers: %.3f ms (%.3f to %.3f), %.2f tokens/s, %.1f MB, %.2f GB/s, "
+           "%.2f of the stream\n",
+           r->layers, 1e3 * d->token.median, 1e3 * d->token.least, 1e3 * d->token.most,
+           1 / d->token.median, 1e-6 * (double)d->bytes, 1e-9 * gb, gb / d->stream.median);
+    printf("  token of %u layers, extrapolated%s: %.1f ms, %.2f tokens/s\n", o->layers,
+           r->has_full ? "" : " without a full attention layer", 1e3 * d->whole.median,
+           1 / d->whole.median);
+    if (o->prefill)
+        printf("  prompt of %zu tokens: %.1f tokens/s (%.1f to %.1f), %.2f times those of decode\n",
+               o->prefill, d->prefill.median, d->prefill.least, d->prefill.most,
+               d->prefill.median * d->token.median);
+}
+
+static void print_versus(const sb_bench_report *r)
+{
+    if (r->versus_count)
+        printf("\nagainst rows in binary32 (%s): exact_over_f32 is the speed of the reference\n",
+               r->f32_kernels);
+    for (size_t i = 0; i < r->versus_count; i++) {
+        const sb_bench_versus *v = &r->versus[i];
+        printf("  %-6s%s %u thread%s %8.1f MB  exact_over_f32 %.2f (%.2f to %.2f)  exact %.2f GB/s "
+               "(%.2f of stream), f32 %.2f GB/s (%.2f)\n",
+               sb_f32_kind_name(v->kind), v->quantized_input ? ", input quantized," : "",
+               v->threads, v->threads == 1 ? " " : "s", 1e-6 * (double)v->bytes, v->ratio.median,
+               v->ratio.least, v->ratio.most, 1e-9 * (double)v->bytes / v->exact.median,
+               v->exact_share, 1e-9 * (double)v->bytes / v->plain.median, v->plain_share);
+    }
+}
+
+void sb_bench_print(const sb_bench_report *r, const sb_bench_options *o)
+{
+    printf("kernels %s; %llu outputs equal to the definition; medians of %zu tokens after %zu\n",
+           sb_dot_selected(), (unsigned long long)r->compared, o->tokens, o->context);
+    for (size_t i = 0; i < r->decode_count; i++)
+        print_decode(&r->decode[i], r, o);
+    for (size_t i = 1; i < r->decode_count; i++)
+        printf("\n%u threads over %u: %.2f\n", r->decode[i].threads, r->decode[0].threads,
+               r->decode[0].token.median / r->decode[i].token.median);
+    print_versus(r);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------
+ */
+
+static json_t *noise(sb_bench_noise n)
+{
+    return json_pack("{s:f,s:f,s:f}", "median", n.median, "least", n.least, "most", n.most);
+}
+
+static json_t *line_json(const sb_bench_line *l)
+{
+    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:o}", "op", sb_bench_kind_name(l->kind), "weights",
+                          l->format, "calls", (json_int_t)l->calls, "bytes", (json_int_t)l->bytes,
+                          "seconds", noise(l->seconds));
+    if (l->bytes && l->seconds.median > 0) {
+        json_object_set_new(o, "gb_per_s", json_real(1e-9 * (double)l->bytes / l->seconds.median));
+        json_object_set_new(o, "share_of_stream", json_real(l->share_of_stream));
+    }
+    if (l->tried) {
+        json_object_set_new(o, "outputs_tried", json_integer((json_int_t)l->tried));
+        json_object_set_new(o, "fallback_rate", json_real(rate(l->sent, l->tried)));
+        json_object_set_new(o, "exact_rate", json_real(rate(l->exact, l->tried)));
+    }
+    return o;
+}
+
+static json_t *decode_json(const sb_bench_decode *d, const sb_bench_options *o)
+{
+    uint64_t tried = 0, sent = 0, exact = 0;
+    json_t *ops = json_array();
+    for (size_t i = 0; i < d->count; i++) {
+        json_array_append_new(ops, line_json(&d->lines[i]));
+        tried += d->lines[i].tried;
+        sent += d->lines[i].sent;
+        exact += d->lines[i].exact;
+    }
+    json_t *out = json_pack(
+        "{s:i,s:o,s:o,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "threads", (int)d->threads,
+        "stream_bytes_per_s", noise(d->stream), "token_seconds", noise(d->token), "bytes",
+        (json_int_t)d->bytes, "gb_per_s", 1e-9 * (double)d->bytes / d->token.median,
+        "share_of_stream", (double)d->bytes / d->token.median / d->stream.median, "tokens_per_s",
+        1 / d->token.median, "tokens_per_s_extrapolated", 1 / d->whole.median, "fallback_rate",
+        rate(sent, tried), "exact_rate", rate(exact, tried), "ops", ops);
+    if (o->prefill) {
+        json_object_set_new(out, "prefill_tokens_per_s", noise(d->prefill));
+        json_object_set_new(out, "prefill_over_decode",
+                            json_real(d->prefill.median * d->token.median));
+    }
+    return out;
+}
+
+static json_t *versus_json(const sb_bench_versus *v)
+{
+    return json_pack("{s:s,s:b,s:i,s:I,s:o,s:f,s:f,s:f,s:f}", "format", sb_f32_kind_name(v->kind),
+                     "input_quantized", v->quantized_input, "threads", (int)v->threads, "bytes",
+                     (json_int_t)v->bytes, "ratio", noise(v->ratio), "exact_gb_per_s",
+                     1e-9 * (double)v->bytes / v->exact.median, "f32_gb_per_s",
+                     1e-9 * (double)v->bytes / v->plain.median, "exact_share_of_stream",
+                     v->exact_share, "f32_share_of_stream", v->plain_share);
+}
+
+/* Of each format, with the most threads. */
+static void put_ratios(const sb_bench_report *r, json_t *document)
+{
+    json_t *list = json_array(), *ratios = json_object();
+    for (size_t i = 0; i < r->versus_count; i++) {
+        json_array_append_new(list, versus_json(&r->versus[i]));
+        json_object_set_new(ratios, sb_f32_kind_name(r->versus[i].kind),
+                            json_real(r->versus[i].ratio.median));
+    }
+    json_object_set_new(document, "f32_kernels", json_string(r->f32_kernels));
+    json_object_set_new(document, "exact_over_f32", ratios);
+    json_object_set_new(document, "versus", list);
+}
+
+void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *document)
+{
+    json_t *runs = json_array();
+    for (size_t i = 0; i < r->decode_count; i++)
+        json_array_append_new(runs, decode_json(&r->decode[i], o));
+    json_object_set_new(document, "kernels", json_string(sb_dot_selected()));
+    json_object_set_new(document, "compared", json_integer((json_int_t)r->compared));
+    json_object_set_new(document, "layers", json_integer((json_int_t)r->layers));
+    json_object_set_new(document, "tokens", json_integer((json_int_t)o->tokens));
+    json_object_set_new(document, "context", json_integer((json_int_t)o->context));
+    json_object_set_new(document, "prefill", json_integer((json_int_t)o->prefill));
+    json_object_set_new(document, "extrapolated_to_layers", json_integer((json_int_t)o->layers));
+    json_object_set_new(document, "runs", runs);
+    if (r->decode_count > 1)
+        json_object_set_new(
+            document, "scaling",
+            json_real(r->decode[0].token.median / r->decode[r->decode_count - 1].token.median));
+    if (r->versus_count)
+        put_ratios(r, document);
+}

@@ -1,0 +1,15 @@
+/* bench_show.h - a report of `bench cpu` as tables and as JSON. */
+#ifndef SB_CLI_BENCH_SHOW_H
+#define SB_CLI_BENCH_SHOW_H
+
+#include <jansson.h>
+
+#include "tools/bench/cpu.h"
+
+void sb_bench_print(const sb_bench_report *report, const sb_bench_options *options);
+
+/* Adds to a document. */
+void sb_bench_json(const sb_bench_report *report, const sb_bench_options *options,
+                   json_t *document);
+
+#endif

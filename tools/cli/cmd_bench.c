@@ -1,0 +1,230 @@
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+#include "tools/cli/bench_show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/make/make.h"
+
+static const char about[] =
+    "Decodes tokens with the reference, one at a time, and says for every kind of op how much of\n"
+    "the memory bandwidth of the same run it uses. First, outputs of every linear layer are\n"
+    "computed anew by the definition; if one differs in one bit, nothing is timed (status 1).\n"
+    "CKPT is a checkpoint folder; without it one is made in a temporary folder, in $TMPDIR or\n"
+    "here, and removed at the end.";
+
+static const char more[] =
+    "example:\n"
+    "  samebit bench cpu --preset 35b-a3b --format nvidia-mix --layers 4 --vs f32\n";
+
+typedef struct wishes {
+    sb_make_options make;
+    sb_bench_options bench;
+    sb_knobs knobs;
+    const char *folder; /* NULL: to be made */
+    const char *threads, *vs, *profile;
+    uint64_t layers, tokens, context, prefill, passes, stream, extrapolate;
+    int as_json;
+} wishes;
+
+static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, sb_error *err)
+{
+    const sb_opt opts[] = {
+        {"preset", 0, SB_OPT_STRING, &w->make.preset, "P", "make a checkpoint of this shape"},
+        {"format", 0, SB_OPT_STRING, &w->make.format, "F", "of this format (bf16)"},
+        {"layers", 0, SB_OPT_NUMBER, &w->layers, "N", "of so many layers (4)"},
+        {"tokens", 0, SB_OPT_NUMBER, &w->tokens, "N", "tokens to be timed (16; at most 256)"},
+        {"context", 0, SB_OPT_NUMBER, &w->context, "C", "tokens fed before them (0)"},
+        {"prefill", 0, SB_OPT_NUMBER, &w->prefill, "N", "time a prompt of N tokens, too"},
+        {"threads", 0, SB_OPT_STRING, &w->threads, "LIST", "numbers of threads: 1,2"},
+        {"vs", 0, SB_OPT_STRING, &w->vs, "f32",
+         "the same matrices by rows added in binary32, in turn"},
+        {"passes", 0, SB_OPT_NUMBER, &w->passes, "N", "of that comparison (7; at most 64)"},
+        {"profile", 0, SB_OPT_STRING, &w->profile, "P", "exact (default), w4a4, ..."},
+        {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N", "to a model of N layers (40)"},
+        {"stream", 0, SB_OPT_NUMBER, &w->stream, "MIB", "size of the array that is read"},
+        {"self-test", 0, SB_OPT_FLAG, &w->bench.plant, NULL,
+         "spoil one output: the comparison must find it, and nothing is timed"},
+        SB_OPT_JSON(&w->as_json),
+    };
+    *line = (sb_command_line){.usage = "bench cpu (CKPT | --preset P) [options]",
+                              .about = about,
+                              .opts = opts,
+                              .opt_count = sizeof opts / sizeof *opts,
+                              .more = more,
+                              .max_operands = 2};
+    return sb_parse(line, argc, argv, err);
+}
+
+static sb_status in_range(const char *name, uint64_t value, uint64_t least, uint64_t most,
+                          sb_error *err)
+{
+    if (value >= least && value <= most)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE, "--%s is %llu; expected %llu to %llu", name,
+                   (unsigned long long)value, (unsigned long long)least, (unsigned long long)most);
+}
+
+/* "1,2,4" */
+static sb_status parse_threads(wishes *w, sb_error *err)
+{
+    const char *at = w->threads;
+    for (;;) {
+        char number[8] = "";
+        size_t n = strcspn(at, ",");
+        uint64_t value;
+        if (n < sizeof number)
+            memcpy(number, at, n);
+        if (!sb_parse_u64(number, &value) || value < 1 || value > 1024 ||
+            w->bench.thread_count == SB_BENCH_THREADS)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "--threads '%s': expected at most %d numbers from 1 to 1024, as in 1,2",
+                           SB_SHOW(w->threads), (int)SB_BENCH_THREADS);
+        w->bench.threads[w->bench.thread_count++] = (unsigned)value;
+        if (!at[n])
+            return SB_OK;
+        at += n + 1;
+    }
+}
+
+static sb_status check_numbers(wishes *w, sb_error *err)
+{
+    sb_status status = in_range("layers", w->layers, 1, 1024, err);
+    if (!status)
+        status = in_range("tokens", w->tokens, 1, SB_BENCH_TOKENS, err);
+    if (!status)
+        status = in_range("context", w->context, 0, 1 << 20, err);
+    if (!status)
+        status = in_range("prefill", w->prefill, 0, 1 << 16, err);
+    if (!status)
+        status = in_range("passes", w->passes, 1, SB_BENCH_PASSES, err);
+    if (!status)
+        status = in_range("extrapolate", w->extrapolate, 1, 4096, err);
+    return status ? status : in_range("stream", w->stream, 0, 1 << 20, err);
+}
+
+static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
+{
+    if (line->operands == 0 || strcmp(line->operand[0], "cpu") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "expected what to measure, and that can be: cpu");
+    w->folder = line->operands > 1 ? line->operand[1] : NULL;
+    if (!w->folder == !w->make.preset)
+        return sb_fail(err, SB_ERR_USAGE, "expected a checkpoint folder or --preset");
+    if (w->vs && strcmp(w->vs, "f32") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "--vs '%s': expected f32", SB_SHOW(w->vs));
+    sb_status status = check_numbers(w, err);
+    if (!status)
+        status = parse_threads(w, err);
+    if (!status)
+        status = sb_knobs_profile(&w->knobs, w->profile, err);
+    w->make.layers = (unsigned)w->layers;
+    w->bench.knobs = &w->knobs;
+    w->bench.tokens = (size_t)w->tokens;
+    w->bench.context = (size_t)w->context;
+    w->bench.prefill = (size_t)w->prefill;
+    w->bench.passes = (size_t)w->passes;
+    w->bench.stream_mib = (size_t)w->stream;
+    w->bench.layers = (unsigned)w->extrapolate;
+    return status;
+}
+
+/* --- a checkpoint of its own -------------------------------------------------------------------
+ */
+
+static sb_status make_folder(wishes *w, char *path, size_t room, sb_error *err)
+{
+    const char *where = getenv("TMPDIR");
+    int n = snprintf(path, room, "%s/samebit-bench-XXXXXX", where && *where ? where : ".");
+    if (n < 0 || (size_t)n >= room || !mkdtemp(path))
+        return sb_fail(err, SB_ERR_IO, "%s: cannot make a temporary folder", SB_SHOW(path));
+    w->make.dir = path;
+    w->make.replace = 1;
+    w->make.no_mtp = 1;
+    w->make.recipe = "plain";
+    w->make.progress = sb_progress_bytes;
+    return sb_make(&w->make, err);
+}
+
+static void remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        char *file = sb_path_join(path, entry->d_name);
+        if (file && entry->d_name[0] != '.')
+            unlink(file);
+        free(file);
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(path);
+}
+
+static sb_status measure(const wishes *w, const char *folder, sb_bench_report *report,
+                         sb_error *err)
+{
+    sb_model *model = NULL;
+    sb_status status = sb_model_open(folder, &model, err);
+    if (!status)
+        status = sb_bench_cpu(model, &w->bench, report, err);
+    if (!status && w->vs)
+        status = sb_bench_against_f32(model, &w->bench, report, err);
+    sb_model_close(model);
+    return status;
+}
+
+static sb_status print(const wishes *w, const sb_bench_report *report, sb_error *err)
+{
+    if (!w->as_json) {
+        sb_bench_print(report, &w->bench);
+        return SB_OK;
+    }
+    json_t *document = sb_document("bench");
+    json_object_set_new(document, "what", json_string("cpu"));
+    if (w->folder)
+        json_object_set_new(document, "folder", json_string(w->folder));
+    else
+        json_object_update_new(
+            document, json_pack("{s:s,s:s}", "preset", w->make.preset, "format", w->make.format));
+    json_object_set_new(document, "profile", json_string(w->profile));
+    sb_bench_json(report, &w->bench, document);
+    return sb_print_document(document, err);
+}
+
+sb_status sb_cmd_bench(int argc, char **argv, sb_error *err)
+{
+    wishes w = {.make = {.format = "bf16", .layout = "text", .storage = "qwen3.6", .seed = 42},
+                .layers = 4,
+                .tokens = 16,
+                .passes = 7,
+                .extrapolate = 40,
+                .threads = "1,2",
+                .profile = "exact"};
+    char made[1024] = "";
+    sb_command_line line;
+    sb_status status = parse(&w, &line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    status = check(&w, &line, err);
+    if (status)
+        return status;
+    w.bench.progress = sb_progress;
+    sb_bench_report *report = sb_alloc(1, sizeof *report);
+    if (!report)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a report");
+    if (!w.folder)
+        status = make_folder(&w, made, sizeof made, err);
+    if (!status)
+        status = measure(&w, w.folder ? w.folder : made, report, err);
+    if (w.make.dir)
+        remove_folder(made);
+    if (!status)
+        status = print(&w, report, err);
+    free(report);
+    return status;
+}
