@@ -1,8 +1,8 @@
 /* arith_digest.c - the arithmetic of samebit in a few lines of hex: arith_digest [ISA]
  *
- * One digest per operand kind (40000 hard reductions), per function (200000 inputs), for the
- * integer root and for the sampler, all from seed 42. Whatever the compiler, its options, the
- * machine and the kernels, the output must be the same text. */
+ * One digest per operand kind (40000 hard reductions), for rows of every stored format, per
+ * function (200000 inputs), for the integer root and for the sampler, all from seed 42. Whatever
+ * the compiler, its options, the machine and the kernels, the output must be the same text. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,9 +11,19 @@
 #include "ref/math/fn.h"
 #include "ref/math/start.h"
 #include "ref/run/sample.h"
+#include "tests/prop/rows.h"
+#include "tests/prop/rows_compare.h"
 #include "tests/unit/families.h"
 
-enum { SEED = 42, REDUCTIONS = 40000, INPUTS = 200000, ROOTS = 400, VOCAB = 1000, ROWS = 50 };
+enum {
+    SEED = 42,
+    REDUCTIONS = 40000,
+    INPUTS = 200000,
+    ROOTS = 400,
+    VOCAB = 1000,
+    ROWS = 50,
+    MATRICES = 3000
+};
 
 static void print_digest(const char *group, const char *name, const float *values, size_t count)
 {
@@ -29,6 +39,23 @@ static void reductions(family_kind kind, float *results)
         results[i] = family_reduce(&c);
     }
     print_digest("reduce", family_kind_name(kind), results, REDUCTIONS);
+}
+
+/* Of matrices, an input at a time and all at once. */
+static int rows(float *results)
+{
+    static rows_case c;
+    size_t count = 0;
+    for (uint64_t i = 0; i < MATRICES; i++) {
+        rows_make(&c, sb_rng_key(SEED, "rows"), i);
+        const size_t some = c.count * c.matrix.rows;
+        if (count + 2 * some > INPUTS || !rows_apart(&c, results + count) ||
+            !rows_together(&c, results + count + some))
+            return 1;
+        count += 2 * some;
+    }
+    print_digest("rows", "quantized", results, count);
+    return 0;
 }
 
 static void function(const char *name, float (*run)(float), float *results)
@@ -88,6 +115,8 @@ int main(int argc, char **argv)
     }
     for (int kind = 0; kind < KIND_COUNT; kind++)
         reductions((family_kind)kind, results);
+    if (rows(results))
+        return 1;
     static const struct {
         const char *name;
         float (*run)(float);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All 2^32 inputs of every function through MPFR, in parts of a few minutes: tests/long.sh [PARTS]
+# All 2^32 inputs of every function through MPFR, and 10^7 rows by every kernel against the definition, in parts
+# of a few minutes: tests/long.sh [PARTS]
 # Each part that is done is a line of docs/exhaustive.log, and is not run again; so this can be stopped and
 # started at will. A function that is done gets a line with the date. Remove the log after a change of
 # ref/math.
@@ -23,6 +24,13 @@ for function in $functions; do
     done_line="# $function: all $parts parts"
     if [ $failed = $before ] && ! grep -qF "$done_line" $log; then
         echo "$done_line, $(date -u +%Y-%m-%d)" >> $log
+    fi
+done
+for ((part = 0; part < 20; part++)); do # 2 300 000 matrices are some 10 400 000 rows
+    if "$build/tests/exhaustive/rows_long" --matrices 2300000 --part $part/20 --log $log; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
     fi
 done
 printf '%d passed, %d failed, 0 skipped\n' $passed $failed

@@ -1,3 +1,5 @@
+/* madvise is more than POSIX, whose own function does not give pages back. */
+#define _DEFAULT_SOURCE
 #include "ref/container/map.h"
 
 #include <errno.h>
@@ -44,4 +46,22 @@ void sb_map_close(sb_map *map)
         munmap(base.taken, map->size);
     }
     *map = (sb_map){nothing, 0};
+}
+
+/* madvise takes what mmap gave, which is not const; no byte is written. */
+void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what)
+{
+    static const int advice[] = {[SB_PAGES_random] = MADV_RANDOM,
+                                 [SB_PAGES_soon] = MADV_WILLNEED,
+                                 [SB_PAGES_done] = MADV_DONTNEED};
+    const long page = sysconf(_SC_PAGESIZE);
+    union {
+        const unsigned char *given;
+        void *taken;
+    } at = {.given = from};
+    if (bytes == 0 || page <= 0)
+        return;
+    size_t before = (uintptr_t)from % (size_t)page;
+    at.given -= before;
+    (void)madvise(at.taken, (size_t)bytes + before, advice[what]);
 }

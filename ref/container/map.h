@@ -3,6 +3,7 @@
 #define SB_CONTAINER_MAP_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "ref/base/status.h"
 
@@ -16,5 +17,15 @@ typedef struct sb_map {
 /* Maps a regular file; a symbolic link is followed. SB_ERR_IO, naming the path, on failure. */
 sb_status sb_map_open(const char *path, sb_map *out, sb_error *err);
 void sb_map_close(sb_map *map);
+
+/* What a caller knows of pages that it will or will not read; never more than advice. */
+typedef enum sb_pages {
+    SB_PAGES_random, /* in no order, so that nothing beside them should be read along */
+    SB_PAGES_soon,   /* soon: reading may begin */
+    SB_PAGES_done    /* not for long: they leave this process, and come back when touched */
+} sb_pages;
+
+/* The pages of some bytes of a mapping. Bytes that no file backs must not be among them. */
+void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what);
 
 #endif

@@ -286,17 +286,46 @@ static const float e4m3_values[256] = {
 static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
+/* Those of four bits, by code; NULL for the others. */
+static const float *nibble_values(sb_format format)
+{
+    static const float int4[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    static const float uint4[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return format == SB_FORMAT_e2m1    ? e2m1_values
+           : format == SB_FORMAT_int4  ? int4
+           : format == SB_FORMAT_uint4 ? uint4
+                                       : NULL;
+}
+
 void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values)
 {
-    for (size_t i = 0; format == SB_FORMAT_e2m1 && i < count; i++)
-        values[i] = e2m1_values[codes[i] & 15u];
-    for (size_t i = 0; format != SB_FORMAT_e2m1 && i < count; i++) {
-        uint8_t code = codes[i];
-        if (format == SB_FORMAT_uint4 || format == SB_FORMAT_uint8)
-            values[i] = (float)(format == SB_FORMAT_uint4 ? code & 15u : code);
-        else if (format == SB_FORMAT_e4m3 && (code & 0x7fu) != 0x7fu)
-            values[i] = e4m3_values[code];
-        else
-            values[i] = sb_code_to_f32(format, code);
+    const float *nibble = nibble_values(format);
+    for (size_t i = 0; nibble && i < count; i++)
+        values[i] = nibble[codes[i] & 15u];
+    for (size_t i = 0; format == SB_FORMAT_uint8 && i < count; i++)
+        values[i] = (float)codes[i];
+    for (size_t i = 0; format == SB_FORMAT_int8 && i < count; i++)
+        values[i] = (float)((int)(codes[i] ^ 0x80u) - 128);
+    if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8)
+        return;
+    unsigned others = format != SB_FORMAT_e4m3; /* or NaN, which the table does not have */
+    for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {
+        values[i] = e4m3_values[codes[i]];
+        others |= ((codes[i] & 0x7fu) + 1u) >> 7;
     }
+    for (size_t i = 0; others && i < count; i++)
+        if (format != SB_FORMAT_e4m3 || (codes[i] & 0x7fu) == 0x7fu)
+            values[i] = sb_code_to_f32(format, codes[i]);
+}
+
+void sb_nibble_decode(sb_format format, const uint8_t *bytes, size_t count, float *values)
+{
+    const float *nibble = nibble_values(format);
+    size_t i = 0;
+    for (; i + 2 <= count; i += 2, bytes++) {
+        values[i] = nibble[*bytes & 15u];
+        values[i + 1] = nibble[*bytes >> 4];
+    }
+    if (i < count)
+        values[i] = nibble[*bytes & 15u];
 }

@@ -75,4 +75,7 @@ uint8_t sb_f32_to_uint8(float x);
  */
 void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values);
 
+/* The same of codes of four bits, two a byte, the low one first. */
+void sb_nibble_decode(sb_format format, const uint8_t *bytes, size_t count, float *values);
+
 #endif

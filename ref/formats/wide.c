@@ -35,25 +35,21 @@ static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t coun
     }
 }
 
-/* The same of rows whose codes stand one behind the other, two to a byte or one. */
-static void unpack_dense(const sb_matrix *m, uint64_t row, uint64_t first, size_t count,
-                         uint8_t *codes)
+/* The values of rows whose codes stand one behind the other, two to a byte or one. */
+static void decode_dense(const sb_matrix *m, uint64_t row, uint64_t first, size_t count,
+                         float *values)
 {
     if (sb_format_bits(m->format) == 8) {
-        memcpy(codes, m->data + row * m->cols + first, count);
+        sb_small_decode(m->format, m->data + row * m->cols + first, count, values);
         return;
     }
-    const unsigned char *bytes = m->data + row * (m->cols / 2);
-    size_t i = 0;
-    for (; i < count && (first + i) % 2; i++)
-        codes[i] = bytes[(first + i) / 2] >> 4;
-    bytes += (first + i) / 2;
-    for (; i + 2 <= count; i += 2, bytes++) {
-        codes[i] = *bytes & 15u;
-        codes[i + 1] = *bytes >> 4;
+    const unsigned char *bytes = m->data + row * (m->cols / 2) + first / 2;
+    if (first % 2 && count > 0) {
+        const uint8_t code = *bytes++ >> 4;
+        sb_small_decode(m->format, &code, 1, values++);
+        count--;
     }
-    if (i < count)
-        codes[i] = *bytes & 15u;
+    sb_nibble_decode(m->format, bytes, count, values);
 }
 
 /* "un-borrowed on the whole word" */
@@ -118,8 +114,9 @@ int sb_matrix_has_zeros(const sb_matrix *matrix)
 
 void sb_matrix_zeros(const sb_matrix *matrix, uint32_t row, double *zeros)
 {
-    uint64_t stored = sb_matrix_stored_row(matrix, row);
-    for (uint32_t g = 0; g < sb_matrix_groups(matrix); g++)
+    const uint64_t stored = sb_matrix_stored_row(matrix, row);
+    const uint32_t groups = sb_matrix_groups(matrix);
+    for (uint32_t g = 0; g < groups; g++)
         zeros[g] = zero_at(matrix, stored, g);
 }
 
@@ -133,10 +130,11 @@ void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint
     uint64_t stored = sb_matrix_stored_row(matrix, row);
     for (uint32_t i = 0, part; i < count; i += part) {
         part = count - i < PIECE ? count - i : PIECE;
-        if (dense)
-            unpack_dense(matrix, stored, first + i, part, piece);
-        else
-            unpack(matrix, stored, first + i, part, piece);
+        if (dense) {
+            decode_dense(matrix, stored, first + i, part, codes + i);
+            continue;
+        }
+        unpack(matrix, stored, first + i, part, piece);
         sb_small_decode(matrix->format, piece, part, codes + i);
     }
     for (uint32_t i = 0, run; zeros && i < count; i += run) {
@@ -165,46 +163,74 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
     return valid_scale(matrix, scale);
 }
 
-/* The scales of a row that stand one behind the other are read together. */
+/* Of `count` groups from `first` on; those that stand one behind the other are read together. */
+static void read_scales(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                        float *scales)
+{
+    const sb_quant *q = &matrix->quant;
+    const size_t bytes = sb_format_bytes(q->scale_format);
+    const uint64_t at = sb_matrix_stored_row(matrix, row) / q->block_rows * q->scale_row;
+    const uint32_t each = q->scale_col == 1 ? count : 1;
+    for (uint32_t g = 0; g < count; g += each)
+        sb_decode(q->scale_format, q->scales + (at + (first + g) * q->scale_col) * bytes, each,
+                  scales + g);
+    for (uint32_t g = 0; g < count; g++)
+        scales[g] = valid_scale(matrix, scales[g]);
+}
+
 void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
 {
     enum { PIECE = 64 };
     float piece[PIECE];
-    const sb_quant *q = &matrix->quant;
     const uint32_t groups = sb_matrix_groups(matrix);
-    const size_t bytes = sb_format_bytes(q->scale_format);
-    const unsigned char *at =
-        q->scales + sb_matrix_stored_row(matrix, row) / q->block_rows * q->scale_row * bytes;
     for (uint32_t g = 0, count; g < groups; g += count) {
-        count = q->scale_col != 1 ? 1 : groups - g < PIECE ? groups - g : PIECE;
-        sb_decode(q->scale_format, at + g * q->scale_col * bytes, count, piece);
+        count = groups - g < PIECE ? groups - g : PIECE;
+        read_scales(matrix, row, g, count, piece);
         for (uint32_t i = 0; i < count; i++)
-            scales[g + i] = (double)valid_scale(matrix, piece[i]);
+            scales[g + i] = (double)piece[i];
     }
 }
 
 /* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
  * product here is exact in binary64: 8 bits times 24. */
+static void scale_run(const float *codes, size_t count, double scale, double *values)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = codes[i] * scale;
+}
+
+enum { PIECE = 256 };
+
+/* Columns k .. k + count - 1, from their codes. */
+static void scale_piece(const sb_matrix *matrix, uint32_t row, uint32_t k, uint32_t count,
+                        const float *codes, double *values)
+{
+    const uint32_t each = matrix->quant.block_cols;
+    float scales[PIECE];
+    if (!matrix->quant.group_index)
+        read_scales(matrix, row, k / each, (k + count - 1) / each - k / each + 1, scales);
+    for (uint32_t i = 0, g = 0, run; i < count; i += run, g++) {
+        run = matrix->quant.group_index ? 1 : g > 0 ? each : each - k % each;
+        run = run < count - i ? run : count - i;
+        double scale = matrix->quant.group_index ? sb_matrix_scale(matrix, row, k + i) : scales[g];
+        scale_run(codes + i, run, scale, values + i);
+    }
+}
+
 void sb_matrix_wide_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                          double *values)
 {
-    enum { PIECE = 256 };
     float piece[PIECE];
-    int quantized = sb_matrix_quantized(matrix);
     for (uint32_t k = first, n; k < first + count; k += n, values += n) {
         n = first + count - k < PIECE ? first + count - k : PIECE;
-        if (quantized) {
+        if (sb_matrix_quantized(matrix)) {
             sb_matrix_codes(matrix, row, k, n, piece);
-        } else {
-            size_t bytes = sb_format_bytes(matrix->format);
-            sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, n, piece);
+            scale_piece(matrix, row, k, n, piece, values);
+            continue;
         }
-        for (uint32_t i = 0, end; i < n; i = end) {
-            double scale = quantized ? sb_matrix_scale(matrix, row, k + i) : 1;
-            end = i + sb_matrix_run(matrix, k + i) < n ? i + sb_matrix_run(matrix, k + i) : n;
-            for (uint32_t j = i; j < end; j++)
-                values[j] = piece[j] * scale;
-        }
+        size_t bytes = sb_format_bytes(matrix->format);
+        sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row) + k * bytes, n, piece);
+        scale_run(piece, n, 1, values);
     }
 }
 

@@ -128,6 +128,7 @@ static inline sb_partial row_of(sb_format format, const sb_row_codes *w, const s
     return total;
 }
 
+#define ENTRY(format) [SB_FORMAT_##format] = row_##format
 #define ROW(format)                                                                                \
     static sb_partial row_##format(const sb_row_codes *w, const sb_row_input *x)                   \
     {                                                                                              \
@@ -138,18 +139,20 @@ ROW(bf16)
 ROW(f16)
 ROW(e4m3)
 ROW(e2m1)
-ROW(int4) ROW(int8) ROW(uint4) ROW(uint8)
-#define ENTRY(format) [SB_FORMAT_##format] = row_##format
+ROW(int4)
+ROW(int8)
+ROW(uint4)
+ROW(uint8)
 
-    static const sb_dot_kernels scalar = {
-        .name = "scalar",
-        .f32 = dot_f32,
-        .bf16 = dot_bf16,
-        .f16 = dot_f16,
-        .f64 = dot_f64,
-        .columns = dot_columns,
-        .row = {ENTRY(f32), ENTRY(bf16), ENTRY(f16), ENTRY(e4m3), ENTRY(e2m1), ENTRY(int4),
-                ENTRY(int8), ENTRY(uint4), ENTRY(uint8)},
-        .tile = &sb_tile_scalar,
+static const sb_dot_kernels scalar = {
+    .name = "scalar",
+    .f32 = dot_f32,
+    .bf16 = dot_bf16,
+    .f16 = dot_f16,
+    .f64 = dot_f64,
+    .columns = dot_columns,
+    .row = {ENTRY(f32), ENTRY(bf16), ENTRY(f16), ENTRY(e4m3), ENTRY(e2m1), ENTRY(int4), ENTRY(int8),
+            ENTRY(uint4), ENTRY(uint8)},
+    .tile = &sb_tile_scalar,
 };
 const sb_dot_kernels *const sb_dot_scalar = &scalar;

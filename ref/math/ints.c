@@ -162,10 +162,10 @@ static void one_row(const job *j, uint32_t row, double *wide)
     }
 }
 
-/* A parallel region costs as much as some 10^5 products. */
+/* A parallel region costs as much as some 10^5 of these products. */
 static int worth_threads(const job *j)
 {
-    return (double)j->count * j->w->rows * j->w->cols > 5e5;
+    return (double)j->count * j->w->rows * j->w->cols > 2e6;
 }
 
 sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,

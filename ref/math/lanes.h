@@ -23,6 +23,19 @@ enum {
     SB_LANES_POSITIONS = 16, /* rows of one tile of weighted sums */
 };
 
+/* A sweep over s (rows, columns): s = RN(decay s), or s[i][j] = RN(s[i][j] + RN(k[i] d[j])); then
+ * dots of its columns with a. `reach` times the largest magnitude of a column bounds the error. */
+typedef struct sb_lanes_sweep {
+    float *s;
+    size_t stride, rows, columns; /* columns <= SB_LANES_COLUMNS */
+    const double *a;
+    double reach;
+    const float *ahead; /* one line of memory for each row, to be fetched; or NULL */
+    float decay;
+    float k_most; /* the largest |k[i]| */
+    const float *k, *d;
+} sb_lanes_sweep;
+
 /* A tile of dots: rows u < rows of b with inputs h < heads. */
 typedef struct sb_lanes_tile {
     const double *a;    /* (heads, n) */
@@ -44,14 +57,11 @@ typedef struct sb_lanes_weighing {
 typedef struct sb_lane_kernels {
     size_t width; /* columns and terms come in multiples of it */
 
-    /* s = RN(decay s) for all of s (rows, columns); out[j] = RN32( sum_i a[i] s[i][j] ).
-     * `reach` times the largest magnitude of a column is the bound of its error. Bit j of the
-     * result says that out[j] is not settled. columns <= SB_LANES_COLUMNS. */
-    uint32_t (*sweep_scale)(float *s, size_t stride, size_t rows, size_t columns, float decay,
-                            const double *a, double reach, float *out);
-    /* The same after s[i][j] = RN(s[i][j] + RN(k[i] d[j])). out may be d. */
-    uint32_t (*sweep_add)(float *s, size_t stride, size_t rows, size_t columns, const float *k,
-                          const float *d, const double *a, double reach, float *out);
+    /* out[j] = RN32( sum_i a[i] s[i][j] ) of the changed s, j < columns; bit j of the result says
+     * that it is not settled. sweep_scale leaves the largest magnitude of each column in `most`,
+     * where sweep_add expects it. out may be d. */
+    uint32_t (*sweep_scale)(const sb_lanes_sweep *t, float *most, float *out);
+    uint32_t (*sweep_add)(const sb_lanes_sweep *t, float *most, float *out);
 
     /* out[h out_stride + u]; bit u of open[h] says that it is not settled. */
     void (*tile)(const sb_lanes_tile *t, float *out, size_t out_stride, uint8_t *open);

@@ -7,63 +7,90 @@
 
 #include "ref/math/lanes.h"
 
-/* Columns of one group: a vf, of a sweep. */
-typedef struct group {
-    vd low, high; /* sums */
-    vf most;
-} group;
+/* Some rows are changed, then read again as doubles: that costs less than taking registers apart.
+ */
+enum { ROWS_AT_ONCE = 8, LINE = 16 /* floats that are fetched together */ };
 
-LANES_INLINE void add_row(group *g, vf row, vd factor)
+/* The row of s at `at`, with what the sweep does to it. */
+LANES_INLINE vf change(const sb_lanes_sweep *t, size_t i, const float *at, size_t j)
 {
-    g->low = d_mul_add(f_low(row), factor, g->low);
-    g->high = d_mul_add(f_high(row), factor, g->high);
-    g->most = f_most(g->most, row);
+    if (t->d)
+        return f_add(f_load(at), f_mul(f_set(t->k[i]), f_load(t->d + j)));
+    return f_mul(f_set(t->decay), f_load(at));
 }
 
-LANES_INLINE uint32_t round_group(const group *g, double reach, float *out)
+/* `groups` times 2 W columns from column j on. */
+LANES_INLINE uint32_t sweep_groups(const sb_lanes_sweep *t, size_t j, size_t groups, float *most,
+                                   float *out)
 {
-    const vd factor = d_set(reach);
-    const uint32_t low = d_round(g->low, d_mul(f_low(g->most), factor), out);
-    const uint32_t high = d_round(g->high, d_mul(f_high(g->most), factor), out + W);
-    return low | high << W;
-}
-
-LANES_TARGET static uint32_t sweep_scale(float *s, size_t stride, size_t rows, size_t columns,
-                                         float decay, const double *a, double reach, float *out)
-{
-    const vf factor = f_set(decay);
+    vd low[2], high[2];
+    vf largest[2];
     uint32_t open = 0;
-    for (size_t j = 0; j < columns; j += 2 * W) {
-        group g = {d_set(0), d_set(0), f_set(0)};
-        float *at = s + j;
-        for (size_t i = 0; i < rows; i++, at += stride) {
-            const vf row = f_mul(factor, f_load(at));
-            f_store(at, row);
-            add_row(&g, row, d_set(a[i]));
+    for (size_t g = 0; g < groups; g++) {
+        low[g] = high[g] = d_set(0);
+        largest[g] = f_set(0);
+    }
+    for (size_t i = 0, some; i < t->rows; i += some) {
+        float *at = t->s + i * t->stride + j;
+        some = t->rows - i < ROWS_AT_ONCE ? t->rows - i : ROWS_AT_ONCE;
+        for (size_t u = 0; u < some; u++)
+            for (size_t g = 0; g < groups; g++) {
+                float *here = at + u * t->stride + g * 2 * W;
+                const vf row = change(t, i + u, here, j + g * 2 * W);
+                f_store(here, row);
+                if (!t->d)
+                    largest[g] = f_most(largest[g], row);
+            }
+        for (size_t u = 0; u < some; u++, at += t->stride) {
+            const vd factor = d_set(t->a[i + u]);
+            for (size_t g = 0; g < groups; g++) {
+                low[g] = d_mul_add(d_widen(at + g * 2 * W), factor, low[g]);
+                high[g] = d_mul_add(d_widen(at + g * 2 * W + W), factor, high[g]);
+            }
+            if (t->ahead && j == 0)
+                __builtin_prefetch(t->ahead + (i + u) * LINE, 1, 2);
         }
-        open |= round_group(&g, reach, out + j) << j;
+    }
+    for (size_t g = 0; g < groups; g++, j += 2 * W) {
+        if (!t->d)
+            f_store(most + j, largest[g]);
+        const vf size = f_load(most + j);
+        const vd reach = d_set(t->reach);
+        vd bound[2] = {f_low(size), f_high(size)};
+        for (size_t l = 0; t->d && l < 2; l++) {
+            const vd added = d_mul(d_abs(d_widen(t->d + j + l * W)), d_set(t->k_most));
+            bound[l] = d_add(d_add(bound[l], added), d_set(0x1p-149));
+        }
+        open |= d_round(low[g], d_mul(bound[0], reach), out + j) << j;
+        open |= d_round(high[g], d_mul(bound[1], reach), out + j + W) << (j + W);
     }
     return open;
 }
 
-LANES_TARGET static uint32_t sweep_add(float *s, size_t stride, size_t rows, size_t columns,
-                                       const float *k, const float *d, const double *a,
-                                       double reach, float *out)
+LANES_INLINE uint32_t sweep(const sb_lanes_sweep *t, float *most, float *out)
 {
     uint32_t open = 0;
-    for (size_t j = 0; j < columns; j += 2 * W) {
-        group g = {d_set(0), d_set(0), f_set(0)};
-        const vf right = f_load(d + j);
-        float *at = s + j;
-        for (size_t i = 0; i < rows; i++, at += stride) {
-            const vf outer = f_mul(f_set(k[i]), right);
-            const vf row = f_add(f_load(at), outer);
-            f_store(at, row);
-            add_row(&g, row, d_set(a[i]));
-        }
-        open |= round_group(&g, reach, out + j) << j;
-    }
+    size_t j = 0;
+    for (; j + (size_t)4 * W <= t->columns; j += (size_t)4 * W)
+        open |= sweep_groups(t, j, 2, most, out);
+    if (j < t->columns)
+        open |= sweep_groups(t, j, 1, most, out);
     return open;
+}
+
+LANES_TARGET static uint32_t sweep_scale(const sb_lanes_sweep *t, float *most, float *out)
+{
+    sb_lanes_sweep scale = *t;
+    scale.d = NULL; /* so that the compiler sees it */
+    return sweep(&scale, most, out);
+}
+
+LANES_TARGET static uint32_t sweep_add(const sb_lanes_sweep *t, float *most, float *out)
+{
+    sb_lanes_sweep add = *t;
+    if (!add.d)
+        return 0;
+    return sweep(&add, most, out);
 }
 
 /* The rows of a tile as doubles, W columns of all rows after the other; rows that are not there are

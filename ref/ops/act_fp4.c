@@ -9,10 +9,30 @@ static float through_e4m3(float x)
     return sb_e4m3_to_f32(sb_f32_to_e4m3(x));
 }
 
+/* sb_f32_to_e2m1 without a branch, so that the loops around it become vectors: how many of the
+ * seven middles between neighbours are below. A middle itself goes to the even code; F-9:
+ * "saturates at 6, infinity included, and makes every NaN +6". */
+static inline uint8_t encode(float x)
+{
+    const uint32_t bits = sb_bits_f32(x), size = bits & 0x7fffffffu;
+    uint32_t code = (uint32_t)(size > 0x3e800000u) + (uint32_t)(size >= 0x3f400000u) +
+                    (uint32_t)(size > 0x3fa00000u) + (uint32_t)(size >= 0x3fe00000u) +
+                    (uint32_t)(size > 0x40200000u) + (uint32_t)(size >= 0x40600000u) +
+                    (uint32_t)(size > 0x40a00000u);
+    uint32_t sign = size > 0x7f800000u ? 0 : bits >> 28 & 8u;
+    return (uint8_t)(code | sign);
+}
+
 static void encode_products(sb_act_group *g, float by)
 {
     for (size_t i = 0; i < g->n; i++)
-        g->codes[i] = sb_f32_to_e2m1(g->x[i] * by);
+        g->codes[i] = encode(g->x[i] * by);
+}
+
+static void encode_quotients(sb_act_group *g, float by)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->codes[i] = encode(g->x[i] / by);
 }
 
 /* K-18: "rcp(a) is RN(1 / a), where an argument and a result below 2^-126 count as 0" */
@@ -35,8 +55,7 @@ static void ct(sb_act_group *g)
     if (g->scale == 0)
         g->scale = 0.125f;
     float e = g->scale / G;
-    for (size_t i = 0; i < g->n; i++)
-        g->codes[i] = sb_f32_to_e2m1(g->x[i] / e);
+    encode_quotients(g, e);
 }
 
 /* K-18: "vllm_ref has s = D4(E4(G (amax r))) with r = RN(1 / 6), and c = E2(x (1 / (s (1 / G))))"
@@ -99,8 +118,7 @@ static void modelopt(sb_act_group *g)
         u = 1.0f;
     g->scale = through_e4m3(u < 0x1p-9f ? 0x1p-9f : u);
     float e = g->scale * m;
-    for (size_t i = 0; i < g->n; i++)
-        g->codes[i] = sb_f32_to_e2m1(g->x[i] / e);
+    encode_quotients(g, e);
 }
 
 /* K-18: "Where s is 0, all values of the group are 0" - whatever 0 times an overflowed reciprocal

@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/formats/small_float.h"
 #include "ref/math/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_group.h"
@@ -74,17 +75,17 @@ static const struct {
     [SB_SCHEME_fp8_static] = {SB_FORMAT_e4m3, 0, sb_act_fp8_static},
 };
 
-/* K-25: "a group with a value that is not finite has NaN for all of its values" */
+/* K-25: "a group with a value that is not finite has NaN for all of its values" - as integers,
+ * magnitudes are in the order of their values, with infinity and NaN behind them. */
 static int find_amax(sb_act_group *g)
 {
-    g->amax = 0;
+    uint32_t most = 0;
     for (size_t i = 0; i < g->n; i++) {
-        float magnitude = sb_f32_from_bits(sb_bits_f32(g->x[i]) & 0x7fffffffu);
-        if (!sb_is_finite_f32(magnitude))
-            return 0;
-        g->amax = magnitude > g->amax ? magnitude : g->amax;
+        uint32_t magnitude = sb_bits_f32(g->x[i]) & 0x7fffffffu;
+        most = magnitude > most ? magnitude : most;
     }
-    return 1;
+    g->amax = sb_f32_from_bits(most);
+    return sb_is_finite_f32(g->amax);
 }
 
 /* K-25: "the input is R of the value that the law of K-17 gives it: exact gives RN of the exact
@@ -110,6 +111,21 @@ static void poison(const job *j, size_t first, size_t n, float *scale)
     }
 }
 
+/* The values of n codes, in pieces that the compiler makes vectors of. */
+static void multiply_out(const job *j, size_t first, size_t n, float scale)
+{
+    enum { PIECE = 64 };
+    float codes[PIECE];
+    for (size_t at = first, count; at < first + n; at += count) {
+        count = first + n - at < PIECE ? first + n - at : PIECE;
+        sb_small_decode(j->out->format, j->out->codes + at, count, codes);
+        for (size_t i = 0; i < count; i++)
+            j->out->values[at + i] = (double)codes[i] * (double)scale;
+        for (size_t i = 0; j->out->rounded && i < count; i++)
+            j->out->rounded[at + i] = rounded(j, codes[i], scale);
+    }
+}
+
 /* The n values from element `first` on, which share a scale. */
 static void quantize_group(const job *j, size_t first, size_t n, float *scale)
 {
@@ -125,12 +141,7 @@ static void quantize_group(const job *j, size_t first, size_t n, float *scale)
     }
     schemes[j->scheme].quantize(&g);
     *scale = g.scale;
-    for (size_t i = 0; i < n; i++) {
-        float code = sb_code_to_f32(g.format, g.codes[i]);
-        j->out->values[first + i] = (double)code * (double)g.scale;
-        if (j->out->rounded)
-            j->out->rounded[first + i] = rounded(j, code, g.scale);
-    }
+    multiply_out(j, first, n, g.scale);
 }
 
 static void quantize_rows(const job *j)

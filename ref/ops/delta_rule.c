@@ -11,8 +11,16 @@ typedef struct one_head {
     const sb_knobs *knobs;
     float *S; /* (dk, dv) */
     size_t dk, dv;
-    float scale; /* of the output (K-16), or 1 */
+    float scale;       /* of the output (K-16), or 1 */
+    const float *next; /* state of the head that comes next, or NULL */
 } one_head;
+
+/* The part of the next state that a sweep can bring while it is at column j of 2 dv: a line of 16
+ * values for each of its rows. */
+static const float *fetch(const one_head *at, size_t j)
+{
+    return at->next && j + SB_SWEEP <= 2 * at->dv ? at->next + at->dk * j / 2 : NULL;
+}
 
 /* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
  * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )"
@@ -26,13 +34,15 @@ static void step(const one_head *at, const float *q, const float *k, const float
     sb_sweeper_set(&query, q, at->dk);
     for (size_t j = 0, count; j < at->dv; j += count) {
         count = at->dv - j < SB_SWEEP ? at->dv - j : SB_SWEEP;
-        const sb_columns S = {at->S + j, at->dv, at->dk, count};
+        sb_columns S = {.at = at->S + j, .stride = at->dv, .rows = at->dk, .columns = count};
+        S.ahead = fetch(at, 2 * j);
         sb_sweep_scale(&S, decay, &key, d);
         for (size_t l = 0; l < count; l++) {
             float difference = v[j + l] - d[l];
             d[l] = difference * beta;
         }
-        sb_sweep_add(&S, k, d, &query, o + j);
+        S.ahead = fetch(at, 2 * j + SB_SWEEP);
+        sb_sweep_add(&S, &key, d, &query, o + j);
     }
     for (size_t j = 0; j < at->dv; j++)
         o[j] = sb_act(at->knobs, o[j] * at->scale);
@@ -49,8 +59,10 @@ sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
     for (int64_t head = 0; head < heads; head++) {
         size_t h = (size_t)head, hk = h / per_key;
         size_t size = a->dk * a->dv;
-        one_head of = {knobs, a->state + h * size, a->dk, a->dv, scale};
+        one_head of = {knobs, a->state + h * size, a->dk, a->dv, scale, NULL};
         for (size_t t = 0; t < a->rows; t++) {
+            int last = t + 1 == a->rows && h + 1 < a->v_heads;
+            of.next = last ? of.S + size : NULL;
             const float *q = a->q + (t * a->k_heads + hk) * a->dk;
             const float *k = a->k + (t * a->k_heads + hk) * a->dk;
             const float *v = a->v + t * a->v_stride + h * a->dv;

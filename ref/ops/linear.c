@@ -113,62 +113,21 @@ static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a
     return status;
 }
 
-/* Inputs that a row of weights meets while it is in a register: they should stay in the cache. */
-static size_t inputs_at_once(size_t k)
-{
-    const size_t bytes = (size_t)256 << 10, each = 2 * k * sizeof(double);
-    return bytes / each < 4 ? 4 : bytes / each;
-}
-
-/* Rows first to first + count of the input. */
-static void plain_block(const sb_knobs *knobs, const sb_linear_args *a, size_t first, size_t count,
-                        double *wide)
-{
-    const size_t n = a->weight->rows, k = a->weight->cols;
-    const float *in = a->in + first * k;
-    float *out = a->out + first * n;
-    if (wide)
-        sb_dot_widen(in, k, count, wide);
-#pragma omp parallel for schedule(static) if (worth_threads(a))
-    for (int64_t i = 0; i < (int64_t)n; i++) {
-        sb_dot_row_many(a->weight, (uint32_t)i, in, wide, count, out + i, n);
-        for (size_t t = 0; t < count; t++)
-            out[t * n + (size_t)i] = output(knobs, a, out[t * n + (size_t)i]);
-    }
-}
-
-/* The same of one input. */
-static sb_status plain_row(const sb_knobs *knobs, const sb_linear_args *a)
-{
-    sb_input in = {.factor = SB_SCALAR_ONE};
-    in.values = sb_alloc(a->weight->cols, sizeof *in.values);
-    if (!in.values)
-        return SB_ERR_MEMORY;
-    for (size_t k = 0; k < a->weight->cols; k++)
-        in.values[k] = a->in[k];
-    sb_status status = linear_exact(knobs, a, &in);
-    free(in.values);
-    return status;
-}
-
 /* A layer without scales, with its input as K-45 left it. */
 static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
 {
+    const size_t count = a->rows * a->weight->cols;
+    sb_input in = {.factor = SB_SCALAR_ONE};
     if (sb_param_cast(knobs, a->weight))
-        return linear_rounded(knobs, a, &(const sb_input){.factor = SB_SCALAR_ONE});
-    if (a->rows == 1 && sb_row_reads(a->weight))
-        return plain_row(knobs, a);
-    size_t k = a->weight->cols, block = inputs_at_once(k);
-    double *wide = NULL;
-    if (sb_dot_widens(a->weight)) {
-        wide = sb_alloc(2 * k * (a->rows < block ? a->rows : block), sizeof *wide);
-        if (!wide)
-            return SB_ERR_MEMORY;
-    }
-    for (size_t t = 0; t < a->rows; t += block)
-        plain_block(knobs, a, t, a->rows - t < block ? a->rows - t : block, wide);
-    free(wide);
-    return SB_OK;
+        return linear_rounded(knobs, a, &in);
+    in.values = sb_alloc(count, sizeof *in.values);
+    if (!in.values)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        in.values[i] = a->in[i];
+    sb_status status = linear_exact(knobs, a, &in);
+    free(in.values);
+    return status;
 }
 
 /* K-45: "weight rounds the input of a linear layer that is not quantized" */

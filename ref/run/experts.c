@@ -119,7 +119,7 @@ static uint32_t piece_rows(uint32_t rows, size_t matrices)
 /* Whether the products are worth a parallel region, which costs as much as some 10^5 of them. */
 static int worth_threads(const sb_expert_linear_args *a, size_t n)
 {
-    return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols > 2e5;
+    return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols > 1e6;
 }
 
 sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)

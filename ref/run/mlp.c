@@ -169,8 +169,10 @@ static sb_status mixture(sb_call *call, const sb_layer *layer)
     sb_scratch *s = call->s;
     size_t H = c->hidden_size, k = c->experts_per_token;
     sb_status status = route(call, layer);
-    if (!status)
+    if (!status) {
+        sb_pager_experts(sb_call_pager(call), call->layer, s->ids, call->rows * k);
         status = shared_expert(call, layer);
+    }
     if (!status)
         status = experts(call, layer);
     for (size_t t = 0; t < call->rows && !status; t++) {

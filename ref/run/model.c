@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/machine.h"
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/model/take.h"
@@ -16,6 +17,17 @@ static sb_status load_config(const char *folder, sb_config *out, sb_error *err)
         path ? sb_config_load(path, out, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     free(path);
     return status;
+}
+
+static sb_status open_pager(sb_model *model, sb_error *err)
+{
+    const uint64_t most = sb_machine_memory() / 100 * SB_RESIDENT_PERCENT;
+    model->pager = sb_pager_new(model->weights, &model->config);
+    if (!model->pager)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    if (most && sb_pager_bytes(model->pager) > most)
+        sb_pager_limit(model->pager, most);
+    return SB_OK;
 }
 
 sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays, size_t count,
@@ -36,6 +48,8 @@ sb_status sb_model_open_overlaid(const char *folder, const char *const *overlays
     if (!status)
         status = sb_weights_bind(model->checkpoint, &model->config, model->declared,
                                  &model->weights, err);
+    if (!status)
+        status = open_pager(model, err);
     if (status) {
         sb_model_close(model);
         return status;
@@ -53,6 +67,7 @@ void sb_model_close(sb_model *model)
 {
     if (!model)
         return;
+    sb_pager_free(model->pager);
     sb_weights_free(model->weights);
     sb_declared_free(model->declared);
     if (model->checkpoint)

@@ -5,13 +5,18 @@
 
 #include "ref/container/digest.h"
 #include "ref/model/weights.h"
+#include "ref/run/pager.h"
 
 typedef struct sb_model {
     sb_config config;
     sb_checkpoint *checkpoint;
     sb_declared *declared; /* NULL: no file declares a quantization */
     sb_weights *weights;
+    sb_pager *pager; /* the one thing here that changes */
 } sb_model;
+
+/* Weights that take more than this share of the machine's memory get a limit (pager.h). */
+enum { SB_RESIDENT_PERCENT = 75 };
 
 /* Opens a folder: config.json, what it declares of quantization, the tensors, and the binding of
  * each to its role. */

@@ -128,12 +128,18 @@ static sb_status residual(sb_call *call, const char *tap)
     return status ? status : sb_show_tap(call, tap, s->x, call->rows, H);
 }
 
+sb_pager *sb_call_pager(const sb_call *call)
+{
+    return call->backend->ops.linear == sb_backend_ref()->ops.linear ? call->model->pager : NULL;
+}
+
 /* R-19: "x = x + mixer( rmsnorm(x, input_layernorm) ), then x = x + mlp( rmsnorm(x,
  * post_attention_layernorm) )" */
 sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full)
 {
     sb_scratch *s = call->s;
     size_t H = call->model->config.hidden_size;
+    sb_pager_enter(sb_call_pager(call), call->layer);
     sb_status status = sb_run_rmsnorm(call, &layer->w[SB_ROLE_input_layernorm], s->stream,
                                       call->rows, H, s->y, "input_layernorm");
     if (!status)
@@ -147,6 +153,7 @@ sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full)
         status = sb_run_mlp(call, layer);
     if (!status)
         status = residual(call, "output");
+    sb_pager_leave(sb_call_pager(call), call->layer);
     return status;
 }
 
@@ -176,9 +183,12 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
 
 sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits)
 {
+    const sb_weights *w = call->model->weights;
     const float *hidden = call->s->hidden + row * call->model->config.hidden_size;
     call->layer = SB_NO_LAYER;
     call->position += row;
-    return sb_run_linear_of(call, SB_LINEAR_head, &call->model->weights->lm_head, hidden, 1, logits,
-                            tap);
+    sb_pager_enter(sb_call_pager(call), w->layer_count);
+    sb_status status = sb_run_linear_of(call, SB_LINEAR_head, &w->lm_head, hidden, 1, logits, tap);
+    sb_pager_leave(sb_call_pager(call), w->layer_count);
+    return status;
 }

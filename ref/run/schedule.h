@@ -64,6 +64,9 @@ sb_status sb_run_rmsnorm(sb_call *call, const sb_matrix *weight, const float *in
 #define SB_RUN(call, op, name, ...)                                                                \
     sb_run_op((call), SB_OP_##op, (name), NULL, &(const sb_##op##_args){__VA_ARGS__})
 
+/* Whom to tell what is read next: NULL where the backend does not read weights in place. */
+sb_pager *sb_call_pager(const sb_call *call);
+
 /* Which row and slot an op has that does not have all rows of the call. */
 typedef struct sb_at {
     size_t row, slot;

@@ -37,6 +37,10 @@ again --tokens-file "$work/crlf"
 again --tokens 5,6,7,8,9 --threads 1
 again --tokens 5,6,7,8,9 --threads 2
 again --tokens 5,6,7,8,9 --threads 7
+again --tokens 5,6,7,8,9 --resident-limit 1
+check "something on stderr" test ! -s "$err"
+again --tokens 5,6,7,8,9 --resident-limit 100000 --threads 2 --stats
+says_err 'peak resident set'
 again --tokens 5,6,7,8,9 --profile exact --set act=f32 --set beta=f32 --backend ref
 again --tokens=5,6,7,8,9 --generate=3
 for isa in exact scalar auto; do SAMEBIT_ISA=$isa again --tokens 5,6,7,8,9; done

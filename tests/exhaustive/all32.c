@@ -16,6 +16,7 @@
 
 #include "ref/base/bytes.h"
 #include "tests/exhaustive/oracle.h"
+#include "tests/exhaustive/parts.h"
 
 enum { BLOCK_BITS = 18, ROWS_MAX = 1 << 16 };
 
@@ -114,24 +115,11 @@ static int screen(int only)
     return close_with(passed, failed);
 }
 
-/* Whether the log has a line that starts with `key` and says PASS. */
-static int logged(const char *path, const char *key)
-{
-    char line[256];
-    int found = 0;
-    FILE *in = path ? fopen(path, "r") : NULL;
-    while (in && !found && fgets(line, sizeof line, in))
-        found = strncmp(line, key, strlen(key)) == 0 && strstr(line, " PASS") != NULL;
-    if (in)
-        fclose(in);
-    return found;
-}
-
 static int full(int fn, unsigned part, unsigned parts, const char *log)
 {
     char key[64], line[256];
     snprintf(key, sizeof key, "full %s %u/%u ", oracle_table[fn].name, part, parts);
-    if (logged(log, key)) {
+    if (part_logged(log, key)) {
         printf("%salready in %s\n", key, log);
         return close_with(1, 0);
     }
@@ -143,11 +131,8 @@ static int full(int fn, unsigned part, unsigned parts, const char *log)
              good ? "PASS" : "FAIL", (unsigned long long)t.inputs, (unsigned long long)t.wrong,
              omp_get_wtime() - start);
     fputs(line, stdout);
-    FILE *out = log ? fopen(log, "a") : NULL;
-    if (log && (!out || fputs(line, out) < 0 || fclose(out) != 0)) {
-        perror(log);
+    if (!part_log(log, line))
         return 3;
-    }
     return close_with(good ? 1 : 0, good ? 0 : 1);
 }
 

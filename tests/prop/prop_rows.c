@@ -13,7 +13,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/kernels.h"
 #include "ref/math/row.h"
-#include "tests/prop/rows.h"
+#include "tests/prop/rows_compare.h"
 
 enum { EXACT_BITS = 1100 }; /* of sums of products of 2^-350 to 2^320, and of their magnitudes */
 

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
-#include "ref/math/row.h"
 
 const char *rows_family_name(rows_family family)
 {
@@ -37,76 +36,375 @@ const char *rows_text(const rows_case *c)
     return text;
 }
 
-void rows_define(const rows_case *c, float *want)
+typedef struct draw {
+    uint64_t key, at;
+} draw;
+
+static uint64_t bits64(draw *d)
+{
+    return sb_rng_u64(d->key, d->at++);
+}
+
+static uint32_t below(draw *d, uint32_t n)
+{
+    return sb_rng_below(d->key, d->at++, n);
+}
+
+/* One of the values of an array. */
+#define ONE_OF(d, array) ((array)[below(d, sizeof(array) / sizeof *(array))])
+
+static int is_narrow_float(sb_format format)
+{
+    return format == SB_FORMAT_e2m1 || format == SB_FORMAT_e4m3;
+}
+
+/* --- layout ----------------------------------------------------------------------------------- */
+
+static uint32_t draw_cols(draw *d, rows_family family)
+{
+    uint32_t kind = below(d, 100);
+    if (family == ROWS_drift)
+        return 130 + below(d, ROWS_COLS - 130);
+    return kind < 75 ? 2 + below(d, 70) : kind < 95 ? 70 + below(d, 240) : 300 + below(d, 900);
+}
+
+/* Zero points along the rows, of which a word holds eight or four. */
+static void draw_zeros(rows_case *c, draw *d)
+{
+    sb_quant *q = &c->matrix.quant;
+    if (below(d, 3) == 0) {
+        q->zero = (int32_t)below(d, 16);
+    } else {
+        for (size_t i = 0; i < sizeof c->zeros; i += 8)
+            sb_store_u64(c->zeros + i, bits64(d));
+        q->zeros = SB_ZEROS_rows;
+        q->zero_points = c->zeros;
+    }
+}
+
+/* Other orders of the codes than row by row; the number of columns is rounded for them. */
+static void draw_packing(rows_case *c, draw *d)
+{
+    sb_matrix *m = &c->matrix;
+    uint32_t kind = below(d, 60);
+    if (kind == 0 && (m->format == SB_FORMAT_uint4 || m->format == SB_FORMAT_uint8))
+        m->quant.packing = SB_PACKING_gptq;
+    else if (kind == 1 && m->format == SB_FORMAT_uint4)
+        m->quant.packing = SB_PACKING_awq;
+    else if (kind == 2 && sb_format_bits(m->format) == 4)
+        m->quant.packing = SB_PACKING_pairs;
+    if (m->quant.packing != SB_PACKING_rows)
+        m->cols = (m->cols + 7) / 8 * 8;
+}
+
+static void draw_layout(rows_case *c, draw *d)
+{
+    static const sb_format formats[] = {SB_FORMAT_e2m1, SB_FORMAT_e4m3,  SB_FORMAT_bf16,
+                                        SB_FORMAT_f16,  SB_FORMAT_f32,   SB_FORMAT_int4,
+                                        SB_FORMAT_int8, SB_FORMAT_uint4, SB_FORMAT_uint8};
+    static const sb_format scales[] = {SB_FORMAT_e4m3, SB_FORMAT_f32, SB_FORMAT_bf16, SB_FORMAT_f16,
+                                       SB_FORMAT_e8m0};
+    static const uint32_t groups[] = {16, 16, 32, 48, 64, 128, 128, 4096};
+    sb_matrix *m = &c->matrix;
+    sb_quant *q = &m->quant;
+    int even = c->family == ROWS_tie || c->family == ROWS_drift || c->family == ROWS_cancel;
+    *m = (sb_matrix){.data = c->codes + 1,
+                     .format = ONE_OF(d, formats),
+                     .rows = 1 + below(d, ROWS_MOST),
+                     .cols = draw_cols(d, c->family)};
+    m->first_row = below(d, ROWS_STORED - m->rows + 1);
+    if (sb_format_bits(m->format) == 4)
+        m->cols = (m->cols + 1) / 2 * 2;
+    if (sb_format_is_plain(m->format))
+        return;
+    q->stored_rows = ROWS_STORED;
+    if (!even)
+        draw_packing(c, d);
+    q->scales = c->scales + 1;
+    q->scale_format =
+        m->format == SB_FORMAT_e2m1 && below(d, 2) ? SB_FORMAT_e4m3 : ONE_OF(d, scales);
+    q->block_cols = m->format == SB_FORMAT_e2m1 && below(d, 2) ? 16 : ONE_OF(d, groups);
+    q->block_rows = 1u << below(d, 4);
+    q->groups = (m->cols + q->block_cols - 1) / q->block_cols;
+    q->scale_row = q->groups;
+    q->scale_col = 1;
+    /* of eight bits with a sign, a zero point would make nine, which no format has */
+    if (!even && !is_narrow_float(m->format) && m->format != SB_FORMAT_int8 && below(d, 3))
+        draw_zeros(c, d);
+}
+
+/* --- codes ------------------------------------------------------------------------------------ */
+
+static void set_code(rows_case *c, uint32_t row, size_t k, uint32_t code)
+{
+    const sb_matrix *m = &c->matrix;
+    const size_t at = (size_t)(m->first_row + row) * m->cols + k, bits = sb_format_bits(m->format);
+    unsigned char *byte = c->codes + 1 + at * bits / 8;
+    if (bits == 4)
+        *byte = (unsigned char)(at % 2 ? (*byte & 15u) | code << 4 : (*byte & 0xf0u) | code);
+    else if (bits == 8)
+        *byte = (unsigned char)code;
+    else if (bits == 16)
+        sb_store_u16(byte, (uint16_t)code);
+    else
+        sb_store_u32(byte, code);
+}
+
+/* Any finite code, or that of something like a weight. */
+static uint32_t draw_code(draw *d, sb_format format, int like_weight)
+{
+    uint32_t code = (uint32_t)bits64(d);
+    if (like_weight && sb_format_is_plain(format))
+        return sb_f32_to_code(format, 0.02f * sb_rng_normal(d->key, d->at++));
+    if (format == SB_FORMAT_e4m3)
+        return (code & 0x7fu) == 0x7fu ? 0 : code & 0xffu;
+    if (format == SB_FORMAT_bf16)
+        return (code & 0x7f80u) == 0x7f80u ? code & 0x807fu : code & 0xffffu;
+    if (format == SB_FORMAT_f16)
+        return (code & 0x7c00u) == 0x7c00u ? code & 0x83ffu : code & 0xffffu;
+    if (format == SB_FORMAT_f32)
+        return (code & 0x7f800000u) == 0x7f800000u ? code & 0x807fffffu : code;
+    return code & (sb_format_bits(format) == 4 ? 15u : 255u);
+}
+
+static void draw_codes(rows_case *c, draw *d)
+{
+    const sb_matrix *m = &c->matrix;
+    if (m->quant.packing != SB_PACKING_rows || m->format > SB_FORMAT_e4m3) {
+        for (size_t i = 0; i < ROWS_STORED * (size_t)m->cols; i += 8)
+            sb_store_u64(c->codes + 1 + i, bits64(d)); /* every code is finite */
+        return;
+    }
+    for (uint32_t row = 0; row < m->rows; row++)
+        for (size_t k = 0; k < m->cols; k++)
+            set_code(c, row, k, draw_code(d, m->format, c->family != ROWS_any));
+}
+
+static float draw_scale(draw *d, const rows_case *c)
+{
+    const sb_format format = c->matrix.quant.scale_format;
+    float value;
+    switch (c->family) {
+    case ROWS_tie:
+    case ROWS_drift:
+        return 1;
+    case ROWS_subnormal:
+        return sb_code_to_f32(format, 1 + below(d, 3));
+    case ROWS_any:
+        value = sb_code_to_f32(format, draw_code(d, format, 0) & 0xffffffffu);
+        break;
+    default:
+        value = 0.01f * (1 + sb_rng_uniform(d->key, d->at++));
+    }
+    if (!(value - value == 0)) /* E8M0 has a NaN */
+        value = 1;
+    if (is_narrow_float(c->matrix.format) || format == SB_FORMAT_e8m0)
+        return sb_f32_from_bits(sb_bits_f32(value) & 0x7fffffffu);
+    return below(d, 2) ? value : -value;
+}
+
+static void draw_scales(rows_case *c, draw *d)
+{
+    const sb_quant *q = &c->matrix.quant;
+    const size_t bytes = sb_format_bytes(q->scale_format);
+    for (size_t i = 0; q->scales && i < ROWS_STORED * (size_t)q->groups; i++) {
+        const float scale = draw_scale(d, c);
+        sb_encode(q->scale_format, &scale, 1, c->scales + 1 + i * bytes);
+    }
+}
+
+static float draw_factor(draw *d, const rows_case *c)
+{
+    const uint32_t kind = below(d, 8);
+    const float sign = below(d, 2) ? -1.0f : 1.0f;
+    if (c->family == ROWS_tie || c->family == ROWS_drift)
+        return sign * (kind < 5 ? 1 : sb_f32_from_bits((100 + below(d, 50)) << 23));
+    if (kind < 4)
+        return 1;
+    if (c->family == ROWS_any)
+        return sb_f32_from_bits(draw_code(d, SB_FORMAT_f32, 0) | 1u);
+    return sign * (0.001f + sb_rng_uniform(d->key, d->at++));
+}
+
+/* --- inputs ----------------------------------------------------------------------------------- */
+
+/* A code times a scale of binary32: 28 bits. */
+static double draw_quantized(draw *d, size_t k)
+{
+    const float scale = 0.1f + sb_rng_uniform(d->key ^ 1, d->at / 1000 * 1000 + k / 16);
+    const uint32_t code = below(d, 256);
+    return (double)scale * (double)(k % 32 < 16 ? sb_code_to_f32(SB_FORMAT_e2m1, code & 15u)
+                                                : (float)(code & 31u) / 8);
+}
+
+static double draw_input(draw *d, const rows_case *c, size_t k)
+{
+    const float normal = sb_rng_normal(d->key, d->at++);
+    const uint32_t bits = (uint32_t)bits64(d);
+    switch (c->family) {
+    case ROWS_bf16:
+        return sb_round_to(SB_FORMAT_bf16, normal);
+    case ROWS_quantized:
+        return draw_quantized(d, k);
+    case ROWS_any:
+        return sb_f32_from_bits(draw_code(d, SB_FORMAT_f32, 0));
+    case ROWS_subnormal:
+        return sb_f32_from_bits(bits & (bits & 1u ? 0x803fffffu : 0x81ffffffu));
+    case ROWS_mixed:
+        return normal * sb_f32_from_bits((67 + bits % 120) << 23);
+    case ROWS_one:
+        return bits & 1u ? -0.0 : 0.0;
+    case ROWS_tie:
+        return c->index % 2 ? (double)normal : (double)(bits % 2048) - 1024;
+    default:
+        return bits % 50 ? normal : 64 * normal;
+    }
+}
+
+/* Neighbours with equal codes and opposite inputs, of which perhaps one is a little different. */
+static void cancel(rows_case *c, draw *d, double *x)
+{
+    const sb_matrix *m = &c->matrix;
+    for (size_t k = 0; k + 2 <= m->cols; k += 2) {
+        for (uint32_t row = 0; row < m->rows; row++) {
+            const uint32_t code = draw_code(d, m->format, 1);
+            set_code(c, row, k, code);
+            set_code(c, row, k + 1, code);
+        }
+        x[k + 1] = -x[k];
+    }
+    if (m->cols % 2)
+        x[m->cols - 1] = 0;
+    if (below(d, 3)) {
+        size_t k = below(d, m->cols);
+        x[k] = sb_f32_from_bits(sb_bits_f32((float)x[k]) + 1 + below(d, 3));
+    }
+}
+
+/* hi + lo = the exact sum of the first n products, or nearly. */
+static double dot_in_two(const double *a, const double *b, size_t n, double *low)
+{
+    double sum = 0;
+    *low = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double p = a[i] * b[i], s = sum + p, seen = s - sum;
+        *low += (sum - (s - seen)) + (p - seen);
+        sum = s;
+    }
+    return sum;
+}
+
+/* Makes the last element of row 0, whose code is 1, what is missing to the middle between two
+ * neighbours of binary32; some bits may be left over, or are added. */
+static void aim_at_tie(rows_case *c, draw *d, double *x)
 {
     static double values[ROWS_COLS];
-    const size_t n = c->matrix.cols, rows = c->matrix.rows;
-    for (uint32_t row = 0; row < rows; row++) {
-        sb_matrix_wide(&c->matrix, row, values);
-        for (size_t t = 0; t < c->count; t++) {
-            sb_exact acc;
-            sb_exact_clear(&acc);
-            for (size_t k = 0; k < n; k++)
-                sb_exact_add_wide_product(&acc, values[k], c->x[t * n + k]);
-            want[t * rows + row] = sb_exact_round_scaled(&acc, &c->factor);
-        }
+    const size_t last = c->matrix.cols - 1;
+    double low, high, missing;
+    set_code(c, 0, last, sb_f32_to_code(c->matrix.format, 1));
+    sb_matrix_wide(&c->matrix, 0, values);
+    high = dot_in_two(values, x, last, &low);
+    const float below_it = (float)(high + low);
+    const float above_it = sb_f32_from_bits(sb_bits_f32(below_it) + 1);
+    missing = (((double)below_it + (double)above_it) / 2 - high) - low;
+    if (c->narrow) {
+        missing = (double)(float)missing;
+        if (below(d, 2) && missing != 0)
+            missing = sb_f32_from_bits(sb_bits_f32((float)missing) - 1 + below(d, 3));
+    } else {
+        missing = sb_f64_from_bits(sb_bits_f64(missing) & ~0x1fffffull); /* 32 bits */
+    }
+    x[last] = missing - missing == 0 ? missing : 0;
+}
+
+/* First large ones, so that every lane has some, then such as are a little less than what a lane
+ * could take up, in one row and one input. */
+static void drift(rows_case *c, draw *d, double *x)
+{
+    const sb_matrix *m = &c->matrix;
+    static const float largest[] = {6, 448, 7, 127, 15, 255};
+    float most = 1;
+    for (size_t i = 0; !sb_format_is_plain(m->format) && i < 6; i++)
+        if (sb_round_to(m->format, largest[i]) == largest[i] && below(d, 2))
+            most = largest[i];
+    const uint32_t code = sb_f32_to_code(m->format, most);
+    const double big = below(d, 2) ? 1.0 : -1.5;
+    const double less = 1.0 - (double)sb_f32_from_bits((127 - 2 - below(d, 18)) << 23);
+    const double small =
+        big * less * 0x1p-53 * (double)sb_f32_from_bits((127 - 3 + below(d, 10)) << 23);
+    const size_t leading = (size_t)16 << below(d, 3);
+    for (size_t k = 0; k < m->cols; k++) {
+        set_code(c, 0, k, code);
+        x[k] = k < leading ? big : small;
     }
 }
 
-int rows_together(const rows_case *c, float *got)
+static void draw_inputs(rows_case *c, draw *d)
 {
-    return sb_dot_matrix(&c->matrix, c->x, c->count, &c->factor, got) == SB_OK;
-}
-
-int rows_apart(const rows_case *c, float *got)
-{
-    int done = 1;
-    for (size_t t = 0; t < c->count; t++)
-        done &= sb_dot_matrix(&c->matrix, c->x + t * c->matrix.cols, 1, &c->factor,
-                              got + t * c->matrix.rows) == SB_OK;
-    return done;
-}
-
-/* The functions for plain rows and inputs in binary32; zero where they do not apply. */
-static int rows_narrow(const rows_case *c, float *got)
-{
-    static float x[ROWS_INPUTS * ROWS_COLS];
-    static double wide[2 * ROWS_INPUTS * ROWS_COLS];
     const size_t n = c->matrix.cols;
-    const sb_scalar one = SB_SCALAR_ONE;
-    if (!c->narrow || sb_matrix_quantized(&c->matrix) || !sb_format_is_plain(c->matrix.format) ||
-        memcmp(&c->factor, &one, sizeof one) != 0)
-        return 0;
-    for (size_t i = 0; i < c->count * n; i++)
-        x[i] = (float)c->x[i];
-    sb_dot_widen(x, n, c->count, wide);
-    for (uint32_t row = 0; row < c->matrix.rows; row++)
-        sb_dot_row_many(&c->matrix, row, x, wide, c->count, got + row, c->matrix.rows);
-    return 1;
+    c->narrow = c->family != ROWS_quantized && below(d, 2);
+    for (size_t t = 0; t < c->count; t++) {
+        double *x = c->x + t * n;
+        for (size_t k = 0; k < n; k++)
+            x[k] = draw_input(d, c, k);
+        if (c->family == ROWS_cancel)
+            cancel(c, d, x);
+        if (c->family == ROWS_one && below(d, 4))
+            x[below(d, (uint32_t)n)] = sb_rng_normal(d->key, d->at++);
+        if (c->family == ROWS_drift)
+            drift(c, d, x);
+        if (c->family == ROWS_tie || c->family == ROWS_drift)
+            aim_at_tie(c, d, x);
+    }
+    if (c->family != ROWS_quantized && c->family != ROWS_tie && c->family != ROWS_drift)
+        c->narrow = 1;
 }
 
-size_t rows_compare(const rows_case *c, const float *want, char text[256])
+/* A NaN or an infinity somewhere, or a scale below zero. */
+static void poison(rows_case *c, draw *d)
 {
-    static const struct {
-        const char *name;
-        int (*run)(const rows_case *c, float *got);
-    } ways[] = {{"apart", rows_apart}, {"together", rows_together}, {"plain", rows_narrow}};
-    float got[ROWS_MOST * ROWS_INPUTS];
-    size_t bad = 0;
-    for (size_t s = 1; sb_dot_set(s); s++) {
-        if (sb_dot_select(sb_dot_set(s)->name, NULL))
-            return 1;
-        for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
-            if (!ways[way].run(c, got))
-                continue;
-            for (size_t i = 0; i < c->count * c->matrix.rows; i++) {
-                uint32_t bits = sb_bits_f32(got[i]), wanted = sb_bits_f32(want[i]);
-                if (bits != wanted && bad++ == 0)
-                    snprintf(text, 256, "%s %s: %s: input %zu row %zu: %08x instead of %08x",
-                             sb_dot_set(s)->name, ways[way].name, rows_text(c), i / c->matrix.rows,
-                             i % c->matrix.rows, (unsigned)bits, (unsigned)wanted);
-            }
-        }
+    const sb_matrix *m = &c->matrix;
+    const uint32_t where = below(d, 3), n = m->cols;
+    const uint32_t row = below(d, m->rows), k = below(d, n);
+    static const uint32_t codes[] = {0x7f, 0xff}, wide[] = {0x7f800000u, 0xffc00000u, 0x7f800001u};
+    if (where == 0 && m->format == SB_FORMAT_e4m3)
+        set_code(c, row, k, ONE_OF(d, codes));
+    else if (where == 0 && sb_format_is_plain(m->format))
+        set_code(c, row, k,
+                 m->format == SB_FORMAT_f32    ? ONE_OF(d, wide)
+                 : m->format == SB_FORMAT_bf16 ? ONE_OF(d, wide) >> 16
+                                               : 0x7c00u | below(d, 0x400));
+    else if (where <= 1 && m->quant.scales) {
+        const sb_quant *q = &m->quant;
+        const size_t bytes = sb_format_bytes(q->scale_format);
+        const size_t at = (m->first_row + row) / q->block_rows * q->groups + k / q->block_cols;
+        memset(c->scales + 1 + at * bytes, below(d, 2) ? 0xff : 0x80, bytes);
+    } else
+        c->x[below(d, (uint32_t)c->count) * n + k] = sb_f32_from_bits(ONE_OF(d, wide));
+}
+
+void rows_make(rows_case *c, uint64_t key, uint64_t index)
+{
+    draw d = {key, index << 20};
+    const uint32_t kind = below(&d, 100);
+    static const sb_scalar one = SB_SCALAR_ONE;
+    c->index = index;
+    c->family = kind < 40   ? ROWS_plain
+                : kind < 42 ? ROWS_poison
+                : kind < 87 ? (rows_family)(ROWS_bf16 + (kind - 42) / 5)
+                            : ROWS_drift;
+    draw_layout(c, &d);
+    c->count = below(&d, 2) ? 1 : 1 + below(&d, ROWS_INPUTS);
+    if (c->family == ROWS_drift)
+        c->count = 1;
+    draw_codes(c, &d);
+    draw_scales(c, &d);
+    c->factor = one;
+    for (size_t i = 0; below(&d, 3) && i < 2; i++) {
+        c->factor.mul[i] = draw_factor(&d, c);
+        c->factor.div[i] = draw_factor(&d, c);
     }
-    return bad;
+    draw_inputs(c, &d);
+    if (c->family == ROWS_poison)
+        poison(c, &d);
 }

@@ -1,8 +1,6 @@
-/* rows.h - rows of every stored format that are hard to add up, with inputs in binary64, and their
- * comparison: the kernels of every set, several inputs at once, and the definition.
+/* rows.h - rows of every stored format that are hard to add up, with inputs in binary64.
  *
- * Case number `index` of a stream is always the same, on every machine. Used by prop_rows.c, by
- * rows_long.c and by arith_digest.c. */
+ * Case number `index` of a stream is always the same, on every machine. */
 #ifndef SB_TESTS_ROWS_H
 #define SB_TESTS_ROWS_H
 
@@ -55,18 +53,5 @@ void rows_make(rows_case *c, uint64_t key, uint64_t index);
 
 /* "e2m1 x f32, groups of 16, 4 x 70, 3 inputs, tie 123", in a buffer of its own. */
 const char *rows_text(const rows_case *c);
-
-/* The definition: want (count, rows). */
-void rows_define(const rows_case *c, float *want);
-
-/* What the chosen kernels make of it, all inputs at once or one after the other: got (count, rows).
- * Zero where memory does not suffice. */
-int rows_together(const rows_case *c, float *got);
-int rows_apart(const rows_case *c, float *got);
-
-/* Compares every set that this machine has, in both ways and, of plain rows with inputs in
- * binary32, by the functions for those. Returns the number of differences; the first is described
- * in text. */
-size_t rows_compare(const rows_case *c, const float *want, char text[256]);
 
 #endif

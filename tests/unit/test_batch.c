@@ -57,6 +57,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 typedef enum family { ORDINARY, SHORT, EXTREME, CANCELS, ZEROS, POISON, FAMILIES } family;
 
 static uint64_t key, at;
+static uint32_t spread; /* of the exponents of inputs that cancel */
 static unsigned char codes[STORED * COLS * 4], scales[STORED * COLS * 4], zeros[STORED * COLS * 4],
     index_bytes[COLS * 4];
 static uint32_t map[ROWS];
@@ -114,6 +115,20 @@ static void draw_codes(const kind *k, size_t count, family f)
         }
 }
 
+/* What inputs of CANCELS meet: columns 2i and 2i + 1 have the same code. */
+static void pair_codes(const kind *k, size_t cols)
+{
+    const unsigned bits = sb_format_bits(k->format);
+    const size_t step = k->packing == SB_PACKING_awq     ? STORED / 2
+                        : k->packing == SB_PACKING_pairs ? 1
+                                                         : bits / 8;
+    for (size_t i = 0; i < STORED * cols * bits / 8; i++)
+        if (step == 0)
+            codes[i] = (unsigned char)((codes[i] & 15u) * 17u);
+        else if (i / step % 2)
+            codes[i] = codes[i - step];
+}
+
 static float draw_input(family f, size_t i)
 {
     const float normal = sb_rng_normal(key, at++);
@@ -124,7 +139,9 @@ static float draw_input(family f, size_t i)
     case EXTREME:
         return any % 3 ? normal : sb_f32_from_bits(any & 0xbf7fffffu);
     case CANCELS:
-        return i % 2 ? -(float)x[i - 1] * (any % 50 ? 1 : 1 + 0x1p-23f) : normal;
+        if (i % 2)
+            return -(float)x[i - 1] * (any % 50 ? 1 : 1 + 0x1p-23f);
+        return normal * sb_f32_from_bits((127 + any % spread) << 23);
     case ZEROS:
         return any % 2 ? 0.0f : -0.0f;
     case POISON:
@@ -136,10 +153,14 @@ static float draw_input(family f, size_t i)
 
 static sb_matrix draw_layer(const kind *k, family f, uint32_t cols)
 {
-    sb_matrix m = {.data = codes, .format = k->format, .rows = ROWS, .cols = cols, .first_row = 3};
+    sb_matrix m = {.data = codes, .format = k->format, .rows = ROWS, .cols = cols};
     sb_quant *q = &m.quant;
     const uint32_t group = k->group ? k->group : cols;
     draw_codes(k, (size_t)STORED * cols, f);
+    if (f == CANCELS)
+        pair_codes(k, cols);
+    spread = 1 + roll(24);
+    m.first_row = k->map ? 3 : 8;
     for (uint32_t i = 0; i < ROWS; i++)
         map[i] = (i * 7 + 5) % 45;
     m.row_map = k->map ? map : NULL;
@@ -225,15 +246,14 @@ static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
     }
 }
 
-/* Words take 8 columns, pairs of nibbles two. */
-static uint32_t draw_cols(const kind *k, uint32_t most)
+/* Words of GPTQ take 8 columns, what cancels and nibbles two. */
+static uint32_t draw_cols(const kind *k, family f)
 {
-    static const uint32_t around[] = {1, 2, 15, 16, 17, 40, 129, 511, 513, 1025};
-    uint32_t cols = roll(2) ? around[roll(10)] : 1 + roll(300);
-    cols = cols < most ? cols : most;
-    if (k->packing == SB_PACKING_gptq)
-        return (cols + 7) / 8 * 8;
-    return sb_format_bits(k->format) == 4 ? (cols + 1) / 2 * 2 : cols;
+    static const uint32_t cols[FAMILIES] = {530, 129, 16, 258, 31, 45};
+    const uint32_t unit = k->packing == SB_PACKING_gptq                    ? 8
+                          : f == CANCELS || sb_format_bits(k->format) == 4 ? 2
+                                                                           : 1;
+    return (roll(3) ? cols[f] : 1 + roll(300)) / unit * unit + unit;
 }
 
 static void test_all(void **state)
@@ -244,7 +264,7 @@ static void test_all(void **state)
         for (family f = 0; f < FAMILIES; f++) {
             key = sb_rng_key(i * FAMILIES + f, "batch");
             at = 0;
-            sb_matrix m = draw_layer(&kinds[i], f, draw_cols(&kinds[i], 600));
+            sb_matrix m = draw_layer(&kinds[i], f, draw_cols(&kinds[i], f));
             sb_scalar factor = draw_factor(&m);
             missed += define(&m, &factor, 40);
             check_sets(&m, &factor, 40);
@@ -261,7 +281,7 @@ static void test_large(void **state)
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         key = sb_rng_key(i, "large");
         at = 0;
-        sb_matrix m = draw_layer(&kinds[some[i]], i == 0 ? SHORT : ORDINARY, COLS - 4 * (i == 0));
+        sb_matrix m = draw_layer(&kinds[some[i]], i == 0 ? SHORT : CANCELS, COLS - 2 * (i == 0));
         sb_scalar factor = draw_factor(&m);
         define(&m, &factor, INPUTS);
         for (int threads = 1; threads < 6; threads += 2) {

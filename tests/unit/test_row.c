@@ -99,6 +99,15 @@ static float a_value(family f)
     }
 }
 
+/* The code of the largest magnitude, or two of four bits. */
+static unsigned char largest_code(sb_format format)
+{
+    return format == SB_FORMAT_e4m3   ? 0xfe
+           : format == SB_FORMAT_int8 ? 0x80
+           : format == SB_FORMAT_int4 ? 0x88
+                                      : 0xff;
+}
+
 /* No format of at most eight bits has infinities here; NaN is the business of POISON. */
 static void draw_codes(const kind *k, family f, size_t count, unsigned char *codes)
 {
@@ -112,6 +121,8 @@ static void draw_codes(const kind *k, family f, size_t count, unsigned char *cod
     }
     for (size_t i = 0; i < bytes; i++) {
         codes[i] = (unsigned char)(f == ZEROS && roll(20) ? roll(2) << 7 : roll(256));
+        if (f == EXTREME && roll(4))
+            codes[i] = largest_code(k->format);
         if (k->format == SB_FORMAT_e4m3 && (codes[i] & 0x7f) == 0x7f && (f != POISON || roll(20)))
             codes[i] ^= 0x40;
     }

@@ -54,7 +54,8 @@ typedef struct sb_bench_versus {
     uint64_t bytes;
     sb_bench_noise exact, plain;     /* seconds */
     sb_bench_noise ratio;            /* plain seconds over exact seconds, pass by pass */
-    double exact_share, plain_share; /* of the stream */
+    sb_bench_noise stream;           /* bytes per second, between those passes */
+    double exact_share, plain_share; /* of it */
 } sb_bench_versus;
 
 enum { SB_BENCH_VERSUS = 2 * SB_F32_KINDS * SB_BENCH_THREADS };
@@ -73,7 +74,7 @@ typedef struct sb_bench_report {
 sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,
                        sb_bench_report *report, sb_error *err);
 
-/* Adds to report->versus, with the streams that report->decode has. */
+/* Adds to report->versus, of the numbers of threads that report->decode has. */
 sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *options,
                                sb_bench_report *report, sb_error *err);
 

@@ -55,7 +55,7 @@ static float nvfp4(const sb_f32_row *r)
 {
     float sum = 0;
     for (size_t k = 0; k < r->n; k++)
-        sum += of_code(SB_FORMAT_e2m1, r->codes[k / 2] >> (k % 2 * 4) & 15u) * r->x[k] *
+        sum += of_code(SB_FORMAT_e2m1, (unsigned)r->codes[k / 2] >> (k % 2 * 4) & 15u) * r->x[k] *
                of_code(SB_FORMAT_e4m3, r->codes_scales[k / NVFP4_GROUP]);
     return sum;
 }

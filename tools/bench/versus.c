@@ -148,30 +148,33 @@ static sb_status one_pass(const work *w, int first, double seconds[2], sb_error 
     return status;
 }
 
-static sb_status run(const work *w, const sb_bench_options *options, const sb_bench_decode *decode,
-                     sb_bench_versus *out, sb_error *err)
+static sb_status run(const work *w, const sb_bench_options *options, unsigned threads,
+                     sb_bench_stream *stream, sb_bench_versus *out, sb_error *err)
 {
     double exact[SB_BENCH_PASSES], plain[SB_BENCH_PASSES], ratio[SB_BENCH_PASSES], one[2];
+    double read[SB_BENCH_PASSES];
     sb_status status = SB_OK;
-    omp_set_num_threads((int)decode->threads);
+    omp_set_num_threads((int)threads);
     for (size_t p = 0; p < options->passes + 1 && !status; p++) {
         size_t at = p ? p - 1 : 0; /* the first pass compares */
         status = one_pass(w, p == 0, one, err);
         exact[at] = one[0];
         plain[at] = one[1];
         ratio[at] = one[1] / one[0];
+        read[at] = sb_bench_stream_pass(stream, threads);
         if (options->progress)
             options->progress(NULL, sb_f32_kind_name(w->kind), p, options->passes);
     }
     *out = (sb_bench_versus){.kind = w->kind,
                              .quantized_input = w->quantized,
-                             .threads = decode->threads,
+                             .threads = threads,
                              .bytes = w->bytes,
+                             .stream = sb_bench_noise_of(read, options->passes),
                              .exact = sb_bench_noise_of(exact, options->passes),
                              .plain = sb_bench_noise_of(plain, options->passes),
                              .ratio = sb_bench_noise_of(ratio, options->passes)};
-    out->exact_share = (double)w->bytes / out->exact.median / decode->stream.median;
-    out->plain_share = (double)w->bytes / out->plain.median / decode->stream.median;
+    out->exact_share = (double)w->bytes / out->exact.median / out->stream.median;
+    out->plain_share = (double)w->bytes / out->plain.median / out->stream.median;
     return status;
 }
 
@@ -198,7 +201,8 @@ static sb_status prepare(const sb_model *model, work *w, sb_error *err)
 sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *options,
                                sb_bench_report *report, sb_error *err)
 {
-    sb_status status = SB_OK;
+    sb_bench_stream stream = {0};
+    sb_status status = sb_bench_stream_new(options->stream_mib, &stream, err);
     report->f32_kernels = sb_f32_select(sb_dot_selected());
     for (unsigned kind = 0; kind < SB_F32_KINDS && !status; kind++) {
         work w = {.kind = (sb_f32_kind)kind};
@@ -207,13 +211,14 @@ sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *op
             w.knobs = *options->knobs;
         status = prepare(model, &w, err);
         for (size_t i = 0; i < report->decode_count && w.count && !status; i++)
-            status =
-                run(&w, options, &report->decode[i], &report->versus[report->versus_count++], err);
+            status = run(&w, options, report->decode[i].threads, &stream,
+                         &report->versus[report->versus_count++], err);
         free(w.units);
         free(w.x);
         free(w.laid);
         free(w.exact);
         free(w.plain);
     }
+    sb_bench_stream_free(&stream);
     return status;
 }

@@ -1,7 +1,9 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/gpu.h"
+#include "ref/base/machine.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
@@ -50,17 +52,47 @@ static sb_status print_json(const sb_request *request, const json_t *list, sb_er
     return sb_print_document(document, err);
 }
 
+/* What of a run is about memory. */
+typedef struct memory {
+    uint64_t limit; /* --resident-limit; 0: that of the model */
+    int stats;
+} memory;
+
+/* On a terminal: how much of weights that do not stay was read, in steps of 64 MiB. */
+static void show_read(void *ctx, uint64_t bytes)
+{
+    static uint64_t shown;
+    (void)ctx;
+    if (bytes - shown < (uint64_t)64 << 20 || !isatty(STDERR_FILENO))
+        return;
+    shown = bytes;
+    fprintf(stderr, "\rweights read %.2f GB\033[K", (double)bytes * 1e-9);
+}
+
+/* --stats: nothing of it is the same on two machines, so it is no part of the result. */
+static void print_stats(const sb_model *model)
+{
+    fprintf(stderr, "samebit: weights %.3f GB, peak resident set %.3f GB\n",
+            (double)sb_pager_bytes(model->pager) * 1e-9, (double)sb_peak_resident() * 1e-9);
+}
+
 static sb_status run_all(const char *folder, const sb_repeated *overlays, const sb_request *request,
-                         int as_json, sb_error *err)
+                         const memory *m, int as_json, sb_error *err)
 {
     sb_model *model = NULL;
     output o = {as_json ? json_array() : NULL, request};
     sb_status status = sb_model_open_overlaid(folder, overlays->item, overlays->count, &model, err);
+    if (!status && m->limit)
+        sb_pager_limit(model->pager, m->limit);
+    if (!status)
+        sb_pager_watch(model->pager, show_read, NULL);
     if (!status)
         status = sb_runner_load(request->engine, &request->knobs, model, sb_progress_bytes, err);
     if (!status)
         status = sb_generate(model, request, take, &o, err);
     sb_gpu_forget(request->engine);
+    if (!status && m->stats)
+        print_stats(model);
     sb_model_close(model);
     if (!status && as_json)
         status = print_json(request, o.list, err);
@@ -82,13 +114,14 @@ static void note_inherited(const sb_request *r)
             SB_SHOW(r->profile), r->settings.count ? " and --set" : "");
 }
 
-enum { RUN_OPTS = 6 };
+enum { RUN_OPTS = 8 };
 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
     sb_request request;
     sb_opt opts[SB_REQUEST_OPTS + RUN_OPTS];
     sb_repeated overlays = {.count = 0};
+    memory m = {0, 0};
     int as_json = 0;
     sb_request_opts(&request, opts);
     const sb_opt own[RUN_OPTS] = {
@@ -99,6 +132,9 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
         {"trace", 0, SB_OPT_STRING, &request.trace, "DIR", "record every call in a new folder"},
         {"taps", 0, SB_OPT_STRING, &request.taps, "LIST",
          "whose values the trace keeps: all, none, patterns"},
+        {"resident-limit", 0, SB_OPT_NUMBER, &m.limit, "B",
+         "bytes of weights that stay in memory; never changes a bit"},
+        {"stats", 0, SB_OPT_FLAG, &m.stats, NULL, "peak memory, on stderr"},
     };
     memcpy(opts + SB_REQUEST_OPTS, own, sizeof own);
     sb_command_line line = {
@@ -119,7 +155,12 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                  "--backend emu and gpu compute with kernels under --profile sm121, sm121-w8a8 or "
                  "sm121-w4a4;\n"
                  "under another, as exact, the ops are the reference's and only draws are theirs "
-                 "(docs/gpu.md).",
+                 "(docs/gpu.md).\n\n"
+                 "Weights are read where they lie in the files. Where they take more than three "
+                 "quarters of\n"
+                 "the machine's memory, or more than --resident-limit, that much of them stays "
+                 "and the rest\n"
+                 "leaves memory behind each layer.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + RUN_OPTS,
         .more = "examples:\n"
@@ -140,7 +181,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     if (!status)
         note_inherited(&request);
     if (!status)
-        status = run_all(line.operand[0], &overlays, &request, as_json, err);
+        status = run_all(line.operand[0], &overlays, &request, &m, as_json, err);
     sb_request_free(&request);
     return status;
 }

@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include "ref/math/tile.h"
+#include "ref/math/simd/tiles.h"
 
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 
@@ -163,7 +163,7 @@ static const sb_dot_kernels avx2 = {
     .f16 = dot_f16,
     .f64 = dot_f64,
     .columns = dot_columns,
-    .tile = &sb_tile_scalar,
+    .tile = &sb_tile_avx2,
     .row = {SB_ROWS(SB_ROW_ENTRY, avx2)},
 };
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;

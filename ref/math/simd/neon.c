@@ -1,4 +1,4 @@
-#include "ref/math/kernels.h"
+#include "ref/math/simd/rows.h"
 
 /* Codes are loaded in the machine's order, so this is for little-endian machines. */
 #if defined(__aarch64__) && defined(__AARCH64EL__) && defined(__ARM_NEON)
@@ -176,8 +176,17 @@ INLINE sb_partial rest_of(const unsigned char *w, sb_format format, const double
 MANY(many_bf16, of_bf16, SB_FORMAT_bf16)
 MANY(many_f16, of_f16, SB_FORMAT_f16)
 
-static const sb_dot_kernels neon = {"neon",  dot_f32,     dot_bf16,  dot_f16,
-                                    dot_f64, dot_columns, many_bf16, many_f16};
+static const sb_dot_kernels neon = {
+    .name = "neon",
+    .f32 = dot_f32,
+    .bf16 = dot_bf16,
+    .f16 = dot_f16,
+    .f64 = dot_f64,
+    .columns = dot_columns,
+    .many_bf16 = many_bf16,
+    .many_f16 = many_f16,
+    .row = {SB_ROWS(SB_ROW_ENTRY, neon)},
+};
 const sb_dot_kernels *const sb_dot_neon = &neon;
 
 #else

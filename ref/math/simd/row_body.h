@@ -11,9 +11,10 @@
  *
  * The roundings, of which row.h allows n / 16 + 24: an element meets here / 16 + 2 additions of its
  * group of `here` columns, since sixteen sums take turns in all elements of `sum`; 3 where those
- * become one vec; one with its scale for this group and for each behind it; 2 across. A group has
- * 16 columns at least, so that is n / 16 + 10 at most. Of magnitudes, x16 has 15 roundings, and
- * behind them there are fewer than here / 32 + n / 32 + 6. */
+ * become one vec; one with its scale for this group and for each behind it; 4 at the end. A group
+ * has 16 columns at least, so that is n / 16 + 11 at most. Magnitudes come with the 15 roundings of
+ * x16, meet here / 32 in a group, one with its scale for this group and for each behind it, and 5
+ * at the end, less than n / 16 + 22. */
 #ifndef SB_MATH_SIMD_ROW_BODY_H
 #define SB_MATH_SIMD_ROW_BODY_H
 
@@ -40,39 +41,45 @@ INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const
     return all_sums(r);
 }
 
-INLINE double sum_of(const double *x16, size_t count)
+/* The magnitudes so far: vectors of them, and what filled none. */
+typedef struct sizes {
+    vec most;
+    double rest;
+} sizes;
+
+/* Those of `count` times 16 neighbours whose codes times scale are within `largest`. */
+INLINE void add_sizes(sizes *s, const double *x16, size_t count, double largest)
 {
     vec sum = all(0);
-    double rest = 0;
     for (; count >= WIDTH; count -= WIDTH, x16 += WIDTH)
         sum = plus(sum, load_vec(x16));
+    s->most = fused(sum, all(largest), s->most);
     for (; count > 0; count--)
-        rest += *x16++;
-    return across(sum) + rest;
+        s->rest += *x16++ * largest;
 }
 
-/* As many columns as there are pairs of groups of 16 codes of four bits: NVFP4. */
-INLINE size_t pairs_of_groups(const row *r, const sb_row_codes *w, const sb_row_input *x,
-                              double largest, sb_partial *total)
+/* As many columns as there are pairs of 16 codes of four bits, in groups of 16 or of 32 (group, a
+ * constant); *size is the sum of their magnitudes but for that of the largest code. */
+INLINE vec pairs_of_16(const row *r, const sb_row_codes *w, const sb_row_input *x, size_t group,
+                       sizes *size)
 {
     const size_t end = w->n / 32 * 32;
-    vec even = all(0), odd = all(0), size = all(0);
+    vec even = all(0), odd = all(0);
     size_t g = 0;
     for (size_t i = 0; i < end; i += 32) {
-        const double *scales = w->scales + i / 16;
+        const double *scales = w->scales + i / group;
         sixteen half[2];
         nibbles(r, w->codes + i / 2, half);
         even = fused(sum_of_16(half[0], x->x + i), all(scales[0]), even);
-        odd = fused(sum_of_16(half[1], x->x + i + 16), all(scales[1]), odd);
+        odd = fused(sum_of_16(half[1], x->x + i + 16), all(scales[16 / group]), odd);
+        if (group == 32)
+            size->rest += sb_absolute(scales[0]) * (x->x16[i / 16] + x->x16[i / 16 + 1]);
     }
-    for (; g + WIDTH <= end / 16; g += WIDTH)
-        size = fused(absolute(load_vec(w->scales + g)), load_vec(x->x16 + g), size);
-    total->magnitude = across(size);
-    for (; g < end / 16; g++)
-        total->magnitude += sb_absolute(w->scales[g]) * x->x16[g];
-    total->magnitude *= largest;
-    total->sum = across(plus(even, odd));
-    return end;
+    for (; group == 16 && g + WIDTH <= end / 16; g += WIDTH)
+        size->most = fused(absolute(load_vec(w->scales + g)), load_vec(x->x16 + g), size->most);
+    for (; group == 16 && g < end / 16; g++)
+        size->rest += sb_absolute(w->scales[g]) * x->x16[g];
+    return plus(even, odd);
 }
 
 /* The value of the largest code. What is no number becomes NaN or infinite here. */
@@ -97,24 +104,27 @@ INLINE sb_partial row_of(sb_format format, int zeroed, const sb_row_codes *w, co
 {
     const size_t bits = sb_row_bits(format);
     row r = row_start(bits == 4 ? sb_nibble_bytes(format) : &sb_e4m3_fix);
-    sb_partial total = {0, 0};
+    sizes size = {all(0), 0};
     vec sum = all(0);
     size_t i = 0;
     r.zeroed = zeroed;
-    if (bits == 4 && !zeroed && w->scales && w->group == 16)
-        i = pairs_of_groups(&r, w, x, sb_row_largest(format, 0), &total);
+    if (bits == 4 && !zeroed && w->scales && (w->group == 16 || w->group == 32)) {
+        sum = w->group == 16 ? pairs_of_16(&r, w, x, 16, &size) : pairs_of_16(&r, w, x, 32, &size);
+        size = (sizes){fused(size.most, all(sb_row_largest(format, 0)), all(0)),
+                       size.rest * sb_row_largest(format, 0)};
+        i = w->n / 32 * 32;
+    }
     for (size_t g = i / w->group, here; i < w->n; i += here, g++) {
         const double scale = w->scales ? w->scales[g] : 1, zero = zeroed ? w->zeros[g] : 0;
         here = w->n - i < w->group ? w->n - i : w->group;
         r.zero = all(zero);
         sum =
             fused(group_sum(&r, format, w->codes + i * bits / 8, x->x + i, here), all(scale), sum);
-        total.magnitude += sb_absolute(scale) * sb_row_largest(format, zero) *
-                           sum_of(x->x16 + i / 16, (here + 15) / 16);
+        add_sizes(&size, x->x16 + i / 16, (here + 15) / 16,
+                  sb_absolute(scale) * sb_row_largest(format, zero));
     }
-    total.sum += across(sum) * (format == SB_FORMAT_e4m3 ? SB_E4M3_UNIT : 1);
-    total.magnitude *= largest_of(&r, format);
-    return total;
+    return (sb_partial){across(sum) * (format == SB_FORMAT_e4m3 ? SB_E4M3_UNIT : 1),
+                        (across(size.most) + size.rest) * largest_of(&r, format)};
 }
 
 #define SB_ROW_KERNEL(set, format)                                                                 \

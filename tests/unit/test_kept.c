@@ -1,0 +1,161 @@
+/* test_kept.c - sums a hair beside the middle of two binary32, which only the kept errors tell from
+ * it (ref/math/kept.h), against exact.h. */
+#include "tests/lib/cmocka.h"
+
+#include <stdlib.h>
+
+#include "ref/base/bytes.h"
+#include "ref/base/rng.h"
+#include "ref/math/dot.h"
+
+enum { CASES = 4000, TERMS = 12 };
+
+static uint64_t key, at;
+
+static uint64_t word(void)
+{
+    return sb_rng_u64(key, at++);
+}
+
+/* Terms of a sum. */
+typedef struct sum {
+    double a[TERMS], b[TERMS];
+    size_t n;
+    sb_scalar factor;
+} sum;
+
+static void add(sum *s, double a, double b)
+{
+    s->a[s->n] = a;
+    s->b[s->n++] = b;
+}
+
+/* x, in parts of at most 32 bits. */
+static void add_all(sum *s, double x)
+{
+    double upper = sb_f64_from_bits(sb_bits_f64(x) & 0xffffffffffe00000u);
+    add(s, upper, 1);
+    add(s, x - upper, 1);
+}
+
+/* Of 32 significant bits, between 1 and 2^12, of either sign. */
+static double wide_value(void)
+{
+    uint64_t bits = word();
+    double x = (double)(bits >> 32 | 0x80000001u) * 0x1p-31 * (double)(1u << bits % 13);
+    return bits & 0x10000u ? -x : x;
+}
+
+/* The middle of two neighbours. */
+static double middle(void)
+{
+    uint64_t bits = word();
+    double x = (double)((bits & 0xffffffu) | 0x1000001u) * 0x1p-24;
+    return bits >> 63 ? -x : x;
+}
+
+static float a_factor(void)
+{
+    float x = sb_rng_normal(key, (uint64_t)1 << 40 | at++);
+    return x == 0 ? 1 : x;
+}
+
+/* A middle plus what binary64 loses of a product. */
+static void draw_product(sum *s)
+{
+    double a = wide_value(), b = wide_value();
+    add(s, a, b);
+    add_all(s, -(a * b));
+    add_all(s, middle());
+}
+
+/* What lies nearest to a middle after a product or a quotient. */
+static void draw_factor(sum *s)
+{
+    double mul, div;
+    if (word() & 1u)
+        s->factor.mul[0] = a_factor();
+    else
+        s->factor.div[0] = a_factor();
+    if (word() % 4 == 0)
+        s->factor.mul[1] = a_factor();
+    if (word() % 4 == 0)
+        s->factor.div[1] = a_factor();
+    mul = (double)s->factor.mul[0] * (double)s->factor.mul[1];
+    div = (double)s->factor.div[0] * (double)s->factor.div[1];
+    add_all(s, middle() * div / mul);
+}
+
+/* A middle, and far below it something; or nothing. */
+static void draw_far(sum *s)
+{
+    static const double far[] = {0, 0x1p-60, -0x1p-60, 0x1p-110, -0x1p-110, 0x1.8p-130};
+    double big = wide_value() * 0x1p40;
+    add(s, big, 1);
+    add_all(s, middle());
+    add(s, far[word() % 6], 1);
+    add(s, -big, 1);
+}
+
+static float by_definition(const sum *s)
+{
+    sb_exact acc;
+    sb_exact_clear(&acc);
+    for (size_t i = 0; i < s->n; i++)
+        sb_exact_add_wide_product(&acc, s->a[i], s->b[i]);
+    return sb_exact_round_scaled(&acc, &s->factor);
+}
+
+static void check(void (*draw)(sum *), double least_certain)
+{
+    size_t certain = 0, all = 0;
+    key = sb_rng_key(1, "kept");
+    at = 0;
+    for (int i = 0; i < CASES; i++) {
+        sum s = {.factor = SB_SCALAR_ONE};
+        draw(&s);
+        float want = by_definition(&s), got = 0;
+        for (size_t set = 1; sb_dot_set(set); set++, all++) {
+            void (*add_terms)(sb_kept *, const double *, const double *, size_t) =
+                sb_dot_set(set)->kept ? sb_dot_set(set)->kept : sb_kept_add;
+            sb_kept kept = {0, 0, 0, 0};
+            add_terms(&kept, s.a, s.b, s.n);
+            if (!sb_kept_round(&kept, s.n, &s.factor, &got))
+                continue;
+            certain++;
+            if (sb_bits_f32(got) != sb_bits_f32(want))
+                fail_msg("%s, case %d: %a, not %a", sb_dot_set(set)->name, i, (double)got,
+                         (double)want);
+        }
+    }
+    if ((double)certain < least_certain * (double)all)
+        fail_msg("certain of %zu of %zu", certain, all);
+}
+
+static void test_product(void **state)
+{
+    (void)state;
+    check(draw_product, 1);
+}
+
+static void test_factor(void **state)
+{
+    (void)state;
+    check(draw_factor, 0.99);
+}
+
+static void test_far(void **state)
+{
+    (void)state;
+    check(draw_far, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_product),
+        cmocka_unit_test(test_factor),
+        cmocka_unit_test(test_far),
+    };
+    return cmocka_run_group_tests_name("sums that keep their errors", tests, NULL, NULL);
+}

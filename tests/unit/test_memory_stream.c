@@ -1,0 +1,186 @@
+/* test_memory_stream.c - a checkpoint under a limit of memory: the same bits, and no more pages in
+ * memory than the limit and two layers. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/machine.h"
+#include "ref/run/session.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/record.h"
+
+enum { V = 384, N = 6, LAYERS = 12, MEGA = 1 << 20 };
+
+static const char *folder;
+
+static int make_folder(void **state)
+{
+    const sb_make_options options = {.dir = "stream",
+                                     .preset = "T1",
+                                     .recipe = "plain",
+                                     .format = "f32",
+                                     .layers = LAYERS,
+                                     .no_mtp = 1};
+    (void)state;
+    folder = test_checkpoint_with("test_memory_stream", &options);
+    return 0;
+}
+
+/* Bytes of the checkpoint's mappings that are in this process's memory; 0: the system does not say.
+ */
+static uint64_t resident(void)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[4096];
+    uint64_t bytes = 0;
+    unsigned long long kib;
+    int ours = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (strchr(line, '/'))
+            ours = strstr(line, "test_memory_stream-") != NULL;
+        else if (strchr(line, '-') && !strchr(line, ':'))
+            ours = 0;
+        if (ours && sscanf(line, "Rss: %llu kB", &kib) == 1)
+            bytes += kib * 1024;
+    }
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+typedef struct seen {
+    uint64_t most, last;
+    unsigned layers;
+} seen;
+
+static sb_status look(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                      sb_error *err)
+{
+    seen *s = ctx;
+    (void)data;
+    (void)rows;
+    (void)cols;
+    (void)err;
+    if (!strstr(name, ".output"))
+        return SB_OK;
+    s->last = resident();
+    s->most = s->last > s->most ? s->last : s->most;
+    s->layers++;
+    return SB_OK;
+}
+
+static unsigned watched;
+static uint64_t read_so_far;
+
+static void watch(void *ctx, uint64_t bytes)
+{
+    (void)ctx;
+    assert_true(bytes >= read_so_far);
+    read_so_far = bytes;
+    watched++;
+}
+
+/* Two calls, a prompt and a step. */
+static seen fed(const sb_model *model, sb_digest *digest)
+{
+    seen s = {0};
+    uint32_t ids[N];
+    float logits[V];
+    sb_session *session = NULL;
+    sb_error err;
+    const sb_session_options options = {.tap = look, .tap_ctx = &s};
+    test_draw_ids("stream", V, ids, N);
+    assert_int_equal(sb_session_new(model, &options, &session, &err), SB_OK);
+    test_feed(session, ids, N - 1);
+    test_feed(session, ids + N - 1, 1);
+    assert_int_equal(sb_session_logits(session, 0, logits, &err), SB_OK);
+    *digest = test_state_digest(session);
+    sb_session_free(session);
+    assert_int_equal(s.layers, 2 * LAYERS);
+    return s;
+}
+
+static void test_limits(void **state)
+{
+    static const uint64_t limits[] = {1, 8 * MEGA, 1 << 30};
+    sb_digest free_of_it, digest;
+    (void)state;
+    sb_model *model = test_model_open(folder);
+    const uint64_t all = sb_pager_bytes(model->pager), margin = sb_pager_margin(model->pager);
+    assert_true(all > 40 * MEGA && margin < all / 4);
+    seen whole = fed(model, &free_of_it);
+    sb_model_close(model);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        model = test_model_open(folder);
+        watched = 0;
+        read_so_far = 0;
+        sb_pager_limit(model->pager, limits[i]);
+        sb_pager_watch(model->pager, watch, NULL);
+        seen s = fed(model, &digest);
+        assert_string_equal(digest.hex, free_of_it.hex);
+        assert_int_equal(watched, limits[i] < all ? 2 * LAYERS + 1 : 0);
+        /* pages beside what is asked for come along, and of the embedding those of the tokens */
+        if (limits[i] < all && whole.most)
+            assert_true(s.most <= limits[i] + margin + MEGA);
+        if (limits[i] > all)
+            assert_true(s.most == whole.most || s.most > all / 2);
+        sb_model_close(model);
+    }
+    /* without a limit far more is there: or the bound above says nothing */
+    if (!whole.most)
+        print_message("SKIPPED the system does not say what is in memory\n");
+    else
+        assert_true(whole.most > 8 * MEGA + margin + MEGA);
+}
+
+/* A backend that does not read weights in place asks for none. */
+static sb_status other_linear(const sb_knobs *knobs, const sb_linear_args *args)
+{
+    return sb_linear_ref(knobs, args);
+}
+
+static void test_other_backend(void **state)
+{
+    sb_backend other = *sb_backend_ref();
+    sb_session *session = NULL;
+    sb_error err;
+    (void)state;
+    other.ops.linear = other_linear;
+    const sb_session_options options = {.backend = &other};
+    sb_model *model = test_model_open(folder);
+    watched = 0;
+    sb_pager_limit(model->pager, 1);
+    sb_pager_watch(model->pager, watch, NULL);
+    assert_int_equal(sb_session_new(model, &options, &session, &err), SB_OK);
+    test_feed(session, (const uint32_t[]){1, 2}, 2);
+    assert_int_equal(watched, 0);
+    sb_session_free(session);
+    sb_model_close(model);
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    sb_pager_limit(NULL, 1);
+    sb_pager_watch(NULL, watch, NULL);
+    sb_pager_enter(NULL, 0);
+    sb_pager_experts(NULL, 0, NULL, 0);
+    sb_pager_leave(NULL, 0);
+    sb_pager_free(NULL);
+    assert_int_equal(sb_pager_bytes(NULL), 0);
+    assert_int_equal(sb_pager_margin(NULL), 0);
+    assert_true(sb_peak_resident() > 1 << 20);
+    assert_true(sb_machine_memory() == 0 || sb_machine_memory() >= sb_peak_resident());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_other_backend),
+        cmocka_unit_test(test_nothing),
+    };
+    return cmocka_run_group_tests(tests, make_folder, NULL);
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""How fast transformers decodes a checkpoint on this CPU, and how fast the reference does.
+
+    hf.py CKPT [--program build/samebit] [--tokens 8] [--prefill 512] [--threads 2] [--json]
+
+CKPT is a plain bf16 folder of `samebit make` (a few layers of a published shape, so that it fits twice: transformers
+holds it in float32, too). Each program runs alone, in a process of its own: a prompt, then tokens one by one, and the
+largest resident set. transformers runs as it comes from pip for a CPU, the torch path without other kernels, in bf16
+and in float32; the environment is that of tools/gen/venv.sh. Prints tokens per second, memory and ratios; it asserts
+nothing, since times are no facts.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gen"))
+
+DTYPES = ("bf16", "f32")
+
+
+def median(values: list[float]) -> float:
+    """The middle one."""
+    return sorted(values)[len(values) // 2]
+
+
+def run_transformers(options: argparse.Namespace) -> dict:
+    """One dtype, in this process."""
+    import torch  # only where it is needed: the parent stays small
+    from hf_models import DTYPES as TYPES
+    from hf_models import class_of, load_strictly, prepare_torch
+
+    prepare_torch()
+    torch.set_num_threads(options.threads)
+    torch.use_deterministic_algorithms(False)
+    model = load_strictly(options.checkpoint, class_of(options.checkpoint), TYPES[options.one], "sdpa")
+    generator = torch.Generator().manual_seed(42)
+    prompt = torch.randint(model.config.vocab_size, (1, options.prefill), generator=generator)
+    with torch.inference_mode():
+        model(prompt[:, :4])  # wakes threads, allocates
+        start = time.perf_counter()
+        out = model(prompt, use_cache=True, logits_to_keep=1)
+        prefill = options.prefill / (time.perf_counter() - start)
+        seconds = []
+        for _ in range(options.tokens + 1):
+            token = out.logits[:, -1].argmax(-1, keepdim=True)
+            start = time.perf_counter()
+            out = model(token, past_key_values=out.past_key_values, use_cache=True)
+            seconds.append(time.perf_counter() - start)
+    return {"prefill_tokens_per_s": prefill, "tokens_per_s": 1 / median(seconds[1:])}
+
+
+def child(command: list[str]) -> tuple[dict, float]:
+    """The JSON that a program prints, and its largest resident set in GB."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"hf.py: {' '.join(command)} ended with {done.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    if after == before:
+        print("hf.py: note: a program before this one held more memory", file=sys.stderr)
+    return json.loads(done.stdout), after * 1024 / 1e9
+
+
+def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
+    """`samebit bench cpu` with the same prompt length, tokens and threads."""
+    command = [options.program, "bench", "cpu", str(options.checkpoint), "--json", "--stream", "64"]
+    command += ["--threads", str(options.threads), "--tokens", str(options.tokens)]
+    command += ["--prefill", str(options.prefill), "--context", str(options.prefill)]
+    document, memory = child(command)
+    run = document["runs"][0]
+    return {
+        "prefill_tokens_per_s": run["prefill_tokens_per_s"]["median"],
+        "tokens_per_s": run["tokens_per_s"],
+    }, memory
+
+
+def main() -> None:
+    """Runs all, the smallest first: the largest resident set of children only grows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--program", default="build/samebit")
+    parser.add_argument("--tokens", type=int, default=8)
+    parser.add_argument("--prefill", type=int, default=512)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one", choices=DTYPES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(run_transformers(options)))
+        return
+    reference, memory = run_reference(options)
+    found = {"samebit": reference | {"resident_gb": memory}}
+    for dtype in DTYPES:
+        result, memory = child([sys.executable, *sys.argv, "--one", dtype])
+        found[f"transformers {dtype}"] = result | {"resident_gb": memory}
+    for name, result in found.items():
+        for key in ("tokens_per_s", "prefill_tokens_per_s"):
+            result[f"samebit_over_it_{key}"] = reference[key] / result[key]
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    print(f"{'':20} {'decode/s':>10} {'prefill/s':>10} {'GB':>7} {'samebit/it':>11} {'prefill':>8}")
+    for name, result in found.items():
+        print(
+            f"{name:20} {result['tokens_per_s']:10.2f} {result['prefill_tokens_per_s']:10.1f}"
+            f" {result['resident_gb']:7.2f} {result['samebit_over_it_tokens_per_s']:11.2f}"
+            f" {result['samebit_over_it_prefill_tokens_per_s']:8.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
