@@ -18,6 +18,11 @@ void sb_backend_emu_seed(uint64_t seed)
     (void)seed;
 }
 
+void sb_backend_emu_history(int kept)
+{
+    (void)kept;
+}
+
 void sb_gpu_forget(const sb_backend *backend)
 {
     (void)backend;

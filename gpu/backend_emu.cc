@@ -14,6 +14,12 @@ void sb_backend_emu_seed(uint64_t to)
         sb_emu_seed(sb_gpu_emulator(body), to);
 }
 
+void sb_backend_emu_history(int kept)
+{
+    if (opened())
+        sb_gpu_history(body, kept != 0);
+}
+
 void sb_emu_forget(const sb_backend *backend)
 {
     if (body && backend == sb_backend_emu())

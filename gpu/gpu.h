@@ -21,6 +21,10 @@ const sb_backend *sb_backend_emu(void);
 /* The order in which its threads take their turns from now on: Y-3. */
 void sb_backend_emu_seed(uint64_t seed);
 
+/* Whether the emulator keeps a history of accesses, from which it knows races: as it does at first,
+ * or 0, where a whole model takes less time (Y-14). */
+void sb_backend_emu_history(int kept);
+
 /* A fault that kernels can make (gpu/kernel/plants.def): the op that it is in, and what must be run
  * to see it. */
 typedef struct {

@@ -23,8 +23,8 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
                      emu->arena + at,
                      bytes,
                      emu->arena_state + at,
-                     emu->arena_cell + at / 4,
-                     emu->arena_rest + at / 4,
+                     emu->history ? emu->arena_cell + at / 4 : nullptr,
+                     emu->history ? emu->arena_rest + at / 4 : nullptr,
                      true};
     return &array->region;
 }

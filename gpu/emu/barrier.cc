@@ -5,6 +5,8 @@ void sb_emu_release(sb_emu_clock *into)
 {
     const sb_emu *emu = sb_emu_now;
     sb_emu_thread *self = sb_emu_self;
+    if (!emu->history)
+        return;
     sb_emu_join(into, emu->epoch, &self->clock);
     sb_emu_learn(into, emu->epoch, self->index, self->step);
     self->step++;

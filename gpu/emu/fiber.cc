@@ -155,7 +155,8 @@ sb_status sb_fiber_open(sb_fiber_set *set, uint32_t count, sb_error *err)
         sb_fiber *fiber = &set->fiber[set->count];
         char *low = set->area + set->count * set->stack_bytes;
         fiber->low = low + page;
-        fiber->bytes = STACK_BYTES;
+        /* not all at one place of their pages, of which a cache keeps but a few */
+        fiber->bytes = STACK_BYTES - set->count * 704 % page;
         fiber->context = sb_alloc(1, context_bytes());
         if (!fiber->context || mprotect(low, page, PROT_NONE) != 0) {
             free(fiber->context);

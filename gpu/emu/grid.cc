@@ -40,6 +40,7 @@ sb_emu *sb_emu_new(uint64_t seed)
         return nullptr;
     }
     sb_emu_seed(emu, seed);
+    emu->history = true;
     return emu;
 }
 
@@ -54,33 +55,12 @@ uint64_t sb_emu_switches(const sb_emu *emu)
     return emu->switches;
 }
 
-static uint32_t draw(sb_emu *emu, uint32_t n)
+void sb_emu_history(sb_emu *emu, bool kept)
 {
-    return emu->key ? sb_rng_below(emu->key, emu->draws++, n) : 0;
+    emu->history = kept;
 }
 
-/* --- the order of threads -------------------------------------------------------------------- */
-void sb_emu_wake(sb_emu_thread *thread)
-{
-    sb_emu *emu = sb_emu_now;
-    thread->waiting = SB_EMU_READY;
-    emu->ready[(emu->ready_first + emu->readies++) % SB_EMU_THREADS] = thread->index;
-}
-
-/* Y-2: "which of those that can go on does so is drawn" */
-static sb_emu_thread *next_thread(sb_emu *emu)
-{
-    if (emu->readies == 0)
-        return nullptr;
-    const uint32_t first = emu->ready_first;
-    const uint32_t chosen = (first + draw(emu, emu->readies)) % SB_EMU_THREADS;
-    const uint32_t index = emu->ready[chosen];
-    emu->ready[chosen] = emu->ready[first];
-    emu->ready_first = (first + 1) % SB_EMU_THREADS;
-    emu->readies--;
-    return &emu->thread[index];
-}
-
+/* --- stopping and going on ------------------------------------------------------------------- */
 static sb_fiber *fiber_of(sb_emu *emu, const sb_emu_thread *thread)
 {
     return thread ? &emu->fibers.fiber[thread->index] : &emu->fibers.home;
@@ -106,7 +86,7 @@ static void becomes(sb_emu_thread *thread)
 void sb_emu_wait()
 {
     sb_emu *emu = sb_emu_now;
-    sb_emu_thread *self = sb_emu_self, *next = next_thread(emu);
+    sb_emu_thread *self = sb_emu_self, *next = sb_emu_next(emu);
     if (next == self)
         return;
     emu->switches++;
@@ -119,6 +99,7 @@ void sb_emu_wait()
 void sb_emu_pause()
 {
     sb_emu_wake(sb_emu_self);
+    sb_emu_now->gives_way = true;
     sb_emu_wait();
 }
 
@@ -225,7 +206,8 @@ static void run_block(sb_emu *emu)
 {
     blockIdx = emu->place;
     emu->block_epoch = ++emu->epoch;
-    emu->returned = emu->readies = emu->ready_first = emu->mbarriers = 0;
+    emu->returned = emu->mbarriers = 0;
+    sb_emu_nobody(emu);
     emu->arrays = 0;
     emu->arena_used = 0;
     emu->idle = 0;
@@ -234,7 +216,7 @@ static void run_block(sb_emu *emu)
         emu->barrier[i].arrived = 0;
     for (uint32_t i = 0; i < emu->threads; i++)
         begin_thread(emu, i);
-    sb_emu_thread *first = next_thread(emu);
+    sb_emu_thread *first = sb_emu_next(emu);
     becomes(first);
     sb_fiber_switch(&emu->fibers.home, fiber_of(emu, first));
     if (emu->status == SB_OK && emu->returned < emu->threads)
@@ -324,7 +306,7 @@ static void run_blocks(sb_emu *emu, uint32_t *order)
     for (uint32_t i = 0; i < blocks; i++)
         order[i] = i;
     for (uint32_t i = 0; i < blocks && emu->status == SB_OK; i++) {
-        const uint32_t chosen = i + draw(emu, blocks - i), block = order[chosen];
+        const uint32_t chosen = i + sb_emu_draw(emu, blocks - i), block = order[chosen];
         order[chosen] = order[i];
         emu->place = {block % grid.x, block / grid.x % grid.y, block / grid.x / grid.y};
         run_block(emu);

@@ -30,6 +30,10 @@ sb_emu *sb_emu_new(uint64_t seed); /* NULL if memory is out */
 void sb_emu_free(sb_emu *emu);
 void sb_emu_seed(sb_emu *emu, uint64_t seed); /* Y-3: "the same seed gives the same order" */
 
+/* Whether accesses have a history from now on, as they have at first (Y-14); between launches, and
+ * before the buffers of one are opened. */
+void sb_emu_history(sb_emu *emu, bool kept);
+
 /* How often a thread stopped and another went on, since sb_emu_new. */
 uint64_t sb_emu_switches(const sb_emu *emu);
 

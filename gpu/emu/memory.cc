@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base, size_t bytes,
-                             sb_emu_use use, sb_error *err)
+static sb_status open_region(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                             sb_emu_use use, bool history, sb_error *err)
 {
     *region = sb_emu_region();
     region->name = name;
@@ -15,15 +15,29 @@ sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base
     if (use == SB_EMU_INPUT)
         return SB_OK;
     region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
-    region->cell = static_cast<sb_emu_cell *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_cell)));
-    region->rest = static_cast<sb_emu_rest *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_rest)));
-    if (!region->state || !region->cell || !region->rest) {
+    if (history) {
+        region->cell = static_cast<sb_emu_cell *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_cell)));
+        region->rest = static_cast<sb_emu_rest *>(sb_alloc(bytes / 4 + 1, sizeof(sb_emu_rest)));
+    }
+    if (!region->state || (history && (!region->cell || !region->rest))) {
         sb_emu_region_close(region);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for the history of buffer %s", name);
     }
     if (use == SB_EMU_INOUT)
         memset(region->state, SB_EMU_SET, bytes);
     return SB_OK;
+}
+
+sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                             sb_emu_use use, sb_error *err)
+{
+    return open_region(region, name, base, bytes, use, true, err);
+}
+
+sb_status sb_emu_region_plain(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                              sb_emu_use use, sb_error *err)
+{
+    return open_region(region, name, base, bytes, use, false, err);
 }
 
 void sb_emu_region_close(sb_emu_region *region)
@@ -256,6 +270,8 @@ void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access)
         sb_emu_fail("%s in buffer %s, which the host gave as an input", access_names[access],
                     region->name);
     check_state(spot, bytes, access);
+    if (!region->cell)
+        return;
     const size_t at = static_cast<size_t>(spot->at), end = at + bytes;
     const sb_emu *emu = sb_emu_now;
     sb_emu_visit visit = {emu, region, at / 4, access, {emu->epoch, sb_emu_self->step, 0, 15, 0}};
@@ -278,7 +294,7 @@ void sb_emu_set_state(const sb_emu_spot *spot, size_t bytes, sb_emu_state state)
 void sb_emu_mark(const sb_emu_spot *spot, size_t bytes, uint32_t thread, uint32_t step)
 {
     const size_t at = static_cast<size_t>(spot->at), end = at + bytes;
-    for (size_t word = at / 4; word * 4 < end; word++) {
+    for (size_t word = at / 4; spot->region->cell && word * 4 < end; word++) {
         sb_emu_touch *writer = &spot->region->cell[word].writer;
         const uint8_t more = writer->more & static_cast<uint8_t>(~SB_EMU_WRITERS);
         *writer = {sb_emu_now->epoch, step, static_cast<uint16_t>(thread), 15, more};

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "gpu/base.h"
 
@@ -37,7 +38,8 @@ struct sb_emu_region {
     char *base;
     size_t bytes;
     uint8_t *state; /* an sb_emu_state per byte; NULL: all of it has values and nothing writes it */
-    sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for */
+    sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for, or races are not looked
+                        * for */
     sb_emu_rest *rest; /* one per word */
     bool shared;
 };
@@ -48,9 +50,12 @@ enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };
  * given it values. */
 enum sb_emu_use { SB_EMU_INPUT, SB_EMU_INOUT, SB_EMU_OUTPUT };
 
-/* Registers a buffer of the caller's, which the region does not own; its name lives as long. */
+/* Registers a buffer of the caller's, which the region does not own; its name lives as long. The
+ * second has no history (Y-14). */
 sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base, size_t bytes,
                              sb_emu_use use, sb_error *err);
+sb_status sb_emu_region_plain(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                              sb_emu_use use, sb_error *err);
 void sb_emu_region_close(sb_emu_region *region);
 
 /* The first byte from `from` on that has no value, or the size of the region. */
@@ -69,6 +74,26 @@ static inline bool sb_emu_inside(const sb_emu_spot &spot, size_t bytes, size_t a
     return spot.region && spot.at >= spot.low &&
            static_cast<int64_t>(bytes) <= spot.high - spot.at &&
            (static_cast<size_t>(spot.at) & (align - 1)) == 0;
+}
+
+/* Whether an access of a simple kind, to N bytes within the range, is one that nothing has to be
+ * looked up for: a read of bytes that have values, or a write where no copy is on its way, in a
+ * region without a history. */
+template <size_t N> inline bool sb_emu_has_values(const sb_emu_spot &spot)
+{
+    uint8_t set[N];
+    memset(set, SB_EMU_SET, N);
+    return !spot.region->cell && memcmp(spot.region->state + spot.at, set, N) == 0;
+}
+template <size_t N> inline bool sb_emu_may_change(const sb_emu_spot &spot)
+{
+    uint8_t state[N], coming = 0;
+    if (spot.region->cell || !spot.region->state)
+        return false;
+    memcpy(state, spot.region->state + spot.at, N);
+    for (size_t i = 0; i < N; i++)
+        coming |= state[i];
+    return (coming & SB_EMU_COMING) == 0;
 }
 
 /* Checks an access of the running thread and returns the address; does not return from a fault. */

@@ -26,14 +26,20 @@ template <class T> struct sb_emu_element {
     value get() const
     {
         value v;
-        const bool simple = sb_emu_inside(spot, sizeof v, alignof(value)) && !spot.region->state;
+        const bool simple = sb_emu_inside(spot, sizeof v, alignof(value)) &&
+                            (!spot.region->state || sb_emu_has_values<sizeof v>(spot));
         memcpy(&v, simple ? spot.region->base + spot.at : reach(SB_EMU_READ), sizeof v);
         return v;
     }
     void put(const value &v) const
     {
         static_assert(!std::is_const_v<T>, "a store through a pointer to const");
-        memcpy(reach(SB_EMU_WRITE), &v, sizeof v);
+        if (sb_emu_inside(spot, sizeof v, alignof(value)) && sb_emu_may_change<sizeof v>(spot)) {
+            memset(spot.region->state + spot.at, SB_EMU_SET, sizeof v);
+            memcpy(spot.region->base + spot.at, &v, sizeof v);
+        } else {
+            memcpy(reach(SB_EMU_WRITE), &v, sizeof v);
+        }
     }
     operator value() const
     {

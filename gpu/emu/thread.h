@@ -86,7 +86,11 @@ struct sb_emu {
     uint32_t threads, returned;
     uint32_t *ready; /* a ring of threads that may go on */
     uint32_t ready_first, readies;
-    uint32_t *steps; /* storage of all clocks */
+    bool history;               /* of accesses is kept */
+    bool gives_way;             /* the thread that runs, to another warp */
+    uint32_t warps, warp, turn; /* those with threads that may go on; where one does */
+    uint32_t lanes[SB_EMU_THREADS / SB_EMU_WARP]; /* and these threads, of warps that have them */
+    uint32_t *steps;                              /* storage of all clocks */
     sb_emu_clock scratch;
     uint32_t bulk_step; /* of who carries out bulk copies: threads + i those of mbarrier i */
     uint64_t epoch, block_epoch, launch_epoch; /* now, and the first ones of block and launch */
@@ -116,6 +120,11 @@ extern __thread sb_emu_thread *sb_emu_self;
 
 /* Makes the launch a failed one. */
 void sb_emu_blame(const sb_emu_thread *thread, const char *text);
+
+/* order.cc: a number below n; nobody can go on; who does, NULL: none. */
+uint32_t sb_emu_draw(sb_emu *emu, uint32_t n);
+void sb_emu_nobody(sb_emu *emu);
+sb_emu_thread *sb_emu_next(sb_emu *emu);
 
 void sb_emu_wait(); /* stops the running thread, until sb_emu_wake */
 void sb_emu_wake(sb_emu_thread *thread);

@@ -92,6 +92,8 @@ static void share_clocks(uint32_t mask, void *const *)
 {
     sb_emu *emu = sb_emu_now;
     sb_emu_clock *all = &emu->scratch;
+    if (!emu->history)
+        return;
     all->epoch = 0;
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++) {
         if (!(mask >> lane & 1))

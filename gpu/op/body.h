@@ -36,7 +36,9 @@ struct sb_gpu {
     size_t weight_count, weight_room;
     sb_gpu_mode mode;
     uint64_t packed, counted; /* bytes */
-#ifdef __CUDACC__
+#ifndef __CUDACC__
+    bool plain; /* buffers have no history */
+#else
     unsigned char *stage;       /* pinned */
     struct sb_gpu_spare *spare; /* what ops gave back */
 #endif

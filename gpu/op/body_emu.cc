@@ -21,6 +21,12 @@ sb_emu *sb_gpu_emulator(sb_gpu *gpu)
     return gpu->queue.emu;
 }
 
+void sb_gpu_history(sb_gpu *gpu, bool kept)
+{
+    gpu->plain = !kept;
+    sb_emu_history(gpu->queue.emu, kept);
+}
+
 static sb_emu_use seen(sb_gpu_use use)
 {
     return use == SB_GPU_INPUT ? SB_EMU_INPUT : use == SB_GPU_INOUT ? SB_EMU_INOUT : SB_EMU_OUTPUT;
@@ -35,7 +41,9 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
         return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for buffer %s", name);
     if (use == SB_GPU_INOUT)
         memcpy(piece->at, host, bytes);
-    return sb_emu_region_open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
+    return gpu->plain
+               ? sb_emu_region_plain(&piece->region, name, piece->at, bytes, seen(use), &gpu->err)
+               : sb_emu_region_open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
 }
 
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use)

@@ -194,6 +194,7 @@ uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
+void sb_gpu_history(sb_gpu *gpu, bool kept);
 #endif
 
 /* The ops: gpu/op/<name>.cc. */

@@ -1,4 +1,6 @@
-#include "ref/formats/format.h"
+#include "ref/formats/round.h"
+
+#include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
@@ -148,6 +150,18 @@ float sb_round_to(sb_format format, float x)
     if (format == SB_FORMAT_bf16)
         return sb_bf16_to_f32(sb_f32_to_bf16(x));
     return sb_code_to_f32(format, sb_f32_to_code(format, x));
+}
+
+void sb_round_many(sb_format format, const float *x, size_t n, float *out)
+{
+    if (format == SB_FORMAT_f32)
+        memmove(out, x, n * sizeof *out);
+    else if (format == SB_FORMAT_bf16)
+        for (size_t i = 0; i < n; i++)
+            out[i] = sb_bf16_to_f32(sb_f32_to_bf16(x[i]));
+    else
+        for (size_t i = 0; i < n; i++)
+            out[i] = sb_round_to(format, x[i]);
 }
 
 /* F-13: "two share a byte, the element of even index in the low half" */

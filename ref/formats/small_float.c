@@ -306,7 +306,9 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
         values[i] = (float)codes[i];
     for (size_t i = 0; format == SB_FORMAT_int8 && i < count; i++)
         values[i] = (float)((int)(codes[i] ^ 0x80u) - 128);
-    if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8)
+    for (size_t i = 0; format == SB_FORMAT_e8m0 && i < count; i++)
+        values[i] = sb_e8m0_to_f32(codes[i]);
+    if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8 || format == SB_FORMAT_e8m0)
         return;
     unsigned others = format != SB_FORMAT_e4m3; /* or NaN, which the table does not have */
     for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {

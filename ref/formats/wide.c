@@ -116,8 +116,10 @@ void sb_matrix_zeros(const sb_matrix *matrix, uint32_t row, double *zeros)
 {
     const uint64_t stored = sb_matrix_stored_row(matrix, row);
     const uint32_t groups = sb_matrix_groups(matrix);
+    const double constant = matrix->quant.zero;
     for (uint32_t g = 0; g < groups; g++)
-        zeros[g] = zero_at(matrix, stored, g);
+        zeros[g] =
+            matrix->quant.zeros == SB_ZEROS_none ? constant : (double)zero_at(matrix, stored, g);
 }
 
 void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/math/bins.h"
 #include "ref/math/exact.h"
 #include "ref/math/kernels.h"
 #include "ref/math/lanes.h"
@@ -135,21 +136,16 @@ static void add_kept(sb_kept *to, const double *a, const double *b, size_t n)
     (set->kept ? set->kept : sb_kept_add)(to, a, b, n);
 }
 
-static int round_kept(const terms *t, float *rounded)
+/* The next terms as doubles; returns how many. */
+static size_t load_wide(const terms *t, size_t i, double a[PIECE], double b[PIECE])
 {
-    static const sb_scalar one = SB_SCALAR_ONE;
-    float a[PIECE], b[PIECE];
-    double wide_a[PIECE], wide_b[PIECE];
-    sb_kept kept = {0, 0, 0, 0};
-    for (size_t i = 0, count; i < t->n; i += count) {
-        count = load_piece(t, i, a, b);
-        for (size_t k = 0; k < count; k++) {
-            wide_a[k] = a[k];
-            wide_b[k] = b[k];
-        }
-        add_kept(&kept, wide_a, wide_b, count);
+    float narrow_a[PIECE], narrow_b[PIECE];
+    size_t count = load_piece(t, i, narrow_a, narrow_b);
+    for (size_t k = 0; k < count; k++) {
+        a[k] = narrow_a[k];
+        b[k] = narrow_b[k];
     }
-    return sb_kept_round(&kept, t->n, &one, rounded);
+    return count;
 }
 
 /* The definition itself, on the same terms. */
@@ -166,11 +162,30 @@ static float round_exact(const terms *t)
     return sb_exact_round(&acc);
 }
 
-/* What to do with a reduction whose binary64 sum decides nothing. */
+/* What to do with a reduction whose binary64 sum decides nothing: keep the errors, and if they do
+ * not decide either, lose nothing. */
 static float settle(const terms *t)
 {
+    static const sb_scalar one = SB_SCALAR_ONE;
+    double a[PIECE], b[PIECE];
     float rounded;
-    return round_kept(t, &rounded) ? rounded : round_exact(t);
+    sb_kept kept = {0, 0, 0, 0};
+    sb_bins bins = {{0}, {0}, 0};
+    sb_exact sum;
+    for (size_t i = 0, count; i < t->n; i += count) {
+        count = load_wide(t, i, a, b);
+        add_kept(&kept, a, b, count);
+    }
+    if (sb_kept_round(&kept, t->n, &one, &rounded))
+        return rounded;
+    if (t->n > TERMS_MAX)
+        return round_exact(t);
+    for (size_t i = 0, count; i < t->n; i += count) {
+        count = load_wide(t, i, a, b);
+        sb_bins_add(&bins, a, b, count);
+    }
+    sb_bins_sum(&bins, &sum);
+    return sb_exact_round(&sum);
 }
 
 /* A reduction in pieces: each is a run of additions, and so is joining them. */
@@ -264,15 +279,21 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
     return sb_exact_round_scaled(&acc, scalar);
 }
 
-/* What the rounding test leaves open; at last by the definition. */
+/* What the rounding test leaves open. */
 float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
 {
     float rounded;
     sb_kept kept = {0, 0, 0, 0};
-    if (!sb_dot_kernels_now()->f64)
+    sb_bins bins = {{0}, {0}, 0};
+    sb_exact sum;
+    if (!sb_dot_kernels_now()->f64 || n > TERMS_MAX)
         return wide_exact(a, b, n, scalar);
     add_kept(&kept, a, b, n);
-    return sb_kept_round(&kept, n, scalar, &rounded) ? rounded : wide_exact(a, b, n, scalar);
+    if (sb_kept_round(&kept, n, scalar, &rounded))
+        return rounded;
+    sb_bins_add(&bins, a, b, n);
+    sb_bins_sum(&bins, &sum);
+    return sb_exact_round_scaled(&sum, scalar);
 }
 
 /* The products may round here, and so do the factors' product with the sum: at most n + 4 roundings

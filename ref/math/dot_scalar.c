@@ -83,14 +83,11 @@ enum { BLOCK = 16 };
 static inline void load_block(const sb_row_codes *w, sb_format format, size_t i, size_t count,
                               float *values)
 {
-    const size_t bits = sb_format_bits(format);
-    if (bits != 4)
-        sb_decode(format, w->codes + i * bits / 8, count, values);
+    const unsigned char *at = w->codes + i * sb_format_bits(format) / 8;
+    if (sb_format_bits(format) == 4)
+        sb_nibble_decode(format, at, count, values);
     else
-        for (size_t k = 0; k < count; k++) {
-            uint8_t code = w->codes[(i + k) / 2] >> 4 * (k % 2) & 15u;
-            sb_small_decode(format, &code, 1, values + k);
-        }
+        sb_decode(format, at, count, values);
 }
 
 /* The products of a block: each is rounded, if at all, and added to one of LANES sums, of which 6

@@ -9,6 +9,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
+#include "ref/math/tile.h"
 
 /* Inputs whose magnitudes are summed at once. */
 enum { NEIGHBOURS = 16 };
@@ -114,6 +115,16 @@ float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_
     return sb_dot_wide_slowly(wide, x, w->cols, factor);
 }
 
+/* A tile's decoder knows by the sum of squares whether there is a value that is none. */
+static void widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide)
+{
+    const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
+    sb_tile_widen *kernel = tile ? tile->widen[w->format] : NULL;
+    double squares = kernel ? kernel(codes, 0, w->cols, wide) : sb_f64_from_bits((uint64_t)-1);
+    if (!(squares < 0x1p1000))
+        sb_matrix_wide(w, row, wide);
+}
+
 /* What the rows of one call share. */
 typedef struct job {
     const sb_matrix *w;
@@ -122,7 +133,7 @@ typedef struct job {
     const sb_scalar *factor;
     float *out;
     sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
-    double *room;       /* of each thread: sb_row_room and cols */
+    double *room;       /* of each thread: sb_row_room and a row */
     size_t each;
 } job;
 
@@ -135,7 +146,8 @@ static void one_row(const job *j, uint32_t row, double *room)
         sb_partial partial = sb_dot_kernels_now()->row[j->w->format](&codes, &j->input);
         if (sb_row_certain(partial, cols, j->factor, &j->out[row]))
             return;
-        j->out[row] = sb_row_settle(j->w, row, j->x, j->factor, wide);
+        widen(j->w, row, &codes, wide);
+        j->out[row] = sb_dot_wide_slowly(wide, j->x, cols, j->factor);
         return;
     }
     sb_matrix_wide(j->w, row, wide);
@@ -156,7 +168,7 @@ sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const
     if (count > 1 && sb_dot_kernels_now()->tile)
         return sb_dot_batch(w, x, count, factor, out);
     size_t threads = (size_t)omp_get_max_threads();
-    j.each = sb_row_room(w) + w->cols;
+    j.each = sb_row_room(w) + padded(w);
     j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;

@@ -3,6 +3,7 @@
 #include "ref/math/fn.h"
 #include "ref/math/fn_many.h"
 #include "ref/math/product.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "ref/base/mem.h"
 #include "ref/math/dots.h"
 #include "ref/math/fn_many.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
-#include "ref/ops/param.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,12 +81,18 @@ static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, si
 sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
 {
     size_t channels = a->weight->rows, taps = a->weight->cols;
-    tap *at = sb_alloc(taps, sizeof *at);
-    sb_dots_term *terms = sb_alloc(taps, sizeof *terms);
-    float *row = sb_alloc(taps, BLOCK * sizeof *row);
+    size_t blocks = (channels + BLOCK - 1) / BLOCK;
+    tap *at = sb_alloc(blocks * taps, sizeof *at);
+    sb_dots_term *terms = sb_alloc(blocks * taps, sizeof *terms);
+    float *row = sb_alloc(blocks * taps, BLOCK * sizeof *row);
     sb_status status = at && terms && row ? SB_OK : SB_ERR_MEMORY;
-    for (size_t ch = 0; ch < channels && !status; ch += BLOCK)
-        convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at, terms, row);
+    int64_t all = status ? 0 : (int64_t)blocks;
+#pragma omp parallel for schedule(static) if (a->rows * channels * taps > 100000)
+    for (int64_t block = 0; block < all; block++) {
+        size_t b = (size_t)block, ch = b * BLOCK;
+        convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at + b * taps,
+                 terms + b * taps, row + b * taps * BLOCK);
+    }
     free(at);
     free(terms);
     free(row);

@@ -176,10 +176,3 @@ float sb_act(const sb_knobs *knobs, float x)
 {
     return sb_round_to(sb_act_format(knobs), x);
 }
-
-void sb_act_many(const sb_knobs *knobs, const float *x, size_t n, float *out)
-{
-    const sb_format format = sb_act_format(knobs);
-    for (size_t i = 0; i < n; i++)
-        out[i] = format == SB_FORMAT_f32 ? x[i] : sb_round_to(format, x[i]);
-}

@@ -66,7 +66,5 @@ sb_format sb_act_format(const sb_knobs *knobs);
 
 /* R of the specification. */
 float sb_act(const sb_knobs *knobs, float x);
-/* The same of n values; out may be x. */
-void sb_act_many(const sb_knobs *knobs, const float *x, size_t n, float *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "ref/base/mem.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
 
@@ -74,12 +75,17 @@ static void measure(const sb_knobs *knobs, const float *x, size_t dk, float eps,
 }
 
 /* "k = RN(x n)"; K-33: "act to round x n to the activation type before queries are scaled" */
-static float apply(const sb_knobs *knobs, const norm *of, float x, int rounds)
+static void apply(const sb_knobs *knobs, const norm *of, const float *x, size_t dk, int rounds,
+                  float *y)
 {
-    float y = of->form == SB_l2norm_divide ? x / of->d : x * of->n;
+    int divides = of->form == SB_l2norm_divide;
+    for (size_t i = 0; i < dk; i++)
+        y[i] = divides ? x[i] / of->d : x[i] * of->n;
     if (of->form == SB_l2norm_rms_sum || of->form == SB_l2norm_rms_mean)
-        y = y * of->root;
-    return rounds ? sb_act(knobs, y) : y;
+        for (size_t i = 0; i < dk; i++)
+            y[i] = y[i] * of->root;
+    if (rounds)
+        sb_act_many(knobs, y, dk, y);
 }
 
 /* R-6: "q = RN( RN(x n) RN(dk^-1/2) )"
@@ -102,11 +108,9 @@ sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
             float *to =
                 is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
             measure(knobs, x, a->dk, a->eps, squares, &of);
-            for (size_t i = 0; i < a->dk; i++) {
-                to[i] = apply(knobs, &of, x[i], rounds);
-                if (is_query && !leaves)
-                    to[i] = divides ? to[i] / scale : to[i] * scale;
-            }
+            apply(knobs, &of, x, a->dk, rounds, to);
+            for (size_t i = 0; i < a->dk && is_query && !leaves; i++)
+                to[i] = divides ? to[i] / scale : to[i] * scale;
         }
     free(squares);
     return SB_OK;

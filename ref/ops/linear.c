@@ -8,6 +8,7 @@
 #include "ref/math/ints.h"
 #include "ref/math/row.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/param.h"
 
 /* A parallel region costs as much as some 10^5 products. */
@@ -53,8 +54,8 @@ static float output(const sb_knobs *knobs, const sb_linear_args *a, float y)
 
 static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
 {
-    for (size_t i = 0; i < a->rows * a->weight->rows; i++)
-        a->out[i] = output(knobs, a, a->out[i]);
+    if (!sb_linear_stays_wide(knobs, a->kind))
+        sb_act_many(knobs, a->out, a->rows * a->weight->rows, a->out);
 }
 
 /* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to

@@ -2,6 +2,7 @@
 #include "ref/math/dots.h"
 #include "ref/math/fn.h"
 #include "ref/math/fn_many.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/rounding.h"
 
 #include <stdlib.h>
@@ -12,9 +13,11 @@ enum { BLOCK = 256 /* elements at once */ };
 sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 {
     int rounds = sb_rounds_silu(knobs, a->kind);
-    float activated[BLOCK];
-    for (size_t i = 0, count; i < a->count; i += count) {
-        count = a->count - i < BLOCK ? a->count - i : BLOCK;
+#pragma omp parallel for schedule(static) if (a->count > 1 << 16)
+    for (int64_t block = 0; block < (int64_t)((a->count + BLOCK - 1) / BLOCK); block++) {
+        const size_t i = (size_t)block * BLOCK;
+        const size_t count = a->count - i < BLOCK ? a->count - i : BLOCK;
+        float activated[BLOCK];
         sb_silu_many(a->gate + i, count, activated);
         if (rounds)
             sb_act_many(knobs, activated, count, activated);

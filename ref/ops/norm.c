@@ -4,6 +4,7 @@
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
 #include "ref/math/fn_many.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
@@ -32,9 +33,10 @@ sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
     sb_param_row(knobs, a->weight, 0, weight);
     for (size_t i = 0; i < a->n; i++)
         weight[i] = one_plus(knobs, weight[i]);
-    for (size_t t = 0; t < a->rows; t++) {
-        const float *x = a->in + t * a->n;
-        float *y = a->out + t * a->n, r = inverse_rms(x, a->n, a->eps);
+#pragma omp parallel for schedule(static) if (a->rows * a->n > 1 << 17)
+    for (int64_t t = 0; t < (int64_t)a->rows; t++) {
+        const float *x = a->in + (size_t)t * a->n;
+        float *y = a->out + (size_t)t * a->n, r = inverse_rms(x, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
             float normalised = x[i] * r;
             y[i] = normalised * weight[i];

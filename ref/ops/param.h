@@ -48,22 +48,6 @@ static inline void sb_param_row(const sb_knobs *knobs, const sb_matrix *matrix, 
     sb_weight_row(knobs, matrix, row, NULL, values);
 }
 
-/* `count` rows of a plain matrix from `row` on, one behind the other. */
-static inline void sb_param_rows(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
-                                 size_t count, float *values)
-{
-    const size_t bytes = matrix->cols * sb_format_bytes(matrix->format);
-    const unsigned char *first = sb_matrix_row_bytes(matrix, row);
-    int follow = !sb_param_cast(knobs, matrix); /* in memory, and nothing is rounded */
-    for (size_t i = 1; i < count && follow; i++)
-        follow = sb_matrix_row_bytes(matrix, row + (uint32_t)i) == first + i * bytes;
-    if (follow)
-        sb_decode(matrix->format, first, count * matrix->cols, values);
-    else
-        for (size_t i = 0; i < count; i++)
-            sb_param_row(knobs, matrix, row + (uint32_t)i, values + i * matrix->cols);
-}
-
 /* A_log. K-34: "stored never casts it, whatever K-2 says" */
 static inline void sb_a_log_row(const sb_knobs *knobs, const sb_matrix *matrix, float *values)
 {

@@ -1,6 +1,7 @@
 #include "ref/base/mem.h"
 #include "ref/math/dots.h"
 #include "ref/math/fn.h"
+#include "ref/ops/arrays.h"
 #include "ref/ops/op.h"
 
 #include <stdlib.h>

@@ -130,7 +130,7 @@ sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *arg
     const uint32_t each = piece_rows(rows, n * (g.groups ? g.groups : 1));
     const size_t parts = (rows + each - 1) / each;
     const int64_t pieces = status ? 0 : (int64_t)(n * g.groups * parts);
-    int worst = status;
+    int worst = (int)status;
 #pragma omp parallel for schedule(dynamic, 1) reduction(max : worst) if (worth_threads(args, n))
     for (int64_t i = 0; i < pieces; i++) {
         const size_t matrix = (size_t)i / parts, at = matrix / n;
@@ -140,7 +140,7 @@ sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *arg
                          .count = g.first[at + 1] - g.first[at],
                          .first = first,
                          .rows = rows - first < each ? rows - first : each};
-        int failed = run_piece(knobs, &p);
+        const int failed = (int)run_piece(knobs, &p);
         worst = failed > worst ? failed : worst;
     }
     free_grouped(&g);

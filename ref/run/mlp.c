@@ -163,11 +163,44 @@ static sb_status experts(sb_call *call, const sb_layer *layer)
     return status ? status : expert_linear(call, &down, "mlp.experts.down_proj");
 }
 
+static sb_moe_combine_args combine_args(const sb_call *call, size_t t)
+{
+    const sb_config *c = &call->model->config;
+    const sb_scratch *s = call->s;
+    const size_t H = c->hidden_size, k = c->experts_per_token;
+    return (sb_moe_combine_args){.expert_out = s->expert_out + t * k * H,
+                                 .weights = s->weights + t * k,
+                                 .ids = s->ids + t * k,
+                                 .shared_out = s->shared_out + t * H,
+                                 .shared_logit = s->shared_logit[t],
+                                 .kept = k,
+                                 .n = H,
+                                 .out = s->out + t * H};
+}
+
+/* All rows on all threads, where nobody watches and the op is the reference's, which threads may
+ * run at the same time. Whether that was done; if one of them fails, it is to be done again. */
+static int combined_together(const sb_call *call)
+{
+    const sb_op_table *ref = &sb_backend_ref()->ops;
+    const size_t T = call->rows;
+    int failed = 0;
+    if (call->hook || call->backend->ops.moe_combine != ref->moe_combine ||
+        T * call->model->config.hidden_size < 1 << 15)
+        return 0;
+#pragma omp parallel for schedule(static) reduction(| : failed)
+    for (int64_t t = 0; t < (int64_t)T; t++) {
+        const sb_moe_combine_args args = combine_args(call, (size_t)t);
+        failed |= ref->moe_combine(call->knobs, &args) != SB_OK;
+    }
+    return !failed;
+}
+
 static sb_status mixture(sb_call *call, const sb_layer *layer)
 {
     const sb_config *c = &call->model->config;
     sb_scratch *s = call->s;
-    size_t H = c->hidden_size, k = c->experts_per_token;
+    const size_t H = c->hidden_size, k = c->experts_per_token;
     sb_status status = route(call, layer);
     if (!status) {
         sb_pager_experts(sb_call_pager(call), call->layer, s->ids, call->rows * k);
@@ -175,15 +208,9 @@ static sb_status mixture(sb_call *call, const sb_layer *layer)
     }
     if (!status)
         status = experts(call, layer);
-    for (size_t t = 0; t < call->rows && !status; t++) {
-        sb_moe_combine_args args = {.expert_out = s->expert_out + t * k * H,
-                                    .weights = s->weights + t * k,
-                                    .ids = s->ids + t * k,
-                                    .shared_out = s->shared_out + t * H,
-                                    .shared_logit = s->shared_logit[t],
-                                    .kept = k,
-                                    .n = H,
-                                    .out = s->out + t * H};
+    const int done = !status && combined_together(call);
+    for (size_t t = 0; t < call->rows && !status && !done; t++) {
+        const sb_moe_combine_args args = combine_args(call, t);
         status = sb_run_op(call, SB_OP_moe_combine, "mlp.out", &(const sb_at){t, 0}, &args);
     }
     return status ? status : sb_show_tap(call, "mlp.out", s->out, call->rows, H);

@@ -72,6 +72,18 @@ sb_status sb_run_expert_pair(const sb_call *call, const char *name,
     return ran_experts(call, name, call->backend->expert_pair(call->knobs, pair));
 }
 
+/* Magnitudes as integers are in the order of their values, with infinity and NaN behind them: a
+ * loop without a way out, which becomes vectors. */
+static int all_finite(const float *data, size_t n)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t magnitude = sb_bits_f32(data[i]) & 0x7fffffffu;
+        most = magnitude > most ? magnitude : most;
+    }
+    return most < 0x7f800000u;
+}
+
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */
 sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t rows, size_t cols)
 {
@@ -83,7 +95,8 @@ sb_status sb_show_tap(const sb_call *call, const char *name, float *data, size_t
         snprintf(full, sizeof full, "mtp.layers.%u.%s", (unsigned)(call->layer - trunk), name);
     else
         snprintf(full, sizeof full, "layers.%u.%s", (unsigned)call->layer, name);
-    for (size_t i = 0; i < rows * cols; i++)
+    int good = all_finite(data, rows * cols);
+    for (size_t i = 0; i < rows * cols && !good; i++)
         if (!sb_is_finite_f32(data[i]))
             return sb_fail(call->err, SB_ERR_NUMERIC,
                            "%s: row %zu (position %llu), column %zu is %s (bits %08x); expected a "

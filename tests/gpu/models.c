@@ -1,14 +1,17 @@
 /* models.c - every format x preset x length of a prompt, whole models by the kernels on the
  * emulator, held against the reference.
  *
- *   models --list            the parts
- *   models short|long|faults what `make check` has
- *   models FORMAT/PRESET     all lengths of one checkpoint: the whole product in parts
+ *   models --list                 the parts of `make check`
+ *   models --list-all             those of `make check-all`
+ *   models short-I|long-I|faults  what `make check` has
+ *   models wide                   the pairs that it has not: T2 and T6 with more than 100 tokens
+ *   models FORMAT/PRESET          all lengths of one checkpoint: the whole product in parts
+ *   models FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED   one case again
  *
  * A checkpoint has one layer of linear attention and the MTP head, which has full attention: all
- * ops, and none twice. An emulated core computes about 10^5 products of a warp a second, and the
- * bounds take as long again; so `make check` has prompts of 1 to 5 tokens of every format and
- * preset, two at a time, and the long ones of the dense T4, or of a preset in one format. */
+ * ops, and none twice. Each two of format, preset, length, number of drafts and whether inputs are
+ * quantized, where a format has a profile for that, meet in a case; what is long is done by T4,
+ * which is dense and the quickest, but where a preset has not met a length. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +25,53 @@
 #include "tools/make/make.h"
 
 static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
-/* What the model family uses, each with all that it stores. */
-static const char *const usual[] = {"bf16",       "fp8-block",       "fp8-channel",
-                                    "fp8-tensor", "nvfp4a16-ct",     "int4-gptq",
-                                    "nvidia-mix", "int4-fp8-hybrid", "int4-ct"};
-static const char *const drafts[] = {"0", "1", "2"};
+static const char *const drafts[] = {"0", "1", "2", "3"};
 static const char *const lengths[] = {"1",  "2",  "3",   "4",   "5",   "63",
                                       "64", "65", "127", "128", "129", "200"};
+static const char *const ways[] = {"weights", "inputs"}; /* what is quantized */
 enum {
     FORMAT,
     PRESET,
     LENGTH,
     DRAFTS,
+    WAY,
     FACTORS,
     PRESETS = sizeof presets / sizeof *presets,
-    USUAL = sizeof usual / sizeof *usual,
     LENGTHS = sizeof lengths / sizeof *lengths,
     COUNTS = sizeof drafts / sizeof *drafts,
     SHORT = 5,
-    CASES = 200
+    CASES = 400,
+    FORMATS = 24,
+    T4 = 3,
+    PARTS = 3
 };
+static const char *formats[FORMATS];
+static size_t format_count;
+
+/* The formats that have kernels: values of f16 and f32 are none of bfloat16. */
+static void find_formats(void)
+{
+    size_t count;
+    const sb_make_choice *choice = sb_make_choices(SB_MAKE_FORMATS, &count);
+    for (size_t i = 0; i < count && format_count < FORMATS; i++)
+        if (strcmp(choice[i].name, "f16") != 0 && strcmp(choice[i].name, "f32") != 0)
+            formats[format_count++] = choice[i].name;
+}
+
+/* The profile that quantizes the inputs of this format's layers, too; NULL: there is none. */
+static const char *quantizing(const char *format)
+{
+    static const struct {
+        const char *format, *profile;
+    } table[] = {{"fp8-block", "sm121-w8a8"},   {"fp8-block-ue8m0", "sm121-w8a8"},
+                 {"fp8-channel", "sm121-w8a8"}, {"fp8-tensor", "sm121-w8a8"},
+                 {"nvfp4-ct", "sm121-w4a4"},    {"nvfp4-modelopt", "sm121-w4a4"},
+                 {"nvidia-mix", "sm121-w4a4"},  {"int4-fp8-hybrid", "sm121-w8a8"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(format, table[i].format) == 0)
+            return table[i].profile;
+    return NULL;
+}
 
 /* What the program's main has, for those that look on. */
 void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total)
@@ -58,26 +88,34 @@ static size_t passed, failed;
 static char part[64];
 
 /* A folder for each part: they run at the same time. The case is named before it runs: if it dies,
- * that is the last word; and the order of its threads is a function of the name alone. */
-static void run(const char *format, const char *preset, const char *length, const char *draft,
-                size_t generate)
+ * that is the last word; and the order of its threads is a function of the name alone. Of races
+ * and of both sides on their own, what is quick has to say enough. */
+static void run(const pairwise_case *c)
 {
     char name[128];
-    snprintf(name, sizeof name, "%s %s, %s tokens, %s drafts", preset, format, length, draft);
-    const model_case c = {.preset = preset,
-                          .format = format,
-                          .profile = "sm121",
-                          .layers = 1,
-                          .length = strtoul(length, NULL, 10),
-                          .generate = generate,
-                          .drafts = strtoul(draft, NULL, 10),
-                          .seed = sb_rng_below(sb_rng_key(42, name), 0, 1000000)};
+    const size_t *v = c->value;
+    const char *quantizes = v[WAY] ? quantizing(formats[v[FORMAT]]) : NULL;
+    const char *profile = quantizes ? quantizes : "sm121";
+    const int brief = v[LENGTH] < SHORT;
+    snprintf(name, sizeof name, "%s/%s/%s/%s/%s under %s", formats[v[FORMAT]], presets[v[PRESET]],
+             lengths[v[LENGTH]], drafts[v[DRAFTS]], ways[v[WAY]], profile);
+    const model_case wanted = {.preset = presets[v[PRESET]],
+                               .format = formats[v[FORMAT]],
+                               .profile = profile,
+                               .layers = 1,
+                               .length = strtoul(lengths[v[LENGTH]], NULL, 10),
+                               .generate = brief ? 2 : 0,
+                               .drafts = strtoul(drafts[v[DRAFTS]], NULL, 10),
+                               .seed = sb_rng_below(sb_rng_key(42, name), 0, 1000000),
+                               .history = brief && v[PRESET] == T4,
+                               .forced = !brief};
     double worst;
     printf("%s: ", name);
     fflush(stdout);
-    const char *wrong = model_case_judge(&c, part, &worst);
-    printf("%s, %.3f of the bound%s%s\n", wrong ? "FAILED" : "ok", worst, wrong ? ": " : "",
-           wrong ? wrong : "");
+    unsigned turns;
+    const char *wrong = model_case_judge(&wanted, part, &worst, &turns);
+    printf("%s, %.3f of the bound%s%s%s\n", wrong ? "FAILED" : "ok", worst,
+           turns > 1 ? ", with other tokens" : "", wrong ? ": " : "", wrong ? wrong : "");
     fflush(stdout);
     passed += !wrong;
     failed += wrong != NULL;
@@ -88,46 +126,78 @@ static int by_checkpoint(const void *a, const void *b)
     return memcmp(a, b, sizeof(pairwise_case)); /* format, preset: equal ones come in a row */
 }
 
-/* Prompts of up to 5 tokens and behind them a step, or a round of drafts: each two of format,
- * preset, length and number of drafts. */
-static void run_short(void)
+/* Prompts of up to 5 tokens and behind them two steps, or a round of drafts. */
+static void run_short(size_t which)
 {
     static pairwise_case cases[CASES];
     const pairwise_factor factors[FACTORS] = {
-        [FORMAT] = {"format", usual, USUAL},
+        [FORMAT] = {"format", formats, format_count},
         [PRESET] = {"preset", presets, PRESETS},
         [LENGTH] = {"length", lengths, SHORT},
         [DRAFTS] = {"drafts", drafts, COUNTS},
+        [WAY] = {"way", ways, 2},
     };
     size_t pairs, count = pairwise_cover(factors, FACTORS, "models", NULL, cases, CASES, &pairs);
     qsort(cases, count, sizeof *cases, by_checkpoint);
-    for (size_t i = 0; i < count; i++)
-        run(usual[cases[i].value[FORMAT]], presets[cases[i].value[PRESET]],
-            lengths[cases[i].value[LENGTH]], drafts[cases[i].value[DRAFTS]], 2);
-    printf("%zu pairs in %zu cases\n", pairs, count);
+    for (size_t i = which * count / PARTS; i < (which + 1) * count / PARTS; i++)
+        run(&cases[i]);
+    printf("%zu pairs in %zu cases, of which this is a part\n", pairs, count);
 }
 
-/* Every length in some format, every format in some length; of the presets those that are quick. */
-static void run_long(void)
+/* The preset that a format has at a length of more than SHORT: each meets each length in one
+ * format.
+ */
+static size_t preset_at(size_t format, size_t length)
 {
-    static pairwise_case cases[CASES];
-    const pairwise_factor factors[] = {
-        [FORMAT] = {"format", usual, USUAL},
-        [PRESET] = {"length", lengths + SHORT, LENGTHS - SHORT},
-    };
-    size_t count = pairwise_each(factors, 2, NULL, cases, CASES);
-    for (size_t i = 0; i < count; i++)
-        run(usual[cases[i].value[0]], "T4", lengths[SHORT + cases[i].value[1]], "0", 0);
-    run("nvidia-mix", "T3", "65", "0", 0);
-    run("fp8-block", "T1", "64", "0", 0);
-    run("int4-ct", "T2", "63", "0", 0);
-    run("fp8-channel", "T6", "65", "0", 0);
+    static const size_t others[] = {0, 1, 2, 4, 5};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if ((5 * length + 3 * i) % format_count == format)
+            return others[i];
+    return T4;
 }
 
-static void run_product(const char *format, const char *preset)
+/* T2 and T6 take as long with more than 100 tokens as all others together. */
+static int is_wide(size_t preset, size_t length)
 {
-    for (size_t i = 0; i < LENGTHS; i++)
-        run(format, preset, lengths[i], drafts[i < SHORT ? i % COUNTS : 0], i < SHORT ? 2 : 0);
+    return (preset == 1 || preset == 5) && strtoul(lengths[length], NULL, 10) > 100;
+}
+
+/* Every format with every long prompt, and every preset with each but what is wide. */
+static void run_long(size_t which)
+{
+    for (size_t f = which * format_count / PARTS; f < (which + 1) * format_count / PARTS; f++)
+        for (int other = 0; other < 2; other++) /* one checkpoint at a time */
+            for (size_t l = SHORT; l < LENGTHS; l++) {
+                const size_t preset = is_wide(preset_at(f, l), l) ? T4 : preset_at(f, l);
+                const pairwise_case c = {
+                    {[FORMAT] = f, [PRESET] = preset, [LENGTH] = l, [WAY] = l % 2}};
+                if ((preset != T4) == other)
+                    run(&c);
+            }
+}
+
+static void run_wide(void)
+{
+    for (size_t f = 0; f < format_count; f++)
+        for (size_t l = SHORT; l < LENGTHS; l++) {
+            const pairwise_case c = {
+                {[FORMAT] = f, [PRESET] = preset_at(f, l), [LENGTH] = l, [WAY] = l % 2}};
+            if (is_wide(c.value[PRESET], l))
+                run(&c);
+        }
+}
+
+static void run_product(size_t format, size_t preset)
+{
+    for (size_t way = 0; way < (quantizing(formats[format]) ? 2 : 1); way++)
+        for (size_t i = 0; i < LENGTHS; i++) {
+            const pairwise_case c = {{[FORMAT] = format,
+                                      [PRESET] = preset,
+                                      [LENGTH] = i,
+                                      [DRAFTS] = i < SHORT ? i % COUNTS : 0,
+                                      [WAY] = way}};
+            run(&c);
+        }
 }
 
 /* A fault of the kernels in a model that is right without it. */
@@ -138,8 +208,10 @@ static void run_fault(const char *name)
                           .profile = "sm121",
                           .layers = 1,
                           .length = 5,
-                          .generate = 2};
+                          .generate = 2,
+                          .history = 1};
     double worst;
+    unsigned turns;
     if (!sb_gpu_plant(name)) {
         printf("FAILED there is no fault %s\n", name);
         failed++;
@@ -147,7 +219,7 @@ static void run_fault(const char *name)
     }
     printf("fault %s: ", name);
     fflush(stdout);
-    const char *wrong = model_case_judge(&c, part, &worst);
+    const char *wrong = model_case_judge(&c, part, &worst, &turns);
     sb_gpu_plant(NULL);
     printf("%s: %s\n", wrong ? "ok" : "FAILED", wrong ? wrong : "not caught");
     passed += wrong != NULL;
@@ -162,30 +234,72 @@ static void run_faults(void)
         run_fault(faults[i]);
 }
 
-/* The formats that have kernels: values of f16 and f32 are none of bfloat16. */
-static int has_kernels(const char *format)
-{
-    return strcmp(format, "f16") != 0 && strcmp(format, "f32") != 0;
-}
-
 static void list(int all)
 {
-    size_t formats;
-    const sb_make_choice *format = sb_make_choices(SB_MAKE_FORMATS, &formats);
-    puts("short\nlong\nfaults");
-    for (size_t i = 0; i < formats && all; i++)
-        for (size_t j = 0; j < PRESETS && has_kernels(format[i].name); j++)
-            printf("%s/%s\n", format[i].name, presets[j]);
+    for (int i = 1; i <= PARTS; i++)
+        printf("short-%d\nlong-%d\n", i, i);
+    puts("faults");
+    if (all)
+        puts("wide");
+    for (size_t i = 0; i < format_count && all; i++)
+        for (size_t j = 0; j < PRESETS; j++)
+            printf("%s/%s\n", formats[i], presets[j]);
+}
+
+/* *at: which of `count` names this is; 0: none. */
+static int find(const char *name, const char *const *names, size_t count, size_t *at)
+{
+    for (*at = 0; *at < count; ++*at)
+        if (name && strcmp(name, names[*at]) == 0)
+            return 1;
+    return 0;
+}
+
+/* FORMAT/PRESET, or FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED. 0: it is none. */
+static int run_named(const char *name)
+{
+    char text[sizeof part];
+    pairwise_case c;
+    strcpy(text, name);
+    if (!find(strtok(text, "/"), formats, format_count, &c.value[FORMAT]) ||
+        !find(strtok(NULL, "/"), presets, PRESETS, &c.value[PRESET]))
+        return 0;
+    const char *length = strtok(NULL, "/");
+    if (!length) {
+        run_product(c.value[FORMAT], c.value[PRESET]);
+        return 1;
+    }
+    if (!find(length, lengths, LENGTHS, &c.value[LENGTH]) ||
+        !find(strtok(NULL, "/"), drafts, COUNTS, &c.value[DRAFTS]) ||
+        !find(strtok(NULL, "/"), ways, 2, &c.value[WAY]))
+        return 0;
+    run(&c);
+    return 1;
+}
+
+static int run_part(const char *name)
+{
+    const size_t which = (size_t)(name[strlen(name) - 1] - '1');
+    if (strncmp(name, "short-", 6) == 0 && which < PARTS)
+        run_short(which);
+    else if (strncmp(name, "long-", 5) == 0 && which < PARTS)
+        run_long(which);
+    else if (strcmp(name, "wide") == 0)
+        run_wide();
+    else if (strcmp(name, "faults") == 0)
+        run_faults();
+    else
+        return run_named(name);
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || strlen(argv[1]) >= sizeof part)
+    if (argc != 2 || !*argv[1] || strlen(argv[1]) >= sizeof part)
         return 2;
-    strcpy(part, argv[1]);
-    char *preset = strchr(part, '/');
-    if (strcmp(part, "--list") == 0 || strcmp(part, "--list-all") == 0) {
-        list(strcmp(part, "--list-all") == 0);
+    find_formats();
+    if (strcmp(argv[1], "--list") == 0 || strcmp(argv[1], "--list-all") == 0) {
+        list(strcmp(argv[1], "--list-all") == 0);
         return 0;
     }
     if (!sb_backend_emu()) {
@@ -194,18 +308,11 @@ int main(int argc, char **argv)
         return 0;
     }
     sb_dot_select("auto", NULL);
-    if (strcmp(part, "short") == 0)
-        run_short();
-    else if (strcmp(part, "long") == 0)
-        run_long();
-    else if (strcmp(part, "faults") == 0)
-        run_faults();
-    else if (preset) {
-        *preset = '-'; /* a name for a folder */
-        char format[sizeof part] = "";
-        memcpy(format, part, (size_t)(preset - part));
-        run_product(format, preset + 1);
-    }
+    strcpy(part, argv[1]);
+    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash, '/'))
+        *slash = '-'; /* a name for a folder */
+    if (!run_part(argv[1]))
+        return 2;
     printf("%zu passed, %zu failed\n", passed, failed);
     return failed != 0;
 }

@@ -318,24 +318,29 @@ static void aim_at_tie(rows_case *c, draw *d, double *x)
 }
 
 /* First large ones, so that every lane has some, then such as are a little less than what a lane
- * could take up, in one row and one input. */
+ * could take up; of row 0, whose codes are then the same or the smallest. All inputs of a case meet
+ * the same codes. */
 static void drift(rows_case *c, draw *d, double *x)
 {
     const sb_matrix *m = &c->matrix;
     static const float largest[] = {6, 448, 7, 127, 15, 255};
+    const sb_format format = m->format;
+    draw common = {d->key ^ 2, c->index << 20};
+    const uint32_t smallest = sb_format_is_plain(format) ? sb_f32_to_code(format, 0x1p-10f) : 1;
+    const int same = below(&common, 2) == 0;
     float most = 1;
-    for (size_t i = 0; !sb_format_is_plain(m->format) && i < 6; i++)
-        if (sb_round_to(m->format, largest[i]) == largest[i] && below(d, 2))
+    for (size_t i = 0; !sb_format_is_plain(format) && i < 6; i++)
+        if (sb_round_to(format, largest[i]) == largest[i] && below(&common, 2))
             most = largest[i];
-    const uint32_t code = sb_f32_to_code(m->format, most);
-    const double big = below(d, 2) ? 1.0 : -1.5;
+    const uint32_t code = sb_f32_to_code(format, most), then = same ? code : smallest;
+    const double big = below(d, 2) ? 1.0 : -1.5, ratio = most / sb_code_to_f32(format, then);
     const double less = 1.0 - (double)sb_f32_from_bits((127 - 2 - below(d, 18)) << 23);
     const double small =
         big * less * 0x1p-53 * (double)sb_f32_from_bits((127 - 3 + below(d, 10)) << 23);
-    const size_t leading = (size_t)16 << below(d, 3);
+    const size_t leading = (size_t)16 << below(&common, 3);
     for (size_t k = 0; k < m->cols; k++) {
-        set_code(c, 0, k, code);
-        x[k] = k < leading ? big : small;
+        set_code(c, 0, k, k < leading ? code : then);
+        x[k] = k < leading ? big : sb_round_to(SB_FORMAT_f32, (float)(small * ratio));
     }
 }
 
@@ -395,8 +400,6 @@ void rows_make(rows_case *c, uint64_t key, uint64_t index)
                             : ROWS_drift;
     draw_layout(c, &d);
     c->count = below(&d, 2) ? 1 : 1 + below(&d, ROWS_INPUTS);
-    if (c->family == ROWS_drift)
-        c->count = 1;
     draw_codes(c, &d);
     draw_scales(c, &d);
     c->factor = one;

@@ -1,11 +1,12 @@
 /* test_kept.c - sums a hair beside the middle of two binary32, which only the kept errors tell from
- * it (ref/math/kept.h), against exact.h. */
+ * it (ref/math/kept.h), and sums in bins (bins.h), against exact.h. */
 #include "tests/lib/cmocka.h"
 
 #include <stdlib.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/math/bins.h"
 #include "ref/math/dot.h"
 
 enum { CASES = 4000, TERMS = 12 };
@@ -150,12 +151,60 @@ static void test_far(void **state)
     check(draw_far, 1);
 }
 
+/* Any exponent that the definition takes, few bits or many; and values that it does not take. */
+static double any_value(int hostile)
+{
+    const uint64_t bits = word(), sign = bits & (uint64_t)1 << 63;
+    const uint64_t fraction = bits & 0x1000 ? word() & 0xfffffffe00000u : word() & 0xf000000000000u;
+    if (bits % 11 == 0)
+        return bits & 0x100 ? -0.0 : 0;
+    if (hostile && bits % 53 == 0)
+        return sb_f64_from_bits(sign | fraction | (848 + bits / 64 % 341) << 52);
+    if (hostile && bits % 97 == 0)
+        return sb_f64_from_bits(word());
+    return sb_f64_from_bits(sign | fraction | (853 + bits % 331) << 52);
+}
+
+/* The exact sums of the bins are the digits of exact.h. */
+static void test_bins(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    double a[MOST], b[MOST];
+    key = sb_rng_key(2, "bins");
+    at = 0;
+    for (size_t i = 0, n; i < CASES; i++) {
+        sb_bins bins = {{0}, {0}, 0};
+        sb_exact want, got;
+        sb_exact_clear(&want);
+        n = word() % MOST;
+        for (size_t k = 0; k < n; k++) {
+            a[k] = any_value(i % 4 == 0);
+            b[k] = k % 2 ? any_value(0) : 1;
+            if (k % 3 == 2 && i % 2) { /* takes the one before away */
+                a[k] = -a[k - 1];
+                b[k] = b[k - 1];
+            }
+            sb_exact_add_wide_product(&want, a[k], b[k]);
+        }
+        sb_bins_add(&bins, a, b, n / 2);
+        sb_bins_add(&bins, a + n / 2, b + n / 2, n - n / 2);
+        sb_bins_sum(&bins, &got);
+        assert_int_equal(!got.poisoned, !want.poisoned);
+        for (size_t d = 0; d < SB_EXACT_DIGITS; d++)
+            want.digit[d] -= got.digit[d];
+        if (!want.poisoned)
+            assert_true(sb_exact_round(&want) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product),
         cmocka_unit_test(test_factor),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_bins),
     };
     return cmocka_run_group_tests_name("sums that keep their errors", tests, NULL, NULL);
 }

@@ -32,6 +32,28 @@ static sb_digest stored_digest(const made *m)
     return digest;
 }
 
+/* Layers that find no room to be held, some of them or all, have the same bytes. */
+static void test_hold(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"nvfp4-ct", "nvidia-mix", "fp8-block", "mxfp4",
+                                          "fp8-channel"};
+    static const uint64_t most[] = {0, 1, 20000};
+    for (size_t f = 0; f < COUNT(formats); f++) {
+        sb_digest digest[COUNT(most)];
+        for (size_t i = 0; i < COUNT(most); i++) {
+            made m = make("hold", (sb_make_options){.preset = "T6",
+                                                    .layers = 1,
+                                                    .format = formats[f],
+                                                    .hold = most[i],
+                                                    .replace = 1});
+            digest[i] = stored_digest(&m);
+            sb_model_close(m.model);
+            assert_memory_equal(&digest[i], &digest[0], sizeof digest[0]);
+        }
+    }
+}
+
 static void test_layers_and_mtp(void **state)
 {
     (void)state;
@@ -181,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_layers_and_mtp), cmocka_unit_test(test_published_shapes),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_nothing_is_overwritten),
         cmocka_unit_test(test_progress),       cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ block() { # title, command...
     shift
     echo '```'
     echo "\$ $*" | sed "s|$folder/||g; s|$BUILD/||"
-    "$@" 2> /dev/null | sed "s|$folder/||g"
+    "$@" 2> /dev/null | sed "s|$folder/||g; s| *$||"
     echo '```'
 }
 

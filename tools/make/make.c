@@ -125,7 +125,7 @@ static sb_status start(job *j, sb_error *err)
         j->all += work_of(p, &p->tensors[i]);
     }
     qsort(j->by_name, p->count, sizeof *j->by_name, compare_names);
-    sb_status status = sb_pieces_new(&j->maker, p, &j->pieces, err);
+    sb_status status = sb_pieces_new(&j->maker, p, j->options->hold, &j->pieces, err);
     if (status)
         return status;
     if (p->recipe != SB_RECIPE_predictable)

@@ -27,6 +27,7 @@ typedef struct sb_make_options {
     const struct sb_make_preset *shape; /* instead of the preset's (choices.h); NULL: none */
     uint64_t seed;
     uint64_t shard_bytes; /* 0: 5 GB, or three shards where that would be one */
+    uint64_t hold;        /* bytes of quantized layers that may be held (pieces.h); 0: 1 GB */
     int no_mtp;
     int tokenizer; /* a tokenizer.json and a tokenizer_config.json, too */
     int kv_scales; /* scales of the FP8 keys and values, where a format declares them */

@@ -9,26 +9,28 @@
 #include "ref/base/rng.h"
 #include "tools/make/bulk.h"
 #include "tools/make/draw.h"
+#include "tools/make/pieces_parts.h"
 
-enum {
-    ROWS = 8,       /* that are drawn at once, where a band may have any number */
-    ALONE = 1 << 16 /* so few weights are not worth waking other threads for */
-};
+enum { ROWS = SB_PIECES_ROWS, ALONE = SB_PIECES_ALONE };
 
 static size_t thread(void)
 {
     return (size_t)omp_get_thread_num();
 }
 
-sb_status sb_pieces_new(const sb_maker *maker, const sb_make_plan *plan, sb_pieces *out,
-                        sb_error *err)
+sb_status sb_pieces_new(const sb_maker *maker, const sb_make_plan *plan, uint64_t most,
+                        sb_pieces *out, sb_error *err)
 {
-    *out = (sb_pieces){.maker = maker, .plan = plan, .kept = SIZE_MAX};
+    const uint64_t usual = UINT64_C(1000000000);
+    *out = (sb_pieces){.maker = maker, .plan = plan, .kept = SIZE_MAX, .most = most ? most : usual};
     out->largest = sb_alloc(plan->linear_count, sizeof *out->largest);
     if (!out->largest)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", plan->linear_count);
     for (size_t i = 0; i < plan->linear_count; i++)
         out->largest[i] = -1.0f;
+    out->held = sb_alloc(plan->linear_count, sizeof *out->held);
+    if (!out->held)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu layers", plan->linear_count);
     return SB_OK;
 }
 
@@ -36,13 +38,16 @@ void sb_pieces_free(sb_pieces *pieces)
 {
     for (unsigned i = 0; i < 3; i++)
         free(pieces->kept_bytes[i]);
+    for (size_t i = 0; pieces->held && i < pieces->plan->linear_count; i++)
+        sb_pieces_let_go(pieces, i);
+    free(pieces->held);
     free(pieces->largest);
     *pieces = (sb_pieces){0};
 }
 
 /* G-6: "the weights of `--format bf16` of the same options" */
-static void draw_rows(const sb_pieces *p, const sb_make_linear *l, uint64_t first, uint64_t rows,
-                      float *out)
+void sb_pieces_draw(const sb_pieces *p, const sb_make_linear *l, uint64_t first, uint64_t rows,
+                    float *out)
 {
     sb_make_tensor t = {.rank = 2,
                         .shape = {l->rows, l->cols},
@@ -74,7 +79,7 @@ static sb_status find_largest(sb_pieces *p, size_t linear, sb_error *err)
     for (uint64_t r = 0; r < l->rows; r += ROWS) {
         float *mine = rows + thread() * room;
         uint64_t n = l->rows - r < ROWS ? l->rows - r : ROWS;
-        draw_rows(p, l, r, n, mine);
+        sb_pieces_draw(p, l, r, n, mine);
         float a = sb_largest(mine, (size_t)(n * l->cols));
         largest = a > largest ? a : largest;
     }
@@ -107,26 +112,17 @@ static sb_status factor_of(sb_pieces *p, size_t linear, float *factor, sb_error 
 /* --- codes, scales and zero points -------------------------------------------------------------
  */
 
-/* A layer, cut into bands, and the tensor of it that is wanted. */
-typedef struct bands {
-    const sb_make_linear *linear;
-    uint64_t rows;     /* of a band */
-    size_t bytes[3];   /* that a band has of codes, scales and zeros */
-    unsigned wanted;   /* one of the three */
-    sb_band prototype; /* without weights and places */
-} bands;
-
 static unsigned place_of(sb_content content)
 {
     return content == SB_CONTENT_codes ? 0 : content == SB_CONTENT_scales ? 1 : 2;
 }
 
-static sb_status measure(sb_pieces *p, size_t linear, bands *b, sb_error *err)
+sb_status sb_pieces_measure(const sb_pieces *p, size_t linear, sb_bands *b, sb_error *err)
 {
     const sb_make_linear *l = &p->plan->linears[linear];
     const sb_scheme_info *info = sb_scheme_at(l->scheme);
     sb_scheme_tensor part;
-    *b = (bands){.linear = l, .rows = info->band ? info->band : l->rows};
+    *b = (sb_bands){.linear = l, .rows = info->band ? info->band : l->rows};
     if (info->band == 1)
         b->rows = ROWS;
     b->prototype = (sb_band){.cols = l->cols, .group = l->group, .rule = p->plan->rule};
@@ -142,18 +138,19 @@ static sb_status measure(sb_pieces *p, size_t linear, bands *b, sb_error *err)
                                                     : 1; /* a row of block scales */
         b->bytes[place_of(part.content)] =
             (size_t)(info->band == 0 ? bytes : bytes / part.shape[0] * share);
+        b->all[place_of(part.content)] = (size_t)bytes;
     }
-    return factor_of(p, linear, &b->prototype.factor, err);
+    return SB_OK;
 }
 
-static size_t scratch_bytes(const bands *b)
+static size_t scratch_bytes(const sb_bands *b)
 {
     return (size_t)(b->rows * b->linear->cols) * sizeof(float) + b->bytes[0] + b->bytes[1] +
            b->bytes[2];
 }
 
 /* Computes a band in scratch and gives where its three results lie there. */
-static void compute(const sb_pieces *p, const bands *b, uint64_t band, void *scratch,
+static void compute(const sb_pieces *p, const sb_bands *b, uint64_t band, void *scratch,
                     unsigned char *results[3])
 {
     const sb_make_linear *l = b->linear;
@@ -170,7 +167,7 @@ static void compute(const sb_pieces *p, const bands *b, uint64_t band, void *scr
     work.codes = results[0];
     work.scales = results[1];
     work.zeros = results[2];
-    draw_rows(p, l, first, work.rows, weights);
+    sb_pieces_draw(p, l, first, work.rows, weights);
     sb_scheme_at(l->scheme)->quantize(&work);
 }
 
@@ -185,7 +182,7 @@ static void copy_band(const unsigned char *from, uint64_t band_first, size_t ban
         memcpy(bytes + (start - first), from + (start - band_first), (size_t)(end - start));
 }
 
-static sb_status fill_bands(const sb_pieces *p, const bands *b, uint64_t first,
+static sb_status fill_bands(const sb_pieces *p, const sb_bands *b, uint64_t first,
                             unsigned char *bytes, size_t count, sb_error *err)
 {
     size_t size = b->bytes[b->wanted];
@@ -206,7 +203,7 @@ static sb_status fill_bands(const sb_pieces *p, const bands *b, uint64_t first,
 
 /* A layer of one band is kept: its tensors are asked for in several pieces, and one after the
  * other. */
-static sb_status fill_whole(sb_pieces *p, const bands *b, size_t linear, uint64_t first,
+static sb_status fill_whole(sb_pieces *p, const sb_bands *b, size_t linear, uint64_t first,
                             unsigned char *bytes, size_t count, sb_error *err)
 {
     if (p->kept != linear) {
@@ -315,9 +312,11 @@ static void fill_small(const sb_pieces *p, const sb_make_tensor *t, float factor
 sb_status sb_pieces_fill(sb_pieces *p, const sb_make_tensor *t, uint64_t first,
                          unsigned char *bytes, size_t count, sb_error *err)
 {
-    bands b;
-    sb_status status = SB_OK;
+    sb_bands b;
     float factor = 0.0f;
+    sb_status status = t->content <= SB_CONTENT_factor ? sb_pieces_hold(p, t->linear, err) : SB_OK;
+    if (status)
+        return status;
     if (t->content > SB_CONTENT_zeros) {
         if (t->content == SB_CONTENT_factor)
             status = factor_of(p, t->linear, &factor, err);
@@ -325,8 +324,12 @@ sb_status sb_pieces_fill(sb_pieces *p, const sb_make_tensor *t, uint64_t first,
             fill_small(p, t, factor, first, bytes, count);
         return status;
     }
-    status = measure(p, t->linear, &b, err);
+    if (sb_pieces_held(p, t->linear, place_of(t->content), first, bytes, count))
+        return SB_OK;
+    status = sb_pieces_measure(p, t->linear, &b, err);
     b.wanted = place_of(t->content);
+    if (!status)
+        status = factor_of(p, t->linear, &b.prototype.factor, err);
     if (status)
         return status;
     if (sb_scheme_at(b.linear->scheme)->band == 0)

@@ -163,13 +163,23 @@ bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
     return !sb_any(far);
 }
 
+/* Nothing but zeros in a column: what is behind the last row of a call. */
+bool is_empty(const uint32_t b[4][2])
+{
+    uint32_t any = 0;
+    for (unsigned t = 0; t < 4; t++)
+        any |= b[t][0] | b[t][1];
+    return (any & 0x7fff7fff) == 0;
+}
+
 bool read_column(const uint32_t b[4][2], sb_mma_column<K> *column)
 {
     sb_int4 far = {};
     for (unsigned r = 0; r < 2; r++)
         for (unsigned t = 0; t < 4; t += 2) {
-            const int32_t low = (int32_t)b[t][r], high = (int32_t)b[t + 1][r];
-            const sb_int4 bits = {low << 16, low & -0x10000, high << 16, high & -0x10000};
+            const uint32_t low = b[t][r], high = b[t + 1][r];
+            const sb_int4 bits = {(int32_t)(low << 16), (int32_t)(low & 0xffff0000),
+                                  (int32_t)(high << 16), (int32_t)(high & 0xffff0000)};
             far |= read_four(bits, column->value + 8 * r + 2 * t, column->exponent + 8 * r + 2 * t);
         }
     return !sb_any(far);
@@ -200,6 +210,12 @@ void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         int16_t most[SB_ROWS];
         float c[SB_ROWS];
         sb_fragment_column(d, column, c);
+        if (is_empty(b + 4 * column)) { /* C alone, whose 24 bits are all kept */
+            for (unsigned row = 0; row < SB_ROWS; row++)
+                c[row] = sb_atom_alone(c[row]);
+            sb_fragment_put(c, column, d);
+            continue;
+        }
         const bool near = read_column(b + 4 * column, &of_b);
         sb_mma_most(rows, of_b, most);
         for (unsigned row = 0; row < SB_ROWS; row += 4)

@@ -45,13 +45,19 @@ typedef struct form {
 INLINE void add_codes(row_sums *sums, const sb_row_codes *w, const sb_row_input *x, size_t i,
                       __m512i codes, const table *values, form f)
 {
-    __m512d zero = _mm512_setzero_pd(), most = _mm512_set1_pd(f.largest);
+    __m512d zero = _mm512_setzero_pd(), most = _mm512_set1_pd(f.largest), sum;
     if (f.has_zeros) {
         zero = by_lane(w, f.groups, w->zeros, i);
         most = _mm512_add_pd(most, _mm512_abs_pd(zero));
     }
-    add_block(sums, w, f.groups, x, i, sum_block(codes, values, zero, f.has_zeros, x->lanes + i),
-              most);
+    if (f.has_zeros && f.groups == BLOCKS) { /* the same in all lanes */
+        const table less = {_mm512_sub_pd(values->first, zero),
+                            _mm512_sub_pd(values->second, zero)};
+        sum = sum_block(codes, &less, zero, 0, x->lanes + i);
+    } else {
+        sum = sum_block(codes, values, zero, f.has_zeros, x->lanes + i);
+    }
+    add_block(sums, w, f.groups, x, i, sum, most);
 }
 
 /* Roundings of a product on its way: 1 of its own, 9 in sum_block, n / 128 + 1 at the blocks, 3

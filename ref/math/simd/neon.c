@@ -1,4 +1,5 @@
 #include "ref/math/simd/rows.h"
+#include "ref/math/simd/tiles.h"
 
 /* Codes are loaded in the machine's order, so this is for little-endian machines. */
 #if defined(__aarch64__) && defined(__AARCH64EL__) && defined(__ARM_NEON)
@@ -185,6 +186,7 @@ static const sb_dot_kernels neon = {
     .columns = dot_columns,
     .many_bf16 = many_bf16,
     .many_f16 = many_f16,
+    .tile = &sb_tile_neon,
     .row = {SB_ROWS(SB_ROW_ENTRY, neon)},
 };
 const sb_dot_kernels *const sb_dot_neon = &neon;

@@ -6,5 +6,6 @@
 
 extern const sb_tile_kernels sb_tile_avx2;
 extern const sb_tile_kernels sb_tile_avx512;
+extern const sb_tile_kernels sb_tile_neon;
 
 #endif

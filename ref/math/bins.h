@@ -1,0 +1,21 @@
+/* bins.h - exact sums of many products, as exact.h defines them, in fewer steps: every product is
+ * added to one of a few integers of 128 bits, and these go into an sb_exact at last. */
+#ifndef SB_MATH_BINS_H
+#define SB_MATH_BINS_H
+
+#include "ref/math/exact.h"
+
+enum { SB_BINS = 26 };
+
+/* Bin d counts in units of 2^(32 d - SB_EXACT_BIAS), in two's complement. */
+typedef struct sb_bins {
+    uint64_t low[SB_BINS], high[SB_BINS];
+    uint64_t outside; /* nonzero: a value was none that sb_exact_add_wide_product takes */
+} sb_bins;
+
+/* Adds n products to bins that began as zeros; fewer than 2^30 in all. */
+void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n);
+
+void sb_bins_sum(const sb_bins *from, sb_exact *sum);
+
+#endif
