@@ -64,6 +64,10 @@ COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
 HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/make/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3)
+COLD_OPT :=
+# a test runs once: what -O2 gains it there is less than what it costs to compile
+TEST_OPT := $(if $(filter -O2,$(OPT)),-O1 -g1)
+own_opt = $(if $(filter $(HOT),$(1)),$(HOT_OPT),$(if $(filter $(TEST_SRC) $(FUZZ_SRC),$(1)),$(TEST_OPT),$(COLD_OPT)))
 # kernels and their emulator: of C++ the language, nothing of its library, so that C links them
 # (of -Wconversion what both compilers mean by it in C++)
 CXX_WARNINGS := $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -Wno-sign-conversion
@@ -83,8 +87,11 @@ ifneq ($(and $(filter gcc,$(CC)),$(filter -O2,$(OPT)),$(if $(strip $(EXTRA)),,pl
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 endif
 NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
-    -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off \
-    -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
+    -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off
+# of sm_121a are the instructions of FP8 and FP4; the other sources are PTX once, and code for both from that
+NVCC_TARGETS := -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
+NVCC_COMMON := -gencode arch=compute_90,code=[sm_90,sm_121]
+nvcc_targets = $(if $(filter %_lowbit.cc tests/%,$(1)),$(NVCC_TARGETS),$(NVCC_COMMON))
 NVCC_LIBS := $(if $(NVCC),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -ldl -lrt -lpthread)
 
 # --- sources ----------------------------------------------------------------------------------------
@@ -164,10 +171,10 @@ step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
 
 # These change only when their content does, and what they decide is built again.
 $(BUILD)/flags: FORCE | $(HAVE)
-	@{ echo '$(COMPILE) $(HOT_OPT)'; echo '$(LINK) $(LIBS)'; $(CC) --version | head -n 1; } > $@.new
+	@{ echo '$(COMPILE) $(HOT_OPT) $(TEST_OPT) $(COLD_OPT)'; echo '$(LINK) $(LIBS)'; $(CC) --version | head -n 1; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/flags-cxx: FORCE | $(HAVE)
-	@{ echo '$(COMPILE_CXX)'; $(CXX) --version | head -n 1; } > $@.new
+	@{ echo '$(COMPILE_CXX) $(TEST_OPT)'; $(CXX) --version | head -n 1; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/members: FORCE | $(HAVE)
 	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(DEVICE_SRC) $(HELP_SRC) > $@.new
@@ -176,20 +183,20 @@ $(BUILD)/members: FORCE | $(HAVE)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call step,CC,$<)
-	$(quiet)$(COMPILE) $(if $(filter $(HOT),$<),$(HOT_OPT)) -MMD -MP -c $< -o $@
+	$(quiet)$(COMPILE) $(call own_opt,$<) -MMD -MP -c $< -o $@
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
 	@mkdir -p $(@D)
 	$(call step,CXX,$<)
-	$(quiet)$(COMPILE_CXX) -MMD -MP -c $< -o $@
+	$(quiet)$(COMPILE_CXX) $(if $(filter tests/%,$<),$(call own_opt,$<)) -MMD -MP -c $< -o $@
 
 $(BUILD)/flags-device: FORCE | $(HAVE)
-	@echo '$(NVCC) $(NVCC_FLAGS)' > $@.new
+	@printf '%s\n' '$(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS)' '$(NVCC_COMMON)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # what ptxas says of each kernel stays beside the object: tests/gpu/device_gates.sh reads it
 define make_device
 @mkdir -p $(@D)
 $(call step,NVCC,$<)
-$(quiet)$(NVCC) $(NVCC_FLAGS) -x cu -MMD -MP -MF $(@:.o=.d) -c $< -o $@ > $(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
+$(quiet)$(NVCC) $(NVCC_FLAGS) $(call nvcc_targets,$<) -x cu -MMD -MP -MF $(@:.o=.d) -c $< -o $@ > $(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
 endef
 $(BUILD)/device/%.cuda.o: %.cc $(BUILD)/flags-device
 	$(make_device)

@@ -38,6 +38,19 @@ void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n)
     to->outside |= outside;
 }
 
+/* Its upper 32 bits and the others, times half of its power of two and the other half. */
+void sb_bins_add_part(sb_bins *to, double part)
+{
+    const uint64_t bits = sb_bits_f64(part), field = bits >> 52 & 0x7ffu, half = (field + 1023) / 2;
+    const double power = sb_f64_from_bits(half << 52),
+                 inverse = sb_f64_from_bits((2046 - half) << 52);
+    const double upper = sb_f64_from_bits(bits & 0xffffffffffe00000u);
+    if (bits << 1 == 0)
+        return;
+    const double a[2] = {upper * inverse, (part - upper) * inverse}, b[2] = {power, power};
+    sb_bins_add(to, a, b, 2);
+}
+
 /* Adds a magnitude of 128 bits to four digits, or takes it away. */
 static void add_digits(int64_t *digit, uint64_t low, uint64_t high, int64_t sign)
 {

@@ -5,7 +5,7 @@
 
 #include "ref/math/exact.h"
 
-enum { SB_BINS = 26 };
+enum { SB_BINS = 26, SB_PARTS = 48 };
 
 /* Bin d counts in units of 2^(32 d - SB_EXACT_BIAS), in two's complement. */
 typedef struct sb_bins {
@@ -15,6 +15,9 @@ typedef struct sb_bins {
 
 /* Adds n products to bins that began as zeros; fewer than 2^30 in all. */
 void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n);
+
+/* Adds a double itself: of at most 53 bits. */
+void sb_bins_add_part(sb_bins *to, double part);
 
 void sb_bins_sum(const sb_bins *from, sb_exact *sum);
 

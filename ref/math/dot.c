@@ -279,20 +279,36 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
     return sb_exact_round_scaled(&acc, scalar);
 }
 
+/* The exact sum: of a few parts, if the chosen set can make them. */
+static sb_exact wide_sum(const double *a, const double *b, size_t n)
+{
+    sb_bins bins = {{0}, {0}, 0};
+    double parts[SB_PARTS];
+    sb_exact sum;
+    if (sb_dot_kernels_now()->parts && sb_dot_kernels_now()->parts(a, b, n, parts)) {
+        for (size_t i = 0; i < SB_PARTS; i++)
+            sb_bins_add_part(&bins, parts[i]);
+        sb_bins_sum(&bins, &sum);
+        if (!sum.poisoned)
+            return sum;
+    }
+    bins = (sb_bins){{0}, {0}, 0};
+    sb_bins_add(&bins, a, b, n);
+    sb_bins_sum(&bins, &sum);
+    return sum;
+}
+
 /* What the rounding test leaves open. */
 float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
 {
     float rounded;
     sb_kept kept = {0, 0, 0, 0};
-    sb_bins bins = {{0}, {0}, 0};
-    sb_exact sum;
     if (!sb_dot_kernels_now()->f64 || n > TERMS_MAX)
         return wide_exact(a, b, n, scalar);
     add_kept(&kept, a, b, n);
     if (sb_kept_round(&kept, n, scalar, &rounded))
         return rounded;
-    sb_bins_add(&bins, a, b, n);
-    sb_bins_sum(&bins, &sum);
+    sb_exact sum = wide_sum(a, b, n);
     return sb_exact_round_scaled(&sum, scalar);
 }
 
@@ -334,43 +350,4 @@ float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
     else
         return reduce_pieces(&t);
     return sb_round_certain(partial, t.n, &rounded) ? rounded : settle(&t);
-}
-
-int sb_dot_widens(const sb_matrix *matrix)
-{
-    return (matrix->format == SB_FORMAT_bf16 && sb_dot_kernels_now()->many_bf16 != NULL) ||
-           (matrix->format == SB_FORMAT_f16 && sb_dot_kernels_now()->many_f16 != NULL);
-}
-
-void sb_dot_widen(const float *x, size_t n, size_t count, double *wide)
-{
-    for (size_t t = 0; t < count; t++, x += n, wide += 2 * n)
-        for (size_t i = 0; i < n; i++) {
-            wide[i] = x[i];
-            wide[n + i] = sb_absolute(x[i]);
-        }
-}
-
-void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, const double *wide,
-                     size_t count, float *out, size_t stride)
-{
-    enum { AT_ONCE = 16 };
-    const size_t n = matrix->cols;
-    sb_partial partials[AT_ONCE];
-    float rounded;
-    if (!sb_dot_widens(matrix)) {
-        for (size_t t = 0; t < count; t++)
-            out[t * stride] = sb_dot_row(matrix, row, x + t * n);
-        return;
-    }
-    for (size_t from = 0, some; from < count; from += some) {
-        terms t = terms_of_row(matrix, row, x + from * n);
-        some = count - from < AT_ONCE ? count - from : AT_ONCE;
-        (matrix->format == SB_FORMAT_bf16
-             ? sb_dot_kernels_now()->many_bf16
-             : sb_dot_kernels_now()->many_f16)(t.codes, wide + 2 * n * from, n, some, partials);
-        for (size_t i = 0; i < some; i++, t.b += n)
-            out[(from + i) * stride] =
-                sb_round_certain(partials[i], n, &rounded) ? rounded : settle(&t);
-    }
 }

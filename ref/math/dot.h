@@ -10,6 +10,7 @@
 
 #include "ref/base/status.h"
 #include "ref/formats/matrix.h"
+#include "ref/math/bins.h"
 #include "ref/math/exact.h"
 #include "ref/math/kept.h"
 
@@ -21,9 +22,10 @@ typedef struct sb_partial {
 /* A stored row as the row kernels read it: element j at bit j * bits, low nibble first. */
 typedef struct sb_row_codes {
     const unsigned char *codes;
-    const double *scales; /* of each `group` columns, exact; NULL: 1 */
-    const double *zeros;  /* of each group, subtracted from the codes of integers; NULL: 0 */
-    size_t group;         /* a multiple of 16, or at least n */
+    const double *scales;             /* of each `group` columns, exact; NULL: 1, or scale_codes */
+    const unsigned char *scale_codes; /* the same in E4M3, if reads_scales() says yes to them */
+    const double *zeros; /* of each group, subtracted from the codes of integers; NULL: 0 */
+    size_t group;        /* a multiple of 16, or at least n */
     size_t n;
 } sb_row_codes;
 
@@ -46,11 +48,6 @@ typedef struct sb_dot_kernels {
     /* for each column j < count, of a[i stride_a] b[i stride_b + j] over i < n */
     void (*columns)(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
                     size_t count, sb_partial *partials);
-    /* a row of codes with each of `count` inputs as sb_dot_widen makes them; NULL: one by one */
-    void (*many_bf16)(const unsigned char *w, const double *x, size_t n, size_t count,
-                      sb_partial *partials);
-    void (*many_f16)(const unsigned char *w, const double *x, size_t n, size_t count,
-                     sb_partial *partials);
     /* a row of codes of each format with an input, as row.h says; NULL: none */
     sb_partial (*row[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x);
     const struct sb_tile_kernels *tile; /* several rows with many inputs: tile.h */
@@ -58,6 +55,11 @@ typedef struct sb_dot_kernels {
     void (*arrange[SB_FORMAT_COUNT])(const double *x, double *lanes);
     /* codes of E4M3 as doubles; 0, and nothing sensible, if one is negative or NaN. May be NULL */
     int (*scales)(const unsigned char *codes, size_t n, double *values);
+    /* doubles whose sum is exactly that of the products, of values as sb_dot_wide takes them; 0
+     * if they would not do. May be NULL */
+    int (*parts)(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
+    /* whether row[e2m1] takes these n codes of E4M3, of 16 columns each, for scales. May be NULL */
+    int (*reads_scales)(const unsigned char *codes, size_t n);
     void (*kept)(sb_kept *to, const double *a, const double *b, size_t n); /* NULL: sb_kept_add */
 } sb_dot_kernels;
 
@@ -91,15 +93,6 @@ float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_sc
 /* RN32 of the exact dot product of stored row `row` with x (matrix->cols values); the matrix must
  * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);
-
-/* The same with each of `count` rows of x (count, cols): out[t stride] = sb_dot_row(.., x[t]).
- * Where sb_dot_widens(matrix), `wide` is what sb_dot_widen made of x, and the codes are read once.
- */
-void sb_dot_row_many(const sb_matrix *matrix, uint32_t row, const float *x, const double *wide,
-                     size_t count, float *out, size_t stride);
-int sb_dot_widens(const sb_matrix *matrix);
-/* wide (count, 2, n): of each row of x its values, then their magnitudes. */
-void sb_dot_widen(const float *x, size_t n, size_t count, double *wide);
 
 /* The rounding test: nonzero, and *rounded set, if every real number within
  * error bound (n terms, magnitude) of partial.sum rounds to the same binary32. Public for tests and

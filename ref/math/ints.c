@@ -68,30 +68,44 @@ static int is_power_of_two(double x)
     return x != 0 && (sb_bits_f64(x) & 0xfffffffffffffu) == 0;
 }
 
-/* A sum of at most 53 bits and factors that only move its point: one rounding, whatever the sum.
- * Without that, sums are so short that many would be ties which no bound can decide. Otherwise the
- * test of sb_dot_wide, for a sum that was rounded once at most. */
-float sb_ints_round(int64_t sum, const sb_scalar *factor)
+/* Whether v, which is off by three roundings at most and so by less than four of its last places,
+ * and the number it stands for round to the same binary32. Only the middles between two of these
+ * matter, where the 29 bits that are dropped are 1 0 ... 0, if neither is subnormal nor too large.
+ */
+static int is_certain(double v)
 {
-    double mul = (double)factor->mul[0] * (double)factor->mul[1];
-    double div = (double)factor->div[0] * (double)factor->div[1];
-    const int64_t most = (int64_t)1 << 53;
-    float rounded;
-    if (sum == 0)
-        return 0.0f;
-    if (sum <= most && sum >= -most && is_power_of_two(mul) && is_power_of_two(div))
-        return (float)((double)sum * 0x1p-20 * mul / div);
-    sb_partial partial = {.sum = (double)sum * 0x1p-20 * mul / div};
-    partial.magnitude = sb_absolute(partial.sum);
-    if (sb_round_within(partial, 8, &rounded))
-        return rounded;
-    /* two halves of at most 32 bits each, in units of 2^-20 */
-    int64_t low = sum & 0xffffffff;
+    const uint64_t bits = sb_bits_f64(v), rest = bits & 0x1fffffffu;
+    const double size = sb_absolute(v);
+    return size > 0x1p-125 && size < 0x1p127 && rest - (0x10000000u - 16u) > 32u;
+}
+
+/* What neither is certain nor only a moved point: the sum by itself, in two halves of at most 32
+ * bits. */
+static float round_exactly(int64_t sum, const sb_scalar *factor)
+{
+    const int64_t low = sum & 0xffffffff;
     sb_exact acc;
     sb_exact_clear(&acc);
     sb_exact_add_wide_product(&acc, (double)low, 0x1p-20);
     sb_exact_add_wide_product(&acc, (double)(sum - low), 0x1p-20);
     return sb_exact_round_scaled(&acc, factor);
+}
+
+/* A sum of at most 53 bits and factors that only move its point: one rounding, whatever the sum.
+ * Without that, sums are so short that many would be ties which nothing in binary64 can decide. */
+float sb_ints_round(int64_t sum, const sb_scalar *factor)
+{
+    const double mul = (double)factor->mul[0] * (double)factor->mul[1];
+    const double div = (double)factor->div[0] * (double)factor->div[1];
+    const int64_t most = (int64_t)1 << 53;
+    const double v = (double)sum * 0x1p-20 * mul / div;
+    if (is_certain(v))
+        return (float)v;
+    if (sum == 0)
+        return 0.0f;
+    if (sum <= most && sum >= -most && is_power_of_two(mul) && is_power_of_two(div))
+        return (float)v;
+    return round_exactly(sum, factor);
 }
 
 /* What the rows of one call share. */

@@ -53,8 +53,8 @@ static void dots_by_tiles(const sb_lane_kernels *lanes, const float *a, size_t h
         t.ahead = next + SB_LANES_ROWS <= b->count ? b->at + next * b->stride : NULL;
         lanes->tile(&t, out + u, out_stride, open);
         for (size_t h = 0; h < heads; h++)
-            for (size_t l = 0; open[h] >> l; l++)
-                if (open[h] >> l & 1u)
+            for (unsigned l = 0, left = open[h]; left >> l != 0; l++)
+                if (left >> l & 1u)
                     out[h * out_stride + u + l] =
                         one_dot(a + h * b->n, t.b + l * b->stride, 1, b->n, b->factor);
     }

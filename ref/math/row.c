@@ -125,58 +125,124 @@ static void widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, d
         sb_matrix_wide(w, row, wide);
 }
 
+/* Rows that a thread takes at once: their outputs are a line of the cache. */
+enum { AT_ONCE = 16 };
+
 /* What the rows of one call share. */
 typedef struct job {
     const sb_matrix *w;
     const double *x;
-    size_t count;
     const sb_scalar *factor;
     float *out;
+    const sb_dot_kernels *set;
     sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
     double *room;       /* of each thread: sb_row_room and a row */
     size_t each;
 } job;
 
-static void one_row(const job *j, uint32_t row, double *room)
+/* The scales as they are stored, if the kernel can read them so. */
+static int scales_in_place(const job *j, uint32_t row, sb_row_codes *codes)
 {
-    const size_t cols = j->w->cols, rows = j->w->rows;
+    const sb_quant *q = &j->w->quant;
+    if (!j->set->reads_scales || j->w->format != SB_FORMAT_e2m1 || !sb_matrix_quantized(j->w) ||
+        q->scale_format != SB_FORMAT_e4m3 || q->scale_col != 1 || q->block_rows != 1 ||
+        q->block_cols != NEIGHBOURS)
+        return 0;
+    *codes =
+        (sb_row_codes){.codes = sb_matrix_dense(j->w, row),
+                       .scale_codes = q->scales + sb_matrix_stored_row(j->w, row) * q->scale_row,
+                       .group = NEIGHBOURS,
+                       .n = j->w->cols};
+    return j->set->reads_scales(codes->scale_codes, q->groups);
+}
+
+/* A row that its kernel's sum left open. */
+static void settle(const job *j, uint32_t row, double *room)
+{
+    const sb_row_codes codes = sb_row_open(j->w, row, room);
+    double *wide = room + sb_row_room(j->w);
+    widen(j->w, row, &codes, wide);
+    j->out[row] = sb_dot_wide_slowly(wide, j->x, j->w->cols, j->factor);
+}
+
+/* Of the roundings, two are those of the factor. */
+static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
+{
+    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
+    const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
+                                    (double)j->factor->div[0] * (double)j->factor->div[1]};
+    const double steps = (double)(j->w->cols / NEIGHBOURS + 26);
+    const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
+    double sums[AT_ONCE] = {0}, magnitudes[AT_ONCE] = {0};
+    unsigned char open[AT_ONCE];
+    for (uint32_t r = 0; r < rows; r++) {
+        sb_row_codes codes;
+        if (!scales_in_place(j, first + r, &codes))
+            codes = sb_row_open(j->w, first + r, room);
+        const sb_partial partial = j->set->row[j->w->format](&codes, &j->input);
+        sums[r] = partial.sum;
+        magnitudes[r] = partial.magnitude;
+    }
+    if (tile->round(sums, magnitudes, error, product, rows, j->out + first, open))
+        for (uint32_t r = 0; r < rows; r++)
+            if (open[r])
+                settle(j, first + r, room);
+}
+
+static void some_rows(const job *j, uint32_t first, uint32_t rows, double *room)
+{
+    const size_t cols = j->w->cols;
     double *wide = room + sb_row_room(j->w);
     if (j->input.x) {
-        sb_row_codes codes = sb_row_open(j->w, row, room);
-        sb_partial partial = sb_dot_kernels_now()->row[j->w->format](&codes, &j->input);
-        if (sb_row_certain(partial, cols, j->factor, &j->out[row]))
-            return;
-        widen(j->w, row, &codes, wide);
-        j->out[row] = sb_dot_wide_slowly(wide, j->x, cols, j->factor);
+        read_rows(j, first, rows, room);
         return;
     }
-    sb_matrix_wide(j->w, row, wide);
-    for (size_t t = 0; t < j->count; t++)
-        j->out[t * rows + row] = sb_dot_wide(wide, j->x + t * cols, cols, j->factor);
+    for (uint32_t row = first; row < first + rows; row++) {
+        sb_matrix_wide(j->w, row, wide);
+        j->out[row] = sb_dot_wide(wide, j->x, cols, j->factor);
+    }
 }
 
 /* A parallel region costs as much as some 10^5 products. */
 static int worth_threads(const job *j)
 {
-    return (double)j->count * j->w->rows * j->w->cols > 1e6;
+    return (double)j->w->rows * j->w->cols > 1e6;
 }
 
-sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
-                        float *out)
+static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar *factor, float *out)
 {
-    job j = {.w = w, .x = x, .count = count, .factor = factor, .out = out};
-    if (count > 1 && sb_dot_kernels_now()->tile)
-        return sb_dot_batch(w, x, count, factor, out);
+    job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
     size_t threads = (size_t)omp_get_max_threads();
     j.each = sb_row_room(w) + padded(w);
     j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
-    if (count == 1 && sb_row_reads(w))
+    if (sb_row_reads(w))
         j.input = sb_row_prepare(w, x, j.room + threads * j.each);
 #pragma omp parallel for schedule(static) if (worth_threads(&j))
-    for (int64_t i = 0; i < (int64_t)w->rows; i++)
-        one_row(&j, (uint32_t)i, j.room + (size_t)omp_get_thread_num() * j.each);
+    for (int64_t i = 0; i < (int64_t)w->rows; i += AT_ONCE)
+        some_rows(&j, (uint32_t)i, w->rows - i < AT_ONCE ? (uint32_t)(w->rows - i) : AT_ONCE,
+                  j.room + (size_t)omp_get_thread_num() * j.each);
     free(j.room);
     return SB_OK;
+}
+
+/* Inputs from which on a tile is worth while: fewer than that read rows of narrow floats again,
+ * which takes no longer than storing their values. */
+static size_t many_inputs(const sb_matrix *w)
+{
+    if (!sb_row_reads(w))
+        return 1;
+    return w->format == SB_FORMAT_e2m1 || w->format == SB_FORMAT_e4m3 ? 4 : 2;
+}
+
+sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                        float *out)
+{
+    if (sb_dot_kernels_now()->tile && count >= many_inputs(w))
+        return sb_dot_batch(w, x, count, factor, out);
+    sb_status status = SB_OK;
+    for (size_t t = 0; t < count && !status; t++)
+        status = one_input(w, x + t * w->cols, factor, out + t * w->rows);
+    return status;
 }

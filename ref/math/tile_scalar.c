@@ -34,7 +34,8 @@ static void decode_step(sb_format format, const unsigned char *codes, size_t at,
         return;
     }
     for (size_t i = 0; i < count; i++)
-        piece[i] = bits == 8 ? codes[at + i] : codes[(at + i) / 2] >> (at + i) % 2 * 4 & 15u;
+        piece[i] =
+            bits == 8 ? codes[at + i] : (uint8_t)(codes[(at + i) / 2] >> (at + i) % 2 * 4 & 15u);
     sb_small_decode(format, piece, count, values);
 }
 

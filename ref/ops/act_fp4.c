@@ -23,16 +23,39 @@ static inline uint8_t encode(float x)
     return (uint8_t)(code | sign);
 }
 
+/* n is 16, but for tests: a loop of known length becomes vectors, and codes, which are bytes, could
+ * otherwise be anything. */
+static void encode_all(const float *restrict x, size_t n, uint8_t *restrict codes)
+{
+    for (; n >= 16; n -= 16, x += 16, codes += 16)
+        for (size_t i = 0; i < 16; i++)
+            codes[i] = encode(x[i]);
+    for (size_t i = 0; i < n; i++)
+        codes[i] = encode(x[i]);
+}
+
 static void encode_products(sb_act_group *g, float by)
 {
-    for (size_t i = 0; i < g->n; i++)
-        g->codes[i] = encode(g->x[i] * by);
+    enum { PIECE = 16 };
+    float product[PIECE];
+    for (size_t at = 0, count; at < g->n; at += count) {
+        count = g->n - at < PIECE ? g->n - at : PIECE;
+        for (size_t i = 0; i < count; i++)
+            product[i] = g->x[at + i] * by;
+        encode_all(product, count, g->codes + at);
+    }
 }
 
 static void encode_quotients(sb_act_group *g, float by)
 {
-    for (size_t i = 0; i < g->n; i++)
-        g->codes[i] = encode(g->x[i] / by);
+    enum { PIECE = 16 };
+    float quotient[PIECE];
+    for (size_t at = 0, count; at < g->n; at += count) {
+        count = g->n - at < PIECE ? g->n - at : PIECE;
+        for (size_t i = 0; i < count; i++)
+            quotient[i] = g->x[at + i] / by;
+        encode_all(quotient, count, g->codes + at);
+    }
 }
 
 /* K-18: "rcp(a) is RN(1 / a), where an argument and a result below 2^-126 count as 0" */

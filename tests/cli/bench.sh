@@ -64,4 +64,7 @@ refused 2 bench cpu "$work/T4" --threads 1,0
 refused 2 bench cpu "$work/T4" --tokens 0
 refused 2 bench cpu "$work/T4" --vs f64
 refused 3 bench cpu "$work/none"
+# shellcheck disable=SC2086
+run 4 bench cpu "$work/T4" $quick --threads 1 --blas "$work/none.so"
+says_err 'no OpenBLAS can be loaded'
 finish

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything that a device can show, in one command: make check-gpu, or check.sh of a bundle (make gpu-bundle).
 #
-#   check.sh [--limit S] [--jobs N] [--engine E] [--small] [PART...]
+#   check.sh [--limit S] [--patience S] [--jobs N] [--engine E] [--small] [PART...]
 #
 #   --limit S     seconds in all (560); parts come in the order of their worth, and what was not reached is SKIPPED
+#   --patience S  seconds that one case may take once it was begun (240): one that takes longer hangs, and has FAILED
 #   --jobs N      cases at the same time
 #   --engine E    another engine in the place of gpu, to try the command itself: emu
 #   --small       of each part the first cases, and few repetitions
@@ -23,10 +24,10 @@ else
     bin=$BUILD tests=$BUILD/tests/gpu
 fi
 export LC_ALL=C OMP_WAIT_POLICY=passive
-limit=560 jobs=$(nproc) engine=gpu small=
+limit=560 patience=240 jobs=$(nproc) engine=gpu small=
 while [ $# -gt 0 ]; do
     case $1 in
-        --limit | --jobs | --engine) declare "${1#--}=${2?$1 wants a value}" && shift ;;
+        --limit | --patience | --jobs | --engine) declare "${1#--}=${2?$1 wants a value}" && shift ;;
         --small) small=1 ;;
         -*) echo "check.sh: $1 is no option; its head lists them" >&2; exit 2 ;;
         *) break ;;
@@ -34,6 +35,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [[ "$limit$jobs" =~ ^[0-9]+$ ]] || { echo "check.sh: --limit and --jobs are numbers" >&2; exit 2; }
+[[ $patience =~ ^[0-9]*[.]?[0-9]+$ ]] || { echo "check.sh: --patience is a number" >&2; exit 2; }
 [ "$jobs" -le 12 ] || jobs=12
 [ $# -gt 0 ] || set -- atoms twin diff runs whole math sanitizer
 work=$(mktemp -d) || exit 2
@@ -49,10 +51,10 @@ try() {
     commands+=("$(printf '%q ' "$@")")
 }
 skip() { printf 'SKIPPED %s: %s\n' "$1" "$2"; skipped=$((skipped + 1)); }
-one() { # one INDEX DEADLINE: a case, up to the time
+one() { # one INDEX DEADLINE: a case, if there is time to begin it
     local left=$(($2 - SECONDS)) status=125
     if [ $left -gt 0 ]; then
-        timeout -k 5 $left bash -c "${commands[$1]}" > "$work/$1.log" 2>&1 < /dev/null
+        timeout -k 5 "$patience" bash -c "${commands[$1]}" > "$work/$1.log" 2>&1 < /dev/null
         status=$?
     fi
     echo $status > "$work/$1.status"
@@ -62,8 +64,12 @@ verdict() { # verdict INDEX: its own count, or its status
     status=$(cat "$work/$1.status" 2> /dev/null || echo 125)
     last=$(tail -n 1 "$log" 2> /dev/null)
     case $status in
-        124 | 137) skip "$name" "its time was over"; return ;;
         125) skip "$name" "not reached in the time there was"; return ;;
+        124 | 137)
+            printf '[  FAILED  ] %s: hangs: stopped after %s s\n' "$name" "$patience"
+            tail -n 12 "$log" | sed 's/^/    /'
+            failed=$((failed + 1))
+            return ;;
     esac
     if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
         sed '$d' "$log"
@@ -233,18 +239,20 @@ part_math() {
 }
 
 part_sanitizer() {
-    local tool preset sanitizer
+    local tool what preset format profile sanitizer
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null)
     export OMP_NUM_THREADS=1
-    for tool in memcheck racecheck; do
-        for preset in T1 T2; do
+    for what in "T1 bf16 sm121" "T2 bf16 sm121" "T1 nvfp4-ct sm121-w4a4" "T1 fp8-block sm121-w8a8" \
+        "T2 nvfp4-ct sm121-w4a4" "T2 fp8-block sm121-w8a8"; do
+        read -r preset format profile <<< "$what"
+        for tool in memcheck racecheck; do
             if [ -z "$sanitizer" ]; then
-                skip "$tool, $preset" "compute-sanitizer is not installed"
+                skip "$tool, $what" "compute-sanitizer is not installed"
                 continue
             fi
-            checkpoint $preset bf16 || continue
-            try "$tool, $preset" "$sanitizer" --tool $tool --error-exitcode 9 "$bin/samebit" run "$made" --tokens 1,2,3 -n 2 \
-                --draft 1 --profile sm121 --backend "$engine"
+            checkpoint $preset $format || continue
+            try "$tool, $what" "$sanitizer" --tool $tool --error-exitcode 9 "$bin/samebit" run "$made" --tokens 1,2,3 \
+                -n 2 --draft 1 --profile $profile --backend "$engine"
         done
     done
     part_ends 140 4

@@ -70,6 +70,15 @@ else
 fi
 check "a part with models" ends 0 bash tests/device/check.sh --engine emu --small runs
 check "and its cases" says '^2 passed, 0 failed, 0 skipped$'
+check "a case that hangs" ends 1 bash tests/device/check.sh --engine emu --small --patience 0.01 runs
+check "is named" says '^\[  FAILED  \] run, T1 bf16 sm121: hangs: stopped after 0.01 s$'
+check "and has failed" says '^0 passed, 2 failed, 0 skipped$'
+if [ "${CHECK_ALL-}" = 1 ]; then # half a minute each
+    check "ops of two engines" ends 0 bash tests/device/check.sh --engine emu --small twin
+    check "and each case counts" says '^3 passed, 0 failed, 0 skipped$'
+    check "rows, drafts and repeats" ends 0 bash tests/device/check.sh --engine emu --small whole
+    check "and says what it repeated" says '2 repeats, T1 bf16 sm121'
+fi
 check "no such part" ends 2 bash tests/device/check.sh everything
 "$ops" widths gpu sm121 "$work/T1" > /dev/null 2>&1
 if [ $? = 4 ]; then

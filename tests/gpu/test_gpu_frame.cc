@@ -200,7 +200,10 @@ static void test_memory(void **)
  */
 static sb_status available(const char *text, uint64_t *bytes, sb_error *err)
 {
-    char path[] = "/tmp/samebit-meminfo-XXXXXX";
+    const char *base = getenv("TMPDIR");
+    char path[4096];
+    const int length = snprintf(path, sizeof path, "%s/samebit-meminfo-XXXXXX", base ? base : "/tmp");
+    assert_in_range(length, 1, sizeof path - 1);
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));

@@ -42,7 +42,6 @@ int rows_apart(const rows_case *c, float *got)
 static int rows_narrow(const rows_case *c, float *got)
 {
     static float x[ROWS_INPUTS * ROWS_COLS];
-    static double wide[2 * ROWS_INPUTS * ROWS_COLS];
     const size_t n = c->matrix.cols;
     const sb_scalar one = SB_SCALAR_ONE;
     if (!c->narrow || sb_matrix_quantized(&c->matrix) || !sb_format_is_plain(c->matrix.format) ||
@@ -50,9 +49,9 @@ static int rows_narrow(const rows_case *c, float *got)
         return 0;
     for (size_t i = 0; i < c->count * n; i++)
         x[i] = (float)c->x[i];
-    sb_dot_widen(x, n, c->count, wide);
     for (uint32_t row = 0; row < c->matrix.rows; row++)
-        sb_dot_row_many(&c->matrix, row, x, wide, c->count, got + row, c->matrix.rows);
+        for (size_t t = 0; t < c->count; t++)
+            got[t * c->matrix.rows + row] = sb_dot_row(&c->matrix, row, x + t * n);
     return 1;
 }
 

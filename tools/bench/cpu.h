@@ -54,9 +54,17 @@ typedef struct sb_bench_versus {
     uint64_t bytes;
     sb_bench_noise exact, plain;     /* seconds */
     sb_bench_noise ratio;            /* plain seconds over exact seconds, pass by pass */
+    sb_bench_noise cpu_ratio;        /* the same of seconds of processors */
     sb_bench_noise stream;           /* bytes per second, between those passes */
     double exact_share, plain_share; /* of it */
 } sb_bench_versus;
+
+/* Dequantized weights in a BLAS. */
+typedef struct sb_bench_blas {
+    unsigned threads;
+    sb_bench_noise sgemv, dgemv; /* bytes per second */
+    sb_bench_noise sgemm;        /* seconds of all linear layers of the prompt but the head */
+} sb_bench_blas;
 
 enum { SB_BENCH_VERSUS = 2 * SB_F32_KINDS * SB_BENCH_THREADS };
 
@@ -69,6 +77,8 @@ typedef struct sb_bench_report {
     const char *f32_kernels;
     sb_bench_versus versus[SB_BENCH_VERSUS];
     size_t versus_count;
+    sb_bench_blas blas[SB_BENCH_THREADS];
+    size_t blas_count;
 } sb_bench_report;
 
 sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,
@@ -77,5 +87,9 @@ sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,
 /* Adds to report->versus, of the numbers of threads that report->decode has. */
 sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *options,
                                sb_bench_report *report, sb_error *err);
+
+/* Adds to report->blas. SB_ERR_SKIPPED if the library is not there; NULL is the usual name. */
+sb_status sb_bench_against_blas(const sb_model *model, const sb_bench_options *options,
+                                const char *library, sb_bench_report *report, sb_error *err);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "ref/base/status.h"
 
-double sb_bench_now(void); /* seconds */
+double sb_bench_now(void);     /* seconds */
+double sb_bench_cpu_now(void); /* seconds of all processors: others do not disturb them as much */
 
 /* The median of repetitions, and their ends. */
 typedef struct sb_bench_noise {

@@ -4,7 +4,7 @@
 # Runs `samebit bench cpu` on real-shape checkpoints that it makes in $TMPDIR (or here) one after the other, about
 # LAYERS/2 + 2 GB each, and prints what the document has between its two markers; --write puts it there. PREFILL is
 # the length of the prompt (512), TOKENS the number of tokens (16), PRESET the shape, HF=1 adds transformers
-# (tools/bench/hf.py, in the environment of tools/gen/venv.sh).
+# (tools/bench/hf.py, in the environment of tools/gen/venv.sh), BLAS=auto or a library OpenBLAS.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 BUILD=${BUILD:-build}
@@ -48,7 +48,7 @@ figures() {
             made=$format-$layers
         fi
         block "$format, $layers layers${profile:+, profile $profile}:" "$BUILD/samebit" bench cpu "$folder/$made" \
-            --vs f32 --tokens "${TOKENS:-16}" --prefill "${PREFILL:-512}" ${profile:+--profile "$profile"}
+            --vs f32 --tokens "${TOKENS:-16}" --prefill "${PREFILL:-512}" ${profile:+--profile "$profile"} ${BLAS:+--blas "$BLAS"}
         [ -z "${HF-}" ] || [ "$format" != bf16 ] ||
             block "The same checkpoint by transformers:" "$BUILD/venv-hf/bin/python" tools/bench/hf.py "$folder/$made" \
                 --program "$BUILD/samebit"

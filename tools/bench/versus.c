@@ -124,13 +124,14 @@ static sb_status compare(const work *w, const unit *u, sb_error *err)
                    sb_f32_kind_name(w->kind), error, size);
 }
 
-static sb_status one_pass(const work *w, int first, double seconds[2], sb_error *err)
+/* seconds: of the reference and of binary32 rows, then those of processors. */
+static sb_status one_pass(const work *w, int first, double seconds[4], sb_error *err)
 {
     sb_status status = SB_OK;
-    double start = sb_bench_now();
+    double start = sb_bench_now(), cpu = sb_bench_cpu_now();
     for (size_t i = 0; i < w->count && !status; i++)
         status = by_reference(w, &w->units[i], err);
-    double middle = sb_bench_now();
+    double middle = sb_bench_now(), cpu_middle = sb_bench_cpu_now();
     for (size_t i = 0; i < w->count && !status; i++) {
         if (i == 0 || w->units[i].first->cols != w->units[i - 1].first->cols)
             sb_f32_lay(w->kind, w->x, w->units[i].first->cols, w->laid);
@@ -138,6 +139,8 @@ static sb_status one_pass(const work *w, int first, double seconds[2], sb_error 
     }
     seconds[0] = middle - start;
     seconds[1] = sb_bench_now() - middle;
+    seconds[2] = cpu_middle - cpu;
+    seconds[3] = sb_bench_cpu_now() - cpu_middle;
     for (size_t i = 0; first && i < w->count && !status; i++) {
         sb_f32_lay(w->kind, w->x, w->units[i].first->cols, w->laid);
         by_f32(w, &w->units[i]);
@@ -151,8 +154,8 @@ static sb_status one_pass(const work *w, int first, double seconds[2], sb_error 
 static sb_status run(const work *w, const sb_bench_options *options, unsigned threads,
                      sb_bench_stream *stream, sb_bench_versus *out, sb_error *err)
 {
-    double exact[SB_BENCH_PASSES], plain[SB_BENCH_PASSES], ratio[SB_BENCH_PASSES], one[2];
-    double read[SB_BENCH_PASSES];
+    double exact[SB_BENCH_PASSES], plain[SB_BENCH_PASSES], ratio[SB_BENCH_PASSES], one[4];
+    double read[SB_BENCH_PASSES], cpu[SB_BENCH_PASSES];
     sb_status status = SB_OK;
     omp_set_num_threads((int)threads);
     for (size_t p = 0; p < options->passes + 1 && !status; p++) {
@@ -161,6 +164,7 @@ static sb_status run(const work *w, const sb_bench_options *options, unsigned th
         exact[at] = one[0];
         plain[at] = one[1];
         ratio[at] = one[1] / one[0];
+        cpu[at] = one[3] / one[2];
         read[at] = sb_bench_stream_pass(stream, threads);
         if (options->progress)
             options->progress(NULL, sb_f32_kind_name(w->kind), p, options->passes);
@@ -172,7 +176,8 @@ static sb_status run(const work *w, const sb_bench_options *options, unsigned th
                              .stream = sb_bench_noise_of(read, options->passes),
                              .exact = sb_bench_noise_of(exact, options->passes),
                              .plain = sb_bench_noise_of(plain, options->passes),
-                             .ratio = sb_bench_noise_of(ratio, options->passes)};
+                             .ratio = sb_bench_noise_of(ratio, options->passes),
+                             .cpu_ratio = sb_bench_noise_of(cpu, options->passes)};
     out->exact_share = (double)w->bytes / out->exact.median / out->stream.median;
     out->plain_share = (double)w->bytes / out->plain.median / out->stream.median;
     return status;

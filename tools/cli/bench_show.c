@@ -57,12 +57,32 @@ static void print_versus(const sb_bench_report *r)
                r->f32_kernels);
     for (size_t i = 0; i < r->versus_count; i++) {
         const sb_bench_versus *v = &r->versus[i];
-        printf("  %-6s%s %u thread%s %8.1f MB  exact_over_f32 %.2f (%.2f to %.2f)  exact %.2f GB/s "
-               "(%.2f of stream), f32 %.2f GB/s (%.2f)\n",
+        printf("  %-6s%s %u thread%s %8.1f MB%s  exact_over_f32 %.2f (%.2f to %.2f; of "
+               "processors %.2f)  exact %.2f GB/s (%.2f of stream), f32 %.2f GB/s (%.2f)\n",
                sb_f32_kind_name(v->kind), v->quantized_input ? ", input quantized," : "",
-               v->threads, v->threads == 1 ? " " : "s", 1e-6 * (double)v->bytes, v->ratio.median,
-               v->ratio.least, v->ratio.most, 1e-9 * (double)v->bytes / v->exact.median,
+               v->threads, v->threads == 1 ? " " : "s", 1e-6 * (double)v->bytes,
+               v->bytes < 1u << 26 ? " (in cache)" : "", v->ratio.median, v->ratio.least,
+               v->ratio.most, v->cpu_ratio.median, 1e-9 * (double)v->bytes / v->exact.median,
                v->exact_share, 1e-9 * (double)v->bytes / v->plain.median, v->plain_share);
+    }
+}
+
+static void print_blas(const sb_bench_report *r, const sb_bench_options *o)
+{
+    if (r->blas_count)
+        printf("\nweights as binary32 and binary64 in OpenBLAS\n");
+    for (size_t i = 0; i < r->blas_count; i++) {
+        const sb_bench_blas *b = &r->blas[i];
+        const sb_bench_decode *d = &r->decode[i];
+        printf("  %u thread%s: sgemv %.2f GB/s (%.2f G weights/s), dgemv %.2f GB/s (%.2f)\n",
+               b->threads, b->threads == 1 ? "" : "s", 1e-9 * b->sgemv.median,
+               0.25e-9 * b->sgemv.median, 1e-9 * b->dgemv.median, 0.125e-9 * b->dgemv.median);
+        if (o->prefill)
+            printf(
+                "  %u thread%s: sgemm of the layers of a prompt of %zu: %.3f s; the whole prompt "
+                "took %.2f times that\n",
+                b->threads, b->threads == 1 ? "" : "s", o->prefill, b->sgemm.median,
+                (double)o->prefill / d->prefill.median / b->sgemm.median);
     }
 }
 
@@ -76,6 +96,7 @@ void sb_bench_print(const sb_bench_report *r, const sb_bench_options *o)
         printf("\n%u threads over %u: %.2f\n", r->decode[i].threads, r->decode[0].threads,
                r->decode[0].token.median / r->decode[i].token.median);
     print_versus(r);
+    print_blas(r, o);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------
@@ -130,9 +151,10 @@ static json_t *decode_json(const sb_bench_decode *d, const sb_bench_options *o)
 
 static json_t *versus_json(const sb_bench_versus *v)
 {
-    return json_pack("{s:s,s:b,s:i,s:I,s:o,s:f,s:f,s:f,s:f}", "format", sb_f32_kind_name(v->kind),
-                     "input_quantized", v->quantized_input, "threads", (int)v->threads, "bytes",
-                     (json_int_t)v->bytes, "ratio", noise(v->ratio), "exact_gb_per_s",
+    return json_pack("{s:s,s:b,s:i,s:I,s:o,s:o,s:f,s:f,s:f,s:f}", "format",
+                     sb_f32_kind_name(v->kind), "input_quantized", v->quantized_input, "threads",
+                     (int)v->threads, "bytes", (json_int_t)v->bytes, "ratio", noise(v->ratio),
+                     "cpu_ratio", noise(v->cpu_ratio), "exact_gb_per_s",
                      1e-9 * (double)v->bytes / v->exact.median, "f32_gb_per_s",
                      1e-9 * (double)v->bytes / v->plain.median, "exact_share_of_stream",
                      v->exact_share, "f32_share_of_stream", v->plain_share);
@@ -150,6 +172,22 @@ static void put_ratios(const sb_bench_report *r, json_t *document)
     json_object_set_new(document, "f32_kernels", json_string(r->f32_kernels));
     json_object_set_new(document, "exact_over_f32", ratios);
     json_object_set_new(document, "versus", list);
+}
+
+static json_t *blas_json(const sb_bench_report *r, const sb_bench_options *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->blas_count; i++) {
+        const sb_bench_blas *b = &r->blas[i];
+        json_t *one = json_pack("{s:i,s:o,s:o}", "threads", (int)b->threads, "sgemv_bytes_per_s",
+                                noise(b->sgemv), "dgemv_bytes_per_s", noise(b->dgemv));
+        if (o->prefill)
+            json_object_update_new(
+                one, json_pack("{s:o,s:f}", "sgemm_seconds", noise(b->sgemm), "prefill_over_sgemm",
+                               (double)o->prefill / r->decode[i].prefill.median / b->sgemm.median));
+        json_array_append_new(list, one);
+    }
+    return list;
 }
 
 void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *document)
@@ -171,4 +209,6 @@ void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *
             json_real(r->decode[0].token.median / r->decode[r->decode_count - 1].token.median));
     if (r->versus_count)
         put_ratios(r, document);
+    if (r->blas_count)
+        json_object_set_new(document, "blas", blas_json(r, o));
 }

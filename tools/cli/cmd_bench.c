@@ -28,7 +28,7 @@ typedef struct wishes {
     sb_bench_options bench;
     sb_knobs knobs;
     const char *folder; /* NULL: to be made */
-    const char *threads, *vs, *profile;
+    const char *threads, *vs, *profile, *library;
     uint64_t layers, tokens, context, prefill, passes, stream, extrapolate;
     int as_json;
 } wishes;
@@ -45,6 +45,8 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
         {"threads", 0, SB_OPT_STRING, &w->threads, "LIST", "numbers of threads: 1,2"},
         {"vs", 0, SB_OPT_STRING, &w->vs, "f32",
          "the same matrices by rows added in binary32, in turn"},
+        {"blas", 0, SB_OPT_STRING, &w->library, "FILE",
+         "binary32 and binary64 weights in this OpenBLAS, too; auto: the one of the system"},
         {"passes", 0, SB_OPT_NUMBER, &w->passes, "N", "of that comparison (7; at most 64)"},
         {"profile", 0, SB_OPT_STRING, &w->profile, "P", "exact (default), w4a4, ..."},
         {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N", "to a model of N layers (40)"},
@@ -174,6 +176,9 @@ static sb_status measure(const wishes *w, const char *folder, sb_bench_report *r
         status = sb_bench_cpu(model, &w->bench, report, err);
     if (!status && w->vs)
         status = sb_bench_against_f32(model, &w->bench, report, err);
+    if (!status && w->library)
+        status = sb_bench_against_blas(
+            model, &w->bench, strcmp(w->library, "auto") == 0 ? NULL : w->library, report, err);
     sb_model_close(model);
     return status;
 }

@@ -47,52 +47,6 @@ ONE(dot_f32, float, 1, of_f32)
 ONE(dot_bf16, unsigned char, 2, of_bf16)
 ONE(dot_f16, unsigned char, 2, of_f16)
 
-/* Eight columns of a row of weights with `count` inputs: values and magnitudes are two arrays, so
- * that both sums are one operation each. */
-INLINE void add_inputs(lanes *acc, int i, __m512d w, __mmask8 mask, const double *x, size_t n,
-                       int count)
-{
-    const __m512d size = _mm512_abs_pd(w);
-    for (int t = 0; t < count; t++, x += 2 * n) {
-        const __m512d value = _mm512_maskz_loadu_pd(mask, x);
-        const __m512d magnitude = _mm512_maskz_loadu_pd(mask, x + n);
-        acc[t].sum[i] = _mm512_fmadd_pd(w, value, acc[t].sum[i]);
-        acc[t].magnitude[i] = _mm512_fmadd_pd(size, magnitude, acc[t].magnitude[i]);
-    }
-}
-
-/* A row of codes with a constant number of inputs. */
-#define SOME(of, count)                                                                            \
-    do {                                                                                           \
-        lanes acc[count];                                                                          \
-        for (int t = 0; t < (count); t++)                                                          \
-            clear(&acc[t]);                                                                        \
-        for (size_t i = 0; i < n; i += STEP) {                                                     \
-            const __mmask16 mask = first_of(n - i);                                                \
-            const __m512 a = of(w + 2 * i, mask);                                                  \
-            add_inputs(acc, 0, low(a), (__mmask8)mask, x + i, n, count);                           \
-            if (mask >> 8)                                                                         \
-                add_inputs(acc, 1, high(a), (__mmask8)(mask >> 8), x + i + 8, n, count);           \
-        }                                                                                          \
-        for (int t = 0; t < (count); t++)                                                          \
-            partials[t] = finish(&acc[t]);                                                         \
-    } while (0)
-#define MANY(name, of)                                                                             \
-    AVX512 static void name(const unsigned char *w, const double *x, size_t n, size_t count,       \
-                            sb_partial *partials)                                                  \
-    {                                                                                              \
-        for (; count >= 4; count -= 4, x += 8 * n, partials += 4)                                  \
-            SOME(of, 4);                                                                           \
-        if (count == 3)                                                                            \
-            SOME(of, 3);                                                                           \
-        else if (count == 2)                                                                       \
-            SOME(of, 2);                                                                           \
-        else if (count == 1)                                                                       \
-            SOME(of, 1);                                                                           \
-    }
-MANY(many_bf16, of_bf16)
-MANY(many_f16, of_f16)
-
 AVX512 static sb_partial dot_f64(const double *a, const double *b, size_t n)
 {
     lanes acc;
@@ -142,8 +96,6 @@ static const sb_dot_kernels avx512 = {
     .f16 = dot_f16,
     .f64 = dot_f64,
     .columns = dot_columns,
-    .many_bf16 = many_bf16,
-    .many_f16 = many_f16,
     .tile = &sb_tile_avx512,
     .row = {ROW(f32), ROW(bf16), ROW(f16), ROW(e4m3), ROW(e2m1), ROW(int4), ROW(uint4), ROW(int8),
             ROW(uint8)},
@@ -152,7 +104,9 @@ static const sb_dot_kernels avx512 = {
                 [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,
                 [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},
     .scales = sb_avx512_scales,
+    .reads_scales = sb_avx512_reads_scales,
     .kept = sb_avx512_kept,
+    .parts = sb_avx512_parts,
 };
 const sb_dot_kernels *const sb_dot_avx512 = &avx512;
 

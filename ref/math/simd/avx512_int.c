@@ -7,6 +7,9 @@
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #define INLINE VNNI static inline __attribute__((always_inline))
 
+/* Blocks that are fetched before they are read: rows follow each other in memory. */
+enum { AHEAD = 128 };
+
 /* Eight scales in units of 2^-9: e = 0 shifts the bare fraction by nothing, as e = 1 does 8 + it.
  */
 INLINE __m512i scales_of(__m128i codes)
@@ -58,7 +61,9 @@ INLINE int row_of(const unsigned char *codes, const unsigned char *scales, size_
             _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(bytes, 4), nibble)),
             scales_of(s)};
         largest = _mm_max_epu8(largest, s);
-        _mm_prefetch((const void *)(codes + (b + 32) * SB_INT_BYTES), _MM_HINT_T0);
+        _mm_prefetch((const void *)(codes + (b + AHEAD) * SB_INT_BYTES), _MM_HINT_T0);
+        if (b % 8 == 0) /* a line of scales */
+            _mm_prefetch((const void *)(scales + (b + AHEAD) * SB_INT_GROUPS), _MM_HINT_T0);
         add_block(&w, x, stride, count, acc);
     }
     for (int t = 0; t < count; t++)

@@ -24,6 +24,12 @@ INLINE void join_error(kept_lanes *to, __m512d error)
     to->size = _mm512_add_pd(to->size, _mm512_abs_pd(left));
 }
 
+/* Products of few bits have none: a branch that is always foretold. */
+INLINE int any(__m512d error)
+{
+    return _mm512_cmp_pd_mask(error, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0;
+}
+
 /* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
  * the errors at once. */
 AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n)
@@ -36,7 +42,9 @@ AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t
         const __m512d x = _mm512_maskz_loadu_pd(mask, a + i),
                       y = _mm512_maskz_loadu_pd(mask, b + i);
         const __m512d product = _mm512_mul_pd(x, y);
-        join_error(&acc, _mm512_fmsub_pd(x, y, product));
+        const __m512d error = _mm512_fmsub_pd(x, y, product);
+        if (any(error))
+            join_error(&acc, error);
         join_error(&acc, two_sum(acc.sum, product, &acc.sum));
     }
     _mm512_storeu_pd(lanes[0], acc.sum);
@@ -47,6 +55,36 @@ AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t
     }
     to->rest += _mm512_reduce_add_pd(acc.rest);
     to->size += _mm512_reduce_add_pd(acc.size);
+}
+
+/* The errors of each level join the next. Nothing is left of an error behind the last one, unless
+ * terms are 2^250 times as large as others. */
+AVX512 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+{
+    enum { LEVELS = SB_PARTS / 8 };
+    __m512d level[LEVELS];
+    int lost = 0;
+    for (int l = 0; l < LEVELS; l++)
+        level[l] = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 8) {
+        const __mmask8 mask = (__mmask8)first_of(n - i);
+        const __m512d x = _mm512_maskz_loadu_pd(mask, a + i),
+                      y = _mm512_maskz_loadu_pd(mask, b + i);
+        __m512d term = _mm512_mul_pd(x, y), error = _mm512_fmsub_pd(x, y, term);
+#pragma GCC unroll 6
+        for (int l = 0; l < LEVELS; l++)
+            term = two_sum(level[l], term, &level[l]);
+        lost |= any(term);
+        if (!any(error))
+            continue;
+#pragma GCC unroll 6
+        for (int l = 1; l < LEVELS; l++)
+            error = two_sum(level[l], error, &level[l]);
+        lost |= any(error);
+    }
+    for (int l = 0; l < LEVELS; l++)
+        _mm512_storeu_pd(parts + 8 * l, level[l]);
+    return lost == 0;
 }
 
 #endif

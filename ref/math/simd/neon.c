@@ -116,67 +116,6 @@ static void dot_columns(const float *a, size_t stride_a, const float *b, size_t 
         sb_dot_scalar->columns(a, stride_a, b + j, stride_b, n, count - j, partials + j);
 }
 
-/* Two columns of a row of weights with `count` inputs, to accumulators i % 2: values and magnitudes
- * are two arrays, so that both sums are one operation each. */
-INLINE void add_inputs(float64x2_t (*sum)[2], float64x2_t (*magnitude)[2], int i, float64x2_t w,
-                       const double *x, size_t n, int count)
-{
-    const float64x2_t size = vabsq_f64(w);
-    for (int t = 0; t < count; t++, x += 2 * n) {
-        sum[t][i % 2] = vfmaq_f64(sum[t][i % 2], w, vld1q_f64(x));
-        magnitude[t][i % 2] = vfmaq_f64(magnitude[t][i % 2], size, vld1q_f64(x + n));
-    }
-}
-
-/* The last n - i columns of a row, with the inputs as they came from sb_dot_widen. */
-INLINE sb_partial rest_of(const unsigned char *w, sb_format format, const double *x, size_t i,
-                          size_t n)
-{
-    sb_partial rest = {0, 0};
-    for (; i < n; i++) {
-        const uint16_t code = sb_load_u16(w + 2 * i);
-        const double value = format == SB_FORMAT_bf16 ? sb_bf16_to_f32(code) : sb_f16_to_f32(code);
-        rest.sum += value * x[i];
-        rest.magnitude += sb_absolute(value) * x[n + i];
-    }
-    return rest;
-}
-
-/* A row of codes with a constant number of inputs. */
-#define SOME(of, format, count)                                                                    \
-    do {                                                                                           \
-        float64x2_t sum[count][2], magnitude[count][2];                                            \
-        size_t i = 0;                                                                              \
-        for (int t = 0; t < 2 * (count); t++)                                                      \
-            sum[t / 2][t % 2] = magnitude[t / 2][t % 2] = vdupq_n_f64(0);                          \
-        for (; i + 4 <= n; i += 4) {                                                               \
-            const float32x4_t a = of(w + 2 * i);                                                   \
-            add_inputs(sum, magnitude, 0, vcvt_f64_f32(vget_low_f32(a)), x + i, n, count);         \
-            add_inputs(sum, magnitude, 1, vcvt_high_f64_f32(a), x + i + 2, n, count);              \
-        }                                                                                          \
-        for (int t = 0; t < (count); t++) {                                                        \
-            const sb_partial rest = rest_of(w, format, x + 2 * n * (size_t)t, i, n);               \
-            partials[t].sum = vaddvq_f64(vaddq_f64(sum[t][0], sum[t][1])) + rest.sum;              \
-            partials[t].magnitude =                                                                \
-                vaddvq_f64(vaddq_f64(magnitude[t][0], magnitude[t][1])) + rest.magnitude;          \
-        }                                                                                          \
-    } while (0)
-#define MANY(name, of, format)                                                                     \
-    static void name(const unsigned char *w, const double *x, size_t n, size_t count,              \
-                     sb_partial *partials)                                                         \
-    {                                                                                              \
-        for (; count >= 4; count -= 4, x += 8 * n, partials += 4)                                  \
-            SOME(of, format, 4);                                                                   \
-        if (count == 3)                                                                            \
-            SOME(of, format, 3);                                                                   \
-        else if (count == 2)                                                                       \
-            SOME(of, format, 2);                                                                   \
-        else if (count == 1)                                                                       \
-            SOME(of, format, 1);                                                                   \
-    }
-MANY(many_bf16, of_bf16, SB_FORMAT_bf16)
-MANY(many_f16, of_f16, SB_FORMAT_f16)
-
 static const sb_dot_kernels neon = {
     .name = "neon",
     .f32 = dot_f32,
@@ -184,8 +123,6 @@ static const sb_dot_kernels neon = {
     .f16 = dot_f16,
     .f64 = dot_f64,
     .columns = dot_columns,
-    .many_bf16 = many_bf16,
-    .many_f16 = many_f16,
     .tile = &sb_tile_neon,
     .row = {SB_ROWS(SB_ROW_ENTRY, neon)},
 };
