@@ -29,13 +29,15 @@ static const sb_lane_kernels *lanes_for(size_t n)
     return lanes && n > 0 && n <= SB_LANES_TERMS && n % lanes->width == 0 ? lanes : NULL;
 }
 
-/* At most SB_LANES_HEADS inputs with all rows. With M the largest magnitude of a row, a sum is off
- * by at most sb_lanes_coefficient(n) sum |a_i| M. */
+/* At most SB_LANES_HEADS inputs with all rows. A product passes through the additions of its lane,
+ * n over the number W of lanes, and those of the lanes, fewer than W. With M the largest magnitude
+ * of a row, a sum is off by at most sb_lanes_coefficient(n / W + W) sum |a_i| M. */
 static void dots_by_tiles(const sb_lane_kernels *lanes, const float *a, size_t heads,
                           const sb_rows *b, float *out, size_t out_stride)
 {
     double wide[SB_LANES_HEADS * SB_LANES_TERMS], reach[SB_LANES_HEADS];
     sb_lanes_tile t = {.a = wide, .b_stride = b->stride, .heads = heads, .n = b->n, .reach = reach};
+    const size_t lane_count = lanes->width / 2, deep = b->n / lane_count + lane_count;
     t.factor = b->factor;
     for (size_t h = 0; h < heads; h++) {
         double size = 0;
@@ -43,7 +45,7 @@ static void dots_by_tiles(const sb_lane_kernels *lanes, const float *a, size_t h
             wide[h * b->n + i] = a[h * b->n + i];
             size += sb_absolute(a[h * b->n + i]);
         }
-        reach[h] = size * sb_lanes_coefficient(b->n) * sb_absolute(b->factor);
+        reach[h] = size * sb_lanes_coefficient(deep) * sb_absolute(b->factor);
     }
     for (size_t u = 0; u < b->count; u += SB_LANES_ROWS) {
         uint8_t open[SB_LANES_HEADS];

@@ -33,9 +33,10 @@ static void decode_step(sb_format format, const unsigned char *codes, size_t at,
         sb_decode(format, codes + at * (bits / 8), count, values);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        piece[i] =
-            bits == 8 ? codes[at + i] : (uint8_t)(codes[(at + i) / 2] >> (at + i) % 2 * 4 & 15u);
+    for (size_t i = 0; i < count; i++) {
+        const unsigned code = codes[(at + i) * bits / 8];
+        piece[i] = (uint8_t)(bits == 8 ? code : (code >> ((at + i) % 2 * 4) & 15u));
+    }
     sb_small_decode(format, piece, count, values);
 }
 

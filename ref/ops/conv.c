@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 64 /* channels at once */ };
+enum { BLOCK = 64 /* channels at once */, STRIPS = 16 /* of blocks, for threads */ };
 
 /* One tap of some channels: weights, inputs, rounded products. */
 typedef struct tap {
@@ -81,17 +81,17 @@ static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, si
 sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
 {
     size_t channels = a->weight->rows, taps = a->weight->cols;
-    size_t blocks = (channels + BLOCK - 1) / BLOCK;
-    tap *at = sb_alloc(blocks * taps, sizeof *at);
-    sb_dots_term *terms = sb_alloc(blocks * taps, sizeof *terms);
-    float *row = sb_alloc(blocks * taps, BLOCK * sizeof *row);
+    tap *at = sb_alloc(STRIPS * taps, sizeof *at);
+    sb_dots_term *terms = sb_alloc(STRIPS * taps, sizeof *terms);
+    float *row = sb_alloc(STRIPS * taps, BLOCK * sizeof *row);
     sb_status status = at && terms && row ? SB_OK : SB_ERR_MEMORY;
-    int64_t all = status ? 0 : (int64_t)blocks;
+    int64_t strips = status ? 0 : STRIPS;
 #pragma omp parallel for schedule(static) if (a->rows * channels * taps > 100000)
-    for (int64_t block = 0; block < all; block++) {
-        size_t b = (size_t)block, ch = b * BLOCK;
-        convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at + b * taps,
-                 terms + b * taps, row + b * taps * BLOCK);
+    for (int64_t strip = 0; strip < strips; strip++) {
+        size_t s = (size_t)strip;
+        for (size_t ch = s * BLOCK; ch < channels; ch += (size_t)STRIPS * BLOCK)
+            convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at + s * taps,
+                     terms + s * taps, row + s * taps * BLOCK);
     }
     free(at);
     free(terms);

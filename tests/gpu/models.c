@@ -3,8 +3,7 @@
  *
  *   models --list                 the parts of `make check`
  *   models --list-all             those of `make check-all`
- *   models short-I|long-I|faults  what `make check` has
- *   models wide                   the pairs that it has not: T2 and T6 with more than 100 tokens
+ *   models short-I|long-I|wide|faults  one of them; wide is T2 and T6 with more than 100 tokens
  *   models FORMAT/PRESET          all lengths of one checkpoint: the whole product in parts
  *   models FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED   one case again
  *
@@ -238,9 +237,7 @@ static void list(int all)
 {
     for (int i = 1; i <= PARTS; i++)
         printf("short-%d\nlong-%d\n", i, i);
-    puts("faults");
-    if (all)
-        puts("wide");
+    puts("wide\nfaults");
     for (size_t i = 0; i < format_count && all; i++)
         for (size_t j = 0; j < PRESETS; j++)
             printf("%s/%s\n", formats[i], presets[j]);

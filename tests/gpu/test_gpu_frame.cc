@@ -3,6 +3,7 @@
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "gpu/op/gpu.h"
@@ -202,7 +203,8 @@ static sb_status available(const char *text, uint64_t *bytes, sb_error *err)
 {
     const char *base = getenv("TMPDIR");
     char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/samebit-meminfo-XXXXXX", base ? base : "/tmp");
+    const int length =
+        snprintf(path, sizeof path, "%s/samebit-meminfo-XXXXXX", base ? base : "/tmp");
     assert_in_range(length, 1, sizeof path - 1);
     const int fd = mkstemp(path);
     assert_true(fd >= 0);

@@ -67,7 +67,7 @@ static void check_fp4(const float *x, const float *steps, const unsigned char *c
 {
     for (size_t i = 0; i < COUNT; i++) {
         float q = x[i] / steps[i / SB_BULK_FP4_GROUP];
-        unsigned code = codes[i / 2] >> (i % 2 * 4) & 15u;
+        unsigned pair = codes[i / 2], code = pair >> (i % 2 * 4) & 15u;
         if (code != sb_e2m1_compressed_tensors(q) || code != sb_e2m1_modelopt(q))
             fail_msg("%a: %u, expected %u", (double)q, code, sb_e2m1_compressed_tensors(q));
     }

@@ -11,7 +11,7 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
 
-enum { V = 384, N = 6, LAYERS = 12, MEGA = 1 << 20 };
+enum { V = 384, N = 6, LAYERS = 12, MEGA = 1 << 20, BESIDE = 6 * MEGA };
 
 static const char *folder;
 
@@ -121,9 +121,11 @@ static void test_limits(void **state)
         seen s = fed(model, &digest);
         assert_string_equal(digest.hex, free_of_it.hex);
         assert_int_equal(watched, limits[i] < all ? 2 * LAYERS + 1 : 0);
-        /* pages beside what is asked for come along, and of the embedding those of the tokens */
-        if (limits[i] < all && whole.most)
-            assert_true(s.most <= limits[i] + margin + MEGA);
+        /* the system maps up to 16 pages beside each that is read, if they happen to be at hand;
+         * and of the embedding those of the tokens are there */
+        if (limits[i] < all && s.most > limits[i] + margin + BESIDE)
+            fail_msg("%llu bytes in memory, limit %llu, margin %llu", (unsigned long long)s.most,
+                     (unsigned long long)limits[i], (unsigned long long)margin);
         if (limits[i] > all)
             assert_true(s.most == whole.most || s.most > all / 2);
         sb_model_close(model);
@@ -132,7 +134,7 @@ static void test_limits(void **state)
     if (!whole.most)
         print_message("SKIPPED the system does not say what is in memory\n");
     else
-        assert_true(whole.most > 8 * MEGA + margin + MEGA);
+        assert_true(whole.most > 8 * MEGA + margin + BESIDE);
 }
 
 /* A backend that does not read weights in place asks for none. */
