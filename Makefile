@@ -8,6 +8,8 @@
 #   BUILD=DIR          where everything is written (build); builds in different folders never meet
 #   CC=clang           the compiler (gcc), and the C++ compiler of the same name (CXX=... for another)
 #   OPT=-O0            optimization and debug information
+#   TEST_OPT=, COLD_OPT=...  what follows OPT for tests (-O1 -g1, where OPT has -O2), and for sources in which
+#                      little time is spent (nothing)
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
 #   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
 #                      they are); NVCC= leaves the gpu backend out
@@ -293,7 +295,8 @@ check: tests optional
 check-all: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh --all
 
-# every one of the 2^32 inputs of every function through MPFR, in parts; it goes on where it stopped
+# every one of the 2^32 inputs of every function through MPFR, and ten million rows, in parts; it goes on
+# where it stopped
 check-long: tests
 	@BUILD=$(BUILD) bash tests/long.sh
 	@BUILD=$(BUILD) MUTATIONS=15000000 LIMIT=7200 bash tests/run_all.sh fuzz
@@ -362,14 +365,14 @@ help:
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
 	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
 	@echo 'make gpu-bundle  a folder for another x86-64 machine that does the same where nothing is installed'
-	@echo 'make check-long  all 2^32 inputs of each function through MPFR; resumable, hours; an hour of fuzzing'
+	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then fuzzing'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers for longer'
-	@echo 'make bench       speed, on this machine'
+	@echo 'make bench       speed of single parts, on this machine (samebit bench cpu CKPT: of tokens and ops)'
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
 	@echo 'make format      clang-format in place'
 	@echo 'make info        compiler, flags, libraries and tools really used'
 	@echo 'make clean       remove what was built'
-	@echo 'Variables: BUILD=DIR CC=clang OPT=-O0 EXTRA=... V=1 (see the head of the Makefile)'
+	@echo 'Variables: BUILD=DIR CC=clang OPT=-O0 TEST_OPT=... COLD_OPT=... EXTRA=... NVCC=... V=1 (see Makefile)'

@@ -175,13 +175,16 @@ part_kernels() { # of one binary, and its threads
         fail "seed 43" "the same output as seed 42, or none"
     fi
 
-    case $(uname -m) in x86_64) isas="$isas avx2 avx512" ;; aarch64) isas="$isas neon" ;; esac
+    case $(uname -m) in x86_64) isas="$isas avx2 avx512 avx512vnni" ;; aarch64) isas="$isas neon" ;; esac
     for isa in $isas; do
         if [ $isa = avx2 ] && ! cpu_has avx2 fma f16c; then
             skip "SAMEBIT_ISA=avx2, both outputs" "this processor has no AVX2, FMA and F16C"
             continue
         elif [ $isa = avx512 ] && ! cpu_has avx512f avx512bw avx512dq avx512vl; then
             echo "not here: SAMEBIT_ISA=avx512: this processor has no AVX-512"
+            continue
+        elif [ $isa = avx512vnni ] && ! cpu_has avx512f avx512bw avx512dq avx512vl avx512_vnni; then
+            echo "not here: SAMEBIT_ISA=avx512vnni: this processor has no VNNI"
             continue
         fi
         # the exact sums take ten times as long

@@ -51,9 +51,7 @@ void sb_map_close(sb_map *map)
 /* madvise takes what mmap gave, which is not const; no byte is written. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what)
 {
-    static const int advice[] = {[SB_PAGES_random] = MADV_RANDOM,
-                                 [SB_PAGES_soon] = MADV_WILLNEED,
-                                 [SB_PAGES_done] = MADV_DONTNEED};
+    static const int advice[] = {[SB_PAGES_soon] = MADV_WILLNEED, [SB_PAGES_done] = MADV_DONTNEED};
     const long page = sysconf(_SC_PAGESIZE);
     union {
         const unsigned char *given;

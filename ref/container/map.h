@@ -20,9 +20,8 @@ void sb_map_close(sb_map *map);
 
 /* What a caller knows of pages that it will or will not read; never more than advice. */
 typedef enum sb_pages {
-    SB_PAGES_random, /* in no order, so that nothing beside them should be read along */
-    SB_PAGES_soon,   /* soon: reading may begin */
-    SB_PAGES_done    /* not for long: they leave this process, and come back when touched */
+    SB_PAGES_soon, /* soon: reading may begin */
+    SB_PAGES_done  /* not for long: they leave this process, and come back when touched */
 } sb_pages;
 
 /* The pages of some bytes of a mapping. Bytes that no file backs must not be among them. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/formats/repack.h"
 #include "ref/formats/wide.h"
 #include "ref/math/kernels.h"
@@ -329,7 +330,7 @@ static int worth_threads(const job *j)
 /* All rows with at most AT_ONCE inputs. */
 static sb_status some_inputs(job *j)
 {
-    const size_t threads = (size_t)omp_get_max_threads();
+    const size_t threads = sb_threads_here();
     const int64_t rows = j->w->rows, height = (int64_t)j->height;
     room *rooms = sb_alloc(threads, sizeof *rooms);
     sb_status status = rooms ? make_room(j, threads, rooms) : SB_ERR_MEMORY;
@@ -349,7 +350,7 @@ static sb_status some_inputs(job *j)
 /* Rows of a tile: fewer where that gives each thread several. */
 static size_t tile_height(size_t count, size_t rows)
 {
-    const size_t fair = rows / (4 * (size_t)omp_get_max_threads());
+    const size_t fair = rows / (4 * sb_threads_here());
     size_t height = count < ROWS_MOST ? count : ROWS_MOST;
     height = fair < height ? fair : height;
     return height < ROWS_LEAST ? ROWS_LEAST : height / ROWS_LEAST * ROWS_LEAST;
@@ -358,6 +359,8 @@ static size_t tile_height(size_t count, size_t rows)
 sb_status sb_dot_batch(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
                        float *out)
 {
+    if (count == 0)
+        return SB_OK;
     const size_t turns = (count + AT_ONCE - 1) / AT_ONCE, most = (count + turns - 1) / turns;
     job j = {.w = w, .factor = factor, .tile = sb_dot_kernels_now()->tile};
     j.product.mul = (double)factor->mul[0] * (double)factor->mul[1];

@@ -29,9 +29,12 @@ const sb_dot_kernels *sb_dot_kernels_now(void)
 
 const sb_dot_kernels *sb_dot_set(size_t i)
 {
-    const sb_dot_kernels *sets[] = {&exact_only, sb_dot_scalar,
+    const sb_dot_kernels *sets[] = {&exact_only,
+                                    sb_dot_scalar,
                                     sb_dot_avx2_supported() ? sb_dot_avx2 : NULL,
-                                    sb_dot_avx512_supported() ? sb_dot_avx512 : NULL, sb_dot_neon};
+                                    sb_dot_avx512_supported() ? sb_dot_avx512 : NULL,
+                                    sb_dot_avx512vnni_supported() ? sb_dot_avx512vnni : NULL,
+                                    sb_dot_neon};
     for (size_t at = 0; at < sizeof sets / sizeof *sets; at++)
         if (sets[at] && i-- == 0)
             return sets[at];

@@ -40,7 +40,7 @@ typedef struct sb_row_input {
 
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
 typedef struct sb_dot_kernels {
-    const char *name; /* "exact", "scalar", "avx2", "avx512", "neon" */
+    const char *name; /* "exact", "scalar", "avx2", "avx512", "avx512vnni", "neon" */
     sb_partial (*f32)(const float *a, const float *b, size_t n);
     sb_partial (*bf16)(const unsigned char *w, const float *x, size_t n); /* little-endian codes */
     sb_partial (*f16)(const unsigned char *w, const float *x, size_t n);

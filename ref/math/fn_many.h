@@ -9,7 +9,8 @@ void sb_exp_many(const float *x, size_t n, float *out);
 void sb_sigmoid_many(const float *x, size_t n, float *out);
 void sb_silu_many(const float *x, size_t n, float *out);
 
-/* The largest of n > 0 values, NaN left out; NaN or any value if x[0] is NaN. */
+/* The largest of n > 0 values, NaN left out; NaN or any value if x[0] is NaN. Of zeros of both
+ * signs, it is open which is returned. */
 float sb_largest_of(const float *x, size_t n);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "ref/math/ints_kernels.h"
@@ -45,9 +46,10 @@ static sb_int_row_fn kernel(void)
     sb_int_row_fn fn = NULL;
     if (!now->f64)
         return NULL;
-    if (now == sb_dot_avx512)
+    const int wide = now == sb_dot_avx512 || now == sb_dot_avx512vnni;
+    if (wide)
         fn = sb_int_row_avx512();
-    if (now == sb_dot_avx512 || now == sb_dot_avx2)
+    if (wide || now == sb_dot_avx2)
         fn = fn ? fn : sb_int_row_avx2();
     return fn ? fn : sb_int_row_scalar;
 }
@@ -190,7 +192,7 @@ sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t cou
     j.blocks = (cols + SB_INT_COLUMNS - 1) / SB_INT_COLUMNS;
     j.in = sb_alloc(count * j.blocks, sizeof *j.in);
     j.poison = sb_alloc(count, 1);
-    j.wide = sb_alloc((size_t)omp_get_max_threads() * cols, sizeof *j.wide);
+    j.wide = sb_alloc(sb_threads_here() * cols, sizeof *j.wide);
     sb_status status = j.in && j.poison && j.wide ? SB_OK : SB_ERR_MEMORY;
     for (size_t i = 0; i < count * j.blocks && !status; i++)
         prepare_block(&j, i / j.blocks, i % j.blocks);

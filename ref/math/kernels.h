@@ -15,6 +15,7 @@ extern const sb_dot_kernels *const sb_dot_scalar; /* portable C: always there */
 extern const sb_dot_kernels *const sb_dot_avx2;   /* x86 with AVX2, FMA and F16C; else NULL */
 extern const sb_dot_kernels
     *const sb_dot_avx512; /* x86-64 with AVX-512 F, BW, DQ and VL; else NULL */
+extern const sb_dot_kernels *const sb_dot_avx512vnni; /* the same with VNNI; else NULL */
 extern const sb_dot_kernels *const sb_dot_neon; /* little-endian AArch64, all of them; else NULL */
 
 /* The chosen set. */
@@ -22,6 +23,7 @@ const sb_dot_kernels *sb_dot_kernels_now(void);
 
 int sb_dot_avx2_supported(void);
 int sb_dot_avx512_supported(void);
+int sb_dot_avx512vnni_supported(void);
 
 /* Without a branch, which would be mispredicted every other time. */
 static inline double sb_absolute(double x)

@@ -31,7 +31,9 @@ static const sb_lane_kernels *lanes_for(size_t n)
 
 /* At most SB_LANES_HEADS inputs with all rows. A product passes through the additions of its lane,
  * n over the number W of lanes, and those of the lanes, fewer than W. With M the largest magnitude
- * of a row, a sum is off by at most sb_lanes_coefficient(n / W + W) sum |a_i| M. */
+ * of a row, a sum is off by at most sb_lanes_coefficient(n / W + W) sum |a_i| M. That sum of
+ * magnitudes is one chain of n <= SB_LANES_TERMS additions, perhaps more than the coefficient
+ * counts: what it loses by them is far below the 2^-16 that the coefficient has to spare. */
 static void dots_by_tiles(const sb_lane_kernels *lanes, const float *a, size_t heads,
                           const sb_rows *b, float *out, size_t out_stride)
 {
@@ -140,7 +142,8 @@ void sb_product_part(const float *p, size_t p_stride, size_t heads, const sb_row
 }
 
 /* A product passes through at most the additions of its tile, of its block, of its part, and of the
- * parts; the magnitude through as many. */
+ * parts. The weights in the magnitude pass through more, up to BLOCK in one chain: (1 - BLOCK u) of
+ * them is left at least, u = 2^-53, which the 2^-16 in error_bound() of dot.c pays for, too. */
 void sb_product_join(const float *p, size_t heads, size_t h, const sb_rows *v, const double *sum,
                      const double *magnitude, float *out)
 {

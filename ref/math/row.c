@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/formats/wide.h"
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
@@ -48,7 +49,8 @@ static void open_scales(const sb_matrix *w, uint32_t row, double *scales)
 
 sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room)
 {
-    sb_row_codes codes = {.codes = sb_matrix_dense(w, row), .group = w->cols, .n = w->cols};
+    sb_row_codes codes = {
+        .codes = sb_matrix_dense(w, row), .group = w->cols ? w->cols : 1, .n = w->cols};
     if (!sb_matrix_quantized(w))
         return codes;
     codes.group = w->quant.block_cols;
@@ -98,14 +100,13 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
     return (sb_row_input){copy, x16, arrange ? lanes : NULL};
 }
 
-/* Of the roundings, two are those of the factor: both products in it are exact, 24 x 24 bits. */
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded)
 {
     double mul = (double)factor->mul[0] * (double)factor->mul[1];
     double div = (double)factor->div[0] * (double)factor->div[1];
     partial.sum = partial.sum * mul / div;
     partial.magnitude = partial.magnitude * sb_absolute(mul) / sb_absolute(div);
-    return n < (size_t)1 << 28 && sb_round_within(partial, n / NEIGHBOURS + 26, rounded);
+    return n < (size_t)1 << 28 && sb_round_within(partial, sb_row_roundings_scaled(n), rounded);
 }
 
 float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_scalar *factor,
@@ -165,13 +166,14 @@ static void settle(const job *j, uint32_t row, double *room)
     j->out[row] = sb_dot_wide_slowly(wide, j->x, j->w->cols, j->factor);
 }
 
-/* Of the roundings, two are those of the factor. */
+/* Unlike the n of sb_row_certain, cols has 32 bits: there are fewer than 2^28 + 26 roundings, so
+ * that error_bound() of dot.c holds without a test. */
 static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
 {
     const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
     const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
                                     (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double steps = (double)(j->w->cols / NEIGHBOURS + 26);
+    const double steps = (double)sb_row_roundings_scaled(j->w->cols);
     const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
     double sums[AT_ONCE] = {0}, magnitudes[AT_ONCE] = {0};
     unsigned char open[AT_ONCE];
@@ -212,7 +214,7 @@ static int worth_threads(const job *j)
 static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar *factor, float *out)
 {
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
-    size_t threads = (size_t)omp_get_max_threads();
+    size_t threads = sb_threads_here();
     j.each = sb_row_room(w) + padded(w);
     j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)

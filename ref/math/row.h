@@ -24,13 +24,23 @@ sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room);
 size_t sb_row_input_room(const sb_matrix *w);
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);
 
+/* What every row kernel of n columns promises: a product of a code and an input passes through at
+ * most so many roundings, and partial.magnitude is an upper bound of the sum of magnitudes, but for
+ * as many roundings. That is: sums of 16 products, one multiplication by the group's scale, and a
+ * sum of those. Where a code, a scale or an input is not finite, sum or magnitude is not. */
+static inline size_t sb_row_roundings(size_t n)
+{
+    return n / 16 + 24;
+}
+
+/* The same with the two roundings of a factor: its products are exact, 24 x 24 bits. */
+static inline size_t sb_row_roundings_scaled(size_t n)
+{
+    return sb_row_roundings(n) + 2;
+}
+
 /* The rounding test for the partial of a row kernel of n columns, times a factor: nonzero, and
- * *rounded set, if the answer is certain.
- *
- * What every row kernel promises: a product of a code and an input passes through at most n / 16 +
- * 24 roundings, and partial.magnitude is an upper bound of the sum of magnitudes, but for as many
- * roundings. That is: sums of 16 products, one multiplication by the group's scale, and a sum of
- * those. Where a code, a scale or an input is not finite, sum or magnitude is not. */
+ * *rounded set, if the answer is certain. */
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded);
 
 /* The answer for one row and one input that a rounding test has left open. wide: room for cols

@@ -5,9 +5,10 @@
 #include "ref/math/lanes.h"
 
 /* Let M be the largest magnitude of a column. Its sum with a, of one chain of additions, is off by
- * at most sb_lanes_coefficient(n) sum |a_i| M. In sb_sweep_add, M is at most the sum of the largest
- * magnitude before, that of k times |d_j|, and 2^-149, but for two roundings to binary32: those the
- * factor 1 + 2^-20 pays for. */
+ * at most sb_lanes_coefficient(n) sum |a_i| M; what the sum of magnitudes loses by its own chain of
+ * n <= SB_SWEEP_ROWS additions is far below the 2^-16 in the coefficient. In sb_sweep_add, M is at
+ * most the sum of the largest magnitude before, that of k times |d_j|, and 2^-149, but for two
+ * roundings to binary32: those the factor 1 + 2^-20 pays for. */
 void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n)
 {
     double size = 0;

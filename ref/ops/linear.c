@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dot.h"
 #include "ref/math/ints.h"
 #include "ref/math/row.h"
@@ -25,7 +26,7 @@ typedef struct row_room {
 
 static sb_status make_room(uint32_t k, row_room *room)
 {
-    size_t threads = (size_t)omp_get_max_threads();
+    size_t threads = sb_threads_here();
     room->wide = sb_alloc(threads * k, sizeof *room->wide);
     room->row = sb_alloc(threads * k, sizeof *room->row);
     return room->wide && room->row ? SB_OK : SB_ERR_MEMORY;

@@ -70,7 +70,7 @@ static void rows_of(const sb_matrix *m, uint64_t *first, uint64_t *rows)
     uint64_t last = 0;
     *first = m->first_row;
     *rows = m->rows;
-    if (!m->row_map)
+    if (!m->row_map || m->rows == 0) /* then the map has no entry to begin with */
         return;
     *first = sb_matrix_stored_row(m, 0);
     for (uint32_t i = 0; i < m->rows; i++) {

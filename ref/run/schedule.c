@@ -47,6 +47,15 @@ static int experts_apart(const sb_call *call)
            (by->experts == ref->experts && by->ops.linear != ref->ops.linear);
 }
 
+/* The same of pairs, which stand for `experts` as well. */
+static int pair_apart(const sb_call *call)
+{
+    const sb_backend *ref = sb_backend_ref(), *by = call->backend;
+    return experts_apart(call) ||
+           (by->expert_pair == ref->expert_pair &&
+            (by->ops.linear != ref->ops.linear || by->experts != ref->experts));
+}
+
 static sb_status ran_experts(const sb_call *call, const char *name, sb_status status)
 {
     return status && status != SB_ERR_UNSUPPORTED ? failed(call, SB_OP_linear, name, status)
@@ -65,7 +74,7 @@ sb_status sb_run_experts(const sb_call *call, const char *name, const sb_expert_
 sb_status sb_run_expert_pair(const sb_call *call, const char *name,
                              const sb_expert_linear_args pair[2])
 {
-    if (!call->backend->expert_pair || experts_apart(call))
+    if (!call->backend->expert_pair || pair_apart(call))
         return SB_ERR_UNSUPPORTED;
     if (call->err)
         call->err->text[0] = '\0';

@@ -1,8 +1,9 @@
 /* rows_long.c - millions of rows by every kernel and many inputs at once, in parts:
  *
- * rows_long --matrices N --part I/P [--log FILE]   part I = 0 .. P-1 of the first N matrices of
- *                 tests/prop/rows.h; one line is appended to FILE, and a part there is not run
- * again
+ *     rows_long --matrices N --part I/P [--log FILE]
+ *
+ * compares part I = 0 .. P-1 of the first N matrices of tests/prop/rows.h and appends one line to
+ * FILE; a part whose line is there is not run again.
  *
  * The matrices are not those of prop_rows. */
 #include <stdio.h>

@@ -9,7 +9,7 @@ mapfile -t objects < <(ar t "$BUILD/libgpu.a" | grep '[.]cuda[.]o$' | while read
     find "$BUILD/device/gpu" -name "$name"
 done)
 if [ ${#objects[@]} = 0 ]; then
-    without_nvcc "the program was built without it; that the kernels compile for sm_121a and sm_90a"
+    without_nvcc "the program was built without it; that the kernels compile for sm_121 and sm_90"
 fi
 targets='90 121'
 
@@ -130,8 +130,8 @@ apart() {
 }
 # --- the backend --------------------------------------------------------------------------------------
 check "the objects cannot be read" tables "$work/all" "${objects[@]}"
-check "kernels for sm_90a" test "$(names "$work/all" 90 | wc -l)" -gt 30
-check "other kernels for sm_90a than for sm_121a" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
+check "kernels for sm_90" test "$(names "$work/all" 90 | wc -l)" -gt 30
+check "other kernels for sm_90 than for sm_121" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
 # what one program has: the backend beside any of the tests, and beside the two that have kernels of their own
 libraries=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
 mapfile -t host < <(find "$BUILD/obj/tests/gpu" -name '*.o' ! -name launches.o)

@@ -98,7 +98,7 @@ static double check_row(const sb_dot_kernels *set, uint32_t row, sight *s)
     const sb_row_input input = sb_row_prepare(&c.matrix, c.x, input_room);
     sb_matrix_wide(&c.matrix, row, values);
     s->partial = set->row[c.matrix.format](&codes, &input);
-    s->steps = n / 16 + 24;
+    s->steps = sb_row_roundings(n);
     exact_sums(s, values, c.x, n);
     const double share = share_of_bound(s);
     if (!(share <= 1))

@@ -1,40 +1,10 @@
 #include "tests/prop/rows.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-
-const char *rows_family_name(rows_family family)
-{
-    static const char *const names[] = {
-#define NAME(name) #name,
-        ROWS_FAMILIES(NAME)
-#undef NAME
-    };
-    return names[family];
-}
-
-const char *rows_text(const rows_case *c)
-{
-    static char text[160];
-    static const char *const packings[] = {"", ", gptq", ", awq", ", pairs"};
-    static const char *const names[] = {
-#define SB_FORMAT(id, name, bits, clause) #id,
-#include "ref/formats/formats.def"
-#undef SB_FORMAT
-    };
-    const sb_matrix *m = &c->matrix;
-    int scaled = sb_matrix_quantized(m);
-    snprintf(text, sizeof text, "%s %s%s, groups of %u%s%s, %u x %u, %zu inputs, %s %llu",
-             names[m->format], scaled ? "by " : "", scaled ? names[m->quant.scale_format] : "plain",
-             (unsigned)m->quant.block_cols, m->quant.zeros != SB_ZEROS_none ? " with zeros" : "",
-             packings[m->quant.packing], (unsigned)m->rows, (unsigned)m->cols, c->count,
-             rows_family_name(c->family), (unsigned long long)c->index);
-    return text;
-}
 
 typedef struct draw {
     uint64_t key, at;

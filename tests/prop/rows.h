@@ -46,12 +46,7 @@ typedef struct rows_case {
     unsigned char zeros[4 * ROWS_STORED * ROWS_COLS];
 } rows_case;
 
-const char *rows_family_name(rows_family family);
-
 /* Case number `index` of the stream `key`. */
 void rows_make(rows_case *c, uint64_t key, uint64_t index);
-
-/* "e2m1 x f32, groups of 16, 4 x 70, 3 inputs, tie 123", in a buffer of its own. */
-const char *rows_text(const rows_case *c);
 
 #endif

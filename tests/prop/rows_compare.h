@@ -5,6 +5,11 @@
 
 #include "tests/prop/rows.h"
 
+const char *rows_family_name(rows_family family);
+
+/* "e2m1 x f32, groups of 16, 4 x 70, 3 inputs, tie 123", in a buffer of its own. */
+const char *rows_text(const rows_case *c);
+
 /* The definition: want (count, rows). */
 void rows_define(const rows_case *c, float *want);
 

@@ -24,7 +24,7 @@
 
 enum { EXACT_BITS = 1200, N = 7, K = 96, T = 3 };
 
-static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "avx512vnni", "neon"};
 
 static unsigned long cases(void)
 {

@@ -312,12 +312,24 @@ static void test_memory(void **state)
     assert_true(failures > 4);
 }
 
+/* Of no inputs, nothing is asked and nothing is written. */
+static void test_no_inputs(void **state)
+{
+    const sb_matrix w = {.data = codes, .format = SB_FORMAT_bf16, .rows = ROWS, .cols = 64};
+    const sb_scalar one = SB_SCALAR_ONE;
+    float untouched = 77;
+    (void)state;
+    assert_int_equal(sb_dot_batch(&w, x, 0, &one, &untouched), SB_OK);
+    assert_true(untouched == 77);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_inputs),
     };
     return cmocka_run_group_tests_name("many inputs at once", tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void test_other_linear(void **state)
     (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "bf16", "text"));
-    sb_backend other = *sb_backend_ref(), apart = other;
+    sb_backend other = *sb_backend_ref(), apart = other, paired = other;
     sb_knobs knobs;
     uint32_t ids[3];
     set_knobs(&knobs, "exact");
@@ -101,14 +101,45 @@ static void test_other_linear(void **state)
     apart.ops.linear = nudged;
     apart.experts = NULL;
     apart.expert_pair = NULL;
+    paired.ops.linear = nudged;
+    paired.experts = NULL;
     test_record a = recorded(model, &other, &knobs, ids, 3);
     test_record b = recorded(model, &apart, &knobs, ids, 3);
+    test_record c = recorded(model, &paired, &knobs, ids, 3);
     test_record plain = recorded(model, NULL, &knobs, ids, 3);
     assert_null(first_apart(&a, &b));
+    assert_null(first_apart(&c, &b));
     assert_non_null(first_apart(&a, &plain));
     test_record_free(&a);
     test_record_free(&b);
+    test_record_free(&c);
     test_record_free(&plain);
+    sb_model_close(model);
+}
+
+static size_t experts_seen;
+
+static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args)
+{
+    experts_seen++;
+    return sb_backend_ref()->experts(knobs, args);
+}
+
+/* So does one with another `experts`: a pair of the reference would pass it by. */
+static void test_other_experts(void **state)
+{
+    (void)state;
+    sb_model *model =
+        test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "bf16", "text"));
+    sb_backend other = *sb_backend_ref();
+    sb_knobs knobs;
+    uint32_t ids[3];
+    set_knobs(&knobs, "exact");
+    test_draw_ids("experts", V, ids, 3);
+    other.experts = counted;
+    test_record a = recorded(model, &other, &knobs, ids, 3);
+    assert_int_equal(experts_seen, 3 * model->config.layers); /* gate, up, down */
+    test_record_free(&a);
     sb_model_close(model);
 }
 
@@ -216,9 +247,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_model),
-        cmocka_unit_test(test_other_linear),
-        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_whole_model),   cmocka_unit_test(test_other_linear),
+        cmocka_unit_test(test_other_experts), cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

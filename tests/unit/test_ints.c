@@ -16,7 +16,7 @@
 
 enum { MOST = 2064, ROWS = 5, INPUTS = 9 };
 
-static const char *const isas[] = {"scalar", "avx2", "avx512"};
+static const char *const isas[] = {"scalar", "avx2", "avx512", "avx512vnni"};
 
 static uint64_t key, drawn;
 

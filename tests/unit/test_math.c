@@ -27,7 +27,7 @@
 
 enum { EXACT_BITS = 640 }; /* from 2^-298 to 2^(256 + 10) */
 
-static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "avx512vnni", "neon"};
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
 static int choose(const char *isa)
@@ -466,10 +466,11 @@ static void test_selection(void **state)
     while (sb_dot_set(sets))
         sets++;
     assert_string_equal(sb_dot_selected(), sb_dot_set(sets - 1)->name);
-    assert_string_equal(sb_dot_selected(), sb_dot_avx512_supported() ? "avx512"
-                                           : sb_dot_avx2_supported() ? "avx2"
-                                           : sb_dot_neon             ? "neon"
-                                                                     : "scalar");
+    assert_string_equal(sb_dot_selected(), sb_dot_avx512vnni_supported() ? "avx512vnni"
+                                           : sb_dot_avx512_supported()   ? "avx512"
+                                           : sb_dot_avx2_supported()     ? "avx2"
+                                           : sb_dot_neon                 ? "neon"
+                                                                         : "scalar");
     setenv("SAMEBIT_ISA", "scalar", 1);
     assert_int_equal(sb_math_start(NULL, &err), SB_OK);
     assert_string_equal(sb_dot_selected(), "scalar");

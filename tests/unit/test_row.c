@@ -206,7 +206,7 @@ static int check_partial(const layer *l, family f, uint32_t row)
         sum += term;
         magnitude += term < 0 ? -term : term;
     }
-    double steps = (double)n / 16 + 24, off = (double)(sum - (long double)p.sum);
+    double steps = (double)sb_row_roundings(n), off = (double)(sum - (long double)p.sum);
     if (magnitude - magnitude != 0) /* NaN or infinity */
         assert_false(p.sum - p.sum == 0 && p.magnitude - p.magnitude == 0);
     else if ((double)magnitude * (1 - steps * 0x1p-53) > p.magnitude)
@@ -288,12 +288,35 @@ TEST(test_cancels, CANCELS)
 TEST(test_zeros, ZEROS)
 TEST(test_poison, POISON)
 
+/* Sums of nothing, many or one at a time, are +0. */
+static void test_no_columns(void **state)
+{
+    const unsigned char nothing[1] = {0};
+    const double x[1] = {1};
+    (void)state;
+    for (size_t s = 0; sb_dot_set(s); s++)
+        for (size_t k = 0; k < KINDS; k++) {
+            const sb_matrix w = {.data = nothing, .format = kinds[k].format, .rows = ROWS};
+            const sb_scalar one = SB_SCALAR_ONE;
+            assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+            for (size_t count = 1; count <= 5; count++) {
+                float got[5 * ROWS];
+                memset(got, 0xff, sizeof got);
+                assert_int_equal(sb_dot_matrix(&w, x, count, &one, got), SB_OK);
+                for (size_t i = 0; i < count * ROWS; i++)
+                    assert_int_equal(sb_bits_f32(got[i]), 0);
+            }
+        }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary), cmocka_unit_test(test_short),
-        cmocka_unit_test(test_extreme),  cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_zeros),    cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_ordinary),   cmocka_unit_test(test_short),
+        cmocka_unit_test(test_extreme),    cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_no_columns),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }

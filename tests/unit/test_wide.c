@@ -17,7 +17,7 @@
  * unit of the sum. */
 enum { BITS = 2400, TERMS = 300 };
 
-static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "avx512vnni", "neon"};
 
 /* Where factors come from. */
 typedef enum kind { NONE, MULTIPLIER, DIVISOR, BOTH, TINY, KINDS } kind;

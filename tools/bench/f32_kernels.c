@@ -74,7 +74,7 @@ static const sb_f32_set *selected = &portable;
 const char *sb_f32_select(const char *set)
 {
     selected = &portable;
-    if (strcmp(set, "avx512") == 0 && sb_f32_avx512)
+    if (strncmp(set, "avx512", 6) == 0 && sb_f32_avx512)
         selected = sb_f32_avx512;
     if (strcmp(set, "avx2") == 0 && sb_f32_avx2)
         selected = sb_f32_avx2;

@@ -36,13 +36,25 @@ static const sb_matrix *matrix_of(const unit *u, size_t i)
     return (const sb_matrix *)(const void *)((const char *)u->first + i * u->stride);
 }
 
+/* The matrices of a unit meet one input and fill one array: all have a kind and a shape. */
+static int alike(const unit *u, sb_f32_kind kind)
+{
+    for (size_t i = 0; i < u->count; i++) {
+        const sb_matrix *m = matrix_of(u, i);
+        if (!m->data || sb_f32_kind_of(m) != kind || m->rows != u->first->rows ||
+            m->cols != u->first->cols)
+            return 0;
+    }
+    return 1;
+}
+
 static void add(work *w, const sb_matrix *first, size_t stride, size_t count)
 {
-    if (!first->data || sb_f32_kind_of(first) != w->kind || first->cols > LONGEST ||
-        w->count == MOST_UNITS || w->bytes >= BYTES)
+    const unit u = {first, stride, count};
+    if (first->cols > LONGEST || w->count == MOST_UNITS || w->bytes >= BYTES || !alike(&u, w->kind))
         return;
     size_t outputs = (size_t)first->rows * count;
-    w->units[w->count++] = (unit){first, stride, count};
+    w->units[w->count++] = u;
     w->bytes += count * sb_bench_matrix_bytes(first);
     w->outputs = outputs > w->outputs ? outputs : w->outputs;
 }
@@ -169,6 +181,8 @@ static sb_status run(const work *w, const sb_bench_options *options, unsigned th
         if (options->progress)
             options->progress(NULL, sb_f32_kind_name(w->kind), p, options->passes);
     }
+    if (status)
+        return status;
     *out = (sb_bench_versus){.kind = w->kind,
                              .quantized_input = w->quantized,
                              .threads = threads,
@@ -180,7 +194,7 @@ static sb_status run(const work *w, const sb_bench_options *options, unsigned th
                              .cpu_ratio = sb_bench_noise_of(cpu, options->passes)};
     out->exact_share = (double)w->bytes / out->exact.median / out->stream.median;
     out->plain_share = (double)w->bytes / out->plain.median / out->stream.median;
-    return status;
+    return SB_OK;
 }
 
 static sb_status prepare(const sb_model *model, work *w, sb_error *err)
@@ -215,9 +229,11 @@ sb_status sb_bench_against_f32(const sb_model *model, const sb_bench_options *op
         if (options->knobs)
             w.knobs = *options->knobs;
         status = prepare(model, &w, err);
-        for (size_t i = 0; i < report->decode_count && w.count && !status; i++)
+        for (size_t i = 0; i < report->decode_count && w.count && !status; i++) {
             status = run(&w, options, report->decode[i].threads, &stream,
-                         &report->versus[report->versus_count++], err);
+                         &report->versus[report->versus_count], err);
+            report->versus_count += !status;
+        }
         free(w.units);
         free(w.x);
         free(w.laid);

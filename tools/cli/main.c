@@ -120,10 +120,9 @@ static void print_help(void)
         "every machine.\n\ncommands:\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].help);
-    printf(
-        "\n'samebit COMMAND --help' explains one. SAMEBIT_ISA=auto|exact|scalar|avx2|avx512|neon\n"
-        "chooses the instructions, never the result.\n"
-        "Exit status: 0 passed, 1 a difference, 2 wrong use, 3 input refused, 4 skipped.\n");
+    printf("\n'samebit COMMAND --help' explains one. SAMEBIT_ISA=auto|exact|scalar|avx2|avx512|\n"
+           "avx512vnni|neon chooses the instructions, never the result.\n"
+           "Exit status: 0 passed, 1 a difference, 2 wrong use, 3 input refused, 4 skipped.\n");
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 #include "tools/make/bulk.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "ref/base/bytes.h"
@@ -11,13 +12,15 @@ enum { GROUP = SB_BULK_FP4_GROUP };
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 static int wide(void)
 {
-    static int answer = -1; /* under a hypervisor CPUID takes microseconds */
-    if (answer < 0) {
+    static _Atomic int answer = -1; /* under a hypervisor CPUID takes microseconds */
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known < 0) {
         __builtin_cpu_init();
-        answer = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                 __builtin_cpu_supports("avx512vl");
+        known = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vl");
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
     }
-    return answer;
+    return known;
 }
 #else
 #define AVX512

@@ -3,11 +3,9 @@
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 
 #include <cpuid.h>
-#include <immintrin.h>
 
+#include "ref/math/simd/avx2.h"
 #include "ref/math/simd/tiles.h"
-
-#define AVX2 __attribute__((target("avx2,fma,f16c")))
 
 enum { STEP = 16 }; /* elements per iteration: four registers of four doubles */
 
@@ -165,6 +163,8 @@ static const sb_dot_kernels avx2 = {
     .columns = dot_columns,
     .tile = &sb_tile_avx2,
     .row = {SB_ROWS(SB_ROW_ENTRY, avx2)},
+    .parts = sb_avx2_parts,
+    .kept = sb_avx2_kept,
 };
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;
 

@@ -3,6 +3,7 @@
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 
 #include <immintrin.h>
+#include <stdatomic.h>
 
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
@@ -88,12 +89,14 @@ AVX2 static int row(const unsigned char *codes, const unsigned char *scales, siz
 
 sb_int_row_fn sb_int_row_avx2(void)
 {
-    static int answer = -1;
-    if (answer < 0) {
+    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known < 0) {
         __builtin_cpu_init();
-        answer = __builtin_cpu_supports("avx2") != 0;
+        known = __builtin_cpu_supports("avx2") != 0;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
     }
-    return answer ? row : NULL;
+    return known ? row : NULL;
 }
 
 #else

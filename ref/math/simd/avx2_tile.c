@@ -2,11 +2,9 @@
 
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 
-#include <immintrin.h>
 #include <string.h>
 
-#define AVX2 __attribute__((target("avx2,fma,f16c")))
-#define INLINE AVX2 static inline __attribute__((always_inline))
+#include "ref/math/simd/avx2.h"
 
 enum { ROWS = SB_TILE_ROWS, STEP = SB_TILE_STEP, INPUTS = 3, LANES = 4 };
 

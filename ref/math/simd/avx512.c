@@ -89,26 +89,24 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
 
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
-static const sb_dot_kernels avx512 = {
-    .name = "avx512",
-    .f32 = dot_f32,
-    .bf16 = dot_bf16,
-    .f16 = dot_f16,
-    .f64 = dot_f64,
-    .columns = dot_columns,
-    .tile = &sb_tile_avx512,
-    .row = {ROW(f32), ROW(bf16), ROW(f16), ROW(e4m3), ROW(e2m1), ROW(int4), ROW(uint4), ROW(int8),
-            ROW(uint8)},
-    .arrange = {[SB_FORMAT_e2m1] = sb_avx512_arrange_nibbles,
-                [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,
-                [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,
-                [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},
-    .scales = sb_avx512_scales,
-    .reads_scales = sb_avx512_reads_scales,
-    .kept = sb_avx512_kept,
-    .parts = sb_avx512_parts,
-};
-const sb_dot_kernels *const sb_dot_avx512 = &avx512;
+/* Both sets: rows of E2M1 are what they differ in. */
+#define SET(set, e2m1, in_order)                                                                   \
+    {                                                                                              \
+        .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
+        .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
+        .row = {ROW(f32),  ROW(bf16),  ROW(f16),  ROW(e4m3), [SB_FORMAT_e2m1] = (e2m1),            \
+                ROW(int4), ROW(uint4), ROW(int8), ROW(uint8)},                                     \
+        .arrange = {[SB_FORMAT_e2m1] = (in_order),                                                 \
+                    [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,                                  \
+                    [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,                                 \
+                    [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},                                    \
+        .scales = sb_avx512_scales, .reads_scales = sb_avx512_reads_scales,                        \
+        .kept = sb_avx512_kept, .parts = sb_avx512_parts,                                          \
+    }
+
+static const sb_dot_kernels avx512 = SET("avx512", sb_avx512_row_e2m1, sb_avx512_arrange_nibbles);
+static const sb_dot_kernels vnni = SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_arrange_fixed);
+const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */
 int sb_dot_avx512_supported(void)
@@ -123,11 +121,24 @@ int sb_dot_avx512_supported(void)
     return answer;
 }
 
+int sb_dot_avx512vnni_supported(void)
+{
+    static int answer = -1;
+    if (answer < 0)
+        answer = sb_dot_avx512_supported() && __builtin_cpu_supports("avx512vnni");
+    return answer;
+}
+
 #else
 
-const sb_dot_kernels *const sb_dot_avx512 = NULL;
+const sb_dot_kernels *const sb_dot_avx512 = NULL, *const sb_dot_avx512vnni = NULL;
 
 int sb_dot_avx512_supported(void)
+{
+    return 0;
+}
+
+int sb_dot_avx512vnni_supported(void)
 {
     return 0;
 }

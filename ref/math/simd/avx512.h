@@ -49,6 +49,8 @@ sb_partial sb_avx512_row_e2m1(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_nibbles(const double *x, double *lanes);
+sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x);
+void sb_avx512_arrange_fixed(const double *x, double *lanes);
 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_e4m3(const double *x, double *lanes);
 int sb_avx512_reads_scales(const unsigned char *codes, size_t n);

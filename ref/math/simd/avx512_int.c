@@ -3,6 +3,7 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 
 #include <immintrin.h>
+#include <stdatomic.h>
 
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #define INLINE VNNI static inline __attribute__((always_inline))
@@ -89,14 +90,16 @@ VNNI static int row(const unsigned char *codes, const unsigned char *scales, siz
 
 sb_int_row_fn sb_int_row_avx512(void)
 {
-    static int answer = -1;
-    if (answer < 0) {
+    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known < 0) {
         __builtin_cpu_init();
-        answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                 __builtin_cpu_supports("avx512vnni");
+        known = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512vnni");
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
     }
-    return answer ? row : NULL;
+    return known ? row : NULL;
 }
 
 #else

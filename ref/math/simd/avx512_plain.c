@@ -31,15 +31,18 @@ INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x, size_t
                         largest * _mm512_reduce_add_pd(sizes)};
 }
 
+/* How far ahead of the arithmetic, in bytes, memory is asked for: with less it is waited for. */
+enum { AHEAD = 4096 };
+
 /* Roundings of a product on its way: 1 of its own, n / 16 + 1, 1 and 3 where the lanes meet. */
 #define ROW(format, size)                                                                          \
     AVX512 sb_partial sb_avx512_row_##format(const sb_row_codes *w, const sb_row_input *x)         \
     {                                                                                              \
-        enum { AHEAD = 1024 };                                                                     \
         plain_sums sums = {{_mm512_setzero_pd(), _mm512_setzero_pd()}, _mm512_setzero_ps()};       \
         size_t i = 0;                                                                              \
         for (; i + 32 <= w->n; i += 32) {                                                          \
-            _mm_prefetch((const char *)w->codes + i * (size) + AHEAD, _MM_HINT_T0);                \
+            for (size_t line = 0; line < 32 * (size); line += 64)                                  \
+                _mm_prefetch((const char *)w->codes + i * (size) + AHEAD + line, _MM_HINT_T0);     \
             add_16(&sums, of_##format(w->codes + i * (size), 0xffff), x->x + i);                   \
             add_16(&sums, of_##format(w->codes + (i + STEP) * (size), 0xffff), x->x + i + STEP);   \
         }                                                                                          \

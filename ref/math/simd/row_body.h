@@ -1,13 +1,15 @@
 /* row_body.h - a row kernel but for the instructions, for a set that has defined these before:
  *
- *   KERNEL, INLINE         qualifiers of functions
- *   vec, WIDTH             doubles of a register, and how many
- *   all, load_vec, plus, fused, absolute, across    one of a double; of memory; a + b; a b + c;
- * |a|; the sum of its elements row, row_start         how codes become values: its members zeroed
- * and zero (a vec, of which codes are reduced), top, and sum, SUMS sums that take turns add_block,
- * all_sums    the next sb_row_block elements to these sums; their sum sixteen, nibbles, sum_of_16
- * 32 codes of four bits as two registers or pairs of them, and the sum of the products of such 16
- *   store_top              the largest codes without their signs, by lane
+ * - KERNEL, INLINE: qualifiers of functions
+ * - vec, WIDTH: doubles of a register, and how many
+ * - all, load_vec, plus, fused, absolute, across: one of a double; of memory; a + b; a b + c; |a|;
+ *   the sum of its elements
+ * - row, row_start: how codes become values: its members zeroed and zero (a vec, of which codes are
+ *   reduced), top, and sum, SUMS sums that take turns
+ * - add_block, all_sums: the next sb_row_block elements to these sums; their sum
+ * - sixteen, nibbles, sum_of_16: 32 codes of four bits as two registers or pairs of them, and the
+ *   sum of the products of such 16
+ * - store_top: the largest codes without their signs, by lane
  *
  * The roundings, of which row.h allows n / 16 + 24: an element meets here / 16 + 2 additions of its
  * group of `here` columns, since sixteen sums take turns in all elements of `sum`; 3 where those

@@ -1,0 +1,16 @@
+/* avx2.h - what the AVX2 kernels share. Only for files guarded by the architecture. */
+#ifndef SB_MATH_SIMD_AVX2_H
+#define SB_MATH_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#include "ref/math/kernels.h"
+
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+#define INLINE AVX2 static inline __attribute__((always_inline))
+
+/* Entries of sb_dot_kernels. */
+int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
+void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n);
+
+#endif

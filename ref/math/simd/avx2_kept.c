@@ -1,0 +1,101 @@
+#include "ref/math/kernels.h"
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+
+#include "ref/math/simd/avx2.h"
+
+enum { LANES = 4 };
+
+typedef struct kept_lanes {
+    __m256d sum, errors, rest, size;
+} kept_lanes;
+
+/* The same operations as two_sum of kept.c. */
+INLINE __m256d two_sum(__m256d x, __m256d y, __m256d *sum)
+{
+    const __m256d s = _mm256_add_pd(x, y);
+    const __m256d y_seen = _mm256_sub_pd(s, x), x_seen = _mm256_sub_pd(s, y_seen);
+    *sum = s;
+    return _mm256_add_pd(_mm256_sub_pd(x, x_seen), _mm256_sub_pd(y, y_seen));
+}
+
+INLINE void join_error(kept_lanes *to, __m256d error)
+{
+    const __m256d left = two_sum(to->errors, error, &to->errors);
+    to->rest = _mm256_add_pd(to->rest, left);
+    to->size = _mm256_add_pd(to->size, _mm256_andnot_pd(_mm256_set1_pd(-0.0), left));
+}
+
+/* Products of few bits have none: a branch that is always foretold. */
+INLINE int any(__m256d error)
+{
+    return _mm256_movemask_pd(_mm256_cmp_pd(error, _mm256_setzero_pd(), _CMP_NEQ_UQ));
+}
+
+/* The next four of `left` values; zeros for those that are not there, which are not read. */
+INLINE __m256d next(const double *x, size_t left)
+{
+    static const long long mask[2 * LANES] = {-1, -1, -1, -1, 0, 0, 0, 0};
+    if (left >= LANES)
+        return _mm256_loadu_pd(x);
+    return _mm256_maskload_pd(x, _mm256_loadu_si256((const __m256i *)(mask + LANES - left)));
+}
+
+/* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
+ * the errors at once. */
+AVX2 void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n)
+{
+    const __m256d zero = _mm256_setzero_pd();
+    kept_lanes acc = {zero, zero, zero, zero};
+    double lanes[4][LANES];
+    for (size_t i = 0; i < n; i += LANES) {
+        const __m256d x = next(a + i, n - i), y = next(b + i, n - i);
+        const __m256d product = _mm256_mul_pd(x, y);
+        const __m256d error = _mm256_fmsub_pd(x, y, product);
+        if (any(error))
+            join_error(&acc, error);
+        join_error(&acc, two_sum(acc.sum, product, &acc.sum));
+    }
+    _mm256_storeu_pd(lanes[0], acc.sum);
+    _mm256_storeu_pd(lanes[1], acc.errors);
+    _mm256_storeu_pd(lanes[2], acc.rest);
+    _mm256_storeu_pd(lanes[3], acc.size);
+    for (size_t l = 0; l < LANES; l++) {
+        sb_kept_join(to, lanes[0][l]);
+        sb_kept_join(to, lanes[1][l]);
+        to->rest += lanes[2][l];
+        to->size += lanes[3][l];
+    }
+}
+
+/* The errors of each level join the next. Nothing is left of an error behind the last one, unless
+ * terms are 2^250 times as large as others. Half of the parts are enough: the others are zeros. */
+AVX2 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+{
+    enum { LEVELS = SB_PARTS / 8 };
+    __m256d level[LEVELS];
+    int lost = 0;
+    for (int l = 0; l < LEVELS; l++)
+        level[l] = _mm256_setzero_pd();
+    for (size_t i = 0; i < n; i += LANES) {
+        const __m256d x = next(a + i, n - i), y = next(b + i, n - i);
+        __m256d term = _mm256_mul_pd(x, y), error = _mm256_fmsub_pd(x, y, term);
+#pragma GCC unroll 6
+        for (int l = 0; l < LEVELS; l++)
+            term = two_sum(level[l], term, &level[l]);
+        lost |= any(term);
+        if (!any(error))
+            continue;
+#pragma GCC unroll 6
+        for (int l = 1; l < LEVELS; l++)
+            error = two_sum(level[l], error, &level[l]);
+        lost |= any(error);
+    }
+    for (int l = 0; l < SB_PARTS; l++)
+        parts[l] = 0;
+    for (int l = 0; l < LEVELS; l++)
+        _mm256_storeu_pd(parts + LANES * l, level[l]);
+    return lost == 0;
+}
+
+#endif
