@@ -1,4 +1,5 @@
-/* threads.h - how many threads a parallel region would have that starts here. */
+/* threads.h - how many threads a parallel region would have that starts here, and whether to start
+ * one. */
 #ifndef SB_BASE_THREADS_H
 #define SB_BASE_THREADS_H
 
@@ -11,6 +12,12 @@ static inline size_t sb_threads_here(void)
 {
     return omp_get_active_level() >= omp_get_max_active_levels() ? 1
                                                                  : (size_t)omp_get_max_threads();
+}
+
+/* Whether so many products are worth a parallel region, which costs as much as some 10^5. */
+static inline int sb_worth_threads(double products)
+{
+    return products > 1e6;
 }
 
 #endif

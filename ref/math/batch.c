@@ -321,12 +321,6 @@ static void free_room(size_t threads, room *rooms)
     free(rooms);
 }
 
-/* A parallel region costs as much as some 10^5 products. */
-static int worth_threads(const job *j)
-{
-    return (double)j->count * j->w->rows * j->w->cols > 1e6;
-}
-
 /* All rows with at most AT_ONCE inputs. */
 static sb_status some_inputs(job *j)
 {
@@ -334,7 +328,7 @@ static sb_status some_inputs(job *j)
     const int64_t rows = j->w->rows, height = (int64_t)j->height;
     room *rooms = sb_alloc(threads, sizeof *rooms);
     sb_status status = rooms ? make_room(j, threads, rooms) : SB_ERR_MEMORY;
-#pragma omp parallel if (!status && worth_threads(j))
+#pragma omp parallel if (!status && sb_worth_threads((double)j->count * j->w->rows * j->w->cols))
     {
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < (status ? 0 : (int64_t)j->count); t++)

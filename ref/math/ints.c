@@ -178,12 +178,6 @@ static void one_row(const job *j, uint32_t row, double *wide)
     }
 }
 
-/* A parallel region costs as much as some 10^5 of these products. */
-static int worth_threads(const job *j)
-{
-    return (double)j->count * j->w->rows * j->w->cols > 2e6;
-}
-
 sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
                          const sb_scalar *factor, float *out)
 {
@@ -196,7 +190,9 @@ sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t cou
     sb_status status = j.in && j.poison && j.wide ? SB_OK : SB_ERR_MEMORY;
     for (size_t i = 0; i < count * j.blocks && !status; i++)
         prepare_block(&j, i / j.blocks, i % j.blocks);
-#pragma omp parallel for schedule(static) if (!status && worth_threads(&j))
+        /* integers take half the time of other products */
+#pragma omp parallel for schedule(                                                                 \
+    static) if (!status && sb_worth_threads((double)count * w->rows * w->cols / 2))
     for (int64_t i = 0; i < (status ? 0 : (int64_t)w->rows); i++)
         one_row(&j, (uint32_t)i, j.wide + (size_t)omp_get_thread_num() * cols);
     free(j.in);

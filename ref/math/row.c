@@ -205,12 +205,6 @@ static void some_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     }
 }
 
-/* A parallel region costs as much as some 10^5 products. */
-static int worth_threads(const job *j)
-{
-    return (double)j->w->rows * j->w->cols > 1e6;
-}
-
 static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar *factor, float *out)
 {
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
@@ -221,7 +215,7 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
         return SB_ERR_MEMORY;
     if (sb_row_reads(w))
         j.input = sb_row_prepare(w, x, j.room + threads * j.each);
-#pragma omp parallel for schedule(static) if (worth_threads(&j))
+#pragma omp parallel for schedule(static) if (sb_worth_threads((double)w->rows * w->cols))
     for (int64_t i = 0; i < (int64_t)w->rows; i += AT_ONCE)
         some_rows(&j, (uint32_t)i, w->rows - i < AT_ONCE ? (uint32_t)(w->rows - i) : AT_ONCE,
                   j.room + (size_t)omp_get_thread_num() * j.each);

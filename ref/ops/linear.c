@@ -12,12 +12,6 @@
 #include "ref/ops/arrays.h"
 #include "ref/ops/param.h"
 
-/* A parallel region costs as much as some 10^5 products. */
-static int worth_threads(const sb_linear_args *a)
-{
-    return (double)a->rows * a->weight->rows * a->weight->cols > 1e6;
-}
-
 /* One row of the weight for each thread, and the scratch of sb_weight_row. */
 typedef struct row_room {
     double *wide;
@@ -77,7 +71,7 @@ static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, 
     sb_scalar factor = factors_of(a->weight, of);
     row_room room;
     sb_status status = make_room(k, &room);
-#pragma omp parallel for schedule(static) if (!status && worth_threads(a))
+#pragma omp parallel for schedule(static) if (!status && sb_worth_threads((double)a->rows * n * k))
     for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
         size_t mine = (size_t)omp_get_thread_num() * k;
         sb_weight_row(knobs, a->weight, (uint32_t)i, room.wide + mine, room.row + mine);

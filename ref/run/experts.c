@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/run/backend.h"
 
 /* The pairs of row and slot, by expert: those of group g are order[first[g]] up to
@@ -116,10 +117,9 @@ static uint32_t piece_rows(uint32_t rows, size_t matrices)
     return each < LEAST ? LEAST : each;
 }
 
-/* Whether the products are worth a parallel region, which costs as much as some 10^5 of them. */
-static int worth_threads(const sb_expert_linear_args *a, size_t n)
+static double products(const sb_expert_linear_args *a, size_t n)
 {
-    return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols > 1e6;
+    return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols;
 }
 
 sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
@@ -131,7 +131,9 @@ sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *arg
     const size_t parts = (rows + each - 1) / each;
     const int64_t pieces = status ? 0 : (int64_t)(n * g.groups * parts);
     int worst = (int)status;
-#pragma omp parallel for schedule(dynamic, 1) reduction(max : worst) if (worth_threads(args, n))
+#pragma omp parallel for schedule(dynamic, 1)                                                      \
+    reduction(max                                                                                  \
+              : worst) if (sb_worth_threads(products(args, n)))
     for (int64_t i = 0; i < pieces; i++) {
         const size_t matrix = (size_t)i / parts, at = matrix / n;
         const uint32_t first = (uint32_t)((size_t)i % parts) * each;

@@ -121,11 +121,9 @@ static void test_limits(void **state)
         seen s = fed(model, &digest);
         assert_string_equal(digest.hex, free_of_it.hex);
         assert_int_equal(watched, limits[i] < all ? 2 * LAYERS + 1 : 0);
-        /* the system may map many pages beside each that is read, if they happen to be at hand:
-         * what it keeps is far less than all, but not how much can be said */
-        if (limits[i] < all && 4 * s.most > 3 * whole.most)
-            fail_msg("%llu bytes in memory of %llu, limit %llu, margin %llu",
-                     (unsigned long long)s.most, (unsigned long long)whole.most,
+        /* pages beside what is asked for come along, and of the embedding those of the tokens */
+        if (limits[i] < all && s.most > limits[i] + margin + MEGA)
+            fail_msg("%llu bytes in memory, limit %llu, margin %llu", (unsigned long long)s.most,
                      (unsigned long long)limits[i], (unsigned long long)margin);
         if (limits[i] > all)
             assert_true(s.most == whole.most || s.most > all / 2);
@@ -136,7 +134,7 @@ static void test_limits(void **state)
         print_message("the system does not say what is in memory\n");
         skip();
     }
-    assert_true(whole.most > 2 * (8 * MEGA + margin));
+    assert_true(whole.most > 8 * MEGA + margin + MEGA);
 }
 
 /* A backend that does not read weights in place asks for none. */
