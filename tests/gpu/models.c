@@ -3,14 +3,16 @@
  *
  *   models --list                 the parts of `make check`
  *   models --list-all             those of `make check-all`
- *   models short-I|long-I|wide|faults  one of them; wide is T2 and T6 with more than 100 tokens
+ *   models short-I|long-I|wide|faults|cover  one of them; wide is T2 and T6 with more than 100
+ *                                 tokens; cover counts what the others leave out and runs nothing
  *   models FORMAT/PRESET          all lengths of one checkpoint: the whole product in parts
  *   models FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED   one case again
  *
  * A checkpoint has one layer of linear attention and the MTP head, which has full attention: all
  * ops, and none twice. Each two of format, preset, length, number of drafts and whether inputs are
- * quantized, where a format has a profile for that, meet in a case; what is long is done by T4,
- * which is dense and the quickest, but where a preset has not met a length. */
+ * quantized, where a format has a profile for that, meet in a case, but for drafts and what is
+ * long, behind which nothing is generated; that is done by T4, which is dense and the quickest, but
+ * where a preset has not met a length. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,10 +127,15 @@ static int by_checkpoint(const void *a, const void *b)
     return memcmp(a, b, sizeof(pairwise_case)); /* format, preset: equal ones come in a row */
 }
 
-/* Prompts of up to 5 tokens and behind them two steps, or a round of drafts. */
-static void run_short(size_t which)
+/* Inputs are quantized only where the format has a profile for it. */
+static int has_way(const pairwise_case *c)
 {
-    static pairwise_case cases[CASES];
+    return !c->value[WAY] || quantizing(formats[c->value[FORMAT]]);
+}
+
+/* Prompts of up to 5 tokens and behind them two steps, or a round of drafts; how many there are. */
+static size_t short_cases(pairwise_case cases[CASES])
+{
     const pairwise_factor factors[FACTORS] = {
         [FORMAT] = {"format", formats, format_count},
         [PRESET] = {"preset", presets, PRESETS},
@@ -136,11 +143,17 @@ static void run_short(size_t which)
         [DRAFTS] = {"drafts", drafts, COUNTS},
         [WAY] = {"way", ways, 2},
     };
-    size_t pairs, count = pairwise_cover(factors, FACTORS, "models", NULL, cases, CASES, &pairs);
+    size_t count = pairwise_cover(factors, FACTORS, "models", has_way, cases, CASES, NULL);
     qsort(cases, count, sizeof *cases, by_checkpoint);
+    return count;
+}
+
+static void run_short(size_t which)
+{
+    static pairwise_case cases[CASES];
+    const size_t count = short_cases(cases);
     for (size_t i = which * count / PARTS; i < (which + 1) * count / PARTS; i++)
         run(&cases[i]);
-    printf("%zu pairs in %zu cases, of which this is a part\n", pairs, count);
 }
 
 /* The preset that a format has at a length of more than SHORT: each meets each length in one
@@ -161,16 +174,24 @@ static int is_wide(size_t preset, size_t length)
     return (preset == 1 || preset == 5) && strtoul(lengths[length], NULL, 10) > 100;
 }
 
-/* Every format with every long prompt, and every preset with each but what is wide. */
+/* Every format with every long prompt, a length with inputs of both kinds. */
+static pairwise_case long_case(size_t format, size_t length)
+{
+    pairwise_case c = {{[FORMAT] = format,
+                        [PRESET] = preset_at(format, length),
+                        [LENGTH] = length,
+                        [WAY] = (format + length) % 2}};
+    c.value[WAY] = c.value[WAY] && has_way(&c);
+    return c;
+}
+
 static void run_long(size_t which)
 {
     for (size_t f = which * format_count / PARTS; f < (which + 1) * format_count / PARTS; f++)
         for (int other = 0; other < 2; other++) /* one checkpoint at a time */
             for (size_t l = SHORT; l < LENGTHS; l++) {
-                const size_t preset = is_wide(preset_at(f, l), l) ? T4 : preset_at(f, l);
-                const pairwise_case c = {
-                    {[FORMAT] = f, [PRESET] = preset, [LENGTH] = l, [WAY] = l % 2}};
-                if ((preset != T4) == other)
+                const pairwise_case c = long_case(f, l);
+                if (!is_wide(c.value[PRESET], l) && (c.value[PRESET] != T4) == other)
                     run(&c);
             }
 }
@@ -179,11 +200,62 @@ static void run_wide(void)
 {
     for (size_t f = 0; f < format_count; f++)
         for (size_t l = SHORT; l < LENGTHS; l++) {
-            const pairwise_case c = {
-                {[FORMAT] = f, [PRESET] = preset_at(f, l), [LENGTH] = l, [WAY] = l % 2}};
+            const pairwise_case c = long_case(f, l);
             if (is_wide(c.value[PRESET], l))
                 run(&c);
         }
+}
+
+/* Which pairs of values are in the cases of short-I, long-I and wide. */
+typedef struct met {
+    unsigned char pair[FACTORS][FORMATS][FACTORS][FORMATS];
+} met;
+
+static void meet(met *m, const pairwise_case *c)
+{
+    const int brief = c->value[LENGTH] < SHORT; /* else there are no drafts */
+    for (int f = 0; f < FACTORS; f++)
+        for (int g = 0; g < FACTORS; g++)
+            if (brief || (f != DRAFTS && g != DRAFTS))
+                m->pair[f][c->value[f]][g][c->value[g]] = 1;
+}
+
+static int can_meet(int f, size_t i, int g, size_t j)
+{
+    const pairwise_case of_format = {{[FORMAT] = i, [WAY] = j}};
+    if (f == FORMAT && g == WAY)
+        return has_way(&of_format);
+    return f != LENGTH || g != DRAFTS || i < SHORT;
+}
+
+/* Counts the pairs; each that no case has is a failure. */
+static void run_cover(void)
+{
+    static const size_t count[FACTORS - 1] = {PRESETS, LENGTHS, COUNTS, 2};
+    static pairwise_case cases[CASES];
+    static met m;
+    size_t shorts = short_cases(cases), pairs = 0;
+    for (size_t i = 0; i < shorts; i++)
+        meet(&m, &cases[i]);
+    for (size_t f = 0; f < format_count; f++)
+        for (size_t l = SHORT; l < LENGTHS; l++) {
+            const pairwise_case c = long_case(f, l);
+            meet(&m, &c);
+        }
+    for (int f = 0; f < FACTORS; f++)
+        for (int g = f + 1; g < FACTORS; g++)
+            for (size_t i = 0; i < (f == FORMAT ? format_count : count[f - 1]); i++)
+                for (size_t j = 0; j < count[g - 1]; j++) {
+                    if (!can_meet(f, i, g, j))
+                        continue;
+                    pairs++;
+                    if (m.pair[f][i][g][j])
+                        continue;
+                    printf("FAILED no case has value %zu of factor %d and %zu of %d\n", i, f, j, g);
+                    failed++;
+                }
+    passed += failed == 0;
+    printf("%zu pairs in %zu cases\n", pairs, shorts + format_count * (LENGTHS - SHORT));
 }
 
 static void run_product(size_t format, size_t preset)
@@ -237,7 +309,7 @@ static void list(int all)
 {
     for (int i = 1; i <= PARTS; i++)
         printf("short-%d\nlong-%d\n", i, i);
-    puts("wide\nfaults");
+    puts("wide\nfaults\ncover");
     for (size_t i = 0; i < format_count && all; i++)
         for (size_t j = 0; j < PRESETS; j++)
             printf("%s/%s\n", formats[i], presets[j]);
@@ -285,6 +357,8 @@ static int run_part(const char *name)
         run_wide();
     else if (strcmp(name, "faults") == 0)
         run_faults();
+    else if (strcmp(name, "cover") == 0)
+        run_cover();
     else
         return run_named(name);
     return 1;
