@@ -82,7 +82,8 @@ typedef struct layer {
     const sb_bound_side *sides;
     size_t side_count;
     const double *mids; /* (rows, K) where all sides have the same inputs without spread; or NULL */
-    int units;          /* an arithmetic asks for what T-50 needs */
+    const double *widest; /* (rows), the largest magnitude of each; NULL: no arithmetic asks for
+                           * what T-50 needs */
     sb_bound_codes codes; /* of inputs that are quantized */
 } layer;
 
@@ -105,42 +106,76 @@ static void sum_plain(const double *w, const double *x, size_t k, sums *s)
     memcpy(s->magnitude, size, sizeof size);
 }
 
-static void sum_units(const double *w, const double *x, size_t k, sums *s)
+/* The same and what T-50 needs: the loop of every body. */
+static inline __attribute__((always_inline)) void units_of(const double *w, const double *x,
+                                                           size_t k, sums *s)
 {
+    double sum[LANES] = {0}, total[LANES] = {0}, largest[LANES] = {0}, peak[LANES] = {0};
     for (size_t i = 0; i < k; i++, w += LANES)
 #pragma omp simd
         for (int j = 0; j < LANES; j++) {
             double product = w[j] * x[i], size = sb_wide_abs(product);
-            s->sum[j] += product;
-            s->magnitude[j] += size;
-            s->largest[j] = sb_larger(s->largest[j], size);
-            s->peak[j] = sb_larger(s->peak[j], sb_wide_abs(s->sum[j]));
+            sum[j] += product;
+            total[j] += size;
+            largest[j] = sb_larger(largest[j], size);
+            peak[j] = sb_larger(peak[j], sb_wide_abs(sum[j]));
         }
+    memcpy(s->sum, sum, sizeof sum);
+    memcpy(s->magnitude, total, sizeof total);
+    memcpy(s->largest, largest, sizeof largest);
+    memcpy(s->peak, peak, sizeof peak);
 }
 
-static double widest_of(const double *x, size_t count, size_t stride)
+static void units_anywhere(const double *w, const double *x, size_t k, sums *s)
+{
+    units_of(w, x, k, s);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2"))) static void units_avx2(const double *w, const double *x, size_t k,
+                                                       sums *s)
+{
+    units_of(w, x, k, s);
+}
+
+/* Each operation is the same one in wider registers, so are the bits. */
+static void sum_units(const double *w, const double *x, size_t k, sums *s)
+{
+    (__builtin_cpu_supports("avx2") ? units_avx2 : units_anywhere)(w, x, k, s);
+}
+#else
+static void sum_units(const double *w, const double *x, size_t k, sums *s)
+{
+    units_anywhere(w, x, k, s);
+}
+#endif
+
+static double widest_of(const double *x, size_t count)
 {
     double widest = 0.0;
     for (size_t i = 0; i < count; i++)
-        widest = sb_larger(widest, sb_wide_abs(x[i * stride]));
+        widest = sb_larger(widest, sb_wide_abs(x[i]));
     return widest;
 }
 
+/* LANES rows of weights side by side, and the largest magnitude of each. */
+typedef struct lanes {
+    double *w, widest[LANES];
+} lanes;
+
 /* The reductions of LANES rows of weights with inputs that have no spread. */
-static void reduce_exact(const layer *l, const double *w, size_t t, sb_reduction r[LANES])
+static void reduce_exact(const layer *l, const lanes *v, size_t t, sb_reduction r[LANES])
 {
     size_t k = l->weight->cols;
-    const double *x = l->mids + t * k;
     sums s = {.sum = {0}};
-    (l->units ? sum_units : sum_plain)(w, x, k, &s);
-    double b = l->units ? widest_of(x, k, 1) : 0.0;
+    (l->widest ? sum_units : sum_plain)(v->w, l->mids + t * k, k, &s);
     for (size_t j = 0; j < LANES; j++)
         r[j] = (sb_reduction){.sum = s.sum[j],
                               .magnitude = s.magnitude[j],
                               .peak = s.peak[j],
                               .largest = s.largest[j],
-                              .a = l->units ? widest_of(w + j, k, LANES) : 0.0,
-                              .b = b,
+                              .a = l->widest ? v->widest[j] : 0.0,
+                              .b = l->widest ? l->widest[t] : 0.0,
                               .n = k};
 }
 
@@ -180,20 +215,22 @@ static int bound_lanes(const layer *l, uint32_t first)
 {
     size_t k = l->weight->cols, left = l->weight->rows - first, count = left < LANES ? left : LANES;
     float *rounded = sb_alloc(k, sizeof *rounded);
-    double *row = sb_alloc(k * (LANES + 1), sizeof *row), *w = row ? row + k : NULL;
+    double *row = sb_alloc(k * (LANES + 1), sizeof *row);
+    lanes v = {.w = row ? row + k : NULL};
     int failed = !rounded || !row;
     for (uint32_t j = 0; j < count && !failed; j++) {
         weights_of(l->knobs, l->weight, first + j, rounded, row);
         for (size_t i = 0; i < k; i++)
-            w[i * LANES + j] = row[i];
+            v.w[i * LANES + j] = row[i];
+        v.widest[j] = widest_of(row, k);
     }
     for (size_t t = 0; t < l->rows && !failed; t++) {
         sb_reduction r[LANES];
         if (l->mids)
-            reduce_exact(l, w, t, r);
+            reduce_exact(l, &v, t, r);
         for (size_t side = 0; side < l->side_count; side++) {
             if (!l->mids)
-                reduce_balls(l, w, l->sides[side].in + t * k, r);
+                reduce_balls(l, v.w, l->sides[side].in + t * k, r);
             finish(l, &l->sides[side], t, first, count, r);
         }
     }
@@ -274,9 +311,11 @@ static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, doubl
 sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *a,
                                 const sb_bound_side *sides, size_t count)
 {
-    double *mids = sb_alloc(a->rows * a->weight->cols, sizeof *mids);
+    const size_t k = a->weight->cols;
+    double *mids = sb_alloc(a->rows * (k + 1), sizeof *mids);
     if (!mids)
         return SB_ERR_MEMORY;
+    double *widest = mids + a->rows * k;
     layer l = {.knobs = knobs,
                .weight = a->weight,
                .kind = a->kind,
@@ -286,8 +325,10 @@ sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *a,
                .side_count = count,
                .mids = mids};
     for (size_t i = 0; i < count; i++)
-        l.units |= sides[i].ar->atom != NULL;
+        l.widest = sides[i].ar->atom ? widest : l.widest;
     sb_status status = inputs_of(knobs, a, mids, &l.input, &l.codes);
+    for (size_t t = 0; t < a->rows && !status; t++)
+        widest[t] = widest_of(mids + t * k, k);
     if (!status)
         status = bound_rows(&l);
     free(l.codes.scales);
