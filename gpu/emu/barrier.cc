@@ -66,12 +66,11 @@ unsigned sb_emu_block_count(bool predicate, sb_emu_site site)
         sb_emu_self->site = site;
         b->arrived = 0;
         emu->epoch++; /* all that was done before is before all that comes */
-        for (uint32_t i = 0; i < emu->threads; i++)
-            emu->thread[i].answer = b->count;
+        emu->answer = b->count;
         wake_all(emu, 0);
         sb_emu_pause();
     }
-    return sb_emu_self->answer;
+    return emu->answer;
 }
 
 void sb_emu_block_barrier(sb_emu_site site)

@@ -171,9 +171,8 @@ static void thread_runs()
     }
 }
 
-static void begin_thread(sb_emu *emu, uint32_t i)
+static void begin_thread(sb_emu *emu, uint32_t i, uint3 place)
 {
-    const dim3 block = emu->launch->block;
     sb_emu_thread *t = &emu->thread[i];
     const sb_emu_copies copies = {t->copies.copy, 0, t->copies.capacity};
     const bool ran = t->ran;
@@ -181,7 +180,7 @@ static void begin_thread(sb_emu *emu, uint32_t i)
         sb_fiber_begin(&emu->fibers, i, thread_runs);
     *t = sb_emu_thread();
     t->index = i;
-    t->place = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    t->place = place;
     t->copies = copies;
     t->step = 1;
     t->clock.step = emu->steps + i * sb_emu_clock_row(emu->threads);
@@ -214,8 +213,16 @@ static void run_block(sb_emu *emu)
     memset(emu->warp_waiting, 0, sizeof emu->warp_waiting);
     for (uint32_t i = 0; i < SB_EMU_BARRIERS; i++)
         emu->barrier[i].arrived = 0;
-    for (uint32_t i = 0; i < emu->threads; i++)
-        begin_thread(emu, i);
+    const dim3 block = emu->launch->block;
+    uint3 place = {0, 0, 0};
+    for (uint32_t i = 0; i < emu->threads; i++) {
+        begin_thread(emu, i, place);
+        const bool row_ends = ++place.x == block.x;
+        place.x = row_ends ? 0 : place.x;
+        const bool plane_ends = row_ends && ++place.y == block.y;
+        place.y = plane_ends ? 0 : place.y;
+        place.z += plane_ends;
+    }
     sb_emu_thread *first = sb_emu_next(emu);
     becomes(first);
     sb_fiber_switch(&emu->fibers.home, fiber_of(emu, first));

@@ -44,7 +44,6 @@ struct sb_emu_thread {
     sb_emu_site site; /* the last call that may wait */
     const char *what; /* its name */
     uint32_t barrier; /* which one it waits for */
-    uint32_t answer;  /* of the last barrier of the block */
     uint32_t mask;    /* of the collective it waits in, and what it brings */
     void *box;
     sb_emu_operation *operation;
@@ -84,6 +83,7 @@ struct sb_emu {
     sb_fiber_set fibers;
     sb_emu_thread *thread;
     uint32_t threads, returned;
+    uint32_t answer; /* of the last barrier of the block, until all are at the next one */
     uint32_t *ready; /* a ring of threads that may go on */
     uint32_t ready_first, readies;
     bool history;               /* of accesses is kept */

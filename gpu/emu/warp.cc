@@ -34,8 +34,8 @@ static bool all_here(const sb_emu_thread *self, uint32_t waiting)
     const uint32_t mask = self->mask;
     if ((waiting & mask) != mask)
         return false;
-    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++) {
-        const sb_emu_thread *other = lane_of(lane);
+    const sb_emu_thread *other = lane_of(0);
+    for (unsigned lane = 0; lane < SB_EMU_WARP; lane++, other++) {
         if (!(mask >> lane & 1))
             continue;
         if (other->mask != mask)
@@ -67,14 +67,15 @@ void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *o
         return;
     }
     void *boxes[SB_EMU_WARP] = {};
+    sb_emu_thread *first = lane_of(0);
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
         if (mask >> lane & 1)
-            boxes[lane] = lane_of(lane)->box;
+            boxes[lane] = first[lane].box;
     apply(mask, boxes);
     *waiting &= ~mask;
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
-        if ((mask >> lane & 1) && lane_of(lane) != self)
-            sb_emu_wake(lane_of(lane));
+        if ((mask >> lane & 1) && &first[lane] != self)
+            sb_emu_wake(&first[lane]);
 }
 
 void sb_emu_lane_fail(int lane, const char *format, ...)

@@ -34,7 +34,8 @@ template <class In, class Out> void sb_emu_open_boxes(uint32_t mask, void *const
 {
     In in[SB_EMU_WARP];
     Out out[SB_EMU_WARP];
-    memset(static_cast<void *>(in), 0, sizeof in);
+    if (mask != 0xffffffffu)
+        memset(static_cast<void *>(in), 0, sizeof in);
     memset(static_cast<void *>(out), 0, sizeof out);
     void (*apply)(uint32_t, const In *, Out *) = nullptr;
     for (int lane = 0; lane < SB_EMU_WARP; lane++) {

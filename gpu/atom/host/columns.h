@@ -16,6 +16,20 @@ typedef int16_t sb_short8 __attribute__((vector_size(16)));
 typedef double sb_double2 __attribute__((vector_size(16)));
 typedef int64_t sb_long2 __attribute__((vector_size(16)));
 
+/* A column of A B that is zero: H-3: "A zero sum is +0." Most of its C is +0 already. */
+inline void sb_fragment_alone(float d[32][4], unsigned column)
+{
+    float(*lane)[4] = d + column / 2;
+    for (unsigned g = 0; g < 8; g++)
+        for (unsigned i = column & 1; i < 4; i += 2) {
+            float *c = &lane[4 * g][i];
+            uint32_t bits;
+            memcpy(&bits, c, sizeof bits);
+            if (bits != 0)
+                *c = sb_atom_alone(*c);
+        }
+}
+
 /* An exponent that is not there, that of a zero: a sum with any other stays below all of them. And
  * the least exponent with which a sum of integers is a normal number. */
 constexpr int sb_no_exponent = -4096, sb_least_exponent = -60;

@@ -128,16 +128,14 @@ void sb_warp_mma_e4m3(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         sb_mma_column<K> of_b;
         int16_t most[SB_ROWS];
         float c[SB_ROWS];
-        sb_fragment_column(d, column, c);
         bool empty = finite;
         for (unsigned i = 0; i < K / 4; i++)
             empty &= (words.b[column][i] & 0x7f7f7f7f) == 0;
         if (empty) { /* C alone, whose 24 bits are all kept */
-            for (unsigned row = 0; row < SB_ROWS; row++)
-                c[row] = sb_atom_alone(c[row]);
-            sb_fragment_put(c, column, d);
+            sb_fragment_alone(d, column);
             continue;
         }
+        sb_fragment_column(d, column, c);
         const bool both = read_column(words.b[column], &of_b) && finite;
         sb_mma_most(rows, of_b, most);
         for (unsigned row = 0; row < SB_ROWS; row += 4)

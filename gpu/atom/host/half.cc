@@ -209,13 +209,11 @@ void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         sb_mma_column<K> of_b;
         int16_t most[SB_ROWS];
         float c[SB_ROWS];
-        sb_fragment_column(d, column, c);
         if (is_empty(b + 4 * column)) { /* C alone, whose 24 bits are all kept */
-            for (unsigned row = 0; row < SB_ROWS; row++)
-                c[row] = sb_atom_alone(c[row]);
-            sb_fragment_put(c, column, d);
+            sb_fragment_alone(d, column);
             continue;
         }
+        sb_fragment_column(d, column, c);
         const bool near = read_column(b + 4 * column, &of_b);
         sb_mma_most(rows, of_b, most);
         for (unsigned row = 0; row < SB_ROWS; row += 4)
