@@ -203,14 +203,15 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
                           "norm");
 }
 
-sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits)
+sb_status sb_run_head(sb_call *call, size_t row, size_t count, const char *tap, float *logits)
 {
     const sb_weights *w = call->model->weights;
     const float *hidden = call->s->hidden + row * call->model->config.hidden_size;
     call->layer = SB_NO_LAYER;
     call->position += row;
     sb_pager_enter(sb_call_pager(call), w->layer_count);
-    sb_status status = sb_run_linear_of(call, SB_LINEAR_head, &w->lm_head, hidden, 1, logits, tap);
+    sb_status status =
+        sb_run_linear_of(call, SB_LINEAR_head, &w->lm_head, hidden, count, logits, tap);
     sb_pager_leave(sb_call_pager(call), w->layer_count);
     return status;
 }

@@ -44,8 +44,8 @@ sb_status sb_run_layer(sb_call *call, const sb_layer *layer, int full);
 /* All layers and the final norm: from tokens to scratch->hidden. */
 sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens);
 
-/* The logits (V) of one row of scratch->hidden: of the model's head, or of its MTP head. */
-sb_status sb_run_head(sb_call *call, size_t row, const char *tap, float *logits);
+/* The logits (count, V) of rows of scratch->hidden: of the model's head, or of its MTP head. */
+sb_status sb_run_head(sb_call *call, size_t row, size_t count, const char *tap, float *logits);
 
 /* One call of the MTP head: row t pairs hidden row t (rows, H) with tokens[t]. scratch->hidden (or
  * x, where K-28 says so) is what a further draft is fed. */

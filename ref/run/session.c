@@ -303,7 +303,7 @@ static sb_status draft_step(sb_session *s, const float *from, uint32_t token, fl
         return status;
     sb_call call = begin(s, s->state->mtp_entries + s->drafted, 1, err);
     call.s = &s->head;
-    return sb_run_head(&call, 0, "mtp.logits", logits);
+    return sb_run_head(&call, 0, 1, "mtp.logits", logits);
 }
 
 /* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" - a step that
@@ -341,13 +341,19 @@ size_t sb_session_rows(const sb_session *session)
 }
 
 /* "the head is linear( rmsnorm(x, norm), lm_head )" */
+sb_status sb_session_logits_of(sb_session *s, size_t row, size_t count, float *logits,
+                               sb_error *err)
+{
+    if (row >= s->rows || count > s->rows - row)
+        return sb_fail(err, SB_ERR_USAGE, "row %zu of a call of %zu rows has no logits",
+                       row >= s->rows ? row : s->rows, s->rows);
+    sb_call call = begin(s, s->state->position - s->rows, s->rows, err);
+    return sb_run_head(&call, row, count, "logits", logits);
+}
+
 sb_status sb_session_logits(sb_session *s, size_t row, float *logits, sb_error *err)
 {
-    if (row >= s->rows)
-        return sb_fail(err, SB_ERR_USAGE, "row %zu of a call of %zu rows has no logits", row,
-                       s->rows);
-    sb_call call = begin(s, s->state->position - s->rows, s->rows, err);
-    return sb_run_head(&call, row, "logits", logits);
+    return sb_session_logits_of(s, row, 1, logits, err);
 }
 
 static void forget_calls(sb_session *s)

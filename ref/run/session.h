@@ -69,8 +69,11 @@ void sb_session_forget_drafts(sb_session *session);
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
 
-/* Logits (V) of one row of the last call. */
+/* Logits (V) of one row of the last call; (count, V) of `count` rows from `row` on, for which the
+ * head is read once. */
 sb_status sb_session_logits(sb_session *session, size_t row, float *logits, sb_error *err);
+sb_status sb_session_logits_of(sb_session *session, size_t row, size_t count, float *logits,
+                               sb_error *err);
 
 /* Back to an empty sequence; also after a failed call. */
 void sb_session_reset(sb_session *session);

@@ -163,7 +163,7 @@ sb_status sb_walk_logits(sb_walk *w, const float *stream, float *logits, sb_erro
     put(w, stream, 1);
     sb_status status = sb_run_rmsnorm(&call, &w->model->weights->final_norm, w->scratch.stream, 1,
                                       w->model->config.hidden_size, w->scratch.hidden, "norm");
-    return status ? status : sb_run_head(&call, 0, "logits", logits);
+    return status ? status : sb_run_head(&call, 0, 1, "logits", logits);
 }
 
 /* What the head is fed of a token: K-28. */
@@ -199,7 +199,7 @@ sb_status sb_walk_drafts(sb_walk *w, const float *stream, const uint32_t *tokens
             status = sb_run_mtp(&call, hidden, tokens + t);
         w->state->mtp_entries++;
         if (!status && t > 0)
-            status = sb_run_head(&call, 0, "mtp.logits", w->logits);
+            status = sb_run_head(&call, 0, 1, "mtp.logits", w->logits);
         if (!status && t > 0)
             guess[t] = sb_greedy(w->logits, c->vocab_size);
     }

@@ -24,7 +24,7 @@ struct sb_capture {
     int open;          /* a call is being recorded */
     int trunk;         /* it is one of the trunk */
     int deaf;          /* its values have been seen: a replay runs */
-    size_t logits_row; /* that the next tap "logits" is of; SIZE_MAX: of none */
+    size_t logits_row; /* the first that the next tap "logits" is of; SIZE_MAX: of none */
     sb_hash *logits;   /* of the rows that came */
 };
 
@@ -228,10 +228,10 @@ static sb_status on_op(void *ctx, const sb_op_call *call)
  */
 
 /* A row of logits goes behind those that came before; a row is asked once. */
-static sb_status add_logits(sb_capture *c, const float *data, size_t cols, sb_error *err)
+static sb_status add_logits(sb_capture *c, size_t row, const float *data, size_t cols,
+                            sb_error *err)
 {
     sb_step *step = &c->step;
-    size_t row = c->logits_row;
     sb_step_value *v = (sb_step_value *)sb_step_find(&step->taps, "logits");
     if (row >= step->row_count ||
         (step->logits_count && row <= step->logits_rows[step->logits_count - 1]))
@@ -263,8 +263,11 @@ static sb_status on_tap(void *ctx, const char *name, float *data, size_t rows, s
     sb_status status = c->tap ? c->tap(c->tap_ctx, name, data, rows, cols, err) : SB_OK;
     if (status || !c->open)
         return status;
-    if (strcmp(name, "logits") == 0)
-        return add_logits(c, data, cols, err);
+    if (strcmp(name, "logits") == 0) {
+        for (size_t i = 0; i < rows && c->logits_row != SIZE_MAX && !status; i++)
+            status = add_logits(c, c->logits_row + i, data + i * cols, cols, err);
+        return status;
+    }
     if (c->deaf)
         return SB_OK;
     int with_data = sb_tap_matches(c->taps, name);
