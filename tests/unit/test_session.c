@@ -88,21 +88,27 @@ static void test_sessions_are_apart(void **state)
 /* The logits of every row of a call are those of feeding up to there. */
 static void test_logits_of_all_rows(void **state)
 {
+    static float all[N * V];
     float whole[V], single[V];
     sb_error err;
     (void)state;
     sb_session *a = test_session(model, NULL, NULL), *b = test_session(model, NULL, NULL);
     test_feed(a, ids, N);
+    assert_int_equal(sb_session_logits_of(a, 0, 1, all, &err), SB_OK);
+    assert_int_equal(sb_session_logits_of(a, 1, N - 1, all + V, &err), SB_OK);
     for (size_t row = 0; row < N; row++) {
         test_feed(b, ids + row, 1);
         assert_int_equal(sb_session_logits(a, row, whole, &err), SB_OK);
         assert_int_equal(sb_session_logits(b, 0, single, &err), SB_OK);
         assert_memory_equal(whole, single, sizeof whole);
+        assert_memory_equal(whole, all + row * V, sizeof whole);
         assert_memory_equal(sb_session_hidden(a) + row * H, sb_session_hidden(b),
                             H * sizeof(float));
         assert_int_equal(sb_session_logits(b, 1, single, &err), SB_ERR_USAGE);
     }
     assert_int_equal(sb_session_logits(a, N, whole, &err), SB_ERR_USAGE);
+    assert_non_null(strstr(err.text, "row 7"));
+    assert_int_equal(sb_session_logits_of(a, 2, N - 1, all, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "row 7"));
     sb_session_reset(a);
     assert_int_equal(sb_session_logits(a, 0, whole, &err), SB_ERR_USAGE);
