@@ -81,16 +81,26 @@ sb_status sb_run_expert_pair(const sb_call *call, const char *name,
     return ran_experts(call, name, call->backend->expert_pair(call->knobs, pair));
 }
 
-/* Magnitudes as integers are in the order of their values, with infinity and NaN behind them: a
- * loop without a way out, which becomes vectors. */
+/* One more in the exponent carries into the sign of infinities and NaNs alone. */
+static uint32_t beyond(float x)
+{
+    return (sb_bits_f32(x) & 0x7fffffffu) + 0x00800000u;
+}
+
+/* Without a way out of the loop, and so many at a time: that becomes vectors. */
 static int all_finite(const float *data, size_t n)
 {
-    uint32_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t magnitude = sb_bits_f32(data[i]) & 0x7fffffffu;
-        most = magnitude > most ? magnitude : most;
-    }
-    return most < 0x7f800000u;
+    enum { LANES = 16 };
+    uint32_t any[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            any[l] |= beyond(data[i + l]);
+    for (; i < n; i++)
+        any[0] |= beyond(data[i]);
+    for (size_t l = 1; l < LANES; l++)
+        any[0] |= any[l];
+    return !(any[0] >> 31);
 }
 
 /* S-6: "A value that is not finite in any tap stops the call with the tap, row and column." */

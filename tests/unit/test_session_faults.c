@@ -1,6 +1,7 @@
 /* test_session_faults.c - values that are not finite (S-6) and memory that is not there. */
 #include "tests/lib/cmocka.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/run/schedule.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"
@@ -160,6 +162,34 @@ static void test_planted_head(void **state)
     sb_model_close(model);
 }
 
+/* At every place of taps of all widths up to more than two vectors; the largest finite values pass.
+ */
+static void test_every_place(void **state)
+{
+    enum { WIDTH = 37 };
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    float values[WIDTH];
+    char column[32];
+    (void)state;
+    sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "f32", "text"));
+    sb_error err = {""};
+    const sb_call call = {.model = model, .layer = SB_NO_LAYER, .err = &err};
+    for (size_t i = 0; i < WIDTH; i++)
+        values[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+    for (size_t n = 0; n <= WIDTH; n++) {
+        assert_int_equal(sb_show_tap(&call, "tap", values, 1, n), SB_OK);
+        for (size_t i = 0; i < n; i++) {
+            const float good = values[i];
+            values[i] = bad[i % COUNT(bad)];
+            assert_int_equal(sb_show_tap(&call, "tap", values, 1, n), SB_ERR_NUMERIC);
+            snprintf(column, sizeof column, "column %zu is", i);
+            assert_non_null(strstr(err.text, column));
+            values[i] = good;
+        }
+    }
+    sb_model_close(model);
+}
+
 /* Feeds with the n-th allocation failing, for n = 1, 2, 3, .., until there is none left to fail.
  * Every failure is SB_ERR_MEMORY with a message; what it leaves is refused until reset, and then as
  * new. */
@@ -281,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_expert_who_is_not_there),
         cmocka_unit_test(test_reset_after_failure),
         cmocka_unit_test(test_planted_head),
+        cmocka_unit_test(test_every_place),
         cmocka_unit_test(test_no_memory_for_a_call),
         cmocka_unit_test(test_no_memory_for_more_positions),
         cmocka_unit_test(test_no_memory_for_objects),
