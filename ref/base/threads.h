@@ -14,10 +14,19 @@ static inline size_t sb_threads_here(void)
                                                                  : (size_t)omp_get_max_threads();
 }
 
-/* Whether so many products are worth a parallel region, which costs as much as some 10^5. */
+/* Work is counted in products of a stored weight and an input. One value elsewhere costs about as
+ * much as so many: */
+enum {
+    SB_COST_state = 4,       /* of a state that is decayed, read and added to */
+    SB_COST_rounded = 16,    /* that is normalised, quantized or summed, and rounded */
+    SB_COST_exponential = 64 /* that goes through silu, a sigmoid or the like */
+};
+
+/* Whether so many products are worth a parallel region. It costs as much as some 10^4 where the
+ * other threads are awake, and more than 10^5 where they sleep or others have the processors. */
 static inline int sb_worth_threads(double products)
 {
-    return products > 1e6;
+    return products > 2e5;
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/formats/small_float.h"
 #include "ref/math/dot.h"
 #include "ref/math/law.h"
@@ -146,7 +147,8 @@ static void quantize_group(const job *j, size_t first, size_t n, float *scale)
 
 static void quantize_rows(const job *j)
 {
-#pragma omp parallel for schedule(static) if (j->rows * j->cols > 100000)
+    const double values = j->rows > 1 ? (double)j->rows * (double)j->cols : 0;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_rounded))
     for (int64_t row = 0; row < (int64_t)j->rows; row++)
         for (size_t k = 0; k < j->cols; k += j->group) {
             size_t left = j->cols - k;

@@ -1,4 +1,5 @@
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
 #include "ref/math/fn_many.h"
@@ -139,10 +140,10 @@ static void join(const wave *w, size_t index, size_t h)
 static void attend(const wave *w)
 {
     const sb_attention_args *a = w->a;
-    const int many = w->rows * a->heads * w->longest * a->hd > 200000;
+    const double products = 2 * (double)(w->rows * a->heads * a->hd) * (double)w->longest;
     const size_t group_size = a->heads / a->kv_heads, heads = w->rows * a->heads;
     const int64_t tiles = (int64_t)(w->rows * a->kv_heads * w->parts), rows = (int64_t)heads;
-#pragma omp parallel if (many)
+#pragma omp parallel if (sb_worth_threads(products))
     {
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < tiles; i++)
@@ -211,9 +212,13 @@ sb_status sb_split_gate_ref(const sb_knobs *knobs, const sb_split_gate_args *a)
 sb_status sb_attn_gate_ref(const sb_knobs *knobs, const sb_attn_gate_args *a)
 {
     enum { PIECE = 256 };
-    float open[PIECE];
-    for (size_t i = 0, count; i < a->count; i += count) {
-        count = a->count - i < PIECE ? a->count - i : PIECE;
+    const int64_t pieces = (int64_t)((a->count + PIECE - 1) / PIECE);
+    const double values = (double)a->count;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        const size_t i = (size_t)piece * PIECE;
+        const size_t count = a->count - i < PIECE ? a->count - i : PIECE;
+        float open[PIECE];
         sb_sigmoid_many(a->gate + i, count, open);
         if (SB_IS(knobs, attn_gate, act))
             sb_act_many(knobs, open, count, open);

@@ -1,4 +1,5 @@
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dots.h"
 #include "ref/math/fn_many.h"
 #include "ref/ops/arrays.h"
@@ -86,7 +87,8 @@ sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
     float *row = sb_alloc(STRIPS * taps, BLOCK * sizeof *row);
     sb_status status = at && terms && row ? SB_OK : SB_ERR_MEMORY;
     int64_t strips = status ? 0 : STRIPS;
-#pragma omp parallel for schedule(static) if (a->rows * channels * taps > 100000)
+    const double values = (double)a->rows * (double)channels;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
     for (int64_t strip = 0; strip < strips; strip++) {
         size_t s = (size_t)strip;
         for (size_t ch = s * BLOCK; ch < channels; ch += (size_t)STRIPS * BLOCK)

@@ -1,4 +1,5 @@
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/fn.h"
 #include "ref/math/sweep.h"
 #include "ref/ops/form.h"
@@ -55,7 +56,8 @@ sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
     size_t per_key = a->v_heads / a->k_heads;
     float scale = sb_scales_output(knobs, 1) ? sb_root_power((double)a->dk, -1, 2) : 1.0f;
     int64_t heads = (int64_t)a->v_heads;
-#pragma omp parallel for schedule(static) if (a->rows * a->v_heads * a->dk * a->dv > 200000)
+    const double values = (double)(a->rows * a->v_heads * a->dk) * (double)a->dv;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_state))
     for (int64_t head = 0; head < heads; head++) {
         size_t h = (size_t)head, hk = h / per_key;
         size_t size = a->dk * a->dv;

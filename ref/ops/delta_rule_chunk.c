@@ -1,6 +1,7 @@
 /* delta_rule_chunk.c - the gated delta rule in chunks of 64 rows: mathematically the recurrent
  * form, with other roundings. Engines prefill this way; profile `exact` never does (R-9). */
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
 #include "ref/ops/chunk.h"
@@ -162,7 +163,9 @@ sb_status sb_delta_rule_chunk_ref(const sb_knobs *knobs, const sb_delta_rule_chu
 {
     int failed = 0;
     int64_t heads = (int64_t)a->v_heads;
-#pragma omp parallel for schedule(static) reduction(| : failed) if (a->rows > 8)
+    const double values = (double)(a->rows * a->v_heads * a->dk) * (double)a->dv;
+    const int many = sb_worth_threads(values * SB_COST_state);
+#pragma omp parallel for schedule(static) reduction(| : failed) if (many)
     for (int64_t head = 0; head < heads; head++)
         failed |= run_head(knobs, a, (size_t)head) != SB_OK;
     return failed ? SB_ERR_MEMORY : SB_OK;

@@ -1,4 +1,5 @@
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/fn.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
@@ -37,9 +38,11 @@ sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
     int rounds = sb_beta_rounds(knobs, a->form);
     sb_a_log_row(knobs, a->a_log, a_log);
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
-    for (size_t t = 0; t < a->rows; t++)
+    const double values = 3 * (double)a->rows * (double)a->heads;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
+    for (int64_t t = 0; t < (int64_t)a->rows; t++)
         for (size_t h = 0; h < a->heads; h++) {
-            size_t at = t * a->heads + h;
+            size_t at = (size_t)t * a->heads + h;
             float speed = sb_exp(a_log[h]);
             float step = softplus(form, a->a[at] + dt_bias[h]);
             a->g[at] = -speed * step;

@@ -1,6 +1,7 @@
 /* l2norm.c - the norm of queries and keys in linear attention, in the forms that engines give it.
  * They differ by a unit in the last place, and near zero by all: eps stands in different places. */
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
 #include "ref/ops/arrays.h"
@@ -95,23 +96,26 @@ sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
     int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
     int leaves = sb_scales_output(knobs, a->recurrent);
     float scale = sb_root_power((double)a->dk, divides ? 1 : -1, 2);
-    norm of = {.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
-    int rounds = sb_l2norm_rounds(knobs, a->form) || of.form == SB_l2norm_act;
-    size_t width = a->heads * a->dk;
-    float *squares = sb_alloc(a->dk, sizeof *squares);
+    norm form = {.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
+    int rounds = sb_l2norm_rounds(knobs, a->form) || form.form == SB_l2norm_act;
+    size_t width = a->heads * a->dk, heads = 2 * a->heads;
+    float *squares = sb_alloc(sb_threads_here(), a->dk * sizeof *squares);
     if (!squares)
         return SB_ERR_MEMORY;
-    for (size_t t = 0; t < a->rows; t++)
-        for (size_t h = 0; h < 2 * a->heads; h++) {
-            const float *x = a->qkv + t * a->stride + h * a->dk;
-            int is_query = h < a->heads;
-            float *to =
-                is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
-            measure(knobs, x, a->dk, a->eps, squares, &of);
-            apply(knobs, &of, x, a->dk, rounds, to);
-            for (size_t i = 0; i < a->dk && is_query && !leaves; i++)
-                to[i] = divides ? to[i] / scale : to[i] * scale;
-        }
+    const double values = (double)(a->rows * heads) * (double)a->dk;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_rounded))
+    for (int64_t i = 0; i < (int64_t)(a->rows * heads); i++) {
+        size_t t = (size_t)i / heads, h = (size_t)i % heads;
+        const float *x = a->qkv + t * a->stride + h * a->dk;
+        int is_query = h < a->heads;
+        float *to =
+            is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
+        norm of = form;
+        measure(knobs, x, a->dk, a->eps, squares + (size_t)omp_get_thread_num() * a->dk, &of);
+        apply(knobs, &of, x, a->dk, rounds, to);
+        for (size_t l = 0; l < a->dk && is_query && !leaves; l++)
+            to[l] = divides ? to[l] / scale : to[l] * scale;
+    }
     free(squares);
     return SB_OK;
 }

@@ -1,4 +1,5 @@
 #include "ref/base/mem.h"
+#include "ref/base/threads.h"
 #include "ref/math/dots.h"
 #include "ref/math/fn.h"
 #include "ref/math/fn_many.h"
@@ -13,7 +14,8 @@ enum { BLOCK = 256 /* elements at once */ };
 sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 {
     int rounds = sb_rounds_silu(knobs, a->kind);
-#pragma omp parallel for schedule(static) if (a->count > 1 << 16)
+    const double values = (double)a->count;
+#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
     for (int64_t block = 0; block < (int64_t)((a->count + BLOCK - 1) / BLOCK); block++) {
         const size_t i = (size_t)block * BLOCK;
         const size_t count = a->count - i < BLOCK ? a->count - i : BLOCK;

@@ -1,5 +1,6 @@
 /* mlp.c - the feed-forward half of a layer: experts with a gated shared expert, or one dense MLP.
  */
+#include "ref/base/threads.h"
 #include "ref/run/schedule.h"
 
 /* The taps of the four ops of one MLP. */
@@ -186,7 +187,7 @@ static int combined_together(const sb_call *call)
     const size_t T = call->rows;
     int failed = 0;
     if (call->hook || call->backend->ops.moe_combine != ref->moe_combine ||
-        T * call->model->config.hidden_size < 1 << 15)
+        !sb_worth_threads((double)T * call->model->config.hidden_size * SB_COST_rounded))
         return 0;
 #pragma omp parallel for schedule(static) reduction(| : failed)
     for (int64_t t = 0; t < (int64_t)T; t++) {

@@ -11,7 +11,7 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"
 
-enum { CALL = 37, STEPS = 2 };
+enum { CALL = 69, STEPS = 2 };
 
 static test_record taps_of(const sb_model *model, const sb_knobs *knobs, int threads,
                            sb_digest *state_digest)
@@ -64,7 +64,7 @@ static void test_threads_exact(void **state)
 static void test_threads_chunks(void **state)
 {
     (void)state;
-    check_preset("T4", "act=bf16 params=act delta_rule=chunk64 scores=act");
+    check_preset("T4", "act=bf16 params=act delta_rule=chunk64 scores=act l2norm=act");
 }
 
 int main(void)
