@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How fast transformers decodes a checkpoint on this CPU, and how fast the reference does.
 
-    hf.py CKPT [--program build/samebit] [--tokens 8] [--prefill 512] [--threads 2] [--json]
+    hf.py CKPT [--program build/samebit] [--tokens 8] [--prefill 512] [--threads 2] [--stream 256] [--json]
 
 CKPT is a plain bf16 folder of `samebit make` (a few layers of a published shape, so that it fits twice: transformers
 holds it in float32, too). Each program runs alone, in a process of its own: a prompt, then tokens one by one, and the
 largest resident set. transformers runs as it comes from pip for a CPU, the torch path without other kernels, in bf16
-and in float32; the environment is that of tools/gen/venv.sh. Prints tokens per second, memory and ratios; it asserts
-nothing, since times are no facts.
+and in float32; the environment is that of tools/gen/venv.sh. Prints tokens per second, memory, ratios, and what they
+can be: the bytes of weights that a token needs, those per second, and how many times as fast a program would be that
+read them in their bf16 form at the speed of the stream of the same run (--stream: MiB of its array, which counts as
+memory of samebit). It asserts nothing, since times are no facts.
 """
 
 import argparse
@@ -28,6 +30,16 @@ def median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
+def where(config: object, first: int, count: int) -> dict:
+    """Positions and masks of a call, which a cache without a full attention layer cannot say."""
+    import torch
+
+    if "full_attention" in config.layer_types:
+        return {}
+    masks = {"full_attention": None, "linear_attention": None}
+    return {"position_ids": torch.arange(first, first + count)[None], "attention_mask": masks}
+
+
 def run_transformers(options: argparse.Namespace) -> dict:
     """One dtype, in this process."""
     import torch  # only where it is needed: the parent stays small
@@ -41,15 +53,16 @@ def run_transformers(options: argparse.Namespace) -> dict:
     generator = torch.Generator().manual_seed(42)
     prompt = torch.randint(model.config.vocab_size, (1, options.prefill), generator=generator)
     with torch.inference_mode():
-        model(prompt[:, :4])  # wakes threads, allocates
+        model(prompt[:, :4], **where(model.config, 0, 4))  # wakes threads, allocates
         start = time.perf_counter()
-        out = model(prompt, use_cache=True, logits_to_keep=1)
+        out = model(prompt, use_cache=True, logits_to_keep=1, **where(model.config, 0, options.prefill))
         prefill = options.prefill / (time.perf_counter() - start)
         seconds = []
-        for _ in range(options.tokens + 1):
+        for i in range(options.tokens + 1):
             token = out.logits[:, -1].argmax(-1, keepdim=True)
+            at = where(model.config, options.prefill + i, 1)
             start = time.perf_counter()
-            out = model(token, past_key_values=out.past_key_values, use_cache=True)
+            out = model(token, past_key_values=out.past_key_values, use_cache=True, **at)
             seconds.append(time.perf_counter() - start)
     return {"prefill_tokens_per_s": prefill, "tokens_per_s": 1 / median(seconds[1:])}
 
@@ -68,7 +81,7 @@ def child(command: list[str]) -> tuple[dict, float]:
 
 def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
     """`samebit bench cpu` with the same prompt length, tokens and threads."""
-    command = [options.program, "bench", "cpu", str(options.checkpoint), "--json", "--stream", "64"]
+    command = [options.program, "bench", "cpu", str(options.checkpoint), "--json", "--stream", str(options.stream)]
     command += ["--threads", str(options.threads), "--tokens", str(options.tokens)]
     command += ["--prefill", str(options.prefill), "--context", str(options.prefill)]
     document, memory = child(command)
@@ -76,6 +89,8 @@ def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
     return {
         "prefill_tokens_per_s": run["prefill_tokens_per_s"]["median"],
         "tokens_per_s": run["tokens_per_s"],
+        "stream_gb_per_s": run["stream_bytes_per_s"]["median"] / 1e9,
+        "bytes_per_token": run["bytes"],
     }, memory
 
 
@@ -87,6 +102,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=8)
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--stream", type=int, default=256)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=DTYPES, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -94,22 +110,29 @@ def main() -> None:
         print(json.dumps(run_transformers(options)))
         return
     reference, memory = run_reference(options)
+    stream, stored = reference.pop("stream_gb_per_s"), reference["bytes_per_token"]
     found = {"samebit": reference | {"resident_gb": memory}}
-    for dtype in DTYPES:
+    for dtype, wider in zip(DTYPES, (1, 2), strict=True):
         result, memory = child([sys.executable, *sys.argv, "--one", dtype])
-        found[f"transformers {dtype}"] = result | {"resident_gb": memory}
-    for name, result in found.items():
+        found[f"transformers {dtype}"] = result | {"resident_gb": memory, "bytes_per_token": wider * stored}
+    for result in found.values():
+        result["gb_per_s"] = result["bytes_per_token"] * result["tokens_per_s"] / 1e9
+        result["stream_over_it"] = stream * 1e9 / stored / result["tokens_per_s"]
         for key in ("tokens_per_s", "prefill_tokens_per_s"):
             result[f"samebit_over_it_{key}"] = reference[key] / result[key]
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps({"stream_gb_per_s": stream, "programs": found}, indent=2))
         return
-    print(f"{'':20} {'decode/s':>10} {'prefill/s':>10} {'GB':>7} {'samebit/it':>11} {'prefill':>8}")
+    print(f"{options.threads} threads; memory is read at {stream:.1f} GB/s; a token needs {stored / 1e6:.1f} MB in bf16")
+    print(
+        f"{'':20} {'decode/s':>10} {'GB/s':>6} {'prefill/s':>10} {'GB':>7} {'samebit/it':>11} {'stream/it':>10}"
+        f" {'prefill':>8}"
+    )
     for name, result in found.items():
         print(
-            f"{name:20} {result['tokens_per_s']:10.2f} {result['prefill_tokens_per_s']:10.1f}"
+            f"{name:20} {result['tokens_per_s']:10.2f} {result['gb_per_s']:6.2f} {result['prefill_tokens_per_s']:10.1f}"
             f" {result['resident_gb']:7.2f} {result['samebit_over_it_tokens_per_s']:11.2f}"
-            f" {result['samebit_over_it_prefill_tokens_per_s']:8.2f}"
+            f" {result['stream_over_it']:10.2f} {result['samebit_over_it_prefill_tokens_per_s']:8.2f}"
         )
 
 
