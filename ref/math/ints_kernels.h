@@ -1,33 +1,51 @@
-/* ints_kernels.h - the kernels behind ints.h, for 128 columns at a time. */
+/* ints_kernels.h - the kernels behind ints.h, for 256 columns at a time. */
 #ifndef SB_MATH_INTS_KERNELS_H
 #define SB_MATH_INTS_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* 128 columns are 64 bytes of codes and 8 scales. */
-enum { SB_INT_COLUMNS = 128, SB_INT_BYTES = 64, SB_INT_GROUPS = 8, SB_INT_INPUTS = 4 };
+/* 256 columns are 128 bytes of codes and 16 scales. */
+enum {
+    SB_INT_COLUMNS = 256,
+    SB_INT_BYTES = 128,
+    SB_INT_GROUPS = 16,
+    SB_INT_INPUTS = 4, /* that a kernel takes at most */
+    SB_INT_ROWS = 4    /* that it always takes */
+};
 
-/* 128 columns of an input: its halves in the order of the codes, which are the low and the high
- * half of each byte; and its scales. As kernels multiply codes + 12, which have no sign, `start` is
- * -12 times the sum of the halves that belong to each four bytes. */
+/* Where kernels have group g of a block: those of the first and of the second half change places by
+ * twos, as one instruction moves the words of two registers. */
+static inline size_t sb_int_slot(size_t g)
+{
+    return g % 8 / 2 * 4 + g / 8 * 2 + g % 2;
+}
+
+/* 256 columns of an input. half[2 p + n][4 s + i]: in halves, column 8 p + 2 i + n of the group in
+ * slot s, as codes are four low (n = 0) and high halves of bytes, twice for a group. scale[n][i]:
+ * that of slot 2 i + n. As kernels multiply codes + 12, which have no sign, `start` is -12 times
+ * the sum of all halves of each slot. */
 typedef struct sb_int_block {
-    int8_t low[SB_INT_BYTES], high[SB_INT_BYTES];
-    int32_t start[SB_INT_BYTES / 4];
-    int64_t scale[SB_INT_GROUPS];
+    int8_t half[4][SB_INT_BYTES / 2];
+    int32_t start[SB_INT_GROUPS];
+    int64_t scale[2][SB_INT_GROUPS / 2];
 } sb_int_block;
 
-/* Adds to sums[t], of `count` (at most SB_INT_INPUTS) inputs that are `stride` blocks apart, the
- * products of a row of codes. Zero where one of its scales has no value: then sums are anything. */
-typedef int (*sb_int_row_fn)(const unsigned char *codes, const unsigned char *scales, size_t blocks,
-                             const sb_int_block *x, size_t stride, size_t count, int64_t *sums);
+/* sums[t * SB_INT_ROWS + r], of `count` (at most SB_INT_INPUTS) inputs that are `stride`
+ * blocks apart: the products of row r of codes. Bit r of what is returned: a scale of row r has no
+ * value, and its sums are anything. */
+typedef unsigned (*sb_int_rows_fn)(const unsigned char *const *codes,
+                                   const unsigned char *const *scales, size_t blocks,
+                                   const sb_int_block *x, size_t stride, size_t count,
+                                   int64_t *sums);
 
-int sb_int_row_scalar(const unsigned char *codes, const unsigned char *scales, size_t blocks,
-                      const sb_int_block *x, size_t stride, size_t count, int64_t *sums);
+unsigned sb_int_rows_scalar(const unsigned char *const *codes, const unsigned char *const *scales,
+                            size_t blocks, const sb_int_block *x, size_t stride, size_t count,
+                            int64_t *sums);
 
 /* NULL where compiler or CPU has none. */
-sb_int_row_fn sb_int_row_avx2(void);
-sb_int_row_fn sb_int_row_avx512(void);
+sb_int_rows_fn sb_int_rows_avx2(void);
+sb_int_rows_fn sb_int_rows_avx512(void);
 
 /* The code of a scale, below 0x7f, in units of 2^-9. */
 static inline int32_t sb_int_scale(unsigned char code)

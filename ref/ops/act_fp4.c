@@ -14,13 +14,13 @@ static float through_e4m3(float x)
  * "saturates at 6, infinity included, and makes every NaN +6". */
 static inline uint8_t encode(float x)
 {
-    const uint32_t bits = sb_bits_f32(x), size = bits & 0x7fffffffu;
-    uint32_t code = (uint32_t)(size > 0x3e800000u) + (uint32_t)(size >= 0x3f400000u) +
-                    (uint32_t)(size > 0x3fa00000u) + (uint32_t)(size >= 0x3fe00000u) +
-                    (uint32_t)(size > 0x40200000u) + (uint32_t)(size >= 0x40600000u) +
-                    (uint32_t)(size > 0x40a00000u);
-    uint32_t sign = size > 0x7f800000u ? 0 : bits >> 28 & 8u;
-    return (uint8_t)(code | sign);
+    const uint32_t bits = sb_bits_f32(x);
+    const int32_t size = (int32_t)(bits & 0x7fffffffu);
+    int32_t code = (size > 0x3e800000) + (size >= 0x3f400000) + (size > 0x3fa00000) +
+                   (size >= 0x3fe00000) + (size > 0x40200000) + (size >= 0x40600000) +
+                   (size > 0x40a00000);
+    uint32_t sign = size > 0x7f800000 ? 0 : bits >> 28 & 8u;
+    return (uint8_t)((uint32_t)code | sign);
 }
 
 /* n is 16, but for tests: a loop of known length becomes vectors, and codes, which are bytes, could

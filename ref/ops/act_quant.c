@@ -58,8 +58,9 @@ typedef struct job {
     sb_act_scheme scheme;
     const float *in;
     size_t rows, cols;
-    size_t group;    /* columns that share a scale */
-    sb_factor input; /* the factor of the file, if the scheme has one */
+    size_t group;     /* columns that share a scale */
+    sb_factor input;  /* the factor of the file, if the scheme has one */
+    float value[256]; /* of each code */
     sb_input *out;
 } job;
 
@@ -112,19 +113,13 @@ static void poison(const job *j, size_t first, size_t n, float *scale)
     }
 }
 
-/* The values of n codes, in pieces that the compiler makes vectors of. */
 static void multiply_out(const job *j, size_t first, size_t n, float scale)
 {
-    enum { PIECE = 64 };
-    float codes[PIECE];
-    for (size_t at = first, count; at < first + n; at += count) {
-        count = first + n - at < PIECE ? first + n - at : PIECE;
-        sb_small_decode(j->out->format, j->out->codes + at, count, codes);
-        for (size_t i = 0; i < count; i++)
-            j->out->values[at + i] = (double)codes[i] * (double)scale;
-        for (size_t i = 0; j->out->rounded && i < count; i++)
-            j->out->rounded[at + i] = rounded(j, codes[i], scale);
-    }
+    const unsigned char *codes = j->out->codes + first;
+    for (size_t i = 0; i < n; i++)
+        j->out->values[first + i] = (double)j->value[codes[i]] * (double)scale;
+    for (size_t i = 0; j->out->rounded && i < n; i++)
+        j->out->rounded[first + i] = rounded(j, j->value[codes[i]], scale);
 }
 
 /* The n values from element `first` on, which share a scale. */
@@ -176,6 +171,15 @@ static void set_scheme(job *j)
         j->out->factor.div[0] = j->input.value;
 }
 
+static void set_values(job *j)
+{
+    const unsigned count = 1u << sb_format_bits(j->out->format);
+    unsigned char codes[256];
+    for (unsigned i = 0; i < count; i++)
+        codes[i] = (unsigned char)i;
+    sb_small_decode(j->out->format, codes, count, j->value);
+}
+
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
                             size_t rows, sb_input *out)
 {
@@ -205,6 +209,7 @@ sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, cons
         sb_input_free(out);
         return SB_ERR_MEMORY;
     }
+    set_values(&j);
     quantize_rows(&j);
     return SB_OK;
 }

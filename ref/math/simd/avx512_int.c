@@ -5,90 +5,151 @@
 #include <immintrin.h>
 #include <stdatomic.h>
 
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c")))
 #define INLINE VNNI static inline __attribute__((always_inline))
 
-/* Blocks that are fetched before they are read: rows follow each other in memory. */
-enum { AHEAD = 128 };
+/* Bytes of codes that are fetched before they are read: rows follow each other in memory. */
+enum { AHEAD = 8192 };
 
-/* Eight scales in units of 2^-9: e = 0 shifts the bare fraction by nothing, as e = 1 does 8 + it.
- */
-INLINE __m512i scales_of(__m128i codes)
-{
-    const __m512i one = _mm512_set1_epi64(1), wide = _mm512_cvtepu8_epi64(codes);
-    const __m512i exponent = _mm512_srli_epi64(wide, 3);
-    const __m512i fraction = _mm512_and_si512(wide, _mm512_set1_epi64(7));
-    const __mmask8 normal = _mm512_test_epi64_mask(exponent, exponent);
-    const __m512i whole = _mm512_mask_or_epi64(fraction, normal, fraction, _mm512_set1_epi64(8));
-    return _mm512_sllv_epi64(whole, _mm512_mask_sub_epi64(exponent, normal, exponent, one));
-}
-
-/* 128 columns of a row: codes + 12 of the low and the high halves of the bytes, and the scales. */
+/* 256 columns of a row, by slots: codes + 12 in the order of sb_int_block, and the scales. */
 typedef struct decoded {
-    __m512i low, high, scales;
+    __m512i half[4], scales;
 } decoded;
 
-/* Those of `count` inputs, a constant. Lane 2g and 2g + 1 of `sum` are the two halves of group g;
- * their sum times the scale of the weight is below 2^30. */
-INLINE void add_block(const decoded *w, const sb_int_block *x, size_t stride, int count,
-                      __m512i *sums)
+/* Sixteen scales in units of 2^-9: the bits of E4M3 are those of a binary16 of 2^-8 its value. */
+INLINE __m512i scales_of(__m128i codes)
 {
-    for (int t = 0; t < count; t++, x += stride) {
-        __m512i sum = _mm512_loadu_si512(x->start);
-        sum = _mm512_dpbusd_epi32(sum, w->low, _mm512_loadu_si512(x->low));
-        sum = _mm512_dpbusd_epi32(sum, w->high, _mm512_loadu_si512(x->high));
-        sum = _mm512_add_epi32(sum, _mm512_srli_epi64(sum, 32));
-        sum = _mm512_mul_epi32(sum, w->scales);
-        sum = _mm512_mul_epi32(sum, _mm512_loadu_si512(x->scale));
-        sums[t] = _mm512_add_epi64(sums[t], sum);
-    }
+    const __m128i slots = _mm_shuffle_epi8(
+        codes, _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+    const __m512 value = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(slots), 7));
+    return _mm512_cvtps_epi32(_mm512_mul_ps(value, _mm512_set1_ps(0x1p17f)));
 }
 
-INLINE int row_of(const unsigned char *codes, const unsigned char *scales, size_t blocks,
-                  const sb_int_block *x, size_t stride, int count, int64_t *sums)
+INLINE __m512i words(__m512i a, __m512i b, const int which)
+{
+    const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
+    return _mm512_castps_si512(which ? _mm512_shuffle_ps(x, y, 0xdd)
+                                     : _mm512_shuffle_ps(x, y, 0x88));
+}
+
+INLINE decoded decode(const unsigned char *codes, __m128i scales)
 {
     const __m512i table = _mm512_broadcast_i32x4(
         _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     const __m512i nibble = _mm512_set1_epi8(15);
-    __m128i largest = _mm_setzero_si128();
-    __m512i acc[SB_INT_INPUTS];
-    for (int t = 0; t < count; t++)
-        acc[t] = _mm512_setzero_si512();
-    for (size_t b = 0; b < blocks; b++, x++) {
-        const __m512i bytes = _mm512_loadu_si512(codes + b * SB_INT_BYTES);
-        const __m128i s = _mm_loadl_epi64((const void *)(scales + b * SB_INT_GROUPS));
-        const decoded w = {
-            _mm512_shuffle_epi8(table, _mm512_and_si512(bytes, nibble)),
-            _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(bytes, 4), nibble)),
-            scales_of(s)};
-        largest = _mm_max_epu8(largest, s);
-        _mm_prefetch((const void *)(codes + (b + AHEAD) * SB_INT_BYTES), _MM_HINT_T0);
-        if (b % 8 == 0) /* a line of scales */
-            _mm_prefetch((const void *)(scales + (b + AHEAD) * SB_INT_GROUPS), _MM_HINT_T0);
-        add_block(&w, x, stride, count, acc);
-    }
-    for (int t = 0; t < count; t++)
-        sums[t] += _mm512_reduce_add_epi64(acc[t]);
-    return _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(largest, _mm_set1_epi8(0x7f)), largest)) ==
-           0;
+    const __m512i a = _mm512_loadu_si512(codes), b = _mm512_loadu_si512(codes + 64);
+    const __m512i first = words(a, b, 0), second = words(a, b, 1);
+    return (decoded){
+        {_mm512_shuffle_epi8(table, _mm512_and_si512(first, nibble)),
+         _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(first, 4), nibble)),
+         _mm512_shuffle_epi8(table, _mm512_and_si512(second, nibble)),
+         _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(second, 4), nibble))},
+        scales_of(scales)};
 }
 
-VNNI static int row(const unsigned char *codes, const unsigned char *scales, size_t blocks,
-                    const sb_int_block *x, size_t stride, size_t count, int64_t *sums)
+/* The products of a row and an input: a group times the scale of the weight is below 2^30. */
+INLINE __m512i multiplied(const decoded *w, const sb_int_block *x, __m512i to)
+{
+    __m512i sum = _mm512_loadu_si512(x->start);
+    for (int i = 0; i < 4; i++)
+        sum = _mm512_dpbusd_epi32(sum, w->half[i], _mm512_loadu_si512(x->half[i]));
+    sum = _mm512_mullo_epi32(sum, w->scales);
+    const __m512i even = _mm512_mul_epi32(sum, _mm512_loadu_si512(x->scale[0]));
+    const __m512i odd =
+        _mm512_mul_epi32(_mm512_srli_epi64(sum, 32), _mm512_loadu_si512(x->scale[1]));
+    return _mm512_add_epi64(to, _mm512_add_epi64(even, odd));
+}
+
+/* The sums of two registers. */
+INLINE __m128i across(__m512i a, __m512i b)
+{
+    const __m512i ab = _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    const __m256i half =
+        _mm256_add_epi64(_mm512_castsi512_si256(ab), _mm512_extracti64x4_epi64(ab, 1));
+    return _mm_add_epi64(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+/* What is known of the rows of one call. */
+typedef struct tile {
+    __m512i acc[SB_INT_INPUTS][SB_INT_ROWS];
+    __m128i largest[SB_INT_ROWS]; /* of the scales */
+} tile;
+
+/* Rows first to first + rows - 1 with `count` inputs; all three numbers are constants. */
+INLINE void add_rows(tile *to, const unsigned char *const *codes,
+                     const unsigned char *const *scales, size_t blocks, const sb_int_block *x,
+                     size_t stride, const int first, const int rows, const int count)
+{
+    tile of; /* what has no address stays in registers */
+    for (int r = 0; r < rows; r++) {
+        of.largest[r] = _mm_setzero_si128();
+        for (int t = 0; t < count; t++)
+            of.acc[t][r] = _mm512_setzero_si512();
+    }
+    for (size_t b = 0; b < blocks; b++, x++) {
+        decoded w[SB_INT_ROWS];
+        for (int r = 0; r < rows; r++) {
+            const unsigned char *at = codes[first + r] + b * SB_INT_BYTES;
+            const unsigned char *with = scales[first + r] + b * SB_INT_GROUPS;
+            const __m128i s = _mm_loadu_si128((const void *)with);
+            _mm_prefetch((const void *)(at + AHEAD), _MM_HINT_T0);
+            _mm_prefetch((const void *)(at + AHEAD + 64), _MM_HINT_T0);
+            if (b % 4 == 0) /* a line of scales */
+                _mm_prefetch((const void *)(with + AHEAD / 8), _MM_HINT_T0);
+            of.largest[r] = _mm_max_epu8(of.largest[r], s);
+            w[r] = decode(at, s);
+        }
+        for (int t = 0; t < count; t++)
+            for (int r = 0; r < rows; r++)
+                of.acc[t][r] = multiplied(&w[r], x + (size_t)t * stride, of.acc[t][r]);
+    }
+    for (int r = 0; r < rows; r++) {
+        to->largest[first + r] = of.largest[r];
+        for (int t = 0; t < count; t++)
+            to->acc[t][first + r] = of.acc[t][r];
+    }
+}
+
+/* One input meets row after row, as they stand in memory; more inputs meet two at once, so that
+ * they are read half as often. */
+INLINE unsigned tile_of(const unsigned char *const *codes, const unsigned char *const *scales,
+                        size_t blocks, const sb_int_block *x, size_t stride, const int count,
+                        int64_t *sums)
+{
+    enum { PAIR = 2 };
+    tile of;
+    unsigned spoiled = 0;
+    if (count == 1)
+        for (int r = 0; r < SB_INT_ROWS; r++)
+            add_rows(&of, codes, scales, blocks, x, stride, r, 1, 1);
+    else
+        for (int r = 0; r < SB_INT_ROWS; r += PAIR)
+            add_rows(&of, codes, scales, blocks, x, stride, r, PAIR, count);
+    for (int t = 0; t < count; t++)
+        for (int r = 0; r < SB_INT_ROWS; r += PAIR, sums += PAIR)
+            _mm_storeu_si128((void *)sums, across(of.acc[t][r], of.acc[t][r + 1]));
+    for (int r = 0; r < SB_INT_ROWS; r++)
+        spoiled |= (unsigned)(_mm_cmpge_epu8_mask(of.largest[r], _mm_set1_epi8(0x7f)) != 0) << r;
+    return spoiled;
+}
+
+VNNI static unsigned rows(const unsigned char *const *codes, const unsigned char *const *scales,
+                          size_t blocks, const sb_int_block *x, size_t stride, size_t count,
+                          int64_t *sums)
 {
     switch (count) {
     case 1:
-        return row_of(codes, scales, blocks, x, stride, 1, sums);
+        return tile_of(codes, scales, blocks, x, stride, 1, sums);
     case 2:
-        return row_of(codes, scales, blocks, x, stride, 2, sums);
+        return tile_of(codes, scales, blocks, x, stride, 2, sums);
     case 3:
-        return row_of(codes, scales, blocks, x, stride, 3, sums);
+        return tile_of(codes, scales, blocks, x, stride, 3, sums);
     default:
-        return row_of(codes, scales, blocks, x, stride, SB_INT_INPUTS, sums);
+        return tile_of(codes, scales, blocks, x, stride, SB_INT_INPUTS, sums);
     }
 }
 
-sb_int_row_fn sb_int_row_avx512(void)
+sb_int_rows_fn sb_int_rows_avx512(void)
 {
     static _Atomic int answer = -1; /* all threads that ask at once store the same */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
@@ -99,12 +160,12 @@ sb_int_row_fn sb_int_row_avx512(void)
                 __builtin_cpu_supports("avx512vnni");
         atomic_store_explicit(&answer, known, memory_order_relaxed);
     }
-    return known ? row : NULL;
+    return known ? rows : NULL;
 }
 
 #else
 
-sb_int_row_fn sb_int_row_avx512(void)
+sb_int_rows_fn sb_int_rows_avx512(void)
 {
     return NULL;
 }
