@@ -16,7 +16,7 @@ enum {
     DEPTH = SB_TILE_DEPTH,
     ROWS_LEAST = 8, /* of a tile: as many as inputs, so that what few of these meet stays near */
     ROWS_MOST = 32,
-    AT_ONCE = 96 /* inputs that a tile meets */
+    AT_ONCE = 192 /* inputs that a tile meets */
 };
 
 /* What all rows of a call share. */

@@ -6,10 +6,12 @@
 
 #include "ref/math/dot.h"
 
+/* SB_TILE_DEPTH: where rows of columns are cut. Longer blocks join their lanes less often; the rows
+ * of a tile and the inputs that meet them stay in the second nearest cache. */
 enum {
-    SB_TILE_ROWS = 4,   /* rows that multiply() takes at once */
-    SB_TILE_STEP = 16,  /* columns come in multiples of these, filled up with zeros */
-    SB_TILE_DEPTH = 512 /* columns of a block, so that rows and inputs stay in the nearest cache */
+    SB_TILE_ROWS = 4,  /* rows that multiply() takes at once */
+    SB_TILE_STEP = 16, /* columns come in multiples of these, filled up with zeros */
+    SB_TILE_DEPTH = 1024
 };
 
 /* Columns first .. first + n - 1 of a row as exact values, (code - zero point) * scale, and zeros

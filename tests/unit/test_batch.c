@@ -14,7 +14,7 @@
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
 
-enum { STORED = 48, ROWS = 37, COLS = 1100, INPUTS = 130, GUARD = 5 };
+enum { STORED = 48, ROWS = 37, COLS = 2060, INPUTS = 200, GUARD = 5 };
 
 /* How a layer is stored; group 0: a whole row; map: its rows are in another order. */
 typedef struct kind {
@@ -249,7 +249,7 @@ static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
 /* Words of GPTQ take 8 columns, what cancels and nibbles two. */
 static uint32_t draw_cols(const kind *k, family f)
 {
-    static const uint32_t cols[FAMILIES] = {530, 129, 16, 258, 31, 45};
+    static const uint32_t cols[FAMILIES] = {1042, 129, 16, 258, 31, 45};
     const uint32_t unit = k->packing == SB_PACKING_gptq                    ? 8
                           : f == CANCELS || sb_format_bits(k->format) == 4 ? 2
                                                                            : 1;
@@ -286,7 +286,7 @@ static void test_large(void **state)
         sb_scalar factor = draw_factor(&m);
         if (some[i] == 2) /* a last block of columns that says nothing of the ones before */
             for (size_t n = 0; n < STORED; n++)
-                memset(codes + 4 * (n * COLS + 1024), 0, 4 * (COLS - 1024));
+                memset(codes + 4 * (n * COLS + 2048), 0, 4 * (COLS - 2048));
         define(&m, &factor, INPUTS);
         for (int threads = 1; threads < 6; threads += 2) {
             omp_set_num_threads(threads);

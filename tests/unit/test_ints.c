@@ -48,7 +48,7 @@ static struct {
 static unsigned char draw_scale(family f, int of_weight)
 {
     if (f == SPOILED && draw(200) == 0)
-        return of_weight ? (unsigned char)(0x7f + draw(129)) : 0x7f;
+        return (unsigned char)(of_weight && draw(2) ? 0x80 + draw(128) : 0x7f);
     if (f == SUBNORMAL)
         return (unsigned char)draw(8);
     return f == LARGEST ? 0x7e : (unsigned char)draw(0x7f);
