@@ -262,6 +262,21 @@ static void *at_line(void *memory)
     return memory && off ? (char *)memory + (64 - off) : memory;
 }
 
+/* Integers take half the time of other products; and a parallel region is not free, not even one of
+ * one thread. */
+static void all_rows(const job *j)
+{
+    const uint32_t rows = j->w->rows;
+    if (sb_threads_here() == 1 || !sb_worth_threads((double)j->count * rows * j->w->cols / 2)) {
+        for (uint32_t i = 0; i < rows; i += SB_INT_ROWS)
+            one_tile(j, i, j->wide);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < (int64_t)rows; i += SB_INT_ROWS)
+        one_tile(j, (uint32_t)i, j->wide + (size_t)omp_get_thread_num() * j->w->cols);
+}
+
 sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
                          const sb_scalar *factor, float *out)
 {
@@ -276,11 +291,8 @@ sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t cou
     sb_status status = j.in && j.poison && j.wide ? SB_OK : SB_ERR_MEMORY;
     for (size_t i = 0; i < count * (cols / 16) && !status; i++)
         prepare(&j, i / (cols / 16), i % (cols / 16));
-        /* integers take half the time of other products */
-#pragma omp parallel for schedule(                                                                 \
-    static) if (!status && sb_worth_threads((double)count * w->rows * w->cols / 2))
-    for (int64_t i = 0; i < (status ? 0 : (int64_t)w->rows); i += SB_INT_ROWS)
-        one_tile(&j, (uint32_t)i, j.wide + (size_t)omp_get_thread_num() * cols);
+    if (!status)
+        all_rows(&j);
     free(memory);
     free(j.poison);
     free(j.wide);

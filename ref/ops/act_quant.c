@@ -58,9 +58,9 @@ typedef struct job {
     sb_act_scheme scheme;
     const float *in;
     size_t rows, cols;
-    size_t group;     /* columns that share a scale */
-    sb_factor input;  /* the factor of the file, if the scheme has one */
-    float value[256]; /* of each code */
+    size_t group;      /* columns that share a scale */
+    sb_factor input;   /* the factor of the file, if the scheme has one */
+    double value[256]; /* of each code */
     sb_input *out;
 } job;
 
@@ -81,12 +81,12 @@ static const struct {
  * magnitudes are in the order of their values, with infinity and NaN behind them. */
 static int find_amax(sb_act_group *g)
 {
-    uint32_t most = 0;
+    int32_t most = 0;
     for (size_t i = 0; i < g->n; i++) {
-        uint32_t magnitude = sb_bits_f32(g->x[i]) & 0x7fffffffu;
+        int32_t magnitude = (int32_t)(sb_bits_f32(g->x[i]) & 0x7fffffffu);
         most = magnitude > most ? magnitude : most;
     }
-    g->amax = sb_f32_from_bits(most);
+    g->amax = sb_f32_from_bits((uint32_t)most);
     return sb_is_finite_f32(g->amax);
 }
 
@@ -117,9 +117,9 @@ static void multiply_out(const job *j, size_t first, size_t n, float scale)
 {
     const unsigned char *codes = j->out->codes + first;
     for (size_t i = 0; i < n; i++)
-        j->out->values[first + i] = (double)j->value[codes[i]] * (double)scale;
+        j->out->values[first + i] = j->value[codes[i]] * (double)scale;
     for (size_t i = 0; j->out->rounded && i < n; i++)
-        j->out->rounded[first + i] = rounded(j, j->value[codes[i]], scale);
+        j->out->rounded[first + i] = rounded(j, (float)j->value[codes[i]], scale);
 }
 
 /* The n values from element `first` on, which share a scale. */
@@ -140,16 +140,27 @@ static void quantize_group(const job *j, size_t first, size_t n, float *scale)
     multiply_out(j, first, n, g.scale);
 }
 
+static void quantize_row(const job *j, size_t row)
+{
+    for (size_t k = 0; k < j->cols; k += j->group) {
+        size_t left = j->cols - k;
+        quantize_group(j, row * j->cols + k, left < j->group ? left : j->group,
+                       j->out->scales + row * j->out->groups + k / j->group);
+    }
+}
+
+/* A parallel region is not free, not even one of one thread. */
 static void quantize_rows(const job *j)
 {
     const double values = j->rows > 1 ? (double)j->rows * (double)j->cols : 0;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_rounded))
+    if (!sb_worth_threads(values * SB_COST_rounded)) {
+        for (size_t row = 0; row < j->rows; row++)
+            quantize_row(j, row);
+        return;
+    }
+#pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < (int64_t)j->rows; row++)
-        for (size_t k = 0; k < j->cols; k += j->group) {
-            size_t left = j->cols - k;
-            quantize_group(j, (size_t)row * j->cols + k, left < j->group ? left : j->group,
-                           j->out->scales + (size_t)row * j->out->groups + k / j->group);
-        }
+        quantize_row(j, (size_t)row);
 }
 
 static void set_scheme(job *j)
@@ -175,9 +186,12 @@ static void set_values(job *j)
 {
     const unsigned count = 1u << sb_format_bits(j->out->format);
     unsigned char codes[256];
+    float values[256];
     for (unsigned i = 0; i < count; i++)
         codes[i] = (unsigned char)i;
-    sb_small_decode(j->out->format, codes, count, j->value);
+    sb_small_decode(j->out->format, codes, count, values);
+    for (unsigned i = 0; i < count; i++)
+        j->value[i] = values[i];
 }
 
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,

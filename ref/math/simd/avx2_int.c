@@ -8,6 +8,8 @@
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
+enum { AHEAD = 8192 }; /* as in avx512_int.c */
+
 /* Eight scales in units of 2^-9. */
 INLINE __m256i scales_of(__m128i codes)
 {
@@ -76,6 +78,10 @@ INLINE int one(const unsigned char *codes, const unsigned char *scales, size_t b
     for (int t = 0; t < count; t++)
         acc[t] = _mm256_setzero_si256();
     for (size_t b = 0; b < blocks; b++, x++) {
+        _mm_prefetch((const void *)(codes + b * SB_INT_BYTES + AHEAD), _MM_HINT_T1);
+        _mm_prefetch((const void *)(codes + b * SB_INT_BYTES + AHEAD + 64), _MM_HINT_T1);
+        if (b % 4 == 0) /* a line of scales */
+            _mm_prefetch((const void *)(scales + b * SB_INT_GROUPS + AHEAD / 8), _MM_HINT_T1);
         const __m128i s = _mm_loadu_si128((const void *)(scales + b * SB_INT_GROUPS));
         const __m128i slots = _mm_shuffle_epi8(
             s, _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));

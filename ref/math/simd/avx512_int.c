@@ -8,7 +8,9 @@
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c")))
 #define INLINE VNNI static inline __attribute__((always_inline))
 
-/* Bytes of codes that are fetched before they are read: rows follow each other in memory. */
+/* Bytes of codes that are fetched before they are read: rows follow each other in memory. Into the
+ * second cache, from which the processor itself fetches well; the first has few places for lines
+ * that are on their way. */
 enum { AHEAD = 8192 };
 
 /* 256 columns of a row, by slots: codes + 12 in the order of sb_int_block, and the scales. */
@@ -92,10 +94,10 @@ INLINE void add_rows(tile *to, const unsigned char *const *codes,
             const unsigned char *at = codes[first + r] + b * SB_INT_BYTES;
             const unsigned char *with = scales[first + r] + b * SB_INT_GROUPS;
             const __m128i s = _mm_loadu_si128((const void *)with);
-            _mm_prefetch((const void *)(at + AHEAD), _MM_HINT_T0);
-            _mm_prefetch((const void *)(at + AHEAD + 64), _MM_HINT_T0);
+            _mm_prefetch((const void *)(at + AHEAD), _MM_HINT_T1);
+            _mm_prefetch((const void *)(at + AHEAD + 64), _MM_HINT_T1);
             if (b % 4 == 0) /* a line of scales */
-                _mm_prefetch((const void *)(with + AHEAD / 8), _MM_HINT_T0);
+                _mm_prefetch((const void *)(with + AHEAD / 8), _MM_HINT_T1);
             of.largest[r] = _mm_max_epu8(of.largest[r], s);
             w[r] = decode(at, s);
         }
