@@ -2,13 +2,12 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include <immintrin.h>
 #include <string.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
-#define INLINE AVX512 static inline __attribute__((always_inline))
+#include "ref/math/simd/avx512.h"
 
-enum { ROWS = SB_TILE_ROWS, STEP = SB_TILE_STEP, INPUTS = 6, LANES = 8 };
+enum { ROWS = SB_TILE_ROWS, INPUTS = 6, LANES = 8 };
+_Static_assert((int)STEP == (int)SB_TILE_STEP, "two registers are a step of columns");
 
 /* The sums of four registers. */
 INLINE __m256d across4(const __m512d *a)
@@ -75,25 +74,22 @@ typedef struct pair {
 
 INLINE pair of_ps(__m512 x)
 {
-    return (pair){_mm512_cvtps_pd(_mm512_castps512_ps256(x)),
-                  _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1))};
+    return (pair){low(x), high(x)};
 }
 
-INLINE pair of_f32(const unsigned char *at)
+INLINE pair of_f32s(const unsigned char *at)
 {
-    return of_ps(_mm512_loadu_ps(at));
+    return of_ps(of_f32(at, first_of(STEP)));
 }
 
-INLINE pair of_bf16(const unsigned char *at)
+INLINE pair of_bf16s(const unsigned char *at)
 {
-    const __m512i wide =
-        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at));
-    return of_ps(_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)));
+    return of_ps(of_bf16(at, first_of(STEP)));
 }
 
-INLINE pair of_f16(const unsigned char *at)
+INLINE pair of_f16s(const unsigned char *at)
 {
-    return of_ps(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at)));
+    return of_ps(of_f16(at, first_of(STEP)));
 }
 
 INLINE __m128i bytes16(const unsigned char *at)
@@ -162,7 +158,7 @@ INLINE pair of_int4(const unsigned char *at)
 /* Stores the first `left` of sixteen values and adds their squares. */
 INLINE pair put(pair squares, pair x, size_t left, double *values)
 {
-    const __mmask16 mask = (__mmask16)(left < STEP ? (1u << left) - 1 : 0xffffu);
+    const __mmask16 mask = first_of(left);
     x.low = _mm512_maskz_mov_pd((__mmask8)mask, x.low);
     x.high = _mm512_maskz_mov_pd((__mmask8)(mask >> 8), x.high);
     _mm512_storeu_pd(values, x.low);
@@ -207,9 +203,9 @@ INLINE pair shifted(pair x, __m512d zero)
         RUN(bits, of, PLAIN)                                                                       \
         return _mm512_reduce_add_pd(_mm512_add_pd(squares.low, squares.high));                     \
     }
-WIDEN_PLAIN(widen_f32, 32, of_f32)
-WIDEN_PLAIN(widen_bf16, 16, of_bf16)
-WIDEN_PLAIN(widen_f16, 16, of_f16)
+WIDEN_PLAIN(widen_f32, 32, of_f32s)
+WIDEN_PLAIN(widen_bf16, 16, of_bf16s)
+WIDEN_PLAIN(widen_f16, 16, of_f16s)
 
 /* A kernel for codes that `of` reads as code / unit. */
 #define WIDEN(name, bits, of, unit)                                                                \
