@@ -151,6 +151,36 @@ static void test_other_orders(void **state)
     }
 }
 
+/* Bounds that let everything pass, for the arithmetic is said to lose whatever is below 2^100: the
+ * op whose sums are in another order is not believed, in binary32 and where few elements differ. */
+static void test_bounds_for_nothing(void **state)
+{
+    static const char *const settings[] = {"delta_rule=recurrent", "act=bf16"};
+    sb_arithmetic loose = sb_arithmetic_library;
+    sb_model *model = model_of("T1");
+    loose.underflow = 0x1p100;
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            sb_knobs knobs = test_knobs(settings[i]);
+            sb_op_table ops = sb_backend_ref()->ops;
+            sb_mistake_find("linear_sequential")->plant(&ops);
+            forced_run run = {.model = model,
+                              .ops = &ops,
+                              .knobs = &knobs,
+                              .prompt = 2,
+                              .arithmetic = wide ? &loose : &sb_arithmetic_library};
+            forced_run_all(&run);
+            const sb_op_verdict *v = &run.verdicts.ops[SB_OP_linear];
+            printf("%s: %zu of %zu elements differ, %s\n", settings[i], v->compared - v->identical,
+                   v->compared, sb_verdict_name(v->verdict));
+            expect(settings[i], &run, wide ? SB_VERDICT_MISTRUSTED : SB_VERDICT_WITHIN);
+            assert_int_equal(v->verdict, wide ? SB_VERDICT_MISTRUSTED : SB_VERDICT_WITHIN);
+            sb_verdicts_free(&run.verdicts);
+        }
+    sb_model_close(model);
+}
+
 /* One element of the output of one op of the engine, moved: everything behind it reads it. */
 typedef struct plant {
     const char *name; /* of the op's first output, within the layer */
@@ -281,9 +311,13 @@ static void test_missing_taps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),   cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_states),      cmocka_unit_test(test_other_orders),
-        cmocka_unit_test(test_one_element), cmocka_unit_test(test_missing_taps),
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_other_orders),
+        cmocka_unit_test(test_one_element),
+        cmocka_unit_test(test_missing_taps),
+        cmocka_unit_test(test_bounds_for_nothing),
     };
     return cmocka_run_group_tests_name("forced", tests, NULL, NULL);
 }

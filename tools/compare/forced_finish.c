@@ -13,6 +13,16 @@ static const double widest = 0x1p-13;
 /* Open elements among which an engine of another arithmetic must differ somewhere. */
 enum { FORCED_OPEN = 64 };
 
+/* T-16: "(2^12 w)^n is less than 2^-20" - the chance that n errors of a bound that fits are none
+ * above w. */
+static int is_evidence(size_t differing, double worst)
+{
+    double chance = 1.0;
+    for (size_t i = 0; i < differing && chance >= 0x1p-20; i++)
+        chance *= 0x1p12 * worst;
+    return worst < widest && chance < 0x1p-20;
+}
+
 /* The lower edge of the bin that holds the middle element. */
 static double median_of(const forced_count *c)
 {
@@ -74,7 +84,7 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
         return SB_VERDICT_MISTRUSTED;
     }
     /* T-71: "more than half of an op's elements were not 0 and had a bound of 0" */
-    if (c->differing && v->worst < widest && 2 * c->pinned <= v->compared) {
+    if (is_evidence(c->differing, v->worst) && 2 * c->pinned <= v->compared) {
         snprintf(why, room, "%s: none of the %zu elements that differ comes near its bound: %.1e",
                  sb_op_name(op), c->differing, v->worst);
         return SB_VERDICT_MISTRUSTED;

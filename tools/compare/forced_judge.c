@@ -36,7 +36,7 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
     v->identical += found == expected; /* a zero of either sign is the same value */
     v->open += bound > 0.0;
     v->worst = sb_wide_max(v->worst, ratio);
-    if (bound > 0.0 && ratio > 0.0) {
+    if (bound > 0.0 && found != expected) { /* also where the bound is infinite, the ratio 0 */
         c->differing++;
         c->ratio[bin_of(ratio)]++;
     }
