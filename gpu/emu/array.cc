@@ -25,7 +25,8 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
                      emu->arena_state + at,
                      emu->history ? emu->arena_cell + at / 4 : nullptr,
                      emu->history ? emu->arena_rest + at / 4 : nullptr,
-                     true};
+                     true,
+                     false};
     return &array->region;
 }
 

@@ -1,4 +1,5 @@
 /* grid.cc - launches, the order of threads, barriers. */
+#include "gpu/emu/count.h"
 #include "gpu/emu/thread.h"
 
 #include <stdarg.h>
@@ -325,6 +326,8 @@ sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err)
     sb_status status = check_launch(launch, err);
     if (status == SB_OK)
         status = prepare(emu, launch, err);
+    if (status == SB_OK && emu->counts)
+        status = sb_emu_count_launch(emu);
     if (status != SB_OK)
         return status;
     uint32_t *order =

@@ -37,6 +37,10 @@ void sb_emu_history(sb_emu *emu, bool kept);
 /* How often a thread stopped and another went on, since sb_emu_new. */
 uint64_t sb_emu_switches(const sb_emu *emu);
 
+/* What launches do is added to `counts` from now on (count.h, Y-15); NULL: to nothing. */
+struct sb_emu_counts;
+void sb_emu_count(sb_emu *emu, sb_emu_counts *counts);
+
 struct sb_emu_launch {
     const char *kernel;
     dim3 grid, block;

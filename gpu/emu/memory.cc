@@ -1,4 +1,5 @@
 /* memory.cc - the checks of every access. */
+#include "gpu/emu/count.h"
 #include "gpu/emu/thread.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@ static sb_status open_region(sb_emu_region *region, const char *name, void *base
     region->name = name;
     region->base = static_cast<char *>(base);
     region->bytes = bytes;
-    if (use == SB_EMU_INPUT)
+    region->input = use == SB_EMU_INPUT;
+    if (region->input)
         return SB_OK;
     region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
     if (history) {
@@ -40,6 +42,19 @@ sb_status sb_emu_region_plain(sb_emu_region *region, const char *name, void *bas
     return open_region(region, name, base, bytes, use, false, err);
 }
 
+sb_status sb_emu_region_counted(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                                sb_emu_use use, sb_error *err)
+{
+    const sb_status status = sb_emu_region_open(region, name, base, bytes, use, err);
+    if (status != SB_OK || use != SB_EMU_INPUT)
+        return status;
+    region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
+    if (!region->state)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory to count accesses of buffer %s", name);
+    memset(region->state, SB_EMU_WATCHED, bytes);
+    return SB_OK;
+}
+
 void sb_emu_region_close(sb_emu_region *region)
 {
     free(region->state);
@@ -50,9 +65,9 @@ void sb_emu_region_close(sb_emu_region *region)
 
 size_t sb_emu_unset(const sb_emu_region *region, size_t from)
 {
-    while (from < region->bytes && region->state && region->state[from] == SB_EMU_SET)
+    while (from < region->bytes && !region->input && region->state[from] == SB_EMU_SET)
         from++;
-    return region->state ? from : region->bytes;
+    return region->input ? region->bytes : from;
 }
 
 static const char *kind(const sb_emu_region *region)
@@ -264,9 +279,11 @@ static uint8_t mask_of(size_t word, size_t at, size_t end)
 void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access)
 {
     const sb_emu_region *region = spot->region;
-    if (!region->state && access == SB_EMU_READ)
+    if (sb_emu_now->counts && !region->shared)
+        sb_emu_count_access(sb_emu_now, region->name, bytes, access);
+    if (region->input && access == SB_EMU_READ)
         return;
-    if (!region->state)
+    if (region->input)
         sb_emu_fail("%s in buffer %s, which the host gave as an input", access_names[access],
                     region->name);
     check_state(spot, bytes, access);

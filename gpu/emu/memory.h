@@ -11,7 +11,9 @@
 
 #include "gpu/base.h"
 
-enum sb_emu_state : uint8_t { SB_EMU_UNSET, SB_EMU_SET, SB_EMU_COMING };
+/* WATCHED is the state of inputs whose accesses are counted: no access passes by what looks at it.
+ */
+enum sb_emu_state : uint8_t { SB_EMU_UNSET, SB_EMU_SET, SB_EMU_COMING, SB_EMU_WATCHED };
 
 /* One access to the bytes `mask` of a word: by which step of which thread, in which epoch. */
 struct sb_emu_touch {
@@ -37,11 +39,12 @@ struct sb_emu_region {
     const char *name;
     char *base;
     size_t bytes;
-    uint8_t *state; /* an sb_emu_state per byte; NULL: all of it has values and nothing writes it */
+    uint8_t *state;    /* an sb_emu_state per byte; NULL: an input */
     sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for, or races are not looked
                         * for */
     sb_emu_rest *rest; /* one per word */
     bool shared;
+    bool input; /* all of it has values, and nothing writes it */
 };
 
 enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };
@@ -51,11 +54,13 @@ enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };
 enum sb_emu_use { SB_EMU_INPUT, SB_EMU_INOUT, SB_EMU_OUTPUT };
 
 /* Registers a buffer of the caller's, which the region does not own; its name lives as long. The
- * second has no history (Y-14). */
+ * second has no history (Y-14); of the third also accesses of an input are counted (Y-15). */
 sb_status sb_emu_region_open(sb_emu_region *region, const char *name, void *base, size_t bytes,
                              sb_emu_use use, sb_error *err);
 sb_status sb_emu_region_plain(sb_emu_region *region, const char *name, void *base, size_t bytes,
                               sb_emu_use use, sb_error *err);
+sb_status sb_emu_region_counted(sb_emu_region *region, const char *name, void *base, size_t bytes,
+                                sb_emu_use use, sb_error *err);
 void sb_emu_region_close(sb_emu_region *region);
 
 /* The first byte from `from` on that has no value, or the size of the region. */

@@ -86,6 +86,7 @@ struct sb_emu {
     uint32_t answer; /* of the last barrier of the block, until all are at the next one */
     uint32_t *ready; /* a ring of threads that may go on */
     uint32_t ready_first, readies;
+    sb_emu_counts *counts;      /* NULL: nothing is counted */
     bool history;               /* of accesses is kept */
     bool gives_way;             /* the thread that runs, to another warp */
     uint32_t warps, warp, turn; /* those with threads that may go on; where one does */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/emu/count.h"
 #include "gpu/emu/thread.h"
 
 unsigned sb_emu_lane()
@@ -71,6 +72,8 @@ void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *o
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)
         if (mask >> lane & 1)
             boxes[lane] = first[lane].box;
+    if (sb_emu_now->counts)
+        sb_emu_count_operation(sb_emu_now, name);
     apply(mask, boxes);
     *waiting &= ~mask;
     for (unsigned lane = 0; lane < SB_EMU_WARP; lane++)

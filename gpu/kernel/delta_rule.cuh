@@ -75,18 +75,17 @@ SB_KERNEL_FN float sb_delta_dot(sb_shared<const float4> row, const float (&state
     return SB_PLANT(delta_lanes) ? all : __fadd_rn(all, __shfl_xor_sync(0xffffffffu, all, 16));
 }
 
-/* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )", then
- * S + k d, which is one fused operation here, and the dot with q: of one column. */
-template <int DK>
-SB_KERNEL_FN float sb_delta_step(sb_shared<const float4> q, sb_shared<const float4> k,
-                                 float (&state)[DK / 4], uint32_t part, float decay, float beta,
-                                 float v)
+/* Of one column: "S = RN(exp(g_t) S)", and S + k d, which is one fused operation here. */
+template <int DK> SB_KERNEL_FN void sb_delta_decay(float (&state)[DK / 4], float decay)
 {
     SB_UNROLL
     for (int n = 0; n < DK / 4; n++)
         state[n] = __fmul_rn(decay, state[n]);
-    const float m = sb_delta_dot<DK>(k, state, part);
-    const float d = __fmul_rn(__fsub_rn(v, m), beta);
+}
+template <int DK>
+SB_KERNEL_FN void sb_delta_add(sb_shared<const float4> k, float (&state)[DK / 4], uint32_t part,
+                               float d)
+{
     SB_UNROLL
     for (int n = 0; n < DK / 16; n++) {
         const float4 x = k[4 * n + static_cast<int>(part)];
@@ -95,6 +94,18 @@ SB_KERNEL_FN float sb_delta_step(sb_shared<const float4> q, sb_shared<const floa
         state[4 * n + 2] = __fmaf_rn(x.z, d, state[4 * n + 2]);
         state[4 * n + 3] = __fmaf_rn(x.w, d, state[4 * n + 3]);
     }
+}
+
+/* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )", the
+ * sum and the dot with q. */
+template <int DK>
+SB_KERNEL_FN float sb_delta_step(sb_shared<const float4> q, sb_shared<const float4> k,
+                                 float (&state)[DK / 4], uint32_t part, float decay, float beta,
+                                 float v)
+{
+    sb_delta_decay<DK>(state, decay);
+    const float m = sb_delta_dot<DK>(k, state, part);
+    sb_delta_add<DK>(k, state, part, __fmul_rn(__fsub_rn(v, m), beta));
     return sb_delta_dot<DK>(q, state, part);
 }
 

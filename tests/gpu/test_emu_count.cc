@@ -1,0 +1,176 @@
+/* test_emu_count.cc - what the emulator counts (Y-15): bytes by direction, operations, launches. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/cuda.h"
+#include "gpu/emu/count.h"
+
+enum { WORDS = 256 };
+static sb_emu *emulator;
+static sb_error err;
+static sb_queue queue;
+static sb_emu_counts counts;
+
+/* x is read only, y is written first, z has values and changes. */
+static unsigned x[WORDS], y[WORDS], z[WORDS];
+static sb_emu_region in, out, both;
+
+static void open(void)
+{
+    for (unsigned i = 0; i < WORDS; i++)
+        x[i] = z[i] = i;
+    const size_t bytes = sizeof x;
+    assert_int_equal(sb_emu_region_counted(&in, "x", x, bytes, SB_EMU_INPUT, &err), SB_OK);
+    assert_int_equal(sb_emu_region_counted(&out, "y", y, bytes, SB_EMU_OUTPUT, &err), SB_OK);
+    assert_int_equal(sb_emu_region_counted(&both, "z", z, bytes, SB_EMU_INOUT, &err), SB_OK);
+    counts = {};
+    sb_emu_count(emulator, &counts);
+}
+
+static void close(void)
+{
+    sb_emu_count(emulator, nullptr);
+    sb_emu_region_close(&in);
+    sb_emu_region_close(&out);
+    sb_emu_region_close(&both);
+}
+
+static void is(const char *kernel, const char *what, uint64_t times, uint64_t read,
+               uint64_t written)
+{
+    const sb_emu_tally tally = sb_emu_counted(&counts, kernel, what);
+    if (tally.times != times || tally.read != read || tally.written != written)
+        fail_msg("%s, %s: %llu times, %llu bytes read, %llu written", kernel ? kernel : "all",
+                 what ? what : "launches", static_cast<unsigned long long>(tally.times),
+                 static_cast<unsigned long long>(tally.read),
+                 static_cast<unsigned long long>(tally.written));
+}
+
+#define ARGUMENTS sb_global<const unsigned> a, sb_global<unsigned> b, sb_global<unsigned> c
+#define RUN(kernel, grid) SB_LAUNCH(&queue, kernel, grid, 64, 0, &in, &out, &both)
+
+/* Of each thread: a word of a; of b a word; of c a word read and written. */
+static __global__ void words(ARGUMENTS)
+{
+    const unsigned i = blockIdx.x * 64 + threadIdx.x;
+    b[i] = a[i] + 1u;
+    c[i] += 2u;
+}
+
+/* Four words in one access; through shared memory, which is not counted; and two shuffles. */
+static __global__ void fours(ARGUMENTS)
+{
+    SB_SHARED(unsigned, kept, 64);
+    const uint4 v = sb_cast<const uint4>(a)[threadIdx.x % 8];
+    kept[threadIdx.x] = v.x;
+    __syncthreads();
+    unsigned sum = kept[threadIdx.x ^ 1u];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    b[threadIdx.x] = sum;
+    if (threadIdx.x == 0)
+        atomicAdd(c, 1u);
+}
+
+/* 16 bytes to shared memory, of which 8 are read; what is on its way counts when it is asked for.
+ */
+static __global__ void copies(ARGUMENTS)
+{
+    SB_SHARED(uint4, kept, 64);
+    sb_cp_async<16>(kept + threadIdx.x, sb_cast<const uint4>(a) + threadIdx.x, 8u);
+    sb_cp_async_commit();
+    sb_cp_async_wait<0>();
+    const uint4 v = kept[threadIdx.x];
+    b[threadIdx.x] = v.x + v.w;
+    if (threadIdx.x > 64)
+        c[0] = 0u;
+}
+
+static __global__ void wrong(ARGUMENTS)
+{
+    b[threadIdx.x] = a[threadIdx.x];
+    c[0] = 0u;
+}
+
+static void test_counts(void **)
+{
+    open();
+    for (unsigned grid = 1; grid <= 4; grid += 3)
+        if (RUN(words, grid) != SB_OK)
+            fail_msg("%s", err.text);
+    is("words", nullptr, 2, 0, 0);
+    is("words", "x", 320, 1280, 0);
+    is("words", "y", 320, 0, 1280);
+    is("words", "z", 640, 1280, 1280);
+    if (RUN(fours, 1) != SB_OK || RUN(copies, 1) != SB_OK)
+        fail_msg("%s", err.text);
+    is("fours", "x", 64, 1024, 0);
+    is("fours", "__shfl_xor_sync", 4, 0, 0);
+    is("fours", "kept", 0, 0, 0);
+    is("fours", "z", 1, 4, 4);
+    is("copies", "x", 64, 512, 0);
+    is("copies", "y", 64, 0, 256);
+    is("copies", "z", 0, 0, 0);
+    is(nullptr, nullptr, 4, 0, 0);
+    is(nullptr, "x", 448, 2816, 0);
+    assert_int_equal(y[5], 20); /* the word that copies has brought, and a zero */
+    close();
+}
+
+/* Y-15: "what is a fault without it is a fault as ever" - an input stays one, and has all its
+ * values. */
+static void test_inputs(void **)
+{
+    open();
+    assert_int_equal(sb_emu_unset(&in, 0), sizeof x);
+    assert_int_equal(sb_emu_unset(&out, 0), 0);
+    const sb_status status =
+        SB_LAUNCH(&queue, wrong, 1, 64, 0, &both, &out, &in); /* its third may not change */
+    assert_int_equal(status, SB_ERR_DIFF);
+    assert_non_null(strstr(err.text, "in buffer x, which the host gave as an input"));
+    close();
+}
+
+/* Nothing is counted that was not asked for. */
+static void test_silence(void **)
+{
+    open();
+    sb_emu_count(emulator, nullptr);
+    assert_int_equal(RUN(words, 1), SB_OK);
+    is(nullptr, nullptr, 0, 0, 0);
+    is(nullptr, "x", 0, 0, 0);
+    close();
+}
+
+static void test_full(void **)
+{
+    static char names[SB_EMU_TALLIES][8];
+    open();
+    for (unsigned i = 0; i < SB_EMU_TALLIES; i++) {
+        snprintf(names[i], sizeof names[i], "k%u", i);
+        counts.tally[i] = {names[i], nullptr, 0, 0, 0};
+    }
+    assert_int_equal(RUN(words, 1), SB_ERR_USAGE);
+    assert_non_null(strstr(err.text, "things to count"));
+    counts.tally[0].kernel = "words"; /* its launch has a place, and its buffers have none */
+    assert_int_equal(RUN(words, 1), SB_ERR_DIFF);
+    assert_non_null(strstr(err.text, "things to count"));
+    close();
+}
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_full),
+    };
+    emulator = sb_emu_new(0);
+    queue = {emulator, &err};
+    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
+    sb_emu_free(emulator);
+    return failed;
+}
