@@ -30,12 +30,13 @@ typedef struct sb_row_codes {
 } sb_row_codes;
 
 /* An input as sb_row_prepare makes it: x and lanes lie at a multiple of 64 bytes, and zeros follow
- * up to a multiple of SB_ROW_BLOCK columns. Where an input is not finite, one of x16 is not. */
+ * up to a multiple of two blocks of columns. Where an input is not finite, one of x16 is not. */
 enum { SB_ROW_BLOCK = 128 };
 typedef struct sb_row_input {
     const double *x;     /* (n) */
     const double *x16;   /* of 16 neighbours each: the sum of their magnitudes */
     const double *lanes; /* x in the order in which the kernel wants it, if that is another */
+    double size;         /* the sum of x16 */
 } sb_row_input;
 
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
@@ -51,8 +52,12 @@ typedef struct sb_dot_kernels {
     /* a row of codes of each format with an input, as row.h says; NULL: none */
     sb_partial (*row[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x);
     const struct sb_tile_kernels *tile; /* several rows with many inputs: tile.h */
-    /* fills sb_row_input.lanes from SB_ROW_BLOCK columns of x for row[format]; NULL: x will do */
-    void (*arrange[SB_FORMAT_COUNT])(const double *x, double *lanes);
+    /* the same of two rows that differ in nothing but their codes, scales and zeros; NULL: none */
+    void (*pair[SB_FORMAT_COUNT])(const sb_row_codes w[2], const sb_row_input *x,
+                                  sb_partial partials[2]);
+    /* fills sb_row_input.lanes from n columns of x, and the zeros behind them, as far as
+     * row[format] reads; NULL: x will do */
+    void (*arrange[SB_FORMAT_COUNT])(const double *x, size_t n, double *lanes);
     /* codes of E4M3 as doubles; 0, and nothing sensible, if one is negative or NaN. May be NULL */
     int (*scales)(const unsigned char *codes, size_t n, double *values);
     /* doubles whose sum is exactly that of the products, of values as sb_dot_wide takes them; 0

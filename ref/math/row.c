@@ -64,10 +64,11 @@ sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room)
     return codes;
 }
 
-/* Columns, rounded up to whole blocks. */
+/* Columns, rounded up to pairs of blocks. */
 static size_t padded(const sb_matrix *w)
 {
-    return ((size_t)w->cols + SB_ROW_BLOCK - 1) / SB_ROW_BLOCK * SB_ROW_BLOCK;
+    const size_t blocks = (size_t)2 * SB_ROW_BLOCK;
+    return (w->cols + blocks - 1) / blocks * blocks;
 }
 
 /* Behind x and lanes there are the sums, and in front of all what alignment takes. */
@@ -86,18 +87,20 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
 {
     const size_t n = padded(w);
     double *copy = aligned(room), *lanes = copy + n, *x16 = lanes + n;
-    void (*arrange)(const double *, double *) = sb_dot_kernels_now()->arrange[w->format];
+    void (*arrange)(const double *, size_t, double *) = sb_dot_kernels_now()->arrange[w->format];
     memcpy(copy, x, w->cols * sizeof *x);
     memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
+    double size = 0;
     for (size_t i = 0; i < n; i += NEIGHBOURS) {
         double sum = 0;
         for (size_t k = i; k < i + NEIGHBOURS; k++)
             sum += sb_absolute(copy[k]);
         x16[i / NEIGHBOURS] = sum;
+        size += sum;
     }
-    for (size_t i = 0; arrange && i < n; i += SB_ROW_BLOCK)
-        arrange(copy + i, lanes + i);
-    return (sb_row_input){copy, x16, arrange ? lanes : NULL};
+    if (arrange)
+        arrange(copy, w->cols, lanes);
+    return (sb_row_input){copy, x16, arrange ? lanes : NULL, size};
 }
 
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded)
@@ -137,7 +140,7 @@ typedef struct job {
     float *out;
     const sb_dot_kernels *set;
     sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
-    double *room;       /* of each thread: sb_row_room and a row */
+    double *room;       /* of each thread: twice sb_row_room, and a row */
     size_t each;
 } job;
 
@@ -161,9 +164,46 @@ static int scales_in_place(const job *j, uint32_t row, sb_row_codes *codes)
 static void settle(const job *j, uint32_t row, double *room)
 {
     const sb_row_codes codes = sb_row_open(j->w, row, room);
-    double *wide = room + sb_row_room(j->w);
+    double *wide = room + 2 * sb_row_room(j->w);
     widen(j->w, row, &codes, wide);
     j->out[row] = sb_dot_wide_slowly(wide, j->x, j->w->cols, j->factor);
+}
+
+/* A row for a kernel. `before`, if not NULL, is the row before it, whose scales may be its own,
+ * too; room is for those of both. */
+static void open_row(const job *j, uint32_t row, const sb_row_codes *before, double *room,
+                     sb_row_codes *codes)
+{
+    const uint32_t height = j->w->quant.block_rows;
+    if (scales_in_place(j, row, codes))
+        return;
+    if (before && before->scales && !before->zeros &&
+        sb_matrix_stored_row(j->w, row) / height == sb_matrix_stored_row(j->w, row - 1) / height) {
+        *codes = *before;
+        codes->codes = sb_matrix_dense(j->w, row);
+        return;
+    }
+    const int taken = before && before->scales == room;
+    *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
+}
+
+/* Rows are taken by two where the set has a kernel for that and their scales are alike. */
+static void partials_of(const job *j, uint32_t first, uint32_t rows, double *room,
+                        sb_partial partials[AT_ONCE])
+{
+    const sb_format format = j->w->format;
+    const sb_row_codes *before = NULL;
+    sb_row_codes w[2];
+    for (uint32_t r = 0, count; r < rows; r += count) {
+        count = j->set->pair[format] && r + 1 < rows ? 2 : 1;
+        for (uint32_t i = 0; i < count; before = &w[i++])
+            open_row(j, first + r + i, before, room, &w[i]);
+        if (count == 2 && !w[0].scale_codes == !w[1].scale_codes)
+            j->set->pair[format](w, &j->input, partials + r);
+        else
+            for (uint32_t i = 0; i < count; i++)
+                partials[r + i] = j->set->row[format](&w[i], &j->input);
+    }
 }
 
 /* Unlike the n of sb_row_certain, cols has 32 bits: there are fewer than 2^28 + 26 roundings, so
@@ -175,15 +215,13 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
                                     (double)j->factor->div[0] * (double)j->factor->div[1]};
     const double steps = (double)sb_row_roundings_scaled(j->w->cols);
     const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
+    sb_partial partials[AT_ONCE];
     double sums[AT_ONCE] = {0}, magnitudes[AT_ONCE] = {0};
     unsigned char open[AT_ONCE];
+    partials_of(j, first, rows, room, partials);
     for (uint32_t r = 0; r < rows; r++) {
-        sb_row_codes codes;
-        if (!scales_in_place(j, first + r, &codes))
-            codes = sb_row_open(j->w, first + r, room);
-        const sb_partial partial = j->set->row[j->w->format](&codes, &j->input);
-        sums[r] = partial.sum;
-        magnitudes[r] = partial.magnitude;
+        sums[r] = partials[r].sum;
+        magnitudes[r] = partials[r].magnitude;
     }
     if (tile->round(sums, magnitudes, error, product, rows, j->out + first, open))
         for (uint32_t r = 0; r < rows; r++)
@@ -194,7 +232,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
 static void some_rows(const job *j, uint32_t first, uint32_t rows, double *room)
 {
     const size_t cols = j->w->cols;
-    double *wide = room + sb_row_room(j->w);
+    double *wide = room + 2 * sb_row_room(j->w);
     if (j->input.x) {
         read_rows(j, first, rows, room);
         return;
@@ -209,7 +247,7 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
 {
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
     size_t threads = sb_threads_here();
-    j.each = sb_row_room(w) + padded(w);
+    j.each = 2 * sb_row_room(w) + padded(w);
     j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;

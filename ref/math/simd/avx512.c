@@ -90,13 +90,17 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
 /* Both sets: rows of E2M1 are what they differ in. */
-#define SET(set, e2m1, in_order)                                                                   \
+#define SET(set, e2m1, e2m1_pair, in_order)                                                        \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
         .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
         .row = {ROW(f32),  ROW(bf16),  ROW(f16),  ROW(e4m3), [SB_FORMAT_e2m1] = (e2m1),            \
                 ROW(int4), ROW(uint4), ROW(int8), ROW(uint8)},                                     \
-        .arrange = {[SB_FORMAT_e2m1] = (in_order),                                                 \
+        .pair = {[SB_FORMAT_bf16] = sb_avx512_pair_bf16,                                           \
+                 [SB_FORMAT_e4m3] = sb_avx512_pair_e4m3,                                           \
+                 [SB_FORMAT_e2m1] = (e2m1_pair)},                                                  \
+        .arrange = {[SB_FORMAT_bf16] = sb_avx512_arrange_bf16,                                     \
+                    [SB_FORMAT_e2m1] = (in_order),                                                 \
                     [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,                                  \
                     [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,                                 \
                     [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},                                    \
@@ -104,8 +108,10 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
         .kept = sb_avx512_kept, .parts = sb_avx512_parts,                                          \
     }
 
-static const sb_dot_kernels avx512 = SET("avx512", sb_avx512_row_e2m1, sb_avx512_arrange_nibbles);
-static const sb_dot_kernels vnni = SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_arrange_fixed);
+static const sb_dot_kernels avx512 =
+    SET("avx512", sb_avx512_row_e2m1, NULL, sb_avx512_arrange_nibbles);
+static const sb_dot_kernels vnni =
+    SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_fixed_pair_e2m1, sb_avx512_arrange_fixed);
 const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */

@@ -44,19 +44,32 @@ INLINE __m512 of_f16(const void *at, __mmask16 mask)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
+/* Asks for what memory has behind a line of codes: rows follow each other. It comes to the second
+ * cache, as the first has the input; from there the processor fetches a line ahead by itself. */
+INLINE void sb_fetch(const unsigned char *codes)
+{
+    enum { AHEAD = 16384 };
+    _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T1);
+}
+
 /* Row kernels (row.h), and the order of their inputs. */
 sb_partial sb_avx512_row_e2m1(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
-void sb_avx512_arrange_nibbles(const double *x, double *lanes);
+void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes);
+void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input *x,
+                               sb_partial partials[2]);
 sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x);
-void sb_avx512_arrange_fixed(const double *x, double *lanes);
+void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes);
+void sb_avx512_pair_e4m3(const sb_row_codes w[2], const sb_row_input *x, sb_partial partials[2]);
 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *x);
-void sb_avx512_arrange_e4m3(const double *x, double *lanes);
+void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes);
 int sb_avx512_reads_scales(const unsigned char *codes, size_t n);
 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values);
 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n);
+void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes);
+void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x, sb_partial partials[2]);
 sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_f16(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_f32(const sb_row_codes *w, const sb_row_input *x);

@@ -5,10 +5,12 @@
 #include "ref/math/simd/avx512_codes.h"
 
 /* E4M3 as the upper 16 bits of binary64, which hold all of its values. Without its sign bit a code
- * is eeeemmm; twice that plus 0x3f80 are the exponent e - 7 and the fraction of a binary64. The
- * subnormal codes 0 to 7 take an addend from a table instead: of code 1, 0x3f60 - 0x3f80. */
-#define SUBNORMAL_LOW 0x80, 0, 0xe0, 0, 0xf0, 0, 0xf8, 0, 0x00, 0, 0x04, 0, 0x08, 0, 0x0c, 0
-#define SUBNORMAL_HIGH 0xc0, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0x00, 0, 0x00, 0, 0x00, 0, 0x00, 0
+ * is eeeemmm; twice that and 0x40 above are the exponent e + 1 and the fraction of a binary64,
+ * which is 2^8 of the code's value. The subnormal codes 0 to 7 take both bytes from tables instead.
+ */
+#define SUBNORMAL_LOW 0x00, 0, 0xe0, 0, 0xf0, 0, 0xf8, 0, 0x00, 0, 0x04, 0, 0x08, 0, 0x0c, 0
+#define SUBNORMAL_HIGH 0x00, 0, 0x3f, 0, 0x3f, 0, 0x3f, 0, 0x40, 0, 0x40, 0, 0x40, 0, 0x40, 0
+#define UNIT 0x1p-8
 static const unsigned char subnormal_low[16] = {SUBNORMAL_LOW};
 static const unsigned char subnormal_high[16] = {SUBNORMAL_HIGH};
 
@@ -21,17 +23,17 @@ INLINE __m512i table_of(const unsigned char *bytes)
  * *twice is the larger, for each byte, of itself and the code without its sign, doubled. */
 INLINE void words_of(__m512i codes, __m512i words[2], __m512i *twice)
 {
-    const __m512i least = _mm512_set1_epi16(0x3f80), sign = _mm512_set1_epi8((char)0x80);
+    const __m512i normal = _mm512_set1_epi8(0x40), sign = _mm512_set1_epi8((char)0x80);
     const __m512i doubled = _mm512_add_epi8(codes, codes);
     const __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
     const __m512i low =
         _mm512_mask_shuffle_epi8(doubled, subnormal, table_of(subnormal_low), doubled);
     const __m512i high = _mm512_ternarylogic_epi64(
-        codes, sign, _mm512_maskz_shuffle_epi8(subnormal, table_of(subnormal_high), doubled),
+        codes, sign, _mm512_mask_shuffle_epi8(normal, subnormal, table_of(subnormal_high), doubled),
         0x6a); /* codes & sign ^ table */
     *twice = _mm512_max_epu8(*twice, doubled);
-    words[0] = _mm512_add_epi16(_mm512_unpacklo_epi8(low, high), least);
-    words[1] = _mm512_add_epi16(_mm512_unpackhi_epi8(low, high), least);
+    words[0] = _mm512_unpacklo_epi8(low, high);
+    words[1] = _mm512_unpackhi_epi8(low, high);
 }
 
 /* Word k of each lane, as a binary64. */
@@ -55,29 +57,40 @@ INLINE __m512d value_of(__m512i words, int k)
 }
 
 /* Lane 2 l + h of step 4 p + k meets column 16 l + 8 p + 4 h + k of 64. */
-AVX512 void sb_avx512_arrange_e4m3(const double *x, double *lanes)
+AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
 {
-    for (size_t half = 0; half < 2; half++)
+    const size_t end = (n + SB_ROW_BLOCK - 1) / SB_ROW_BLOCK * SB_ROW_BLOCK;
+    for (size_t i = 0; i < end; i += 64)
         for (size_t l = 0; l < 8; l++)
             for (size_t step = 0; step < 8; step++)
-                lanes[64 * half + 8 * step + l] =
-                    x[64 * half + 16 * (l / 2) + 8 * (step / 4) + 4 * (l % 2) + step % 4];
+                lanes[i + 8 * step + l] =
+                    x[i + 16 * (l / 2) + 8 * (step / 4) + 4 * (l % 2) + step % 4];
 }
 
-INLINE __m512d sum_64(__m512i codes, const double *lanes, __m512i *twice)
+/* Sums of 64 codes of each of `rows` rows, a constant, times their inputs, by lane. */
+INLINE void sums_64(const __m512i *codes, size_t rows, const double *lanes, __m512i *twice,
+                    __m512d *sums)
 {
-    __m512i words[2];
-    words_of(codes, words, twice);
-    __m512d sum[2];
+    __m512i words[2][2];
+    __m512d sum[2][2];
 #pragma GCC unroll 2
-    for (int p = 0; p < 2; p++) {
-        sum[p] = _mm512_mul_pd(value_of(words[p], 0), _mm512_load_pd(lanes + 32 * p));
-#pragma GCC unroll 3
-        for (int k = 1; k < 4; k++)
-            sum[p] = _mm512_fmadd_pd(value_of(words[p], k), _mm512_load_pd(lanes + 32 * p + 8 * k),
-                                     sum[p]);
-    }
-    return _mm512_add_pd(sum[0], sum[1]);
+    for (size_t r = 0; r < rows; r++)
+        words_of(codes[r], words[r], &twice[r]);
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; p++)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            __m512d x = _mm512_load_pd(lanes + 32 * p + 8 * k);
+            if (rows > 1) /* read once, not by each product */
+                __asm__("" : "+v"(x));
+#pragma GCC unroll 2
+            for (size_t r = 0; r < rows; r++)
+                sum[r][p] = k == 0 ? _mm512_mul_pd(value_of(words[r][p], k), x)
+                                   : _mm512_fmadd_pd(value_of(words[r][p], k), x, sum[r][p]);
+        }
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+        sums[r] = _mm512_add_pd(sum[r][0], sum[r][1]);
 }
 
 /* Where the lanes of a block have scales of their own: lanes 2 l and 2 l + 1 of both halves become
@@ -90,52 +103,96 @@ INLINE __m512d join(__m512d first, __m512d second)
                          _mm512_permutex2var_pd(first, odd, second));
 }
 
-INLINE void add_codes(row_sums *sums, const sb_row_codes *w, grouping g, const sb_row_input *x,
-                      size_t i, const __m512i codes[2], __m512i *twice)
+typedef struct byte_sums {
+    row_sums of[2];
+    __m512i twice[2];
+} byte_sums;
+
+/* The block from column i on of `rows` rows, of which `here` columns are there. */
+INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, grouping g,
+                      const sb_row_input *x, size_t i, size_t here)
 {
-    const __m512d first = sum_64(codes[0], x->lanes + i, twice);
-    const __m512d second = sum_64(codes[1], x->lanes + i + 64, twice);
-    const __m512d sum = g == OTHER_GROUPS ? join(first, second) : _mm512_add_pd(first, second);
-    add_block(sums, w, g, x, i, sum, _mm512_set1_pd(448));
+    __m512i codes[2][2];
+    __m512d sums[2][2];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *at = w[r].codes + i;
+        sb_fetch(at);
+        sb_fetch(at + 64);
+        codes[0][r] = load_end(at, here);
+        codes[1][r] = load_end(at + 64, here > 64 ? here - 64 : 0);
+    }
+    sums_64(codes[0], rows, x->lanes + i, to->twice, sums[0]);
+    sums_64(codes[1], rows, x->lanes + i + 64, to->twice, sums[1]);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const __m512d sum = g == OTHER_GROUPS ? join(sums[0][r], sums[1][r])
+                                              : _mm512_add_pd(sums[0][r], sums[1][r]);
+        if (g == WHOLE_ROW)
+            to->of[r].sum = _mm512_add_pd(to->of[r].sum, sum);
+        else
+            add_block(&to->of[r], &w[r], g, x, i, sum, _mm512_set1_pd(448));
+    }
 }
 
-/* Roundings of a product on its way: 1 of its own, 4 in sum_64, 1 in join, n / 128 + 1 at the
- * blocks, 3 where the lanes meet. NaN, 0x7f, is 0xfe when doubled. */
-INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, grouping g)
+/* NaN, 0x7f, is 0xfe when doubled. */
+INLINE sb_partial of_bytes(const row_sums *sums, __m512i twice, const sb_row_codes *w, grouping g,
+                           const sb_row_input *x)
 {
-    row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};
-    __m512i twice = _mm512_setzero_si512();
-    size_t i = 0;
-    for (; i + SB_ROW_BLOCK <= w->n; i += SB_ROW_BLOCK) {
-        const unsigned char *at = w->codes + i;
-        const __m512i codes[2] = {_mm512_loadu_si512(at), _mm512_loadu_si512(at + 64)};
-        fetch_ahead(at);
-        fetch_ahead(at + 64);
-        add_codes(&sums, w, g, x, i, codes, &twice);
+    sb_partial partial = partial_of(sums);
+    if (g == WHOLE_ROW) {
+        const double scale = w->scales ? w->scales[0] : 1;
+        partial.sum *= scale;
+        partial.magnitude = 448 * sb_absolute(scale) * x->size;
     }
-    if (i < w->n) {
-        const unsigned char *at = w->codes + i;
-        const size_t left = w->n - i, more = left > 64 ? left - 64 : 0;
-        const __m512i codes[2] = {load_end(at, left), load_end(at + 64, more)};
-        add_codes(&sums, w, g, x, i, codes, &twice);
-    }
-    sb_partial partial = partial_of(&sums);
+    partial.sum *= UNIT;
     if (_mm512_cmpeq_epi8_mask(twice, _mm512_set1_epi8((char)0xfe)))
         partial.sum = sb_f64_from_bits(0x7ff8000000000000u);
     return partial;
 }
 
+/* Roundings of a product on its way: 1 of its own, 4 in sums_64, 1 in join, n / 128 + 1 at the
+ * blocks, 3 where the lanes meet, 1 with the scale. */
+INLINE void rows_of(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
+                    sb_partial *partials)
+{
+    const size_t n = w->n, whole = n / SB_ROW_BLOCK * SB_ROW_BLOCK;
+    byte_sums sums;
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        sums.of[r] = (row_sums){_mm512_setzero_pd(), _mm512_setzero_pd()};
+        sums.twice[r] = _mm512_setzero_si512();
+    }
+    for (size_t i = 0; i < whole; i += SB_ROW_BLOCK)
+        add_codes(&sums, w, rows, g, x, i, SB_ROW_BLOCK);
+    if (whole < n)
+        add_codes(&sums, w, rows, g, x, whole, n - whole);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+        partials[r] = of_bytes(&sums.of[r], sums.twice[r], &w[r], g, x);
+}
+
+#define ROWS(rows)                                                                                 \
+    switch (grouping_of(w)) {                                                                      \
+    case WHOLE_ROW:                                                                                \
+        rows_of(w, rows, WHOLE_ROW, x, partials);                                                  \
+        break;                                                                                     \
+    case BLOCKS:                                                                                   \
+        rows_of(w, rows, BLOCKS, x, partials);                                                     \
+        break;                                                                                     \
+    default:                                                                                       \
+        rows_of(w, rows, OTHER_GROUPS, x, partials);                                               \
+    }
+
 AVX512 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *x)
 {
-    switch (grouping_of(w)) {
-    case WHOLE_ROW:
-        return row_of(w, x, WHOLE_ROW);
-    case BLOCKS:
-        return row_of(w, x, BLOCKS);
-    default:
-        return row_of(w, x, OTHER_GROUPS);
-    }
+    sb_partial partials[1];
+    ROWS(1)
+    return partials[0];
 }
+
+AVX512 void sb_avx512_pair_e4m3(const sb_row_codes w[2], const sb_row_input *x,
+                                sb_partial partials[2]){ROWS(2)}
 
 /* Of the codes that are left, sixteen at most. */
 AVX512 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values)

@@ -86,13 +86,6 @@ INLINE sb_partial partial_of(const row_sums *from)
     return (sb_partial){_mm512_reduce_add_pd(from->sum), _mm512_reduce_add_pd(from->magnitude)};
 }
 
-/* The row's next kilobyte comes while this one is computed. */
-INLINE void fetch_ahead(const unsigned char *codes)
-{
-    enum { AHEAD = 1024 };
-    _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
-}
-
 /* 64 bytes, of which those behind the first `left` are zero and not read. */
 INLINE __m512i load_end(const unsigned char *at, size_t left)
 {

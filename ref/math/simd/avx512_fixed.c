@@ -7,146 +7,318 @@
 #include "ref/math/simd/avx512_codes.h"
 
 /* Rows of E2M1 with an input in fixed point, whose products are integers. The sixteen inputs of a
- * group have a unit u of their own, a power of two, of which they are rounded to whole numbers up
- * to 2^46. Such a number is written as six digits to the base 256, from -128 to 127; a code is a
- * whole number of halves. So the sum of a group is exact in 64 bits but for the inputs' rounding:
- * u/2 each at most. */
+ * group have a unit u of their own, a power of two, of which they are rounded to whole numbers
+ * below 2^47. Such a number is written as six digits to the base 256, from -128 to 127; a code is a
+ * whole number of halves. So the sum of a group is exact in 64 bits but for the inputs' rounding,
+ * whose errors are known. */
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")))
 #define VINLINE VNNI static inline __attribute__((always_inline))
 
-enum { DIGITS = 6, HALF = SB_ROW_BLOCK / 2 };
+enum { DIGITS = 6, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROUPS };
 
-/* What stands in sb_row_input.lanes for a block: of the codes in the low and in the high halves of
- * bytes, the digits of their inputs, the lowest first; and of each group what it needs. */
-typedef struct fixed_block {
-    int8_t digits[DIGITS][2][HALF];
-    int64_t start[GROUPS]; /* -12 times the sum: kernels multiply codes + 12 */
-    double unit[GROUPS];   /* of a product: u / 2 */
-} fixed_block;
+/* What stands in sb_row_input.lanes for a pair of blocks. A group is eight bytes of codes, and a
+ * doubleword of each array here belongs to it: doubleword 4 l + 2 b + g to group 2 l + g of block
+ * b, which is where shuffles in lanes of 128 bits put the two halves of its codes. */
+typedef struct fixed_pair {
+    int8_t digits[DIGITS][2][2]
+                 [64]; /* lowest first; first or second four bytes; low, high nibbles */
+    uint32_t start[2][PAIR_GROUPS]; /* of three digits each: -12 times the sum, and 2^31 */
+    double unit[PAIR_GROUPS];       /* of a product: u / 2 * UNIT, group by group */
+    double size[PAIR_GROUPS];       /* magnitude, UNIT times: see spread_of() */
+    double sizes;                   /* in the first pair: the sum of size of all */
+} fixed_pair;
 
-_Static_assert(sizeof(fixed_block) <= SB_ROW_BLOCK * sizeof(double), "a block has no more room");
+_Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
 
-/* A power of two above all magnitudes of a group; 0 if they are 0, NaN if one is not finite. */
+/* Scales in E4M3 are read as 2^-1016 of themselves; with units by 2^500 nothing underflows. */
+#define UNIT 0x1p500
+#define OF_CODED 0x1p516
+#define OF_PLAIN 0x1p-500
+
+/* Roundings on the way of a product: one of the group's sum, n / 128 + 1 at the blocks, 3 where the
+ * lanes meet. row.h allows 18 + 7 n / 128 more, each of 2^-53 of the magnitude; t = 16 + 7 n / 128
+ * of them pay for the inputs' rounding. With e the sum of its errors in a group, that is at most 6
+ * e times the scale, and so by 2^53 / t e in what is 6 times the magnitude of a group of scale 1.
+ */
+static double spread_of(size_t n)
+{
+    return 0x1p53 / (double)(16 + 7 * n / SB_ROW_BLOCK);
+}
+
+/* A power of two 2^47 u above all magnitudes of a group: by 128 / 129 at least, so that the highest
+ * digit is 127 at most. 0 if they are 0, NaN if one is not finite or too small a number. */
 VINLINE double top_of(const double *x)
 {
     const __m512d a = _mm512_abs_pd(_mm512_load_pd(x)), b = _mm512_abs_pd(_mm512_load_pd(x + 8));
-    const __m512d limit = _mm512_set1_pd(0x1p900);
+    const __m512d limit = _mm512_set1_pd(0x1p300);
     const int finite = (_mm512_cmp_pd_mask(a, limit, _CMP_LT_OQ) &
                         _mm512_cmp_pd_mask(b, limit, _CMP_LT_OQ)) == 0xff;
-    const uint64_t bits = sb_bits_f64(_mm512_reduce_max_pd(_mm512_max_pd(a, b))) >> 52;
-    if (!finite)
+    const double most = _mm512_reduce_max_pd(_mm512_max_pd(a, b));
+    if (most == 0 && finite)
+        return 0;
+    if (!finite || most < 0x1p-300)
         return sb_f64_from_bits((uint64_t)0x7ff8 << 48);
-    return bits ? sb_f64_from_bits((bits + 1) << 52) : 0;
+    return sb_f64_from_bits(((sb_bits_f64(most * (129.0 / 128)) >> 52) + 1) << 52);
 }
 
-/* The even or the odd columns of a group; zeros if units is 0. */
-VINLINE __m512i whole_numbers(const double *x, int odd, double units)
+/* A group as whole numbers of its unit: of the even and of the odd columns. */
+typedef struct whole_group {
+    __m512i number[2];
+    double error; /* the sum of what they were rounded by, in units */
+} whole_group;
+
+/* Zeros if units is 0. */
+VINLINE whole_group whole_numbers(const double *x, double units)
 {
-    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
-    const __m512i which = odd ? _mm512_add_epi64(even, _mm512_set1_epi64(1)) : even;
-    const __m512d some = _mm512_permutex2var_pd(_mm512_load_pd(x), which, _mm512_load_pd(x + 8));
-    return _mm512_maskz_cvtpd_epi64(units > 0 ? 0xff : 0,
-                                    _mm512_mul_pd(some, _mm512_set1_pd(units)));
+    const __mmask8 some = units > 0 ? 0xff : 0;
+    whole_group group;
+    __m512d error[2];
+    for (int odd = 0; odd < 2; odd++) {
+        const __m512i which =
+            _mm512_add_epi64(_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_set1_epi64(odd));
+        const __m512d exact = _mm512_maskz_mul_pd(
+            some, _mm512_permutex2var_pd(_mm512_load_pd(x), which, _mm512_load_pd(x + 8)),
+            _mm512_set1_pd(units));
+        group.number[odd] = _mm512_cvtpd_epi64(exact);
+        error[odd] = _mm512_abs_pd(_mm512_sub_pd(exact, _mm512_cvtepi64_pd(group.number[odd])));
+    }
+    group.error = _mm512_reduce_add_pd(_mm512_add_pd(error[0], error[1]));
+    return group;
 }
 
-/* The digits of eight numbers: with 128 added to each they have no sign, and are the bytes. */
-VINLINE void write_digits(__m512i numbers, fixed_block *to, int odd, size_t group)
+/* The digits of eight numbers, for doubleword `at`: with 128 added to each they have no sign, and
+ * are the bytes. */
+VINLINE void write_digits(__m512i numbers, fixed_pair *to, int odd, size_t at)
 {
     const __m512i biased =
         _mm512_add_epi64(numbers, _mm512_set1_epi64(((int64_t)0x8080 << 32) | 0x80808080));
     const __m512i bytes = _mm512_xor_si512(biased, _mm512_set1_epi8(-128));
-    for (unsigned d = 0; d < DIGITS; d++)
-        _mm_storel_epi64((__m128i *)(void *)&to->digits[d][odd][group * 8],
-                         _mm512_cvtepi64_epi8(_mm512_srli_epi64(bytes, 8 * d)));
+    for (unsigned d = 0; d < DIGITS; d++) {
+        const __m128i eight = _mm512_cvtepi64_epi8(_mm512_srli_epi64(bytes, 8 * d));
+        _mm_storeu_si32(&to->digits[d][0][odd][4 * at], eight);
+        _mm_storeu_si32(&to->digits[d][1][odd][4 * at], _mm_srli_si128(eight, 4));
+    }
+}
+
+/* The sums of the lower and of the upper three digits, as start wants them. */
+VINLINE void write_start(const whole_group *group, fixed_pair *to, size_t at)
+{
+    const __m512i half = _mm512_set1_epi64(0x808080);
+    const __m512i even = _mm512_srai_epi64(_mm512_add_epi64(group->number[0], half), 24);
+    const __m512i odd = _mm512_srai_epi64(_mm512_add_epi64(group->number[1], half), 24);
+    const int64_t upper = _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd));
+    const int64_t all =
+        _mm512_reduce_add_epi64(_mm512_add_epi64(group->number[0], group->number[1]));
+    to->start[0][at] = (uint32_t)(((int64_t)1 << 31) - 12 * (all - upper * (1 << 24)));
+    to->start[1][at] = (uint32_t)(((int64_t)1 << 31) - 12 * upper);
 }
 
 /* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */
-VNNI void sb_avx512_arrange_fixed(const double *x, double *lanes)
+VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
 {
-    fixed_block *to = (fixed_block *)(void *)lanes;
-    for (size_t g = 0; g < GROUPS; g++, x += NEIGHBOURS) {
-        const double top = top_of(x), none = sb_f64_from_bits((uint64_t)0x7ff8 << 48);
-        const int usable = top > 0x1p-900;
-        const double units = usable ? 0x1p46 / top : 0;
-        const __m512i even = whole_numbers(x, 0, units), odd = whole_numbers(x, 1, units);
-        write_digits(even, to, 0, g);
-        write_digits(odd, to, 1, g);
-        to->start[g] = -12 * _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd));
-        to->unit[g] = usable || top == 0 ? top * 0x1p-47 : none;
+    const double spread = spread_of(n);
+    double sizes = 0;
+    for (size_t i = 0; i < n; i += PAIR) {
+        fixed_pair *to = (fixed_pair *)(void *)(lanes + i);
+        for (size_t g = 0; g < PAIR_GROUPS; g++) {
+            const size_t at = g % GROUPS / 2 * 4 + g / GROUPS * 2 + g % 2;
+            const double *here = x + i + g * NEIGHBOURS;
+            const double top = top_of(here);
+            const whole_group group = whole_numbers(here, top > 0 ? 0x1p47 / top : 0);
+            const __m512d some = _mm512_add_pd(_mm512_abs_pd(_mm512_load_pd(here)),
+                                               _mm512_abs_pd(_mm512_load_pd(here + 8)));
+            write_digits(group.number[0], to, 0, at);
+            write_digits(group.number[1], to, 1, at);
+            write_start(&group, to, at);
+            to->unit[g] = top * 0x1p-48 * UNIT;
+            to->size[g] =
+                (_mm512_reduce_add_pd(some) + spread * (group.error * (top * 0x1p-47))) * UNIT;
+            sizes += to->size[g];
+        }
     }
+    if (n > 0)
+        ((fixed_pair *)(void *)lanes)->sizes = sizes;
 }
 
-/* Three digits from `first` on, the highest first, times the codes + 12 of both halves. A lane
- * has half a group: eight products, below 2^31 together, as 8 * 24 * 128 * (2^16 + 2^8 + 1) is. */
-VINLINE __m512i three_digits(__m512i low, __m512i high, const fixed_block *x, int first)
-{
-    __m512i sum = _mm512_setzero_si512();
-#pragma GCC unroll 3
-    for (int d = first + 2; d >= first; d--) {
-        sum = _mm512_slli_epi32(sum, 8);
-        sum = _mm512_dpbusd_epi32(sum, low, _mm512_load_si512(x->digits[d][0]));
-        sum = _mm512_dpbusd_epi32(sum, high, _mm512_load_si512(x->digits[d][1]));
-    }
-    return sum;
-}
+/* Codes + 12 of a pair of blocks: the first and the second half of each group, low and high. */
+typedef struct halves {
+    __m512i at[2][2];
+} halves;
 
-/* The sums of the two halves of each group: those of the high digits are below 2^31 together. */
-VINLINE __m512i of_high(__m512i sums)
+VINLINE halves halves_of(__m512i first, __m512i second)
 {
-    return _mm512_mul_epi32(_mm512_add_epi32(sums, _mm512_srli_epi64(sums, 32)),
-                            _mm512_set1_epi64(1 << 24));
-}
-
-VINLINE __m512i of_low(__m512i sums)
-{
-    return _mm512_add_epi64(_mm512_mul_epi32(sums, _mm512_set1_epi64(1)),
-                            _mm512_srai_epi64(sums, 32));
-}
-
-VINLINE void add_fixed(row_sums *to, const sb_row_codes *w, grouping g, const sb_row_input *x,
-                       size_t i, __m512i codes, __m512d spread)
-{
-    const fixed_block *in = (const fixed_block *)(const void *)(x->lanes + i);
-    const __m512i halves = _mm512_broadcast_i32x4(
+    const __m512i values = _mm512_broadcast_i32x4(
         _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     const __m512i mask = _mm512_set1_epi8(15);
-    const __m512i low = _mm512_shuffle_epi8(halves, _mm512_and_si512(codes, mask));
-    const __m512i high =
-        _mm512_shuffle_epi8(halves, _mm512_and_si512(_mm512_srli_epi16(codes, 4), mask));
-    __m512i sum = _mm512_load_si512(in->start);
-    sum = _mm512_add_epi64(sum, of_high(three_digits(low, high, in, 3)));
-    sum = _mm512_add_epi64(sum, of_low(three_digits(low, high, in, 0)));
-    const __m512d unit = _mm512_load_pd(in->unit);
-    const __m512d scale = g == CODED_LANES ? coded_scales(w, i) : by_lane(w, g, w->scales, i);
-    const __m512d size = _mm512_fmadd_pd(spread, unit, _mm512_loadu_pd(x->x16 + i / NEIGHBOURS));
-    to->sum = _mm512_fmadd_pd(_mm512_mul_pd(scale, unit), _mm512_cvtepi64_pd(sum), to->sum);
-    to->magnitude = _mm512_fmadd_pd(_mm512_abs_pd(scale), size, to->magnitude);
+    const __m512 a = _mm512_castsi512_ps(first), b = _mm512_castsi512_ps(second);
+    const __m512i half[2] = {_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)),
+                             _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd))};
+    halves codes;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        codes.at[h][0] = _mm512_shuffle_epi8(values, _mm512_and_si512(half[h], mask));
+        codes.at[h][1] =
+            _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16(half[h], 4), mask));
+    }
+    return codes;
 }
 
-/* Roundings on the way of a product: one of the group's sum, n / 128 + 1 at the blocks, 3 where the
- * lanes meet. row.h allows 18 + 7 n / 128 more, each of 2^-53 of the magnitude; 16 + 7 n / 128 of
- * them pay for the inputs' rounding, which is at most 16 inputs times a code of 6 times u / 2 for a
- * group of scale 1, by 6 spread u / 2 in its magnitude. */
-VINLINE sb_partial fixed_row(const sb_row_codes *w, const sb_row_input *x, grouping g)
+/* The sums of `rows` rows by group, in doublewords, 2^31 added: of the lower three digits, and of
+ * the upper three. Without the 12 they are below 2^31, as 16 * 12 * 2^23 is. */
+VINLINE void by_digits(const halves *codes, size_t rows, const fixed_pair *x, __m512i sums[][2])
 {
-    row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};
-    const __m512d spread = _mm512_set1_pd(0x1p57 / (double)(16 + 7 * w->n / SB_ROW_BLOCK));
-    size_t i = 0;
-    for (; i + SB_ROW_BLOCK <= w->n; i += SB_ROW_BLOCK) {
-        fetch_ahead(w->codes + i / 2);
-        add_fixed(&sums, w, g, x, i, _mm512_loadu_si512(w->codes + i / 2), spread);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+        sums[r][0] = sums[r][1] = _mm512_setzero_si512();
+#pragma GCC unroll 3
+    for (int d = 2; d >= 0; d--)
+#pragma GCC unroll 2
+        for (int upper = 0; upper < 2; upper++) {
+#pragma GCC unroll 2
+            for (size_t r = 0; r < rows && d < 2; r++)
+                sums[r][upper] = _mm512_slli_epi32(sums[r][upper], 8);
+#pragma GCC unroll 4
+            for (int part = 0; part < 4; part++) {
+                __m512i digits = _mm512_load_si512(x->digits[3 * upper + d][part / 2][part % 2]);
+                if (rows > 1) /* read once, not by each product */
+                    __asm__("" : "+v"(digits));
+#pragma GCC unroll 2
+                for (size_t r = 0; r < rows; r++)
+                    sums[r][upper] = _mm512_dpbusd_epi32(sums[r][upper],
+                                                         codes[r].at[part / 2][part % 2], digits);
+            }
+        }
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int upper = 0; upper < 2; upper++)
+            sums[r][upper] = _mm512_add_epi32(sums[r][upper], _mm512_load_si512(x->start[upper]));
+}
+
+/* Both sums of eight groups together: as the low bits of 2^52 and 2^76 they are binary64, and what
+ * was added is the difference, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, which is exact. */
+VINLINE __m512d joined(__m512i lower, __m512i upper)
+{
+    const __m512d added = _mm512_set1_pd(0x1p76 + 0x1p55 + 0x1p52 + 0x1p31);
+    return _mm512_add_pd(_mm512_sub_pd(_mm512_castsi512_pd(upper), added),
+                         _mm512_castsi512_pd(lower));
+}
+
+VINLINE void sums_of_groups(const __m512i sums[2], __m512d to[2])
+{
+    const __m512i low = _mm512_set1_epi32((1023 + 52) << 20);
+    const __m512i high = _mm512_set1_epi32((1023 + 76) << 20);
+    to[0] = joined(_mm512_unpacklo_epi32(sums[0], low), _mm512_unpacklo_epi32(sums[1], high));
+    to[1] = joined(_mm512_unpackhi_epi32(sums[0], low), _mm512_unpackhi_epi32(sums[1], high));
+}
+
+/* 2^-1016 of the scales of the eight groups from column i on, if they are coded; 0 behind the end,
+ * which is asked for unless `whole`. */
+VINLINE __m512d scales_of(const sb_row_codes *w, grouping g, size_t i, int whole)
+{
+    if (!whole && i >= w->n)
+        return _mm512_setzero_pd();
+    if (g != CODED_LANES)
+        return by_lane(w, g, w->scales, i);
+    const size_t left = (w->n - i + NEIGHBOURS - 1) / NEIGHBOURS;
+    const unsigned char *at = w->scale_codes + i / NEIGHBOURS;
+    const __m128i codes = whole || left >= GROUPS
+                              ? _mm_loadl_epi64((const __m128i *)(const void *)at)
+                              : _mm_maskz_loadu_epi8((__mmask16)((1u << left) - 1), at);
+    return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_cvtepu8_epi64(codes), 49));
+}
+
+/* The pair of blocks from column i on, of which `here` columns are the row's. */
+VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping g,
+                      const sb_row_input *x, size_t i, size_t here)
+{
+    const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + i);
+    const size_t bytes = (here + 1) / 2, more = bytes > 64 ? bytes - 64 : 0;
+    halves codes[2];
+    __m512i sums[2][2];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *at = w[r].codes + i / 2;
+        sb_fetch(at);
+        sb_fetch(at + 64);
+        codes[r] = halves_of(load_end(at, bytes), load_end(at + 64, more));
     }
-    if (i < w->n)
-        add_fixed(&sums, w, g, x, i, load_end(w->codes + i / 2, (w->n - i + 1) / 2), spread);
-    sums.magnitude = _mm512_mul_pd(sums.magnitude, _mm512_set1_pd(6));
-    return partial_of(&sums);
+    by_digits(codes, rows, in, sums);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        __m512d groups[2];
+        sums_of_groups(sums[r], groups);
+#pragma GCC unroll 2
+        for (size_t b = 0; b < 2; b++) {
+            const __m512d scale = scales_of(&w[r], g, i + b * SB_ROW_BLOCK, here == PAIR);
+            to[r].sum = _mm512_fmadd_pd(_mm512_mul_pd(scale, _mm512_load_pd(in->unit + b * GROUPS)),
+                                        groups[b], to[r].sum);
+            if (g != CODED_LANES)
+                to[r].magnitude = _mm512_fmadd_pd(
+                    _mm512_abs_pd(scale), _mm512_load_pd(in->size + b * GROUPS), to[r].magnitude);
+        }
+    }
+}
+
+/* The largest of the row's coded scales, 2^-1016 of it. */
+VINLINE double largest_scale(const sb_row_codes *w)
+{
+    const size_t n = (w->n + NEIGHBOURS - 1) / NEIGHBOURS;
+    __m512i most = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += 64)
+        most = _mm512_max_epu8(most, load_end(w->scale_codes + i, n - i));
+    __m256i half =
+        _mm256_max_epu8(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
+    __m128i part = _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    part = _mm_max_epu8(part, _mm_srli_epi16(part, 8));
+    part = _mm_sub_epi16(_mm_set1_epi16(0xff), _mm_and_si128(part, _mm_set1_epi16(0xff)));
+    const unsigned code = 0xffu - (unsigned)_mm_extract_epi16(_mm_minpos_epu16(part), 0);
+    return sb_f64_from_bits((uint64_t)code << 49);
+}
+
+VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
+                        sb_partial *partials)
+{
+    const size_t whole = w->n / PAIR * PAIR;
+    row_sums sums[2];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+        sums[r] = (row_sums){_mm512_setzero_pd(), _mm512_setzero_pd()};
+    for (size_t i = 0; i < whole; i += PAIR)
+        add_pair(sums, w, rows, g, x, i, PAIR);
+    if (whole < w->n)
+        add_pair(sums, w, rows, g, x, whole, w->n - whole);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const double part = g == CODED_LANES ? OF_CODED : OF_PLAIN;
+        const double sizes = ((const fixed_pair *)(const void *)x->lanes)->sizes;
+        const double magnitude = g == CODED_LANES ? largest_scale(&w[r]) * sizes
+                                                  : _mm512_reduce_add_pd(sums[r].magnitude);
+        partials[r] = (sb_partial){_mm512_reduce_add_pd(sums[r].sum) * part, 6 * magnitude * part};
+    }
 }
 
 VNNI sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x)
 {
+    sb_partial partial;
     if (grouping_of(w) == CODED_LANES)
-        return fixed_row(w, x, CODED_LANES);
-    return fixed_row(w, x, grouping_of(w) == LANES ? LANES : OTHER_GROUPS);
+        fixed_rows(w, 1, CODED_LANES, x, &partial);
+    else if (grouping_of(w) == LANES)
+        fixed_rows(w, 1, LANES, x, &partial);
+    else
+        fixed_rows(w, 1, OTHER_GROUPS, x, &partial);
+    return partial;
+}
+
+VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input *x,
+                                    sb_partial partials[2])
+{
+    if (grouping_of(w) == CODED_LANES)
+        fixed_rows(w, 2, CODED_LANES, x, partials);
+    else if (grouping_of(w) == LANES)
+        fixed_rows(w, 2, LANES, x, partials);
+    else
+        fixed_rows(w, 2, OTHER_GROUPS, x, partials);
 }
 
 #endif

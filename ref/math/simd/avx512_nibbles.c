@@ -6,11 +6,12 @@
 
 /* Sixteen codes are eight bytes: one lane, of which step k shifts code k to the bottom. So lane l
  * meets column 16 l + k in step k. */
-AVX512 void sb_avx512_arrange_nibbles(const double *x, double *lanes)
+AVX512 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes)
 {
-    for (size_t k = 0; k < NEIGHBOURS; k++)
-        for (size_t l = 0; l < GROUPS; l++)
-            lanes[k * GROUPS + l] = x[l * NEIGHBOURS + k];
+    for (size_t i = 0; i < n; i += SB_ROW_BLOCK)
+        for (size_t k = 0; k < NEIGHBOURS; k++)
+            for (size_t l = 0; l < GROUPS; l++)
+                lanes[i + k * GROUPS + l] = x[i + l * NEIGHBOURS + k];
 }
 
 /* The values of the sixteen codes. */
@@ -67,7 +68,7 @@ INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, const tab
     row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};
     size_t i = 0;
     for (; i + SB_ROW_BLOCK <= w->n; i += SB_ROW_BLOCK) {
-        fetch_ahead(w->codes + i / 2);
+        sb_fetch(w->codes + i / 2);
         add_codes(&sums, w, x, i, _mm512_loadu_si512(w->codes + i / 2), values, f);
     }
     if (i < w->n)
@@ -81,6 +82,7 @@ AVX512 int sb_avx512_reads_scales(const unsigned char *codes, size_t n)
     __mmask64 bad = 0;
     for (size_t i = 0; i < n; i += 64) {
         const __m512i some = load_end(codes + i, n - i);
+        _mm_prefetch((const char *)codes + i + 2048, _MM_HINT_T0);
         bad |= _mm512_cmpge_epu8_mask(some, past) |
                (_mm512_cmplt_epu8_mask(some, least) & _mm512_test_epi8_mask(some, some));
     }

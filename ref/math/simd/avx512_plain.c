@@ -20,19 +20,12 @@ INLINE void add_16(plain_sums *to, __m512 values, const double *x)
 }
 
 /* All products together are at most the largest code times all magnitudes of the input. */
-INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x, size_t n)
+INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x)
 {
-    const __m512 most = from->largest;
-    const double largest = (double)_mm512_reduce_max_ps(most);
-    __m512d sizes = _mm512_setzero_pd();
-    for (size_t i = 0; i < n; i += SB_ROW_BLOCK)
-        sizes = _mm512_add_pd(sizes, _mm512_loadu_pd(x->x16 + i / NEIGHBOURS));
+    const double largest = (double)_mm512_reduce_max_ps(from->largest);
     return (sb_partial){_mm512_reduce_add_pd(_mm512_add_pd(from->sum[0], from->sum[1])),
-                        largest * _mm512_reduce_add_pd(sizes)};
+                        largest * x->size};
 }
-
-/* How far ahead of the arithmetic, in bytes, memory is asked for: with less it is waited for. */
-enum { AHEAD = 4096 };
 
 /* Roundings of a product on its way: 1 of its own, n / 16 + 1, 1 and 3 where the lanes meet. */
 #define ROW(format, size)                                                                          \
@@ -42,17 +35,127 @@ enum { AHEAD = 4096 };
         size_t i = 0;                                                                              \
         for (; i + 32 <= w->n; i += 32) {                                                          \
             for (size_t line = 0; line < 32 * (size); line += 64)                                  \
-                _mm_prefetch((const char *)w->codes + i * (size) + AHEAD + line, _MM_HINT_T0);     \
+                sb_fetch(w->codes + i * (size) + line);                                            \
             add_16(&sums, of_##format(w->codes + i * (size), 0xffff), x->x + i);                   \
             add_16(&sums, of_##format(w->codes + (i + STEP) * (size), 0xffff), x->x + i + STEP);   \
         }                                                                                          \
         for (; i < w->n; i += STEP)                                                                \
             add_16(&sums, of_##format(w->codes + i * (size), first_of(w->n - i)), x->x + i);       \
-        return of_plain(&sums, x, w->n);                                                           \
+        return of_plain(&sums, x);                                                                 \
     }
-ROW(bf16, 2)
 ROW(f16, 2)
 ROW(f32, 4)
+
+/* --- BF16 -------------------------------------------------------------------------------------
+ *
+ * A code of sign, eight bits of exponent and seven of fraction, put at the top of a binary64 with
+ * three zeros behind the sign, is 2^-896 of its value: the exponents' biases are 127 and 1023, and
+ * subnormal codes become subnormal binary64. Inputs are 2^448 of theirs, so that no product
+ * underflows (exact.h: magnitudes of 2^-133 and more meet those of 2^-170 and more). Infinite codes
+ * and NaN become finite: the largest code knows. */
+enum { LINE = 32 }; /* codes */
+
+/* Lane q of vector k meets column 4 q + k of 32. */
+AVX512 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes)
+{
+    const __m512i first = _mm512_setr_epi64(0, 4, 8, 12, 0, 4, 8, 12);
+    const __m512d unit = _mm512_set1_pd(0x1p448);
+    for (size_t i = 0; i < n; i += LINE)
+        for (int k = 0; k < 4; k++) {
+            const __m512i which = _mm512_add_epi64(first, _mm512_set1_epi64(k));
+            const __m512d low =
+                _mm512_permutex2var_pd(_mm512_load_pd(x + i), which, _mm512_load_pd(x + i + 8));
+            const __m512d high = _mm512_permutex2var_pd(_mm512_load_pd(x + i + 16), which,
+                                                        _mm512_load_pd(x + i + 24));
+            _mm512_store_pd(lanes + i + 8 * (size_t)k,
+                            _mm512_mul_pd(_mm512_mask_blend_pd(0xf0, low, high), unit));
+        }
+}
+
+typedef struct line_sums {
+    __m512d sum[4];
+    __m512i twice; /* the largest of the codes without their signs, doubled, by place */
+} line_sums;
+
+INLINE __m512d value_at_top(__m512i codes)
+{
+    const __m512i fields = _mm512_set1_epi64((int64_t)0x8fffe00000000000u);
+    return _mm512_castsi512_pd(_mm512_and_si512(codes, fields));
+}
+
+/* 32 codes: of eight bytes the fourth and the second code stand at the top of a doubleword, the
+ * third and the first after a shift. */
+INLINE void add_line(line_sums *to, __m512i codes, const __m512d x[4])
+{
+    const __m512i odd = _mm512_srai_epi32(codes, 3);
+    const __m512i even = _mm512_srai_epi32(_mm512_slli_epi32(codes, 16), 3);
+    const __m512i places[4] = {_mm512_slli_epi64(even, 32), _mm512_slli_epi64(odd, 32), even, odd};
+    to->twice = _mm512_max_epu16(to->twice, _mm512_add_epi16(codes, codes));
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++)
+        to->sum[k] = _mm512_fmadd_pd(value_at_top(places[k]), x[k], to->sum[k]);
+}
+
+INLINE sb_partial of_lines(const line_sums *from, double size)
+{
+    const __m512i even = _mm512_slli_epi32(from->twice, 16);
+    const uint32_t largest = _mm512_reduce_max_epu32(_mm512_max_epu32(even, from->twice));
+    const __m512d sum = _mm512_add_pd(_mm512_add_pd(from->sum[0], from->sum[1]),
+                                      _mm512_add_pd(from->sum[2], from->sum[3]));
+    return (sb_partial){_mm512_reduce_add_pd(sum) * 0x1p448,
+                        (double)sb_f32_from_bits(largest >> 17 << 16) * size};
+}
+
+/* The codes from column i on of `rows` rows, a constant; beyond `here` columns nothing is read. */
+INLINE void add_lines(line_sums *sums, const sb_row_codes *w, size_t rows, const sb_row_input *x,
+                      size_t i, size_t here)
+{
+    __m512d lanes[4];
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++)
+        lanes[k] = _mm512_load_pd(x->lanes + i + 8 * k);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *at = w[r].codes + 2 * i;
+        sb_fetch(at);
+        add_line(&sums[r], load_end(at, 2 * here), lanes);
+    }
+}
+
+/* Roundings of a product on its way: n / 32 + 1, 2 where the sums meet, 3 where their lanes do. */
+INLINE void bf16_rows(const sb_row_codes *w, size_t rows, const sb_row_input *x,
+                      sb_partial *partials)
+{
+    const size_t n = w->n, whole = n / LINE * LINE;
+    line_sums sums[2];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        sums[r].twice = _mm512_setzero_si512();
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            sums[r].sum[k] = _mm512_setzero_pd();
+    }
+    for (size_t i = 0; i < whole; i += LINE)
+        add_lines(sums, w, rows, x, i, LINE);
+    if (whole < n)
+        add_lines(sums, w, rows, x, whole, n - whole);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+        partials[r] = of_lines(&sums[r], x->size);
+}
+
+AVX512 sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x)
+{
+    sb_partial partial;
+    bf16_rows(w, 1, x, &partial);
+    return partial;
+}
+
+AVX512 void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x,
+                                sb_partial partials[2])
+{
+    bf16_rows(w, 2, x, partials);
+}
 
 /* Integers of eight bits: sixteen columns share a scale and a zero. Roundings: 1 of the product, 1
  * where two meet, n / 16 + 1 and 3 where the lanes meet. */
