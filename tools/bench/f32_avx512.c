@@ -11,9 +11,9 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
 #define INLINE AVX512 static inline __attribute__((always_inline))
 
-enum {
-    AHEAD = 2048
-}; /* bytes: rows follow each other, and the processor's own look-ahead is short */
+/* Bytes: rows follow each other, and the processor's own look-ahead is short. They come to the
+ * second cache, as the first has the input. */
+enum { AHEAD = 16384, SCALES_AHEAD = AHEAD / 8 };
 
 AVX512 static float bf16(const sb_f32_row *r)
 {
@@ -22,8 +22,8 @@ AVX512 static float bf16(const sb_f32_row *r)
     for (size_t k = 0; k < r->n; k += 64) {
         const char *at = (const char *)r->codes + 2 * k;
         const float *x = r->x + k;
-        _mm_prefetch(at + AHEAD, _MM_HINT_T0);
-        _mm_prefetch(at + AHEAD + 64, _MM_HINT_T0);
+        _mm_prefetch(at + AHEAD, _MM_HINT_T1);
+        _mm_prefetch(at + AHEAD + 64, _MM_HINT_T1);
         __m512i a = _mm512_loadu_si512(at), b = _mm512_loadu_si512(at + 64);
         even = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)), _mm512_loadu_ps(x),
                                even);
@@ -75,10 +75,10 @@ AVX512 static float nvfp4(const sb_f32_row *r)
     for (; k + 256 <= r->n; k += 256) {
         const char *at = (const char *)r->codes + k / 2;
         __m512 s = scales_16(r->codes_scales + k / 16);
-        _mm_prefetch(at + AHEAD, _MM_HINT_T0);
-        _mm_prefetch(at + AHEAD + 64, _MM_HINT_T0);
+        _mm_prefetch(at + AHEAD, _MM_HINT_T1);
+        _mm_prefetch(at + AHEAD + 64, _MM_HINT_T1);
         if (k % 1024 == 0)
-            _mm_prefetch((const char *)r->codes_scales + k / 16 + AHEAD / 4, _MM_HINT_T0);
+            _mm_prefetch((const char *)r->codes_scales + k / 16 + SCALES_AHEAD, _MM_HINT_T0);
         sum = _mm512_fmadd_ps(nvfp4_128(_mm512_loadu_si512(at), r->x + k, table),
                               _mm512_permutexvar_ps(low, s), sum);
         sum2 = _mm512_fmadd_ps(nvfp4_128(_mm512_loadu_si512(at + 64), r->x + k + 128, table),
@@ -113,7 +113,7 @@ AVX512 static float fp8(const sb_f32_row *r)
         for (size_t i = k; i < end; i += 64) {
             const char *at = (const char *)r->codes + i;
             __m512i words = _mm512_loadu_si512(at);
-            _mm_prefetch(at + AHEAD, _MM_HINT_T0);
+            _mm_prefetch(at + AHEAD, _MM_HINT_T1);
             even = fp8_32(_mm512_slli_epi16(words, 8), r->x + i, even);
             odd = fp8_32(words, r->x + i + 32, odd);
         }
