@@ -91,11 +91,19 @@ void sb_fp8_look_plain(const unsigned char *codes, const float *weights, unsigne
 #include <cpuid.h>
 
 /* Not every compiler knows F16C by its name. */
-sb_fp8_look_fn *sb_fp8_look(void)
+static int has_avx2_f16c(void)
 {
     unsigned a, b, c, d;
-    int has = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    return has ? sb_fp8_look_avx2 : sb_fp8_look_plain;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* Asked once: under a hypervisor CPUID takes microseconds. */
+sb_fp8_look_fn *sb_fp8_look(void)
+{
+    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    if (answer < 0)
+        answer = has_avx2_f16c();
+    return answer ? sb_fp8_look_avx2 : sb_fp8_look_plain;
 }
 
 #else
