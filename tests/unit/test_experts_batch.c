@@ -117,6 +117,43 @@ static void test_other_linear(void **state)
     sb_model_close(model);
 }
 
+static size_t experts_spoiled;
+
+/* The last bit of the last expert that the last row has kept, of the third projection. */
+static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *args)
+{
+    sb_status status = sb_backend_ref()->experts(knobs, args);
+    if (++experts_spoiled == 3)
+        args->out[args->rows * args->kept * args->weight->rows - 1] *= 1 + 0x1p-23f;
+    return status;
+}
+
+/* One wrong value of one expert is seen, where it is. */
+static void test_one_wrong_value(void **state)
+{
+    static const size_t rows[] = {1, 70};
+    (void)state;
+    sb_model *model =
+        test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "nvidia-mix", "text"));
+    sb_backend other = *sb_backend_ref();
+    sb_knobs knobs;
+    uint32_t ids[70];
+    set_knobs(&knobs, "exact");
+    test_draw_ids("experts", V, ids, 70);
+    other.experts = spoiled;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        experts_spoiled = 0;
+        test_record sound = recorded(model, NULL, &knobs, ids, rows[i]);
+        test_record wrong = recorded(model, &other, &knobs, ids, rows[i]);
+        const char *where = first_apart(&wrong, &sound);
+        assert_non_null(where);
+        assert_non_null(strstr(where, "mlp.experts.down_proj"));
+        test_record_free(&sound);
+        test_record_free(&wrong);
+    }
+    sb_model_close(model);
+}
+
 static size_t experts_seen;
 
 static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args)
@@ -172,7 +209,8 @@ static void draw(uint32_t rows)
     }
 }
 
-static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
+/* Whether all outputs are those of one op per row and slot; plant: one bit of a copy is spoiled. */
+static int shape_is_sound(uint32_t rows, size_t kept, size_t each, size_t n, int plant)
 {
     static float out[2][PAIRS * MOST_ROWS], expected[2][PAIRS * MOST_ROWS];
     sb_expert_linear_args args[2];
@@ -199,7 +237,16 @@ static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
         }
     }
     assert_int_equal(sb_experts_ref(&knobs, args, n), SB_OK);
-    assert_memory_equal(out, expected, sizeof out);
+    if (plant) /* the last output that there is */
+        expected[n - 1][PAIRS / kept * kept * rows - 1] *= 1 + 0x1p-23f;
+    return memcmp(out, expected, sizeof out) == 0;
+}
+
+static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
+{
+    assert_true(shape_is_sound(rows, kept, each, n, 0));
+    if (omp_get_max_threads() == 1)
+        assert_false(shape_is_sound(rows, kept, each, n, 1));
 }
 
 /* Pieces of a matrix, at every number of threads. */
@@ -247,9 +294,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_model),   cmocka_unit_test(test_other_linear),
-        cmocka_unit_test(test_other_experts), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_whole_model),     cmocka_unit_test(test_other_linear),
+        cmocka_unit_test(test_one_wrong_value), cmocka_unit_test(test_other_experts),
+        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
