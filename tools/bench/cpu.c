@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/machine.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 
@@ -129,7 +130,8 @@ static void take_lines(const task *t, sb_bench_decode *out)
                 seconds.median > 0 ? (double)r->bytes / seconds.median / out->stream.median : 0,
             .tried = r->tried,
             .sent = r->sent,
-            .exact = r->exact};
+            .exact = r->exact,
+            .integers = r->integers};
     }
 }
 
@@ -162,13 +164,14 @@ static sb_status run_threads(task *t, unsigned threads, sb_bench_decode *out, sb
     return time_prefill(t, &out->prefill, err);
 }
 
-/* Every page of the checkpoint is in memory before a token is timed. */
-static uint64_t touch(const sb_model *model)
+/* Every page of the checkpoint is in memory before a token is timed. bytes: of all tensors. */
+static uint64_t touch(const sb_model *model, uint64_t *bytes)
 {
     uint64_t sum = 0;
     const sb_checkpoint *c = model->checkpoint;
     for (size_t i = 0; i < sb_checkpoint_count(c); i++) {
         const sb_tensor *t = sb_checkpoint_at(c, i);
+        *bytes += t->data ? t->bytes : 0;
         for (uint64_t at = 0; t->data && at < t->bytes; at += 4096)
             sum += t->data[at];
     }
@@ -187,6 +190,8 @@ static sb_status run_task(task *t, sb_bench_report *report, sb_error *err)
         report->decode_count += !status;
     }
     report->compared = t->meter->compared;
+    report->peak_bytes = sb_peak_resident();
+    report->stream_bytes = t->stream->bytes;
     sb_session_free(t->session);
     return status;
 }
@@ -207,7 +212,7 @@ sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,
     if (!status)
         status = sb_bench_stream_new(options->stream_mib, &stream, err);
     if (!status) {
-        stream.sum += (double)touch(model);
+        stream.sum += (double)touch(model, &report->weight_bytes);
         status = run_task(&t, report, err);
     }
     sb_bench_stream_free(&stream);

@@ -31,7 +31,7 @@ typedef struct sb_bench_line {
     uint64_t calls, bytes; /* per token */
     sb_bench_noise seconds;
     double share_of_stream; /* bytes per second against the stream's; 0 without weights */
-    uint64_t tried, sent, exact;
+    uint64_t tried, sent, exact, integers; /* as in sb_bench_row */
 } sb_bench_line;
 
 /* With one number of threads. */
@@ -79,6 +79,9 @@ typedef struct sb_bench_report {
     size_t versus_count;
     sb_bench_blas blas[SB_BENCH_THREADS];
     size_t blas_count;
+    /* The most bytes that the process had in memory up to the last token and prompt, mapped files
+     * included; what of them the weights take, and the array that is read. */
+    uint64_t peak_bytes, weight_bytes, stream_bytes;
 } sb_bench_report;
 
 sb_status sb_bench_cpu(const sb_model *model, const sb_bench_options *options,

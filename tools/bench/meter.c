@@ -104,7 +104,8 @@ static sb_status look(sb_meter *m, sb_bench_row *row, const sb_knobs *knobs,
     m->status = sb_bench_try(knobs, args, m->plant, &tried, &m->err);
     m->plant = 0;
     m->compared += tried.outputs;
-    row->tried += tried.outputs;
+    row->tried += tried.asked;
+    row->integers += tried.integers;
     row->sent += tried.sent;
     row->exact += tried.exact;
     return m->status;

@@ -36,9 +36,9 @@ typedef struct sb_bench_row {
     uint64_t calls;     /* of the last token */
     uint64_t bytes;     /* of weights, of the last token */
     double seconds[SB_BENCH_TOKENS];
-    /* Outputs that were tried: how many the first rounding test did not settle, and how many of
-     * these came to the integers. */
-    uint64_t tried, sent, exact;
+    /* Outputs of which a rounding test was asked, how many the first did not settle, and how many
+     * of these came to exact.h; and outputs that are sums of integers and need none. */
+    uint64_t tried, sent, exact, integers;
 } sb_bench_row;
 
 typedef struct sb_meter {

@@ -48,7 +48,7 @@ static sb_status by_definition(const sb_knobs *knobs, const sb_linear_args *args
 }
 
 /* A row whose kernel leaves the rounding open is `sent` on; `exact`: the sum with its errors kept
- * leaves it open, too. Layers of integers ask no test. */
+ * leaves it open, too. */
 static void count_tests(const sb_matrix *w, uint32_t row, const double *x,
                         const sb_row_input *input, const sb_scalar *factor, double *room,
                         sb_bench_tried *tried)
@@ -66,33 +66,43 @@ static void count_tests(const sb_matrix *w, uint32_t row, const double *x,
     tried->exact += !sb_kept_round(&kept, w->cols, factor, &rounded);
 }
 
+sb_status sb_bench_count(const sb_matrix *w, const double *x, const sb_scalar *factor,
+                         const uint32_t *rows, uint32_t count, sb_bench_tried *tried, sb_error *err)
+{
+    if (!sb_dot_kernels_now()->f64 || !sb_row_reads(w))
+        return SB_OK;
+    size_t inputs = sb_row_input_room(w);
+    double *room = sb_alloc(inputs + sb_row_room(w) + w->cols, sizeof *room);
+    if (!room)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    const sb_row_input input = sb_row_prepare(w, x, room);
+    for (uint32_t i = 0; i < count; i++)
+        count_tests(w, rows[i], x, &input, factor, room + inputs, tried);
+    tried->asked += count;
+    free(room);
+    return SB_OK;
+}
+
 static sb_status count_sample(const sb_knobs *knobs, const sb_linear_args *args, const sample *s,
                               sb_bench_tried *tried, sb_error *err)
 {
     const sb_matrix *w = args->weight;
-    size_t inputs = sb_row_input_room(w);
     sb_input in = {0};
-    double *room = sb_alloc(inputs + sb_row_room(w) + w->cols, sizeof *room);
-    sb_status status = room ? sb_quantize_input(knobs, w, args->in, 1, &in) : SB_ERR_MEMORY;
-    if (status) {
-        free(room);
-        return sb_fail(err, status, "out of memory for a comparison");
-    }
+    if (sb_quantize_input(knobs, w, args->in, 1, &in))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
     sb_scalar factor = SB_SCALAR_ONE;
     if (sb_matrix_quantized(w))
         factor = sb_matrix_factor(w);
     factor.mul[1] = in.factor.mul[0];
     factor.div[1] = in.factor.div[0];
     const sb_codes_input coded = {in.codes, in.scales, in.group, in.format, in.values};
-    sb_row_input input = {0};
-    const int asks = sb_row_reads(w) && !sb_ints_read(w, &coded);
-    if (asks)
-        input = sb_row_prepare(w, in.values, room);
-    for (uint32_t i = 0; i < s->count && asks; i++)
-        count_tests(w, s->row[i], in.values, &input, &factor, room + inputs, tried);
+    sb_status status = SB_OK;
+    if (sb_ints_read(w, &coded))
+        tried->integers += s->count;
+    else
+        status = sb_bench_count(w, in.values, &factor, s->row, s->count, tried, err);
     sb_input_free(&in);
-    free(room);
-    return SB_OK;
+    return status;
 }
 
 sb_status sb_bench_try(const sb_knobs *knobs, const sb_linear_args *args, int plant,
@@ -113,7 +123,7 @@ sb_status sb_bench_try(const sb_knobs *knobs, const sb_linear_args *args, int pl
                              (unsigned)got, (unsigned)expected);
     }
     tried->outputs = s.count;
-    if (!status && sb_dot_kernels_now()->f64 && !sb_param_cast(knobs, args->weight))
+    if (!status && !sb_param_cast(knobs, args->weight))
         status = count_sample(knobs, args, &s, tried, err);
     return status;
 }

@@ -23,6 +23,8 @@ static void print_line(const sb_bench_line *l, double token)
         printf(" %9s %8s %6s", "", "", "");
     if (l->tried)
         printf(" %9.1e %9.1e", rate(l->sent, l->tried), rate(l->exact, l->tried));
+    else if (l->integers)
+        printf(" %9s", "integers");
     printf("\n");
 }
 
@@ -95,8 +97,75 @@ void sb_bench_print(const sb_bench_report *r, const sb_bench_options *o)
     for (size_t i = 1; i < r->decode_count; i++)
         printf("\n%u threads over %u: %.2f\n", r->decode[i].threads, r->decode[0].threads,
                r->decode[0].token.median / r->decode[i].token.median);
+    printf(
+        "\npeak resident set %.3f GB: weights %.3f GB, the array that is read %.3f GB, the rest\n",
+        1e-9 * (double)r->peak_bytes, 1e-9 * (double)r->weight_bytes,
+        1e-9 * (double)r->stream_bytes);
     print_versus(r);
     print_blas(r, o);
+}
+
+/* A table of hard rows: a line for each format, a column for each family. */
+static void print_families(const char *title)
+{
+    printf("\n%s\n  %-10s", title, "weights");
+    for (sb_worst_family f = 0; f < SB_WORST_COUNT; f++)
+        printf(" %9s", sb_worst_family_name(f));
+    printf("\n");
+}
+
+static void print_times(const sb_worst_report *r, int prompt)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const sb_worst_line *l = &r->lines[i];
+        if (l->family == SB_WORST_normal)
+            printf("  %-10s %6.3f ns", l->format,
+                   1e9 * (prompt ? l->prompt.median : l->step.median));
+        else
+            printf(" %9.1f", prompt ? l->prompt_times.median : l->step_times.median);
+        if (l->family == SB_WORST_COUNT - 1)
+            printf("\n");
+    }
+}
+
+static void print_open(const sb_worst_report *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const sb_worst_line *l = &r->lines[i];
+        char text[32];
+        snprintf(text, sizeof text, "%llu, %llu", (unsigned long long)l->sent,
+                 (unsigned long long)l->exact);
+        if (l->family == SB_WORST_normal)
+            printf("  %-10s", l->format);
+        printf(" %9s", l->tried ? text : "");
+        if (l->family == SB_WORST_COUNT - 1)
+            printf("\n");
+    }
+}
+
+void sb_bench_print_worst(const sb_worst_report *r, const sb_bench_options *o)
+{
+    char title[160];
+    printf("kernels %s; %llu outputs equal to the definition; medians of %zu passes, 1 thread\n",
+           sb_dot_selected(), (unsigned long long)r->compared, o->passes);
+    for (sb_worst_family f = 0; f < SB_WORST_COUNT; f++)
+        printf("  %-8s %s\n", sb_worst_family_name(f), sb_worst_family_help(f));
+    print_families("one input: time of a weight of normal data, then how many times longer");
+    print_times(r, 0);
+    snprintf(title, sizeof title, "%d inputs at once: the same, of a weight and an input",
+             (int)SB_WORST_INPUTS);
+    print_families(title);
+    print_times(r, 1);
+    snprintf(title, sizeof title,
+             "outputs of %d, one input: left open by the first rounding test, and by the next one",
+             (int)SB_WORST_ROWS);
+    print_families(title);
+    print_open(r);
+    const sb_worst_line *step = sb_worst_of_steps(r), *prompt = sb_worst_of_prompts(r);
+    printf("\nat most %.1f times normal data with one input (%s, %s), %.1f with %d (%s, %s)\n",
+           step->step_times.median, step->format, sb_worst_family_name(step->family),
+           prompt->prompt_times.median, (int)SB_WORST_INPUTS, prompt->format,
+           sb_worst_family_name(prompt->family));
 }
 
 /* --- JSON --------------------------------------------------------------------------------------
@@ -121,25 +190,29 @@ static json_t *line_json(const sb_bench_line *l)
         json_object_set_new(o, "fallback_rate", json_real(rate(l->sent, l->tried)));
         json_object_set_new(o, "exact_rate", json_real(rate(l->exact, l->tried)));
     }
+    if (l->integers)
+        json_object_set_new(o, "outputs_of_integers", json_integer((json_int_t)l->integers));
     return o;
 }
 
 static json_t *decode_json(const sb_bench_decode *d, const sb_bench_options *o)
 {
-    uint64_t tried = 0, sent = 0, exact = 0;
+    uint64_t tried = 0, sent = 0, exact = 0, integers = 0;
     json_t *ops = json_array();
     for (size_t i = 0; i < d->count; i++) {
         json_array_append_new(ops, line_json(&d->lines[i]));
         tried += d->lines[i].tried;
         sent += d->lines[i].sent;
         exact += d->lines[i].exact;
+        integers += d->lines[i].integers;
     }
     json_t *out = json_pack(
-        "{s:i,s:o,s:o,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "threads", (int)d->threads,
+        "{s:i,s:o,s:o,s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:f,s:f,s:o}", "threads", (int)d->threads,
         "stream_bytes_per_s", noise(d->stream), "token_seconds", noise(d->token), "bytes",
         (json_int_t)d->bytes, "gb_per_s", 1e-9 * (double)d->bytes / d->token.median,
         "share_of_stream", (double)d->bytes / d->token.median / d->stream.median, "tokens_per_s",
-        1 / d->token.median, "tokens_per_s_extrapolated", 1 / d->whole.median, "fallback_rate",
+        1 / d->token.median, "tokens_per_s_extrapolated", 1 / d->whole.median, "outputs_tried",
+        (json_int_t)tried, "outputs_of_integers", (json_int_t)integers, "fallback_rate",
         rate(sent, tried), "exact_rate", rate(exact, tried), "ops", ops);
     if (o->prefill) {
         json_object_set_new(out, "prefill_tokens_per_s", noise(d->prefill));
@@ -202,6 +275,9 @@ void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *
     json_object_set_new(document, "context", json_integer((json_int_t)o->context));
     json_object_set_new(document, "prefill", json_integer((json_int_t)o->prefill));
     json_object_set_new(document, "extrapolated_to_layers", json_integer((json_int_t)o->layers));
+    json_object_set_new(document, "peak_bytes", json_integer((json_int_t)r->peak_bytes));
+    json_object_set_new(document, "weight_bytes", json_integer((json_int_t)r->weight_bytes));
+    json_object_set_new(document, "stream_array_bytes", json_integer((json_int_t)r->stream_bytes));
     json_object_set_new(document, "runs", runs);
     if (r->decode_count > 1)
         json_object_set_new(
@@ -211,4 +287,34 @@ void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *
         put_ratios(r, document);
     if (r->blas_count)
         json_object_set_new(document, "blas", blas_json(r, o));
+}
+
+void sb_bench_json_worst(const sb_worst_report *r, const sb_bench_options *o, json_t *document)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->count; i++) {
+        const sb_worst_line *l = &r->lines[i];
+        json_t *one =
+            json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "weights", l->format, "family",
+                      sb_worst_family_name(l->family), "seconds_per_weight", noise(l->step),
+                      "times_normal", noise(l->step_times), "prompt_seconds_per_weight",
+                      noise(l->prompt), "prompt_times_normal", noise(l->prompt_times));
+        if (l->tried)
+            json_object_update_new(one,
+                                   json_pack("{s:I,s:f,s:f}", "outputs_tried", (json_int_t)l->tried,
+                                             "fallback_rate", rate(l->sent, l->tried), "exact_rate",
+                                             rate(l->exact, l->tried)));
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(document, "kernels", json_string(sb_dot_selected()));
+    json_object_set_new(document, "compared", json_integer((json_int_t)r->compared));
+    json_object_set_new(document, "passes", json_integer((json_int_t)o->passes));
+    json_object_set_new(document, "rows", json_integer(SB_WORST_ROWS));
+    json_object_set_new(document, "columns", json_integer(SB_WORST_COLS));
+    json_object_set_new(document, "prompt", json_integer(SB_WORST_INPUTS));
+    json_object_set_new(document, "most_times_normal",
+                        json_real(sb_worst_of_steps(r)->step_times.median));
+    json_object_set_new(document, "most_prompt_times_normal",
+                        json_real(sb_worst_of_prompts(r)->prompt_times.median));
+    json_object_set_new(document, "worst", list);
 }

@@ -5,11 +5,15 @@
 #include <jansson.h>
 
 #include "tools/bench/cpu.h"
+#include "tools/bench/worst.h"
 
 void sb_bench_print(const sb_bench_report *report, const sb_bench_options *options);
+void sb_bench_print_worst(const sb_worst_report *report, const sb_bench_options *options);
 
 /* Adds to a document. */
 void sb_bench_json(const sb_bench_report *report, const sb_bench_options *options,
                    json_t *document);
+void sb_bench_json_worst(const sb_worst_report *report, const sb_bench_options *options,
+                         json_t *document);
 
 #endif

@@ -1,12 +1,10 @@
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ref/base/mem.h"
-#include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/bench/made.h"
 #include "tools/cli/bench_show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
@@ -17,11 +15,18 @@ static const char about[] =
     "the memory bandwidth of the same run it uses. First, outputs of every linear layer are\n"
     "computed anew by the definition; if one differs in one bit, nothing is timed (status 1).\n"
     "CKPT is a checkpoint folder; without it one is made in a temporary folder, in $TMPDIR or\n"
-    "here, and removed at the end.";
+    "here, and removed at the end.\n"
+    "\n"
+    "With --worst it takes no checkpoint, but rows whose sums are hard to round: of all "
+    "exponents,\n"
+    "annulling each other, in the middle between two numbers. For every stored format it prints\n"
+    "how many times longer they take than rows as in a model, with one input (a step) and with\n"
+    "many (a prompt), and what share of them the first rounding test and the next left open.";
 
 static const char more[] =
     "example:\n"
-    "  samebit bench cpu --preset 35b-a3b --format nvidia-mix --layers 4 --vs f32\n";
+    "  samebit bench cpu --preset 35b-a3b --format nvidia-mix --layers 4 --vs f32\n"
+    "  samebit bench cpu --worst\n";
 
 typedef struct wishes {
     sb_make_options make;
@@ -30,8 +35,36 @@ typedef struct wishes {
     const char *folder; /* NULL: to be made */
     const char *threads, *vs, *profile, *library;
     uint64_t layers, tokens, context, prefill, passes, stream, extrapolate;
-    int as_json;
+    int worst, as_json;
 } wishes;
+
+static int is_one_of(const char *name, const char *const *list)
+{
+    while (*list && strcmp(name, *list) != 0)
+        list++;
+    return *list != NULL;
+}
+
+/* An option that would say nothing is a mistake. */
+static sb_status check_given(const wishes *w, const sb_command_line *line, sb_error *err)
+{
+    static const char *const makes[] = {"format", "layers", NULL};
+    static const char *const of_worst[] = {"worst", "passes", "self-test", "json", NULL};
+    for (size_t i = 0; i < line->opt_count; i++) {
+        const char *name = line->opts[i].name;
+        if (!(line->given >> i & 1))
+            continue;
+        if (w->worst && !is_one_of(name, of_worst))
+            return sb_fail(err, SB_ERR_USAGE, "--worst makes rows of its own: not with --%s", name);
+        if (!w->worst && !w->make.preset && is_one_of(name, makes))
+            return sb_fail(err, SB_ERR_USAGE,
+                           "--%s says what --preset makes; a checkpoint folder is taken as it is",
+                           name);
+    }
+    if (w->worst && line->operands > 1)
+        return sb_fail(err, SB_ERR_USAGE, "--worst makes rows of its own: not with a folder");
+    return SB_OK;
+}
 
 static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, sb_error *err)
 {
@@ -47,21 +80,25 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
          "the same matrices by rows added in binary32, in turn"},
         {"blas", 0, SB_OPT_STRING, &w->library, "FILE",
          "binary32 and binary64 weights in this OpenBLAS, too; auto: the one of the system"},
-        {"passes", 0, SB_OPT_NUMBER, &w->passes, "N", "of that comparison (7; at most 64)"},
+        {"passes", 0, SB_OPT_NUMBER, &w->passes, "N",
+         "of that comparison, or of --worst (7; at most 64)"},
         {"profile", 0, SB_OPT_STRING, &w->profile, "P", "exact (default), w4a4, ..."},
         {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N", "to a model of N layers (40)"},
         {"stream", 0, SB_OPT_NUMBER, &w->stream, "MIB", "size of the array that is read"},
+        {"worst", 0, SB_OPT_FLAG, &w->worst, NULL,
+         "rows that are hard to round, of every format, against rows as in a model"},
         {"self-test", 0, SB_OPT_FLAG, &w->bench.plant, NULL,
          "spoil one output: the comparison must find it, and nothing is timed"},
         SB_OPT_JSON(&w->as_json),
     };
-    *line = (sb_command_line){.usage = "bench cpu (CKPT | --preset P) [options]",
+    *line = (sb_command_line){.usage = "bench cpu (CKPT | --preset P | --worst) [options]",
                               .about = about,
                               .opts = opts,
                               .opt_count = sizeof opts / sizeof *opts,
                               .more = more,
                               .max_operands = 2};
-    return sb_parse(line, argc, argv, err);
+    sb_status status = sb_parse(line, argc, argv, err);
+    return status || line->helped ? status : check_given(w, line, err);
 }
 
 static sb_status in_range(const char *name, uint64_t value, uint64_t least, uint64_t most,
@@ -116,7 +153,7 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
     if (line->operands == 0 || strcmp(line->operand[0], "cpu") != 0)
         return sb_fail(err, SB_ERR_USAGE, "expected what to measure, and that can be: cpu");
     w->folder = line->operands > 1 ? line->operand[1] : NULL;
-    if (!w->folder == !w->make.preset)
+    if (!w->worst && !w->folder == !w->make.preset)
         return sb_fail(err, SB_ERR_USAGE, "expected a checkpoint folder or --preset");
     if (w->vs && strcmp(w->vs, "f32") != 0)
         return sb_fail(err, SB_ERR_USAGE, "--vs '%s': expected f32", SB_SHOW(w->vs));
@@ -136,35 +173,20 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
     return status;
 }
 
-/* --- a checkpoint of its own -------------------------------------------------------------------
- */
-
-static sb_status make_folder(wishes *w, char *path, size_t room, sb_error *err)
+/* Into a folder of its own, which is there in any case if path is not "". */
+static sb_status make(wishes *w, char path[SB_BENCH_PATH], sb_error *err)
 {
-    const char *where = getenv("TMPDIR");
-    int n = snprintf(path, room, "%s/samebit-bench-XXXXXX", where && *where ? where : ".");
-    if (n < 0 || (size_t)n >= room || !mkdtemp(path))
-        return sb_fail(err, SB_ERR_IO, "%s: cannot make a temporary folder", SB_SHOW(path));
+    sb_status status = sb_bench_made_new(path, err);
+    if (status) {
+        *path = '\0';
+        return status;
+    }
     w->make.dir = path;
     w->make.replace = 1;
     w->make.no_mtp = 1;
     w->make.recipe = "plain";
     w->make.progress = sb_progress_bytes;
     return sb_make(&w->make, err);
-}
-
-static void remove_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
-        char *file = sb_path_join(path, entry->d_name);
-        if (file && entry->d_name[0] != '.')
-            unlink(file);
-        free(file);
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(path);
 }
 
 static sb_status measure(const wishes *w, const char *folder, sb_bench_report *report,
@@ -201,6 +223,44 @@ static sb_status print(const wishes *w, const sb_bench_report *report, sb_error 
     return sb_print_document(document, err);
 }
 
+static sb_status run_worst(const wishes *w, sb_error *err)
+{
+    sb_worst_report *report = sb_alloc(1, sizeof *report);
+    if (!report)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a report");
+    sb_status status = sb_bench_worst(w->bench.passes, w->bench.plant, sb_progress, report, err);
+    if (!status && !w->as_json)
+        sb_bench_print_worst(report, &w->bench);
+    if (!status && w->as_json) {
+        json_t *document = sb_document("bench");
+        json_object_set_new(document, "what", json_string("cpu"));
+        sb_bench_json_worst(report, &w->bench, document);
+        status = sb_print_document(document, err);
+    }
+    free(report);
+    return status;
+}
+
+static sb_status run_checkpoint(wishes *w, sb_error *err)
+{
+    static char made[SB_BENCH_PATH]; /* a thread may look at it to the end */
+    sb_status status = SB_OK;
+    sb_bench_report *report = sb_alloc(1, sizeof *report);
+    if (!report)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a report");
+    w->bench.progress = sb_progress;
+    if (!w->folder)
+        status = make(w, made, err);
+    if (!status)
+        status = measure(w, w->folder ? w->folder : made, report, err);
+    if (*made)
+        sb_bench_made_remove(made);
+    if (!status)
+        status = print(w, report, err);
+    free(report);
+    return status;
+}
+
 sb_status sb_cmd_bench(int argc, char **argv, sb_error *err)
 {
     wishes w = {.make = {.format = "bf16", .layout = "text", .storage = "qwen3.6", .seed = 42},
@@ -210,7 +270,6 @@ sb_status sb_cmd_bench(int argc, char **argv, sb_error *err)
                 .extrapolate = 40,
                 .threads = "1,2",
                 .profile = "exact"};
-    char made[1024] = "";
     sb_command_line line;
     sb_status status = parse(&w, &line, argc, argv, err);
     if (status || line.helped)
@@ -218,18 +277,5 @@ sb_status sb_cmd_bench(int argc, char **argv, sb_error *err)
     status = check(&w, &line, err);
     if (status)
         return status;
-    w.bench.progress = sb_progress;
-    sb_bench_report *report = sb_alloc(1, sizeof *report);
-    if (!report)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a report");
-    if (!w.folder)
-        status = make_folder(&w, made, sizeof made, err);
-    if (!status)
-        status = measure(&w, w.folder ? w.folder : made, report, err);
-    if (w.make.dir)
-        remove_folder(made);
-    if (!status)
-        status = print(&w, report, err);
-    free(report);
-    return status;
+    return w.worst ? run_worst(&w, err) : run_checkpoint(&w, err);
 }

@@ -1,0 +1,60 @@
+/* worst.h - what rows cost that are as hard to add up as rows can be, against rows as in a model.
+ *
+ * Every family aims at one thing that the fast ways rely on: magnitudes that do not lie far above
+ * the sum, exponents that lie near each other, sums that lie beside no middle of two neighbours. */
+#ifndef SB_BENCH_WORST_H
+#define SB_BENCH_WORST_H
+
+#include <stdint.h>
+
+#include "tools/bench/measure.h"
+
+#define SB_WORST_FAMILIES(X)                                                                       \
+    X(normal, "as in a model")                                                                     \
+    X(huge, "one huge product among tiny ones")                                                    \
+    X(spread, "products of all exponents")                                                         \
+    X(cancel, "neighbours that annul each other but for one last place")                           \
+    X(zero, "neighbours that annul each other")                                                    \
+    X(deep, "products of all exponents that annul each other, and something far below")            \
+    X(tie, "a sum in the middle between two neighbours")                                           \
+    X(decided, "the same, and something far below that decides")
+
+typedef enum sb_worst_family {
+#define SB_WORST_ID(id, help) SB_WORST_##id,
+    SB_WORST_FAMILIES(SB_WORST_ID)
+#undef SB_WORST_ID
+        SB_WORST_COUNT
+} sb_worst_family;
+
+const char *sb_worst_family_name(sb_worst_family family); /* "tie" */
+const char *sb_worst_family_help(sb_worst_family family);
+
+enum { SB_WORST_FORMATS = 9, SB_WORST_COLS = 2048, SB_WORST_ROWS = 64, SB_WORST_INPUTS = 32 };
+
+/* One format and one family. */
+typedef struct sb_worst_line {
+    const char *format; /* "nvfp4" */
+    sb_worst_family family;
+    sb_bench_noise step,
+        prompt; /* seconds of a weight and an input: of one input, of many at once */
+    sb_bench_noise step_times, prompt_times; /* `normal` in the same pass */
+    uint64_t tried, sent, exact;             /* as in sb_bench_tried, of one input */
+} sb_worst_line;
+
+typedef struct sb_worst_report {
+    uint64_t compared; /* outputs that were found equal to the definition's */
+    sb_worst_line lines[SB_WORST_FORMATS * SB_WORST_COUNT];
+    size_t count;
+} sb_worst_report;
+
+/* The line that costs the most times `normal`. */
+const sb_worst_line *sb_worst_of_steps(const sb_worst_report *report);
+const sb_worst_line *sb_worst_of_prompts(const sb_worst_report *report);
+
+/* On one thread. plant: an output is spoiled first, so that the comparison must fail. */
+sb_status sb_bench_worst(size_t passes, int plant,
+                         void (*progress)(void *ctx, const char *what, uint64_t done,
+                                          uint64_t total),
+                         sb_worst_report *report, sb_error *err);
+
+#endif
