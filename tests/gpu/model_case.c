@@ -9,7 +9,7 @@
 #include "tests/lib/record.h"
 #include "tools/cli/diff_run.h"
 
-enum { NOISE = 2, TURNS = 3 };
+enum { NOISE = 2 };
 static char wrong[sizeof(sb_error) + 16];
 
 /* A folder has the checkpoint of the case before: cases of one checkpoint come in a row. */
@@ -57,17 +57,6 @@ static const char *fault_of(const sb_diff_run *run)
                : NULL;
 }
 
-/* The prompt: what is drawn, turned by so many tokens. */
-static void draw(const model_case *c, const sb_model *model, size_t turn, uint32_t *ids)
-{
-    test_draw_ids(c->preset, model->config.vocab_size, ids, c->length);
-    for (; turn > 0; turn--) {
-        const uint32_t first = ids[0];
-        memmove(ids, ids + 1, (c->length - 1) * sizeof *ids);
-        ids[c->length - 1] = first;
-    }
-}
-
 static void ask(const model_case *c, sb_request *request, uint32_t *ids, sb_sequence *prompt,
                 uint32_t *drafts)
 {
@@ -81,8 +70,7 @@ static void ask(const model_case *c, sb_request *request, uint32_t *ids, sb_sequ
         request->drafts = (sb_sequence){.ids = drafts, .count = 1};
 }
 
-static sb_status judge(const model_case *c, const sb_model *model, size_t turn, sb_diff_run *run,
-                       sb_error *err)
+static sb_status judge(const model_case *c, const sb_model *model, sb_diff_run *run, sb_error *err)
 {
     char engine[32];
     sb_request request = {.seed = 42};
@@ -96,7 +84,7 @@ static sb_status judge(const model_case *c, const sb_model *model, size_t turn, 
         status = sb_side_open(engine, &none, &side, err);
     sb_backend_emu_history(c->history);
     if (!status) {
-        draw(c, model, turn, ids);
+        test_draw_ids(c->preset, model->config.vocab_size, ids, c->length);
         ask(c, &request, ids, &prompt, &drafts);
         *run = (sb_diff_run){.model = model,
                              .side = &side,
@@ -125,28 +113,21 @@ static double worst_of(const sb_diff_run *run)
     return worst;
 }
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" - nor does one element
- * that differs and has next to no error, where thousands do not differ: then other tokens must say
- * it. */
-const char *model_case_judge(const model_case *c, const char *name, double *worst, unsigned *turns)
+const char *model_case_judge(const model_case *c, const char *name, double *worst)
 {
-    const char *folder = test_path("models", name), *found = NULL;
+    const char *folder = test_path("models", name), *found = wrong;
     sb_error err = {""};
+    sb_diff_run run = {.notes = ""};
     sb_status status = make(c, folder, &err);
     sb_model *model = status ? NULL : test_model_open(folder);
-    int again = 1;
-    *worst = 0.0;
-    for (*turns = 0; again && *turns < TURNS; ++*turns) {
-        sb_diff_run run = {.notes = ""};
-        if (!status)
-            status = judge(c, model, *turns, &run, &err);
-        if (status)
-            snprintf(wrong, sizeof wrong, "refused: %s", err.text);
-        found = status ? wrong : fault_of(&run);
-        again = !status && run.verdicts.verdict == SB_VERDICT_MISTRUSTED;
-        *worst = worst_of(&run);
-        sb_diff_run_free(&run);
-    }
+    if (!status)
+        status = judge(c, model, &run, &err);
+    if (status)
+        snprintf(wrong, sizeof wrong, "refused: %s", err.text);
+    else
+        found = fault_of(&run);
+    *worst = worst_of(&run);
+    sb_diff_run_free(&run);
     sb_model_close(model);
     return found;
 }

@@ -21,7 +21,7 @@ typedef struct model_case {
 /* Makes the checkpoint in the folder `name`, which no other process uses, where the last case has
  * left another one there. NULL if all of it is IDENTICAL or WITHIN, and every op that ran was
  * judged; else what is wrong, which lives up to the next call. *worst: the largest error of an op,
- * in units of its bound. *turns: how many prompts it took until the data said something. */
-const char *model_case_judge(const model_case *c, const char *name, double *worst, unsigned *turns);
+ * in units of its bound. */
+const char *model_case_judge(const model_case *c, const char *name, double *worst);
 
 #endif
