@@ -8,7 +8,7 @@
 #   BUILD=DIR          where everything is written (build); builds in different folders never meet
 #   CC=clang           the compiler (gcc), and the C++ compiler of the same name (CXX=... for another)
 #   OPT=-O0            optimization and debug information
-#   TEST_OPT=, COLD_OPT=...  what follows OPT for tests (-O1 -g1, where OPT has -O2), and for sources in which
+#   TEST_OPT=, COLD_OPT=...  what follows OPT for tests (-Og -g1, where OPT has -O2), and for sources in which
 #                      little time is spent (nothing)
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
 #   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
@@ -64,11 +64,12 @@ endif
 CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
+# (lines are enough of debug information: all of it takes a quarter of their compilation)
 HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/make/% tools/sim/%
-HOT_OPT := $(if $(filter -O2,$(OPT)),-O3)
+HOT_OPT := $(if $(filter -O2,$(OPT)),-O3 -g1)
 COLD_OPT :=
 # a test runs once: what -O2 gains it there is less than what it costs to compile
-TEST_OPT := $(if $(filter -O2,$(OPT)),-O1 -g1)
+TEST_OPT := $(if $(filter -O2,$(OPT)),-Og -g1)
 own_opt = $(if $(filter $(HOT),$(1)),$(HOT_OPT),$(if $(filter $(TEST_SRC) $(FUZZ_SRC),$(1)),$(TEST_OPT),$(COLD_OPT)))
 # kernels and their emulator: of C++ the language, nothing of its library, so that C links them
 # (of -Wconversion what both compilers mean by it in C++)
