@@ -22,7 +22,8 @@ typedef struct sb_partial {
 /* A stored row as the row kernels read it: element j at bit j * bits, low nibble first. */
 typedef struct sb_row_codes {
     const unsigned char *codes;
-    const double *scales;             /* of each `group` columns, exact; NULL: 1, or scale_codes */
+    const double *scales; /* of each `group` columns, exact; NULL: scale_codes, or 1, which codes
+                           * of four bits never have */
     const unsigned char *scale_codes; /* the same in E4M3, if reads_scales() says yes to them */
     const double *zeros; /* of each group, subtracted from the codes of integers; NULL: 0 */
     size_t group;        /* a multiple of 16, or at least n */

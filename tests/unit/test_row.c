@@ -367,16 +367,26 @@ static void test_lost_digits(void **state)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* Sums of nothing, many or one at a time, are +0. */
+/* Sums of nothing, many or one at a time, are +0, with scales and without. */
 static void test_no_columns(void **state)
 {
-    const unsigned char nothing[1] = {0};
-    const double x[1] = {1};
     (void)state;
     for (size_t s = 0; sb_dot_set(s); s++)
-        for (size_t k = 0; k < KINDS; k++) {
-            const sb_matrix w = {.data = nothing, .format = kinds[k].format, .rows = ROWS};
+        for (size_t k = 0; k < 2 * KINDS; k++) {
+            sb_matrix w = {.format = kinds[k / 2].format, .rows = ROWS};
             const sb_scalar one = SB_SCALAR_ONE;
+            unsigned char *nothing =
+                calloc(1, 1); /* the heap: a sanitizer sees what is read behind */
+            double *x = calloc(1, sizeof *x);
+            assert_true(nothing && x);
+            w.data = nothing;
+            if (k % 2)
+                w.quant = (sb_quant){.scales = nothing,
+                                     .scale_format = kinds[k / 2].scale,
+                                     .block_rows = 1,
+                                     .block_cols = kinds[k / 2].group ? kinds[k / 2].group : 16,
+                                     .stored_rows = ROWS,
+                                     .scale_col = 1};
             assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
             for (size_t count = 1; count <= 5; count++) {
                 float got[5 * ROWS];
@@ -384,6 +394,39 @@ static void test_no_columns(void **state)
                 assert_int_equal(sb_dot_matrix(&w, x, count, &one, got), SB_OK);
                 for (size_t i = 0; i < count * ROWS; i++)
                     assert_int_equal(sb_bits_f32(got[i]), 0);
+            }
+            free(nothing);
+            free(x);
+        }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
+/* Codes that are the weights themselves; those of four bits always have scales. */
+static void test_no_scales(void **state)
+{
+    enum { LONGEST = 300 };
+    const sb_scalar one = SB_SCALAR_ONE;
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++)
+        for (size_t n = 1; n <= LONGEST && sb_format_bytes(kinds[k].format); n += n < 40 ? 1 : 26) {
+            unsigned char codes[ROWS * LONGEST * 4];
+            double x[LONGEST];
+            float want[ROWS], got[ROWS];
+            const sb_matrix w = {
+                .data = codes, .format = kinds[k].format, .rows = ROWS, .cols = (uint32_t)n};
+            for (size_t i = 0; i < sizeof codes; i++) /* a finite number, whatever the format */
+                codes[i] = (unsigned char)(roll(256) & 0xbb);
+            for (size_t i = 0; i < n; i++)
+                x[i] = (double)normal();
+            assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+            assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
+            for (size_t s = 0; sb_dot_set(s); s++) {
+                assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+                memset(got, 0xff, sizeof got);
+                assert_int_equal(sb_dot_matrix(&w, x, 1, &one, got), SB_OK);
+                if (memcmp(got, want, sizeof got) != 0)
+                    fail_msg("%s, %s, %zu columns", sb_dot_set(s)->name,
+                             sb_format_name(kinds[k].format), n);
             }
         }
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
@@ -396,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
         cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_no_columns),
+        cmocka_unit_test(test_no_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }

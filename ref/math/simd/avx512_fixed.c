@@ -280,6 +280,11 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
                         sb_partial *partials)
 {
     const size_t whole = w->n / PAIR * PAIR;
+    if (w->n == 0) { /* nor is there a pair of x */
+        for (size_t r = 0; r < rows; r++)
+            partials[r] = (sb_partial){0, 0};
+        return;
+    }
     row_sums sums[2];
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
