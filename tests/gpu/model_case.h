@@ -19,9 +19,9 @@ typedef struct model_case {
 } model_case;
 
 /* Makes the checkpoint in the folder `name`, which no other process uses, where the last case has
- * left another one there. NULL if all of it is IDENTICAL or WITHIN, and every op that ran was
- * judged; else what is wrong, which lives up to the next call. *worst: the largest error of an op,
- * in units of its bound. */
+ * left another one there. NULL if all of it is IDENTICAL or WITHIN, ops that
+ * leave no order of a sum open IDENTICAL, and every op that ran was judged; else what is wrong,
+ * which lives up to the next call. *worst: the largest error of an op, in units of its bound. */
 const char *model_case_judge(const model_case *c, const char *name, double *worst);
 
 #endif
