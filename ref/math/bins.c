@@ -74,3 +74,24 @@ void sb_bins_sum(const sb_bins *from, sb_exact *sum)
             add_digits(sum->digit + d, low, high, 1);
     }
 }
+
+/* A level begins with 1.5 2^k, and is the middle of what it may be: a term moves it by less than
+ * twice the term's size, if at all. With 2^m >= n that is 2^(m+2) of a level's largest term in all,
+ * and has to stay below 2^(k-1). An error is below 2^-53 of its term, and so less than what the
+ * first level leaves, which is at most 2^(k-53). */
+int sb_levels_start(double largest, size_t n, double start[SB_LEVELS])
+{
+    int m = 0, k = (int)(sb_bits_f64(largest) >> 52) - 1023 + 1; /* largest < 2^k */
+    while (m < 28 && (size_t)1 << m < n)
+        m++;
+    for (int l = 0; l < SB_LEVELS; l++, k -= 53) {
+        k += m + 4;
+        start[l] = 0;
+        if (largest == 0)
+            continue;
+        if (k < -900 || k > 900 || (size_t)1 << m < n)
+            return 0;
+        start[l] = sb_f64_from_bits((uint64_t)(k + 1023) << 52 | (uint64_t)1 << 51);
+    }
+    return 1;
+}

@@ -5,7 +5,7 @@
 
 #include "ref/math/exact.h"
 
-enum { SB_BINS = 26, SB_PARTS = 48 };
+enum { SB_BINS = 26 };
 
 /* Bin d counts in units of 2^(32 d - SB_EXACT_BIAS), in two's complement. */
 typedef struct sb_bins {
@@ -20,5 +20,15 @@ void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n);
 void sb_bins_add_part(sb_bins *to, double part);
 
 void sb_bins_sum(const sb_bins *from, sb_exact *sum);
+
+/* The same in binary64, in several lanes. A lane has a few levels, each a number from 2^k to
+ * 2^(k+1) all the time, which takes of a term what is a multiple of its last place and leaves the
+ * rest, of half a place at most, to the next level. So the sum of a lane is that of its levels,
+ * less what they began with, if the last one leaves nothing: all of which is exact. */
+enum { SB_LEVELS_FEW = 6, SB_LEVELS = 8, SB_PARTS = 8 * SB_LEVELS };
+
+/* What levels begin with that take n terms of at most `largest`, and from the second on n errors of
+ * them; 0 if there is nothing that would do. */
+int sb_levels_start(double largest, size_t n, double start[SB_LEVELS]);
 
 #endif

@@ -224,13 +224,59 @@ static void test_bins(void **state)
         assert_true(by_parts[set] > CASES / 10 || !sb_dot_set(set)->parts);
 }
 
+enum { LONG = 70001 };
+
+/* n products of any 48 or 64 bits: the first and every seventh of the largest size, the others down
+ * to 2^-bits of it, which one is; every second is taken away by the next unless they are `alike` in
+ * sign. */
+static void draw_products(double *a, double *b, size_t n, unsigned bits, int alike)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned down = i % 7 == 0 ? 0 : i == n / 2 ? bits : (unsigned)(word() % (bits + 1));
+        const uint64_t mask = word() % 2 ? 0xfffffffe00000u : 0xffffffe000000u;
+        a[i] = sb_f64_from_bits((uint64_t)(1023 + 80 - down / 2) << 52 | (word() & mask));
+        b[i] = sb_f64_from_bits((uint64_t)(1023 + 80 - (down + 1) / 2) << 52 | (word() & mask));
+        if (!alike && i % 2) {
+            a[i] = -a[i - 1];
+            b[i] = b[i - 1];
+        }
+    }
+}
+
+/* Whatever the number of products, all alike in sign included, levels neither leave their places
+ * nor lose anything, and do for what lies far below the largest. */
+static void test_levels(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {1, 3, 8, 9, 255, 2048, 5003, LONG};
+    double *a = malloc(LONG * sizeof *a), *b = malloc(LONG * sizeof *b);
+    assert_non_null(a);
+    assert_non_null(b);
+    key = sb_rng_key(3, "levels");
+    at = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (unsigned bits = 0; bits <= 198; bits += 11)
+            for (int alike = 0; alike < 2; alike++) {
+                sb_bins bins = {{0}, {0}, 0};
+                sb_exact want;
+                draw_products(a, b, lengths[i], bits, alike);
+                sb_bins_add(&bins, a, b, lengths[i]);
+                sb_bins_sum(&bins, &want);
+                for (size_t set = 1; sb_dot_set(set); set++)
+                    if (sb_dot_set(set)->parts &&
+                        !check_parts(sb_dot_set(set), a, b, lengths[i], &want))
+                        fail_msg("%s: no parts of %zu products over %u bits", sb_dot_set(set)->name,
+                                 lengths[i], bits);
+            }
+    free(a);
+    free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product),
-        cmocka_unit_test(test_factor),
-        cmocka_unit_test(test_far),
-        cmocka_unit_test(test_bins),
+        cmocka_unit_test(test_product), cmocka_unit_test(test_factor), cmocka_unit_test(test_far),
+        cmocka_unit_test(test_bins),    cmocka_unit_test(test_levels),
     };
     return cmocka_run_group_tests_name("sums that keep their errors", tests, NULL, NULL);
 }

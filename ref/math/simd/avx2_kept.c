@@ -68,34 +68,64 @@ AVX2 void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n)
     }
 }
 
-/* The errors of each level join the next. Nothing is left of an error behind the last one, unless
- * terms are 2^250 times as large as others. Half of the parts are enough: the others are zeros. */
-AVX2 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+/* The largest magnitude of a product; NaN are passed over. */
+INLINE double largest(const double *a, const double *b, size_t n)
 {
-    enum { LEVELS = SB_PARTS / 8 };
-    __m256d level[LEVELS];
-    int lost = 0;
-    for (int l = 0; l < LEVELS; l++)
-        level[l] = _mm256_setzero_pd();
+    __m256d most = _mm256_setzero_pd();
+    double lanes[LANES], size = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        const __m256d product = _mm256_mul_pd(next(a + i, n - i), next(b + i, n - i));
+        most = _mm256_max_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), product), most);
+    }
+    _mm256_storeu_pd(lanes, most);
+    for (size_t l = 0; l < LANES; l++)
+        size = lanes[l] > size ? lanes[l] : size;
+    return size;
+}
+
+/* The term with what the level holds, which is larger; what is rounded off is left. */
+INLINE __m256d drop(__m256d *level, __m256d term)
+{
+    const __m256d sum = _mm256_add_pd(*level, term);
+    const __m256d left = _mm256_sub_pd(term, _mm256_sub_pd(sum, *level));
+    *level = sum;
+    return left;
+}
+
+/* Nonzero if the levels lose nothing. */
+INLINE int fill(const double *a, const double *b, size_t n, const double *start, int levels,
+                double parts[SB_PARTS])
+{
+    __m256d level[SB_LEVELS], lost = _mm256_setzero_pd();
+    for (int l = 0; l < levels; l++)
+        level[l] = _mm256_set1_pd(start[l]);
     for (size_t i = 0; i < n; i += LANES) {
         const __m256d x = next(a + i, n - i), y = next(b + i, n - i);
         __m256d term = _mm256_mul_pd(x, y), error = _mm256_fmsub_pd(x, y, term);
-#pragma GCC unroll 6
-        for (int l = 0; l < LEVELS; l++)
-            term = two_sum(level[l], term, &level[l]);
-        lost |= any(term);
+#pragma GCC unroll 8
+        for (int l = 0; l < levels; l++)
+            term = drop(&level[l], term);
+        lost = _mm256_or_pd(lost, term);
         if (!any(error))
             continue;
-#pragma GCC unroll 6
-        for (int l = 1; l < LEVELS; l++)
-            error = two_sum(level[l], error, &level[l]);
-        lost |= any(error);
+#pragma GCC unroll 8
+        for (int l = 1; l < levels; l++)
+            error = drop(&level[l], error);
+        lost = _mm256_or_pd(lost, error);
     }
-    for (int l = 0; l < SB_PARTS; l++)
-        parts[l] = 0;
-    for (int l = 0; l < LEVELS; l++)
-        _mm256_storeu_pd(parts + LANES * l, level[l]);
-    return lost == 0;
+    for (int l = 0; l < levels; l++)
+        _mm256_storeu_pd(parts + LANES * l, _mm256_sub_pd(level[l], _mm256_set1_pd(start[l])));
+    return !any(lost);
+}
+
+/* Few levels do for most; the parts that are not used are zeros, half of them in any case. */
+AVX2 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+{
+    double start[SB_LEVELS];
+    for (int i = 0; i < SB_PARTS; i++)
+        parts[i] = 0;
+    return sb_levels_start(largest(a, b, n), (n + LANES - 1) / LANES, start) &&
+           (fill(a, b, n, start, SB_LEVELS_FEW, parts) || fill(a, b, n, start, SB_LEVELS, parts));
 }
 
 #endif

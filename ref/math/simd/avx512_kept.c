@@ -57,34 +57,66 @@ AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t
     to->size += _mm512_reduce_add_pd(acc.size);
 }
 
-/* The errors of each level join the next. Nothing is left of an error behind the last one, unless
- * terms are 2^250 times as large as others. */
-AVX512 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+/* The largest magnitude of a product; NaN are passed over. */
+INLINE double largest(const double *a, const double *b, size_t n)
 {
-    enum { LEVELS = SB_PARTS / 8 };
-    __m512d level[LEVELS];
-    int lost = 0;
-    for (int l = 0; l < LEVELS; l++)
-        level[l] = _mm512_setzero_pd();
+    __m512d most = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 8) {
+        const __mmask8 mask = (__mmask8)first_of(n - i);
+        const __m512d product =
+            _mm512_mul_pd(_mm512_maskz_loadu_pd(mask, a + i), _mm512_maskz_loadu_pd(mask, b + i));
+        most = _mm512_max_pd(_mm512_abs_pd(product), most);
+    }
+    return _mm512_reduce_max_pd(most);
+}
+
+/* The term with what the level holds, which is larger; what is rounded off is left. */
+INLINE __m512d drop(__m512d *level, __m512d term)
+{
+    const __m512d sum = _mm512_add_pd(*level, term);
+    const __m512d left = _mm512_sub_pd(term, _mm512_sub_pd(sum, *level));
+    *level = sum;
+    return left;
+}
+
+/* Nonzero if the levels lose nothing. */
+INLINE int fill(const double *a, const double *b, size_t n, const double *start, int levels,
+                double parts[SB_PARTS])
+{
+    const __m512i magnitude = _mm512_set1_epi64(INT64_MAX);
+    __m512d level[SB_LEVELS];
+    __m512i lost = _mm512_setzero_si512();
+    for (int l = 0; l < levels; l++)
+        level[l] = _mm512_set1_pd(start[l]);
     for (size_t i = 0; i < n; i += 8) {
         const __mmask8 mask = (__mmask8)first_of(n - i);
         const __m512d x = _mm512_maskz_loadu_pd(mask, a + i),
                       y = _mm512_maskz_loadu_pd(mask, b + i);
         __m512d term = _mm512_mul_pd(x, y), error = _mm512_fmsub_pd(x, y, term);
-#pragma GCC unroll 6
-        for (int l = 0; l < LEVELS; l++)
-            term = two_sum(level[l], term, &level[l]);
-        lost |= any(term);
+#pragma GCC unroll 8
+        for (int l = 0; l < levels; l++)
+            term = drop(&level[l], term);
+        lost = _mm512_or_si512(lost, _mm512_castpd_si512(term));
         if (!any(error))
             continue;
-#pragma GCC unroll 6
-        for (int l = 1; l < LEVELS; l++)
-            error = two_sum(level[l], error, &level[l]);
-        lost |= any(error);
+#pragma GCC unroll 8
+        for (int l = 1; l < levels; l++)
+            error = drop(&level[l], error);
+        lost = _mm512_or_si512(lost, _mm512_castpd_si512(error));
     }
-    for (int l = 0; l < LEVELS; l++)
-        _mm512_storeu_pd(parts + 8 * l, level[l]);
-    return lost == 0;
+    for (int l = 0; l < levels; l++)
+        _mm512_storeu_pd(parts + 8 * l, _mm512_sub_pd(level[l], _mm512_set1_pd(start[l])));
+    return _mm512_test_epi64_mask(lost, magnitude) == 0;
+}
+
+/* Few levels do for most; the parts of those that are not used are zeros. */
+AVX512 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
+{
+    double start[SB_LEVELS];
+    for (int i = 0; i < SB_PARTS; i++)
+        parts[i] = 0;
+    return sb_levels_start(largest(a, b, n), (n + 7) / 8, start) &&
+           (fill(a, b, n, start, SB_LEVELS_FEW, parts) || fill(a, b, n, start, SB_LEVELS, parts));
 }
 
 #endif
