@@ -225,6 +225,7 @@ static int exact_sum(const job *j, double sum, double magnitude, int grid, float
 static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
 {
     const size_t cols = j->w->cols;
+    sb_effort effort = SB_EFFORT_binary64;
     int grid = 0, known = 0;
     for (size_t t = 0; t < j->count; t++) {
         float *out = &j->out[t * j->w->rows + row];
@@ -239,7 +240,7 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
         }
         if (!exact_sum(j, m->sums[t * j->height + r], m->squares[r] * j->norms[t],
                        grid + j->grids[t], out))
-            *out = sb_dot_wide(m->wide, j->x + t * cols, cols, j->factor);
+            *out = sb_dot_wide_from(m->wide, j->x + t * cols, cols, j->factor, &effort);
     }
 }
 

@@ -301,35 +301,56 @@ static sb_exact wide_sum(const double *a, const double *b, size_t n)
     return sum;
 }
 
-/* What the rounding test leaves open. */
-float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
-{
-    float rounded;
-    sb_kept kept = {0, 0, 0, 0};
-    if (!sb_dot_kernels_now()->f64 || n > TERMS_MAX)
-        return wide_exact(a, b, n, scalar);
-    add_kept(&kept, a, b, n);
-    if (sb_kept_round(&kept, n, scalar, &rounded))
-        return rounded;
-    sb_exact sum = wide_sum(a, b, n);
-    return sb_exact_round_scaled(&sum, scalar);
-}
-
 /* The products may round here, and so do the factors' product with the sum: at most n + 4 roundings
  * on the way of each term, which the 8 spare ones of error_bound() cover. The two products of
  * factors are exact: 24 x 24 bits. Nothing underflows: the smallest is above 2^-340 2^-298 2^-256.
  */
-float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+static int wide_binary64(const double *a, const double *b, size_t n, const sb_scalar *scalar,
+                         float *rounded)
 {
-    float rounded;
-    if (!sb_dot_kernels_now()->f64)
-        return wide_exact(a, b, n, scalar);
     double mul = (double)scalar->mul[0] * (double)scalar->mul[1];
     double div = (double)scalar->div[0] * (double)scalar->div[1];
     sb_partial partial = sb_dot_kernels_now()->f64(a, b, n);
     partial.sum = partial.sum * mul / div;
     partial.magnitude = partial.magnitude * sb_absolute(mul) / sb_absolute(div);
-    return sb_round_certain(partial, n, &rounded) ? rounded : sb_dot_wide_slowly(a, b, n, scalar);
+    return sb_round_certain(partial, n, rounded);
+}
+
+static int wide_kept(const double *a, const double *b, size_t n, const sb_scalar *scalar,
+                     float *rounded)
+{
+    sb_kept kept = {0, 0, 0, 0};
+    add_kept(&kept, a, b, n);
+    return sb_kept_round(&kept, n, scalar, rounded);
+}
+
+float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scalar *scalar,
+                       sb_effort *effort)
+{
+    float rounded;
+    if (!sb_dot_kernels_now()->f64 || n > TERMS_MAX)
+        return wide_exact(a, b, n, scalar);
+    if (*effort == SB_EFFORT_binary64 && wide_binary64(a, b, n, scalar, &rounded))
+        return rounded;
+    if (*effort != SB_EFFORT_exact && wide_kept(a, b, n, scalar, &rounded)) {
+        *effort = SB_EFFORT_kept;
+        return rounded;
+    }
+    *effort = SB_EFFORT_exact;
+    sb_exact sum = wide_sum(a, b, n);
+    return sb_exact_round_scaled(&sum, scalar);
+}
+
+float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+{
+    sb_effort effort = SB_EFFORT_kept;
+    return sb_dot_wide_from(a, b, n, scalar, &effort);
+}
+
+float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *scalar)
+{
+    sb_effort effort = SB_EFFORT_binary64;
+    return sb_dot_wide_from(a, b, n, scalar, &effort);
 }
 
 static terms terms_of_row(const sb_matrix *matrix, uint32_t row, const float *x)

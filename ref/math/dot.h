@@ -96,6 +96,12 @@ float sb_dot_wide(const double *a, const double *b, size_t n, const sb_scalar *s
 /* The same for sums that a rounding test has left open already: errors are kept. */
 float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar);
 
+/* The same for many sums that are likely to be alike: begins with what *effort says, of the three
+ * ways to get at the bits, and leaves there the one that did. */
+typedef enum sb_effort { SB_EFFORT_binary64, SB_EFFORT_kept, SB_EFFORT_exact } sb_effort;
+float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scalar *scalar,
+                       sb_effort *effort);
+
 /* RN32 of the exact dot product of stored row `row` with x (matrix->cols values); the matrix must
  * be plain. */
 float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x);

@@ -295,6 +295,74 @@ static void test_large(void **state)
     }
 }
 
+/* Rows of binary32 that begin with these two weights, again and again, or with zeros behind them.
+ */
+static sb_matrix rows_of(uint32_t cols, const float weights[2], int zeros_behind)
+{
+    for (size_t i = 0; i < (size_t)ROWS * cols; i++)
+        sb_store_u32(codes + 4 * i, zeros_behind && i % cols > 1 ? 0 : sb_bits_f32(weights[i % 2]));
+    return (sb_matrix){.data = codes, .format = SB_FORMAT_f32, .rows = ROWS, .cols = cols};
+}
+
+/* Of inputs that meet the same row, some are decided by each of the ways to get at the bits, in any
+ * order: sums as they come, exact in binary64, with errors kept, by all bits. */
+static void test_efforts(void **state)
+{
+    (void)state;
+    enum { HERE = 64, WAYS = 5, MANY = 40 };
+    const sb_scalar one = SB_SCALAR_ONE;
+    key = sb_rng_key(0, "efforts");
+    at = 0;
+    const float weights[2] = {0.7f, 0.7f};
+    const sb_matrix m = rows_of(HERE, weights, 0);
+    for (size_t t = 0; t < MANY; t++) {
+        const uint32_t way = roll(WAYS);
+        double *to = x + t * HERE;
+        for (size_t k = 0; k < HERE; k += 2) {
+            const float power = sb_f32_from_bits((127 - 80 + roll(160)) << 23);
+            to[k] = (double)(sb_rng_normal(key, at++) * (way >= 3 ? power : 1));
+            to[k + 1] = way ? -to[k] : 1;
+        }
+        if (way == 2)
+            to[1] = (double)((float)to[1] * (1 + 0x1p-23f));
+        if (way == 4)
+            to[6] = 0x1p-126, to[7] = 0;
+    }
+    define(&m, &one, MANY);
+    check_sets(&m, &one, MANY);
+}
+
+/* Sums that are exact in binary64, and after a product and a quotient so near to the middle of two
+ * neighbours that binary64 cannot tell: between 2^49 and 2^50, by inputs of 26 bits. */
+static void test_factors(void **state)
+{
+    (void)state;
+    enum { HERE = 16, MANY = 40 };
+    const sb_scalar some[] = {
+        {{0.37f, -3.0f}, {1.7f, 1.0f}}, {{1, 1}, {0.3f, 1}}, {{7.1f, 1}, {1, 1}}};
+    const float weights[2] = {0x1p25f, 1};
+    size_t missed = 0;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const double mul = (double)some[i].mul[0] * (double)some[i].mul[1];
+        const double div = (double)some[i].div[0] * (double)some[i].div[1];
+        key = sb_rng_key(i, "factors");
+        at = 0;
+        const sb_matrix m = rows_of(HERE, weights, 1);
+        memset(x, 0, sizeof x);
+        for (size_t t = 0; t < MANY; t++) {
+            double sum = (double)(2 * (0x800000 + roll(0x800000)) + 1) * div / sb_absolute(mul);
+            while (sum < 0x1p49)
+                sum *= 2;
+            const uint64_t whole = (uint64_t)(sum + 0.5);
+            x[t * HERE] = (double)((whole >> 25) - 1);
+            x[t * HERE + 1] = (double)((whole & 0x1ffffff) + 0x2000000);
+        }
+        missed += define(&m, &some[i], MANY);
+        check_sets(&m, &some[i], MANY);
+    }
+    assert_true(missed > 0);
+}
+
 /* Nothing is lost where memory is. */
 static void test_memory(void **state)
 {
@@ -326,10 +394,9 @@ static void test_no_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_no_inputs),
+        cmocka_unit_test(test_all),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_efforts), cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_memory),  cmocka_unit_test(test_no_inputs),
     };
     return cmocka_run_group_tests_name("many inputs at once", tests, NULL, NULL);
 }
