@@ -63,6 +63,12 @@ void sb_free_hook(void *block, void *unused)
     free(block);
 }
 
+void *sb_at_line(void *memory)
+{
+    const size_t past = (size_t)((uintptr_t)memory % SB_LINE);
+    return past ? (char *)memory + (SB_LINE - past) : memory;
+}
+
 char *sb_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;

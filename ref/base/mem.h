@@ -20,6 +20,11 @@ void *sb_grow(void *old, size_t count, size_t *room, size_t size);
 void *sb_alloc_hook(size_t bytes, void *unused);
 void sb_free_hook(void *block, void *unused);
 
+/* Bytes of a line of the cache, and the first one from `memory` on; NULL of NULL. Vectors that
+ * straddle two lines take twice as long. */
+enum { SB_LINE = 64 };
+void *sb_at_line(void *memory);
+
 /* A copy of a string; NULL if memory is out. */
 char *sb_strdup(const char *text);
 

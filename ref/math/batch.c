@@ -53,13 +53,6 @@ static size_t padded(size_t n)
     return (n + SB_TILE_STEP - 1) / SB_TILE_STEP * SB_TILE_STEP;
 }
 
-/* Vectors that straddle two cache lines take twice as long: 64 bytes are a line. */
-static double *at_line(double *memory)
-{
-    const size_t off = (size_t)((uintptr_t)memory % 64 / sizeof *memory);
-    return off ? memory + (8 - off) : memory;
-}
-
 /* At least the root of s, but for four roundings: (y + s/y) / 2 is, whatever y. */
 static double root_above(double s)
 {
@@ -301,7 +294,7 @@ static sb_status make_room(const job *j, size_t threads, room *rooms)
         m->rows = sb_alloc(h, sizeof *m->rows);
         if (!m->memory || !m->codes || !m->rows)
             return SB_ERR_MEMORY;
-        m->tile = at_line(m->memory);
+        m->tile = sb_at_line(m->memory);
         m->sums = m->tile + h * DEPTH;
         m->squares = m->sums + h * j->count;
         m->bounds = m->squares + h;
@@ -365,7 +358,7 @@ sb_status sb_dot_batch(const sb_matrix *w, const double *x, size_t count, const 
     j.norms = sb_alloc(most, sizeof *j.norms);
     j.grids = sb_alloc(most, sizeof *j.grids);
     sb_status status = memory && j.norms && j.grids ? SB_OK : SB_ERR_MEMORY;
-    j.packed = memory ? at_line(memory) : NULL;
+    j.packed = sb_at_line(memory);
     for (size_t t = 0; t < count && !status; t += j.count) {
         j.x = x + t * w->cols;
         j.out = out + t * w->rows;

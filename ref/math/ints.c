@@ -255,13 +255,6 @@ static void one_tile(const job *j, uint32_t row, double *wide)
     }
 }
 
-/* Vectors that straddle two cache lines take twice as long: 64 bytes are a line. */
-static void *at_line(void *memory)
-{
-    const size_t off = (size_t)((uintptr_t)memory % 64);
-    return memory && off ? (char *)memory + (64 - off) : memory;
-}
-
 /* Integers take half the time of other products; and a parallel region is not free, not even one of
  * one thread. */
 static void all_rows(const job *j)
@@ -285,7 +278,7 @@ sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t cou
     j.by = factors_of(factor);
     j.blocks = (cols + SB_INT_COLUMNS - 1) / SB_INT_COLUMNS;
     void *memory = sb_alloc(count * j.blocks + 1, sizeof *j.in);
-    j.in = at_line(memory);
+    j.in = sb_at_line(memory);
     j.poison = sb_alloc(count, 1);
     j.wide = sb_alloc(sb_threads_here() * cols, sizeof *j.wide);
     sb_status status = j.in && j.poison && j.wide ? SB_OK : SB_ERR_MEMORY;

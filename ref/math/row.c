@@ -1,7 +1,6 @@
 #include "ref/math/row.h"
 
 #include <omp.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +13,6 @@
 
 /* Inputs whose magnitudes are summed at once. */
 enum { NEIGHBOURS = 16 };
-
-/* Bytes of a line of the cache: vectors that lie across two of them cost twice. */
-enum { ALIGNMENT = 64 };
 
 int sb_row_reads(const sb_matrix *w)
 {
@@ -74,19 +70,13 @@ static size_t padded(const sb_matrix *w)
 /* Behind x and lanes there are the sums, and in front of all what alignment takes. */
 size_t sb_row_input_room(const sb_matrix *w)
 {
-    return 2 * padded(w) + padded(w) / NEIGHBOURS + ALIGNMENT / sizeof(double);
-}
-
-static double *aligned(double *room)
-{
-    uintptr_t past = (uintptr_t)room % ALIGNMENT;
-    return past ? room + (ALIGNMENT - past) / sizeof *room : room;
+    return 2 * padded(w) + padded(w) / NEIGHBOURS + SB_LINE / sizeof(double);
 }
 
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
 {
     const size_t n = padded(w);
-    double *copy = aligned(room), *lanes = copy + n, *x16 = lanes + n;
+    double *copy = sb_at_line(room), *lanes = copy + n, *x16 = lanes + n;
     void (*arrange)(const double *, size_t, double *) = sb_dot_kernels_now()->arrange[w->format];
     memcpy(copy, x, w->cols * sizeof *x);
     memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
