@@ -80,9 +80,7 @@ INLINE void sums_64(const __m512i *codes, size_t rows, const double *lanes, __m5
     for (int p = 0; p < 2; p++)
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
-            __m512d x = _mm512_load_pd(lanes + 32 * p + 8 * k);
-            if (rows > 1) /* read once, not by each product */
-                __asm__("" : "+v"(x));
+            const __m512d x = _mm512_load_pd(lanes + 32 * p + 8 * k);
 #pragma GCC unroll 2
             for (size_t r = 0; r < rows; r++)
                 sum[r][p] = k == 0 ? _mm512_mul_pd(value_of(words[r][p], k), x)
