@@ -105,7 +105,8 @@ done
 
 # who ends it early leaves nothing either, and the signal is what it ends by
 for signal in TERM HUP; do
-    "$SAMEBIT" bench cpu --preset T2 --tokens 256 --context 60000 --stream 4 --threads 1 > /dev/null 2>&1 &
+    # under nohup HUP is ignored from the start
+    env --default-signal=HUP "$SAMEBIT" bench cpu --preset T2 --tokens 256 --context 60000 --stream 4 --threads 1 > /dev/null 2>&1 &
     until [ -n "$(ls "$work/tmp")" ] || ! kill -0 $! 2> /dev/null; do sleep 0.05; done
     check "no folder was seen" test -n "$(ls "$work/tmp")"
     kill -$signal $!

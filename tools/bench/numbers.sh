@@ -7,7 +7,7 @@
 #   --mix DIR     a checkpoint that is there: samebit make DIR --preset 35b-a3b --format nvidia-mix --layers 4
 #                 --recipe plain --no-mtp (3 GB)
 #   --bf16 DIR    another, --format bf16 --layers 2 (5 GB)
-#                 One that is not named is made in $TMPDIR (or here) and removed again.
+#                 One that is not named is made in $TMPDIR (or $BUILD) and removed again.
 #   BLAS=FILE     the OpenBLAS to measure beside; auto, the one of the system, where it is installed; BLAS= for none
 #   HF=1          transformers, too (tools/bench/hf.py, in the environment of tools/gen/venv.sh)
 #   QUICK=1       few tokens, to see that all of it runs
@@ -30,7 +30,7 @@ done
 for dir in "$mix" "$bf16"; do
     [ -z "$dir" ] || [ -e "$dir/config.json" ] || { echo "numbers.sh: $dir is no checkpoint" >&2; exit 2; }
 done
-folder=$(mktemp -d "${TMPDIR:-.}/samebit-numbers-XXXXXX")
+folder=$(mktemp -d "${TMPDIR:-$BUILD}/samebit-numbers-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM HUP
 if [ -z "${BLAS+set}" ]; then # status 4: there is none
