@@ -129,25 +129,32 @@ typedef struct job {
     const sb_scalar *factor;
     float *out;
     const sb_dot_kernels *set;
+    int in_place;       /* the kernel reads the scales as they are stored, if they are fit for it */
     sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
     double *room;       /* of each thread: twice sb_row_room, and a row */
     size_t each;
 } job;
 
-/* The scales as they are stored, if the kernel can read them so. */
-static int scales_in_place(const job *j, uint32_t row, sb_row_codes *codes)
+/* Whether the scales lie as the kernel reads them: one of E4M3 after the other. */
+static int scales_lie_well(const sb_matrix *w)
+{
+    const sb_quant *q = &w->quant;
+    return sb_dot_kernels_now()->reads_scales && w->format == SB_FORMAT_e2m1 &&
+           sb_matrix_quantized(w) && q->scale_format == SB_FORMAT_e4m3 && q->scale_col == 1 &&
+           q->block_rows == 1 && q->block_cols == NEIGHBOURS;
+}
+
+static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
+{
+    return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
+}
+
+/* Whether the scales of all these rows are one array that is fit for the kernel. */
+static int all_fit(const job *j, uint32_t first, uint32_t rows)
 {
     const sb_quant *q = &j->w->quant;
-    if (!j->set->reads_scales || j->w->format != SB_FORMAT_e2m1 || !sb_matrix_quantized(j->w) ||
-        q->scale_format != SB_FORMAT_e4m3 || q->scale_col != 1 || q->block_rows != 1 ||
-        q->block_cols != NEIGHBOURS)
-        return 0;
-    *codes =
-        (sb_row_codes){.codes = sb_matrix_dense(j->w, row),
-                       .scale_codes = q->scales + sb_matrix_stored_row(j->w, row) * q->scale_row,
-                       .group = NEIGHBOURS,
-                       .n = j->w->cols};
-    return j->set->reads_scales(codes->scale_codes, q->groups);
+    return j->in_place && !j->w->row_map && q->scale_row == q->groups &&
+           j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups);
 }
 
 /* A row that its kernel's sum left open. */
@@ -159,14 +166,19 @@ static void settle(const job *j, uint32_t row, double *room)
     j->out[row] = sb_dot_wide_slowly(wide, j->x, j->w->cols, j->factor);
 }
 
-/* A row for a kernel. `before`, if not NULL, is the row before it, whose scales may be its own,
- * too; room is for those of both. */
-static void open_row(const job *j, uint32_t row, const sb_row_codes *before, double *room,
+/* A row for a kernel. fit: its scales are. `before`, if not NULL, is the row before it, whose
+ * scales may be its own, too; room is for those of both. */
+static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *before, double *room,
                      sb_row_codes *codes)
 {
     const uint32_t height = j->w->quant.block_rows;
-    if (scales_in_place(j, row, codes))
+    if (fit || (j->in_place && j->set->reads_scales(scales_at(j->w, row), j->w->quant.groups))) {
+        *codes = (sb_row_codes){.codes = sb_matrix_dense(j->w, row),
+                                .scale_codes = scales_at(j->w, row),
+                                .group = NEIGHBOURS,
+                                .n = j->w->cols};
         return;
+    }
     if (before && before->scales && !before->zeros &&
         sb_matrix_stored_row(j->w, row) / height == sb_matrix_stored_row(j->w, row - 1) / height) {
         *codes = *before;
@@ -182,12 +194,13 @@ static void partials_of(const job *j, uint32_t first, uint32_t rows, double *roo
                         sb_partial partials[AT_ONCE])
 {
     const sb_format format = j->w->format;
+    const int fit = all_fit(j, first, rows);
     const sb_row_codes *before = NULL;
     sb_row_codes w[2];
     for (uint32_t r = 0, count; r < rows; r += count) {
         count = j->set->pair[format] && r + 1 < rows ? 2 : 1;
         for (uint32_t i = 0; i < count; before = &w[i++])
-            open_row(j, first + r + i, before, room, &w[i]);
+            open_row(j, first + r + i, fit, before, room, &w[i]);
         if (count == 2 && !w[0].scale_codes == !w[1].scale_codes)
             j->set->pair[format](w, &j->input, partials + r);
         else
@@ -206,7 +219,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     const double steps = (double)sb_row_roundings_scaled(j->w->cols);
     const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
     sb_partial partials[AT_ONCE];
-    double sums[AT_ONCE] = {0}, magnitudes[AT_ONCE] = {0};
+    double sums[AT_ONCE], magnitudes[AT_ONCE];
     unsigned char open[AT_ONCE];
     partials_of(j, first, rows, room, partials);
     for (uint32_t r = 0; r < rows; r++) {
@@ -241,6 +254,7 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
+    j.in_place = scales_lie_well(w);
     if (sb_row_reads(w))
         j.input = sb_row_prepare(w, x, j.room + threads * j.each);
 #pragma omp parallel for schedule(static) if (sb_worth_threads((double)w->rows * w->cols))

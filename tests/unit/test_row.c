@@ -432,6 +432,55 @@ static void test_no_scales(void **state)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
+/* One stored scale that kernels do not read in place, in any row: rows as they are stored, behind
+ * each other in another order, and with room between their scales. */
+static void test_odd_scales(void **state)
+{
+    enum { STORED = 40, COLS = 48, WITH = 3, FURTHER = 5 };
+    const unsigned char odd[] = {0x01, 0x7f, 0xb8};
+    const sb_scalar one = SB_SCALAR_ONE;
+    uint32_t map[STORED];
+    unsigned char codes[STORED * COLS / 2], scales[2 * STORED * FURTHER];
+    double x[COLS];
+    float want[STORED], got[STORED];
+    (void)state;
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (unsigned char)roll(256);
+    for (size_t i = 0; i < COLS; i++)
+        x[i] = (double)normal();
+    for (uint32_t i = 0; i < STORED; i++)
+        map[i] = i < STORED / 2 ? i : STORED + STORED / 2 - 1 - i;
+    for (uint32_t i = 0; i < 3 * 3 * STORED; i++) {
+        const uint32_t layout = i % 3, row = i / 9, stride = layout == 2 ? FURTHER : WITH;
+        const sb_matrix w = {.data = codes,
+                             .format = SB_FORMAT_e2m1,
+                             .rows = layout == 1 ? STORED - 2 : STORED,
+                             .cols = COLS,
+                             .row_map = layout == 1 ? map : NULL,
+                             .quant = {.scales = scales,
+                                       .scale_format = SB_FORMAT_e4m3,
+                                       .block_rows = 1,
+                                       .block_cols = 16,
+                                       .scale_row = stride,
+                                       .scale_col = 1,
+                                       .groups = WITH,
+                                       .stored_rows = STORED}};
+        memset(scales, 0x38, sizeof scales);
+        scales[row * stride + (size_t)roll(WITH)] = odd[i / 3 % 3];
+        assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+        assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
+        for (size_t s = 0; sb_dot_set(s); s++) {
+            assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+            memset(got, 0xee, sizeof got);
+            assert_int_equal(sb_dot_matrix(&w, x, 1, &one, got), SB_OK);
+            if (memcmp(got, want, w.rows * sizeof *got) != 0)
+                fail_msg("%s, scale %#x in row %u, layout %u", sb_dot_set(s)->name, odd[i / 3 % 3],
+                         row, layout);
+        }
+    }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,7 +488,7 @@ int main(void)
         cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
         cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_scales),
+        cmocka_unit_test(test_no_scales),   cmocka_unit_test(test_odd_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }

@@ -27,6 +27,15 @@ INLINE grouping grouping_of(const sb_row_codes *w)
     return w->group == SB_ROW_BLOCK ? BLOCKS : OTHER_GROUPS;
 }
 
+/* Asks for the coded scales of a row some rows on: those of each row are few bytes, which follow
+ * each other. Row by row, as many at once would hold up the codes. */
+INLINE void fetch_scales(const sb_row_codes *w)
+{
+    enum { AHEAD = 2048 };
+    for (size_t i = 0; i * NEIGHBOURS < w->n; i += 64)
+        _mm_prefetch((const char *)w->scale_codes + i + AHEAD, _MM_HINT_T0);
+}
+
 /* Scales of the eight groups from column i on: zero, or normal numbers without sign, which become
  * binary64 by a shift. */
 INLINE __m512d coded_scales(const sb_row_codes *w, size_t i)

@@ -287,8 +287,11 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
     }
     row_sums sums[2];
 #pragma GCC unroll 2
-    for (size_t r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++) {
+        if (g == CODED_LANES)
+            fetch_scales(&w[r]);
         sums[r] = (row_sums){_mm512_setzero_pd(), _mm512_setzero_pd()};
+    }
     for (size_t i = 0; i < whole; i += PAIR)
         add_pair(sums, w, rows, g, x, i, PAIR);
     if (whole < w->n)
