@@ -65,7 +65,7 @@ CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
 # (lines are enough of debug information: all of it takes a quarter of their compilation)
-HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/make/% tools/sim/%
+HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/gate/% tools/make/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3 -g1)
 COLD_OPT :=
 # a test runs once: what -O2 gains it there is less than what it costs to compile
@@ -105,7 +105,7 @@ binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
-    trace dump sim compare fault report)))
+    trace dump sim compare fault report gate)))
 # of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC += $(filter-out $(BENCH_SRC),$(call sources,tools/bench/*.c))

@@ -46,6 +46,9 @@ BEGIN {
     # intervals of rates, and the verdicts they are made of
     row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
         "tools/trace tools/accept/interval.h")
+    # inputs are quantized as checkpoints are made; of tools/fault the mistakes that inputs must show
+    row("tools/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run tools/compare " \
+        "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/run ref/ops/op.h ref/ops/ops.def " \
         "tools/compare/verdict.h tools/check/clean.h tools/quality")
@@ -53,7 +56,7 @@ BEGIN {
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
-        "tools/quality tools/report tools/bench")
+        "tools/quality tools/report tools/bench tools/gate")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

@@ -1,0 +1,41 @@
+/* dd.h - real numbers as the sum of two binary64 numbers: about 106 bits, for the unrounded value
+ * that a kernel's output is held against.
+ *
+ * hi is the sum rounded to binary64, so |lo| <= ulp(hi) / 2. Arithmetic errs by at most 2^-100,
+ * relative; functions by at most 2^-90, relative (sine, cosine: absolute), of arguments that they
+ * are given exactly. Only binary64 operations, each rounded once: the same bits everywhere. */
+#ifndef SB_GATE_DD_H
+#define SB_GATE_DD_H
+
+typedef struct sb_dd {
+    double hi, lo;
+} sb_dd;
+
+static inline sb_dd sb_dd_of(double x)
+{
+    return (sb_dd){x, 0.0};
+}
+
+sb_dd sb_dd_add(sb_dd a, sb_dd b);
+sb_dd sb_dd_sub(sb_dd a, sb_dd b);
+sb_dd sb_dd_mul(sb_dd a, sb_dd b);
+sb_dd sb_dd_div(sb_dd a, sb_dd b);
+sb_dd sb_dd_sqrt(sb_dd a);
+sb_dd sb_dd_neg(sb_dd a);
+int sb_dd_less(sb_dd a, sb_dd b);
+
+/* s + x y, for sums of many products. */
+sb_dd sb_dd_fma(sb_dd s, sb_dd x, sb_dd y);
+
+sb_dd sb_dd_exp(sb_dd x);
+sb_dd sb_dd_expm1(sb_dd x);
+sb_dd sb_dd_log(sb_dd x);   /* x > 0 */
+sb_dd sb_dd_log1p(sb_dd x); /* x > -1 */
+sb_dd sb_dd_sin(sb_dd x);   /* |x| < 2^25 */
+sb_dd sb_dd_cos(sb_dd x);
+sb_dd sb_dd_pow(sb_dd base, sb_dd exponent); /* base > 0 */
+sb_dd sb_dd_sigmoid(sb_dd x);
+sb_dd sb_dd_silu(sb_dd x);
+sb_dd sb_dd_softplus(sb_dd x); /* log(1 + e^x), over the whole range */
+
+#endif
