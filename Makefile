@@ -120,7 +120,7 @@ DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) 
 CLI_MAIN := tools/cli/main.c
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
     tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
-    tests/meta/test_*.c $(if $(HAVE_CXX),tests/gpu/test_*.c tests/gpu/test_*.cc))
+    tests/meta/test_*.c tests/gate/test_*.c $(if $(HAVE_CXX),tests/gpu/test_*.c tests/gpu/test_*.cc))
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 # what launches kernels of its own is there where nvcc is: tests/device/check.sh
