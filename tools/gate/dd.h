@@ -3,7 +3,8 @@
  *
  * hi is the sum rounded to binary64, so |lo| <= ulp(hi) / 2. Arithmetic errs by at most 2^-100,
  * relative; functions by at most 2^-90, relative (sine, cosine: absolute), of arguments that they
- * are given exactly. Only binary64 operations, each rounded once: the same bits everywhere. */
+ * are given exactly; either by 2^-1060 more, where numbers become so small. Beyond the range are
+ * infinity and 0. Only binary64 operations, each rounded once: the same bits everywhere. */
 #ifndef SB_GATE_DD_H
 #define SB_GATE_DD_H
 
@@ -23,6 +24,8 @@ sb_dd sb_dd_div(sb_dd a, sb_dd b);
 sb_dd sb_dd_sqrt(sb_dd a);
 sb_dd sb_dd_neg(sb_dd a);
 int sb_dd_less(sb_dd a, sb_dd b);
+sb_dd sb_dd_scale(sb_dd a, int n); /* a 2^n, -2000 < n < 2000 */
+int sb_dd_exponent(sb_dd a);       /* n of 2^n <= |a.hi| < 2^(n + 1), a finite and not 0 */
 
 /* s + x y, for sums of many products. */
 sb_dd sb_dd_fma(sb_dd s, sb_dd x, sb_dd y);
