@@ -11,6 +11,7 @@
 #   TEST_OPT=, COLD_OPT=...  what follows OPT for tests (-Og -g1, where OPT has -O2), and for sources in which
 #                      little time is spent (nothing)
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
+#   PREFIX=/usr/local DESTDIR=DIR LIBDIR=...  where `make install` puts things, and what it puts in front of that
 #   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
 #                      they are); NVCC= leaves the gpu backend out
 #   V=1                print the whole commands
@@ -30,10 +31,14 @@ endif
 ifeq ($(filter command line environment,$(origin AR)),)
 AR := ar
 endif
+OBJCOPY := objcopy
 ifeq ($(filter command line environment,$(origin CXX)),)
 CXX := $(subst clang,clang++,$(subst gcc,g++,$(CC)))
 endif
 BUILD := build
+PREFIX := /usr/local
+LIBDIR := $(PREFIX)/lib
+DESTDIR :=
 OPT := -O2 -g
 EXTRA :=
 JANSSON_CFLAGS :=
@@ -61,7 +66,9 @@ CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. $(JANSSON_CFLAGS)
 ifneq ($(filter -Og,$(OPT)),)
 CPPFLAGS += -DXXH_NO_INLINE_HINTS=1
 endif
-CFLAGS := -std=c11 $(OPT) -fopenmp $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
+# one set of objects for the program and the shared library: names are hidden unless ref/samebit.h has them
+PIC := -fPIC -fvisibility=hidden
+CFLAGS := -std=c11 $(OPT) -fopenmp $(PIC) $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
 # (lines are enough of debug information: all of it takes a quarter of their compilation)
@@ -105,7 +112,7 @@ binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
-    trace dump sim compare fault report gate)))
+    trace dump sim compare fault report gate api)))
 # of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC += $(filter-out $(BENCH_SRC),$(call sources,tools/bench/*.c))
@@ -138,6 +145,10 @@ DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(fil
 LIB := $(BUILD)/libsamebit.a
 TOOLS := $(BUILD)/libtools.a
 HELP := $(BUILD)/libhelp.a
+# what `make install` gives to others; a static link and the sanitizers of clang have no shared library
+SHARED := $(BUILD)/libsamebit.so.0
+STATIC := $(BUILD)/install/libsamebit.a
+LIBRARIES := $(if $(findstring -static,$(EXTRA))$(findstring -fsanitize,$(EXTRA)),,$(SHARED) $(STATIC))
 GPU := $(BUILD)/libgpu.a
 PROGRAM := $(BUILD)/samebit
 TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
@@ -156,11 +167,12 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program tests demo check check-all check-long asan bench golden golden-hf crosscheck fuzz format info \
+.PHONY: all program lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck fuzz format info \
     clean help FORCE
-all: $(LIB) $(PROGRAM)
+all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
-tests: $(PROGRAM) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
+lib: $(SHARED) $(STATIC)
+tests: $(PROGRAM) $(LIBRARIES) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
 $(HAVE): tools/deps $(if $(INSTALLING),FORCE)
 	@mkdir -p $(@D)
@@ -225,6 +237,21 @@ $(GPU): $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC)) $(BUILD)
 $(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
 	$(make_archive)
 
+API_OBJ := $(call objects,$(filter tools/api/%,$(TOOL_SRC)))
+API_MAP := tools/api/samebit.map
+$(SHARED): $(API_OBJ) $(TOOLS) $(LIB) $(API_MAP)
+	$(call step,LD,$@)
+	$(quiet)$(LINK) -shared -Wl,-soname,$(@F),--version-script=$(API_MAP),-z,defs,--as-needed $(filter %.o %.a,$^) \
+	    $(LIBS) -o $@
+	$(quiet)ln -sf $(@F) $(BUILD)/libsamebit.so
+# one object of all that is needed, in which no name but those of the interface can meet another
+$(BUILD)/install/samebit.o: $(API_OBJ) $(TOOLS) $(LIB)
+	@mkdir -p $(@D)
+	$(call step,LD,$@)
+	$(quiet)$(CC) $(EXTRA) -r -nostdlib $(filter %.o %.a,$^) -o $@ && $(OBJCOPY) --localize-hidden $@
+$(STATIC): $(BUILD)/install/samebit.o
+	$(make_archive)
+
 $(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(GPU) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) $(NVCC_LIBS) -o $@
@@ -254,6 +281,28 @@ $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $
 	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
+
+# --- installing ---------------------------------------------------------------------------------------
+LIBRARY_VERSION = $(shell sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' ref/samebit.h)
+define install_files
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(LIBDIR)/pkgconfig'
+	install $(PROGRAM) '$(DESTDIR)$(PREFIX)/bin'
+	install -m 644 ref/samebit.h '$(DESTDIR)$(PREFIX)/include'
+	install $(SHARED) '$(DESTDIR)$(LIBDIR)'
+	ln -sf $(notdir $(SHARED)) '$(DESTDIR)$(LIBDIR)/libsamebit.so'
+	install -m 644 $(STATIC) '$(DESTDIR)$(LIBDIR)'
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(LIBRARY_VERSION)|; s|@LIBS@|-fopenmp $(LIBS)|' \
+	    tools/api/samebit.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc'
+endef
+install: $(PROGRAM) $(SHARED) $(STATIC)
+	$(install_files)
+# what was built, with whatever flags: nothing is built for it
+install-built:
+	$(install_files)
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/samebit' '$(DESTDIR)$(PREFIX)/include/samebit.h' \
+	    '$(DESTDIR)$(LIBDIR)/libsamebit.so.0' '$(DESTDIR)$(LIBDIR)/libsamebit.so' \
+	    '$(DESTDIR)$(LIBDIR)/libsamebit.a' '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc'
 
 # --- targets ----------------------------------------------------------------------------------------
 DEMO := $(BUILD)/demo/T1
@@ -361,6 +410,8 @@ clean:
 
 help:
 	@echo 'make             the library and the program: $(LIB) $(PROGRAM)'
+	@echo 'make lib         the libraries for other programs (ref/samebit.h): $(SHARED), and a static one'
+	@echo 'make install     program, header, libraries and pkg-config file under PREFIX; make uninstall removes them'
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'

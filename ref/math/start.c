@@ -61,7 +61,7 @@ static int believes_in_nan(void)
 
 /* A-7: "refuses to start when rounding is not to nearest, subnormals are flushed, products are
  * contracted or precision is in excess" */
-sb_status sb_math_start(const char *isa, sb_error *err)
+sb_status sb_math_check(sb_error *err)
 {
     static const struct {
         int (*good)(void);
@@ -80,6 +80,14 @@ sb_status sb_math_start(const char *isa, sb_error *err)
         if (!checks[i].good())
             return sb_fail(err, SB_ERR_NUMERIC, "this process cannot compute: %s",
                            checks[i].complaint);
+    return SB_OK;
+}
+
+sb_status sb_math_start(const char *isa, sb_error *err)
+{
+    sb_status status = sb_math_check(err);
+    if (status)
+        return status;
     if (!isa)
         isa = getenv("SAMEBIT_ISA");
     return sb_dot_select(isa && *isa ? isa : "auto", err);

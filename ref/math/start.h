@@ -6,9 +6,11 @@
 #include "ref/base/status.h"
 
 /* A-7: checks rounding to nearest even, subnormals kept (no FTZ, no DAZ), no contraction of a*b+c,
- * no excess precision, NaN honest; then selects the dot kernels (isa NULL means the environment
- * variable SAMEBIT_ISA, or "auto"). Every command calls it first. SB_ERR_NUMERIC names what is
- * wrong. */
+ * no excess precision, NaN honest, in the thread that calls. SB_ERR_NUMERIC names what is wrong. */
+sb_status sb_math_check(sb_error *err);
+
+/* The same, and selects the dot kernels (isa NULL means the environment variable SAMEBIT_ISA, or
+ * "auto"). Every command calls it first. */
 sb_status sb_math_start(const char *isa, sb_error *err);
 
 #endif

@@ -57,6 +57,9 @@ BEGIN {
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
         "tools/quality tools/report tools/bench tools/gate")
+    # what stands behind ref/samebit.h
+    row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/model ref/ops ref/run " \
+        "ref/state tools/compare tools/gate")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/check tools/make")
 

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# What `make install` gives to others: the header alone under every language and compiler, the names of the
+# shared library, and docs/examples/ built against a fresh prefix, by its shared and by its static library.
+# A fault is planted in each kind of check, and must be seen.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+prefix=$work/prefix
+header=ref/samebit.h
+library=$BUILD/libsamebit.so.0
+strict=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Werror)
+flags=
+[ ! -e "$BUILD/flags" ] || flags=$(head -n 1 "$BUILD/flags")
+if [[ "$flags" == *-fsanitize* || "$flags" == *-static* ]]; then
+    skip "the installed library" "this build has none (Makefile, LIBRARIES)"
+    finish
+fi
+
+# --- the header -------------------------------------------------------------------------------------
+alone() { # alone COMPILER LANGUAGE-AND-STANDARD FILE
+    $1 ${2/\// -std=} "${strict[@]}" -fsyntax-only "$3"
+}
+cp $header "$work/header.h"
+printf '#include "header.h"\n#include "header.h"\nint main(void) { return 0; }\n' > "$work/alone.c"
+for compiler in gcc clang; do
+    command -v $compiler > /dev/null || { skip "$header by $compiler" "no $compiler"; continue; }
+    for language in c/c99 c/c11 c++/c++11 c++/c++17; do
+        check "$header alone, $compiler $language" alone $compiler "-x $language" "$work/alone.c"
+    done
+done
+check "$header includes more than it may" test \
+    "$(grep '^#include' $header | tr '\n' ' ')" = "#include <stddef.h> #include <stdint.h> "
+
+# --- names ------------------------------------------------------------------------------------------
+declared() { # what a header promises
+    gcc -E -P "$1" | tr -d '\n' | tr ';' '\n' |
+        sed -n 's/.*visibility("default")))[^(]*[ *]\(samebit_[a-z0-9_]*\)(.*/\1/p' | sort
+}
+exported() { # what a library has: NAME@@VERSION, and the version itself
+    nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sort
+}
+agree() { # header, library
+    diff <(declared "$1" | sed 's/$/@@SAMEBIT_0/') <(exported "$2")
+}
+check "$library has other names than $header" agree $header "$library"
+check "$header has few functions" test "$(declared $header | wc -l)" -gt 40
+sed 's/samebit_version(void)/samebit_other(void)/' $header > "$work/planted.h"
+agree "$work/planted.h" "$library" > "$out" 2>&1
+check "a name that is missing is not seen" grep -q 'samebit_other' "$out"
+check "the name of the library" test \
+    "$(readelf -d "$library" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')" = libsamebit.so.0
+# of the static library, too, no other name can meet one of the program's
+others() { nm --defined-only "$1" | awk 'NF == 3 && $2 ~ /[A-Z]/ && $3 !~ /^samebit_/ { print $3 }'; }
+check "the static library has names of its own: $(others "$BUILD/install/libsamebit.a" | head -n 3 | tr '\n' ' ')" \
+    test -z "$(others "$BUILD/install/libsamebit.a")"
+others "$BUILD/libsamebit.a" > "$out"
+check "names of another archive are not seen" test -s "$out"
+
+# --- an installed prefix ------------------------------------------------------------------------------
+# the prefix that the files name is not the folder that they are put into
+install_into() { make -s install-built BUILD="$BUILD" DESTDIR="$1" PREFIX=/opt/samebit > "$out" 2>&1; }
+check "make install" install_into "$work/to"
+check "make install twice" install_into "$work/to"
+expected='bin/samebit include/samebit.h lib/libsamebit.a lib/libsamebit.so lib/libsamebit.so.0 lib/pkgconfig/samebit.pc '
+installed() { (cd "$1/opt/samebit" && find . ! -type d | sed 's|^\./||' | sort | tr '\n' ' '); }
+check "what is installed: $(installed "$work/to")" test "$(installed "$work/to")" = "$expected"
+check "the tree is named in what is installed" test -z "$(grep -l "$PWD" "$work"/to/opt/samebit/lib/pkgconfig/samebit.pc)"
+check "the installed program" "$work/to/opt/samebit/bin/samebit" --help > /dev/null
+
+# what users would write, but for the folder in front
+if command -v pkg-config > /dev/null; then
+    wants() { PKG_CONFIG_PATH=$work/to/opt/samebit/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/to pkg-config "$@" samebit; }
+    check "pkg-config --modversion" test "$(wants --modversion)" = "$(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' $header)"
+else
+    # the fields that such a program would read
+    wants() {
+        local line
+        for line in "$@"; do
+            case $line in --cflags) line=Cflags ;; --libs) line=Libs ;; --static) line=Libs.private ;; esac
+            sed -n "s/^$line: //p" "$work/to/opt/samebit/lib/pkgconfig/samebit.pc"
+        done | tr '\n' ' ' | sed "s|\${[a-z]*}|&|g; s|\${includedir}|$work/to/opt/samebit/include|; s|\${libdir}|$work/to/opt/samebit/lib|"
+    }
+fi
+
+# build KIND COMPILER SOURCE PROGRAM: as docs/examples say it
+build() {
+    local kind=$1 compiler=$2 source=$3 program=$4
+    if [ "$kind" = static ]; then # the .so beside it must not be what is linked
+        "$compiler" "${strict[@]}" "$source" $(wants --cflags) -o "$program" \
+            $(wants --libs --static | sed "s|-lsamebit|$work/to/opt/samebit/lib/libsamebit.a|")
+    else
+        "$compiler" "${strict[@]}" "$source" $(wants --cflags) -o "$program" $(wants --libs) \
+            -Wl,-rpath,"$work/to/opt/samebit/lib"
+    fi
+}
+uses_shared() { readelf -d "$1" | grep -q 'libsamebit.so.0'; }
+
+# --- example.c ----------------------------------------------------------------------------------------
+make_checkpoint T4 --preset T4 --recipe predictable --seed 42
+run 0 run "$work/T4" --tokens 1,2,3 -n 4 --json
+for i in 0 1 2 3; do echo "token $(value tokens.$i) logits $(value logits_digest.$i)"; done > "$work/expected"
+echo "state of 6 tokens: target $(value state_digest.target) mtp $(value state_digest.mtp)" >> "$work/expected"
+says_the_same() { diff "$work/expected" <("$1" "$work/T4"); }
+for compiler in gcc clang; do
+    command -v $compiler > /dev/null || { skip "docs/examples by $compiler" "no $compiler"; continue; }
+    for kind in shared static; do
+        # the objects want the OpenMP of their compiler
+        if [ $kind = static ] && [ $compiler != "${flags%% *}" ]; then continue; fi
+        check "example.c, $compiler, $kind" build $kind $compiler docs/examples/example.c "$work/example"
+        check "example.c, $compiler, $kind, is samebit run" says_the_same "$work/example"
+        if [ $kind = shared ]; then check "not shared" uses_shared "$work/example"
+        else check "not static" eval '! uses_shared "$work/example"'; fi
+    done
+done
+sed 's/{1, 2, 3}/{1, 2, 4}/' docs/examples/example.c > "$work/planted.c"
+check "the planted example" build shared gcc "$work/planted.c" "$work/planted"
+says_the_same "$work/planted" > "$out"
+check "another prompt is not seen" grep -q '^[<>] token' "$out"
+
+# --- and gone again -------------------------------------------------------------------------------------
+check "make uninstall" make -s uninstall BUILD="$BUILD" DESTDIR="$work/to" PREFIX=/opt/samebit
+check "make uninstall left: $(installed "$work/to")" test -z "$(installed "$work/to")"
+finish

@@ -1,0 +1,90 @@
+/* api.h - what stands behind ref/samebit.h: its handles, and how calls begin and end. */
+#ifndef SB_API_API_H
+#define SB_API_API_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "ref/base/status.h"
+#include "ref/container/dtype.h"
+#include "ref/run/model.h"
+#include "ref/run/round.h"
+#include "ref/run/session.h"
+#include "ref/samebit.h"
+
+/* Closed when the last of the handles that need it is: whoever holds one has a count of `holders`.
+ */
+struct samebit_checkpoint {
+    sb_model *model;
+    atomic_size_t holders;
+    pthread_mutex_t lock; /* of digest */
+    sb_digest digest;     /* "": not computed yet */
+};
+
+struct samebit_session {
+    samebit_checkpoint *checkpoint;
+    sb_session *session;
+    sb_rounds *rounds; /* NULL until the first pick or round */
+    sb_round_options round_options;
+    sb_sampling sampling;
+    sb_knobs knobs;
+    char profile[64];
+    unsigned threads;
+    samebit_tap tap;
+    void *tap_ctx;
+};
+
+struct samebit_state {
+    samebit_checkpoint *checkpoint;
+    sb_state *state;
+};
+
+samebit_checkpoint *sb_api_hold(samebit_checkpoint *checkpoint);
+
+/* The same text by another name. */
+static inline sb_error *sb_api_error(samebit_error *err)
+{
+    _Static_assert(sizeof(samebit_error) == sizeof(sb_error), "one text");
+    return (sb_error *)(void *)err;
+}
+
+/* A status of the library as one of ref/samebit.h. */
+static inline samebit_status sb_api_status(sb_status status)
+{
+    return (samebit_status)sb_exit_status(status);
+}
+
+samebit_status sb_api_missing(const char *function, samebit_error *err);
+
+/* Arguments that must be there. */
+#define SB_API_NEED(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return sb_api_missing(__func__, err);                                                  \
+    } while (0)
+
+/* A call that computes: the kernels are chosen by the first of all, and each looks at the
+ * arithmetic of its thread. */
+sb_status sb_api_start(sb_error *err);
+
+/* The same with a number of threads for this call (0: any), which the end puts back. */
+sb_status sb_api_begin(unsigned threads, int *before, sb_error *err);
+void sb_api_end(int before);
+
+/* A struct of the caller, `size` bytes of which the first are its size: what both know of it. */
+sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_error *err);
+sb_status sb_api_give(void *to, size_t size, const void *from, size_t own, sb_error *err);
+
+void sb_api_array(samebit_array *out, const char *name, sb_dtype dtype, const char *axes,
+                  unsigned rank, const uint64_t *shape, const void *data, uint64_t bytes);
+
+static inline void sb_api_digest(samebit_digest *out, const sb_digest *from)
+{
+    memcpy(out->hex, from->hex, sizeof out->hex);
+}
+
+/* The checkpoint's digest, computed once. */
+sb_status sb_api_checkpoint_digest(samebit_checkpoint *checkpoint, sb_digest *out, sb_error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* common.c - how calls begin and end, and what needs no handle. */
+#include <omp.h>
+
+#include "ref/base/hash.h"
+#include "ref/base/spec.h"
+#include "ref/math/start.h"
+#include "tools/api/api.h"
+
+const char *samebit_version(void)
+{
+    return SAMEBIT_VERSION;
+}
+
+unsigned samebit_spec_version(void)
+{
+    return SB_SPEC_VERSION;
+}
+
+samebit_status samebit_digest_f32(const float *values, size_t count, samebit_digest *out,
+                                  samebit_error *err)
+{
+    SB_API_NEED((values || !count) && out);
+    sb_digest digest = sb_digest_f32(values, count);
+    sb_api_digest(out, &digest);
+    return SAMEBIT_OK;
+}
+
+samebit_status sb_api_missing(const char *function, samebit_error *err)
+{
+    return sb_api_status(sb_fail(sb_api_error(err), SB_ERR_USAGE,
+                                 "%s: an argument that must be there is NULL", function));
+}
+
+/* What the choice of kernels gave, once for the process. */
+static struct {
+    pthread_once_t once;
+    sb_status status;
+    sb_error err;
+} chosen = {.once = PTHREAD_ONCE_INIT};
+
+static void choose(void)
+{
+    chosen.status = sb_math_start(NULL, &chosen.err);
+}
+
+sb_status sb_api_start(sb_error *err)
+{
+    /* a thread whose arithmetic is wrong must not decide for the others */
+    sb_status status = sb_math_check(err);
+    if (status)
+        return status;
+    if (pthread_once(&chosen.once, choose) != 0)
+        return sb_fail(err, SB_ERR_IO, "pthread_once failed");
+    return chosen.status ? sb_fail(err, chosen.status, "%s", chosen.err.text) : SB_OK;
+}
+
+sb_status sb_api_begin(unsigned threads, int *before, sb_error *err)
+{
+    *before = omp_get_max_threads();
+    if (threads)
+        omp_set_num_threads((int)threads);
+    return sb_api_start(err);
+}
+
+void sb_api_end(int before)
+{
+    omp_set_num_threads(before);
+}
+
+sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_error *err)
+{
+    if (size < sizeof(size_t) || size > own)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a struct of %zu bytes, of which this library (%s) knows %zu: its first "
+                       "member is its size",
+                       size, SAMEBIT_VERSION, own);
+    memset(to, 0, own);
+    memcpy(to, from, size);
+    return SB_OK;
+}
+
+sb_status sb_api_give(void *to, size_t size, const void *from, size_t own, sb_error *err)
+{
+    if (size < sizeof(size_t))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a struct of %zu bytes: its first member is to be its size", size);
+    size_t both = size < own ? size : own;
+    memcpy((char *)to + sizeof size, (const char *)from + sizeof size, both - sizeof size);
+    return SB_OK;
+}
+
+void sb_api_array(samebit_array *out, const char *name, sb_dtype dtype, const char *axes,
+                  unsigned rank, const uint64_t *shape, const void *data, uint64_t bytes)
+{
+    *out = (samebit_array){.name = name,
+                           .dtype = sb_dtype_name(dtype),
+                           .axes = axes,
+                           .rank = rank,
+                           .data = data,
+                           .bytes = bytes};
+    for (unsigned i = 0; i < rank; i++)
+        out->shape[i] = shape[i];
+}
