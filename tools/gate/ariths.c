@@ -6,19 +6,29 @@
 
 #include "ref/container/show.h"
 
-/* The row ampere_f16 covers all rows of its kind. Codes of FP8 on accumulators that keep 23 bits have the blocks of
- * that row, and those that keep 13 the blocks of ada_fp8. */
-static const sb_atom fp8_wide = {.name = "fp8",
+/* V-109: "35 u for 32 products where sums keep 23 bits, and 37 2^-13 where they keep 13" */
+static const sb_atom fp8_wide = {.name = "fp8_mma",
                                  .what = "FP8 units that keep 23 bits",
-                                 .terms = 16,
-                                 .block = 8,
+                                 .terms = 32,
+                                 .block = 32,
                                  .group = 1,
                                  .fraction = 24,
                                  .kept = 23,
                                  .addend = SB_ATOM_FIRST,
                                  .form = SB_ATOM_FP8,
                                  .evidence = SB_ATOM_PUBLISHED};
+static const sb_atom fp8_narrow = {.name = "fp8_short",
+                                   .what = "FP8 units that keep 13 bits",
+                                   .terms = 32,
+                                   .block = 32,
+                                   .group = 1,
+                                   .fraction = 13,
+                                   .kept = 11,
+                                   .addend = SB_ATOM_FIRST,
+                                   .form = SB_ATOM_FP8,
+                                   .evidence = SB_ATOM_PUBLISHED};
 
+/* V-103: "the bound of ampere_f16 is at least that of each row whose form is HALF" */
 #define SB_UNITS(id, codes8, codes4)                                                               \
     {                                                                                              \
         .name = id, .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126,        \
@@ -29,7 +39,7 @@ static const sb_arithmetic fp8_mma = SB_UNITS("fp8_mma", &fp8_wide, NULL);
 static const sb_arithmetic nvfp4_mma =
     SB_UNITS("nvfp4_mma", &fp8_wide, &sb_atoms[SB_ATOM_sm120_nvfp4]);
 static const sb_arithmetic fp8_short =
-    SB_UNITS("fp8_short", &sb_atoms[SB_ATOM_ada_fp8], &sb_atoms[SB_ATOM_sm120_nvfp4]);
+    SB_UNITS("fp8_short", &fp8_narrow, &sb_atoms[SB_ATOM_sm120_nvfp4]);
 
 /* The table: each unit with each kind of rounding points, but for "exact". */
 static const struct {
@@ -59,7 +69,7 @@ static const struct {
 };
 enum { POINTS = sizeof points / sizeof *points };
 
-/* The points at which values are rounded, not the forms of functions. */
+/* V-104: "points, not forms of functions": those at which values are rounded. */
 static const sb_knob_value rounded[] = {
     SB_conv_sum_act,      SB_beta_act,           SB_swiglu_act,    SB_gated_norm_act,
     SB_rope_table_act,    SB_scores_act,         SB_attn_gate_act, SB_moe_sum_slots,

@@ -399,7 +399,7 @@ static sb_status bound_by_balls(const sb_gate_case *c, const sb_gate_arith *ar, 
     return status;
 }
 
-/* T-5: "every comparison allows one part in a hundred more" */
+/* V-107: "|m - real| + r, a hundredth more" */
 sb_status sb_gate_bound(const sb_gate_case *c, const sb_gate_arith *ar, size_t output,
                         double *bound, sb_error *err)
 {

@@ -25,7 +25,4 @@ const char *sb_gate_words(const char *const *list, const char *none, char *text,
 /* The number format of a dtype whose elements are numbers of one: BF16, F8_E4M3, ...; 0: none. */
 int sb_gate_format(sb_dtype dtype, sb_format *out);
 
-/* Whether the contract of the op has inputs of this kind. */
-int sb_gate_takes(const sb_gate_op *op, sb_gate_regime regime);
-
 #endif

@@ -1,4 +1,6 @@
-/* draw.c - inputs by regime: each value a pure function of seed, name, row and column. */
+/* draw.c - inputs by regime.
+ *
+ * V-106: "a pure function of seed, op, name, row and column" */
 #include "tools/gate/case.h"
 
 #include <stdio.h>
@@ -135,8 +137,10 @@ static float index_coded(const place *p)
 static float cancellation(const place *p)
 {
     float x = sb_rng_normal(p->key, p->row * p->cols + p->col / 2 * 2);
+    if (p->role == SB_GATE_WEIGHT)
+        return x;
     if (!is_input(p->role) || p->col / 2 * 2 + 1 == p->cols)
-        return p->role == SB_GATE_WEIGHT ? x : p->normal;
+        return p->normal;
     return p->col % 2 ? p->normal - 64.0f * x : 64.0f * x;
 }
 

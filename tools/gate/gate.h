@@ -131,6 +131,9 @@ size_t sb_gate_op_count(void);
 const sb_gate_op *sb_gate_op_at(size_t i);
 const sb_gate_op *sb_gate_op_find(const char *name); /* NULL: none of that name */
 
+/* Whether the contract of the op has inputs of this kind. */
+int sb_gate_takes(const sb_gate_op *op, sb_gate_regime regime);
+
 /* --- cases ---------------------------------------------------------------------------------- */
 
 typedef struct sb_gate_request {

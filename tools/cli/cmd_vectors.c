@@ -1,0 +1,421 @@
+/* cmd_vectors.c - samebit vectors: inputs for one operation, what a kernel must give of them, and
+ * how far it may be from that. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ref/base/hash.h"
+#include "ref/base/mem.h"
+#include "ref/base/text.h"
+#include "ref/container/dtype.h"
+#include "ref/container/map.h"
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+#include "tools/gate/gate.h"
+
+typedef struct request {
+    const char *format, *shape, *regime, *input, *arith, *output;
+    uint64_t seed;
+    int list, as_json;
+    sb_dtype dtype;
+    sb_gate_arith ar;
+} request;
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static void print_words(const char *title, const char *const *words)
+{
+    if (!words || !*words)
+        return;
+    printf("  %s", title);
+    for (size_t i = 0; words[i]; i++)
+        printf(" %s", words[i]);
+    printf("\n");
+}
+
+static void print_op(const sb_gate_op *op)
+{
+    printf("%s: %s (%s)\n", op->name, op->what, op->clause);
+    print_words("formats:", op->formats);
+    for (size_t i = 0; i < op->param_count; i++) {
+        const sb_gate_param *p = &op->params[i];
+        printf("  %s=%" PRIu64 ", %" PRIu64 " to %" PRIu64 ": %s\n", p->name, p->value, p->least,
+               p->most, p->help);
+    }
+    print_words("further shapes:", op->shapes);
+    if (op->not_regimes)
+        printf("  no regimes: %s\n", op->not_regimes);
+}
+
+static void print_list(const sb_gate_op *only)
+{
+    for (size_t i = 0; i < sb_gate_op_count(); i++)
+        if (!only || sb_gate_op_at(i) == only)
+            print_op(sb_gate_op_at(i));
+    printf("\nregimes:\n");
+    for (int i = 0; i < SB_GATE_REGIMES; i++)
+        printf("  %-13s %s\n", sb_gate_regime_name((sb_gate_regime)i),
+               sb_gate_regime_help((sb_gate_regime)i));
+    printf("\narithmetics, the tightest first:\n");
+    for (size_t i = 0; i < sb_gate_arith_count(); i++) {
+        sb_gate_arith ar;
+        if (!sb_gate_arith_at(i, &ar))
+            printf("  %-15s %s\n", ar.name, sb_gate_arith_help(i));
+    }
+}
+
+static json_t *words_json(const char *const *words)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; words && words[i]; i++)
+        json_array_append_new(out, json_string(words[i]));
+    return out;
+}
+
+/* "huge tiny" as a list. */
+static json_t *split_json(const char *text)
+{
+    json_t *out = json_array();
+    while (text && *text) {
+        size_t n = strcspn(text, " ");
+        json_array_append_new(out, json_stringn(text, n));
+        text += n + strspn(text + n, " ");
+    }
+    return out;
+}
+
+static json_t *op_json(const sb_gate_op *op)
+{
+    json_t *params = json_array();
+    for (size_t i = 0; i < op->param_count; i++) {
+        const sb_gate_param *p = &op->params[i];
+        json_array_append_new(params, json_pack("{s:s,s:I,s:I,s:I,s:s}", "name", p->name, "value",
+                                                (json_int_t)p->value, "least", (json_int_t)p->least,
+                                                "most", (json_int_t)p->most, "help", p->help));
+    }
+    return json_pack("{s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "name", op->name, "clause", op->clause,
+                     "what", op->what, "params", params, "formats", words_json(op->formats),
+                     "shapes", words_json(op->shapes), "not_regimes", split_json(op->not_regimes));
+}
+
+static sb_status list_json(const sb_gate_op *only, sb_error *err)
+{
+    json_t *d = sb_document("vectors"), *ops = json_array(), *regimes = json_array(),
+           *ariths = json_array();
+    for (size_t i = 0; i < sb_gate_op_count(); i++)
+        if (!only || sb_gate_op_at(i) == only)
+            json_array_append_new(ops, op_json(sb_gate_op_at(i)));
+    for (int i = 0; i < SB_GATE_REGIMES; i++)
+        json_array_append_new(regimes,
+                              json_pack("{s:s,s:s}", "name", sb_gate_regime_name((sb_gate_regime)i),
+                                        "help", sb_gate_regime_help((sb_gate_regime)i)));
+    for (size_t i = 0; i < sb_gate_arith_count(); i++) {
+        sb_gate_arith ar;
+        if (!sb_gate_arith_at(i, &ar))
+            json_array_append_new(
+                ariths, json_pack("{s:s,s:s}", "name", ar.name, "help", sb_gate_arith_help(i)));
+    }
+    int bad = json_object_set_new(d, "ops", ops) | json_object_set_new(d, "regimes", regimes) |
+              json_object_set_new(d, "ariths", ariths);
+    if (bad) {
+        json_decref(d);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
+    }
+    return sb_print_document(d, err);
+}
+
+/* --- what is to be written -------------------------------------------------------------------- */
+
+/* One case of the command line. */
+typedef struct item {
+    const sb_gate_op *op;
+    const char *format, *shape, *regime; /* format, shape: NULL is the default */
+    char path[1400];
+} item;
+
+typedef struct plan {
+    item *items;
+    size_t count, room, excluded; /* excluded: by the contract of their op */
+} plan;
+
+static int is_all(const char *text)
+{
+    return text && strcmp(text, "all") == 0;
+}
+
+static sb_status add_item(plan *p, const item *one, sb_error *err)
+{
+    item *grown = sb_grow(p->items, p->count, &p->room, sizeof *p->items);
+    if (!grown)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a list of cases");
+    p->items = grown;
+    p->items[p->count++] = *one;
+    return SB_OK;
+}
+
+static sb_status plan_shapes(const request *r, item one, plan *p, sb_error *err)
+{
+    one.shape = is_all(r->shape) ? NULL : r->shape;
+    sb_status status = add_item(p, &one, err);
+    for (size_t i = 0; is_all(r->shape) && one.op->shapes && one.op->shapes[i] && !status; i++) {
+        one.shape = one.op->shapes[i];
+        status = add_item(p, &one, err);
+    }
+    return status;
+}
+
+static sb_status plan_regimes(const request *r, item one, plan *p, sb_error *err)
+{
+    sb_status status = SB_OK;
+    one.regime = r->regime ? r->regime : sb_gate_regime_name(SB_GATE_REGIME_normal);
+    if (!is_all(r->regime))
+        return plan_shapes(r, one, p, err);
+    for (int i = 0; i < SB_GATE_REGIMES && !status; i++) {
+        one.regime = sb_gate_regime_name((sb_gate_regime)i);
+        if (sb_gate_takes(one.op, (sb_gate_regime)i))
+            status = plan_shapes(r, one, p, err);
+        else
+            p->excluded++;
+    }
+    return status;
+}
+
+static sb_status plan_op(const request *r, const sb_gate_op *op, plan *p, sb_error *err)
+{
+    item one = {.op = op, .format = r->format};
+    sb_status status = SB_OK;
+    if (!is_all(r->format))
+        return plan_regimes(r, one, p, err);
+    one.format = NULL;
+    if (!op->formats)
+        return plan_regimes(r, one, p, err);
+    for (size_t i = 0; op->formats[i] && !status; i++) {
+        one.format = op->formats[i];
+        status = plan_regimes(r, one, p, err);
+    }
+    return status;
+}
+
+static sb_status find_op(const char *name, const sb_gate_op **out, sb_error *err)
+{
+    *out = sb_gate_op_find(name);
+    if (*out)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "there are no vectors for '%s'; 'samebit vectors --list' says for what",
+                   SB_SHOW(name));
+}
+
+static sb_status make_plan(const request *r, const char *name, plan *p, sb_error *err)
+{
+    const sb_gate_op *op = NULL;
+    sb_status status = SB_OK;
+    if (!is_all(name)) {
+        status = find_op(name, &op, err);
+        return status ? status : plan_op(r, op, p, err);
+    }
+    for (size_t i = 0; i < sb_gate_op_count() && !status; i++)
+        status = plan_op(r, sb_gate_op_at(i), p, err);
+    return status;
+}
+
+/* DIR/OP.FORMAT.REGIME.SHAPE.safetensors */
+static void name_file(const char *folder, item *one)
+{
+    const char *format = one->format ? one->format : one->op->formats ? one->op->formats[0] : "";
+    snprintf(one->path, sizeof one->path, "%s%s%s%s.%s.%s.safetensors", folder, one->op->name,
+             *format ? "." : "", format, one->regime, one->shape ? one->shape : "default");
+}
+
+static sb_status name_files(const request *r, plan *p, sb_error *err)
+{
+    if (strlen(r->output) > 1000)
+        return sb_fail(err, SB_ERR_USAGE, "-o is too long a path");
+    if (!sb_ends(r->output, "/")) {
+        if (p->count != 1)
+            return sb_fail(err, SB_ERR_USAGE, "-o is '%s' for %zu cases; expected a folder, DIR/",
+                           SB_SHOW(r->output), p->count);
+        snprintf(p->items[0].path, sizeof p->items[0].path, "%s", r->output);
+        return SB_OK;
+    }
+    for (size_t i = 0; i < p->count; i++)
+        name_file(r->output, &p->items[i]);
+    if (mkdir(r->output, 0777) && errno != EEXIST)
+        return sb_fail(err, SB_ERR_IO, "%s: %s", SB_SHOW(r->output), strerror(errno));
+    return SB_OK;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static sb_status digest_of(const char *path, sb_digest *digest, uint64_t *bytes, sb_error *err)
+{
+    sb_map map;
+    sb_hash *hash = sb_hash_new();
+    if (!hash)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a digest");
+    sb_status status = sb_map_open(path, &map, err);
+    if (!status) {
+        sb_hash_bytes(hash, map.data, map.size);
+        *digest = sb_hash_end(hash);
+        *bytes = map.size;
+        sb_map_close(&map);
+    }
+    sb_hash_free(hash);
+    return status;
+}
+
+static sb_status write_case(const request *r, const item *one, sb_error *err)
+{
+    const sb_gate_request want = {.op = one->op->name,
+                                  .format = one->format,
+                                  .shape = one->shape,
+                                  .regime = one->regime,
+                                  .input = r->dtype,
+                                  .seed = r->seed};
+    sb_gate_case *c = NULL;
+    sb_status status = sb_gate_case_make(&want, &c, err);
+    if (!status)
+        status = sb_gate_write(c, &r->ar, one->path, err);
+    sb_gate_case_free(c);
+    return status;
+}
+
+static void say_written(const item *one, const sb_digest *digest, uint64_t bytes, json_t *files)
+{
+    if (!files) {
+        printf("%s  %s  %" PRIu64 " bytes\n", digest->hex, SB_SHOW(one->path), bytes);
+        return;
+    }
+    json_t *format = one->format ? json_string(one->format) : json_null();
+    json_array_append_new(files,
+                          json_pack("{s:s,s:s,s:o,s:s,s:s,s:s,s:I}", "path", SB_SHOW(one->path),
+                                    "op", one->op->name, "format", format, "regime", one->regime,
+                                    "shape", one->shape ? one->shape : "", "digest", digest->hex,
+                                    "bytes", (json_int_t)bytes));
+}
+
+static sb_status write_all(const request *r, const plan *p, json_t *files, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < p->count && !status; i++) {
+        sb_digest digest;
+        uint64_t bytes = 0;
+        status = write_case(r, &p->items[i], err);
+        if (!status)
+            status = digest_of(p->items[i].path, &digest, &bytes, err);
+        if (!status)
+            say_written(&p->items[i], &digest, bytes, files);
+        if (p->count > 1)
+            sb_progress(NULL, "case", i + 1, p->count);
+    }
+    return status;
+}
+
+static sb_status write_plan(const request *r, const plan *p, sb_error *err)
+{
+    json_t *d = r->as_json ? sb_document("vectors") : NULL;
+    json_t *files = r->as_json ? json_array() : NULL;
+    sb_status status = write_all(r, p, files, err);
+    if (!r->as_json) {
+        if (!status && p->excluded)
+            printf("%zu regime%s %s not in the contract of the op: not written\n", p->excluded,
+                   sb_s(p->excluded), p->excluded == 1 ? "is" : "are");
+        return status;
+    }
+    json_object_set_new(d, "input", json_string(sb_dtype_name(r->dtype)));
+    json_object_set_new(d, "arith", json_string(r->ar.name));
+    json_object_set_new(d, "seed", json_integer((json_int_t)r->seed));
+    json_object_set_new(d, "excluded_regimes", json_integer((json_int_t)p->excluded));
+    json_object_set_new(d, "files", files);
+    if (!status)
+        return sb_print_document(d, err);
+    json_decref(d);
+    return status;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static sb_status read_input(request *r, sb_error *err)
+{
+    static const struct {
+        const char *name;
+        sb_dtype dtype;
+    } types[] = {{"bf16", SB_DTYPE_BF16}, {"f32", SB_DTYPE_F32}, {"f16", SB_DTYPE_F16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, r->input) == 0) {
+            r->dtype = types[i].dtype;
+            return SB_OK;
+        }
+    return sb_fail(err, SB_ERR_USAGE, "--input is '%s', expected bf16, f32 or f16",
+                   SB_SHOW(r->input));
+}
+
+static sb_status list(const request *r, const char *name, sb_error *err)
+{
+    const sb_gate_op *only = NULL;
+    sb_status status = name && !is_all(name) ? find_op(name, &only, err) : SB_OK;
+    if (status || r->as_json)
+        return status ? status : list_json(only, err);
+    print_list(only);
+    return SB_OK;
+}
+
+static sb_status vectors(request *r, const char *name, sb_error *err)
+{
+    plan p = {.items = NULL};
+    if (r->list)
+        return list(r, name, err);
+    if (!name)
+        return sb_fail(err, SB_ERR_USAGE, "OP is missing; 'samebit vectors --list' says which");
+    if (!r->output)
+        return sb_fail(err, SB_ERR_USAGE, "-o is missing: the file to write, or a folder, DIR/");
+    sb_status status = read_input(r, err);
+    if (!status)
+        status = sb_gate_arith_of(r->arith, &r->ar, err);
+    if (!status)
+        status = make_plan(r, name, &p, err);
+    if (!status)
+        status = name_files(r, &p, err);
+    if (!status)
+        status = write_plan(r, &p, err);
+    free(p.items);
+    return status;
+}
+
+sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
+{
+    request r = {.input = "bf16", .arith = "bf16_mma", .seed = 42};
+    const sb_opt opts[] = {
+        {"format", 0, SB_OPT_STRING, &r.format, "F", "of quantized weights; all: each in turn"},
+        {"shape", 0, SB_OPT_STRING, &r.shape, "S",
+         "rows=4,k=256; all: the default and those at the limits of kernels"},
+        {"regime", 0, SB_OPT_STRING, &r.regime, "R", "kind of inputs, normal if absent; or all"},
+        {"input", 0, SB_OPT_STRING, &r.input, "T",
+         "type of activations: bf16 (if absent), f32, f16"},
+        {"arith", 0, SB_OPT_STRING, &r.arith, "A", "whose bound is written: bf16_mma if absent"},
+        {"seed", 0, SB_OPT_NUMBER, &r.seed, "N", "42 if absent"},
+        {"output", 'o', SB_OPT_STRING, &r.output, "FILE", "the file to write; DIR/ for several"},
+        {"list", 0, SB_OPT_FLAG, &r.list, NULL,
+         "what there is: operations, formats, shapes, regimes, arithmetics"},
+        SB_OPT_JSON(&r.as_json),
+    };
+    sb_command_line line = {
+        .usage = "vectors OP|all [options] -o FILE.safetensors|DIR/",
+        .about =
+            "Writes inputs of one operation in the layouts that kernels take, the value of the\n"
+            "operation without any rounding and as profile exact gives it, and how far from it a\n"
+            "correct kernel may be, element by element. 'samebit judge' holds the output of a\n"
+            "kernel against the file. Of several cases each has a file,\n"
+            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors. docs/gates.md explains all of it.",
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .max_operands = 1};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    return vectors(&r, line.operands ? line.operand[0] : NULL, err);
+}
