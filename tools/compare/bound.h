@@ -48,6 +48,10 @@ sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
 void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_kind kind,
                         const sb_ball *gate, const sb_ball *up, size_t count, sb_ball *out);
 
+/* In place, as rope is; args->x is not read. */
+void sb_bound_rope_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *args,
+                      sb_ball *x);
+
 /* args gives kept, n, weights, ids and shared_logit; shared has n balls, expert kept n. */
 void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                              const sb_moe_combine_args *args, const sb_ball *expert,

@@ -57,7 +57,7 @@ static sb_ball rotate(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball x,
 
 /* One row: all heads turn by the same angles. */
 static void turn_row(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
-                     size_t t, size_t f, sb_ball inverse, sb_ball *out)
+                     size_t t, size_t f, sb_ball inverse, sb_ball *x)
 {
     size_t half = a->rd / 2;
     sb_ball position = sb_ball_of((float)a->position[stream_of(a->section, f)][t]);
@@ -69,24 +69,30 @@ static void turn_row(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ro
     }
     for (size_t h = 0; h < a->heads; h++) {
         size_t at = (t * a->heads + h) * a->hd;
-        sb_ball x = sb_ball_of(a->x[at + f]), y = sb_ball_of(a->x[at + f + half]), minus_y = y;
-        minus_y.mid = -y.mid;
-        out[at + f] = rotate(ar, knobs, x, minus_y, cosine, sine);
-        out[at + f + half] = rotate(ar, knobs, y, x, cosine, sine);
+        sb_ball first = x[at + f], second = x[at + f + half];
+        sb_ball minus_second = {-second.mid, second.rad};
+        x[at + f] = rotate(ar, knobs, first, minus_second, cosine, sine);
+        x[at + f + half] = rotate(ar, knobs, second, first, cosine, sine);
     }
 }
 
 /* "dimensions from rd on are untouched" */
-sb_status sb_bound_rope(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
-                        sb_ball *out, sb_ball *second)
+void sb_bound_rope_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                      sb_ball *x)
 {
     ar = sb_arithmetic_vector(ar);
-    (void)second;
-    sb_balls_of(a->x, a->rows * a->heads * a->hd, out);
     for (size_t f = 0; f < a->rd / 2; f++) {
         sb_ball inverse = frequency(ar, knobs, a->theta, f, a->rd);
         for (size_t t = 0; t < a->rows; t++)
-            turn_row(ar, knobs, a, t, f, inverse, out);
+            turn_row(ar, knobs, a, t, f, inverse, x);
     }
+}
+
+sb_status sb_bound_rope(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                        sb_ball *out, sb_ball *second)
+{
+    (void)second;
+    sb_balls_of(a->x, a->rows * a->heads * a->hd, out);
+    sb_bound_rope_of(ar, knobs, a, out);
     return SB_OK;
 }
