@@ -121,6 +121,15 @@ struct sb_gate_op {
     /* Whether choice `got` in element i of an output is as right as the exact one; NULL: never. */
     int (*open)(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,
                 double got);
+
+    /* For tools/gate/meta.h. Inputs whose axis 0 is the rows that the parameter "rows" counts, as
+     * "x,z"; NULL: nothing is known of rows. */
+    const char *row_arrays;
+    int rows_independent; /* no row of an output depends on another row of the inputs */
+    /* Of a sequence of rows: the input that is its state before and the output that is its state
+     * behind, and at which multiple of rows it may be cut without a bit changing (0: nowhere). */
+    const char *state_input, *state_output;
+    uint64_t cut;
 };
 
 /* The list: one function per row of ops.def gives its sb_gate_op. */
@@ -224,16 +233,31 @@ typedef struct sb_gate_got {
     const unsigned char *data; /* NULL: this output was not given; the first must be */
 } sb_gate_got;
 
+/* What was found in one output: numbers of elements. */
+typedef struct sb_gate_tally {
+    int given;
+    size_t count, identical, outside, near_ties;
+    size_t nan, infinite, zero, sign; /* of those outside: what they are; sign: right but for it */
+    double worst;                     /* as below */
+} sb_gate_tally;
+
 typedef struct sb_gate_result {
-    int verdict; /* sb_verdict: IDENTICAL, WITHIN, NEAR_TIE or FAIL */
+    int verdict; /* sb_verdict: IDENTICAL, WITHIN, NEAR_TIE, MISTRUSTED or FAIL */
     size_t count, identical, outside, near_ties;
     double worst;  /* error / bound, the largest; infinite outside a bound of 0 */
-    int has_first; /* of the elements outside, the first; else the one nearest to its bound */
+    int has_first; /* something is outside: `first` is the first such element of `output`, and what
+                      follows is of it; else of `nearest`, which is the one nearest to its bound */
     size_t output, first, nearest;
     uint64_t index[SB_GATE_RANK];
     double found, expected, bound; /* expected: the real value */
     char words[512];               /* one line for people, axes by name */
+    char note[256];                /* what else they should know; or empty */
+    sb_gate_tally of[SB_GATE_OUTPUTS];
 } sb_gate_result;
+
+/* "row 3, column 17" of an element; index (SB_GATE_RANK) gets the numbers. */
+void sb_gate_place(const sb_gate_output *output, size_t element, uint64_t *index, char *text,
+                   size_t size);
 
 /* got has c->outputs entries. SB_ERR_INPUT where shapes or types do not fit. */
 sb_status sb_gate_judge(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_got *got,
@@ -243,12 +267,17 @@ sb_status sb_gate_judge(const sb_gate_case *c, const sb_gate_arith *ar, const sb
 sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *row,
                         sb_gate_result *out, sb_error *err);
 
-/* Which mistakes of the case's ops these inputs would have shown under the arithmetic. */
+/* Which mistakes these inputs would have shown under the arithmetic: those of the case's ops
+ * (tools/fault/mistakes.def), and slips with the outputs, which every op can have. */
 typedef struct sb_gate_power {
     size_t planted, caught;
-    char missed[512]; /* their names */
+    size_t of_ops, of_ops_caught;   /* of these, the mistakes of ops */
+    char shown[1024], missed[1024]; /* their names, ", " between */
 } sb_gate_power;
 sb_status sb_gate_power_of(const sb_gate_case *c, const sb_gate_arith *ar, sb_gate_power *out,
                            sb_error *err);
+
+/* What passed on inputs that could not have shown a mistake is MISTRUSTED. */
+void sb_gate_trust(const sb_gate_case *c, const sb_gate_power *power, sb_gate_result *result);
 
 #endif
