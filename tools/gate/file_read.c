@@ -100,6 +100,72 @@ static sb_status read_request(reader *r, sb_gate_find find, sb_error *err)
     return SB_OK;
 }
 
+/* --- elements --------------------------------------------------------------------------------- */
+
+/* Element i as a number: of integers and codes, that which its bits are. */
+static double number_at(sb_dtype dtype, const unsigned char *bytes, uint64_t i)
+{
+    size_t size = sb_dtype_bits(dtype) / 8;
+    uint64_t bits = 0;
+    for (size_t b = size; b-- > 0;)
+        bits = bits << 8 | bytes[i * size + b];
+    switch (dtype) {
+    case SB_DTYPE_F64:
+        return sb_f64_from_bits(bits);
+    case SB_DTYPE_F32:
+        return (double)sb_f32_from_bits((uint32_t)bits);
+    case SB_DTYPE_BF16:
+        return (double)sb_bf16_to_f32((uint16_t)bits);
+    case SB_DTYPE_F16:
+        return (double)sb_f16_to_f32((uint16_t)bits);
+    default:
+        return (double)bits;
+    }
+}
+
+/* Bytes of one tensor: those of the file, and those that there should be. */
+typedef struct pair {
+    const char *in, *name; /* the name in two parts */
+    const char *axes;
+    sb_dtype dtype;
+    unsigned rank;
+    const uint64_t *shape;
+    const unsigned char *found, *expected;
+    uint64_t bytes;
+} pair;
+
+/* "row 3, column 5" of element i. */
+static const char *place_of(const pair *p, uint64_t i, char *text, size_t bytes)
+{
+    uint64_t index[SB_GATE_RANK] = {0};
+    const char *axis = p->axes;
+    size_t n = 0;
+    snprintf(text, bytes, "its only element");
+    for (unsigned d = p->rank; d-- > 0; i /= p->shape[d])
+        index[d] = i % p->shape[d];
+    for (unsigned d = 0; d < p->rank && n < bytes; d++) {
+        int length = (int)strcspn(axis, ",");
+        n += (size_t)snprintf(text + n, bytes - n, "%s%.*s %" PRIu64, d ? ", " : "", length, axis,
+                              index[d]);
+        axis += length + (axis[length] == ',');
+    }
+    return text;
+}
+
+static sb_status compare_bytes(const reader *r, const pair *p, const char *gives, sb_error *err)
+{
+    char place[200];
+    uint64_t size = sb_dtype_bits(p->dtype) / 8, i = 0;
+    while (i < p->bytes && memcmp(p->found + i, p->expected + i, (size_t)size) == 0)
+        i += size;
+    if (i == p->bytes)
+        return SB_OK;
+    i /= size;
+    return sb_fail(err, SB_ERR_INPUT, "%s: %s%s at %s is %.17g, and the %s %.17g", SB_SHOW(r->path),
+                   p->in, p->name, place_of(p, i, place, sizeof place),
+                   number_at(p->dtype, p->found, i), gives, number_at(p->dtype, p->expected, i));
+}
+
 /* --- inputs ----------------------------------------------------------------------------------- */
 
 /* The inputs as they stand in the file; their axes are not known yet. */
@@ -121,31 +187,41 @@ static sb_status take_inputs(const reader *r, sb_error *err)
     return SB_OK;
 }
 
-/* The inputs of the file beside those that the op makes. Unless `all` is set, `made` may be of
- * another shape, and the inputs that such a case has. */
+/* An input of the file beside that which the op makes. Unless `all` is set, the shape and the
+ * values are of another case. */
+static sb_status compare_input(const reader *r, sb_gate_array *a, const sb_gate_array *m, int all,
+                               sb_error *err)
+{
+    if (a->dtype != m->dtype || a->rank != m->rank)
+        return sb_fail(err, SB_ERR_INPUT, "%s: in.%s is %s with %u axes, expected %s with %u",
+                       SB_SHOW(r->path), a->name, sb_dtype_name(a->dtype), a->rank,
+                       sb_dtype_name(m->dtype), m->rank);
+    a->axes = m->axes;
+    if (!all)
+        return SB_OK;
+    if (sb_gate_need(r->c, a->name, m->rank, m->shape, err))
+        return sb_fail_in(err, SB_ERR_INPUT, SB_SHOW(r->path));
+    pair p = {"in.", a->name, a->axes, a->dtype, a->rank, a->shape, a->data, m->data, a->bytes};
+    return compare_bytes(r, &p, "seed gives", err);
+}
+
 static sb_status compare_inputs(const reader *r, const sb_gate_case *made, int all, sb_error *err)
 {
-    for (size_t i = 0; i < r->c->arrays; i++) {
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < r->c->arrays && !status; i++) {
         sb_gate_array *a = &r->c->array[i];
         const sb_gate_array *m = sb_gate_input(made, a->name);
-        if (!m && !all)
-            continue;
-        if (!m)
-            return sb_fail(err, SB_ERR_INPUT, "%s: in.%s is no input of %s", SB_SHOW(r->path),
-                           a->name, r->op->name);
-        if (a->dtype != m->dtype || a->rank != m->rank)
-            return sb_fail(err, SB_ERR_INPUT, "%s: in.%s is %s with %u axes, expected %s with %u",
-                           SB_SHOW(r->path), a->name, sb_dtype_name(a->dtype), a->rank,
-                           sb_dtype_name(m->dtype), m->rank);
-        a->axes = m->axes;
-        if (all && sb_gate_need(r->c, a->name, m->rank, m->shape, err))
-            return sb_fail_in(err, SB_ERR_INPUT, SB_SHOW(r->path));
+        if (m)
+            status = compare_input(r, a, m, all, err);
+        else if (all)
+            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is no input of %s", SB_SHOW(r->path),
+                             a->name, r->op->name);
     }
-    for (size_t i = 0; all && i < made->arrays; i++)
+    for (size_t i = 0; all && i < made->arrays && !status; i++)
         if (!sb_gate_input(r->c, made->array[i].name))
-            return sb_fail(err, SB_ERR_INPUT, "%s: in.%s is missing, which %s needs",
-                           SB_SHOW(r->path), made->array[i].name, r->op->name);
-    return SB_OK;
+            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is missing, which %s needs",
+                             SB_SHOW(r->path), made->array[i].name, r->op->name);
+    return status;
 }
 
 static sb_status compare_with(const reader *r, const char *shape, int all, sb_error *err)
@@ -180,53 +256,17 @@ static sb_status read_inputs(reader *r, sb_error *err)
 
 /* --- what is expected ------------------------------------------------------------------------- */
 
-static double number_at(sb_dtype dtype, const unsigned char *bytes, uint64_t i)
-{
-    if (dtype == SB_DTYPE_F64)
-        return sb_f64_from_bits(sb_load_u64(bytes + 8 * i));
-    if (dtype == SB_DTYPE_F32)
-        return (double)sb_f32_from_bits(sb_load_u32(bytes + 4 * i));
-    return (double)sb_bf16_to_f32(sb_load_u16(bytes + 2 * i));
-}
-
-/* "row 3, column 5" of element i. */
-static const char *place_of(const sb_gate_entry *e, uint64_t i, char *text, size_t bytes)
-{
-    uint64_t index[SB_GATE_RANK] = {0};
-    const char *axis = e->axes;
-    size_t n = 0;
-    *text = 0;
-    for (unsigned d = e->rank; d-- > 0; i /= e->shape[d])
-        index[d] = i % e->shape[d];
-    for (unsigned d = 0; d < e->rank && n < bytes; d++) {
-        int length = (int)strcspn(axis, ",");
-        n += (size_t)snprintf(text + n, bytes - n, "%s%.*s %" PRIu64, d ? ", " : "", length, axis,
-                              index[d]);
-        axis += length + (axis[length] == ',');
-    }
-    return text;
-}
-
 static sb_status compare_tensor(const reader *r, const sb_gate_entry *e, const sb_tensor *t,
                                 sb_error *err)
 {
-    char place[200];
-    uint64_t size = sb_dtype_bits(e->dtype) / 8, i = 0;
     if (t->dtype != e->dtype || t->rank != e->rank || t->bytes != e->count ||
         memcmp(t->shape, e->shape, e->rank * sizeof *e->shape) != 0)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: %s has another type or shape than its inputs give: expected %s, "
                        "%" PRIu64 " bytes",
                        SB_SHOW(r->path), e->name, sb_dtype_name(e->dtype), e->count);
-    while (i < e->count && memcmp(t->data + i, e->bytes + i, (size_t)size) == 0)
-        i += size;
-    if (i == e->count)
-        return SB_OK;
-    i /= size;
-    return sb_fail(err, SB_ERR_INPUT,
-                   "%s: %s at %s is %.17g, and the inputs of the file give %.17g", SB_SHOW(r->path),
-                   e->name, place_of(e, i, place, sizeof place), number_at(e->dtype, t->data, i),
-                   number_at(e->dtype, e->bytes, i));
+    pair p = {"", e->name, e->axes, e->dtype, e->rank, e->shape, t->data, e->bytes, e->count};
+    return compare_bytes(r, &p, "inputs of the file give", err);
 }
 
 static const sb_tensor *tensor_of(const sb_safetensors *file, const char *name)

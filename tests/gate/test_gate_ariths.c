@@ -1,0 +1,191 @@
+/* test_gate_ariths.c - arithmetics by name, and that those which cover several units do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "ref/base/rng.h"
+#include "tools/gate/gate.h"
+
+static void every_row_has_a_name_that_finds_it(void **state)
+{
+    (void)state;
+    sb_gate_arith at, of;
+    assert_true(sb_gate_arith_count() > 10);
+    for (size_t i = 0; i < sb_gate_arith_count(); i++) {
+        assert_int_equal(sb_gate_arith_at(i, &at), SB_OK);
+        assert_int_equal(sb_gate_arith_of(at.name, &of, NULL), SB_OK);
+        assert_memory_equal(&at, &of, sizeof at);
+        assert_true(strlen(sb_gate_arith_help(i)) > 10);
+        assert_int_equal(at.exact, i == 0);
+    }
+}
+
+static void units_of_the_list_of_atoms_are_names_too(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sb_arithmetic_count(); i++) {
+        const sb_arithmetic *ar = sb_arithmetic_at(i);
+        sb_gate_arith of;
+        char name[80];
+        assert_int_equal(sb_gate_arith_of(ar->name, &of, NULL), SB_OK);
+        assert_ptr_equal(of.ar, ar);
+        strcpy(name, ar->name);
+        strcat(name, "+bf16");
+        assert_int_equal(sb_gate_arith_of(name, &of, NULL), SB_OK);
+        assert_ptr_equal(of.ar, ar);
+        assert_string_equal(of.name, name);
+        assert_int_equal(of.knobs.value[SB_KNOB_act], SB_act_bf16);
+    }
+}
+
+static void other_names_are_refused_with_those_there_are(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"",
+                                        "bf16",
+                                        "+bf16",
+                                        "exact+bf16",
+                                        "fp32+fp8",
+                                        "FP32",
+                                        "fp32+bf16+bf16",
+                                        "fp32 ",
+                                        "exact+f16",
+                                        "a name that is longer than any of those in the table is"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        sb_gate_arith ar;
+        sb_error err = {""};
+        assert_int_equal(sb_gate_arith_of(names[i], &ar, &err), SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, "bf16_mma"));
+    }
+}
+
+/* V-104: "inside them what profile `hf` rounds" */
+static void rounding_points_are_values_of_profile_hf(void **state)
+{
+    (void)state;
+    sb_knobs hf, exact;
+    sb_gate_arith ar;
+    assert_int_equal(sb_knobs_profile(&hf, "hf", NULL), SB_OK);
+    sb_knobs_exact(&exact);
+    assert_int_equal(sb_gate_arith_of("fp32", &ar, NULL), SB_OK);
+    assert_memory_equal(&ar.knobs, &exact, sizeof exact);
+    assert_int_equal(sb_gate_arith_of("fp32+bf16", &ar, NULL), SB_OK);
+    size_t moved = 0;
+    for (int k = 0; k < SB_KNOB_COUNT; k++) {
+        assert_true(ar.knobs.value[k] == exact.value[k] || ar.knobs.value[k] == hf.value[k]);
+        moved += ar.knobs.value[k] != exact.value[k];
+    }
+    assert_int_equal(moved, 11);
+}
+
+/* --- units ------------------------------------------------------------------------------------ */
+
+enum { MOST = 700 };
+static float a[MOST], b[MOST];
+
+/* Random operands of a format, of exponents that differ by `spread`; some of one sign. */
+static sb_reduction random_terms(sb_format format, uint64_t key, size_t n, unsigned spread)
+{
+    sb_reduction r = {0};
+    for (size_t i = 0; i < n; i++) {
+        float scale = 1.0f;
+        for (uint32_t k = sb_rng_below(key, 4 * i, spread + 1); k > 0; k--)
+            scale /= 2.0f;
+        a[i] = sb_round_to(format, scale * sb_rng_normal(key, 4 * i + 1));
+        b[i] = sb_round_to(format, sb_rng_normal(key, 4 * i + 2));
+        if (key % 3 == 0 && (a[i] < 0.0f) != (b[i] < 0.0f))
+            a[i] = -a[i];
+        sb_reduce(&r, (sb_ball){(double)a[i], 0.0}, (sb_ball){(double)b[i], 0.0});
+    }
+    return r;
+}
+
+static double apart(double x, double y)
+{
+    return x < y ? y - x : x - y;
+}
+
+/* V-103: "the bound of ampere_f16 is at least that of each row whose form is HALF" */
+static void bf16_mma_covers_every_unit_of_its_kind(void **state)
+{
+    (void)state;
+    sb_gate_arith cover;
+    size_t rows = 0;
+    assert_int_equal(sb_gate_arith_of("bf16_mma", &cover, NULL), SB_OK);
+    for (size_t k = 0; k < sb_arithmetic_count(); k++) {
+        const sb_arithmetic *row = sb_arithmetic_at(k);
+        if (!row->atom || row->atom->form != SB_ATOM_HALF || row->in_order)
+            continue;
+        rows++;
+        for (uint64_t key = 1; key < 400; key++) {
+            size_t n = 1 + sb_rng_below(key, 1u << 20, MOST);
+            sb_reduction r = random_terms(SB_FORMAT_bf16, key, n, (unsigned)(key % 12));
+            double limit = sb_atom_error(cover.ar, &r);
+            assert_true(limit >= sb_atom_error(row, &r));
+            float y = sb_atom_dot(row->atom, SB_FORMAT_bf16, a, 1, b, 1, n);
+            assert_true(apart((double)y, r.sum) <= limit);
+        }
+    }
+    assert_true(rows >= 5);
+}
+
+/* rho of T-52 without the roundings that all share. */
+static double rho_of(const sb_atom *atom, size_t chain)
+{
+    double cut = 1.0, kept = 1.0;
+    for (int i = 0; i < atom->fraction; i++)
+        cut /= 2.0;
+    for (int i = 0; i < atom->kept; i++)
+        kept /= 2.0;
+    double blocks = (double)((chain + atom->block - 1) / atom->block);
+    double last = atom->addend == SB_ATOM_LAST
+                      ? (double)((chain + atom->terms - 1) / atom->terms) * SB_UNIT
+                      : 0.0;
+    return blocks * ((double)(atom->block + 1) * cut + kept) + last;
+}
+
+/* V-109: "35 u for 32 products where sums keep 23 bits, and 37 2^-13 where they keep 13" */
+static void fp8_units_are_covered_at_every_length(void **state)
+{
+    (void)state;
+    sb_gate_arith wide, narrow;
+    size_t rows = 0;
+    assert_int_equal(sb_gate_arith_of("fp8_mma", &wide, NULL), SB_OK);
+    assert_int_equal(sb_gate_arith_of("fp8_short", &narrow, NULL), SB_OK);
+    assert_true(rho_of(wide.ar->fp8, 32) == 35.0 * SB_UNIT);
+    assert_true(rho_of(narrow.ar->fp8, 32) == 37.0 * 0x1p-13);
+    for (int k = 0; k < SB_ATOM_COUNT; k++) {
+        const sb_atom *row = &sb_atoms[k];
+        if (!strstr(row->name, "fp8") && !strstr(row->name, "mxf8"))
+            continue;
+        rows++;
+        const sb_atom *cover = row->kept > 13 ? wide.ar->fp8 : narrow.ar->fp8;
+        for (size_t n = 1; n < 20000; n++)
+            assert_true(rho_of(cover, n) >= rho_of(row, n));
+        for (uint64_t key = 1; key < 200; key++) {
+            size_t n = 1 + sb_rng_below(key, 1u << 20, MOST);
+            sb_reduction r = random_terms(SB_FORMAT_e4m3, key, n, (unsigned)(key % 5));
+            double rho = rho_of(cover, n), t = r.magnitude + 7.0;
+            float y = sb_atom_dot(row, SB_FORMAT_e4m3, a, 1, b, 1, n);
+            assert_true(apart((double)y, r.sum) <= rho * t / (1.0 - rho));
+        }
+    }
+    assert_int_equal(rows, 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_has_a_name_that_finds_it),
+        cmocka_unit_test(units_of_the_list_of_atoms_are_names_too),
+        cmocka_unit_test(other_names_are_refused_with_those_there_are),
+        cmocka_unit_test(rounding_points_are_values_of_profile_hf),
+        cmocka_unit_test(bf16_mma_covers_every_unit_of_its_kind),
+        cmocka_unit_test(fp8_units_are_covered_at_every_length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* test_gate_draw.c - inputs of each regime are what docs/gates.md says of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "tests/gate/tiny_op.h"
+#include "tools/gate/case.h"
+
+enum { ROWS = 24, COLS = 400 };
+static float v[ROWS * COLS], w[ROWS * COLS];
+
+static const sb_dtype types[] = {SB_DTYPE_BF16, SB_DTYPE_F16, SB_DTYPE_F32};
+
+static void draw(sb_gate_regime regime, sb_dtype input, uint64_t seed, const char *name,
+                 sb_gate_role role, size_t rows, size_t cols, float *out)
+{
+    const sb_gate_case c = {.op = tiny_op(), .input = input, .regime = regime, .seed = seed};
+    sb_gate_draw(&c, name, role, rows, cols, out);
+}
+
+static void drawn(sb_gate_regime regime, sb_gate_role role)
+{
+    draw(regime, SB_DTYPE_BF16, 42, "x", role, ROWS, COLS, v);
+}
+
+static float size_of(float x)
+{
+    return x < 0.0f ? -x : x;
+}
+
+static void all_values_are_numbers_of_their_type(void **state)
+{
+    (void)state;
+    for (int regime = 0; regime < SB_GATE_REGIMES; regime++)
+        for (int role = 0; role <= SB_GATE_STATE; role++)
+            for (size_t t = 0; t < 3; t++) {
+                sb_format format = SB_FORMAT_f32;
+                size_t nonzero = 0;
+                draw((sb_gate_regime)regime, types[t], 7, "x", (sb_gate_role)role, ROWS, COLS, v);
+                assert_true(sb_gate_format(types[t], &format));
+                for (size_t i = 0; i < ROWS * COLS; i++) {
+                    assert_true(sb_is_finite_f32(v[i]));
+                    if (role != SB_GATE_STATE)
+                        assert_true(sb_round_to(format, v[i]) == v[i]);
+                    nonzero += v[i] != 0.0f;
+                }
+                assert_true(nonzero >= ROWS);
+            }
+}
+
+static void a_value_depends_on_seed_and_name_and_on_nothing_else(void **state)
+{
+    (void)state;
+    const size_t bytes = sizeof v;
+    draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, v);
+    draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, w);
+    assert_memory_equal(v, w, bytes);
+    draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "x", SB_GATE_ACTIVATION, 3, COLS, w);
+    assert_memory_equal(v, w, 3 * COLS * sizeof *v);
+    draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 43, "x", SB_GATE_ACTIVATION, ROWS, COLS, w);
+    assert_memory_not_equal(v, w, bytes);
+    draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "y", SB_GATE_ACTIVATION, ROWS, COLS, w);
+    assert_memory_not_equal(v, w, bytes);
+}
+
+/* The mean square is 1/cols up to a factor of 2: the order is a power of two. */
+static void weights_have_the_order_of_their_columns(void **state)
+{
+    (void)state;
+    for (size_t cols = 1; cols <= COLS; cols = cols * 3 + 1) {
+        double sum = 0.0;
+        size_t rows = ROWS * COLS / cols;
+        draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 1, "w", SB_GATE_WEIGHT, rows, cols, v);
+        for (size_t i = 0; i < rows * cols; i++)
+            sum += (double)v[i] * (double)v[i];
+        sum *= (double)cols / (double)(rows * cols);
+        assert_true(sum > 0.45 && sum < 2.2);
+    }
+}
+
+static void negative_values_are_below_0_and_weights_above(void **state)
+{
+    (void)state;
+    for (int role = 0; role <= SB_GATE_LOGIT; role++) {
+        drawn(SB_GATE_REGIME_negative, (sb_gate_role)role);
+        for (size_t i = 0; i < ROWS * COLS; i++)
+            assert_true(role == SB_GATE_WEIGHT ? v[i] > 0.0f : v[i] < 0.0f);
+    }
+}
+
+static void ties_are_pairs_of_rows_of_few_values(void **state)
+{
+    (void)state;
+    drawn(SB_GATE_REGIME_ties, SB_GATE_ACTIVATION);
+    for (size_t r = 0; r < ROWS; r += 2)
+        assert_memory_equal(v + r * COLS, v + (r + 1) * COLS, COLS * sizeof *v);
+    assert_memory_not_equal(v, v + 2 * COLS, COLS * sizeof *v);
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        assert_true(size_of(v[i]) <= 1.5f && v[i] * 8.0f == (float)(int)(v[i] * 8.0f));
+    drawn(SB_GATE_REGIME_ties, SB_GATE_LOGIT);
+    size_t equal = 0;
+    for (size_t i = 0; i < COLS; i++)
+        equal += v[i] == v[0];
+    assert_true(equal > COLS / 8);
+}
+
+static double largest(void)
+{
+    double most = 0.0;
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        most = (double)size_of(v[i]) > most ? (double)size_of(v[i]) : most;
+    return most;
+}
+
+static void tiny_least_and_huge_are_as_large_as_they_say(void **state)
+{
+    (void)state;
+    drawn(SB_GATE_REGIME_tiny, SB_GATE_ACTIVATION);
+    assert_true(largest() > 1e-8 && largest() < 1e-7);
+    drawn(SB_GATE_REGIME_least, SB_GATE_ACTIVATION);
+    assert_true(largest() > 1e-23 && largest() < 1e-22);
+    drawn(SB_GATE_REGIME_huge, SB_GATE_ACTIVATION);
+    assert_true(largest() > 1e4 && largest() < 65504.0);
+    for (int i = 0; i < 3; i++) {
+        static const sb_gate_regime regimes[] = {SB_GATE_REGIME_tiny, SB_GATE_REGIME_least,
+                                                 SB_GATE_REGIME_huge};
+        drawn(regimes[i], SB_GATE_WEIGHT);
+        assert_true(largest() > 0.05 && largest() < 0.5);
+    }
+}
+
+static double block_largest(size_t row, size_t block)
+{
+    double most = 0.0;
+    for (size_t i = 16 * block; i < 16 * block + 16; i++) {
+        double x = (double)size_of(v[row * COLS + i]);
+        most = x > most ? x : most;
+    }
+    return most;
+}
+
+/* A scale of E4M3 is a block's largest / 6 in units in which the tensor's largest has 448. */
+static void some_blocks_have_subnormal_scales_and_some_rows_only_such(void **state)
+{
+    (void)state;
+    drawn(SB_GATE_REGIME_subnormal, SB_GATE_WEIGHT);
+    double unit = largest() / 448.0;
+    for (size_t row = 0; row < ROWS; row++) {
+        size_t small = 0;
+        for (size_t block = 0; block < COLS / 16; block++) {
+            double scale = block_largest(row, block) / unit;
+            assert_true(scale > 0x1p-10); /* not 0 yet */
+            small += scale < 0x1p-6;
+        }
+        if (row % 2)
+            assert_int_equal(small, COLS / 16);
+        else
+            assert_true(small > 3 && small < COLS / 16 - 3);
+    }
+}
+
+static void zeros_are_rows_and_blocks_among_others(void **state)
+{
+    (void)state;
+    for (int role = 0; role <= SB_GATE_WEIGHT; role++) {
+        size_t rows = 0, blocks = 0, wide = 0, half = 0;
+        drawn(SB_GATE_REGIME_zeros, (sb_gate_role)role);
+        for (size_t r = 0; r < ROWS; r++) {
+            int zero[COLS / 16], in_row = 0;
+            for (size_t b = 0; b < COLS / 16; b++)
+                in_row += zero[b] = block_largest(r, b) == 0.0;
+            rows += in_row == COLS / 16;
+            for (size_t b = 0; b < COLS / 16 && in_row < COLS / 16; b++) {
+                blocks += zero[b] != 0;
+                half += b % 2 && zero[b] && zero[b - 1];
+                wide += b % 8 == 7 && zero[b] && zero[b - 1] && zero[b - 4] && zero[b - 7];
+            }
+        }
+        assert_true(rows == ROWS / 3 && blocks > ROWS && half > 8 && wide > 8);
+    }
+}
+
+static void one_hot_rows_have_one_value_each_in_another_column(void **state)
+{
+    (void)state;
+    size_t columns = 0, before = COLS;
+    drawn(SB_GATE_REGIME_one_hot, SB_GATE_ACTIVATION);
+    for (size_t r = 0; r < ROWS; r++) {
+        size_t found = 0, at = 0;
+        for (size_t i = 0; i < COLS; i++)
+            if (v[r * COLS + i] != 0.0f) {
+                found++;
+                at = i;
+            }
+        assert_int_equal(found, 1);
+        columns += at != before;
+        before = at;
+    }
+    assert_int_equal(columns, ROWS);
+}
+
+/* Columns 64 apart, and rows 8 apart, have equal codes. */
+static void index_codes_tell_rows_and_columns_apart(void **state)
+{
+    (void)state;
+    drawn(SB_GATE_REGIME_index, SB_GATE_ACTIVATION);
+    for (size_t r = 0; r < 8; r++)
+        for (size_t i = 0; i < 16; i++)
+            for (size_t s = 0; s < 8; s++)
+                for (size_t j = 0; j < 16; j++)
+                    assert_true((v[r * COLS + i] == v[s * COLS + j]) == (r == s && i == j));
+    for (size_t b = 1; b < 4; b++)
+        for (size_t i = 0; i < 16; i++)
+            assert_true(v[16 * b + i] != v[i]);
+}
+
+static void pairs_cancel_against_equal_weights(void **state)
+{
+    (void)state;
+    draw(SB_GATE_REGIME_cancellation, SB_DTYPE_BF16, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, v);
+    draw(SB_GATE_REGIME_cancellation, SB_DTYPE_BF16, 42, "w", SB_GATE_WEIGHT, ROWS, COLS, w);
+    for (size_t r = 0; r < ROWS; r++) {
+        double sum = 0.0, size = 0.0;
+        for (size_t i = 0; i < COLS; i++) {
+            double term = (double)v[r * COLS + i] * (double)w[r * COLS + i];
+            sum += term;
+            size += term < 0.0 ? -term : term;
+            assert_true(w[r * COLS + i] == w[r * COLS + (i ^ 1)]);
+        }
+        assert_true(sum != 0.0 && (sum < 0.0 ? -sum : sum) < size / 50.0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_values_are_numbers_of_their_type),
+        cmocka_unit_test(a_value_depends_on_seed_and_name_and_on_nothing_else),
+        cmocka_unit_test(weights_have_the_order_of_their_columns),
+        cmocka_unit_test(negative_values_are_below_0_and_weights_above),
+        cmocka_unit_test(ties_are_pairs_of_rows_of_few_values),
+        cmocka_unit_test(tiny_least_and_huge_are_as_large_as_they_say),
+        cmocka_unit_test(some_blocks_have_subnormal_scales_and_some_rows_only_such),
+        cmocka_unit_test(zeros_are_rows_and_blocks_among_others),
+        cmocka_unit_test(one_hot_rows_have_one_value_each_in_another_column),
+        cmocka_unit_test(index_codes_tell_rows_and_columns_apart),
+        cmocka_unit_test(pairs_cancel_against_equal_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
