@@ -75,7 +75,7 @@ grep -q '__asan_init' <<< "$symbols" && grep -q '__ubsan_handle' <<< "$symbols"
 verdict $? "$asan/samebit is not sanitized"
 
 suites=(unit cli fuzz gpu)
-[ "${CHECK_ALL-}" != 1 ] || suites=(unit prop fault hf mtp check cli golden fuzz gpu)
+[ "${CHECK_ALL-}" != 1 ] || suites=(unit prop fault hf mtp check gate cli golden fuzz gpu)
 output=$(mktemp) || exit 2
 trap 'rm -f "$output"' EXIT
 BUILD=$asan SAMEBIT= CI= bash tests/run_all.sh "${suites[@]}" 2>&1 | tee "$output"

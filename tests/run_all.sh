@@ -32,7 +32,7 @@ at_once=$JOBS       # members that may run at the same time
 all=0
 
 # asan runs alone; in front of it stand suites of many short members, so that no processor waits long
-SUITES=(lint meta unit prop fault mtp hf quant check gpu matrix cli golden fuzz asan)
+SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -206,6 +206,7 @@ suite_mtp() { compiled tests/mtp/test_*.c; }
 suite_hf() { compiled tests/hf/test_*.c; }
 suite_quant() { compiled tests/quant/test_*.c; }
 suite_check() { compiled tests/check/test_*.c; scripts tests/check/*.sh; }
+suite_gate() { compiled tests/gate/test_*.c; scripts tests/gate/*.sh; }
 suite_cli() { scripts tests/cli/*.sh; }
 suite_golden() { parts tests/golden.sh; }
 suite_fuzz() { parts tests/fuzz.sh; }

@@ -15,7 +15,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/gate/gate.h"
+#include "tools/gate/case.h"
 
 typedef struct request {
     const char *format, *shape, *regime, *input, *arith, *output;
@@ -268,7 +268,7 @@ static sb_status digest_of(const char *path, sb_digest *digest, uint64_t *bytes,
     return status;
 }
 
-static sb_status write_case(const request *r, const item *one, sb_error *err)
+static sb_status make_case(const request *r, const item *one, sb_gate_case **out, sb_error *err)
 {
     const sb_gate_request want = {.op = one->op->name,
                                   .format = one->format,
@@ -276,39 +276,44 @@ static sb_status write_case(const request *r, const item *one, sb_error *err)
                                   .regime = one->regime,
                                   .input = r->dtype,
                                   .seed = r->seed};
-    sb_gate_case *c = NULL;
-    sb_status status = sb_gate_case_make(&want, &c, err);
-    if (!status)
-        status = sb_gate_write(c, &r->ar, one->path, err);
-    sb_gate_case_free(c);
-    return status;
+    return sb_gate_case_make(&want, out, err);
 }
 
-static void say_written(const item *one, const sb_digest *digest, uint64_t bytes, json_t *files)
+/* files: NULL for text. */
+static sb_status say_written(const sb_gate_case *c, const char *path, json_t *files, sb_error *err)
 {
+    sb_digest digest;
+    uint64_t bytes = 0;
+    sb_status status = digest_of(path, &digest, &bytes, err);
+    if (status)
+        return status;
     if (!files) {
-        printf("%s  %s  %" PRIu64 " bytes\n", digest->hex, SB_SHOW(one->path), bytes);
-        return;
+        printf("%s  %s  %" PRIu64 " bytes\n", digest.hex, SB_SHOW(path), bytes);
+        return SB_OK;
     }
-    json_t *format = one->format ? json_string(one->format) : json_null();
-    json_array_append_new(files,
-                          json_pack("{s:s,s:s,s:o,s:s,s:s,s:s,s:I}", "path", SB_SHOW(one->path),
-                                    "op", one->op->name, "format", format, "regime", one->regime,
-                                    "shape", one->shape ? one->shape : "", "digest", digest->hex,
-                                    "bytes", (json_int_t)bytes));
+    json_t *one =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "path", path, "op", c->op->name, "format",
+                  c->format, "regime", sb_gate_regime_name(c->regime), "shape",
+                  sb_gate_shape_of(c).text, "digest", digest.hex, "bytes", (json_int_t)bytes);
+    if (json_array_append_new(files, one))
+        return sb_fail(err, SB_ERR_MEMORY, "%s: its path is no UTF-8, or memory is out",
+                       SB_SHOW(path));
+    return SB_OK;
 }
 
 static sb_status write_all(const request *r, const plan *p, json_t *files, sb_error *err)
 {
     sb_status status = SB_OK;
     for (size_t i = 0; i < p->count && !status; i++) {
-        sb_digest digest;
-        uint64_t bytes = 0;
-        status = write_case(r, &p->items[i], err);
+        sb_gate_case *c = NULL;
+        status = make_case(r, &p->items[i], &c, err);
+        if (status && p->count > 1)
+            sb_fail_in(err, status, SB_SHOW(p->items[i].path));
         if (!status)
-            status = digest_of(p->items[i].path, &digest, &bytes, err);
+            status = sb_gate_write(c, &r->ar, p->items[i].path, err);
         if (!status)
-            say_written(&p->items[i], &digest, bytes, files);
+            status = say_written(c, p->items[i].path, files, err);
+        sb_gate_case_free(c);
         if (p->count > 1)
             sb_progress(NULL, "case", i + 1, p->count);
     }
