@@ -142,13 +142,31 @@ void check_mistakes(const sb_gate_case *c)
 
 static const unsigned char *tensor(const check_weight *w, const char *suffix)
 {
-    char name[SB_GATE_NAME + 8];
-    snprintf(name, sizeof name, "%s%s", w->prefix, suffix);
-    const sb_gate_array *a = sb_gate_input(w->c, name);
+    const size_t length = strlen(w->prefix);
+    const sb_gate_array *a = NULL;
+    for (size_t i = 0; i < w->c->arrays && !a; i++)
+        if (memcmp(w->c->array[i].name, w->prefix, length) == 0 &&
+            strcmp(w->c->array[i].name + length, suffix) == 0)
+            a = &w->c->array[i];
     if (!a)
-        fail_msg("%s: no tensor %s", w->c->format, name);
+        fail_msg("%s: no tensor %s%s", w->c->format, w->prefix, suffix);
     int stacked = strncmp(a->axes, "expert", 6) == 0;
     return a->data + (stacked ? a->bytes / a->shape[0] * w->expert : 0);
+}
+
+/* The same of scales and factors. */
+static const unsigned char *scales_of(const check_weight *w, const char *suffix)
+{
+    check_weight of = *w;
+    if (w->fault == CHECK_OTHER_STACK)
+        of.expert = (w->expert + 1) % (uint32_t)sb_gate_size(w->c, "experts");
+    return tensor(&of, suffix);
+}
+
+/* The row whose scale is read for row `row`. */
+static uint32_t scale_row(const check_weight *w, uint32_t row)
+{
+    return w->fault == CHECK_OTHER_HALF ? (row + w->rows / 2) % w->rows : row;
 }
 
 static float f32_at(const unsigned char *bytes, size_t i)
@@ -189,12 +207,13 @@ static double nvfp4(const check_weight *w, int divisor, uint32_t row, uint32_t c
     uint32_t groups = w->cols / 16, g = col / 16;
     if (w->fault == CHECK_NEIGHBOUR)
         g = (g + 1) % groups;
-    unsigned char scale = tensor(w, input ? "_scale" : "weight_scale")[row * groups + g];
+    unsigned char scale =
+        scales_of(w, input ? "_scale" : "weight_scale")[scale_row(w, row) * groups + g];
     if (w->fault == CHECK_SWIZZLED)
         scale = tensor(w, "weight_scale_swizzled")[row * ((groups + 3) / 4 * 4) + g];
-    double factor = (double)f32_at(tensor(w, input     ? "_global_scale"
-                                             : divisor ? "weight_global_scale"
-                                                       : "weight_scale_2"),
+    double factor = (double)f32_at(scales_of(w, input     ? "_global_scale"
+                                                : divisor ? "weight_global_scale"
+                                                          : "weight_scale_2"),
                                    w->factor);
     factor = divisor != (w->fault == CHECK_INVERTED) ? 1 / factor : factor;
     double code = fp4_code(w, input ? "_packed" : divisor ? "weight_packed" : "weight", row, col);
@@ -221,14 +240,17 @@ static double fp8(const check_weight *w, uint32_t row, uint32_t col)
     if (w->fault == CHECK_NEIGHBOUR)
         at = (at + 1) % across;
     if (strncmp(format, "fp8-block-ue8m0", 15) == 0)
-        scale = (double)f32_at(tensor(w, "weight_scale_inv"), row / 128 * across + at);
+        scale =
+            (double)f32_at(scales_of(w, "weight_scale_inv"), scale_row(w, row) / 128 * across + at);
     else if (strncmp(format, "fp8-block", 9) == 0)
         scale = (double)sb_bf16_to_f32(
-            sb_load_u16(tensor(w, "weight_scale_inv") + 2 * (size_t)(row / 128 * across + at)));
+            sb_load_u16(scales_of(w, "weight_scale_inv") +
+                        2 * (size_t)(scale_row(w, row) / 128 * across + at)));
     else if (strncmp(format, "fp8-channel", 11) == 0)
-        scale = (double)sb_bf16_to_f32(sb_load_u16(tensor(w, "weight_scale") + 2 * (size_t)row));
+        scale = (double)sb_bf16_to_f32(
+            sb_load_u16(scales_of(w, "weight_scale") + 2 * (size_t)scale_row(w, row)));
     else
-        scale = (double)f32_at(tensor(w, "weight_scale"), w->factor);
+        scale = (double)f32_at(scales_of(w, "weight_scale"), w->factor);
     return code * joined(w, scale, 1);
 }
 
@@ -261,7 +283,7 @@ static double integers(const check_weight *w, uint32_t row, uint32_t col)
         uint32_t code =
             word_at(tensor(w, "weight_packed"), row * (k / 8) + col / 8) >> 4 * (col % 8) & 15;
         double scale = (double)sb_bf16_to_f32(
-            sb_load_u16(tensor(w, "weight_scale") + 2 * (row * (k / group) + g)));
+            sb_load_u16(scales_of(w, "weight_scale") + 2 * (scale_row(w, row) * (k / group) + g)));
         return ((double)code - 8) * joined(w, scale, 1);
     }
     double scale = joined(w, half_at(tensor(w, "scales"), g * n + row), 1);

@@ -47,7 +47,9 @@ enum check_fault {
     CHECK_CLAMP,      /* E4M3 ends at 240 */
     CHECK_BLOCK,      /* blocks of 125 columns */
     CHECK_ZERO_POINT, /* zero points as they are stored, without the 1 */
-    CHECK_WORDS       /* AWQ words in the order of GPTQ */
+    CHECK_WORDS,      /* AWQ words in the order of GPTQ */
+    CHECK_OTHER_HALF, /* the scales of the other half of the rows */
+    CHECK_OTHER_STACK /* the scales and factors of the next expert */
 };
 double check_value(const check_weight *w, uint32_t row, uint32_t column);
 

@@ -4,6 +4,7 @@
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
+#include "ref/ops/rounding.h"
 #include "tools/compare/bound.h"
 #include "tools/compare/bound_codes.h"
 #include "tools/gate/weights.h"
@@ -157,10 +158,9 @@ static sb_status bound_codes(const layer *l, const sb_gate_arith *ar, const oper
             for (uint32_t k = 0; k < l->cols; k++)
                 sb_reduce(&r, (sb_ball){w[k] * by, 0}, sb_ball_of(o->in[(size_t)t * l->cols + k]));
             sb_ball y = sb_ball_summed(ar->ar, &r, sb_bound_codes_error(codes, unit, n, t, &r));
-            out[(size_t)t * l->outputs + n] =
-                SB_IS(&ar->knobs, logits, f32) && l->kind == SB_LINEAR_head
-                    ? y
-                    : sb_ball_act(&ar->knobs, y);
+            if (!sb_linear_stays_wide(&ar->knobs, l->kind))
+                y = sb_ball_act(&ar->knobs, y);
+            out[(size_t)t * l->outputs + n] = sb_gate_known(y);
         }
     }
     free(w);

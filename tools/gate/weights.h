@@ -47,9 +47,6 @@ sb_matrix sb_gate_x(const sb_gate_case *c, uint32_t rows, uint32_t cols);
 /* V-133: the case with another regime. */
 sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime);
 
-/* The drawn values of an input x that is not coded. */
-void sb_gate_draw_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, float *values);
-
 /* The exact values of a matrix without its factor, which binary32 holds of an x; NULL: memory. */
 float *sb_gate_matrix_values(const sb_matrix *m);
 
@@ -63,6 +60,12 @@ sb_status sb_gate_real_linear(const sb_matrix *w, const sb_dd *x, size_t rows, s
 /* T-7, for inputs known up to their balls: where the outputs (rows, w->rows) of a layer lie. */
 sb_status sb_gate_bound_linear(const sb_gate_case *c, const sb_gate_arith *ar, const sb_matrix *w,
                                sb_linear_kind kind, const sb_ball *x, size_t rows, sb_ball *out);
+
+/* V-138: "Where binary16 overflows in between, nothing is known" - of balls without an end. */
+static inline sb_ball sb_gate_known(sb_ball x)
+{
+    return x.rad - x.rad == 0.0 && x.mid - x.mid == 0.0 ? x : (sb_ball){0.0, 0x1p1023 * 2.0};
+}
 
 /* Where byte (row, group) of `groups` scales a row lies in a tensor of 128 x 4 blocks (V-131). */
 uint64_t sb_gate_swizzled(uint64_t row, uint64_t group, uint64_t groups);

@@ -59,7 +59,8 @@ sb_status sb_gate_bound_linear(const sb_gate_case *c, const sb_gate_arith *ar, c
                 sb_reduce(&r, (sb_ball){row[k], 0}, x[t * w->cols + k]);
             r.n += sb_matrix_quantized(w) && ar->ar->any_order ? 4 : 0; /* T-7 */
             sb_ball y = reduced(c, ar->ar, &r);
-            out[t * w->rows + n] = sb_linear_stays_wide(&knobs, kind) ? y : sb_ball_act(&knobs, y);
+            y = sb_linear_stays_wide(&knobs, kind) ? y : sb_ball_act(&knobs, y);
+            out[t * w->rows + n] = sb_gate_known(y);
         }
     }
     free(row);

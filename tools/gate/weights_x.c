@@ -20,7 +20,7 @@ static sb_gate_regime x_regime(const sb_gate_case *c)
     return c->regime;
 }
 
-void sb_gate_draw_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, float *values)
+static void draw_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, float *values)
 {
     const sb_gate_case as = sb_gate_in_regime(c, x_regime(c));
     sb_gate_draw(&as, "x", SB_GATE_ACTIVATION, rows, cols, values);
@@ -31,7 +31,7 @@ void sb_gate_draw_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, float *
 void sb_gate_draw_codes(const sb_gate_case *c, const sb_gate_stored *s, float *values)
 {
     const int cancels = c->regime == SB_GATE_REGIME_cancellation;
-    sb_gate_draw_x(c, s->rows, s->cols, values);
+    draw_x(c, s->rows, s->cols, values);
     for (uint32_t t = 0; t < s->rows; t++)
         for (uint32_t k = 0; k < s->cols; k++, values++) {
             float x = *values * sb_gate_size_of(c, t, 0, k);
@@ -128,7 +128,7 @@ sb_status sb_gate_store_x(sb_gate_case *c, uint32_t rows, uint32_t cols, sb_erro
     float *values = sb_alloc((size_t)rows * cols, sizeof *values);
     if (!values)
         return SB_ERR_MEMORY;
-    sb_gate_draw_x(c, rows, cols, values);
+    draw_x(c, rows, cols, values);
     sb_status status = sb_gate_add_values(c, "x", "token,column", 2, shape, values);
     free(values);
     return status;
