@@ -69,6 +69,35 @@ size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output
     return outside;
 }
 
+/* Whether element i stands again along the last axis. */
+static int again(const sb_gate_output *y, const float *got, size_t i)
+{
+    size_t width = (size_t)y->shape[y->rank - 1], first = i / width * width, times = 0;
+    for (size_t j = first; j < first + width; j++)
+        times += got[j] == got[i];
+    return times > 1;
+}
+
+held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output, const float *got)
+{
+    const sb_gate_output *y = &c->output[output];
+    held_choices found = {0};
+    sb_gate_arith ar;
+    sb_error err = {""};
+    if (sb_gate_arith_of(arith, &ar, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < y->count; i++) {
+        if (got[i] == y->exact[i])
+            continue;
+        int open = c->op->open(c, &ar, output, i, (double)got[i]);
+        if (open && !(y->distinct && again(y, got, i)))
+            found.open++;
+        else
+            found.wrong++;
+    }
+    return found;
+}
+
 double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake)
 {
     sb_op_table table = sb_backend_ref()->ops;

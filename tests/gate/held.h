@@ -15,6 +15,12 @@ double held_worst(const sb_gate_case *c, const char *arith, size_t output, const
  * bound, both ends rounded to it (T-4). Returns the number that are outside. */
 size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output, const float *got);
 
+/* Of an output of choices: how many are wrong, and how many are not the exact ones, but open. */
+typedef struct held_choices {
+    size_t wrong, open;
+} held_choices;
+held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output, const float *got);
+
 /* What the op gives with a mistake of mistakes.def planted, as held_worst of its first output. */
 double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake);
 

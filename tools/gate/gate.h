@@ -61,6 +61,7 @@ typedef struct sb_gate_output {
     uint64_t shape[SB_GATE_RANK];
     const char *axes;
     size_t count;
+    int distinct; /* of CHOICES: none stands twice along the last axis */
     sb_dd *real; /* the mathematics of the whole op on the inputs, unrounded; of CHOICES as exact */
     float *exact; /* profile exact: the correctly rounded value at each rounding point */
 } sb_gate_output;

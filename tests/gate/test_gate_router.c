@@ -1,0 +1,241 @@
+/* test_gate_router.c - vectors of the router: plain binary32 kernels pass, broken ones do not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/gate/held.h"
+
+/* What a kernel is written like: right in three ways, then mistakes. */
+enum {
+    BY_LOGIT,
+    BY_PROBABILITY, /* which may have lost the order of the logits; sums from behind */
+    LAST_OF_EQUALS,
+    RIGHT_ONES,
+    BEST_FROM_0 = RIGHT_ONES, /* the search starts from a largest of 0 (F24) */
+    MAXIMUM_FROM_0,           /* the maximum that is subtracted starts from 0 */
+    NO_MAXIMUM,               /* none is subtracted */
+    ALWAYS_RENORMALISED,      /* F25, either way */
+    NEVER_RENORMALISED,
+    EQUALS_SKIPPED, /* the next is one that is below the last */
+    EQUALS_AGAIN,   /* the next is one that is not above the last, and another than it */
+    LAST_LOST,      /* the last expert is never chosen */
+    ASCENDING,
+    SIGMOID,
+    WEIGHTS_OF_NEIGHBOURS,
+    KERNELS
+};
+
+typedef struct kernel {
+    int kind;
+    size_t experts, kept;
+    int renormalise;
+    const float *logits; /* of one row */
+    float *p;            /* (E) scratch */
+    float *weights, *ids;
+} kernel;
+
+static void softmax(const kernel *k)
+{
+    size_t n = k->experts;
+    float most = k->kind == MAXIMUM_FROM_0 ? 0.0f : -INFINITY, total = 0.0f;
+    for (size_t e = 0; e < n; e++)
+        most = k->kind == NO_MAXIMUM ? 0.0f : k->logits[e] > most ? k->logits[e] : most;
+    for (size_t e = 0; e < n; e++) {
+        size_t at = k->kind == BY_PROBABILITY ? n - 1 - e : e;
+        total += k->p[at] = expf(k->logits[at] - most);
+    }
+    for (size_t e = 0; e < n; e++)
+        k->p[e] = k->kind == SIGMOID ? 1.0f / (1.0f + expf(-k->logits[e])) : k->p[e] / total;
+}
+
+static int taken(const kernel *k, size_t slot, size_t e)
+{
+    float last = slot ? k->logits[(size_t)k->ids[slot - 1]] : INFINITY;
+    if (k->kind == EQUALS_SKIPPED)
+        return !(k->logits[e] < last);
+    if (k->kind == EQUALS_AGAIN)
+        return slot && (k->logits[e] > last || (float)e == k->ids[slot - 1]);
+    for (size_t i = 0; i < slot; i++)
+        if (k->ids[i] == (float)e)
+            return 1;
+    return 0;
+}
+
+static void choose(const kernel *k)
+{
+    const float *score = k->kind == BY_PROBABILITY ? k->p : k->logits;
+    size_t n = k->kind == LAST_LOST ? k->experts - 1 : k->experts;
+    for (size_t slot = 0; slot < k->kept; slot++) {
+        float best = k->kind == BEST_FROM_0 ? 0.0f : -INFINITY;
+        k->ids[slot] = 0.0f;
+        for (size_t e = 0; e < n; e++)
+            if (!taken(k, slot, e) &&
+                (score[e] > best || (k->kind == LAST_OF_EQUALS && score[e] == best))) {
+                best = score[e];
+                k->ids[slot] = (float)e;
+            }
+    }
+}
+
+static void reverse(float *x, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        float other = x[i];
+        x[i] = x[n - 1 - i];
+        x[n - 1 - i] = other;
+    }
+}
+
+static void run(const kernel *k)
+{
+    float total = 0.0f;
+    int renormalise = k->renormalise;
+    if (k->kind == ALWAYS_RENORMALISED || k->kind == NEVER_RENORMALISED)
+        renormalise = k->kind == ALWAYS_RENORMALISED;
+    softmax(k);
+    choose(k);
+    for (size_t i = 0; i < k->kept; i++)
+        total += k->weights[i] = k->p[(size_t)k->ids[i]];
+    for (size_t i = 0; i < k->kept && renormalise; i++)
+        k->weights[i] /= total;
+    if (k->kind == ASCENDING)
+        reverse(k->ids, k->kept);
+    if (k->kind == ASCENDING || k->kind == WEIGHTS_OF_NEIGHBOURS)
+        reverse(k->weights, k->kept);
+}
+
+typedef struct verdict {
+    double worst;
+    size_t outside_bf16;
+    held_choices ids;
+} verdict;
+
+static verdict held(const sb_gate_case *c, const char *arith, int kind)
+{
+    float *logits = sb_gate_values(c, "logits");
+    kernel k = {.kind = kind,
+                .experts = sb_gate_size(c, "experts"),
+                .kept = sb_gate_size(c, "kept"),
+                .renormalise = (int)sb_gate_size(c, "renormalise")};
+    size_t rows = sb_gate_size(c, "rows");
+    float *room = calloc(k.experts + 2 * rows * k.kept, sizeof *room);
+    assert_true(logits && room);
+    float *weights = room + k.experts, *ids = weights + rows * k.kept;
+    for (size_t row = 0; row < rows; row++) {
+        k.logits = logits + row * k.experts;
+        k.p = room;
+        k.weights = weights + row * k.kept;
+        k.ids = ids + row * k.kept;
+        run(&k);
+    }
+    const verdict found = {.worst = held_worst(c, arith, 0, weights),
+                           .outside_bf16 = held_outside_bf16(c, arith, 0, weights),
+                           .ids = held_choose(c, arith, 1, ids)};
+    free(logits);
+    free(room);
+    return found;
+}
+
+static verdict one(const char *shape, const char *regime, sb_dtype input, int kind)
+{
+    sb_gate_case *c = held_case("router", shape, regime, input);
+    const verdict found = held(c, "fp32", kind);
+    sb_gate_case_free(c);
+    return found;
+}
+
+static int fails(verdict v)
+{
+    return !(v.worst <= 1.0) || v.ids.wrong;
+}
+
+static void exact_lies_within_every_bound(void **state)
+{
+    (void)state;
+    held_everywhere("router", 0.7);
+}
+
+static void check_plain(const char *shape, const char *regime, sb_dtype input)
+{
+    for (int kind = 0; kind < RIGHT_ONES; kind++) {
+        verdict v = one(shape, regime, input, kind);
+        if (fails(v) || v.outside_bf16)
+            fail_msg("%s %s: kernel %d is at %g, %zu ids are wrong, %zu weights in bf16", shape,
+                     regime, kind, v.worst, v.ids.wrong, v.outside_bf16);
+    }
+}
+
+static void plain_kernels_pass(void **state)
+{
+    (void)state;
+    const sb_gate_op *op = sb_gate_op_find("router");
+    for (int g = 0; g < SB_GATE_REGIMES; g++)
+        for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++) {
+            check_plain(op->shapes[s], sb_gate_regime_name((sb_gate_regime)g), SB_DTYPE_BF16);
+            check_plain(op->shapes[s], sb_gate_regime_name((sb_gate_regime)g), SB_DTYPE_F32);
+        }
+}
+
+/* V-55: "Arithmetic exact leaves nothing open" */
+static void equals_are_open_but_in_exact(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", NULL, "ties", SB_DTYPE_BF16);
+    verdict loose = held(c, "fp32", LAST_OF_EQUALS), strict = held(c, "exact", LAST_OF_EQUALS);
+    assert_true(loose.ids.open > 0 && loose.ids.wrong == 0);
+    assert_true(strict.ids.open == 0 && strict.ids.wrong == loose.ids.open);
+    assert_int_equal(held(c, "exact", BY_LOGIT).ids.wrong, 0);
+    sb_gate_case_free(c);
+    /* with 24 bits few logits are equal, and few choices are open */
+    assert_int_equal(one(NULL, "normal", SB_DTYPE_F32, LAST_OF_EQUALS).ids.open, 0);
+}
+
+static void mistakes_fail(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", NULL, "normal", SB_DTYPE_BF16);
+    assert_true(held_mistake(c, "bf16_mma+bf16", "no_renormalisation") > 1.0);
+    sb_gate_case_free(c);
+    static const struct {
+        int kind;
+        const char *shape, *fails, *passes;
+    } broken[] = {
+        {BEST_FROM_0, NULL, "negative", "normal"},
+        {MAXIMUM_FROM_0, NULL, "negative", "normal"},
+        {NO_MAXIMUM, NULL, "huge", "normal"},
+        {ALWAYS_RENORMALISED, "renormalise=0", "normal", NULL},
+        {NEVER_RENORMALISED, NULL, "normal", NULL},
+        {EQUALS_SKIPPED, NULL, "ties", NULL},
+        {EQUALS_AGAIN, "experts=32,kept=4", "ties", NULL},
+        {LAST_LOST, "rows=33,experts=16,kept=8", "normal", NULL},
+        {ASCENDING, NULL, "normal", NULL},
+        {SIGMOID, NULL, "normal", NULL},
+        {WEIGHTS_OF_NEIGHBOURS, NULL, "normal", NULL},
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        if (!fails(one(broken[i].shape, broken[i].fails, SB_DTYPE_F32, broken[i].kind)))
+            fail_msg("kernel %d passes %s", broken[i].kind, broken[i].fails);
+        if (broken[i].passes &&
+            fails(one(broken[i].shape, broken[i].passes, SB_DTYPE_F32, broken[i].kind)))
+            fail_msg("kernel %d fails %s", broken[i].kind, broken[i].passes);
+    }
+    /* equal ones are skipped or repeated where there are none: nobody sees it */
+    assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_SKIPPED)));
+    assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_AGAIN)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_lies_within_every_bound),
+        cmocka_unit_test(plain_kernels_pass),
+        cmocka_unit_test(equals_are_open_but_in_exact),
+        cmocka_unit_test(mistakes_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

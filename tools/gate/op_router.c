@@ -1,0 +1,303 @@
+/* op_router.c - the choice of experts, and their weights. */
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "tools/compare/bound.h"
+#include "tools/compare/wide_fn.h"
+#include "tools/gate/whole.h"
+
+enum { ROWS, EXPERTS, KEPT, RENORMALISE };
+enum { WEIGHTS, IDS };
+
+static const sb_gate_param params[] = {
+    {"rows", 9, 1, 4096, "tokens"},
+    {"experts", 64, 1, 4096, "experts, E"},
+    {"kept", 8, 1, 64, "experts of a token, k; at most E"},
+    {"renormalise", 1, 0, 1, "1: the kept probabilities are divided by their sum"},
+};
+
+static const char *const shapes[] = {"rows=1",
+                                     "rows=33,experts=32,kept=4",
+                                     "rows=4,experts=256,kept=8",
+                                     "rows=4,experts=512,kept=10",
+                                     "rows=5,experts=257,kept=7",
+                                     "rows=5,experts=31,kept=3",
+                                     "experts=8,kept=8",
+                                     "experts=16,kept=1",
+                                     "experts=1,kept=1",
+                                     "renormalise=0",
+                                     "rows=4,experts=512,kept=10,renormalise=0",
+                                     NULL};
+
+static const sb_op uses[] = {SB_OP_router};
+
+typedef struct shape {
+    size_t rows, experts, kept;
+    int renormalise;
+} shape;
+
+static shape shape_of(const sb_gate_case *c)
+{
+    return (shape){.rows = c->size[ROWS],
+                   .experts = c->size[EXPERTS],
+                   .kept = c->size[KEPT],
+                   .renormalise = c->size[RENORMALISE] != 0};
+}
+
+static sb_status check(const sb_gate_case *c, sb_error *err)
+{
+    if (c->size[KEPT] <= c->size[EXPERTS])
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE, "kept=%llu is more than experts=%llu",
+                   (unsigned long long)c->size[KEPT], (unsigned long long)c->size[EXPERTS]);
+}
+
+static sb_status expect(sb_gate_case *c)
+{
+    const uint64_t out[] = {c->size[ROWS], c->size[KEPT]};
+    sb_status status = sb_gate_expect(c, "", SB_GATE_VALUES, "row,slot", 2, out);
+    if (!status)
+        status = sb_gate_expect(c, "ids", SB_GATE_CHOICES, "row,slot", 2, out);
+    c->output[IDS].distinct = 1;
+    return status;
+}
+
+/* In negative every second row is so far below 0 that e^l is 0 for each expert; in huge three of
+ * four rows are not so far apart that nothing is left of the second largest. */
+static void change_rows(const sb_gate_case *c, const shape *s, float *logits)
+{
+    for (size_t i = 0; i < s->rows * s->experts; i++) {
+        size_t row = i / s->experts;
+        if (c->regime == SB_GATE_REGIME_negative && row % 2)
+            logits[i] = sb_gate_fit(c, logits[i] * 32.0f - 128.0f);
+        if (c->regime == SB_GATE_REGIME_huge && row % 4)
+            logits[i] /= 128.0f;
+    }
+}
+
+static sb_status make(sb_gate_case *c, sb_error *err)
+{
+    sb_status status = check(c, err);
+    const shape s = shape_of(c);
+    float *logits = status ? NULL : sb_alloc(s.rows * s.experts, sizeof *logits);
+    if (!logits)
+        return status ? status : SB_ERR_MEMORY;
+    const uint64_t full[] = {s.rows, s.experts};
+    sb_gate_draw(c, "logits", SB_GATE_LOGIT, s.rows, s.experts, logits);
+    change_rows(c, &s, logits);
+    status = sb_gate_add_values(c, "logits", "row,expert", 2, full, logits);
+    free(logits);
+    return status ? status : expect(c);
+}
+
+static sb_status declare(sb_gate_case *c, sb_error *err)
+{
+    const shape s = shape_of(c);
+    const uint64_t full[] = {s.rows, s.experts};
+    sb_status status = check(c, err);
+    if (!status)
+        status = sb_gate_need(c, "logits", 2, full, err);
+    if (!status)
+        status = sb_gate_need_finite(c, "logits", s.rows * s.experts, err);
+    return status ? status : expect(c);
+}
+
+/* Arguments of the op; ids and weights as it leaves them. */
+typedef struct routed {
+    float *logits, *weights;
+    uint32_t *ids;
+    sb_router_args args;
+} routed;
+
+static void routed_free(routed *r)
+{
+    free(r->logits);
+    free(r->weights);
+    free(r->ids);
+}
+
+static sb_status routed_of(const sb_gate_case *c, routed *r)
+{
+    const shape s = shape_of(c);
+    *r = (routed){.logits = sb_gate_values(c, "logits"),
+                  .weights = sb_alloc(s.rows * s.kept, sizeof *r->weights),
+                  .ids = sb_alloc(s.rows * s.kept, sizeof *r->ids)};
+    r->args = (sb_router_args){.logits = r->logits,
+                               .rows = s.rows,
+                               .experts = s.experts,
+                               .kept = s.kept,
+                               .renormalise = s.renormalise,
+                               .ids = r->ids,
+                               .weights = r->weights};
+    if (r->logits && r->weights && r->ids)
+        return SB_OK;
+    routed_free(r);
+    return SB_ERR_MEMORY;
+}
+
+/* V-54: "out are the weights of R-15 and out.ids the experts, in descending order" */
+static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
+                       float *const out[])
+{
+    routed r;
+    sb_status status = routed_of(c, &r);
+    if (status)
+        return status;
+    status = ops->router(knobs, &r.args);
+    for (size_t i = 0; i < r.args.rows * r.args.kept && !status; i++) {
+        out[WEIGHTS][i] = r.weights[i];
+        out[IDS][i] = (float)r.ids[i];
+    }
+    routed_free(&r);
+    return status;
+}
+
+/* The reference's choice, which is the one of real numbers: it compares logits. */
+static sb_status choose(const sb_gate_case *c, routed *r)
+{
+    sb_knobs knobs;
+    sb_status status = routed_of(c, r);
+    if (status)
+        return status;
+    sb_knobs_exact(&knobs);
+    status = sb_router_ref(&knobs, &r->args);
+    if (status)
+        routed_free(r);
+    return status;
+}
+
+/* R-15, one row: exponentials of the kept, over the sum of those of all, or of the kept alone. */
+static void weigh(const sb_router_args *a, size_t row, sb_dd *out)
+{
+    const float *logits = a->logits + row * a->experts;
+    const uint32_t *ids = a->ids + row * a->kept;
+    sb_dd most = sb_dd_of((double)logits[ids[0]]), total = sb_dd_of(0.0);
+    for (size_t i = 0; i < a->kept; i++)
+        out[i] = sb_dd_exp(sb_dd_sub(sb_dd_of((double)logits[ids[i]]), most));
+    for (size_t i = 0; i < a->kept && a->renormalise; i++)
+        total = sb_dd_add(total, out[i]);
+    for (size_t e = 0; e < a->experts && !a->renormalise; e++)
+        total = sb_dd_add(total, sb_dd_exp(sb_dd_sub(sb_dd_of((double)logits[e]), most)));
+    for (size_t i = 0; i < a->kept; i++)
+        out[i] = sb_dd_div(out[i], total);
+}
+
+static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+{
+    routed r;
+    sb_status status = choose(c, &r);
+    if (status)
+        return status;
+    for (size_t row = 0; row < r.args.rows; row++)
+        weigh(&r.args, row, out[WEIGHTS] + row * r.args.kept);
+    for (size_t i = 0; i < r.args.rows * r.args.kept; i++)
+        out[IDS][i] = sb_dd_of((double)r.ids[i]);
+    routed_free(&r);
+    return SB_OK;
+}
+
+/* T-14: "a choice is open where the probabilities' balls overlap" */
+static int overlap(sb_ball a, sb_ball b)
+{
+    return sb_wide_abs(a.mid - b.mid) <= SB_BOUND_SLACK * (a.rad + b.rad);
+}
+
+/* V-55: "The bound of a weight covers every expert that is open in its slot" - p has the balls of
+ * the E probabilities, kept is scratch for k. */
+static void cover(const sb_gate_arith *ar, const routed *r, size_t row, const sb_ball *p,
+                  sb_ball *kept, sb_ball *out)
+{
+    const sb_router_args *a = &r->args;
+    const sb_arithmetic *vector = sb_arithmetic_vector(ar->ar);
+    sb_reduction sum = {0};
+    for (size_t i = 0; i < a->kept; i++) {
+        sb_ball best = p[a->ids[row * a->kept + i]];
+        kept[i] = best;
+        for (size_t e = 0; e < a->experts; e++)
+            if (overlap(p[e], best))
+                kept[i] = sb_ball_hull(kept[i], p[e]);
+        sb_reduce(&sum, kept[i], sb_ball_of(1.0f));
+    }
+    sb_ball total = sb_ball_reduced(vector, &sum);
+    for (size_t i = 0; i < a->kept; i++) {
+        sb_ball w = a->renormalise ? sb_ball_div(vector, kept[i], total) : kept[i];
+        out[i] = SB_IS(&ar->knobs, router_weight, act) ? sb_ball_act(&ar->knobs, w) : w;
+    }
+}
+
+/* The balls of all probabilities (T, E); the reference's choice in *r. */
+static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, routed *r,
+                               sb_ball **out)
+{
+    sb_status status = choose(c, r);
+    if (status)
+        return status;
+    const sb_router_args *a = &r->args;
+    sb_ball *p = sb_alloc(a->rows * (a->experts + a->kept), sizeof *p);
+    status =
+        p ? sb_bound_router(ar->ar, &ar->knobs, a, p + a->rows * a->experts, p) : SB_ERR_MEMORY;
+    *out = p;
+    if (status) {
+        free(p);
+        routed_free(r);
+    }
+    return status;
+}
+
+static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+{
+    routed r;
+    sb_ball *p;
+    sb_status status = probabilities(c, ar, &r, &p);
+    if (status)
+        return status;
+    const sb_router_args *a = &r.args;
+    for (size_t row = 0; row < a->rows; row++)
+        cover(ar, &r, row, p + row * a->experts, p + a->rows * a->experts,
+              out[WEIGHTS] + row * a->kept);
+    for (size_t i = 0; i < a->rows * a->kept; i++)
+        out[IDS][i] = sb_ball_of((float)r.ids[i]);
+    free(p);
+    routed_free(&r);
+    return SB_OK;
+}
+
+static int may_stand(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,
+                     double got)
+{
+    const shape s = shape_of(c);
+    if (output != IDS || ar->exact || !(got >= 0.0 && got < (double)s.experts) ||
+        got != (double)(uint32_t)got)
+        return 0;
+    routed r;
+    sb_ball *p;
+    if (probabilities(c, ar, &r, &p))
+        return 0;
+    const sb_ball *row = p + i / s.kept * s.experts;
+    int yes = overlap(row[(uint32_t)got], row[r.ids[i]]);
+    free(p);
+    routed_free(&r);
+    return yes;
+}
+
+const sb_gate_op *sb_gate_op_router(void)
+{
+    static const sb_gate_op op = {.name = "router",
+                                  .clause = "V-54",
+                                  .what = "softmax over the experts, the k largest, their weights",
+                                  .params = params,
+                                  .param_count = sizeof params / sizeof *params,
+                                  .shapes = shapes,
+                                  .not_regimes = "subnormal cancellation padding",
+                                  .uses = uses,
+                                  .use_count = sizeof uses / sizeof *uses,
+                                  .make = make,
+                                  .declare = declare,
+                                  .exact = exact,
+                                  .real = real,
+                                  .bound = bound,
+                                  .open = may_stand,
+                                  .row_arrays = "logits",
+                                  .rows_independent = 1};
+    return &op;
+}
