@@ -16,11 +16,12 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/gate/case.h"
+#include "tools/gate/meta.h"
 
 typedef struct request {
     const char *format, *shape, *regime, *input, *arith, *output;
     uint64_t seed;
-    int list, as_json;
+    int list, metamorphic, as_json;
     sb_dtype dtype;
     sb_gate_arith ar;
 } request;
@@ -279,6 +280,22 @@ static sb_status make_case(const request *r, const item *one, sb_gate_case **out
     return sb_gate_case_make(&want, out, err);
 }
 
+/* The batches that the metamorphic gate makes of one case. */
+static sb_status write_batches(const request *r, const plan *p, sb_error *err)
+{
+    sb_gate_case *c = NULL;
+    size_t files = 0;
+    if (p->count != 1)
+        return sb_fail(err, SB_ERR_USAGE, "--metamorphic is of one case, not of %zu", p->count);
+    sb_status status = make_case(r, &p->items[0], &c, err);
+    if (!status)
+        status = sb_gate_meta_write(c, r->output, &files, err);
+    if (!status)
+        printf("%zu files in %s\n", files, SB_SHOW(r->output));
+    sb_gate_case_free(c);
+    return status;
+}
+
 /* files: NULL for text. */
 static sb_status say_written(const sb_gate_case *c, const char *path, json_t *files, sb_error *err)
 {
@@ -383,6 +400,11 @@ static sb_status vectors(request *r, const char *name, sb_error *err)
         status = sb_gate_arith_of(r->arith, &r->ar, err);
     if (!status)
         status = make_plan(r, name, &p, err);
+    if (!status && r->metamorphic) {
+        status = write_batches(r, &p, err);
+        free(p.items);
+        return status;
+    }
     if (!status)
         status = name_files(r, &p, err);
     if (!status)
@@ -406,6 +428,8 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
         {"output", 'o', SB_OPT_STRING, &r.output, "FILE", "the file to write; DIR/ for several"},
         {"list", 0, SB_OPT_FLAG, &r.list, NULL,
          "what there is: operations, formats, shapes, regimes, arithmetics"},
+        {"metamorphic", 0, SB_OPT_FLAG, &r.metamorphic, NULL,
+         "batches of the same rows into the folder -o, for samebit judge --metamorphic"},
         SB_OPT_JSON(&r.as_json),
     };
     sb_command_line line = {

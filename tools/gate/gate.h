@@ -251,8 +251,8 @@ typedef struct sb_gate_result {
     size_t output, first, nearest;
     uint64_t index[SB_GATE_RANK];
     double found, expected, bound; /* expected: the real value */
-    char words[512];               /* one line for people, axes by name */
-    char note[256];                /* what else they should know; or empty */
+    char words[768];               /* one line for people, axes by name */
+    char note[512];                /* what else they should know; or empty */
     sb_gate_tally of[SB_GATE_OUTPUTS];
 } sb_gate_result;
 
@@ -275,8 +275,10 @@ typedef struct sb_gate_power {
     size_t of_ops, of_ops_caught;   /* of these, the mistakes of ops */
     char shown[1024], missed[1024]; /* their names, ", " between */
 } sb_gate_power;
+sb_status sb_gate_power_in(const sb_gate_case *c, const sb_gate_arith *ar, sb_dtype dtype,
+                           sb_gate_power *out, sb_error *err); /* of outputs of that type */
 sb_status sb_gate_power_of(const sb_gate_case *c, const sb_gate_arith *ar, sb_gate_power *out,
-                           sb_error *err);
+                           sb_error *err); /* of F32 */
 
 /* What passed on inputs that could not have shown a mistake is MISTRUSTED. */
 void sb_gate_trust(const sb_gate_case *c, const sb_gate_power *power, sb_gate_result *result);

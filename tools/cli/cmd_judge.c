@@ -1,0 +1,305 @@
+/* cmd_judge.c - samebit judge: what a kernel made of test vectors, held against them. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/text.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/judge_show.h"
+#include "tools/cli/opts.h"
+
+/* --- pairs of files ----------------------------------------------------------------------------
+ */
+
+typedef struct pair {
+    char *name, *file, *got;
+} pair;
+
+typedef struct pairs {
+    pair *item;
+    size_t count, room;
+} pairs;
+
+static void free_pairs(pairs *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        free(p->item[i].name);
+        free(p->item[i].file);
+        free(p->item[i].got);
+    }
+    free(p->item);
+}
+
+static sb_status add_pair(pairs *p, char *name, char *file, char *got, sb_error *err)
+{
+    pair *grown = sb_grow(p->item, p->count, &p->room, sizeof *grown);
+    p->item = grown ? grown : p->item;
+    if (!grown || !name || !file || !got) {
+        free(name);
+        free(file);
+        free(got);
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for names of files");
+    }
+    grown[p->count++] = (pair){name, file, got};
+    return SB_OK;
+}
+
+static int is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const pair *a = left, *b = right;
+    return strcmp(a->name, b->name);
+}
+
+/* All *.safetensors of a folder, and the files of the same names in the other. */
+static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_error *err)
+{
+    DIR *dir = opendir(folder);
+    sb_status status = SB_OK;
+    if (!dir)
+        return sb_fail(err, SB_ERR_IO, "%s: the folder cannot be read", SB_SHOW(folder));
+    for (struct dirent *e = readdir(dir); e && !status; e = readdir(dir))
+        if (e->d_name[0] != '.' && sb_ends(e->d_name, ".safetensors"))
+            status = add_pair(p, sb_strdup(e->d_name), sb_path_join(folder, e->d_name),
+                              sb_path_join(got, e->d_name), err);
+    closedir(dir);
+    if (!status && !p->count)
+        status = sb_fail(err, SB_ERR_SKIPPED, "%s: MISTRUSTED: no *.safetensors, nothing to judge",
+                         SB_SHOW(folder));
+    if (p->count)
+        qsort(p->item, p->count, sizeof *p->item, by_name);
+    return status;
+}
+
+static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_error *err)
+{
+    const char *slash = strrchr(file, '/');
+    if (is_folder(file) != is_folder(got))
+        return sb_fail(err, SB_ERR_USAGE, "%s is %s, and %s is %s; expected two of a kind",
+                       SB_SHOW(file), is_folder(file) ? "a folder" : "a file", SB_SHOW(got),
+                       is_folder(got) ? "a folder" : "a file");
+    if (is_folder(file))
+        return list_folder(file, got, p, err);
+    return add_pair(p, sb_strdup(slash ? slash + 1 : file), sb_strdup(file), sb_strdup(got), err);
+}
+
+/* --- the run -----------------------------------------------------------------------------------
+ */
+
+typedef struct wishes {
+    sb_gate_wish gate;
+    const char *baseline, *junit;
+    int same_bits, metamorphic, as_json;
+} wishes;
+
+/* Of one pair a refusal is the end; of a folder the other cases are judged all the same. */
+static sb_status judge_pairs(const wishes *w, const pairs *p, sb_gate_judged *cases, sb_error *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        sb_error why = {{0}};
+        sb_status status = sb_gate_judged_open(&w->gate, p->item[i].name, p->item[i].file,
+                                               p->item[i].got, &cases[i], &why);
+        if (status == SB_ERR_USAGE || status == SB_ERR_MEMORY || (status && p->count == 1)) {
+            *err = why;
+            return status;
+        }
+        cases[i].refused = status;
+        cases[i].why = why;
+    }
+    return SB_OK;
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+static sb_verdict heaviest(const sb_gate_judged *cases, size_t count)
+{
+    sb_verdict worst = SB_VERDICT_none;
+    for (size_t i = 0; i < count; i++)
+        worst = sb_verdict_worse(worst, cases[i].c ? (sb_verdict)cases[i].result.verdict
+                                                   : SB_VERDICT_SKIPPED);
+    return worst;
+}
+
+static sb_status conclude(const wishes *w, const sb_judge_report *r, sb_error *err)
+{
+    const sb_gate_judged *refused = NULL, *failed = NULL;
+    size_t fails = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const sb_gate_judged *j = &r->cases[i];
+        refused = !j->c && !refused ? j : refused;
+        failed = j->c && j->result.verdict == (int)r->verdict && !failed ? j : failed;
+        fails += j->c && j->result.verdict == SB_VERDICT_FAIL;
+    }
+    if (fails)
+        return sb_fail(err, SB_ERR_DIFF, "FAIL: %s: %.700s%s", SB_SHOW(failed->name),
+                       failed->result.words, fails > 1 ? "; and others" : "");
+    if (r->change && r->change->worse)
+        return sb_fail(err, SB_ERR_DIFF, "FAIL: worse than %s", SB_SHOW(r->baseline));
+    if (r->change && r->change->changed && w->same_bits)
+        return sb_fail(err, SB_ERR_DIFF, "FAIL: --same-bits: %zu output%s not that of %s",
+                       r->change->changed, r->change->changed == 1 ? " is" : "s are",
+                       SB_SHOW(r->baseline));
+    if (refused)
+        return sb_fail(err, refused->refused, "%s: %.900s", SB_SHOW(refused->name),
+                       refused->why.text);
+    if (r->verdict == SB_VERDICT_MISTRUSTED)
+        return sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: %s: %.700s", SB_SHOW(failed->name),
+                       failed->result.words);
+    return SB_OK;
+}
+
+/* The document is what the baseline is compared with, whether it is printed or not. */
+static sb_status compare(sb_judge_report *r, sb_judge_change *change, sb_error *err)
+{
+    json_t *before = NULL, *now = sb_judge_json(r);
+    sb_status status = now ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
+    if (!status)
+        status = sb_judge_baseline_load(r->baseline, &before, err);
+    if (!status)
+        status = sb_judge_baseline_compare(before, now, r->baseline, change, err);
+    if (!status)
+        r->change = change;
+    json_decref(before);
+    json_decref(now);
+    return status;
+}
+
+static sb_status report(const wishes *w, const sb_gate_judged *cases, size_t count, sb_error *err)
+{
+    sb_judge_change change = {.rows = NULL};
+    sb_judge_report r = {
+        .cases = cases, .count = count, .verdict = heaviest(cases, count), .baseline = w->baseline};
+    sb_status status = w->baseline ? compare(&r, &change, err) : SB_OK;
+    if (!status && w->junit)
+        status = sb_judge_junit(&r, w->junit, err);
+    if (!status && w->as_json) {
+        json_t *d = sb_judge_json(&r);
+        status = d ? sb_print_document(d, err)
+                   : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
+    } else if (!status) {
+        sb_judge_text(&r, stdout);
+    }
+    if (!status)
+        status = conclude(w, &r, err);
+    sb_judge_change_free(&change);
+    return status;
+}
+
+static sb_status judge_all(const wishes *w, const char *file, const char *got, sb_error *err)
+{
+    pairs p = {NULL, 0, 0};
+    sb_status status = list_pairs(file, got, &p, err);
+    sb_gate_judged *cases = sb_alloc(p.count, sizeof *cases);
+    if (!status && !cases)
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu cases", p.count);
+    if (!status)
+        status = judge_pairs(w, &p, cases, err);
+    if (!status)
+        status = report(w, cases, p.count, err);
+    for (size_t i = 0; cases && i < p.count; i++)
+        sb_gate_judged_close(&cases[i]);
+    free(cases);
+    free_pairs(&p);
+    return status;
+}
+
+/* --- the metamorphic gate ----------------------------------------------------------------------
+ */
+
+static sb_status judge_meta(const wishes *w, const char *folder, const char *got, sb_error *err)
+{
+    sb_gate_meta meta;
+    sb_status status = sb_gate_meta_judge(folder, got, &meta, err);
+    if (!status && w->junit)
+        status = sb_judge_meta_junit(&meta, w->junit, err);
+    if (!status && w->as_json) {
+        json_t *d = sb_judge_meta_json(&meta);
+        status = d ? sb_print_document(d, err)
+                   : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
+    } else if (!status) {
+        sb_judge_meta_text(&meta, stdout);
+    }
+    if (!status && meta.verdict == SB_VERDICT_FAIL)
+        status = sb_fail(err, SB_ERR_DIFF, "FAIL: %.900s", meta.words);
+    if (!status && meta.verdict == SB_VERDICT_MISTRUSTED)
+        status = sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: %.900s", meta.words);
+    return status;
+}
+
+/* --- the command line --------------------------------------------------------------------------
+ */
+
+static const char about[] =
+    "Says whether what a kernel gave is right: F is a file of `samebit vectors`, GOT has the "
+    "kernel's\n"
+    "output as the tensor `out` (F32, BF16, F16 or F64; of codes and ids whole numbers), and "
+    "further "
+    "outputs\n"
+    "as `out.NAME`. Every element is held against a bound that is derived for it; nothing of F is\n"
+    "believed but the inputs. F and GOT may be folders with files of the same names.\n"
+    "\n"
+    "Without --arith the arithmetic is the tightest of the table under which GOT passes: read it, "
+    "it says\n"
+    "what your kernel rounds. Then which planted mistakes these inputs would have shown.";
+
+static const char more[] =
+    "Exit status: 0 it passes, 1 FAIL (or worse than the baseline), 2 wrong use, 3 a file is "
+    "refused,\n"
+    "4 MISTRUSTED: nothing was compared, or the inputs could not have shown a mistake.\n"
+    "\n"
+    "examples:\n"
+    "  samebit vectors linear --format nvfp4-ct --arith bf16_mma -o v.safetensors\n"
+    "  samebit judge v.safetensors got.safetensors --arith bf16_mma\n"
+    "  samebit judge vectors/ outputs/ --arith bf16_mma --junit report.xml\n"
+    "  samebit judge v.safetensors got.safetensors --json > main.json      # on the main branch\n"
+    "  samebit judge v.safetensors got.safetensors --baseline main.json    # on yours\n"
+    "  samebit vectors linear --metamorphic -o batches/\n"
+    "  samebit judge --metamorphic batches/ outputs/\n";
+
+sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
+{
+    wishes w = {.gate = {NULL, NULL}};
+    const sb_opt opts[] = {
+        {"arith", 0, SB_OPT_STRING, &w.gate.arith, "A",
+         "what the kernel may do: exact, fp32, bf16_mma, ..., with +bf16 or +f16"},
+        {"need", 0, SB_OPT_STRING, &w.gate.need, "NAME",
+         "fail unless GOT has the output out.NAME; all: every one"},
+        {"baseline", 0, SB_OPT_STRING, &w.baseline, "JSON",
+         "say what changed since an earlier --json; fail if it is worse"},
+        {"same-bits", 0, SB_OPT_FLAG, &w.same_bits, NULL,
+         "with --baseline: fail if any bit changed"},
+        {"metamorphic", 0, SB_OPT_FLAG, &w.metamorphic, NULL,
+         "F is a folder of samebit vectors --metamorphic: same bits in every batch?"},
+        SB_OPT_JSON(&w.as_json),
+        {"junit", 0, SB_OPT_STRING, &w.junit, "FILE", "write JUnit XML, too: a test case per file"},
+    };
+    sb_command_line line = {.usage = "judge F GOT [--arith A] [options]",
+                            .about = about,
+                            .opts = opts,
+                            .opt_count = sizeof opts / sizeof *opts,
+                            .more = more,
+                            .min_operands = 2,
+                            .max_operands = 2};
+    sb_status status = sb_parse(&line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    if (w.same_bits && !w.baseline)
+        return sb_fail(err, SB_ERR_USAGE, "--same-bits is of a --baseline");
+    if (w.metamorphic && (w.gate.arith || w.gate.need || w.baseline))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--metamorphic expects nothing: no --arith, --need or --baseline");
+    if (w.metamorphic)
+        return judge_meta(&w, line.operand[0], line.operand[1], err);
+    return judge_all(&w, line.operand[0], line.operand[1], err);
+}

@@ -1,0 +1,81 @@
+/* judge_meta.c - what `samebit judge --metamorphic` prints. */
+#include "tools/cli/cli.h"
+#include "tools/cli/judge_show.h"
+#include "tools/report/xml.h"
+
+void sb_judge_meta_text(const sb_gate_meta *m, FILE *out)
+{
+    for (int k = 0; k < SB_GATE_METAS; k++) {
+        const sb_gate_meta_row *row = &m->row[k];
+        if (row->verdict == SB_VERDICT_none)
+            continue;
+        fprintf(out, "%-13s %-9s %zu call%s%s%s\n", sb_gate_meta_name((sb_gate_meta_kind)k),
+                sb_verdict_name(row->verdict), row->calls, row->calls == 1 ? "" : "s",
+                *row->words ? ": " : "", row->words);
+    }
+    fprintf(out, "%s%s%s\n", sb_verdict_name(m->verdict), *m->words ? ": " : "", m->words);
+}
+
+json_t *sb_judge_meta_json(const sb_gate_meta *m)
+{
+    json_t *d = sb_document("judge"), *rows = json_array();
+    int bad = !d || !rows;
+    for (int k = 0; k < SB_GATE_METAS && !bad; k++) {
+        const sb_gate_meta_row *row = &m->row[k];
+        bad |= json_array_append_new(rows,
+                                     json_pack("{s:s,s:s,s:I,s:s}", "name",
+                                               sb_gate_meta_name((sb_gate_meta_kind)k), "verdict",
+                                               sb_verdict_name(row->verdict), "calls",
+                                               (json_int_t)row->calls, "words", row->words)) != 0;
+    }
+    bad |= json_object_set_new(d, "verdict", json_string(sb_verdict_name(m->verdict))) != 0;
+    bad |= json_object_set_new(d, "words", json_string(m->words)) != 0;
+    bad |= json_object_set(d, "variants", rows) != 0;
+    json_decref(rows);
+    if (!bad)
+        return d;
+    json_decref(d);
+    return NULL;
+}
+
+static int fails(const sb_gate_meta *m, int k)
+{
+    return m->row[k].verdict == SB_VERDICT_FAIL;
+}
+
+/* A case for each kind, and one for whether they can be believed. */
+static void print_suite(FILE *out, const void *ctx)
+{
+    const sb_gate_meta *m = ctx;
+    int failures = m->verdict == SB_VERDICT_MISTRUSTED, skipped = 0;
+    for (int k = 0; k < SB_GATE_METAS; k++) {
+        failures += fails(m, k);
+        skipped += m->row[k].verdict == SB_VERDICT_SKIPPED;
+    }
+    fprintf(out,
+            "  <testsuite name=\"samebit judge --metamorphic\" tests=\"%d\" failures=\"%d\" "
+            "errors=\"0\" skipped=\"%d\">\n",
+            SB_GATE_METAS + 1, failures, skipped);
+    sb_xml_open_case(out, "samebit.judge.metamorphic", "trust");
+    if (m->verdict == SB_VERDICT_MISTRUSTED) {
+        sb_xml_open_failure(out, "MISTRUSTED", m->words);
+        fputs("</failure>\n", out);
+    }
+    sb_xml_close_case(out);
+    for (int k = 0; k < SB_GATE_METAS; k++) {
+        sb_xml_open_case(out, "samebit.judge.metamorphic", sb_gate_meta_name((sb_gate_meta_kind)k));
+        if (fails(m, k)) {
+            sb_xml_open_failure(out, "FAIL", m->row[k].words);
+            fputs("</failure>\n", out);
+        } else if (m->row[k].verdict == SB_VERDICT_SKIPPED) {
+            sb_xml_skipped(out, m->row[k].words);
+        }
+        sb_xml_close_case(out);
+    }
+    fputs("  </testsuite>\n", out);
+}
+
+sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err)
+{
+    return sb_xml_write(path, print_suite, meta, err);
+}

@@ -1,0 +1,30 @@
+/* judge_show.h - what `samebit judge` prints. */
+#ifndef SB_CLI_JUDGE_SHOW_H
+#define SB_CLI_JUDGE_SHOW_H
+
+#include <stdio.h>
+
+#include "tools/cli/judge_baseline.h"
+#include "tools/gate/judged.h"
+#include "tools/gate/meta.h"
+
+typedef struct sb_judge_report {
+    const sb_gate_judged *cases;
+    size_t count;
+    sb_verdict verdict;            /* the heaviest */
+    const sb_judge_change *change; /* since the baseline, or NULL */
+    const char *baseline;
+    int same_bits; /* what changed a bit fails */
+} sb_judge_report;
+
+void sb_judge_text(const sb_judge_report *report, FILE *out);
+json_t *sb_judge_json(const sb_judge_report *report);     /* NULL if memory is out */
+json_t *sb_judge_case_json(const sb_gate_judged *judged); /* one of its cases */
+sb_status sb_judge_junit(const sb_judge_report *report, const char *path, sb_error *err);
+
+/* Of the metamorphic gate. */
+void sb_judge_meta_text(const sb_gate_meta *meta, FILE *out);
+json_t *sb_judge_meta_json(const sb_gate_meta *meta); /* NULL if memory is out */
+sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err);
+
+#endif

@@ -1,0 +1,38 @@
+/* infer.c - the tightest arithmetic under which an output passes. */
+#include "tools/gate/infer.h"
+
+#include <string.h>
+
+#include "tools/compare/verdict.h"
+
+size_t sb_gate_points(const sb_gate_arith *ar, sb_gate_point *out)
+{
+    sb_knobs exact;
+    size_t count = 0;
+    sb_knobs_exact(&exact);
+    for (int k = 0; k < SB_KNOB_COUNT; k++)
+        if (ar->knobs.value[k] != exact.value[k])
+            out[count++] =
+                (sb_gate_point){sb_knob_name((sb_knob)k), sb_knob_value_name(ar->knobs.value[k]),
+                                sb_knob_help((sb_knob)k)};
+    return count;
+}
+
+/* V-114: "Without --arith the arithmetic is the first row of the table under which GOT passes" */
+sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *row,
+                        sb_gate_result *out, sb_error *err)
+{
+    size_t count = sb_gate_arith_count();
+    memset(out, 0, sizeof *out);
+    for (*row = 0; *row < count; (*row)++) {
+        sb_gate_arith ar;
+        sb_status status = sb_gate_arith_at(*row, &ar);
+        if (!status)
+            status = sb_gate_judge(c, &ar, got, out, err);
+        if (status)
+            return status;
+        if (out->verdict != SB_VERDICT_FAIL)
+            return SB_OK;
+    }
+    return SB_OK;
+}

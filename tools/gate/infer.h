@@ -1,0 +1,15 @@
+/* infer.h - what an arithmetic stands for, in words. */
+#ifndef SB_GATE_INFER_H
+#define SB_GATE_INFER_H
+
+#include "tools/gate/gate.h"
+
+/* A rounding point, or a form, in which an arithmetic differs from profile exact. */
+typedef struct sb_gate_point {
+    const char *knob, *value, *help;
+} sb_gate_point;
+
+/* Fills at most SB_KNOB_COUNT points, returns their number. */
+size_t sb_gate_points(const sb_gate_arith *ar, sb_gate_point *out);
+
+#endif
