@@ -1,0 +1,297 @@
+/* test_protocol.c - protocol vectors: kernels written from the engines' own conventions pass, in
+ * two orders and carrying their own states; each planted fault of the protocol is caught. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/bytes.h"
+#include "tests/gate/protocol_kernels.h"
+
+static const sb_op_table reference = {
+#define SB_OP(name, clause) .name = sb_##name##_ref,
+#include "ref/ops/ops.def"
+#undef SB_OP
+};
+
+static sb_protocol *make(const char *layout, const char *op, int chained, uint64_t seed)
+{
+    const sb_protocol_request request = {
+        .layout = layout, .op = op, .seed = seed, .chained = chained};
+    sb_protocol *p;
+    sb_error err;
+    assert_int_equal(sb_protocol_make(&request, &reference, &p, &err), SB_OK);
+    return p;
+}
+
+static sb_gate_arith arith(const char *name)
+{
+    sb_gate_arith ar;
+    sb_error err;
+    assert_int_equal(sb_gate_arith_of(name, &ar, &err), SB_OK);
+    return ar;
+}
+
+/* Runs a kernel on a protocol and judges it. */
+static sb_protocol_result run(sb_protocol *p, const char *ar_name, kernel_way way)
+{
+    sb_gate_arith ar = arith(ar_name);
+    sb_protocol_result result;
+    sb_error err;
+    assert_int_equal(sb_protocol_expect(p, &ar, &err), SB_OK);
+    kernel_run *k = kernel_start(p, way);
+    sb_status status = sb_protocol_judge_got(p, &ar, kernel_got(k), &result, &err);
+    if (status)
+        fail_msg("%s", err.text);
+    kernel_end(k);
+    return result;
+}
+
+static const char *const ops[] = {"delta_rule", "conv"};
+
+static void test_plain_kernels_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; sb_protocol_layout_at(i); i++)
+        for (int op = 0; op < 2; op++)
+            for (int form = 0; form < 4; form++) {
+                sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 42 + i);
+                kernel_way way = {.reversed = form & 1, .bf16 = form >> 1};
+                sb_protocol_result r = run(p, "fp32", way);
+                if (r.fail)
+                    fail_msg("%s %s: %s", p->layout->name, ops[op], r.words);
+                assert_true(r.count > 1000 && (op || r.worst > 0.0 || way.bf16));
+                if (!form)
+                    printf("  %-9s %-10s %s\n", p->layout->name, ops[op], r.words);
+                sb_protocol_free(p);
+            }
+}
+
+/* The real values are those of the same kernel without rounding, to what binary64 can say. */
+static void test_real_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; sb_protocol_layout_at(i); i++)
+        for (int op = 0; op < 2; op++) {
+            sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 7);
+            sb_gate_arith ar = arith("exact");
+            sb_error err;
+            assert_int_equal(sb_protocol_expect(p, &ar, &err), SB_OK);
+            kernel_run *k = kernel_start(p, (kernel_way){.wide = 1});
+            assert_true(kernel_apart(k) < 1e-12);
+            kernel_end(k);
+            sb_protocol_free(p);
+        }
+}
+
+/* Profile exact is within its bound, and every bit of it is asked for under "exact". */
+static void test_exact(void **state)
+{
+    (void)state;
+    for (int op = 0; op < 2; op++) {
+        sb_protocol *p = make("plain", ops[op], 0, 1);
+        kernel_way way = {.exact = 1};
+        sb_protocol_result r = run(p, "exact", way);
+        assert_false(r.fail);
+        assert_int_equal(r.identical, r.count);
+        assert_false(run(p, "fp32", way).fail);
+        way.bf16 = 1;
+        assert_false(run(p, "exact", way).fail);
+        way = (kernel_way){.reversed = 1};
+        assert_true(run(p, "exact", way).fail); /* binary32 in another order is not exact */
+        sb_protocol_free(p);
+    }
+}
+
+static void test_regimes(void **state)
+{
+    (void)state;
+    static const char *const regimes[] = {"tiny", "huge"};
+    for (int i = 0; i < 2; i++)
+        for (int op = 0; op < 2; op++) {
+            const sb_protocol_request request = {
+                .layout = "vllm", .op = ops[op], .regime = regimes[i], .rounds = 5, .seed = 3};
+            sb_protocol *p;
+            sb_error err;
+            assert_int_equal(sb_protocol_make(&request, &reference, &p, &err), SB_OK);
+            sb_protocol_result r = run(p, "fp32", (kernel_way){0});
+            if (r.fail)
+                fail_msg("%s", r.words);
+            sb_protocol_free(p);
+        }
+}
+
+/* A kernel that goes on from its own states: only their sum of errors is allowed it, and a state
+ * that is a thousandth off is seen. */
+static void test_chained(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        sb_protocol *p = make(form ? "vllm" : "plain", "delta_rule", 1, 9);
+        kernel_way way = {.reversed = form};
+        sb_protocol_result r = run(p, "fp32", way);
+        if (r.fail)
+            fail_msg("%s", r.words);
+        printf("  chained   %s\n", r.words);
+        way.fault = KERNEL_DRIFT;
+        assert_true(run(p, "fp32", way).fail);
+        sb_protocol_free(p);
+    }
+    sb_protocol_request request = {.layout = "fla", .chained = 1};
+    sb_protocol *p;
+    sb_error err;
+    assert_int_equal(sb_protocol_make(&request, &reference, &p, &err), SB_ERR_USAGE);
+}
+
+/* Which faults a kernel of this layout and op can have. */
+static int can_have(const sb_protocol *p, kernel_fault fault)
+{
+    if (!p->layout->pool)
+        return fault == KERNEL_TRANSPOSED ? !p->conv && p->dk != p->dv : fault == KERNEL_DRIFT;
+    if (p->conv)
+        return fault != KERNEL_ZERO_WRAPS && fault != KERNEL_TRANSPOSED && fault != KERNEL_DRIFT;
+    return fault != KERNEL_WINDOW_KEPT;
+}
+
+static void test_faults_are_caught(void **state)
+{
+    (void)state;
+    size_t caught = 0;
+    for (size_t i = 0; sb_protocol_layout_at(i); i++)
+        for (int op = 0; op < 2; op++) {
+            sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 42);
+            for (int fault = 1; fault < KERNEL_FAULTS; fault++) {
+                if (!can_have(p, (kernel_fault)fault))
+                    continue;
+                sb_protocol_result r =
+                    run(p, "fp32+bf16", (kernel_way){.fault = (kernel_fault)fault});
+                if (!r.fail)
+                    fail_msg("%s %s: %s is not caught", p->layout->name, ops[op],
+                             kernel_fault_name((kernel_fault)fault));
+                if (i == 0)
+                    printf("  %-32s %s\n", kernel_fault_name((kernel_fault)fault), r.words);
+                caught++;
+            }
+            sb_protocol_free(p);
+        }
+    assert_true(caught > 30);
+}
+
+/* V-23: what a protocol of default length has in it. */
+static void test_what_is_in_it(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++)
+        for (size_t i = 0; i < 2; i++) {
+            sb_protocol *p = make(i ? "vllm" : "plain", "delta_rule", 0, seed);
+            unsigned accepted[SB_PROTOCOL_ROWS + 1] = {0}, restarts = 0, goes_on = 0, padding = 0;
+            unsigned zero = 0, away = 0;
+            for (size_t n = 0; n < p->rounds; n++) {
+                const sb_protocol_round *r = &p->round[n];
+                unsigned there = 0;
+                for (size_t k = 0; k < r->entries; k++) {
+                    const sb_protocol_entry *e = &r->entry[k];
+                    padding += e->sequence < 0 && k > 0 && k + 1 < r->entries;
+                    if (e->sequence < 0)
+                        continue;
+                    there++;
+                    zero += e->slot[0] == 0;
+                    if (r->verify)
+                        accepted[e->accepted]++;
+                    else if (n)
+                        (*(e->started ? &goes_on : &restarts))++;
+                }
+                away += there < SB_PROTOCOL_SEQUENCES;
+            }
+            for (int a = 0; a <= SB_PROTOCOL_ROWS; a++)
+                assert_true(accepted[a] > 0);
+            assert_true(restarts && goes_on && padding && away);
+            assert_int_equal(zero > 0, i == 0);
+            sb_protocol_free(p);
+        }
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/samebit.XXXXXX", path[64], other[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/v.safetensors", folder);
+    snprintf(other, sizeof other, "%s/w.safetensors", folder);
+    sb_protocol *p = make("vllm", "conv", 0, 42), *q;
+    sb_gate_arith ar = arith("fp32"), read;
+    sb_error err;
+    assert_int_equal(sb_protocol_write(p, &ar, path, &err), SB_OK);
+    assert_int_equal(sb_protocol_read(path, NULL, &q, &read, &err), SB_OK);
+    assert_string_equal(read.name, "fp32");
+    sb_protocol_free(q);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    unsigned char *bytes = malloc((size_t)size);
+    assert_non_null(bytes);
+    rewind(f);
+    assert_int_equal(fread(bytes, 1, (size_t)size, f), size);
+    fclose(f);
+    for (long at = size - 1; at > size / 2; at -= size / 9) { /* one bit of its data anywhere */
+        bytes[at] ^= 1;
+        f = fopen(other, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, (size_t)size, f), size);
+        fclose(f);
+        bytes[at] ^= 1;
+        assert_int_equal(sb_protocol_read(other, NULL, &q, &read, &err), SB_ERR_INPUT);
+        assert_null(q);
+    }
+    free(bytes);
+    unlink(path);
+    unlink(other);
+    rmdir(folder);
+    sb_protocol_free(p);
+}
+
+/* What is missing, of another shape or type, is refused and not passed. */
+static void test_incomplete(void **state)
+{
+    (void)state;
+    sb_protocol *p = make("plain", "delta_rule", 0, 42);
+    sb_gate_arith ar = arith("fp32");
+    sb_protocol_result result;
+    sb_error err;
+    assert_int_equal(sb_protocol_expect(p, &ar, &err), SB_OK);
+    kernel_run *k = kernel_start(p, (kernel_way){0});
+    sb_safetensors got = *kernel_got(k);
+    got.count--;
+    assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    got.count++;
+    got.tensors[0].shape[1]++;
+    assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    got.tensors[0].shape[1]--;
+    got.tensors[1].dtype = SB_DTYPE_I32;
+    assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    got.tensors[1].dtype = SB_DTYPE_F32;
+    assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_OK);
+    assert_false(result.fail);
+    kernel_end(k);
+    sb_protocol_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_kernels_pass),
+        cmocka_unit_test(test_real_values),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_regimes),
+        cmocka_unit_test(test_chained),
+        cmocka_unit_test(test_faults_are_caught),
+        cmocka_unit_test(test_what_is_in_it),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_incomplete),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
