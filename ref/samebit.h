@@ -307,6 +307,82 @@ SAMEBIT_API samebit_status samebit_session_load(samebit_session *session, const 
 SAMEBIT_API samebit_status samebit_session_load_bytes(samebit_session *session, const void *bytes,
                                                       size_t size, samebit_error *err);
 
+/* --- cases: what a kernel is given and must give ------------------------------------------------
+ */
+
+/* Lists: operations, kinds of inputs, and arithmetics, the tightest first (docs/gates.md). Behind
+ * the end: NULL. */
+SAMEBIT_API size_t samebit_op_count(void);
+SAMEBIT_API const char *samebit_op_name(size_t op);
+SAMEBIT_API const char *samebit_op_help(size_t op);
+SAMEBIT_API const char *samebit_op_clause(size_t op);           /* of docs/spec.md */
+SAMEBIT_API const char *samebit_op_format(size_t op, size_t i); /* of weights; the first: default */
+SAMEBIT_API const char *samebit_op_param(size_t op, size_t i);  /* numbers of its shape: "rows" */
+SAMEBIT_API const char *samebit_op_shape(size_t op, size_t i);  /* where kernels have bounds */
+SAMEBIT_API int samebit_op_takes(size_t op, size_t regime);     /* 0: its contract excludes them */
+
+SAMEBIT_API size_t samebit_regime_count(void);
+SAMEBIT_API const char *samebit_regime_name(size_t regime);
+SAMEBIT_API const char *samebit_regime_help(size_t regime);
+
+SAMEBIT_API size_t samebit_arith_count(void);
+/* The name is written into `room`. */
+SAMEBIT_API const char *samebit_arith_name(size_t arith, samebit_name *room);
+SAMEBIT_API const char *samebit_arith_help(size_t arith);
+
+/* One operation on one set of inputs, with what is expected of it: immutable. */
+typedef struct samebit_case samebit_case;
+
+/* Makes a case: a pure function of its arguments. NULL is the default of format, shape, regime
+ * ("normal") and input ("BF16", the type of activations; or "F16", "F32"). A shape names what is
+ * not the default, "rows=4,k=256". */
+SAMEBIT_API samebit_status samebit_case_make(const char *op, const char *format, const char *shape,
+                                             const char *regime, const char *input, uint64_t seed,
+                                             samebit_case **out, samebit_error *err);
+
+/* The same of inputs that the caller has, all that a made case of this op, format and shape has: by
+ * name ("x", or "in.x"), of the same types and shapes, copied. */
+SAMEBIT_API samebit_status samebit_case_from_arrays(const char *op, const char *format,
+                                                    const char *shape, const char *input,
+                                                    const samebit_array *arrays, size_t count,
+                                                    samebit_case **out, samebit_error *err);
+
+/* Files of `samebit vectors`. read gives the arithmetic that a file was written for, unless arith
+ * is NULL. A file whose expected values do not follow from its inputs is refused. */
+SAMEBIT_API samebit_status samebit_case_read(const char *path, samebit_case **out,
+                                             samebit_name *arith, samebit_error *err);
+SAMEBIT_API samebit_status samebit_case_write(const samebit_case *c, const char *arith,
+                                              const char *path, samebit_error *err);
+SAMEBIT_API void samebit_case_free(samebit_case *c);
+
+/* What a case was made from; shape has all numbers. */
+typedef struct samebit_case_info {
+    size_t size;
+    const char *op, *format, *shape, *regime, *input;
+    uint64_t seed;
+} samebit_case_info;
+SAMEBIT_API samebit_status samebit_case_about(const samebit_case *c, samebit_case_info *out,
+                                              samebit_error *err);
+
+/* Inputs, as a kernel gets them: "x", "weight_packed", ... */
+SAMEBIT_API size_t samebit_case_inputs(const samebit_case *c);
+SAMEBIT_API samebit_status samebit_case_input(const samebit_case *c, size_t i, samebit_array *out,
+                                              samebit_error *err);
+
+/* Outputs: the first is "out", a further one "out.NAME". The array is what profile exact gives,
+ * F32. A choice (codes, ids, tokens) is a whole number. */
+SAMEBIT_API size_t samebit_case_outputs(const samebit_case *c);
+SAMEBIT_API samebit_status samebit_case_output(const samebit_case *c, size_t i, samebit_array *out,
+                                               samebit_error *err);
+SAMEBIT_API int samebit_case_is_choice(const samebit_case *c, size_t output);
+
+/* Per element of an output: the unrounded mathematics of the whole operation, hi + lo (lo may be
+ * NULL); and how far from it a correct kernel of an arithmetic may be. */
+SAMEBIT_API samebit_status samebit_case_real(const samebit_case *c, size_t output, double *hi,
+                                             double *lo, samebit_error *err);
+SAMEBIT_API samebit_status samebit_case_bound(const samebit_case *c, size_t output,
+                                              const char *arith, double *bound, samebit_error *err);
+
 #ifdef __cplusplus
 }
 #endif
