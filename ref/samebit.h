@@ -383,6 +383,95 @@ SAMEBIT_API samebit_status samebit_case_real(const samebit_case *c, size_t outpu
 SAMEBIT_API samebit_status samebit_case_bound(const samebit_case *c, size_t output,
                                               const char *arith, double *bound, samebit_error *err);
 
+/* --- judging -----------------------------------------------------------------------------------
+ */
+
+/* What a judgement found. index, found, expected (the real value) and bound are those of element
+ * `first` of `output`, the first one outside; where none is, of `nearest`, the one nearest to its
+ * bound. */
+typedef struct samebit_result {
+    size_t size;
+    samebit_status status; /* OK, FAIL or MISTRUSTED */
+    char verdict[16];      /* "IDENTICAL", "WITHIN", "NEAR_TIE", "MISTRUSTED", "FAIL" */
+    samebit_name arith;    /* by which it was judged */
+    uint64_t count;        /* elements compared, of all outputs given */
+    uint64_t identical;    /* of these: every bit as profile exact */
+    uint64_t outside;      /* outside of their bounds */
+    uint64_t near_ties;    /* choices that the bound leaves open */
+    double worst;          /* error / bound, the largest; infinite outside of a bound of 0 */
+    uint32_t has_first, output;
+    uint64_t first, nearest;
+    uint64_t index[SAMEBIT_RANK];
+    double found, expected, bound;
+    char words[768]; /* one line for people, axes by name */
+    char note[512];  /* what else they should know; or "" */
+} samebit_result;
+
+/* Judges what a kernel gave: arrays named "out" (or NULL) and "out.NAME", of any float type
+ * (choices: of any whole numbers), of the shapes of the outputs; the first output must be there.
+ * arith NULL: the tightest of the list that passes. The status is that of the result, or USAGE or
+ * REFUSED where there is none. */
+SAMEBIT_API samebit_status samebit_case_judge(const samebit_case *c, const char *arith,
+                                              const samebit_array *got, size_t count,
+                                              samebit_result *out, samebit_error *err);
+
+/* Which mistakes these very inputs would have shown under an arithmetic: those that people make in
+ * the ops of the case (`samebit fault --list`), and slips with the outputs. */
+typedef struct samebit_power {
+    size_t size;
+    uint64_t planted, caught;
+    uint64_t of_ops, of_ops_caught; /* of these, mistakes in ops */
+    char shown[1024], missed[1024]; /* their names, ", " between */
+} samebit_power;
+
+/* dtype is that of the outputs (NULL: F32): narrow ones show less. result, unless NULL, is one of
+ * samebit_case_judge: what passed on inputs that could not have shown a mistake becomes MISTRUSTED,
+ * as `samebit judge` has it. */
+SAMEBIT_API samebit_status samebit_case_power(const samebit_case *c, const char *arith,
+                                              const char *dtype, samebit_power *out,
+                                              samebit_result *result, samebit_error *err);
+
+/* --- the metamorphic gate ----------------------------------------------------------------------
+ */
+
+/* Where a kernel writes one output: dense, of the shape of that output. */
+typedef struct samebit_room {
+    const char *dtype;
+    void *data;
+    uint64_t bytes;
+} samebit_room;
+
+/* Reads the inputs of a case, whose outputs have no values yet, and writes every element of out[0
+ * .. samebit_case_outputs(c) - 1]. Not 0 ends the gate, which then gives SAMEBIT_USAGE. */
+typedef int (*samebit_kernel)(void *ctx, const samebit_case *c, const samebit_room *out);
+
+typedef struct samebit_meta_row {
+    char name[32];    /* "repeated", "surroundings", "alone", "permuted", "width", "split" */
+    char verdict[16]; /* "IDENTICAL", "FAIL", or "SKIPPED": the op does not promise it */
+    uint64_t calls, elements;
+    char words[400]; /* the first difference, axes by name; or why it was skipped */
+} samebit_meta_row;
+
+enum { SAMEBIT_META_ROWS = 12 };
+
+typedef struct samebit_meta {
+    size_t size;
+    samebit_status status; /* OK, FAIL, or MISTRUSTED: every element is the same */
+    char words[400];
+    uint32_t rows;
+    samebit_meta_row row[SAMEBIT_META_ROWS];
+} samebit_meta;
+
+/* Calls a kernel again and again: the same inputs, in memory that has something else around them,
+ * each row alone, in another order, in other widths, in two calls. What all of them give must have
+ * the same bits; nothing is expected and nothing is tolerated. dtypes, one per output: those that
+ * the kernel writes (NULL: F32, of choices U32). repeats 0: 100. The status is that of the result.
+ */
+SAMEBIT_API samebit_status samebit_case_metamorphic(const samebit_case *c, samebit_kernel kernel,
+                                                    void *ctx, const char *const *dtypes,
+                                                    unsigned repeats, samebit_meta *out,
+                                                    samebit_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -80,14 +80,15 @@ else
     }
 fi
 
-# build KIND COMPILER SOURCE PROGRAM: as docs/examples say it
+# build KIND COMPILER SOURCE PROGRAM [OPTION...]: as docs/examples say it
 build() {
     local kind=$1 compiler=$2 source=$3 program=$4
+    shift 4
     if [ "$kind" = static ]; then # the .so beside it must not be what is linked
-        "$compiler" "${strict[@]}" "$source" $(wants --cflags) -o "$program" \
+        "$compiler" "${strict[@]}" "$@" "$source" $(wants --cflags) -o "$program" \
             $(wants --libs --static | sed "s|-lsamebit|$work/to/opt/samebit/lib/libsamebit.a|")
     else
-        "$compiler" "${strict[@]}" "$source" $(wants --cflags) -o "$program" $(wants --libs) \
+        "$compiler" "${strict[@]}" "$@" "$source" $(wants --cflags) -o "$program" $(wants --libs) \
             -Wl,-rpath,"$work/to/opt/samebit/lib"
     fi
 }
@@ -114,6 +115,44 @@ sed 's/{1, 2, 3}/{1, 2, 4}/' docs/examples/example.c > "$work/planted.c"
 check "the planted example" build shared gcc "$work/planted.c" "$work/planted"
 says_the_same "$work/planted" > "$out"
 check "another prompt is not seen" grep -q '^[<>] token' "$out"
+
+# --- example.cpp and kernel.cu ------------------------------------------------------------------------
+# Each judges a kernel that is right, which passes, and one that is not, which fails; its status is 0 then.
+shows() { # shows TEXT PROGRAM: its status is 0, and it says so
+    "$2" > "$out" 2> "$err" && grep -qF -- "$1" "$out"
+}
+cxx=${flags%% *}
+cxx=${cxx##*/}
+cxx=$(sed 's/clang/clang++/; s/gcc/g++/' <<< "$cxx")
+for compiler in g++ clang++; do
+    command -v $compiler > /dev/null || { skip "docs/examples by $compiler" "no $compiler"; continue; }
+    check "example.cpp, $compiler" build shared $compiler docs/examples/example.cpp "$work/example" -std=c++11
+    check "example.cpp, $compiler, judges" shows 'with a mistake: FAIL' "$work/example"
+    # nvcc has the warnings of its host compiler, but for those of CUDA's own words
+    check "kernel.cu, $compiler" build shared $compiler docs/examples/kernel.cu "$work/kernel" -x c++
+    check "kernel.cu, $compiler, judges" shows 'without the last column: FAIL' "$work/kernel"
+done
+if command -v "$cxx" > /dev/null; then
+    check "example.cpp, static" build static "$cxx" docs/examples/example.cpp "$work/example" -std=c++11
+    check "example.cpp, static, judges" shows 'with a mistake: FAIL' "$work/example"
+    check "its right kernel passes" grep -q '^\(WITHIN\|IDENTICAL\): ' "$out"
+    # the mistake in the other kernel; in neither
+    for planted in 's/!(mistaken/!(!mistaken/' 's/!(mistaken \&\&/!(mistaken \&\& false \&\&/'; do
+        sed "$planted" docs/examples/example.cpp > "$work/planted.cpp"
+        check "the planted example" build shared "$cxx" "$work/planted.cpp" "$work/planted" -std=c++11
+        "$work/planted" > "$out" 2> "$err"
+        status=$?
+        check "status $status of an example with $planted" test $status = 1
+    done
+fi
+nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
+if [ -x "$nvcc" ]; then
+    cuda() { "$nvcc" docs/examples/kernel.cu $(wants --cflags --libs) -Xlinker -rpath="$work/to/opt/samebit/lib" -o "$work/kernel"; }
+    check "kernel.cu, nvcc" cuda
+    check "kernel.cu, nvcc, judges" shows 'without the last column: FAIL' "$work/kernel"
+else
+    skip "kernel.cu by nvcc" "no nvcc"
+fi
 
 # --- and gone again -------------------------------------------------------------------------------------
 check "make uninstall" make -s uninstall BUILD="$BUILD" DESTDIR="$work/to" PREFIX=/opt/samebit

@@ -1,0 +1,270 @@
+/* test_api_judge.c - judgements of ref/samebit.h: what is right passes, what is spoiled does not,
+ * and wrong arguments are errors. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/samebit.h"
+
+#define SHAPE "rows=3,n=24,k=64"
+
+enum { ROWS = 3, N = 24, K = 64 };
+
+static samebit_error err;
+
+static void good(samebit_status status)
+{
+    if (status)
+        fail_msg("status %d: %s", (int)status, err.text);
+}
+
+/* The call was refused with one line that has `word`. */
+static void refused(samebit_status status, samebit_status expected, const char *word)
+{
+    assert_int_equal(status, expected);
+    if (!strstr(err.text, word) || strchr(err.text, '\n'))
+        fail_msg("'%s' is not one line with '%s'", err.text, word);
+    memset(&err, 0, sizeof err);
+}
+
+static samebit_case *make(const char *regime)
+{
+    samebit_case *c = NULL;
+    good(samebit_case_make("linear", "bf16", SHAPE, regime, NULL, 42, &c, &err));
+    return c;
+}
+
+/* A copy of what is expected, as an output. */
+static samebit_array expected(const samebit_case *c, float values[ROWS * N])
+{
+    samebit_array a;
+    good(samebit_case_output(c, 0, &a, &err));
+    assert_int_equal(a.bytes, ROWS * N * sizeof *values);
+    memcpy(values, a.data, a.bytes);
+    a.data = values;
+    return a;
+}
+
+static float bf16(const samebit_array *a, size_t i)
+{
+    uint16_t half;
+    memcpy(&half, (const char *)a->data + 2 * i, sizeof half);
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void what_is_right_passes(void **state)
+{
+    (void)state;
+    float values[ROWS * N];
+    samebit_case *c = make("normal");
+    samebit_array got = expected(c, values);
+    samebit_result r = {.size = sizeof r};
+    good(samebit_case_judge(c, "exact", &got, 1, &r, &err));
+    assert_string_equal(r.verdict, "IDENTICAL");
+    assert_string_equal(r.arith.text, "exact");
+    assert_int_equal(r.count, ROWS * N);
+    assert_int_equal(r.identical, ROWS * N);
+    assert_int_equal(r.has_first, 0);
+    assert_int_equal(r.size, sizeof r);
+    /* no arithmetic: the tightest that passes */
+    good(samebit_case_judge(c, NULL, &got, 1, &r, &err));
+    assert_string_equal(r.arith.text, "exact");
+    got.name = NULL;
+    uint32_t bits;
+    memcpy(&bits, &values[5], 4);
+    bits ^= 1;
+    memcpy(&values[5], &bits, 4);
+    good(samebit_case_judge(c, NULL, &got, 1, &r, &err));
+    assert_string_equal(r.arith.text, "fp32");
+    assert_string_equal(r.verdict, "WITHIN");
+    assert_int_equal(r.identical, ROWS * N - 1);
+    refused(samebit_case_judge(c, "exact", &got, 1, &r, &err), SAMEBIT_FAIL, "");
+    samebit_case_free(c);
+}
+
+static void what_is_spoiled_fails(void **state)
+{
+    (void)state;
+    float values[ROWS * N];
+    samebit_case *c = make("normal");
+    samebit_array got = expected(c, values);
+    struct {
+        samebit_result whole;
+        char behind[64];
+    } room = {.whole = {.size = offsetof(samebit_result, worst)}};
+    samebit_result r = {.size = sizeof r};
+    values[2 * N + 7] = -values[2 * N + 7] + 1;
+    refused(samebit_case_judge(c, "bf16_mma+bf16", &got, 1, &r, &err), SAMEBIT_FAIL, "");
+    assert_int_equal(r.status, SAMEBIT_FAIL);
+    assert_string_equal(r.verdict, "FAIL");
+    assert_int_equal(r.outside, 1);
+    assert_int_equal(r.has_first, 1);
+    assert_int_equal(r.first, 2 * N + 7);
+    assert_int_equal(r.index[0], 2);
+    assert_int_equal(r.index[1], 7);
+    assert_true(r.worst > 1);
+    assert_true(r.found == (double)values[2 * N + 7]);
+    assert_non_null(strstr(r.words, "7"));
+    refused(samebit_case_judge(c, NULL, &got, 1, &r, &err), SAMEBIT_FAIL, "");
+    /* a struct of an older header: nothing behind its end is written */
+    memset(&room.whole.worst, 0x5a, sizeof room - offsetof(samebit_result, worst));
+    refused(samebit_case_judge(c, "fp32", &got, 1, &room.whole, &err), SAMEBIT_FAIL, "");
+    const unsigned char *rest = (const unsigned char *)&room.whole.worst;
+    for (size_t i = 0; i < sizeof room - offsetof(samebit_result, worst); i++)
+        assert_int_equal(rest[i], 0x5a);
+    samebit_case_free(c);
+}
+
+static void outputs_are_looked_at(void **state)
+{
+    (void)state;
+    float values[ROWS * N];
+    samebit_case *c = make("normal");
+    samebit_array got = expected(c, values), two[2] = {got, got};
+    samebit_result r = {.size = sizeof r};
+    refused(samebit_case_judge(c, "blue", &got, 1, &r, &err), SAMEBIT_USAGE, "blue");
+    refused(samebit_case_judge(c, "fp32", &got, 0, &r, &err), SAMEBIT_USAGE, "out");
+    refused(samebit_case_judge(c, "fp32", two, 2, &r, &err), SAMEBIT_USAGE, "twice");
+    refused(samebit_case_judge(c, "fp32", NULL, 1, &r, &err), SAMEBIT_USAGE, "NULL");
+    r.size = 0;
+    refused(samebit_case_judge(c, "fp32", &got, 1, &r, &err), SAMEBIT_USAGE, "size");
+    r.size = sizeof r;
+    two[0].name = "out.no-such";
+    refused(samebit_case_judge(c, "fp32", two, 1, &r, &err), SAMEBIT_USAGE, "no-such");
+    got.bytes -= 4;
+    refused(samebit_case_judge(c, "fp32", &got, 1, &r, &err), SAMEBIT_USAGE, "bytes");
+    got.shape[0]--;
+    got.bytes = (ROWS - 1) * N * 4;
+    refused(samebit_case_judge(c, "fp32", &got, 1, &r, &err), SAMEBIT_REFUSED, "");
+    got.rank = 8;
+    for (size_t i = 0; i < 8; i++)
+        got.shape[i] = 1;
+    got.bytes = 4;
+    refused(samebit_case_judge(c, "fp32", &got, 1, &r, &err), SAMEBIT_USAGE, "8 dimensions");
+    samebit_case_free(c);
+}
+
+static void inputs_have_power(void **state)
+{
+    (void)state;
+    float values[ROWS * N];
+    samebit_case *c = make("normal");
+    samebit_array got = expected(c, values);
+    samebit_power power = {.size = sizeof power};
+    samebit_result r = {.size = sizeof r};
+    good(samebit_case_judge(c, "fp32", &got, 1, &r, &err));
+    good(samebit_case_power(c, "fp32", NULL, &power, &r, &err));
+    assert_true(power.planted > 0);
+    assert_true(power.caught > 0 && power.caught <= power.planted);
+    assert_true(strlen(power.shown) > 0);
+    assert_string_equal(r.verdict, "IDENTICAL");
+    good(samebit_case_power(c, "fp32", NULL, &power, NULL, &err));
+    good(samebit_case_power(c, "bf16_mma+bf16", "BF16", &power, NULL, &err));
+    refused(samebit_case_power(c, "fp32", "BLUE", &power, NULL, &err), SAMEBIT_USAGE, "BLUE");
+    power.size = 0;
+    refused(samebit_case_power(c, "fp32", NULL, &power, NULL, &err), SAMEBIT_USAGE, "size");
+    refused(samebit_case_power(c, NULL, NULL, &power, NULL, &err), SAMEBIT_USAGE, "NULL");
+    samebit_case_free(c);
+}
+
+/* Inputs of a caller that are all 0 show no mistake. */
+static void what_shows_nothing_is_mistrusted(void **state)
+{
+    (void)state;
+    static const unsigned char zeros[N * K * 2];
+    float values[ROWS * N];
+    samebit_case *c = make("normal"), *own = NULL;
+    samebit_array arrays[4], got;
+    samebit_power power = {.size = sizeof power};
+    samebit_result r = {.size = sizeof r};
+    assert_true(samebit_case_inputs(c) <= 4);
+    for (size_t i = 0; i < samebit_case_inputs(c); i++) {
+        good(samebit_case_input(c, i, &arrays[i], &err));
+        assert_true(arrays[i].bytes <= sizeof zeros);
+        arrays[i].data = zeros;
+    }
+    good(samebit_case_from_arrays("linear", "bf16", SHAPE, NULL, arrays, samebit_case_inputs(c),
+                                  &own, &err));
+    got = expected(own, values);
+    samebit_status status = samebit_case_judge(own, "fp32", &got, 1, &r, &err);
+    assert_true(status == SAMEBIT_OK || status == SAMEBIT_MISTRUSTED);
+    good(samebit_case_power(own, "fp32", "F32", &power, &r, &err));
+    assert_int_equal(r.status, SAMEBIT_MISTRUSTED);
+    assert_string_equal(r.verdict, "MISTRUSTED");
+    samebit_case_free(own);
+    samebit_case_free(c);
+}
+
+/* A kernel, and what is wrong with it. */
+typedef enum fault { NONE, COUNTS_CALLS, GIVES_UP } fault;
+
+typedef struct kernel {
+    fault fault;
+    unsigned calls;
+} kernel;
+
+static int run(void *ctx, const samebit_case *c, const samebit_room *out)
+{
+    kernel *k = ctx;
+    samebit_array x, w;
+    float *y = out[0].data;
+    k->calls++;
+    if (k->fault == GIVES_UP || strcmp(out[0].dtype, "F32") != 0)
+        return 1;
+    good(samebit_case_input(c, 0, &x, &err));
+    good(samebit_case_input(c, 1, &w, &err));
+    if (strcmp(x.name, "x") != 0) {
+        samebit_array t = x;
+        x = w;
+        w = t;
+    }
+    for (size_t row = 0; row < x.shape[0]; row++)
+        for (size_t n = 0; n < w.shape[0]; n++) {
+            float sum = 0;
+            for (size_t i = 0; i < x.shape[1]; i++)
+                sum += bf16(&x, row * x.shape[1] + i) * bf16(&w, n * x.shape[1] + i);
+            y[row * w.shape[0] + n] = sum + (k->fault == COUNTS_CALLS && k->calls == 3 ? 1 : 0);
+        }
+    return 0;
+}
+
+static void kernels_are_called_again(void **state)
+{
+    (void)state;
+    static samebit_meta meta;
+    samebit_case *c = make("normal");
+    kernel k = {NONE, 0};
+    const char *dtypes[] = {"F32"}, *wrong[] = {"BLUE"};
+    meta.size = sizeof meta;
+    good(samebit_case_metamorphic(c, run, &k, dtypes, 4, &meta, &err));
+    assert_true(meta.rows >= 4 && meta.rows <= SAMEBIT_META_ROWS);
+    assert_string_equal(meta.row[0].name, "repeated");
+    assert_string_equal(meta.row[0].verdict, "IDENTICAL");
+    assert_true(k.calls > 4);
+    k = (kernel){COUNTS_CALLS, 0};
+    refused(samebit_case_metamorphic(c, run, &k, NULL, 4, &meta, &err), SAMEBIT_FAIL, "");
+    assert_int_equal(meta.status, SAMEBIT_FAIL);
+    k = (kernel){GIVES_UP, 0};
+    refused(samebit_case_metamorphic(c, run, &k, NULL, 4, &meta, &err), SAMEBIT_USAGE, "");
+    refused(samebit_case_metamorphic(c, run, &k, wrong, 4, &meta, &err), SAMEBIT_USAGE, "BLUE");
+    refused(samebit_case_metamorphic(c, NULL, &k, NULL, 4, &meta, &err), SAMEBIT_USAGE, "NULL");
+    samebit_case_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_right_passes),
+        cmocka_unit_test(what_is_spoiled_fails),
+        cmocka_unit_test(outputs_are_looked_at),
+        cmocka_unit_test(inputs_have_power),
+        cmocka_unit_test(what_shows_nothing_is_mistrusted),
+        cmocka_unit_test(kernels_are_called_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
