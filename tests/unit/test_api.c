@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/run/session.h"
 #include "ref/samebit.h"
 #include "tests/lib/checkpoint.h"
@@ -512,6 +513,45 @@ static void missing_arguments_are_errors(void **state)
     samebit_session_free(session);
 }
 
+/* One life of a session; gives the first status that is not SAMEBIT_OK. */
+static samebit_status live(const char *path)
+{
+    samebit_session *session = NULL;
+    samebit_state *copy = NULL;
+    samebit_session_options options = {.size = sizeof options, .mtp = 1, .threads = 1};
+    uint32_t tokens[2];
+    samebit_status status = samebit_session_new(checkpoint, &options, &session, &err);
+    if (!status)
+        status = samebit_session_generate(session, prompt, 3, 2, 1, tokens, NULL, &err);
+    if (!status)
+        status = samebit_session_state(session, &copy, &err);
+    if (!status)
+        status = samebit_session_save(session, path, NULL, &err);
+    if (!status)
+        status = samebit_session_load(session, path, &err);
+    samebit_state_free(copy);
+    samebit_session_free(session);
+    return status;
+}
+
+static void memory_runs_out_anywhere(void **state)
+{
+    (void)state;
+    const char *path = test_path(PROGRAM, "short-of-memory");
+    unsigned long failed = 0;
+    samebit_status status = SAMEBIT_REFUSED;
+    while (status) {
+        memset(&err, 0, sizeof err);
+        sb_alloc_fail_at(++failed);
+        status = live(path);
+        sb_alloc_fail_at(0);
+        if (status)
+            refused(status, SAMEBIT_REFUSED, "memory");
+        assert_true(failed < 10000);
+    }
+    assert_true(failed > 20);
+}
+
 /* The same sequence in many threads at the same time, on one checkpoint; each with its own errors.
  */
 static void threads_do_not_meet(void **state)
@@ -576,6 +616,7 @@ int main(void)
         cmocka_unit_test(a_state_file_belongs),
         cmocka_unit_test(any_order_of_freeing),
         cmocka_unit_test(missing_arguments_are_errors),
+        cmocka_unit_test(memory_runs_out_anywhere),
         cmocka_unit_test(threads_do_not_meet),
         cmocka_unit_test(a_thread_that_rounds_otherwise_is_refused),
     };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/samebit.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/gate/gate.h"
@@ -302,12 +303,51 @@ static void requests_are_looked_at(void **state)
     samebit_case_free(c);
 }
 
+/* A case, the same from its own arrays, and a bound. */
+static samebit_status live(void)
+{
+    samebit_case *c = NULL, *own = NULL;
+    samebit_array arrays[ARRAYS];
+    double bound[ROWS * N];
+    samebit_status status =
+        samebit_case_make("linear", "nvfp4-ct", SHAPE, NULL, NULL, 42, &c, &err);
+    if (!status)
+        status = samebit_case_from_arrays("linear", "nvfp4-ct", SHAPE, NULL, arrays,
+                                          inputs(c, arrays), &own, &err);
+    if (!status)
+        status = samebit_case_bound(own, 0, "bf16_mma", bound, &err);
+    samebit_case_free(own);
+    samebit_case_free(c);
+    return status;
+}
+
+static void memory_runs_out_anywhere(void **state)
+{
+    (void)state;
+    unsigned long failed = 0;
+    samebit_status status = SAMEBIT_REFUSED;
+    while (status) {
+        memset(&err, 0, sizeof err);
+        sb_alloc_fail_at(++failed);
+        status = live();
+        sb_alloc_fail_at(0);
+        if (status)
+            refused(status, SAMEBIT_REFUSED, "memory");
+        assert_true(failed < 10000);
+    }
+    assert_true(failed > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lists_end),        cmocka_unit_test(a_case_is_that_of_the_program),
-        cmocka_unit_test(a_file_comes_back),    cmocka_unit_test(a_case_from_arrays),
-        cmocka_unit_test(arrays_are_looked_at), cmocka_unit_test(requests_are_looked_at),
+        cmocka_unit_test(the_lists_end),
+        cmocka_unit_test(a_case_is_that_of_the_program),
+        cmocka_unit_test(a_file_comes_back),
+        cmocka_unit_test(a_case_from_arrays),
+        cmocka_unit_test(arrays_are_looked_at),
+        cmocka_unit_test(requests_are_looked_at),
+        cmocka_unit_test(memory_runs_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

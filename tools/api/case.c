@@ -260,9 +260,12 @@ static sb_status take_inputs(sb_gate_case *c, const samebit_array *arrays, size_
         free(c->output[i].real);
         free(c->output[i].exact);
     }
-    if (!status)
-        c->outputs = 0;
-    return status ? status : c->op->declare(c, err);
+    if (status)
+        return status;
+    c->outputs = 0;
+    status = c->op->declare(c, err);
+    return status == SB_ERR_MEMORY ? sb_fail(err, status, "%s: out of memory", c->op->name)
+                                   : status;
 }
 
 samebit_status samebit_case_from_arrays(const char *op, const char *format, const char *shape,
