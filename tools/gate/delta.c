@@ -107,7 +107,12 @@ static sb_status add_vectors(sb_gate_case *c, const sb_gate_delta *s, const char
     float *x = sb_alloc(vectors * width, sizeof *x);
     if (!x)
         return SB_ERR_MEMORY;
-    sb_gate_draw(c, name, SB_GATE_ACTIVATION, vectors, width, x);
+    if (!values && c->regime == SB_GATE_REGIME_zeros) {
+        sb_gate_draw_in(c, SB_GATE_REGIME_normal, name, SB_GATE_ACTIVATION, vectors, width, x);
+        for (size_t i = 0; i < vectors * width; i++)
+            x[i] = i / width % 3 == 1 ? 0.0f : x[i]; /* whole vectors only: some must be left */
+    } else
+        sb_gate_draw(c, name, SB_GATE_ACTIVATION, vectors, width, x);
     if (!values && !s->norm)
         normalise(c, x, vectors, width);
     sb_status status =

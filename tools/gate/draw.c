@@ -118,11 +118,13 @@ static float zeros(const place *p)
     return row || (block && p->cols > 16) ? 0.0f : p->normal;
 }
 
+/* The first row has the last column, which is what a loop forgets. */
 static float one_hot(const place *p)
 {
     if (!is_input(p->role))
         return p->normal;
-    size_t at = (size_t)(((p->key >> 40) + (uint64_t)p->row * 7919) % p->cols);
+    size_t at =
+        p->row ? (size_t)(((p->key >> 40) + (uint64_t)p->row * 7919) % p->cols) : p->cols - 1;
     return p->col == at ? 1.0f + (float)(p->row % 8) / 8.0f : 0.0f;
 }
 
