@@ -124,6 +124,9 @@ static void contracts_exclude_whole_names(void **state)
     sb_gate_op op = {.not_regimes = "zeros hug"};
     assert_true(sb_gate_takes(&op, SB_GATE_REGIME_huge));
     assert_false(sb_gate_takes(&op, SB_GATE_REGIME_zeros));
+    op.not_regimes = "zeross huge";
+    assert_false(sb_gate_takes(&op, SB_GATE_REGIME_huge));
+    assert_true(sb_gate_takes(&op, SB_GATE_REGIME_zeros));
     op.not_regimes = NULL;
     assert_true(sb_gate_takes(&op, SB_GATE_REGIME_zeros));
 }
@@ -374,6 +377,7 @@ static void what_is_missing_or_too_much_or_of_another_case_is_refused(void **sta
         {.add = "out", .says = "out is no tensor of vectors for tiny"},
         {.add = "bf16.largest", .says = "bf16.largest is no tensor"},
         {.key = "samebit.vectors", .value = "2", .says = "'2', expected 1"},
+        {.key = "samebit.vectors", .value = "2", .drop = "in.x", .says = "'2', expected 1"},
         {.key = "samebit.vectors", .says = "no file of samebit vectors"},
         {.key = "samebit.vectors.op", .value = "t", .says = "'t'"},
         {.key = "samebit.vectors.op", .says = "samebit.vectors.op"},

@@ -53,12 +53,11 @@ static sb_status unknown_param(const sb_gate_op *op, const char *name, sb_error 
                    op->name, SB_SHOW(name), sb_gate_words(names, "none", text, sizeof text));
 }
 
-/* Decimal digits, at most 18. */
+/* Decimal digits; what 64 bits do not hold is larger than any parameter. */
 static int read_number(const char *text, uint64_t *value)
 {
-    size_t n = strspn(text, "0123456789");
-    *value = n && n <= 18 ? strtoull(text, NULL, 10) : 0;
-    return n && n <= 18 && !text[n];
+    *value = strtoull(text, NULL, 10);
+    return *text && !text[strspn(text, "0123456789")];
 }
 
 /* One "k=256"; given[i]: parameter i has been named before. */
