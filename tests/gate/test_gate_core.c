@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/map.h"
 #include "ref/container/safetensors.h"
@@ -269,6 +270,60 @@ static void the_same_case_is_the_same_bytes(void **state)
     free(bytes[1]);
 }
 
+/* The bytes of a tensor that has this type and the shape of `like`. */
+static const unsigned char *tensor(const sb_safetensors *file, const char *name, sb_dtype dtype,
+                                   const sb_gate_output *like)
+{
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0) {
+            assert_int_equal(file->tensors[i].dtype, dtype);
+            assert_int_equal(file->tensors[i].rank, like->rank);
+            assert_memory_equal(file->tensors[i].shape, like->shape, like->rank * sizeof(uint64_t));
+            return file->tensors[i].data;
+        }
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* V-101: "real.hi, real.lo and bound are F64, exact is F32 and bf16 is BF16" */
+static void tensors_hold_what_they_are_called(void **state)
+{
+    (void)state;
+    sb_gate_case *c = made(NULL, NULL, NULL, SB_DTYPE_F32, 42);
+    const sb_gate_output *y = &c->output[0], *largest = &c->output[1];
+    sb_gate_arith ar = arith("fp32");
+    double *bound = sb_alloc(y->count, sizeof *bound);
+    sb_safetensors file;
+    write_case(c, "fp32");
+    assert_non_null(bound);
+    assert_int_equal(sb_gate_bound(c, &ar, 0, bound, NULL), SB_OK);
+    assert_int_equal(sb_safetensors_open(path, &file, NULL), SB_OK);
+    assert_int_equal(file.count, 2 + 5 + 4);
+    const unsigned char *hi = tensor(&file, "real.hi", SB_DTYPE_F64, y),
+                        *lo = tensor(&file, "real.lo", SB_DTYPE_F64, y),
+                        *limit = tensor(&file, "bound", SB_DTYPE_F64, y),
+                        *exact = tensor(&file, "exact", SB_DTYPE_F32, y),
+                        *half = tensor(&file, "bf16", SB_DTYPE_BF16, y),
+                        *place = tensor(&file, "exact.largest", SB_DTYPE_F32, largest);
+    for (size_t i = 0; i < y->count; i++) {
+        double sum = y->real[i].hi + y->real[i].lo;
+        assert_int_equal(sb_load_u64(hi + 8 * i), sb_bits_f64(sum));
+        assert_true(sb_f64_from_bits(sb_load_u64(lo + 8 * i)) == y->real[i].lo);
+        assert_true(sb_f64_from_bits(sb_load_u64(limit + 8 * i)) == bound[i]);
+        assert_true((float)sum == y->exact[i]);
+        assert_int_equal(sb_load_u32(exact + 4 * i), sb_bits_f32((float)sum));
+        assert_int_equal(sb_load_u16(half + 2 * i), sb_f32_to_bf16((float)sum));
+    }
+    for (size_t r = 0; r < largest->count; r++) {
+        size_t at = (size_t)sb_f32_from_bits(sb_load_u32(place + 4 * r));
+        for (size_t i = 0; i < 20; i++)
+            assert_true(y->exact[20 * r + i] <= y->exact[20 * r + at]);
+    }
+    sb_safetensors_close(&file);
+    free(bound);
+    sb_gate_case_free(c);
+}
+
 /* Every bit of the file but those of the container's own "format": one that is wrong is refused. */
 static void every_wrong_bit_is_refused(void **state)
 {
@@ -305,7 +360,7 @@ static void every_wrong_bit_is_refused(void **state)
 
 /* A file that is written again with one thing changed. */
 typedef struct edit {
-    const char *drop, *as_f32; /* tensors: is left out; has another type */
+    const char *drop, *as_i32; /* tensors: is left out; has another type */
     const char *add;           /* and one more */
     const char *key, *value;   /* a key: another value, NULL: left out */
     const char *says;
@@ -343,7 +398,7 @@ static sb_status write_edited(const sb_safetensors *from, const edit *e)
             continue;
         first = t->name;
         assert_int_equal(sb_writer_add(writer, t->name,
-                                       is(e->as_f32, t->name) ? SB_DTYPE_F32 : t->dtype, t->rank,
+                                       is(e->as_i32, t->name) ? SB_DTYPE_I32 : t->dtype, t->rank,
                                        t->shape, NULL),
                          SB_OK);
     }
@@ -370,8 +425,8 @@ static void what_is_missing_or_too_much_or_of_another_case_is_refused(void **sta
         {.drop = "in.x", .says = "in.x is missing"},
         {.drop = "real.lo", .says = "real.lo is missing"},
         {.drop = "bound.largest", .says = "bound.largest is missing"},
-        {.as_f32 = "in.x", .says = "in.x is F32 with 2 axes, expected BF16 with 2"},
-        {.as_f32 = "bf16", .says = "bf16 has another type"},
+        {.as_i32 = "in.x", .says = "in.x is I32 with 2 axes, expected BF16 with 2"},
+        {.as_i32 = "bf16", .says = "bf16 has another type"},
         {.add = "in.y", .says = "in.y is no input of tiny"},
         {.add = "in.a_name_that_no_input_of_any_op_can_have_here", .says = "is no input"},
         {.add = "out", .says = "out is no tensor of vectors for tiny"},
@@ -481,6 +536,7 @@ int main(void)
         cmocka_unit_test(bounds_reach_from_real_to_the_end_of_the_ball),
         cmocka_unit_test(a_file_gives_back_its_case),
         cmocka_unit_test(the_same_case_is_the_same_bytes),
+        cmocka_unit_test(tensors_hold_what_they_are_called),
         cmocka_unit_test(every_wrong_bit_is_refused),
         cmocka_unit_test(what_is_missing_or_too_much_or_of_another_case_is_refused),
         cmocka_unit_test(other_inputs_than_those_of_the_seed_are_refused),
