@@ -115,10 +115,12 @@ sb_status sb_meta_variant_at(sb_gate_meta_kind kind, size_t i, size_t rows, sb_m
 /* --- their cases -------------------------------------------------------------------------------
  */
 
-static sb_status add_array(sb_gate_case *c, const sb_gate_array *from, const sb_meta_variant *v)
+/* A scale that all rows share has one element, whatever it is called. */
+static sb_status add_array(sb_gate_case *c, const sb_gate_array *from, size_t rows,
+                           const sb_meta_variant *v)
 {
     uint64_t shape[SB_GATE_RANK];
-    int of_rows = sb_meta_is_row_array(c->op, from->name);
+    int of_rows = sb_meta_is_row_array(c->op, from->name) && from->rank && from->shape[0] == rows;
     memcpy(shape, from->shape, sizeof shape);
     if (of_rows)
         shape[0] = v->count;
@@ -148,7 +150,7 @@ sb_status sb_meta_derive(const sb_gate_case *c, const sb_meta_variant *v, sb_gat
             d->size[i] = v->count;
     sb_status status = SB_OK;
     for (size_t i = 0; i < c->arrays && !status; i++)
-        status = add_array(d, &c->array[i], v);
+        status = add_array(d, &c->array[i], sb_meta_rows(c), v);
     if (!status)
         status = c->op->declare(d, err);
     else

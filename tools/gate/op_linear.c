@@ -296,7 +296,9 @@ const sb_gate_op *sb_gate_op_linear(void)
                                   .declare = declare_linear,
                                   .exact = exact_linear,
                                   .real = real_linear,
-                                  .bound = bound_linear};
+                                  .bound = bound_linear,
+                                  .row_arrays = "x,x_scale",
+                                  .rows_independent = 1};
     return &op;
 }
 
@@ -325,6 +327,8 @@ const sb_gate_op *sb_gate_op_head(void)
                                   .declare = declare_head,
                                   .exact = exact_head,
                                   .real = real_head,
-                                  .bound = bound_head};
+                                  .bound = bound_head,
+                                  .row_arrays = "x,x_scale",
+                                  .rows_independent = 1};
     return &op;
 }

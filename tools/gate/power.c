@@ -9,6 +9,7 @@
 #include "ref/run/backend.h"
 #include "tools/compare/verdict.h"
 #include "tools/fault/mistakes.h"
+#include "tools/fault/op_faults.h"
 #include "tools/gate/element.h"
 #include "tools/gate/gate.h"
 
@@ -81,6 +82,14 @@ static void conclude(trial *t, const char *name, int of_op)
 /* --- mistakes of the ops -----------------------------------------------------------------------
  */
 
+static int uses_op(const sb_gate_op *op, sb_op number)
+{
+    for (size_t i = 0; i < op->use_count; i++)
+        if (op->uses[i] == number)
+            return 1;
+    return 0;
+}
+
 static int uses(const sb_gate_op *op, const char *name)
 {
     static const char *const names[] = {
@@ -88,9 +97,9 @@ static int uses(const sb_gate_op *op, const char *name)
 #include "ref/ops/ops.def"
 #undef SB_OP
     };
-    for (size_t i = 0; i < op->use_count; i++)
-        if (strcmp(names[op->uses[i]], name) == 0)
-            return 1;
+    for (int i = 0; i < SB_OP_COUNT; i++)
+        if (strcmp(names[i], name) == 0)
+            return uses_op(op, (sb_op)i);
     return 0;
 }
 
@@ -106,6 +115,57 @@ static sb_status plant_mistakes(trial *t)
         status = t->c->op->exact(t->c, &t->ar->knobs, &table, t->wrong.out);
         if (!status)
             conclude(t, m->name, 1);
+    }
+    return status;
+}
+
+/* --- faults of the ops: one kind at a time, tools/fault/op_faults.def
+ * ------------------------------
+ */
+
+/* A table has no context: the fault that its functions make on this thread. */
+static _Thread_local sb_plant planted;
+
+static sb_status run_fault(sb_op op, const sb_knobs *knobs, const void *args)
+{
+    const sb_op_call call = {.op = op,
+                             .name = "",
+                             .kind = SB_CALL_prompt,
+                             .rows = 1,
+                             .args = args,
+                             .knobs = knobs,
+                             .table = &sb_backend_ref()->ops};
+    return planted.fault && planted.fault->op == op ? planted.fault->run(&planted, &call)
+                                                    : sb_op_run(&call);
+}
+
+#define SB_OP(name, clause)                                                                        \
+    static sb_status fault_##name(const sb_knobs *knobs, const sb_##name##_args *args)             \
+    {                                                                                              \
+        return run_fault(SB_OP_##name, knobs, args);                                               \
+    }
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+static const sb_op_table faulty = {
+#define SB_OP(name, clause) .name = fault_##name,
+#include "ref/ops/ops.def"
+#undef SB_OP
+};
+
+static sb_status plant_faults(trial *t)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < sb_op_fault_count() && !status; i++) {
+        const sb_op_fault *f = sb_op_fault_at(i);
+        if (!f->run || !uses_op(t->c->op, f->op))
+            continue;
+        planted = (sb_plant){.fault = f, .layer = SB_EVERY_LAYER};
+        status = t->c->op->exact(t->c, &t->ar->knobs, &faulty, t->wrong.out);
+        sb_plant_clear(&planted);
+        planted.fault = NULL;
+        if (!status)
+            conclude(t, f->name, 1);
     }
     return status;
 }
@@ -205,6 +265,8 @@ sb_status sb_gate_power_in(const sb_gate_case *c, const sb_gate_arith *ar, sb_dt
         status = c->op->exact(c, &ar->knobs, &sb_backend_ref()->ops, t.right.out);
     if (!status)
         status = plant_mistakes(&t);
+    if (!status)
+        status = plant_faults(&t);
     if (!status)
         plant_slips(&t);
     release(&t.right);
