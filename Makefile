@@ -373,7 +373,7 @@ fuzz: $(FUZZ_BIN)
 
 # what was recorded; WRITE=1 records it anew, for a change of the specification and never for a failure
 golden: tests
-	@$(if $(WRITE),$(BUILD)/tests/fuzz/make_bad golden/bad)
+	@$(if $(WRITE),$(BUILD)/tests/fuzz/make_bad golden/bad && $(BUILD)/tests/fuzz/make_gate golden/gate)
 	@BUILD=$(BUILD) bash tests/golden.sh $(if $(WRITE),--write)
 	@bash tools/lint/manifest.sh $(if $(WRITE),--write)
 

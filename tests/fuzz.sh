@@ -29,6 +29,7 @@ for target in "${targets[@]}"; do
         fuzz_tokenizer) files=(-e .tokenizer golden/tokenizer) ;;
         fuzz_state) files=(-e .state golden/state) ;;
         fuzz_trace) files=(-e .trace golden/trace) ;;
+        fuzz_gate) files=(golden/gate) ;;
         fuzz_npy) files=(-e .npy golden/dumps/arrays) ;;
         fuzz_pickle) files=(-e .pickle golden/dumps/arrays) ;;
         fuzz_zip) files=(golden/dumps/arrays/{arrays,packed}.npz golden/dumps/arrays/{nested,protocol4}.pt) ;;

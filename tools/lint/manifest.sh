@@ -14,6 +14,7 @@ golden=${GOLDEN:-golden}
 generator() {
     case $1 in
         bad/*) echo "tests/fuzz/make_bad.c" ;;
+        gate/*) echo "tests/fuzz/make_gate.c" ;;
         hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
         mtp/*) echo "tools/gen/mtp_fixtures.py, transformers 5.17.0, torch 2.15.0, numpy 2.4.6" ;;
