@@ -540,14 +540,16 @@ static void what_changed_since_a_baseline_is_said(void **state)
 
 static void a_baseline_of_other_inputs_or_of_anything_else_is_refused(void **state)
 {
+    static const char no_name_of_output[] = "{\"command\":\"judge\",\"cases\":[{\"name\":\"a\","
+                                            "\"verdict\":\"FAIL\",\"outputs\":[{}],"
+                                            "\"inputs\":\"\"}]}";
     static const char *const bad[] = {"{}",
                                       "[]",
                                       "{\"command\":\"judge\",\"cases\":{}}",
                                       "{\"command\":\"check\",\"cases\":[]}",
                                       "{\"command\":\"judge\",\"cases\":[{\"name\":\"a\"}]}",
                                       "{\"command\":\"judge\",\"cases\":[1]}",
-                                      "{\"command\":\"judge\",\"cases\":[{\"name\":\"a\","
-                                      "\"verdict\":\"FAIL\",\"outputs\":[{}],\"inputs\":\"\"}]}"};
+                                      no_name_of_output};
     (void)state;
     sb_error err = {""};
     json_t *d = NULL;

@@ -254,7 +254,8 @@ static sb_status open_in(const char *folder, const char *file, sb_safetensors *o
 }
 
 /* One file of the folder of inputs. */
-static sb_status judge_file(folders *d, const char *file, const char *name, int kind, sb_error *err)
+static sb_status judge_file(folders *d, const char *file, const char *name, sb_gate_meta_kind kind,
+                            sb_error *err)
 {
     sb_safetensors in = {.count = 0}, got = {.count = 0};
     size_t *rows = NULL, count = 0;
