@@ -91,6 +91,7 @@ typedef enum fault {
     CONSTANT,      /* always the same */
     STATE_DROPPED, /* starts from zero */
     STATE_STALE,   /* gives back the state it got */
+    STATE_OF_ONE,  /* does that where it has one row */
     GIVES_UP
 } fault;
 
@@ -165,7 +166,8 @@ static sb_status sum_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *
         float sum = self->fault == STATE_DROPPED ? 0.0f : s[i];
         for (size_t r = 0; r < rows; r++)
             y[r * k + i] = sum += x[r * k + i];
-        state[i] = self->fault == STATE_STALE ? s[i] : sum;
+        state[i] =
+            self->fault == STATE_STALE || (self->fault == STATE_OF_ONE && rows == 1) ? s[i] : sum;
     }
     return SB_OK;
 }
@@ -285,6 +287,9 @@ static void a_sequence_is_cut_with_its_state_carried(void **state)
     op.cut = 4;
     m = gated(&op, sum_rows, NONE);
     assert_int_equal(m.row[SB_GATE_META_split].calls, 2);
+    m = gated(&op, sum_rows, STATE_OF_ONE);
+    assert_non_null(strstr(m.row[SB_GATE_META_split].words,
+                           "in calls of 4 and 1 rows: out.state: column 0 is "));
     op.cut = 8;
     m = gated(&op, sum_rows, NONE);
     assert_int_equal(m.row[SB_GATE_META_split].verdict, SB_VERDICT_SKIPPED);
