@@ -90,6 +90,7 @@ rm "$work/outputs/linear.bf16.ties.rows=3,n=16,k=32.safetensors"
 run 1 judge "$work/vectors" "$work/outputs" --arith bf16_mma --junit "$work/fail.xml" --json
 at verdict FAIL
 check "not one failure and one refusal" test "$(grep -c '<failure ' "$work/fail.xml")" = 2
+check "the suite does not count both" grep -q '<testsuite name="samebit judge" tests="[0-9]*" failures="2"' "$work/fail.xml"
 check "no refusal" grep -q '<failure type="REFUSED"' "$work/fail.xml"
 check "the failure has no place" grep -q 'type="FAIL" message="1 of 48 .*token 2, row 1 is 5,' "$work/fail.xml"
 if command -v xmllint > /dev/null; then
