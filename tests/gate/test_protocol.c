@@ -180,7 +180,7 @@ static void test_faults_are_caught(void **state)
     assert_true(caught > 30);
 }
 
-/* V-23: what a protocol of default length has in it. */
+/* V-123: what a protocol of default length has in it. */
 static void test_what_is_in_it(void **state)
 {
     (void)state;

@@ -15,6 +15,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/protocol.h"
 #include "tools/gate/case.h"
 #include "tools/gate/meta.h"
 
@@ -415,6 +416,8 @@ static sb_status vectors(request *r, const char *name, sb_error *err)
 
 sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
 {
+    if (argc > 1 && strcmp(argv[1], "protocol") == 0)
+        return sb_protocol_vectors(argc, argv, err);
     request r = {.input = "bf16", .arith = "bf16_mma", .seed = 42};
     const sb_opt opts[] = {
         {"format", 0, SB_OPT_STRING, &r.format, "F", "of quantized weights; all: each in turn"},
@@ -433,13 +436,14 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&r.as_json),
     };
     sb_command_line line = {
-        .usage = "vectors OP|all [options] -o FILE.safetensors|DIR/",
+        .usage = "vectors OP|all|protocol [options] -o FILE.safetensors|DIR/",
         .about =
             "Writes inputs of one operation in the layouts that kernels take, the value of the\n"
             "operation without any rounding and as profile exact gives it, and how far from it a\n"
             "correct kernel may be, element by element. 'samebit judge' holds the output of a\n"
             "kernel against the file. Of several cases each has a file,\n"
-            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors. docs/gates.md explains all of it.",
+            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors. docs/gates.md explains all of it.\n"
+            "For kernels with a state there is 'samebit vectors protocol --help'.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};

@@ -22,7 +22,8 @@ typedef struct planner {
     size_t left[SB_PROTOCOL_SEQUENCES];
 } planner;
 
-/* V-22: slots in any order, slot 0 with sequence 0 unless it is nobody's; one row is never used. */
+/* V-122: "slot 0 is the first slot of a sequence and live"; "Of the pool one sequence's worth of
+ * slots is never used" */
 static void deal_slots(planner *at)
 {
     sb_protocol *p = at->p;
@@ -105,7 +106,7 @@ static size_t verify_rows(const sb_protocol *p, size_t s, size_t number)
     return 1 + (number + s / 2) % SB_PROTOCOL_ROWS;
 }
 
-/* V-23: one sequence stays away, another has accepted nothing; the order changes. */
+/* V-123: "entries change their order, one sequence stays away in a verify" */
 static void plan_verify(planner *at, sb_protocol_round *r, size_t number)
 {
     const sb_protocol *p = at->p;
@@ -141,7 +142,7 @@ static void plan(sb_protocol *p)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* V-24: what nobody reads: NaN, and the bytes 0x7F. */
+/* V-124: "hold NaN or the bytes 0x7F" */
 static float hostile(size_t i)
 {
     return sb_f32_from_bits(i % 2 ? 0x7f7f0000u : 0x7fc00000u);

@@ -14,7 +14,7 @@ float sb_protocol_scale(const sb_protocol *p)
     return p->layout->scaled ? 1.0f : (float)(1.0 / sb_wide_sqrt((double)p->dk));
 }
 
-/* V-20: "the state to begin with is the one behind the last accepted row" */
+/* V-120: "the state to begin with is the one behind the last accepted row" */
 size_t sb_protocol_slot(const sb_protocol_round *r, const sb_protocol_entry *e, int row)
 {
     if (row < 0)
@@ -22,7 +22,7 @@ size_t sb_protocol_slot(const sb_protocol_round *r, const sb_protocol_entry *e, 
     return (size_t)e->slot[r->verify ? row : 0];
 }
 
-/* V-21: "history begins at column accepted - 1 of the window" */
+/* V-121: "history begins at column accepted - 1 of the window" */
 size_t sb_protocol_window(const sb_protocol *p, const sb_protocol_round *r,
                           const sb_protocol_entry *e, int row)
 {
@@ -128,7 +128,7 @@ static sb_conv_args conv_args(const sb_protocol *p, const sb_protocol_entry *e, 
                           .state = u + (history - p->taps + 1) * p->channels};
 }
 
-/* V-21: "the window then holds the history without its oldest column, and the rows" */
+/* V-121: "the window then holds the history without its oldest column, and the rows" */
 static sb_status exact_conv(const sb_protocol *p, sb_protocol_round *r, const sb_protocol_entry *e,
                             const sb_knobs *knobs, const sb_op_table *ops)
 {
