@@ -12,6 +12,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/judge_show.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/protocol.h"
 
 /* --- pairs of files ----------------------------------------------------------------------------
  */
@@ -301,5 +302,10 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
                        "--metamorphic expects nothing: no --arith, --need or --baseline");
     if (w.metamorphic)
         return judge_meta(&w, line.operand[0], line.operand[1], err);
+    if (!is_folder(line.operand[0]) && sb_protocol_file(line.operand[0])) {
+        if (w.gate.need || w.baseline || w.junit)
+            return sb_fail(err, SB_ERR_USAGE, "a protocol is judged whole: --arith and --json");
+        return sb_protocol_verdict(line.operand[0], line.operand[1], w.gate.arith, w.as_json, err);
+    }
     return judge_all(&w, line.operand[0], line.operand[1], err);
 }

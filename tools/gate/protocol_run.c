@@ -74,12 +74,10 @@ static int rule_set(const sb_protocol *p, const sb_protocol_round *r, const sb_p
     return 0;
 }
 
-static void leave(const sb_protocol *p, sb_protocol_round *r, size_t at, const float *values,
-                  size_t count)
+static void leave(sb_protocol_round *r, size_t at, const float *values, size_t count)
 {
     memcpy(r->after + at, values, count * sizeof *values);
     memset(r->written + at, 1, count);
-    (void)p;
 }
 
 static sb_status exact_rule(const sb_protocol *p, sb_protocol_round *r, const sb_protocol_entry *e,
@@ -94,7 +92,7 @@ static sb_status exact_rule(const sb_protocol *p, sb_protocol_round *r, const sb
         status = ops->delta_rule(knobs, &x.args);
     }
     for (size_t i = r->verify ? 0 : e->rows - 1; !status && i < e->rows; i++)
-        leave(p, r, sb_protocol_slot(r, e, (int)i) * p->size, x.trail + i * p->size, p->size);
+        leave(r, sb_protocol_slot(r, e, (int)i) * p->size, x.trail + i * p->size, p->size);
     rule_free(&x);
     return status;
 }
@@ -143,7 +141,7 @@ static sb_status exact_conv(const sb_protocol *p, sb_protocol_round *r, const sb
         a.out = r->out + e->first * c;
         status = ops->conv(knobs, &a);
         size_t from = r->verify ? 1 : e->rows;
-        leave(p, r, (size_t)e->slot[0] * p->size, u + from * c, (history + e->rows - from) * c);
+        leave(r, (size_t)e->slot[0] * p->size, u + from * c, (history + e->rows - from) * c);
     }
     free(bytes);
     free(scratch);
