@@ -149,7 +149,7 @@ static void mistakes_fail_in_every_regime(void **state)
         for (int kind = RIGHT_ONES; kind < EVERYWHERE; kind++)
             if (!(held(c, kind, NULL) > 1.0))
                 fail_msg("kernel %d passes %s", kind, regime);
-        if (!(held_mistake(c, "fp32+bf16", "norm_plain_weight") > 1.0))
+        if (!(held_mistake(c, "bf16_mma+bf16", "norm_plain_weight") > 1.0))
             fail_msg("norm_plain_weight passes %s", regime);
         sb_gate_case_free(c);
     }

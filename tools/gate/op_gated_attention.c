@@ -228,6 +228,7 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
 typedef struct inputs {
     float *q, *keys, *values, *gate;
     sb_attention_args attention;
+    float by; /* the power of two that the values were multiplied with */
 } inputs;
 
 static void inputs_free(inputs *in)
@@ -244,7 +245,8 @@ static sb_status inputs_of(const sb_gate_case *c, inputs *in)
     *in = (inputs){.q = sb_gate_values(c, "q"),
                    .keys = sb_gate_values(c, "keys"),
                    .values = sb_gate_values(c, "values"),
-                   .gate = sb_gate_values(c, "gate")};
+                   .gate = sb_gate_values(c, "gate"),
+                   .by = 1.0f};
     in->attention = (sb_attention_args){.q = in->q,
                                         .keys = in->keys,
                                         .values = in->values,
@@ -365,17 +367,41 @@ static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const floa
     }
 }
 
+/* V-53: "T-50 holds for values that a power of two has brought to magnitudes of 1 to 2" - where no
+ * binary16 has a least exponent. */
+static void bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, inputs *in)
+{
+    const shape s = shape_of(c);
+    const size_t seen = (s.first + s.rows) * s.kv_heads * s.hd;
+    float most = 0.0f;
+    if (!ar->ar->atom || c->input == SB_DTYPE_F16 || SB_IS(&ar->knobs, act, f16))
+        return;
+    for (size_t i = 0; i < seen; i++)
+        most = (float)sb_larger((double)most, sb_wide_abs((double)in->values[i]));
+    while (most > 0.0f && most * in->by < 1.0f)
+        in->by *= 2.0f;
+    while (most * in->by >= 2.0f)
+        in->by /= 2.0f;
+    scale(in->values, seen, in->by);
+}
+
 /* The core with its output rounded to the activation type, or not; where probabilities are rounded,
  * what the last rounding moves is added again. */
 static sb_status core(const sb_gate_arith *ar, const inputs *in, unsigned scores, int rounded,
                       size_t count, sb_ball *o)
 {
+    const sb_attention_args *a = &in->attention;
+    const double underflow = 2.0 * (double)(a->first + a->rows) * ar->ar->underflow;
     static const sb_knob_value forms[] = {SB_scores_f32, SB_scores_act, SB_scores_flash};
     sb_knobs knobs = ar->knobs;
     knobs.value[SB_KNOB_scores] = forms[scores];
     if (!rounded && forms[scores] == SB_scores_f32)
         knobs = sb_gate_unrounded(&knobs);
-    sb_status status = sb_gate_attend(ar->ar, &knobs, &in->attention, o);
+    sb_status status = sb_gate_attend(ar->ar, &knobs, a, o);
+    for (size_t i = 0; i < count && in->by != 1.0f; i++) {
+        o[i].mid /= (double)in->by;
+        o[i].rad = o[i].rad / (double)in->by + underflow;
+    }
     for (size_t i = 0; i < count && !rounded && forms[scores] != SB_scores_f32; i++)
         o[i].rad += sb_gate_half_unit(&ar->knobs) * (sb_wide_abs(o[i].mid) + o[i].rad) + 0x1p-25;
     return status;
@@ -405,6 +431,7 @@ static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *
         free(o);
         return status;
     }
+    bring_to_one(c, ar, &in);
     unsigned forms = sb_act_format(&ar->knobs) == SB_FORMAT_f32 ? 1 : 3;
     for (unsigned scores = 0; scores < forms; scores++)
         for (int rounded = 0; rounded < (forms == 1 ? 1 : 2) && !status; rounded++) {

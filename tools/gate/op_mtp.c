@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "tools/compare/bound.h"
+#include "tools/gate/weights.h"
 #include "tools/gate/whole.h"
 
 static const float eps = 1e-6f;
@@ -227,8 +228,7 @@ static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *
     for (size_t way = 0; way < 2 && !status; way++) {
         status = norms(c, ar->ar, &inside[way], normed, joined);
         if (!status)
-            status =
-                sb_bound_linear_of(ar->ar, &ar->knobs, &fc, SB_LINEAR_layer, joined, s.rows, u);
+            status = sb_gate_bound_linear(c, ar, &fc, SB_LINEAR_layer, joined, s.rows, u);
         if (!status)
             sb_gate_cover(out[0], u, s.count, way == 0);
     }
