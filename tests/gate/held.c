@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/bytes.h"
 #include "ref/run/backend.h"
 #include "tools/fault/mistakes.h"
 
@@ -69,33 +70,31 @@ size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output
     return outside;
 }
 
-/* Whether element i stands again along the last axis. */
-static int again(const sb_gate_output *y, const float *got, size_t i)
-{
-    size_t width = (size_t)y->shape[y->rank - 1], first = i / width * width, times = 0;
-    for (size_t j = first; j < first + width; j++)
-        times += got[j] == got[i];
-    return times > 1;
-}
-
+/* The output as I64 among exact ones, as samebit judge reads it from a file. */
 held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output, const float *got)
 {
     const sb_gate_output *y = &c->output[output];
-    held_choices found = {0};
+    unsigned char *whole = calloc(y->count, 8);
+    sb_gate_got given[SB_GATE_OUTPUTS] = {{0}};
+    sb_gate_result result;
     sb_gate_arith ar;
     sb_error err = {""};
-    if (sb_gate_arith_of(arith, &ar, &err))
-        fail_msg("%s", err.text);
-    for (size_t i = 0; i < y->count; i++) {
-        if (got[i] == y->exact[i])
+    assert_non_null(whole);
+    for (size_t i = 0; i < y->count; i++)
+        sb_store_u64(whole + 8 * i, (uint64_t)got[i]);
+    for (size_t o = 0; o < c->outputs; o++) {
+        const sb_gate_output *other = &c->output[o];
+        if (o != output && other->kind != SB_GATE_VALUES)
             continue;
-        int open = c->op->open(c, &ar, output, i, (double)got[i]);
-        if (open && !(y->distinct && again(y, got, i)))
-            found.open++;
-        else
-            found.wrong++;
+        given[o] = (sb_gate_got){.dtype = o == output ? SB_DTYPE_I64 : SB_DTYPE_F32,
+                                 .rank = other->rank,
+                                 .data = o == output ? whole : (unsigned char *)other->exact};
+        memcpy(given[o].shape, other->shape, sizeof other->shape);
     }
-    return found;
+    if (sb_gate_arith_of(arith, &ar, &err) || sb_gate_judge(c, &ar, given, &result, &err))
+        fail_msg("%s", err.text);
+    free(whole);
+    return (held_choices){.wrong = result.of[output].outside, .open = result.of[output].near_ties};
 }
 
 double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake)

@@ -199,14 +199,24 @@ static void judge_value(const judged *j, size_t i, finding *f)
     }
 }
 
+/* V-112: "of choices that an operation makes only once along the last axis, none that stands there
+ * twice is open" */
+static int made_again(const judged *j, size_t i, double found)
+{
+    size_t width = (size_t)j->o->shape[j->o->rank - 1], first = i / width * width, times = 0;
+    for (size_t e = first; e < first + width && j->o->distinct; e++)
+        times += sb_element_value(j->got->dtype, j->got->data, e, j->negative) == found;
+    return times > 1;
+}
+
 /* V-112: "A choice is the one of profile exact, or a NEAR_TIE" */
 static void judge_choice(const judged *j, size_t i, finding *f)
 {
     const sb_gate_op *op = j->c->op;
     f->found = sb_element_value(j->got->dtype, j->got->data, i, j->negative);
     f->identical = f->found == (double)j->o->exact[i];
-    f->near_tie =
-        !f->identical && !j->ar->exact && op->open && op->open(j->c, j->ar, j->number, i, f->found);
+    f->near_tie = !f->identical && !j->ar->exact && op->open && !made_again(j, i, f->found) &&
+                  op->open(j->c, j->ar, j->number, i, f->found);
     f->ratio = f->identical || f->near_tie ? 0.0 : infinity();
 }
 

@@ -152,14 +152,17 @@ static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op
     return status;
 }
 
-/* The reference's choice, which is the one of real numbers: it compares logits. */
-static sb_status choose(const sb_gate_case *c, routed *r)
+/* The reference's choice in `rows` rows from the first on, which is the one of real numbers: it
+ * compares logits. */
+static sb_status choose(const sb_gate_case *c, size_t first, size_t rows, routed *r)
 {
     sb_knobs knobs;
     sb_status status = routed_of(c, r);
     if (status)
         return status;
     sb_knobs_exact(&knobs);
+    r->args.logits += first * r->args.experts;
+    r->args.rows = rows;
     status = sb_router_ref(&knobs, &r->args);
     if (status)
         routed_free(r);
@@ -185,7 +188,7 @@ static void weigh(const sb_router_args *a, size_t row, sb_dd *out)
 static sb_status real(const sb_gate_case *c, sb_dd *const out[])
 {
     routed r;
-    sb_status status = choose(c, &r);
+    sb_status status = choose(c, 0, shape_of(c).rows, &r);
     if (status)
         return status;
     for (size_t row = 0; row < r.args.rows; row++)
@@ -225,11 +228,12 @@ static void cover(const sb_gate_arith *ar, const routed *r, size_t row, const sb
     }
 }
 
-/* The balls of all probabilities (T, E); the reference's choice in *r. */
-static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, routed *r,
-                               sb_ball **out)
+/* The balls of all probabilities (rows, E), behind them room for k; the reference's choice in *r.
+ */
+static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, size_t first,
+                               size_t rows, routed *r, sb_ball **out)
 {
-    sb_status status = choose(c, r);
+    sb_status status = choose(c, first, rows, r);
     if (status)
         return status;
     const sb_router_args *a = &r->args;
@@ -248,7 +252,7 @@ static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *
 {
     routed r;
     sb_ball *p;
-    sb_status status = probabilities(c, ar, &r, &p);
+    sb_status status = probabilities(c, ar, 0, shape_of(c).rows, &r, &p);
     if (status)
         return status;
     const sb_router_args *a = &r.args;
@@ -271,10 +275,9 @@ static int may_stand(const sb_gate_case *c, const sb_gate_arith *ar, size_t outp
         return 0;
     routed r;
     sb_ball *p;
-    if (probabilities(c, ar, &r, &p))
+    if (probabilities(c, ar, i / s.kept, 1, &r, &p))
         return 0;
-    const sb_ball *row = p + i / s.kept * s.experts;
-    int yes = overlap(row[(uint32_t)got], row[r.ids[i]]);
+    int yes = overlap(p[(uint32_t)got], p[r.ids[i % s.kept]]);
     free(p);
     routed_free(&r);
     return yes;
