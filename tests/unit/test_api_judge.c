@@ -256,6 +256,37 @@ static void kernels_are_called_again(void **state)
     samebit_case_free(c);
 }
 
+/* Not what the op computes, but of each row alone; ctx: unless there are several. */
+static int of_rows(void *ctx, const samebit_case *c, const samebit_room *out)
+{
+    const int *sees_rows = ctx;
+    samebit_array x;
+    good(samebit_case_input(c, 0, &x, &err));
+    assert_string_equal(x.name, "x");
+    for (size_t i = 0; i < x.bytes / 2; i++)
+        ((float *)out[0].data)[i] = bf16(&x, i) + (*sees_rows && x.shape[0] > 1 ? 1 : 0);
+    return 0;
+}
+
+static void a_row_must_not_see_others(void **state)
+{
+    (void)state;
+    static samebit_meta meta;
+    samebit_case *c = NULL;
+    int sees_rows = 0, failed = 0;
+    good(samebit_case_make("rmsnorm", NULL, "rows=3,n=64", NULL, NULL, 42, &c, &err));
+    meta.size = sizeof meta;
+    good(samebit_case_metamorphic(c, of_rows, &sees_rows, NULL, 2, &meta, &err));
+    sees_rows = 1;
+    refused(samebit_case_metamorphic(c, of_rows, &sees_rows, NULL, 2, &meta, &err), SAMEBIT_FAIL,
+            "");
+    for (uint32_t i = 0; i < meta.rows; i++)
+        if (strcmp(meta.row[i].name, "alone") == 0)
+            failed = strcmp(meta.row[i].verdict, "FAIL") == 0 && *meta.row[i].words;
+    assert_true(failed);
+    samebit_case_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +296,7 @@ int main(void)
         cmocka_unit_test(inputs_have_power),
         cmocka_unit_test(what_shows_nothing_is_mistrusted),
         cmocka_unit_test(kernels_are_called_again),
+        cmocka_unit_test(a_row_must_not_see_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

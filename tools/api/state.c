@@ -59,10 +59,6 @@ samebit_status samebit_session_set_state(samebit_session *session, const samebit
                                          samebit_error *err)
 {
     SB_API_NEED(session && state);
-    if (session->checkpoint != state->checkpoint)
-        return sb_api_status(
-            sb_fail(sb_api_error(err), SB_ERR_USAGE,
-                    "the state is of another samebit_checkpoint than the session"));
     return sb_api_status(sb_session_set_state(session->session, state->state, sb_api_error(err)));
 }
 
