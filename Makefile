@@ -89,6 +89,7 @@ endif
 COMPILE_CXX := $(strip $(CXX) $(CPPFLAGS) $(CXXFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
+API_LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
 LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
@@ -242,7 +243,7 @@ API_MAP := tools/api/samebit.map
 $(SHARED): $(API_OBJ) $(TOOLS) $(LIB) $(API_MAP)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) -shared -Wl,-soname,$(@F),--version-script=$(API_MAP),-z,defs,--as-needed $(filter %.o %.a,$^) \
-	    $(LIBS) -o $@
+	    $(API_LIBS) -o $@
 	$(quiet)ln -sf $(@F) $(BUILD)/libsamebit.so
 # one object of all that is needed, in which no name but those of the interface can meet another
 $(BUILD)/install/samebit.o: $(API_OBJ) $(TOOLS) $(LIB)
@@ -291,7 +292,7 @@ define install_files
 	install $(SHARED) '$(DESTDIR)$(LIBDIR)'
 	ln -sf $(notdir $(SHARED)) '$(DESTDIR)$(LIBDIR)/libsamebit.so'
 	install -m 644 $(STATIC) '$(DESTDIR)$(LIBDIR)'
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(LIBRARY_VERSION)|; s|@LIBS@|-fopenmp $(LIBS)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(LIBRARY_VERSION)|; s|@LIBS@|-fopenmp $(API_LIBS)|' \
 	    tools/api/samebit.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc'
 endef
 install: $(PROGRAM) $(SHARED) $(STATIC)

@@ -287,11 +287,59 @@ static void a_row_must_not_see_others(void **state)
     samebit_case_free(c);
 }
 
+/* A choice as kernels give it: whole numbers. data is to be freed. */
+static samebit_array as_choice(samebit_array a)
+{
+    int32_t *numbers = malloc(a.bytes);
+    assert_non_null(numbers);
+    for (size_t i = 0; i < a.bytes / 4; i++)
+        numbers[i] = (int32_t)((const float *)a.data)[i];
+    a.dtype = "I32";
+    a.data = numbers;
+    return a;
+}
+
+/* Of every op: the case, and the same from its own arrays; what is expected passes as what it is.
+ */
+static void every_op_can_be_judged(void **state)
+{
+    (void)state;
+    enum { INPUTS = 32, OUTPUTS = 4 };
+    for (size_t op = 0; op < samebit_op_count(); op++) {
+        samebit_case *c = NULL, *own = NULL;
+        samebit_array in[INPUTS], out[OUTPUTS];
+        samebit_case_info info = {.size = sizeof info};
+        samebit_result r = {.size = sizeof r};
+        good(samebit_case_make(samebit_op_name(op), NULL, NULL, NULL, NULL, 42, &c, &err));
+        good(samebit_case_about(c, &info, &err));
+        size_t inputs = samebit_case_inputs(c), outputs = samebit_case_outputs(c);
+        assert_true(inputs > 0 && inputs <= INPUTS && outputs > 0 && outputs <= OUTPUTS);
+        for (size_t i = 0; i < inputs; i++)
+            good(samebit_case_input(c, i, &in[i], &err));
+        good(samebit_case_from_arrays(info.op, info.format, info.shape, info.input, in, inputs,
+                                      &own, &err));
+        for (size_t i = 0; i < outputs; i++) {
+            good(samebit_case_output(c, i, &out[i], &err));
+            if (samebit_case_is_choice(c, i))
+                out[i] = as_choice(out[i]);
+        }
+        good(samebit_case_judge(own, "exact", out, outputs, &r, &err));
+        for (size_t i = 0; i < outputs; i++)
+            if (samebit_case_is_choice(c, i))
+                free((void *)out[i].data);
+        assert_string_equal(r.verdict, "IDENTICAL");
+        assert_int_equal(r.count, r.identical);
+        samebit_case_free(own);
+        samebit_case_free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_right_passes),
         cmocka_unit_test(what_is_spoiled_fails),
+        cmocka_unit_test(every_op_can_be_judged),
         cmocka_unit_test(outputs_are_looked_at),
         cmocka_unit_test(inputs_have_power),
         cmocka_unit_test(what_shows_nothing_is_mistrusted),
