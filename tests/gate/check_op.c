@@ -11,6 +11,7 @@
 #include "ref/formats/small_float.h"
 #include "ref/run/backend.h"
 #include "tools/fault/mistakes.h"
+#include "tools/gate/meta.h"
 
 sb_gate_case *check_case(const char *op, const char *format, const char *shape,
                          sb_gate_regime regime, sb_dtype input)
@@ -136,6 +137,47 @@ void check_mistakes(const sb_gate_case *c)
             fail_msg("%s %s: %s: %zu elements outside", c->op->name, c->format, m->name, outside);
     }
     free(got);
+}
+
+/* The reference as a kernel; outputs are F32, of choices U32. */
+static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+{
+    float *values[SB_GATE_OUTPUTS] = {NULL};
+    sb_knobs knobs;
+    (void)ctx;
+    sb_knobs_exact(&knobs);
+    for (size_t o = 0; o < c->outputs; o++)
+        values[o] = calloc(c->output[o].count, sizeof *values[o]);
+    sb_status status = c->op->exact(c, &knobs, &sb_backend_ref()->ops, values);
+    for (size_t o = 0; o < c->outputs; o++) {
+        for (size_t i = 0; i < c->output[o].count; i++) {
+            uint32_t bits = c->output[o].kind == SB_GATE_CHOICES ? (uint32_t)values[o][i]
+                                                                 : sb_bits_f32(values[o][i]);
+            sb_store_u32(out[o].data + 4 * i, bits);
+        }
+        free(values[o]);
+    }
+    return status;
+}
+
+void check_batches(const char *op, const char *shape)
+{
+    static const char *const none[] = {NULL, NULL};
+    const char *const *formats = sb_gate_op_find(op)->formats;
+    const sb_gate_meta_options options = {.kernel = reference, .repeats = 2};
+    formats = formats ? formats : none;
+    for (size_t f = 0; f == 0 || formats[f]; f++) {
+        sb_gate_case *c = check_case(op, formats[f], shape, SB_GATE_REGIME_normal, SB_DTYPE_BF16);
+        sb_gate_meta m;
+        sb_error err = {{0}};
+        if (sb_gate_meta_run(c, &options, &m, &err))
+            fail_msg("%s", err.text);
+        for (int kind = 0; kind < SB_GATE_METAS; kind++)
+            if (m.row[kind].verdict != SB_VERDICT_IDENTICAL)
+                fail_msg("%s %s %s: %s", op, c->format, sb_gate_meta_name((sb_gate_meta_kind)kind),
+                         m.row[kind].words);
+        sb_gate_case_free(c);
+    }
 }
 
 /* --- weights, from their bytes -------------------------------------------------------------- */

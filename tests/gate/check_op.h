@@ -25,6 +25,9 @@ void check_contract(const sb_gate_case *c);
 /* Every mistake of the ops that are used shows, and every other order of summation passes. */
 void check_mistakes(const sb_gate_case *c);
 
+/* The metamorphic gate on the reference itself, for every format: no row depends on another. */
+void check_batches(const char *op, const char *shape);
+
 /* Element (row, column) of a matrix of the case, from its bytes by the published formulas, factor
  * included; `factor` is its place in the tensor of factors. prefix as in sb_gate_stored. */
 typedef struct check_weight {

@@ -407,12 +407,26 @@ static void test_more_slots_than_experts(void **state)
     assert_int_equal(sb_gate_case_make(&r, &c, &err), SB_ERR_USAGE);
 }
 
+static void test_rows_in_other_batches(void **state)
+{
+    (void)state;
+    check_batches("experts", "rows=3,experts=3,slots=2,hidden=32,inner=32");
+    check_batches("shared_expert", "rows=3,hidden=32,inner=32");
+    check_batches("moe_combine", "rows=3,n=5");
+    check_batches("swiglu", "rows=3,n=5");
+    check_batches("act_quant_fp8", "rows=3,k=130");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_experts),     cmocka_unit_test(test_shared_expert),
-        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_faults_of_kernels_show),
-        cmocka_unit_test(test_moe_combine), cmocka_unit_test(test_more_slots_than_experts),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_shared_expert),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_faults_of_kernels_show),
+        cmocka_unit_test(test_moe_combine),
+        cmocka_unit_test(test_more_slots_than_experts),
+        cmocka_unit_test(test_rows_in_other_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ static double input_at(const sb_gate_case *c, uint32_t row, uint32_t col)
         return check_value(&x, row, col);
     }
     const sb_gate_array *x = sb_gate_input(c, "x"), *s = sb_gate_input(c, "x_scale");
+    s = s ? s : sb_gate_input(c, "input_scale");
     if (!s) {
         float *values = sb_gate_values(c, "x"), value = values[(size_t)row * k + col];
         free(values);
@@ -284,6 +285,14 @@ static void test_shapes_that_a_format_does_not_have(void **state)
     }
 }
 
+/* Rows of inputs in other batches: what follows from them is made anew. */
+static void test_rows_in_other_batches(void **state)
+{
+    (void)state;
+    check_batches("linear", "rows=4,n=8,k=128");
+    check_batches("head", "rows=3,vocabulary=10,padded=12,k=32");
+}
+
 static void test_head(void **state)
 {
     const char *const *formats = sb_gate_op_head()->formats, *const *shapes =
@@ -315,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_faults_of_kernels_show),
         cmocka_unit_test(test_normal_values_hide_faults),
         cmocka_unit_test(test_shapes_that_a_format_does_not_have),
+        cmocka_unit_test(test_rows_in_other_batches),
         cmocka_unit_test(test_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

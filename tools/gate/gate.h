@@ -131,6 +131,8 @@ struct sb_gate_op {
      * behind, and at which multiple of rows it may be cut without a bit changing (0: nowhere). */
     const char *state_input, *state_output;
     uint64_t cut;
+    /* Makes anew what of the inputs follows from rows that have changed places; NULL: nothing. */
+    sb_status (*refresh)(sb_gate_case *c);
 };
 
 /* The list: one function per row of ops.def gives its sb_gate_op. */

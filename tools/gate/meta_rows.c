@@ -151,6 +151,8 @@ sb_status sb_meta_derive(const sb_gate_case *c, const sb_meta_variant *v, sb_gat
     sb_status status = SB_OK;
     for (size_t i = 0; i < c->arrays && !status; i++)
         status = add_array(d, &c->array[i], sb_meta_rows(c), v);
+    if (!status && c->op->refresh)
+        status = c->op->refresh(d);
     if (!status)
         status = c->op->declare(d, err);
     else

@@ -561,6 +561,8 @@ const sb_gate_op *sb_gate_op_act_quant_fp8(void)
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,
-                                  .open = is_open};
+                                  .open = is_open,
+                                  .row_arrays = "x",
+                                  .rows_independent = 1};
     return &op;
 }

@@ -526,7 +526,9 @@ const sb_gate_op *sb_gate_op_experts(void)
                                   .declare = declare_experts,
                                   .exact = exact_experts,
                                   .real = real_experts,
-                                  .bound = bound_experts};
+                                  .bound = bound_experts,
+                                  .row_arrays = "x,topk_ids,topk_weights",
+                                  .rows_independent = 1};
     return &op;
 }
 
@@ -565,6 +567,8 @@ const sb_gate_op *sb_gate_op_shared_expert(void)
                                   .declare = declare_shared,
                                   .exact = exact_shared,
                                   .real = real_shared,
-                                  .bound = bound_shared};
+                                  .bound = bound_shared,
+                                  .row_arrays = "x",
+                                  .rows_independent = 1};
     return &op;
 }

@@ -97,6 +97,13 @@ static sb_status declare(sb_gate_case *c, const layer *l, sb_error *err)
     return status ? status : expect(c, l);
 }
 
+/* For tools/gate/meta.h: scales in blocks follow from those of the rows. */
+static sb_status refresh_linear(sb_gate_case *c)
+{
+    const layer l = linear_layer(c);
+    return sb_gate_refresh_x(c, l.rows, l.cols);
+}
+
 /* --- outputs -------------------------------------------------------------------------------- */
 
 static sb_status exact(const sb_gate_case *c, const layer *l, const sb_knobs *knobs,
@@ -297,8 +304,9 @@ const sb_gate_op *sb_gate_op_linear(void)
                                   .exact = exact_linear,
                                   .real = real_linear,
                                   .bound = bound_linear,
-                                  .row_arrays = "x,x_scale",
-                                  .rows_independent = 1};
+                                  .row_arrays = "x,x_packed,x_scale",
+                                  .rows_independent = 1,
+                                  .refresh = refresh_linear};
     return &op;
 }
 
@@ -328,7 +336,7 @@ const sb_gate_op *sb_gate_op_head(void)
                                   .exact = exact_head,
                                   .real = real_head,
                                   .bound = bound_head,
-                                  .row_arrays = "x,x_scale",
+                                  .row_arrays = "x",
                                   .rows_independent = 1};
     return &op;
 }

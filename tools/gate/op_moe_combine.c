@@ -190,6 +190,9 @@ const sb_gate_op *sb_gate_op_moe_combine(void)
                                   .declare = declare,
                                   .exact = exact,
                                   .real = real,
-                                  .bound = bound};
+                                  .bound = bound,
+                                  .row_arrays =
+                                      "expert_out,topk_ids,topk_weights,shared_out,shared_logit",
+                                  .rows_independent = 1};
     return &op;
 }

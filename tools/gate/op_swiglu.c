@@ -132,6 +132,8 @@ const sb_gate_op *sb_gate_op_swiglu(void)
                                   .declare = declare,
                                   .exact = exact,
                                   .real = real,
-                                  .bound = bound};
+                                  .bound = bound,
+                                  .row_arrays = "gate,up",
+                                  .rows_independent = 1};
     return &op;
 }

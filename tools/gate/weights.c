@@ -326,6 +326,26 @@ static void swizzle(const sb_gate_case *c, const sb_gate_stored *s, uint32_t exp
             out[sb_gate_swizzled(row, g, groups)] = scales[row * groups + g];
 }
 
+sb_status sb_gate_swizzle_again(sb_gate_case *c, const sb_gate_stored *s)
+{
+    sb_gate_stored_part part;
+    for (size_t i = 0; sb_gate_stored_tensor(c, s, i, &part); i++)
+        for (size_t a = 0; part.swizzled && a < c->arrays; a++) {
+            sb_gate_array *array = &c->array[a];
+            if (strcmp(array->name, part.name) != 0)
+                continue;
+            const uint64_t bytes = part.shape[0] * part.shape[1];
+            unsigned char *data = sb_realloc(array->data, (size_t)bytes, 1);
+            if (!data)
+                return SB_ERR_MEMORY;
+            array->data = data;
+            array->bytes = bytes;
+            memcpy(array->shape, part.shape, 2 * sizeof *part.shape);
+            swizzle(c, s, 0, data, bytes);
+        }
+    return SB_OK;
+}
+
 static void put_constants(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert)
 {
     unsigned char *shape = sb_gate_stored_bytes(c, s, SB_CONTENT_shape, expert);

@@ -42,6 +42,7 @@ sb_matrix sb_gate_stored_matrix(const sb_gate_case *c, const sb_gate_stored *s, 
 /* The inputs (rows, cols) of a layer: in.x, or in.x_packed and its companions. */
 sb_status sb_gate_store_x(sb_gate_case *c, uint32_t rows, uint32_t cols, sb_error *err);
 sb_status sb_gate_need_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, sb_error *err);
+sb_status sb_gate_refresh_x(sb_gate_case *c, uint32_t rows, uint32_t cols); /* sb_gate_op.refresh */
 sb_matrix sb_gate_x(const sb_gate_case *c, uint32_t rows, uint32_t cols);
 
 /* V-133: the case with another regime. */

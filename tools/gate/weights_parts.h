@@ -32,6 +32,9 @@ const sb_gate_array *sb_gate_stored_find(const sb_gate_case *c, const sb_gate_st
 unsigned char *sb_gate_stored_bytes(const sb_gate_case *c, const sb_gate_stored *s,
                                     sb_content content, uint32_t expert);
 
+/* in.x_scale_swizzled of a case whose rows are others now: its size may be another. */
+sb_status sb_gate_swizzle_again(sb_gate_case *c, const sb_gate_stored *s);
+
 uint32_t sb_gate_group_of(sb_scheme scheme, uint32_t cols); /* columns of a group of integers */
 uint64_t sb_gate_all_rows(const sb_gate_stored *s);         /* of a tensor: of all parts */
 

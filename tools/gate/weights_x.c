@@ -45,8 +45,9 @@ static sb_gate_stored stored(uint32_t rows, uint32_t cols)
     return (sb_gate_stored){.prefix = "x", .parts = 1, .rows = rows, .cols = cols, .input = 1};
 }
 
-/* FP8 inputs: columns that share a scale, and the shape of the scales. */
+/* FP8 inputs: the name of the scales, columns that share one, and their shape. */
 typedef struct grid {
+    const char *name;
     uint32_t rows, cols, across; /* elements of a block, and blocks along a row */
     unsigned rank;
     uint64_t shape[2];
@@ -55,13 +56,17 @@ typedef struct grid {
 static grid grid_of(sb_gate_coding coding, uint32_t rows, uint32_t cols)
 {
     uint32_t width = coding == SB_GATE_CODING_fp8_block ? 128 : cols;
-    grid g = {.rows = 1, .cols = width, .across = (cols + width - 1) / width, .rank = 2};
+    grid g = {.name = "x_scale",
+              .rows = 1,
+              .cols = width,
+              .across = (cols + width - 1) / width,
+              .rank = 2};
     g.shape[0] = rows;
     g.shape[1] = g.across;
     if (coding == SB_GATE_CODING_fp8_tensor) {
-        g.rank = 1;
+        g.name = "input_scale";
+        g.rank = 0;
         g.rows = rows;
-        g.shape[0] = 1;
     }
     return g;
 }
@@ -98,8 +103,8 @@ static sb_status store_fp8(sb_gate_case *c, uint32_t rows, uint32_t cols)
     const uint64_t shape[] = {rows, cols};
     const sb_gate_stored s = stored(rows, cols);
     sb_gate_array *x = sb_gate_add(c, "x", SB_DTYPE_F8_E4M3, "token,column", 2, shape);
-    sb_gate_array *scale = x ? sb_gate_add(c, "x_scale", SB_DTYPE_F32,
-                                           g.rank == 1 ? "element" : "token,block", g.rank, g.shape)
+    sb_gate_array *scale = x ? sb_gate_add(c, g.name, SB_DTYPE_F32,
+                                           g.rank == 0 ? "element" : "token,block", g.rank, g.shape)
                              : NULL;
     float *values = scale ? sb_alloc((size_t)rows * cols, sizeof *values) : NULL;
     if (!values)
@@ -147,7 +152,7 @@ sb_matrix sb_gate_x(const sb_gate_case *c, uint32_t rows, uint32_t cols)
                        .format = SB_FORMAT_e4m3,
                        .rows = rows,
                        .cols = cols,
-                       .quant = {.scales = sb_gate_input(c, "x_scale")->data,
+                       .quant = {.scales = sb_gate_input(c, g.name)->data,
                                  .scale_format = SB_FORMAT_f32,
                                  .block_rows = g.rows,
                                  .block_cols = g.cols,
@@ -156,6 +161,12 @@ sb_matrix sb_gate_x(const sb_gate_case *c, uint32_t rows, uint32_t cols)
                                  .groups = g.across,
                                  .stored_rows = rows,
                                  .container = SB_CONTAINER_fp8_block_ct}};
+}
+
+sb_status sb_gate_refresh_x(sb_gate_case *c, uint32_t rows, uint32_t cols)
+{
+    const sb_gate_stored s = stored(rows, cols);
+    return sb_gate_coding_of(c) == SB_GATE_CODING_nvfp4 ? sb_gate_swizzle_again(c, &s) : SB_OK;
 }
 
 /* V-134: "a code times its scale is a binary32 number" */
@@ -200,7 +211,7 @@ sb_status sb_gate_need_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, sb
     else {
         status = need_type(c, "x", SB_DTYPE_F8_E4M3, 2, shape, err);
         if (!status)
-            status = need_type(c, "x_scale", SB_DTYPE_F32, g.rank, g.shape, err);
+            status = need_type(c, g.name, SB_DTYPE_F32, g.rank, g.shape, err);
     }
     if (status)
         return status;
