@@ -73,6 +73,18 @@ size_t sb_row_input_room(const sb_matrix *w)
     return 2 * padded(w) + padded(w) / NEIGHBOURS + SB_LINE / sizeof(double);
 }
 
+/* By halves: sums that need not wait for each other. */
+static double magnitude_of(const double x[NEIGHBOURS])
+{
+    double sum[NEIGHBOURS];
+    for (size_t k = 0; k < NEIGHBOURS; k++)
+        sum[k] = sb_absolute(x[k]);
+    for (size_t half = NEIGHBOURS / 2; half > 0; half /= 2)
+        for (size_t k = 0; k < half; k++)
+            sum[k] += sum[k + half];
+    return sum[0];
+}
+
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
 {
     const size_t n = padded(w);
@@ -82,11 +94,8 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
     memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
     double size = 0;
     for (size_t i = 0; i < n; i += NEIGHBOURS) {
-        double sum = 0;
-        for (size_t k = i; k < i + NEIGHBOURS; k++)
-            sum += sb_absolute(copy[k]);
-        x16[i / NEIGHBOURS] = sum;
-        size += sum;
+        x16[i / NEIGHBOURS] = magnitude_of(copy + i);
+        size += x16[i / NEIGHBOURS];
     }
     if (arrange)
         arrange(copy, w->cols, lanes);

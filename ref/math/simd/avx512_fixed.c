@@ -45,99 +45,208 @@ static double spread_of(size_t n)
     return 0x1p53 / (double)(16 + 7 * n / SB_ROW_BLOCK);
 }
 
-/* A power of two 2^47 u above all magnitudes of a group: by 128 / 129 at least, so that the highest
- * digit is 127 at most. 0 if they are 0, NaN if one is not finite or too small a number. */
-VINLINE double top_of(const double *x)
+/* How the lanes of a vector become one number. */
+typedef enum meeting { SUM, SUM_OF_WHOLE, MOST } meeting;
+
+VINLINE __m512i meet(meeting how, __m512i a, __m512i b)
 {
-    const __m512d a = _mm512_abs_pd(_mm512_load_pd(x)), b = _mm512_abs_pd(_mm512_load_pd(x + 8));
-    const __m512d limit = _mm512_set1_pd(0x1p300);
-    const int finite = (_mm512_cmp_pd_mask(a, limit, _CMP_LT_OQ) &
-                        _mm512_cmp_pd_mask(b, limit, _CMP_LT_OQ)) == 0xff;
-    const double most = _mm512_reduce_max_pd(_mm512_max_pd(a, b));
-    if (most == 0 && finite)
-        return 0;
-    if (!finite || most < 0x1p-300)
-        return sb_f64_from_bits((uint64_t)0x7ff8 << 48);
-    return sb_f64_from_bits(((sb_bits_f64(most * (129.0 / 128)) >> 52) + 1) << 52);
+    if (how == MOST)
+        return _mm512_max_epu64(a, b);
+    return how == SUM_OF_WHOLE
+               ? _mm512_add_epi64(a, b)
+               : _mm512_castpd_si512(_mm512_add_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)));
 }
 
-/* A group as whole numbers of its unit: of the even and of the odd columns. */
-typedef struct whole_group {
-    __m512i number[2];
-    double error; /* the sum of what they were rounded by, in units */
-} whole_group;
+/* Of each of eight vectors, in a lane: three steps, as for one of them. */
+VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
+{
+    __m512i two[4], four[2];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++)
+        two[i] = meet(how, _mm512_unpacklo_epi64(v[2 * i], v[2 * i + 1]),
+                      _mm512_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 2; i++)
+        four[i] = meet(how, _mm512_shuffle_i64x2(two[2 * i], two[2 * i + 1], 0x88),
+                       _mm512_shuffle_i64x2(two[2 * i], two[2 * i + 1], 0xdd));
+    return meet(how, _mm512_shuffle_i64x2(four[0], four[1], 0x88),
+                _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
+}
 
-/* Zeros if units is 0. */
-VINLINE whole_group whole_numbers(const double *x, double units)
+/* For the largest magnitudes of eight groups, as bits: a power of two 2^47 u above each, by 128 /
+ * 129 at least, so that the highest digit is 127 at most. 0 if it is 0, NaN if it is not finite or
+ * too small a number. */
+VINLINE __m512d tops_of(__m512i most)
+{
+    const __m512i least = _mm512_set1_epi64((int64_t)(1023 - 300) << 52);
+    const __m512i limit = _mm512_set1_epi64((int64_t)(1023 + 300) << 52);
+    const __m512i above =
+        _mm512_castpd_si512(_mm512_mul_pd(_mm512_castsi512_pd(most), _mm512_set1_pd(129.0 / 128)));
+    const __m512i top =
+        _mm512_slli_epi64(_mm512_add_epi64(_mm512_srli_epi64(above, 52), _mm512_set1_epi64(1)), 52);
+    const __mmask8 fit =
+        _mm512_cmplt_epu64_mask(most, limit) & _mm512_cmpge_epu64_mask(most, least);
+    const __m512i others =
+        _mm512_maskz_set1_epi64(_mm512_test_epi64_mask(most, most), (int64_t)0x7ff8 << 48);
+    return _mm512_castsi512_pd(_mm512_mask_mov_epi64(others, fit, top));
+}
+
+/* The groups of a block as whole numbers of their units: of the even and of the odd columns. */
+typedef struct whole_block {
+    __m512i number[2][GROUPS];
+} whole_block;
+
+/* A group as whole numbers; zeros if there are no units. Returns what they were rounded by. */
+VINLINE __m512d whole_numbers(const double *x, double units, __m512i *even, __m512i *odd)
 {
     const __mmask8 some = units > 0 ? 0xff : 0;
-    whole_group group;
-    __m512d error[2];
-    for (int odd = 0; odd < 2; odd++) {
+    __m512d errors = _mm512_setzero_pd();
+    for (int o = 0; o < 2; o++) {
         const __m512i which =
-            _mm512_add_epi64(_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_set1_epi64(odd));
+            _mm512_add_epi64(_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_set1_epi64(o));
         const __m512d exact = _mm512_maskz_mul_pd(
             some, _mm512_permutex2var_pd(_mm512_load_pd(x), which, _mm512_load_pd(x + 8)),
             _mm512_set1_pd(units));
-        group.number[odd] = _mm512_cvtpd_epi64(exact);
-        error[odd] = _mm512_abs_pd(_mm512_sub_pd(exact, _mm512_cvtepi64_pd(group.number[odd])));
+        const __m512i whole = _mm512_cvtpd_epi64(exact);
+        errors =
+            _mm512_add_pd(errors, _mm512_abs_pd(_mm512_sub_pd(exact, _mm512_cvtepi64_pd(whole))));
+        *(o ? odd : even) = whole;
     }
-    group.error = _mm512_reduce_add_pd(_mm512_add_pd(error[0], error[1]));
-    return group;
+    return errors;
 }
 
-/* The digits of eight numbers, for doubleword `at`: with 128 added to each they have no sign, and
- * are the bytes. */
-VINLINE void write_digits(__m512i numbers, fixed_pair *to, int odd, size_t at)
+/* A block, with unit and size of its groups. Returns their sizes. */
+VINLINE __m512d write_block(const double *x, double spread, whole_block *block, double *unit,
+                            double *size)
 {
+    __m512i most[GROUPS], magnitudes[GROUPS], errors[GROUPS];
+    double units[GROUPS];
+#pragma GCC unroll 8
+    for (size_t g = 0; g < GROUPS; g++) {
+        const __m512d a = _mm512_abs_pd(_mm512_load_pd(x + g * NEIGHBOURS));
+        const __m512d b = _mm512_abs_pd(_mm512_load_pd(x + g * NEIGHBOURS + 8));
+        most[g] = _mm512_max_epu64(_mm512_castpd_si512(a), _mm512_castpd_si512(b));
+        magnitudes[g] = _mm512_castpd_si512(_mm512_add_pd(a, b));
+    }
+    const __m512d top = tops_of(of_each(most, MOST));
+    const __mmask8 some = _mm512_cmp_pd_mask(top, _mm512_setzero_pd(), _CMP_GT_OQ);
+    _mm512_storeu_pd(units, _mm512_maskz_div_pd(some, _mm512_set1_pd(0x1p47), top));
+#pragma GCC unroll 8
+    for (size_t g = 0; g < GROUPS; g++)
+        errors[g] = _mm512_castpd_si512(whole_numbers(x + g * NEIGHBOURS, units[g],
+                                                      &block->number[0][g], &block->number[1][g]));
+    const __m512d error = _mm512_mul_pd(_mm512_castsi512_pd(of_each(errors, SUM)),
+                                        _mm512_mul_pd(top, _mm512_set1_pd(0x1p-47)));
+    const __m512d sizes = _mm512_mul_pd(_mm512_add_pd(_mm512_castsi512_pd(of_each(magnitudes, SUM)),
+                                                      _mm512_mul_pd(_mm512_set1_pd(spread), error)),
+                                        _mm512_set1_pd(UNIT));
+    _mm512_store_pd(unit, _mm512_mul_pd(top, _mm512_set1_pd(0x1p-48 * UNIT)));
+    _mm512_store_pd(size, sizes);
+    return sizes;
+}
+
+/* The digits of a group's eight numbers: with 128 added to each they have no sign, and are the
+ * bytes. In 128 bits there are those of two numbers, of the lowest digit first. */
+VINLINE __m512i digits_of(__m512i numbers)
+{
+    const __m512i by_two =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
     const __m512i biased =
         _mm512_add_epi64(numbers, _mm512_set1_epi64(((int64_t)0x8080 << 32) | 0x80808080));
-    const __m512i bytes = _mm512_xor_si512(biased, _mm512_set1_epi8(-128));
-    for (unsigned d = 0; d < DIGITS; d++) {
-        const __m128i eight = _mm512_cvtepi64_epi8(_mm512_srli_epi64(bytes, 8 * d));
-        _mm_storeu_si32(&to->digits[d][0][odd][4 * at], eight);
-        _mm_storeu_si32(&to->digits[d][1][odd][4 * at], _mm_srli_si128(eight, 4));
+    return _mm512_shuffle_epi8(_mm512_xor_si512(biased, _mm512_set1_epi8(-128)), by_two);
+}
+
+/* Digits of groups 4 l, 4 l + 1, and then the two behind them, of both blocks: in 128 bits four of
+ * the groups, first or second half. */
+VINLINE void digits_of_eight(const whole_block blocks[2], int odd, size_t l, __m512i to[DIGITS])
+{
+    __m512i low[4], high[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        const __m512i *from = blocks[i / 2].number[odd] + 4 * l + i % 2;
+        const __m512i a = digits_of(from[0]), b = digits_of(from[2]);
+        const __m512i first = _mm512_shuffle_i32x4(a, b, 0x88);
+        const __m512i second = _mm512_shuffle_i32x4(a, b, 0xdd);
+        low[i] = _mm512_unpacklo_epi16(first, second);
+        high[i] = _mm512_unpackhi_epi16(first, second);
     }
+    const __m512i a = _mm512_unpacklo_epi32(low[0], low[1]);
+    const __m512i b = _mm512_unpacklo_epi32(low[2], low[3]);
+    const __m512i c = _mm512_unpackhi_epi32(low[0], low[1]);
+    const __m512i d = _mm512_unpackhi_epi32(low[2], low[3]);
+    const __m512i e = _mm512_unpacklo_epi32(high[0], high[1]);
+    const __m512i f = _mm512_unpacklo_epi32(high[2], high[3]);
+    to[0] = _mm512_unpacklo_epi64(a, b);
+    to[1] = _mm512_unpackhi_epi64(a, b);
+    to[2] = _mm512_unpacklo_epi64(c, d);
+    to[3] = _mm512_unpackhi_epi64(c, d);
+    to[4] = _mm512_unpacklo_epi64(e, f);
+    to[5] = _mm512_unpackhi_epi64(e, f);
+}
+
+VINLINE void write_digits(const whole_block blocks[2], int odd, fixed_pair *to)
+{
+    __m512i eight[2][DIGITS];
+    digits_of_eight(blocks, odd, 0, eight[0]);
+    digits_of_eight(blocks, odd, 1, eight[1]);
+#pragma GCC unroll 6
+    for (size_t d = 0; d < DIGITS; d++) {
+        const __m512i first = _mm512_shuffle_i32x4(eight[0][d], eight[1][d], 0x88);
+        const __m512i second = _mm512_shuffle_i32x4(eight[0][d], eight[1][d], 0xdd);
+        _mm512_store_si512(to->digits[d][0][odd], first);
+        _mm512_store_si512(to->digits[d][1][odd], second);
+    }
+}
+
+/* Lanes of two blocks as doublewords, in the order of those of a pair; of each the lower half. */
+VINLINE __m512i in_order(const __m512i of[2])
+{
+    return _mm512_permutex2var_epi64(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(of[0])),
+                                     _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11),
+                                     _mm512_castsi256_si512(_mm512_cvtepi64_epi32(of[1])));
 }
 
 /* The sums of the lower and of the upper three digits, as start wants them. */
-VINLINE void write_start(const whole_group *group, fixed_pair *to, size_t at)
+VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
 {
-    const __m512i half = _mm512_set1_epi64(0x808080);
-    const __m512i even = _mm512_srai_epi64(_mm512_add_epi64(group->number[0], half), 24);
-    const __m512i odd = _mm512_srai_epi64(_mm512_add_epi64(group->number[1], half), 24);
-    const int64_t upper = _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd));
-    const int64_t all =
-        _mm512_reduce_add_epi64(_mm512_add_epi64(group->number[0], group->number[1]));
-    to->start[0][at] = (uint32_t)(((int64_t)1 << 31) - 12 * (all - upper * (1 << 24)));
-    to->start[1][at] = (uint32_t)(((int64_t)1 << 31) - 12 * upper);
+    const __m512i half = _mm512_set1_epi64(0x808080), top = _mm512_set1_epi32(INT32_MIN);
+    const __m512i twelve = _mm512_set1_epi32(12);
+    __m512i all[2], upper[2];
+    for (size_t b = 0; b < 2; b++) {
+        __m512i sums[GROUPS], uppers[GROUPS];
+#pragma GCC unroll 8
+        for (size_t g = 0; g < GROUPS; g++) {
+            const __m512i even = blocks[b].number[0][g], odd = blocks[b].number[1][g];
+            sums[g] = _mm512_add_epi64(even, odd);
+            uppers[g] = _mm512_add_epi64(_mm512_srai_epi64(_mm512_add_epi64(even, half), 24),
+                                         _mm512_srai_epi64(_mm512_add_epi64(odd, half), 24));
+        }
+        all[b] = of_each(sums, SUM_OF_WHOLE);
+        upper[b] = of_each(uppers, SUM_OF_WHOLE);
+    }
+    const __m512i high = in_order(upper);
+    const __m512i low = _mm512_sub_epi32(in_order(all), _mm512_slli_epi32(high, 24));
+    _mm512_store_si512(to->start[0], _mm512_sub_epi32(top, _mm512_mullo_epi32(low, twelve)));
+    _mm512_store_si512(to->start[1], _mm512_sub_epi32(top, _mm512_mullo_epi32(high, twelve)));
 }
 
 /* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */
 VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
 {
     const double spread = spread_of(n);
-    double sizes = 0;
+    __m512d sizes = _mm512_setzero_pd();
     for (size_t i = 0; i < n; i += PAIR) {
         fixed_pair *to = (fixed_pair *)(void *)(lanes + i);
-        for (size_t g = 0; g < PAIR_GROUPS; g++) {
-            const size_t at = g % GROUPS / 2 * 4 + g / GROUPS * 2 + g % 2;
-            const double *here = x + i + g * NEIGHBOURS;
-            const double top = top_of(here);
-            const whole_group group = whole_numbers(here, top > 0 ? 0x1p47 / top : 0);
-            const __m512d some = _mm512_add_pd(_mm512_abs_pd(_mm512_load_pd(here)),
-                                               _mm512_abs_pd(_mm512_load_pd(here + 8)));
-            write_digits(group.number[0], to, 0, at);
-            write_digits(group.number[1], to, 1, at);
-            write_start(&group, to, at);
-            to->unit[g] = top * 0x1p-48 * UNIT;
-            to->size[g] =
-                (_mm512_reduce_add_pd(some) + spread * (group.error * (top * 0x1p-47))) * UNIT;
-            sizes += to->size[g];
-        }
+        whole_block blocks[2];
+        for (size_t b = 0; b < 2; b++)
+            sizes = _mm512_add_pd(sizes, write_block(x + i + b * SB_ROW_BLOCK, spread, &blocks[b],
+                                                     to->unit + b * GROUPS, to->size + b * GROUPS));
+        write_digits(blocks, 0, to);
+        write_digits(blocks, 1, to);
+        write_start(blocks, to);
     }
     if (n > 0)
-        ((fixed_pair *)(void *)lanes)->sizes = sizes;
+        ((fixed_pair *)(void *)lanes)->sizes = _mm512_reduce_add_pd(sizes);
 }
 
 /* Codes + 12 of a pair of blocks: the first and the second half of each group, low and high. */
