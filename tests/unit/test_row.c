@@ -304,46 +304,65 @@ static void lost_digits(size_t n, int large, unsigned char *codes, unsigned char
         scales[g] = (g + 1) * 16 >= n ? 0x7e : 0x38;
 }
 
-/* The promise of row.h with such a row, read as the layers do: its scales in place, one row or two.
- */
+/* Two rows: such a one, and the same with a quarter of each scale. */
+static sb_matrix lost_in_two(size_t n, int large, unsigned char *codes, unsigned char *scales,
+                             double *x)
+{
+    lost_digits(n, large, codes, scales, x);
+    memcpy(codes + n / 2, codes, n / 2);
+    for (size_t g = 0; g < n / 16; g++)
+        scales[n / 16 + g] = (unsigned char)(scales[g] - 0x10);
+    return (sb_matrix){.data = codes,
+                       .format = SB_FORMAT_e2m1,
+                       .rows = 2,
+                       .cols = (uint32_t)n,
+                       .quant = {.scales = scales,
+                                 .scale_format = SB_FORMAT_e4m3,
+                                 .block_rows = 1,
+                                 .block_cols = 16,
+                                 .scale_row = n / 16,
+                                 .scale_col = 1,
+                                 .groups = (uint32_t)n / 16,
+                                 .stored_rows = 2}};
+}
+
+/* The promise of row.h with such rows, read as the layers do: their scales in place, one row or
+ * two. Those of the second row are taken four times. */
 static void check_lost_digits(size_t n, int large)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
-    unsigned char codes[1024], scales[128];
+    unsigned char codes[2048], scales[256];
     double x[2048], wide[2048];
-    lost_digits(n, large, codes, scales, x);
-    const sb_matrix w = {.data = codes,
-                         .format = SB_FORMAT_e2m1,
-                         .rows = 1,
-                         .cols = (uint32_t)n,
-                         .quant = {.scales = scales,
-                                   .scale_format = SB_FORMAT_e4m3,
-                                   .block_rows = 1,
-                                   .block_cols = 16,
-                                   .scale_row = (n + 15) / 16,
-                                   .scale_col = 1,
-                                   .groups = (uint32_t)(n + 15) / 16}};
-    double *room = malloc((sb_row_room(&w) + sb_row_input_room(&w)) * sizeof *room);
-    const sb_row_input input = sb_row_prepare(&w, x, room + sb_row_room(&w));
-    const sb_row_codes open = sb_row_open(&w, 0, room);
-    sb_row_codes rows[2] = {open, open};
-    sb_partial p[4];
-    p[0] = set->row[SB_FORMAT_e2m1](&open, &input);
-    for (int i = 0; i < 2 && set->reads_scales && set->reads_scales(scales, w.quant.groups); i++) {
+    const sb_matrix w = lost_in_two(n, large, codes, scales, x);
+    const size_t each = sb_row_room(&w);
+    double *room = malloc((2 * each + sb_row_input_room(&w)) * sizeof *room);
+    const sb_row_input input = sb_row_prepare(&w, x, room + 2 * each);
+    const sb_row_codes first = sb_row_open(&w, 0, room);
+    sb_row_codes rows[3] = {first, sb_row_open(&w, 1, room + each), first};
+    static const int quarter[] = {0, 0, 1, 0, 1, 1, 0}; /* which partials are of the second row */
+    sb_partial p[7];
+    p[0] = set->row[SB_FORMAT_e2m1](&first, &input);
+    for (size_t i = 0; i < 3 && set->reads_scales && set->reads_scales(scales, n / 8); i++) {
         rows[i].scales = NULL;
-        rows[i].scale_codes = scales;
+        rows[i].scale_codes = scales + i % 2 * (n / 16);
     }
-    p[1] = set->row[SB_FORMAT_e2m1](&rows[0], &input);
-    p[2] = p[3] = p[1];
-    if (set->pair[SB_FORMAT_e2m1])
-        set->pair[SB_FORMAT_e2m1](rows, &input, p + 2);
+    for (int i = 0; i < 2; i++)
+        p[1 + i] = set->row[SB_FORMAT_e2m1](&rows[i], &input);
+    for (int i = 0; i < 2; i++) {
+        p[3 + 2 * i] = p[1 + i];
+        p[4 + 2 * i] = p[2 - i];
+        if (set->pair[SB_FORMAT_e2m1])
+            set->pair[SB_FORMAT_e2m1](rows + i, &input, p + 3 + 2 * i);
+    }
     long double sum = 0, magnitude = 0;
     sb_matrix_wide(&w, 0, wide);
     for (size_t k = 0; k < n; k++) {
         sum += (long double)wide[k] * (long double)x[k];
         magnitude += (long double)sb_absolute(wide[k]) * (long double)x[k];
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 7; i++) {
+        if (quarter[i])
+            p[i] = (sb_partial){4 * p[i].sum, 4 * p[i].magnitude};
         const double bound = (double)sb_row_roundings(n) * 0x1p-53 * p[i].magnitude;
         const double off = sb_absolute((double)(sum - (long double)p[i].sum));
         if (!(off <= bound) || p[i].magnitude < (double)magnitude * (1 - 0x1p-40))

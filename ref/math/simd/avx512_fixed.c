@@ -369,20 +369,36 @@ VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping
     }
 }
 
-/* The largest of the row's coded scales, 2^-1016 of it. */
-VINLINE double largest_scale(const sb_row_codes *w)
+/* The sums of the lanes of each. */
+VINLINE __m128d added_up(__m512d a, __m512d b)
+{
+    const __m512d both = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+    const __m256d half =
+        _mm256_add_pd(_mm512_castpd512_pd256(both), _mm512_extractf64x4_pd(both, 1));
+    return _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
+}
+
+/* The largest of 16 of a row's coded scales in each byte. */
+VINLINE __m128i largest_by_byte(const sb_row_codes *w)
 {
     const size_t n = (w->n + NEIGHBOURS - 1) / NEIGHBOURS;
     __m512i most = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += 64)
         most = _mm512_max_epu8(most, load_end(w->scale_codes + i, n - i));
-    __m256i half =
+    const __m256i half =
         _mm256_max_epu8(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
-    __m128i part = _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    part = _mm_max_epu8(part, _mm_srli_epi16(part, 8));
-    part = _mm_sub_epi16(_mm_set1_epi16(0xff), _mm_and_si128(part, _mm_set1_epi16(0xff)));
-    const unsigned code = 0xffu - (unsigned)_mm_extract_epi16(_mm_minpos_epu16(part), 0);
-    return sb_f64_from_bits((uint64_t)code << 49);
+    return _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+/* The largest of the coded scales of each row, 2^-1016 of it. */
+VINLINE __m128d largest_scales(const sb_row_codes *w, size_t rows)
+{
+    const __m128i a = largest_by_byte(&w[0]), b = rows > 1 ? largest_by_byte(&w[1]) : a;
+    __m128i most = _mm_max_epu8(_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b));
+    most = _mm_max_epu8(most, _mm_srli_epi64(most, 32));
+    most = _mm_max_epu8(most, _mm_srli_epi64(most, 16));
+    most = _mm_max_epu8(most, _mm_srli_epi64(most, 8));
+    return _mm_castsi128_pd(_mm_slli_epi64(_mm_and_si128(most, _mm_set1_epi64x(0xff)), 49));
 }
 
 VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
@@ -405,14 +421,15 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
         add_pair(sums, w, rows, g, x, i, PAIR);
     if (whole < w->n)
         add_pair(sums, w, rows, g, x, whole, w->n - whole);
-#pragma GCC unroll 2
-    for (size_t r = 0; r < rows; r++) {
-        const double part = g == CODED_LANES ? OF_CODED : OF_PLAIN;
-        const double sizes = ((const fixed_pair *)(const void *)x->lanes)->sizes;
-        const double magnitude = g == CODED_LANES ? largest_scale(&w[r]) * sizes
-                                                  : _mm512_reduce_add_pd(sums[r].magnitude);
-        partials[r] = (sb_partial){_mm512_reduce_add_pd(sums[r].sum) * part, 6 * magnitude * part};
-    }
+    const __m128d part = _mm_set1_pd(g == CODED_LANES ? OF_CODED : OF_PLAIN);
+    const __m128d sum = _mm_mul_pd(added_up(sums[0].sum, sums[rows - 1].sum), part);
+    const __m128d sizes = _mm_set1_pd(((const fixed_pair *)(const void *)x->lanes)->sizes);
+    const __m128d sixth = g == CODED_LANES ? _mm_mul_pd(largest_scales(w, rows), sizes)
+                                           : added_up(sums[0].magnitude, sums[rows - 1].magnitude);
+    const __m128d magnitude = _mm_mul_pd(_mm_mul_pd(_mm_set1_pd(6), sixth), part);
+    _mm_storeu_pd(&partials[0].sum, _mm_unpacklo_pd(sum, magnitude));
+    if (rows > 1)
+        _mm_storeu_pd(&partials[1].sum, _mm_unpackhi_pd(sum, magnitude));
 }
 
 VNNI sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x)
