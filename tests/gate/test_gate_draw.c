@@ -188,6 +188,19 @@ static void zeros_are_rows_and_blocks_among_others(void **state)
     }
 }
 
+static void narrow_arrays_are_not_all_zero(void **state)
+{
+    (void)state;
+    for (size_t cols = 1; cols <= COLS; cols++)
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            size_t nonzero = 0;
+            draw(SB_GATE_REGIME_zeros, SB_DTYPE_F32, seed, "x", SB_GATE_ACTIVATION, 1, cols, v);
+            for (size_t i = 0; i < cols; i++)
+                nonzero += v[i] != 0.0f;
+            assert_true(nonzero > 0);
+        }
+}
+
 static void one_hot_rows_have_one_value_each_in_another_column(void **state)
 {
     (void)state;
@@ -250,6 +263,7 @@ int main(void)
         cmocka_unit_test(tiny_least_and_huge_are_as_large_as_they_say),
         cmocka_unit_test(some_blocks_have_subnormal_scales_and_some_rows_only_such),
         cmocka_unit_test(zeros_are_rows_and_blocks_among_others),
+        cmocka_unit_test(narrow_arrays_are_not_all_zero),
         cmocka_unit_test(one_hot_rows_have_one_value_each_in_another_column),
         cmocka_unit_test(index_codes_tell_rows_and_columns_apart),
         cmocka_unit_test(pairs_cancel_against_equal_weights),

@@ -108,14 +108,16 @@ static float huge(const place *p)
     return p->normal * (p->role == SB_GATE_LOGIT ? 2048.0f : 8192.0f);
 }
 
-/* Whole rows, and blocks of 16, 32 and 128, others in each array. */
+/* Whole rows, and blocks of 16, 32 and 128, others in each array; but one block of 16 always has
+ * values, or all of a narrow array would be 0. */
 static float zeros(const place *p)
 {
     size_t shift = (size_t)(p->key >> 48);
     int row = p->rows > 1 && p->row % 3 == (p->role == SB_GATE_WEIGHT ? 2 : 1);
     int block = (p->col / 16 + shift) % 5 == 3 || (p->col / 32 + shift) % 7 == 4 ||
-                (p->cols > 128 && (p->col / 128 + shift) % 3 == 1);
-    return row || (block && p->cols > 16) ? 0.0f : p->normal;
+                (p->col / 128 + shift) % 3 == 1;
+    int stays = p->col / 16 == shift % ((p->cols + 15) / 16);
+    return row || (block && !stays) ? 0.0f : p->normal;
 }
 
 /* The first row has the last column, which is what a loop forgets. */
