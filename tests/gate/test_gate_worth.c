@@ -17,8 +17,9 @@ static double size_of(double x)
     return x < 0.0 ? -x : x;
 }
 
-/* A bound as large as the value would let 0 pass for it. */
-static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, size_t o)
+/* A bound as large as the value would let 0 pass for it. `share` of the elements that are not 0
+ * have a smaller one. */
+static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, double share, size_t o)
 {
     const sb_gate_output *y = &c->output[o];
     size_t shown = 0, zeros = 0;
@@ -34,7 +35,8 @@ static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, size_t 
         zeros += y->real[i].hi == 0.0;
         shown += bound[i] < size_of(y->real[i].hi);
     }
-    if (y->kind == SB_GATE_VALUES && (shown == 0 || shown * 2 < y->count - zeros))
+    if (y->kind == SB_GATE_VALUES &&
+        (shown == 0 || (double)shown < share * (double)(y->count - zeros)))
         fail_msg("%s %s %s %s: out.%s: of %zu elements, %zu of them 0, only %zu show anything",
                  c->op->name, c->format, sb_gate_regime_name(c->regime), ar->name, y->name,
                  y->count, zeros, shown);
@@ -43,7 +45,11 @@ static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, size_t 
 
 static void check_case(const sb_gate_op *op, const char *format, sb_gate_regime regime)
 {
-    static const char *const names[] = {"fp32", "bf16_mma"};
+    /* a matrix unit loses a part of its largest term, which small elements need not have */
+    static const struct {
+        const char *name;
+        double share;
+    } ariths[] = {{"fp32", 0.5}, {"bf16_mma", 0.25}};
     const sb_gate_request r = {.format = format,
                                .regime = sb_gate_regime_name(regime),
                                .input = SB_DTYPE_BF16,
@@ -54,9 +60,9 @@ static void check_case(const sb_gate_op *op, const char *format, sb_gate_regime 
         fail_msg("%s", err.text);
     for (size_t a = 0; a < 2; a++) {
         sb_gate_arith ar;
-        assert_int_equal(sb_gate_arith_of(names[a], &ar, NULL), SB_OK);
+        assert_int_equal(sb_gate_arith_of(ariths[a].name, &ar, NULL), SB_OK);
         for (size_t o = 0; o < c->outputs; o++)
-            check_output(c, &ar, o);
+            check_output(c, &ar, ariths[a].share, o);
     }
     sb_gate_case_free(c);
 }

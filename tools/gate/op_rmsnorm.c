@@ -20,7 +20,8 @@ static sb_status expect(sb_gate_case *c)
     return sb_gate_expect(c, "", SB_GATE_VALUES, "row,column", 2, out);
 }
 
-/* weight: about 0 of the zero-centred norm, about 1 of the other one. */
+/* weight: about 0 of the zero-centred norm, about 1 of the other one. z: normal where its product
+ * with x would be 0, or nearly so. */
 static sb_status add(sb_gate_case *c, int gated)
 {
     const uint64_t full[] = {c->size[ROWS], c->size[N]}, *one = full + 1;
@@ -30,7 +31,9 @@ static sb_status add(sb_gate_case *c, int gated)
         return SB_ERR_MEMORY;
     float *z = x + count, *weight = z + count;
     sb_gate_draw(c, "x", SB_GATE_ACTIVATION, (size_t)full[0], n, x);
-    sb_gate_draw(c, "z", SB_GATE_LOGIT, (size_t)full[0], n, z);
+    int plain = c->regime == SB_GATE_REGIME_one_hot || c->regime == SB_GATE_REGIME_least;
+    sb_gate_draw_in(c, plain ? SB_GATE_REGIME_normal : c->regime, "z", SB_GATE_LOGIT,
+                    (size_t)full[0], n, z);
     sb_gate_draw(c, "weight", SB_GATE_NORM_WEIGHT, 1, n, weight);
     for (size_t i = 0; i < n && gated; i++)
         weight[i] = sb_gate_fit(c, 1.0f + weight[i]);
