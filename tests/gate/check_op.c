@@ -180,6 +180,24 @@ void check_batches(const char *op, const char *shape)
     }
 }
 
+void check_refused(const char *op, const char *format, const char *array, size_t at, uint32_t bytes,
+                   const char *words)
+{
+    sb_gate_case *c = check_case(op, format, NULL, SB_GATE_REGIME_normal, SB_DTYPE_BF16);
+    sb_gate_case damaged = *c;
+    sb_error err = {{0}};
+    damaged.outputs = 0;
+    sb_store_u32(sb_gate_input(c, array)->data + at, bytes);
+    sb_status status = c->op->declare(&damaged, &err);
+    if (status != SB_ERR_INPUT || !strstr(err.text, words))
+        fail_msg("%s %s: %s is not refused: %s", op, c->format, array, err.text);
+    for (size_t i = 0; i < damaged.outputs; i++) {
+        free(damaged.output[i].real);
+        free(damaged.output[i].exact);
+    }
+    sb_gate_case_free(c);
+}
+
 /* --- weights, from their bytes -------------------------------------------------------------- */
 
 static const unsigned char *tensor(const check_weight *w, const char *suffix)

@@ -28,6 +28,10 @@ void check_mistakes(const sb_gate_case *c);
 /* The metamorphic gate on the reference itself, for every format: no row depends on another. */
 void check_batches(const char *op, const char *shape);
 
+/* With these four bytes in place of others a case's inputs are refused, in words like these. */
+void check_refused(const char *op, const char *format, const char *array, size_t at, uint32_t bytes,
+                   const char *words);
+
 /* Element (row, column) of a matrix of the case, from its bytes by the published formulas, factor
  * included; `factor` is its place in the tensor of factors. prefix as in sb_gate_stored. */
 typedef struct check_weight {

@@ -293,6 +293,49 @@ static void test_rows_in_other_batches(void **state)
     check_batches("head", "rows=3,vocabulary=10,padded=12,k=32");
 }
 
+/* What no maker would write, and a file can say. */
+static void test_damaged_inputs_are_refused(void **state)
+{
+    (void)state;
+    check_refused("linear", "nvfp4-ct", "weight_scale_swizzled", 0, 0x01010101, "without blocks");
+    check_refused("linear", "nvfp4-ct", "weight_global_scale", 0, 0, "factor");
+    check_refused("linear", "nvfp4-modelopt", "weight_scale_2", 0, 0x7f800000, "factor");
+    check_refused("linear", "nvfp4-w4a4", "x_global_scale", 0, 0x42f6e979, "no binary32 number");
+    check_refused("linear", "fp8-block", "weight", 4, 0x7f, "not finite");
+    check_refused("linear", "fp8-channel", "weight_scale", 0, 0x7f80, "not finite");
+    check_refused("linear", "fp8-tensor", "weight_scale", 0, 0xbf800000, "not finite");
+    check_refused("linear", "fp8-block-w8a8", "x_scale", 0, 0x3e9e0653, "binary32");
+    check_refused("linear", "fp8-block-w8a8", "x", 0, 0xff, "binary32");
+    check_refused("linear", "bf16", "x", 0, 0x7fc0, "binary32");
+    check_refused("linear", "int4-gptq", "g_idx", 8, 3, "a group that there is not");
+    check_refused("linear", "int4-ct", "weight_shape", 0, 5, "not the shape");
+    check_refused("experts", "bf16", "topk_ids", 4, 6, "an id below 6");
+    check_refused("experts", "bf16", "topk_weights", 4, 0x7f800000, "finite weight");
+    check_refused("act_quant_nvfp4", "vllm_ref", "input_global_scale", 0, 0x80000000, "above 0");
+}
+
+/* The scales in blocks, read as tensor cores read them. */
+static void test_scales_in_blocks(void **state)
+{
+    sb_gate_case *c = check_case("linear", "nvfp4-w4a4", "rows=130,n=136,k=320",
+                                 SB_GATE_REGIME_normal, SB_DTYPE_BF16);
+    (void)state;
+    static const char *const names[][2] = {{"weight_scale", "weight_scale_swizzled"},
+                                           {"x_scale", "x_scale_swizzled"}};
+    for (size_t i = 0; i < 2; i++) {
+        const sb_gate_array *rows = sb_gate_input(c, names[i][0]),
+                            *blocks = sb_gate_input(c, names[i][1]);
+        assert_int_equal(blocks->shape[0], 256);
+        assert_int_equal(blocks->shape[1], 20);
+        for (size_t m = 0; m < rows->shape[0]; m++)
+            for (size_t g = 0; g < 20; g++)
+                assert_int_equal(rows->data[m * 20 + g],
+                                 blocks->data[m / 128 * 2560 + g / 4 * 512 + m % 32 * 16 +
+                                              m / 32 % 4 * 4 + g % 4]);
+    }
+    sb_gate_case_free(c);
+}
+
 static void test_head(void **state)
 {
     const char *const *formats = sb_gate_op_head()->formats, *const *shapes =
@@ -325,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_normal_values_hide_faults),
         cmocka_unit_test(test_shapes_that_a_format_does_not_have),
         cmocka_unit_test(test_rows_in_other_batches),
+        cmocka_unit_test(test_damaged_inputs_are_refused),
+        cmocka_unit_test(test_scales_in_blocks),
         cmocka_unit_test(test_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

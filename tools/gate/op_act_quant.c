@@ -214,7 +214,7 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
     const uint64_t shape[] = {z.rows, z.k}, one[] = {1};
     sb_status status = check(c, err);
     if (!status)
-        status = sb_gate_need(c, "x", 2, shape, err);
+        status = sb_gate_need_typed(c, "x", c->input, 2, shape, err);
     if (!status && l->factor != SB_NO_FACTOR)
         status = sb_gate_need(c, factor_name(l), 1, one, err);
     if (!status && l->factor != SB_NO_FACTOR &&

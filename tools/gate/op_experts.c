@@ -398,7 +398,7 @@ static sb_status declare_shared(sb_gate_case *c, sb_error *err)
         status = sb_gate_need_stored(c, &s, err);
     }
     if (!status)
-        status = sb_gate_need(c, "shared_expert_gate.weight", 2, shape, err);
+        status = sb_gate_need_typed(c, "shared_expert_gate.weight", c->input, 2, shape, err);
     return status ? status : expect(c, &z);
 }
 

@@ -67,13 +67,13 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
     const uint64_t experts[] = {z.rows, z.slots, z.n}, shared[] = {z.rows, z.n};
     sb_status status = check(&z, err);
     if (!status)
-        status = sb_gate_need(c, "expert_out", 3, experts, err);
+        status = sb_gate_need_typed(c, "expert_out", c->input, 3, experts, err);
     if (!status)
         status = sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
     if (!status)
-        status = sb_gate_need(c, "shared_out", 2, shared, err);
+        status = sb_gate_need_typed(c, "shared_out", c->input, 2, shared, err);
     if (!status)
-        status = sb_gate_need(c, "shared_logit", 1, shared, err);
+        status = sb_gate_need_typed(c, "shared_logit", c->input, 1, shared, err);
     return status ? status : expect(c, &z);
 }
 

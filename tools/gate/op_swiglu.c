@@ -45,9 +45,9 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
 {
     uint64_t shape[2];
     shape_of(c, shape);
-    sb_status status = sb_gate_need(c, "gate", 2, shape, err);
+    sb_status status = sb_gate_need_typed(c, "gate", c->input, 2, shape, err);
     if (!status)
-        status = sb_gate_need(c, "up", 2, shape, err);
+        status = sb_gate_need_typed(c, "up", c->input, 2, shape, err);
     return status ? status : expect(c);
 }
 

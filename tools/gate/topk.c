@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "tools/gate/weights.h"
 
 /* V-136: "Token t has the experts (a + b s) mod E of its slots s" - b is one of the numbers that
  * have no divisor in common with E. */
@@ -64,23 +65,13 @@ float sb_gate_topk_weight(const sb_gate_case *c, size_t slots, size_t token, siz
     return sb_f32_from_bits(sb_load_u32(data + (token * slots + slot) * 4));
 }
 
-static sb_status need_type(const sb_gate_case *c, const char *name, sb_dtype dtype,
-                           const uint64_t *shape, sb_error *err)
-{
-    sb_status status = sb_gate_need(c, name, 2, shape, err);
-    if (!status && sb_gate_input(c, name)->dtype != dtype)
-        status = sb_fail(err, SB_ERR_INPUT, "in.%s: %s, expected %s", name,
-                         sb_dtype_name(sb_gate_input(c, name)->dtype), sb_dtype_name(dtype));
-    return status;
-}
-
 sb_status sb_gate_need_topk(const sb_gate_case *c, uint32_t rows, uint32_t slots, uint32_t experts,
                             sb_error *err)
 {
     const uint64_t shape[] = {rows, slots};
-    sb_status status = need_type(c, "topk_ids", SB_DTYPE_I32, shape, err);
+    sb_status status = sb_gate_need_typed(c, "topk_ids", SB_DTYPE_I32, 2, shape, err);
     if (!status)
-        status = need_type(c, "topk_weights", SB_DTYPE_F32, shape, err);
+        status = sb_gate_need_typed(c, "topk_weights", SB_DTYPE_F32, 2, shape, err);
     for (uint32_t t = 0; !status && t < rows; t++)
         for (uint32_t s = 0; !status && s < slots; s++) {
             float w = sb_gate_topk_weight(c, slots, t, s);

@@ -35,6 +35,10 @@ sb_status sb_gate_store(sb_gate_case *c, const sb_gate_stored *s, sb_error *err)
 /* Says what is missing or wrong of them in a case from a file. */
 sb_status sb_gate_need_stored(const sb_gate_case *c, const sb_gate_stored *s, sb_error *err);
 
+/* sb_gate_need, and the type. */
+sb_status sb_gate_need_typed(const sb_gate_case *c, const char *name, sb_dtype dtype, unsigned rank,
+                             const uint64_t *shape, sb_error *err);
+
 /* One of the matrices, in place. */
 sb_matrix sb_gate_stored_matrix(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                                 uint32_t part);

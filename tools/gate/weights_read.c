@@ -8,6 +8,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
 #include "tools/gate/weights_parts.h"
+#include "tools/gate/whole.h"
 
 /* --- one of the matrices -------------------------------------------------------------------- */
 
@@ -172,17 +173,19 @@ static sb_status need_finite(const sb_matrix *m, const char *name, double *row, 
     return SB_OK;
 }
 
+sb_status sb_gate_need_typed(const sb_gate_case *c, const char *name, sb_dtype dtype, unsigned rank,
+                             const uint64_t *shape, sb_error *err)
+{
+    sb_status status = sb_gate_need(c, name, rank, shape, err);
+    return status ? status : sb_gate_need_type(c, name, dtype, err);
+}
+
 static sb_status need_tensors(const sb_gate_case *c, const sb_gate_stored *s, sb_error *err)
 {
     sb_gate_stored_part part;
     sb_status status = SB_OK;
-    for (size_t i = 0; !status && sb_gate_stored_tensor(c, s, i, &part); i++) {
-        status = sb_gate_need(c, part.name, part.rank, part.shape, err);
-        if (!status && sb_gate_input(c, part.name)->dtype != part.dtype)
-            status = sb_fail(err, SB_ERR_INPUT, "in.%s: %s, expected %s", part.name,
-                             sb_dtype_name(sb_gate_input(c, part.name)->dtype),
-                             sb_dtype_name(part.dtype));
-    }
+    for (size_t i = 0; !status && sb_gate_stored_tensor(c, s, i, &part); i++)
+        status = sb_gate_need_typed(c, part.name, part.dtype, part.rank, part.shape, err);
     return status;
 }
 

@@ -187,16 +187,6 @@ static sb_status need_exact(const sb_matrix *x, sb_error *err)
     return status;
 }
 
-static sb_status need_type(const sb_gate_case *c, const char *name, sb_dtype dtype, unsigned rank,
-                           const uint64_t *shape, sb_error *err)
-{
-    sb_status status = sb_gate_need(c, name, rank, shape, err);
-    if (!status && sb_gate_input(c, name)->dtype != dtype)
-        status = sb_fail(err, SB_ERR_INPUT, "in.%s: %s, expected %s", name,
-                         sb_dtype_name(sb_gate_input(c, name)->dtype), sb_dtype_name(dtype));
-    return status;
-}
-
 sb_status sb_gate_need_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, sb_error *err)
 {
     const sb_gate_coding coding = sb_gate_coding_of(c);
@@ -207,11 +197,11 @@ sb_status sb_gate_need_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, sb
     if (coding == SB_GATE_CODING_nvfp4)
         status = sb_gate_need_stored(c, &s, err);
     else if (coding == SB_GATE_CODING_none)
-        status = need_type(c, "x", c->input, 2, shape, err);
+        status = sb_gate_need_typed(c, "x", c->input, 2, shape, err);
     else {
-        status = need_type(c, "x", SB_DTYPE_F8_E4M3, 2, shape, err);
+        status = sb_gate_need_typed(c, "x", SB_DTYPE_F8_E4M3, 2, shape, err);
         if (!status)
-            status = need_type(c, g.name, SB_DTYPE_F32, g.rank, g.shape, err);
+            status = sb_gate_need_typed(c, g.name, SB_DTYPE_F32, g.rank, g.shape, err);
     }
     if (status)
         return status;
