@@ -114,7 +114,8 @@ sb_matrix sb_gate_stored_matrix(const sb_gate_case *c, const sb_gate_stored *s, 
         return m;
     m.data += (uint64_t)part * s->rows * s->cols * bits / 8;
     m.first_row = 0;
-    q->scales += q->scales ? (uint64_t)part * s->rows * q->groups : 0;
+    if (q->scales)
+        q->scales += (uint64_t)part * s->rows * q->groups;
     take_factor(c, s, expert, part, f->scheme, q);
     return m;
 }
