@@ -195,6 +195,42 @@ static void equals_are_open_but_in_exact(void **state)
     assert_int_equal(one(NULL, "normal", SB_DTYPE_F32, LAST_OF_EQUALS).ids.open, 0);
 }
 
+/* V-55: "an expert that stands twice in a row never is" - also where each alone would be. */
+static void equals_do_not_stand_twice(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
+    float *logits = sb_gate_values(c, "logits"), *ids = c->output[1].exact;
+    float got[4] = {ids[0], ids[1], ids[2], ids[3]};
+    assert_non_null(logits);
+    assert_true(logits[(size_t)ids[0]] == logits[(size_t)ids[1]]);
+    got[0] = ids[1];
+    got[1] = ids[0];
+    assert_int_equal(held_choose(c, "fp32", 1, got).open, 2);
+    got[0] = ids[0];
+    held_choices found = held_choose(c, "fp32", 1, got);
+    assert_int_equal(found.open, 0);
+    assert_int_equal(found.wrong, 1);
+    free(logits);
+    sb_gate_case_free(c);
+}
+
+/* Other experts are not open: of 800 slots the neighbour is within the arithmetic of none. */
+static void neighbours_are_not_open(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", "rows=100", "normal", SB_DTYPE_F32);
+    const sb_gate_output *ids = &c->output[1];
+    sb_gate_arith ar;
+    size_t open = 0;
+    assert_int_equal(sb_gate_arith_of("fp32", &ar, NULL), SB_OK);
+    for (size_t i = 0; i + 1 < ids->count; i++)
+        if (i % 8 != 7)
+            open += c->op->open(c, &ar, 1, i, (double)ids->exact[i + 1]) != 0;
+    assert_int_equal(open, 0);
+    sb_gate_case_free(c);
+}
+
 static void mistakes_fail(void **state)
 {
     (void)state;
@@ -235,6 +271,8 @@ int main(void)
         cmocka_unit_test(exact_lies_within_every_bound),
         cmocka_unit_test(plain_kernels_pass),
         cmocka_unit_test(equals_are_open_but_in_exact),
+        cmocka_unit_test(equals_do_not_stand_twice),
+        cmocka_unit_test(neighbours_are_not_open),
         cmocka_unit_test(mistakes_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
