@@ -62,15 +62,18 @@ static sb_status expect(sb_gate_case *c)
     return status;
 }
 
-/* In negative every second row is so far below 0 that e^l is 0 for each expert; in huge three of
- * four rows are not so far apart that nothing is left of the second largest. */
+/* In negative every second row is so far below 0 that e^l is 0 for each expert. In huge one row of
+ * four lies close together, where e^l is infinite, and two are not so far apart that nothing is
+ * left of the second largest. */
 static void change_rows(const sb_gate_case *c, const shape *s, float *logits)
 {
     for (size_t i = 0; i < s->rows * s->experts; i++) {
         size_t row = i / s->experts;
         if (c->regime == SB_GATE_REGIME_negative && row % 2)
             logits[i] = sb_gate_fit(c, logits[i] * 32.0f - 128.0f);
-        if (c->regime == SB_GATE_REGIME_huge && row % 4)
+        if (c->regime == SB_GATE_REGIME_huge && row % 4 == 1)
+            logits[i] = sb_gate_fit(c, logits[i] / 1024.0f + 160.0f);
+        if (c->regime == SB_GATE_REGIME_huge && row % 4 > 1)
             logits[i] /= 128.0f;
     }
 }
