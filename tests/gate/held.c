@@ -133,6 +133,18 @@ static void check_output(const sb_gate_case *c, const char *where, size_t output
                  counted, useful);
 }
 
+/* Else a kernel that passes is MISTRUSTED. */
+static void check_power(const sb_gate_case *c, const char *where, const char *arith)
+{
+    sb_gate_arith ar;
+    sb_gate_power power;
+    sb_error err = {""};
+    if (sb_gate_arith_of(arith, &ar, &err) || sb_gate_power_of(c, &ar, &power, &err))
+        fail_msg("%s: %s", where, err.text);
+    if (power.of_ops && !power.of_ops_caught)
+        fail_msg("%s: %s shows no mistake of the ops: %s", where, arith, power.missed);
+}
+
 static void check_case(const char *op, const char *shape, const char *regime, sb_dtype input,
                        double share)
 {
@@ -143,6 +155,10 @@ static void check_case(const char *op, const char *shape, const char *regime, sb
     for (size_t o = 0; o < c->outputs; o++)
         if (c->output[o].kind == SB_GATE_VALUES)
             check_output(c, where, o, share);
+    if (!shape) {
+        check_power(c, where, "fp32");
+        check_power(c, where, "bf16_mma+bf16");
+    }
     sb_gate_case_free(c);
 }
 

@@ -26,7 +26,8 @@ double held_mistake(const sb_gate_case *c, const char *arith, const char *mistak
 
 /* All that must hold of a case of this op in every regime of its contract and every shape, types of
  * inputs included: exact lies in the bound of fp32, bounds are numbers, real values are not all 0,
- * and of `share` elements that are not 0 the bound is below the value. */
+ * of `share` elements that are not 0 the bound is below the value, and the default shape shows one
+ * of the planted mistakes at least. */
 void held_everywhere(const char *op, double share);
 
 #endif

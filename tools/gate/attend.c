@@ -48,12 +48,17 @@ static double soften(const row *r)
     return delta;
 }
 
-double sb_gate_half_unit(const sb_knobs *knobs)
+/* T-21: "at most half a unit of the activation type" - the least binary16 is 2^-24. */
+double sb_gate_rounding(const sb_knobs *knobs, double magnitude)
 {
-    sb_format format = sb_act_format(knobs);
-    if (format == SB_FORMAT_f32)
+    switch (sb_act_format(knobs)) {
+    case SB_FORMAT_bf16:
+        return SB_BOUND_SLACK * 0x1p-9 * magnitude;
+    case SB_FORMAT_f16:
+        return SB_BOUND_SLACK * (0x1p-12 * magnitude + 0x1p-25);
+    default:
         return 0.0;
-    return SB_BOUND_SLACK * (format == SB_FORMAT_bf16 ? 0x1p-9 : 0x1p-12);
+    }
 }
 
 /* V-53: "p_u is at most 1 / (1 + sum of e^(s_v - d_v - s_u - d_u)) over the other positions v, and
@@ -67,10 +72,9 @@ static sb_ball probability(const row *r, size_t u)
         most += v == u ? 0.0 : sb_wide_exp(gap - d);
     }
     double low = (1.0 - common) / least, high = (1.0 + common) / most;
-    double rounding = SB_IS(r->knobs, scores, flash) ? sb_gate_half_unit(r->knobs) : 0.0;
     sb_ball p = {(low + high) / 2, (high - low) / 2 + r->ar->underflow};
-    /* T-21: "at most half a unit of the activation type" - the least binary16 is 2^-24 */
-    p.rad += rounding * (high + 0x1p-13);
+    if (SB_IS(r->knobs, scores, flash))
+        p.rad += sb_gate_rounding(r->knobs, high);
     return SB_IS(r->knobs, scores, act) ? sb_ball_act(r->knobs, p) : p;
 }
 

@@ -10,7 +10,7 @@
 sb_status sb_gate_attend(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_attention_args *a,
                          sb_ball *out);
 
-/* What a rounding to the activation type moves, relative, of normal numbers. */
-double sb_gate_half_unit(const sb_knobs *knobs);
+/* What a rounding to the activation type moves a number of this magnitude by, at most. */
+double sb_gate_rounding(const sb_knobs *knobs, double magnitude);
 
 #endif

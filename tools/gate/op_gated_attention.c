@@ -403,7 +403,7 @@ static sb_status core(const sb_gate_arith *ar, const inputs *in, unsigned scores
         o[i].rad = o[i].rad / (double)in->by + underflow;
     }
     for (size_t i = 0; i < count && !rounded && forms[scores] != SB_scores_f32; i++)
-        o[i].rad += sb_gate_half_unit(&ar->knobs) * (sb_wide_abs(o[i].mid) + o[i].rad) + 0x1p-25;
+        o[i].rad += sb_gate_rounding(&ar->knobs, sb_wide_abs(o[i].mid) + o[i].rad);
     return status;
 }
 
