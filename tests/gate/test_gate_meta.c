@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/run/backend.h"
 #include "tests/gate/tiny_op.h"
 #include "tools/gate/case.h"
 #include "tools/gate/meta.h"
@@ -295,6 +296,54 @@ static void a_sequence_is_cut_with_its_state_carried(void **state)
     assert_int_equal(m.row[SB_GATE_META_split].verdict, SB_VERDICT_SKIPPED);
 }
 
+/* --- every op of the list ----------------------------------------------------------------------
+ */
+
+static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+{
+    float *values[SB_GATE_OUTPUTS] = {NULL};
+    sb_knobs knobs;
+    (void)ctx;
+    sb_knobs_exact(&knobs);
+    for (size_t o = 0; o < c->outputs; o++) {
+        values[o] = calloc(c->output[o].count, sizeof(float));
+        assert_non_null(values[o]);
+    }
+    sb_status status = c->op->exact(c, &knobs, &sb_backend_ref()->ops, values);
+    for (size_t o = 0; o < c->outputs; o++) {
+        for (size_t i = 0; i < c->output[o].count; i++)
+            sb_store_u32(out[o].data + 4 * i, c->output[o].kind == SB_GATE_CHOICES
+                                                  ? (uint32_t)(int32_t)values[o][i]
+                                                  : sb_bits_f32(values[o][i]));
+        free(values[o]);
+    }
+    return status;
+}
+
+/* What the ops say of their rows is true: the reference passes.
+ */
+static void the_reference_passes_for_every_op(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sb_gate_op_count(); i++) {
+        const sb_gate_op *op = sb_gate_op_at(i);
+        sb_gate_case *c = made(op);
+        sb_gate_meta_options o = {.kernel = reference, .repeats = 1};
+        sb_gate_meta m;
+        sb_error err = {""};
+        if (sb_gate_meta_run(c, &o, &m, &err))
+            fail_msg("%s: %s", op->name, err.text);
+        if (m.verdict != SB_VERDICT_IDENTICAL)
+            fail_msg("%s: %s", op->name, m.words);
+        if (op->rows_independent)
+            for (int k = SB_GATE_META_alone; k < SB_GATE_METAS; k++)
+                if (m.row[k].verdict != SB_VERDICT_IDENTICAL)
+                    fail_msg("%s: %s: %s", op->name, sb_gate_meta_name((sb_gate_meta_kind)k),
+                             m.row[k].words);
+        sb_gate_case_free(c);
+    }
+}
+
 static void a_kernel_that_gives_up_ends_the_gate(void **state)
 {
     (void)state;
@@ -318,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_constant_is_mistrusted),
         cmocka_unit_test(what_an_op_does_not_promise_is_skipped_with_the_reason),
         cmocka_unit_test(a_sequence_is_cut_with_its_state_carried),
+        cmocka_unit_test(the_reference_passes_for_every_op),
         cmocka_unit_test(a_kernel_that_gives_up_ends_the_gate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
