@@ -42,6 +42,7 @@ run 1 judge "$v" "$got" --arith exact
 says 'elements differ; first out: token 0, row 0 is '
 run 0 judge "$v" "$got"
 says 'rounding point act=bf16: type to which activations are rounded'
+check "a point that is not needed is listed" test "$(grep -c '^  rounding point ' "$out")" = 1
 
 # --- what the inputs were worth -------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32

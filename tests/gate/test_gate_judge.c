@@ -382,6 +382,11 @@ static void the_tightest_arithmetic_is_inferred(void **state)
     for (size_t i = 0; i < count; i++)
         act += strcmp(point[i].knob, "act") == 0 && strcmp(point[i].value, "bf16") == 0;
     assert_int_equal(act, 1);
+    assert_true(count > 1);
+    sb_gate_result reduced;
+    assert_int_equal(sb_gate_reduce(c, got, &ar, &reduced, NULL), SB_OK);
+    assert_int_equal(sb_gate_points(&ar, point), 1); /* an addition has no other */
+    assert_string_equal(point[0].knob, "act");
     sb_store_u32(at(&got[0], 0), sb_bits_f32(99.0f));
     assert_null(inferred(c, got, &ar));
     drop(&got[0]);

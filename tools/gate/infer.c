@@ -36,3 +36,25 @@ sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *r
     }
     return SB_OK;
 }
+
+sb_status sb_gate_reduce(const sb_gate_case *c, const sb_gate_got *got, sb_gate_arith *ar,
+                         sb_gate_result *result, sb_error *err)
+{
+    sb_knobs exact;
+    sb_knobs_exact(&exact);
+    for (int k = SB_KNOB_COUNT - 1; k >= 0; k--) {
+        sb_gate_arith less = *ar;
+        sb_gate_result found;
+        if (ar->knobs.value[k] == exact.value[k])
+            continue;
+        less.knobs.value[k] = exact.value[k];
+        sb_status status = sb_gate_judge(c, &less, got, &found, err);
+        if (status)
+            return status;
+        if (found.verdict == SB_VERDICT_FAIL)
+            continue;
+        *ar = less;
+        *result = found;
+    }
+    return SB_OK;
+}

@@ -12,4 +12,8 @@ typedef struct sb_gate_point {
 /* Fills at most SB_KNOB_COUNT points, returns their number. */
 size_t sb_gate_points(const sb_gate_arith *ar, sb_gate_point *out);
 
+/* Takes away the rounding points without which the output still passes, the last first. */
+sb_status sb_gate_reduce(const sb_gate_case *c, const sb_gate_got *got, sb_gate_arith *ar,
+                         sb_gate_result *result, sb_error *err);
+
 #endif

@@ -48,6 +48,8 @@ static sb_status judge(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *er
         status = sb_gate_infer(j->c, j->gots.got, &j->row, &j->result, err);
         if (!status)
             status = sb_gate_arith_at(j->row < j->rows ? j->row : j->rows - 1, &j->ar);
+        if (!status && j->row < j->rows)
+            status = sb_gate_reduce(j->c, j->gots.got, &j->ar, &j->result, err);
     }
     if (!status)
         status = sb_gate_power_in(j->c, &j->ar, value_type(j), &j->power, err);
