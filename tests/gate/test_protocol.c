@@ -87,6 +87,48 @@ static void test_real_values(void **state)
         }
 }
 
+/* Sums of the bounds and of the sizes of all that a protocol's last round leaves and gives. */
+typedef struct sums {
+    double bound, real;
+} sums;
+
+static sums sums_of(sb_protocol *p)
+{
+    sb_gate_arith ar = arith("fp32");
+    sums s = {0.0, 0.0};
+    sb_error err;
+    assert_int_equal(sb_protocol_expect(p, &ar, &err), SB_OK);
+    const sb_protocol_round *r = &p->round[p->rounds - 1];
+    for (size_t i = 0; i < p->slots * p->size; i++)
+        if (r->written[i] && !p->conv) {
+            s.bound += r->bound_after[i];
+            s.real += fabs(r->real_after[i].hi);
+        }
+    for (size_t i = 0, width = p->out_heads * p->out_width; i < r->rows * width; i++)
+        if (r->real_row[i / width]) {
+            s.bound += r->bound_out[i];
+            s.real += fabs(r->real_out[i].hi);
+        }
+    return s;
+}
+
+/* A bound that is too wide shows nothing; and what a chained kernel brings with it widens it. */
+static void test_width_of_bounds(void **state)
+{
+    (void)state;
+    for (int op = 0; op < 2; op++) {
+        sb_protocol *p = make("vllm", ops[op], 0, 42), *q = make("vllm", ops[op], 1, 42);
+        sums alone = sums_of(p), chained = sums_of(q);
+        printf("  %-10s bounds are %.2g of the values, chained %.2g\n", ops[op],
+               alone.bound / alone.real, chained.bound / chained.real);
+        assert_true(alone.bound < 2e-5 * alone.real);
+        assert_true(chained.bound < 2e-4 * chained.real);
+        assert_true(op ? chained.bound == alone.bound : chained.bound > 1.5 * alone.bound);
+        sb_protocol_free(p);
+        sb_protocol_free(q);
+    }
+}
+
 /* Profile exact is within its bound, and every bit of it is asked for under "exact". */
 static void test_exact(void **state)
 {
@@ -286,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_plain_kernels_pass),
         cmocka_unit_test(test_real_values),
         cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_width_of_bounds),
         cmocka_unit_test(test_regimes),
         cmocka_unit_test(test_chained),
         cmocka_unit_test(test_faults_are_caught),
