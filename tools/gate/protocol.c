@@ -142,7 +142,8 @@ static void plan(sb_protocol *p)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* V-124: "hold NaN or the bytes 0x7F" */
+/* V-124: "hold NaN and the bytes 0x7F in turn": a NaN shows what is multiplied by 0 instead of not
+ * read, and what is no NaN shows that one was written. */
 static float hostile(size_t i)
 {
     return sb_f32_from_bits(i % 2 ? 0x7f7f0000u : 0x7fc00000u);
@@ -219,7 +220,7 @@ static void spoil_rows(const sb_protocol *p, sb_protocol_round *r)
     for (size_t w = 0; w < p->inputs; w++)
         for (size_t i = 0, all = p->heads[w] * p->width[w]; i < r->rows * all; i++)
             if (!kept[i / all])
-                r->in[w][i] = hostile(i / all);
+                r->in[w][i] = hostile(i);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -251,7 +252,7 @@ static sb_status run_rounds(sb_protocol *p, const sb_op_table *ops)
         draw_rows(p, n, r);
         spoil_rows(p, r);
         for (size_t i = 0; i < p->slots * p->size; i++)
-            r->before[i] = n ? p->round[n - 1].after[i] : hostile(i / p->size);
+            r->before[i] = n ? p->round[n - 1].after[i] : hostile(i);
         sb_status status = sb_protocol_exact(p, r, ops);
         if (status)
             return status;
