@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/mem.h"
 #include "tests/gate/protocol_kernels.h"
 
 static const sb_op_table reference = {
@@ -348,6 +349,34 @@ static void test_incomplete(void **state)
     sb_protocol_free(p);
 }
 
+/* Memory that runs out anywhere is said, and all is given back (the sanitizers look). */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/samebit.XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/v.safetensors", folder);
+    sb_gate_arith ar = arith("fp32");
+    sb_status status = SB_ERR_MEMORY;
+    unsigned long failures = 0;
+    for (unsigned long n = 1; status; n += 1 + n / 6) {
+        const sb_protocol_request request = {.op = ops[n & 1], .rounds = 2, .chained = 1};
+        sb_protocol *p;
+        sb_error err;
+        sb_alloc_fail_at(n);
+        status = sb_protocol_make(&request, &reference, &p, &err);
+        if (!status)
+            status = sb_protocol_write(p, &ar, path, &err);
+        sb_alloc_fail_at(0);
+        sb_protocol_free(p);
+        assert_true(!status || status == SB_ERR_MEMORY);
+        failures += status != SB_OK;
+    }
+    assert_true(failures > 15);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_what_is_in_it),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_incomplete),
+        cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_hostile_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,13 +187,13 @@ sb_status sb_protocol_write(sb_protocol *p, const sb_gate_arith *ar, const char 
     sb_protocol_part *parts = NULL;
     sb_writer *writer = NULL;
     sb_status status = sb_protocol_expect(p, ar, err);
-    if (!status)
-        status = sb_protocol_parts(p, &parts, &s.count, err);
-    if (!status)
-        status = sb_writer_new(path, 0, SB_WRITER_FILE | SB_WRITER_REPLACE, &writer, err);
+    if (status)
+        return status;
+    status = sb_protocol_parts(p, &parts, &s.count, err);
     if (status)
         return status;
     s.parts = parts;
+    status = sb_writer_new(path, 0, SB_WRITER_FILE | SB_WRITER_REPLACE, &writer, err);
     for (size_t i = 0; i < s.count && !status; i++)
         status = sb_writer_add(writer, parts[i].name, parts[i].dtype, parts[i].rank, parts[i].shape,
                                err);
