@@ -121,7 +121,7 @@ static sb_status add_vectors(sb_gate_case *c, const sb_gate_delta *s, const char
     return status;
 }
 
-/* V-42: "g, beta and initial_state are binary32" */
+/* V-142: "g, beta and initial_state are binary32" */
 sb_status sb_gate_delta_make(sb_gate_case *c, sb_error *err)
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
@@ -322,7 +322,7 @@ sb_status sb_gate_delta_balls(const sb_gate_case *c, const sb_gate_arith *ar,
  * ------------------------------------------------------------------------------------
  */
 
-/* V-42: "q is multiplied by dk^-1/2"; R-6 without a rounding, where the kernel computes the norm */
+/* V-142: "q is multiplied by dk^-1/2"; R-6 without a rounding, where the kernel computes the norm */
 static sb_dd *unrounded(const sb_gate_delta *s, const float *x, int query)
 {
     size_t count = s->rows * s->k_heads * s->dk;

@@ -22,7 +22,7 @@ typedef struct sb_gate_delta {
 } sb_gate_delta;
 sb_gate_delta sb_gate_delta_of(const sb_gate_case *c);
 
-/* The inputs q, k, v, g, beta, initial_state (V-42), and what a file must have of them. */
+/* The inputs q, k, v, g, beta, initial_state (V-142), and what a file must have of them. */
 sb_status sb_gate_delta_make(sb_gate_case *c, sb_error *err);
 sb_status sb_gate_delta_need(sb_gate_case *c, sb_error *err);
 

@@ -45,7 +45,7 @@ static sb_status expect(sb_gate_case *c)
     return status ? status : sb_gate_expect(c, "state", SB_GATE_VALUES, "channel,column", 2, state);
 }
 
-/* V-41: "conv_state is (channel, column), the oldest column first" */
+/* V-141: "conv_state is (channel, column), the oldest column first" */
 static sb_status make(sb_gate_case *c, sb_error *err)
 {
     (void)err;
@@ -168,7 +168,7 @@ static sb_status real(const sb_gate_case *c, sb_dd *const out[])
     return status;
 }
 
-/* T-6: "the states of convolution and attention" are copies; V-40 of the sum before silu. */
+/* T-6: "the states of convolution and attention" are copies; V-140 of the sum before silu. */
 static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
 {
     const shape s = shape_of(c);

@@ -73,7 +73,7 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
     return status ? status : expect(c);
 }
 
-/* V-42: "recurrent at every length" */
+/* V-142: "recurrent at every length" */
 static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
                        float *const out[])
 {
@@ -151,7 +151,7 @@ static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
     return status;
 }
 
-/* V-43: "either form in binary32 inside" - and under an activation type also R-22. */
+/* V-143: "either form in binary32 inside" - and under an activation type also R-22. */
 static sb_status bound_any(const sb_gate_case *c, const sb_gate_arith *ar,
                            const sb_gate_delta_inputs *in, sb_ball *const out[])
 {

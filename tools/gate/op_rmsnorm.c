@@ -197,7 +197,7 @@ static sb_status bound_norm(const sb_gate_case *c, const sb_gate_arith *ar, sb_b
     return status;
 }
 
-/* V-40: "may round between its steps or not" */
+/* V-140: "may round between its steps or not" */
 static sb_status bound_gated(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
 {
     inputs in;
