@@ -100,6 +100,16 @@ static sb_status add_gates(sb_gate_case *c, const sb_gate_delta *s)
     return status;
 }
 
+/* Queries that are keys: of their own row or, in odd rows, of the one before. */
+static void ask_for_keys(const sb_gate_case *c, const sb_gate_delta *s, float *q)
+{
+    size_t width = s->k_heads * s->dk;
+    sb_gate_draw(c, "k", SB_GATE_ACTIVATION, s->rows * s->k_heads, s->dk, q);
+    for (size_t t = 1; t < s->rows; t += 2)
+        memcpy(q + t * width, q + (t - 1) * width, width * sizeof *q);
+}
+
+/* A one-hot query that meets no key would read nothing but zeros. */
 static sb_status add_vectors(sb_gate_case *c, const sb_gate_delta *s, const char *name, int values)
 {
     const uint64_t shape[] = {s->rows, values ? s->v_heads : s->k_heads, values ? s->dv : s->dk};
@@ -107,7 +117,9 @@ static sb_status add_vectors(sb_gate_case *c, const sb_gate_delta *s, const char
     float *x = sb_alloc(vectors * width, sizeof *x);
     if (!x)
         return SB_ERR_MEMORY;
-    if (!values && c->regime == SB_GATE_REGIME_zeros) {
+    if (c->regime == SB_GATE_REGIME_one_hot && strcmp(name, "q") == 0)
+        ask_for_keys(c, s, x);
+    else if (!values && c->regime == SB_GATE_REGIME_zeros) {
         sb_gate_draw_in(c, SB_GATE_REGIME_normal, name, SB_GATE_ACTIVATION, vectors, width, x);
         for (size_t i = 0; i < vectors * width; i++)
             x[i] = i / width % 3 == 1 ? 0.0f : x[i]; /* whole vectors only: some must be left */
