@@ -26,7 +26,7 @@ sb_gate_case *held_case(const char *op, const char *shape, const char *regime, s
     return c;
 }
 
-static double *bounds(const sb_gate_case *c, const char *arith, size_t output)
+double *held_bounds(const sb_gate_case *c, const char *arith, size_t output)
 {
     sb_gate_arith ar;
     sb_error err = {""};
@@ -45,12 +45,18 @@ static double ratio(double got, sb_dd real, double bound)
     return error <= INFINITY && bound > 0.0 ? error / bound : INFINITY;
 }
 
-double held_worst(const sb_gate_case *c, const char *arith, size_t output, const float *got)
+double held_worst_in(const sb_gate_output *y, const double *bound, const float *got)
 {
-    const sb_gate_output *y = &c->output[output];
-    double *bound = bounds(c, arith, output), worst = 0.0;
+    double worst = 0.0;
     for (size_t i = 0; i < y->count; i++)
         worst = fmax(worst, ratio((double)got[i], y->real[i], bound[i]));
+    return worst;
+}
+
+double held_worst(const sb_gate_case *c, const char *arith, size_t output, const float *got)
+{
+    double *bound = held_bounds(c, arith, output);
+    double worst = held_worst_in(&c->output[output], bound, got);
     free(bound);
     return worst;
 }
@@ -58,7 +64,7 @@ double held_worst(const sb_gate_case *c, const char *arith, size_t output, const
 size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output, const float *got)
 {
     const sb_gate_output *y = &c->output[output];
-    double *bound = bounds(c, arith, output);
+    double *bound = held_bounds(c, arith, output);
     size_t outside = 0;
     for (size_t i = 0; i < y->count; i++) {
         float rounded = sb_round_to(SB_FORMAT_bf16, got[i]);
@@ -97,7 +103,7 @@ held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output
     return (held_choices){.wrong = result.of[output].outside, .open = result.of[output].near_ties};
 }
 
-double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake)
+double held_mistake_in(const sb_gate_case *c, const char *arith, size_t output, const char *mistake)
 {
     sb_op_table table = sb_backend_ref()->ops;
     float *got[SB_GATE_OUTPUTS] = {NULL};
@@ -108,16 +114,21 @@ double held_mistake(const sb_gate_case *c, const char *arith, const char *mistak
     for (size_t o = 0; o < c->outputs; o++)
         got[o] = calloc(c->output[o].count, sizeof **got);
     assert_int_equal(c->op->exact(c, &knobs, &table, got), SB_OK);
-    double worst = held_worst(c, arith, 0, got[0]);
+    double worst = held_worst(c, arith, output, got[output]);
     for (size_t o = 0; o < c->outputs; o++)
         free(got[o]);
     return worst;
 }
 
+double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake)
+{
+    return held_mistake_in(c, arith, 0, mistake);
+}
+
 static void check_output(const sb_gate_case *c, const char *where, size_t output, double share)
 {
     const sb_gate_output *y = &c->output[output];
-    double *bound = bounds(c, "fp32", output);
+    double *bound = held_bounds(c, "fp32", output);
     size_t counted = 0, useful = 0;
     for (size_t i = 0; i < y->count; i++) {
         double error = fabs((double)y->exact[i] - y->real[i].hi - y->real[i].lo);

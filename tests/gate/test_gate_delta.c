@@ -1,0 +1,525 @@
+/* test_gate_delta.c - vectors of the delta rule: plain binary32 kernels pass, row by row and in
+ * chunks; broken ones do not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <mpfr.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/gate/held.h"
+
+/* What a kernel is written like: nothing wrong, other orders, then mistakes. */
+enum {
+    RIGHT,
+    BACKWARDS,
+    LATE_SCALE,     /* dk^-1/2 behind the sum, and the decay behind the prediction's sum */
+    HEAD_MOD,       /* value head h has key head h mod nK (F30) */
+    TURNED,         /* the state is (value, key) */
+    NO_CARRY,       /* the initial state is not read (F32) */
+    UNSCALED,       /* no dk^-1/2 */
+    PREDICTS_FIRST, /* before the state decays */
+    LAST_DECAY,     /* the decay of a last chunk that is not full is that of its padding, 1 (F31) */
+    QUOTIENTS,      /* decays between rows are quotients of decays since the chunk began (B47) */
+    UNSEEN          /* a row does not see its own key */
+};
+
+typedef struct kernel {
+    const sb_gate_case *c;
+    int kind;
+    size_t rows, k_heads, v_heads, dk, dv, chunk; /* chunk 0: row by row */
+    float *q, *k, *v, *g, *beta;
+    float *out, *state, *states;
+} kernel;
+
+/* The k-th of n terms. */
+static size_t term(const kernel *x, size_t i, size_t n)
+{
+    return x->kind == BACKWARDS ? n - 1 - i : i;
+}
+
+static float dot(const kernel *x, const float *a, const float *b, size_t stride, size_t n)
+{
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++)
+        sum += a[term(x, i, n)] * b[term(x, i, n) * stride];
+    return sum;
+}
+
+static size_t key_of(const kernel *x, size_t t, size_t h)
+{
+    size_t head = x->kind == HEAD_MOD ? h % x->k_heads : h / (x->v_heads / x->k_heads);
+    return (t * x->k_heads + head) * x->dk;
+}
+
+static float root(const kernel *x)
+{
+    return x->kind == UNSCALED ? 1.0f : 1.0f / sqrtf((float)x->dk);
+}
+
+/* q and k of one row and head, the one scaled. */
+static void prepare(const kernel *x, size_t t, size_t h, float *q, float *k)
+{
+    const float *from_q = x->q + key_of(x, t, h), *from_k = x->k + key_of(x, t, h);
+    int norm = sb_gate_size(x->c, "l2norm") != 0;
+    float of_q = norm ? 1.0f / sqrtf(dot(x, from_q, from_q, 1, x->dk) + 1e-6f) : 1.0f;
+    float of_k = norm ? 1.0f / sqrtf(dot(x, from_k, from_k, 1, x->dk) + 1e-6f) : 1.0f;
+    for (size_t i = 0; i < x->dk; i++) {
+        q[i] = from_q[i] * of_q * (x->kind == LATE_SCALE ? 1.0f : root(x));
+        k[i] = from_k[i] * of_k;
+    }
+}
+
+static void step(const kernel *x, size_t t, size_t h, float *S)
+{
+    size_t at = t * x->v_heads + h;
+    float q[256], k[256], decay = expf(x->g[at]), beta = x->beta[at];
+    prepare(x, t, h, q, k);
+    for (size_t j = 0; j < x->dv; j++) {
+        float m = dot(x, k, S + j, x->dv, x->dk);
+        for (size_t i = 0; i < x->dk; i++)
+            S[i * x->dv + j] *= decay;
+        if (x->kind == LATE_SCALE)
+            m *= decay;
+        else if (x->kind != PREDICTS_FIRST)
+            m = dot(x, k, S + j, x->dv, x->dk);
+        float d = (x->v[at * x->dv + j] - m) * beta;
+        for (size_t i = 0; i < x->dk; i++)
+            S[i * x->dv + j] += k[i] * d;
+        float o = dot(x, q, S + j, x->dv, x->dk);
+        x->out[at * x->dv + j] = x->kind == LATE_SCALE ? o * root(x) : o;
+    }
+}
+
+/* One chunk of one head in the form of R-22, nothing rounded in between: n rows from `first`. */
+enum { LONGEST = 64 };
+typedef struct part {
+    size_t first, n;
+    float q[LONGEST][256], k[LONGEST][256], u[LONGEST][256], G[LONGEST];
+} part;
+
+static float between(const kernel *x, const part *p, size_t i, size_t j)
+{
+    return x->kind == QUOTIENTS ? expf(p->G[i]) / expf(p->G[j]) : expf(p->G[i] - p->G[j]);
+}
+
+/* What each row adds to the state: its correction, those of the rows before it being known. */
+static void solve(const kernel *x, part *p, size_t h, const float *S)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        size_t at = (p->first + i) * x->v_heads + h;
+        float weight[LONGEST];
+        for (size_t j = 0; j < i; j++)
+            weight[j] = dot(x, p->k[i], p->k[j], 1, x->dk) * between(x, p, i, j);
+        for (size_t c = 0; c < x->dv; c++) {
+            float m = expf(p->G[i]) * dot(x, p->k[i], S + c, x->dv, x->dk);
+            m += dot(x, weight, &p->u[0][c], 256, i);
+            p->u[i][c] = (x->v[at * x->dv + c] - m) * x->beta[at];
+        }
+    }
+}
+
+static void chunk(const kernel *x, part *p, size_t h, float *S)
+{
+    float G = 0.0f;
+    for (size_t i = 0; i < p->n; i++) {
+        p->G[i] = G += x->g[(p->first + i) * x->v_heads + h];
+        prepare(x, p->first + i, h, p->q[i], p->k[i]);
+    }
+    solve(x, p, h, S);
+    for (size_t i = 0; i < p->n; i++) {
+        size_t at = (p->first + i) * x->v_heads + h, seen = x->kind == UNSEEN ? i : i + 1;
+        float weight[LONGEST];
+        for (size_t j = 0; j < seen; j++)
+            weight[j] = dot(x, p->q[i], p->k[j], 1, x->dk) * between(x, p, i, j);
+        for (size_t c = 0; c < x->dv; c++)
+            x->out[at * x->dv + c] = expf(p->G[i]) * dot(x, p->q[i], S + c, x->dv, x->dk) +
+                                     dot(x, weight, &p->u[0][c], 256, seen);
+    }
+    float end = x->kind == LAST_DECAY && p->n < x->chunk ? 0.0f : G, weight[LONGEST];
+    for (size_t a = 0; a < x->dk; a++) {
+        for (size_t j = 0; j < p->n; j++)
+            weight[j] = p->k[j][a] *
+                        (x->kind == QUOTIENTS ? expf(end) / expf(p->G[j]) : expf(end - p->G[j]));
+        for (size_t c = 0; c < x->dv; c++)
+            S[a * x->dv + c] =
+                S[a * x->dv + c] * expf(end) + dot(x, weight, &p->u[0][c], 256, p->n);
+    }
+}
+
+static void run_head(const kernel *x, size_t h, part *p)
+{
+    size_t size = x->dk * x->dv;
+    float *S = x->state + h * size;
+    for (size_t t = 0; t < x->rows && !x->chunk; t++) {
+        step(x, t, h, S);
+        memcpy(x->states + (t * x->v_heads + h) * size, S, size * sizeof *S);
+    }
+    for (size_t t = 0; t < x->rows && x->chunk; t += x->chunk) {
+        p->first = t;
+        p->n = x->rows - t < x->chunk ? x->rows - t : x->chunk;
+        chunk(x, p, h, S);
+    }
+}
+
+static void turn(const kernel *x)
+{
+    size_t size = x->dk * x->dv;
+    float *copy = malloc(size * sizeof *copy);
+    assert_non_null(copy);
+    for (size_t h = 0; h < x->v_heads; h++) {
+        float *S = x->state + h * size;
+        memcpy(copy, S, size * sizeof *S);
+        for (size_t i = 0; i < size; i++)
+            S[i % x->dv * x->dk + i / x->dv] = copy[i];
+    }
+    free(copy);
+}
+
+static kernel kernel_of(const sb_gate_case *c, int kind, size_t length)
+{
+    kernel x = {.c = c,
+                .kind = kind,
+                .chunk = length,
+                .rows = sb_gate_size(c, "rows"),
+                .k_heads = sb_gate_size(c, "k_heads"),
+                .v_heads = sb_gate_size(c, "v_heads"),
+                .dk = sb_gate_size(c, "dk"),
+                .dv = sb_gate_size(c, "dv"),
+                .q = sb_gate_values(c, "q"),
+                .k = sb_gate_values(c, "k"),
+                .v = sb_gate_values(c, "v"),
+                .g = sb_gate_values(c, "g"),
+                .beta = sb_gate_values(c, "beta"),
+                .state = sb_gate_values(c, "initial_state")};
+    x.out = calloc(c->output[0].count, sizeof *x.out);
+    x.states = calloc(x.rows * c->output[1].count, sizeof *x.states);
+    assert_true(x.q && x.k && x.v && x.g && x.beta && x.state && x.out && x.states);
+    return x;
+}
+
+static void kernel_free(kernel *x)
+{
+    float *all[] = {x->q, x->k, x->v, x->g, x->beta, x->state, x->out, x->states};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+static kernel kernel_run(const sb_gate_case *c, int kind, size_t length)
+{
+    kernel x = kernel_of(c, kind, length);
+    part *p = malloc(sizeof *p);
+    assert_non_null(p);
+    if (kind == NO_CARRY)
+        memset(x.state, 0, c->output[1].count * sizeof *x.state);
+    for (size_t h = 0; h < x.v_heads; h++)
+        run_head(&x, h, p);
+    if (kind == TURNED)
+        turn(&x);
+    free(p);
+    return x;
+}
+
+typedef struct limits {
+    double *of[SB_GATE_OUTPUTS];
+} limits;
+
+static limits limits_of(const sb_gate_case *c, const char *arith)
+{
+    limits l = {{NULL}};
+    for (size_t o = 0; o < c->outputs; o++)
+        l.of[o] = held_bounds(c, arith, o);
+    return l;
+}
+
+static void limits_free(limits *l)
+{
+    for (size_t o = 0; o < SB_GATE_OUTPUTS; o++)
+        free(l->of[o]);
+}
+
+/* The worst of each output; `worst` has three. */
+static void held(const sb_gate_case *c, const limits *l, int kind, size_t length, double *worst)
+{
+    kernel x = kernel_run(c, kind, length);
+    const float *got[] = {x.out, x.state, x.states};
+    for (size_t o = 0; o < c->outputs; o++)
+        worst[o] = held_worst_in(&c->output[o], l->of[o], got[o]);
+    kernel_free(&x);
+}
+
+/* The worst of one output, of all when output is SB_GATE_OUTPUTS. */
+static double one(const char *op, const char *shape, const char *regime, int kind, size_t length,
+                  size_t output)
+{
+    sb_gate_case *c = held_case(op, shape, regime, SB_DTYPE_BF16);
+    limits l = limits_of(c, "fp32");
+    double worst[SB_GATE_OUTPUTS] = {0.0};
+    held(c, &l, kind, length, worst);
+    limits_free(&l);
+    sb_gate_case_free(c);
+    return worst[output];
+}
+
+static void exact_lies_within_every_bound(void **state)
+{
+    (void)state;
+    held_everywhere("delta_rule", 0.5);
+    held_everywhere("delta_rule_chunk", 0.5);
+}
+
+static double most[SB_GATE_OUTPUTS];
+
+/* Of the kernels that are right, those that run in chunks of this length. */
+static int last_right(size_t length)
+{
+    return length == 0 ? LATE_SCALE : length == LONGEST ? BACKWARDS : RIGHT;
+}
+
+static void check_plain(const char *op, const char *shape, const char *regime,
+                        const size_t *lengths, size_t count)
+{
+    sb_gate_case *c = held_case(op, shape, regime, SB_DTYPE_BF16);
+    limits l = limits_of(c, "fp32");
+    for (size_t n = 0; n < count; n++)
+        for (int kind = RIGHT; kind <= last_right(lengths[n]); kind++) {
+            double worst[SB_GATE_OUTPUTS] = {0.0};
+            held(c, &l, kind, lengths[n], worst);
+            for (size_t o = 0; o < c->outputs; o++) {
+                most[o] = fmax(most[o], worst[o]);
+                if (!(worst[o] <= 1.0))
+                    fail_msg("%s %s %s: kernel %d, chunks of %zu: out.%s is at %g", op, shape,
+                             regime, kind, lengths[n], c->output[o].name, worst[o]);
+            }
+        }
+    limits_free(&l);
+    sb_gate_case_free(c);
+}
+
+static void plain_kernels_pass(const char *name, const size_t *lengths, size_t count)
+{
+    const sb_gate_op *op = sb_gate_op_find(name);
+    memset(most, 0, sizeof most);
+    for (int g = 0; g < SB_GATE_REGIMES; g++)
+        for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++)
+            check_plain(name, op->shapes[s], sb_gate_regime_name((sb_gate_regime)g), lengths,
+                        count);
+    print_message("%s: error / bound at most %.3f, %.3f of states\n", name, most[0],
+                  fmax(most[1], most[2]));
+}
+
+static void kernels_row_by_row_pass(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0};
+    plain_kernels_pass("delta_rule", lengths, 1);
+}
+
+/* V-43: "row by row or in chunks of any length, either form in binary32 inside" */
+static void kernels_in_chunks_pass(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 16, 32, 64};
+    plain_kernels_pass("delta_rule_chunk", lengths, 4);
+}
+
+static void bfloat16_outputs_pass(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 16, 64};
+    sb_gate_case *c = held_case("delta_rule_chunk", NULL, "normal", SB_DTYPE_BF16);
+    for (size_t n = 0; n < 3; n++) {
+        kernel x = kernel_run(c, RIGHT, lengths[n]);
+        assert_int_equal(held_outside_bf16(c, "fp32", 0, x.out), 0);
+        kernel_free(&x);
+    }
+    sb_gate_case_free(c);
+}
+
+static void planted_mistakes_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *shape, *regime;
+        size_t output;
+    } all[] = {
+        {"head_map_mod", NULL, "normal", 0},
+        {"head_map_mod", "k_heads=4,v_heads=12,dk=16,dv=16", "normal", 0},
+        {"decay_after_prediction", NULL, "normal", 0},
+        {"state_kept_whole", NULL, "normal", 0},
+        {"state_transposed", NULL, "normal", 1},
+        {"query_unscaled", "l2norm=1", "normal", 0},
+        {"eps_on_mean", "l2norm=1", "tiny", 0},
+    };
+    static const char *const ops[] = {"delta_rule", "delta_rule_chunk"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t op = 0; op < 2; op++) {
+            sb_gate_case *c = held_case(ops[op], all[i].shape, all[i].regime, SB_DTYPE_BF16);
+            double worst = held_mistake_in(c, "fp32", all[i].output, all[i].name);
+            if (!(worst > 1.0))
+                fail_msg("%s %s: %s is at %g", ops[op], all[i].regime, all[i].name, worst);
+            sb_gate_case_free(c);
+        }
+}
+
+static void broken_kernels_fail(void **state)
+{
+    (void)state;
+    for (int kind = HEAD_MOD; kind <= PREDICTS_FIRST; kind++)
+        if (!(one("delta_rule", NULL, "normal", kind, 0, kind == TURNED ? 1 : 0) > 1.0))
+            fail_msg("kernel %d passes row by row", kind);
+    for (int kind = HEAD_MOD; kind <= UNSEEN; kind++)
+        if (kind != PREDICTS_FIRST && !(one("delta_rule_chunk", NULL, "normal", kind, 64,
+                                            kind == TURNED || kind == LAST_DECAY ? 1 : 0) > 1.0))
+            fail_msg("kernel %d passes in chunks", kind);
+}
+
+/* F31 needs a length that is not a multiple of the chunk, F32 a state, F30 two value heads per key
+ * head and more than one key head, B47 decays that end the range. */
+static void mistakes_need_the_inputs_made_for_them(void **state)
+{
+    (void)state;
+    static const char *const op = "delta_rule_chunk";
+    assert_true(one(op, "rows=64", "normal", LAST_DECAY, 64, 1) <= 1.0);
+    assert_true(one(op, "rows=65", "normal", LAST_DECAY, 64, 1) > 1.0);
+    assert_true(one(op, "rows=63", "normal", LAST_DECAY, 64, 1) > 1.0);
+    assert_true(one(op, "rows=16", "normal", LAST_DECAY, 16, 1) <= 1.0);
+    assert_true(one(op, "rows=15", "normal", LAST_DECAY, 16, 1) > 1.0);
+    assert_true(one(op, "rows=70,state=0", "normal", NO_CARRY, 64, 0) <= 1.0);
+    assert_true(one(op, "rows=70", "normal", NO_CARRY, 64, 0) > 1.0);
+    assert_true(one(op, "k_heads=1,v_heads=3", "normal", HEAD_MOD, 64, 0) <= 1.0);
+    assert_true(one(op, "k_heads=2,v_heads=6", "normal", HEAD_MOD, 64, 0) > 1.0);
+    assert_true(one(op, "rows=9", "normal", QUOTIENTS, 16, 0) <= 1.0);
+    assert_true(one(op, "rows=9", "huge", QUOTIENTS, 16, 0) > 1.0);
+}
+
+/* --- the real value, computed with MPFR --------------------------------------------------------
+ */
+
+enum { BITS = 300 };
+
+static double distance(const mpfr_t x, sb_dd y)
+{
+    mpfr_t d;
+    mpfr_init2(d, BITS);
+    mpfr_sub_d(d, x, y.hi, MPFR_RNDN);
+    mpfr_sub_d(d, d, y.lo, MPFR_RNDN);
+    double far = fabs(mpfr_get_d(d, MPFR_RNDN));
+    mpfr_clear(d);
+    return far;
+}
+
+/* The divisor of x[0..dk): its length where the kernel computes the norm, times dk^1/2 if scaled.
+ */
+static void wide_divisor(const kernel *x, const float *from, int scaled, mpfr_t out)
+{
+    mpfr_t y;
+    mpfr_init2(y, BITS);
+    int norm = sb_gate_size(x->c, "l2norm") != 0;
+    mpfr_set_d(out, norm ? (double)1e-6f : 1.0, MPFR_RNDN);
+    for (size_t i = 0; i < x->dk && norm; i++) {
+        mpfr_set_flt(y, from[i], MPFR_RNDN);
+        mpfr_fma(out, y, y, out, MPFR_RNDN);
+    }
+    if (scaled)
+        mpfr_mul_ui(out, out, (unsigned long)x->dk, MPFR_RNDN);
+    mpfr_sqrt(out, out, MPFR_RNDN);
+    mpfr_clear(y);
+}
+
+/* Column j of one head, all rows: s is its column of the state. The largest distance, against the
+ * largest size that anything has in the case. */
+static double wide_column(const kernel *x, size_t h, size_t j, mpfr_t *s)
+{
+    const sb_gate_output *out = &x->c->output[0], *state = &x->c->output[1];
+    mpfr_t m, d, y, decay;
+    mpfr_inits2(BITS, m, d, y, decay, (mpfr_ptr)0);
+    double worst = 0.0;
+    for (size_t i = 0; i < x->dk; i++)
+        mpfr_set_flt(s[i], x->state[(h * x->dk + i) * x->dv + j], MPFR_RNDN);
+    for (size_t t = 0; t < x->rows; t++) {
+        size_t at = t * x->v_heads + h, key = key_of(x, t, h);
+        mpfr_set_flt(decay, x->g[at], MPFR_RNDN);
+        mpfr_exp(decay, decay, MPFR_RNDN);
+        mpfr_set_zero(m, 1);
+        for (size_t i = 0; i < x->dk; i++) {
+            mpfr_mul(s[i], s[i], decay, MPFR_RNDN);
+            mpfr_mul_d(y, s[i], (double)x->k[key + i], MPFR_RNDN);
+            mpfr_add(m, m, y, MPFR_RNDN);
+        }
+        wide_divisor(x, x->k + key, 0, d);
+        mpfr_div(m, m, d, MPFR_RNDN);
+        mpfr_d_sub(m, (double)x->v[at * x->dv + j], m, MPFR_RNDN);
+        mpfr_mul_d(m, m, (double)x->beta[at], MPFR_RNDN);
+        mpfr_div(m, m, d, MPFR_RNDN);
+        mpfr_set_zero(d, 1);
+        for (size_t i = 0; i < x->dk; i++) {
+            mpfr_mul_d(y, m, (double)x->k[key + i], MPFR_RNDN);
+            mpfr_add(s[i], s[i], y, MPFR_RNDN);
+            mpfr_mul_d(y, s[i], (double)x->q[key + i], MPFR_RNDN);
+            mpfr_add(d, d, y, MPFR_RNDN);
+        }
+        wide_divisor(x, x->q + key, 1, y);
+        mpfr_div(d, d, y, MPFR_RNDN);
+        worst = fmax(worst, distance(d, out->real[at * x->dv + j]));
+    }
+    for (size_t i = 0; i < x->dk; i++)
+        worst = fmax(worst, distance(s[i], state->real[(h * x->dk + i) * x->dv + j]));
+    mpfr_clears(m, d, y, decay, (mpfr_ptr)0);
+    return worst;
+}
+
+static void check_wide(const char *op, const char *shape, const char *regime)
+{
+    sb_gate_case *c = held_case(op, shape, regime, SB_DTYPE_BF16);
+    kernel x = kernel_of(c, RIGHT, 0);
+    mpfr_t s[256];
+    double size = 0.0;
+    for (size_t i = 0; i < x.dk; i++)
+        mpfr_init2(s[i], BITS);
+    for (size_t o = 0; o < 2; o++)
+        for (size_t i = 0; i < c->output[o].count; i++)
+            size = fmax(size, fabs(c->output[o].real[i].hi));
+    for (size_t h = 0; h < x.v_heads; h++)
+        for (size_t j = 0; j < x.dv; j++) {
+            double far = wide_column(&x, h, j, s);
+            if (!(far <= size * 0x1p-85))
+                fail_msg("%s %s %s: head %zu, value %zu is off by %g of %g", op, shape, regime, h,
+                         j, far, size);
+        }
+    for (size_t i = 0; i < x.dk; i++)
+        mpfr_clear(s[i]);
+    kernel_free(&x);
+    sb_gate_case_free(c);
+}
+
+static void real_values_are_those_of_mpfr(void **state)
+{
+    (void)state;
+    static const char *const regimes[] = {"normal", "huge", "tiny", "ties", "one-hot", "zeros"};
+    for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++) {
+        check_wide("delta_rule", "rows=9,k_heads=2,v_heads=4,dk=7,dv=5", regimes[r]);
+        check_wide("delta_rule", "rows=3,k_heads=1,v_heads=3,dk=8,dv=4,l2norm=1", regimes[r]);
+        check_wide("delta_rule_chunk", "rows=33,k_heads=2,v_heads=2,dk=8,dv=3", regimes[r]);
+    }
+    mpfr_free_cache();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_lies_within_every_bound),
+        cmocka_unit_test(kernels_row_by_row_pass),
+        cmocka_unit_test(kernels_in_chunks_pass),
+        cmocka_unit_test(bfloat16_outputs_pass),
+        cmocka_unit_test(planted_mistakes_fail),
+        cmocka_unit_test(broken_kernels_fail),
+        cmocka_unit_test(mistakes_need_the_inputs_made_for_them),
+        cmocka_unit_test(real_values_are_those_of_mpfr),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
