@@ -279,7 +279,7 @@ static void planted_mistakes_fail(void **state)
     }
 }
 
-/* V-44: "is not one of them" - of the forms of softplus */
+/* V-144: "is not one of them" - of the forms of softplus */
 static void broken_kernels_fail(void **state)
 {
     (void)state;

@@ -334,7 +334,7 @@ sb_status sb_gate_delta_balls(const sb_gate_case *c, const sb_gate_arith *ar,
  * ------------------------------------------------------------------------------------
  */
 
-/* V-142: "q is multiplied by dk^-1/2"; R-6 without a rounding, where the kernel computes the norm */
+/* V-142: "q is multiplied by dk^-1/2"; R-6 without a rounding where the kernel has the norm */
 static sb_dd *unrounded(const sb_gate_delta *s, const float *x, int query)
 {
     size_t count = s->rows * s->k_heads * s->dk;
