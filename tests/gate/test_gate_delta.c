@@ -319,7 +319,7 @@ static void kernels_row_by_row_pass(void **state)
     plain_kernels_pass("delta_rule", lengths, 1);
 }
 
-/* V-43: "row by row or in chunks of any length, either form in binary32 inside" */
+/* V-143: "row by row or in chunks of any length, either form in binary32 inside" */
 static void kernels_in_chunks_pass(void **state)
 {
     (void)state;
