@@ -269,6 +269,15 @@ graft bf16 nvfp4-ct '*.mlp.experts.*'
 graft fp8-block bf16 '*self_attn.*'
 graft bf16 fp8-block 'layers.2.*'
 
+# The Python package, its wheels, and kernels of other people under the judge.
+BUILD=$build bash tools/py/check.sh >"$work/py.log" 2>&1
+status=$?
+cat "$work/py.log"
+counted=$(tail -n 1 "$work/py.log" | tr -dc '0-9 ')
+read -r p f s <<<"$counted"
+passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
+
 # llama.cpp, built from its pinned source: what it records now is within the bounds of its profile. The build takes
 # more than half an hour, so only when asked for.
 if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then

@@ -1,0 +1,148 @@
+"""The build backend (PEP 517) of this package: the library comes from `make`, the wheel is a zip archive.
+
+A wheel holds the package and `libsamebit.so.0`, nothing is compiled by Python, and no package is needed to
+build it. The library is taken from, in this order,
+
+    SAMEBIT_LIBRARY=FILE    a library that is there already: then no compiler is needed
+    build/libsamebit.so.0   of the tree that this folder is in, which `make lib` brings up to date
+
+SAMEBIT_PLATFORM names the platform of the wheel ("linux_aarch64"), where it is not that of this machine.
+The bytes of a wheel depend on its files alone: names are sorted, and all have one date.
+"""
+
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+LIBRARY = "libsamebit.so.0"
+
+
+def _project():
+    """What pyproject.toml says, of the few forms that it uses (Python 3.9 has no reader of it)."""
+    text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
+
+    def one(key):
+        return re.search(rf'^{key} = "(.*)"$', text, re.M).group(1)
+
+    project = {key: one(key) for key in ("name", "version", "description", "requires-python")}
+    project["license"] = re.search(r'^license = \{ text = "(.*)" \}$', text, re.M).group(1)
+    project["dependencies"] = re.findall(
+        r'"([^"]+)"', re.search(r"^dependencies = \[(.*?)\]", text, re.M | re.S).group(1)
+    )
+    project["classifiers"] = re.findall(
+        r'"([^"]+)"', re.search(r"^classifiers = \[(.*?)\]", text, re.M | re.S).group(1)
+    )
+    project["entry points"] = re.search(
+        r"^\[project\.entry-points\.(\S+)\]\n(\S+) = \"(\S+)\"", text, re.M
+    ).groups()
+    return project
+
+
+def _metadata(project):
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {project['name']}",
+        f"Version: {project['version']}",
+        f"Summary: {project['description']}",
+        f"License: {project['license']}",
+        f"Requires-Python: {project['requires-python']}",
+    ]
+    lines += [f"Requires-Dist: {one}" for one in project["dependencies"]]
+    lines += [f"Classifier: {one}" for one in project["classifiers"]]
+    return "\n".join(lines) + "\n"
+
+
+def _tag():
+    platform = os.environ.get("SAMEBIT_PLATFORM") or sysconfig.get_platform()
+    return "py3-none-" + re.sub(r"[-.]", "_", platform)
+
+
+def _wheel(tag):
+    return f"Wheel-Version: 1.0\nGenerator: build_samebit\nRoot-Is-Purelib: false\nTag: {tag}\n"
+
+
+def _entry_points(project):
+    group, name, target = project["entry points"]
+    return f"[{group}]\n{name} = {target}\n"
+
+
+def _library():
+    named = os.environ.get("SAMEBIT_LIBRARY")
+    if named:
+        path = pathlib.Path(named)
+        if not path.is_file():
+            raise SystemExit(f"SAMEBIT_LIBRARY={named} is no file")
+        return path
+    path = TREE / "build" / LIBRARY
+    if not (TREE / "Makefile").is_file():
+        if path.is_file():
+            return path
+        raise SystemExit(
+            f"{TREE} is not the tree of samebit: set SAMEBIT_LIBRARY to a {LIBRARY} that is there"
+        )
+    made = subprocess.run(["make", "-C", str(TREE), "lib"], stdout=sys.stderr)
+    if made.returncode:
+        raise SystemExit(f"`make -C {TREE} lib` failed; see above, or set SAMEBIT_LIBRARY")
+    return path
+
+
+def _write(path, files):
+    """A zip archive of {name: bytes}, with the RECORD that a wheel needs."""
+    project = _project()
+    info = f"{project['name']}-{project['version']}.dist-info"
+    record = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(name, data):
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o755 if name.endswith(LIBRARY) else 0o644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+
+        for name in sorted(files):
+            add(name, files[name])
+            digest = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=")
+            record.append(f"{name},sha256={digest.decode()},{len(files[name])}")
+        record.append(f"{info}/RECORD,,")
+        add(f"{info}/RECORD", ("\n".join(record) + "\n").encode())
+
+
+def _build(directory, editable):
+    project, tag = _project(), _tag()
+    library = _library()
+    info = f"{project['name']}-{project['version']}.dist-info"
+    files = {
+        f"{info}/METADATA": _metadata(project).encode(),
+        f"{info}/WHEEL": _wheel(tag).encode(),
+        f"{info}/entry_points.txt": _entry_points(project).encode(),
+    }
+    if editable:
+        files["samebit_tree.pth"] = f"{HERE}\n".encode()
+    else:
+        for source in sorted((HERE / "samebit").iterdir()):
+            if source.suffix == ".py" or source.name == "py.typed":
+                files[f"samebit/{source.name}"] = source.read_bytes()
+        files[f"samebit/{LIBRARY}"] = library.read_bytes()
+    name = f"{project['name']}-{project['version']}-{tag}.whl"
+    _write(pathlib.Path(directory) / name, files)
+    return name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return _build(wheel_directory, editable=False)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    return _build(wheel_directory, editable=True)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise SystemExit("there is no source archive of the package alone: it is built from the tree of samebit")

@@ -1,0 +1,334 @@
+"""libsamebit through ctypes: where it is, its structs, and errors as exceptions (ref/samebit.h of the tree)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+
+from .arrays import Memory
+
+NAME = "libsamebit.so.0"
+
+
+class Error(Exception):
+    """What the library refused, and why: one line that says what was found and what was expected."""
+
+    status = 3
+
+
+class Failed(Error):
+    """A comparison failed."""
+
+    status = 1
+
+
+class UsageError(Error, ValueError):
+    """The call makes no sense."""
+
+    status = 2
+
+
+class Refused(Error):
+    """A file is damaged or of another kind, or memory ran out."""
+
+    status = 3
+
+
+class Mistrusted(Error):
+    """What was compared could not have shown a fault."""
+
+    status = 4
+
+
+_ERRORS = {one.status: one for one in (Failed, UsageError, Refused, Mistrusted)}
+
+
+class ErrorText(ctypes.Structure):
+    _fields_ = [("text", c_char * 1024)]
+
+
+class Digest(ctypes.Structure):
+    _fields_ = [("hex", c_char * 33)]
+
+    def __str__(self) -> str:
+        return self.hex.decode()
+
+
+RANK = 8
+
+
+class Array(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_char_p),
+        ("axes", c_char_p),
+        ("rank", c_uint32),
+        ("shape", c_uint64 * RANK),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+    ]
+
+    def memory(self, owner: object) -> Memory:
+        return Memory(self.data or 0, self.dtype.decode(), tuple(self.shape[: self.rank]), owner)
+
+
+class Name(ctypes.Structure):
+    _fields_ = [("text", c_char * 64)]
+
+
+TAP = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(c_float), c_size_t, c_size_t)
+
+
+class SessionOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("profile", c_char_p),
+        ("settings", POINTER(c_char_p)),
+        ("setting_count", c_size_t),
+        ("threads", ctypes.c_uint),
+        ("mtp", c_int),
+        ("tap", TAP),
+        ("tap_ctx", c_void_p),
+        ("rollback", c_int),
+        ("temperature", c_float),
+        ("top_k", c_uint32),
+        ("top_p", c_float),
+        ("min_p", c_float),
+        ("seed", c_uint64),
+        ("sequence", c_uint64),
+        ("residual", c_int),
+    ]
+
+
+class CaseInfo(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("op", c_char_p),
+        ("format", c_char_p),
+        ("shape", c_char_p),
+        ("regime", c_char_p),
+        ("input", c_char_p),
+        ("seed", c_uint64),
+    ]
+
+
+class JudgeResult(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("status", c_int),
+        ("verdict", c_char * 16),
+        ("arith", Name),
+        ("count", c_uint64),
+        ("identical", c_uint64),
+        ("outside", c_uint64),
+        ("near_ties", c_uint64),
+        ("worst", c_double),
+        ("has_first", c_uint32),
+        ("output", c_uint32),
+        ("first", c_uint64),
+        ("nearest", c_uint64),
+        ("index", c_uint64 * RANK),
+        ("found", c_double),
+        ("expected", c_double),
+        ("bound", c_double),
+        ("words", c_char * 768),
+        ("note", c_char * 512),
+    ]
+
+
+class PowerResult(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("planted", c_uint64),
+        ("caught", c_uint64),
+        ("of_ops", c_uint64),
+        ("of_ops_caught", c_uint64),
+        ("shown", c_char * 1024),
+        ("missed", c_char * 1024),
+    ]
+
+
+class Room(ctypes.Structure):
+    _fields_ = [("dtype", c_char_p), ("data", c_void_p), ("bytes", c_uint64)]
+
+
+KERNEL = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Room))
+
+
+class MetaRow(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char * 32),
+        ("verdict", c_char * 16),
+        ("calls", c_uint64),
+        ("elements", c_uint64),
+        ("words", c_char * 400),
+    ]
+
+
+class MetaResult(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("status", c_int),
+        ("words", c_char * 400),
+        ("rows", c_uint32),
+        ("row", MetaRow * 12),
+    ]
+
+
+def _find() -> str:
+    """SAMEBIT_LIBRARY; the library of the wheel; that of the tree which this file is in; the system's."""
+    named = os.environ.get("SAMEBIT_LIBRARY")
+    if named:
+        return named
+    here = pathlib.Path(__file__).resolve().parent
+    for path in (here / NAME, here.parents[2] / "build" / NAME):
+        if path.is_file():
+            return str(path)
+    return NAME
+
+
+try:
+    lib = ctypes.CDLL(_find())
+except OSError as why:
+    raise ImportError(
+        f"{NAME} cannot be loaded: {why}. `pip install` of tools/py brings it, `make lib` builds it, and "
+        "SAMEBIT_LIBRARY names another one"
+    ) from None
+
+_pp = POINTER(c_void_p)
+_err = POINTER(ErrorText)
+#: name: (result, arguments); a result of None is a status, whose failure is raised
+PROTOTYPES = {
+    "samebit_version": (c_char_p, []),
+    "samebit_spec_version": (ctypes.c_uint, []),
+    "samebit_digest_f32": (None, [c_void_p, c_size_t, POINTER(Digest), _err]),
+    "samebit_checkpoint_open": (None, [c_char_p, POINTER(c_char_p), c_size_t, _pp, _err]),
+    "samebit_checkpoint_close": ("void", [c_void_p]),
+    "samebit_checkpoint_resident_limit": (None, [c_void_p, c_uint64, _err]),
+    "samebit_config_count": (c_size_t, []),
+    "samebit_config_name": (c_char_p, [c_size_t]),
+    "samebit_checkpoint_config": (None, [c_void_p, c_char_p, POINTER(c_double), _err]),
+    "samebit_checkpoint_family": (c_char_p, [c_void_p]),
+    "samebit_checkpoint_architecture": (c_char_p, [c_void_p]),
+    "samebit_checkpoint_tensors": (c_size_t, [c_void_p]),
+    "samebit_checkpoint_tensor": (None, [c_void_p, c_size_t, POINTER(Array), _err]),
+    "samebit_checkpoint_find": (None, [c_void_p, c_char_p, POINTER(Array), _err]),
+    "samebit_checkpoint_digest": (None, [c_void_p, POINTER(Digest), _err]),
+    "samebit_profile_count": (c_size_t, []),
+    "samebit_profile_name": (c_char_p, [c_size_t]),
+    "samebit_session_new": (None, [c_void_p, POINTER(SessionOptions), _pp, _err]),
+    "samebit_session_free": ("void", [c_void_p]),
+    "samebit_session_feed": (None, [c_void_p, POINTER(c_uint32), c_size_t, _err]),
+    "samebit_session_verify": (None, [c_void_p, POINTER(c_uint32), c_size_t, _err]),
+    "samebit_session_keep": (None, [c_void_p, c_size_t, _err]),
+    "samebit_session_draft": (None, [c_void_p, c_uint32, c_void_p, _err]),
+    "samebit_session_rows": (c_size_t, [c_void_p]),
+    "samebit_session_logits": (None, [c_void_p, c_size_t, c_size_t, c_void_p, _err]),
+    "samebit_session_hidden": (None, [c_void_p, c_size_t, c_size_t, c_void_p, _err]),
+    "samebit_session_position": (c_uint64, [c_void_p]),
+    "samebit_session_reset": ("void", [c_void_p]),
+    "samebit_session_generate": (
+        None,
+        [c_void_p, POINTER(c_uint32), c_size_t, c_size_t, c_uint32, POINTER(c_uint32), POINTER(Digest), _err],
+    ),
+    "samebit_session_state": (None, [c_void_p, _pp, _err]),
+    "samebit_session_state_at": (None, [c_void_p, c_size_t, _pp, _err]),
+    "samebit_state_free": ("void", [c_void_p]),
+    "samebit_session_set_state": (None, [c_void_p, c_void_p, _err]),
+    "samebit_state_position": (c_uint64, [c_void_p]),
+    "samebit_state_digests": (None, [c_void_p, POINTER(Digest), POINTER(Digest), _err]),
+    "samebit_state_pieces": (c_size_t, [c_void_p]),
+    "samebit_state_piece": (None, [c_void_p, c_size_t, POINTER(Array), POINTER(Name), _err]),
+    "samebit_state_compare": (None, [c_void_p, c_void_p, _err]),
+    "samebit_session_save": (None, [c_void_p, c_char_p, POINTER(c_uint32), _err]),
+    "samebit_session_load": (None, [c_void_p, c_char_p, _err]),
+    "samebit_op_count": (c_size_t, []),
+    "samebit_op_name": (c_char_p, [c_size_t]),
+    "samebit_op_help": (c_char_p, [c_size_t]),
+    "samebit_op_clause": (c_char_p, [c_size_t]),
+    "samebit_op_format": (c_char_p, [c_size_t, c_size_t]),
+    "samebit_op_param": (c_char_p, [c_size_t, c_size_t]),
+    "samebit_op_shape": (c_char_p, [c_size_t, c_size_t]),
+    "samebit_op_takes": (c_int, [c_size_t, c_size_t]),
+    "samebit_regime_count": (c_size_t, []),
+    "samebit_regime_name": (c_char_p, [c_size_t]),
+    "samebit_regime_help": (c_char_p, [c_size_t]),
+    "samebit_arith_count": (c_size_t, []),
+    "samebit_arith_name": (c_char_p, [c_size_t, POINTER(Name)]),
+    "samebit_arith_help": (c_char_p, [c_size_t]),
+    "samebit_case_make": (None, [c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_uint64, _pp, _err]),
+    "samebit_case_from_arrays": (
+        None,
+        [c_char_p, c_char_p, c_char_p, c_char_p, POINTER(Array), c_size_t, _pp, _err],
+    ),
+    "samebit_case_read": (None, [c_char_p, _pp, POINTER(Name), _err]),
+    "samebit_case_write": (None, [c_void_p, c_char_p, c_char_p, _err]),
+    "samebit_case_free": ("void", [c_void_p]),
+    "samebit_case_about": (None, [c_void_p, POINTER(CaseInfo), _err]),
+    "samebit_case_inputs": (c_size_t, [c_void_p]),
+    "samebit_case_input": (None, [c_void_p, c_size_t, POINTER(Array), _err]),
+    "samebit_case_outputs": (c_size_t, [c_void_p]),
+    "samebit_case_output": (None, [c_void_p, c_size_t, POINTER(Array), _err]),
+    "samebit_case_is_choice": (c_int, [c_void_p, c_size_t]),
+    "samebit_case_real": (None, [c_void_p, c_size_t, c_void_p, c_void_p, _err]),
+    "samebit_case_bound": (None, [c_void_p, c_size_t, c_char_p, c_void_p, _err]),
+    "samebit_case_judge": (None, [c_void_p, c_char_p, POINTER(Array), c_size_t, POINTER(JudgeResult), _err]),
+    "samebit_case_power": (
+        None,
+        [c_void_p, c_char_p, c_char_p, POINTER(PowerResult), POINTER(JudgeResult), _err],
+    ),
+    "samebit_case_metamorphic": (
+        None,
+        [c_void_p, KERNEL, c_void_p, POINTER(c_char_p), ctypes.c_uint, POINTER(MetaResult), _err],
+    ),
+}
+
+
+def _declare(prototypes: dict) -> None:
+    for name, (result, arguments) in prototypes.items():
+        function = getattr(lib, name)
+        function.restype = c_int if result is None else None if result == "void" else result
+        function.argtypes = arguments
+
+
+_declare(PROTOTYPES)
+
+
+def status_of(name: str, *arguments: object) -> "tuple[int, str]":
+    """Calls a function that gives a status: its status, and what it says of a failure."""
+    said = ErrorText()
+    status = getattr(lib, name)(*arguments, ctypes.byref(said))
+    return status, said.text.decode("utf-8", "replace")
+
+
+def call(name: str, *arguments: object) -> None:
+    """Calls a function that gives a status, and raises what is not SAMEBIT_OK."""
+    status, said = status_of(name, *arguments)
+    if status:
+        raise _ERRORS.get(status, Error)(said or f"{name} gave status {status}")
+
+
+def text(value: "str | os.PathLike | None") -> "bytes | None":
+    return None if value is None else os.fsencode(value)
+
+
+def ids(tokens: object) -> "ctypes.Array":
+    values = [int(token) for token in tokens]
+    return (c_uint32 * len(values))(*values)
+
+
+class Handle:
+    """Something of the library, freed with its object."""
+
+    _free = ""
+
+    def __init__(self) -> None:
+        self._pointer = c_void_p()
+
+    def __del__(self) -> None:
+        pointer = getattr(self, "_pointer", None)
+        if pointer and lib is not None:
+            getattr(lib, self._free)(pointer)
+            self._pointer = None

@@ -1,0 +1,250 @@
+"""Checkpoints, sessions and states: the reference itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+
+from . import arrays, library
+from .library import Array, Digest, Handle, Name, SessionOptions, call, ids, lib, text
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Model(Handle):
+    """A checkpoint folder as Hugging Face publishes it; sessions of it share its weights."""
+
+    _free = "samebit_checkpoint_close"
+
+    def __init__(self, folder: Path, overlays: Sequence[str] = ()):
+        super().__init__()
+        listed = (ctypes.c_char_p * max(len(overlays), 1))(*[text(one) for one in overlays])
+        call("samebit_checkpoint_open", text(folder), listed, len(overlays), ctypes.byref(self._pointer))
+
+    @property
+    def config(self) -> Dict[str, float]:
+        """Numbers of the configuration: hidden_size, layers, vocab_size, ..."""
+        found = {}
+        for i in range(lib.samebit_config_count()):
+            name, value = lib.samebit_config_name(i), ctypes.c_double()
+            call("samebit_checkpoint_config", self._pointer, name, ctypes.byref(value))
+            found[name.decode()] = int(value.value) if value.value.is_integer() else value.value
+        return found
+
+    @property
+    def family(self) -> str:
+        return lib.samebit_checkpoint_family(self._pointer).decode()
+
+    @property
+    def tensors(self) -> List[str]:
+        names = []
+        for i in range(lib.samebit_checkpoint_tensors(self._pointer)):
+            one = Array()
+            call("samebit_checkpoint_tensor", self._pointer, i, ctypes.byref(one))
+            names.append(one.name.decode())
+        return names
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as the file has it, of a NumPy type with the same bits where NumPy has none of its own."""
+        one = Array()
+        call("samebit_checkpoint_find", self._pointer, name.encode(), ctypes.byref(one))
+        return arrays.raw(one.memory(self), one.bytes)
+
+    @property
+    def digest(self) -> str:
+        """What `samebit hash` prints of the checkpoint."""
+        found = Digest()
+        call("samebit_checkpoint_digest", self._pointer, ctypes.byref(found))
+        return str(found)
+
+    def session(self, **options: object) -> "Session":
+        return Session(self, **options)  # type: ignore[arg-type]
+
+
+class Digests(NamedTuple):
+    target: str
+    mtp: str
+
+
+class Generated(NamedTuple):
+    tokens: List[int]
+    logits: List[str]  # a digest of each
+
+
+class State(Handle):
+    """Everything that a sequence remembers, as a value."""
+
+    _free = "samebit_state_free"
+
+    @property
+    def position(self) -> int:
+        return lib.samebit_state_position(self._pointer)
+
+    @property
+    def digests(self) -> Digests:
+        target, mtp = Digest(), Digest()
+        call("samebit_state_digests", self._pointer, ctypes.byref(target), ctypes.byref(mtp))
+        return Digests(str(target), str(mtp))
+
+    @property
+    def pieces(self) -> Dict[str, np.ndarray]:
+        """Its arrays by name, where they lie."""
+        found = {}
+        for i in range(lib.samebit_state_pieces(self._pointer)):
+            one, name = Array(), Name()
+            call("samebit_state_piece", self._pointer, i, ctypes.byref(one), ctypes.byref(name))
+            found[name.text.decode()] = (
+                arrays.raw(one.memory(self), one.bytes)
+                if one.bytes
+                else np.empty(tuple(one.shape[: one.rank]), np.float32)
+            )
+        return found
+
+    def difference(self, other: "State") -> Optional[str]:
+        """None where both are equal to the bit, else where they differ first."""
+        status, said = library.status_of("samebit_state_compare", self._pointer, other._pointer)
+        if status in (0, 1):
+            return said if status else None
+        raise library.Error(said)
+
+
+class Session(Handle):
+    """One sequence fed through a model.
+
+    profile    a named table of rounding points: "exact", "hf", "vllm", ... (docs/profiles.md)
+    settings   single knobs behind it: ["beta=act"]
+    threads    0: all; never changes a bit
+    mtp        the MTP head is fed along
+    tap        called as tap(name, array) behind every intermediate value; the array may be changed
+    """
+
+    _free = "samebit_session_free"
+
+    def __init__(
+        self,
+        model: Model,
+        profile: str = "exact",
+        settings: Sequence[str] = (),
+        threads: int = 0,
+        mtp: bool = False,
+        tap: Optional[Callable[[str, np.ndarray], None]] = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 0.0,
+        min_p: float = 0.0,
+        seed: int = 42,
+        sequence: int = 0,
+    ):
+        super().__init__()
+        self.model = model  # must outlive it
+        listed = (ctypes.c_char_p * max(len(settings), 1))(*[one.encode() for one in settings])
+        options = SessionOptions(size=ctypes.sizeof(SessionOptions))
+        options.profile, options.settings, options.setting_count = profile.encode(), listed, len(settings)
+        options.threads, options.mtp = threads, int(mtp)
+        options.temperature, options.top_k, options.top_p, options.min_p = temperature, top_k, top_p, min_p
+        options.seed, options.sequence = seed, sequence
+        self._raised: Optional[BaseException] = None
+        if tap is not None:
+            options.tap = self._tap = self._tapped(tap)
+        call("samebit_session_new", model._pointer, ctypes.byref(options), ctypes.byref(self._pointer))
+
+    def _tapped(self, tap: Callable[[str, np.ndarray], None]) -> "library.TAP":
+        def run(_: object, name: bytes, data: object, rows: int, cols: int) -> int:
+            try:
+                tap(name.decode(), np.ctypeslib.as_array(data, shape=(rows, cols)))
+                return 0
+            except BaseException as why:  # goes on behind the call: C cannot carry it
+                self._raised = why
+                return 1
+
+        return library.TAP(run)
+
+    def _call(self, name: str, *arguments: object) -> None:
+        try:
+            call(name, self._pointer, *arguments)
+        except library.Error:
+            raised, self._raised = self._raised, None
+            if raised is not None:
+                raise raised from None
+            raise
+
+    def feed(self, tokens: Sequence[int]) -> None:
+        """Feeds tokens in one call; any split of a sequence into calls gives the same bits in profile exact."""
+        self._call("samebit_session_feed", ids(tokens), len(tokens))
+
+    def verify(self, tokens: Sequence[int]) -> None:
+        """The same, and `keep` can undo it."""
+        self._call("samebit_session_verify", ids(tokens), len(tokens))
+
+    def keep(self, kept: int) -> None:
+        """Keeps the first rows of the last verify, as if only they had been fed."""
+        self._call("samebit_session_keep", kept)
+
+    def draft(self, token: int) -> np.ndarray:
+        """One step of the MTP head: logits of the token behind `token`."""
+        found = np.empty(self._width("vocab_size"), np.float32)
+        self._call("samebit_session_draft", token, found.ctypes.data)
+        return found
+
+    def _width(self, name: str) -> int:
+        return int(self.model.config[name])
+
+    @property
+    def rows(self) -> int:
+        """Rows of the last call."""
+        return lib.samebit_session_rows(self._pointer)
+
+    def _rows(self, function: str, width: str, rows: Optional[int]) -> np.ndarray:
+        count = self.rows
+        first = 0 if rows is None else range(count)[rows]
+        taken = count if rows is None else 1
+        found = np.empty((taken, self._width(width)), np.float32)
+        self._call(function, first, taken, found.ctypes.data)
+        return found if rows is None else found[0]
+
+    def logits(self, row: Optional[int] = -1) -> np.ndarray:
+        """Of one row of the last call, the last one unless said; None: of all of them."""
+        return self._rows("samebit_session_logits", "vocab_size", row)
+
+    def hidden(self, row: Optional[int] = -1) -> np.ndarray:
+        """Hidden vectors behind the final norm, likewise."""
+        return self._rows("samebit_session_hidden", "hidden_size", row)
+
+    @property
+    def position(self) -> int:
+        return lib.samebit_session_position(self._pointer)
+
+    def reset(self) -> None:
+        lib.samebit_session_reset(self._pointer)
+
+    def generate(self, prompt: Sequence[int], n: int, drafts: int = 0) -> Generated:
+        """Feeds a prompt and generates n tokens, in rounds of so many drafts of the MTP head."""
+        tokens, digests = (ctypes.c_uint32 * max(n, 1))(), (Digest * max(n, 1))()
+        self._call("samebit_session_generate", ids(prompt), len(prompt), n, drafts, tokens, digests)
+        return Generated(list(tokens[:n]), [str(one) for one in digests[:n]])
+
+    @property
+    def state(self) -> State:
+        """A copy of the state; assign one to go on from it."""
+        found = State()
+        self._call("samebit_session_state", ctypes.byref(found._pointer))
+        return found
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._call("samebit_session_set_state", state._pointer)
+
+    def state_at(self, kept: int) -> State:
+        """The state that keep(kept) would leave."""
+        found = State()
+        self._call("samebit_session_state_at", kept, ctypes.byref(found._pointer))
+        return found
+
+    def save(self, path: Path, tokens: Optional[Sequence[int]] = None) -> None:
+        self._call("samebit_session_save", text(path), None if tokens is None else ids(tokens))
+
+    def load(self, path: Path) -> None:
+        self._call("samebit_session_load", text(path))

@@ -1,0 +1,182 @@
+"""The package itself: its functions are those of the header, arrays go in and out, errors say what they should."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import samebit
+from samebit import arrays, library
+
+TREE = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("made") / "T1"
+    subprocess.run([os.environ["SAMEBIT"], "make", path, "--preset", "T1"], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def test_functions_are_those_of_the_header():
+    header = (TREE / "ref" / "samebit.h").read_text()
+    declared = set(re.findall(r"\b(samebit_\w+)\(", header))
+    assert set(library.PROTOTYPES) <= declared
+    for name in library.PROTOTYPES:
+        text = re.search(rf"SAMEBIT_API[^;]*\b{name}\(([^;]*)\);", header).group(1)
+        count = 0 if text.strip() == "void" else text.count(",") + 1
+        assert len(library.PROTOTYPES[name][1]) == count, name
+
+
+def test_session_is_that_of_the_program(folder):
+    said = subprocess.run(
+        [os.environ["SAMEBIT"], "run", folder, "--tokens", "1,2,3", "-n", "4"], check=True, capture_output=True, text=True
+    ).stdout
+    found = samebit.Model(folder).session(mtp=True).generate([1, 2, 3], 4)
+    assert "tokens " + ",".join(map(str, found.tokens)) in said
+    assert re.findall(r"logits \d+ (\w+)", said) == found.logits
+
+
+def test_state_comes_back(folder):
+    session = samebit.Session(samebit.Model(folder))
+    session.feed([1, 2, 3])
+    kept = session.state
+    session.feed([5])
+    first = session.logits()
+    session.state = kept
+    assert kept.difference(session.state) is None
+    session.feed([5])
+    assert np.array_equal(first, session.logits())
+    assert "position" in kept.difference(session.state)
+
+
+def test_tap_sees_and_stops(folder):
+    names = []
+    samebit.Session(samebit.Model(folder), tap=lambda name, array: names.append((name, array.shape))).feed([1, 2])
+    assert names[0] == ("embed", (2, 128))
+
+    def stop(name, array):
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        samebit.Session(samebit.Model(folder), tap=stop).feed([1])
+
+
+def test_errors(folder, tmp_path):
+    with pytest.raises(samebit.Refused, match="nowhere"):
+        samebit.Model(tmp_path / "nowhere")
+    with pytest.raises(samebit.UsageError, match="1000000"):
+        samebit.Session(samebit.Model(folder)).feed([1000000])
+    with pytest.raises(samebit.UsageError, match="no cases of"):
+        samebit.vectors("matmul")
+    with pytest.raises(samebit.UsageError, match="no format"):
+        samebit.vectors("int3_linear")
+    case = samebit.vectors("rmsnorm")
+    with pytest.raises(samebit.UsageError, match="wants eps"):
+        samebit.cases.call_kernel(lambda x, eps: x, case)
+    with pytest.raises(samebit.Error, match="shape"):
+        samebit.judge(case, np.zeros((3, 3), np.float32))
+
+
+def test_arrays_are_taken_where_they_lie():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    at = arrays.memory(x)
+    assert (at.address, at.dtype, at.shape) == (x.ctypes.data, "F32", (2, 3))
+    assert arrays.memory(x.T).address != x.ctypes.data  # a copy
+
+    class Other:
+        def __dlpack__(self, **_):
+            return x.__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert arrays.memory(Other()).address == x.ctypes.data
+    with pytest.raises(TypeError, match="no array"):
+        arrays.memory("x")
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    for name, dtype in (("bfloat16", "BF16"), ("float8_e4m3fn", "F8_E4M3"), ("float16", "F16"), ("int64", "I64")):
+        x = torch.zeros(2, 3).to(getattr(torch, name))
+        assert arrays.memory(x)[:3] == (x.data_ptr(), dtype, (2, 3))
+    case = samebit.vectors("nvfp4_linear")
+    inputs = case.inputs("torch")
+    assert inputs["x"].dtype == torch.bfloat16 and inputs["weight_scale"].dtype == torch.float8_e4m3fn
+    assert np.array_equal(inputs["x"].float().numpy(), case.inputs("numpy")["x"].astype(np.float32))
+
+
+def test_judge():
+    case = samebit.vectors("bf16_linear")
+    exact = case.exact()
+    assert samebit.judge(case, exact, arith="exact").verdict == "IDENTICAL"
+    assert samebit.judge(case, exact).arith == "exact"
+    assert np.all(np.abs(exact - case.real()) <= case.bound("fp32"))
+    assert np.any(samebit.vectors("rmsnorm").real_parts()[1] != 0)
+    wrong = np.array(exact)
+    wrong[2, 17] *= 1.01
+    found = samebit.judge(case, wrong, arith="bf16_mma")
+    assert not found and found.outside == 1 and found.index == (2, 17) and "17" in found.words
+    nan = np.array(exact)
+    nan[0, 0] = np.nan
+    assert not samebit.judge(case, nan)
+    assert not samebit.judge(case, {"out": exact}, need=None, arith="exact").missing
+
+
+def test_missing_output_is_said():
+    case = samebit.vectors("delta_rule")
+    found = samebit.judge(case, case.exact(), need="state")
+    assert not found.passed and found.missing == ["state"]
+
+
+def test_inputs_of_ones_own():
+    case = samebit.vectors("rmsnorm", input="f32")
+    inputs = case.inputs()
+    own = samebit.case_of("rmsnorm", inputs, case.shape, input="f32")
+    assert np.array_equal(own.exact(), case.exact())
+
+
+def test_files(tmp_path):
+    case = samebit.vectors("rmsnorm")
+    case.write(tmp_path / "c.safetensors", "fp32")
+    assert samebit.Case.read(tmp_path / "c.safetensors").command() == case.command()
+    samebit.write_got(tmp_path / "g.safetensors", case, case.exact())
+    subprocess.run(
+        [os.environ["SAMEBIT"], "judge", tmp_path / "c.safetensors", tmp_path / "g.safetensors"], check=True
+    )
+
+
+class Rare:
+    """Wrong once in 50 calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x, weight):
+        self.calls += 1
+        out = np.asarray(x, np.float32) @ np.asarray(weight, np.float32).T
+        out[0, 0] += self.calls % 50 == 0
+        return out
+
+
+def test_metamorphic():
+    case = samebit.vectors("bf16_linear")
+
+    def by_rows(x, weight):
+        w = np.asarray(weight, np.float32)
+        return np.stack([(w * row).sum(1) for row in np.asarray(x, np.float32)])
+
+    assert samebit.metamorphic(by_rows, case, repeats=3).passed
+    assert not samebit.metamorphic(Rare(), case).passed
+
+    def neighbour(x, weight):
+        out = by_rows(x, weight)
+        return out + np.float32(1e-3) * out.sum(0)
+
+    assert not samebit.metamorphic(neighbour, case, repeats=2).passed
+    with pytest.raises(ZeroDivisionError):
+        samebit.metamorphic(lambda **inputs: 1 / 0, case)
