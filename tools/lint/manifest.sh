@@ -14,6 +14,8 @@ golden=${GOLDEN:-golden}
 generator() {
     case $1 in
         bad/*) echo "tests/fuzz/make_bad.c" ;;
+        gate/recipes/*) echo "tools/py/recipes/record.py, torch 2.15.0, transformers 5.17.0, triton 3.9.0, fla-core 0.6.0," \
+            "compressed-tensors 0.20.0, numpy 2.4.6" ;;
         gate/*) echo "tests/fuzz/make_gate.c" ;;
         hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
