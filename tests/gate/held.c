@@ -156,8 +156,7 @@ static void check_power(const sb_gate_case *c, const char *where, const char *ar
         fail_msg("%s: %s shows no mistake of the ops: %s", where, arith, power.missed);
 }
 
-static void check_case(const char *op, const char *shape, const char *regime, sb_dtype input,
-                       double share)
+void held_at(const char *op, const char *shape, const char *regime, sb_dtype input, double share)
 {
     char where[256];
     snprintf(where, sizeof where, "%s %s %s %s", op, shape ? shape : "default", regime,
@@ -181,10 +180,10 @@ void held_everywhere(const char *name, double share)
         const char *regime = sb_gate_regime_name((sb_gate_regime)g);
         if (!sb_gate_takes(op, (sb_gate_regime)g))
             continue;
-        check_case(name, NULL, regime, SB_DTYPE_F32, share);
-        check_case(name, NULL, regime, SB_DTYPE_F16, share);
-        check_case(name, NULL, regime, SB_DTYPE_BF16, share);
+        held_at(name, NULL, regime, SB_DTYPE_F32, share);
+        held_at(name, NULL, regime, SB_DTYPE_F16, share);
+        held_at(name, NULL, regime, SB_DTYPE_BF16, share);
         for (size_t s = 0; op->shapes[s]; s++)
-            check_case(name, op->shapes[s], regime, SB_DTYPE_BF16, 0.0);
+            held_at(name, op->shapes[s], regime, SB_DTYPE_BF16, 0.0);
     }
 }

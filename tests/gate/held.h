@@ -36,4 +36,7 @@ double held_mistake_in(const sb_gate_case *c, const char *arith, size_t output,
  * of the planted mistakes at least. */
 void held_everywhere(const char *op, double share);
 
+/* The same of one case. */
+void held_at(const char *op, const char *shape, const char *regime, sb_dtype input, double share);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <mpfr.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,11 +266,44 @@ static double one(const char *op, const char *shape, const char *regime, int kin
     return worst[output];
 }
 
+/* A listed shape: as it is in regime normal, elsewhere with few channels, where it leaves them
+ * open.
+ */
+typedef struct listed {
+    char text[96];
+} listed;
+
+static listed shape_in(const char *shape, sb_gate_regime regime)
+{
+    listed s;
+    int few = regime != SB_GATE_REGIME_normal && !strstr(shape, "dk=");
+    snprintf(s.text, sizeof s.text, "%s%s", shape, few ? ",dk=8,dv=8" : "");
+    return s;
+}
+
+static void exact_lies_within_bounds(const char *name)
+{
+    const sb_gate_op *op = sb_gate_op_find(name);
+    for (int g = 0; g < SB_GATE_REGIMES; g++) {
+        const char *regime = sb_gate_regime_name((sb_gate_regime)g);
+        if (!sb_gate_takes(op, (sb_gate_regime)g))
+            continue;
+        const char *other = g == SB_GATE_REGIME_normal ? NULL : "dk=8,dv=8";
+        double share = other ? 0.0 : 0.5;
+        held_at(name, NULL, regime, SB_DTYPE_BF16, 0.5);
+        held_at(name, other, regime, SB_DTYPE_F32, share);
+        held_at(name, other, regime, SB_DTYPE_F16, share);
+        for (size_t s = 0; op->shapes[s]; s++)
+            held_at(name, shape_in(op->shapes[s], (sb_gate_regime)g).text, regime, SB_DTYPE_BF16,
+                    0.0);
+    }
+}
+
 static void exact_lies_within_every_bound(void **state)
 {
     (void)state;
-    held_everywhere("delta_rule", 0.5);
-    held_everywhere("delta_rule_chunk", 0.5);
+    exact_lies_within_bounds("delta_rule");
+    exact_lies_within_bounds("delta_rule_chunk");
 }
 
 static double most[SB_GATE_OUTPUTS];
@@ -306,8 +340,8 @@ static void plain_kernels_pass(const char *name, const size_t *lengths, size_t c
     memset(most, 0, sizeof most);
     for (int g = 0; g < SB_GATE_REGIMES; g++)
         for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++)
-            check_plain(name, op->shapes[s], sb_gate_regime_name((sb_gate_regime)g), lengths,
-                        count);
+            check_plain(name, shape_in(op->shapes[s], (sb_gate_regime)g).text,
+                        sb_gate_regime_name((sb_gate_regime)g), lengths, count);
     print_message("%s: error / bound at most %.3f, %.3f of states\n", name, most[0],
                   fmax(most[1], most[2]));
 }
