@@ -391,15 +391,21 @@ static void wide_norm(const kernel *x, size_t i, mpfr_t y, mpfr_t t)
     }
 }
 
-static void check_wide(const char *op, const char *regime,
+static void wide_beta(const kernel *x, size_t i, mpfr_t y, mpfr_t t)
+{
+    mpfr_set_flt(t, x->in[1][i], MPFR_RNDN);
+    wide_sigmoid(y, t);
+}
+
+static void check_wide(const char *op, const char *regime, size_t output,
                        void (*wide)(const kernel *x, size_t i, mpfr_t y, mpfr_t t))
 {
     sb_gate_case *c = held_case(op, NULL, regime, SB_DTYPE_BF16);
     kernel x = kernel_run(c, RIGHT);
     mpfr_t y, t;
     mpfr_inits2(BITS, y, t, (mpfr_ptr)0);
-    for (size_t i = 0; i < c->output[0].count; i++) {
-        sb_dd real = c->output[0].real[i];
+    for (size_t i = 0; i < c->output[output].count; i++) {
+        sb_dd real = c->output[output].real[i];
         wide(&x, i, y, t);
         double size = fabs(mpfr_get_d(y, MPFR_RNDN));
         mpfr_sub_d(y, y, real.hi, MPFR_RNDN);
@@ -418,11 +424,12 @@ static void real_values_are_those_of_mpfr(void **state)
     (void)state;
     static const char *const regimes[] = {"normal", "negative", "tiny", "least", "zeros"};
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++) {
-        check_wide("conv", regimes[r], wide_conv);
-        check_wide("gates", regimes[r], wide_gates);
-        check_wide("l2norm", regimes[r], wide_norm);
-        check_wide("rmsnorm", regimes[r], wide_norm);
-        check_wide("gated_rmsnorm", regimes[r], wide_norm);
+        check_wide("conv", regimes[r], 0, wide_conv);
+        check_wide("gates", regimes[r], 0, wide_gates);
+        check_wide("gates", regimes[r], 1, wide_beta);
+        check_wide("l2norm", regimes[r], 0, wide_norm);
+        check_wide("rmsnorm", regimes[r], 0, wide_norm);
+        check_wide("gated_rmsnorm", regimes[r], 0, wide_norm);
     }
     mpfr_free_cache();
 }
