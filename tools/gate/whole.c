@@ -53,6 +53,10 @@ sb_status sb_gate_need_type(const sb_gate_case *c, const char *name, sb_dtype dt
 
 sb_status sb_gate_need_finite(const sb_gate_case *c, const char *name, size_t count, sb_error *err)
 {
+    sb_dtype dtype = sb_gate_input(c, name)->dtype;
+    if (dtype != SB_DTYPE_BF16 && dtype != SB_DTYPE_F16 && dtype != SB_DTYPE_F32)
+        return sb_fail(err, SB_ERR_INPUT, "in.%s is %s; expected BF16, F16 or F32", name,
+                       sb_dtype_name(dtype));
     float *values = sb_gate_values(c, name);
     if (!values)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for in.%s", name);

@@ -19,7 +19,8 @@ sb_status sb_gate_add_singles(sb_gate_case *c, const char *name, const char *axe
 /* SB_ERR_INPUT where the input has another type. */
 sb_status sb_gate_need_type(const sb_gate_case *c, const char *name, sb_dtype dtype, sb_error *err);
 
-/* SB_ERR_INPUT where one of the values of a float input (the first `count`) is not finite. */
+/* SB_ERR_INPUT where an input that is there is not BF16, F16 or F32, or one of its first `count`
+ * values is not finite. */
 sb_status sb_gate_need_finite(const sb_gate_case *c, const char *name, size_t count, sb_error *err);
 
 /* x rounded to the type of the case's inputs. */
