@@ -79,6 +79,19 @@ refused 2 judge "$v" "$got" --same-bits
 refused 2 judge "$v" "$work"
 refused 2 judge "$v" "$got" --metamorphic --arith fp32
 
+# --- further outputs --------------------------------------------------------------------------------------------------
+run 0 vectors conv -o "$work/conv.safetensors"
+made "$work/conv.safetensors" "$got" out=exact:F32
+run 0 judge "$work/conv.safetensors" "$got"
+says 'out.state: not given, not judged'
+for need in state all; do
+    run 1 judge "$work/conv.safetensors" "$got" --need $need
+    says 'FAIL: out.state is needed and not there'
+done
+made "$work/conv.safetensors" "$got" out=exact:F32 out.state=exact.state:F32
+run 0 judge "$work/conv.safetensors" "$got" --need state
+run 0 judge "$work/conv.safetensors" "$got" --need all
+
 # --- folders, JUnit -------------------------------------------------------------------------------------------------
 mkdir "$work/outputs"
 run 0 vectors linear --format bf16 --regime all --shape rows=3,n=16,k=32 -o "$work/vectors/"
