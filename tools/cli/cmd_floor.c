@@ -23,21 +23,6 @@ typedef struct request {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* "273", "0.78": digits with at most one point, from `low` to `high`. */
-static sb_status decimal(const char *option, const char *text, double low, double high, double *out,
-                         sb_error *err)
-{
-    const char *point = strchr(text, '.');
-    size_t n = strlen(text);
-    int sound = n > 0 && n < 20 && strspn(text, "0123456789.") == n && strcmp(text, ".") != 0 &&
-                !(point && strchr(point + 1, '.'));
-    *out = sound ? strtod(text, NULL) : 0;
-    if (sound && *out >= low && *out <= high)
-        return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "--%s is '%s', expected a number from %g to %g", option,
-                   SB_SHOW(text), low, high);
-}
-
 static sb_status choose(const char *option, const char *text, const char *first, const char *second,
                         int *is_second, sb_error *err)
 {
@@ -55,7 +40,7 @@ static sb_status read_numbers(request *r, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE,
                        "--bandwidth is missing: how many GB (10^9 bytes) "
                        "the memory gives per second");
-    sb_status status = decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
+    sb_status status = sb_opt_decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
     o->bandwidth *= 1e9;
     if (!status && r->context > UINT32_MAX)
         status = sb_fail(err, SB_ERR_USAGE, "--context is %" PRIu64 ", expected less than 2^32",
@@ -67,9 +52,9 @@ static sb_status read_numbers(request *r, sb_error *err)
         status =
             sb_fail(err, SB_ERR_USAGE, "--draft K, at least 1, and --accept a belong together");
     if (!status && r->accept)
-        status = decimal("accept", r->accept, 0, 1, &o->accept, err);
+        status = sb_opt_decimal("accept", r->accept, 0, 1, &o->accept, err);
     if (!status && r->claim)
-        status = decimal("claim", r->claim, 0.001, 1e9, &r->claimed, err);
+        status = sb_opt_decimal("claim", r->claim, 0.001, 1e9, &r->claimed, err);
     o->context = r->context;
     o->draft = (uint32_t)r->draft;
     return status;

@@ -245,3 +245,17 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
                        line->usage);
     return SB_OK;
 }
+
+sb_status sb_opt_decimal(const char *option, const char *text, double low, double high, double *out,
+                         sb_error *err)
+{
+    const char *point = strchr(text, '.');
+    size_t n = strlen(text);
+    int sound = n > 0 && n < 20 && strspn(text, "0123456789.") == n && strcmp(text, ".") != 0 &&
+                !(point && strchr(point + 1, '.'));
+    *out = sound ? strtod(text, NULL) : 0;
+    if (sound && *out >= low && *out <= high)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE, "--%s is '%s', expected a number from %g to %g", option,
+                   SB_SHOW(text), low, high);
+}

@@ -62,6 +62,10 @@ int sb_parse_u64(const char *text, uint64_t *value);
  * binary32 has not. */
 int sb_parse_f32(const char *text, float *value);
 
+/* The value of an option: "273", "0.78", digits with at most one point, from `low` to `high`. */
+sb_status sb_opt_decimal(const char *option, const char *text, double low, double high, double *out,
+                         sb_error *err);
+
 /* The shortest text from which sb_parse_f32 gets a finite value back. */
 typedef struct sb_f32_text {
     char text[24];

@@ -103,7 +103,7 @@ static void trunk_pass(const sb_ledger *l, const sb_floor_options *o, uint32_t w
 }
 
 /* B-7: "1 + a + ... + a^K" */
-static double emitted(uint32_t draft, double accept)
+double sb_floor_emitted(uint32_t draft, double accept)
 {
     double sum = 1, power = 1;
     for (uint32_t i = 0; i < draft; i++)
@@ -113,14 +113,14 @@ static double emitted(uint32_t draft, double accept)
 
 /* B-8: "the smallest a at which a round costs no more per emitted token", by halving an interval;
  * 2 if there is none. */
-static double break_even(const sb_floor *f, uint32_t draft)
+double sb_floor_break_even(uint32_t draft, double need)
 {
-    double need = f->round / f->token.total, low = 0, high = 1;
-    if (emitted(draft, 1) < need)
+    double low = 0, high = 1;
+    if (sb_floor_emitted(draft, 1) < need)
         return 2;
     for (int i = 0; i < 60; i++) {
         double middle = (low + high) / 2;
-        if (emitted(draft, middle) < need)
+        if (sb_floor_emitted(draft, middle) < need)
             low = middle;
         else
             high = middle;
@@ -136,12 +136,12 @@ static void speculate(const sb_ledger *l, const sb_floor_options *o, sb_floor *f
     move_kv(kv_of(c, o, 1), o, 1, &f->draft);
     add_up(&f->draft);
     f->experts = c->experts ? sb_floor_union(c->experts, c->experts_per_token, o->draft + 1) : 0;
-    f->emitted = emitted(o->draft, o->accept);
+    f->emitted = sb_floor_emitted(o->draft, o->accept);
     /* B-7: "a verification of K + 1 tokens and K steps of the MTP head" */
     f->round = f->verify.total + o->draft * f->draft.total;
     f->rounds = o->bandwidth / f->round;
     f->spec_rate = f->rounds * f->emitted;
-    f->break_even = break_even(f, o->draft);
+    f->break_even = sb_floor_break_even(o->draft, f->round / f->token.total);
 }
 
 void sb_floor_compute(const sb_ledger *l, const sb_floor_options *o, sb_floor *f)

@@ -42,6 +42,12 @@ double sb_floor_union(uint32_t experts, uint32_t k, uint32_t width);
 
 void sb_floor_compute(const sb_ledger *ledger, const sb_floor_options *options, sb_floor *out);
 
+/* Tokens that a round of `draft` proposed ones emits. */
+double sb_floor_emitted(uint32_t draft, double accept);
+
+/* The acceptance from which on such a round pays that costs `need` plain steps; above 1: none. */
+double sb_floor_break_even(uint32_t draft, double need);
+
 /* The bandwidth that a claimed number of tokens per second needs. */
 double sb_floor_implied(const sb_floor *floor, const sb_floor_options *options, double claim);
 

@@ -61,7 +61,7 @@ BEGIN {
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/model ref/ops ref/run " \
         "ref/state tools/compare tools/gate")
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
-        "tools/check tools/make")
+        "tools/check tools/floor tools/make")
 
     # foreign headers: what only some folders may have
     only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")

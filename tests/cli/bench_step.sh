@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# bench decode, verify, prefill: the ledger as text and as JSON, against that of floor, and wrong use.
+. "$(dirname "$0")/lib.bash"
+
+# the same bytes as floor counts in a checkpoint of this recipe
+make_checkpoint mix --preset T2 --format nvidia-mix
+run 0 floor "$work/mix" --bandwidth 255 --context 100 --kv fp8 --json
+bytes=$(value token.total)
+run 0 bench decode --preset T2 --context 100 --json
+at command bench
+at what decode
+at recipe nvidia-mix
+at rows 1
+at context 100
+at measured false
+same "weights and what is kept, and floor" "$(awk "BEGIN { print $(value step.weights) + $(value step.kept) }")" "$bytes"
+at ops.0.op embed
+at ops.0.class embedding
+at ops.0.weights 512.0
+check "the time is not bytes / rate" awk "BEGIN { d = $(value memory_s) * 255e9 / $bytes; exit !(d > 0.999999 && d < 1.000001) }"
+check "no latency in the time" awk "BEGIN { d = $(value memory_s) + $(value step.phases) * 2.3e-6 - $(value implied_s);
+    exit !(d < 1e-12 && d > -1e-12) }"
+check "nothing is said of rounds" test "$(value rounds)" = ''
+
+# text: what it says of where numbers come from, and that nothing was measured
+run 0 bench decode --preset 35b-a3b
+says 'no device: nothing was measured'
+says 'decode of 35b-a3b: 1 row behind 0 tokens'
+says 'nvidia-mix: MLPs and head NVFP4'
+says 'memory: 2382447320 bytes at 255 GB/s: 9.343 ms, at most 107.03 tokens per second'
+says 'SKIPPED: time, GB/s and share of the floor of each kernel'
+for origin in weights kept activations rate latency phases; do says "$origin: "; done
+run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
+says 'at 510 GB/s: 4.671 ms, at most '
+says 'both, implied: 4.671 ms'
+
+# keys and values: 2 bytes instead of 1
+run 0 bench decode --preset T2 --context 100 --kv bf16 --json
+same "BF16 keys and values" "$(awk "BEGIN { print $(value step.weights) + $(value step.kept) }")" $((bytes + 101 * 2 * 2 * 256))
+
+# speculation: at acceptance 0.6 and by bytes alone, two drafts lose where everything is NVFP4, three in the mixture
+run 0 bench verify --preset 35b-a3b --recipe nvfp4-all --latency 0 --json
+at rows 4
+at rounds.length 3
+at rounds.0.outcome PAYS
+at rounds.1.outcome LOSES
+run 0 bench verify --preset 35b-a3b --latency 0 --draft 4 --json
+at rounds.length 4
+at rounds.1.outcome PAYS
+at rounds.2.outcome LOSES
+run 0 bench verify --preset 35b-a3b --latency 0 --accept 0.78 --json
+at rounds.2.outcome PAYS
+run 0 bench verify --preset 35b-a3b
+says 'verify of 35b-a3b: 4 rows behind 0 tokens'
+says 'a round, in plain steps of one token:'
+
+run 0 bench prefill --preset T4 --recipe bf16 --rows 512
+says 'prefill of T4: 512 rows behind 0 tokens'
+says 'MLP: gate and up'
+check "experts in a dense model" test "$(grep -c experts: "$out")" = 0
+check "a round of a prefill" test "$(grep -c 'a round' "$out")" = 0
+
+for what in decode verify prefill; do
+    run 0 bench $what --help
+    says "usage: samebit bench $what --preset P"
+    for option in preset recipe context draft accept rows bandwidth latency kv json; do says "  --$option"; done
+done
+
+refused 2 bench decode
+says_err '--preset is missing'
+refused 2 bench decode --preset T9
+refused 2 bench decode --preset T2 --recipe int4
+says_err 'expected one of nvidia-mix, nvfp4-all, fp8, bf16'
+refused 2 bench decode --preset T2 extra
+refused 2 bench decode --preset T2 --draft 2
+says_err '--draft is an option of bench verify, not of bench decode'
+refused 2 bench verify --preset T2 --rows 2
+refused 2 bench verify --preset T2 --draft 0
+refused 2 bench verify --preset T2 --draft 65
+refused 2 bench verify --preset T2 --accept 1.5
+refused 2 bench prefill --preset T2 --rows 0
+refused 2 bench decode --preset T2 --bandwidth 0
+refused 2 bench decode --preset T2 --latency x
+refused 2 bench decode --preset T2 --context 4294967296
+refused 2 bench decode --preset T2 --kv int8
+finish

@@ -1,0 +1,279 @@
+/* The ledger of a step against three others: the ledger of `samebit floor` of the same checkpoint,
+ * the parameters of its matrices, and the ops that a run calls. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/run/session.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/sparse.h"
+#include "tools/bench/step.h"
+
+#define TEST "test_step"
+
+static sb_step_model model_of(const char *preset, const sb_step_recipe *recipe)
+{
+    sb_error err;
+    sb_step_model m;
+    if (sb_step_model_of(preset, recipe, &m, &err))
+        fail_msg("%s", err.text);
+    return m;
+}
+
+static const sb_step_recipe *recipe_of(const char *name)
+{
+    sb_error err;
+    const sb_step_recipe *recipe;
+    assert_int_equal(sb_step_recipe_find(name, &recipe, &err), SB_OK);
+    return recipe;
+}
+
+static sb_floor_options options_at(double kv_bytes, uint64_t context, uint32_t draft)
+{
+    return (sb_floor_options){.bandwidth = 255e9,
+                              .context = context,
+                              .draft = draft,
+                              .accept = 0.6,
+                              .kv_bytes = kv_bytes,
+                              .state_bytes = 4};
+}
+
+/* --- against the ledger of floor -------------------------------------------------------------- */
+
+static void stored_alike(const sb_step_weights *ours, const sb_ledger_row *theirs)
+{
+    for (unsigned class = 0; class < SB_FLOOR_loader; class ++) {
+        uint64_t stored = 0, routed = 0;
+        for (unsigned op = 0; op < SB_STEP_OPS; op++)
+            if (sb_step_op_class((sb_step_op)op) == (sb_floor_class) class) {
+                stored += ours[op].stored;
+                routed += ours[op].routed;
+            }
+        if (stored != theirs[class].stored || routed != theirs[class].routed)
+            fail_msg("%s: %llu bytes here, %llu in floor",
+                     sb_floor_class_id((sb_floor_class) class), (unsigned long long)stored,
+                     (unsigned long long)theirs[class].stored);
+    }
+}
+
+/* Sums of other summands: equal but for their last bits. */
+static void nearly(double a, double b)
+{
+    if (fabs(a - b) > 1e-12 * fabs(b))
+        fail_msg("%.17g here, %.17g in floor", a, b);
+}
+
+static void pass_alike(const sb_step *step, const sb_floor_pass *pass)
+{
+    double read[SB_FLOOR_CLASSES] = {0};
+    for (unsigned op = 0; op < SB_STEP_OPS; op++)
+        read[sb_step_op_class((sb_step_op)op)] += step->row[op].weights;
+    for (unsigned class = 0; class < SB_FLOOR_CLASSES; class ++)
+        nearly(read[class], pass->read[class]);
+    nearly(step->total.kept, pass->state + pass->conv + pass->kv_read + pass->kv_written);
+    nearly(sb_step_bytes(&step->total), pass->total);
+}
+
+static void same_as_floor(const char *preset, const char *format)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s-%s", preset, format);
+    const char *folder = test_path(TEST, name);
+    const sb_make_options made = {.dir = folder, .preset = preset, .format = format, .seed = 42};
+    const sb_step_recipe recipe = {.name = format, .format = format};
+    const sb_floor_options o = options_at(1, 1000, 2);
+    sb_error err;
+    sb_ledger ledger;
+    sb_floor f;
+    sb_step step;
+    sb_step_round round;
+    test_sparse_make(&made);
+    if (sb_ledger_read(folder, &ledger, &err))
+        fail_msg("%s", err.text);
+    sb_step_model m = model_of(preset, &recipe);
+    stored_alike(m.trunk, ledger.trunk);
+    stored_alike(m.mtp, ledger.mtp);
+    sb_floor_compute(&ledger, &o, &f);
+    sb_step_compute(&m, &o, 0, 1, &step);
+    pass_alike(&step, &f.token);
+    sb_step_compute(&m, &o, 0, 3, &step);
+    pass_alike(&step, &f.verify);
+    sb_step_compute(&m, &o, 1, 1, &step);
+    pass_alike(&step, &f.draft);
+    sb_step_round_of(&m, &o, 2, 0, &round);
+    nearly(round.verify + round.drafts, f.round / f.token.total);
+    assert_true(fabs(round.break_even - f.break_even) < 1e-9);
+}
+
+static void bytes_of_floor(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"T1", "T2", "T4", "T5"};
+    static const char *const formats[] = {"bf16",     "fp8-block",      "fp8-tensor",
+                                          "nvfp4-ct", "nvidia-mix",     "mxfp4",
+                                          "int4-ct",  "int4-autoround", "int8-gptq"};
+    for (size_t p = 0; p < sizeof presets / sizeof *presets; p++)
+        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+            same_as_floor(presets[p], formats[f]);
+    same_as_floor("35b-a3b", "nvidia-mix");
+}
+
+/* The figures of docs/floor.md, in GB per token. */
+static void bytes_of_recipes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double small, large;
+    } known[] = {{"bf16", 6.021, 18.323},
+                 {"fp8", 3.609, 10.132},
+                 {"nvidia-mix", 2.382, 7.251},
+                 {"nvfp4-all", 1.823, 5.451}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (int large = 0; large < 2; large++) {
+            const sb_step_recipe *r = recipe_of(known[i].name);
+            sb_step_model m = model_of(large ? "122b-a10b" : "35b-a3b", r);
+            sb_floor_options o = options_at(r->kv_bytes, 0, 0);
+            sb_step step;
+            sb_step_compute(&m, &o, 0, 1, &step);
+            double off =
+                sb_step_bytes(&step.total) / 1e9 - (large ? known[i].large : known[i].small);
+            if (fabs(off) > 0.0006)
+                fail_msg("%s: off by %.4f GB", known[i].name, off);
+        }
+}
+
+/* --- against the parameters ------------------------------------------------------------------- */
+
+/* A row of a step multiplies each weight of a matrix once: in BF16, two bytes. */
+static void one_product_per_weight(void **state)
+{
+    (void)state;
+    static const sb_step_op matrices[] = {
+        SB_STEP_fusion,      SB_STEP_gdn_in,    SB_STEP_gdn_out,    SB_STEP_conv,
+        SB_STEP_att_in,      SB_STEP_att_out,   SB_STEP_router,     SB_STEP_experts_in,
+        SB_STEP_experts_out, SB_STEP_shared_in, SB_STEP_shared_out, SB_STEP_shared_gate,
+        SB_STEP_dense_in,    SB_STEP_dense_out, SB_STEP_head};
+    static const char *const presets[] = {"T1", "T3", "T4", "T5", "T6", "35b-a3b"};
+    for (size_t p = 0; p < sizeof presets / sizeof *presets; p++)
+        for (int mtp = 0; mtp < 2; mtp++) {
+            sb_step_model m = model_of(presets[p], recipe_of("bf16"));
+            sb_floor_options o = options_at(2, 0, 0);
+            sb_step step;
+            sb_step_compute(&m, &o, mtp, 1, &step);
+            for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+                const sb_step_row *row = &step.row[matrices[i]];
+                if (2 * row->macs != row->weights)
+                    fail_msg("%s, %s: %g bytes, %g products", presets[p],
+                             sb_step_op_id(matrices[i]), row->weights, row->macs);
+            }
+        }
+}
+
+/* Keys that rows see: the context, and of the step all up to their own. */
+static void products_of_attention(void **state)
+{
+    (void)state;
+    sb_step_model m = model_of("T1", recipe_of("bf16")); /* 2 such layers, 4 heads of 64 */
+    sb_floor_options o = options_at(2, 10, 0);
+    sb_step step;
+    sb_step_compute(&m, &o, 0, 3, &step);
+    assert_true(step.row[SB_STEP_attention].macs == 2 * (11 + 12 + 13) * 4 * 64 * 2.0);
+}
+
+/* --- against a run ---------------------------------------------------------------------------- */
+
+enum { MOST = 1024 };
+typedef struct calls {
+    struct {
+        sb_op op;
+        uint32_t layer;
+        char name[64];
+    } seen[MOST];
+    uint32_t count;
+} calls;
+
+/* With a hook an op over the experts comes one by one: it counts once. */
+static sb_status note(void *ctx, const sb_op_call *call)
+{
+    calls *c = ctx;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->seen[i].op == call->op && c->seen[i].layer == call->layer &&
+            strcmp(c->seen[i].name, call->name) == 0)
+            return sb_op_run(call);
+    assert_true(c->count < MOST);
+    c->seen[c->count].op = call->op;
+    c->seen[c->count].layer = call->layer;
+    snprintf(c->seen[c->count].name, sizeof c->seen[0].name, "%s", call->name);
+    c->count++;
+    return sb_op_run(call);
+}
+
+/* The ops of a step of one token and its logits, and of a step of the MTP head. */
+static void calls_of_a_run(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"T1", "T4", "T5"};
+    static float logits[1024];
+    for (size_t p = 0; p < sizeof presets / sizeof *presets; p++) {
+        sb_error err;
+        calls c = {.count = 0};
+        sb_session *session;
+        sb_step step;
+        sb_step_model m = model_of(presets[p], recipe_of("bf16"));
+        sb_floor_options o = options_at(2, 0, 0);
+        sb_model *model = test_model_open(test_checkpoint(TEST, presets[p], NULL, "bf16", "text"));
+        sb_session_options options = {.hook = note, .hook_ctx = &c};
+        for (int mtp = 0; mtp < 2; mtp++) {
+            options.mtp = mtp;
+            assert_int_equal(sb_session_new(model, &options, &session, &err), SB_OK);
+            c.count = 0;
+            assert_int_equal(sb_session_feed(session, &(uint32_t){5}, 1, &err), SB_OK);
+            if (mtp)
+                c.count = 0;
+            assert_int_equal(mtp ? sb_session_draft(session, 7, logits, &err)
+                                 : sb_session_logits(session, 0, logits, &err),
+                             SB_OK);
+            sb_step_compute(&m, &o, mtp, 1, &step);
+            assert_int_equal(c.count, step.total.calls);
+            sb_session_free(session);
+        }
+        sb_model_close(model);
+    }
+}
+
+/* --- speculation ------------------------------------------------------------------------------ */
+
+/* By bytes alone, at acceptance 0.6 behind no context: the most drafts that still pay. */
+static void drafts_that_pay(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t most;
+    } known[] = {{"nvfp4-all", 1}, {"nvidia-mix", 2}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const sb_step_recipe *r = recipe_of(known[i].name);
+        sb_step_model m = model_of("35b-a3b", r);
+        sb_floor_options o = options_at(r->kv_bytes, 0, 0);
+        sb_step_round round;
+        for (uint32_t k = 1; k <= 4; k++) {
+            sb_step_round_of(&m, &o, k, 0, &round);
+            assert_int_equal(sb_floor_emitted(k, 0.6) >= round.verify + round.drafts,
+                             k <= known[i].most);
+            assert_int_equal(round.break_even <= 0.6, k <= known[i].most);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_of_floor),         cmocka_unit_test(bytes_of_recipes),
+        cmocka_unit_test(one_product_per_weight), cmocka_unit_test(products_of_attention),
+        cmocka_unit_test(calls_of_a_run),         cmocka_unit_test(drafts_that_pay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+#include "tools/bench/step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/make/plan.h"
+
+typedef enum scope { ONCE, LAYER, GDN, ATT, MOE, DENSE, FUSION, SCOPES } scope;
+
+static const struct {
+    const char *id, *title;
+    scope scope;
+    sb_floor_class class;
+    uint32_t calls, phases;
+} ops[SB_STEP_OPS] = {
+#define SB_STEP_OP(id, title, scope, class, calls, phases, in, out, macs)                          \
+    {#id, title, scope, SB_FLOOR_##class, calls, phases},
+#include "tools/bench/step.def"
+#undef SB_STEP_OP
+};
+
+const char *sb_step_op_id(sb_step_op op)
+{
+    return ops[op].id;
+}
+
+const char *sb_step_op_title(sb_step_op op)
+{
+    return ops[op].title;
+}
+
+sb_floor_class sb_step_op_class(sb_step_op op)
+{
+    return ops[op].class;
+}
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+static const sb_step_recipe recipes[] = {
+#define SB_STEP_RECIPE(name, format, further, modules, kv_bytes, words)                            \
+    {name, format, SB_SCHEME_##further, modules, kv_bytes, words},
+#include "tools/bench/recipes.def"
+#undef SB_STEP_RECIPE
+};
+
+sb_status sb_step_recipe_find(const char *name, const sb_step_recipe **out, sb_error *err)
+{
+    char known[128] = "";
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        *out = &recipes[i];
+        if (strcmp(name, recipes[i].name) == 0)
+            return SB_OK;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", recipes[i].name);
+    }
+    return sb_fail(err, SB_ERR_USAGE, "recipe \"%s\" is not known; expected one of %s",
+                   SB_SHOW(name), known);
+}
+
+static sb_step_op reader_of(sb_role role)
+{
+    switch (role) {
+#define SB_STEP_WEIGHT(role, op)                                                                   \
+    case SB_ROLE_##role:                                                                           \
+        return SB_STEP_##op;
+#include "tools/bench/step.def"
+#undef SB_STEP_WEIGHT
+    default:
+        return SB_STEP_OPS;
+    }
+}
+
+/* As sb_expected says: "root tensors have L" */
+static int in_mtp(const sb_make_plan *plan, const sb_make_tensor *t)
+{
+    return t->layer >= plan->config.layers && t->role != SB_ROLE_embed_tokens &&
+           t->role != SB_ROLE_final_norm && t->role != SB_ROLE_lm_head;
+}
+
+/* What a matrix takes that the format left plain and the recipe does not. */
+static sb_status further_bytes(const sb_step_recipe *recipe, const sb_make_tensor *t, uint64_t *sum,
+                               sb_error *err)
+{
+    uint32_t group = sb_scheme_at(recipe->further)->group;
+    sb_status status = SB_OK;
+    sb_scheme_tensor part;
+    *sum = 0;
+    for (size_t i = 0;
+         !status && sb_scheme_tensor_at(recipe->further, i, t->shape[0], t->shape[1], group, &part);
+         i++) {
+        uint64_t bytes = 0;
+        status = sb_dtype_bytes(part.dtype, part.rank, part.shape, &bytes, err);
+        *sum += bytes;
+    }
+    return status;
+}
+
+/* B-11: "What a loader alone reads is left out" */
+static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *recipe,
+                              const sb_make_tensor *t, sb_step_model *m, sb_error *err)
+{
+    sb_step_op op = reader_of(t->role);
+    int mtp = in_mtp(plan, t);
+    uint64_t bytes = t->bytes;
+    sb_status status = SB_OK;
+    if (t->content == SB_CONTENT_shape || t->content == SB_CONTENT_index)
+        return SB_OK;
+    if (op == SB_STEP_OPS)
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "no op of a step reads %s", t->name);
+    if (!mtp && t->content == SB_CONTENT_plain && sb_modules_of(t->role) & recipe->modules)
+        status = further_bytes(recipe, t, &bytes, err);
+    sb_step_weights *w = mtp ? &m->mtp[op] : &m->trunk[op];
+    w->stored += bytes;
+    if (t->expert != SB_NO_EXPERT || t->role == SB_ROLE_experts_gate_up ||
+        t->role == SB_ROLE_experts_down)
+        w->routed += bytes;
+    return status;
+}
+
+sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
+                           sb_error *err)
+{
+    sb_make_options options = {.preset = preset, .format = recipe->format};
+    sb_make_plan plan;
+    *out = (sb_step_model){0};
+    sb_status status = sb_make_plan_new(&options, &plan, err);
+    for (size_t i = 0; !status && i < plan.count; i++)
+        status = count_tensor(&plan, recipe, &plan.tensors[i], out, err);
+    out->config = plan.config;
+    sb_make_plan_free(&plan);
+    return status;
+}
+
+/* B-2: "the bytes of all experts, times the number of them that are read, divided by E" */
+static double weights_read(const sb_step_model *m, const sb_step_weights *w, uint32_t width)
+{
+    const sb_config *c = &m->config;
+    if (!w->routed)
+        return (double)w->stored;
+    double read = sb_floor_union(c->experts, c->experts_per_token, width);
+    return (double)(w->stored - w->routed) + (double)w->routed * read / c->experts;
+}
+
+/* B-1: "of the embedding one row per token", "the head is the embedding where config.json ties
+ * them" */
+static double weights_of(const sb_step_model *m, int mtp, sb_step_op op, uint32_t width)
+{
+    if (op == SB_STEP_embed)
+        return (double)m->trunk[op].stored / m->config.vocab_size * width;
+    if (op == SB_STEP_head)
+        return (double)m->trunk[m->config.tie_embeddings ? SB_STEP_embed : op].stored;
+    return weights_read(m, mtp ? &m->mtp[op] : &m->trunk[op], width);
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static void count_scopes(const sb_config *c, int mtp, uint32_t times[SCOPES])
+{
+    uint32_t full = 0, layers = mtp ? 1 : c->layers;
+    for (uint32_t i = 0; !mtp && i < c->layers; i++)
+        full += c->layer_is_full[i];
+    if (mtp)
+        full = 1;
+    times[ONCE] = 1;
+    times[FUSION] = mtp ? 1 : 0;
+    times[LAYER] = layers;
+    times[ATT] = full;
+    times[GDN] = layers - full;
+    times[MOE] = c->experts ? layers : 0;
+    times[DENSE] = c->experts ? 0 : layers;
+}
+
+/* Values in and out, and multiply-adds, of one row in one place. */
+typedef struct effort {
+    double in, out, macs;
+} effort;
+
+static effort effort_of(const sb_config *c, sb_step_op op, double past)
+{
+    const double H = c->hidden_size, V = c->vocab_size, C = sb_config_conv_channels(c);
+    const double Kd = sb_config_key_width(c), Vd = sb_config_value_width(c), kw = c->conv_kernel;
+    const double nV = c->lin_v_heads, dk = c->lin_k_dim, Qd = sb_config_query_width(c);
+    const double KVd = sb_config_kv_width(c), E = c->experts, k = c->experts_per_token;
+    const double I = c->moe_intermediate, Is = c->shared_intermediate, F = c->intermediate;
+    switch (op) {
+#define SB_STEP_OP(id, title, scope, class, calls, phases, in, out, macs)                          \
+    case SB_STEP_##id:                                                                             \
+        return (effort){in, out, macs};
+#include "tools/bench/step.def"
+#undef SB_STEP_OP
+    default:
+        return (effort){0, 0, 0};
+    }
+}
+
+/* B-3: "nV dk dv values per layer", "the last kw - 1 columns are read, and one is written per
+ * token"
+ * B-4: "A pass reads those of all past tokens and writes those of its own" */
+static double kept_of(const sb_config *c, const sb_floor_options *o, sb_step_op op, uint32_t width)
+{
+    if (op == SB_STEP_delta_rule)
+        return 2.0 * o->state_bytes * c->lin_v_heads * c->lin_k_dim * c->lin_v_dim;
+    if (op == SB_STEP_conv)
+        return 2.0 * sb_config_conv_channels(c) * (c->conv_kernel - 1 + width);
+    if (op == SB_STEP_attention)
+        return 2.0 * sb_config_kv_width(c) * o->kv_bytes * ((double)o->context + width);
+    return 0;
+}
+
+static void add_row(sb_step_row *sum, const sb_step_row *row)
+{
+    sum->calls += row->calls;
+    sum->phases += row->phases;
+    sum->weights += row->weights;
+    sum->kept += row->kept;
+    sum->activations += row->activations;
+    sum->macs += row->macs;
+}
+
+void sb_step_compute(const sb_step_model *m, const sb_floor_options *o, int mtp, uint32_t width,
+                     sb_step *out)
+{
+    uint32_t times[SCOPES];
+    /* row i of the step sees the context and i + 1 rows of it */
+    double past = (double)o->context + (width + 1) / 2.0;
+    *out = (sb_step){0};
+    count_scopes(&m->config, mtp, times);
+    for (unsigned i = 0; i < SB_STEP_OPS; i++) {
+        sb_step_op op = (sb_step_op)i;
+        uint32_t n = times[ops[i].scope];
+        if (!n)
+            continue;
+        effort one = effort_of(&m->config, op, past);
+        double rows = (double)width * n;
+        out->row[i] = (sb_step_row){.calls = ops[i].calls * n,
+                                    .phases = ops[i].phases * n,
+                                    .weights = weights_of(m, mtp, op, width),
+                                    .kept = kept_of(&m->config, o, op, width) * n,
+                                    /* B-12: "2 bytes for each value" */
+                                    .activations = 2 * rows * (one.in + one.out),
+                                    .macs = rows * one.macs};
+        add_row(&out->total, &out->row[i]);
+    }
+}
+
+double sb_step_bytes(const sb_step_row *row)
+{
+    return row->weights + row->kept;
+}
+
+/* B-13: "bytes / bandwidth + phases x latency" */
+double sb_step_seconds(const sb_step *step, double bandwidth, double latency)
+{
+    return sb_step_bytes(&step->total) / bandwidth + step->total.phases * latency;
+}
+
+void sb_step_round_of(const sb_step_model *m, const sb_floor_options *o, uint32_t draft,
+                      double latency, sb_step_round *out)
+{
+    sb_step token, verify, proposal;
+    sb_step_compute(m, o, 0, 1, &token);
+    sb_step_compute(m, o, 0, draft + 1, &verify);
+    sb_step_compute(m, o, 1, 1, &proposal);
+    double plain = sb_step_seconds(&token, o->bandwidth, latency), experts = 0;
+    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+        if (ops[i].class == SB_FLOOR_experts)
+            experts += verify.row[i].weights - token.row[i].weights;
+    out->verify = sb_step_seconds(&verify, o->bandwidth, latency) / plain;
+    out->drafts = draft * sb_step_seconds(&proposal, o->bandwidth, latency) / plain;
+    out->experts = experts / o->bandwidth / plain;
+    out->break_even = sb_floor_break_even(draft, out->verify + out->drafts);
+}

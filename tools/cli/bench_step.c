@@ -1,0 +1,331 @@
+#include "tools/cli/bench_step.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/bench/step.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/opts.h"
+
+enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20 };
+
+typedef enum kind { DECODE, VERIFY, PREFILL, KINDS } kind;
+static const char *const kinds[KINDS] = {"decode", "verify", "prefill"};
+static const char *const units[KINDS] = {"tokens", "rows", "tokens"};
+
+typedef struct request {
+    kind kind;
+    const char *preset, *recipe, *bandwidth, *latency, *accept, *kv;
+    uint64_t context, draft, rows;
+    int json;
+    double seconds; /* of a phase */
+    const sb_step_recipe *of;
+    sb_floor_options options;
+    sb_step_model model;
+    sb_step step;
+    uint32_t width;
+    sb_step_round round[MOST_DRAFTS]; /* of i + 1 drafts */
+} request;
+
+static const char about[] =
+    "The ledger of one step: for each op that it calls, the bytes that memory must move and the\n"
+    "multiply-adds, and how fast a machine of that memory rate and launch latency is at most.\n"
+    "Everything is arithmetic on the shapes of a preset: no weight is made, nothing runs, and\n"
+    "nothing is measured (docs/ledger.md). verify also says what a round of speculation costs in\n"
+    "plain steps, and from which acceptance on it pays.";
+
+static const char more[] = "example:\n"
+                           "  samebit bench verify --preset 35b-a3b --recipe nvfp4-all --draft 3\n";
+
+/* B-14: "the output says where each number comes from" */
+static const char *const origins[] = {
+    "weights: of the tensors that samebit make plans; of experts, the union that is expected",
+    "kept: state, convolution, keys and values, read and written",
+    "activations: 2 bytes per value in and out; a cache may hold them, and no sum has them",
+    "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
+    "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
+    "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
+};
+enum { ORIGINS = sizeof origins / sizeof *origins };
+
+static const char no_device[] = "no device: nothing was measured";
+static const char skipped[] = "time, GB/s and share of the floor of each kernel; rates of the card";
+
+int sb_is_bench_step(const char *word)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        if (strcmp(word, kinds[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static sb_status check_range(const char *option, uint64_t value, uint64_t least, uint64_t most,
+                             sb_error *err)
+{
+    if (value >= least && value <= most)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE, "--%s is %" PRIu64 "; expected %" PRIu64 " to %" PRIu64,
+                   option, value, least, most);
+}
+
+/* An option that would say nothing is a mistake. */
+static sb_status check_given(const request *r, const sb_command_line *line, sb_error *err)
+{
+    for (size_t i = 0; i < line->opt_count; i++) {
+        const char *name = line->opts[i].name;
+        int drafts = strcmp(name, "draft") == 0 || strcmp(name, "accept") == 0;
+        if (!(line->given >> i & 1))
+            continue;
+        if ((drafts && r->kind != VERIFY) || (strcmp(name, "rows") == 0 && r->kind != PREFILL))
+            return sb_fail(err, SB_ERR_USAGE, "--%s is an option of bench %s, not of bench %s",
+                           name, kinds[drafts ? VERIFY : PREFILL], kinds[r->kind]);
+    }
+    return r->preset ? SB_OK
+                     : sb_fail(err, SB_ERR_USAGE, "--preset is missing: the shape of the model");
+}
+
+static sb_status read_numbers(request *r, sb_error *err)
+{
+    sb_floor_options *o = &r->options;
+    sb_status status = check_range("context", r->context, 0, UINT32_MAX, err);
+    if (!status)
+        status = check_range("draft", r->draft, 1, MOST_DRAFTS, err);
+    if (!status)
+        status = check_range("rows", r->rows, 1, MOST_ROWS, err);
+    if (!status)
+        status = sb_opt_decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
+    if (!status)
+        status = sb_opt_decimal("latency", r->latency, 0, 1e6, &r->seconds, err);
+    if (!status)
+        status = sb_opt_decimal("accept", r->accept, 0, 1, &o->accept, err);
+    o->bandwidth *= 1e9;
+    r->seconds *= 1e-6;
+    o->context = r->context;
+    o->draft = r->kind == VERIFY ? (uint32_t)r->draft : 0;
+    o->state_bytes = 4;
+    r->width = r->kind == DECODE ? 1 : r->kind == VERIFY ? o->draft + 1 : (uint32_t)r->rows;
+    return status;
+}
+
+static sb_status read_names(request *r, sb_error *err)
+{
+    sb_status status = sb_step_recipe_find(r->recipe, &r->of, err);
+    if (status)
+        return status;
+    r->options.kv_bytes = r->of->kv_bytes;
+    if (!r->kv)
+        return SB_OK;
+    r->options.kv_bytes = strcmp(r->kv, "fp8") == 0 ? 1 : 2;
+    if (strcmp(r->kv, "fp8") != 0 && strcmp(r->kv, "bf16") != 0)
+        return sb_fail(err, SB_ERR_USAGE, "--kv is '%s', expected bf16 or fp8", SB_SHOW(r->kv));
+    return SB_OK;
+}
+
+static sb_status parse(request *r, sb_command_line *line, int argc, char **argv, sb_error *err)
+{
+    const sb_opt opts[] = {
+        {"preset", 0, SB_OPT_STRING, &r->preset, "P", "35b-a3b, 122b-a10b, ...: a shape of make"},
+        {"recipe", 0, SB_OPT_STRING, &r->recipe, "R", "nvidia-mix (default), nvfp4-all, fp8, bf16"},
+        {"context", 0, SB_OPT_NUMBER, &r->context, "N", "tokens in the cache before the step (0)"},
+        {"draft", 0, SB_OPT_NUMBER, &r->draft, "K", "of verify: proposed tokens of a round (3)"},
+        {"accept", 0, SB_OPT_STRING, &r->accept, "a",
+         "of verify: how likely one is accepted if those before it were (0.6)"},
+        {"rows", 0, SB_OPT_NUMBER, &r->rows, "T", "of prefill: tokens of the prompt (4096)"},
+        {"bandwidth", 0, SB_OPT_STRING, &r->bandwidth, "GBs",
+         "what memory gives, in 10^9 bytes per second (255)"},
+        {"latency", 0, SB_OPT_STRING, &r->latency, "US",
+         "microseconds from one phase to the next (2.3)"},
+        {"kv", 0, SB_OPT_STRING, &r->kv, "bf16|fp8", "keys and values, instead of the recipe's"},
+        SB_OPT_JSON(&r->json),
+    };
+    char usage[64];
+    snprintf(usage, sizeof usage, "bench %s --preset P [options]", kinds[r->kind]);
+    *line = (sb_command_line){.usage = usage,
+                              .about = about,
+                              .opts = opts,
+                              .opt_count = sizeof opts / sizeof *opts,
+                              .more = more};
+    sb_status status = sb_parse(line, argc, argv, err);
+    if (status || line->helped)
+        return status;
+    status = check_given(r, line, err);
+    if (!status)
+        status = read_numbers(r, err);
+    return status ? status : read_names(r, err);
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static void print_row(const char *title, const sb_step_row *row, double all)
+{
+    printf("  %-27s %5" PRIu32 " %6" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %16.0f\n", title,
+           row->calls, row->phases, row->weights, row->kept, 100 * sb_step_bytes(row) / all,
+           row->activations, row->macs);
+}
+
+static void print_table(const sb_step *step)
+{
+    double all = sb_step_bytes(&step->total);
+    printf("  %-27s %5s %6s %14s %12s %8s %13s %16s\n", "op", "calls", "phases", "weights", "kept",
+           "share", "activations", "multiply-adds");
+    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+        if (step->row[i].calls)
+            print_row(sb_step_op_title((sb_step_op)i), &step->row[i], all);
+    print_row("the step", &step->total, all);
+}
+
+/* B-13: "From how many multiply-adds per second on" */
+static double enough_macs(const request *r)
+{
+    return r->step.total.macs / (sb_step_bytes(&r->step.total) / r->options.bandwidth);
+}
+
+static void print_time(const request *r)
+{
+    double bytes = sb_step_bytes(&r->step.total), moved = bytes / r->options.bandwidth;
+    double whole = sb_step_seconds(&r->step, r->options.bandwidth, r->seconds);
+    printf("memory: %.0f bytes at %s GB/s: %.3f ms, at most %.2f %s per second\n", bytes,
+           r->bandwidth, 1e3 * moved, r->width / moved, units[r->kind]);
+    printf("launches: %" PRIu32 " phases of %s us: %.3f ms\n", r->step.total.phases, r->latency,
+           1e3 * r->step.total.phases * r->seconds);
+    printf("both, implied: %.3f ms, %.2f %s per second\n", 1e3 * whole, r->width / whole,
+           units[r->kind]);
+    printf("memory is the limit only from %.2f * 10^12 multiply-adds per second on\n",
+           enough_macs(r) / 1e12);
+}
+
+static const char *outcome(const request *r, uint32_t drafts, const sb_step_round *round)
+{
+    double gain = sb_floor_emitted(drafts, r->options.accept) / (round->verify + round->drafts);
+    return gain < 1 ? "LOSES" : "PAYS";
+}
+
+static void print_rounds(const request *r)
+{
+    printf("a round, in plain steps of one token:\n"
+           "  %6s %9s %9s %9s %9s %9s  %s at %s\n",
+           "drafts", "verify", "(experts)", "drafting", "round", "break-even", "tokens", r->accept);
+    for (uint32_t i = 0; i < r->options.draft; i++) {
+        const sb_step_round *round = &r->round[i];
+        printf("  %6" PRIu32 " %9.3f %9.3f %9.3f %9.3f ", i + 1, round->verify, round->experts,
+               round->drafts, round->verify + round->drafts);
+        if (round->break_even <= 1)
+            printf("%10.3f", round->break_even);
+        else
+            printf("%10s", "never");
+        printf("  %.3f: %s\n", sb_floor_emitted(i + 1, r->options.accept),
+               outcome(r, i + 1, round));
+    }
+}
+
+static void print_text(const request *r)
+{
+    printf("%s\n%s of %s: %" PRIu32 " row%s behind %" PRIu64 " tokens\n%s: %s\n", no_device,
+           kinds[r->kind], r->preset, r->width, r->width == 1 ? "" : "s", r->context, r->of->name,
+           r->of->words);
+    print_table(&r->step);
+    print_time(r);
+    if (r->kind == VERIFY)
+        print_rounds(r);
+    for (unsigned i = 0; i < ORIGINS; i++)
+        printf("%s\n", origins[i]);
+    printf("SKIPPED: %s\n", skipped);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *row_json(const char *id, const char *class, const sb_step_row *row)
+{
+    return json_pack("{s:s,s:s?,s:I,s:I,s:f,s:f,s:f,s:f}", "op", id, "class", class, "calls",
+                     (json_int_t)row->calls, "phases", (json_int_t)row->phases, "weights",
+                     row->weights, "kept", row->kept, "activations", row->activations,
+                     "multiply_adds", row->macs);
+}
+
+static json_t *rows_json(const sb_step *step)
+{
+    json_t *out = json_array();
+    for (unsigned i = 0; i < SB_STEP_OPS; i++) {
+        sb_step_op op = (sb_step_op)i;
+        if (step->row[i].calls)
+            json_array_append_new(out,
+                                  row_json(sb_step_op_id(op),
+                                           sb_floor_class_id(sb_step_op_class(op)), &step->row[i]));
+    }
+    return out;
+}
+
+static json_t *rounds_json(const request *r)
+{
+    json_t *out = json_array();
+    for (uint32_t i = 0; i < r->options.draft; i++) {
+        const sb_step_round *round = &r->round[i];
+        json_array_append_new(
+            out,
+            json_pack("{s:I,s:f,s:f,s:f,s:f,s:o,s:s}", "draft", (json_int_t)i + 1, "verify",
+                      round->verify, "experts", round->experts, "drafts", round->drafts, "tokens",
+                      sb_floor_emitted(i + 1, r->options.accept), "break_even_accept",
+                      round->break_even <= 1 ? json_real(round->break_even) : json_null(),
+                      "outcome", outcome(r, i + 1, round)));
+    }
+    return out;
+}
+
+static sb_status print_json(const request *r, sb_error *err)
+{
+    double moved = sb_step_bytes(&r->step.total) / r->options.bandwidth;
+    json_t *document = sb_document("bench"), *words = json_array();
+    for (unsigned i = 0; i < ORIGINS; i++)
+        json_array_append_new(words, json_string(origins[i]));
+    json_object_update_new(document, json_pack("{s:s,s:s,s:s,s:I,s:I,s:b,s:f,s:f}", "what",
+                                               kinds[r->kind], "preset", r->preset, "recipe",
+                                               r->of->name, "rows", (json_int_t)r->width, "context",
+                                               (json_int_t)r->context, "measured", 0, "bandwidth",
+                                               r->options.bandwidth, "latency_s", r->seconds));
+    json_object_set_new(document, "ops", rows_json(&r->step));
+    json_object_set_new(document, "step", row_json("step", NULL, &r->step.total));
+    json_object_set_new(document, "memory_s", json_real(moved));
+    json_object_set_new(document, "implied_s",
+                        json_real(sb_step_seconds(&r->step, r->options.bandwidth, r->seconds)));
+    json_object_set_new(document, "limit_multiply_adds_per_s", json_real(enough_macs(r)));
+    if (r->kind == VERIFY) {
+        json_object_set_new(document, "accept", json_real(r->options.accept));
+        json_object_set_new(document, "rounds", rounds_json(r));
+    }
+    json_object_set_new(document, "origins", words);
+    json_object_set_new(document, "skipped", json_string(skipped));
+    return sb_print_document(document, err);
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+sb_status sb_bench_step(int argc, char **argv, sb_error *err)
+{
+    static request r; /* its model knows a thousand layers */
+    sb_command_line line;
+    r = (request){.recipe = "nvidia-mix",
+                  .bandwidth = "255",
+                  .latency = "2.3",
+                  .accept = "0.6",
+                  .draft = 3,
+                  .rows = 4096};
+    while (strcmp(kinds[r.kind], argv[0]) != 0)
+        r.kind++;
+    sb_status status = parse(&r, &line, argc, argv, err);
+    if (status || line.helped)
+        return status;
+    status = sb_step_model_of(r.preset, r.of, &r.model, err);
+    if (status)
+        return status;
+    sb_step_compute(&r.model, &r.options, 0, r.width, &r.step);
+    for (uint32_t i = 0; i < r.options.draft; i++)
+        sb_step_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
+    if (r.json)
+        return print_json(&r, err);
+    print_text(&r);
+    return SB_OK;
+}
