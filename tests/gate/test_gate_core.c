@@ -508,10 +508,15 @@ static void no_memory_is_said_wherever_it_runs_out(void **state)
     unsigned char *bytes = bytes_of(&size);
     sb_status status = SB_ERR_MEMORY;
     for (unsigned long n = 1; status == SB_ERR_MEMORY; n++) {
+        sb_error err;
+        memset(&err, '#', sizeof err); /* a caller's own, which nobody has written yet */
         sb_alloc_fail_at(n);
-        status = parsed(bytes, size, NULL);
+        status = parsed(bytes, size, &err);
         sb_alloc_fail_at(0);
         assert_true(n < 1000);
+        if (status && (!memchr(err.text, 0, sizeof err.text) || strchr(err.text, '#') ||
+                       !strstr(err.text, "memory")))
+            fail_msg("allocation %lu: %.200s", n, err.text);
     }
     assert_int_equal(status, SB_OK);
     status = SB_ERR_MEMORY;

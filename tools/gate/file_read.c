@@ -237,6 +237,14 @@ static sb_status compare_with(const reader *r, const char *shape, int all, sb_er
     return status;
 }
 
+static sb_status declare(const reader *r, sb_error *err)
+{
+    sb_status status = r->op->declare(r->c, err);
+    if (status == SB_ERR_MEMORY) /* which says nothing */
+        return sb_fail(err, status, "%s: out of memory", SB_SHOW(r->path));
+    return status ? sb_fail_in(err, status, SB_SHOW(r->path)) : SB_OK;
+}
+
 /* Types are known to be right before the op looks at values, and sizes to be those of the file
  * before a case of such sizes is made. */
 static sb_status read_inputs(reader *r, sb_error *err)
@@ -247,8 +255,8 @@ static sb_status read_inputs(reader *r, sb_error *err)
     status = take_inputs(r, err);
     if (!status)
         status = compare_with(r, NULL, 0, err);
-    if (!status && (status = r->op->declare(r->c, err)) != SB_OK)
-        status = sb_fail_in(err, status, SB_SHOW(r->path));
+    if (!status)
+        status = declare(r, err);
     if (!status)
         status = compare_with(r, r->request.shape, 1, err);
     return status;
