@@ -133,6 +133,8 @@ says 'out: bits changed, in '
 says '; worst error / bound '
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits
 says_err '--same-bits: 1 output is not that of '
+run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits --junit "$work/bits.xml"
+check "other bits fail in JUnit, too" grep -q 'failures="1"' "$work/bits.xml"
 made "$v" "$got" out=exact:F32@5=99
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --junit "$work/change.xml"
 says 'WORSE v.safetensors: verdict FAIL, was IDENTICAL'

@@ -179,8 +179,11 @@ static sb_status compare(sb_judge_report *r, sb_judge_change *change, sb_error *
 static sb_status report(const wishes *w, const sb_gate_judged *cases, size_t count, sb_error *err)
 {
     sb_judge_change change = {.rows = NULL};
-    sb_judge_report r = {
-        .cases = cases, .count = count, .verdict = heaviest(cases, count), .baseline = w->baseline};
+    sb_judge_report r = {.cases = cases,
+                         .count = count,
+                         .verdict = heaviest(cases, count),
+                         .baseline = w->baseline,
+                         .same_bits = w->same_bits};
     sb_status status = w->baseline ? compare(&r, &change, err) : SB_OK;
     if (!status && w->junit)
         status = sb_judge_junit(&r, w->junit, err);
