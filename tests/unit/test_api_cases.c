@@ -214,6 +214,8 @@ static void a_case_from_arrays(void **state)
     good(samebit_case_output(own, 0, &b, &err));
     for (size_t i = 0; i < ROWS * N; i++)
         assert_true(((const float *)b.data)[i] == 2 * ((const float *)a.data)[i]);
+    /* a file says which seed gives its inputs */
+    refused(samebit_case_write(own, "fp32", "never.safetensors", &err), SAMEBIT_USAGE, "seed");
     samebit_case_free(own);
     samebit_case_free(c);
 }

@@ -105,6 +105,7 @@ const char *samebit_arith_help(size_t arith)
 void sb_api_case(sb_gate_case *c, samebit_case *handle)
 {
     handle->c = c;
+    handle->own = 0;
     handle->shape = sb_gate_shape_of(c);
     for (size_t i = 0; i < c->outputs; i++)
         snprintf(handle->output[i].text, sizeof handle->output[i].text, "out%s%s",
@@ -180,6 +181,10 @@ samebit_status samebit_case_write(const samebit_case *c, const char *arith, cons
     sb_error *error = sb_api_error(err);
     sb_gate_arith ar;
     sb_status status = sb_api_start(error);
+    if (!status && c->own)
+        status = sb_fail(error, SB_ERR_USAGE,
+                         "the inputs are the caller's: files are of inputs that "
+                         "a seed gives, and others are refused by readers");
     if (!status)
         status = sb_gate_arith_of(arith, &ar, error);
     if (!status)
@@ -288,10 +293,15 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
         status = take_inputs(c, arrays, count, error);
     if (!status)
         status = sb_gate_case_expected(c, error);
+    samebit_case *handle = NULL;
     if (status)
         sb_gate_case_free(c);
     else
-        status = wrap(c, out, error);
+        status = wrap(c, &handle, error);
+    if (!status) {
+        handle->own = 1;
+        *out = handle;
+    }
     return sb_api_status(status);
 }
 

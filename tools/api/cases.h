@@ -10,6 +10,7 @@
 
 struct samebit_case {
     sb_gate_case *c;
+    int own; /* its inputs are the caller's: no seed gives them */
     sb_gate_shape shape;
     struct {
         char text[SB_GATE_NAME + 8]; /* "out", "out.NAME" */

@@ -3,6 +3,7 @@
 
 #include "ref/container/show.h"
 #include "tools/api/cases.h"
+#include "tools/gate/element.h"
 
 /* What the kernel of the caller is called with. */
 typedef struct caller {
@@ -34,10 +35,15 @@ static void show_row(const sb_gate_meta_row *from, sb_gate_meta_kind kind, sameb
 static sb_status take_dtypes(const samebit_case *c, const char *const *dtypes,
                              sb_gate_meta_options *options, sb_error *err)
 {
-    for (size_t i = 0; dtypes && i < c->c->outputs; i++)
+    for (size_t i = 0; dtypes && i < c->c->outputs; i++) {
         if (dtypes[i] && !sb_dtype_find(dtypes[i], &options->dtype[i]))
             return sb_fail(err, SB_ERR_USAGE, "%s: '%s' is no type of safetensors",
                            c->output[i].text, SB_SHOW(dtypes[i]));
+        if (dtypes[i] && !sb_element_is_value(options->dtype[i]) &&
+            !sb_element_is_whole(options->dtype[i]))
+            return sb_fail(err, SB_ERR_USAGE, "%s: %s is no type of outputs", c->output[i].text,
+                           dtypes[i]);
+    }
     return SB_OK;
 }
 
@@ -53,7 +59,7 @@ samebit_status samebit_case_metamorphic(const samebit_case *c, samebit_kernel ke
     sb_gate_meta found;
     samebit_meta shown = {.rows = SB_GATE_METAS};
     /* a size that is wrong must not cost so many calls */
-    sb_status status = sb_api_give(out, out->size, &shown, sizeof shown, error);
+    sb_status status = sb_api_give(out, out->size, &shown, sizeof shown.size, error);
     if (!status)
         status = take_dtypes(c, dtypes, &options, error);
     if (!status)
