@@ -348,7 +348,8 @@ SAMEBIT_API samebit_status samebit_case_from_arrays(const char *op, const char *
                                                     samebit_case **out, samebit_error *err);
 
 /* Files of `samebit vectors`. read gives the arithmetic that a file was written for, unless arith
- * is NULL. A file whose expected values do not follow from its inputs is refused. */
+ * is NULL. A file whose expected values do not follow from its inputs, or whose inputs do not
+ * follow from its seed, is refused; write takes made cases only. */
 SAMEBIT_API samebit_status samebit_case_read(const char *path, samebit_case **out,
                                              samebit_name *arith, samebit_error *err);
 SAMEBIT_API samebit_status samebit_case_write(const samebit_case *c, const char *arith,
@@ -424,9 +425,9 @@ typedef struct samebit_power {
     char shown[1024], missed[1024]; /* their names, ", " between */
 } samebit_power;
 
-/* dtype is that of the outputs (NULL: F32): narrow ones show less. result, unless NULL, is one of
- * samebit_case_judge: what passed on inputs that could not have shown a mistake becomes MISTRUSTED,
- * as `samebit judge` has it. */
+/* dtype is that of the outputs (NULL: F32), which count all: narrow ones show less. result, unless
+ * NULL, is one of samebit_case_judge: what passed on inputs that could not have shown a mistake
+ * becomes MISTRUSTED, as `samebit judge` has it. */
 SAMEBIT_API samebit_status samebit_case_power(const samebit_case *c, const char *arith,
                                               const char *dtype, samebit_power *out,
                                               samebit_result *result, samebit_error *err);

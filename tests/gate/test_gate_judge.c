@@ -40,6 +40,24 @@ static sb_status bound_with_room(const sb_gate_case *c, const sb_gate_arith *ar,
     return status;
 }
 
+/* The first value by nothing, where values are rounded to binary16; all by nothing useful. */
+static sb_status bound_by_nothing(const sb_gate_case *c, const sb_gate_arith *ar,
+                                  sb_ball *const out[])
+{
+    sb_status status = bound_with_room(c, ar, out);
+    if (ar->knobs.value[SB_KNOB_act] == SB_act_f16)
+        out[0][0].rad = INFINITY;
+    return status;
+}
+
+static sb_status bound_by_much(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+{
+    sb_status status = tiny_op()->bound(c, ar, out);
+    for (size_t i = 0; i < c->output[0].count; i++)
+        out[0][i].rad = 1e30;
+    return status;
+}
+
 static sb_gate_op with_room(void)
 {
     sb_gate_op op = *tiny_op();
@@ -346,6 +364,44 @@ static void an_open_choice_is_a_near_tie(void **state)
     sb_gate_case_free(c);
 }
 
+/* V-110: "An element that the arithmetic does not bound is right only with the bits" */
+static void what_has_no_bound_is_not_judged(void **state)
+{
+    static const sb_dtype types[] = {SB_DTYPE_F32, SB_DTYPE_BF16, SB_DTYPE_F16};
+    static const float others[] = {99.0f, -1.0f, 0.0f, INFINITY};
+    (void)state;
+    sb_gate_op op = with_room();
+    op.bound = bound_by_nothing;
+    sb_gate_case *c = made(&op, NULL, NULL);
+    for (size_t t = 0; t < 3; t++) {
+        sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], types[t])};
+        size_t width = sb_dtype_bits(types[t]) / 8;
+        assert_int_equal(judged(c, "fp32+f16", got).verdict, SB_VERDICT_IDENTICAL);
+        for (size_t k = 0; k < 4; k++) {
+            uint64_t bits = sb_element_bits_of(types[t], others[k]);
+            for (size_t b = 0; b < width; b++)
+                *at(&got[0], b) = (unsigned char)(bits >> 8 * b);
+            sb_gate_result r = judged(c, "fp32+f16", got);
+            assert_int_equal(r.verdict, SB_VERDICT_MISTRUSTED);
+            assert_int_equal(r.unbounded, 1);
+            assert_int_equal(r.of[0].unbounded, 1);
+            assert_int_equal(r.outside, 0);
+            assert_non_null(strstr(r.words, "1 of 60 elements have no bound under fp32+f16"));
+            assert_int_equal(judged(c, "fp32+bf16", got).verdict, SB_VERDICT_FAIL);
+        }
+        uint64_t wrong = sb_element_bits_of(types[t], 99.0f);
+        for (size_t b = 0; b < width; b++)
+            *at(&got[0], width + b) = (unsigned char)(wrong >> 8 * b);
+        assert_int_equal(judged(c, "fp32+f16", got).verdict, SB_VERDICT_FAIL);
+        drop(&got[0]);
+    }
+    sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
+    sb_store_u32(at(&got[0], 0), sb_bits_f32(NAN));
+    assert_int_equal(judged(c, "fp32+f16", got).verdict, SB_VERDICT_FAIL);
+    drop(&got[0]);
+    sb_gate_case_free(c);
+}
+
 /* --- inference and power -----------------------------------------------------------------------
  */
 
@@ -389,6 +445,74 @@ static void the_tightest_arithmetic_is_inferred(void **state)
     assert_string_equal(point[0].knob, "act");
     sb_store_u32(at(&got[0], 0), sb_bits_f32(99.0f));
     assert_null(inferred(c, got, &ar));
+    drop(&got[0]);
+    sb_gate_case_free(c);
+}
+
+/* A row that bounds nothing explains nothing. */
+static void what_has_no_bound_is_not_inferred(void **state)
+{
+    (void)state;
+    sb_gate_arith ar;
+    sb_gate_op op = with_room();
+    op.bound = bound_by_nothing;
+    sb_gate_case *c = made(&op, NULL, NULL);
+    sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
+    sb_store_u32(at(&got[0], 0), sb_bits_f32(99.0f));
+    assert_null(inferred(c, got, &ar));
+    for (size_t i = 0; i < c->output[0].count; i++)
+        sb_store_u32(at(&got[0], 4 * i),
+                     sb_bits_f32(sb_round_to(SB_FORMAT_bf16, c->output[0].exact[i])));
+    const char *name = inferred(c, got, &ar);
+    assert_non_null(name);
+    assert_non_null(strstr(name, "+bf16"));
+    drop(&got[0]);
+    sb_gate_case_free(c);
+}
+
+/* What would have shown in an output that nobody gave has not been shown. */
+static void only_what_is_given_shows_mistakes(void **state)
+{
+    (void)state;
+    sb_gate_power all, some;
+    sb_gate_arith ar = arith("fp32");
+    sb_gate_op op = *tiny_op();
+    op.bound = bound_by_much;
+    sb_gate_case *c = made(&op, NULL, NULL);
+    sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
+    assert_int_equal(sb_gate_power_of(c, &ar, &all, NULL), SB_OK);
+    assert_int_equal(sb_gate_power_in(c, &ar, got, &some, NULL), SB_OK);
+    assert_true(all.of_ops_caught > 0);
+    assert_false(all.zeros_pass);
+    assert_int_equal(some.of_ops, all.of_ops);
+    assert_int_equal(some.caught, 0);
+    assert_true(some.zeros_pass);
+    got[1] = got_of(&c->output[1], SB_DTYPE_U8);
+    assert_int_equal(sb_gate_power_in(c, &ar, got, &some, NULL), SB_OK);
+    assert_int_equal(some.of_ops_caught, all.of_ops_caught);
+    drop(&got[0]);
+    drop(&got[1]);
+    sb_gate_case_free(c);
+}
+
+/* In binary16 the rows are zeros: those of a kernel that wrote nothing are no better or worse. */
+static void zeros_that_pass_are_mistrusted(void **state)
+{
+    (void)state;
+    sb_gate_request r = {.op = "l2norm", .regime = "least", .input = SB_DTYPE_BF16, .seed = 42};
+    sb_gate_case *c = NULL;
+    sb_gate_power p;
+    assert_int_equal(sb_gate_case_make(&r, &c, NULL), SB_OK);
+    sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
+    memset(at(&got[0], 0), 0, 4 * c->output[0].count);
+    sb_gate_arith ar = arith("fp32+f16");
+    sb_gate_result result = judged(c, "fp32+f16", got);
+    assert_int_equal(result.verdict, SB_VERDICT_WITHIN);
+    assert_int_equal(sb_gate_power_in(c, &ar, got, &p, NULL), SB_OK);
+    assert_true(p.of_ops_caught > 0);
+    sb_gate_trust(c, &p, &result);
+    assert_int_equal(result.verdict, SB_VERDICT_MISTRUSTED);
+    assert_non_null(strstr(result.words, "zeros would have passed"));
     drop(&got[0]);
     sb_gate_case_free(c);
 }
@@ -584,7 +708,11 @@ int main(void)
         cmocka_unit_test(other_shapes_and_types_are_refused),
         cmocka_unit_test(merged_and_split_axes_are_read_and_said),
         cmocka_unit_test(an_open_choice_is_a_near_tie),
+        cmocka_unit_test(what_has_no_bound_is_not_judged),
         cmocka_unit_test(the_tightest_arithmetic_is_inferred),
+        cmocka_unit_test(what_has_no_bound_is_not_inferred),
+        cmocka_unit_test(only_what_is_given_shows_mistakes),
+        cmocka_unit_test(zeros_that_pass_are_mistrusted),
         cmocka_unit_test(planted_mistakes_are_shown_by_name),
         cmocka_unit_test(inputs_that_show_nothing_are_mistrusted),
         cmocka_unit_test(elements_are_rounded_as_their_formats_are),

@@ -166,6 +166,8 @@ static void inputs_have_power(void **state)
     good(samebit_case_power(c, "fp32", NULL, &power, NULL, &err));
     good(samebit_case_power(c, "bf16_mma+bf16", "BF16", &power, NULL, &err));
     refused(samebit_case_power(c, "fp32", "BLUE", &power, NULL, &err), SAMEBIT_USAGE, "BLUE");
+    refused(samebit_case_power(c, "fp32", "F4", &power, NULL, &err), SAMEBIT_USAGE, "F4");
+    good(samebit_case_power(c, "fp32", "I32", &power, NULL, &err)); /* as of choices */
     power.size = 0;
     refused(samebit_case_power(c, "fp32", NULL, &power, NULL, &err), SAMEBIT_USAGE, "size");
     refused(samebit_case_power(c, NULL, NULL, &power, NULL, &err), SAMEBIT_USAGE, "NULL");
@@ -239,7 +241,7 @@ static void kernels_are_called_again(void **state)
     static samebit_meta meta;
     samebit_case *c = make("normal");
     kernel k = {NONE, 0};
-    const char *dtypes[] = {"F32"}, *wrong[] = {"BLUE"};
+    const char *dtypes[] = {"F32"}, *wrong[] = {"BLUE"}, *half[] = {"F4"};
     meta.size = sizeof meta;
     good(samebit_case_metamorphic(c, run, &k, dtypes, 4, &meta, &err));
     assert_true(meta.rows >= 4 && meta.rows <= SAMEBIT_META_ROWS);
@@ -251,7 +253,12 @@ static void kernels_are_called_again(void **state)
     assert_int_equal(meta.status, SAMEBIT_FAIL);
     k = (kernel){GIVES_UP, 0};
     refused(samebit_case_metamorphic(c, run, &k, NULL, 4, &meta, &err), SAMEBIT_USAGE, "");
+    uint32_t rows = meta.rows;
+    meta.rows = 99; /* stays, where the call makes no sense */
     refused(samebit_case_metamorphic(c, run, &k, wrong, 4, &meta, &err), SAMEBIT_USAGE, "BLUE");
+    refused(samebit_case_metamorphic(c, run, &k, half, 4, &meta, &err), SAMEBIT_USAGE, "F4");
+    assert_int_equal(meta.rows, 99);
+    meta.rows = rows;
     refused(samebit_case_metamorphic(c, NULL, &k, NULL, 4, &meta, &err), SAMEBIT_USAGE, "NULL");
     samebit_case_free(c);
 }

@@ -1,6 +1,7 @@
 /* judge.c - judgements of ref/samebit.h. */
 #include "ref/container/show.h"
 #include "tools/api/cases.h"
+#include "tools/gate/element.h"
 
 /* The caller's arrays in the order of the outputs. */
 static sb_status take_got(const samebit_case *c, const samebit_array *got, size_t count,
@@ -127,15 +128,22 @@ samebit_status samebit_case_power(const samebit_case *c, const char *arith, cons
     SB_API_NEED(c && arith && out);
     sb_error *error = sb_api_error(err);
     sb_dtype type = SB_DTYPE_F32;
+    sb_gate_got all[SB_GATE_OUTPUTS];
     sb_gate_arith ar;
     sb_gate_power power;
     sb_status status = sb_api_start(error);
     if (!status && dtype && !sb_dtype_find(dtype, &type))
         status = sb_fail(error, SB_ERR_USAGE, "'%s' is no type of safetensors", SB_SHOW(dtype));
+    if (!status && !sb_element_is_value(type) && !sb_element_is_whole(type))
+        status = sb_fail(error, SB_ERR_USAGE, "%s is no type of outputs", sb_dtype_name(type));
+    /* where the first output is of choices, values beside it count as F32 */
+    for (size_t i = 0; i < SB_GATE_OUTPUTS; i++)
+        all[i] = (sb_gate_got){.dtype = sb_element_is_value(type) ? type : SB_DTYPE_F32,
+                               .data = (const unsigned char *)""};
     if (!status)
         status = sb_gate_arith_of(arith, &ar, error);
     if (!status)
-        status = sb_gate_power_in(c->c, &ar, type, &power, error);
+        status = sb_gate_power_in(c->c, &ar, all, &power, error);
     if (!status && result)
         status = trust(c, &power, result, error);
     if (status)

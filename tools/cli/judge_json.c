@@ -86,6 +86,7 @@ static json_t *output_json(const sb_gate_judged *j, size_t i, int *failed)
     put(d, "identical", number(t->identical), failed);
     put(d, "outside", number(t->outside), failed);
     put(d, "near_ties", number(t->near_ties), failed);
+    put(d, "unbounded", number(t->unbounded), failed);
     put(d, "worst", real(t->worst), failed);
     put(d, "nan", number(t->nan), failed);
     put(d, "infinite", number(t->infinite), failed);
@@ -171,6 +172,7 @@ static void put_case(json_t *d, const sb_gate_judged *j, int *failed)
     put(d, "elements", number(j->result.count), failed);
     put(d, "outside", number(j->result.outside), failed);
     put(d, "near_ties", number(j->result.near_ties), failed);
+    put(d, "unbounded", number(j->result.unbounded), failed);
     put(d, "worst", real(j->result.worst), failed);
     put(d, "element", element_json(j, failed), failed);
     for (size_t i = 0; i < c->outputs; i++)

@@ -22,6 +22,8 @@ static void print_output(const sb_gate_judged *j, size_t i, FILE *out)
             sb_dtype_name(j->gots.got[i].dtype), t->count, t->identical, t->outside);
     if (t->near_ties)
         fprintf(out, ", %zu are near ties", t->near_ties);
+    if (t->unbounded)
+        fprintf(out, ", %zu have no bound", t->unbounded);
     if (o->kind == SB_GATE_VALUES && !j->ar.exact) {
         if (t->worst - t->worst == 0.0)
             fprintf(out, "; worst error / bound %.3g", t->worst);

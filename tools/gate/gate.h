@@ -240,13 +240,14 @@ typedef struct sb_gate_got {
 typedef struct sb_gate_tally {
     int given;
     size_t count, identical, outside, near_ties;
+    size_t unbounded; /* not the bits of exact, and the arithmetic does not bound them */
     size_t nan, infinite, zero, sign; /* of those outside: what they are; sign: right but for it */
     double worst;                     /* as below */
 } sb_gate_tally;
 
 typedef struct sb_gate_result {
     int verdict; /* sb_verdict: IDENTICAL, WITHIN, NEAR_TIE, MISTRUSTED or FAIL */
-    size_t count, identical, outside, near_ties;
+    size_t count, identical, outside, near_ties, unbounded;
     double worst;  /* error / bound, the largest; infinite outside a bound of 0 */
     int has_first; /* something is outside: `first` is the first such element of `output`, and what
                       follows is of it; else of `nearest`, which is the one nearest to its bound */
@@ -275,10 +276,11 @@ sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *r
 typedef struct sb_gate_power {
     size_t planted, caught;
     size_t of_ops, of_ops_caught;   /* of these, the mistakes of ops */
+    int zeros_pass;                 /* and nothing_written is not among what was caught */
     char shown[1024], missed[1024]; /* their names, ", " between */
 } sb_gate_power;
-sb_status sb_gate_power_in(const sb_gate_case *c, const sb_gate_arith *ar, sb_dtype dtype,
-                           sb_gate_power *out, sb_error *err); /* of outputs of that type */
+sb_status sb_gate_power_in(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_got *got,
+                           sb_gate_power *out, sb_error *err); /* in the outputs that got gives */
 sb_status sb_gate_power_of(const sb_gate_case *c, const sb_gate_arith *ar, sb_gate_power *out,
                            sb_error *err); /* of F32 */
 

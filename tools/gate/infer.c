@@ -18,6 +18,11 @@ size_t sb_gate_points(const sb_gate_arith *ar, sb_gate_point *out)
     return count;
 }
 
+static int passes(const sb_gate_result *r)
+{
+    return r->verdict != SB_VERDICT_FAIL && r->verdict != SB_VERDICT_MISTRUSTED;
+}
+
 /* V-114: "Without --arith the arithmetic is the first row of the table under which GOT passes" */
 sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *row,
                         sb_gate_result *out, sb_error *err)
@@ -31,7 +36,7 @@ sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *r
             status = sb_gate_judge(c, &ar, got, out, err);
         if (status)
             return status;
-        if (out->verdict != SB_VERDICT_FAIL)
+        if (passes(out))
             return SB_OK;
     }
     return SB_OK;
@@ -51,7 +56,7 @@ sb_status sb_gate_reduce(const sb_gate_case *c, const sb_gate_got *got, sb_gate_
         sb_status status = sb_gate_judge(c, &less, got, &found, err);
         if (status)
             return status;
-        if (found.verdict == SB_VERDICT_FAIL)
+        if (!passes(&found))
             continue;
         *ar = less;
         *result = found;

@@ -24,6 +24,11 @@ static double size_of(double x)
     return x < 0 ? -x : x;
 }
 
+static int is_finite(double x)
+{
+    return x - x == 0.0;
+}
+
 /* --- places ------------------------------------------------------------------------------------
  */
 
@@ -177,7 +182,7 @@ typedef struct judged {
 /* What an element came to. */
 typedef struct finding {
     double found, ratio;
-    int identical, near_tie;
+    int identical, near_tie, unbounded;
 } finding;
 
 static void judge_value(const judged *j, size_t i, finding *f)
@@ -187,6 +192,12 @@ static void judge_value(const judged *j, size_t i, finding *f)
                    sb_element_bits_of(j->got->dtype, j->o->exact[i]);
     if (!j->bound) {
         f->ratio = f->identical ? 0.0 : infinity();
+        return;
+    }
+    /* V-110: "An element that the arithmetic does not bound is right only with the bits of profile
+     * exact" */
+    if (!is_finite(j->bound[i]) && f->found == f->found) {
+        f->unbounded = !f->identical;
         return;
     }
     double bound = j->bound[i], error = sb_element_error(j->got->dtype, f->found, j->o->real[i]);
@@ -264,6 +275,7 @@ static void judge_output(const judged *j, sb_gate_result *r)
         t->count++;
         t->identical += (size_t)f.identical;
         t->near_ties += (size_t)f.near_tie;
+        t->unbounded += (size_t)f.unbounded;
         t->worst = f.ratio > t->worst ? f.ratio : t->worst;
         r->worst = f.ratio > r->worst ? f.ratio : r->worst;
         r->count++;
@@ -276,6 +288,7 @@ static void judge_output(const judged *j, sb_gate_result *r)
     r->identical += t->identical;
     r->outside += t->outside;
     r->near_ties += t->near_ties;
+    r->unbounded += t->unbounded;
 }
 
 /* --- words -------------------------------------------------------------------------------------
@@ -325,6 +338,10 @@ static void speak(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_
     if (r->identical == r->count)
         snprintf(r->words, sizeof r->words, "all %zu elements have the bits of profile exact",
                  r->count);
+    else if (!r->outside && r->unbounded)
+        snprintf(r->words, sizeof r->words,
+                 "%zu of %zu elements have no bound under %s: nothing is said of the output",
+                 r->unbounded, r->count, ar->name);
     else if (!r->outside && (o->kind == SB_GATE_CHOICES || r->worst == 0.0))
         snprintf(r->words, sizeof r->words,
                  "all %zu elements are as expected, %zu of them choices that the bound leaves open",
@@ -387,6 +404,7 @@ sb_status sb_gate_judge(const sb_gate_case *c, const sb_gate_arith *ar, const sb
         return status;
     out->verdict = out->outside                   ? SB_VERDICT_FAIL
                    : !out->count                  ? SB_VERDICT_MISTRUSTED
+                   : out->unbounded               ? SB_VERDICT_MISTRUSTED
                    : out->near_ties               ? SB_VERDICT_NEAR_TIE
                    : out->identical == out->count ? SB_VERDICT_IDENTICAL
                                                   : SB_VERDICT_WITHIN;

@@ -19,21 +19,13 @@ static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_res
         known = 1;
         if (j->gots.got[i].data)
             continue;
+        if (r->verdict != SB_VERDICT_FAIL) /* else there is more to say */
+            snprintf(r->words, sizeof r->words, "out.%s is needed and not there", name);
         r->verdict = SB_VERDICT_FAIL;
-        snprintf(r->words, sizeof r->words, "out.%s is needed and not there", name);
     }
     return known ? SB_OK
                  : sb_fail(err, SB_ERR_USAGE, "--need is '%s', which is no further output of %s",
                            SB_SHOW(need), j->c->op->name);
-}
-
-/* Of what passes in bfloat16 less can be said than of binary32. */
-static sb_dtype value_type(const sb_gate_judged *j)
-{
-    for (size_t i = 0; i < j->c->outputs; i++)
-        if (j->c->output[i].kind == SB_GATE_VALUES && j->gots.got[i].data)
-            return j->gots.got[i].dtype;
-    return SB_DTYPE_F32;
 }
 
 static sb_status judge(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *err)
@@ -52,7 +44,7 @@ static sb_status judge(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *er
             status = sb_gate_reduce(j->c, j->gots.got, &j->ar, &j->result, err);
     }
     if (!status)
-        status = sb_gate_power_in(j->c, &j->ar, value_type(j), &j->power, err);
+        status = sb_gate_power_in(j->c, &j->ar, j->gots.got, &j->power, err);
     if (!status)
         sb_gate_trust(j->c, &j->power, &j->result);
     if (!status && wish->need)
