@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/mem.h"
 #include "ref/run/backend.h"
 #include "tests/gate/tiny_op.h"
 #include "tools/gate/case.h"
@@ -358,6 +359,31 @@ static void a_kernel_that_gives_up_ends_the_gate(void **state)
     sb_gate_case_free(c);
 }
 
+/* Where memory runs out nothing has passed: no variant is left out for that. */
+static void no_memory_is_no_pass(void **state)
+{
+    (void)state;
+    sb_gate_op op = with_rows();
+    sb_gate_case *c = made(&op);
+    kernel k = {NONE, 0};
+    sb_gate_meta_options o = {.kernel = add_rows, .ctx = &k, .repeats = 1};
+    sb_gate_meta all, m;
+    sb_status status = SB_ERR_MEMORY;
+    assert_int_equal(sb_gate_meta_run(c, &o, &all, NULL), SB_OK);
+    for (unsigned long n = 1; status == SB_ERR_MEMORY; n++) {
+        sb_error err = {""};
+        sb_alloc_fail_at(n);
+        status = sb_gate_meta_run(c, &o, &m, &err);
+        sb_alloc_fail_at(0);
+        assert_true(n < 10000);
+        assert_true(!status || (status == SB_ERR_MEMORY && strstr(err.text, "memory")));
+    }
+    assert_int_equal(status, SB_OK);
+    for (int kind = 0; kind < SB_GATE_METAS; kind++)
+        assert_int_equal(m.row[kind].calls, all.row[kind].calls);
+    sb_gate_case_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_sequence_is_cut_with_its_state_carried),
         cmocka_unit_test(the_reference_passes_for_every_op),
         cmocka_unit_test(a_kernel_that_gives_up_ends_the_gate),
+        cmocka_unit_test(no_memory_is_no_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

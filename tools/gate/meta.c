@@ -235,12 +235,15 @@ static sb_status try_variant(gate *g, const sb_meta_variant *v, sb_gate_meta_row
     sb_gate_case *c;
     sb_error why = {{0}};
     call *k;
-    if (sb_meta_derive(g->c, v, &c, &why)) {
+    sb_status status = sb_meta_derive(g->c, v, &c, &why);
+    if (status == SB_ERR_MEMORY)
+        return sb_fail(g->err, status, "out of memory for the rows of %s", v->name);
+    if (status) {
         if (!*row->words)
             snprintf(row->words, sizeof row->words, "without %s: %.300s", v->name, why.text);
         return SB_OK;
     }
-    sb_status status = call_kernel(g, c, 0xff, v->name, row, &k);
+    status = call_kernel(g, c, 0xff, v->name, row, &k);
     for (size_t r = 0; r < v->count && !status; r++)
         compare_row(g, k, r, v->rows[r], v->name, row);
     if (!status)

@@ -73,10 +73,12 @@ static sb_status write_variant(const sb_gate_case *c, const char *folder, const 
                                size_t *files, sb_error *err)
 {
     sb_gate_case *derived = NULL;
-    sb_error why;
-    if (sb_meta_derive(c, v, &derived, &why)) /* more rows than the op takes */
+    sb_status status = sb_meta_derive(c, v, &derived, NULL);
+    if (status == SB_ERR_MEMORY)
+        return sb_fail(err, status, "out of memory for the rows of %s", v->name);
+    if (status) /* more rows than the op takes */
         return SB_OK;
-    sb_status status = write_one(derived, folder, v, err);
+    status = write_one(derived, folder, v, err);
     sb_gate_case_free(derived);
     *files += status == SB_OK;
     return status;
