@@ -121,6 +121,16 @@ made "$work/vectors/linear.bf16.normal.rows=3,n=16,k=32.safetensors" \
 run 3 judge "$work/vectors" "$work/outputs" --arith bf16_mma
 says_err 'linear.bf16.ties'
 
+run 2 judge "$v" "$got" --need ''
+cp "$v" "$work/"$'v\xff.safetensors'
+run 0 judge "$work/"$'v\xff.safetensors' "$got" --json
+at cases.0.verdict IDENTICAL
+run 0 vectors rmsnorm --seed 18446744073709551615 --json -o "$work/seed.safetensors"
+at seed 18446744073709551615
+made "$work/seed.safetensors" "$work/seed.got.safetensors" out=exact:F32
+run 0 judge "$work/seed.safetensors" "$work/seed.got.safetensors" --json
+at cases.0.seed 18446744073709551615
+
 # --- since an earlier judgement -------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32
 run 0 judge "$v" "$got" --arith bf16_mma --json

@@ -351,7 +351,7 @@ static sb_status write_plan(const request *r, const plan *p, sb_error *err)
     }
     json_object_set_new(d, "input", json_string(sb_dtype_name(r->dtype)));
     json_object_set_new(d, "arith", json_string(r->ar.name));
-    json_object_set_new(d, "seed", json_integer((json_int_t)r->seed));
+    json_object_set_new(d, "seed", json_sprintf("%" PRIu64, r->seed));
     json_object_set_new(d, "excluded_regimes", json_integer((json_int_t)p->excluded));
     json_object_set_new(d, "files", files);
     if (!status)

@@ -1,8 +1,10 @@
 /* judge_json.c - a case of `samebit judge` as an object of its document. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/check/clean.h"
 #include "tools/cli/judge_show.h"
 #include "tools/gate/case.h"
 
@@ -15,6 +17,15 @@ static void put(json_t *object, const char *key, json_t *value, int *failed)
 static void append(json_t *array, json_t *value, int *failed)
 {
     *failed |= !value || json_array_append_new(array, value) != 0;
+}
+
+/* Of a file's name or what was said of it, which may be no UTF-8. */
+static json_t *shown(const char *text)
+{
+    sb_shown room = {{0}};
+    sb_show(text, &room);
+    sb_clean_text(room.text);
+    return json_string(room.text);
 }
 
 static json_t *number(uint64_t n)
@@ -165,7 +176,7 @@ static void put_case(json_t *d, const sb_gate_judged *j, int *failed)
     put(d, "input", json_string(sb_dtype_name(c->input)), failed);
     put(d, "shape", json_string(sb_gate_shape_of(c).text), failed);
     put(d, "regime", json_string(sb_gate_regime_name(c->regime)), failed);
-    put(d, "seed", number(c->seed), failed);
+    put(d, "seed", json_sprintf("%" PRIu64, c->seed), failed); /* above what an integer holds */
     put(d, "inputs", inputs_digest(c), failed);
     put(d, "verdict", json_string(sb_verdict_name((sb_verdict)j->result.verdict)), failed);
     put(d, "words", json_string(j->result.words), failed);
@@ -190,12 +201,12 @@ json_t *sb_judge_case_json(const sb_gate_judged *j)
     json_t *d = json_object();
     if (!d)
         return NULL;
-    put(d, "name", json_string(SB_SHOW(j->name)), &failed);
+    put(d, "name", shown(j->name), &failed);
     if (j->c)
         put_case(d, j, &failed);
     else {
         put(d, "verdict", json_string(sb_verdict_name(SB_VERDICT_SKIPPED)), &failed);
-        put(d, "words", json_string(SB_SHOW(j->why.text)), &failed);
+        put(d, "words", shown(j->why.text), &failed);
     }
     if (!failed)
         return d;

@@ -6,6 +6,7 @@
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "tools/check/clean.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/gate/protocol.h"
@@ -111,9 +112,12 @@ int sb_protocol_file(const char *path)
 
 static sb_status print_json(const char *file, const sb_protocol_result *r, sb_error *err)
 {
+    sb_shown name = {{0}};
+    sb_show(file, &name);
+    sb_clean_text(name.text); /* may be no UTF-8 */
     json_t *d = sb_document("judge"),
            *result =
-               json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:s}", "name", file, "verdict",
+               json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:s}", "name", name.text, "verdict",
                          r->fail ? "FAIL" : "WITHIN", "count", (json_int_t)r->count, "identical",
                          (json_int_t)r->identical, "outside", (json_int_t)r->outside, "changed",
                          (json_int_t)r->changed, "worst", r->worst, "words", r->words);

@@ -12,7 +12,7 @@ static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_res
                           sb_error *err)
 {
     int all = strcmp(need, "all") == 0, known = all;
-    for (size_t i = 0; i < j->c->outputs; i++) {
+    for (size_t i = 1; i < j->c->outputs; i++) {
         const char *name = j->c->output[i].name;
         if (!all && strcmp(need, name) != 0)
             continue;
