@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ref/base/bytes.h"
 #include "tests/gate/held.h"
 
 /* What a kernel is written like: right in three ways, then mistakes. */
@@ -231,6 +232,55 @@ static void neighbours_are_not_open(void **state)
     sb_gate_case_free(c);
 }
 
+static int never_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t output,
+                          size_t first, const double *got)
+{
+    (void)c, (void)ar, (void)output, (void)first, (void)got;
+    return 0;
+}
+
+/* V-55: "Choices that are open one by one must also stand together" - of three experts each of
+ * which may change places with its neighbour, the last two are no choice where the first is
+ * certainly above the last. */
+static void neighbours_of_neighbours(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", "rows=1,experts=3,kept=2", "normal", SB_DTYPE_F32);
+    sb_gate_arith ar;
+    int found = 0;
+    assert_int_equal(sb_gate_arith_of("fp32", &ar, NULL), SB_OK);
+    for (float apart = 0x1p-23f; apart < 0.5f; apart *= 1.25f) {
+        const double best[] = {0, 1}, swapped[] = {1, 0}, last[] = {0, 2}, without[] = {1, 2};
+        for (size_t e = 0; e < 3; e++)
+            sb_store_u32(c->array[0].data + 4 * e, sb_bits_f32(1.0f - (float)e * apart));
+        assert_true(c->op->together(c, &ar, 1, 0, best));
+        if (!c->op->open(c, &ar, 1, 0, 1.0) || !c->op->open(c, &ar, 1, 1, 2.0))
+            break;
+        assert_true(c->op->together(c, &ar, 1, 0, swapped));
+        assert_true(c->op->together(c, &ar, 1, 0, last));
+        int far = !c->op->open(c, &ar, 1, 0, 2.0);
+        assert_int_equal(c->op->together(c, &ar, 1, 0, without), !far);
+        found += far;
+    }
+    assert_true(found > 0);
+    sb_gate_case_free(c);
+}
+
+/* The judge asks for it: in regime ties a choice that leaves a larger logit out fails as a whole.
+ */
+static void judged_together(void **state)
+{
+    (void)state;
+    sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
+    float *ids = c->output[1].exact, got[4] = {ids[1], ids[0], ids[2], ids[3]};
+    assert_int_equal(held_choose(c, "fp32", 1, got).wrong, 0);
+    sb_gate_op never = *c->op;
+    never.together = never_together;
+    c->op = &never;
+    assert_int_equal(held_choose(c, "fp32", 1, got).wrong, 2);
+    sb_gate_case_free(c);
+}
+
 static void mistakes_fail(void **state)
 {
     (void)state;
@@ -273,6 +323,8 @@ int main(void)
         cmocka_unit_test(equals_are_open_but_in_exact),
         cmocka_unit_test(equals_do_not_stand_twice),
         cmocka_unit_test(neighbours_are_not_open),
+        cmocka_unit_test(neighbours_of_neighbours),
+        cmocka_unit_test(judged_together),
         cmocka_unit_test(mistakes_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

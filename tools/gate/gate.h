@@ -122,6 +122,10 @@ struct sb_gate_op {
     /* Whether choice `got` in element i of an output is as right as the exact one; NULL: never. */
     int (*open)(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,
                 double got);
+    /* Whether choices that are open one by one may stand together along the last axis of an output,
+     * from element `first` on; NULL: always. */
+    int (*together)(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t first,
+                    const double *got);
 
     /* For tools/gate/meta.h. Inputs whose axis 0 is the rows that the parameter "rows" counts, as
      * "x,z"; NULL: nothing is known of rows. */

@@ -220,6 +220,19 @@ static int made_again(const judged *j, size_t i, double found)
     return times > 1;
 }
 
+/* V-112: "and only where all choices of its row can stand together" */
+static int stands_with_others(const judged *j, size_t i)
+{
+    size_t width = (size_t)j->o->shape[j->o->rank - 1], first = i / width * width;
+    double *row = j->c->op->together ? sb_alloc(width, sizeof *row) : NULL;
+    for (size_t e = 0; row && e < width; e++)
+        row[e] = sb_element_value(j->got->dtype, j->got->data, first + e, j->negative);
+    int yes =
+        !j->c->op->together || (row && j->c->op->together(j->c, j->ar, j->number, first, row));
+    free(row);
+    return yes;
+}
+
 /* V-112: "A choice is the one of profile exact, or a NEAR_TIE" */
 static void judge_choice(const judged *j, size_t i, finding *f)
 {
@@ -227,7 +240,7 @@ static void judge_choice(const judged *j, size_t i, finding *f)
     f->found = sb_element_value(j->got->dtype, j->got->data, i, j->negative);
     f->identical = f->found == (double)j->o->exact[i];
     f->near_tie = !f->identical && !j->ar->exact && op->open && !made_again(j, i, f->found) &&
-                  op->open(j->c, j->ar, j->number, i, f->found);
+                  op->open(j->c, j->ar, j->number, i, f->found) && stands_with_others(j, i);
     f->ratio = f->identical || f->near_tie ? 0.0 : infinity();
 }
 

@@ -286,6 +286,33 @@ static int may_stand(const sb_gate_case *c, const sb_gate_arith *ar, size_t outp
     return yes;
 }
 
+/* V-55: "none of the row, and none that is left out, is certainly above one that stands before it"
+ */
+static int stand_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t output,
+                          size_t first, const double *got)
+{
+    const shape s = shape_of(c);
+    routed r;
+    sb_ball *p;
+    for (size_t i = 0; i < s.kept; i++)
+        if (!(got[i] >= 0.0 && got[i] < (double)s.experts) || got[i] != (double)(uint32_t)got[i])
+            return 0;
+    if (output != IDS || probabilities(c, ar, first / s.kept, 1, &r, &p))
+        return 0;
+    int yes = 1;
+    for (size_t i = 0; i < s.kept && yes; i++)
+        for (size_t e = 0; e < s.experts && yes; e++) {
+            size_t before = 0; /* slots in front of i do not count */
+            while (before < i && (size_t)got[before] != e)
+                before++;
+            sb_ball kept = p[(size_t)got[i]];
+            yes = before < i || p[e].mid <= kept.mid || overlap(p[e], kept);
+        }
+    free(p);
+    routed_free(&r);
+    return yes;
+}
+
 const sb_gate_op *sb_gate_op_router(void)
 {
     static const sb_gate_op op = {.name = "router",
@@ -303,6 +330,7 @@ const sb_gate_op *sb_gate_op_router(void)
                                   .real = real,
                                   .bound = bound,
                                   .open = may_stand,
+                                  .together = stand_together,
                                   .row_arrays = "logits",
                                   .rows_independent = 1};
     return &op;
