@@ -224,9 +224,14 @@ static void cache_is_left(void **state)
         skip();
     }
     for (sb_io io = SB_IO_map; io < SB_IO_COUNT; io++) {
-        set_cached(c, 0);
-        read_all(io);
-        assert_true(cached(c) <= none + (2 << 20));
+        /* pages that are on their way when they are given up stay: seen once beside other work */
+        long left = whole;
+        for (int tries = 0; tries < 5 && left > none + (2 << 20); tries++) {
+            set_cached(c, 0);
+            read_all(io);
+            left = cached(c);
+        }
+        assert_true(left <= none + (2 << 20));
         set_cached(c, 1);
         read_all(io);
         assert_true(cached(c) >= whole - (1 << 20));
