@@ -121,6 +121,8 @@ made "$work/vectors/linear.bf16.normal.rows=3,n=16,k=32.safetensors" \
 run 3 judge "$work/vectors" "$work/outputs" --arith bf16_mma
 says_err 'linear.bf16.ties'
 
+# --- names and seeds ------------------------------------------------------------------------------------------------
+made "$v" "$got" out=exact:F32
 run 2 judge "$v" "$got" --need ''
 cp "$v" "$work/"$'v\xff.safetensors'
 run 0 judge "$work/"$'v\xff.safetensors' "$got" --json
