@@ -4,8 +4,9 @@
 give=$BUILD/tests/gate/protocol_give
 f=$work/f.safetensors got=$work/got.safetensors
 
-for layout in plain vllm fla mlx llamacpp; do
+for layout in plain vllm fla flashinfer mlx llamacpp; do
     for op in delta_rule conv; do
+        [ $layout,$op != flashinfer,conv ] || continue
         run 0 vectors protocol --layout $layout --op $op --rounds 5 -o "$f"
         says "layout $layout, 5 rounds"
         check "no output" "$give" "$f" "$got"
@@ -15,6 +16,9 @@ for layout in plain vllm fla mlx llamacpp; do
         says 'FAIL  round '
     done
 done
+refused 2 vectors protocol --layout flashinfer --op conv -o "$f"
+says_err 'layout flashinfer has no convolution'
+refused 2 vectors protocol --layout flashinfer --chained -o "$f"
 run 0 vectors protocol --list
 says 'llamacpp'
 
@@ -46,7 +50,7 @@ says_err 'is not what the metadata make'
 run 0 vectors protocol --op conv -o "$f"
 refused 3 judge "$f" "$got"
 refused 2 judge "$f" "$got" --need all
-refused 2 vectors protocol --layout flashinfer -o "$f"
+refused 2 vectors protocol --layout sglang -o "$f"
 refused 2 vectors protocol --layout fla --chained -o "$f"
 refused 2 vectors protocol --op linear -o "$f"
 refused 2 vectors protocol --rounds 65 -o "$f"

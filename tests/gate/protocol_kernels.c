@@ -117,7 +117,9 @@ static void rule_step(const work *w, size_t row, size_t h, const double *leak, d
     const double *v = w->v.x + (row * nV + h) * dv;
     double g = w->g.x[row * nV + h], beta = w->beta.x[row * nV + h];
     double decay = p->layout->alpha ? g : R(w, exp(g));
-    double scale = p->layout->scaled ? 1.0 : R(w, 1.0 / sqrt((double)dk));
+    double scale = p->layout->scaled    ? 1.0
+                   : p->layout->prompts ? 0.125
+                                        : R(w, 1.0 / sqrt((double)dk));
     for (size_t j = 0; j < dv; j++) {
         double read = 0.0, y = 0.0;
         for (size_t n = 0; n < dk; n++) {
@@ -193,7 +195,7 @@ static long slot_at(const work *w, int n, long column)
 
 static int is_new(const work *w, int n)
 {
-    return !w->verify && w->k->way.fault != KERNEL_STALE && w->started.x[n] == 0.0;
+    return !w->verify && w->k->way.fault != KERNEL_STALE && w->started.x && w->started.x[n] == 0.0;
 }
 
 /* plain, vLLM: fused_recurrent with ssm_state_indices; a prompt's state goes to its one slot. */

@@ -53,11 +53,17 @@ static sb_protocol_result run(sb_protocol *p, const char *ar_name, kernel_way wa
 
 static const char *const ops[] = {"delta_rule", "conv"};
 
+/* A layout for prompts has no convolution. */
+static int ops_of(size_t layout)
+{
+    return sb_protocol_layout_at(layout)->prompts ? 1 : 2;
+}
+
 static void test_plain_kernels_pass(void **state)
 {
     (void)state;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
-        for (int op = 0; op < 2; op++)
+        for (int op = 0; op < ops_of(i); op++)
             for (int form = 0; form < 4; form++) {
                 sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 42 + i);
                 kernel_way way = {.reversed = form & 1, .bf16 = form >> 1};
@@ -76,7 +82,7 @@ static void test_real_values(void **state)
 {
     (void)state;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
-        for (int op = 0; op < 2; op++) {
+        for (int op = 0; op < ops_of(i); op++) {
             sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 7);
             sb_gate_arith ar = arith("exact");
             sb_error err;
@@ -192,6 +198,8 @@ static void test_chained(void **state)
 /* Which faults a kernel of this layout and op can have. */
 static int can_have(const sb_protocol *p, kernel_fault fault)
 {
+    if (p->layout->prompts)
+        return fault == KERNEL_STRAY || fault == KERNEL_TRANSPOSED || fault == KERNEL_DRIFT;
     if (!p->layout->pool)
         return fault == KERNEL_TRANSPOSED ? !p->conv && p->dk != p->dv : fault == KERNEL_DRIFT;
     if (p->conv)
@@ -204,7 +212,7 @@ static void test_faults_are_caught(void **state)
     (void)state;
     size_t caught = 0;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
-        for (int op = 0; op < 2; op++) {
+        for (int op = 0; op < ops_of(i); op++) {
             sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 42);
             for (int fault = 1; fault < KERNEL_FAULTS; fault++) {
                 if (!can_have(p, (kernel_fault)fault))

@@ -69,9 +69,10 @@ sb_status sb_protocol_vectors(int argc, char **argv, sb_error *err)
     request r = {.protocol = {.seed = 42}, .arith = "fp32"};
     const sb_opt opts[] = {
         {"layout", 0, SB_OPT_STRING, &r.protocol.layout, "L",
-         "plain, vllm (if absent), fla, mlx, llamacpp"},
+         "plain, vllm (if absent), fla, flashinfer, mlx, llamacpp"},
         {"op", 0, SB_OPT_STRING, &r.protocol.op, "OP", "delta_rule (if absent) or conv"},
-        {"rounds", 0, SB_OPT_NUMBER, &r.protocol.rounds, "R", "1 to 64; 8 if absent"},
+        {"rounds", 0, SB_OPT_NUMBER, &r.protocol.rounds, "R",
+         "1 to 64; 8 if absent, 4 of flashinfer"},
         {"regime", 0, SB_OPT_STRING, &r.protocol.regime, "R", "normal (if absent), tiny, huge"},
         {"chained", 0, SB_OPT_FLAG, &r.protocol.chained, NULL,
          "the kernel goes on from its own states; layouts with a pool"},

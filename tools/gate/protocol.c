@@ -87,13 +87,13 @@ static size_t prompt_rows(const sb_protocol *p, size_t s, size_t number)
 /* All begin; later one begins anew in the slots of the one before it, another goes on. */
 static void plan_prompts(planner *at, sb_protocol_round *r, size_t number)
 {
-    size_t restarts = number / 4 % SB_PROTOCOL_SEQUENCES;
+    size_t restarts = (at->p->layout->prompts ? number : number / 4) % SB_PROTOCOL_SEQUENCES;
     for (size_t s = 0; s < SB_PROTOCOL_SEQUENCES; s++) {
         if (number && s != restarts && s != (restarts + 2) % SB_PROTOCOL_SEQUENCES)
             continue;
         append_sequence(at, r, s, prompt_rows(at->p, s, number), 1);
         r->entry[r->entries - 1].started = number && s != restarts;
-        if (at->p->layout->pool && r->entries == 1)
+        if (at->p->layout->pool && !at->p->layout->prompts && r->entries == 1)
             append_padding(at, r, number);
     }
 }
@@ -130,13 +130,13 @@ static void plan(sb_protocol *p)
     deal_slots(&at);
     for (size_t n = 0; n < p->rounds; n++) {
         sb_protocol_round *r = &p->round[n];
-        r->verify = n % 4 != 0;
+        r->verify = n % 4 != 0 && !p->layout->prompts;
         if (r->verify)
             plan_verify(&at, r, n);
         else
             plan_prompts(&at, r, n);
         r->used = r->rows;
-        r->rows += p->layout->pool ? TAIL : 0;
+        r->rows += p->layout->pool && !p->layout->prompts ? TAIL : 0;
     }
 }
 
@@ -243,6 +243,15 @@ static int allocate(const sb_protocol *p, sb_protocol_round *r)
     return failed;
 }
 
+/* V-128: "the caller clears the slot of a sequence that begins" */
+static void clear_new_slots(const sb_protocol *p, sb_protocol_round *r)
+{
+    for (size_t n = 0; n < r->entries && p->layout->prompts; n++)
+        if (!r->entry[n].started)
+            memset(r->before + (size_t)r->entry[n].slot[0] * p->size, 0,
+                   p->size * sizeof *r->before);
+}
+
 static sb_status run_rounds(sb_protocol *p, const sb_op_table *ops)
 {
     for (size_t n = 0; n < p->rounds; n++) {
@@ -253,6 +262,7 @@ static sb_status run_rounds(sb_protocol *p, const sb_op_table *ops)
         spoil_rows(p, r);
         for (size_t i = 0; i < p->slots * p->size; i++)
             r->before[i] = n ? p->round[n - 1].after[i] : hostile(i);
+        clear_new_slots(p, r);
         sb_status status = sb_protocol_exact(p, r, ops);
         if (status)
             return status;
@@ -270,7 +280,7 @@ static void set_sizes(sb_protocol *p)
     p->channels = CHANNELS;
     p->taps = TAPS;
     p->columns = l->history + SB_PROTOCOL_ROWS - 1;
-    p->row = p->conv ? 1 : SB_PROTOCOL_ROWS;
+    p->row = p->conv || l->prompts ? 1 : SB_PROTOCOL_ROWS;
     p->size = p->conv ? p->columns * CHANNELS : p->v_heads * p->dk * p->dv;
     p->inputs = p->conv ? 1 : SB_PROTOCOL_INPUTS;
     const size_t heads[] = {2, 2, 4, 4, 4}, width[] = {p->dk, p->dk, p->dv, 1, 1};
@@ -289,11 +299,17 @@ static sb_status check(const sb_protocol_request *request, sb_protocol *p, sb_er
     p->layout = sb_protocol_layout_find(layout);
     if (!p->layout)
         return sb_fail(err, SB_ERR_USAGE,
-                       "no layout of that name: plain, vllm, fla, mlx and llamacpp are known");
+                       "no layout of that name: plain, vllm, fla, flashinfer, mlx and llamacpp are "
+                       "known");
     p->conv = strcmp(op, "conv") == 0;
     if (!p->conv && strcmp(op, "delta_rule") != 0)
         return sb_fail(err, SB_ERR_USAGE, "a protocol has the op conv or delta_rule");
+    if (p->layout->prompts && (p->conv || request->chained))
+        return sb_fail(err, SB_ERR_USAGE, "layout %s has no convolution and is not chained",
+                       p->layout->name);
     p->rounds = request->rounds ? (size_t)request->rounds : DEFAULT_ROUNDS;
+    if (!request->rounds && p->layout->prompts)
+        p->rounds = DEFAULT_ROUNDS / 2; /* large states, and every round is of prompts */
     if (request->rounds > SB_PROTOCOL_MOST_ROUNDS)
         return sb_fail(err, SB_ERR_USAGE, "at most %d rounds", (int)SB_PROTOCOL_MOST_ROUNDS);
     sb_status status =

@@ -36,6 +36,8 @@ typedef struct sb_protocol_layout {
     int scaled;          /* q comes scaled; else the kernel scales by dk^-1/2 */
     int tiled;           /* value head i reads key head i mod nK (docs/state.md) */
     int value_first;     /* states are (nV, dv, dk) */
+    int flat;            /* (row, head, column), without an axis for the batch */
+    int prompts;         /* prompts only: no drafts, no padding; the caller clears new slots */
     int channels_first;  /* columns of the convolution are the last dimension */
     size_t dk, dv;       /* that its kernels take */
     size_t history;      /* columns in a convolution's state */

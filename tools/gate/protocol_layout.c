@@ -42,6 +42,19 @@ static const sb_protocol_layout layouts[] = {
      .conv_state = {"initial_state", "final_state"},
      .lengths = "cu_seqlens",
      .x = "x"},
+    {.name = "flashinfer",
+     .source = "flashinfer b28d7242 gdn_prefill.py",
+     .pool = 1,
+     .flat = 1,
+     .prompts = 1,
+     .alpha = 1,
+     .value_first = 1,
+     .dk = 128,
+     .dv = 128,
+     .activation = SB_DTYPE_BF16,
+     .rule_state = {"initial_state", "output_state"},
+     .lengths = "cu_seqlens",
+     .indices = {"state_indices"}},
     {.name = "mlx",
      .source = "mlx-lm 0c5550a3 gated_delta.py",
      .padded = 1,
@@ -127,10 +140,12 @@ static void size_rows(const sb_protocol *p, const sb_protocol_round *r, sb_proto
             size(t, width);
         return;
     }
-    t->axes = !l->padded  ? width > 1 ? "batch,row,head,column" : "batch,row,head"
-              : width > 1 ? "entry,token,head,column"
-                          : "entry,token,head";
-    size(t, l->padded ? r->entries : 1);
+    t->axes = l->flat      ? width > 1 ? "row,head,column" : "row,head"
+              : !l->padded ? width > 1 ? "batch,row,head,column" : "batch,row,head"
+              : width > 1  ? "entry,token,head,column"
+                           : "entry,token,head";
+    if (!l->flat)
+        size(t, l->padded ? r->entries : 1);
     size(t, l->padded ? longest(r) : r->rows);
     size(t, heads);
     if (width > 1)
@@ -182,7 +197,7 @@ static void add_numbers(const sb_protocol *p, const sb_protocol_round *r, sb_pro
     if (r->verify)
         add_number(list, count, SB_PROTOCOL_ACCEPTED, "num_accepted_tokens", "entry", r->entries,
                    0);
-    else
+    else if (!l->prompts)
         add_number(list, count, SB_PROTOCOL_STARTED, "has_initial_state", "entry", r->entries, 0);
 }
 
