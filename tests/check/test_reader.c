@@ -224,17 +224,21 @@ static void cache_is_left(void **state)
         skip();
     }
     for (sb_io io = SB_IO_map; io < SB_IO_COUNT; io++) {
-        /* pages that are on their way when they are given up stay: seen once beside other work */
-        long left = whole;
+        /* the system has a hand in it, too: pages on their way stay when they are given up, and
+         * some are taken back while others read; seen twice beside other work */
+        long left = whole, kept = 0;
         for (int tries = 0; tries < 5 && left > none + (2 << 20); tries++) {
             set_cached(c, 0);
             read_all(io);
             left = cached(c);
         }
         assert_true(left <= none + (2 << 20));
-        set_cached(c, 1);
-        read_all(io);
-        assert_true(cached(c) >= whole - (1 << 20));
+        for (int tries = 0; tries < 5 && kept < whole - (1 << 20); tries++) {
+            set_cached(c, 1);
+            read_all(io);
+            kept = cached(c);
+        }
+        assert_true(kept >= whole - (1 << 20));
     }
     sb_checkpoint_close(c);
 }
