@@ -53,7 +53,8 @@ const char *kernel_fault_name(kernel_fault fault)
                                         "stray write",
                                         "padding leaks",
                                         "transposed state",
-                                        "drift"};
+                                        "drift",
+                                        "other decay"};
     return names[fault];
 }
 
@@ -116,10 +117,11 @@ static void rule_step(const work *w, size_t row, size_t h, const double *leak, d
     const double *q = w->q.x + (row * nK + kh) * dk, *key = w->key.x + (row * nK + kh) * dk;
     const double *v = w->v.x + (row * nV + h) * dv;
     double g = w->g.x[row * nV + h], beta = w->beta.x[row * nV + h];
-    double decay = p->layout->alpha ? g : R(w, exp(g));
-    double scale = p->layout->scaled    ? 1.0
-                   : p->layout->prompts ? 0.125
-                                        : R(w, 1.0 / sqrt((double)dk));
+    int alpha = p->layout->alpha != (w->k->way.fault == KERNEL_OTHER_DECAY);
+    double decay = alpha ? g : R(w, exp(g));
+    double scale = p->layout->scaled          ? 1.0
+                   : p->layout->scale != 0.0f ? (double)p->layout->scale
+                                              : R(w, 1.0 / sqrt((double)dk));
     for (size_t j = 0; j < dv; j++) {
         double read = 0.0, y = 0.0;
         for (size_t n = 0; n < dk; n++) {

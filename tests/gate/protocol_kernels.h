@@ -17,6 +17,7 @@ typedef enum kernel_fault {
     KERNEL_PAD_LEAKS,        /* the row behind an entry's enters with weight 0 */
     KERNEL_TRANSPOSED,       /* the state's last two dimensions change places */
     KERNEL_DRIFT,            /* states are a thousandth too large */
+    KERNEL_OTHER_DECAY,      /* exp(g) is taken for g, or g for exp(g) */
     KERNEL_FAULTS
 } kernel_fault;
 const char *kernel_fault_name(kernel_fault fault);

@@ -34,6 +34,7 @@ typedef struct sb_protocol_layout {
     int mask;            /* and a mask tells which are there; else all entries are as long */
     int alpha;           /* g is given as exp(g) */
     int scaled;          /* q comes scaled; else the kernel scales by dk^-1/2 */
+    float scale;         /* or by this, where it is an argument and dk has no exact root; 0: not */
     int tiled;           /* value head i reads key head i mod nK (docs/state.md) */
     int value_first;     /* states are (nV, dv, dk) */
     int flat;            /* (row, head, column), without an axis for the batch */

@@ -48,6 +48,7 @@ static const sb_protocol_layout layouts[] = {
      .flat = 1,
      .prompts = 1,
      .alpha = 1,
+     .scale = 0.125f,
      .value_first = 1,
      .dk = 128,
      .dv = 128,

@@ -9,12 +9,12 @@
 #include "tools/compare/wide_fn.h"
 #include "tools/gate/protocol.h"
 
-/* An argument of kernels whose dk has no exact root: a power of two is no rounding. */
 float sb_protocol_scale(const sb_protocol *p)
 {
-    if (p->dk == 128)
-        return 0.125f;
-    return p->layout->scaled ? 1.0f : (float)(1.0 / sb_wide_sqrt((double)p->dk));
+    const sb_protocol_layout *l = p->layout;
+    return l->scaled          ? 1.0f
+           : l->scale != 0.0f ? l->scale
+                              : (float)(1.0 / sb_wide_sqrt((double)p->dk));
 }
 
 /* V-120: "the state to begin with is the one behind the last accepted row" */
