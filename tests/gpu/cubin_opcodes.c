@@ -1,7 +1,11 @@
 /* cubin_opcodes.c - which instructions a cubin has, without a disassembler.
  *
- *   cubin_opcodes FILE           one line per kernel and opcode: KERNEL OPCODE NAME COUNT
- *   cubin_opcodes OBJECT SM      the same of the code for sm_SM in what nvcc made for the host
+ *   cubin_opcodes FILE                 one line per kernel and opcode: KERNEL OPCODE NAME COUNT
+ *   cubin_opcodes OBJECT SM            the same of the code for sm_SM in what nvcc made for the
+ * host cubin_opcodes --loads OBJECT SM    one line per kernel, of what it reads from global memory:
+ * KERNEL, loads of 1, 2, 4, 8, 16 and 32 bytes, copies to shared memory of 4, 8 and 16, loads that
+ * may be of either memory, the most loads of a thread on their way, and the most bytes
+ * (load_counts)
  *
  * A cubin is a little-endian ELF file of 64 bits with a section .text.KERNEL for each kernel; an
  * instruction has 16 bytes, the low twelve bits of which are the opcode. An object has cubins in
@@ -16,6 +20,15 @@
 #include "ref/container/show.h"
 
 enum { OPCODES = 4096, HEADER = 64, SECTION = 64, MOST_BYTES = 1 << 28 };
+enum {
+    LD = 0x980,
+    LDG = 0x981,
+    LDG256 = 0x97e,
+    LDGSTS = 0xfae,
+    BRA = 0x947,
+    EXIT = 0x94d,
+    RET = 0x950
+};
 
 static const struct {
     unsigned opcode;
@@ -23,7 +36,7 @@ static const struct {
 } names[] = {
     {0x221, "FADD"},   {0x223, "FFMA"},   {0x237, "IMMA"},      {0x23c, "HMMA"}, {0x23e, "F2FP"},
     {0x23f, "DMMA"},   {0x27a, "QMMA"},   {0x47a, "QMMA.SF"},   {0x47f, "OMMA"}, {0x83b, "LDSM"},
-    {0xfae, "LDGSTS"}, {0x97e, "LDG256"}, {0x9c8, "SETMAXREG"},
+    {0xfae, "LDGSTS"}, {0x97e, "LDG256"}, {0x9c8, "SETMAXREG"}, {LDG, "LDG"},
 };
 
 typedef struct image {
@@ -84,6 +97,90 @@ static void print_counts(const char *kernel, const unsigned char *code, uint64_t
     }
 }
 
+/* --- what a kernel reads -------------------------------------------------------------------------
+ */
+enum { SCOREBOARDS = 6, WIDTHS = 6, COPIES = 3 };
+typedef struct load_counts {
+    uint64_t load[WIDTHS], copy[COPIES], either; /* of 2^i bytes; copies from 4 on */
+    uint64_t most, most_bytes;
+} load_counts;
+
+/* log2 of the bytes of a load or a copy; bits 73 to 75 say it, of a copy another way from sm_100
+ * on. -1 for what is no width. */
+static int width_of(unsigned opcode, uint64_t high, unsigned target)
+{
+    static const int load[8] = {0, 0, 1, 1, 2, 3, 4, -1};
+    static const int copy[2][8] = {{-1, -1, -1, -1, 2, 3, 4, -1}, {2, -1, 3, -1, 4, -1, -1, -1}};
+    const unsigned code = high >> 9 & 7;
+    return opcode == LDG256 ? 5 : opcode == LDGSTS ? copy[target >= 100][code] : load[code];
+}
+
+/* Of bits 110 to 112 a load has the scoreboard that it occupies until its value is there (7: none);
+ * an instruction waits, before it does anything, for those of the mask in bits 116 to 121. So the
+ * loads on their way are those since whose begin nothing has waited for their scoreboard. The code
+ * is read from its begin to its end as if no jump were taken: what is behind one that always is, or
+ * behind an end, begins with none. */
+static const char *count_loads(const unsigned char *code, uint64_t bytes, unsigned target,
+                               load_counts *out)
+{
+    uint64_t loads[SCOREBOARDS] = {0}, held[SCOREBOARDS] = {0};
+    for (uint64_t at = 0; at + 16 <= bytes; at += 16) {
+        const uint64_t low = sb_load_u64(code + at), high = sb_load_u64(code + at + 8);
+        const unsigned opcode = low & 0xfff, always = (low >> 12 & 0xf) == 7;
+        const unsigned scoreboard = high >> 46 & 7, waits = high >> 52 & 0x3f;
+        const int ends = (opcode == BRA || opcode == EXIT || opcode == RET) && always;
+        for (unsigned i = 0; i < SCOREBOARDS; i++)
+            if (ends || waits >> i & 1)
+                loads[i] = held[i] = 0;
+        out->either += opcode == LD;
+        if (opcode != LDG && opcode != LDG256 && opcode != LDGSTS)
+            continue;
+        const int width = width_of(opcode, high, target);
+        if (width < 0 || (opcode != LDGSTS && scoreboard >= SCOREBOARDS))
+            return "a load is not as they are known";
+        if (opcode == LDGSTS) {
+            out->copy[width - 2]++;
+            continue;
+        }
+        out->load[width]++;
+        loads[scoreboard]++;
+        held[scoreboard] += UINT64_C(1) << width;
+        uint64_t n = 0, sum = 0;
+        for (unsigned i = 0; i < SCOREBOARDS; i++) {
+            n += loads[i];
+            sum += held[i];
+        }
+        out->most = n > out->most ? n : out->most;
+        out->most_bytes = sum > out->most_bytes ? sum : out->most_bytes;
+    }
+    return NULL;
+}
+
+static const char *print_loads(const char *kernel, const unsigned char *code, uint64_t bytes,
+                               unsigned target)
+{
+    load_counts n = {0};
+    const char *why = count_loads(code, bytes, target, &n);
+    if (why)
+        return why;
+    printf("%s", SB_SHOW(kernel));
+    for (unsigned i = 0; i < WIDTHS; i++)
+        printf(" %" PRIu64, n.load[i]);
+    for (unsigned i = 0; i < COPIES; i++)
+        printf(" %" PRIu64, n.copy[i]);
+    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", n.either, n.most, n.most_bytes);
+    return NULL;
+}
+
+/* --- files
+ * -----------------------------------------------------------------------------------------
+ */
+/* What is printed: of the code for a target (0: of all of a cubin) the opcodes, or the loads. */
+typedef struct wanted {
+    unsigned target;
+    int loads;
+} wanted;
+
 typedef struct section {
     const char *name;
     uint64_t at, bytes;
@@ -111,7 +208,7 @@ static int is_elf(const image *file)
     return inside(file, 0, HEADER) && memcmp(file->bytes, "\177ELF\2\1", 6) == 0;
 }
 
-static const char *print_cubin(const image *file)
+static const char *print_cubin(const image *file, const wanted *want)
 {
     int more = 1;
     for (unsigned i = 0; more; i++) {
@@ -123,7 +220,13 @@ static const char *print_cubin(const image *file)
             continue;
         if (!inside(file, code.at, code.bytes) || code.bytes % 16)
             return "the code of a kernel is damaged";
-        print_counts(code.name + 6, file->bytes + code.at, code.bytes);
+        const unsigned char *at = file->bytes + code.at;
+        if (want->loads)
+            why = print_loads(code.name + 6, at, code.bytes, want->target);
+        else
+            print_counts(code.name + 6, at, code.bytes);
+        if (why)
+            return why;
     }
     return NULL;
 }
@@ -131,7 +234,7 @@ static const char *print_cubin(const image *file)
 /* The cubins of a target in a section .nv_fatbin: a header of its own (its size in bytes 6 and 7,
  * that of all entries in 8 to 15), then entries: the kind in two bytes, the size of the header in
  * 4 to 7, that of the contents in 8 to 15, the target in 28 to 31. */
-static const char *print_entries(const image *all, unsigned target, int *found)
+static const char *print_entries(const image *all, const wanted *want, int *found)
 {
     uint64_t at = 0;
     while (at + 16 <= all->size) {
@@ -148,8 +251,10 @@ static const char *print_entries(const image *all, unsigned target, int *found)
                            sb_load_u64(all->bytes + at + 8)};
             if (!inside(all, (uint64_t)(cubin.bytes - all->bytes), cubin.size) || !cubin.size)
                 return "the code for devices is damaged";
-            if (sb_load_u16(all->bytes + at) == 2 && sb_load_u32(all->bytes + at + 28) == target) {
-                const char *why = is_elf(&cubin) ? print_cubin(&cubin) : "its code is compressed";
+            if (sb_load_u16(all->bytes + at) == 2 &&
+                sb_load_u32(all->bytes + at + 28) == want->target) {
+                const char *why =
+                    is_elf(&cubin) ? print_cubin(&cubin, want) : "its code is compressed";
                 if (why)
                     return why;
                 *found = 1;
@@ -161,7 +266,7 @@ static const char *print_entries(const image *all, unsigned target, int *found)
     return NULL;
 }
 
-static const char *print_object(const image *file, unsigned target)
+static const char *print_object(const image *file, const wanted *want)
 {
     int more = 1, found = 0;
     for (unsigned i = 0; more; i++) {
@@ -169,7 +274,7 @@ static const char *print_object(const image *file, unsigned target)
         const char *why = section_of(file, i, &devices, &more);
         if (!why && strcmp(devices.name, ".nv_fatbin") == 0) {
             image all = {file->bytes + devices.at, devices.bytes};
-            why = inside(file, devices.at, devices.bytes) ? print_entries(&all, target, &found)
+            why = inside(file, devices.at, devices.bytes) ? print_entries(&all, want, &found)
                                                           : "the code for devices is damaged";
         }
         if (why)
@@ -181,16 +286,19 @@ static const char *print_object(const image *file, unsigned target)
 int main(int count, char **words)
 {
     image file = {NULL, 0};
-    if (count != 2 && count != 3) {
-        fprintf(stderr, "usage: cubin_opcodes FILE | OBJECT SM\n");
+    const int loads = count == 4 && strcmp(words[1], "--loads") == 0;
+    if (count != 2 && count != 3 && !loads) {
+        fprintf(stderr, "usage: cubin_opcodes FILE | [--loads] OBJECT SM\n");
         return 2;
     }
-    int status = read_image(words[1], &file);
+    const char *path = words[1 + loads];
+    const wanted want = {count == 2 ? 0 : (unsigned)atoi(words[2 + loads]), loads};
+    int status = read_image(path, &file);
     if (!status) {
         const char *why = !is_elf(&file) ? "no ELF file of 64 bits, little-endian"
-                          : count == 2   ? print_cubin(&file)
-                                         : print_object(&file, (unsigned)atoi(words[2]));
-        status = why ? wrong(words[1], why) : 0;
+                          : count == 2   ? print_cubin(&file, &want)
+                                         : print_object(&file, &want);
+        status = why ? wrong(path, why) : 0;
     }
     free(file.bytes);
     return status;

@@ -1,39 +1,30 @@
 #!/usr/bin/env bash
 # What nvcc made of the kernels of the gpu backend, in the build's own objects: code for both targets, no warning,
-# no spill, the instruction of the matrix unit that each kernel stands for and no other; and what the backend
-# starts them with: no more shared memory and no more registers than the target has. Needs the build, and no GPU.
+# no spill, the instruction of the matrix unit that each kernel stands for and no other, weights read 16 bytes or more
+# at a time; and what the backend starts them with: no more shared memory and no more registers than the target has.
+# Needs the build, and no GPU.
+#
+#   device_gates.sh            the tests, of which one is that docs/gpu-kernels.md has the tables of this build
+#   device_gates.sh --table    prints these
+#   device_gates.sh --write    writes them into the document
 . "$(dirname "${BASH_SOURCE[0]}")/gates.bash"
+. tests/gpu/kernel_table.bash
 BUILD=${BUILD:-build}
-# not what an earlier build has left
-mapfile -t objects < <(ar t "$BUILD/libgpu.a" | grep '[.]cuda[.]o$' | while read -r name; do
-    find "$BUILD/device/gpu" -name "$name"
-done)
+mapfile -t objects < <(objects_of "$BUILD")
 if [ ${#objects[@]} = 0 ]; then
     without_nvcc "the program was built without it; that the kernels compile for sm_121 and sm_90"
 fi
-targets='90 121'
+document=docs/gpu-kernels.md
+case ${1-} in
+    '') ;;
+    --table | --write)
+        tables "$work/all" "${objects[@]}" && launched && tables_of "$work/all" "$work/launches" > "$work/tables" || exit 1
+        if [ "$1" = --write ]; then into $document "$work/tables"; else cat "$work/tables"; fi
+        exit
+        ;;
+    *) echo "usage: device_gates.sh [--table | --write]" >&2 && exit 2 ;;
+esac
 
-# --- tables of a set of objects, in a folder ---------------------------------------------------------
-# tables FOLDER OBJECT...: FOLDER/log, what ptxas said; /kernels, `SM KERNEL REGISTERS BYTES`, the bytes of shared
-# memory that it declares; /opcodes, `SM KERNEL CODE NAME COUNT`
-tables() {
-    local to=$1 object sm
-    shift
-    mkdir -p "$to"
-    cat "${@/%.o/.log}" > "$to/log"
-    awk '/Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; sm = part[4]; gsub(/[^0-9]/, "", sm) }
-        / Used [0-9]+ registers/ && kernel != "" {
-            bytes = 0
-            for (i = 3; i <= NF; i++) if ($i ~ /^smem/) bytes = $(i - 2)
-            for (i = 2; i <= NF; i++) if ($i ~ /^registers/) print sm, kernel, $(i - 1), bytes
-            kernel = ""
-        }' "$to/log" | sort > "$to/kernels"
-    for object; do
-        for sm in $targets; do "$opcodes" "$object" $sm 2>> "$to/errors" | sed "s/^/$sm /"; done
-    done > "$to/opcodes"
-    ! grep -v 'it has no code for this target' "$to/errors"
-}
-names() { awk -v sm="$2" '$1 == sm { print $2 }' "$1/kernels" | sort; } # names FOLDER SM
 # held FOLDER SM KERNEL-PATTERN OPCODE: each kernel of the name has it, and there is one
 held() {
     awk -v sm="$2" -v like="$3" -v name="$4" '$1 == sm && $2 ~ like { seen[$2] += $4 == name ? $5 : 0 }
@@ -58,6 +49,26 @@ bf16() { # and these two are right for both targets
 }
 spills() { grep 'bytes spill stores' "$1/log" | grep -v ' 0 bytes spill stores, 0 bytes spill loads'; }
 registered() { grep -q 'bytes spill stores' "$1/log" && ! spills "$1"; }
+# wide FOLDER SM: kernels that read weights, which are those of layers and all on the matrix unit that are no mixer,
+# have loads or copies of 16 bytes or more, none of 1 or 2, and none of which the memory is not known
+wide() {
+    awk -v sm="$2" -v units="$units" '$1 != sm { next }
+        FILENAME ~ /opcodes$/ { if ($4 ~ units && $2 !~ /sb_(attention|delta)/) reads[$2] = 1; next }
+        $2 !~ /sb_(linear|tile)_kernel/ && !($2 in reads) { next }
+        { n++ }
+        $7 + $8 + $11 == 0 { bad++; print "  " $2 " for sm_" sm " reads nothing 16 bytes at a time" }
+        $3 + $4 + $12 > 0 { bad++; print "  " $2 " for sm_" sm " has " $3 + $4 " loads of 1 or 2 bytes, " $12 " of either memory" }
+        END { exit !n || bad > 0 }' "$1/opcodes" "$1/loads"
+}
+# reads FOLDER KERNEL NUMBER...: what --loads says of it, for both targets
+reads() {
+    local sm
+    for sm in $targets; do
+        [ "$(awk -v sm=$sm -v kernel="$2" '$1 == sm && $2 == kernel' "$1/loads")" = "$sm ${*:2}" ] && continue
+        grep "^$sm $2 " "$1/loads"
+        return 1
+    done
+}
 
 # --- what the backend starts them with ---------------------------------------------------------------
 # fits FOLDER LAUNCHES: lines `KERNEL THREADS BYTES`; with what ptxas says of each, no block is larger than the
@@ -72,47 +83,27 @@ fits() {
         warps * 32 * registers > 65536 { bad++; print "  " $2 " has " registers " registers in " warps " warps" }
         END { exit bad > 0 || FNR == 0 }' "$2" "$1/kernels"
 }
-# launched: the program on a runtime that only writes down what is started, so that it comes to every kernel
-run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
-    SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" run "$work/model" --tokens "$1" -n 2 \
-        --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 && return
-    echo "  run of $1 $2 ${*:3}" && tail -n 1 "$work/out"
+# calculated: blocks of a multiprocessor as the toolkit's own calculator has them
+calculated() {
+    local sm registers threads bytes
+    { for sm in $targets; do
+        for registers in 16 32 33 40 56 57 72 128 168 255; do
+            for threads in 32 33 64 96 128 160 256 384 512 1024; do
+                for bytes in 0 1 1024 4096 8352 31744 32769 50176 65536 101376; do
+                    [ $((registers * threads)) -gt 61440 ] || echo $sm $registers $threads $bytes
+                done
+            done
+        done
+    done; } > "$work/blocks"
+    [ -s "$work/calculator" ] || "$nvcc" -x c++ -O1 tests/gpu/occupancy_gates.cu -o "$work/calculator" || return
+    "$work/calculator" < "$work/blocks" > "$work/calculated" && "${@:-occupied}" < "$work/blocks" |
+        paste -d ' ' "$work/blocks" "$work/calculated" - | awk '$5 != $6 { bad++; print "  " $0 } END { exit bad > 0 || !NR }'
+}
+documented() { # documented DOCUMENT: it has the tables of this build
+    diff <(tables_in "$1") <(tables_of "$work/all" "$work/launches") > "$work/differ" && return
+    head -10 "$work/differ"
     return 1
 }
-model() { "$BUILD/samebit" make "$work/model" --replace "$@" > "$work/out" 2>&1; }
-# what is drawn behind a prompt is a call of one row
-formats() { # widths of linear layers, by format
-    local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty
-    twenty=$(seq -s, 1 20)
-    for format in bf16 fp8-block fp8-channel fp8-tensor nvfp4-ct mxfp4 int4-gptq int8-gptq 'int8-gptq --group-size 128'; do
-        model --preset T4 --format $format || return
-        for rows in $ten $twenty; do
-            for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
-        done
-    done
-}
-experts() { # few pairs and many
-    local format profile many
-    many=$(seq -s, 1 64)
-    for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
-        int8-gptq 'int8-gptq --group-size 128'; do
-        model --preset T1 --layers 4 --no-mtp --format $format || return
-        for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
-    done
-}
-mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws
-    local preset cache form thousand
-    thousand=$(for ((i = 0; i < 150; i++)); do printf '1,2,3,4,5,6,7,8,'; done)9
-    for preset in T1 T2 T3 T6; do
-        model --preset $preset || return
-        for cache in act fp8; do run $thousand sm121 --set kv_cache=$cache || return; done
-        for form in f32 act; do
-            run 1,2,3 sm121 --set delta_rule=prompt_fla --set l2norm_round=$form || return
-        done
-        run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 || return
-    done
-}
-launched() { : > "$work/launches" && formats && experts && mixers; }
 
 # --- two compilations of one source ------------------------------------------------------------------
 # apart FOLDER DEVICE-OBJECT... -- OBJECT...: nothing is defined on both sides, weak or not: the linker would
@@ -152,6 +143,13 @@ for sm in $targets; do
 done
 check "the backend does not run" launched
 check "a kernel has no place" fits "$work/all" "$work/launches"
+for sm in $targets; do check "weights are read in small pieces" wide "$work/all" $sm; done
+check "blocks of a multiprocessor" calculated
+if tables_in $document | grep -q "nvcc $("$nvcc" --version | sed -n 's/.*, V//p')\$"; then
+    check "$document is not of this build: tests/gpu/device_gates.sh --write" documented $document
+else
+    skipped=$((skipped + 1)) && echo "SKIPPED $document is of another nvcc"
+fi
 
 # --- and each of these would be seen --------------------------------------------------------------------
 mkdir -p "$work/plants"
@@ -174,12 +172,42 @@ check "a byte too much of shared memory goes unseen" unseen fits "$work/plain" "
 check "too much shared memory goes unseen" unseen fits "$work/plain" "$work/larger"
 check "a kernel that is not started goes unseen" unseen fits "$work/plain" "$work/other"
 sed 's/^\([0-9]* plant_room\) [0-9]*/\1 255/' "$work/plain/kernels" > "$work/contracted/kernels"
-echo 'plant_room 512 0' > "$work/wide"
-check "too many registers go unseen" unseen fits "$work/contracted" "$work/wide"
+echo 'plant_room 512 0' > "$work/wider"
+check "too many registers go unseen" unseen fits "$work/contracted" "$work/wider"
 echo '__attribute__((weak)) void plant_spill(void) { }' | gcc -x c -c - -o "$work/plants/host.o"
 check "a weak definition on both sides goes unseen" unseen apart "$work/plain" "$work/plants/plain.o" -- "$work/plants/host.o"
 check "which one" grep -q 'both define plant_spill' "$work/out"
 check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${libraries[@]}"
+# the widths and what is on its way, of loads that are known: 1, 2, 4, 8, 16, 32; copies of 4, 8, 16; either; most
+read -r -d '' widths <<- 'end'
+	plant_load_1 1 0 0 0 0 0 0 0 0 0 1 1
+	plant_load_2 0 1 0 0 0 0 0 0 0 0 1 2
+	plant_load_4 0 0 1 0 0 0 0 0 0 0 1 4
+	plant_load_8 0 0 0 1 0 0 0 0 0 0 1 8
+	plant_load_16 0 0 0 0 1 0 0 0 0 0 1 16
+	plant_copy_4 0 0 0 0 0 0 1 0 0 0 0 0
+	plant_copy_8 0 0 0 0 0 0 0 1 0 0 0 0
+	plant_copy_16 0 0 0 0 0 0 0 0 1 0 0 0
+	plant_load_either 0 0 1 0 0 0 0 0 0 1 1 4
+	plant_four_at_once 0 0 0 0 4 0 0 0 0 0 4 64
+	plant_one_by_one 0 0 4 0 0 0 0 0 0 0 1 4
+end
+while read -r line; do check "$line" reads "$work/plain" $line; done <<< "$widths"
+check "a load of 32 bytes" grep -q '^121 plant_load_32 0 0 0 0 0 1 0 0 0 0 1 32$' "$work/plain/loads"
+for sm in $targets; do
+    check "sm_$sm: small pieces go unseen" unseen wide "$work/plain" $sm
+    check "which ones" diff <(sed 's/^  //; s/ for .*//' "$work/out" | sort -u) \
+        <(printf '%s\n' plant_sb_linear_kernel plant_sb_tile_kernel_bytes plant_sb_tile_kernel_either plant_sb_w8a8)
+done
+mkdir -p "$work/sixteen" && for table in opcodes loads; do grep -E ' plant_sb_tile_kernel(_copies)? ' "$work/plain/$table" > "$work/sixteen/$table"; done
+for sm in $targets; do check "sm_$sm: loads and copies of 16 bytes are refused" wide "$work/sixteen" $sm; done
+for wrong in "${room_of/bytes + 1024/bytes}" "${room_of/256)/512)}" "${room_of/64 : 48/64 : 64}"; do
+    check "a wrong number of blocks goes unseen" unseen calculated awk "$wrong"' { print blocks($1, $2, $3, $4) }'
+done
+sed '/^add /s/256/128/' $document > "$work/stale"
+check "a stale table goes unseen" unseen documented "$work/stale"
+into "$work/stale" <(tables_of "$work/all" "$work/launches")
+check "writing the tables" documented "$work/stale"
 # Z-1: the build contracts nothing, and it would be seen if it did
 for sm in $targets; do
     check "sm_$sm: the build contracts" free "$work/plain" $sm plant_contracted FFMA

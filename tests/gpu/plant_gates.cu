@@ -59,3 +59,92 @@ extern "C" __global__ void plant_contracted(const float *in, float *out)
 {
     out[threadIdx.x] = in[threadIdx.x] * in[threadIdx.x + 1] + in[threadIdx.x + 2];
 }
+
+/* A load of each width: of bits that the next operation needs, so that none is moved. */
+#define PLANT_LOAD(bytes, type)                                                                    \
+    extern "C" __global__ void plant_load_##bytes(const type *in, type *out)                       \
+    {                                                                                              \
+        out[threadIdx.x] = in[threadIdx.x];                                                        \
+    }
+PLANT_LOAD(1, uint8_t)
+PLANT_LOAD(2, int16_t)
+PLANT_LOAD(4, float)
+PLANT_LOAD(8, uint2)
+PLANT_LOAD(16, uint4)
+extern "C" __global__ void plant_load_32(const uint4 *in, uint64_t *out)
+{
+#if __CUDA_ARCH__ >= 1000
+    uint64_t x[4];
+    asm volatile("ld.global.v4.u64 {%0, %1, %2, %3}, [%4];"
+                 : "=l"(x[0]), "=l"(x[1]), "=l"(x[2]), "=l"(x[3])
+                 : "l"(in + threadIdx.x));
+    out[threadIdx.x] = x[0] ^ x[1] ^ x[2] ^ x[3];
+#else /* which has no such load */
+    out[threadIdx.x] = in[threadIdx.x].x;
+#endif
+}
+extern "C" __global__ void plant_load_either(const uint32_t *in, uint32_t *out)
+{
+    __shared__ uint32_t room[64];
+    room[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    const uint32_t *from = blockIdx.x ? in : room;
+    out[threadIdx.x] = from[threadIdx.x ^ 1] + in[threadIdx.x];
+}
+
+/* The same, to shared memory. */
+#define PLANT_COPY(name, kind, bytes)                                                              \
+    extern "C" __global__ void name(const uint4 *in, uint4 *out)                                   \
+    {                                                                                              \
+        __shared__ uint4 room[256];                                                                \
+        const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(room + threadIdx.x));   \
+        asm volatile("cp.async." kind ".shared.global [%0], [%1], " #bytes ";"                     \
+                     :                                                                             \
+                     : "r"(to), "l"(in + threadIdx.x));                                            \
+        asm volatile("cp.async.wait_all;");                                                        \
+        out[threadIdx.x] = room[threadIdx.x];                                                      \
+    }
+PLANT_COPY(plant_copy_4, "ca", 4)
+PLANT_COPY(plant_copy_8, "ca", 8)
+PLANT_COPY(plant_copy_16, "cg", 16)
+
+static __device__ uint32_t plant_sum(const uint4 &x)
+{
+    return (x.x ^ x.y) + (x.z ^ x.w);
+}
+
+/* Four loads before the first use, and four of which each needs the one before. */
+extern "C" __global__ void plant_four_at_once(const uint4 *in, uint32_t *out)
+{
+    uint4 x[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        x[i] = in[i * 1024 + threadIdx.x];
+    out[threadIdx.x] = plant_sum(x[0]) * plant_sum(x[1]) + plant_sum(x[2]) * plant_sum(x[3]);
+}
+extern "C" __global__ void plant_one_by_one(const uint32_t *in, uint32_t *out)
+{
+    out[threadIdx.x] = in[in[in[in[threadIdx.x]]]];
+}
+
+/* What weights may be read with, and what not. */
+extern "C" __global__ void plant_sb_tile_kernel(const uint4 *in, uint4 *out)
+{
+    out[threadIdx.x] = in[threadIdx.x];
+}
+PLANT_COPY(plant_sb_tile_kernel_copies, "cg", 16)
+extern "C" __global__ void plant_sb_tile_kernel_bytes(const uint4 *in, const uint8_t *more,
+                                                      uint4 *out)
+{
+    uint4 x = in[threadIdx.x];
+    x.x ^= more[threadIdx.x];
+    out[threadIdx.x] = x;
+}
+extern "C" __global__ void plant_sb_tile_kernel_either(const uint4 *in, uint32_t *out)
+{
+    __shared__ uint32_t room[64];
+    room[threadIdx.x] = in[threadIdx.x].x;
+    __syncthreads();
+    const uint32_t *from = blockIdx.x ? reinterpret_cast<const uint32_t *>(in) : room;
+    out[threadIdx.x] = from[threadIdx.x ^ 1];
+}

@@ -1,0 +1,135 @@
+# kernel_table.bash - what nvcc made of the kernels of the gpu backend, and what the backend starts them with, as
+# tables. Sourced behind gates.bash, by device_gates.sh.
+targets='90 121'
+# objects_of BUILD: not what an earlier build has left
+objects_of() {
+    ar t "$1/libgpu.a" | grep '[.]cuda[.]o$' | while read -r name; do find "$1/device/gpu" -name "$name"; done
+}
+
+# --- tables of a set of objects, in a folder ---------------------------------------------------------
+# tables FOLDER OBJECT...: FOLDER/log, what ptxas said; /kernels, `SM KERNEL REGISTERS BYTES`, the bytes of shared
+# memory that it declares; /opcodes, `SM KERNEL CODE NAME COUNT`; /loads, `SM` and a line of cubin_opcodes --loads
+tables() {
+    local to=$1 object sm
+    shift
+    mkdir -p "$to" && : > "$to/opcodes" && : > "$to/loads"
+    cat "${@/%.o/.log}" > "$to/log"
+    awk '/Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; sm = part[4]; gsub(/[^0-9]/, "", sm) }
+        / Used [0-9]+ registers/ && kernel != "" {
+            bytes = 0
+            for (i = 3; i <= NF; i++) if ($i ~ /^smem/) bytes = $(i - 2)
+            for (i = 2; i <= NF; i++) if ($i ~ /^registers/) print sm, kernel, $(i - 1), bytes
+            kernel = ""
+        }' "$to/log" | sort > "$to/kernels"
+    for object; do
+        for sm in $targets; do
+            "$opcodes" "$object" $sm 2>> "$to/errors" | sed "s/^/$sm /" >> "$to/opcodes"
+            "$opcodes" --loads "$object" $sm 2>> "$to/errors" | sed "s/^/$sm /" >> "$to/loads"
+        done
+    done
+    ! grep -v 'it has no code for this target' "$to/errors"
+}
+names() { awk -v sm="$2" '$1 == sm { print $2 }' "$1/kernels" | sort; } # names FOLDER SM
+
+# --- what they are started with ------------------------------------------------------------------------
+# launched: the program on a runtime that only writes down what is started, so that it comes to every kernel
+run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
+    SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" run "$work/model" --tokens "$1" -n 2 \
+        --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 && return
+    echo "  run of $1 $2 ${*:3}" && tail -n 1 "$work/out"
+    return 1
+}
+model() { "$BUILD/samebit" make "$work/model" --replace "$@" > "$work/out" 2>&1; }
+# what is drawn behind a prompt is a call of one row
+formats() { # widths of linear layers, by format
+    local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty
+    twenty=$(seq -s, 1 20)
+    for format in bf16 fp8-block fp8-channel fp8-tensor nvfp4-ct mxfp4 int4-gptq int8-gptq 'int8-gptq --group-size 128'; do
+        model --preset T4 --format $format || return
+        for rows in $ten $twenty; do
+            for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
+        done
+    done
+}
+experts() { # few pairs and many
+    local format profile many
+    many=$(seq -s, 1 64)
+    for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
+        int8-gptq 'int8-gptq --group-size 128'; do
+        model --preset T1 --layers 4 --no-mtp --format $format || return
+        for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
+    done
+}
+mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws
+    local preset cache form thousand
+    thousand=$(for ((i = 0; i < 150; i++)); do printf '1,2,3,4,5,6,7,8,'; done)9
+    for preset in T1 T2 T3 T6; do
+        model --preset $preset || return
+        for cache in act fp8; do run $thousand sm121 --set kv_cache=$cache || return; done
+        for form in f32 act; do
+            run 1,2,3 sm121 --set delta_rule=prompt_fla --set l2norm_round=$form || return
+        done
+        run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 || return
+    done
+}
+launched() { : > "$work/launches" && formats && experts && mixers; }
+
+
+# --- blocks of a multiprocessor -----------------------------------------------------------------------
+# What it has: registers, bytes of shared memory, warps and blocks; the table "Technical Specifications per Compute
+# Capability" of the CUDA C++ Programming Guide. A quarter of it has a quarter of the registers, a warp gets them in
+# units of 256, a block its shared memory in units of 128 bytes with 1024 that the system takes.
+room_of='function up(n, unit) { return int((n + unit - 1) / unit) * unit }
+    function least(a, b) { return a < b ? a : b }
+    # the blocks that fit, and in `limit` what there is too little of for one more
+    function blocks(sm, registers, threads, bytes,    warps, by_warps, by_registers, by_bytes, n) {
+        warps = up(threads, 32) / 32
+        by_warps = int((sm == 90 ? 64 : 48) / warps)
+        by_registers = int(4 * int(16384 / up(32 * registers, 256)) / warps)
+        by_bytes = int((sm == 90 ? 233472 : 102400) / up(bytes + 1024, 128))
+        n = least(least(by_warps, by_registers), least(by_bytes, sm == 90 ? 32 : 24))
+        limit = n == by_bytes ? "shared" : n == by_registers ? "regs" : n == by_warps ? "warps" : "blocks"
+        return n
+    }'
+# occupied: of lines `SM REGISTERS THREADS BYTES` the blocks of each
+occupied() { awk "$room_of"' { print blocks($1, $2, $3, $4) }'; }
+# table FOLDER LAUNCHES SM: a line per kernel; KiB is what loads have on their way, of all threads that fit
+table() {
+    printf '%-45s %3s %4s %6s %3s %3s %-6s %4s %3s %3s %2s | %2s %3s | %2s %5s %5s\n' \
+        kernel reg thr shared blk occ limit '<=4' 8 16 32 cp c16 n bytes KiB
+    awk -v sm="$3" "$room_of"'
+        FILENAME ~ /launches$/ { if ($2 > threads[$1]) threads[$1] = $2; if ($3 > more[$1]) more[$1] = $3; next }
+        $1 != sm { next }
+        FILENAME ~ /kernels$/ { registers[$2] = $3; bytes[$2] = $4; next }
+        { reads = sprintf("%4d %3d %3d %2d | %2d %3d | %2d %5d", $3 + $4 + $5, $6, $7, $8, $9 + $10, $11, $13, $14)
+          if ($2 in threads) {
+              n = blocks(sm, registers[$2], threads[$2], bytes[$2] + more[$2]); warps = up(threads[$2], 32) / 32
+              printf "%s# %3d %4d %6d %3d %3d %-6s %s %5.1f\n", $2, registers[$2], threads[$2], bytes[$2] + more[$2],
+                  n, 100 * n * warps / (sm == 90 ? 64 : 48), limit, reads, $14 * n * threads[$2] / 1024
+          } else printf "%s# %3d    - %6d   -   - %-6s %s     -\n", $2, registers[$2], bytes[$2], "-", reads
+        }' "$2" "$1/kernels" "$1/loads" | c++filt | short_names | LC_ALL=C sort -u
+}
+# the name of a kernel without what all of them have
+short_names() {
+    awk -F'#' '{ name = $1
+        sub(/^void /, "", name); gsub(/[(]sb_act_form[)]/, "", name); sub(/[(][^()]*[)]$/, "", name)
+        sub(/, float>/, ">", name); sub(/<float, /, "<", name); sub(/<float>/, "", name); sub(/_kernel/, "", name)
+        gsub(/unsigned short/, "u16", name); gsub(/unsigned char/, "u8", name); gsub(/sb_/, "", name)
+        printf "%-45s%s\n", name, $2 }'
+}
+# tables_of FOLDER LAUNCHES: what docs/gpu-kernels.md has
+tables_of() {
+    local sm
+    for sm in 121 90; do
+        echo "\`\`\`sm_$sm"
+        echo "sm_$sm, nvcc $("$nvcc" --version | sed -n 's/.*, V//p')"
+        table "$1" "$2" $sm
+        echo '```'
+    done
+}
+tables_in() { sed -n '/^```sm_/,/^```$/p' "$1"; } # tables_in DOCUMENT
+# into DOCUMENT TABLES: in the place of those that it has
+into() {
+    awk 'NR == FNR { tables = tables $0 "\n"; next } /^```sm_/ { inside = 1; if (!n++) printf "%s", tables }
+        !inside { print } /^```$/ { inside = 0 }' "$2" "$1" > "$work/document" && cat "$work/document" > "$1"
+}
