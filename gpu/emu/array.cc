@@ -26,6 +26,7 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
                      emu->history ? emu->arena_cell + at / 4 : nullptr,
                      emu->history ? emu->arena_rest + at / 4 : nullptr,
                      true,
+                     false,
                      false};
     return &array->region;
 }

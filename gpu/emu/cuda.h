@@ -58,14 +58,26 @@ inline void __threadfence_block()
 {
 }
 
-/* Where launches go, and what became of the first that failed. */
+/* Y-16: "waits until these have ended": on the emulator they have, but the thread may not know. */
+inline void sb_launch_wait(sb_emu_site site = sb_emu_site::here())
+{
+    sb_emu_launch_wait(site);
+}
+/* The launch behind this one may begin, as far as this block is concerned. */
+inline void sb_launch_ready()
+{
+}
+
+/* Where launches go, and what became of the first that failed; whether they are dependent. */
 struct sb_queue {
     sb_emu *emu;
     sb_error *err;
+    bool dependent = false;
 };
 
 /* sb_status SB_LAUNCH(queue, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
-    sb_emu_call((queue)->emu, #kernel, kernel, grid, block, shared, (queue)->err, __VA_ARGS__)
+    sb_emu_start((queue)->emu, #kernel, kernel, grid, block, shared, (queue)->dependent,           \
+                 (queue)->err, __VA_ARGS__)
 
 #endif

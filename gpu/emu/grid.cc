@@ -11,6 +11,7 @@
 
 __thread sb_emu *sb_emu_now;
 __thread sb_emu_thread *sb_emu_self;
+__thread bool sb_emu_early;
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
 
@@ -70,6 +71,7 @@ static sb_fiber *fiber_of(sb_emu *emu, const sb_emu_thread *thread)
 static void becomes(sb_emu_thread *thread)
 {
     sb_emu_self = thread;
+    sb_emu_early = thread && thread->early;
     if (thread)
         threadIdx = thread->place;
 }
@@ -156,6 +158,13 @@ void sb_emu_progress(bool changed)
                     "does not come");
 }
 
+void sb_emu_launch_wait(sb_emu_site site)
+{
+    sb_emu_self->what = "sb_launch_wait";
+    sb_emu_self->site = site;
+    sb_emu_self->early = sb_emu_early = false;
+}
+
 /* --- a block --------------------------------------------------------------------------------- */
 /* The life of a fiber: the same thread of block after block, of launch after launch. */
 static void thread_runs()
@@ -165,6 +174,9 @@ static void thread_runs()
     sb_emu_self->ran = true;
     for (;;) {
         emu->launch->body(emu->launch->all);
+        /* Y-16: "Each of its threads waits before it returns" */
+        if (sb_emu_early)
+            sb_emu_fail("returns without sb_launch_wait, in a dependent launch");
         sb_emu_returns();
         emu->returned++;
         sb_emu_self->waiting = SB_EMU_RETURNED;
@@ -186,6 +198,7 @@ static void begin_thread(sb_emu *emu, uint32_t i, uint3 place)
     t->step = 1;
     t->clock.step = emu->steps + i * sb_emu_clock_row(emu->threads);
     t->ran = ran;
+    t->early = emu->launch->dependent;
     sb_emu_wake(t);
 }
 
@@ -340,7 +353,7 @@ sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err)
     sb_emu_now = emu;
     run_blocks(emu, order);
     sb_emu_now = nullptr;
-    sb_emu_self = nullptr;
+    becomes(nullptr);
     free(order);
     return emu->status;
 }

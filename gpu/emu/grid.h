@@ -47,22 +47,31 @@ struct sb_emu_launch {
     size_t shared;                 /* bytes of dynamic shared memory */
     void (*body)(const void *all); /* calls the kernel with its arguments */
     const void *all;
+    bool dependent; /* Y-16: "may begin while those before it still run" */
 };
 
 sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err);
 
 template <class... P, class... A>
+sb_status sb_emu_start(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
+                       size_t shared, bool dependent, sb_error *err, const A &...args)
+{
+    const auto body = [&]() { kernel(static_cast<P>(args)...); };
+    const sb_emu_launch launch = {
+        name,
+        grid,
+        block,
+        shared,
+        [](const void *all) { (*static_cast<const decltype(body) *>(all))(); },
+        &body,
+        dependent};
+    return sb_emu_run(emu, &launch, err);
+}
+template <class... P, class... A>
 sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
                       size_t shared, sb_error *err, const A &...args)
 {
-    const auto body = [&]() { kernel(static_cast<P>(args)...); };
-    const sb_emu_launch launch = {name,
-                                  grid,
-                                  block,
-                                  shared,
-                                  [](const void *all) { (*static_cast<const decltype(body) *>(all))(); },
-                                  &body};
-    return sb_emu_run(emu, &launch, err);
+    return sb_emu_start(emu, name, kernel, grid, block, shared, false, err, args...);
 }
 
 /* --- what the words of CUDA are made of: for the thread that runs ---------------------------- */
@@ -75,5 +84,6 @@ unsigned sb_emu_block_count(bool predicate, sb_emu_site site);          /* __syn
 void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site); /* bar.sync, bar.arrive */
 void sb_emu_progress(bool changed); /* an atomic operation has changed something, or nothing */
 void sb_emu_pause();                /* another may go on */
+void sb_emu_launch_wait(sb_emu_site site);
 
 #endif

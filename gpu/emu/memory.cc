@@ -276,9 +276,34 @@ static uint8_t mask_of(size_t word, size_t at, size_t end)
     return static_cast<uint8_t>(below & ~skip);
 }
 
+/* Do launches before this one leave it alone? */
+static bool stays(const sb_emu_region *region)
+{
+    return region->shared || (region->input && !region->brought);
+}
+
+/* Y-16: "Until then it touches nothing but shared memory and weights" */
+static void check_early(const sb_emu_region *region, sb_emu_access access)
+{
+    if (!stays(region))
+        sb_emu_fail("%s of buffer %s before sb_launch_wait, in a dependent launch: one before it "
+                    "may be at it",
+                    access_names[access], region->name);
+}
+
+/* Y-16: "`__ldg` reads weights alone" */
+void sb_emu_read_only(const sb_emu_spot *spot)
+{
+    if (spot->region && sb_emu_now->launch->dependent && !stays(spot->region))
+        sb_emu_fail("__ldg of buffer %s, in a dependent launch: one before it may be at it",
+                    spot->region->name);
+}
+
 void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access)
 {
     const sb_emu_region *region = spot->region;
+    if (sb_emu_early)
+        check_early(region, access);
     if (sb_emu_now->counts && !region->shared)
         sb_emu_count_access(sb_emu_now, region->name, bytes, access);
     if (region->input && access == SB_EMU_READ)

@@ -44,8 +44,12 @@ struct sb_emu_region {
                         * for */
     sb_emu_rest *rest; /* one per word */
     bool shared;
-    bool input; /* all of it has values, and nothing writes it */
+    bool input;   /* all of it has values, and nothing writes it */
+    bool brought; /* an input that the host gives between launches, and gives again */
 };
+
+/* The thread that runs has not waited for the launch before its own (Y-16). */
+extern __thread bool sb_emu_early;
 
 enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };
 
@@ -103,6 +107,9 @@ template <size_t N> inline bool sb_emu_may_change(const sb_emu_spot &spot)
 
 /* Checks an access of the running thread and returns the address; does not return from a fault. */
 void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_access access);
+
+/* Fails where the region may be written while the kernel runs: of an access by `__ldg`. */
+void sb_emu_read_only(const sb_emu_spot *spot);
 
 /* The parts of it that asynchronous copies need: the range alone; the rest; a state for the bytes;
  * and `thread` as the writer of whole words, in the place of whoever was before. */

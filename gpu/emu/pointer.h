@@ -26,7 +26,7 @@ template <class T> struct sb_emu_element {
     value get() const
     {
         value v;
-        const bool simple = sb_emu_inside(spot, sizeof v, alignof(value)) &&
+        const bool simple = sb_emu_inside(spot, sizeof v, alignof(value)) && !sb_emu_early &&
                             (!spot.region->state || sb_emu_has_values<sizeof v>(spot));
         memcpy(&v, simple ? spot.region->base + spot.at : reach(SB_EMU_READ), sizeof v);
         return v;
@@ -34,7 +34,8 @@ template <class T> struct sb_emu_element {
     void put(const value &v) const
     {
         static_assert(!std::is_const_v<T>, "a store through a pointer to const");
-        if (sb_emu_inside(spot, sizeof v, alignof(value)) && sb_emu_may_change<sizeof v>(spot)) {
+        if (sb_emu_inside(spot, sizeof v, alignof(value)) && !sb_emu_early &&
+            sb_emu_may_change<sizeof v>(spot)) {
             memset(spot.region->state + spot.at, SB_EMU_SET, sizeof v);
             memcpy(spot.region->base + spot.at, &v, sizeof v);
         } else {
@@ -183,6 +184,7 @@ sb_emu_pointer<T, S> sb_part(sb_emu_pointer<T, S> p, I count)
 
 template <class T> std::remove_const_t<T> __ldg(sb_global<T> p)
 {
+    sb_emu_read_only(&p.spot);
     return *p;
 }
 

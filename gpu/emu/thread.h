@@ -41,6 +41,7 @@ struct sb_emu_thread {
     uint3 place;
     sb_emu_waiting waiting;
     bool ran;         /* its fiber has begun, and stopped somewhere */
+    bool early;       /* of a dependent launch, and has not waited for the one before */
     sb_emu_site site; /* the last call that may wait */
     const char *what; /* its name */
     uint32_t barrier; /* which one it waits for */

@@ -53,6 +53,8 @@ __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp8_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<float> scales,
                       sb_lowbit_shape shape, uint32_t rows, float inverse)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t groups = sb_lowbit_scales(shape), lane = threadIdx.x % 32;
     const uint32_t group = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (group >= rows * groups)
@@ -149,6 +151,8 @@ __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp4_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<uint8_t> scales,
                       sb_lowbit_shape shape, uint32_t rows, float G)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t groups = 4 * sb_lowbit_scale_words(shape);
     const uint32_t group = blockIdx.x * blockDim.x + threadIdx.x;
     if (group >= rows * groups)

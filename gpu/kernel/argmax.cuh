@@ -53,6 +53,8 @@ SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
 static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
     sb_argmax_part(sb_global<const float> logits, sb_global<uint64_t> partial, uint32_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
     const uint32_t each = (n + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
     const uint32_t last = first + each < n ? first + each : n;
@@ -72,6 +74,8 @@ static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
 static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
     sb_argmax_end(sb_global<const uint64_t> partial, sb_global<uint32_t> tokens, uint32_t parts)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
     uint64_t best = 0;
     for (uint32_t i = threadIdx.x; i < parts; i += SB_ARGMAX_THREADS) {

@@ -197,6 +197,8 @@ template <class T, class KV, int HD, bool SPLIT>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED_DYNAMIC(unsigned char, bytes);
     const sb_attention_room room = sb_attention_room_of<HD>(bytes);
     const uint32_t end = sb_attention_end(job, SPLIT), begin = SPLIT ? blockIdx.z : 0;

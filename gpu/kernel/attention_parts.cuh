@@ -36,6 +36,8 @@ template <class T, class KV, int HD>
 static __global__ void __launch_bounds__(HD)
     sb_attention_parts_kernel(const sb_attention_job<T, KV> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, tops, SB_ATTENTION_FOLDED);
     SB_SHARED(float, totals, SB_ATTENTION_FOLDED);
     SB_SHARED(float2, factors, SB_ATTENTION_FOLDED);
@@ -73,6 +75,8 @@ template <class KV>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_kernel(sb_global<const float> in, sb_global<KV> out, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_ATTENTION_THREADS + threadIdx.x;
     KV code;
     if (i >= n)

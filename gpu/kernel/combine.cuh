@@ -18,6 +18,8 @@ static __global__ void __launch_bounds__(SB_COMBINE_THREADS)
                           sb_global<const T> shared_out, sb_global<const float> shared_logit,
                           unsigned kept, size_t width, size_t n, sb_global<T> out)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const size_t row = i / width, column = i % width;
     if (i >= n)

@@ -58,6 +58,8 @@ SB_KERNEL_FN void sb_conv_keep(sb_global<T> to, const T (&window)[TAPS], uint32_
 template <class T, int TAPS>
 static __global__ void __launch_bounds__(SB_CONV_THREADS) sb_conv_kernel(const sb_conv_job<T> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t channel = blockIdx.x * SB_CONV_THREADS + threadIdx.x;
     const uint32_t first = blockIdx.y * SB_CONV_ROWS, left = job.rows - first;
     const uint32_t rows = left < SB_CONV_ROWS ? left : SB_CONV_ROWS;

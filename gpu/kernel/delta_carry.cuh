@@ -230,6 +230,8 @@ template <class T, int DK, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_carry_kernel(const sb_chunk_job<T> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint16_t, S, DK * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, V, SB_CHUNK_ROWS * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, late, SB_CHUNK_ROWS * SB_CARRY_WIDTH);

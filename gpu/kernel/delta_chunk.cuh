@@ -264,6 +264,8 @@ template <class T, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_chunk_kernel(const sb_chunk_job<T> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, sums, SB_CHUNK_ROWS);
     SB_SHARED(float, beta, SB_CHUNK_ROWS);
     SB_SHARED(float, grown, SB_CHUNK_ROWS);

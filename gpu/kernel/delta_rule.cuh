@@ -140,6 +140,8 @@ template <class T, int DK>
 static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
     sb_delta_rule_kernel(const sb_delta_job<T> job)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, shared_q, SB_DELTA_ROWS *DK);
     SB_SHARED(float, shared_k, SB_DELTA_ROWS *DK);
     SB_SHARED(float, shared_decay, SB_DELTA_ROWS);

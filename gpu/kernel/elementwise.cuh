@@ -24,6 +24,8 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_embed_kernel(sb_global<const uint16_t> table, sb_global<const uint32_t> tokens,
                     sb_global<T> out, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t row = blockIdx.x, token = tokens[row];
     for (size_t i = threadIdx.x; i < n; i += blockDim.x)
         out[row * n + i] = sb_narrow<T>(sb_wide(static_cast<uint16_t>(table[token * n + i])));
@@ -34,6 +36,9 @@ template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_add_kernel(sb_global<const float> a, sb_global<const T> b, sb_global<float> out, size_t n)
 {
+    sb_launch_ready();
+    if (!SB_PLANT(add_wait))
+        sb_launch_wait();
     const size_t i = sb_each();
     if (i < (SB_PLANT(add_last) ? n - 1 : n))
         out[i] = __fadd_rn(a[i], sb_wide(static_cast<T>(b[i])));
@@ -46,6 +51,8 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
                     sb_global<const float> dt_bias, size_t heads, size_t n, sb_global<float> g,
                     sb_global<float> beta)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = sb_each(), head = i % heads;
     if (i >= n)
         return;
@@ -61,6 +68,8 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_split_gate_kernel(sb_global<const T> in, size_t hd, size_t n, sb_global<T> query,
                          sb_global<T> gate)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = sb_each(), head = i / (2 * hd), place = i % (2 * hd);
     if (i >= n)
         return;
@@ -75,6 +84,8 @@ template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_attn_gate_kernel(sb_global<const T> in, sb_global<const T> gate, size_t n, sb_global<T> out)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = sb_each();
     if (i >= n)
         return;
@@ -88,6 +99,8 @@ template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_swiglu_kernel(sb_global<const T> gate, sb_global<const T> up, size_t n, sb_global<T> out)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = sb_each();
     if (i >= n)
         return;

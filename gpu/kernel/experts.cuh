@@ -46,6 +46,8 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
     sb_route_count(sb_global<const uint32_t> ids, sb_global<uint32_t> counts, uint32_t pairs,
                    uint32_t experts)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint32_t, mine, SB_ROUTE_CHUNK);
     const uint32_t count = sb_route_load(ids, mine, pairs);
     for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
@@ -96,6 +98,8 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
     sb_route_place(sb_global<uint32_t> counts, sb_global<uint32_t> begin, sb_global<uint2> sets,
                    sb_global<uint32_t> set_count, uint32_t chunks, uint32_t experts, uint32_t most)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint32_t, pairs, SB_ROUTE_EXPERTS + 1);
     SB_SHARED(uint32_t, first_set, SB_ROUTE_EXPERTS);
     for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {
@@ -133,6 +137,8 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
     sb_route_order(sb_global<const uint32_t> ids, sb_global<const uint32_t> places,
                    sb_global<uint32_t> order, uint32_t pairs, uint32_t experts)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint32_t, mine, SB_ROUTE_CHUNK);
     const uint32_t count = sb_route_load(ids, mine, pairs), first = blockIdx.x * SB_ROUTE_CHUNK;
     for (uint32_t e = threadIdx.x; e < experts; e += blockDim.x) {

@@ -12,6 +12,8 @@ static __global__ void __launch_bounds__(SB_ACT_THREADS)
                       sb_global<uint8_t> scales, sb_lowbit_shape shape, uint32_t pairs,
                       uint32_t each)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t groups = 4 * sb_lowbit_scale_words(shape);
     const size_t group = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (group >= static_cast<size_t>(pairs) * groups)

@@ -14,6 +14,8 @@ static __global__ void __launch_bounds__(256)
     sb_expert_stage(sb_global<const float> in, sb_global<const uint32_t> columns,
                     sb_global<uint32_t> out, sb_linear_shape shape, uint32_t inputs)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint32_t wide = shape.chunks * (SB_CHUNK / 2);
     const uint32_t row = static_cast<uint32_t>(i / wide), place = static_cast<uint32_t>(i % wide);

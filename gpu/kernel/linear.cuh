@@ -47,6 +47,8 @@ static __global__ void __launch_bounds__(256)
     sb_linear_stage(sb_global<const T> in, sb_global<const uint32_t> columns, sb_global<uint2> out,
                     sb_linear_shape shape, uint32_t rows)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint32_t steps = shape.chunks * SB_STEPS, lane = i % 32;
     const size_t tile = i / 32 / steps;
@@ -162,6 +164,8 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
     sb_linear_kernel(sb_global<const uint4> weights, sb_global<const uint2> x, sb_global<OUT> out,
                      sb_linear_shape shape, uint32_t rows, uint32_t wide)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED_DYNAMIC(float, room);
     constexpr uint32_t SIZE = MT * NT * 128;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;

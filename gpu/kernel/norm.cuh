@@ -34,6 +34,8 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_rmsnorm_kernel(sb_global<const In> in, sb_global<const float> weight, float eps, size_t n,
                       sb_global<Out> out)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, part, SB_SUM_WARPS);
     const size_t row = blockIdx.x * n;
     const float r = sb_inverse_rms(sb_sum_of_squares<In>(in + row, n, part), n, eps);
@@ -50,6 +52,8 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_gated_rmsnorm_kernel(sb_global<const T> in, sb_global<const T> z,
                             sb_global<const float> weight, float eps, size_t n, sb_global<T> out)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, part, SB_SUM_WARPS);
     const size_t row = blockIdx.x * n;
     const float r = sb_inverse_rms(sb_sum_of_squares<T>(in + row, n, part), n, eps);
@@ -68,6 +72,8 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,
                      bool rounds, float scale, sb_global<float> q, sb_global<float> k)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(float, part, SB_SUM_WARPS);
     const size_t row = blockIdx.x / (2 * heads), head = blockIdx.x % (2 * heads);
     const sb_global<const T> x = qkv + (row * stride + head * dk);

@@ -32,6 +32,8 @@ static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     sb_rope_table_kernel(const sb_rope_positions positions, sb_global<const float> frequency,
                          sb_global<float2> table, uint32_t rows, uint32_t half)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t at = blockIdx.x * SB_ROPE_THREADS + threadIdx.x, f = at % half;
     if (at >= rows * half)
         return;
@@ -63,6 +65,8 @@ static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     sb_rope_kernel(sb_global<T> x, sb_global<const float2> table, uint32_t rows, uint32_t heads,
                    uint32_t hd, uint32_t half)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t at = static_cast<size_t>(blockIdx.x) * SB_ROPE_THREADS + threadIdx.x;
     if (at >= static_cast<size_t>(rows) * heads * half)
         return;

@@ -61,6 +61,8 @@ static __global__ void __launch_bounds__(SB_WARP)
     sb_router_kernel(sb_global<const float> logits, unsigned experts, unsigned kept,
                      bool renormalise, sb_global<uint32_t> ids, sb_global<float> weights)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED_DYNAMIC(float, logit);
     const sb_shared<float> e = logit + experts, p = e + experts;
     const size_t row = blockIdx.x;

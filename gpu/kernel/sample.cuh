@@ -240,6 +240,8 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
                      sb_global<const uint32_t> positions, sb_global<uint32_t> tokens,
                      sb_sample_settings s, uint32_t n, uint32_t word)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS * SB_SUM_DIGITS);
     const size_t first = static_cast<size_t>(blockIdx.x) * n;
     const sb_global<const float> row = logits + first;
@@ -281,6 +283,8 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
                     sb_global<uint32_t> accepted, sb_global<uint32_t> tokens, sb_sample_settings s,
                     uint32_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
     const size_t first = static_cast<size_t>(blockIdx.x) * n;
     const sb_global<const float> mine = p + first, other = q + first;

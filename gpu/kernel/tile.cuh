@@ -97,6 +97,8 @@ template <class LAYER, int NT, class ROWS, class OUT>
 __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
     sb_tile_kernel(LAYER layers, ROWS rows, sb_global<OUT> out, uint32_t wide)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     SB_SHARED_DYNAMIC(float, room);
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, tile = blockIdx.x;
     sb_tile_set set;

@@ -116,10 +116,21 @@ __device__ __forceinline__ void sb_fence_async()
                      : "memory");
 }
 
+/* --- dependent launches (Y-16) --------------------------------------------------------------- */
+__device__ __forceinline__ void sb_launch_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void sb_launch_ready()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 /* --- launches -------------------------------------------------------------------------------- */
 struct sb_queue {
     cudaStream_t stream;
     sb_error *err;
+    bool dependent = false;
 };
 
 /* Starts a kernel; that it can run so many threads with so much memory is asked for first. */
@@ -132,8 +143,17 @@ sb_status sb_native_call(const sb_queue *queue, const char *name, void (*kernel)
         status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared));
     if (status == cudaSuccess) {
-        kernel<<<grid, block, shared, queue->stream>>>(static_cast<P>(args)...);
-        status = cudaGetLastError();
+        cudaLaunchAttribute early = {};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t config = {};
+        config.gridDim = grid;
+        config.blockDim = block;
+        config.dynamicSmemBytes = shared;
+        config.stream = queue->stream;
+        config.attrs = &early;
+        config.numAttrs = queue->dependent;
+        status = cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
     }
     return status == cudaSuccess
                ? SB_OK

@@ -8,6 +8,7 @@ sb_status sb_gpu_begin(sb_gpu *gpu)
 {
     gpu->queue.err = &gpu->err;
     gpu->queue.emu = sb_emu_new(0);
+    gpu->queue.dependent = true; /* so that Y-16 is looked at, whatever a device is told */
     return gpu->queue.emu ? SB_OK : SB_ERR_MEMORY;
 }
 
@@ -41,9 +42,10 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
         return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for buffer %s", name);
     if (use == SB_GPU_INOUT)
         memcpy(piece->at, host, bytes);
-    return gpu->plain
-               ? sb_emu_region_plain(&piece->region, name, piece->at, bytes, seen(use), &gpu->err)
-               : sb_emu_region_open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
+    const auto open = gpu->plain ? sb_emu_region_plain : sb_emu_region_open;
+    const sb_status status = open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
+    piece->region.brought = use == SB_GPU_INPUT;
+    return status;
 }
 
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use)

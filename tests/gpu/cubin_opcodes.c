@@ -34,9 +34,11 @@ static const struct {
     unsigned opcode;
     const char *name;
 } names[] = {
-    {0x221, "FADD"},   {0x223, "FFMA"},   {0x237, "IMMA"},      {0x23c, "HMMA"}, {0x23e, "F2FP"},
-    {0x23f, "DMMA"},   {0x27a, "QMMA"},   {0x47a, "QMMA.SF"},   {0x47f, "OMMA"}, {0x83b, "LDSM"},
-    {0xfae, "LDGSTS"}, {0x97e, "LDG256"}, {0x9c8, "SETMAXREG"}, {LDG, "LDG"},
+    {0x221, "FADD"},      {0x223, "FFMA"}, {0x237, "IMMA"},    {0x23c, "HMMA"},
+    {0x23e, "F2FP"},      {0x23f, "DMMA"}, {0x27a, "QMMA"},    {0x47a, "QMMA.SF"},
+    {0x47f, "OMMA"},      {0x83b, "LDSM"}, {0xfae, "LDGSTS"},  {0x97e, "LDG256"},
+    {0x9c8, "SETMAXREG"}, {LDG, "LDG"},    {0x82e, "ACQBULK"}, /* griddepcontrol.wait */
+    {0x82d, "PREEXIT"}, /* griddepcontrol.launch_dependents */
 };
 
 typedef struct image {

@@ -47,6 +47,11 @@ bf16() { # and these two are right for both targets
         held "$1" $sm "$in_bf16" HMMA && free "$1" $sm "$in_bf16" '^([IDQ]MMA|OMMA|QMMA[.]SF)$' || return
     done
 }
+# dependent FOLDER: each kernel waits for the launch before its own, and says when the next one may begin (Y-16)
+dependent() {
+    local sm
+    for sm in $targets; do held "$1" $sm . ACQBULK && held "$1" $sm . PREEXIT || return; done
+}
 spills() { grep 'bytes spill stores' "$1/log" | grep -v ' 0 bytes spill stores, 0 bytes spill loads'; }
 registered() { grep -q 'bytes spill stores' "$1/log" && ! spills "$1"; }
 # wide FOLDER SM: kernels that read weights, which are those of layers and all on the matrix unit that are no mixer,
@@ -141,6 +146,7 @@ for sm in $targets; do
     check "a kernel without products uses the matrix unit" eval '! grep -vE "sb_w8a8|sb_w4a4|$in_bf16" "$work/all/opcodes" |
         awk -v sm=$sm -v units="$units" "\$1 == sm && \$4 ~ units" | grep .'
 done
+check "a kernel does not wait for the launch before its own" dependent "$work/all"
 check "the backend does not run" launched
 check "a kernel has no place" fits "$work/all" "$work/launches"
 for sm in $targets; do check "weights are read in small pieces" wide "$work/all" $sm; done
@@ -163,6 +169,9 @@ check "a spill goes unseen" unseen registered "$work/plain"
 check "an expansion goes unseen" unseen w8a8 "$work/plain"
 check "the name of the expansion" grep -q 'plant_sb_w8a8 for sm_121 has no QMMA' "$work/out"
 check "a W4A4 kernel without OMMA goes unseen" unseen w4a4 "$work/plain"
+check "a kernel that waits for nothing goes unseen" unseen dependent "$work/plain"
+check "the name of one" grep -q 'plant_sb_linear_kernel for sm_90 has no ACQBULK' "$work/out"
+check "the name of one that waits" eval '! grep "plant_waits for" "$work/out"'
 check "a layer without HMMA goes unseen" unseen bf16 "$work/plain"
 sed -i '/plant_room/!d' "$work/plain/kernels"
 echo 'plant_room 256 60416' > "$work/fits" && echo 'plant_room 256 60417' > "$work/large"

@@ -76,28 +76,40 @@ extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_
     memcpy(stream, &next.stream, sizeof next.stream);
     return cudaSuccess;
 }
-extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
+static kernel *kernel_of(const void *stub)
 {
     for (size_t i = 0; i < kernel_count; i++)
-        if (kernels[i].stub == stub) {
-            *out = reinterpret_cast<cudaKernel_t>(&kernels[i]);
-            return cudaSuccess;
-        }
-    return cudaErrorInvalidDeviceFunction;
+        if (kernels[i].stub == stub)
+            return &kernels[i];
+    return nullptr;
+}
+static cudaError_t start(kernel *k, dim3 block, size_t shared)
+{
+    if (!k)
+        return cudaErrorInvalidDeviceFunction;
+    const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
+    k->threads = threads > k->threads ? threads : k->threads;
+    k->bytes = shared > k->bytes ? shared : k->bytes;
+    last = k;
+    return cudaSuccess;
+}
+extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
+{
+    *out = reinterpret_cast<cudaKernel_t>(kernel_of(stub));
+    return *out ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t of, dim3, dim3 block, void **, size_t shared,
                                           cudaStream_t)
 {
-    kernel *k = reinterpret_cast<kernel *>(of);
-    const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
-    k->threads = threads > k->threads ? threads : k->threads;
-    last = k;
-    k->bytes = shared > k->bytes ? shared : k->bytes;
-    return cudaSuccess;
+    return start(reinterpret_cast<kernel *>(of), block, shared);
 }
 
 /* --- what the backend calls --------------------------------------------------------------------
  */
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub, void **)
+{
+    return start(kernel_of(stub), config->blockDim, config->dynamicSmemBytes);
+}
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = 1;

@@ -43,6 +43,14 @@ extern "C" __global__ void plant_sb_linear_kernel(const uint32_t *in, uint32_t *
     out[threadIdx.x] = in[threadIdx.x] * 5;
 }
 
+/* Of these kernels the one that a dependent launch may have. */
+extern "C" __global__ void plant_waits(uint32_t *out)
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    out[threadIdx.x] = 1;
+}
+
 /* 40 KiB, beside which 60 KiB more are too much. */
 extern "C" __global__ void plant_room(const uint32_t *in, uint32_t *out)
 {

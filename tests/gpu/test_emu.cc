@@ -26,7 +26,7 @@ static bool history = true; /* Y-14 */
 
 static void open(bench *b, uint64_t seed, size_t n)
 {
-    memset(b, 0, sizeof *b);
+    *b = bench();
     for (int i = 0; i < 4096; i++) {
         b->x[i] = i;
         b->fx[i] = static_cast<float>(i);

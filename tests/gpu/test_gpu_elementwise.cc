@@ -149,6 +149,7 @@ static void test_faults(void **)
     catches("attn_gate_silu", SB_OP_attn_gate, gated, true, 1);
     catches("swiglu_rounded", SB_OP_swiglu, products, true, 1);
     catches("add_last", SB_OP_add, sums, true, 1);
+    catches("add_wait", SB_OP_add, sums, true, 1);
     sb_gpu_forget(sb_backend_emu());
     free(const_cast<unsigned char *>(a_log.data));
     free(const_cast<unsigned char *>(dt_bias.data));

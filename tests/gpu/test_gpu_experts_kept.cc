@@ -28,6 +28,7 @@ sb_status pack_index(const sb_matrix *m, size_t first, size_t count, unsigned ch
 __global__ void look_at(sb_global<const unsigned char> in, sb_global<int> right, unsigned count,
                         unsigned first)
 {
+    sb_launch_wait();
     for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
         const unsigned char have = in[i];
         right[i] = have == static_cast<unsigned char>(i % BYTES * 7 + i / BYTES + first);

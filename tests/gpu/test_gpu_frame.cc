@@ -54,6 +54,7 @@ static void test_reference(void **)
  */
 static __global__ void all_but(sb_global<const int> in, sb_global<int> out, unsigned missing)
 {
+    sb_launch_wait();
     if (threadIdx.x != missing)
         out[threadIdx.x] = in[threadIdx.x] + 1;
 }
@@ -119,6 +120,7 @@ static sb_status pack_index(const sb_matrix *m, size_t first, size_t bytes, unsi
 static __global__ void is_packed(sb_global<const unsigned char> in, sb_global<int> out,
                                  unsigned first_row)
 {
+    sb_launch_wait();
     const unsigned char want = static_cast<unsigned char>(threadIdx.x * 7 + first_row);
     const unsigned char have = in[threadIdx.x];
     out[threadIdx.x] = have == want;
