@@ -14,7 +14,7 @@ static const char *const suffixes[] = {
 #undef SB_PART
 };
 
-const char *sb_part_suffix(sb_part part)
+const char *sb_part_suffix(sb_model_part part)
 {
     return suffixes[part];
 }
@@ -79,7 +79,7 @@ static sb_status read_factor(const sb_probe *p, uint32_t e, sb_quant *q)
 }
 
 /* NVFP4 and MXFP4: nibbles, and a scale for 16 or 32 columns. */
-static sb_status take_fp4(sb_probe *p, sb_part codes, sb_part factor)
+static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor)
 {
     const sb_tensor *scale = SB_FOUND_PART(p, weight_scale);
     int mx = p->found->container == SB_CONTAINER_mxfp4;
@@ -220,7 +220,7 @@ static const uint32_t allowed[SB_CONTAINER_COUNT] = {
     [SB_CONTAINER_int4_modelopt] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
 };
 
-int sb_container_takes(sb_container container, sb_part part)
+int sb_container_takes(sb_container container, sb_model_part part)
 {
     return container < SB_CONTAINER_COUNT && (allowed[container] >> part & 1u);
 }
@@ -233,7 +233,7 @@ static sb_status refuse_superfluous(const sb_probe *p)
                                "has a pre_quant_scale: activations scaled before they are "
                                "quantized are not read");
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
-        if (f->part[part] && !sb_container_takes(f->container, (sb_part)part))
+        if (f->part[part] && !sb_container_takes(f->container, (sb_model_part)part))
             return sb_fail(p->err, SB_ERR_INPUT,
                            "%s: tensor %s does not belong to a layer stored as %s (%s)",
                            SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(f->part[part]->name),

@@ -6,17 +6,17 @@
 #include "ref/container/checkpoint.h"
 #include "ref/formats/matrix.h"
 
-typedef enum sb_part {
+typedef enum sb_model_part {
 #define SB_PART(suffix) SB_PART_##suffix,
 #include "ref/model/parts.def"
 #undef SB_PART
     SB_PART_COUNT
-} sb_part;
+} sb_model_part;
 
-const char *sb_part_suffix(sb_part part); /* "weight_scale" */
+const char *sb_part_suffix(sb_model_part part); /* "weight_scale" */
 
 /* Whether a layer stored as this may have the part. */
-int sb_container_takes(sb_container container, sb_part part);
+int sb_container_takes(sb_container container, sb_model_part part);
 
 /* What was found of a layer. A stack of experts is one tensor [E, N, K] with scales [E, ...]. */
 typedef struct sb_found {

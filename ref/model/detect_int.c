@@ -41,7 +41,7 @@ static void read_gptq_zeros(const sb_tensor *t, uint32_t bits, sb_found *found)
 
 /* Groups that columns name themselves: all within range. All -1 is none, and so are the groups that
  * columns have without a name. */
-static sb_status take_group_index(sb_probe *p, sb_part part)
+static sb_status take_group_index(sb_probe *p, sb_model_part part)
 {
     const sb_tensor *t = p->found->part[part];
     sb_quant *q = &p->found->matrix.quant;
@@ -69,7 +69,7 @@ static sb_status take_group_index(sb_probe *p, sb_part part)
 /* The three tensors that GPTQ and AWQ have, as matrices. */
 static sb_status find_gptq_parts(const sb_probe *p, sb_format *format)
 {
-    static const sb_part parts[] = {SB_PART_qweight, SB_PART_qzeros, SB_PART_scales};
+    static const sb_model_part parts[] = {SB_PART_qweight, SB_PART_qzeros, SB_PART_scales};
     sb_status status = p->found->experts ? refuse_stack(p, "GPTQ or AWQ") : SB_OK;
     for (unsigned i = 0; i < 3 && !status; i++) {
         status = sb_probe_want(p, parts[i], i < 2 ? SB_DTYPE_I32 : SB_DTYPE_COUNT);

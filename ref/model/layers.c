@@ -35,7 +35,7 @@ static int is_stack_part(const char *tail)
     if (*tail != '.' && *tail != '_')
         return 0;
     for (unsigned p = 0; p < SB_PART_COUNT; p++) {
-        const char *suffix = sb_part_suffix((sb_part)p);
+        const char *suffix = sb_part_suffix((sb_model_part)p);
         if (strcmp(tail + 1, suffix) == 0 ||
             (*tail == '_' && strncmp(suffix, "weight_", 7) == 0 && !strcmp(tail + 1, suffix + 7)))
             return 1;

@@ -12,7 +12,7 @@
  * without "weight_"; its codes are P itself. */
 static const sb_tensor *find_part(const sb_probe *p, unsigned part)
 {
-    const char *suffix = sb_part_suffix((sb_part)part);
+    const char *suffix = sb_part_suffix((sb_model_part)part);
     char full[SB_MAX_TENSOR_NAME + 64];
     if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor's name is longer */
         return NULL;
@@ -103,14 +103,14 @@ sb_status sb_probe_want_matrix(const sb_probe *p, const sb_tensor *t)
                    SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name), found, experts);
 }
 
-sb_status sb_probe_want(const sb_probe *p, sb_part part, sb_dtype dtype)
+sb_status sb_probe_want(const sb_probe *p, sb_model_part part, sb_dtype dtype)
 {
     const sb_tensor *t = p->found->part[part];
     if (!t)
         return sb_fail(p->err, SB_ERR_INPUT,
                        "%s: layer %s has no tensor %s, which its other tensors ask for",
                        SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(p->name),
-                       sb_part_suffix((sb_part)part));
+                       sb_part_suffix((sb_model_part)part));
     if (t->dtype != dtype && dtype != SB_DTYPE_COUNT)
         return sb_fail(p->err, SB_ERR_INPUT, "%s: tensor %s has dtype %s, expected %s",
                        SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name),

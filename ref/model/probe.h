@@ -22,7 +22,7 @@ sb_status sb_probe_refuse(const sb_probe *probe, sb_status status, const char *f
     SB_PRINTF(3, 4);
 
 /* The part must be there and of this dtype; SB_DTYPE_COUNT is any. */
-sb_status sb_probe_want(const sb_probe *probe, sb_part part, sb_dtype dtype);
+sb_status sb_probe_want(const sb_probe *probe, sb_model_part part, sb_dtype dtype);
 
 /* The shape of a part as matrix [d0, d1]: without the E of a stack, [] and [N] as [1, 1] and
  * [N, 1], ModelOpt's [n, 1, k, 1] as [n, k]. 0 if it is none of these. */

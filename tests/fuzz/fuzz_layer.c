@@ -43,7 +43,7 @@ static void reshape(test_tensor *t, sb_dtype dtype, unsigned rank, const uint64_
 static void rename_part(test_folder *f, test_tensor *t, quant_spec spec, uint8_t a, uint8_t b)
 {
     spec.names = (quant_names)(b % 3);
-    const char *name = quant_part_name(&spec, sb_part_suffix((sb_part)(a % SB_PART_COUNT)));
+    const char *name = quant_part_name(&spec, sb_part_suffix((sb_model_part)(a % SB_PART_COUNT)));
     for (size_t i = 0; i < f->count; i++)
         if (strcmp(f->tensors[i].name, name) == 0)
             return;

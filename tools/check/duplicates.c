@@ -47,18 +47,18 @@ static int is_constant(const payload *p)
     return 0;
 }
 
-static int is_code_part(sb_part part)
+static int is_code_part(sb_model_part part)
 {
     return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
 }
 
 /* Column orders and shapes are the same in all layers of a shape, and rightly so. */
-static int may_repeat(sb_part part)
+static int may_repeat(sb_model_part part)
 {
     return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape;
 }
 
-static void add_tensor(sb_check *check, payloads *to, const sb_unit *unit, sb_part part)
+static void add_tensor(sb_check *check, payloads *to, const sb_unit *unit, sb_model_part part)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
     if (!t || t->bytes <= SMALL || !unit->digest[part].hex[0])
@@ -186,7 +186,7 @@ void sb_check_duplicates(sb_check *check)
     }
     for (size_t i = 0; i < u->count; i++)
         for (unsigned part = 0; part < (u->rows[i].tensor ? 1u : (unsigned)SB_PART_COUNT); part++)
-            add_tensor(check, &tensors, &u->rows[i], (sb_part)part);
+            add_tensor(check, &tensors, &u->rows[i], (sb_model_part)part);
     for (size_t i = 0; i < u->member_count; i++)
         add_piece(check, &pieces, &u->members[i]);
     if (tensors.count)

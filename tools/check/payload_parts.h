@@ -24,7 +24,7 @@ sb_status sb_payload_no_memory(const char *name, sb_error *err);
 sb_status sb_read_unit(sb_worker *worker, sb_unit *unit, sb_findings *findings, sb_error *err);
 
 /* Which part of a layer holds the byte; SB_PART_COUNT: none. */
-sb_part sb_part_of(const sb_found *found, const unsigned char *byte);
+sb_model_part sb_part_of(const sb_found *found, const unsigned char *byte);
 
 /* Only rows that lie one after the other come in panels, of so many rows each. */
 int sb_is_sliced(const sb_matrix *matrix);

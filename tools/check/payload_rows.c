@@ -5,12 +5,12 @@
 /* Elements of a panel: the codes, the original's BF16 and two rows of doubles stay in the cache. */
 enum { PANEL = 1 << 19 };
 
-sb_part sb_part_of(const sb_found *found, const unsigned char *byte)
+sb_model_part sb_part_of(const sb_found *found, const unsigned char *byte)
 {
     for (unsigned p = 0; p < SB_PART_COUNT && byte; p++)
         if (found->part[p] && byte >= found->part[p]->data &&
             byte < found->part[p]->data + found->part[p]->bytes)
-            return (sb_part)p;
+            return (sb_model_part)p;
     return SB_PART_COUNT;
 }
 
@@ -48,7 +48,7 @@ uint32_t sb_panel_rows(const sb_matrix *m)
 static sb_status move_whole(sb_worker *w, const sb_checkpoint *checkpoint, const sb_found *found,
                             unsigned slot, const unsigned char **byte, sb_error *err)
 {
-    sb_part part = sb_part_of(found, *byte);
+    sb_model_part part = sb_part_of(found, *byte);
     const unsigned char *bytes;
     if (part == SB_PART_COUNT)
         return SB_OK;
@@ -74,7 +74,7 @@ sb_status sb_fetch_rows(sb_worker *w, const sb_checkpoint *checkpoint, const cha
         status = move_whole(w, checkpoint, found, slot, &q->group_index, err);
     if (status || !sb_is_sliced(whole))
         return status ? status : move_whole(w, checkpoint, found, slot, &out->data, err);
-    sb_part part = sb_part_of(found, whole->data);
+    sb_model_part part = sb_part_of(found, whole->data);
     if (part == SB_PART_COUNT)
         return sb_fail(err, SB_ERR_INPUT, "%s: has no bytes", SB_SHOW(name));
     const sb_tensor *t = found->part[part];

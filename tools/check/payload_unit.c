@@ -126,7 +126,7 @@ static sb_status scan_piece(void *ctx, const sb_piece *piece, sb_error *err)
 static sb_status load_parts(job *j, sb_error *err)
 {
     const sb_found *f = &j->unit->found;
-    sb_part codes = sb_part_of(f, f->matrix.data);
+    sb_model_part codes = sb_part_of(f, f->matrix.data);
     sb_status status = SB_OK;
     for (unsigned p = 0; p < SB_PART_COUNT && !status; p++) {
         const sb_tensor *t = f->part[p];
@@ -159,7 +159,7 @@ static void parts_done(job *j)
 static sb_status read_layer(job *j, sb_error *err)
 {
     sb_unit *unit = j->unit;
-    sb_part codes = sb_part_of(&unit->found, unit->found.matrix.data);
+    sb_model_part codes = sb_part_of(&unit->found, unit->found.matrix.data);
     int sliced = sb_is_sliced(&unit->found.matrix);
     sb_status status = load_parts(j, err);
     j->hash = status || !sliced ? NULL : sb_hash_new();

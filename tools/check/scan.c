@@ -41,7 +41,8 @@ void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols)
     sb_seen_zero(seen, zeros == cols);
 }
 
-uint64_t sb_part_offset(const sb_check *check, const sb_unit *unit, sb_part part, uint64_t byte)
+uint64_t sb_part_offset(const sb_check *check, const sb_unit *unit, sb_model_part part,
+                        uint64_t byte)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
     return t ? sb_checkpoint_offset(check->self.checkpoint, t) + byte : 0;

@@ -39,6 +39,7 @@ void sb_seen_zero(sb_seen *seen, int zero);
 
 /* An element as messages name it: "row 17, block 3 (byte 0x1234 of model-00002-of-3.safetensors)"
  * is made of this. Offset in its file of a byte of a part of the unit. */
-uint64_t sb_part_offset(const sb_check *check, const sb_unit *unit, sb_part part, uint64_t byte);
+uint64_t sb_part_offset(const sb_check *check, const sb_unit *unit, sb_model_part part,
+                        uint64_t byte);
 
 #endif

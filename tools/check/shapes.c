@@ -142,8 +142,8 @@ static void check_grid(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     const sb_matrix *m = &unit->found.matrix;
     sb_declaration d = declared_of(check, unit);
-    sb_part part = unit->found.part[SB_PART_weight_scale_inv] ? SB_PART_weight_scale_inv
-                                                              : SB_PART_weight_scale;
+    sb_model_part part = unit->found.part[SB_PART_weight_scale_inv] ? SB_PART_weight_scale_inv
+                                                                    : SB_PART_weight_scale;
     uint64_t rows = blocks(m->rows, m->quant.block_rows), cols = m->quant.groups;
     int odd_rows = !is_power(m->quant.block_rows) && rows > 1,
         odd_cols = !is_power(m->quant.block_cols) && cols > 1;

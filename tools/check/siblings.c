@@ -39,7 +39,7 @@ static int is_mixed(const sb_found *f)
         return 0; /* a g_idx beside what looks like AWQ is a matter of orientation: check 8 */
     for (unsigned p = 0; p < SB_PART_COUNT; p++)
         if (f->part[p] && p != SB_PART_pre_quant_scale &&
-            !sb_container_takes(f->container, (sb_part)p))
+            !sb_container_takes(f->container, (sb_model_part)p))
             return 1;
     return 0;
 }

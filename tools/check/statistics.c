@@ -117,8 +117,8 @@ static int drop_refused(const sb_check *check, sb_kin *kin, size_t *count)
         qsort(names, refused, sizeof *names, by_name);
     for (size_t i = 0; i < *count; i++) {
         const sb_found *found = &kin[i].member->unit->found;
-        sb_part part = found->part[SB_PART_weight_global_scale] ? SB_PART_weight_global_scale
-                                                                : SB_PART_weight_scale_2;
+        sb_model_part part = found->part[SB_PART_weight_global_scale] ? SB_PART_weight_global_scale
+                                                                      : SB_PART_weight_scale_2;
         const char *name = sb_unit_tensor(kin[i].member->unit, part);
         if (!refused || !bsearch(&name, names, refused, sizeof *names, by_name))
             kin[kept++] = kin[i];

@@ -92,7 +92,7 @@ static const char *show(const storage *s, const storage *other, storage_text *ro
     for (unsigned p = 0; p < SB_PART_COUNT && used < 250; p++)
         if (s->parts >> p & 1u && !(other->parts >> p & 1u))
             used += snprintf(room->text + used, sizeof room->text - (size_t)used, ", with %s",
-                             sb_part_suffix((sb_part)p));
+                             sb_part_suffix((sb_model_part)p));
     return room->text;
 }
 

@@ -309,9 +309,9 @@ const sb_member *sb_member_plain(const sb_units *u, const char *plain)
                : NULL;
 }
 
-const char *sb_unit_tensor(const sb_unit *unit, sb_part part)
+const char *sb_unit_tensor(const sb_unit *unit, sb_model_part part)
 {
-    static const sb_part codes[] = {SB_PART_weight_packed, SB_PART_qweight, SB_PART_weight};
+    static const sb_model_part codes[] = {SB_PART_weight_packed, SB_PART_qweight, SB_PART_weight};
     if (unit->tensor)
         return unit->tensor->name;
     if (part < SB_PART_COUNT && unit->found.part[part])

@@ -71,7 +71,7 @@ const sb_expected *sb_expected_named(const sb_units *units, const char *name);
 
 /* The name of the tensor to blame: the unit's codes ("....weight_packed"), or the part if it is
  * there. */
-const char *sb_unit_tensor(const sb_unit *unit, sb_part part);
+const char *sb_unit_tensor(const sb_unit *unit, sb_model_part part);
 
 /* Whether a unit is a quantized layer that can be read. */
 static inline int sb_unit_quantized(const sb_unit *unit)

@@ -19,7 +19,7 @@ static sb_status no_memory(sb_error *err)
 
 /* Names of the parts: the same place in both dialects, and the same number or its reciprocal. */
 static const struct {
-    sb_part ct, modelopt;
+    sb_model_part ct, modelopt;
 } pairs[] = {
     {SB_PART_weight_packed, SB_PART_weight},
     {SB_PART_weight_scale, SB_PART_weight_scale},
@@ -29,7 +29,8 @@ static const struct {
 
 /* The name of a layer's tensor in the other dialect. Parts of a stack hang on '_' or '.', and its
  * codes in ModelOpt's way on nothing. */
-static void rename_part(const char *layer, const char *tensor, sb_part to, char *out, size_t size)
+static void rename_part(const char *layer, const char *tensor, sb_model_part to, char *out,
+                        size_t size)
 {
     char joint = tensor[strlen(layer)] ? tensor[strlen(layer)] : '_';
     if (joint == '_' && to == SB_PART_weight)
@@ -38,7 +39,7 @@ static void rename_part(const char *layer, const char *tensor, sb_part to, char 
         snprintf(out, size, "%s%c%s", layer, joint, sb_part_suffix(to));
 }
 
-static sb_part other_part(sb_part part, int to_ct)
+static sb_model_part other_part(sb_model_part part, int to_ct)
 {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (part == (to_ct ? pairs[i].modelopt : pairs[i].ct))
@@ -100,7 +101,7 @@ static sb_status read_stored(const sb_convert_plan *p, const char *text, uint64_
 }
 
 /* Notes how the tensor stood, unless converting back by the rules gives the same. */
-static sb_status note_stored(const char *layer, sb_part back, int to_ct, uint64_t count,
+static sb_status note_stored(const char *layer, sb_model_part back, int to_ct, uint64_t count,
                              int is_scalar, sb_item *item, sb_error *err)
 {
     const sb_tensor *t = item->from;
@@ -212,8 +213,8 @@ static sb_status invert(sb_convert_plan *p, const char *layer, int of_inputs, fl
 }
 
 /* A scalar of a layer: under its new name, in the usual shape, or as it once stood. */
-static sb_status take_scalar(sb_convert_plan *p, const char *layer, sb_part part, sb_part to,
-                             int inverse, sb_item *item, sb_error *err)
+static sb_status take_scalar(sb_convert_plan *p, const char *layer, sb_model_part part,
+                             sb_model_part to, int inverse, sb_item *item, sb_error *err)
 {
     const sb_tensor *t = item->from;
     sb_format format = format_of(t->dtype);
@@ -247,12 +248,12 @@ static sb_item *item_of(sb_convert_plan *p, const sb_tensor *t)
     return &p->items[t - sb_checkpoint_at(p->source, 0)];
 }
 
-static sb_status take_part(sb_convert_plan *p, const char *layer, sb_part part, const sb_tensor *t,
-                           int nvfp4, sb_error *err)
+static sb_status take_part(sb_convert_plan *p, const char *layer, sb_model_part part,
+                           const sb_tensor *t, int nvfp4, sb_error *err)
 {
     char name[SB_MAX_TENSOR_NAME + 64];
     sb_item *item = item_of(p, t);
-    sb_part to = nvfp4 ? other_part(part, p->to_ct) : part;
+    sb_model_part to = nvfp4 ? other_part(part, p->to_ct) : part;
     int scalar = nvfp4 ? part != SB_PART_weight && part != SB_PART_weight_packed &&
                              part != SB_PART_weight_scale
                        : part != SB_PART_weight;
@@ -329,7 +330,7 @@ static sb_status take_layer(void *ctx, const char *layer, const sb_found *found,
         return status;
     for (unsigned part = 0; part < SB_PART_COUNT && !status; part++)
         if (found->part[part])
-            status = take_part(p, layer, (sb_part)part, found->part[part], nvfp4, err);
+            status = take_part(p, layer, (sb_model_part)part, found->part[part], nvfp4, err);
     p->out->layers += nvfp4 ? 1 : 0;
     p->out->fp8_layers += nvfp4 ? 0 : 1;
     return status;
