@@ -1,40 +1,16 @@
 /* mixer.c - the two kinds of token mixing: gated delta rule and gated attention. */
 #include "ref/ops/kv_cache.h"
+#include "ref/run/form.h"
 #include "ref/run/schedule.h"
 
-/* K-30: "a verify is a call of a round, but for one of a single row on a sequence that has a state"
- */
 static sb_form form_of(const sb_call *call)
 {
-    if (call->kind == SB_CALL_verify)
-        return SB_FORM_verify;
-    return call->kind == SB_CALL_decode ? SB_FORM_decode : SB_FORM_prompt;
+    return sb_form_of(call->kind);
 }
 
-/* K-15: "by_call is recurrent for a call of one row on a sequence that has a state, R-10 for every
- * other call; by_rows is recurrent for every call of one row, R-10 for every other"
- * S-3: "holds only for splits that leave the cut into chunks of R-10 and the choice of form
- * unchanged" */
 static int takes_chunks(const sb_call *call)
 {
-    switch ((int)call->knobs->value[SB_KNOB_delta_rule]) {
-    case SB_delta_rule_recurrent:
-        return 0;
-    case SB_delta_rule_by_call:
-        return call->rows != 1 || call->position == 0;
-    case SB_delta_rule_by_rows:
-        return call->rows != 1;
-    case SB_delta_rule_prompt_fla:
-        return form_of(call) == SB_FORM_prompt;
-    default:
-        return 1; /* chunk64, chunk_fla */
-    }
-}
-
-/* K-32: "eps is 10^-6, and rms_norm_eps of the configuration in max_norm" */
-static float l2norm_eps(const sb_call *call)
-{
-    return SB_IS(call->knobs, l2norm, max_norm) ? call->model->config.eps_f32 : 1e-6f;
+    return sb_takes_chunks(call->knobs, call->kind, call->rows, call->position == 0);
 }
 
 static sb_status project(sb_call *call, const sb_layer *layer)
@@ -76,9 +52,9 @@ static sb_status prepare(sb_call *call, const sb_layer *layer, float *conv_state
         status = sb_show_tap(call, "linear_attn.beta", s->beta, T, c->lin_v_heads);
     if (!status)
         status = SB_RUN(call, l2norm, "linear_attn.q", .qkv = s->conv, .rows = T, .stride = C,
-                        .heads = c->lin_k_heads, .dk = c->lin_k_dim, .eps = l2norm_eps(call),
-                        .recurrent = !takes_chunks(call), .form = form_of(call), .q = s->lin_q,
-                        .k = s->lin_k);
+                        .heads = c->lin_k_heads, .dk = c->lin_k_dim,
+                        .eps = sb_l2norm_eps(call->knobs, c), .recurrent = !takes_chunks(call),
+                        .form = form_of(call), .q = s->lin_q, .k = s->lin_k);
     if (!status)
         status = sb_show_tap(call, "linear_attn.q", s->lin_q, T, Kd);
     if (!status)

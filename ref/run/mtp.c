@@ -1,6 +1,7 @@
 /* mtp.c - the MTP head: a hidden vector and the token behind it, to a guess at the one after. */
 #include <string.h>
 
+#include "ref/run/form.h"
 #include "ref/run/schedule.h"
 
 /* R-21: "the embedding half first" */
@@ -35,15 +36,10 @@ static sb_status combine(sb_call *call, const float *hidden, const uint32_t *tok
     return sb_run_linear(call, &w->mtp[SB_ROLE_mtp_fc], s->joined, T, s->x, "mtp.fc");
 }
 
-/* K-27: "zeros has an entry more, before all others: the pair of the zero vector and x_0, at
- * position 0"
- * K-26: "hidden gives the pair (h_t, x_{t+1}) the rotary position t, token gives it t + 1" */
 static uint32_t position_of(const sb_knobs *knobs, uint64_t entry)
 {
-    uint64_t token = entry + (SB_IS(knobs, mtp_first, zeros) ? 0 : 1);
-    if (SB_IS(knobs, mtp_position, token) || token == 0)
-        return (uint32_t)token;
-    return (uint32_t)(token - 1);
+    int64_t position = (int64_t)entry + sb_mtp_position_shift(knobs);
+    return position < 0 ? 0 : (uint32_t)position;
 }
 
 /* R-21: "one full-attention layer as in R-19 with keys and values of its own" */

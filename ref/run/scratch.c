@@ -4,8 +4,7 @@
 
 #include "ref/base/mem.h"
 
-/* Walks the arrays in one order: with base NULL it only adds up, else it hands out the parts. */
-static size_t lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *base)
+size_t sb_scratch_lay_out(sb_scratch *s, const sb_config *c, size_t rows, float *base)
 {
     size_t H = c->hidden_size, C = sb_config_conv_channels(c), Vd = sb_config_value_width(c);
     size_t Kd = sb_config_key_width(c), nV = c->lin_v_heads, E = c->experts;
@@ -62,14 +61,14 @@ int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows
     if (rows <= scratch->rows)
         return 0;
     sb_scratch_free(scratch);
-    scratch->block = sb_alloc(lay_out(scratch, config, rows, NULL), sizeof(float));
+    scratch->block = sb_alloc(sb_scratch_lay_out(scratch, config, rows, NULL), sizeof(float));
     scratch->ids = sb_alloc(rows, (config->experts_per_token + 1) * sizeof(uint32_t));
     scratch->position = sb_alloc(rows, sizeof(uint32_t));
     if (!scratch->block || !scratch->ids || !scratch->position) {
         sb_scratch_free(scratch);
         return 1;
     }
-    lay_out(scratch, config, rows, scratch->block);
+    sb_scratch_lay_out(scratch, config, rows, scratch->block);
     scratch->rows = rows;
     return 0;
 }

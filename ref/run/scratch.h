@@ -33,6 +33,10 @@ typedef struct sb_scratch {
     uint32_t *position;                            /* (T) */
 } sb_scratch;
 
+/* Hands out the parts of `base`, an array for so many rows, all but ids and position; with NULL
+ * none. Returns how many elements it has. */
+size_t sb_scratch_lay_out(sb_scratch *scratch, const sb_config *config, size_t rows, float *base);
+
 /* Makes room for `rows` rows; the old contents are lost. Nonzero if memory is out. */
 int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows);
 void sb_scratch_free(sb_scratch *scratch);
