@@ -20,6 +20,11 @@ void sb_backend_emu_history(int kept)
         sb_gpu_history(body, kept != 0);
 }
 
+sb_gpu *sb_emu_body(const sb_backend *backend)
+{
+    return backend == sb_backend_emu() ? opened() : nullptr;
+}
+
 void sb_emu_forget(const sb_backend *backend)
 {
     if (body && backend == sb_backend_emu())

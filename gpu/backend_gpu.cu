@@ -42,6 +42,11 @@ sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)
     return SB_OK;
 }
 
+sb_gpu *sb_device_body(const sb_backend *of)
+{
+    return of == &backend ? opened() : nullptr;
+}
+
 /* Where the memory is that of the host, the page cache counts as free; else the device says. */
 sb_status sb_gpu_room(const sb_backend *of, uint64_t weights, sb_error *err)
 {

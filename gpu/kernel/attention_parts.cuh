@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(HD)
     SB_SHARED(float, totals, SB_ATTENTION_FOLDED);
     SB_SHARED(float2, factors, SB_ATTENTION_FOLDED);
     const size_t pair = static_cast<size_t>(blockIdx.x) * job.heads + blockIdx.y;
-    const uint32_t limit = job.first + blockIdx.x + 1;
+    const uint32_t first_row = *job.first, limit = first_row + blockIdx.x + 1;
     const uint32_t parts = (limit + SB_ATTENTION_PART - 1) / SB_ATTENTION_PART;
     const sb_global<const float2> top = job.top + pair * job.parts;
     const sb_global<const float> part = job.part + (pair * job.parts * HD + threadIdx.x);
@@ -71,6 +71,23 @@ SB_KERNEL_FN void sb_kv_code(float x, uint8_t &code)
 {
     code = static_cast<uint8_t>(sb_cvt_e4m3x2_f32(x, 0.0f) & 0xff);
 }
+/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x of a key, after rope, or value": rows of
+ * `width` elements, of which row 0 stands at position *first of the cache. */
+template <class KV>
+static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
+    sb_kv_append_kernel(sb_global<const float> in, sb_global<KV> cache,
+                        sb_global<const uint32_t> first, uint32_t width, float scale, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * SB_ATTENTION_THREADS + threadIdx.x;
+    const uint32_t position = *first;
+    KV code;
+    if (i >= n)
+        return;
+    const float x = in[i];
+    sb_kv_code(sizeof(KV) == 1 ? __fdiv_rn(x, scale) : x, code);
+    cache[static_cast<size_t>(SB_PLANT(kv_first) ? 0 : position) * width + i] = code;
+}
+
 template <class KV>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_kernel(sb_global<const float> in, sb_global<KV> out, size_t n)

@@ -17,14 +17,15 @@ constexpr uint32_t SB_ATTENTION_SCORES = SB_ATTENTION_PART + 4;
 constexpr uint32_t SB_ATTENTION_ODDS = SB_ATTENTION_PART + SB_ATTENTION_PAD;
 
 /* The shapes of sb_attention_args, heads of HD elements. KV is uint16_t for bfloat16, or uint8_t
- * for E4M3 codes. */
+ * for E4M3 codes. There may be more parts than the rows see: blocks of those have nothing to do. */
 template <class T, class KV> struct sb_attention_job {
     sb_global<const T> q;
     sb_global<const KV> keys, values;
     sb_global<T> out;
     sb_global<float> part; /* (rows, heads, parts, HD) sums of parts, for SPLIT */
     sb_global<float2> top; /* (rows, heads, parts) their largest score, and the sum of e */
-    uint32_t rows, first, heads, kv_heads, parts;
+    sb_global<const uint32_t> first; /* the position of row 0 */
+    uint32_t rows, heads, kv_heads, parts;
     float scale, key_scale, value_scale; /* RN(hd^-1/2), and K-24's z */
 };
 
@@ -39,7 +40,8 @@ SB_KERNEL_FN sb_attention_place sb_attention_place_of(const sb_attention_job<T, 
 {
     const uint32_t group = job.heads / job.kv_heads, at = blockIdx.x * SB_ATTENTION_ROWS + i;
     const uint32_t row = at / group, kv_head = SB_PLANT(attention_head) ? 0 : blockIdx.y;
-    return {row, kv_head * group + at % group, row < job.rows ? job.first + row + 1 : 0};
+    const uint32_t first = *job.first;
+    return {row, kv_head * group + at % group, row < job.rows ? first + row + 1 : 0};
 }
 
 /* Behind the last position that a pair of the tile sees, or behind the block's part. */
@@ -48,7 +50,7 @@ SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, bool 
 {
     const uint32_t group = job.heads / job.kv_heads;
     const uint32_t last = (blockIdx.x * SB_ATTENTION_ROWS + SB_ATTENTION_ROWS - 1) / group;
-    const uint32_t seen = job.first + (last < job.rows ? last + 1 : job.rows);
+    const uint32_t first = *job.first, seen = first + (last < job.rows ? last + 1 : job.rows);
     const uint32_t part = (blockIdx.z + 1) * SB_ATTENTION_PART;
     return split && part < seen ? part : seen;
 }

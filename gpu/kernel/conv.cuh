@@ -7,13 +7,14 @@
 #define SB_GPU_KERNEL_CONV_CUH
 
 #include "gpu/cuda.h"
-#include "gpu/kernel/kernel.h"
+#include "gpu/kernel/slots.cuh"
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/exp.h"
 
 constexpr uint32_t SB_CONV_THREADS = 128, SB_CONV_ROWS = 16;
 
-/* Elements of T are values between ops; trail may be NULL. */
+/* Elements of T are values between ops; next or trail may be NULL. With a slot, state and next are
+ * the first of several (slots.cuh). */
 template <class T> struct sb_conv_job {
     sb_global<const T> in;         /* (rows, channels) */
     sb_global<const float> weight; /* (channels, TAPS) */
@@ -21,6 +22,7 @@ template <class T> struct sb_conv_job {
     sb_global<T> next;             /* the last columns of all */
     sb_global<T> trail;            /* (rows, TAPS - 1, channels) those after each row */
     sb_global<T> out;              /* (rows, channels) */
+    sb_global<const uint32_t> slot;
     uint32_t rows, channels;
 };
 
@@ -31,7 +33,7 @@ SB_KERNEL_FN T sb_conv_column(const sb_conv_job<T> &job, uint32_t at, uint32_t c
 {
     const size_t channels = job.channels;
     if (at < TAPS - 1)
-        return job.state[at * channels + channel];
+        return job.state[(sb_slot_read(job.slot) * (TAPS - 1) + at) * channels + channel];
     return job.in[(at - (TAPS - 1)) * channels + channel];
 }
 
@@ -82,8 +84,10 @@ static __global__ void __launch_bounds__(SB_CONV_THREADS) sb_conv_kernel(const s
             sb_conv_keep<T, TAPS>(job.trail + static_cast<size_t>(row) * (TAPS - 1) * job.channels,
                                   window, job.channels, channel);
     }
-    if (first + rows == job.rows)
-        sb_conv_keep<T, TAPS>(job.next, window, job.channels, channel);
+    if (first + rows == job.rows && job.next)
+        sb_conv_keep<T, TAPS>(job.next + static_cast<size_t>(sb_slot_written(job.slot)) *
+                                             (TAPS - 1) * job.channels,
+                              window, job.channels, channel);
 }
 
 #endif

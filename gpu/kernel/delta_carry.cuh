@@ -238,9 +238,9 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     SB_SHARED(float, sums, SB_CHUNK_ROWS);
     const sb_carry_room room = {S, V, late, sums};
     const sb_delta_job<T> &call = job.call;
-    const size_t size = static_cast<size_t>(call.dk) * call.dv, of_head = blockIdx.y * size;
     sb_carry_state<DK> state;
-    sb_carry_load(call.from + of_head, call.dk, call.dv, state);
+    sb_carry_load(call.from + sb_delta_state(call, sb_slot_read(call.slot), blockIdx.y), call.dk,
+                  call.dv, state);
     for (uint32_t chunk = 0; chunk < job.chunks; chunk++) {
         const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
         const size_t row = at.place * SB_CHUNK_ROWS;
@@ -261,7 +261,8 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
         if (!SB_PLANT(chunk_barrier5))
             __syncthreads();
     }
-    sb_carry_store(call.to + of_head, call.dk, call.dv, state);
+    sb_carry_store(call.to + sb_delta_state(call, sb_slot_written(call.slot), blockIdx.y), call.dk,
+                   call.dv, state);
 }
 
 #endif

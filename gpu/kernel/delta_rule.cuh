@@ -8,13 +8,14 @@
 #define SB_GPU_KERNEL_DELTA_RULE_CUH
 
 #include "gpu/cuda.h"
-#include "gpu/kernel/kernel.h"
+#include "gpu/kernel/slots.cuh"
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/exp.h"
 
 constexpr uint32_t SB_DELTA_THREADS = 128, SB_DELTA_COLUMNS = 32, SB_DELTA_ROWS = 8;
 
-/* The shapes of sb_delta_rule_args. `from` and `to` may be one buffer; trail may be NULL. */
+/* The shapes of sb_delta_rule_args. `from` and `to` may be one buffer; to or trail may be NULL.
+ * With a slot, from and to are the first of several (slots.cuh). */
 template <class T> struct sb_delta_job {
     sb_global<const float> q, k;
     sb_global<const T> v; /* of head 0 */
@@ -22,8 +23,16 @@ template <class T> struct sb_delta_job {
     sb_global<const float> g, beta, from;
     sb_global<float> to, trail;
     sb_global<T> out;
+    sb_global<const uint32_t> slot;
     uint32_t rows, k_heads, v_heads, dk, dv;
 };
+
+/* The state of a head in a slot. */
+template <class T>
+SB_KERNEL_FN size_t sb_delta_state(const sb_delta_job<T> &job, uint32_t slot, uint32_t head)
+{
+    return (static_cast<size_t>(slot) * job.v_heads + head) * job.dk * job.dv;
+}
 
 /* Rows in shared memory, zeros behind dk; of each row exp(g) and beta. */
 struct sb_delta_stage {
@@ -151,7 +160,8 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
     const uint32_t column = blockIdx.x * SB_DELTA_COLUMNS + threadIdx.x / 32 * 8 + lane % 8;
     const size_t size = static_cast<size_t>(job.dk) * job.dv;
     float state[DK / 4];
-    sb_delta_load<DK>(job.from + head * size, job.dk, job.dv, column, part, state);
+    sb_delta_load<DK>(job.from + sb_delta_state(job, sb_slot_read(job.slot), head), job.dk, job.dv,
+                      column, part, state);
     for (uint32_t first = 0; first < job.rows; first += SB_DELTA_ROWS) {
         const uint32_t left = job.rows - first;
         const uint32_t rows = left < SB_DELTA_ROWS ? left : SB_DELTA_ROWS;
@@ -174,7 +184,9 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
         if (!SB_PLANT(delta_barrier2))
             __syncthreads();
     }
-    sb_delta_store<DK>(job.to + head * size, job.dk, job.dv, column, part, state);
+    if (job.to)
+        sb_delta_store<DK>(job.to + sb_delta_state(job, sb_slot_written(job.slot), head), job.dk,
+                           job.dv, column, part, state);
 }
 
 #endif

@@ -1,5 +1,5 @@
 #include "gpu/kernel/attention_parts.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/resident.h"
 
 extern "C" {
 #include "ref/math/fn.h"
@@ -11,13 +11,14 @@ extern "C" {
 #define SB_ATTENTION_SPLITS(parts, blocks) ((parts) > 1 && (blocks) < 96)
 #endif
 
-template <class KV, int HD> static void run(sb_gpu_work &work, sb_attention_job<float, KV> job)
+template <class KV, int HD>
+static void run(sb_gpu_work &work, sb_attention_job<float, KV> job, size_t positions)
 {
     const unsigned pairs = job.rows * (job.heads / job.kv_heads);
     const unsigned tiles = sb_gpu_blocks(pairs, SB_ATTENTION_ROWS);
     constexpr size_t bytes = sb_attention_bytes<HD>();
     static_assert(bytes <= 101376, "Y-11");
-    job.parts = sb_gpu_blocks(job.first + job.rows, SB_ATTENTION_PART);
+    job.parts = sb_gpu_blocks(positions, SB_ATTENTION_PART);
     if (!SB_ATTENTION_SPLITS(job.parts, tiles * job.kv_heads)) {
         SB_GPU_RUN(work, (sb_attention_kernel<float, KV, HD, false>), dim3(tiles, job.kv_heads),
                    SB_ATTENTION_THREADS, bytes, job);
@@ -32,6 +33,41 @@ template <class KV, int HD> static void run(sb_gpu_work &work, sb_attention_job<
                job);
 }
 
+/* Over a cache of so many positions, or fewer. */
+template <class KV>
+static sb_status attend(sb_gpu_work &work, const sb_attention_args *a, sb_global<const KV> keys,
+                        sb_global<const KV> values, const uint32_t *first, size_t positions)
+{
+    const size_t queries = a->rows * a->heads * a->hd;
+    sb_attention_job<float, KV> job = {};
+    job.q = work.in("q", a->q, queries);
+    job.keys = keys;
+    job.values = values;
+    job.first = work.in("first", first, 1);
+    job.out = work.out("out", a->out, queries);
+    job.rows = static_cast<uint32_t>(a->rows);
+    job.heads = static_cast<uint32_t>(a->heads);
+    job.kv_heads = static_cast<uint32_t>(a->kv_heads);
+    job.scale = sb_root_power(static_cast<double>(a->hd), -1, 2);
+    job.key_scale = a->key_scale > 0 ? a->key_scale : 1.0f;
+    job.value_scale = a->value_scale > 0 ? a->value_scale : 1.0f;
+    if (a->hd == 64)
+        run<KV, 64>(work, job, positions);
+    else if (a->hd == 128)
+        run<KV, 128>(work, job, positions);
+    else
+        run<KV, 256>(work, job, positions);
+    return work.finish();
+}
+
+static sb_status check(const sb_gpu_work &work, const sb_attention_args *a)
+{
+    return a->hd == 64 || a->hd == 128 || a->hd == 256
+               ? SB_OK
+               : sb_fail(work.err(), SB_ERR_UNSUPPORTED,
+                         "heads of %zu elements, not 64, 128 or 256", a->hd);
+}
+
 /* The values of the host, which the cache of a device has as codes already. */
 template <class KV>
 static sb_global<const KV> cached(sb_gpu_work &work, const char *name, const float *host, size_t n)
@@ -43,36 +79,67 @@ static sb_global<const KV> cached(sb_gpu_work &work, const char *name, const flo
     return codes;
 }
 
-template <class KV> static sb_status attend(sb_gpu_work &work, const sb_attention_args *a)
+template <class KV> static sb_status attend_values(sb_gpu_work &work, const sb_attention_args *a)
 {
-    const size_t positions = (a->first + a->rows) * a->kv_heads * a->hd;
-    const size_t queries = a->rows * a->heads * a->hd;
-    sb_attention_job<float, KV> job = {};
-    job.q = work.in("q", a->q, queries);
-    job.keys = cached<KV>(work, "keys", a->keys, positions);
-    job.values = cached<KV>(work, "values", a->values, positions);
-    job.out = work.out("out", a->out, queries);
-    job.rows = static_cast<uint32_t>(a->rows);
-    job.first = static_cast<uint32_t>(a->first);
-    job.heads = static_cast<uint32_t>(a->heads);
-    job.kv_heads = static_cast<uint32_t>(a->kv_heads);
-    job.scale = sb_root_power(static_cast<double>(a->hd), -1, 2);
-    job.key_scale = a->key_scale > 0 ? a->key_scale : 1.0f;
-    job.value_scale = a->value_scale > 0 ? a->value_scale : 1.0f;
-    if (a->hd == 64)
-        run<KV, 64>(work, job);
-    else if (a->hd == 128)
-        run<KV, 128>(work, job);
-    else
-        run<KV, 256>(work, job);
-    return work.finish();
+    const size_t positions = a->first + a->rows, count = positions * a->kv_heads * a->hd;
+    const uint32_t first = static_cast<uint32_t>(a->first);
+    const auto keys = cached<KV>(work, "keys", a->keys, count);
+    const auto values = cached<KV>(work, "values", a->values, count);
+    return attend<KV>(work, a, keys, values, &first, positions);
 }
 
 sb_status sb_gpu_attention(sb_gpu *gpu, const sb_knobs *knobs, const sb_attention_args *args)
 {
     sb_gpu_work work(gpu);
-    if (args->hd != 64 && args->hd != 128 && args->hd != 256)
-        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "heads of %zu elements, not 64, 128 or 256",
-                       args->hd);
-    return SB_IS(knobs, kv_cache, fp8) ? attend<uint8_t>(work, args) : attend<uint16_t>(work, args);
+    const sb_status status = check(work, args);
+    if (status)
+        return status;
+    return SB_IS(knobs, kv_cache, fp8) ? attend_values<uint8_t>(work, args)
+                                       : attend_values<uint16_t>(work, args);
+}
+
+/* --- a cache that is resident ------------------------------------------------------------------
+ */
+template <class KV>
+static sb_status attend_cache(sb_gpu_work &work, const sb_attention_args *a,
+                              const sb_gpu_cache *cache)
+{
+    const size_t count = cache->positions * a->kv_heads * a->hd;
+    const auto keys = work.in("keys", static_cast<const KV *>(cache->keys), count);
+    const auto values = work.in("values", static_cast<const KV *>(cache->values), count);
+    return attend<KV>(work, a, keys, values, cache->first, cache->reach);
+}
+
+sb_status sb_gpu_attention_cache(sb_gpu *gpu, const sb_knobs *knobs, const sb_attention_args *args,
+                                 const sb_gpu_cache *cache)
+{
+    sb_gpu_work work(gpu);
+    const sb_status status = check(work, args);
+    if (status)
+        return status;
+    return SB_IS(knobs, kv_cache, fp8) ? attend_cache<uint8_t>(work, args, cache)
+                                       : attend_cache<uint16_t>(work, args, cache);
+}
+
+template <class KV>
+static sb_status append(sb_gpu_work &work, const float *in, size_t rows, size_t width, float scale,
+                        KV *to, const sb_gpu_cache *cache)
+{
+    const size_t n = rows * width;
+    const auto values = work.in("in", in, n);
+    const auto first = work.in("first", cache->first, 1);
+    const auto codes = work.inout("cache", to, cache->positions * width);
+    SB_GPU_RUN(work, sb_kv_append_kernel<KV>, sb_gpu_blocks(n, SB_ATTENTION_THREADS),
+               SB_ATTENTION_THREADS, 0, values, codes, first, static_cast<uint32_t>(width), scale,
+               n);
+    return work.finish();
+}
+
+sb_status sb_gpu_append(sb_gpu *gpu, const sb_knobs *knobs, const float *in, size_t rows,
+                        size_t width, float scale, void *to, const sb_gpu_cache *cache)
+{
+    sb_gpu_work work(gpu);
+    return SB_IS(knobs, kv_cache, fp8)
+               ? append(work, in, rows, width, scale, static_cast<uint8_t *>(to), cache)
+               : append(work, in, rows, width, scale, static_cast<uint16_t *>(to), cache);
 }

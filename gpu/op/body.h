@@ -29,6 +29,28 @@ struct sb_gpu_weight {
     sb_gpu_share share; /* of NULL: the place is free */
 };
 
+/* Memory that stays where it is (resident.h), and scratch of the step that it belongs to. */
+struct sb_gpu_resident {
+    sb_gpu_piece piece;
+    sb_gpu_resident *next;
+};
+struct sb_gpu_pooled {
+    sb_gpu_piece piece;
+    const char *name;
+    bool taken;
+    sb_gpu_pooled *next;
+};
+struct sb_gpu_pool {
+    sb_gpu_pooled *first;
+};
+
+/* What the host has made, and where it was brought to. */
+struct sb_gpu_constant {
+    sb_gpu_piece piece;
+    void *host;
+    sb_gpu_constant *next;
+};
+
 struct sb_gpu {
     sb_queue queue;
     sb_error err;
@@ -36,6 +58,10 @@ struct sb_gpu {
     size_t weight_count, weight_room;
     sb_gpu_mode mode;
     uint64_t packed, counted; /* bytes */
+    sb_gpu_resident *residents;
+    sb_gpu_constant *constants;
+    sb_gpu_pool *pool; /* where ops take scratch from; NULL: each has its own */
+    bool sealed;
 #ifndef __CUDACC__
     bool plain; /* buffers have no history */
 #else
@@ -50,6 +76,20 @@ enum : size_t { SB_GPU_STAGE = size_t(32) << 20 };
 
 sb_status sb_gpu_begin(sb_gpu *gpu); /* behind the allocation of a zeroed *gpu */
 void sb_gpu_end(sb_gpu *gpu);
+
+/* Memory of that size alone, which sb_gpu_drop gives back. */
+sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes);
+/* Parts of a piece: from the host, which may change them at once; back; and without a value, which
+ * only the emulator can tell. */
+sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host);
+sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host);
+void sb_gpu_unset(const sb_gpu_part *part);
+
+/* The resident piece that `at` lies in; NULL: there is none. */
+sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at);
+void sb_gpu_forget_constants(sb_gpu *gpu);
+/* Scratch that is free in the body's pool, or a new piece of it; NULL, and what failed is said. */
+sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes);
 
 /* A buffer of an op. On the emulator an input is the array of the host itself. */
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,

@@ -118,6 +118,34 @@ sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
     return status ? status : sb_gpu_wait(gpu);
 }
 
+sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes)
+{
+    piece->bytes = bytes;
+    return did(gpu, name, cudaMalloc(&piece->at, bytes ? bytes : 1));
+}
+
+sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
+{
+    char *const to = static_cast<char *>(part->of->at) + part->offset;
+    const sb_status status =
+        did(gpu, "values of the host",
+            cudaMemcpyAsync(to, host, part->bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
+    return status ? status : sb_gpu_wait(gpu);
+}
+
+sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
+{
+    const char *const from = static_cast<const char *>(part->of->at) + part->offset;
+    const sb_status status =
+        did(gpu, "values of the device",
+            cudaMemcpyAsync(host, from, part->bytes, cudaMemcpyDeviceToHost, gpu->queue.stream));
+    return status ? status : sb_gpu_wait(gpu);
+}
+
+void sb_gpu_unset(const sb_gpu_part *)
+{
+}
+
 /* Where a device has the memory of the host, what was packed would be there twice: the pages of the
  * file may go. Only a hint, also for bytes that no file has, and for rows that lie together alone.
  */

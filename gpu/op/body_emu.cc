@@ -74,6 +74,34 @@ sb_status sb_gpu_wait(sb_gpu *gpu)
     return SB_OK;
 }
 
+sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes)
+{
+    return sb_gpu_take(gpu, piece, name, nullptr, bytes, SB_GPU_SCRATCH);
+}
+
+sb_status sb_gpu_set(sb_gpu *, const sb_gpu_part *part, const void *host)
+{
+    memcpy(static_cast<char *>(part->of->at) + part->offset, host, part->bytes);
+    memset(part->of->region.state + part->offset, SB_EMU_SET, part->bytes);
+    return SB_OK;
+}
+
+/* Y-13, too */
+sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
+{
+    const size_t unset = sb_emu_unset(&part->of->region, part->offset);
+    if (unset < part->offset + part->bytes)
+        return sb_fail(&gpu->err, SB_ERR_DIFF, "no kernel has written byte %zu of buffer %s", unset,
+                       part->of->region.name);
+    memcpy(host, static_cast<char *>(part->of->at) + part->offset, part->bytes);
+    return SB_OK;
+}
+
+void sb_gpu_unset(const sb_gpu_part *part)
+{
+    memset(part->of->region.state + part->offset, SB_EMU_UNSET, part->bytes);
+}
+
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
                       const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step)
 {

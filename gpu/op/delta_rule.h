@@ -3,11 +3,12 @@
 #define SB_GPU_OP_DELTA_RULE_H
 
 #include "gpu/kernel/delta_rule.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/resident.h"
 
 enum : size_t { SB_DELTA_KEYS = 128 }; /* elements of a key at most */
 
-static inline sb_delta_job<float> sb_delta_bring(sb_gpu_work &work, const sb_delta_rule_args *a)
+static inline sb_delta_job<float> sb_delta_bring(sb_gpu_work &work, const sb_delta_rule_args *a,
+                                                 const sb_gpu_slots *slots)
 {
     const size_t rows = a->rows, keys = rows * a->k_heads * a->dk, gates = rows * a->v_heads;
     const size_t state = a->v_heads * a->dk * a->dv, values = a->v_heads * a->dv;
@@ -21,8 +22,11 @@ static inline sb_delta_job<float> sb_delta_bring(sb_gpu_work &work, const sb_del
     job.v_stride = static_cast<uint32_t>(a->v_stride);
     job.g = work.in("g", a->g, gates);
     job.beta = work.in("beta", a->beta, gates);
-    job.from = work.in("state", a->state, state);
-    job.to = work.out("next", a->state, state);
+    job.from = work.in("state", a->state, (slots ? slots->count : 1) * state);
+    if (slots)
+        job.slot = work.in("slot", slots->slot, 1);
+    if (!slots || !a->trail)
+        job.to = work.out("next", a->state, (slots ? 2 : 1) * state);
     if (a->trail)
         job.trail = work.out("trail", a->trail, rows * state);
     job.out = work.out("out", a->out, rows * values);

@@ -28,9 +28,12 @@ template <int N> static void run_keys(sb_gpu_work &work, const sb_chunk_job<floa
         run<128, N>(work, job);
 }
 
-static bool is_bf16(const float *x, size_t count)
+/* Values in resident memory are those of the norm, which has rounded them. */
+static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
 {
     uint32_t below = 0;
+    if (work.resident(x))
+        return true;
     for (size_t i = 0; i < count; i++)
         below |= sb_gpu_bits(x[i]) & 0xffff;
     return below == 0;
@@ -38,22 +41,30 @@ static bool is_bf16(const float *x, size_t count)
 
 /* Queries and keys that the knobs round are one operand of the atom, others are three: which of the
  * two changes no bit. */
-sb_status sb_gpu_delta_rule_chunk(sb_gpu *gpu, const sb_knobs *knobs,
-                                  const sb_delta_rule_chunk_args *a)
+sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
+                                        const sb_delta_rule_chunk_args *a,
+                                        const sb_gpu_slots *slots)
 {
     sb_gpu_work work(gpu);
     const size_t keys = a->rows * a->k_heads * a->dk;
     sb_chunk_job<float> job = {};
     if (!sb_chunks_are_fla(knobs))
         return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "the delta rule in chunks of R-10");
-    job.call = sb_delta_bring(work, a);
+    job.call = sb_delta_bring(work, a, slots);
     job.scale = sb_gpu_rsqrt(static_cast<float>(a->dk));
     job.chunks = sb_gpu_blocks(a->rows, SB_CHUNK_ROWS);
     job.columns = sb_gpu_blocks(a->dv, SB_CARRY_COLUMNS) * SB_CARRY_COLUMNS;
     job.keys = sb_gpu_blocks(a->dk, 16) * 16;
-    if (sb_l2norm_rounds(knobs, SB_FORM_prompt) && is_bf16(a->q, keys) && is_bf16(a->k, keys))
+    if (sb_l2norm_rounds(knobs, SB_FORM_prompt) && is_bf16(work, a->q, keys) &&
+        is_bf16(work, a->k, keys))
         run_keys<1>(work, job);
     else
         run_keys<3>(work, job);
     return work.finish();
+}
+
+sb_status sb_gpu_delta_rule_chunk(sb_gpu *gpu, const sb_knobs *knobs,
+                                  const sb_delta_rule_chunk_args *a)
+{
+    return sb_gpu_delta_rule_chunk_slots(gpu, knobs, a, nullptr);
 }

@@ -28,8 +28,11 @@ sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a)
     return {{order, begin, found, count, static_cast<uint32_t>(a->each)}, most, sets};
 }
 
+/* Those in resident memory are what the router's kernel chose. */
 static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
 {
+    if (work.resident(a->ids))
+        return SB_OK;
     for (size_t i = 0; i < a->rows * a->kept; i++)
         if (a->ids[i] >= a->experts)
             return sb_fail(work.err(), SB_ERR_USAGE,
@@ -140,7 +143,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     const sb_status status = find_shape(knobs, a, &c.shape, factor);
     if (status)
         return status;
-    if (!sb_linear_is_bf16(a->in, inputs * k))
+    if (!sb_linear_is_bf16(work, a->in, inputs * k))
         return SB_ERR_UNSUPPORTED;
     const size_t columns = size_t(c.shape.chunks) * SB_CHUNK, staged = inputs * columns / 2;
     c.work = &work;
@@ -154,7 +157,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     const auto in = work.in("in", a->in, inputs * k);
     const auto x = work.scratch<uint32_t>("staged", staged);
     c.inputs = x;
-    c.factor = work.in("factors", factor, a->experts);
+    c.factor = work.constant("factors", factor, a->experts);
     c.out = work.out("out", a->out, a->rows * a->kept * c.shape.rows);
     SB_GPU_RUN(work, sb_expert_stage, sb_gpu_blocks(staged, 256), 256, 0, in, order, x, c.shape,
                static_cast<uint32_t>(inputs));

@@ -48,7 +48,7 @@ static void quantize_pairs(const lowbit_call &c, const sb_expert_linear_args *a,
                            const expert_weights &weights)
 {
     const auto ids = c.work->in("ids of pairs", a->ids, c.rows);
-    const auto divisor = c.work->in("factors of inputs", weights.divisor, a->experts);
+    const auto divisor = c.work->constant("factors of inputs", weights.divisor, a->experts);
     const size_t groups = static_cast<size_t>(c.rows) * 4 * sb_lowbit_scale_words(c.shape);
     SB_GPU_RUN(*c.work, sb_expert_act_fp4, sb_gpu_blocks(groups, SB_ACT_THREADS), SB_ACT_THREADS, 0,
                c.in, ids, divisor, c.codes, sb_cast<uint8_t>(c.in_scale), c.shape, c.rows,
@@ -72,7 +72,7 @@ static void bring(lowbit_call *c, const sb_expert_linear_args *a, const expert_w
     c->in = c->work->in("in", a->in, rows * shape.cols);
     c->codes = c->work->scratch<uint32_t>("codes", quantized * sb_lowbit_words(shape));
     c->in_scale = c->work->scratch<uint32_t>("scales of the input", quantized * in_scales);
-    c->factor = c->work->in("factors", weights.factor, a->experts);
+    c->factor = c->work->constant("factors", weights.factor, a->experts);
     c->out = c->work->out("out", a->out, a->rows * a->kept * shape.rows);
 }
 

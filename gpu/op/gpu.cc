@@ -1,5 +1,6 @@
 /* gpu.cc - an op at work: its buffers from the first to the last. */
 #include "gpu/op/body.h"
+#include "gpu/op/resident.h"
 
 #include <stdlib.h>
 
@@ -24,6 +25,8 @@ void sb_gpu_close(sb_gpu *gpu)
     if (!gpu)
         return;
     sb_gpu_forget_weights(gpu);
+    while (gpu->residents)
+        sb_gpu_depart(gpu, gpu->residents->piece.at);
     sb_gpu_end(gpu);
     free(gpu);
 }
@@ -59,37 +62,92 @@ sb_gpu_work::sb_gpu_work(sb_gpu *on) : gpu(on)
 sb_gpu_work::~sb_gpu_work()
 {
     for (size_t i = 0; i < count; i++)
-        sb_gpu_give(gpu, &buffers[i].piece, buffers[i].use);
+        if (buffers[i].pooled)
+            buffers[i].pooled->taken = false;
+        else if (buffers[i].part.of == &buffers[i].own)
+            sb_gpu_give(gpu, &buffers[i].own, buffers[i].use);
 }
 
-sb_gpu_piece *sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_use use)
+bool sb_gpu_work::resident(const void *at) const
+{
+    return sb_gpu_residence(gpu, at) != nullptr;
+}
+
+static bool meet(const sb_gpu_part &a, const sb_gpu_part &b)
+{
+    return a.of == b.of && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/* Y-75: "an output that no input of its op shares is without a value before" */
+static bool shared(const sb_gpu_part &part, const sb_gpu_part &before)
+{
+    return before.of && meet(part, before);
+}
+
+sb_status sb_gpu_work::place(buffer *b, const char *name, size_t bytes)
+{
+    sb_gpu_piece *const residence = b->host ? sb_gpu_residence(gpu, b->host) : nullptr;
+    if (residence) {
+        const size_t offset =
+            static_cast<size_t>(static_cast<char *>(b->host) - static_cast<char *>(residence->at));
+        if (bytes > residence->bytes - offset)
+            return sb_fail(err(), SB_ERR_USAGE, "buffer %s: %zu bytes at %zu of %zu", name, bytes,
+                           offset, residence->bytes);
+        b->part = {residence, offset, bytes};
+        bool fresh = b->use == SB_GPU_OUTPUT;
+        for (const buffer *other = buffers; other < b; other++)
+            fresh = fresh && !shared(b->part, other->part);
+        b->host = nullptr;
+        if (fresh)
+            sb_gpu_unset(&b->part);
+        return SB_OK;
+    }
+    if (gpu->pool && b->use == SB_GPU_SCRATCH) {
+        b->pooled = sb_gpu_from_pool(gpu, name, bytes);
+        b->part = {b->pooled ? &b->pooled->piece : nullptr, 0, bytes};
+        return b->pooled ? SB_OK : SB_ERR_MEMORY;
+    }
+    if (gpu->sealed)
+        return sb_fail(err(), SB_ERR_USAGE, "buffer %s is the host's", name);
+    b->part = {&b->own, 0, bytes};
+    return sb_gpu_take(gpu, &b->own, name, b->host, bytes, b->use);
+}
+
+sb_gpu_part sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_use use)
 {
     if (!ok())
-        return nullptr;
+        return sb_gpu_part();
     if (gpu->mode != SB_GPU_COMPUTES) { /* weights come before all buffers */
         did(SB_ERR_SKIPPED);
-        return nullptr;
+        return sb_gpu_part();
     }
     if (count == PIECES) {
         did(sb_fail(err(), SB_ERR_USAGE, "buffer %s is one too many for an op", name));
-        return nullptr;
+        return sb_gpu_part();
     }
     buffer *b = &buffers[count++];
     *b = buffer();
     b->host = host;
     b->use = use;
-    did(sb_gpu_take(gpu, &b->piece, name, host, bytes, use));
-    return ok() ? &b->piece : nullptr;
+    did(place(b, name, bytes));
+    return ok() ? b->part : sb_gpu_part();
 }
 
+/* Of an op without outputs for the host nobody waits. */
 sb_status sb_gpu_work::finish()
 {
+    bool waited = false;
     if (gpu->mode != SB_GPU_COMPUTES && status == SB_ERR_SKIPPED)
         return SB_OK;
-    if (ok())
-        did(sb_gpu_wait(gpu));
-    for (size_t i = 0; i < count && ok(); i++)
-        if (buffers[i].use == SB_GPU_INOUT || buffers[i].use == SB_GPU_OUTPUT)
-            did(sb_gpu_fetch(gpu, &buffers[i].piece, buffers[i].host));
+    for (size_t i = 0; i < count && ok(); i++) {
+        const buffer &b = buffers[i];
+        if (!b.host || (b.use != SB_GPU_INOUT && b.use != SB_GPU_OUTPUT))
+            continue;
+        if (!waited)
+            did(sb_gpu_wait(gpu));
+        waited = true;
+        if (ok())
+            did(sb_gpu_fetch(gpu, &buffers[i].own, b.host));
+    }
     return status;
 }

@@ -21,6 +21,7 @@
 
 extern "C" {
 #include "ref/ops/op.h"
+#include "ref/run/backend.h"
 }
 
 #ifdef __CUDACC__
@@ -59,6 +60,12 @@ struct sb_gpu_share {
     size_t offset, bytes;
 };
 
+/* Bytes of a piece, which several buffers may share. */
+struct sb_gpu_part {
+    sb_gpu_piece *of;
+    size_t offset, bytes;
+};
+
 /* Writes bytes first to first + bytes of what a matrix is packed into. */
 typedef sb_status (*sb_gpu_pack)(const sb_matrix *matrix, size_t first, size_t bytes,
                                  unsigned char *to);
@@ -76,7 +83,7 @@ class sb_gpu_work
     sb_gpu_work &operator=(const sb_gpu_work &) = delete;
 
     /* An array of the host's as kernels see it; outputs reach the host in finish(). `name` is a
-     * literal, for messages. */
+     * literal, for messages. What lies in resident memory (resident.h) is used as it is. */
     template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
     {
         return as<const T>(add(name, const_cast<T *>(host), n * sizeof(T), SB_GPU_INPUT));
@@ -94,6 +101,15 @@ class sb_gpu_work
     {
         return as<T>(add(name, nullptr, n * sizeof(T), SB_GPU_SCRATCH));
     }
+    /* Values that the host makes of a model, and which are the same for every call: brought once.
+     */
+    template <class T> sb_global<const T> constant(const char *name, const T *host, size_t n)
+    {
+        return as<const T>(bring(name, host, n * sizeof(T)));
+    }
+    /* Whether an array lies in resident memory: its values are those of kernels, and the host does
+     * not look at them. */
+    bool resident(const void *at) const;
     /* A matrix packed into so many bytes, which are kept: the next op that asks for the same matrix
      * in the same packing gets what is there. It is packed in parts of at most the size of the
      * pinned buffer, all but the last of which `step` divides. */
@@ -135,32 +151,37 @@ class sb_gpu_work
   private:
     enum { PIECES = 24 };
     struct buffer {
-        sb_gpu_piece piece;
-        void *host;
+        sb_gpu_piece own;
+        sb_gpu_part part;
+        void *host; /* what finish() brings to the host goes there */
         sb_gpu_use use;
+        struct sb_gpu_pooled *pooled; /* the scratch of a step */
     };
     sb_gpu *gpu;
     buffer buffers[PIECES];
     size_t count = 0;
     sb_status status = SB_OK;
 
-    sb_gpu_piece *add(const char *name, void *host, size_t bytes, sb_gpu_use use);
+    sb_gpu_part add(const char *name, void *host, size_t bytes, sb_gpu_use use);
+    sb_status place(buffer *b, const char *name, size_t bytes);
+    sb_gpu_part bring(const char *name, const void *host, size_t bytes);
     sb_gpu_share keep(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes,
                       size_t step);
-    static sb_gpu_piece *piece_of(const sb_gpu_share &share);
-    template <class T> static sb_global<T> as(sb_gpu_piece *piece)
+    static sb_gpu_part part_of(const sb_gpu_share &share);
+    template <class T> static sb_global<T> as(const sb_gpu_part &part)
     {
+        if (!part.of)
+            return sb_global<T>(nullptr);
 #ifdef __CUDACC__
-        return piece ? static_cast<T *>(piece->at) : nullptr;
+        return reinterpret_cast<T *>(static_cast<char *>(part.of->at) + part.offset);
 #else
-        return piece ? sb_global<T>(&piece->region) : sb_global<T>(nullptr);
+        const sb_global<T> all(&part.of->region);
+        return sb_part(all + part.offset / sizeof(T), part.bytes / sizeof(T));
 #endif
     }
     template <class T> static sb_global<T> as(const sb_gpu_share &share)
     {
-        sb_gpu_piece *const piece = piece_of(share);
-        return piece ? sb_part(as<T>(piece) + share.offset / sizeof(T), share.bytes / sizeof(T))
-                     : sb_global<T>(nullptr);
+        return as<T>(part_of(share));
     }
 };
 }
@@ -192,9 +213,14 @@ void sb_gpu_forget_weights(sb_gpu *gpu);
  * there it stops, unless it computes. Returns what sb_gpu_staging says. */
 uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
+/* The body of the emulator's backend, or of the device's, made if there is none yet; NULL if that
+ * cannot be done, and for another backend. */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
 void sb_gpu_history(sb_gpu *gpu, bool kept);
+sb_gpu *sb_emu_body(const sb_backend *backend);
+#else
+sb_gpu *sb_device_body(const sb_backend *backend);
 #endif
 
 /* The ops: gpu/op/<name>.cc. */

@@ -15,7 +15,7 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     sb_linear_shape shape = sb_linear_shape();
     if (!why && sb_pack_shape(a->weight, &shape) == SB_ERR_UNSUPPORTED)
         why = "no operand of the bf16 unit holds its codes";
-    if (!why && !sb_linear_is_bf16(a->in, a->rows * k))
+    if (!why && !sb_linear_is_bf16(work, a->in, a->rows * k))
         why = "an input is not a bfloat16";
     if (why)
         return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a linear layer of %u x %u: %s", n, k, why);

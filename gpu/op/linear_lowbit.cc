@@ -51,7 +51,7 @@ sb_status sb_gpu_linear_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_line
     c.in = work.in("in", a->in, a->rows * k);
     c.codes = work.scratch<uint32_t>("codes", a->rows * sb_lowbit_words(c.shape));
     c.in_scale = work.scratch<uint32_t>("scales of the input", a->rows * in_scales);
-    c.factor = work.in("factor", &factor, 1);
+    c.factor = work.constant("factor", &factor, 1);
     c.out = work.out("out", a->out, a->rows * n);
     lowbit_quantize(c, scheme, a->weight->quant.input);
     lowbit_layer(c, scheme, [&c](const auto &layer) { multiply(c, layer); });

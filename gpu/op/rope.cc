@@ -37,7 +37,7 @@ sb_status sb_gpu_rope(sb_gpu *gpu, const sb_knobs *, const sb_rope_args *args)
     sb_status status;
     {
         sb_gpu_work work(gpu);
-        const auto known = work.in("frequency", frequency, half);
+        const auto known = work.constant("frequency", frequency, half);
         const auto table = work.scratch<float2>("table", angles);
         const auto x = work.inout("x", args->x, args->rows * args->heads * args->hd);
         const sb_rope_positions positions = bring_positions(work, args);

@@ -11,6 +11,7 @@
 #include "gpu/op/gpu.cc"
 #include "gpu/op/l2norm.cc"
 #include "gpu/op/moe_combine.cc"
+#include "gpu/op/resident.cc"
 #include "gpu/op/rmsnorm.cc"
 #include "gpu/op/rope.cc"
 #include "gpu/op/router.cc"

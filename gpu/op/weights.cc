@@ -64,6 +64,7 @@ void sb_gpu_forget_weights(sb_gpu *gpu)
     free(gpu->weights);
     gpu->weights = nullptr;
     gpu->weight_count = gpu->weight_room = 0;
+    sb_gpu_forget_constants(gpu);
 }
 
 sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status)
@@ -73,9 +74,9 @@ sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status)
                : sb_fail(&gpu->err, status, "%s: its matrix could not be packed", name);
 }
 
-sb_gpu_piece *sb_gpu_work::piece_of(const sb_gpu_share &share)
+sb_gpu_part sb_gpu_work::part_of(const sb_gpu_share &share)
 {
-    return share.of ? &share.of->piece : nullptr;
+    return {share.of ? &share.of->piece : nullptr, share.offset, share.bytes};
 }
 
 /* What all of them lie in, one behind the other; of NULL: they do not. */
@@ -121,6 +122,10 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
             return whole;
         if (gpu->mode == SB_GPU_COUNTS) {
             gpu->counted += all.count * bytes;
+            return sb_gpu_share();
+        }
+        if (gpu->sealed) {
+            did(sb_fail(err(), SB_ERR_USAGE, "%s: its matrix was not brought before", name));
             return sb_gpu_share();
         }
         kept = static_cast<sb_gpu_kept *>(sb_alloc(1, sizeof *kept));

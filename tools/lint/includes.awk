@@ -16,6 +16,8 @@ BEGIN {
     row("ref/state", "ref/base ref/formats ref/model/config.h")
     row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
     row("gpu", "ref/base ref/formats ref/math/fn.h ref/math/law.h ref/ops ref/run/backend.h")
+    # a whole call of the model in the memory of a device
+    row("gpu/step", "gpu ref/base ref/formats ref/model ref/ops ref/state ref/run")
     # the byte alphabet and the pattern, for the tokenizer of a made folder
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model tools/text/utf8.h " \
         "tools/text/pattern.h")

@@ -1,0 +1,26 @@
+/* slots.cuh - states of which several are kept: a number in memory says which one counts. */
+#ifndef SB_GPU_KERNEL_SLOTS_CUH
+#define SB_GPU_KERNEL_SLOTS_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+
+/* Y-72: "A call reads the slot that counts, and leaves the state behind row t in slot t" where it
+ * has a trail, and else the last one "in slot 1 if it has read slot 0, and in slot 0 if another" -
+ * without a number there is one state alone. */
+SB_KERNEL_FN uint32_t sb_slot_read(sb_global<const uint32_t> slot)
+{
+    if (!slot)
+        return 0;
+    const uint32_t at = *slot;
+    return SB_PLANT(slot_first) ? 0 : at;
+}
+SB_KERNEL_FN uint32_t sb_slot_written(sb_global<const uint32_t> slot)
+{
+    if (!slot)
+        return 0;
+    const uint32_t at = *slot;
+    return at == 0 ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* step.cuh - what a step knows of its sequence, in memory that kernels read and write: so the same
+ * launches are the next step. One thread has each of these numbers. */
+#ifndef SB_GPU_KERNEL_STEP_CUH
+#define SB_GPU_KERNEL_STEP_CUH
+
+#include "gpu/cuda.h"
+#include "gpu/kernel/kernel.h"
+
+constexpr uint32_t SB_STEP_THREADS = 128;
+
+/* Where a call stands: row 0 `ahead` places behind the position, or before it; and the rotary
+ * positions of its rows, which are further ahead by `shift`, and at least 0. */
+static __global__ void __launch_bounds__(SB_STEP_THREADS)
+    sb_step_begin_kernel(sb_global<const uint32_t> position, int ahead, int shift, uint32_t rows,
+                         sb_global<uint32_t> first, sb_global<uint32_t> positions)
+{
+    const uint32_t row = blockIdx.x * SB_STEP_THREADS + threadIdx.x;
+    const int here = static_cast<int>(static_cast<uint32_t>(*position)) + ahead;
+    if (row == 0)
+        *first = static_cast<uint32_t>(here);
+    if (row < rows) {
+        const int at = here + static_cast<int>(row) + shift;
+        positions[row] = static_cast<uint32_t>(at < 0 ? 0 : at);
+    }
+}
+
+/* The numbers that steps hand on. */
+struct sb_step_numbers {
+    sb_global<uint32_t> position;     /* tokens fed */
+    sb_global<uint32_t> slot;         /* of the states, which one counts */
+    sb_global<uint32_t> kept;         /* rows of the last call that count */
+    sb_global<uint32_t> tokens;       /* of the rows; the first is that of the next step */
+    sb_global<const uint32_t> picked; /* what follows each row whose logits there are */
+};
+
+/* Behind a call of so many rows; `last` is the one of `picked` that follows the last row. */
+static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t rows, uint32_t trail,
+                                          uint32_t last)
+{
+    const uint32_t before = *step.position, slot = *step.slot, next = step.picked[last];
+    *step.position = SB_PLANT(step_position) ? before : before + rows;
+    if (!SB_PLANT(step_slot))
+        *step.slot = trail ? rows - 1 : slot == 0;
+    *step.kept = rows;
+    if (!SB_PLANT(step_token))
+        step.tokens[0] = next;
+}
+
+/* S-9: drafts stand behind the first token, and each that is the token behind the row before it is
+ * accepted: *kept becomes how many rows are. */
+static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_t rows)
+{
+    for (uint32_t row = 1; row < rows; row++) {
+        const uint32_t draft = step.tokens[row], right = step.picked[row - 1];
+        if (draft != right) {
+            *step.kept = row;
+            return;
+        }
+    }
+    *step.kept = rows;
+}
+
+/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only them
+ * would have left": *kept of `rows` rows, at least one. */
+static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t rows)
+{
+    const uint32_t said = *step.kept, behind = *step.position;
+    const uint32_t kept = SB_PLANT(step_kept) && said < rows ? said + 1 : said;
+    const uint32_t next = step.picked[kept - 1];
+    *step.position = behind - (rows - kept);
+    *step.slot = kept - 1;
+    step.tokens[0] = next;
+}
+
+/* Row *row of `from`, of n elements, to row 0, which may be the same. */
+static __global__ void __launch_bounds__(SB_STEP_THREADS)
+    sb_step_row_kernel(sb_global<float> rows, sb_global<const uint32_t> row, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
+    const size_t from = static_cast<uint32_t>(*row);
+    if (i < n) {
+        const float x = rows[from * n + i];
+        rows[i] = x;
+    }
+}
+
+/* n elements, as they are. */
+static __global__ void __launch_bounds__(SB_STEP_THREADS)
+    sb_step_copy_kernel(sb_global<const float> from, sb_global<float> to, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
+    if (i < n) {
+        const float x = from[i];
+        to[i] = x;
+    }
+}
+
+/* R-21: "the embedding half first": rows of 2 n elements, n in all of the two of a row. */
+static __global__ void __launch_bounds__(SB_STEP_THREADS)
+    sb_step_join_kernel(sb_global<const float> embedding, sb_global<const float> hidden,
+                        sb_global<float> joined, size_t width, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
+    const size_t row = i / width, column = i % width;
+    if (i < n) {
+        const float x = embedding[i], y = hidden[i];
+        joined[2 * row * width + column] = x;
+        joined[(2 * row + 1) * width + column] = y;
+    }
+}
+
+#endif

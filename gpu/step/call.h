@@ -1,0 +1,132 @@
+/* call.h - a step from the inside: its memory, and one call at work. Compiled twice, as gpu/op is.
+ */
+#ifndef SB_GPU_STEP_CALL_H
+#define SB_GPU_STEP_CALL_H
+
+#include "gpu/op/resident.h"
+#include "gpu/step/calls.h"
+
+extern "C" {
+#include "ref/run/form.h"
+#include "ref/run/scratch.h"
+}
+
+/* What is launched without a look at the host in between. Y-73: "The launches of a part depend on
+ * nothing but its kind, its rows, its reach and whether it is the first of the
+ * sequence" */
+enum sb_step_kind { SB_STEP_prompt, SB_STEP_rows, SB_STEP_keep, SB_STEP_accept, SB_STEP_draft };
+struct sb_step_part {
+    sb_step_kind kind;
+    size_t rows;  /* of the call; of a draft its number */
+    size_t reach; /* no position is behind this one */
+    bool first;   /* of the sequence */
+};
+
+#ifdef __CUDACC__
+namespace sb_on_device
+#else
+namespace sb_on_host
+#endif
+{
+struct sb_gpu_step {
+    sb_step base;
+    sb_gpu *gpu;
+    sb_gpu_pool *pool;
+    const sb_model *model;
+    sb_knobs knobs;
+    sb_step_options options;
+    bool sealed;
+
+    /* resident */
+    sb_scratch s;                       /* of options.rows rows */
+    uint32_t *position, *slot, *kept;   /* one number each: step.cuh */
+    uint32_t *first;                    /* the position of row 0 of a call at work */
+    uint32_t *tokens, *picked;          /* (rows and more), (slots) */
+    float *logits;                      /* (slots, V) */
+    float *keys_now;                    /* (rows, nKV hd) */
+    float *conv, *recurrent;            /* (linear layers, slots, ...) */
+    char *keys, *values;                /* (full layers, positions, nKV hd) codes */
+    float *before, *head_hidden;        /* (rows + 1, H) vectors before each token, (rows, H) */
+    size_t slots, full, linear, kv_row; /* slots there are; layers; bytes of a position */
+
+    /* what the host knows */
+    size_t reach; /* position, or more where rows were accepted that it has not asked for */
+    size_t rows;  /* of the last call; 0: there was none */
+    bool trail;   /* rows of it can be given up */
+    bool failed;
+};
+
+/* One call at work. What fails first is its status, and what comes behind it does nothing. */
+struct sb_step_call {
+    sb_gpu_step *step;
+    sb_gpu *gpu;
+    const sb_knobs *knobs;
+    const sb_config *config;
+    const sb_scratch *s;
+    sb_call_kind kind;
+    size_t rows, reach;
+    bool chunks, trail;  /* the form of the delta rule; every row leaves its state */
+    size_t full, linear; /* layers of each kind that come before */
+    uint32_t layer;
+    sb_error *err;
+    sb_status status;
+
+    bool ok() const
+    {
+        return status == SB_OK;
+    }
+    void did(const char *name, sb_status what);
+    void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, const float *in,
+                   size_t n, float *out);
+    void matrix(const char *name, const sb_matrix &weight, const float *in, float *out)
+    {
+        linear_of(name, SB_LINEAR_layer, weight, in, rows, out);
+    }
+    void norm(const char *name, const sb_matrix &weight, const float *in, size_t n, size_t width,
+              float *out);
+};
+}
+
+/* Runs an op, or what stands for one, unless something has failed before. */
+#define SB_STEP(call, name, run)                                                                   \
+    do {                                                                                           \
+        if ((call).ok())                                                                           \
+            (call).did(name, run);                                                                 \
+    } while (0)
+
+/* s->y to s->out, as in ref/run/mixer.c and mlp.c. */
+void sb_step_gdn(sb_step_call &c, const sb_layer *layer);
+void sb_step_attention(sb_step_call &c, const sb_layer *layer);
+void sb_step_mlp(sb_step_call &c, const sb_layer *layer);
+
+/* ref/run/schedule.c and mtp.c: a layer, s->x to s->x; a call of the model from its tokens to what
+ * follows them; entries of the MTP head, from `hidden` and `tokens` to head_hidden. */
+void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full);
+void sb_step_trunk(sb_step_call &c, size_t logits);
+void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
+
+/* numbers.cc: where the rows stand, which all layers read; the end of a call whose last rows have
+ * logits; the rows that are kept, or accepted; the vectors that the head reads before tokens: those
+ * of the rows of a call, and the one that counts next; the two that mtp.fc reads. */
+sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
+sb_status sb_step_end(const sb_step_call &c, size_t logits);
+sb_status sb_step_cut(const sb_step_call &c, bool accepts);
+sb_status sb_step_note(const sb_step_call &c);
+sb_status sb_step_turn(const sb_step_call &c);
+sb_status sb_step_join(const sb_step_call &c);
+
+/* All launches of a part, and nothing else: what a graph records. */
+sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *err);
+
+/* memory.cc: the resident arrays, and what the host reads and writes of them. */
+sb_status sb_step_settle(sb_gpu_step *step, sb_error *err);
+void sb_step_leave(sb_gpu_step *step);
+sb_status sb_step_empty(sb_gpu_step *step, sb_error *err);
+sb_status sb_step_write(sb_gpu_step *step, void *resident, const void *host, size_t bytes,
+                        sb_error *err);
+sb_status sb_step_read(sb_gpu_step *step, void *host, const void *resident, size_t bytes,
+                       sb_error *err);
+/* state.cc */
+sb_status sb_step_copy_state(sb_gpu_step *step, sb_state **out, sb_error *err);
+
+#endif

@@ -1,0 +1,91 @@
+/* calls.c - a step asks the set of functions that it is of. */
+#include "gpu/step/calls.h"
+
+sb_status sb_step_open(const sb_backend *backend, const sb_model *model, const sb_knobs *knobs,
+                       const sb_step_options *options, sb_step **out, sb_error *err)
+{
+    const sb_step_calls *calls = sb_step_calls_emu(backend);
+    if (!calls)
+        calls = sb_step_calls_gpu(backend);
+    *out = NULL;
+    if (!calls)
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "backend %s has no steps: they are those of kernels", backend->name);
+    return calls->open(backend, model, knobs, options, out, err);
+}
+
+void sb_step_close(sb_step *step)
+{
+    if (step)
+        step->calls->close(step);
+}
+
+void sb_step_seal(sb_step *step, int sealed)
+{
+    step->calls->seal(step, sealed);
+}
+
+sb_status sb_step_reset(sb_step *step, sb_error *err)
+{
+    return step->calls->reset(step, err);
+}
+
+sb_status sb_step_feed(sb_step *step, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    return step->calls->feed(step, tokens, n, err);
+}
+
+sb_status sb_step_run(sb_step *step, size_t rows, sb_error *err)
+{
+    return step->calls->run(step, rows, err);
+}
+
+sb_status sb_step_keep(sb_step *step, size_t kept, sb_error *err)
+{
+    return step->calls->keep(step, kept, err);
+}
+
+sb_status sb_step_accept(sb_step *step, sb_error *err)
+{
+    return step->calls->accept(step, err);
+}
+
+sb_status sb_step_kept(sb_step *step, size_t *kept, sb_error *err)
+{
+    return step->calls->kept(step, kept, err);
+}
+
+sb_status sb_step_draft(sb_step *step, size_t at, sb_error *err)
+{
+    return step->calls->draft(step, at, err);
+}
+
+sb_status sb_step_put(sb_step *step, size_t at, const uint32_t *drafts, size_t n, sb_error *err)
+{
+    return step->calls->put(step, at, drafts, n, err);
+}
+
+sb_status sb_step_tokens(sb_step *step, uint32_t *tokens, size_t n, sb_error *err)
+{
+    return step->calls->tokens(step, tokens, n, err);
+}
+
+sb_status sb_step_picked(sb_step *step, uint32_t *tokens, size_t n, sb_error *err)
+{
+    return step->calls->picked(step, tokens, n, err);
+}
+
+sb_status sb_step_logits(sb_step *step, size_t row, float *logits, sb_error *err)
+{
+    return step->calls->logits(step, row, logits, err);
+}
+
+sb_status sb_step_hidden(sb_step *step, size_t row, float *hidden, sb_error *err)
+{
+    return step->calls->hidden(step, row, hidden, err);
+}
+
+sb_status sb_step_state(sb_step *step, sb_state **out, sb_error *err)
+{
+    return step->calls->state(step, out, err);
+}

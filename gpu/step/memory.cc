@@ -1,0 +1,125 @@
+/* memory.cc - the resident arrays of a step. */
+#include "gpu/step/call.h"
+
+extern "C" {
+#include "ref/ops/knobs.h"
+#include "ref/state/state.h"
+}
+
+sb_status sb_step_write(sb_gpu_step *step, void *resident, const void *host, size_t bytes,
+                        sb_error *err)
+{
+    const sb_status status = sb_gpu_write(step->gpu, resident, host, bytes);
+    return status ? sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text) : SB_OK;
+}
+
+sb_status sb_step_read(sb_gpu_step *step, void *host, const void *resident, size_t bytes,
+                       sb_error *err)
+{
+    const sb_status status = sb_gpu_read(step->gpu, host, resident, bytes);
+    return status ? sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text) : SB_OK;
+}
+
+/* Counts the layers of each kind, that of the head with those of attention. */
+static void count_layers(sb_gpu_step *step)
+{
+    const sb_config *m = &step->model->config;
+    step->full = step->options.mtp ? 1 : 0;
+    for (uint32_t i = 0; i < m->layers; i++)
+        *(m->layer_is_full[i] ? &step->full : &step->linear) += 1;
+}
+
+static sb_status settle(sb_gpu_step *step, const char *name, size_t count, size_t each, void *out,
+                        sb_error *err)
+{
+    void *at;
+    const sb_status status = sb_gpu_reside(step->gpu, name, count * each, &at);
+    if (status)
+        return sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text);
+    *static_cast<void **>(out) = at;
+    return SB_OK;
+}
+
+sb_status sb_step_settle(sb_gpu_step *step, sb_error *err)
+{
+    const sb_config *m = &step->model->config;
+    const size_t rows = step->options.rows, positions = step->options.positions;
+    const size_t H = m->hidden_size, k = m->experts_per_token;
+    float *activations = nullptr;
+    count_layers(step);
+    step->slots = step->options.slots > 2 ? step->options.slots : 2;
+    step->kv_row = sb_config_kv_width(m) * (SB_IS(&step->knobs, kv_cache, fp8) ? 1 : 2);
+    const size_t states = step->linear * step->slots, cache = step->full * positions * step->kv_row;
+    const struct {
+        const char *name;
+        size_t count, each;
+        void *out;
+    } arrays[] = {
+        {"activations", sb_scratch_lay_out(&step->s, m, rows, nullptr), 4, &activations},
+        {"experts", rows * k + 1, 4, &step->s.ids},
+        {"positions", rows, 4, &step->s.position},
+        {"position", 1, 4, &step->position},
+        {"slot", 1, 4, &step->slot},
+        {"kept", 1, 4, &step->kept},
+        {"first", 1, 4, &step->first},
+        {"tokens", rows + SB_STEP_SLOTS, 4, &step->tokens},
+        {"picked", step->slots, 4, &step->picked},
+        {"logits", step->slots * m->vocab_size, 4, &step->logits},
+        {"keys of a call", rows * sb_config_kv_width(m), 4, &step->keys_now},
+        {"convolution states", states * sb_state_conv_size(m) + 1, 4, &step->conv},
+        {"recurrent states", states * sb_state_recurrent_size(m) + 1, 4, &step->recurrent},
+        {"cache of keys", cache + 1, 1, &step->keys},
+        {"cache of values", cache + 1, 1, &step->values},
+        {"vectors before tokens", (rows + 1) * H, 4, &step->before},
+        {"vectors of the head", rows * H, 4, &step->head_hidden},
+    };
+    sb_status status = SB_OK;
+    for (const auto &a : arrays)
+        status = status ? status : settle(step, a.name, a.count, a.each, a.out, err);
+    if (!status)
+        sb_scratch_lay_out(&step->s, m, rows, activations);
+    return status ? status : sb_step_empty(step, err);
+}
+
+void sb_step_leave(sb_gpu_step *step)
+{
+    void *const arrays[] = {step->s.x,        step->s.ids,  step->s.position, step->position,
+                            step->slot,       step->kept,   step->first,      step->tokens,
+                            step->picked,     step->logits, step->keys_now,   step->conv,
+                            step->recurrent,  step->keys,   step->values,     step->before,
+                            step->head_hidden};
+    for (void *at : arrays)
+        sb_gpu_depart(step->gpu, at);
+    sb_gpu_pool_free(step->gpu, step->pool);
+}
+
+/* So many bytes of zero. */
+static sb_status clear(sb_gpu_step *step, void *at, size_t bytes, sb_error *err)
+{
+    static const char zeros[4096] = {0};
+    sb_status status = SB_OK;
+    for (size_t done = 0; done < bytes && !status; done += sizeof zeros)
+        status = sb_step_write(step, static_cast<char *>(at) + done, zeros,
+                               bytes - done < sizeof zeros ? bytes - done : sizeof zeros, err);
+    return status;
+}
+
+/* S-1: "It starts with position 0 and zero states." The cache has no values. */
+sb_status sb_step_empty(sb_gpu_step *step, sb_error *err)
+{
+    const sb_config *m = &step->model->config;
+    const size_t cache = step->full * step->options.positions * step->kv_row;
+    const size_t states = step->linear * step->slots * sizeof(float);
+    sb_gpu_void(step->gpu, step->keys, cache + 1);
+    sb_gpu_void(step->gpu, step->values, cache + 1);
+    step->reach = step->rows = 0;
+    step->trail = step->failed = false;
+    sb_status status = clear(step, step->position, sizeof *step->position, err);
+    if (!status)
+        status = clear(step, step->slot, sizeof *step->slot, err);
+    if (!status)
+        status = clear(step, step->conv, states * sb_state_conv_size(m), err);
+    if (!status)
+        status = clear(step, step->recurrent, states * sb_state_recurrent_size(m), err);
+    return status ? status : clear(step, step->before, m->hidden_size * sizeof(float), err);
+}

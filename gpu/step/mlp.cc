@@ -1,0 +1,93 @@
+/* mlp.cc - the feed-forward half of a layer: ref/run/mlp.c over resident arrays. */
+#include "gpu/op/experts.h"
+#include "gpu/step/call.h"
+
+/* The names of the four ops of one MLP. */
+struct mlp_names {
+    const char *gate, *up, *swiglu, *down;
+};
+
+/* down( swiglu( gate(x), up(x) ) ) of all rows. */
+static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix &up,
+                         const sb_matrix &down, const mlp_names &names, sb_mlp_kind kind,
+                         float *gate_out, float *up_out, float *out)
+{
+    const sb_swiglu_args swiglu = {gate_out, up_out, c.rows * gate.rows, kind, gate_out};
+    c.matrix(names.gate, gate, c.s->y, gate_out);
+    c.matrix(names.up, up, c.s->y, up_out);
+    SB_STEP(c, names.swiglu, sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
+    c.matrix(names.down, down, gate_out, out);
+}
+
+static void route(sb_step_call &c, const sb_matrix *w)
+{
+    const sb_config *m = c.config;
+    const sb_scratch *s = c.s;
+    const sb_router_args router = {s->router_logits,  c.rows, m->experts, m->experts_per_token,
+                                   m->norm_topk_prob, s->ids, s->weights};
+    c.linear_of("mlp.gate", SB_LINEAR_router, w[SB_ROLE_router], s->y, c.rows, s->router_logits);
+    SB_STEP(c, "mlp.router_ids", sb_gpu_router(c.gpu, c.knobs, &router));
+}
+
+static void shared_expert(sb_step_call &c, const sb_matrix *w)
+{
+    static const mlp_names names = {"mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj",
+                                    "mlp.shared_expert.swiglu", "mlp.shared_expert"};
+    const sb_scratch *s = c.s;
+    feed_forward(c, w[SB_ROLE_shared_gate_proj], w[SB_ROLE_shared_up_proj],
+                 w[SB_ROLE_shared_down_proj], names, SB_MLP_shared, s->shared_gate, s->shared_up,
+                 s->shared_out);
+    c.linear_of("mlp.shared_expert_gate", SB_LINEAR_shared_gate, w[SB_ROLE_shared_expert_gate],
+                s->y, c.rows, s->shared_logit);
+}
+
+/* One projection of every kept expert of every row, from rows of `in` that `each` slots share. */
+static void expert_linear(sb_step_call &c, const char *name, const sb_matrix *first, size_t each,
+                          sb_linear_kind kind, const float *in, float *out)
+{
+    const sb_config *m = c.config;
+    const sb_expert_linear_args args = {first,      sizeof(sb_expert),
+                                        m->experts, c.s->ids,
+                                        c.rows,     m->experts_per_token,
+                                        each,       kind,
+                                        in,         out};
+    SB_STEP(c, name, sb_gpu_experts(c.gpu, c.knobs, &args));
+}
+
+static void experts(sb_step_call &c, const sb_expert *e)
+{
+    const sb_config *m = c.config;
+    const sb_scratch *s = c.s;
+    const size_t k = m->experts_per_token;
+    const sb_swiglu_args swiglu = {s->gate_out, s->up_out, c.rows * k * m->moe_intermediate,
+                                   SB_MLP_expert, s->gate_out};
+    expert_linear(c, "mlp.experts.gate_proj", &e->gate, k, SB_LINEAR_layer, s->y, s->gate_out);
+    expert_linear(c, "mlp.experts.up_proj", &e->up, k, SB_LINEAR_layer, s->y, s->up_out);
+    SB_STEP(c, "mlp.experts.swiglu", sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
+    expert_linear(c, "mlp.experts.down_proj", &e->down, 1, SB_LINEAR_expert_down, s->gate_out,
+                  s->expert_out);
+}
+
+static void mixture(sb_step_call &c, const sb_layer *layer)
+{
+    const sb_config *m = c.config;
+    const sb_scratch *s = c.s;
+    const sb_moe_combine_args sum = {s->expert_out,        s->weights,     s->ids, s->shared_out, 0,
+                                     m->experts_per_token, m->hidden_size, s->out};
+    route(c, layer->w);
+    shared_expert(c, layer->w);
+    experts(c, layer->experts);
+    SB_STEP(c, "mlp.out", sb_gpu_moe_combine_rows(c.gpu, &sum, c.rows, s->shared_logit));
+}
+
+void sb_step_mlp(sb_step_call &c, const sb_layer *layer)
+{
+    static const mlp_names names = {"mlp.gate_proj", "mlp.up_proj", "mlp.swiglu", "mlp.out"};
+    const sb_scratch *s = c.s;
+    const sb_matrix *w = layer->w;
+    if (c.config->experts)
+        mixture(c, layer);
+    else
+        feed_forward(c, w[SB_ROLE_gate_proj], w[SB_ROLE_up_proj], w[SB_ROLE_down_proj], names,
+                     SB_MLP_dense, s->gate_out, s->up_out, s->out);
+}
