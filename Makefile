@@ -123,7 +123,7 @@ GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu
     $(if $(NVCC),,gpu/absent_device.c gpu/step/absent_device.c) gpu/step/calls.c
 # of the sources for a device, those that gpu/op/small.cu has are not compiled alone
 DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op/small.cu))
-DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/body_emu.cc gpu/op/room.cc,\
+DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/%_emu.cc gpu/op/room.cc,\
     $(wildcard gpu/op/*.cc gpu/op/*.cu gpu/step/*.cu))))
 CLI_MAIN := tools/cli/main.c
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \

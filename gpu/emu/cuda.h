@@ -68,16 +68,18 @@ inline void sb_launch_ready()
 {
 }
 
-/* Where launches go, and what became of the first that failed; whether they are dependent. */
+/* Where launches go, and what became of the first that failed; whether they are dependent, and kept
+ * in place of run. */
 struct sb_queue {
     sb_emu *emu;
     sb_error *err;
     bool dependent = false;
+    sb_emu_record *record = nullptr;
 };
 
 /* sb_status SB_LAUNCH(queue, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
-    sb_emu_start((queue)->emu, #kernel, kernel, grid, block, shared, (queue)->dependent,           \
-                 (queue)->err, __VA_ARGS__)
+    sb_emu_start((queue)->emu, (queue)->record, #kernel, kernel, grid, block, shared,              \
+                 (queue)->dependent, (queue)->err, __VA_ARGS__)
 
 #endif

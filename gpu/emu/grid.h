@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <new>
+#include <tuple>
+#include <type_traits>
+
 #include "gpu/base.h"
 #include "gpu/emu/site.h"
 
@@ -52,26 +56,43 @@ struct sb_emu_launch {
 
 sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err);
 
+/* A kernel and its arguments, by value. */
+template <class... P> struct sb_emu_arguments {
+    void (*kernel)(P...);
+    std::tuple<P...> values;
+
+    static void run(const void *all)
+    {
+        const sb_emu_arguments *it = static_cast<const sb_emu_arguments *>(all);
+        std::apply(it->kernel, it->values);
+    }
+};
+
+/* `record` NULL: runs the kernel; or keeps it there (record.h). */
+struct sb_emu_record;
+void *sb_emu_keep(sb_emu_record *record, const sb_emu_launch *launch, size_t bytes, sb_error *err);
+
 template <class... P, class... A>
-sb_status sb_emu_start(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
-                       size_t shared, bool dependent, sb_error *err, const A &...args)
+sb_status sb_emu_start(sb_emu *emu, sb_emu_record *record, const char *name, void (*kernel)(P...),
+                       dim3 grid, dim3 block, size_t shared, bool dependent, sb_error *err,
+                       const A &...args)
 {
-    const auto body = [&]() { kernel(static_cast<P>(args)...); };
-    const sb_emu_launch launch = {
-        name,
-        grid,
-        block,
-        shared,
-        [](const void *all) { (*static_cast<const decltype(body) *>(all))(); },
-        &body,
-        dependent};
-    return sb_emu_run(emu, &launch, err);
+    using arguments = sb_emu_arguments<P...>;
+    static_assert(std::is_trivially_destructible_v<arguments>, "nobody destroys what is kept");
+    const arguments given = {kernel, std::tuple<P...>(static_cast<P>(args)...)};
+    const sb_emu_launch launch = {name, grid, block, shared, arguments::run, &given, dependent};
+    if (!record)
+        return sb_emu_run(emu, &launch, err);
+    void *const kept = sb_emu_keep(record, &launch, sizeof given, err);
+    if (kept)
+        new (kept) arguments(given);
+    return kept ? SB_OK : SB_ERR_MEMORY;
 }
 template <class... P, class... A>
 sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
                       size_t shared, sb_error *err, const A &...args)
 {
-    return sb_emu_start(emu, name, kernel, grid, block, shared, false, err, args...);
+    return sb_emu_start(emu, nullptr, name, kernel, grid, block, shared, false, err, args...);
 }
 
 /* --- what the words of CUDA are made of: for the thread that runs ---------------------------- */

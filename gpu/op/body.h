@@ -62,9 +62,11 @@ struct sb_gpu {
     sb_gpu_constant *constants;
     sb_gpu_pool *pool; /* where ops take scratch from; NULL: each has its own */
     bool sealed;
+    sb_status recorded;       /* what became of the recording that is made */
 #ifndef __CUDACC__
     bool plain; /* buffers have no history */
 #else
+    bool records;               /* launches */
     unsigned char *stage;       /* pinned */
     struct sb_gpu_spare *spare; /* what ops gave back */
 #endif
@@ -98,6 +100,18 @@ void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use);
 /* Its values go to the host: every byte must have been written. */
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host);
 sb_status sb_gpu_wait(sb_gpu *gpu);
+
+/* Y-18: "nothing is copied, allocated or waited for" while launches are recorded: an error, and of
+ * the recording, too. */
+bool sb_gpu_records(const sb_gpu *gpu);
+static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
+{
+    if (!sb_gpu_records(gpu))
+        return SB_OK;
+    return gpu->recorded =
+               sb_fail(&gpu->err, SB_ERR_USAGE,
+                       "%s: what belongs to no launch, while launches are recorded", name);
+}
 
 /* Memory for packed matrices, `bytes` each, and its contents, in parts. */
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,

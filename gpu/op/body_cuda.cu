@@ -85,6 +85,8 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
                       sb_gpu_use use)
 {
     piece->bytes = bytes;
+    if (sb_gpu_unrecorded(gpu, name))
+        return SB_ERR_USAGE;
     const sb_status status = allocate(gpu, name, rounded(bytes), &piece->at);
     if (status || (use != SB_GPU_INPUT && use != SB_GPU_INOUT))
         return status;
@@ -107,11 +109,14 @@ void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use)
 
 sb_status sb_gpu_wait(sb_gpu *gpu)
 {
-    return did(gpu, "kernels", cudaStreamSynchronize(gpu->queue.stream));
+    const sb_status status = sb_gpu_unrecorded(gpu, "the end of all launches");
+    return status ? status : did(gpu, "kernels", cudaStreamSynchronize(gpu->queue.stream));
 }
 
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
 {
+    if (sb_gpu_unrecorded(gpu, "outputs"))
+        return SB_ERR_USAGE;
     const sb_status status = did(
         gpu, "outputs",
         cudaMemcpyAsync(host, piece->at, piece->bytes, cudaMemcpyDeviceToHost, gpu->queue.stream));
@@ -189,6 +194,8 @@ static sb_status fill_one(sb_gpu *gpu, char *to, const char *name, const sb_matr
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
                       const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step)
 {
+    if (sb_gpu_unrecorded(gpu, name))
+        return SB_ERR_USAGE;
     if (step > SB_GPU_STAGE)
         return sb_fail(&gpu->err, SB_ERR_UNSUPPORTED, "%s: a part of it has %zu bytes", name, step);
     piece->bytes = all.count * bytes;

@@ -37,6 +37,8 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
                       sb_gpu_use use)
 {
     piece->bytes = bytes;
+    if (sb_gpu_unrecorded(gpu, name))
+        return SB_ERR_USAGE;
     piece->at = use == SB_GPU_INPUT ? host : sb_alloc(bytes, 1);
     if (!piece->at)
         return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for buffer %s", name);
@@ -59,6 +61,8 @@ void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use)
 /* Y-13: "A byte of an output that no kernel has written is a fault" */
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
 {
+    if (sb_gpu_unrecorded(gpu, piece->region.name))
+        return SB_ERR_USAGE;
     const size_t unset = sb_emu_unset(&piece->region, 0);
     if (unset < piece->bytes)
         return sb_fail(&gpu->err, SB_ERR_DIFF, "no kernel has written byte %zu of %zu of buffer %s",
@@ -70,8 +74,7 @@ sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
 /* A launch returns when all is done. */
 sb_status sb_gpu_wait(sb_gpu *gpu)
 {
-    (void)gpu;
-    return SB_OK;
+    return sb_gpu_unrecorded(gpu, "the end of all launches");
 }
 
 sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes)
@@ -105,6 +108,8 @@ void sb_gpu_unset(const sb_gpu_part *part)
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
                       const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step)
 {
+    if (sb_gpu_unrecorded(gpu, name))
+        return SB_ERR_USAGE;
     unsigned char *to = static_cast<unsigned char *>(sb_alloc(all.count, bytes));
     piece->at = to;
     piece->bytes = all.count * bytes;

@@ -3,14 +3,17 @@
  * The program of the build, linked with this instead of the runtime, has a gpu backend whose
  * kernels do nothing. When it ends it appends a line for each kernel that was started to the file
  * that SAMEBIT_LAUNCHES names: KERNEL THREADS BYTES, the most threads that a block had and the most
- * dynamic shared memory. */
+ * dynamic shared memory. Of graphs it appends lines to the file that SAMEBIT_GRAPHS names: `graph`
+ * and a number when it is made, with how many launches it has and how many of them are dependent;
+ * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
+ * What a capture does not allow fails, and ends it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cuda_runtime_api.h>
 
-enum { KERNELS = 1024 };
+enum { KERNELS = 1024, LAUNCHES = 4096 };
 
 static struct kernel {
     const void *stub;
@@ -34,6 +37,36 @@ static void write_launches()
             fprintf(file, "%s %zu %zu\n", kernels[i].name, kernels[i].threads, kernels[i].bytes);
     if (file)
         fclose(file);
+}
+
+/* --- what is captured --------------------------------------------------------------------------
+ */
+static struct graph {
+    struct {
+        const kernel *of;
+        bool dependent;
+    } launch[LAUNCHES];
+    size_t launches, number;
+    bool broken;
+} * capture;
+
+static void keep(const kernel *k, bool dependent)
+{
+    if (capture->launches == LAUNCHES)
+        abort();
+    capture->launch[capture->launches++] = {k, dependent};
+}
+/* Of a call that no capture of its thread allows. */
+static bool breaks_capture()
+{
+    if (capture)
+        capture->broken = true;
+    return capture != nullptr;
+}
+static FILE *graph_file()
+{
+    const char *path = getenv("SAMEBIT_GRAPHS");
+    return path ? fopen(path, "a") : nullptr;
 }
 
 /* --- what objects of nvcc call -----------------------------------------------------------------
@@ -83,10 +116,12 @@ static kernel *kernel_of(const void *stub)
             return &kernels[i];
     return nullptr;
 }
-static cudaError_t start(kernel *k, dim3 block, size_t shared)
+static cudaError_t start(kernel *k, dim3 block, size_t shared, bool dependent)
 {
     if (!k)
         return cudaErrorInvalidDeviceFunction;
+    if (capture)
+        keep(k, dependent);
     const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
     k->threads = threads > k->threads ? threads : k->threads;
     k->bytes = shared > k->bytes ? shared : k->bytes;
@@ -101,14 +136,19 @@ extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t of, dim3, dim3 block, void **, size_t shared,
                                           cudaStream_t)
 {
-    return start(reinterpret_cast<kernel *>(of), block, shared);
+    return start(reinterpret_cast<kernel *>(of), block, shared, false);
 }
 
 /* --- what the backend calls --------------------------------------------------------------------
  */
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub, void **)
 {
-    return start(kernel_of(stub), config->blockDim, config->dynamicSmemBytes);
+    bool dependent = false;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        dependent = dependent ||
+                    (config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                     config->attrs[i].val.programmaticStreamSerializationAllowed);
+    return start(kernel_of(stub), config->blockDim, config->dynamicSmemBytes, dependent);
 }
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -138,6 +178,8 @@ cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
 }
 static cudaError_t allocate(void **out, size_t bytes)
 {
+    if (breaks_capture())
+        return cudaErrorStreamCaptureUnsupported;
     *out = calloc(bytes, 1);
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -151,6 +193,8 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 }
 cudaError_t cudaFree(void *at)
 {
+    if (breaks_capture())
+        return cudaErrorStreamCaptureUnsupported;
     free(at);
     return cudaSuccess;
 }
@@ -164,6 +208,8 @@ cudaError_t cudaFreeHost(void *at)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t)
 {
+    if (breaks_capture()) /* it would be a node that reads the host's memory when it is launched */
+        return cudaErrorStreamCaptureUnsupported;
     const bool ids = last && strstr(last->name, "router");
     if (kind == cudaMemcpyHostToDevice)
         memcpy(to, from, bytes);
@@ -183,6 +229,73 @@ cudaError_t cudaStreamDestroy(cudaStream_t)
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
+    return breaks_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode mode)
+{
+    if (capture || mode != cudaStreamCaptureModeThreadLocal)
+        return cudaErrorIllegalState;
+    capture = static_cast<graph *>(calloc(1, sizeof *capture));
+    return capture ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
+{
+    graph *const ended = capture;
+    const bool broken = ended && ended->broken;
+    capture = nullptr;
+    *out = broken ? nullptr : reinterpret_cast<cudaGraph_t>(ended);
+    if (broken)
+        free(ended);
+    return broken ? cudaErrorStreamCaptureInvalidated : ended ? cudaSuccess : cudaErrorIllegalState;
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t of, cudaGraphNode_t *, size_t *count)
+{
+    *count = reinterpret_cast<const graph *>(of)->launches;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t of, unsigned long long)
+{
+    static size_t graphs;
+    size_t dependent = 0;
+    graph *const made = static_cast<graph *>(malloc(sizeof *made));
+    if (!made)
+        return cudaErrorMemoryAllocation;
+    *made = *reinterpret_cast<const graph *>(of);
+    made->number = ++graphs;
+    *out = reinterpret_cast<cudaGraphExec_t>(made);
+    for (size_t i = 0; i < made->launches; i++)
+        dependent += made->launch[i].dependent;
+    FILE *const file = graph_file();
+    if (!file)
+        return cudaSuccess;
+    fprintf(file, "graph %zu %zu %zu\n", made->number, made->launches, dependent);
+    for (size_t i = 0; i < made->launches; i++)
+        fprintf(file, "%s %s\n", made->launch[i].of->name,
+                made->launch[i].dependent ? "yes" : "no");
+    fclose(file);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t of, cudaStream_t)
+{
+    FILE *const file = graph_file();
+    if (file) {
+        fprintf(file, "run %zu\n", reinterpret_cast<const graph *>(of)->number);
+        fclose(file);
+    }
+    return breaks_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t of)
+{
+    free(reinterpret_cast<graph *>(of));
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t of)
+{
+    free(reinterpret_cast<graph *>(of));
     return cudaSuccess;
 }
 cudaError_t cudaGetLastError()
