@@ -78,6 +78,8 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_append_kernel(sb_global<const float> in, sb_global<KV> cache,
                         sb_global<const uint32_t> first, uint32_t width, float scale, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_ATTENTION_THREADS + threadIdx.x;
     const uint32_t position = *first;
     KV code;

@@ -14,6 +14,8 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_begin_kernel(sb_global<const uint32_t> position, int ahead, int shift, uint32_t rows,
                          sb_global<uint32_t> first, sb_global<uint32_t> positions)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t row = blockIdx.x * SB_STEP_THREADS + threadIdx.x;
     const int here = static_cast<int>(static_cast<uint32_t>(*position)) + ahead;
     if (row == 0)
@@ -37,6 +39,8 @@ struct sb_step_numbers {
 static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t rows, uint32_t trail,
                                           uint32_t last)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t before = *step.position, slot = *step.slot, next = step.picked[last];
     *step.position = SB_PLANT(step_position) ? before : before + rows;
     if (!SB_PLANT(step_slot))
@@ -50,6 +54,8 @@ static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t r
  * accepted: *kept becomes how many rows are. */
 static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_t rows)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     for (uint32_t row = 1; row < rows; row++) {
         const uint32_t draft = step.tokens[row], right = step.picked[row - 1];
         if (draft != right) {
@@ -64,6 +70,8 @@ static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_
  * would have left": *kept of `rows` rows, at least one. */
 static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t rows)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const uint32_t said = *step.kept, behind = *step.position;
     const uint32_t kept = SB_PLANT(step_kept) && said < rows ? said + 1 : said;
     const uint32_t next = step.picked[kept - 1];
@@ -76,6 +84,8 @@ static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t 
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_row_kernel(sb_global<float> rows, sb_global<const uint32_t> row, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
     const size_t from = static_cast<uint32_t>(*row);
     if (i < n) {
@@ -88,6 +98,8 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_copy_kernel(sb_global<const float> from, sb_global<float> to, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
     if (i < n) {
         const float x = from[i];
@@ -100,6 +112,8 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_join_kernel(sb_global<const float> embedding, sb_global<const float> hidden,
                         sb_global<float> joined, size_t width, size_t n)
 {
+    sb_launch_ready();
+    sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_STEP_THREADS + threadIdx.x;
     const size_t row = i / width, column = i % width;
     if (i < n) {
