@@ -155,7 +155,7 @@ PROGRAM := $(BUILD)/samebit
 TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
 # the program on a runtime that only writes down what kernels are started with
-LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches)
+LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches $(BUILD)/tests/gpu/device_ops_launches)
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
 FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
     $(foreach end,h cc cu cuh,gpu/*.$(end) gpu/*/*.$(end) gpu/*/*/*.$(end) tests/gpu/*.$(end)))
@@ -256,10 +256,12 @@ $(STATIC): $(BUILD)/install/samebit.o
 $(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(GPU) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) $(NVCC_LIBS) -o $@
-$(LAUNCHES): $(call objects,$(CLI_MAIN)) $(BUILD)/obj/tests/gpu/launches.o $(TOOLS) $(GPU) $(LIB)
+$(BUILD)/tests/gpu/samebit_launches: $(call objects,$(CLI_MAIN))
+$(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c) $(HELP)
+$(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o $(TOOLS) $(GPU) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -o $@
+	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(TOOLS) $(GPU) $(LIB) $(LIBS) -o $@
 $(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@

@@ -85,7 +85,7 @@ sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_
  * only the emulator can tell. */
 sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host);
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host);
-void sb_gpu_unset(const sb_gpu_part *part);
+void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part);
 
 /* The resident piece that `at` lies in; NULL: there is none. */
 sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at);

@@ -126,12 +126,16 @@ sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
 sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes)
 {
     piece->bytes = bytes;
+    if (sb_gpu_unrecorded(gpu, name))
+        return SB_ERR_USAGE;
     return did(gpu, name, cudaMalloc(&piece->at, bytes ? bytes : 1));
 }
 
 sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
 {
     char *const to = static_cast<char *>(part->of->at) + part->offset;
+    if (sb_gpu_unrecorded(gpu, "values of the host"))
+        return SB_ERR_USAGE;
     const sb_status status =
         did(gpu, "values of the host",
             cudaMemcpyAsync(to, host, part->bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
@@ -141,13 +145,15 @@ sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
 {
     const char *const from = static_cast<const char *>(part->of->at) + part->offset;
+    if (sb_gpu_unrecorded(gpu, "values of the device"))
+        return SB_ERR_USAGE;
     const sb_status status =
         did(gpu, "values of the device",
             cudaMemcpyAsync(host, from, part->bytes, cudaMemcpyDeviceToHost, gpu->queue.stream));
     return status ? status : sb_gpu_wait(gpu);
 }
 
-void sb_gpu_unset(const sb_gpu_part *)
+void sb_gpu_unset(sb_gpu *, const sb_gpu_part *)
 {
 }
 

@@ -1,4 +1,5 @@
 /* body_emu.cc - memory and launches of the emulator: arrays of the host, and who touched them. */
+#include "gpu/emu/record.h"
 #include "gpu/op/body.h"
 
 #include <stdlib.h>
@@ -82,8 +83,10 @@ sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_
     return sb_gpu_take(gpu, piece, name, nullptr, bytes, SB_GPU_SCRATCH);
 }
 
-sb_status sb_gpu_set(sb_gpu *, const sb_gpu_part *part, const void *host)
+sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
 {
+    if (sb_gpu_unrecorded(gpu, part->of->region.name))
+        return SB_ERR_USAGE;
     memcpy(static_cast<char *>(part->of->at) + part->offset, host, part->bytes);
     memset(part->of->region.state + part->offset, SB_EMU_SET, part->bytes);
     return SB_OK;
@@ -92,6 +95,8 @@ sb_status sb_gpu_set(sb_gpu *, const sb_gpu_part *part, const void *host)
 /* Y-13, too */
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
 {
+    if (sb_gpu_unrecorded(gpu, part->of->region.name))
+        return SB_ERR_USAGE;
     const size_t unset = sb_emu_unset(&part->of->region, part->offset);
     if (unset < part->offset + part->bytes)
         return sb_fail(&gpu->err, SB_ERR_DIFF, "no kernel has written byte %zu of buffer %s", unset,
@@ -100,8 +105,15 @@ sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
     return SB_OK;
 }
 
-void sb_gpu_unset(const sb_gpu_part *part)
+/* Of a recording, each time that it comes to this. */
+void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part)
 {
+    if (gpu->queue.record) {
+        if (sb_emu_keep_unset(gpu->queue.record, &part->of->region, part->offset, part->bytes,
+                              &gpu->err))
+            gpu->recorded = SB_ERR_MEMORY;
+        return;
+    }
     memset(part->of->region.state + part->offset, SB_EMU_UNSET, part->bytes);
 }
 

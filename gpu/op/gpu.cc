@@ -99,7 +99,7 @@ sb_status sb_gpu_work::place(buffer *b, const char *name, size_t bytes)
             fresh = fresh && !shared(b->part, other->part);
         b->host = nullptr;
         if (fresh)
-            sb_gpu_unset(&b->part);
+            sb_gpu_unset(gpu, &b->part);
         return SB_OK;
     }
     if (gpu->pool && b->use == SB_GPU_SCRATCH) {

@@ -81,7 +81,7 @@ void sb_gpu_void(sb_gpu *gpu, void *resident, size_t bytes)
 {
     const sb_gpu_part part = part_at(gpu, resident, bytes);
     if (part.of)
-        sb_gpu_unset(&part);
+        sb_gpu_unset(gpu, &part);
 }
 
 /* --- scratch of a step -------------------------------------------------------------------------
@@ -128,7 +128,7 @@ sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes)
         gpu->pool->first = p;
     }
     const sb_gpu_part whole = {&p->piece, 0, bytes};
-    sb_gpu_unset(&whole);
+    sb_gpu_unset(gpu, &whole);
     p->taken = true;
     return p;
 }

@@ -28,6 +28,7 @@ namespace sb_on_device
 namespace sb_on_host
 #endif
 {
+struct sb_step_graph;
 struct sb_gpu_step {
     sb_step base;
     sb_gpu *gpu;
@@ -36,6 +37,7 @@ struct sb_gpu_step {
     sb_knobs knobs;
     sb_step_options options;
     bool sealed;
+    sb_step_graph *graphs; /* of the parts that came before */
 
     /* resident */
     sb_scratch s;                       /* of options.rows rows */
@@ -117,6 +119,10 @@ sb_status sb_step_join(const sb_step_call &c);
 
 /* All launches of a part, and nothing else: what a graph records. */
 sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *err);
+
+/* graph.cc: the same, or the replay of what was recorded of it. */
+sb_status sb_step_start(sb_gpu_step *step, const sb_step_part &part, sb_error *err);
+void sb_step_forget_graphs(sb_gpu_step *step);
 
 /* memory.cc: the resident arrays, and what the host reads and writes of them. */
 sb_status sb_step_settle(sb_gpu_step *step, sb_error *err);

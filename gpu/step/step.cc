@@ -1,5 +1,6 @@
 /* step.cc - the calls of a step: what the host checks, and what is launched. */
 #include "gpu/op/draw.h"
+#include "gpu/op/graph.h"
 #include "gpu/step/call.h"
 
 #include <stdlib.h>
@@ -98,10 +99,12 @@ sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *
 {
     sb_gpu_use_pool(step->gpu, step->pool);
     sb_gpu_seal(step->gpu, step->sealed);
+    sb_gpu_dependent(step->gpu, true);
     const bool calls = part.kind == SB_STEP_prompt || part.kind == SB_STEP_rows;
     const sb_status status = calls                        ? run_rows(step, part, err)
                              : part.kind == SB_STEP_draft ? run_draft(step, part, err)
                                                           : run_keep(step, part, err);
+    sb_gpu_dependent(step->gpu, false);
     sb_gpu_seal(step->gpu, false);
     sb_gpu_use_pool(step->gpu, nullptr);
     return status;
@@ -124,7 +127,7 @@ static sb_status play(sb_gpu_step *step, sb_step_part part, size_t ahead, sb_err
     part.reach = bucket(step, step->reach + ahead);
     part.first = step->reach == 0;
     step->failed = true;
-    const sb_status status = sb_step_launch(step, part, err);
+    const sb_status status = sb_step_start(step, part, err);
     step->failed = status != SB_OK;
     return status;
 }
@@ -305,6 +308,7 @@ static void seal(sb_step *it, int sealed)
  */
 static void close(sb_step *it)
 {
+    sb_step_forget_graphs(of(it));
     sb_step_leave(of(it));
     free(it);
 }

@@ -23,6 +23,7 @@ typedef struct sb_step_options {
     size_t slots;     /* of a verify at most: 1 to SB_STEP_SLOTS; that of a decode step is 1 */
     size_t positions; /* of the sequence, drafts included */
     int mtp;          /* feed the MTP head along (S-7) */
+    int eager;        /* no graphs: every kernel is launched by the host (Y-19) */
 } sb_step_options;
 
 /* backend: sb_backend_emu() or that of sb_backend_gpu. The model outlives the step, and so do its

@@ -1,5 +1,6 @@
 /* step_gpu.cu - the steps of a device, which nvcc compiles in one go. The sources of gpu/step are
  * those of the emulator alone otherwise. */
+#include "gpu/step/graph.cc"
 #include "gpu/step/layers.cc"
 #include "gpu/step/memory.cc"
 #include "gpu/step/mixer.cc"

@@ -88,6 +88,18 @@ fits() {
         warps * 32 * registers > 65536 { bad++; print "  " $2 " has " registers " registers in " warps " warps" }
         END { exit bad > 0 || FNR == 0 }' "$2" "$1/kernels"
 }
+# captured FILE: of the graphs of a step every launch is dependent (Y-16), and each graph is replayed
+captured() {
+    awk '$1 == "graph" { made[$2] = 1; n++ } $1 == "run" { runs[$2]++ }
+        $1 == "graph" && ($3 != $4 || !$3) { bad++; print "  graph " $2 ": " $4 " of " $3 " launches are dependent" }
+        END { for (g in made) if (!runs[g]) { bad++; print "  graph " g " is never replayed" }; exit bad > 0 || n < 10 }' "$1"
+}
+graphs() { # of a decode step, of verifies of 2 to 9 rows, of drafts, and of what is kept
+    model --preset T4 --format bf16 && SAMEBIT_GRAPHS=$work/graphs \
+        "$BUILD/tests/gpu/device_ops_launches" graphs gpu sm121 "$work/model" > "$work/out" 2>&1 && return
+    cat "$work/out"
+    return 1
+}
 # calculated: blocks of a multiprocessor as the toolkit's own calculator has them
 calculated() {
     local sm registers threads bytes
@@ -148,6 +160,8 @@ for sm in $targets; do
 done
 check "a kernel does not wait for the launch before its own" dependent "$work/all"
 check "the backend does not run" launched
+: > "$work/graphs" && check "a step as graphs does not run" graphs
+check "a graph has other launches, or is not replayed" captured "$work/graphs"
 check "a kernel has no place" fits "$work/all" "$work/launches"
 for sm in $targets; do check "weights are read in small pieces" wide "$work/all" $sm; done
 check "blocks of a multiprocessor" calculated
@@ -169,6 +183,11 @@ check "a spill goes unseen" unseen registered "$work/plain"
 check "an expansion goes unseen" unseen w8a8 "$work/plain"
 check "the name of the expansion" grep -q 'plant_sb_w8a8 for sm_121 has no QMMA' "$work/out"
 check "a W4A4 kernel without OMMA goes unseen" unseen w4a4 "$work/plain"
+sed 's/^graph 4 \([0-9]*\) .*/graph 4 \1 1/' "$work/graphs" > "$work/graphs.no" && sed '/^run 3$/d' "$work/graphs" > "$work/graphs.idle"
+check "a launch that is not dependent goes unseen" unseen captured "$work/graphs.no"
+check "the name of its graph" grep -q 'graph 4: 1 of ' "$work/out"
+check "a graph that is not replayed goes unseen" unseen captured "$work/graphs.idle"
+check "the name of this graph" grep -q 'graph 3 is never replayed' "$work/out"
 check "a kernel that waits for nothing goes unseen" unseen dependent "$work/plain"
 check "the name of one" grep -q 'plant_sb_linear_kernel for sm_90 has no ACQBULK' "$work/out"
 check "the name of one that waits" eval '! grep "plant_waits for" "$work/out"'

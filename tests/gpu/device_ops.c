@@ -3,6 +3,7 @@
  *   device_ops twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS   every op on both, the same bits
  *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
  *   device_ops rounds BACKEND PROFILE CKPT     the same tokens and state with drafts and without
+ *   device_ops graphs BACKEND PROFILE CKPT     a step as graphs has the bits of its launches
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *
  * Backends are those of `samebit run`. Exit status 0, 1, 2 for wrong use, 4 where one is not there.
@@ -15,6 +16,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/run/round.h"
+#include "tests/gpu/step_graphs.h"
 #include "tests/gpu/twin.h"
 #include "tools/cli/runner.h"
 
@@ -230,6 +232,21 @@ static int check_plays(bench *b, const char *what, size_t count, const size_t *d
     return said(what, differ == 0, words);
 }
 
+static int check_graphs(bench *b)
+{
+    char words[160];
+    step_graphs found;
+    const sb_status status = step_graphs_compare(b->backend, b->model, &b->knobs, &found, &b->err);
+    if (status)
+        return sb_exit_status(status);
+    if (*found.first)
+        snprintf(words, sizeof words, "launched and as graphs differ first in %s", found.first);
+    else
+        snprintf(words, sizeof words, "%zu calls, %zu values, launched and as graphs the same",
+                 found.calls, found.values);
+    return said("graphs", !*found.first, words);
+}
+
 /* The N of repeats; 0 if it is none: one run is like itself. */
 static size_t repeats_of(const char *text)
 {
@@ -255,6 +272,8 @@ static int run(bench *b, int argc, char **argv)
         return check_widths(b);
     if (strcmp(what, "rounds") == 0)
         return check_plays(b, what, sizeof drafts / sizeof *drafts, drafts);
+    if (strcmp(what, "graphs") == 0)
+        return check_graphs(b);
     if (strcmp(what, "repeats") == 0)
         return check_plays(b, what, repeats_of(argv[4]), NULL);
     return 2;
@@ -270,7 +289,7 @@ int main(int argc, char **argv)
     else if (status == 2)
         fprintf(stderr,
                 "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS\n"
-                "       %s widths|rounds BACKEND PROFILE CKPT\n"
+                "       %s widths|rounds|graphs BACKEND PROFILE CKPT\n"
                 "       %s repeats BACKEND PROFILE CKPT N\n",
                 argv[0], argv[0], argv[0]);
     return status;

@@ -1,0 +1,52 @@
+/* test_gpu_step_graph.c - decode steps and verifies of 2 to 9 rows as graphs have the bits of their
+ * launches (Y-19), on the emulator; and what would make a graph another call is seen. */
+#include "tests/lib/cmocka.h"
+
+#include <string.h>
+
+#include "tests/gpu/step_graphs.h"
+#include "tests/lib/checkpoint.h"
+
+typedef struct subject {
+    const char *preset, *format, *profile;
+    unsigned layers;
+} subject;
+
+static sb_status compare(const subject *s, step_graphs *found, sb_error *err)
+{
+    const sb_make_options make = {.dir = "model",
+                                  .preset = s->preset,
+                                  .format = s->format,
+                                  .layers = s->layers,
+                                  .replace = 1};
+    sb_model *model = test_model_open(test_checkpoint_with("test_gpu_step_graph", &make));
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, s->profile, err), SB_OK);
+    const sb_status status = step_graphs_compare(sb_backend_emu(), model, &knobs, found, err);
+    sb_gpu_forget(sb_backend_emu());
+    sb_model_close(model);
+    return status;
+}
+
+static void test_bits(void **state)
+{
+    static const subject subjects[] = {{"T4", "bf16", "sm121", 0},
+                                       {"T1", "nvfp4-ct", "sm121-w4a4", 4}};
+    (void)state;
+    sb_backend_emu_history(0);
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
+        step_graphs found;
+        sb_error err = {""};
+        if (compare(&subjects[i], &found, &err))
+            fail_msg("%s %s: %s", subjects[i].format, subjects[i].profile, err.text);
+        if (*found.first)
+            fail_msg("%s %s: %s", subjects[i].format, subjects[i].profile, found.first);
+        assert_true(found.calls >= 30 && found.values > 10000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits)};
+    return cmocka_run_group_tests_name("graphs of a step", tests, NULL, NULL);
+}
