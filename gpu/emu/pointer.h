@@ -187,5 +187,10 @@ template <class T> std::remove_const_t<T> __ldg(sb_global<T> p)
     sb_emu_read_only(&p.spot);
     return *p;
 }
+template <class T> std::remove_const_t<T> sb_load_weight(sb_global<T> p)
+{
+    sb_emu_read_only(&p.spot);
+    return *p;
+}
 
 #endif

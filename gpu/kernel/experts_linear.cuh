@@ -25,6 +25,21 @@ static __global__ void __launch_bounds__(256)
              sb_linear_input(shape, in, columns, inputs, row, 2 * place + 1) << 16;
 }
 
+/* Inputs that lie anywhere as the second operand. */
+template <int NT> struct sb_expert_inputs {
+    sb_global<const uint32_t> inputs; /* of sb_expert_stage */
+    size_t wide;                      /* words of a row */
+    const uint32_t (&row)[NT];        /* of this lane's columns */
+
+    SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
+    {
+        if (row[n] == SB_NO_ROW)
+            return make_uint2(0, 0);
+        const size_t place = row[n] * wide + step * 8 + threadIdx.x % 4;
+        return make_uint2(inputs[place], inputs[place + 4]);
+    }
+};
+
 template <int CODES, bool GROUPED> struct sb_expert_linear {
     uint32_t rows, units;
     sb_linear_shape shape;
@@ -46,41 +61,27 @@ template <int CODES, bool GROUPED> struct sb_expert_linear {
         return weight + tile * (shape.tile_bytes / sizeof(uint4));
     }
 
-    SB_ATOM_FN uint32_t pair_at(uint32_t row, uint32_t place) const
+    template <int NT> using ring = sb_linear_ring<CODES, GROUPED, 1, NT>;
+
+    template <int NT>
+    SB_ATOM_FN void begin(ring<NT> &on_its_way, uint32_t tile, uint32_t first, uint32_t last) const
     {
-        if (row == SB_NO_ROW)
-            return 0;
-        return inputs[static_cast<size_t>(row) * (shape.chunks * (SB_CHUNK / 2)) + place];
+        on_its_way.begin(tile_at(tile), 0, shape, first, last);
     }
 
     template <int NT>
-    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
-                            uint32_t live, uint32_t first, uint32_t last) const
+    SB_ATOM_FN void product(float (&sum)[NT][4], ring<NT> &on_its_way, uint32_t tile,
+                            const uint32_t (&row)[NT], uint32_t live, uint32_t first,
+                            uint32_t last) const
     {
-        const uint32_t lane = threadIdx.x % 32;
-        const sb_global<const uint4> weights = tile_at(tile);
-        float part[NT][4] = {};
-        for (uint32_t chunk = first; chunk < last; chunk++) {
-            uint32_t raw[sb_codes_bits(CODES)];
-            sb_linear_scales scales;
-            sb_linear_load<CODES>(raw, weights, chunk, lane);
+        const sb_expert_inputs<NT> all = {inputs, shape.chunks * (SB_CHUNK / 2), row};
+        float one[1][NT][4] = {};
+        sb_linear_product(one, on_its_way, tile_at(tile), 0, all, shape, first, last, live);
+        SB_UNROLL
+        for (int n = 0; n < NT; n++)
             SB_UNROLL
-            for (uint32_t s = 0; s < SB_STEPS; s++) {
-                uint32_t a[4];
-                sb_linear_find<CODES>(&scales, weights, shape, chunk, s, lane);
-                sb_linear_fragment<CODES>(a, raw, scales, s);
-                const uint32_t place = (chunk * SB_STEPS + s) * 8 + lane % 4;
-                SB_UNROLL
-                for (uint32_t n = 0; n < NT; n++) {
-                    if (n >= live)
-                        break;
-                    const uint32_t b[2] = {pair_at(row[n], place), pair_at(row[n], place + 4)};
-                    sb_mma_bf16(GROUPED ? part[n] : sum[n], a, b);
-                }
-                if (GROUPED && (s == SB_STEPS - 1 || (s == 1 && shape.parts == 2)))
-                    sb_linear_fold(sum, part, scales);
-            }
-        }
+        for (int i = 0; i < 4; i++)
+            sum[n][i] = one[0][n][i];
     }
 
     SB_ATOM_FN float finish(float sum, uint32_t at, uint32_t) const

@@ -15,6 +15,7 @@ inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
 
 /* Pairs as the inputs of sb_tile_kernel. */
 struct sb_routed_rows {
+    enum : bool { EARLY = false };
     sb_global<const uint32_t> order; /* (pairs) */
     sb_global<const uint32_t> begin; /* (experts + 1) of the pairs of an expert in `order` */
     sb_global<const uint2> sets;     /* expert, and the first place in `order` */

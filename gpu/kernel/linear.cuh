@@ -7,7 +7,7 @@
 #ifndef SB_KERNEL_LINEAR_CUH
 #define SB_KERNEL_LINEAR_CUH
 
-#include "gpu/kernel/linear_codes.cuh"
+#include "gpu/kernel/linear_ring.cuh"
 #include "gpu/kernel/tile.cuh"
 
 static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of cutting a sum");
@@ -80,48 +80,63 @@ SB_KERNEL_FN void sb_linear_fold(float (&sum)[NT][4], float (&part)[NT][4],
     }
 }
 
-/* sum[m][n] += the product of MT tiles of weights with NT tiles of inputs over chunks first to
- * last, all 32 lanes of a warp together. `weights` is the first tile, of `stride` elements, `x` the
- * first row tile, of which `live` are there. */
-template <int CODES, bool GROUPED, int MT, int NT>
-SB_KERNEL_FN void sb_linear_product(float (&sum)[MT][NT][4], sb_global<const uint4> weights,
-                                    size_t stride, sb_global<const uint2> x,
-                                    const sb_linear_shape &shape, uint32_t first, uint32_t last,
-                                    uint32_t live)
+/* Staged inputs of a block as the second operand. Lanes whose column is no row have zeros, and read
+ * nothing. */
+struct sb_linear_fragments {
+    sb_global<const uint2> x; /* sb_linear_stage, from the first row tile of the block on */
+    size_t row_tile;          /* elements of one */
+    uint32_t rows;            /* that are there */
+
+    SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
+    {
+        const uint32_t lane = threadIdx.x % 32;
+        if (n * SB_LINEAR_COLUMNS + lane / 4 >= rows)
+            return make_uint2(0, 0);
+        return x[n * row_tile + step * 32 + lane];
+    }
+};
+
+/* sum[m][n] += the product of MT tiles of weights with NT tiles of inputs, of which `live` are
+ * there, over chunks first to last, all 32 lanes of a warp together; `ring` has begun with them. */
+template <int CODES, bool GROUPED, int MT, int NT, class INPUTS>
+SB_KERNEL_FN void
+sb_linear_product(float (&sum)[MT][NT][4], sb_linear_ring<CODES, GROUPED, MT, NT> &ring,
+                  sb_global<const uint4> weights, size_t stride, const INPUTS &inputs,
+                  const sb_linear_shape &shape, uint32_t first, uint32_t last, uint32_t live)
 {
-    constexpr int BITS = sb_codes_bits(CODES);
-    const uint32_t lane = threadIdx.x % 32;
-    const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
+    constexpr uint32_t DEPTH = sb_linear_depth(CODES, NT);
     float part[MT][NT][4] = {};
-    for (uint32_t chunk = first; chunk < last; chunk++) {
-        uint32_t raw[MT][BITS];
-        sb_linear_scales scales[MT];
+    for (uint32_t base = first; base < last; base += DEPTH) {
         SB_UNROLL
-        for (int m = 0; m < MT; m++)
-            sb_linear_load<CODES>(raw[m], weights + m * stride, chunk, lane);
-        SB_UNROLL
-        for (uint32_t s = 0; s < SB_STEPS; s++) {
-            uint32_t a[MT][4];
+        for (uint32_t d = 0; d < DEPTH; d++) {
+            const uint32_t chunk = base + d;
+            if (chunk >= last)
+                break;
             SB_UNROLL
-            for (int m = 0; m < MT; m++) {
-                sb_linear_find<CODES>(&scales[m], weights + m * stride, shape, chunk, s, lane);
-                sb_linear_fragment<CODES>(a[m], raw[m], scales[m], s);
-            }
-            SB_UNROLL
-            for (uint32_t n = 0; n < NT; n++) {
-                if (n >= live)
-                    break;
-                const uint2 word = x[n * row_tile + (chunk * SB_STEPS + s) * 32 + lane];
-                const uint32_t b[2] = {word.x, word.y};
+            for (uint32_t s = 0; s < SB_STEPS; s++) {
+                uint32_t a[MT][4];
                 SB_UNROLL
                 for (int m = 0; m < MT; m++)
-                    sb_mma_bf16(GROUPED ? part[m][n] : sum[m][n], a[m], b);
-            }
-            if (GROUPED && (s == SB_STEPS - 1 || (s == 1 && shape.parts == 2))) {
+                    sb_linear_fragment<CODES>(a[m], ring.held[d][m].raw, ring.scales(d, m, s), s);
                 SB_UNROLL
-                for (int m = 0; m < MT; m++)
-                    sb_linear_fold(sum[m], part[m], scales[m]);
+                for (uint32_t n = 0; n < NT; n++) {
+                    if (n >= live)
+                        break;
+                    const uint2 word = inputs.at(n, chunk * SB_STEPS + s);
+                    const uint32_t b[2] = {word.x, word.y};
+                    SB_UNROLL
+                    for (int m = 0; m < MT; m++)
+                        sb_mma_bf16(GROUPED ? part[m][n] : sum[m][n], a[m], b);
+                }
+                if (GROUPED && (s == SB_STEPS - 1 || (s == 1 && shape.parts == 2))) {
+                    SB_UNROLL
+                    for (int m = 0; m < MT; m++)
+                        sb_linear_fold(sum[m], part[m], ring.scales(d, m, s));
+                }
             }
+            if (chunk + DEPTH < last)
+                ring.ask(DEPTH > 1 && SB_PLANT(linear_ring) ? d ^ 1 : d, weights, stride, shape,
+                         chunk + DEPTH);
         }
     }
 }
@@ -160,12 +175,11 @@ constexpr size_t sb_linear_bytes(int mt, int nt)
  * tiles; its warps split the chunks. grid (tiles / MT, row tiles / NT), SB_LINEAR_THREADS threads.
  */
 template <int CODES, bool GROUPED, int MT, int NT, class OUT>
-static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
+static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
     sb_linear_kernel(sb_global<const uint4> weights, sb_global<const uint2> x, sb_global<OUT> out,
                      sb_linear_shape shape, uint32_t rows, uint32_t wide)
 {
     sb_launch_ready();
-    sb_launch_wait();
     SB_SHARED_DYNAMIC(float, room);
     constexpr uint32_t SIZE = MT * NT * 128;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -177,11 +191,17 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 4)
     const uint32_t chunks = shape.chunks - (SB_PLANT(linear_tail) ? 1 : 0);
     const uint32_t first = sb_tile_part(chunks, warp), last = sb_tile_part(chunks, warp + 1);
     const uint32_t part = chunks < SB_LINEAR_WARPS ? first : warp;
+    const size_t stride = first_tile + MT <= tiles ? tile : 0;
     weights = weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
+    sb_linear_ring<CODES, GROUPED, MT, NT> ring;
+    ring.begin(weights, stride, shape, first, last);
+    if (!SB_PLANT(linear_wait))
+        sb_launch_wait();
+    const sb_linear_fragments inputs = {x + first_row * row_tile, row_tile,
+                                        rows - first_row * SB_LINEAR_COLUMNS};
     float sum[MT][NT][4] = {};
-    sb_linear_product<CODES, GROUPED, MT, NT>(sum, weights, first_tile + MT <= tiles ? tile : 0,
-                                              x + first_row * row_tile, shape, first, last,
-                                              row_tiles - first_row);
+    sb_linear_product(sum, ring, weights, stride, inputs, shape, first, last,
+                      row_tiles - first_row);
     SB_UNROLL
     for (uint32_t i = 0; i < MT * NT * 4; i++)
         if (i / 4 % NT < row_tiles - first_row && first < last)

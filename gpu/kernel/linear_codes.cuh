@@ -12,43 +12,22 @@ struct sb_linear_scales {
     float scale[2], base[2];
 };
 
-/* The words of a lane for one chunk. */
-template <int CODES>
-SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], sb_global<const uint4> tile,
-                                 uint32_t chunk, uint32_t lane)
+/* Those of a step that multiply exactly: a lane has the block scales of a chunk in eight bytes. */
+SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
 {
-    constexpr uint32_t LOADS = sb_codes_bits(CODES) / 4;
-    SB_UNROLL
-    for (uint32_t i = 0; i < LOADS; i++) {
-        const uint4 four = tile[(chunk * LOADS + i) * 32 + lane];
-        raw[4 * i] = four.x;
-        raw[4 * i + 1] = four.y;
-        raw[4 * i + 2] = four.z;
-        raw[4 * i + 3] = four.w;
-    }
+    const uint32_t turn = SB_PLANT(linear_scales) ? step ^ 1 : step;
+    const uint32_t both = (eight.x >> 8 * turn & 0xff) | (eight.y >> 8 * turn & 0xff) << 8;
+    const uint32_t two = sb_cvt_bf16x2_e4m3x2(both);
+    return {{__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)}, {0.0f, 0.0f}};
 }
 
-/* The scales of a step. Block scales of NVFP4 come as they are needed: a lane has those of a chunk
- * in eight bytes. */
+/* Those that multiply sums, and what is added to codes: number `which` of the rows. */
 template <int CODES>
 SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> tile,
-                                 const sb_linear_shape &shape, uint32_t chunk, uint32_t step,
-                                 uint32_t lane)
+                                 const sb_linear_shape &shape, uint32_t which, uint32_t lane)
 {
     const sb_global<const uint4> at = tile + shape.scale_at / sizeof(uint4);
-    const uint32_t g = lane / 4;
-    if (CODES == SB_CODES_bf16)
-        return;
-    if (CODES == SB_CODES_nvfp4) {
-        const uint2 eight = sb_cast<const uint2>(at)[chunk * 8 + g];
-        const uint32_t turn = SB_PLANT(linear_scales) ? step ^ 1 : step;
-        const uint32_t both = (eight.x >> 8 * turn & 0xff) | (eight.y >> 8 * turn & 0xff) << 8;
-        const uint32_t two = sb_cvt_bf16x2_e4m3x2(both);
-        out->scale[0] = __uint_as_float(two << 16);
-        out->scale[1] = __uint_as_float(two & 0xffff0000u);
-        return;
-    }
-    const uint32_t first = sb_linear_scale(shape, chunk, step) * SB_TILE_ROWS + g;
+    const uint32_t first = which * SB_TILE_ROWS + lane / 4;
     SB_UNROLL
     for (uint32_t h = 0; h < 2; h++) {
         if (sb_codes_integer(CODES)) {

@@ -42,28 +42,70 @@ struct sb_w4a4 {
         sb_mma_nvfp4<P, P>(sum, a, b, scales_a, scales_b);
     }
 
+    /* Codes and scales of units on their way: see linear_ring.cuh. */
+    template <int NT> struct ring {
+        enum : uint32_t { DEPTH = NT > 2 ? 1 : 2 };
+        uint4 codes[DEPTH][2];
+        uint32_t scales[DEPTH];
+    };
+
     template <int NT>
-    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
-                            uint32_t live, uint32_t first, uint32_t last) const
+    SB_ATOM_FN void ask(ring<NT> &to, uint32_t place, uint32_t tile, uint32_t u) const
     {
-        const uint32_t lane = threadIdx.x % 32;
-        for (uint32_t u = first; u < last; u++) {
-            const size_t unit = static_cast<size_t>(tile) * units + u;
-            const uint32_t from = SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane;
-            const uint4 one = weight[unit * 64 + from], two = weight[unit * 64 + 32 + from];
-            const uint32_t a[2][4] = {{one.x, one.y, one.z, one.w}, {two.x, two.y, two.z, two.w}};
-            uint32_t scales_a = scale[unit * 32 + lane];
-            if (SB_PLANT(w4a4_scales))
-                scales_a = __byte_perm(scales_a, 0, 0x2301);
+        const uint32_t lane = threadIdx.x % 32, from = SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane;
+        const size_t unit = static_cast<size_t>(tile) * units + u;
+        to.codes[place][0] = sb_load_weight(weight + (unit * 64 + from));
+        to.codes[place][1] = sb_load_weight(weight + (unit * 64 + 32 + from));
+        to.scales[place] = scale[unit * 32 + lane];
+    }
+
+    template <int NT>
+    SB_ATOM_FN void begin(ring<NT> &to, uint32_t tile, uint32_t first, uint32_t last) const
+    {
+        SB_UNROLL
+        for (uint32_t d = 0; d < to.DEPTH; d++)
+            if (first + d < last)
+                ask(to, d, tile, first + d);
+    }
+
+    /* sum[n] += the product of unit u, which stands in a place of the ring. */
+    template <int NT>
+    SB_ATOM_FN void multiply(float (&sum)[NT][4], const ring<NT> &from, uint32_t place,
+                             const uint32_t (&row)[NT], uint32_t live, uint32_t u) const
+    {
+        const uint4 one = from.codes[place][0], two = from.codes[place][1];
+        const uint32_t a[2][4] = {{one.x, one.y, one.z, one.w}, {two.x, two.y, two.z, two.w}};
+        uint32_t scales_a = from.scales[place];
+        if (SB_PLANT(w4a4_scales))
+            scales_a = __byte_perm(scales_a, 0, 0x2301);
+        SB_UNROLL
+        for (uint32_t n = 0; n < NT; n++) {
+            if (n >= live)
+                break;
+            uint32_t scales_b = 0;
+            if (row[n] != SB_NO_ROW && threadIdx.x % 4 < 2)
+                scales_b =
+                    in_scale[(static_cast<size_t>(row[n]) * units + u) * 2 + threadIdx.x % 4];
+            step<0>(sum[n], a[0], row[n], u, scales_a, scales_b);
+            step<1>(sum[n], a[1], row[n], u, scales_a, scales_b);
+        }
+    }
+
+    template <int NT>
+    SB_ATOM_FN void product(float (&sum)[NT][4], ring<NT> &from, uint32_t tile,
+                            const uint32_t (&row)[NT], uint32_t live, uint32_t first,
+                            uint32_t last) const
+    {
+        for (uint32_t base = first; base < last; base += from.DEPTH) {
             SB_UNROLL
-            for (uint32_t n = 0; n < NT; n++) {
-                if (n >= live)
+            for (uint32_t d = 0; d < from.DEPTH; d++) {
+                const uint32_t u = base + d;
+                if (u >= last)
                     break;
-                uint32_t scales_b = 0;
-                if (row[n] != SB_NO_ROW && lane % 4 < 2)
-                    scales_b = in_scale[(static_cast<size_t>(row[n]) * units + u) * 2 + lane % 4];
-                step<0>(sum[n], a[0], row[n], u, scales_a, scales_b);
-                step<1>(sum[n], a[1], row[n], u, scales_a, scales_b);
+                multiply(sum, from, d, row, live, u);
+                if (u + from.DEPTH < last)
+                    ask(from, from.DEPTH > 1 && SB_PLANT(tile_ring) ? d ^ 1 : d, tile,
+                        u + from.DEPTH);
             }
         }
     }

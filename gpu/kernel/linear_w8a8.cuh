@@ -28,38 +28,57 @@ template <bool GROUPED> struct sb_w8a8 {
         return other;
     }
 
-    /* The products of a unit; what a lane reads of an input: H-8: "register r of B has column g and
-     * starts at k = W t + 4 W r" */
+    /* Codes of steps on their way, over the ends of units: see linear_ring.cuh. */
+    template <int NT> struct ring {
+        enum : uint32_t { DEPTH = NT > 2 ? 2 : 4 };
+        uint4 codes[DEPTH];
+    };
+
     template <int NT>
-    SB_ATOM_FN void unit(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
-                         uint32_t live, uint32_t u) const
+    SB_ATOM_FN void ask(ring<NT> &to, uint32_t place, uint32_t tile, size_t step) const
     {
         const uint32_t lane = threadIdx.x % 32;
+        to.codes[place] =
+            sb_load_weight(weight + ((static_cast<size_t>(tile) * units * steps + step) * 32 +
+                                     (SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane)));
+    }
+
+    template <int NT>
+    SB_ATOM_FN void begin(ring<NT> &to, uint32_t tile, uint32_t first, uint32_t last) const
+    {
+        const uint32_t at = first * steps, end = last * steps;
+        SB_UNROLL
+        for (uint32_t d = 0; d < to.DEPTH; d++)
+            if (at + d < end)
+                ask(to, d, tile, at + d);
+    }
+
+    /* The products of a step; what a lane reads of an input: H-8: "register r of B has column g and
+     * starts at k = W t + 4 W r" */
+    template <int NT>
+    SB_ATOM_FN void multiply(float (&sum)[NT][4], const uint4 &four, const uint32_t (&row)[NT],
+                             uint32_t live, size_t step) const
+    {
         const size_t words = static_cast<size_t>(units) * steps * SB_LOWBIT_WORDS;
-        for (uint32_t s = 0; s < steps; s++) {
-            const size_t step = static_cast<size_t>(u) * steps + s;
-            const uint4 four = weight[(static_cast<size_t>(tile) * units * steps + step) * 32 +
-                                      (SB_PLANT(lowbit_lanes) ? lane ^ 4 : lane)];
-            const uint32_t a[4] = {four.x, four.y, four.z, four.w};
-            SB_UNROLL
-            for (uint32_t n = 0; n < NT; n++) {
-                if (n >= live)
-                    break;
-                uint32_t b[2] = {0, 0};
-                if (row[n] != SB_NO_ROW) {
-                    const size_t at = row[n] * words + step * SB_LOWBIT_WORDS + lane % 4;
-                    b[0] = codes[at];
-                    b[1] = codes[at + 4];
-                }
-                sb_mma_e4m3(sum[n], a, b);
+        const uint32_t a[4] = {four.x, four.y, four.z, four.w};
+        SB_UNROLL
+        for (uint32_t n = 0; n < NT; n++) {
+            if (n >= live)
+                break;
+            uint32_t b[2] = {0, 0};
+            if (row[n] != SB_NO_ROW) {
+                const size_t at = row[n] * words + step * SB_LOWBIT_WORDS + threadIdx.x % 4;
+                b[0] = codes[at];
+                b[1] = codes[at + 4];
             }
+            sb_mma_e4m3(sum[n], a, b);
         }
     }
 
     /* Y-53: "Its result times the scale of the input is rounded; that times the scale of the
      * weight, and the part, are added with one rounding" */
     template <int NT>
-    SB_ATOM_FN void fold(float (&sum)[NT][4], const float (&part)[NT][4], uint32_t tile,
+    SB_ATOM_FN void fold(float (&sum)[NT][4], float (&part)[NT][4], uint32_t tile,
                          const uint32_t (&row)[NT], uint32_t live, uint32_t u) const
     {
         const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -78,21 +97,32 @@ template <bool GROUPED> struct sb_w8a8 {
             for (int i = 0; i < 4; i++) {
                 const float scaled = __fmul_rn(part[n][i], of_input[i % 2]);
                 sum[n][i] = __fmaf_rn(scaled, of[i / 2], sum[n][i]);
+                part[n][i] = 0.0f;
             }
         }
     }
 
     template <int NT>
-    SB_ATOM_FN void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
-                            uint32_t live, uint32_t first, uint32_t last) const
+    SB_ATOM_FN void product(float (&sum)[NT][4], ring<NT> &from, uint32_t tile,
+                            const uint32_t (&row)[NT], uint32_t live, uint32_t first,
+                            uint32_t last) const
     {
-        for (uint32_t u = first; u < last; u++) {
-            if constexpr (GROUPED) {
-                float part[NT][4] = {};
-                unit(part, tile, row, live, u);
-                fold(sum, part, tile, row, live, u);
-            } else {
-                unit(sum, tile, row, live, u);
+        const uint32_t end = last * steps;
+        uint32_t u = first, left = steps; /* of unit u */
+        float part[NT][4] = {};
+        for (uint32_t base = first * steps; base < end; base += from.DEPTH) {
+            SB_UNROLL
+            for (uint32_t d = 0; d < from.DEPTH; d++) {
+                const uint32_t at = base + d;
+                if (at >= end)
+                    break;
+                multiply(GROUPED ? part : sum, from.codes[d], row, live, at);
+                if (at + from.DEPTH < end)
+                    ask(from, SB_PLANT(tile_ring) ? d ^ 1 : d, tile, at + from.DEPTH);
+                if (GROUPED && --left == 0) {
+                    fold(sum, part, tile, row, live, u++);
+                    left = steps;
+                }
             }
         }
     }

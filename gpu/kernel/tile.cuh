@@ -2,11 +2,16 @@
  *
  * A LAYER knows its operands and its atom:
  *
- *   template <int NT> void product(float (&sum)[NT][4], uint32_t tile, const uint32_t (&row)[NT],
- *                                  uint32_t live, uint32_t first, uint32_t last) const
- *       adds the product of a tile of weights with NT tiles of 8 inputs, of which `live` are there,
- *       over units first to last. row[n] is the input row of this lane's column of tile n, or
- *       SB_NO_ROW. All 32 lanes of a warp call it.
+ *   template <int NT> ring
+ *       weights that a warp has asked for and not used yet
+ *   template <int NT> void begin(ring<NT> &, uint32_t tile, uint32_t first, uint32_t last) const
+ *       asks for the first of a tile, of units first to last; reads nothing but weights
+ *   template <int NT> void product(float (&sum)[NT][4], ring<NT> &, uint32_t tile,
+ *                                  const uint32_t (&row)[NT], uint32_t live, uint32_t first,
+ *                                  uint32_t last) const
+ *       what a ring that has begun so ends with: sum, which is 0, becomes the product of the tile
+ *       with NT tiles of 8 inputs, of which `live` are there. row[n] is the input row of this
+ *       lane's column of tile n, or SB_NO_ROW. All 32 lanes of a warp call it.
  *   float finish(float y, uint32_t at, uint32_t row) const
  *       what a whole sum becomes: of row `at` of the weight and an input row
  *   LAYER at(uint32_t matrix) const
@@ -34,8 +39,10 @@ struct sb_tile_set {
     uint32_t matrix, first, count;
 };
 
-/* Every input row, in its order, for one matrix. */
+/* Every input row, in its order, for one matrix. EARLY: Y-64: "Where no launch before
+ * decides which weights these are, the first are asked for before it is waited for (Y-16)." */
 struct sb_all_rows {
+    enum : bool { EARLY = true };
     uint32_t rows;
 
     SB_ATOM_FN bool find(uint32_t block, uint32_t most, sb_tile_set *set) const
@@ -98,13 +105,20 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
     sb_tile_kernel(LAYER layers, ROWS rows, sb_global<OUT> out, uint32_t wide)
 {
     sb_launch_ready();
-    sb_launch_wait();
+    if (!ROWS::EARLY)
+        sb_launch_wait();
     SB_SHARED_DYNAMIC(float, room);
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, tile = blockIdx.x;
     sb_tile_set set;
     if (!rows.find(blockIdx.y, SB_TILE_INPUTS * NT, &set))
         return;
     const LAYER layer = layers.at(set.matrix);
+    const uint32_t units = layer.units - (SB_PLANT(tile_tail) ? 1 : 0);
+    const uint32_t first = sb_tile_part(units, warp), last = sb_tile_part(units, warp + 1);
+    typename LAYER::template ring<NT> ring;
+    layer.begin(ring, tile, first, last);
+    if (ROWS::EARLY && !SB_PLANT(tile_wait))
+        sb_launch_wait();
     const uint32_t live = (set.count + SB_TILE_INPUTS - 1) / SB_TILE_INPUTS;
     uint32_t row[NT];
     SB_UNROLL
@@ -115,10 +129,8 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
             row[n] = rows.input(set.first + place);
     }
     float sum[NT][4] = {};
-    const uint32_t units = layer.units - (SB_PLANT(tile_tail) ? 1 : 0);
-    const uint32_t first = sb_tile_part(units, warp), last = sb_tile_part(units, warp + 1);
     const uint32_t part = units < SB_TILE_WARPS ? first : warp;
-    layer.product(sum, tile, row, live, first, last);
+    layer.product(sum, ring, tile, row, live, first, last);
     SB_UNROLL
     for (uint32_t n = 0; n < NT; n++)
         SB_UNROLL

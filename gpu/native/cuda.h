@@ -31,6 +31,17 @@ __device__ __forceinline__ uint32_t sb_shared_address(const void *p)
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
+/* Weights: nothing writes them while kernels run, and a block reads them once, so they pass the
+ * first cache. Volatile: such loads are asked for where they stand, one behind the other. */
+__device__ __forceinline__ uint4 sb_load_weight(const uint4 *at)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
+    return v;
+}
+
 /* --- barriers of some warps ------------------------------------------------------------------ */
 __device__ __forceinline__ void sb_barrier_sync(int id, int threads)
 {

@@ -57,6 +57,7 @@ static sb_status bench_run(bench *b, uint32_t first, uint32_t rows, uint32_t wid
     sb_status status;
     {
         emu_bench e(seed);
+        e.queue.dependent = true;
         const auto w = e.in("weights", b->tiles, sb_pack_tiles(b->shape) * b->shape.tile_bytes);
         const auto columns = e.in("columns", b->columns, b->shape.chunks * SB_CHUNK);
         const auto in = e.in("in", b->in + first * k, rows * k);

@@ -2,6 +2,8 @@
  * and place; bounds; planted faults. */
 #include "tests/lib/cmocka.h"
 
+#include <initializer_list>
+
 #include "tests/gpu/linear_bench.h"
 #include "tests/gpu/linear_model.h"
 #include "tests/gpu/schedules.h"
@@ -42,10 +44,10 @@ static void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint
 
 static void test_bits(void **)
 {
-    static const uint32_t shapes[][2] = {{24, 96}, {40, 320}, {8, 576}, {16, 1040}};
+    static const uint32_t shapes[][2] = {{24, 96}, {40, 320}, {8, 576}, {16, 1040}, {8, 2880}};
     static const uint32_t rows[] = {1, 3, 8, 9, 16, 17};
     for (uint32_t kind = 0; kind < LAYER_COUNT; kind++)
-        for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t i = 0; i < 5; i++)
             compare(static_cast<layer_kind>(kind), shapes[i][0], shapes[i][1], rows[(kind + i) % 6],
                     (kind + i) % 2);
 }
@@ -152,11 +154,11 @@ static void test_bound(void **)
 /* --- faults ------------------------------------------------------------------------------------
  */
 /* The launch fails, or other outputs come than those of the right kernel. */
-static bool caught(layer_kind kind, const char *what, uint32_t rows)
+static bool caught(layer_kind kind, const char *what, uint32_t rows, uint32_t k = 320)
 {
     static float right[17 * 40], wrong[17 * 40];
     bench b;
-    bench_open(&b, kind, 40, 320, rows);
+    bench_open(&b, kind, 40, k, rows);
     is_ok(&b, bench_run(&b, 0, rows, 1, 0, right));
     bool seen = false;
     plant(what);
@@ -177,6 +179,12 @@ static void test_planted(void **)
     assert_true(caught(LAYER_fp8_block, "linear_tile", 3));
     assert_true(caught(LAYER_awq, "linear_barrier", 9));
     assert_true(caught(LAYER_ct8, "linear_padding", 3));
+    assert_true(caught(LAYER_ct8, "linear_wait", 3));
+    for (const layer_kind kind : {LAYER_bf16, LAYER_nvfp4_ct, LAYER_fp8_block, LAYER_awq}) {
+        assert_true(caught(kind, "linear_ring", 3, 2880));
+        assert_true(caught(kind, "linear_ring", 9, 2880));
+    }
+    assert_false(caught(LAYER_nvfp4_ct, "linear_ring", 3));    /* a chunk for each warp */
     assert_false(caught(LAYER_fp8_block, "linear_scales", 3)); /* which has no such scales */
 }
 

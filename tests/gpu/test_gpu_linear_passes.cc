@@ -38,17 +38,19 @@ static uint64_t read_by(bench *b, uint32_t rows, float *out)
     return sb_emu_counted(&counts, nullptr, "weights").read;
 }
 
-/* Codes, once in a pass; the scales of two rows, which a lane looks up at each step of a chunk (a
- * warp gets them from a few sectors, and again from its cache); and a scale for each output, where
- * a row has one. */
+/* Codes, once in a pass; the scales of two rows, which a lane looks up with a chunk, those of each
+ * half of it (a warp gets them from a few sectors), or, of integers without groups, once; and a
+ * scale for each output, where a row has one. */
 static uint64_t expected(const bench *b, uint32_t rows)
 {
     const sb_linear_shape &shape = b->shape;
     const uint64_t passes = sb_linear_over(rows, ROWS_OF_A_PASS), tiles = sb_pack_tiles(shape);
     const bool scaled = shape.codes != SB_CODES_bf16;
     const bool of_rows = scaled && shape.codes != SB_CODES_nvfp4 && shape.parts == 0;
-    const uint64_t found = !scaled ? 0 : sb_codes_integer(shape.codes) ? 16 : 8;
-    const uint64_t lookups = tiles * shape.chunks * SB_STEPS * 32;
+    const uint64_t found = sb_codes_integer(shape.codes) ? 16 : 8;
+    const uint64_t groups = shape.codes == SB_CODES_nvfp4 ? 1 : shape.parts ? 2 : 0;
+    const uint64_t of_warps = sb_codes_integer(shape.codes) && groups == 0 ? 8 : 0;
+    const uint64_t lookups = tiles * 32 * (shape.chunks * groups + of_warps);
     return passes * (tiles * shape.scale_at + lookups * found) +
            (of_rows ? static_cast<uint64_t>(rows) * N * sizeof(float) : 0);
 }

@@ -24,6 +24,14 @@ const lowbit_kind kinds[] = {
      {SB_DIVISOR, 3100.0f},
      {SB_DIVISOR, 500.0f}},
     {"K 16", SB_CONTAINER_nvfp4_ct, 9, 16, 1, 16, {SB_DIVISOR, 3100.0f}, {SB_DIVISOR, 500.0f}},
+    {"25 units",
+     SB_CONTAINER_nvfp4_ct,
+     16,
+     3200,
+     1,
+     16,
+     {SB_DIVISOR, 3100.0f},
+     {SB_DIVISOR, 500.0f}},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -83,6 +91,7 @@ void test_faults(void **)
 {
     for (const char *fault : {"tile_tail", "lowbit_lanes", "tile_barrier", "w4a4_scales"})
         check_fault(&kinds[0], fault);
+    check_fault(&kinds[5], "tile_ring");
 }
 
 void test_poison(void **)

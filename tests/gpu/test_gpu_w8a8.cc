@@ -52,6 +52,8 @@ void test_faults(void **)
         check_fault(&kinds[0], fault);
         check_fault(&kinds[4], fault);
     }
+    check_fault(&kinds[3], "tile_ring");
+    check_fault(&kinds[6], "tile_ring");
 }
 
 void test_poison(void **)
