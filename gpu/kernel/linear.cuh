@@ -171,28 +171,56 @@ constexpr size_t sb_linear_bytes(int mt, int nt)
            static_cast<size_t>(nt);
 }
 
-/* out (rows, N), rounded to bfloat16 unless it is wide. A block has MT tiles of weights and NT row
- * tiles; its warps split the chunks. grid (tiles / MT, row tiles / NT), SB_LINEAR_THREADS threads.
- */
+/* Y-65: "Matrices with codes and scales of one kind, up to four of one input, are one launch." */
+enum : uint32_t { SB_LINEAR_MATRICES = 4 };
+template <class OUT> struct sb_linear_matrix {
+    sb_global<const uint4> weights; /* sb_pack_linear */
+    sb_global<OUT> out;             /* (rows, N), rounded to bfloat16 unless it is wide */
+    sb_linear_shape shape;
+    uint32_t wide;
+    uint32_t begin; /* its first block */
+};
+template <class OUT> struct sb_linear_list {
+    sb_linear_matrix<OUT> of[SB_LINEAR_MATRICES];
+    uint32_t count;
+
+    /* Whose block this is. */
+    SB_ATOM_FN uint32_t find(uint32_t block) const
+    {
+        uint32_t found = 0;
+        SB_UNROLL
+        for (uint32_t i = 1; i < SB_LINEAR_MATRICES; i++)
+            if (i < count && block >= of[i].begin)
+                found = i;
+        return found;
+    }
+};
+
+/* A block has MT tiles of weights and NT row tiles; its warps split the chunks. grid (blocks of all
+ * matrices, each of tiles / MT, row tiles / NT), SB_LINEAR_THREADS threads. */
 template <int CODES, bool GROUPED, int MT, int NT, class OUT>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
-    sb_linear_kernel(sb_global<const uint4> weights, sb_global<const uint2> x, sb_global<OUT> out,
-                     sb_linear_shape shape, uint32_t rows, uint32_t wide)
+    sb_linear_kernel(const __grid_constant__ sb_linear_list<OUT> list, sb_global<const uint2> x,
+                     uint32_t rows)
 {
     sb_launch_ready();
     SB_SHARED_DYNAMIC(float, room);
     constexpr uint32_t SIZE = MT * NT * 128;
+    const sb_linear_matrix<OUT> &mine = list.of[list.find(blockIdx.x)];
+    const sb_linear_shape &shape = mine.shape;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t tiles = (shape.rows + SB_TILE_ROWS - 1) / SB_TILE_ROWS;
     const uint32_t row_tiles = (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS;
-    const uint32_t first_tile = blockIdx.x * MT, first_row = blockIdx.y * NT;
+    const uint32_t block = SB_PLANT(linear_block) ? blockIdx.x : blockIdx.x - mine.begin;
+    const uint32_t first_tile = block * MT, first_row = blockIdx.y * NT;
     const size_t tile = shape.tile_bytes / sizeof(uint4);
     const size_t row_tile = static_cast<size_t>(shape.chunks) * SB_STEPS * 32;
     const uint32_t chunks = shape.chunks - (SB_PLANT(linear_tail) ? 1 : 0);
     const uint32_t first = sb_tile_part(chunks, warp), last = sb_tile_part(chunks, warp + 1);
     const uint32_t part = chunks < SB_LINEAR_WARPS ? first : warp;
     const size_t stride = first_tile + MT <= tiles ? tile : 0;
-    weights = weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
+    const sb_global<const uint4> weights =
+        mine.weights + (SB_PLANT(linear_tile) ? first_tile ^ 1 : first_tile) * tile;
     sb_linear_ring<CODES, GROUPED, MT, NT> ring;
     ring.begin(weights, stride, shape, first, last);
     if (!SB_PLANT(linear_wait))
@@ -219,7 +247,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
             continue;
         const float y = sb_linear_finish<CODES, GROUPED>(sb_tile_sum(room, chunks, SIZE, at),
                                                          weights + m * tile, shape, r);
-        sb_linear_store(out, static_cast<size_t>(column) * shape.rows + row, y, wide);
+        sb_linear_store(mine.out, static_cast<size_t>(column) * shape.rows + row, y, mine.wide);
     }
 }
 

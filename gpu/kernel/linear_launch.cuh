@@ -28,49 +28,73 @@ static inline size_t sb_linear_staged(const sb_linear_shape &shape, uint32_t row
 }
 
 template <int CODES, bool GROUPED, int MT, int NT>
-static sb_status sb_linear_tiles(const sb_linear_call &c)
+static sb_status sb_linear_tiles(const sb_queue *queue, sb_linear_list<float> list,
+                                 sb_global<const uint2> x, uint32_t rows)
 {
-    const dim3 grid(sb_linear_over(c.shape.rows, SB_TILE_ROWS * MT),
-                    sb_linear_over(c.rows, SB_LINEAR_COLUMNS * NT));
-    return SB_LAUNCH(c.queue, (sb_linear_kernel<CODES, GROUPED, MT, NT, float>), grid,
-                     SB_LINEAR_THREADS, sb_linear_bytes(MT, NT), c.weights, c.x, c.out, c.shape,
-                     c.rows, c.wide);
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        list.of[i].begin = blocks;
+        blocks += sb_linear_over(list.of[i].shape.rows, SB_TILE_ROWS * MT);
+    }
+    const dim3 grid(blocks, sb_linear_over(rows, SB_LINEAR_COLUMNS * NT));
+    return SB_LAUNCH(queue, (sb_linear_kernel<CODES, GROUPED, MT, NT, float>), grid,
+                     SB_LINEAR_THREADS, sb_linear_bytes(MT, NT), list, x, rows);
 }
 
 /* How many tiles a block has decides no bit. */
-template <int CODES, bool GROUPED> static sb_status sb_linear_rows(const sb_linear_call &c)
+template <int CODES, bool GROUPED>
+static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<float> &list,
+                                sb_global<const uint2> x, uint32_t rows)
 {
-    if (c.rows <= SB_LINEAR_COLUMNS)
-        return sb_linear_tiles<CODES, GROUPED, 1, 1>(c);
-    if (c.rows <= 2 * SB_LINEAR_COLUMNS)
-        return sb_linear_tiles<CODES, GROUPED, 1, 2>(c);
-    return sb_linear_tiles<CODES, GROUPED, 2, 8>(c);
+    if (rows <= SB_LINEAR_COLUMNS)
+        return sb_linear_tiles<CODES, GROUPED, 1, 1>(queue, list, x, rows);
+    if (rows <= 2 * SB_LINEAR_COLUMNS)
+        return sb_linear_tiles<CODES, GROUPED, 1, 2>(queue, list, x, rows);
+    return sb_linear_tiles<CODES, GROUPED, 2, 8>(queue, list, x, rows);
 }
 
-static inline sb_status sb_linear_launch(const sb_linear_call &c)
+/* Whether one instance takes both. */
+static inline bool sb_linear_together(const sb_linear_shape &a, const sb_linear_shape &b)
 {
-    const bool grouped = c.shape.parts != 0;
-    switch (c.shape.codes) {
+    return a.codes == b.codes && (a.parts != 0) == (b.parts != 0) && a.chunks == b.chunks &&
+           !a.gathers && !b.gathers;
+}
+
+/* Matrices that go together, of one input. */
+static inline sb_status sb_linear_list_launch(const sb_queue *queue,
+                                              const sb_linear_list<float> &list,
+                                              sb_global<const uint2> x, uint32_t rows)
+{
+    const bool grouped = list.of[0].shape.parts != 0;
+    switch (list.of[0].shape.codes) {
     case SB_CODES_bf16:
-        return sb_linear_rows<SB_CODES_bf16, false>(c);
+        return sb_linear_rows<SB_CODES_bf16, false>(queue, list, x, rows);
     case SB_CODES_nvfp4:
-        return sb_linear_rows<SB_CODES_nvfp4, false>(c);
+        return sb_linear_rows<SB_CODES_nvfp4, false>(queue, list, x, rows);
     case SB_CODES_e4m3:
-        return grouped ? sb_linear_rows<SB_CODES_e4m3, true>(c)
-                       : sb_linear_rows<SB_CODES_e4m3, false>(c);
+        return grouped ? sb_linear_rows<SB_CODES_e4m3, true>(queue, list, x, rows)
+                       : sb_linear_rows<SB_CODES_e4m3, false>(queue, list, x, rows);
     case SB_CODES_e2m1:
-        return grouped ? sb_linear_rows<SB_CODES_e2m1, true>(c)
-                       : sb_linear_rows<SB_CODES_e2m1, false>(c);
+        return grouped ? sb_linear_rows<SB_CODES_e2m1, true>(queue, list, x, rows)
+                       : sb_linear_rows<SB_CODES_e2m1, false>(queue, list, x, rows);
     case SB_CODES_u4:
-        return grouped ? sb_linear_rows<SB_CODES_u4, true>(c)
-                       : sb_linear_rows<SB_CODES_u4, false>(c);
+        return grouped ? sb_linear_rows<SB_CODES_u4, true>(queue, list, x, rows)
+                       : sb_linear_rows<SB_CODES_u4, false>(queue, list, x, rows);
     case SB_CODES_u8:
-        return grouped ? sb_linear_rows<SB_CODES_u8, true>(c)
-                       : sb_linear_rows<SB_CODES_u8, false>(c);
+        return grouped ? sb_linear_rows<SB_CODES_u8, true>(queue, list, x, rows)
+                       : sb_linear_rows<SB_CODES_u8, false>(queue, list, x, rows);
     case SB_CODES_COUNT:
         break;
     }
     return SB_ERR_UNSUPPORTED;
+}
+
+static inline sb_status sb_linear_launch(const sb_linear_call &c)
+{
+    sb_linear_list<float> list = {};
+    list.of[0] = {c.weights, c.out, c.shape, c.wide, 0};
+    list.count = 1;
+    return sb_linear_list_launch(c.queue, list, c.x, c.rows);
 }
 
 #endif

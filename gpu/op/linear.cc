@@ -3,6 +3,14 @@
 #include "gpu/kernel/pack.h"
 #include "gpu/op/linear_forms.h"
 #include "gpu/op/linear_lowbit.h"
+#include "gpu/op/linears.h"
+
+static sb_global<const uint4> weights_of(sb_gpu_work &work, const sb_matrix *matrix,
+                                         const sb_linear_shape &shape)
+{
+    return work.kept<uint4>("weights", matrix, sb_pack_linear,
+                            sb_pack_tiles(shape) * shape.tile_bytes, shape.tile_bytes);
+}
 
 sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a)
 {
@@ -23,9 +31,7 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
         return SB_OK;
     const size_t columns = static_cast<size_t>(shape.chunks) * SB_CHUNK;
     const size_t staged = sb_linear_staged(shape, rows);
-    const auto weights =
-        work.kept<uint4>("weights", a->weight, sb_pack_linear,
-                         sb_pack_tiles(shape) * shape.tile_bytes, shape.tile_bytes);
+    const auto weights = weights_of(work, a->weight, shape);
     sb_global<const uint32_t> order = nullptr;
     if (shape.gathers)
         order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
@@ -38,4 +44,78 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
         work.did(sb_linear_launch({work.queue(), weights, x, out, shape, rows,
                                    sb_linear_stays_wide(knobs, a->kind) != 0}));
     return work.finish();
+}
+
+/* --- several of one input ----------------------------------------------------------------------
+ */
+/* Whether it may be one of several, and its shape. */
+static bool is_plain(const sb_knobs *knobs, const sb_linear_args *a, sb_linear_shape *shape)
+{
+    return sb_input_scheme(knobs, a->weight) == SB_SCHEME_none &&
+           !sb_linear_refusal(knobs, a->weight, a->kind) &&
+           sb_pack_shape(a->weight, shape) == SB_OK && !shape->gathers;
+}
+
+/* Those of `count` that go with the first; how many. */
+static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count,
+                   sb_linear_shape *shape)
+{
+    size_t n = is_plain(knobs, a, shape) && a->rows > 0 ? 1 : 0;
+    while (n > 0 && n < count && n < SB_LINEAR_MATRICES && a[n].in == a->in &&
+           a[n].rows == a->rows && is_plain(knobs, a + n, shape + n) &&
+           sb_linear_together(*shape, shape[n]) && shape[n].cols == shape->cols)
+        n++;
+    return n;
+}
+
+static sb_status multiply(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a,
+                          const sb_linear_shape *shape, size_t count, const void *staged_input)
+{
+    sb_gpu_work work(gpu);
+    const uint32_t rows = static_cast<uint32_t>(a->rows);
+    const size_t staged = sb_linear_staged(*shape, rows);
+    if (!staged_input && !sb_linear_is_bf16(work, a->in, a->rows * shape->cols))
+        return sb_gpu_linear(gpu, knobs, a); /* which says so */
+    sb_linear_list<float> list = {};
+    sb_global<const uint2> x = nullptr;
+    list.count = static_cast<uint32_t>(count);
+    for (size_t i = 0; i < count; i++)
+        list.of[i].weights = weights_of(work, a[i].weight, shape[i]);
+    for (size_t i = 0; i < count; i++) {
+        list.of[i].out = work.out("out", a[i].out, a->rows * shape[i].rows);
+        list.of[i].shape = shape[i];
+        list.of[i].wide = sb_linear_stays_wide(knobs, a[i].kind) != 0;
+    }
+    if (staged_input) {
+        x = work.in("staged", static_cast<const uint2 *>(staged_input), staged);
+    } else {
+        const auto in = work.in("in", a->in, a->rows * shape->cols);
+        const auto made = work.scratch<uint2>("staged", staged);
+        const sb_global<const uint32_t> order = nullptr;
+        SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order,
+                   made, *shape, rows);
+        x = made;
+    }
+    if (work.ok())
+        work.did(sb_linear_list_launch(work.queue(), list, x, rows));
+    return work.finish();
+}
+
+sb_status sb_gpu_linears(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a, size_t count,
+                         const void *staged)
+{
+    sb_linear_shape shape[SB_LINEAR_MATRICES];
+    sb_status status = SB_OK;
+    while (count > 0 && status == SB_OK) {
+        size_t n = join(knobs, a, count, shape);
+        if (n > 0) {
+            status = multiply(gpu, knobs, a, shape, n, staged);
+        } else {
+            status = sb_gpu_linear(gpu, knobs, a);
+            n = 1;
+        }
+        a += n;
+        count -= n;
+    }
+    return status;
 }
