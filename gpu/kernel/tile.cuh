@@ -98,11 +98,23 @@ constexpr size_t sb_tile_bytes(int nt)
     return sizeof(float) * SB_TILE_WARPS * 128 * static_cast<size_t>(nt);
 }
 
-/* out (rows, N), rounded to bfloat16 unless it is wide. grid: (tiles of the weight, sets of NT
- * tiles of inputs), SB_TILE_THREADS threads, sb_tile_bytes(NT). */
+/* One layer, or two of one shape that have the same inputs (Y-66). */
+template <class LAYER, class OUT> struct sb_tile_layers {
+    LAYER of[2];
+    sb_global<OUT> out[2]; /* (rows, N), rounded to bfloat16 unless they are wide */
+};
+template <class LAYER, class OUT>
+sb_tile_layers<LAYER, OUT> sb_tile_alone(const LAYER &layer, sb_global<OUT> out)
+{
+    return {{layer, layer}, {out, out}};
+}
+
+/* grid: (tiles of the weight, sets of NT tiles of inputs, layers), SB_TILE_THREADS threads,
+ * sb_tile_bytes(NT). */
 template <class LAYER, int NT, class ROWS, class OUT>
 __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
-    sb_tile_kernel(LAYER layers, ROWS rows, sb_global<OUT> out, uint32_t wide)
+    sb_tile_kernel(const __grid_constant__ sb_tile_layers<LAYER, OUT> layers, ROWS rows,
+                   uint32_t wide)
 {
     sb_launch_ready();
     if (!ROWS::EARLY)
@@ -112,7 +124,8 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
     sb_tile_set set;
     if (!rows.find(blockIdx.y, SB_TILE_INPUTS * NT, &set))
         return;
-    const LAYER layer = layers.at(set.matrix);
+    const uint32_t which = SB_PLANT(experts_both) ? 0 : blockIdx.z;
+    const LAYER layer = layers.of[which].at(set.matrix);
     const uint32_t units = layer.units - (SB_PLANT(tile_tail) ? 1 : 0);
     const uint32_t first = sb_tile_part(units, warp), last = sb_tile_part(units, warp + 1);
     typename LAYER::template ring<NT> ring;
@@ -149,7 +162,7 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
         const float y =
             layer.finish(sb_tile_sum(room, units, NT * 128, at), of, rows.input(set.first + place));
         const size_t to = rows.output(set.first + place);
-        sb_tile_store(out, to * layer.rows + of, y, wide);
+        sb_tile_store(layers.out[blockIdx.z], to * layer.rows + of, y, wide);
     }
 }
 

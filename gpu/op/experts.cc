@@ -86,23 +86,29 @@ struct expert_call {
     sb_gpu_work *work;
     const sb_gpu_pairs *pairs;
     sb_linear_shape shape;
-    sb_global<const uint4> weights;
     sb_global<const uint32_t> inputs;
-    sb_global<const float> factor;
-    sb_global<float> out;
+    unsigned count; /* of layers */
+    sb_global<const uint4> weights[2];
+    sb_global<const float> factor[2];
+    sb_global<float> out[2];
     uint32_t wide;
+    float factors[2][SB_ROUTE_EXPERTS];
 };
 
 template <int CODES, bool GROUPED> static void multiply(const expert_call &c)
 {
-    sb_expert_linear<CODES, GROUPED> layer;
-    layer.rows = c.shape.rows;
-    layer.units = c.shape.chunks;
-    layer.shape = c.shape;
-    layer.weight = c.weights;
-    layer.inputs = c.inputs;
-    layer.factor = c.factor;
-    sb_gpu_multiply_pairs(*c.work, layer, *c.pairs, sb_pack_tiles(c.shape), c.out, c.wide);
+    sb_tile_layers<sb_expert_linear<CODES, GROUPED>, float> layers;
+    for (unsigned i = 0; i < 2; i++) {
+        sb_expert_linear<CODES, GROUPED> &layer = layers.of[i];
+        layer.rows = c.shape.rows;
+        layer.units = c.shape.chunks;
+        layer.shape = c.shape;
+        layer.weight = c.weights[i];
+        layer.inputs = c.inputs;
+        layer.factor = c.factor[i];
+        layers.out[i] = c.out[i];
+    }
+    sb_gpu_multiply_pairs(*c.work, layers, c.count, *c.pairs, sb_pack_tiles(c.shape), c.wide);
 }
 
 template <int CODES> static void multiply_scaled(const expert_call &c)
@@ -134,31 +140,50 @@ static void multiply_codes(const expert_call &c)
     c.work->did(SB_ERR_UNSUPPORTED);
 }
 
-static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
-                              const sb_expert_linear_args *a)
+/* The shape of `count` projections of all experts, and what multiplies their sums;
+ * SB_ERR_UNSUPPORTED: no one kernel takes them. */
+static sb_status find_layers(const sb_knobs *knobs, const sb_expert_linear_args *a, expert_call *c)
 {
-    float factor[SB_ROUTE_EXPERTS];
+    for (unsigned i = 0; i < c->count; i++) {
+        sb_linear_shape own = sb_linear_shape();
+        const sb_status status = find_shape(knobs, a + i, &own, c->factors[i]);
+        if (status)
+            return status;
+        c->shape = i == 0 ? own : c->shape;
+        if (!alike(a->weight, c->shape, a[i].weight, own))
+            return SB_ERR_UNSUPPORTED;
+    }
+    return SB_OK;
+}
+
+static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
+                              const sb_expert_linear_args *a, unsigned count)
+{
     expert_call c = expert_call();
     const size_t inputs = a->rows * a->kept / a->each, k = a->weight->cols;
-    const sb_status status = find_shape(knobs, a, &c.shape, factor);
+    c.work = &work;
+    c.count = count;
+    const sb_status status = find_layers(knobs, a, &c);
     if (status)
         return status;
     if (!sb_linear_is_bf16(work, a->in, inputs * k))
         return SB_ERR_UNSUPPORTED;
     const size_t columns = size_t(c.shape.chunks) * SB_CHUNK, staged = inputs * columns / 2;
-    c.work = &work;
     c.wide = sb_linear_stays_wide(knobs, a->kind) != 0;
-    c.weights =
-        work.kept_all<uint4>("weights", sb_gpu_matrices_of(a), sb_pack_linear,
-                             sb_pack_tiles(c.shape) * c.shape.tile_bytes, c.shape.tile_bytes);
+    for (unsigned i = 0; i < count; i++)
+        c.weights[i] =
+            work.kept_all<uint4>("weights", sb_gpu_matrices_of(a + i), sb_pack_linear,
+                                 sb_pack_tiles(c.shape) * c.shape.tile_bytes, c.shape.tile_bytes);
     sb_global<const uint32_t> order = nullptr;
     if (c.shape.gathers)
         order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
     const auto in = work.in("in", a->in, inputs * k);
     const auto x = work.scratch<uint32_t>("staged", staged);
     c.inputs = x;
-    c.factor = work.constant("factors", factor, a->experts);
-    c.out = work.out("out", a->out, a->rows * a->kept * c.shape.rows);
+    for (unsigned i = 0; i < count; i++) {
+        c.factor[i] = work.constant("factors", c.factors[i], a->experts);
+        c.out[i] = work.out("out", a[i].out, a->rows * a->kept * c.shape.rows);
+    }
     SB_GPU_RUN(work, sb_expert_stage, sb_gpu_blocks(staged, 256), 256, 0, in, order, x, c.shape,
                static_cast<uint32_t>(inputs));
     const sb_gpu_pairs pairs = sb_gpu_route(work, a);
@@ -178,30 +203,54 @@ static sb_expert_linear_args part_of(const sb_expert_linear_args *a, size_t firs
     return part;
 }
 
-static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
+                           unsigned count)
 {
     sb_gpu_work work(gpu);
     work.did(check_ids(work, a));
     if (!work.ok() || a->rows * a->kept == 0)
         return work.finish();
     const sb_act_scheme scheme = sb_input_scheme(knobs, a->weight);
-    for (size_t e = 1; e < a->experts; e++)
-        if (sb_input_scheme(knobs, sb_expert_weight(a, e)) != scheme)
-            return SB_ERR_UNSUPPORTED;
-    return scheme == SB_SCHEME_none ? experts_bf16(work, knobs, a)
-                                    : sb_gpu_experts_lowbit(work, knobs, a, scheme);
+    for (unsigned i = 0; i < count; i++)
+        for (size_t e = 0; e < a->experts; e++)
+            if (sb_input_scheme(knobs, sb_expert_weight(a + i, e)) != scheme)
+                return SB_ERR_UNSUPPORTED;
+    if (scheme == SB_SCHEME_none)
+        return experts_bf16(work, knobs, a, count);
+    return count == 1 ? sb_gpu_experts_lowbit(work, knobs, a, scheme) : SB_ERR_UNSUPPORTED;
 }
 
-sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+static sb_status all_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
+                          unsigned count)
 {
     if (!fits(a))
         return SB_ERR_UNSUPPORTED;
     const size_t most = most_pairs / a->kept;
     sb_status status = SB_OK;
     for (size_t first = 0; first < a->rows && !status; first += most) {
-        const size_t left = a->rows - first;
-        const sb_expert_linear_args part = part_of(a, first, left < most ? left : most);
-        status = some_rows(gpu, knobs, &part);
+        const size_t left = a->rows - first, rows = left < most ? left : most;
+        const sb_expert_linear_args part[2] = {part_of(a, first, rows),
+                                               part_of(a + count - 1, first, rows)};
+        status = some_rows(gpu, knobs, part, count);
+    }
+    return status;
+}
+
+sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+{
+    return all_rows(gpu, knobs, a, 1);
+}
+
+sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
+{
+    const sb_expert_linear_args &b = a[1];
+    const bool shares = b.ids == a->ids && b.in == a->in && b.experts == a->experts &&
+                        b.rows == a->rows && b.kept == a->kept && b.each == a->each &&
+                        b.kind == a->kind;
+    sb_status status = shares ? all_rows(gpu, knobs, a, 2) : SB_ERR_UNSUPPORTED;
+    if (status == SB_ERR_UNSUPPORTED) {
+        status = all_rows(gpu, knobs, a, 1);
+        status = status ? status : all_rows(gpu, knobs, a + 1, 1);
     }
     return status;
 }

@@ -99,7 +99,8 @@ sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
     sb_gpu_pairs pairs = sb_gpu_route(work, a);
     pairs.rows.each = by_pair ? 1 : pairs.rows.each;
     lowbit_layer(c, scheme, [&](const auto &layer) {
-        sb_gpu_multiply_pairs(work, layer, pairs, sb_lowbit_tiles(c.shape), c.out, c.wide);
+        sb_gpu_multiply_pairs(work, sb_tile_alone(layer, c.out), 1, pairs, sb_lowbit_tiles(c.shape),
+                              c.wide);
     });
     return work.finish();
 }

@@ -31,18 +31,19 @@ static inline sb_gpu_matrices sb_gpu_matrices_of(const sb_expert_linear_args *a)
 }
 
 /* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average". `tiles` are
- * those of one weight. */
+ * those of one weight; `count` layers, 1 or 2. */
 template <class LAYER>
-static void sb_gpu_multiply_pairs(sb_gpu_work &work, const LAYER &layer, const sb_gpu_pairs &pairs,
-                                  size_t tiles, sb_global<float> out, uint32_t wide)
+static void sb_gpu_multiply_pairs(sb_gpu_work &work, const sb_tile_layers<LAYER, float> &layers,
+                                  unsigned count, const sb_gpu_pairs &pairs, size_t tiles,
+                                  uint32_t wide)
 {
-    const dim3 grid(static_cast<unsigned>(tiles), pairs.sets);
+    const dim3 grid(static_cast<unsigned>(tiles), pairs.sets, count);
     if (pairs.most == SB_TILE_INPUTS)
         SB_GPU_RUN(work, (sb_tile_kernel<LAYER, 1, sb_routed_rows, float>), grid, SB_TILE_THREADS,
-                   sb_tile_bytes(1), layer, pairs.rows, out, wide);
+                   sb_tile_bytes(1), layers, pairs.rows, wide);
     else
         SB_GPU_RUN(work, (sb_tile_kernel<LAYER, 8, sb_routed_rows, float>), grid, SB_TILE_THREADS,
-                   sb_tile_bytes(8), layer, pairs.rows, out, wide);
+                   sb_tile_bytes(8), layers, pairs.rows, wide);
 }
 
 /* Inputs that are quantized; `scheme` is that of all experts, and not none. */

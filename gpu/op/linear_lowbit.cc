@@ -8,7 +8,7 @@ template <class LAYER, int NT> static void multiply_tiles(const lowbit_call &c, 
     const dim3 grid(sb_lowbit_tiles(c.shape), sb_gpu_blocks(c.rows, SB_TILE_INPUTS * NT));
     const sb_all_rows all = {c.rows};
     SB_GPU_RUN(*c.work, (sb_tile_kernel<LAYER, NT, sb_all_rows, float>), grid, SB_TILE_THREADS,
-               sb_tile_bytes(NT), layer, all, c.out, c.wide);
+               sb_tile_bytes(NT), sb_tile_alone(layer, c.out), all, c.wide);
 }
 
 /* How many tiles a block has decides no bit. */

@@ -248,13 +248,15 @@ sb_status launch(emu_bench &b, const test_layer *l, const test_input *x, const R
     const dim3 grid(sb_lowbit_tiles(l->shape), sets);
     if (l->scheme == SB_SCHEME_nvfp4)
         return SB_LAUNCH(&b.queue, (sb_tile_kernel<sb_w4a4, NT, ROWS, float>), grid,
-                         SB_TILE_THREADS, sb_tile_bytes(NT), w4a4_of(b, l, x), rows, out, wide);
+                         SB_TILE_THREADS, sb_tile_bytes(NT), sb_tile_alone(w4a4_of(b, l, x), out),
+                         rows, wide);
     if (l->shape.grouped)
         return SB_LAUNCH(&b.queue, (sb_tile_kernel<sb_w8a8<true>, NT, ROWS, float>), grid,
-                         SB_TILE_THREADS, sb_tile_bytes(NT), w8a8_of<true>(b, l, x), rows, out,
-                         wide);
+                         SB_TILE_THREADS, sb_tile_bytes(NT),
+                         sb_tile_alone(w8a8_of<true>(b, l, x), out), rows, wide);
     return SB_LAUNCH(&b.queue, (sb_tile_kernel<sb_w8a8<false>, NT, ROWS, float>), grid,
-                     SB_TILE_THREADS, sb_tile_bytes(NT), w8a8_of<false>(b, l, x), rows, out, wide);
+                     SB_TILE_THREADS, sb_tile_bytes(NT),
+                     sb_tile_alone(w8a8_of<false>(b, l, x), out), rows, wide);
 }
 
 /* out (rows, N) of one matrix; false if a launch failed. nt: tiles of inputs in a block. */

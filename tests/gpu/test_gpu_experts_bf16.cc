@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/emu/count.h"
 #include "gpu/kernel/experts_linear.cuh"
 #include "gpu/kernel/pack.h"
 #include "tests/gpu/linear_layers.h"
@@ -53,6 +54,8 @@ void close_experts(experts *e)
     free(e->tiles);
 }
 
+uint64_t read_of_tiles; /* bytes that the last call read of all experts' weights */
+
 template <int CODES, bool GROUPED, int NT>
 bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *r, uint32_t each,
               uint64_t seed, float *out)
@@ -73,7 +76,11 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
     layer.rows = e->shape.rows;
     layer.units = e->shape.chunks;
     layer.shape = e->shape;
-    layer.weight = sb_cast<const uint4>(b.in("tiles", e->tiles, bytes));
+    sb_emu_counts counts = {};
+    sb_emu_region tiles;
+    assert_int_equal(sb_emu_region_counted(&tiles, "tiles", e->tiles, bytes, SB_EMU_INPUT, &b.err),
+                     SB_OK);
+    layer.weight = sb_cast<const uint4>(sb_global<const unsigned char>(&tiles));
     const auto x = b.out("staged", staged, places / 2);
     layer.inputs = x;
     layer.factor = b.in("factor", e->factor, EXPERTS);
@@ -82,9 +89,13 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
             b.in("in", wide, inputs), sb_global<const uint32_t>(nullptr), x, e->shape,
             static_cast<uint32_t>(rows));
     const dim3 grid(static_cast<unsigned>(sb_pack_tiles(e->shape)), most);
+    sb_emu_count(b.queue.emu, &counts);
     const sb_status status = SB_LAUNCH(
         &b.queue, (sb_tile_kernel<sb_expert_linear<CODES, GROUPED>, NT, sb_routed_rows, float>),
-        grid, SB_TILE_THREADS, sb_tile_bytes(NT), layer, pairs, to, 0u);
+        grid, SB_TILE_THREADS, sb_tile_bytes(NT), sb_tile_alone(layer, to), pairs, 0u);
+    sb_emu_count(b.queue.emu, nullptr);
+    sb_emu_region_close(&tiles);
+    read_of_tiles = sb_emu_counted(&counts, nullptr, "tiles").read;
     if (status != SB_OK && !*planted)
         fail_msg("%s", b.err.text);
     const bool complete = b.complete();
@@ -156,6 +167,35 @@ void test_kinds(void **)
     }
 }
 
+/* Y-66: "A set reads each code of its expert's weights once." So does a call of up to 8 rows, whose
+ * pairs of an expert are one set: experts that nobody chose are not read. */
+void test_passes(void **)
+{
+    static experts e;
+    const uint32_t n = 24, k = 320, kept = 3;
+    open_experts(&e, LAYER_bf16, n, k);
+    static uint16_t in[8 * k];
+    static float out[8 * kept * n];
+    const uint64_t one = sb_pack_tiles(e.shape) * e.shape.tile_bytes;
+    for (uint32_t rows = 1; rows <= 8; rows++) {
+        routing r = draw_routing(rows * kept, EXPERTS, SB_TILE_INPUTS, 0, rows);
+        uint32_t used = 0;
+        for (uint32_t p = 0; p < rows * kept; p++) /* those of a row differ */
+            r.ids[p] = (p / kept * (rows % 2 ? 0 : 1) + p % kept) % (EXPERTS - 1);
+        for (uint32_t x = 0; x < EXPERTS; x++) {
+            bool here = false;
+            for (uint32_t p = 0; p < rows * kept; p++)
+                here = here || r.ids[p] == x;
+            used += here;
+        }
+        assert_true(route(&r, rows));
+        assert_true((multiply<SB_CODES_bf16, false, 1>(&e, in, rows, &r, kept, rows, out)));
+        assert_int_equal(read_of_tiles, used * one);
+        drop_routing(&r);
+    }
+    close_experts(&e);
+}
+
 void test_faults(void **)
 {
     for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "linear_lanes"})
@@ -169,6 +209,7 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_passes),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests_name("experts in bfloat16", tests, NULL, NULL);
