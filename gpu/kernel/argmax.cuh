@@ -49,13 +49,10 @@ SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
     return key;
 }
 
-/* partial (rows, parts): the largest key of each part of a row. grid (parts, rows) */
-static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
-    sb_argmax_part(sb_global<const float> logits, sb_global<uint64_t> partial, uint32_t n)
+/* The largest key of a block's part of a row. grid (parts, rows) */
+SB_KERNEL_FN uint64_t sb_argmax_of_part(sb_global<const float> logits, sb_shared<uint64_t> room,
+                                        uint32_t n)
 {
-    sb_launch_ready();
-    sb_launch_wait();
-    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
     const uint32_t each = (n + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
     const uint32_t last = first + each < n ? first + each : n;
     uint64_t best = 0;
@@ -65,7 +62,17 @@ static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
         const uint64_t key = sb_argmax_key(x, i);
         best = key > best ? key : best;
     }
-    best = sb_argmax_block(best, room);
+    return sb_argmax_block(best, room);
+}
+
+/* partial (rows, parts): the largest key of each part of a row. */
+static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
+    sb_argmax_part(sb_global<const float> logits, sb_global<uint64_t> partial, uint32_t n)
+{
+    sb_launch_ready();
+    sb_launch_wait();
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    const uint64_t best = sb_argmax_of_part(logits, room, n);
     if (threadIdx.x == 0)
         partial[blockIdx.y * gridDim.x + blockIdx.x] = best;
 }

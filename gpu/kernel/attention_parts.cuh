@@ -71,8 +71,16 @@ SB_KERNEL_FN void sb_kv_code(float x, uint8_t &code)
 {
     code = static_cast<uint8_t>(sb_cvt_e4m3x2_f32(x, 0.0f) & 0xff);
 }
-/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x of a key, after rope, or value": rows of
- * `width` elements, of which row 0 stands at position *first of the cache. */
+/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x of a key, after rope, or value" - z is
+ * `scale`. */
+template <class KV> SB_KERNEL_FN KV sb_kv_element(float x, float scale)
+{
+    KV code;
+    sb_kv_code(sizeof(KV) == 1 ? __fdiv_rn(x, scale) : x, code);
+    return code;
+}
+
+/* Rows of `width` elements, of which row 0 stands at position *first of the cache. */
 template <class KV>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_append_kernel(sb_global<const float> in, sb_global<KV> cache,
@@ -82,12 +90,9 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * SB_ATTENTION_THREADS + threadIdx.x;
     const uint32_t position = *first;
-    KV code;
-    if (i >= n)
-        return;
-    const float x = in[i];
-    sb_kv_code(sizeof(KV) == 1 ? __fdiv_rn(x, scale) : x, code);
-    cache[static_cast<size_t>(SB_PLANT(kv_first) ? 0 : position) * width + i] = code;
+    if (i < n)
+        cache[static_cast<size_t>(SB_PLANT(kv_first) ? 0 : position) * width + i] =
+            sb_kv_element<KV>(in[i], scale);
 }
 
 template <class KV>

@@ -10,8 +10,22 @@
 enum { SB_COMBINE_THREADS = 256 };
 
 /* R-17 with K-14's dot and K-52's fused: "one sum of k+1 terms", the slots in their order and then
- * the shared expert, each product fused into the sum. A thread has one element of one row; n
- * elements in all rows. */
+ * the shared expert, each product fused into the sum: one element of a row. expert_out (kept,
+ * width), weights (kept) and shared_out (width) are those of the row. */
+template <class T>
+SB_KERNEL_FN T sb_combined(sb_global<const T> expert_out, sb_global<const float> weights,
+                           sb_global<const T> shared_out, float open, unsigned kept, size_t width,
+                           size_t column)
+{
+    float sum = 0.0f;
+    for (unsigned slot = SB_PLANT(combine_first_slot) ? 1 : 0; slot < kept; slot++) {
+        const T x = expert_out[slot * width + column];
+        sum = __fmaf_rn(sb_wide(x), weights[slot], sum);
+    }
+    return sb_narrow<T>(__fmaf_rn(sb_wide(static_cast<T>(shared_out[column])), open, sum));
+}
+
+/* A thread has one element of one row; n elements in all rows. */
 template <class T>
 static __global__ void __launch_bounds__(SB_COMBINE_THREADS)
     sb_moe_combine_kernel(sb_global<const T> expert_out, sb_global<const float> weights,
@@ -24,14 +38,9 @@ static __global__ void __launch_bounds__(SB_COMBINE_THREADS)
     const size_t row = i / width, column = i % width;
     if (i >= n)
         return;
-    float sum = 0.0f;
-    for (unsigned slot = SB_PLANT(combine_first_slot) ? 1 : 0; slot < kept; slot++) {
-        const T x = expert_out[(row * kept + slot) * width + column];
-        sum = __fmaf_rn(sb_wide(x), weights[row * kept + slot], sum);
-    }
-    const float open = sb_gpu_sigmoid(shared_logit[row]);
-    sum = __fmaf_rn(sb_wide(static_cast<T>(shared_out[i])), open, sum);
-    out[i] = sb_narrow<T>(sum);
+    out[i] = sb_combined<T>(expert_out + row * kept * width, weights + row * kept,
+                            shared_out + row * width, sb_gpu_sigmoid(shared_logit[row]), kept,
+                            width, column);
 }
 
 #endif

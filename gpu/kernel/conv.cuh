@@ -57,6 +57,44 @@ SB_KERNEL_FN void sb_conv_keep(sb_global<T> to, const T (&window)[TAPS], uint32_
         to[static_cast<size_t>(tap) * channels + channel] = window[tap + first];
 }
 
+/* A channel on its way through the rows. First its columns before row `first`, each a place behind
+ * the one that it will have at that row; then row by row. */
+template <class T, int TAPS>
+SB_KERNEL_FN void sb_conv_begin(const sb_conv_job<T> &job, uint32_t first, uint32_t channel,
+                                T (&window)[TAPS])
+{
+    for (uint32_t tap = 0; tap < TAPS - 1; tap++)
+        window[tap + 1] =
+            sb_conv_column<T, TAPS>(job, SB_PLANT(conv_stretch) ? tap : first + tap, channel);
+}
+template <class T, int TAPS>
+SB_KERNEL_FN void sb_conv_go_on(const sb_conv_job<T> &job, uint32_t row, uint32_t channel,
+                                T (&window)[TAPS])
+{
+    for (int tap = 0; tap < TAPS - 1; tap++)
+        window[tap] = window[tap + 1];
+    window[TAPS - 1] = job.in[static_cast<size_t>(row) * job.channels + channel];
+}
+/* The state behind a row, and that behind the last one, in their places if they have any. */
+template <class T, int TAPS>
+SB_KERNEL_FN void sb_conv_keep_row(const sb_conv_job<T> &job, uint32_t row, uint32_t channel,
+                                   const T (&window)[TAPS])
+{
+    const size_t size = static_cast<size_t>(TAPS - 1) * job.channels;
+    if (job.trail)
+        sb_conv_keep<T, TAPS>(job.trail + row * size, window, job.channels, channel);
+    if (job.next && row + 1 == job.rows)
+        sb_conv_keep<T, TAPS>(job.next + sb_slot_written(job.slot) * size, window, job.channels,
+                              channel);
+}
+template <class T, int TAPS>
+SB_KERNEL_FN void sb_conv_weights(const sb_conv_job<T> &job, uint32_t channel,
+                                  float (&weight)[TAPS])
+{
+    for (int tap = 0; tap < TAPS; tap++)
+        weight[tap] = job.weight[static_cast<size_t>(channel) * TAPS + static_cast<size_t>(tap)];
+}
+
 template <class T, int TAPS>
 static __global__ void __launch_bounds__(SB_CONV_THREADS) sb_conv_kernel(const sb_conv_job<T> job)
 {
@@ -69,25 +107,14 @@ static __global__ void __launch_bounds__(SB_CONV_THREADS) sb_conv_kernel(const s
     T window[TAPS];
     if (channel >= job.channels)
         return;
-    for (int tap = 0; tap < TAPS; tap++)
-        weight[tap] = job.weight[static_cast<size_t>(channel) * TAPS + static_cast<size_t>(tap)];
-    for (uint32_t tap = 0; tap < TAPS - 1; tap++)
-        window[tap + 1] =
-            sb_conv_column<T, TAPS>(job, SB_PLANT(conv_stretch) ? tap : first + tap, channel);
+    sb_conv_weights<T, TAPS>(job, channel, weight);
+    sb_conv_begin<T, TAPS>(job, first, channel, window);
     for (uint32_t row = first; row < first + rows; row++) {
-        for (int tap = 0; tap < TAPS - 1; tap++)
-            window[tap] = window[tap + 1];
-        const size_t at = static_cast<size_t>(row) * job.channels + channel;
-        window[TAPS - 1] = job.in[at];
-        job.out[at] = sb_conv_value<T, TAPS>(weight, window);
-        if (job.trail)
-            sb_conv_keep<T, TAPS>(job.trail + static_cast<size_t>(row) * (TAPS - 1) * job.channels,
-                                  window, job.channels, channel);
+        sb_conv_go_on<T, TAPS>(job, row, channel, window);
+        job.out[static_cast<size_t>(row) * job.channels + channel] =
+            sb_conv_value<T, TAPS>(weight, window);
+        sb_conv_keep_row<T, TAPS>(job, row, channel, window);
     }
-    if (first + rows == job.rows && job.next)
-        sb_conv_keep<T, TAPS>(job.next + static_cast<size_t>(sb_slot_written(job.slot)) *
-                                             (TAPS - 1) * job.channels,
-                              window, job.channels, channel);
 }
 
 #endif

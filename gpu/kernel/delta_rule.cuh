@@ -143,6 +143,23 @@ SB_KERNEL_FN void sb_delta_store(sb_global<float> to, uint32_t dk, uint32_t dv, 
     }
 }
 
+/* A row that is in shared memory as row `r`: its output, and the state behind it. */
+template <class T, int DK>
+SB_KERNEL_FN void sb_delta_row(const sb_delta_job<T> &job, const sb_delta_stage &stage, uint32_t r,
+                               size_t row, uint32_t head, uint32_t column, float v,
+                               float (&state)[DK / 4])
+{
+    const uint32_t part = threadIdx.x % 32 / 8;
+    const size_t at = row * job.v_heads + head;
+    const float o = sb_delta_step<DK>(sb_cast<const float4>(stage.q + r * DK),
+                                      sb_cast<const float4>(stage.k + r * DK), state, part,
+                                      stage.decay[r], stage.beta[r], v);
+    if (part == 0 && column < job.dv)
+        job.out[at * job.dv + column] = sb_narrow<T>(o);
+    if (job.trail)
+        sb_delta_store<DK>(job.trail + at * job.dk * job.dv, job.dk, job.dv, column, part, state);
+}
+
 /* Blocks: groups of 32 columns, value heads. R-9: "per value head h, whose query and key head is
  * floor(h / r)" */
 template <class T, int DK>
@@ -158,7 +175,6 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
     const sb_delta_stage stage = {shared_q, shared_k, shared_decay, shared_beta};
     const uint32_t lane = threadIdx.x % 32, part = lane / 8, head = blockIdx.y;
     const uint32_t column = blockIdx.x * SB_DELTA_COLUMNS + threadIdx.x / 32 * 8 + lane % 8;
-    const size_t size = static_cast<size_t>(job.dk) * job.dv;
     float state[DK / 4];
     sb_delta_load<DK>(job.from + sb_delta_state(job, sb_slot_read(job.slot), head), job.dk, job.dv,
                       column, part, state);
@@ -169,17 +185,11 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)
         if (!SB_PLANT(delta_barrier))
             __syncthreads();
         for (uint32_t r = 0; r < rows; r++) {
-            const size_t row = first + r, at = row * job.v_heads + head;
+            const size_t row = first + r;
             float v = 0.0f;
             if (column < job.dv)
                 v = sb_wide(static_cast<T>(job.v[row * job.v_stride + head * job.dv + column]));
-            const float o = sb_delta_step<DK>(sb_cast<const float4>(stage.q + r * DK),
-                                              sb_cast<const float4>(stage.k + r * DK), state, part,
-                                              stage.decay[r], stage.beta[r], v);
-            if (part == 0 && column < job.dv)
-                job.out[at * job.dv + column] = sb_narrow<T>(o);
-            if (job.trail)
-                sb_delta_store<DK>(job.trail + at * size, job.dk, job.dv, column, part, state);
+            sb_delta_row<T, DK>(job, stage, r, row, head, column, v, state);
         }
         if (!SB_PLANT(delta_barrier2))
             __syncthreads();

@@ -45,6 +45,11 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
 }
 
 /* R-5: "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )", beta = sigmoid(b); both in binary32. */
+SB_KERNEL_FN float sb_gate_of(float a, float a_log, float dt_bias)
+{
+    const float speed = sb_gpu_exp(a_log), step = sb_gpu_softplus(__fadd_rn(a, dt_bias));
+    return __fmul_rn(SB_PLANT(gates_decay) ? speed : -speed, step);
+}
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_gates_kernel(sb_global<const T> a, sb_global<const T> b, sb_global<const float> a_log,
@@ -56,9 +61,7 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     const size_t i = sb_each(), head = i % heads;
     if (i >= n)
         return;
-    const float speed = sb_gpu_exp(a_log[head]);
-    const float step = sb_gpu_softplus(__fadd_rn(sb_wide(static_cast<T>(a[i])), dt_bias[head]));
-    g[i] = __fmul_rn(SB_PLANT(gates_decay) ? speed : -speed, step);
+    g[i] = sb_gate_of(sb_wide(static_cast<T>(a[i])), a_log[head], dt_bias[head]);
     beta[i] = sb_gpu_sigmoid(sb_wide(static_cast<T>(b[i])));
 }
 
@@ -80,6 +83,11 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
 }
 
 /* R-14: "y = R( RN(o sigmoid(gate)) )" */
+template <class T> SB_KERNEL_FN T sb_attn_gated(float o, float gate)
+{
+    return sb_narrow<T>(
+        __fmul_rn(o, SB_PLANT(attn_gate_silu) ? sb_gpu_silu(gate) : sb_gpu_sigmoid(gate)));
+}
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_attn_gate_kernel(sb_global<const T> in, sb_global<const T> gate, size_t n, sb_global<T> out)
@@ -89,12 +97,16 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     const size_t i = sb_each();
     if (i >= n)
         return;
-    const float x = sb_wide(static_cast<T>(gate[i]));
-    const float open = SB_PLANT(attn_gate_silu) ? sb_gpu_silu(x) : sb_gpu_sigmoid(x);
-    out[i] = sb_narrow<T>(__fmul_rn(sb_wide(static_cast<T>(in[i])), open));
+    out[i] = sb_attn_gated<T>(sb_wide(static_cast<T>(in[i])), sb_wide(static_cast<T>(gate[i])));
 }
 
 /* R-16: "a = R( RN(silu(gate) up) )" */
+template <class T> SB_KERNEL_FN T sb_swiglu(float gate, float up)
+{
+    const float activated = sb_gpu_silu(gate);
+    return sb_narrow<T>(
+        __fmul_rn(SB_PLANT(swiglu_rounded) ? sb_to_bf16(activated) : activated, up));
+}
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_swiglu_kernel(sb_global<const T> gate, sb_global<const T> up, size_t n, sb_global<T> out)
@@ -104,9 +116,7 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     const size_t i = sb_each();
     if (i >= n)
         return;
-    const float activated = sb_gpu_silu(sb_wide(static_cast<T>(gate[i])));
-    const float rounded = SB_PLANT(swiglu_rounded) ? sb_to_bf16(activated) : activated;
-    out[i] = sb_narrow<T>(__fmul_rn(rounded, sb_wide(static_cast<T>(up[i]))));
+    out[i] = sb_swiglu<T>(sb_wide(static_cast<T>(gate[i])), sb_wide(static_cast<T>(up[i])));
 }
 
 #endif

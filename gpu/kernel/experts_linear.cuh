@@ -9,20 +9,29 @@
 #include "gpu/kernel/tile.cuh"
 
 /* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks; what only fills up is
- * zero. A thread for each. `columns`, which all experts share, is read where the shape gathers. */
+ * zero. Pair `i`, if there is such; `columns`, which all experts share, is read where the shape
+ * gathers. */
+template <class INPUT>
+SB_KERNEL_FN void sb_expert_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
+                                     sb_global<uint32_t> out, const sb_linear_shape &shape,
+                                     uint32_t inputs)
+{
+    const uint32_t wide = shape.chunks * (SB_CHUNK / 2);
+    const uint32_t row = static_cast<uint32_t>(i / wide), place = static_cast<uint32_t>(i % wide);
+    if (row < inputs)
+        out[i] = sb_linear_pair(shape, in, columns, inputs, row, 2 * place);
+}
+
+/* A thread for each. */
+template <class T>
 static __global__ void __launch_bounds__(256)
-    sb_expert_stage(sb_global<const float> in, sb_global<const uint32_t> columns,
+    sb_expert_stage(sb_global<const T> in, sb_global<const uint32_t> columns,
                     sb_global<uint32_t> out, sb_linear_shape shape, uint32_t inputs)
 {
     sb_launch_ready();
     sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const uint32_t wide = shape.chunks * (SB_CHUNK / 2);
-    const uint32_t row = static_cast<uint32_t>(i / wide), place = static_cast<uint32_t>(i % wide);
-    if (row >= inputs)
-        return;
-    out[i] = sb_linear_input(shape, in, columns, inputs, row, 2 * place) |
-             sb_linear_input(shape, in, columns, inputs, row, 2 * place + 1) << 16;
+    sb_expert_stage_at(i, sb_linear_memory<T>{in, shape.cols}, columns, out, shape, inputs);
 }
 
 /* Inputs that lie anywhere as the second operand. */

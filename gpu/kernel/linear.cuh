@@ -25,9 +25,22 @@ SB_KERNEL_FN uint32_t sb_linear_bits(uint16_t x)
     return x;
 }
 
+/* An input that lies in memory, (rows, cols). An input of a layer is whatever gives the bits of a
+ * row's columns: fused_stage.cuh has others. */
+template <class T> struct sb_linear_memory {
+    sb_global<const T> in;
+    uint32_t cols;
+
+    SB_ATOM_FN uint32_t bits(uint32_t row, uint32_t column) const
+    {
+        const T value = in[static_cast<size_t>(row) * cols + column];
+        return sb_linear_bits(value);
+    }
+};
+
 /* Element of the place of a row; what only fills up is zero. */
-template <class T>
-SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, sb_global<const T> in,
+template <class INPUT>
+SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, const INPUT &in,
                                       sb_global<const uint32_t> columns, uint32_t rows,
                                       uint32_t row, uint32_t place)
 {
@@ -36,12 +49,47 @@ SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, sb_global<co
         column = columns[place];
     if (!SB_PLANT(linear_padding) && (row >= rows || column >= shape.cols))
         return 0;
-    const T value = in[static_cast<size_t>(row) * shape.cols + column];
-    return sb_linear_bits(value);
+    return in.bits(row, column);
+}
+/* And the one behind it. */
+template <class INPUT>
+SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &in,
+                                     sb_global<const uint32_t> columns, uint32_t rows, uint32_t row,
+                                     uint32_t place)
+{
+    return sb_linear_input(shape, in, columns, rows, row, place) |
+           sb_linear_input(shape, in, columns, rows, row, place + 1) << 16;
 }
 
 /* out (row tiles, 4 chunks, 32): H-8: "register r of B has column g and starts at k = W t + 4 W r".
- * A thread for each. `columns` is read where the shape gathers. */
+ * The words of `i`, if there are such; `columns` is read where the shape gathers. */
+template <class INPUT>
+SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
+                                     sb_global<uint2> out, const sb_linear_shape &shape,
+                                     uint32_t rows)
+{
+    const uint32_t steps = shape.chunks * SB_STEPS, lane = i % 32;
+    const size_t tile = i / 32 / steps;
+    if (tile >= (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS)
+        return;
+    const uint32_t row = static_cast<uint32_t>(tile) * SB_LINEAR_COLUMNS + lane / 4;
+    const uint32_t place = static_cast<uint32_t>(i / 32 % steps) * SB_STEP + lane % 4 * 2;
+    uint32_t word[2];
+    SB_UNROLL
+    for (uint32_t r = 0; r < 2; r++)
+        word[r] = sb_linear_pair(shape, in, columns, rows, row, place + 8 * r);
+    out[i] = make_uint2(word[0], word[1]);
+}
+/* Where, in words of 32 bits, that has the pair of places 2 `pair` and 2 `pair` + 1 of a row. */
+SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row, uint32_t pair)
+{
+    const size_t step = static_cast<size_t>(row / SB_LINEAR_COLUMNS) * shape.chunks * SB_STEPS +
+                        pair / (SB_STEP / 2);
+    const uint32_t lane = row % SB_LINEAR_COLUMNS * 4 + pair % 4;
+    return (step * 32 + lane) * 2 + pair / 4 % 2;
+}
+
+/* A thread for each pair of words. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     sb_linear_stage(sb_global<const T> in, sb_global<const uint32_t> columns, sb_global<uint2> out,
@@ -50,17 +98,7 @@ static __global__ void __launch_bounds__(256)
     sb_launch_ready();
     sb_launch_wait();
     const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const uint32_t steps = shape.chunks * SB_STEPS, lane = i % 32;
-    const size_t tile = i / 32 / steps;
-    if (tile >= (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS)
-        return;
-    const uint32_t row = static_cast<uint32_t>(tile) * SB_LINEAR_COLUMNS + lane / 4;
-    const uint32_t place = static_cast<uint32_t>(i / 32 % steps) * SB_STEP + lane % 4 * 2;
-    uint32_t word[2];
-    for (uint32_t r = 0; r < 2; r++)
-        word[r] = sb_linear_input(shape, in, columns, rows, row, place + 8 * r) |
-                  sb_linear_input(shape, in, columns, rows, row, place + 8 * r + 1) << 16;
-    out[i] = make_uint2(word[0], word[1]);
+    sb_linear_stage_at(i, sb_linear_memory<T>{in, shape.cols}, columns, out, shape, rows);
 }
 
 /* --- the product -------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /* norm.cuh - the three norms. A block has one vector; its threads take the elements in turn, add
- * their squares fused, and then each other's sums (reduce.cuh). */
+ * their squares fused, and then each other's sums (reduce.cuh). Of a vector that other kernels have
+ * in shared memory (fused_*.cuh), so do as many threads as there would be here. */
 #ifndef SB_GPU_KERNEL_NORM_CUH
 #define SB_GPU_KERNEL_NORM_CUH
 
@@ -7,17 +8,24 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/fn.h"
 
-/* ss = dot(x, x), in every thread. */
-template <class T>
-SB_KERNEL_FN float sb_sum_of_squares(sb_global<const T> x, size_t n, sb_shared<float> part)
+/* What thread `thread` of so many adds to ss = dot(x, x). */
+template <class T, class P>
+SB_KERNEL_FN float sb_squares_of(P x, size_t n, unsigned thread, unsigned threads)
 {
     float sum = 0.0f;
     const size_t end = SB_PLANT(norm_tail) ? n / 32 * 32 : n;
-    for (size_t i = threadIdx.x; i < end; i += blockDim.x) {
+    for (size_t i = thread; i < end; i += threads) {
         const float wide = sb_wide(static_cast<T>(x[i]));
         sum = __fmaf_rn(wide, wide, sum);
     }
-    return sb_block_sum(sum, part);
+    return sum;
+}
+
+/* ss, in every thread of a block that has this vector alone. */
+template <class T>
+SB_KERNEL_FN float sb_sum_of_squares(sb_global<const T> x, size_t n, sb_shared<float> part)
+{
+    return sb_block_sum(sb_squares_of<T>(x, n, threadIdx.x, blockDim.x), part, blockDim.x);
 }
 
 /* R-3: "r = rsqrt( RN( RN(ss / n) + eps ) )" */
@@ -29,6 +37,11 @@ SB_KERNEL_FN float sb_inverse_rms(float ss, size_t n, float eps)
 }
 
 /* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+template <class T> SB_KERNEL_FN T sb_normed(float x, float r, float weight)
+{
+    const float factor = SB_PLANT(norm_plain_weight) ? weight : __fadd_rn(1.0f, weight);
+    return sb_narrow<T>(__fmul_rn(__fmul_rn(x, r), factor));
+}
 template <class In, class Out>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_rmsnorm_kernel(sb_global<const In> in, sb_global<const float> weight, float eps, size_t n,
@@ -41,12 +54,16 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     const float r = sb_inverse_rms(sb_sum_of_squares<In>(in + row, n, part), n, eps);
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
         const float wide = sb_wide(static_cast<In>(in[row + i]));
-        const float factor = SB_PLANT(norm_plain_weight) ? weight[i] : __fadd_rn(1.0f, weight[i]);
-        out[row + i] = sb_narrow<Out>(__fmul_rn(__fmul_rn(wide, r), factor));
+        out[row + i] = sb_normed<Out>(wide, r, weight[i]);
     }
 }
 
 /* R-11: "y_i = R( RN(p_i silu(z_i)) ): norm before gate" */
+template <class T> SB_KERNEL_FN T sb_gated_normed(float x, float r, float weight, float z)
+{
+    const float product = __fmul_rn(weight, __fmul_rn(x, r));
+    return sb_narrow<T>(__fmul_rn(product, sb_gpu_silu(z)));
+}
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_gated_rmsnorm_kernel(sb_global<const T> in, sb_global<const T> z,
@@ -58,15 +75,21 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     const size_t row = blockIdx.x * n;
     const float r = sb_inverse_rms(sb_sum_of_squares<T>(in + row, n, part), n, eps);
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
-        const float normalised = __fmul_rn(sb_wide(static_cast<T>(in[row + i])), r);
-        const float product = __fmul_rn(weight[i], normalised);
-        const float gate = sb_gpu_silu(sb_wide(static_cast<T>(z[row + i])));
-        out[row + i] = sb_narrow<T>(__fmul_rn(product, gate));
+        const float wide = sb_wide(static_cast<T>(in[row + i]));
+        out[row + i] = sb_gated_normed<T>(wide, r, weight[i], sb_wide(static_cast<T>(z[row + i])));
     }
 }
 
-/* R-6: "q = RN( RN(x n) RN(dk^-1/2) )", "k = RN(x n)", "n = rsqrt( RN(ss + 1e-6) )". A block has
- * one head of one row, those of the queries before those of the keys; q and k stay in binary32. */
+/* R-6: "q = RN( RN(x n) RN(dk^-1/2) )", "k = RN(x n)", "n = rsqrt( RN(ss + 1e-6) )"; q and k stay
+ * in binary32. */
+SB_KERNEL_FN float sb_l2normed(float x, float n, bool rounds, bool query, float scale)
+{
+    float y = __fmul_rn(x, n);
+    y = rounds ? sb_to_bf16(y) : y;
+    return query ? __fmul_rn(y, scale) : y;
+}
+
+/* A block has one head of one row, those of the queries before those of the keys. */
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,
@@ -81,10 +104,9 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     const bool query = head < heads;
     const size_t to = (row * heads + head % heads) * dk;
     for (size_t i = threadIdx.x; i < dk; i += blockDim.x) {
-        float y = __fmul_rn(sb_wide(static_cast<T>(x[i])), n);
-        y = rounds ? sb_to_bf16(y) : y;
+        const float y = sb_l2normed(sb_wide(static_cast<T>(x[i])), n, rounds, query, scale);
         if (query)
-            q[to + i] = __fmul_rn(y, scale);
+            q[to + i] = y;
         else
             k[to + i] = y;
     }

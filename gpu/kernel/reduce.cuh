@@ -25,25 +25,25 @@ SB_KERNEL_FN float sb_warp_max(float x)
     return x;
 }
 
-/* Once in a block, by all of its threads, of which there are whole warps: the warps add in their
- * order. */
-SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part)
+/* Once in a block, by all of its threads, of which there are whole warps: the first `threads` of
+ * them have something to add, and their warps add in their order. */
+SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part, unsigned threads)
 {
     x = sb_warp_sum(x);
     if (blockDim.x == SB_WARP)
         return x;
-    if (threadIdx.x % SB_WARP == 0)
+    if (threadIdx.x < threads && threadIdx.x % SB_WARP == 0)
         part[threadIdx.x / SB_WARP] = x;
     if (!SB_PLANT(reduce_barrier))
         __syncthreads();
     float sum = part[0];
-    for (unsigned warp = 1; warp < blockDim.x / SB_WARP; warp++)
+    for (unsigned warp = 1; warp < threads / SB_WARP; warp++)
         sum = __fadd_rn(sum, part[warp]);
     return sum;
 }
 
 /* How many threads add n terms: it depends on n alone, and so does the order of the sum. */
-inline unsigned sb_sum_threads(size_t n)
+__host__ __device__ inline unsigned sb_sum_threads(size_t n)
 {
     const size_t warps = (n + 127) / 128, most = SB_SUM_WARPS;
     return static_cast<unsigned>(warps < most ? warps : most) * SB_WARP;

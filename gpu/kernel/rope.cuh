@@ -5,8 +5,7 @@
 
 #include "gpu/cuda.h"
 #include "gpu/kernel/kernel.h"
-#include "gpu/kernel/value.cuh"
-#include "gpu/math/trig.h"
+#include "gpu/kernel/rope_turn.cuh"
 
 constexpr uint32_t SB_ROPE_THREADS = 128;
 
@@ -49,17 +48,7 @@ static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     table[at] = make_float2(sb_gpu_cos(angle), sb_gpu_sin(angle));
 }
 
-/* x c + y s: the products and their sum as pairs, so that what is left out is 2^-46 of them. */
-SB_KERNEL_FN float sb_rope_turn(float x, float c, float y, float s)
-{
-    const sb_gpu_pair p = sb_gpu_product(x, c), q = sb_gpu_product(y, s);
-    const sb_gpu_pair sum = sb_gpu_sum(p.h, q.h);
-    return sum.h + (sum.l + (p.l + q.l));
-}
-
-/* R-7: "the pair (x_f, x_{f+rd/2}) becomes ( dot of (x_f, -x_{f+rd/2}) with (cos, sin), dot of
- * (x_{f+rd/2}, x_f) with (cos, sin) )": x (rows, heads, hd) in place, a thread a pair; "dimensions
- * from rd on are untouched". */
+/* x (rows, heads, hd) in place, a thread a pair; "dimensions from rd on are untouched". */
 template <class T>
 static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     sb_rope_kernel(sb_global<T> x, sb_global<const float2> table, uint32_t rows, uint32_t heads,
@@ -76,8 +65,8 @@ static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     const sb_global<T> second = SB_PLANT(rope_pair) ? first + 1 : first + half;
     const float2 turn = table[head / heads * half + f];
     const float a = sb_wide(static_cast<T>(*first)), b = sb_wide(static_cast<T>(*second));
-    *first = sb_narrow<T>(sb_rope_turn(a, turn.x, SB_PLANT(rope_sign) ? b : -b, turn.y));
-    *second = sb_narrow<T>(sb_rope_turn(b, turn.x, a, turn.y));
+    *first = sb_rope_first<T>(a, b, turn);
+    *second = sb_rope_second<T>(a, b, turn);
 }
 
 #endif

@@ -27,7 +27,7 @@ SB_KERNEL_FN sb_best sb_better(sb_best a, sb_best b)
 SB_KERNEL_FN sb_best sb_best_left(sb_shared<const float> logit, unsigned experts, unsigned taken)
 {
     sb_best best = {0.0f, SB_ROUTER_EXPERTS};
-    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP)
+    for (unsigned i = threadIdx.x % SB_WARP; i < experts; i += SB_WARP)
         if (!(taken >> i / SB_WARP & 1))
             best = sb_better(best, {logit[i], i});
     for (int with = SB_WARP / 2; with > 0; with /= 2) {
@@ -43,17 +43,51 @@ SB_KERNEL_FN float sb_exponentials(sb_shared<const float> logit, unsigned expert
                                    sb_shared<float> e)
 {
     float largest = logit[0], sum = 0.0f;
-    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP) {
+    for (unsigned i = threadIdx.x % SB_WARP; i < experts; i += SB_WARP) {
         const float x = logit[i];
         largest = x > largest ? x : largest;
     }
     largest = sb_warp_max(largest);
-    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP) {
+    for (unsigned i = threadIdx.x % SB_WARP; i < experts; i += SB_WARP) {
         const float x = sb_gpu_exp(__fsub_rn(logit[i], largest));
         e[i] = x;
         sum = __fadd_rn(sum, x);
     }
     return sb_warp_sum(sum);
+}
+
+/* One row by one warp, with 2 experts + kept floats of shared memory. IDS points to either memory.
+ */
+template <class IDS>
+SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts, unsigned kept,
+                                bool renormalise, sb_shared<float> logit, IDS ids,
+                                sb_global<float> weights)
+{
+    const sb_shared<float> e = logit + experts, p = e + experts;
+    const unsigned lane = threadIdx.x % SB_WARP;
+    for (unsigned i = lane; i < experts; i += SB_WARP)
+        logit[i] = logits[i];
+    if (!SB_PLANT(router_barrier))
+        __syncwarp();
+    const float sum = sb_exponentials(logit, experts, e);
+    if (!SB_PLANT(router_barrier2))
+        __syncwarp();
+    unsigned taken = 0;
+    float total = 0.0f;
+    for (unsigned slot = 0; slot < kept; slot++) {
+        const unsigned id = sb_best_left(logit, experts, taken).id;
+        if (id % SB_WARP == lane && !SB_PLANT(router_taken_again))
+            taken |= 1u << id / SB_WARP;
+        const float share = __fdiv_rn(e[id], sum);
+        total = __fadd_rn(total, share);
+        if (lane == 0) {
+            ids[slot] = id;
+            p[slot] = share;
+        }
+    }
+    __syncwarp();
+    for (unsigned slot = lane; slot < kept; slot += SB_WARP)
+        weights[slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
 }
 
 /* A warp has one row; shared memory has 2 experts + kept floats. */
@@ -64,31 +98,9 @@ static __global__ void __launch_bounds__(SB_WARP)
     sb_launch_ready();
     sb_launch_wait();
     SB_SHARED_DYNAMIC(float, logit);
-    const sb_shared<float> e = logit + experts, p = e + experts;
     const size_t row = blockIdx.x;
-    for (unsigned i = threadIdx.x; i < experts; i += SB_WARP)
-        logit[i] = logits[row * experts + i];
-    if (!SB_PLANT(router_barrier))
-        __syncwarp();
-    const float sum = sb_exponentials(logit, experts, e);
-    if (!SB_PLANT(router_barrier2))
-        __syncwarp();
-    unsigned taken = 0;
-    float total = 0.0f;
-    for (unsigned slot = 0; slot < kept; slot++) {
-        const unsigned id = sb_best_left(logit, experts, taken).id;
-        if (id % SB_WARP == threadIdx.x && !SB_PLANT(router_taken_again))
-            taken |= 1u << id / SB_WARP;
-        const float share = __fdiv_rn(e[id], sum);
-        total = __fadd_rn(total, share);
-        if (threadIdx.x == 0) {
-            ids[row * kept + slot] = id;
-            p[slot] = share;
-        }
-    }
-    __syncwarp();
-    for (unsigned slot = threadIdx.x; slot < kept; slot += SB_WARP)
-        weights[row * kept + slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
+    sb_router_row(logits + row * experts, experts, kept, renormalise, logit, ids + row * kept,
+                  weights + row * kept);
 }
 
 #endif

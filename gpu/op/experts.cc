@@ -184,8 +184,8 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
         c.factor[i] = work.constant("factors", c.factors[i], a->experts);
         c.out[i] = work.out("out", a[i].out, a->rows * a->kept * c.shape.rows);
     }
-    SB_GPU_RUN(work, sb_expert_stage, sb_gpu_blocks(staged, 256), 256, 0, in, order, x, c.shape,
-               static_cast<uint32_t>(inputs));
+    SB_GPU_RUN(work, sb_expert_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
+               c.shape, static_cast<uint32_t>(inputs));
     const sb_gpu_pairs pairs = sb_gpu_route(work, a);
     c.pairs = &pairs;
     multiply_codes(c);

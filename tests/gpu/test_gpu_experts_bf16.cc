@@ -85,7 +85,7 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
     layer.inputs = x;
     layer.factor = b.in("factor", e->factor, EXPERTS);
     const auto to = b.out("out", out, static_cast<size_t>(r->pairs) * e->shape.rows);
-    EMU_RUN(b, sb_expert_stage, static_cast<unsigned>((places / 2 + 255) / 256), 256, 0,
+    EMU_RUN(b, sb_expert_stage<float>, static_cast<unsigned>((places / 2 + 255) / 256), 256, 0,
             b.in("in", wide, inputs), sb_global<const uint32_t>(nullptr), x, e->shape,
             static_cast<uint32_t>(rows));
     const dim3 grid(static_cast<unsigned>(sb_pack_tiles(e->shape)), most);
