@@ -178,16 +178,16 @@ test_tensor *test_folder_add(test_folder *folder, const char *name, sb_dtype dty
     return t;
 }
 
-void test_folder_configure(test_folder *folder, const char *old, const char *new)
+void test_folder_configure(test_folder *folder, const char *old, const char *with)
 {
     char *at = strstr(folder->config, old);
     if (!at)
         fail_msg("config.json has no %s", old);
     size_t before = (size_t)(at - folder->config);
-    char *text = malloc(strlen(folder->config) + strlen(new) + 1);
+    char *text = malloc(strlen(folder->config) + strlen(with) + 1);
     assert_non_null(text);
     memcpy(text, folder->config, before);
-    sprintf(text + before, "%s%s", new, at + strlen(old));
+    sprintf(text + before, "%s%s", with, at + strlen(old));
     free(folder->config);
     folder->config = text;
 }

@@ -53,7 +53,7 @@ test_tensor *test_folder_add(test_folder *folder, const char *name, sb_dtype dty
                              const uint64_t *shape);
 
 /* Replaces the first `old` in config.json; asserts that it is there. */
-void test_folder_configure(test_folder *folder, const char *old, const char *new);
+void test_folder_configure(test_folder *folder, const char *old, const char *with);
 
 /* Writes it all to test_path(test, name), which it returns. */
 const char *test_folder_save(const test_folder *folder, const char *test, const char *name);
