@@ -1,8 +1,10 @@
 /* draw.cc - how tokens are chosen: section P by kernels. */
+#include "gpu/kernel/fused_argmax.cuh"
 #include "gpu/kernel/sample.cuh"
 #include "gpu/op/draw.h"
+#include "gpu/op/fused.h"
 
-enum : size_t { GREEDY_PART = 4096, DRAW_ROWS = 16 }; /* rows at a time */
+enum : size_t { DRAW_ROWS = 16 }; /* at a time */
 
 static sb_sample_settings as_settings(const sb_sampling &s)
 {
@@ -26,16 +28,30 @@ static void number(uint64_t position, size_t rows, uint32_t *positions)
         positions[t] = static_cast<uint32_t>(position + t);
 }
 
-/* A row is cut into parts: few rows must not mean few blocks. */
 sb_status sb_gpu_greedy(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n, uint32_t *tokens)
 {
-    const uint32_t parts = sb_gpu_blocks(n, GREEDY_PART), all = static_cast<uint32_t>(rows);
+    const uint32_t parts = sb_gpu_blocks(n, SB_GREEDY_PART), all = static_cast<uint32_t>(rows);
     sb_gpu_work work(gpu);
     const auto in = work.in("logits", logits, rows * n);
     const auto partial = work.scratch<uint64_t>("partial", rows * parts);
     const auto out = work.out("tokens", tokens, rows);
     SB_GPU_RUN(work, sb_argmax_part, dim3(parts, all), SB_ARGMAX_THREADS, 0, in, partial, n);
     SB_GPU_RUN(work, sb_argmax_end, all, SB_ARGMAX_THREADS, 0, partial, out, parts);
+    return work.finish();
+}
+
+sb_status sb_gpu_greedy_once(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,
+                             uint64_t *best, uint32_t *done, uint32_t *tokens)
+{
+    const uint32_t all = static_cast<uint32_t>(rows);
+    sb_gpu_work work(gpu);
+    const auto in = work.in("logits", logits, rows * n);
+    const auto largest = work.inout("best", best, rows);
+    const auto finished = work.inout("done", done, rows);
+    const auto out = work.out("tokens", tokens, rows);
+    if (work.ok())
+        work.did(sb_argmax_launch(work.queue(), in, largest, finished, out, n, all,
+                                  sb_gpu_blocks(n, SB_GREEDY_PART)));
     return work.finish();
 }
 

@@ -8,6 +8,9 @@ extern "C" {
 #include "ref/run/backend.h"
 }
 
+/* Tokens of a part of a row: few rows must not mean few blocks. */
+enum : size_t { SB_GREEDY_PART = 4096 };
+
 sb_status sb_gpu_greedy(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,
                         uint32_t *tokens);
 sb_status sb_gpu_draw(sb_gpu *gpu, const sb_draw_args *args);

@@ -8,13 +8,28 @@
 
 /* --- pairs -------------------------------------------------------------------------------------
  */
-sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a)
+static sb_gpu_pairs routed(sb_gpu_work &work, const sb_expert_linear_args *a, uint32_t most,
+                           uint32_t sets, const sb_gpu_choice *c)
+{
+    const auto order = work.in("order of pairs", c->order, a->rows * a->kept);
+    const auto begin = work.in("first pairs", c->begin, a->experts + 1);
+    const auto found = work.in("sets of pairs", c->sets, 2 * size_t(sets));
+    const auto count = work.in("count of sets", c->count, 1);
+    return {{order, begin, sb_cast<const uint2>(found), count, static_cast<uint32_t>(a->each)},
+            most,
+            sets};
+}
+
+sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
+                          const sb_gpu_given &given)
 {
     const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
     const uint32_t experts = static_cast<uint32_t>(a->experts), chunks = sb_route_chunks(pairs);
     const uint32_t threads = sb_route_threads(experts);
-    const uint32_t most = (pairs / SB_TILE_INPUTS > experts ? 8 : 1) * SB_TILE_INPUTS;
+    const uint32_t most = sb_gpu_set_of(pairs, experts);
     const uint32_t sets = sb_route_most(pairs, experts, most);
+    if (given.choice)
+        return routed(work, a, most, sets, given.choice);
     const auto ids = work.in("ids", a->ids, pairs);
     const auto counts = work.scratch<uint32_t>("counts of pairs", size_t(chunks) * experts);
     const auto order = work.scratch<uint32_t>("order of pairs", pairs);
@@ -156,8 +171,21 @@ static sb_status find_layers(const sb_knobs *knobs, const sb_expert_linear_args 
     return SB_OK;
 }
 
+static sb_global<const uint32_t> stage(sb_gpu_work &work, const sb_expert_linear_args *a,
+                                       sb_global<const uint32_t> order,
+                                       const sb_linear_shape &shape, size_t inputs)
+{
+    const size_t staged = inputs * shape.chunks * (SB_CHUNK / 2);
+    const auto in = work.in("in", a->in, inputs * a->weight->cols);
+    const auto x = work.scratch<uint32_t>("staged", staged);
+    SB_GPU_RUN(work, sb_expert_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
+               shape, static_cast<uint32_t>(inputs));
+    return x;
+}
+
 static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
-                              const sb_expert_linear_args *a, unsigned count)
+                              const sb_expert_linear_args *a, unsigned count,
+                              const sb_gpu_given &given)
 {
     expert_call c = expert_call();
     const size_t inputs = a->rows * a->kept / a->each, k = a->weight->cols;
@@ -166,7 +194,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     const sb_status status = find_layers(knobs, a, &c);
     if (status)
         return status;
-    if (!sb_linear_is_bf16(work, a->in, inputs * k))
+    if (!given.staged && !sb_linear_is_bf16(work, a->in, inputs * k))
         return SB_ERR_UNSUPPORTED;
     const size_t columns = size_t(c.shape.chunks) * SB_CHUNK, staged = inputs * columns / 2;
     c.wide = sb_linear_stays_wide(knobs, a->kind) != 0;
@@ -177,16 +205,15 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     sb_global<const uint32_t> order = nullptr;
     if (c.shape.gathers)
         order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
-    const auto in = work.in("in", a->in, inputs * k);
-    const auto x = work.scratch<uint32_t>("staged", staged);
-    c.inputs = x;
+    if (given.staged)
+        c.inputs = work.in("staged", given.staged, staged);
+    else
+        c.inputs = stage(work, a, order, c.shape, inputs);
     for (unsigned i = 0; i < count; i++) {
         c.factor[i] = work.constant("factors", c.factors[i], a->experts);
         c.out[i] = work.out("out", a[i].out, a->rows * a->kept * c.shape.rows);
     }
-    SB_GPU_RUN(work, sb_expert_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
-               c.shape, static_cast<uint32_t>(inputs));
-    const sb_gpu_pairs pairs = sb_gpu_route(work, a);
+    const sb_gpu_pairs pairs = sb_gpu_route(work, a, given);
     c.pairs = &pairs;
     multiply_codes(c);
     return work.finish();
@@ -204,7 +231,7 @@ static sb_expert_linear_args part_of(const sb_expert_linear_args *a, size_t firs
 }
 
 static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
-                           unsigned count)
+                           unsigned count, const sb_gpu_given &given)
 {
     sb_gpu_work work(gpu);
     work.did(check_ids(work, a));
@@ -216,8 +243,8 @@ static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_l
             if (sb_input_scheme(knobs, sb_expert_weight(a + i, e)) != scheme)
                 return SB_ERR_UNSUPPORTED;
     if (scheme == SB_SCHEME_none)
-        return experts_bf16(work, knobs, a, count);
-    return count == 1 ? sb_gpu_experts_lowbit(work, knobs, a, scheme) : SB_ERR_UNSUPPORTED;
+        return experts_bf16(work, knobs, a, count, given);
+    return count == 1 ? sb_gpu_experts_lowbit(work, knobs, a, scheme, given) : SB_ERR_UNSUPPORTED;
 }
 
 static sb_status all_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
@@ -231,7 +258,7 @@ static sb_status all_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_li
         const size_t left = a->rows - first, rows = left < most ? left : most;
         const sb_expert_linear_args part[2] = {part_of(a, first, rows),
                                                part_of(a + count - 1, first, rows)};
-        status = some_rows(gpu, knobs, part, count);
+        status = some_rows(gpu, knobs, part, count, {nullptr, nullptr});
     }
     return status;
 }
@@ -253,4 +280,11 @@ sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_exper
         status = status ? status : all_rows(gpu, knobs, a + 1, 1);
     }
     return status;
+}
+
+sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
+                                const sb_gpu_choice *choice, const void *staged)
+{
+    return fits(a) ? some_rows(gpu, knobs, a, 1, {choice, static_cast<const uint32_t *>(staged)})
+                   : SB_ERR_UNSUPPORTED;
 }

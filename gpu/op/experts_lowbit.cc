@@ -77,7 +77,8 @@ static void bring(lowbit_call *c, const sb_expert_linear_args *a, const expert_w
 }
 
 sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
-                                const sb_expert_linear_args *a, sb_act_scheme scheme)
+                                const sb_expert_linear_args *a, sb_act_scheme scheme,
+                                const sb_gpu_given &given)
 {
     expert_weights weights;
     lowbit_call c = lowbit_call();
@@ -96,7 +97,7 @@ sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
         quantize_pairs(c, a, weights);
     else
         lowbit_quantize(c, scheme, a->weight->quant.input);
-    sb_gpu_pairs pairs = sb_gpu_route(work, a);
+    sb_gpu_pairs pairs = sb_gpu_route(work, a, given);
     pairs.rows.each = by_pair ? 1 : pairs.rows.each;
     lowbit_layer(c, scheme, [&](const auto &layer) {
         sb_gpu_multiply_pairs(work, sb_tile_alone(layer, c.out), 1, pairs, sb_lowbit_tiles(c.shape),

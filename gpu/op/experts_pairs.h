@@ -5,6 +5,7 @@
 
 #include "gpu/kernel/experts_rows.cuh"
 #include "gpu/op/experts.h"
+#include "gpu/op/fused.h"
 
 extern "C" {
 #include "ref/ops/act_quant.h"
@@ -23,15 +24,27 @@ struct sb_gpu_pairs {
 };
 }
 
-sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a);
+/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" */
+static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts)
+{
+    return (pairs / SB_TILE_INPUTS > experts ? 8 : 1) * SB_TILE_INPUTS;
+}
+
+/* What a layer of experts may have been given: pairs that are sorted, and its input staged. Either
+ * may be NULL. */
+struct sb_gpu_given {
+    const sb_gpu_choice *choice;
+    const uint32_t *staged;
+};
+sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
+                          const sb_gpu_given &given);
 
 static inline sb_gpu_matrices sb_gpu_matrices_of(const sb_expert_linear_args *a)
 {
     return {a->weight, a->stride, a->experts};
 }
 
-/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average". `tiles` are
- * those of one weight; `count` layers, 1 or 2. */
+/* `tiles` are those of one weight; `count` layers, 1 or 2. */
 template <class LAYER>
 static void sb_gpu_multiply_pairs(sb_gpu_work &work, const sb_tile_layers<LAYER, float> &layers,
                                   unsigned count, const sb_gpu_pairs &pairs, size_t tiles,
@@ -48,6 +61,7 @@ static void sb_gpu_multiply_pairs(sb_gpu_work &work, const sb_tile_layers<LAYER,
 
 /* Inputs that are quantized; `scheme` is that of all experts, and not none. */
 sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
-                                const sb_expert_linear_args *a, sb_act_scheme scheme);
+                                const sb_expert_linear_args *a, sb_act_scheme scheme,
+                                const sb_gpu_given &given);
 
 #endif

@@ -1,6 +1,7 @@
 /* linear.cc - linear layers of weights that are not multiplied in few bits (docs/gpu-linear.md). */
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
+#include "gpu/op/fused.h"
 #include "gpu/op/linear_forms.h"
 #include "gpu/op/linear_lowbit.h"
 #include "gpu/op/linears.h"
@@ -10,6 +11,33 @@ static sb_global<const uint4> weights_of(sb_gpu_work &work, const sb_matrix *mat
 {
     return work.kept<uint4>("weights", matrix, sb_pack_linear,
                             sb_pack_tiles(shape) * shape.tile_bytes, shape.tile_bytes);
+}
+
+/* Whether it may be one of several, and read an input that is staged; and its shape. */
+static bool takes_staged(const sb_knobs *knobs, const sb_matrix *weight, sb_linear_kind kind,
+                         sb_linear_shape *shape)
+{
+    return sb_input_scheme(knobs, weight) == SB_SCHEME_none &&
+           !sb_linear_refusal(knobs, weight, kind) && sb_pack_shape(weight, shape) == SB_OK &&
+           !shape->gathers;
+}
+
+bool sb_gpu_takes_staged(const sb_gpu *, const sb_knobs *knobs, const sb_matrix *weight,
+                         sb_linear_kind kind)
+{
+    sb_linear_shape shape;
+    return takes_staged(knobs, weight, kind, &shape);
+}
+
+static sb_global<const uint2> stage(sb_gpu_work &work, const sb_linear_args *a,
+                                    sb_global<const uint32_t> order, const sb_linear_shape &shape,
+                                    size_t staged)
+{
+    const auto in = work.in("in", a->in, a->rows * a->weight->cols);
+    const auto x = work.scratch<uint2>("staged", staged);
+    SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
+               shape, static_cast<uint32_t>(a->rows));
+    return x;
 }
 
 sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a)
@@ -35,11 +63,8 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     sb_global<const uint32_t> order = nullptr;
     if (shape.gathers)
         order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
-    const auto in = work.in("in", a->in, a->rows * k);
-    const auto x = work.scratch<uint2>("staged", staged);
+    const auto x = stage(work, a, order, shape, staged);
     const auto out = work.out("out", a->out, a->rows * n);
-    SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
-               shape, rows);
     if (work.ok())
         work.did(sb_linear_launch({work.queue(), weights, x, out, shape, rows,
                                    sb_linear_stays_wide(knobs, a->kind) != 0}));
@@ -48,21 +73,13 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
 
 /* --- several of one input ----------------------------------------------------------------------
  */
-/* Whether it may be one of several, and its shape. */
-static bool is_plain(const sb_knobs *knobs, const sb_linear_args *a, sb_linear_shape *shape)
-{
-    return sb_input_scheme(knobs, a->weight) == SB_SCHEME_none &&
-           !sb_linear_refusal(knobs, a->weight, a->kind) &&
-           sb_pack_shape(a->weight, shape) == SB_OK && !shape->gathers;
-}
-
 /* Those of `count` that go with the first; how many. */
 static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count,
                    sb_linear_shape *shape)
 {
-    size_t n = is_plain(knobs, a, shape) && a->rows > 0 ? 1 : 0;
+    size_t n = takes_staged(knobs, a->weight, a->kind, shape) && a->rows > 0 ? 1 : 0;
     while (n > 0 && n < count && n < SB_LINEAR_MATRICES && a[n].in == a->in &&
-           a[n].rows == a->rows && is_plain(knobs, a + n, shape + n) &&
+           a[n].rows == a->rows && takes_staged(knobs, a[n].weight, a[n].kind, shape + n) &&
            sb_linear_together(*shape, shape[n]) && shape[n].cols == shape->cols)
         n++;
     return n;
@@ -89,12 +106,7 @@ static sb_status multiply(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_ar
     if (staged_input) {
         x = work.in("staged", static_cast<const uint2 *>(staged_input), staged);
     } else {
-        const auto in = work.in("in", a->in, a->rows * shape->cols);
-        const auto made = work.scratch<uint2>("staged", staged);
-        const sb_global<const uint32_t> order = nullptr;
-        SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order,
-                   made, *shape, rows);
-        x = made;
+        x = stage(work, a, nullptr, *shape, staged);
     }
     if (work.ok())
         work.did(sb_linear_list_launch(work.queue(), list, x, rows));
@@ -118,4 +130,10 @@ sb_status sb_gpu_linears(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_arg
         count -= n;
     }
     return status;
+}
+
+sb_status sb_gpu_linear_staged(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a,
+                               const void *staged)
+{
+    return sb_gpu_linears(gpu, knobs, a, 1, staged);
 }

@@ -1,5 +1,5 @@
 #include "gpu/kernel/rope.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/fused.h"
 
 #include <stdlib.h>
 
@@ -28,9 +28,11 @@ static sb_rope_positions bring_positions(sb_gpu_work &work, const sb_rope_args *
     return positions;
 }
 
-sb_status sb_gpu_rope(sb_gpu *gpu, const sb_knobs *, const sb_rope_args *args)
+/* The table into memory that `bring` gives, and what comes behind it. */
+template <class BRING, class THEN>
+static sb_status with_table(sb_gpu *gpu, const sb_rope_args *args, BRING bring, THEN then)
 {
-    const size_t half = args->rd / 2, angles = args->rows * half, pairs = angles * args->heads;
+    const size_t half = args->rd / 2, angles = args->rows * half;
     float *frequency = frequencies(args);
     if (!frequency)
         return SB_ERR_MEMORY;
@@ -38,16 +40,38 @@ sb_status sb_gpu_rope(sb_gpu *gpu, const sb_knobs *, const sb_rope_args *args)
     {
         sb_gpu_work work(gpu);
         const auto known = work.constant("frequency", frequency, half);
-        const auto table = work.scratch<float2>("table", angles);
-        const auto x = work.inout("x", args->x, args->rows * args->heads * args->hd);
+        const sb_global<float2> table = bring(work, angles);
         const sb_rope_positions positions = bring_positions(work, args);
-        const uint32_t rows = static_cast<uint32_t>(args->rows);
         SB_GPU_RUN(work, sb_rope_table_kernel, sb_gpu_blocks(angles, SB_ROPE_THREADS),
-                   SB_ROPE_THREADS, 0, positions, known, table, rows, half);
-        SB_GPU_RUN(work, sb_rope_kernel<float>, sb_gpu_blocks(pairs, SB_ROPE_THREADS),
-                   SB_ROPE_THREADS, 0, x, table, rows, args->heads, args->hd, half);
+                   SB_ROPE_THREADS, 0, positions, known, table, static_cast<uint32_t>(args->rows),
+                   half);
+        then(work, table);
         status = work.finish();
     }
     free(frequency);
     return status;
+}
+
+sb_status sb_gpu_rope(sb_gpu *gpu, const sb_knobs *, const sb_rope_args *args)
+{
+    const size_t half = args->rd / 2, pairs = args->rows * half * args->heads;
+    return with_table(
+        gpu, args,
+        [](sb_gpu_work &work, size_t angles) { return work.scratch<float2>("table", angles); },
+        [&](sb_gpu_work &work, sb_global<float2> table) {
+            const auto x = work.inout("x", args->x, args->rows * args->heads * args->hd);
+            SB_GPU_RUN(work, sb_rope_kernel<float>, sb_gpu_blocks(pairs, SB_ROPE_THREADS),
+                       SB_ROPE_THREADS, 0, x, table, static_cast<uint32_t>(args->rows), args->heads,
+                       args->hd, half);
+        });
+}
+
+sb_status sb_gpu_turns(sb_gpu *gpu, const sb_rope_args *args, float *to)
+{
+    return with_table(
+        gpu, args,
+        [&](sb_gpu_work &work, size_t angles) {
+            return sb_cast<float2>(work.out("turns", to, 2 * angles));
+        },
+        [](sb_gpu_work &, sb_global<float2>) {});
 }

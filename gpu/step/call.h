@@ -3,7 +3,7 @@
 #ifndef SB_GPU_STEP_CALL_H
 #define SB_GPU_STEP_CALL_H
 
-#include "gpu/op/resident.h"
+#include "gpu/op/fused.h"
 #include "gpu/step/calls.h"
 
 extern "C" {
@@ -29,6 +29,18 @@ namespace sb_on_host
 #endif
 {
 struct sb_step_graph;
+
+/* What fused kernels leave for those behind them (fused.h), resident: the input of layers that a
+ * norm has staged, that of one behind other ops, the table of rotations, the pairs of experts, and
+ * two zeros for each row. */
+struct sb_step_fused {
+    sb_gpu_staged norm, other;
+    float *turns;
+    sb_gpu_choice choice;
+    uint64_t *best;
+    uint32_t *done;
+};
+
 struct sb_gpu_step {
     sb_step base;
     sb_gpu *gpu;
@@ -50,12 +62,22 @@ struct sb_gpu_step {
     char *keys, *values;                /* (full layers, positions, nKV hd) codes */
     float *before, *head_hidden;        /* (rows + 1, H) vectors before each token, (rows, H) */
     size_t slots, full, linear, kv_row; /* slots there are; layers; bytes of a position */
+    sb_step_fused fused;
 
     /* what the host knows */
     size_t reach; /* position, or more where rows were accepted that it has not asked for */
     size_t rows;  /* of the last call; 0: there was none */
     bool trail;   /* rows of it can be given up */
     bool failed;
+};
+
+/* The input of a layer: its values, and where it was staged, or NULL. */
+struct sb_step_input {
+    const float *values;
+    const void *staged;
+    sb_step_input(const float *in, const void *as = nullptr) : values(in), staged(as)
+    {
+    }
 };
 
 /* One call at work. What fails first is its status, and what comes behind it does nothing. */
@@ -68,6 +90,8 @@ struct sb_step_call {
     sb_call_kind kind;
     size_t rows, reach;
     bool chunks, trail;  /* the form of the delta rule; every row leaves its state */
+    bool fused;          /* by fused kernels */
+    sb_gpu_added added;  /* what is still to be added to the stream, before its next norm */
     size_t full, linear; /* layers of each kind that come before */
     uint32_t layer;
     sb_error *err;
@@ -78,9 +102,20 @@ struct sb_step_call {
         return status == SB_OK;
     }
     void did(const char *name, sb_status what);
-    void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, const float *in,
+    /* The output of the last norm of the stream. */
+    sb_step_input normed() const
+    {
+        return {s->y, fused ? step->fused.norm.layers : nullptr};
+    }
+    /* What a fused kernel stages for this layer, in place of its values; NULL: it takes those. */
+    const sb_gpu_staged *stages_for(const sb_matrix &weight) const
+    {
+        const bool takes = fused && sb_gpu_takes_staged(gpu, knobs, &weight, SB_LINEAR_layer);
+        return takes ? &step->fused.other : nullptr;
+    }
+    void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, sb_step_input in,
                    size_t n, float *out);
-    void matrix(const char *name, const sb_matrix &weight, const float *in, float *out)
+    void matrix(const char *name, const sb_matrix &weight, sb_step_input in, float *out)
     {
         linear_of(name, SB_LINEAR_layer, weight, in, rows, out);
     }
@@ -106,11 +141,13 @@ void sb_step_mlp(sb_step_call &c, const sb_layer *layer);
 void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full);
 void sb_step_trunk(sb_step_call &c, size_t logits);
 void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
+void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the logits there are */
 
 /* numbers.cc: where the rows stand, which all layers read; the end of a call whose last rows have
  * logits; the rows that are kept, or accepted; the vectors that the head reads before tokens: those
  * of the rows of a call, and the one that counts next; the two that mtp.fc reads. */
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
+sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc: for fused kernels */
 sb_status sb_step_end(const sb_step_call &c, size_t logits);
 sb_status sb_step_cut(const sb_step_call &c, bool accepts);
 sb_status sb_step_note(const sb_step_call &c);

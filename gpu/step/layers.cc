@@ -16,10 +16,13 @@ void sb_step_call::did(const char *name, sb_status what)
 }
 
 void sb_step_call::linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight,
-                             const float *in, size_t n, float *out)
+                             sb_step_input in, size_t n, float *out)
 {
-    const sb_linear_args args = {&weight, of, in, n, out};
-    SB_STEP(*this, name, sb_gpu_linear(gpu, knobs, &args));
+    const sb_linear_args args = {&weight, of, in.values, n, out};
+    if (in.staged && sb_gpu_takes_staged(gpu, knobs, &weight, of))
+        SB_STEP(*this, name, sb_gpu_linear_staged(gpu, knobs, &args, in.staged));
+    else
+        SB_STEP(*this, name, sb_gpu_linear(gpu, knobs, &args));
 }
 
 void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *in, size_t n,
@@ -29,10 +32,33 @@ void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *
     SB_STEP(*this, name, sb_gpu_rmsnorm(gpu, knobs, &args));
 }
 
-/* x = x + out */
+/* A norm of the stream, which first gets what is still to be added. */
+static void norm_of_stream(sb_step_call &c, const char *name, const sb_matrix &weight, float *out)
+{
+    const sb_scratch *s = c.s;
+    const size_t H = c.config->hidden_size;
+    const sb_moe_combine_args sum = {
+        s->expert_out, s->weights, s->ids, s->shared_out, 0, c.config->experts_per_token, H,
+        nullptr};
+    const sb_gpu_staged *staged = &c.step->fused.norm;
+    const sb_gpu_add_norm_args args = {s->x,    c.added,           s->out, &sum, s->shared_logit,
+                                       &weight, c.config->eps_f32, c.rows, H,    out,
+                                       *staged};
+    if (c.fused)
+        SB_STEP(c, name, sb_gpu_add_norm(c.gpu, &args));
+    else
+        c.norm(name, weight, s->x, c.rows, H, out);
+    c.added = SB_ADDED_nothing;
+}
+
+/* x = x + out, now or before the next norm */
 static void residual(sb_step_call &c, const char *name)
 {
     const sb_scratch *s = c.s;
+    if (c.fused) {
+        c.added = c.added == SB_ADDED_combined ? c.added : SB_ADDED_values;
+        return;
+    }
     const sb_add_args args = {s->x, s->out, c.rows * c.config->hidden_size, s->x, nullptr};
     SB_STEP(c, name, sb_gpu_add(c.gpu, c.knobs, &args));
 }
@@ -41,14 +67,13 @@ void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full)
 {
     const sb_scratch *s = c.s;
     const sb_matrix *w = layer->w;
-    const size_t H = c.config->hidden_size;
-    c.norm("input_layernorm", w[SB_ROLE_input_layernorm], s->x, c.rows, H, s->y);
+    norm_of_stream(c, "input_layernorm", w[SB_ROLE_input_layernorm], s->y);
     if (is_full)
         sb_step_attention(c, layer);
     else
         sb_step_gdn(c, layer);
     residual(c, "attn_residual");
-    c.norm("post_attention_layernorm", w[SB_ROLE_post_attention_layernorm], s->x, c.rows, H, s->y);
+    norm_of_stream(c, "post_attention_layernorm", w[SB_ROLE_post_attention_layernorm], s->y);
     sb_step_mlp(c, layer);
     residual(c, "output");
 }
@@ -59,24 +84,37 @@ static void embed(sb_step_call &c, const uint32_t *tokens)
     SB_STEP(c, "embed", sb_gpu_embed(c.gpu, c.knobs, &args));
 }
 
+void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens)
+{
+    const sb_gpu_step *step = c.step;
+    const uint32_t V = c.config->vocab_size;
+    if (c.fused)
+        SB_STEP(c, "tokens",
+                sb_gpu_greedy_once(c.gpu, step->logits, rows, V, step->fused.best, step->fused.done,
+                                   tokens));
+    else
+        SB_STEP(c, "tokens", sb_gpu_greedy(c.gpu, step->logits, rows, V, tokens));
+}
+
 /* The last `logits` rows have some, and a token behind them. */
 void sb_step_trunk(sb_step_call &c, size_t logits)
 {
     const sb_weights *w = c.step->model->weights;
     const sb_scratch *s = c.s;
     const size_t H = c.config->hidden_size;
-    const uint32_t V = c.config->vocab_size;
     SB_STEP(c, "positions", sb_step_begin(c, 0, 0));
+    SB_STEP(c, "rotations", sb_step_turns(c));
     embed(c, c.step->tokens);
     for (uint32_t i = 0; i < c.config->layers; i++) {
         c.layer = i;
         sb_step_layer(c, &w->layers[i], c.config->layer_is_full[i] != 0);
     }
     c.layer = SB_NO_LAYER;
-    c.norm("norm", w->final_norm, s->x, c.rows, H, s->hidden);
-    c.linear_of("logits", SB_LINEAR_head, w->lm_head, s->hidden + (c.rows - logits) * H, logits,
-                c.step->logits);
-    SB_STEP(c, "tokens", sb_gpu_greedy(c.gpu, c.step->logits, logits, V, c.step->picked));
+    norm_of_stream(c, "norm", w->final_norm, s->hidden);
+    const void *staged = c.fused && logits == c.rows ? c.step->fused.norm.layers : nullptr;
+    c.linear_of("logits", SB_LINEAR_head, w->lm_head, {s->hidden + (c.rows - logits) * H, staged},
+                logits, c.step->logits);
+    sb_step_greedy(c, logits, c.step->picked);
 }
 
 /* R-21; `hidden` may be s->x, which the embedding overwrites. */
@@ -86,6 +124,7 @@ void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, 
     const sb_scratch *s = c.s;
     const size_t H = c.config->hidden_size;
     SB_STEP(c, "positions", sb_step_begin(c, ahead, sb_mtp_position_shift(c.knobs)));
+    SB_STEP(c, "rotations", sb_step_turns(c));
     c.norm("mtp.pre_fc_norm_hidden", w->mtp[SB_ROLE_mtp_norm_hidden], hidden, c.rows, H, s->out);
     embed(c, tokens);
     c.norm("mtp.pre_fc_norm_embedding", w->mtp[SB_ROLE_mtp_norm_embedding], s->x, c.rows, H, s->y);
@@ -94,5 +133,5 @@ void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, 
     c.layer = c.config->layers;
     sb_step_layer(c, &w->layers[c.layer], true);
     c.layer = SB_NO_LAYER;
-    c.norm("mtp.norm", w->mtp[SB_ROLE_mtp_norm], s->x, c.rows, H, c.step->head_hidden);
+    norm_of_stream(c, "mtp.norm", w->mtp[SB_ROLE_mtp_norm], c.step->head_hidden);
 }

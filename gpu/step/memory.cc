@@ -40,6 +40,56 @@ static sb_status settle(sb_gpu_step *step, const char *name, size_t count, size_
     return SB_OK;
 }
 
+/* So many bytes of zero. */
+static sb_status clear(sb_gpu_step *step, void *at, size_t bytes, sb_error *err)
+{
+    static const char zeros[4096] = {0};
+    sb_status status = SB_OK;
+    for (size_t done = 0; done < bytes && !status; done += sizeof zeros)
+        status = sb_step_write(step, static_cast<char *>(at) + done, zeros,
+                               bytes - done < sizeof zeros ? bytes - done : sizeof zeros, err);
+    return status;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* For fused kernels, which have few rows. */
+static sb_status settle_fused(sb_gpu_step *step, sb_error *err)
+{
+    const sb_config *m = &step->model->config;
+    const size_t rows = SB_FUSED_ROWS, k = m->experts_per_token;
+    const size_t mlp = larger(m->intermediate, m->shared_intermediate);
+    const size_t mixer = larger(sb_config_query_width(m), sb_config_value_width(m));
+    sb_step_fused *f = &step->fused;
+    const struct {
+        const char *name;
+        size_t count, each;
+        void *out;
+    } arrays[] = {
+        {"staged norm", sb_gpu_staged_bytes(rows, m->hidden_size), 1, &f->norm.layers},
+        {"staged norm for experts", sb_gpu_staged_bytes(rows, m->hidden_size), 1, &f->norm.experts},
+        {"staged input", sb_gpu_staged_bytes(rows, larger(mlp, mixer)), 1, &f->other.layers},
+        {"staged input for experts", sb_gpu_staged_bytes(rows * k, m->moe_intermediate) + 4, 1,
+         &f->other.experts},
+        {"rotations", rows * m->rotary_dim, 4, &f->turns},
+        {"order of pairs", rows * k + 1, 4, &f->choice.order},
+        {"first pairs", m->experts + 1, 4, &f->choice.begin},
+        {"sets of pairs", 4 * rows * k + 2, 4, &f->choice.sets},
+        {"count of sets", 1, 4, &f->choice.count},
+        {"largest logits", rows, 8, &f->best},
+        {"parts that are done", rows, 4, &f->done},
+    };
+    sb_status status = SB_OK;
+    for (const auto &a : arrays)
+        status = status ? status : settle(step, a.name, a.count, a.each, a.out, err);
+    if (!status)
+        status = clear(step, f->best, rows * sizeof *f->best, err);
+    return status ? status : clear(step, f->done, rows * sizeof *f->done, err);
+}
+
 sb_status sb_step_settle(sb_gpu_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;
@@ -78,30 +128,44 @@ sb_status sb_step_settle(sb_gpu_step *step, sb_error *err)
         status = status ? status : settle(step, a.name, a.count, a.each, a.out, err);
     if (!status)
         sb_scratch_lay_out(&step->s, m, rows, activations);
+    if (!status && step->options.fused)
+        status = settle_fused(step, err);
     return status ? status : sb_step_empty(step, err);
 }
 
 void sb_step_leave(sb_gpu_step *step)
 {
-    void *const arrays[] = {step->s.x,        step->s.ids,  step->s.position, step->position,
-                            step->slot,       step->kept,   step->first,      step->tokens,
-                            step->picked,     step->logits, step->keys_now,   step->conv,
-                            step->recurrent,  step->keys,   step->values,     step->before,
-                            step->head_hidden};
+    void *const arrays[] = {step->s.x,
+                            step->s.ids,
+                            step->s.position,
+                            step->position,
+                            step->slot,
+                            step->kept,
+                            step->first,
+                            step->tokens,
+                            step->picked,
+                            step->logits,
+                            step->keys_now,
+                            step->conv,
+                            step->recurrent,
+                            step->keys,
+                            step->values,
+                            step->before,
+                            step->head_hidden,
+                            step->fused.norm.layers,
+                            step->fused.norm.experts,
+                            step->fused.other.layers,
+                            step->fused.other.experts,
+                            step->fused.turns,
+                            step->fused.choice.order,
+                            step->fused.choice.begin,
+                            step->fused.choice.sets,
+                            step->fused.choice.count,
+                            step->fused.best,
+                            step->fused.done};
     for (void *at : arrays)
         sb_gpu_depart(step->gpu, at);
     sb_gpu_pool_free(step->gpu, step->pool);
-}
-
-/* So many bytes of zero. */
-static sb_status clear(sb_gpu_step *step, void *at, size_t bytes, sb_error *err)
-{
-    static const char zeros[4096] = {0};
-    sb_status status = SB_OK;
-    for (size_t done = 0; done < bytes && !status; done += sizeof zeros)
-        status = sb_step_write(step, static_cast<char *>(at) + done, zeros,
-                               bytes - done < sizeof zeros ? bytes - done : sizeof zeros, err);
-    return status;
 }
 
 /* S-1: "It starts with position 0 and zero states." The cache has no values. */

@@ -13,10 +13,17 @@ static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix
                          float *gate_out, float *up_out, float *out)
 {
     const sb_swiglu_args swiglu = {gate_out, up_out, c.rows * gate.rows, kind, gate_out};
-    c.matrix(names.gate, gate, c.s->y, gate_out);
-    c.matrix(names.up, up, c.s->y, up_out);
-    SB_STEP(c, names.swiglu, sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
-    c.matrix(names.down, down, gate_out, out);
+    const sb_gpu_staged *staged = c.stages_for(down);
+    c.matrix(names.gate, gate, c.normed(), gate_out);
+    c.matrix(names.up, up, c.normed(), up_out);
+    if (staged) {
+        const sb_gpu_staged layers = {staged->layers, nullptr};
+        SB_STEP(c, names.swiglu,
+                sb_gpu_swiglu_staged(c.gpu, gate_out, up_out, c.rows, gate.rows, &layers));
+    } else {
+        SB_STEP(c, names.swiglu, sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
+    }
+    c.matrix(names.down, down, {gate_out, staged ? staged->layers : nullptr}, out);
 }
 
 static void route(sb_step_call &c, const sb_matrix *w)
@@ -25,8 +32,12 @@ static void route(sb_step_call &c, const sb_matrix *w)
     const sb_scratch *s = c.s;
     const sb_router_args router = {s->router_logits,  c.rows, m->experts, m->experts_per_token,
                                    m->norm_topk_prob, s->ids, s->weights};
-    c.linear_of("mlp.gate", SB_LINEAR_router, w[SB_ROLE_router], s->y, c.rows, s->router_logits);
-    SB_STEP(c, "mlp.router_ids", sb_gpu_router(c.gpu, c.knobs, &router));
+    c.linear_of("mlp.gate", SB_LINEAR_router, w[SB_ROLE_router], c.normed(), c.rows,
+                s->router_logits);
+    if (c.fused)
+        SB_STEP(c, "mlp.router_ids", sb_gpu_choose(c.gpu, &router, &c.step->fused.choice));
+    else
+        SB_STEP(c, "mlp.router_ids", sb_gpu_router(c.gpu, c.knobs, &router));
 }
 
 static void shared_expert(sb_step_call &c, const sb_matrix *w)
@@ -38,20 +49,24 @@ static void shared_expert(sb_step_call &c, const sb_matrix *w)
                  w[SB_ROLE_shared_down_proj], names, SB_MLP_shared, s->shared_gate, s->shared_up,
                  s->shared_out);
     c.linear_of("mlp.shared_expert_gate", SB_LINEAR_shared_gate, w[SB_ROLE_shared_expert_gate],
-                s->y, c.rows, s->shared_logit);
+                c.normed(), c.rows, s->shared_logit);
 }
 
 /* One projection of every kept expert of every row, from rows of `in` that `each` slots share. */
 static void expert_linear(sb_step_call &c, const char *name, const sb_matrix *first, size_t each,
-                          sb_linear_kind kind, const float *in, float *out)
+                          sb_linear_kind kind, sb_step_input in, float *out)
 {
     const sb_config *m = c.config;
-    const sb_expert_linear_args args = {first,      sizeof(sb_expert),
-                                        m->experts, c.s->ids,
-                                        c.rows,     m->experts_per_token,
-                                        each,       kind,
-                                        in,         out};
-    SB_STEP(c, name, sb_gpu_experts(c.gpu, c.knobs, &args));
+    const sb_expert_linear_args args = {
+        first, sizeof(sb_expert), m->experts, c.s->ids, c.rows, m->experts_per_token, each,
+        kind,  in.values,         out};
+    const void *staged =
+        in.staged && sb_gpu_takes_staged(c.gpu, c.knobs, first, kind) ? in.staged : nullptr;
+    if (c.fused)
+        SB_STEP(c, name,
+                sb_gpu_experts_chosen(c.gpu, c.knobs, &args, &c.step->fused.choice, staged));
+    else
+        SB_STEP(c, name, sb_gpu_experts(c.gpu, c.knobs, &args));
 }
 
 static void experts(sb_step_call &c, const sb_expert *e)
@@ -61,11 +76,20 @@ static void experts(sb_step_call &c, const sb_expert *e)
     const size_t k = m->experts_per_token;
     const sb_swiglu_args swiglu = {s->gate_out, s->up_out, c.rows * k * m->moe_intermediate,
                                    SB_MLP_expert, s->gate_out};
-    expert_linear(c, "mlp.experts.gate_proj", &e->gate, k, SB_LINEAR_layer, s->y, s->gate_out);
-    expert_linear(c, "mlp.experts.up_proj", &e->up, k, SB_LINEAR_layer, s->y, s->up_out);
-    SB_STEP(c, "mlp.experts.swiglu", sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
-    expert_linear(c, "mlp.experts.down_proj", &e->down, 1, SB_LINEAR_expert_down, s->gate_out,
-                  s->expert_out);
+    const sb_step_input in = {s->y, c.fused ? c.step->fused.norm.experts : nullptr};
+    const sb_gpu_staged *staged = c.stages_for(e->down);
+    expert_linear(c, "mlp.experts.gate_proj", &e->gate, k, SB_LINEAR_layer, in, s->gate_out);
+    expert_linear(c, "mlp.experts.up_proj", &e->up, k, SB_LINEAR_layer, in, s->up_out);
+    if (staged) {
+        const sb_gpu_staged pairs = {nullptr, staged->experts};
+        SB_STEP(c, "mlp.experts.swiglu",
+                sb_gpu_swiglu_staged(c.gpu, s->gate_out, s->up_out, c.rows * k, m->moe_intermediate,
+                                     &pairs));
+    } else {
+        SB_STEP(c, "mlp.experts.swiglu", sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
+    }
+    expert_linear(c, "mlp.experts.down_proj", &e->down, 1, SB_LINEAR_expert_down,
+                  {s->gate_out, staged ? staged->experts : nullptr}, s->expert_out);
 }
 
 static void mixture(sb_step_call &c, const sb_layer *layer)
@@ -77,7 +101,10 @@ static void mixture(sb_step_call &c, const sb_layer *layer)
     route(c, layer->w);
     shared_expert(c, layer->w);
     experts(c, layer->experts);
-    SB_STEP(c, "mlp.out", sb_gpu_moe_combine_rows(c.gpu, &sum, c.rows, s->shared_logit));
+    if (c.fused)
+        c.added = SB_ADDED_combined;
+    else
+        SB_STEP(c, "mlp.out", sb_gpu_moe_combine_rows(c.gpu, &sum, c.rows, s->shared_logit));
 }
 
 void sb_step_mlp(sb_step_call &c, const sb_layer *layer)

@@ -25,6 +25,7 @@ static sb_step_call call_of(sb_gpu_step *step, const sb_step_part &part, sb_call
     c.reach = part.reach;
     c.chunks = sb_takes_chunks(c.knobs, kind, rows, part.first) != 0;
     c.trail = !c.chunks && rows <= step->options.slots;
+    c.fused = step->options.fused && rows <= SB_FUSED_ROWS;
     c.layer = SB_NO_LAYER;
     c.err = err;
     return c;
@@ -88,10 +89,9 @@ static sb_status run_draft(sb_gpu_step *step, const sb_step_part &part, sb_error
     c.full = step->full - 1;
     sb_step_head(c, at == 0 ? step->before : own, step->tokens + at,
                  entry_ahead(c.knobs) + static_cast<int>(at));
-    c.linear_of("mtp.logits", SB_LINEAR_head, step->model->weights->lm_head, step->head_hidden, 1,
-                step->logits);
-    SB_STEP(c, "draft",
-            sb_gpu_greedy(c.gpu, step->logits, 1, c.config->vocab_size, step->tokens + at + 1));
+    c.linear_of("mtp.logits", SB_LINEAR_head, step->model->weights->lm_head,
+                {step->head_hidden, c.fused ? step->fused.norm.layers : nullptr}, 1, step->logits);
+    sb_step_greedy(c, 1, step->tokens + at + 1);
     return c.status;
 }
 

@@ -24,6 +24,7 @@ typedef struct sb_step_options {
     size_t positions; /* of the sequence, drafts included */
     int mtp;          /* feed the MTP head along (S-7) */
     int eager;        /* no graphs: every kernel is launched by the host (Y-19) */
+    int fused;        /* calls of at most 9 rows by fused kernels: docs/gpu.md */
 } sb_step_options;
 
 /* backend: sb_backend_emu() or that of sb_backend_gpu. The model outlives the step, and so do its

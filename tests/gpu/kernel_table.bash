@@ -115,6 +115,7 @@ short_names() {
         sub(/^void /, "", name); gsub(/[(]sb_act_form[)]/, "", name); sub(/[(][^()]*[)]$/, "", name)
         sub(/, float>/, ">", name); sub(/<float, /, "<", name); sub(/<float>/, "", name); sub(/_kernel/, "", name)
         gsub(/unsigned short/, "u16", name); gsub(/unsigned char/, "u8", name); gsub(/sb_/, "", name)
+        gsub(/ >/, ">", name)
         printf "%-45s%s\n", name, $2 }'
 }
 # tables_of FOLDER LAUNCHES: what docs/gpu-kernels.md has
