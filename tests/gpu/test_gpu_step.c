@@ -312,7 +312,7 @@ static void test_sealed(void **state)
     }
     open_both(&b, &cold);
     const char *found = play(&b);
-    if (!found || !strstr(found, "there is no memory for staged"))
+    if (!found || !strstr(found, "there is no memory for partial"))
         fail_msg("%s", found ? found : "nothing was refused");
     close_both(&b);
 }

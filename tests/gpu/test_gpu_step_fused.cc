@@ -56,7 +56,8 @@ static void open_both(both *b, const script *s)
     if (s->set)
         must(b, sb_knobs_set(&b->knobs, s->set, &b->err));
     for (int fused = 0; fused < 2; fused++) {
-        const sb_step_options options = {ROWS, SLOTS, POSITIONS, sb_model_has_mtp(b->model), fused};
+        const sb_step_options options = {ROWS, SLOTS, POSITIONS, sb_model_has_mtp(b->model),
+                                         0,    fused};
         must(b, sb_step_open(sb_backend_emu(), b->model, &b->knobs, &options, &b->sides[fused].step,
                              &b->err));
     }
