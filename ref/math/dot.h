@@ -59,6 +59,8 @@ typedef struct sb_dot_kernels {
     /* fills sb_row_input.lanes from n columns of x, and the zeros behind them, as far as
      * row[format] reads; NULL: x will do */
     void (*arrange[SB_FORMAT_COUNT])(const double *x, size_t n, double *lanes);
+    /* of each 16 of x, as many as `count`: the sum of their magnitudes. NULL: in plain C */
+    void (*magnitudes)(const double *x, size_t count, double *sums);
     /* codes of E4M3 as doubles; 0, and nothing sensible, if one is negative or NaN. May be NULL */
     int (*scales)(const unsigned char *codes, size_t n, double *values);
     /* doubles whose sum is exactly that of the products, of values as sb_dot_wide takes them; 0

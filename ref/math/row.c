@@ -93,10 +93,13 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
     memcpy(copy, x, w->cols * sizeof *x);
     memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
     double size = 0;
-    for (size_t i = 0; i < n; i += NEIGHBOURS) {
-        x16[i / NEIGHBOURS] = magnitude_of(copy + i);
-        size += x16[i / NEIGHBOURS];
-    }
+    if (sb_dot_kernels_now()->magnitudes)
+        sb_dot_kernels_now()->magnitudes(copy, n / NEIGHBOURS, x16);
+    else
+        for (size_t i = 0; i < n / NEIGHBOURS; i++)
+            x16[i] = magnitude_of(copy + i * NEIGHBOURS);
+    for (size_t i = 0; i < n / NEIGHBOURS; i++)
+        size += x16[i];
     if (arrange)
         arrange(copy, w->cols, lanes);
     return (sb_row_input){copy, x16, arrange ? lanes : NULL, size};
@@ -260,7 +263,8 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
     size_t threads = sb_threads_here();
     j.each = 2 * sb_row_room(w) + padded(w);
-    j.room = sb_alloc(threads * j.each + sb_row_input_room(w), sizeof *j.room);
+    /* nothing is read of it before it was written */
+    j.room = sb_realloc(NULL, threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
     j.in_place = scales_lie_well(w);

@@ -87,6 +87,16 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
     }
 }
 
+/* Four roundings at most on the way of each. */
+AVX512 static void magnitudes(const double *x, size_t count, double *sums)
+{
+    for (size_t i = 0; i < count; i++) {
+        const __m512d a = _mm512_abs_pd(_mm512_load_pd(x + 16 * i));
+        const __m512d b = _mm512_abs_pd(_mm512_load_pd(x + 16 * i + 8));
+        sums[i] = _mm512_reduce_add_pd(_mm512_add_pd(a, b));
+    }
+}
+
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
 /* Both sets: rows of E2M1 are what they differ in. */
@@ -104,8 +114,8 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
                     [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,                                  \
                     [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,                                 \
                     [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},                                    \
-        .scales = sb_avx512_scales, .reads_scales = sb_avx512_reads_scales,                        \
-        .kept = sb_avx512_kept, .parts = sb_avx512_parts,                                          \
+        .magnitudes = magnitudes, .scales = sb_avx512_scales,                                      \
+        .reads_scales = sb_avx512_reads_scales, .kept = sb_avx512_kept, .parts = sb_avx512_parts,  \
     }
 
 static const sb_dot_kernels avx512 =
