@@ -10,6 +10,12 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+enum { MADV_LARGE = MADV_HUGEPAGE, MADV_USUAL = MADV_NOHUGEPAGE };
+#else
+enum { MADV_LARGE = MADV_NORMAL, MADV_USUAL = MADV_NORMAL };
+#endif
+
 static const unsigned char nothing[1];
 
 sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
@@ -51,7 +57,10 @@ void sb_map_close(sb_map *map)
 /* madvise takes what mmap gave, which is not const; no byte is written. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what)
 {
-    static const int advice[] = {[SB_PAGES_soon] = MADV_WILLNEED, [SB_PAGES_done] = MADV_DONTNEED};
+    static const int advice[] = {[SB_PAGES_soon] = MADV_WILLNEED,
+                                 [SB_PAGES_large] = MADV_LARGE,
+                                 [SB_PAGES_usual] = MADV_USUAL,
+                                 [SB_PAGES_done] = MADV_DONTNEED};
     const long page = sysconf(_SC_PAGESIZE);
     union {
         const unsigned char *given;

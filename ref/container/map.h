@@ -20,8 +20,11 @@ void sb_map_close(sb_map *map);
 
 /* What a caller knows of pages that it will or will not read; never more than advice. */
 typedef enum sb_pages {
-    SB_PAGES_soon, /* soon: reading may begin */
-    SB_PAGES_done  /* not for long: they leave this process, and come back when touched */
+    SB_PAGES_soon,  /* soon: reading may begin */
+    SB_PAGES_large, /* all of them, again and again: if the system has larger pages for files, what
+                       is not in memory yet may be read in those */
+    SB_PAGES_usual, /* no longer so */
+    SB_PAGES_done   /* not for long: they leave this process, and come back when touched */
 } sb_pages;
 
 /* The pages of some bytes of a mapping. Bytes that no file backs must not be among them. */

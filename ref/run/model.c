@@ -27,6 +27,8 @@ static sb_status open_pager(sb_model *model, sb_error *err)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (most && sb_pager_bytes(model->pager) > most)
         sb_pager_limit(model->pager, most);
+    else
+        sb_pager_large(model->pager);
     return SB_OK;
 }
 

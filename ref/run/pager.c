@@ -29,6 +29,7 @@ struct sb_pager {
     atomic_uchar *state; /* of each unit */
     uint64_t bytes, margin;
     atomic_ullong limit, kept, asked;
+    atomic_int large; /* what is dense is read in large pages */
     sb_pager_fn fn;
     void *ctx;
 };
@@ -167,12 +168,6 @@ void sb_pager_free(sb_pager *pager)
     free(pager);
 }
 
-void sb_pager_limit(sb_pager *pager, uint64_t bytes)
-{
-    if (pager)
-        atomic_store(&pager->limit, bytes);
-}
-
 uint64_t sb_pager_margin(const sb_pager *pager)
 {
     return pager ? pager->margin : 0;
@@ -200,6 +195,30 @@ static void advise(const sb_pager *p, const unit *u, sb_pages what)
         sb_map_advise(p->ranges[i].from, p->ranges[i].bytes, what);
 }
 
+/* What is dense, and the head. */
+static void advise_dense(sb_pager *p, sb_pages what)
+{
+    for (uint32_t i = 0; i <= p->layers; i++)
+        advise(p, &p->units[unit_of(p, i, 0)], what);
+}
+
+void sb_pager_large(sb_pager *pager)
+{
+    if (!pager)
+        return;
+    advise_dense(pager, SB_PAGES_large);
+    atomic_store(&pager->large, 1);
+}
+
+void sb_pager_limit(sb_pager *pager, uint64_t bytes)
+{
+    if (!pager)
+        return;
+    atomic_store(&pager->limit, bytes);
+    if (bytes && atomic_exchange(&pager->large, 0))
+        advise_dense(pager, SB_PAGES_usual);
+}
+
 /* Whether there is room for a unit that stays: then it has been taken. */
 static int takes_room(sb_pager *p, uint64_t bytes)
 {
@@ -212,8 +231,9 @@ static int takes_room(sb_pager *p, uint64_t bytes)
     return 1;
 }
 
-/* Reading starts while the caller goes on. Once a unit stays it is not asked for again: where the
- * system takes pages away, it reads them again by itself. */
+/* Reading starts while the caller goes on; not where that would be in small pages. Once a unit
+ * stays it is not asked for again: where the system takes pages away, it reads them again by
+ * itself. */
 static void want(sb_pager *p, size_t number)
 {
     const unit *u = &p->units[number];
@@ -227,7 +247,8 @@ static void want(sb_pager *p, size_t number)
         return;
     }
     atomic_fetch_add(&p->asked, u->bytes);
-    advise(p, u, SB_PAGES_soon);
+    if (!atomic_load(&p->large) || number % (1 + p->experts) != 0)
+        advise(p, u, SB_PAGES_soon);
 }
 
 void sb_pager_enter(sb_pager *pager, uint32_t layer)

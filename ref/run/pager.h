@@ -18,6 +18,11 @@ typedef struct sb_pager sb_pager;
 sb_pager *sb_pager_new(const sb_weights *weights, const sb_config *config);
 void sb_pager_free(sb_pager *pager);
 
+/* What is dense will stay in memory, and is read in large pages where the system has them for
+ * files: the processor finds those sooner. Only of experts it is asked for ahead then. A limit ends
+ * it. */
+void sb_pager_large(sb_pager *pager);
+
 /* Bytes of weights that may stay in memory; 0: all. What is in memory beside them is at most
  * sb_pager_margin, the largest two layers. */
 void sb_pager_limit(sb_pager *pager, uint64_t bytes);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ref/base/machine.h"
 #include "ref/run/session.h"
@@ -46,6 +47,26 @@ static uint64_t resident(void)
     if (file)
         fclose(file);
     return bytes;
+}
+
+/* Mappings of the checkpoint that may have large pages; -1: the system does not say. */
+static int large(void)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[4096];
+    unsigned long long from, to;
+    int ours = 0, said = 0, count = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2)
+            ours = strstr(line, "test_memory_stream-") != NULL;
+        else if (ours && strncmp(line, "VmFlags:", 8) == 0) {
+            said = 1;
+            count += strstr(line, " hg") != NULL;
+        }
+    }
+    if (file)
+        fclose(file);
+    return said ? count : -1;
 }
 
 typedef struct seen {
@@ -135,6 +156,23 @@ static void test_limits(void **state)
     assert_true(whole.most > 8 * MEGA + margin + MEGA);
 }
 
+/* They are asked for where all weights may stay, and no longer once there is a limit. */
+static void test_large_pages(void **state)
+{
+    (void)state;
+    sb_model *model = test_model_open(folder);
+    const int before = large();
+    sb_pager_limit(model->pager, 8 * MEGA);
+    const int after = large();
+    sb_model_close(model);
+    if (before < 0 || access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
+        print_message("the system does not say which pages may be large, or has none\n");
+        skip();
+    }
+    assert_true(before > 0);
+    assert_int_equal(after, 0);
+}
+
 /* A backend that does not read weights in place asks for none. */
 static sb_status other_linear(const sb_knobs *knobs, const sb_linear_args *args)
 {
@@ -179,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_large_pages),
         cmocka_unit_test(test_other_backend),
         cmocka_unit_test(test_nothing),
     };
