@@ -119,12 +119,14 @@ BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC += $(filter-out $(BENCH_SRC),$(call sources,tools/bench/*.c))
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
 HAVE_CXX := $(shell command -v $(CXX))
-GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c gpu/step/absent.c) \
-    $(if $(NVCC),,gpu/absent_device.c gpu/step/absent_device.c) gpu/step/calls.c
+GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
+    gpu/meter/absent.c gpu/step/absent.c) \
+    $(if $(NVCC),,gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c) \
+    gpu/meter/calls.c gpu/step/calls.c
 # of the sources for a device, those that gpu/op/small.cu has are not compiled alone
 DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op/small.cu))
 DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/%_emu.cc gpu/op/room.cc,\
-    $(wildcard gpu/op/*.cc gpu/op/*.cu gpu/step/*.cu))))
+    $(wildcard gpu/op/*.cc gpu/op/*.cu gpu/meter/device.cu gpu/step/*.cu))))
 CLI_MAIN := tools/cli/main.c
 TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
     tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \

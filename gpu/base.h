@@ -8,4 +8,17 @@ extern "C" {
 #include "ref/base/status.h"
 }
 
+/* Who is told of each launch before it is made, and, where an op has been asked for by name, of the
+ * name behind all of its launches. */
+struct sb_launch_watch {
+    void (*before)(sb_launch_watch *watch, const char *kernel);
+    void (*behind)(sb_launch_watch *watch, const char *op);
+};
+template <class QUEUE> const char *sb_watched(const QUEUE *queue, const char *kernel)
+{
+    if (queue->watch)
+        queue->watch->before(queue->watch, kernel);
+    return kernel;
+}
+
 #endif

@@ -76,11 +76,12 @@ struct sb_queue {
     sb_error *err;
     bool dependent = false;
     sb_emu_record *record = nullptr;
+    sb_launch_watch *watch = nullptr;
 };
 
 /* sb_status SB_LAUNCH(queue, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
-    sb_emu_start((queue)->emu, (queue)->record, #kernel, kernel, grid, block, shared,              \
-                 (queue)->dependent, (queue)->err, __VA_ARGS__)
+    sb_emu_start((queue)->emu, (queue)->record, sb_watched(queue, #kernel), kernel, grid, block,   \
+                 shared, (queue)->dependent, (queue)->err, __VA_ARGS__)
 
 #endif

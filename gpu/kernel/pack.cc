@@ -285,3 +285,27 @@ sb_status sb_pack_linear(const sb_matrix *m, size_t first, size_t bytes, unsigne
     free(room.base);
     return status;
 }
+
+/* --- matrices that are not quantized: their values -------------------------------------------- */
+sb_status sb_pack_values(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
+{
+    const size_t row = m->cols * sizeof(float);
+    float *values = reinterpret_cast<float *>(to);
+    for (size_t i = 0; i < bytes / row; i++)
+        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values + i * m->cols);
+    return SB_OK;
+}
+
+sb_status sb_pack_bf16(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
+{
+    const size_t row = m->cols * sizeof(uint16_t);
+    float *values = static_cast<float *>(sb_alloc(m->cols, sizeof *values));
+    if (!values)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < bytes / row; i++) {
+        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values);
+        sb_encode(SB_FORMAT_bf16, values, m->cols, to + i * row);
+    }
+    free(values);
+    return SB_OK;
+}

@@ -29,4 +29,9 @@ sb_status sb_pack_columns(const sb_matrix *matrix, const sb_linear_shape &shape,
 /* The same as a packing of its own, of which all bytes are asked for at once. */
 sb_status sb_pack_order(const sb_matrix *matrix, size_t first, size_t bytes, unsigned char *to);
 
+/* Of a matrix that is not quantized: its values, row by row; and their bits in bfloat16, rounded.
+ */
+sb_status sb_pack_values(const sb_matrix *matrix, size_t first, size_t bytes, unsigned char *to);
+sb_status sb_pack_bf16(const sb_matrix *matrix, size_t first, size_t bytes, unsigned char *to);
+
 #endif

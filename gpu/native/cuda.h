@@ -142,6 +142,7 @@ struct sb_queue {
     cudaStream_t stream;
     sb_error *err;
     bool dependent = false;
+    sb_launch_watch *watch = nullptr;
 };
 
 /* Starts a kernel; that it can run so many threads with so much memory is asked for first. */
@@ -171,6 +172,6 @@ sb_status sb_native_call(const sb_queue *queue, const char *name, void (*kernel)
                : sb_fail(queue->err, SB_ERR_IO, "kernel %s: %s", name, cudaGetErrorString(status));
 }
 #define SB_LAUNCH(queue, kernel, grid, block, shared, ...)                                         \
-    sb_native_call(queue, #kernel, kernel, grid, block, shared, __VA_ARGS__)
+    sb_native_call(queue, sb_watched(queue, #kernel), kernel, grid, block, shared, __VA_ARGS__)
 
 #endif

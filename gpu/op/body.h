@@ -51,6 +51,15 @@ struct sb_gpu_constant {
     sb_gpu_constant *next;
 };
 
+/* Bytes that stand for weights, and are never read (gpu/meter/body.h). */
+struct sb_gpu_hollow {
+    const unsigned char *first;
+    size_t bytes;
+    uint64_t seed;
+};
+struct sb_gpu_watching;
+struct sb_gpu_marks;
+
 struct sb_gpu {
     sb_queue queue;
     sb_error err;
@@ -63,6 +72,9 @@ struct sb_gpu {
     sb_gpu_pool *pool; /* where ops take scratch from; NULL: each has its own */
     bool sealed;
     sb_status recorded;       /* what became of the recording that is made */
+    sb_gpu_hollow hollow;
+    sb_gpu_watching *watching; /* gpu/meter/watch.cc */
+    sb_gpu_marks *marks;       /* sb_meter_mark */
 #ifndef __CUDACC__
     bool plain; /* buffers have no history */
 #else

@@ -44,6 +44,12 @@ const sb_error *sb_gpu_said(const sb_gpu *gpu)
     return &gpu->err;
 }
 
+void sb_gpu_named(sb_gpu *gpu, const char *op)
+{
+    if (gpu->queue.watch)
+        gpu->queue.watch->behind(gpu->queue.watch, op);
+}
+
 const sb_queue *sb_gpu_work::queue() const
 {
     return &gpu->queue;

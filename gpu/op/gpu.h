@@ -213,6 +213,8 @@ void sb_gpu_forget_weights(sb_gpu *gpu);
  * there it stops, unless it computes. Returns what sb_gpu_staging says. */
 uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
+/* The launches since the last call of this were those of an op, for whoever watches them. */
+void sb_gpu_named(sb_gpu *gpu, const char *op);
 /* The body of the emulator's backend, or of the device's, made if there is none yet; NULL if that
  * cannot be done, and for another backend. */
 #ifndef __CUDACC__

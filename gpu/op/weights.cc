@@ -1,5 +1,7 @@
 /* weights.cc - matrices that were packed once and stay: a table by where they lie. Several may lie
  * in one piece of memory, one behind the other. */
+#include "gpu/kernel/pack.h"
+#include "gpu/meter/body.h"
 #include "gpu/op/body.h"
 
 #include <stdlib.h>
@@ -134,7 +136,9 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
         did(sb_fail(err(), SB_ERR_MEMORY, "out of memory for %s", name));
         return sb_gpu_share();
     }
-    did(sb_gpu_fill(gpu, &kept->piece, name, all, pack, bytes, step));
+    did(sb_gpu_is_hollow(gpu, all.first)
+            ? sb_gpu_draw(gpu, &kept->piece, name, all, pack, bytes)
+            : sb_gpu_fill(gpu, &kept->piece, name, all, pack, bytes, step));
     if (ok()) {
         gpu->packed += all.count * bytes;
         enter(gpu, all, pack, bytes, kept);
@@ -147,29 +151,6 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
 
 /* --- matrices that are not quantized: their values
  * ------------------------------------------------------------------ */
-static sb_status pack_values(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
-{
-    const size_t row = m->cols * sizeof(float);
-    float *values = reinterpret_cast<float *>(to);
-    for (size_t i = 0; i < bytes / row; i++)
-        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values + i * m->cols);
-    return SB_OK;
-}
-
-static sb_status pack_bf16(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
-{
-    const size_t row = m->cols * sizeof(uint16_t);
-    float *values = static_cast<float *>(sb_alloc(m->cols, sizeof *values));
-    if (!values)
-        return SB_ERR_MEMORY;
-    for (size_t i = 0; i < bytes / row; i++) {
-        sb_matrix_row(m, static_cast<uint32_t>(first / row + i), values);
-        sb_encode(SB_FORMAT_bf16, values, m->cols, to + i * row);
-    }
-    free(values);
-    return SB_OK;
-}
-
 static bool is_plain(sb_gpu_work *work, const char *name, const sb_matrix *m)
 {
     if (sb_matrix_quantized(m))
@@ -183,7 +164,7 @@ sb_global<const float> sb_gpu_work::values(const char *name, const sb_matrix *m)
     const size_t row = m->cols * sizeof(float);
     if (!is_plain(this, name, m))
         return nullptr;
-    return kept<float>(name, m, pack_values, m->rows * row, row);
+    return kept<float>(name, m, sb_pack_values, m->rows * row, row);
 }
 
 sb_global<const uint16_t> sb_gpu_work::values_bf16(const char *name, const sb_matrix *m)
@@ -191,5 +172,5 @@ sb_global<const uint16_t> sb_gpu_work::values_bf16(const char *name, const sb_ma
     const size_t row = m->cols * sizeof(uint16_t);
     if (!is_plain(this, name, m))
         return nullptr;
-    return kept<uint16_t>(name, m, pack_bf16, m->rows * row, row);
+    return kept<uint16_t>(name, m, sb_pack_bf16, m->rows * row, row);
 }

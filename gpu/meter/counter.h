@@ -1,0 +1,22 @@
+/* counter.h - random bits by their number: the same for host and device, in any order. */
+#ifndef SB_METER_COUNTER_H
+#define SB_METER_COUNTER_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define SB_METER_FN static __host__ __device__ inline
+#else
+#define SB_METER_FN static inline
+#endif
+
+/* The 64 bits of number `at` in the stream of a key: the mixing function of SplitMix64. */
+SB_METER_FN uint64_t sb_counter_bits(uint64_t key, uint64_t at)
+{
+    uint64_t x = key + (at + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+#endif
