@@ -7,6 +7,7 @@ void sb_step_call::did(const char *name, sb_status what)
 {
     const char *said = sb_gpu_said(gpu)->text;
     status = what;
+    sb_gpu_named(gpu, name);
     if (what == SB_OK)
         return;
     if (layer == SB_NO_LAYER)
