@@ -63,7 +63,7 @@ check "a round of a prefill" test "$(grep -c 'a round' "$out")" = 0
 for what in decode verify prefill; do
     run 0 bench $what --help
     says "usage: samebit bench $what --preset P"
-    for option in preset recipe context draft accept rows bandwidth latency kv json; do says "  --$option"; done
+    for option in preset recipe context draft accept rows bandwidth latency layers backend profile seed kv json; do says "  --$option"; done
 done
 
 refused 2 bench decode

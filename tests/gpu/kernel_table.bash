@@ -72,7 +72,14 @@ mixers() { # caches of many parts, widths of heads, forms of the delta rule; dra
         run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 || return
     done
 }
-launched() { : > "$work/launches" && formats && experts && mixers; }
+meters() { # what measures a card, whose results cannot be right here
+    SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" bench decode --preset T1 --backend gpu \
+        > "$work/out" 2>&1
+    [ $? = 1 ] && grep -q 'measures the card came to another result' "$work/out" && return
+    echo "  bench" && tail -n 1 "$work/out"
+    return 1
+}
+launched() { : > "$work/launches" && formats && experts && mixers && meters; }
 
 
 # --- blocks of a multiprocessor -----------------------------------------------------------------------

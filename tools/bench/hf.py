@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How fast transformers decodes a checkpoint on this CPU, and how fast the reference does.
+"""How fast transformers decodes a checkpoint on this CPU, and how fast the reference does; or on a GPU, and the kernels.
 
     hf.py CKPT [--program build/samebit] [--tokens 8] [--prefill 512] [--threads 2] [--stream 256] [--json]
+    hf.py CKPT --device cuda --preset P --layers N [--program build/samebit] [--tokens 8] [--prefill 512] [--json]
 
 CKPT is a plain bf16 folder of `samebit make` (a few layers of a published shape, so that it fits twice: transformers
 holds it in float32, too). Each program runs alone, in a process of its own: a prompt, then tokens one by one, and the
@@ -10,6 +11,10 @@ and in float32; the environment is that of tools/gen/venv.sh. Prints tokens per 
 can be: the bytes of weights that a token needs, those per second, and how many times as fast a program would be that
 read them in their bf16 form at the speed of the stream of the same run (--stream: MiB of its array, which counts as
 memory of samebit). It asserts nothing, since times are no facts.
+
+With --device cuda transformers runs in bf16 on the first GPU, torch path and all, and `samebit bench decode --backend
+gpu` on the same GPU behind it: a step of the same shape (that CKPT was made with --preset P --layers N), after as many
+tokens, on weights that it draws. Medians; prompts of transformers too, of which the first is not timed.
 """
 
 import argparse
@@ -40,6 +45,36 @@ def where(config: object, first: int, count: int) -> dict:
     return {"position_ids": torch.arange(first, first + count)[None], "attention_mask": masks}
 
 
+def run_cuda(model: object, prompt: object, options: argparse.Namespace) -> dict:
+    """Medians on the first GPU; whoever reads the clock has waited for it."""
+    import torch
+
+    def timed(**inputs: object) -> tuple[object, float]:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        out = model(use_cache=True, logits_to_keep=1, **inputs)
+        torch.cuda.synchronize()
+        return out, time.perf_counter() - start
+
+    model, prompt = model.to("cuda"), prompt.to("cuda")
+    with torch.inference_mode(), torch.device("cuda"):
+        places = where(model.config, 0, options.prefill)
+        prompts, steps = [], []
+        for _ in range(4):
+            out, seconds = timed(input_ids=prompt, **places)
+            prompts.append(seconds)
+        for i in range(options.tokens + 3):
+            token = out.logits[:, -1].argmax(-1, keepdim=True)
+            at = where(model.config, options.prefill + i, 1)
+            out, seconds = timed(input_ids=token, past_key_values=out.past_key_values, **at)
+            steps.append(seconds)
+    return {
+        "prefill_tokens_per_s": options.prefill / median(prompts[1:]),
+        "tokens_per_s": 1 / median(steps[3:]),
+        "device": torch.cuda.get_device_name(),
+    }
+
+
 def run_transformers(options: argparse.Namespace) -> dict:
     """One dtype, in this process."""
     import torch  # only where it is needed: the parent stays small
@@ -52,6 +87,8 @@ def run_transformers(options: argparse.Namespace) -> dict:
     model = load_strictly(options.checkpoint, class_of(options.checkpoint), TYPES[options.one], "sdpa")
     generator = torch.Generator().manual_seed(42)
     prompt = torch.randint(model.config.vocab_size, (1, options.prefill), generator=generator)
+    if options.device == "cuda":
+        return run_cuda(model, prompt, options)
     with torch.inference_mode():
         model(prompt[:, :4], **where(model.config, 0, 4))  # wakes threads, allocates
         start = time.perf_counter()
@@ -94,6 +131,38 @@ def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
     }, memory
 
 
+def run_kernels(options: argparse.Namespace, what: str, *words: str) -> dict:
+    """`samebit bench` of a step on the device; an error where it has measured nothing."""
+    command = [options.program, "bench", what, "--preset", options.preset, "--layers", str(options.layers)]
+    document, _ = child([*command, "--recipe", "bf16", "--backend", "gpu", "--json", *words])
+    if not document["measured"]:
+        raise SystemExit(f"hf.py: {document['reason']}")
+    return document
+
+
+def compare_on_gpu(options: argparse.Namespace) -> None:
+    """Both on the same GPU, one after the other."""
+    if not options.preset or not options.layers:
+        raise SystemExit("hf.py: --device cuda needs --preset and --layers, with which CKPT was made")
+    theirs, _ = child([sys.executable, *sys.argv, "--one", "bf16"])
+    decode = run_kernels(options, "decode", "--context", str(options.prefill))
+    prefill = run_kernels(options, "prefill", "--rows", str(options.prefill))
+    ours = {
+        "prefill_tokens_per_s": options.prefill / prefill["run"]["step_s"]["median"],
+        "tokens_per_s": 1 / decode["run"]["step_s"]["median"],
+        "device": decode["run"]["card"]["name"],
+        "floor_tokens_per_s": 1 / decode["run"]["floor_s"],
+    }
+    if options.json:
+        print(json.dumps({"samebit": ours, "transformers bf16": theirs}, indent=2))
+        return
+    print(f"{options.preset} of {options.layers} layers, bf16, behind {options.prefill} tokens, on {ours['device']}")
+    print(f"{'':20} {'decode/s':>10} {'prefill/s':>12}")
+    for name, result in (("samebit", ours), ("transformers bf16", theirs)):
+        print(f"{name:20} {result['tokens_per_s']:10.2f} {result['prefill_tokens_per_s']:12.1f}")
+    print(f"the bytes of a step allow {ours['floor_tokens_per_s']:.2f} tokens/s at the read rate of the same run")
+
+
 def main() -> None:
     """Runs all, the smallest first: the largest resident set of children only grows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -103,11 +172,17 @@ def main() -> None:
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--stream", type=int, default=256)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--preset")
+    parser.add_argument("--layers", type=int)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=DTYPES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(run_transformers(options)))
+        return
+    if options.device == "cuda":
+        compare_on_gpu(options)
         return
     reference, memory = run_reference(options)
     stream, stored = reference.pop("stream_gb_per_s"), reference["bytes_per_token"]

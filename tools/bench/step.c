@@ -121,7 +121,13 @@ static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *re
 sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
                            sb_error *err)
 {
-    sb_make_options options = {.preset = preset, .format = recipe->format};
+    return sb_step_model_cut(preset, recipe, 0, out, err);
+}
+
+sb_status sb_step_model_cut(const char *preset, const sb_step_recipe *recipe, unsigned layers,
+                            sb_step_model *out, sb_error *err)
+{
+    sb_make_options options = {.preset = preset, .format = recipe->format, .layers = layers};
     sb_make_plan plan;
     *out = (sb_step_model){0};
     sb_status status = sb_make_plan_new(&options, &plan, err);

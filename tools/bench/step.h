@@ -44,6 +44,9 @@ typedef struct sb_step_model {
 
 sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
                            sb_error *err);
+/* The same of so many layers; 0: of the preset's. */
+sb_status sb_step_model_cut(const char *preset, const sb_step_recipe *recipe, unsigned layers,
+                            sb_step_model *out, sb_error *err);
 
 /* All layers of a kind together. Bytes: */
 typedef struct sb_step_row {

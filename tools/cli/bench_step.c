@@ -6,10 +6,11 @@
 
 #include "ref/container/show.h"
 #include "tools/bench/step.h"
+#include "tools/cli/bench_device.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 
-enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20 };
+enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20, RUN_DRAFTS = 8, WARM = 3, PASSES = 15, LOOKS = 5 };
 
 typedef enum kind { DECODE, VERIFY, PREFILL, KINDS } kind;
 static const char *const kinds[KINDS] = {"decode", "verify", "prefill"};
@@ -17,8 +18,8 @@ static const char *const units[KINDS] = {"tokens", "rows", "tokens"};
 
 typedef struct request {
     kind kind;
-    const char *preset, *recipe, *bandwidth, *latency, *accept, *kv;
-    uint64_t context, draft, rows;
+    const char *preset, *recipe, *bandwidth, *latency, *accept, *kv, *backend, *profile;
+    uint64_t context, draft, rows, layers, seed;
     int json;
     double seconds; /* of a phase */
     const sb_step_recipe *of;
@@ -27,17 +28,29 @@ typedef struct request {
     sb_step step;
     uint32_t width;
     sb_step_round round[MOST_DRAFTS]; /* of i + 1 drafts */
+    int measured;                     /* report has something, else why says why not */
+    sb_device_report report;
+    sb_error why;
 } request;
 
 static const char about[] =
     "The ledger of one step: for each op that it calls, the bytes that memory must move and the\n"
     "multiply-adds, and how fast a machine of that memory rate and launch latency is at most.\n"
-    "Everything is arithmetic on the shapes of a preset: no weight is made, nothing runs, and\n"
-    "nothing is measured (docs/ledger.md). verify also says what a round of speculation costs in\n"
-    "plain steps, and from which acceptance on it pays.";
+    "It is arithmetic on the shapes of a preset: without --backend no weight is made, nothing "
+    "runs\n"
+    "and nothing is measured (docs/ledger.md). verify also says what a round of speculation costs "
+    "in\n"
+    "plain steps, and from which acceptance on it pays.\n"
+    "\n"
+    "With --backend gpu the step is run (docs/bench-gpu.md): its weights are drawn on the device\n"
+    "from a seed, so that no checkpoint is needed; the card's rates are measured in the same run;\n"
+    "and each op has its time beside its bytes. Where there is no device, the ledger is printed\n"
+    "all the same, and what is missing is SKIPPED by name. With --backend emu all of it runs but\n"
+    "the times, on a small preset (T1 to T6).";
 
 static const char more[] = "example:\n"
-                           "  samebit bench verify --preset 35b-a3b --recipe nvfp4-all --draft 3\n";
+                           "  samebit bench verify --preset 35b-a3b --recipe nvfp4-all --draft 3\n"
+                           "  samebit bench decode --preset 35b-a3b --backend gpu --context 4096\n";
 
 /* B-14: "the output says where each number comes from" */
 static const char *const origins[] = {
@@ -80,6 +93,9 @@ static sb_status check_given(const request *r, const sb_command_line *line, sb_e
         int drafts = strcmp(name, "draft") == 0 || strcmp(name, "accept") == 0;
         if (!(line->given >> i & 1))
             continue;
+        const int of_run = strcmp(name, "profile") == 0 || strcmp(name, "seed") == 0;
+        if (of_run && !r->backend)
+            return sb_fail(err, SB_ERR_USAGE, "--%s says how --backend runs the step", name);
         if ((drafts && r->kind != VERIFY) || (strcmp(name, "rows") == 0 && r->kind != PREFILL))
             return sb_fail(err, SB_ERR_USAGE, "--%s is an option of bench %s, not of bench %s",
                            name, kinds[drafts ? VERIFY : PREFILL], kinds[r->kind]);
@@ -96,6 +112,10 @@ static sb_status read_numbers(request *r, sb_error *err)
         status = check_range("draft", r->draft, 1, MOST_DRAFTS, err);
     if (!status)
         status = check_range("rows", r->rows, 1, MOST_ROWS, err);
+    if (!status)
+        status = check_range("layers", r->layers, 0, SB_MAX_LAYERS, err);
+    if (!status && r->backend && r->kind == VERIFY)
+        status = check_range("draft", r->draft, 1, RUN_DRAFTS, err);
     if (!status)
         status = sb_opt_decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
     if (!status)
@@ -139,6 +159,11 @@ static sb_status parse(request *r, sb_command_line *line, int argc, char **argv,
          "what memory gives, in 10^9 bytes per second (255)"},
         {"latency", 0, SB_OPT_STRING, &r->latency, "US",
          "microseconds from one phase to the next (2.3)"},
+        {"layers", 0, SB_OPT_NUMBER, &r->layers, "N", "of a model of so many layers"},
+        {"backend", 0, SB_OPT_STRING, &r->backend, "gpu|emu", "run the step there, too"},
+        {"profile", 0, SB_OPT_STRING, &r->profile, "P",
+         "of that run: sm121 (default), sm121-w8a8, sm121-w4a4"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "N", "of its weights and tokens (42)"},
         {"kv", 0, SB_OPT_STRING, &r->kv, "bf16|fp8", "keys and values, instead of the recipe's"},
         SB_OPT_JSON(&r->json),
     };
@@ -222,18 +247,35 @@ static void print_rounds(const request *r)
     }
 }
 
+static sb_bench_measured measured_of(const request *r)
+{
+    return (sb_bench_measured){.report = &r->report,
+                               .step = &r->step,
+                               .rows = r->width,
+                               .unit = units[r->kind],
+                               .profile = r->profile,
+                               .bandwidth = r->options.bandwidth,
+                               .latency = r->seconds,
+                               .emulated = strcmp(r->backend, "emu") == 0};
+}
+
 static void print_text(const request *r)
 {
-    printf("%s\n%s of %s: %" PRIu32 " row%s behind %" PRIu64 " tokens\n%s: %s\n", no_device,
-           kinds[r->kind], r->preset, r->width, r->width == 1 ? "" : "s", r->context, r->of->name,
-           r->of->words);
+    printf("%s%s%s of %s: %" PRIu32 " row%s behind %" PRIu64 " tokens\n%s: %s\n",
+           r->measured ? "" : no_device, r->measured ? "" : "\n", kinds[r->kind], r->preset,
+           r->width, r->width == 1 ? "" : "s", r->context, r->of->name, r->of->words);
     print_table(&r->step);
     print_time(r);
     if (r->kind == VERIFY)
         print_rounds(r);
     for (unsigned i = 0; i < ORIGINS; i++)
         printf("%s\n", origins[i]);
-    printf("SKIPPED: %s\n", skipped);
+    if (r->measured) {
+        const sb_bench_measured m = measured_of(r);
+        sb_bench_print_measured(&m);
+    } else {
+        printf("SKIPPED: %s%s%s\n", skipped, r->backend ? ": " : "", r->backend ? r->why.text : "");
+    }
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -281,11 +323,11 @@ static sb_status print_json(const request *r, sb_error *err)
     json_t *document = sb_document("bench"), *words = json_array();
     for (unsigned i = 0; i < ORIGINS; i++)
         json_array_append_new(words, json_string(origins[i]));
-    json_object_update_new(document, json_pack("{s:s,s:s,s:s,s:I,s:I,s:b,s:f,s:f}", "what",
-                                               kinds[r->kind], "preset", r->preset, "recipe",
-                                               r->of->name, "rows", (json_int_t)r->width, "context",
-                                               (json_int_t)r->context, "measured", 0, "bandwidth",
-                                               r->options.bandwidth, "latency_s", r->seconds));
+    json_object_update_new(
+        document, json_pack("{s:s,s:s,s:s,s:I,s:I,s:b,s:f,s:f}", "what", kinds[r->kind], "preset",
+                            r->preset, "recipe", r->of->name, "rows", (json_int_t)r->width,
+                            "context", (json_int_t)r->context, "measured", r->measured, "bandwidth",
+                            r->options.bandwidth, "latency_s", r->seconds));
     json_object_set_new(document, "ops", rows_json(&r->step));
     json_object_set_new(document, "step", row_json("step", NULL, &r->step.total));
     json_object_set_new(document, "memory_s", json_real(moved));
@@ -297,8 +339,47 @@ static sb_status print_json(const request *r, sb_error *err)
         json_object_set_new(document, "rounds", rounds_json(r));
     }
     json_object_set_new(document, "origins", words);
-    json_object_set_new(document, "skipped", json_string(skipped));
+    if (r->measured) {
+        const sb_bench_measured m = measured_of(r);
+        json_object_set_new(document, "run", sb_bench_json_measured(&m));
+    } else {
+        json_object_set_new(document, "skipped", json_string(skipped));
+        if (r->backend)
+            json_object_set_new(document, "reason", json_string(r->why.text));
+    }
     return sb_print_document(document, err);
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+/* B-19: "Where there is no device the ledger is printed all the same" - status 0. */
+static sb_status run_step(request *r, sb_error *err)
+{
+    const sb_backend *backend = NULL;
+    sb_status status = sb_bench_backend(r->backend, &backend, &r->why);
+    if (status == SB_ERR_SKIPPED)
+        return SB_OK;
+    if (status)
+        return sb_fail(err, status, "%s", r->why.text);
+    const int emulated = strcmp(r->backend, "emu") == 0;
+    const sb_device_options options = {.backend = backend,
+                                       .profile = r->profile,
+                                       .fp8_cache = r->options.kv_bytes < 2,
+                                       .model = {.preset = r->preset,
+                                                 .format = r->of->format,
+                                                 .further = r->of->further,
+                                                 .modules = r->of->modules,
+                                                 .layers = (unsigned)r->layers,
+                                                 .seed = r->seed},
+                                       .rows = r->width,
+                                       .prompt = r->kind == PREFILL,
+                                       .context = r->context,
+                                       .warm = emulated ? 1 : WARM,
+                                       .passes = emulated ? 2 : PASSES,
+                                       .looks = emulated ? 2 : LOOKS};
+    status = sb_device_run(&options, &r->report, err);
+    r->measured = !status;
+    return status;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -312,20 +393,28 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
                   .latency = "2.3",
                   .accept = "0.6",
                   .draft = 3,
-                  .rows = 4096};
+                  .rows = 4096,
+                  .profile = "sm121",
+                  .seed = 42};
     while (strcmp(kinds[r.kind], argv[0]) != 0)
         r.kind++;
     sb_status status = parse(&r, &line, argc, argv, err);
     if (status || line.helped)
         return status;
-    status = sb_step_model_of(r.preset, r.of, &r.model, err);
+    status = sb_step_model_cut(r.preset, r.of, (unsigned)r.layers, &r.model, err);
     if (status)
         return status;
     sb_step_compute(&r.model, &r.options, 0, r.width, &r.step);
     for (uint32_t i = 0; i < r.options.draft; i++)
         sb_step_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
-    if (r.json)
-        return print_json(&r, err);
-    print_text(&r);
-    return SB_OK;
+    if (r.backend)
+        status = run_step(&r, err);
+    if (!status && r.json)
+        status = print_json(&r, err);
+    else if (!status)
+        print_text(&r);
+    if (!status && r.measured && sb_bench_is_wrong(&r.report))
+        status =
+            sb_fail(err, SB_ERR_DIFF, "a kernel that measures the card came to another result");
+    return status;
 }

@@ -1,0 +1,49 @@
+/* device.h - a step, run where kernels run, on weights that are drawn there: what is timed of it.
+ *
+ * B-19: "the step of the ledger is run" (docs/bench-gpu.md) */
+#ifndef SB_BENCH_DEVICE_H
+#define SB_BENCH_DEVICE_H
+
+#include "gpu/meter/meter.h"
+#include "tools/bench/hollow.h"
+
+enum { SB_DEVICE_PASSES = 31 };
+
+typedef struct sb_device_options {
+    const sb_backend *backend;
+    const char *profile;
+    int fp8_cache; /* keys and values in FP8 */
+    sb_hollow_options model;
+    size_t rows;           /* of the call that is timed */
+    int prompt;            /* it is the first of a sequence */
+    uint64_t context;      /* tokens before it, unless it is */
+    unsigned warm, passes; /* 1 to SB_DEVICE_PASSES */
+    unsigned looks;        /* passes in which each launch is timed; at most SB_DEVICE_PASSES */
+} sb_device_options;
+
+/* Launches of one kernel, or for one op, in one call. */
+typedef struct sb_device_part {
+    char name[64];
+    size_t launches;
+    double seconds; /* 0: nothing keeps time here */
+} sb_device_part;
+
+enum { SB_DEVICE_PARTS = 128 };
+typedef struct sb_device_report {
+    sb_meter_report card;
+    sb_meter_time step; /* launch by launch */
+    sb_meter_time keep; /* of a verify: all rows but the last are given up */
+    size_t launches;    /* of a step */
+    double seconds;     /* of them, each timed alone */
+    sb_device_part kernel[SB_DEVICE_PARTS], op[SB_DEVICE_PARTS];
+    size_t kernels, ops;
+    uint64_t weights; /* bytes that were drawn and stay */
+    uint32_t token;   /* what followed the last call */
+} sb_device_report;
+
+/* Weights of more bytes than this are nothing for the emulator. */
+enum { SB_DEVICE_EMULATED = 256 << 20 };
+
+sb_status sb_device_run(const sb_device_options *options, sb_device_report *out, sb_error *err);
+
+#endif

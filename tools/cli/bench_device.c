@@ -1,0 +1,262 @@
+#include "tools/cli/bench_device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/container/show.h"
+
+/* --- what follows from the times ---------------------------------------------------------------
+ */
+
+typedef struct verdict {
+    double rate, launch;  /* bytes per second; seconds of a launch that does nothing */
+    double floor, model;  /* seconds: bytes / rate; and phases x launch on top (B-13) */
+    double step, implied; /* seconds: measured; and of a GB10 that reaches the same share */
+    int timed;            /* all of them are there */
+} verdict;
+
+static verdict verdict_of(const sb_bench_measured *m)
+{
+    const sb_device_report *r = m->report;
+    const double bytes = sb_step_bytes(&m->step->total);
+    verdict v = {.rate = sb_meter_rate(sb_meter_memory(&r->card)), .step = r->step.median};
+    const double per_second = sb_meter_rate(&r->card.launches);
+    if (v.rate <= 0 || per_second <= 0 || v.step <= 0)
+        return v;
+    v.timed = 1;
+    v.launch = 1 / per_second;
+    v.floor = bytes / v.rate;
+    v.model = sb_step_seconds(m->step, v.rate, v.launch);
+    v.implied = sb_step_seconds(m->step, m->bandwidth, m->latency) * v.step / v.model;
+    return v;
+}
+
+int sb_bench_is_wrong(const sb_device_report *r)
+{
+    int right = r->card.matrix.right && r->card.linear.right && r->card.launches.right &&
+                r->card.dependent.right;
+    for (int i = 0; i < SB_METER_SIZES; i++)
+        right = right && r->card.read[i].right && r->card.copy[i].right;
+    return !right;
+}
+
+/* The op of the ledger that launches of this name belong to; SB_STEP_OPS: none. */
+static sb_step_op op_of(const sb_step *step, const char *name)
+{
+    static const struct {
+        const char *name;
+        sb_step_op op;
+    } names[] = {
+#define SB_DEVICE_OP(name, op) {name, SB_STEP_##op},
+#include "tools/bench/device.def"
+#undef SB_DEVICE_OP
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) /* a dense MLP has no sum of experts */
+            return names[i].op == SB_STEP_combine && !step->row[SB_STEP_combine].calls
+                       ? SB_STEP_dense_out
+                       : names[i].op;
+    return SB_STEP_OPS;
+}
+
+/* Launches and seconds of each op; in the last row those of none. */
+typedef struct by_op {
+    sb_device_part part[SB_STEP_OPS + 1];
+} by_op;
+
+static by_op sum_ops(const sb_bench_measured *m)
+{
+    by_op out = {{{.launches = 0}}};
+    for (size_t i = 0; i < m->report->ops; i++) {
+        const sb_device_part *from = &m->report->op[i];
+        sb_device_part *to = &out.part[op_of(m->step, from->name)];
+        to->launches += from->launches;
+        to->seconds += from->seconds;
+    }
+    return out;
+}
+
+sb_status sb_bench_backend(const char *name, const sb_backend **out, sb_error *why)
+{
+    *out = NULL;
+    if (strcmp(name, "gpu") == 0)
+        return sb_backend_gpu(out, why);
+    if (strcmp(name, "emu") != 0)
+        return sb_fail(why, SB_ERR_USAGE, "--backend is '%s', expected gpu or emu", SB_SHOW(name));
+    *out = sb_backend_emu();
+    if (!*out)
+        return sb_fail(why, SB_ERR_SKIPPED,
+                       "this program was built without a C++ compiler, so it has no emulator");
+    sb_backend_emu_history(0);
+    return SB_OK;
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+/* A number, or a dash where nothing keeps time. */
+static const char *cell(char text[24], double value, int digits)
+{
+    if (value > 0)
+        snprintf(text, 24, "%.*f", digits, value);
+    else
+        snprintf(text, 24, "-");
+    return text;
+}
+
+static void print_pass(const char *title, const sb_meter_pass *p, double unit, const char *per)
+{
+    char ms[3][24], rate[24];
+    printf("  %-22s %14" PRIu64 " %10s %10s %10s %12s %s%s\n", title, p->work,
+           cell(ms[0], 1e3 * p->time.median, 4), cell(ms[1], 1e3 * p->time.least, 4),
+           cell(ms[2], 1e3 * p->time.most, 4), cell(rate, sb_meter_rate(p) / unit, 1), per,
+           p->right ? "" : "  WRONG");
+}
+
+static void print_card(const sb_meter_report *card)
+{
+    printf("measured in this run: %s, %" PRIu32 " multiprocessors, %" PRIu64
+           " bytes of cache; medians of %" PRIu32 " passes\n",
+           card->card.name, card->card.multiprocessors, card->card.cache, card->passes);
+    printf("  %-22s %14s %10s %10s %10s %12s\n", "card", "work", "ms", "least", "most", "rate");
+    for (int i = 0; i < SB_METER_SIZES; i++)
+        print_pass("read", &card->read[i], 1e9, "GB/s");
+    for (int i = 0; i < SB_METER_SIZES; i++)
+        print_pass("copy", &card->copy[i], 1e9, "GB/s");
+    print_pass("bf16 products", &card->matrix, 1e12, "TFLOP/s");
+    print_pass("bf16 layer", &card->linear, 1e12, "TFLOP/s");
+    print_pass("launches", &card->launches, 1e6, "per us");
+    print_pass("launches, dependent", &card->dependent, 1e6, "per us");
+}
+
+static void print_part(const char *title, const sb_device_part *part, double bytes, double all,
+                       double rate)
+{
+    char ms[24], share[24], gbs[24], of_rate[24];
+    const double speed = part->seconds > 0 ? bytes / part->seconds : 0;
+    printf("  %-27s %8zu %14.0f %10s %8s %10s %8s\n", title, part->launches, bytes,
+           cell(ms, 1e3 * part->seconds, 4),
+           cell(share, all > 0 ? 100 * part->seconds / all : 0, 2), cell(gbs, speed / 1e9, 1),
+           cell(of_rate, rate > 0 ? 100 * speed / rate : 0, 1));
+}
+
+static void print_ops(const sb_bench_measured *m, const verdict *v)
+{
+    const by_op sums = sum_ops(m);
+    const sb_device_part all = {.launches = m->report->launches, .seconds = m->report->seconds};
+    printf("  %-27s %8s %14s %10s %8s %10s %8s\n", "op", "launches", "bytes", "ms", "share", "GB/s",
+           "of rate");
+    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+        if (sums.part[i].launches)
+            print_part(sb_step_op_title((sb_step_op)i), &sums.part[i],
+                       sb_step_bytes(&m->step->row[i]), all.seconds, v->rate);
+    print_part("of no op of the ledger", &sums.part[SB_STEP_OPS], 0, all.seconds, 0);
+    print_part("all launches, one by one", &all, sb_step_bytes(&m->step->total), all.seconds,
+               v->rate);
+    printf("  %-36s %8s %10s %10s\n", "kernel", "launches", "ms", "us each");
+    for (size_t i = 0; i < m->report->kernels; i++) {
+        const sb_device_part *k = &m->report->kernel[i];
+        char ms[24], each[24];
+        printf("  %-36s %8zu %10s %10s\n", k->name, k->launches, cell(ms, 1e3 * k->seconds, 4),
+               cell(each, 1e6 * k->seconds / (double)k->launches, 2));
+    }
+}
+
+static void print_verdict(const sb_bench_measured *m, const verdict *v)
+{
+    printf("floor: bytes / measured read rate: %.4f ms, of which the step reaches %.1f %%\n",
+           1e3 * v->floor, 100 * v->floor / v->step);
+    printf("floor and %" PRIu32 " phases of %.2f us, the measured launch: %.4f ms, of which it "
+           "reaches %.1f %%\n",
+           m->step->total.phases, 1e6 * v->launch, 1e3 * v->model, 100 * v->model / v->step);
+    printf("implied for a GB10: %.3f ms, %.2f %s per second\n", 1e3 * v->implied,
+           m->rows / v->implied, m->unit);
+    printf("  assumed: it is read at %.0f GB/s, a phase waits %.2f us there, and the same share of "
+           "both together is reached\n",
+           m->bandwidth / 1e9, 1e6 * m->latency);
+}
+
+static const char no_time[] =
+    "SKIPPED: all times, and what follows from them: nothing keeps time here";
+
+void sb_bench_print_measured(const sb_bench_measured *m)
+{
+    const sb_device_report *r = m->report;
+    const verdict v = verdict_of(m);
+    print_card(&r->card);
+    printf("weights: %" PRIu64 " bytes, drawn where kernels run; profile %s\n", r->weights,
+           m->profile);
+    print_ops(m, &v);
+    if (!v.timed) {
+        printf("%s%s\n", no_time, m->emulated ? ", on the emulator" : "");
+        return;
+    }
+    printf("the step, launch by launch: %.4f ms (%.4f to %.4f), %.2f %s per second\n", 1e3 * v.step,
+           1e3 * r->step.least, 1e3 * r->step.most, m->rows / v.step, m->unit);
+    if (r->keep.median > 0 && m->rows > 1)
+        printf("giving all rows of it up but one: %.4f ms\n", 1e3 * r->keep.median);
+    print_verdict(m, &v);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *seconds_json(double seconds)
+{
+    return seconds > 0 ? json_real(seconds) : json_null();
+}
+
+static json_t *time_json(const sb_meter_time *t)
+{
+    return json_pack("{s:o,s:o,s:o}", "median", seconds_json(t->median), "least",
+                     seconds_json(t->least), "most", seconds_json(t->most));
+}
+
+static json_t *pass_json(const char *what, const sb_meter_pass *p)
+{
+    return json_pack("{s:s,s:I,s:o,s:o,s:b}", "what", what, "work", (json_int_t)p->work, "seconds",
+                     time_json(&p->time), "per_second", seconds_json(sb_meter_rate(p)), "right",
+                     p->right);
+}
+
+static json_t *card_json(const sb_meter_report *c)
+{
+    json_t *passes = json_array();
+    for (int i = 0; i < SB_METER_SIZES; i++)
+        json_array_append_new(passes, pass_json("read", &c->read[i]));
+    for (int i = 0; i < SB_METER_SIZES; i++)
+        json_array_append_new(passes, pass_json("copy", &c->copy[i]));
+    json_array_append_new(passes, pass_json("bf16 products", &c->matrix));
+    json_array_append_new(passes, pass_json("bf16 layer", &c->linear));
+    json_array_append_new(passes, pass_json("launches", &c->launches));
+    json_array_append_new(passes, pass_json("launches, dependent", &c->dependent));
+    return json_pack("{s:s,s:I,s:I,s:I,s:o}", "name", c->card.name, "multiprocessors",
+                     (json_int_t)c->card.multiprocessors, "cache", (json_int_t)c->card.cache,
+                     "passes", (json_int_t)c->passes, "measured", passes);
+}
+
+static json_t *part_json(const char *key, const char *name, const sb_device_part *p)
+{
+    return json_pack("{s:s,s:I,s:o}", key, name, "launches", (json_int_t)p->launches, "seconds",
+                     seconds_json(p->seconds));
+}
+
+json_t *sb_bench_json_measured(const sb_bench_measured *m)
+{
+    const sb_device_report *r = m->report;
+    const verdict v = verdict_of(m);
+    const by_op sums = sum_ops(m);
+    json_t *ops = json_array(), *kernels = json_array();
+    for (unsigned i = 0; i <= SB_STEP_OPS; i++)
+        if (sums.part[i].launches)
+            json_array_append_new(
+                ops, part_json("op", i < SB_STEP_OPS ? sb_step_op_id((sb_step_op)i) : "none",
+                               &sums.part[i]));
+    for (size_t i = 0; i < r->kernels; i++)
+        json_array_append_new(kernels, part_json("kernel", r->kernel[i].name, &r->kernel[i]));
+    return json_pack("{s:o,s:s,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "card", card_json(&r->card),
+                     "profile", m->profile, "weights", (json_int_t)r->weights, "launches",
+                     (json_int_t)r->launches, "ops", ops, "kernels", kernels, "step_s",
+                     time_json(&r->step), "keep_s", time_json(&r->keep), "floor_s",
+                     seconds_json(v.floor), "floor_and_phases_s", seconds_json(v.model),
+                     "implied_s", seconds_json(v.implied));
+}
