@@ -199,17 +199,16 @@ static sb_status measure_matrix(const bench &b, sb_meter_report *report)
 namespace
 {
 struct layer {
-    unsigned char *plain, *packed; /* the weight (N, K), and sb_pack_linear of it */
+    unsigned char *plain; /* what `weight` (N, K) has */
+    sb_matrix weight;
     float *in, *out;
     sb_linear_shape shape;
-    size_t packed_bytes;
 };
 } // namespace
 
 static void free_layer(layer *l)
 {
     free(l->plain);
-    free(l->packed);
     free(l->in);
     free(l->out);
 }
@@ -217,17 +216,14 @@ static void free_layer(layer *l)
 static sb_status make_layer(const sb_meter_options *o, layer *l)
 {
     const size_t weights = size_t(o->width) * o->width, inputs = size_t(o->rows) * o->width;
-    sb_matrix m = sb_matrix();
-    m.format = SB_FORMAT_bf16;
-    m.rows = m.cols = o->width;
     *l = layer();
-    sb_status status = sb_pack_shape(&m, &l->shape);
-    l->packed_bytes = sb_pack_tiles(l->shape) * l->shape.tile_bytes;
+    l->weight.format = SB_FORMAT_bf16;
+    l->weight.rows = l->weight.cols = o->width;
+    const sb_status status = sb_pack_shape(&l->weight, &l->shape);
     l->plain = static_cast<unsigned char *>(sb_alloc(weights, 2));
-    l->packed = static_cast<unsigned char *>(sb_alloc(l->packed_bytes, 1));
     l->in = static_cast<float *>(sb_alloc(inputs, sizeof(float)));
     l->out = static_cast<float *>(sb_alloc(inputs, sizeof(float)));
-    if (!l->plain || !l->packed || !l->in || !l->out)
+    if (!l->plain || !l->in || !l->out)
         return SB_ERR_MEMORY;
     for (size_t i = 0; i < weights; i++) {
         const uint32_t bits = bf16_of(value_at(o->seed, i));
@@ -236,8 +232,8 @@ static sb_status make_layer(const sb_meter_options *o, layer *l)
     }
     for (size_t i = 0; i < inputs; i++)
         l->in[i] = static_cast<float>(value_at(~o->seed, i));
-    m.data = l->plain;
-    return status ? status : sb_pack_linear(&m, 0, l->packed_bytes, l->packed);
+    l->weight.data = l->plain;
+    return status;
 }
 
 static bool layer_right(const sb_meter_options *o, const layer *l)
@@ -259,18 +255,21 @@ static sb_status measure_layer(const bench &b, const layer *l, sb_meter_pass *ou
     const uint32_t rows = b.o->rows;
     const size_t values = size_t(rows) * b.o->width, staged = sb_linear_staged(l->shape, rows);
     sb_gpu_work work(b.gpu);
-    const auto weights = work.in("weights", l->packed, l->packed_bytes);
+    const auto weights =
+        work.kept<uint4>("weights", &l->weight, sb_pack_linear,
+                         sb_pack_tiles(l->shape) * l->shape.tile_bytes, l->shape.tile_bytes);
     const auto in = work.in("in", l->in, values);
     const auto x = work.scratch<uint2>("staged", staged);
     const auto to = work.out("out", l->out, values);
-    const sb_linear_call call = {
-        work.queue(), sb_cast<const uint4>(weights), x, to, l->shape, rows, 1};
+    sb_linear_list<float> list = {};
+    list.of[0] = {weights, to, l->shape, 1, 0};
+    list.count = 1;
     const sb_global<const uint32_t> none = nullptr;
     time_passes(b, work, &out->time, [&]() {
         SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, none, x,
                    l->shape, rows);
         if (work.ok())
-            work.did(sb_linear_rows<SB_CODES_bf16, false>(call));
+            work.did(sb_linear_rows<SB_CODES_bf16, false>(work.queue(), list, x, rows));
     });
     return work.finish();
 }
@@ -284,6 +283,7 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
         status = measure_layer(b, &l, &report->linear);
     if (!status)
         report->linear.right = layer_right(b.o, &l);
+    sb_gpu_forget_weights(b.gpu); /* its table knows this one by where it lies */
     free_layer(&l);
     return status;
 }

@@ -54,7 +54,8 @@ typedef struct sb_meter_options {
     uint32_t launches;
 } sb_meter_options;
 
-/* SB_ERR_UNSUPPORTED: the backend has no kernels. */
+/* SB_ERR_UNSUPPORTED: the backend has no kernels. Forgets the weights of it, as sb_gpu_forget: to
+ * be called before a model is opened. */
 sb_status sb_meter(const sb_backend *backend, const sb_meter_options *options,
                    sb_meter_report *report, sb_error *err);
 
