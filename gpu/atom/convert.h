@@ -112,11 +112,27 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e4m3x2(uint32_t two)
 #endif
 }
 
-/* No target has an instruction for it. */
+/* The upper halves of two words: of values that bfloat16 holds, these. */
+SB_ATOM_FN uint32_t sb_bf16x2_upper(float low, float high)
+{
+    return __byte_perm(sb_atom_bits(low), sb_atom_bits(high), 0x7632);
+}
+
+/* No target has an instruction for it; binary16 has all of these values, and binary32 those of
+ * binary16. */
 SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
 {
+#ifdef __CUDACC__
+    float low, high;
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, "
+        "high; }"
+        : "=f"(low), "=f"(high)
+        : "r"(sb_cvt_f16x2_e4m3x2(two)));
+    return sb_bf16x2_upper(low, high);
+#else
     return sb_cvt_e4m3_fields(two, 7, 120, 0x7fff) | sb_cvt_e4m3_fields(two >> 8, 7, 120, 0x7fff)
                                                          << 16;
+#endif
 }
 
 /* Four E2M1 values, from the low half of a word: both bytes of each are chosen by its code. */
@@ -127,6 +143,22 @@ SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
     uint32_t lower = __byte_perm(0xc0800000, 0xc0804000, sizes);
     out[0] = __byte_perm(lower, upper, 0x5140) | (signs & 8) << 12 | (signs & 0x80) << 24;
     out[1] = __byte_perm(lower, upper, 0x7362) | (signs & 0x800) << 4 | (signs & 0x8000) << 16;
+}
+
+/* Eight of them: the sign of each comes as the top of a byte, out of the word or of the word four
+ * bits higher. */
+SB_ATOM_FN void sb_cvt_bf16x8_e2m1x8(uint32_t (&out)[4], uint32_t eight)
+{
+    const uint32_t sizes = eight & 0x77777777, shifted = eight << 4;
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint32_t upper = __byte_perm(0x3f3f3f00, 0x40404040, sizes >> 16 * half);
+        const uint32_t lower = __byte_perm(0xc0800000, 0xc0804000, sizes >> 16 * half);
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t r = 2 * half + i;
+            const uint32_t signs = __byte_perm(shifted, eight, 0x4400 + 0x1111 * r) & 0x80008000;
+            out[r] = __byte_perm(lower, upper, i ? 0x7362 : 0x5140) | signs;
+        }
+    }
 }
 
 SB_ATOM_FN uint32_t sb_cvt_bf16x2_e2m1x2(uint32_t two)
@@ -152,6 +184,34 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2(uint32_t two)
     return out;
 #else
     return sb_cvt_f16x2_e2m1x2_portable(two);
+#endif
+}
+
+/* --- pairs of bfloat16 -------------------------------------------------------------------------
+ */
+
+/* Sums and products that bfloat16 holds: nothing is rounded. */
+SB_ATOM_FN uint32_t sb_bf16x2_add(uint32_t x, uint32_t y)
+{
+#ifdef __CUDACC__
+    uint32_t sum;
+    asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(sum) : "r"(x), "r"(y));
+    return sum;
+#else
+    return sb_bf16x2_upper(sb_atom_float(x << 16) + sb_atom_float(y << 16),
+                           sb_atom_float(x & 0xffff0000u) + sb_atom_float(y & 0xffff0000u));
+#endif
+}
+
+SB_ATOM_FN uint32_t sb_bf16x2_mul(uint32_t x, uint32_t y)
+{
+#ifdef __CUDACC__
+    uint32_t product;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
+    return product;
+#else
+    return sb_bf16x2_upper(sb_atom_float(x << 16) * sb_atom_float(y << 16),
+                           sb_atom_float(x & 0xffff0000u) * sb_atom_float(y & 0xffff0000u));
 #endif
 }
 

@@ -12,13 +12,58 @@ struct sb_linear_scales {
     float scale[2], base[2];
 };
 
+/* The words of a lane for one chunk, of a tile in either memory. */
+template <int CODES, class AT>
+SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], AT tile, uint32_t chunk,
+                                 uint32_t lane)
+{
+    constexpr uint32_t LOADS = sb_codes_bits(CODES) / 4;
+    SB_UNROLL
+    for (uint32_t i = 0; i < LOADS; i++) {
+        const uint4 four = tile[(chunk * LOADS + i) * 32 + lane];
+        raw[4 * i] = four.x;
+        raw[4 * i + 1] = four.y;
+        raw[4 * i + 2] = four.z;
+        raw[4 * i + 3] = four.w;
+    }
+}
+
+/* Words of 16 bytes that the scales of a tile have for a chunk (NVFP4), or each scale of its rows.
+ */
+SB_SHAPE_FN constexpr uint32_t sb_linear_scale_words(uint32_t codes)
+{
+    return sb_codes_integer(codes) ? 8 : 4;
+}
+
 /* Those of a step that multiply exactly: a lane has the block scales of a chunk in eight bytes. */
 SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
 {
     const uint32_t turn = SB_PLANT(linear_scales) ? step ^ 1 : step;
-    const uint32_t both = (eight.x >> 8 * turn & 0xff) | (eight.y >> 8 * turn & 0xff) << 8;
-    const uint32_t two = sb_cvt_bf16x2_e4m3x2(both);
+    const uint32_t two = sb_cvt_bf16x2_e4m3x2(__byte_perm(eight.x, eight.y, turn * 0x11 + 0x40));
     return {{__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)}, {0.0f, 0.0f}};
+}
+
+/* The scales of a step that stand at `at`, in either memory. Block scales of NVFP4 come as they are
+ * needed. */
+template <int CODES, class AT>
+SB_KERNEL_FN void sb_linear_scales_at(sb_linear_scales *out, AT at, uint32_t step, uint32_t lane)
+{
+    const uint32_t g = lane / 4;
+    if constexpr (CODES == SB_CODES_nvfp4) {
+        const uint2 eight = sb_cast<const uint2>(at)[g];
+        *out = sb_linear_block_scales(eight, step);
+    } else {
+        SB_UNROLL
+        for (uint32_t h = 0; h < 2; h++) {
+            if (sb_codes_integer(CODES)) {
+                const float2 pair = sb_cast<const float2>(at)[g + 8 * h];
+                out->scale[h] = pair.x;
+                out->base[h] = pair.y;
+            } else {
+                out->scale[h] = sb_cast<const float>(at)[g + 8 * h];
+            }
+        }
+    }
 }
 
 /* Those that multiply sums, and what is added to codes: number `which` of the rows. */
@@ -26,39 +71,34 @@ template <int CODES>
 SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> tile,
                                  const sb_linear_shape &shape, uint32_t which, uint32_t lane)
 {
-    const sb_global<const uint4> at = tile + shape.scale_at / sizeof(uint4);
-    const uint32_t first = which * SB_TILE_ROWS + lane / 4;
-    SB_UNROLL
-    for (uint32_t h = 0; h < 2; h++) {
-        if (sb_codes_integer(CODES)) {
-            const float2 pair = sb_cast<const float2>(at)[first + 8 * h];
-            out->scale[h] = pair.x;
-            out->base[h] = pair.y;
-        } else {
-            out->scale[h] = sb_cast<const float>(at)[first + 8 * h];
-        }
-    }
+    sb_linear_scales_at<CODES>(
+        out, tile + (shape.scale_at / sizeof(uint4) + which * sb_linear_scale_words(CODES)), 0,
+        lane);
 }
 
-/* Two binary32 values that bfloat16 holds, as such. */
-SB_KERNEL_FN uint32_t sb_linear_upper(float low, float high)
+/* A value that bfloat16 holds, twice. */
+SB_KERNEL_FN uint32_t sb_linear_twice(float x)
 {
-    return __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
+    return sb_bf16x2_upper(x, x);
 }
 
-/* Y-40: "a product of an E2M1 code and an E4M3 block scale, which has at most six digits" */
-SB_KERNEL_FN uint32_t sb_linear_scaled(uint32_t two, float scale)
+/* Y-40: "an integer of at most eight bits less its zero point". Two codes of 4 bits, byte r of
+ * `raw`, and their base: a code below 2^7 behind the exponent of 2^7. */
+SB_KERNEL_FN uint32_t sb_linear_fours(uint32_t raw, uint32_t r, float base)
 {
-    return sb_linear_upper(__fmul_rn(__uint_as_float(two << 16), scale),
-                           __fmul_rn(__uint_as_float(two & 0xffff0000u), scale));
+    const uint32_t byte = __byte_perm(raw, 0, 0x4440 + r);
+    return sb_bf16x2_add((byte * 0x1001u & 0x000f000fu) | 0x43004300u,
+                         sb_linear_twice(__fadd_rn(base, -128.0f)));
 }
 
-/* Two codes, in the low bits, and their base: a code below 2^23 behind the exponent of 2^23. */
-SB_KERNEL_FN uint32_t sb_linear_integers(uint32_t low, uint32_t high, float base)
+/* Two codes of 8 bits, bytes r and r + 1: a code below 2^23 behind the exponent of 2^23. */
+SB_KERNEL_FN uint32_t sb_linear_eights(uint32_t raw, uint32_t r, float base)
 {
     const float shift = __fadd_rn(base, -8388608.0f);
-    return sb_linear_upper(__fadd_rn(__uint_as_float(0x4b000000u | low), shift),
-                           __fadd_rn(__uint_as_float(0x4b000000u | high), shift));
+    const uint32_t low = __byte_perm(raw, 0x4b000000u, 0x7440 + r);
+    const uint32_t high = __byte_perm(raw, 0x4b000000u, 0x7441 + r);
+    return sb_bf16x2_upper(__fadd_rn(__uint_as_float(low), shift),
+                           __fadd_rn(__uint_as_float(high), shift));
 }
 
 /* a becomes the weights of a step. */
@@ -76,24 +116,22 @@ SB_KERNEL_FN void sb_linear_fragment(uint32_t (&a)[4], const uint32_t (&raw)[sb_
             a[r] = sb_cvt_bf16x2_e4m3x2(raw[2 * step + r / 2] >> 16 * (r % 2));
     } else if constexpr (CODES == SB_CODES_u8) {
         SB_UNROLL
-        for (int r = 0; r < 4; r++) {
-            const uint32_t two = raw[2 * step + r / 2] >> 16 * (r % 2);
-            a[r] = sb_linear_integers(two & 0xff, two >> 8 & 0xff, scales.base[r % 2]);
-        }
+        for (uint32_t r = 0; r < 4; r++)
+            a[r] = sb_linear_eights(raw[2 * step + r / 2], r % 2 * 2, scales.base[r % 2]);
     } else if constexpr (CODES == SB_CODES_u4) {
         SB_UNROLL
-        for (int r = 0; r < 4; r++) {
-            const uint32_t two = raw[step] >> 8 * r;
-            a[r] = sb_linear_integers(two & 15, two >> 4 & 15, scales.base[r % 2]);
-        }
+        for (uint32_t r = 0; r < 4; r++)
+            a[r] = sb_linear_fours(raw[step], r, scales.base[r % 2]);
     } else {
-        uint32_t low[2], high[2];
-        sb_cvt_bf16x4_e2m1x4(low, raw[step]);
-        sb_cvt_bf16x4_e2m1x4(high, raw[step] >> 16);
+        uint32_t values[4];
+        sb_cvt_bf16x8_e2m1x8(values, raw[step]);
         SB_UNROLL
         for (int r = 0; r < 4; r++) {
-            const uint32_t two = r < 2 ? low[r] : high[r - 2];
-            a[r] = CODES == SB_CODES_nvfp4 ? sb_linear_scaled(two, scales.scale[r % 2]) : two;
+            /* Y-40: "a product of an E2M1 code and an E4M3 block scale, which has at most six
+             * digits" */
+            a[r] = CODES == SB_CODES_nvfp4
+                       ? sb_bf16x2_mul(values[r], sb_linear_twice(scales.scale[r % 2]))
+                       : values[r];
         }
     }
 }

@@ -47,6 +47,11 @@ void test_out(void **)
         assert_int_equal(out[0], to_bf16(value[0]) | to_bf16(value[1]) << 16);
         assert_int_equal(out[1], to_bf16(value[2]) | to_bf16(value[3]) << 16);
         assert_int_equal(sb_cvt_bf16x2_e2m1x2(two & 0xff), out[0]);
+        uint32_t all[4];
+        sb_cvt_bf16x8_e2m1x8(all, two | ~two << 16);
+        assert_memory_equal(all, out, sizeof out);
+        sb_cvt_bf16x4_e2m1x4(out, ~two);
+        assert_memory_equal(all + 2, out, sizeof out);
         assert_int_equal(sb_cvt_f16x2_e2m1x2(two & 0xff), half_of(value[0]) | half_of(value[1])
                                                                                   << 16);
     }
