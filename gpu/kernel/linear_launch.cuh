@@ -3,16 +3,18 @@
 #define SB_KERNEL_LINEAR_LAUNCH_CUH
 
 #include "gpu/kernel/linear.cuh"
+#include "gpu/kernel/wide_launch.cuh"
 
 /* What a layer computes with, as kernels see it. */
 struct sb_linear_call {
     const sb_queue *queue;
     sb_global<const uint4> weights; /* sb_pack_linear */
-    sb_global<const uint2> x;       /* sb_linear_stage */
+    sb_global<const uint2> x;       /* sb_linear_prepare */
     sb_global<float> out;           /* (rows, N) */
     sb_linear_shape shape;
     uint32_t rows;
-    uint32_t wide; /* the outputs stay binary32 */
+    uint32_t wide;     /* the outputs stay binary32 */
+    uint32_t many = 0; /* sb_wide_takes(shape, rows) */
 };
 
 static inline uint32_t sb_linear_over(size_t n, size_t unit)
@@ -25,6 +27,19 @@ static inline size_t sb_linear_staged(const sb_linear_shape &shape, uint32_t row
 {
     return static_cast<size_t>(sb_linear_over(rows, SB_LINEAR_COLUMNS)) * shape.chunks * SB_STEPS *
            32;
+}
+
+/* The input of a call, whose x it writes. */
+static inline sb_status sb_linear_prepare(const sb_queue *queue, sb_global<const float> in,
+                                          sb_global<const uint32_t> columns, sb_global<uint2> x,
+                                          const sb_linear_shape &shape, uint32_t rows, bool many)
+{
+    const size_t staged = sb_linear_staged(shape, rows);
+    const size_t pairs = static_cast<size_t>(rows) * shape.chunks * (SB_CHUNK / 2);
+    return many ? SB_LAUNCH(queue, sb_expert_stage<float>, sb_linear_over(pairs, 256), 256, 0, in,
+                            columns, sb_cast<uint32_t>(x), shape, rows)
+                : SB_LAUNCH(queue, sb_linear_stage<float>, sb_linear_over(staged, 256), 256, 0, in,
+                            columns, x, shape, rows);
 }
 
 template <int CODES, bool GROUPED, int MT, int NT>
@@ -44,8 +59,12 @@ static sb_status sb_linear_tiles(const sb_queue *queue, sb_linear_list<float> li
 /* How many tiles a block has decides no bit. */
 template <int CODES, bool GROUPED>
 static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<float> &list,
-                                sb_global<const uint2> x, uint32_t rows)
+                                sb_global<const uint2> x, uint32_t rows, bool many)
 {
+    if (many)
+        return sb_wide_launch<CODES, GROUPED>(queue, list.of[0].shape, list.of[0].weights,
+                                              sb_cast<const uint32_t>(x), list.of[0].out, rows,
+                                              list.of[0].wide);
     if (rows <= SB_LINEAR_COLUMNS)
         return sb_linear_tiles<CODES, GROUPED, 1, 1>(queue, list, x, rows);
     if (rows <= 2 * SB_LINEAR_COLUMNS)
@@ -63,26 +82,26 @@ static inline bool sb_linear_together(const sb_linear_shape &a, const sb_linear_
 /* Matrices that go together, of one input. */
 static inline sb_status sb_linear_list_launch(const sb_queue *queue,
                                               const sb_linear_list<float> &list,
-                                              sb_global<const uint2> x, uint32_t rows)
+                                              sb_global<const uint2> x, uint32_t rows, bool many)
 {
     const bool grouped = list.of[0].shape.parts != 0;
     switch (list.of[0].shape.codes) {
     case SB_CODES_bf16:
-        return sb_linear_rows<SB_CODES_bf16, false>(queue, list, x, rows);
+        return sb_linear_rows<SB_CODES_bf16, false>(queue, list, x, rows, many);
     case SB_CODES_nvfp4:
-        return sb_linear_rows<SB_CODES_nvfp4, false>(queue, list, x, rows);
+        return sb_linear_rows<SB_CODES_nvfp4, false>(queue, list, x, rows, many);
     case SB_CODES_e4m3:
-        return grouped ? sb_linear_rows<SB_CODES_e4m3, true>(queue, list, x, rows)
-                       : sb_linear_rows<SB_CODES_e4m3, false>(queue, list, x, rows);
+        return grouped ? sb_linear_rows<SB_CODES_e4m3, true>(queue, list, x, rows, many)
+                       : sb_linear_rows<SB_CODES_e4m3, false>(queue, list, x, rows, many);
     case SB_CODES_e2m1:
-        return grouped ? sb_linear_rows<SB_CODES_e2m1, true>(queue, list, x, rows)
-                       : sb_linear_rows<SB_CODES_e2m1, false>(queue, list, x, rows);
+        return grouped ? sb_linear_rows<SB_CODES_e2m1, true>(queue, list, x, rows, many)
+                       : sb_linear_rows<SB_CODES_e2m1, false>(queue, list, x, rows, many);
     case SB_CODES_u4:
-        return grouped ? sb_linear_rows<SB_CODES_u4, true>(queue, list, x, rows)
-                       : sb_linear_rows<SB_CODES_u4, false>(queue, list, x, rows);
+        return grouped ? sb_linear_rows<SB_CODES_u4, true>(queue, list, x, rows, many)
+                       : sb_linear_rows<SB_CODES_u4, false>(queue, list, x, rows, many);
     case SB_CODES_u8:
-        return grouped ? sb_linear_rows<SB_CODES_u8, true>(queue, list, x, rows)
-                       : sb_linear_rows<SB_CODES_u8, false>(queue, list, x, rows);
+        return grouped ? sb_linear_rows<SB_CODES_u8, true>(queue, list, x, rows, many)
+                       : sb_linear_rows<SB_CODES_u8, false>(queue, list, x, rows, many);
     case SB_CODES_COUNT:
         break;
     }
@@ -94,7 +113,7 @@ static inline sb_status sb_linear_launch(const sb_linear_call &c)
     sb_linear_list<float> list = {};
     list.of[0] = {c.weights, c.out, c.shape, c.wide, 0};
     list.count = 1;
-    return sb_linear_list_launch(c.queue, list, c.x, c.rows);
+    return sb_linear_list_launch(c.queue, list, c.x, c.rows, c.many);
 }
 
 #endif

@@ -269,7 +269,7 @@ static sb_status measure_layer(const bench &b, const layer *l, sb_meter_pass *ou
         SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, none, x,
                    l->shape, rows);
         if (work.ok())
-            work.did(sb_linear_rows<SB_CODES_bf16, false>(work.queue(), list, x, rows));
+            work.did(sb_linear_rows<SB_CODES_bf16, false>(work.queue(), list, x, rows, false));
     });
     return work.finish();
 }

@@ -2,8 +2,8 @@
 #include "gpu/op/experts_pairs.h"
 
 #include "gpu/kernel/experts.cuh"
-#include "gpu/kernel/experts_linear.cuh"
 #include "gpu/kernel/pack.h"
+#include "gpu/kernel/wide_launch.cuh"
 #include "gpu/op/linear_forms.h"
 
 /* --- pairs -------------------------------------------------------------------------------------
@@ -21,12 +21,12 @@ static sb_gpu_pairs routed(sb_gpu_work &work, const sb_expert_linear_args *a, ui
 }
 
 sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
-                          const sb_gpu_given &given)
+                          const sb_gpu_given &given, bool many)
 {
     const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
     const uint32_t experts = static_cast<uint32_t>(a->experts), chunks = sb_route_chunks(pairs);
     const uint32_t threads = sb_route_threads(experts);
-    const uint32_t most = sb_gpu_set_of(pairs, experts);
+    const uint32_t most = sb_gpu_set_of(pairs, experts, many);
     const uint32_t sets = sb_route_most(pairs, experts, most);
     if (given.choice)
         return routed(work, a, most, sets, given.choice);
@@ -112,18 +112,25 @@ struct expert_call {
 
 template <int CODES, bool GROUPED> static void multiply(const expert_call &c)
 {
+    using wide = sb_wide_layer<CODES, GROUPED, false>;
     sb_tile_layers<sb_expert_linear<CODES, GROUPED>, float> layers;
     for (unsigned i = 0; i < 2; i++) {
-        sb_expert_linear<CODES, GROUPED> &layer = layers.of[i];
+        wide layer;
         layer.rows = c.shape.rows;
         layer.units = c.shape.chunks;
         layer.shape = c.shape;
         layer.weight = c.weights[i];
         layer.inputs = c.inputs;
         layer.factor = c.factor[i];
+        layers.of[i] = layer;
         layers.out[i] = c.out[i];
+        if (c.pairs->most == SB_WIDE_ROWS && i < c.count)
+            SB_GPU_RUN((*c.work), (sb_wide_kernel<wide, sb_routed_rows, float>),
+                       sb_wide_grid(c.shape.rows, c.pairs->sets), SB_LINEAR_THREADS,
+                       sb_wide_bytes(CODES, GROUPED), layer, c.pairs->rows, c.out[i], c.wide);
     }
-    sb_gpu_multiply_pairs(*c.work, layers, c.count, *c.pairs, sb_pack_tiles(c.shape), c.wide);
+    if (c.pairs->most != SB_WIDE_ROWS)
+        sb_gpu_multiply_pairs(*c.work, layers, c.count, *c.pairs, sb_pack_tiles(c.shape), c.wide);
 }
 
 template <int CODES> static void multiply_scaled(const expert_call &c)
@@ -213,7 +220,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
         c.factor[i] = work.constant("factors", c.factors[i], a->experts);
         c.out[i] = work.out("out", a[i].out, a->rows * a->kept * c.shape.rows);
     }
-    const sb_gpu_pairs pairs = sb_gpu_route(work, a, given);
+    const sb_gpu_pairs pairs = sb_gpu_route(work, a, given, true);
     c.pairs = &pairs;
     multiply_codes(c);
     return work.finish();

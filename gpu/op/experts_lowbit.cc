@@ -97,7 +97,7 @@ sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
         quantize_pairs(c, a, weights);
     else
         lowbit_quantize(c, scheme, a->weight->quant.input);
-    sb_gpu_pairs pairs = sb_gpu_route(work, a, given);
+    sb_gpu_pairs pairs = sb_gpu_route(work, a, given, false);
     pairs.rows.each = by_pair ? 1 : pairs.rows.each;
     lowbit_layer(c, scheme, [&](const auto &layer) {
         sb_gpu_multiply_pairs(work, sb_tile_alone(layer, c.out), 1, pairs, sb_lowbit_tiles(c.shape),

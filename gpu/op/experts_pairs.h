@@ -4,6 +4,7 @@
 #define SB_GPU_OP_EXPERTS_PAIRS_H
 
 #include "gpu/kernel/experts_rows.cuh"
+#include "gpu/kernel/wide_launch.cuh"
 #include "gpu/op/experts.h"
 #include "gpu/op/fused.h"
 
@@ -24,9 +25,12 @@ struct sb_gpu_pairs {
 };
 }
 
-/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" */
-static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts)
+/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average. Where it has
+ * more than 32 and inputs stay in bfloat16, sets of 128" - `many`: they do. */
+static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts, bool many)
 {
+    if (many && sb_wide_takes_experts(pairs, experts))
+        return SB_WIDE_ROWS;
     return (pairs / SB_TILE_INPUTS > experts ? 8 : 1) * SB_TILE_INPUTS;
 }
 
@@ -37,7 +41,7 @@ struct sb_gpu_given {
     const uint32_t *staged;
 };
 sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
-                          const sb_gpu_given &given);
+                          const sb_gpu_given &given, bool many);
 
 static inline sb_gpu_matrices sb_gpu_matrices_of(const sb_expert_linear_args *a)
 {

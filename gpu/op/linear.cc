@@ -31,12 +31,13 @@ bool sb_gpu_takes_staged(const sb_gpu *, const sb_knobs *knobs, const sb_matrix 
 
 static sb_global<const uint2> stage(sb_gpu_work &work, const sb_linear_args *a,
                                     sb_global<const uint32_t> order, const sb_linear_shape &shape,
-                                    size_t staged)
+                                    bool many)
 {
+    const uint32_t rows = static_cast<uint32_t>(a->rows);
     const auto in = work.in("in", a->in, a->rows * a->weight->cols);
-    const auto x = work.scratch<uint2>("staged", staged);
-    SB_GPU_RUN(work, sb_linear_stage<float>, sb_gpu_blocks(staged, 256), 256, 0, in, order, x,
-               shape, static_cast<uint32_t>(a->rows));
+    const auto x = work.scratch<uint2>("staged", sb_linear_staged(shape, rows));
+    if (work.ok())
+        work.did(sb_linear_prepare(work.queue(), in, order, x, shape, rows, many));
     return x;
 }
 
@@ -58,26 +59,29 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     if (rows == 0)
         return SB_OK;
     const size_t columns = static_cast<size_t>(shape.chunks) * SB_CHUNK;
-    const size_t staged = sb_linear_staged(shape, rows);
+    const bool many = sb_wide_takes(shape, rows);
     const auto weights = weights_of(work, a->weight, shape);
     sb_global<const uint32_t> order = nullptr;
     if (shape.gathers)
         order = work.kept<uint32_t>("columns", a->weight, sb_pack_order, 4 * columns, 4 * columns);
-    const auto x = stage(work, a, order, shape, staged);
+    const auto x = stage(work, a, order, shape, many);
     const auto out = work.out("out", a->out, a->rows * n);
     if (work.ok())
         work.did(sb_linear_launch({work.queue(), weights, x, out, shape, rows,
-                                   sb_linear_stays_wide(knobs, a->kind) != 0}));
+                                   sb_linear_stays_wide(knobs, a->kind) != 0, many}));
     return work.finish();
 }
 
 /* --- several of one input ----------------------------------------------------------------------
  */
-/* Those of `count` that go with the first; how many. */
-static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count,
+/* Those of `count` that go with the first; how many. None where a layer has blocks of its own for
+ * many rows (Y-85), which take no input that is staged for few. */
+static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count, const void *staged,
                    sb_linear_shape *shape)
 {
     size_t n = takes_staged(knobs, a->weight, a->kind, shape) && a->rows > 0 ? 1 : 0;
+    if (n > 0 && !staged && sb_wide_takes(*shape, static_cast<uint32_t>(a->rows)))
+        return 0;
     while (n > 0 && n < count && n < SB_LINEAR_MATRICES && a[n].in == a->in &&
            a[n].rows == a->rows && takes_staged(knobs, a[n].weight, a[n].kind, shape + n) &&
            sb_linear_together(*shape, shape[n]) && shape[n].cols == shape->cols)
@@ -90,7 +94,6 @@ static sb_status multiply(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_ar
 {
     sb_gpu_work work(gpu);
     const uint32_t rows = static_cast<uint32_t>(a->rows);
-    const size_t staged = sb_linear_staged(*shape, rows);
     if (!staged_input && !sb_linear_is_bf16(work, a->in, a->rows * shape->cols))
         return sb_gpu_linear(gpu, knobs, a); /* which says so */
     sb_linear_list<float> list = {};
@@ -103,13 +106,13 @@ static sb_status multiply(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_ar
         list.of[i].shape = shape[i];
         list.of[i].wide = sb_linear_stays_wide(knobs, a[i].kind) != 0;
     }
-    if (staged_input) {
-        x = work.in("staged", static_cast<const uint2 *>(staged_input), staged);
-    } else {
-        x = stage(work, a, nullptr, *shape, staged);
-    }
+    if (staged_input)
+        x = work.in("staged", static_cast<const uint2 *>(staged_input),
+                    sb_linear_staged(*shape, rows));
+    else
+        x = stage(work, a, nullptr, *shape, false);
     if (work.ok())
-        work.did(sb_linear_list_launch(work.queue(), list, x, rows));
+        work.did(sb_linear_list_launch(work.queue(), list, x, rows, false));
     return work.finish();
 }
 
@@ -119,7 +122,7 @@ sb_status sb_gpu_linears(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_arg
     sb_linear_shape shape[SB_LINEAR_MATRICES];
     sb_status status = SB_OK;
     while (count > 0 && status == SB_OK) {
-        size_t n = join(knobs, a, count, shape);
+        size_t n = join(knobs, a, count, staged, shape);
         if (n > 0) {
             status = multiply(gpu, knobs, a, shape, n, staged);
         } else {

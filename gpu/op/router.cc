@@ -22,7 +22,7 @@ sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *a, const sb_gpu_choic
     sb_gpu_work work(gpu);
     const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
     const uint32_t experts = static_cast<uint32_t>(a->experts);
-    const uint32_t most = sb_gpu_set_of(pairs, experts);
+    const uint32_t most = sb_gpu_set_of(pairs, experts, false);
     const size_t sets = sb_route_most(pairs, experts, most);
     sb_choice_job job = {};
     job.logits = work.in("logits", a->logits, a->rows * a->experts);

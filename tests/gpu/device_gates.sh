@@ -37,7 +37,7 @@ free() {
         bad++; print "  " $2 " for sm_" sm " has " $4 } END { exit bad > 0 }' "$1/opcodes"
 }
 units='^([HIDQ]MMA|OMMA|QMMA[.]SF)$'
-in_bf16='sb_linear_kernel|sb_attention_kernel|sb_expert_linear|sb_delta_chunk|sb_delta_carry'
+in_bf16='sb_linear_kernel|sb_wide_kernel|sb_attention_kernel|sb_expert_linear|sb_delta_chunk|sb_delta_carry'
 w8a8() { held "$1" 121 sb_w8a8 QMMA && free "$1" 121 sb_w8a8 '^([HID]MMA|OMMA|QMMA[.]SF)$' && free "$1" 90 sb_w8a8 "$units"; }
 w4a4() { held "$1" 121 sb_w4a4 OMMA && free "$1" 121 sb_w4a4 '^([HIDQ]MMA|QMMA[.]SF)$' && held "$1" 90 sb_w4a4 IMMA &&
     free "$1" 90 sb_w4a4 '^([HDQ]MMA|OMMA|QMMA[.]SF)$'; }
@@ -81,7 +81,7 @@ reads() {
 fits() {
     awk 'NR == FNR { if ($2 > threads[$1]) threads[$1] = $2; if ($3 > bytes[$1]) bytes[$1] = $3; next }
         # no checkpoint that samebit makes has MXFP4 of 32 columns, or inputs of experts with different factors
-        $2 ~ /linear(_kernel)?ILi3ELb0|sb_expert_act_fp4/ { next }
+        $2 ~ /(linear(_kernel)?|wide_layer)ILi3ELb0|sb_expert_act_fp4/ { next }
         # steps, which no command of the program takes: their numbers, their caches, fused kernels
         $2 ~ /sb_(step_|kv_append|add_norm|stage_|heads|gdn_|choice|argmax_kernel)/ { next }
         !($2 in threads) { bad++; print "  " $2 " was not started"; next }

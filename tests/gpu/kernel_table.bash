@@ -40,29 +40,36 @@ run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
     return 1
 }
 model() { "$BUILD/samebit" make "$work/model" --replace "$@" > "$work/out" 2>&1; }
+tokens() { # tokens COUNT: so many, with 8 ids
+    local i
+    for ((i = 1; i < $1; i++)); do printf '%d,' $((i % 8)); done
+    echo 8
+}
 # what is drawn behind a prompt is a call of one row
 formats() { # widths of linear layers, by format
-    local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty
-    twenty=$(seq -s, 1 20)
+    local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty many
+    twenty=$(seq -s, 1 20) many=$(tokens 8200) # a row of 64 blocks
     for format in bf16 fp8-block fp8-channel fp8-tensor nvfp4-ct mxfp4 int4-gptq int8-gptq 'int8-gptq --group-size 128'; do
         model --preset T4 --format $format || return
         for rows in $ten $twenty; do
             for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
         done
+        run $many sm121 || return
     done
 }
-experts() { # few pairs and many
-    local format profile many
-    many=$(seq -s, 1 64)
+experts() { # few pairs and many, and the most
+    local format profile many most
+    many=$(seq -s, 1 64) most=$(tokens 8200)
     for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
         int8-gptq 'int8-gptq --group-size 128'; do
         model --preset T1 --layers 4 --no-mtp --format $format || return
         for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
+        run $most sm121 || return
     done
 }
 mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws
     local preset cache form thousand
-    thousand=$(for ((i = 0; i < 150; i++)); do printf '1,2,3,4,5,6,7,8,'; done)9
+    thousand=$(tokens 1201)
     for preset in T1 T2 T3 T6; do
         model --preset $preset || return
         for cache in act fp8; do run $thousand sm121 --set kv_cache=$cache || return; done

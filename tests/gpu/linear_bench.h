@@ -63,8 +63,7 @@ static sb_status bench_run(bench *b, uint32_t first, uint32_t rows, uint32_t wid
         const auto in = e.in("in", b->in + first * k, rows * k);
         const auto x = e.out("staged", staging, staged);
         const auto y = e.out("out", out, static_cast<size_t>(rows) * b->shape.rows);
-        status = SB_LAUNCH(&e.queue, sb_linear_stage<float>, sb_linear_over(staged, 256), 256, 0,
-                           in, columns, x, b->shape, rows);
+        status = sb_linear_prepare(&e.queue, in, columns, x, b->shape, rows, false);
         const sb_linear_call call = {&e.queue, sb_cast<const uint4>(w), x, y, b->shape, rows, wide};
         if (status == SB_OK)
             status = sb_linear_launch(call);

@@ -9,6 +9,7 @@
 #include "gpu/emu/count.h"
 #include "gpu/kernel/experts_linear.cuh"
 #include "gpu/kernel/pack.h"
+#include "gpu/kernel/wide_launch.cuh"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
 #include "tests/gpu/linear_model.h"
@@ -56,6 +57,7 @@ void close_experts(experts *e)
 
 uint64_t read_of_tiles; /* bytes that the last call read of all experts' weights */
 
+/* NT: tiles of 8 pairs in a set; 16: those of sb_wide_kernel. */
 template <int CODES, bool GROUPED, int NT>
 bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *r, uint32_t each,
               uint64_t seed, float *out)
@@ -72,7 +74,7 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
                                   b.in("begin", r->begin, r->experts + 1),
                                   b.in("sets", reinterpret_cast<const uint2 *>(r->sets), most),
                                   b.in("set count", &r->set_count, 1), each};
-    sb_expert_linear<CODES, GROUPED> layer;
+    sb_wide_layer<CODES, GROUPED, false> layer;
     layer.rows = e->shape.rows;
     layer.units = e->shape.chunks;
     layer.shape = e->shape;
@@ -90,9 +92,16 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
             static_cast<uint32_t>(rows));
     const dim3 grid(static_cast<unsigned>(sb_pack_tiles(e->shape)), most);
     sb_emu_count(b.queue.emu, &counts);
-    const sb_status status = SB_LAUNCH(
-        &b.queue, (sb_tile_kernel<sb_expert_linear<CODES, GROUPED>, NT, sb_routed_rows, float>),
-        grid, SB_TILE_THREADS, sb_tile_bytes(NT), sb_tile_alone(layer, to), pairs, 0u);
+    sb_status status;
+    if constexpr (NT * SB_TILE_INPUTS == SB_WIDE_ROWS)
+        status = SB_LAUNCH(&b.queue, (sb_wide_kernel<decltype(layer), sb_routed_rows, float>),
+                           sb_wide_grid(e->shape.rows, most), SB_LINEAR_THREADS,
+                           sb_wide_bytes(CODES, GROUPED), layer, pairs, to, 0u);
+    else
+        status = SB_LAUNCH(
+            &b.queue, (sb_tile_kernel<sb_expert_linear<CODES, GROUPED>, NT, sb_routed_rows, float>),
+            grid, SB_TILE_THREADS, sb_tile_bytes(NT),
+            sb_tile_alone(static_cast<sb_expert_linear<CODES, GROUPED> &>(layer), to), pairs, 0u);
     sb_emu_count(b.queue.emu, nullptr);
     sb_emu_region_close(&tiles);
     read_of_tiles = sb_emu_counted(&counts, nullptr, "tiles").read;
@@ -143,9 +152,16 @@ void check_kind(layer_kind kind, uint32_t rows, uint32_t kept, uint64_t seed, co
         plant("");
         assert_int_equal(done && pairs_as_model(&e, in, &small, each, few), !*fault);
         if (!*fault) {
+            const size_t bytes = static_cast<size_t>(pairs) * n * sizeof *few;
             assert_true(
                 (multiply<CODES, GROUPED, 8>(&e, in, pairs / each, &large, each, seed, many)));
-            assert_memory_equal(few, many, static_cast<size_t>(pairs) * n * sizeof *few);
+            assert_memory_equal(few, many, bytes);
+            routing most = draw_routing(pairs, EXPERTS, SB_WIDE_ROWS, seed % 4, seed);
+            assert_true(route(&most, seed));
+            assert_true(
+                (multiply<CODES, GROUPED, 16>(&e, in, pairs / each, &most, each, seed, many)));
+            assert_memory_equal(few, many, bytes);
+            drop_routing(&most);
         }
         drop_routing(&small);
         drop_routing(&large);
@@ -196,6 +212,57 @@ void test_passes(void **)
     close_experts(&e);
 }
 
+/* An expert with 260 pairs, one with a set and a pair, one that fills a set, one with one pair, and
+ * four with none. */
+template <int CODES, bool GROUPED> void check_uneven(layer_kind kind, const char *fault)
+{
+    static const uint32_t of[EXPERTS] = {0, 260, 1, 0, 129, 0, 128, 0};
+    static experts e;
+    const uint32_t n = 136, k = 160, pairs = 518;
+    open_experts(&e, kind, n, k);
+    assert_int_equal(e.shape.parts != 0, GROUPED);
+    uint16_t *in = static_cast<uint16_t *>(room_for(static_cast<size_t>(pairs) * k, 2));
+    float *few = static_cast<float *>(room_for(static_cast<size_t>(pairs) * n, 4));
+    float *many = static_cast<float *>(room_for(static_cast<size_t>(pairs) * n, 4));
+    for (size_t i = 0; i < static_cast<size_t>(pairs) * k; i++)
+        in[i] = sb_f32_to_bf16(sb_rng_normal(7, i));
+    routing small = draw_routing(pairs, EXPERTS, 64, 0, 1);
+    routing large = draw_routing(pairs, EXPERTS, SB_WIDE_ROWS, 0, 1);
+    uint32_t left[EXPERTS];
+    memcpy(left, of, sizeof left);
+    for (uint32_t p = 0, next = 0; p < pairs; p++, next++) {
+        while (!left[next % EXPERTS])
+            next++;
+        left[next % EXPERTS]--;
+        small.ids[p] = large.ids[p] = next % EXPERTS;
+    }
+    assert_true(route(&small, 1) && route(&large, 2));
+    assert_int_equal(large.set_count, 3 + 1 + 2 + 1);
+    assert_true((multiply<CODES, GROUPED, 8>(&e, in, pairs, &small, 1, 1, few)));
+    plant(fault);
+    const bool done = multiply<CODES, GROUPED, 16>(&e, in, pairs, &large, 1, 2, many);
+    plant("");
+    assert_int_equal(done && memcmp(few, many, static_cast<size_t>(pairs) * n * 4) == 0, !*fault);
+    drop_routing(&small);
+    drop_routing(&large);
+    free(in);
+    free(few);
+    free(many);
+    close_experts(&e);
+}
+
+void test_uneven(void **)
+{
+    check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "");
+    check_uneven<SB_CODES_e4m3, true>(LAYER_fp8_block, "");
+    check_uneven<SB_CODES_e4m3, false>(LAYER_fp8_channel, "");
+    check_uneven<SB_CODES_u8, false>(LAYER_int8_channel, "");
+    check_uneven<SB_CODES_u4, true>(LAYER_awq, "");
+    check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "wide_wait");
+    check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "wide_rows");
+    check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "experts_tile");
+}
+
 void test_faults(void **)
 {
     for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "linear_lanes"})
@@ -210,6 +277,7 @@ int main()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_uneven),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests_name("experts in bfloat16", tests, NULL, NULL);

@@ -26,9 +26,7 @@ static uint64_t read_by(bench *b, uint32_t rows, float *out)
         const auto y = e.out("out", out, static_cast<size_t>(rows) * N);
         const sb_global<const unsigned char> w(&weights);
         const sb_linear_call call = {&e.queue, sb_cast<const uint4>(w), x, y, b->shape, rows, 0};
-        assert_int_equal(SB_LAUNCH(&e.queue, sb_linear_stage<float>, sb_linear_over(staged, 256),
-                                   256, 0, in, columns, x, b->shape, rows),
-                         SB_OK);
+        assert_int_equal(sb_linear_prepare(&e.queue, in, columns, x, b->shape, rows, false), SB_OK);
         sb_emu_count(e.queue.emu, &counts);
         assert_int_equal(sb_linear_launch(call), SB_OK);
         sb_emu_count(e.queue.emu, nullptr);
