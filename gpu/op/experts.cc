@@ -255,7 +255,7 @@ static sb_status some_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_l
 }
 
 static sb_status all_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
-                          unsigned count)
+                          unsigned count, const sb_gpu_given &given)
 {
     if (!fits(a))
         return SB_ERR_UNSUPPORTED;
@@ -265,33 +265,34 @@ static sb_status all_rows(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_li
         const size_t left = a->rows - first, rows = left < most ? left : most;
         const sb_expert_linear_args part[2] = {part_of(a, first, rows),
                                                part_of(a + count - 1, first, rows)};
-        status = some_rows(gpu, knobs, part, count, {nullptr, nullptr});
+        status = some_rows(gpu, knobs, part, count, given);
     }
     return status;
 }
 
 sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
 {
-    return all_rows(gpu, knobs, a, 1);
-}
-
-sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a)
-{
-    const sb_expert_linear_args &b = a[1];
-    const bool shares = b.ids == a->ids && b.in == a->in && b.experts == a->experts &&
-                        b.rows == a->rows && b.kept == a->kept && b.each == a->each &&
-                        b.kind == a->kind;
-    sb_status status = shares ? all_rows(gpu, knobs, a, 2) : SB_ERR_UNSUPPORTED;
-    if (status == SB_ERR_UNSUPPORTED) {
-        status = all_rows(gpu, knobs, a, 1);
-        status = status ? status : all_rows(gpu, knobs, a + 1, 1);
-    }
-    return status;
+    return all_rows(gpu, knobs, a, 1, {nullptr, nullptr});
 }
 
 sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
                                 const sb_gpu_choice *choice, const void *staged)
 {
-    return fits(a) ? some_rows(gpu, knobs, a, 1, {choice, static_cast<const uint32_t *>(staged)})
-                   : SB_ERR_UNSUPPORTED;
+    return all_rows(gpu, knobs, a, 1, {choice, static_cast<const uint32_t *>(staged)});
+}
+
+sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *a,
+                              const sb_gpu_choice *choice, const void *staged)
+{
+    const sb_gpu_given given = {choice, static_cast<const uint32_t *>(staged)};
+    const sb_expert_linear_args &b = a[1];
+    const bool shares = b.ids == a->ids && b.in == a->in && b.experts == a->experts &&
+                        b.rows == a->rows && b.kept == a->kept && b.each == a->each &&
+                        b.kind == a->kind;
+    sb_status status = shares ? all_rows(gpu, knobs, a, 2, given) : SB_ERR_UNSUPPORTED;
+    if (status == SB_ERR_UNSUPPORTED) {
+        status = all_rows(gpu, knobs, a, 1, given);
+        status = status ? status : all_rows(gpu, knobs, a + 1, 1, given);
+    }
+    return status;
 }

@@ -12,10 +12,4 @@ extern "C" {
  * has kept an expert that does not exist. */
 sb_status sb_gpu_experts(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *args);
 
-/* Y-66: "Two projections of experts with the same inputs, of one shape and kind of codes, are one
- * launch": of args[0] and args[1], gate and up. The same as sb_gpu_experts of each, which it is
- * where they are no such two. */
-sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs,
-                              const sb_expert_linear_args *args);
-
 #endif

@@ -92,6 +92,11 @@ sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *args, const sb_gpu_ch
 sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs,
                                 const sb_expert_linear_args *args, const sb_gpu_choice *choice,
                                 const void *staged);
+/* Y-66: "Two projections of experts with the same inputs, of one shape and kind of codes, are one
+ * launch": of args[0] and args[1], gate and up. Choice and staged are as above, or NULL. The same
+ * as each alone, which it is where they are no such two. */
+sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *args,
+                              const sb_gpu_choice *choice, const void *staged);
 
 /* The greedy tokens; best and done (rows) are zero, and stay so. */
 sb_status sb_gpu_greedy_once(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,

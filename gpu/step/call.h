@@ -80,6 +80,13 @@ struct sb_step_input {
     }
 };
 
+/* A layer of several that have the output of the last norm. */
+struct sb_step_matrix {
+    const char *name;
+    const sb_matrix *weight;
+    float *out;
+};
+
 /* One call at work. What fails first is its status, and what comes behind it does nothing. */
 struct sb_step_call {
     sb_gpu_step *step;
@@ -113,6 +120,8 @@ struct sb_step_call {
         const bool takes = fused && sb_gpu_takes_staged(gpu, knobs, &weight, SB_LINEAR_layer);
         return takes ? &step->fused.other : nullptr;
     }
+    /* Layers of the output of the last norm. */
+    void matrices(const sb_step_matrix *all, size_t count); /* four at most */
     void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, sb_step_input in,
                    size_t n, float *out);
     void matrix(const char *name, const sb_matrix &weight, sb_step_input in, float *out)

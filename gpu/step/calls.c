@@ -25,6 +25,11 @@ void sb_step_seal(sb_step *step, int sealed)
     step->calls->seal(step, sealed);
 }
 
+void sb_step_eager(sb_step *step, int eager)
+{
+    step->calls->eager(step, eager);
+}
+
 sb_status sb_step_reset(sb_step *step, sb_error *err)
 {
     return step->calls->reset(step, err);

@@ -23,6 +23,7 @@ struct sb_step_calls {
     sb_status (*hidden)(sb_step *step, size_t row, float *hidden, sb_error *err);
     sb_status (*state)(sb_step *step, sb_state **out, sb_error *err);
     void (*seal)(sb_step *step, int sealed);
+    void (*eager)(sb_step *step, int eager);
 };
 
 /* What either set puts first into its own. */

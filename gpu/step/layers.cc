@@ -1,6 +1,7 @@
 /* layers.cc - the layer loop and the MTP head: ref/run/schedule.c and mtp.c over resident arrays.
  */
 #include "gpu/op/draw.h"
+#include "gpu/op/linears.h"
 #include "gpu/step/call.h"
 
 void sb_step_call::did(const char *name, sb_status what)
@@ -24,6 +25,21 @@ void sb_step_call::linear_of(const char *name, sb_linear_kind of, const sb_matri
         SB_STEP(*this, name, sb_gpu_linear_staged(gpu, knobs, &args, in.staged));
     else
         SB_STEP(*this, name, sb_gpu_linear(gpu, knobs, &args));
+}
+
+/* Fused calls have them in as few launches as Y-65 lets, named after the first. */
+void sb_step_call::matrices(const sb_step_matrix *all, size_t count)
+{
+    sb_linear_args args[4];
+    const sb_step_input in = normed();
+    if (!fused) {
+        for (size_t i = 0; i < count; i++)
+            linear_of(all[i].name, SB_LINEAR_layer, *all[i].weight, in, rows, all[i].out);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        args[i] = {all[i].weight, SB_LINEAR_layer, in.values, rows, all[i].out};
+    SB_STEP(*this, all[0].name, sb_gpu_linears(gpu, knobs, args, count, in.staged));
 }
 
 void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *in, size_t n,

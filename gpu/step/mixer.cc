@@ -8,10 +8,11 @@ extern "C" {
 static void project(sb_step_call &c, const sb_matrix *w)
 {
     const sb_scratch *s = c.s;
-    c.matrix("linear_attn.in_proj_qkv", w[SB_ROLE_in_proj_qkv], c.normed(), s->qkv);
-    c.matrix("linear_attn.in_proj_z", w[SB_ROLE_in_proj_z], c.normed(), s->z);
-    c.matrix("linear_attn.in_proj_b", w[SB_ROLE_in_proj_b], c.normed(), s->b);
-    c.matrix("linear_attn.in_proj_a", w[SB_ROLE_in_proj_a], c.normed(), s->a);
+    const sb_step_matrix all[] = {{"linear_attn.in_proj_qkv", &w[SB_ROLE_in_proj_qkv], s->qkv},
+                                  {"linear_attn.in_proj_z", &w[SB_ROLE_in_proj_z], s->z},
+                                  {"linear_attn.in_proj_b", &w[SB_ROLE_in_proj_b], s->b},
+                                  {"linear_attn.in_proj_a", &w[SB_ROLE_in_proj_a], s->a}};
+    c.matrices(all, 4);
 }
 
 /* The ops between the projections: their arguments. */
@@ -176,9 +177,10 @@ static void heads_fused(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache 
 static void project_heads(sb_step_call &c, const sb_matrix *w)
 {
     const sb_scratch *s = c.s;
-    c.matrix("self_attn.q_proj", w[SB_ROLE_q_proj], c.normed(), s->packed);
-    c.matrix("self_attn.k_proj", w[SB_ROLE_k_proj], c.normed(), s->key);
-    c.matrix("self_attn.v_proj", w[SB_ROLE_v_proj], c.normed(), s->value);
+    const sb_step_matrix all[] = {{"self_attn.q_proj", &w[SB_ROLE_q_proj], s->packed},
+                                  {"self_attn.k_proj", &w[SB_ROLE_k_proj], s->key},
+                                  {"self_attn.v_proj", &w[SB_ROLE_v_proj], s->value}};
+    c.matrices(all, 3);
 }
 
 void sb_step_attention(sb_step_call &c, const sb_layer *layer)

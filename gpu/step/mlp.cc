@@ -14,8 +14,8 @@ static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix
 {
     const sb_swiglu_args swiglu = {gate_out, up_out, c.rows * gate.rows, kind, gate_out};
     const sb_gpu_staged *staged = c.stages_for(down);
-    c.matrix(names.gate, gate, c.normed(), gate_out);
-    c.matrix(names.up, up, c.normed(), up_out);
+    const sb_step_matrix both[] = {{names.gate, &gate, gate_out}, {names.up, &up, up_out}};
+    c.matrices(both, 2);
     if (staged) {
         const sb_gpu_staged layers = {staged->layers, nullptr};
         SB_STEP(c, names.swiglu,
@@ -52,21 +52,48 @@ static void shared_expert(sb_step_call &c, const sb_matrix *w)
                 c.normed(), c.rows, s->shared_logit);
 }
 
-/* One projection of every kept expert of every row, from rows of `in` that `each` slots share. */
-static void expert_linear(sb_step_call &c, const char *name, const sb_matrix *first, size_t each,
-                          sb_linear_kind kind, sb_step_input in, float *out)
+/* A projection of every kept expert of every row, from rows of `in` that `each` slots share. */
+static sb_expert_linear_args expert_args(const sb_step_call &c, const sb_matrix *first, size_t each,
+                                         sb_linear_kind kind, const float *in, float *out)
 {
     const sb_config *m = c.config;
-    const sb_expert_linear_args args = {
-        first, sizeof(sb_expert), m->experts, c.s->ids, c.rows, m->experts_per_token, each,
-        kind,  in.values,         out};
-    const void *staged =
-        in.staged && sb_gpu_takes_staged(c.gpu, c.knobs, first, kind) ? in.staged : nullptr;
+    return {first,      sizeof(sb_expert),
+            m->experts, c.s->ids,
+            c.rows,     m->experts_per_token,
+            each,       kind,
+            in,         out};
+}
+
+/* Gate and up. */
+static void experts_in(sb_step_call &c, const sb_expert *e)
+{
+    const sb_scratch *s = c.s;
+    const size_t k = c.config->experts_per_token;
+    const sb_expert_linear_args both[] = {
+        expert_args(c, &e->gate, k, SB_LINEAR_layer, s->y, s->gate_out),
+        expert_args(c, &e->up, k, SB_LINEAR_layer, s->y, s->up_out)};
+    const bool takes = c.fused && sb_gpu_takes_staged(c.gpu, c.knobs, &e->gate, SB_LINEAR_layer) &&
+                       sb_gpu_takes_staged(c.gpu, c.knobs, &e->up, SB_LINEAR_layer);
+    if (c.fused) {
+        SB_STEP(c, "mlp.experts.gate_proj",
+                sb_gpu_experts_both(c.gpu, c.knobs, both, &c.step->fused.choice,
+                                    takes ? c.step->fused.norm.experts : nullptr));
+        return;
+    }
+    SB_STEP(c, "mlp.experts.gate_proj", sb_gpu_experts(c.gpu, c.knobs, both));
+    SB_STEP(c, "mlp.experts.up_proj", sb_gpu_experts(c.gpu, c.knobs, both + 1));
+}
+
+static void experts_out(sb_step_call &c, const sb_expert *e, const void *staged)
+{
+    const sb_scratch *s = c.s;
+    const sb_expert_linear_args down =
+        expert_args(c, &e->down, 1, SB_LINEAR_expert_down, s->gate_out, s->expert_out);
     if (c.fused)
-        SB_STEP(c, name,
-                sb_gpu_experts_chosen(c.gpu, c.knobs, &args, &c.step->fused.choice, staged));
+        SB_STEP(c, "mlp.experts.down_proj",
+                sb_gpu_experts_chosen(c.gpu, c.knobs, &down, &c.step->fused.choice, staged));
     else
-        SB_STEP(c, name, sb_gpu_experts(c.gpu, c.knobs, &args));
+        SB_STEP(c, "mlp.experts.down_proj", sb_gpu_experts(c.gpu, c.knobs, &down));
 }
 
 static void experts(sb_step_call &c, const sb_expert *e)
@@ -76,10 +103,8 @@ static void experts(sb_step_call &c, const sb_expert *e)
     const size_t k = m->experts_per_token;
     const sb_swiglu_args swiglu = {s->gate_out, s->up_out, c.rows * k * m->moe_intermediate,
                                    SB_MLP_expert, s->gate_out};
-    const sb_step_input in = {s->y, c.fused ? c.step->fused.norm.experts : nullptr};
     const sb_gpu_staged *staged = c.stages_for(e->down);
-    expert_linear(c, "mlp.experts.gate_proj", &e->gate, k, SB_LINEAR_layer, in, s->gate_out);
-    expert_linear(c, "mlp.experts.up_proj", &e->up, k, SB_LINEAR_layer, in, s->up_out);
+    experts_in(c, e);
     if (staged) {
         const sb_gpu_staged pairs = {nullptr, staged->experts};
         SB_STEP(c, "mlp.experts.swiglu",
@@ -88,8 +113,7 @@ static void experts(sb_step_call &c, const sb_expert *e)
     } else {
         SB_STEP(c, "mlp.experts.swiglu", sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
     }
-    expert_linear(c, "mlp.experts.down_proj", &e->down, 1, SB_LINEAR_expert_down,
-                  {s->gate_out, staged ? staged->experts : nullptr}, s->expert_out);
+    experts_out(c, e, staged ? staged->experts : nullptr);
 }
 
 static void mixture(sb_step_call &c, const sb_layer *layer)

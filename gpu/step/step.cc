@@ -304,6 +304,11 @@ static void seal(sb_step *it, int sealed)
     of(it)->sealed = sealed != 0;
 }
 
+static void eager(sb_step *it, int on)
+{
+    of(it)->options.eager = on;
+}
+
 /* --- its life ------------------------------------------------------------------------------------
  */
 static void close(sb_step *it)
@@ -363,7 +368,8 @@ static sb_status open(const sb_backend *backend, const sb_model *model, const sb
 
 const sb_step_calls *CALLS_OF(const sb_backend *backend)
 {
-    static const sb_step_calls calls = {open,  close, reset,  feed,   run,    keep,   accept, kept,
-                                        draft, put,   tokens, picked, logits, hidden, state,  seal};
+    static const sb_step_calls calls = {open,   close,  reset, feed, run,    keep,
+                                        accept, kept,   draft, put,  tokens, picked,
+                                        logits, hidden, state, seal, eager};
     return BODY_OF(backend) ? &calls : nullptr;
 }

@@ -69,6 +69,9 @@ sb_status sb_step_state(sb_step *step, sb_state **out, sb_error *err);
 /* Y-74: whether launches that bring, fetch or allocate anything are refused from now on. */
 void sb_step_seal(sb_step *step, int sealed);
 
+/* Y-19: whether every kernel is launched by the host from now on, also where a graph is there. */
+void sb_step_eager(sb_step *step, int eager);
+
 /* Of either: NULL where this program was built without the compiler. */
 typedef struct sb_step_calls sb_step_calls;
 const sb_step_calls *sb_step_calls_emu(const sb_backend *backend);

@@ -25,7 +25,7 @@ at run.step_s.median null
 at run.implied_s null
 at run.ops.0.op embed
 at run.ops.0.seconds null
-check "a step without launches" test "$(value run.launches)" -gt 100
+check "a step without launches" test "$(value run.launches)" -gt 50
 
 # every recipe and profile, all kinds of calls, fewer layers; the same launches whatever the weights
 for recipe in nvidia-mix nvfp4-all fp8 bf16; do

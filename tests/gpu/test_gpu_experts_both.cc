@@ -9,6 +9,7 @@
 #include "gpu/emu/count.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/experts.h"
+#include "gpu/op/fused.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
@@ -86,7 +87,7 @@ void check(layer_kind gate, layer_kind up, size_t rows, size_t each, uint64_t la
     sb_emu_counts counts = {};
     open(&r, gate, up, rows, each);
     sb_emu_count(sb_gpu_emulator(r.gpu), &counts);
-    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args), SB_OK);
+    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr), SB_OK);
     sb_emu_count(sb_gpu_emulator(r.gpu), nullptr);
     for (const char *kernel : {"sb_tile_kernel", "sb_expert_stage", "sb_route_order"})
         if (launches_of(counts, kernel) != launches)
@@ -112,13 +113,14 @@ void test_refused(void **)
     static rig r;
     open(&r, LAYER_bf16, LAYER_bf16, 2, KEPT);
     r.ids[4] = EXPERTS;
-    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args), SB_ERR_USAGE);
+    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr), SB_ERR_USAGE);
     r.ids[4] = 0;
     r.in[5] = 1.0f + 0x1p-20f;
-    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args), SB_ERR_UNSUPPORTED);
+    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr),
+                     SB_ERR_UNSUPPORTED);
     r.in[5] = 1.0f;
     r.args[1].each = 1;
-    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args), SB_OK);
+    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr), SB_OK);
     assert_true(as_alone(&r));
     close(&r);
 }
@@ -128,7 +130,7 @@ void test_planted(void **)
     static rig r;
     open(&r, LAYER_nvfp4_ct, LAYER_nvfp4_ct, 3, KEPT);
     plant("experts_both");
-    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args), SB_OK);
+    assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr), SB_OK);
     assert_false(as_alone(&r));
     assert_int_equal(sb_gpu_experts(r.gpu, &r.knobs, r.args), SB_OK); /* which it does not touch */
     plant("");

@@ -58,7 +58,8 @@ static sb_status open_step(job *j, sb_error *err)
     const size_t call = o->prompt ? o->rows : o->context < PROMPT ? (size_t)o->context : PROMPT;
     const sb_step_options options = {.rows = call > MOST_ROWS ? call : MOST_ROWS,
                                      .slots = o->prompt ? 1 : o->rows,
-                                     .positions = positions > MOST_ROWS ? positions : MOST_ROWS};
+                                     .positions = positions > MOST_ROWS ? positions : MOST_ROWS,
+                                     .fused = 1};
     sb_knobs knobs;
     sb_status status = sb_knobs_profile(&knobs, o->profile, err);
     if (!status)
@@ -189,11 +190,13 @@ static sb_status sum_launches(job *j, size_t count, sb_error *err)
     return status;
 }
 
-/* A step has the same launches in every pass. */
+/* A step has the same launches in every pass. The host starts each: of a graph only the whole has a
+ * time. */
 static sb_status time_launches(job *j, sb_error *err)
 {
     size_t first = 0, count = 0;
     sb_status status = SB_OK;
+    sb_step_eager(j->step, 1);
     for (unsigned i = 0; i < j->o->looks && !status; i++) {
         status = prepare(j, err);
         if (!status)
@@ -211,6 +214,7 @@ static sb_status time_launches(job *j, sb_error *err)
         for (size_t k = 0; k < count && !status; k++)
             j->seconds[k * SB_DEVICE_PASSES + i] = j->launches[k].seconds;
     }
+    sb_step_eager(j->step, 0);
     return status ? status : sum_launches(j, count, err);
 }
 
