@@ -71,7 +71,7 @@ struct sb_gpu {
     sb_gpu_constant *constants;
     sb_gpu_pool *pool; /* where ops take scratch from; NULL: each has its own */
     bool sealed;
-    sb_status recorded;       /* what became of the recording that is made */
+    sb_status recorded; /* what became of the recording that is made */
     sb_gpu_hollow hollow;
     sb_gpu_watching *watching; /* gpu/meter/watch.cc */
     sb_gpu_marks *marks;       /* sb_meter_mark */

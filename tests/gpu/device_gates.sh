@@ -37,7 +37,7 @@ free() {
         bad++; print "  " $2 " for sm_" sm " has " $4 } END { exit bad > 0 }' "$1/opcodes"
 }
 units='^([HIDQ]MMA|OMMA|QMMA[.]SF)$'
-in_bf16='sb_linear_kernel|sb_wide_kernel|sb_attention_kernel|sb_expert_linear|sb_delta_chunk|sb_delta_carry'
+in_bf16='sb_linear_kernel|sb_meter_matrix|sb_wide_kernel|sb_attention_kernel|sb_expert_linear|sb_delta_chunk|sb_delta_carry'
 w8a8() { held "$1" 121 sb_w8a8 QMMA && free "$1" 121 sb_w8a8 '^([HID]MMA|OMMA|QMMA[.]SF)$' && free "$1" 90 sb_w8a8 "$units"; }
 w4a4() { held "$1" 121 sb_w4a4 OMMA && free "$1" 121 sb_w4a4 '^([HIDQ]MMA|QMMA[.]SF)$' && held "$1" 90 sb_w4a4 IMMA &&
     free "$1" 90 sb_w4a4 '^([HDQ]MMA|OMMA|QMMA[.]SF)$'; }
