@@ -57,7 +57,8 @@ if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit")
     # of the GPU path, too, the emulator: kernels, which are templates and take long, wait for CHECK_ALL
     ! command -v "$cxx" > /dev/null ||
-        settings+=(GPU_SRC="$(echo gpu/absent.c gpu/absent_device.c gpu/emu/*.cc gpu/atom/host/*.cc gpu/kernel/plants.cc)")
+        settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/emu/*.cc gpu/atom/host/*.cc \
+            gpu/kernel/plants.cc)")
     for source in tests/unit/test_*.c tests/fuzz/fuzz_*.c tests/cli/*.c tests/gpu/test_emu*.cc; do
         [[ " $LEAVE_OUT " == *" $source "* ]] || targets+=("$asan/${source%.c*}")
     done
