@@ -19,18 +19,25 @@ INLINE __m512i table_of(const unsigned char *bytes)
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
 }
 
-/* Of 64 codes, the words of columns 16 l to 16 l + 7 and of 16 l + 8 to 16 l + 15, of l = 0 to 3.
- * *twice is the larger, for each byte, of itself and the code without its sign, doubled. */
-INLINE void words_of(__m512i codes, __m512i words[2], __m512i *twice)
+INLINE __mmask64 subnormals_of(__m512i codes)
 {
-    const __m512i normal = _mm512_set1_epi8(0x40), sign = _mm512_set1_epi8((char)0x80);
+    return _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
+}
+
+/* Of 64 codes, the words of columns 16 l to 16 l + 7 and of 16 l + 8 to 16 l + 15, of l = 0 to 3.
+ * *twice is the larger, for each byte, of itself and the code without its sign, doubled.
+ * all_normal, a constant: none of them is subnormal or zero. */
+INLINE void words_of(__m512i codes, int all_normal, __m512i words[2], __m512i *twice)
+{
+    const __m512i sign = _mm512_set1_epi8((char)0x80);
     const __m512i doubled = _mm512_add_epi8(codes, codes);
-    const __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
-    const __m512i low =
-        _mm512_mask_shuffle_epi8(doubled, subnormal, table_of(subnormal_low), doubled);
-    const __m512i high = _mm512_ternarylogic_epi64(
-        codes, sign, _mm512_mask_shuffle_epi8(normal, subnormal, table_of(subnormal_high), doubled),
-        0x6a); /* codes & sign ^ table */
+    __m512i low = doubled, high = _mm512_set1_epi8(0x40);
+    if (!all_normal) {
+        const __mmask64 subnormal = subnormals_of(codes);
+        low = _mm512_mask_shuffle_epi8(low, subnormal, table_of(subnormal_low), doubled);
+        high = _mm512_mask_shuffle_epi8(high, subnormal, table_of(subnormal_high), doubled);
+    }
+    high = _mm512_ternarylogic_epi64(codes, sign, high, 0x6a); /* codes & sign ^ high */
     *twice = _mm512_max_epu8(*twice, doubled);
     words[0] = _mm512_unpacklo_epi8(low, high);
     words[1] = _mm512_unpackhi_epi8(low, high);
@@ -68,14 +75,14 @@ AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
 }
 
 /* Sums of 64 codes of each of `rows` rows, a constant, times their inputs, by lane. */
-INLINE void sums_64(const __m512i *codes, size_t rows, const double *lanes, __m512i *twice,
-                    __m512d *sums)
+INLINE void sums_64(const __m512i *codes, size_t rows, int all_normal, const double *lanes,
+                    __m512i *twice, __m512d *sums)
 {
     __m512i words[2][2];
     __m512d sum[2][2];
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
-        words_of(codes[r], words[r], &twice[r]);
+        words_of(codes[r], all_normal, words[r], &twice[r]);
 #pragma GCC unroll 2
     for (int p = 0; p < 2; p++)
 #pragma GCC unroll 4
@@ -112,6 +119,7 @@ INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, groupin
 {
     __m512i codes[2][2];
     __m512d sums[2][2];
+    __mmask64 subnormal = 0;
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++) {
         const unsigned char *at = w[r].codes + i;
@@ -119,9 +127,15 @@ INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, groupin
         sb_fetch(at + 64);
         codes[0][r] = load_end(at, here);
         codes[1][r] = load_end(at + 64, here > 64 ? here - 64 : 0);
+        subnormal |= subnormals_of(codes[0][r]) | subnormals_of(codes[1][r]);
     }
-    sums_64(codes[0], rows, x->lanes + i, to->twice, sums[0]);
-    sums_64(codes[1], rows, x->lanes + i + 64, to->twice, sums[1]);
+    if (__builtin_expect(subnormal == 0, 1)) {
+        sums_64(codes[0], rows, 1, x->lanes + i, to->twice, sums[0]);
+        sums_64(codes[1], rows, 1, x->lanes + i + 64, to->twice, sums[1]);
+    } else {
+        sums_64(codes[0], rows, 0, x->lanes + i, to->twice, sums[0]);
+        sums_64(codes[1], rows, 0, x->lanes + i + 64, to->twice, sums[1]);
+    }
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++) {
         const __m512d sum = g == OTHER_GROUPS ? join(sums[0][r], sums[1][r])
