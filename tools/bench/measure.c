@@ -3,12 +3,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ref/base/mem.h"
 
-enum { MOST = 1024 };
+enum { MOST = 1024, LARGE_PAGE = 2 << 20 };
 
 static double read_clock(clockid_t clock)
 {
@@ -61,8 +62,12 @@ sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err)
         out->bytes = least > (size_t)1 << 30 ? least : (size_t)1 << 30;
     out->bytes = (out->bytes + 4095) / 4096 * 4096;
     void *memory = NULL;
-    if (posix_memalign(&memory, 4096, out->bytes) != 0)
+    if (posix_memalign(&memory, LARGE_PAGE, out->bytes) != 0)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu bytes to be read", out->bytes);
+#ifdef MADV_HUGEPAGE /* as weights are read (ref/container/map.c); where there are none, without   \
+                      */
+    madvise(memory, out->bytes, MADV_HUGEPAGE);
+#endif
     out->memory = memory;
     int64_t count = (int64_t)(out->bytes / sizeof *out->memory);
 #pragma omp parallel for schedule(static)
