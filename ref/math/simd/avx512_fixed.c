@@ -26,6 +26,7 @@ typedef struct fixed_pair {
     double unit[PAIR_GROUPS];       /* of a product: u / 2 * UNIT, group by group */
     double size[PAIR_GROUPS];       /* magnitude, UNIT times: see spread_of() */
     double sizes;                   /* in the first pair: the sum of size of all */
+    uint64_t lowest;                /* digits that are 0 in all of it: 0, 2 or 3 of the lowest */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
@@ -230,6 +231,22 @@ VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
     _mm512_store_si512(to->start[1], _mm512_sub_epi32(top, _mm512_mullo_epi32(high, twelve)));
 }
 
+/* Inputs in bfloat16 have eight digits to the base 2, so that of a group whose smallest number is
+ * not 2^16 below its largest all ends within three digits. */
+VINLINE uint64_t lowest_of(const whole_block blocks[2])
+{
+    __m512i all = _mm512_setzero_si512();
+#pragma GCC unroll 2
+    for (size_t b = 0; b < 2; b++)
+#pragma GCC unroll 8
+        for (size_t g = 0; g < GROUPS; g++)
+            all = _mm512_ternarylogic_epi64(all, blocks[b].number[0][g], blocks[b].number[1][g],
+                                            0xfe); /* or */
+    if (_mm512_test_epi64_mask(all, _mm512_set1_epi64(0xffff)))
+        return 0;
+    return _mm512_test_epi64_mask(all, _mm512_set1_epi64(0xff0000)) ? 2 : 3;
+}
+
 /* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */
 VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
 {
@@ -244,6 +261,7 @@ VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
         write_digits(blocks, 0, to);
         write_digits(blocks, 1, to);
         write_start(blocks, to);
+        to->lowest = lowest_of(blocks);
     }
     if (n > 0)
         ((fixed_pair *)(void *)lanes)->sizes = _mm512_reduce_add_pd(sizes);
@@ -273,8 +291,10 @@ VINLINE halves halves_of(__m512i first, __m512i second)
 }
 
 /* The sums of `rows` rows by group, in doublewords, 2^31 added: of the lower three digits, and of
- * the upper three. Without the 12 they are below 2^31, as 16 * 12 * 2^23 is. */
-VINLINE void by_digits(const halves *codes, size_t rows, const fixed_pair *x, __m512i sums[][2])
+ * the upper three. Without the 12 they are below 2^31, as 16 * 12 * 2^23 is. The `lowest` digits, a
+ * constant, are 0. */
+VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed_pair *x,
+                       __m512i sums[][2])
 {
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
@@ -282,7 +302,7 @@ VINLINE void by_digits(const halves *codes, size_t rows, const fixed_pair *x, __
 #pragma GCC unroll 3
     for (int d = 2; d >= 0; d--)
 #pragma GCC unroll 2
-        for (int upper = 0; upper < 2; upper++) {
+        for (int upper = d < lowest ? 1 : 0; upper < 2; upper++) {
 #pragma GCC unroll 2
             for (size_t r = 0; r < rows && d < 2; r++)
                 sums[r][upper] = _mm512_slli_epi32(sums[r][upper], 8);
@@ -298,9 +318,12 @@ VINLINE void by_digits(const halves *codes, size_t rows, const fixed_pair *x, __
             }
         }
 #pragma GCC unroll 2
+    for (size_t r = 0; r < rows && lowest == 2; r++)
+        sums[r][0] = _mm512_slli_epi32(sums[r][0], 16);
+#pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int upper = 0; upper < 2; upper++)
+        for (int upper = lowest == 3; upper < 2; upper++)
             sums[r][upper] = _mm512_add_epi32(sums[r][upper], _mm512_load_si512(x->start[upper]));
 }
 
@@ -313,10 +336,16 @@ VINLINE __m512d joined(__m512i lower, __m512i upper)
                          _mm512_castsi512_pd(lower));
 }
 
-VINLINE void sums_of_groups(const __m512i sums[2], __m512d to[2])
+VINLINE void sums_of_groups(const __m512i sums[2], int lowest, __m512d to[2])
 {
     const __m512i low = _mm512_set1_epi32((1023 + 52) << 20);
     const __m512i high = _mm512_set1_epi32((1023 + 76) << 20);
+    if (lowest == 3) { /* no lower ones */
+        const __m512d added = _mm512_set1_pd(0x1p76 + 0x1p55);
+        to[0] = _mm512_sub_pd(_mm512_castsi512_pd(_mm512_unpacklo_epi32(sums[1], high)), added);
+        to[1] = _mm512_sub_pd(_mm512_castsi512_pd(_mm512_unpackhi_epi32(sums[1], high)), added);
+        return;
+    }
     to[0] = joined(_mm512_unpacklo_epi32(sums[0], low), _mm512_unpacklo_epi32(sums[1], high));
     to[1] = joined(_mm512_unpackhi_epi32(sums[0], low), _mm512_unpackhi_epi32(sums[1], high));
 }
@@ -337,26 +366,16 @@ VINLINE __m512d scales_of(const sb_row_codes *w, grouping g, size_t i, int whole
     return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_cvtepu8_epi64(codes), 49));
 }
 
-/* The pair of blocks from column i on, of which `here` columns are the row's. */
-VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping g,
-                      const sb_row_input *x, size_t i, size_t here)
+/* Codes of the pair of blocks from column i on, of which `here` columns are the row's. */
+VINLINE void add_codes(row_sums *to, const halves *codes, const sb_row_codes *w, size_t rows,
+                       grouping g, int lowest, const fixed_pair *in, size_t i, size_t here)
 {
-    const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + i);
-    const size_t bytes = (here + 1) / 2, more = bytes > 64 ? bytes - 64 : 0;
-    halves codes[2];
     __m512i sums[2][2];
-#pragma GCC unroll 2
-    for (size_t r = 0; r < rows; r++) {
-        const unsigned char *at = w[r].codes + i / 2;
-        sb_fetch(at);
-        sb_fetch(at + 64);
-        codes[r] = halves_of(load_end(at, bytes), load_end(at + 64, more));
-    }
-    by_digits(codes, rows, in, sums);
+    by_digits(codes, rows, lowest, in, sums);
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++) {
         __m512d groups[2];
-        sums_of_groups(sums[r], groups);
+        sums_of_groups(sums[r], lowest, groups);
 #pragma GCC unroll 2
         for (size_t b = 0; b < 2; b++) {
             const __m512d scale = scales_of(&w[r], g, i + b * SB_ROW_BLOCK, here == PAIR);
@@ -367,6 +386,27 @@ VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping
                     _mm512_abs_pd(scale), _mm512_load_pd(in->size + b * GROUPS), to[r].magnitude);
         }
     }
+}
+
+VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping g,
+                      const sb_row_input *x, size_t i, size_t here)
+{
+    const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + i);
+    const size_t bytes = (here + 1) / 2, more = bytes > 64 ? bytes - 64 : 0;
+    halves codes[2];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *at = w[r].codes + i / 2;
+        sb_fetch(at);
+        sb_fetch(at + 64);
+        codes[r] = halves_of(load_end(at, bytes), load_end(at + 64, more));
+    }
+    if (in->lowest == 3)
+        add_codes(to, codes, w, rows, g, 3, in, i, here);
+    else if (in->lowest == 2)
+        add_codes(to, codes, w, rows, g, 2, in, i, here);
+    else
+        add_codes(to, codes, w, rows, g, 0, in, i, here);
 }
 
 /* The sums of the lanes of each. */

@@ -24,7 +24,7 @@ INLINE void join_error(kept_lanes *to, __m512d error)
     to->size = _mm512_add_pd(to->size, _mm512_abs_pd(left));
 }
 
-/* Products of few bits have none: a branch that is always foretold. */
+/* Products of few bits have none, and sums of such, which ties are: branches that are foretold. */
 INLINE int any(__m512d error)
 {
     return _mm512_cmp_pd_mask(error, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0;
@@ -45,7 +45,9 @@ AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t
         const __m512d error = _mm512_fmsub_pd(x, y, product);
         if (any(error))
             join_error(&acc, error);
-        join_error(&acc, two_sum(acc.sum, product, &acc.sum));
+        const __m512d lost = two_sum(acc.sum, product, &acc.sum);
+        if (any(lost))
+            join_error(&acc, lost);
     }
     _mm512_storeu_pd(lanes[0], acc.sum);
     _mm512_storeu_pd(lanes[1], acc.errors);
