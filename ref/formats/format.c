@@ -152,13 +152,24 @@ float sb_round_to(sb_format format, float x)
     return sb_code_to_f32(format, sb_f32_to_code(format, x));
 }
 
+/* sb_f32_to_bf16 and back without a branch, for vectors of whatever instructions there are. */
+static void round_to_bf16(const float *x, size_t n, float *out)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t u = sb_bits_f32(x[i]), upper = 0xffff0000u;
+        const uint32_t nearest = (u + 0x7fffu + (u >> 16 & 1u)) & upper;
+        const uint32_t nan = (u & 0x80000000u) | 0x7fc00000u;
+        out[i] = sb_f32_from_bits((u & 0x7fffffffu) > 0x7f800000u ? nan : nearest);
+    }
+}
+
 void sb_round_many(sb_format format, const float *x, size_t n, float *out)
 {
     if (format == SB_FORMAT_f32)
         memmove(out, x, n * sizeof *out);
     else if (format == SB_FORMAT_bf16)
-        for (size_t i = 0; i < n; i++)
-            out[i] = sb_bf16_to_f32(sb_f32_to_bf16(x[i]));
+        round_to_bf16(x, n, out);
     else
         for (size_t i = 0; i < n; i++)
             out[i] = sb_round_to(format, x[i]);

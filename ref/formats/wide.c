@@ -165,9 +165,9 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
     return valid_scale(matrix, scale);
 }
 
-/* Of `count` groups from `first` on; those that stand one behind the other are read together. */
-static void read_scales(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
-                        float *scales)
+/* Those that stand one behind the other are read together. */
+void sb_matrix_scales_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                           float *scales)
 {
     const sb_quant *q = &matrix->quant;
     const size_t bytes = sb_format_bytes(q->scale_format);
@@ -187,7 +187,7 @@ void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
     const uint32_t groups = sb_matrix_groups(matrix);
     for (uint32_t g = 0, count; g < groups; g += count) {
         count = groups - g < PIECE ? groups - g : PIECE;
-        read_scales(matrix, row, g, count, piece);
+        sb_matrix_scales_part(matrix, row, g, count, piece);
         for (uint32_t i = 0; i < count; i++)
             scales[g + i] = (double)piece[i];
     }
@@ -210,7 +210,7 @@ static void scale_piece(const sb_matrix *matrix, uint32_t row, uint32_t k, uint3
     const uint32_t each = matrix->quant.block_cols;
     float scales[PIECE];
     if (!matrix->quant.group_index)
-        read_scales(matrix, row, k / each, (k + count - 1) / each - k / each + 1, scales);
+        sb_matrix_scales_part(matrix, row, k / each, (k + count - 1) / each - k / each + 1, scales);
     for (uint32_t i = 0, g = 0, run; i < count; i += run, g++) {
         run = matrix->quant.group_index ? 1 : g > 0 ? each : each - k % each;
         run = run < count - i ? run : count - i;

@@ -23,6 +23,8 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column);
  * matrix must not have a group_index. */
 uint32_t sb_matrix_groups(const sb_matrix *matrix);
 void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales);
+void sb_matrix_scales_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
+                           float *scales); /* of groups first .. first + count - 1 */
 void sb_matrix_zeros(const sb_matrix *matrix, uint32_t row, double *zeros);
 int sb_matrix_has_zeros(const sb_matrix *matrix);
 

@@ -59,11 +59,34 @@ float sb_law_scale(sb_factor factor, float s, sb_law law)
     return s * sb_factor_multiplier(factor);
 }
 
+/* What a law multiplies codes by whose block scale is s. */
+static float scale_under(sb_law law, sb_factor factor, float s)
+{
+    return sb_law_scale(factor, law == SB_LAW_bf16_scale ? sb_round_to(SB_FORMAT_bf16, s) : s, law);
+}
+
+/* Columns that share a scale each, from codes to values; `each` to a group. */
+static void scale_groups(const sb_matrix *m, uint32_t row, sb_law law, float *values)
+{
+    enum { AT_ONCE = 64 };
+    const uint32_t each = m->quant.block_cols, groups = sb_matrix_groups(m);
+    float scales[AT_ONCE];
+    for (uint32_t g = 0; g < groups; g++) {
+        const uint32_t left = m->cols - g * each, count = left < each ? left : each;
+        if (g % AT_ONCE == 0)
+            sb_matrix_scales_part(m, row, g, groups - g < AT_ONCE ? groups - g : AT_ONCE, scales);
+        const float e = scale_under(law, m->quant.factor, scales[g % AT_ONCE]);
+        float *of = values + (size_t)g * each;
+#pragma omp simd
+        for (uint32_t i = 0; i < count; i++)
+            of[i] *= e;
+    }
+}
+
 /* Q-8: "a law is an order of roundings" - a multiplication by the code follows what
  * sb_law_scale rounded. */
 void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values)
 {
-    const sb_quant *q = &matrix->quant;
     if (!sb_matrix_quantized(matrix)) {
         sb_matrix_row(matrix, row, values);
         return;
@@ -72,14 +95,9 @@ void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide,
         exact_row(matrix, row, wide, values);
         return;
     }
-    for (uint32_t k = 0, count; k < matrix->cols; k += count) {
-        count = sb_matrix_run(matrix, k);
-        float s = sb_matrix_scale(matrix, row, k);
-        if (law == SB_LAW_bf16_scale)
-            s = sb_round_to(SB_FORMAT_bf16, s);
-        float e = sb_law_scale(q->factor, s, law);
-        sb_matrix_codes(matrix, row, k, count, values + k);
-        for (uint32_t i = 0; i < count; i++)
-            values[k + i] *= e;
-    }
+    sb_matrix_codes(matrix, row, 0, matrix->cols, values);
+    if (!matrix->quant.group_index)
+        scale_groups(matrix, row, law, values);
+    for (uint32_t k = 0; matrix->quant.group_index && k < matrix->cols; k++)
+        values[k] *= scale_under(law, matrix->quant.factor, sb_matrix_scale(matrix, row, k));
 }

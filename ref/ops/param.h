@@ -3,6 +3,7 @@
 #define SB_OPS_PARAM_H
 
 #include "ref/formats/matrix.h"
+#include "ref/formats/round.h"
 #include "ref/math/law.h"
 #include "ref/ops/knobs.h"
 
@@ -37,8 +38,7 @@ static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix,
 {
     sb_law_row(matrix, row, sb_dequant_law(knobs), wide, values);
     if (sb_param_rounds(knobs, matrix) && sb_param_cast(knobs, matrix))
-        for (uint32_t i = 0; i < matrix->cols; i++)
-            values[i] = sb_act(knobs, values[i]);
+        sb_round_many(sb_act_format(knobs), values, matrix->cols, values);
 }
 
 /* The same of a plain matrix. */

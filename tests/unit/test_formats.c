@@ -10,6 +10,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
 #include "ref/formats/matrix.h"
+#include "ref/formats/round.h"
 
 /* A 16-bit format of one sign bit, some exponent bits, some fraction bits. */
 typedef struct half {
@@ -173,6 +174,33 @@ static void test_arrays_need_no_alignment(void **state)
     assert_true(sb_round_to(SB_FORMAT_f16, 70000.0f) == INFINITY);
 }
 
+/* Rounding many is rounding each, in place and beside: every upper half of a binary32, with lower
+ * halves around the midpoint, and in arrays of all lengths up to 40. */
+static void test_many_are_rounded_as_one(void **state)
+{
+    (void)state;
+    static const uint16_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    enum { EACH = sizeof lower / sizeof *lower, MOST = 40 };
+    float x[EACH], many[MOST + 1];
+    for (uint32_t upper = 0; upper < 0x10000; upper++) {
+        for (size_t i = 0; i < EACH; i++)
+            x[i] = sb_f32_from_bits(upper << 16 | lower[i]);
+        sb_round_many(SB_FORMAT_bf16, x, EACH, many);
+        for (size_t i = 0; i < EACH; i++)
+            assert_int_equal(sb_bits_f32(many[i]),
+                             sb_bits_f32(sb_bf16_to_f32(sb_f32_to_bf16(x[i]))));
+    }
+    for (size_t n = 0; n <= MOST; n++) {
+        for (size_t i = 0; i <= MOST; i++)
+            many[i] = 1.001f + (float)i;
+        sb_round_many(SB_FORMAT_bf16, many, n, many);
+        for (size_t i = 0; i <= MOST; i++) {
+            const float was = 1.001f + (float)i;
+            assert_true(many[i] == (i < n ? sb_round_to(SB_FORMAT_bf16, was) : was));
+        }
+    }
+}
+
 static void test_names_and_sizes(void **state)
 {
     (void)state;
@@ -211,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_every_boundary_between_two_codes),
         cmocka_unit_test(test_special_and_random_values),
         cmocka_unit_test(test_arrays_need_no_alignment),
+        cmocka_unit_test(test_many_are_rounded_as_one),
         cmocka_unit_test(test_names_and_sizes),
         cmocka_unit_test(test_rows_of_a_matrix),
     };
