@@ -287,11 +287,12 @@ SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE
         if (place >= set.count)
             continue;
         const size_t to = static_cast<size_t>(rows.output(set.first + place)) * layer.rows;
+        const uint32_t input = rows.input(set.first + place);
         SB_UNROLL
         for (uint32_t i = 0; i < SB_WIDE_MT * 2; i++) {
             const uint32_t of = first_tile * SB_TILE_ROWS + lane / 4 + 8 * i;
             if (of < layer.rows)
-                sb_tile_store(out, to + of, layer.finish(total[i / 2][n][c + i % 2 * 2], of, 0),
+                sb_tile_store(out, to + of, layer.finish(total[i / 2][n][c + i % 2 * 2], of, input),
                               wide);
         }
     }

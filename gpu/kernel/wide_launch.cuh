@@ -14,10 +14,14 @@ static inline dim3 sb_wide_grid(uint32_t n, uint32_t sets)
     return dim3((n + SB_WIDE_ROWS - 1) / SB_WIDE_ROWS, sets);
 }
 
+static inline bool sb_wide_takes(uint32_t n, uint32_t rows)
+{
+    const dim3 grid = sb_wide_grid(n, (rows + SB_WIDE_ROWS - 1) / SB_WIDE_ROWS);
+    return rows > SB_WIDE_FEW && grid.x * grid.y >= SB_WIDE_LEAST;
+}
 static inline bool sb_wide_takes(const sb_linear_shape &shape, uint32_t rows)
 {
-    const dim3 grid = sb_wide_grid(shape.rows, (rows + SB_WIDE_ROWS - 1) / SB_WIDE_ROWS);
-    return rows > SB_WIDE_FEW && grid.x * grid.y >= SB_WIDE_LEAST;
+    return sb_wide_takes(shape.rows, rows);
 }
 
 /* Y-61: "Where it has more than 32 and inputs stay in bfloat16, sets of 128" */

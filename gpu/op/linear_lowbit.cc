@@ -1,6 +1,7 @@
 /* linear_lowbit.cc - linear layers W8A8 and W4A4: quantize the input, multiply codes. */
 #include "gpu/op/linear_lowbit.h"
 
+#include "gpu/kernel/wide_lowbit.cuh"
 #include "gpu/op/lowbit_forms.h"
 
 template <class LAYER, int NT> static void multiply_tiles(const lowbit_call &c, const LAYER &layer)
@@ -14,7 +15,10 @@ template <class LAYER, int NT> static void multiply_tiles(const lowbit_call &c, 
 /* How many tiles a block has decides no bit. */
 template <class LAYER> static void multiply(const lowbit_call &c, const LAYER &layer)
 {
-    if (c.rows <= SB_TILE_INPUTS)
+    if (sb_wide_takes(c.shape, c.rows)) {
+        if (c.work->ok())
+            c.work->did(sb_wide_lowbit_launch(c.work->queue(), layer, c.out, c.rows, c.wide));
+    } else if (c.rows <= SB_TILE_INPUTS)
         multiply_tiles<LAYER, 1>(c, layer);
     else if (c.rows <= 2 * SB_TILE_INPUTS)
         multiply_tiles<LAYER, 2>(c, layer);

@@ -54,7 +54,7 @@ formats() { # widths of linear layers, by format
         for rows in $ten $twenty; do
             for profile in sm121 sm121-w8a8 sm121-w4a4; do run $rows $profile || return; done
         done
-        run $many sm121 || return
+        for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
     done
 }
 experts() { # few pairs and many, and the most
