@@ -298,6 +298,46 @@ void test_choice(void **)
     assert_false(sb_wide_fits(shape, 1, 1 << 11));
 }
 
+/* The op: 65 sets of inputs for one block of weights. */
+void call_op(const test_layer *l, const float *in, size_t rows, float *out)
+{
+    const sb_linear_args args = {l->matrix, SB_LINEAR_head, in, rows, out};
+    if (sb_backend_emu()->ops.linear(&l->knobs, &args) != SB_OK)
+        fail_msg("%s", sb_backend_emu()->why());
+}
+
+void check_op(const lowbit_kind *kind)
+{
+    const size_t rows = 64 * SB_WIDE_ROWS + 9, k = kind->cols, n = kind->rows;
+    test_layer l = make_layer(kind, 1, 3, true, false);
+    float *in = static_cast<float *>(room_for(rows * k, 4));
+    float *out = static_cast<float *>(room_for(rows * n, 4));
+    float few[9 * 64];
+    for (size_t i = 0; i < rows * k; i++)
+        in[i] = sb_round_to(SB_FORMAT_bf16, sb_rng_normal(8, i));
+    for (const char *what : {"", "wide_rows"}) {
+        bool same = true;
+        plant(what);
+        call_op(&l, in, rows, out);
+        plant("");
+        for (const size_t first : {size_t(0), size_t(4000), rows - 9}) {
+            call_op(&l, in + first * k, 9, few);
+            same = same && memcmp(few, out + first * n, 9 * n * sizeof *few) == 0;
+        }
+        assert_int_equal(same, !*what);
+    }
+    sb_gpu_forget(sb_backend_emu());
+    free(in);
+    free(out);
+    drop_layer(&l);
+}
+
+void test_op(void **)
+{
+    check_op(&kinds[BLOCKS_ONE]);
+    check_op(&kinds[FP4_K16]);
+}
+
 /* --- faults ------------------------------------------------------------------------------------
  */
 /* Of E2M1 with scales of about one size all sums are exact, and no order of them is wrong. */
@@ -339,7 +379,7 @@ int main()
         cmocka_unit_test(test_bits),    cmocka_unit_test(test_chain),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_read),    cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_planted), cmocka_unit_test(test_op),
     };
     return cmocka_run_group_tests_name("many rows, quantized inputs", tests, nullptr, nullptr);
 }
