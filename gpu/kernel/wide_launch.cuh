@@ -24,7 +24,7 @@ static inline bool sb_wide_takes(const sb_linear_shape &shape, uint32_t rows)
     return sb_wide_takes(shape.rows, rows);
 }
 
-/* Y-61: "Where it has more than 32 and inputs stay in bfloat16, sets of 128" */
+/* Y-61: "Where it has more than 32, sets of 128 go to the blocks of Y-85 or Y-90." */
 static inline bool sb_wide_takes_experts(uint32_t pairs, uint32_t experts)
 {
     return pairs / 32 > experts;

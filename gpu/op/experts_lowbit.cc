@@ -1,5 +1,6 @@
 /* experts_lowbit.cc - experts whose inputs are quantized, W8A8 and W4A4. */
 #include "gpu/kernel/experts_act.cuh"
+#include "gpu/kernel/wide_lowbit.cuh"
 #include "gpu/op/experts_pairs.h"
 #include "gpu/op/lowbit_forms.h"
 
@@ -76,6 +77,18 @@ static void bring(lowbit_call *c, const sb_expert_linear_args *a, const expert_w
     c->out = c->work->out("out", a->out, a->rows * a->kept * shape.rows);
 }
 
+template <class LAYER>
+static void multiply(const lowbit_call &c, const sb_gpu_pairs &pairs, const LAYER &layer)
+{
+    if (pairs.most == SB_WIDE_ROWS)
+        SB_GPU_RUN(*c.work, (sb_wide_lowbit_kernel<LAYER, sb_routed_rows, float>),
+                   sb_wide_grid(c.shape.rows, pairs.sets), SB_LINEAR_THREADS,
+                   sb_wide_unit_bytes<LAYER>(), layer, pairs.rows, c.out, c.wide);
+    else
+        sb_gpu_multiply_pairs(*c.work, sb_tile_alone(layer, c.out), 1, pairs,
+                              sb_lowbit_tiles(c.shape), c.wide);
+}
+
 sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
                                 const sb_expert_linear_args *a, sb_act_scheme scheme,
                                 const sb_gpu_given &given)
@@ -97,11 +110,8 @@ sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
         quantize_pairs(c, a, weights);
     else
         lowbit_quantize(c, scheme, a->weight->quant.input);
-    sb_gpu_pairs pairs = sb_gpu_route(work, a, given, false);
+    sb_gpu_pairs pairs = sb_gpu_route(work, a, given, sb_wide_fits(c.shape, c.rows, a->experts));
     pairs.rows.each = by_pair ? 1 : pairs.rows.each;
-    lowbit_layer(c, scheme, [&](const auto &layer) {
-        sb_gpu_multiply_pairs(work, sb_tile_alone(layer, c.out), 1, pairs, sb_lowbit_tiles(c.shape),
-                              c.wide);
-    });
+    lowbit_layer(c, scheme, [&](const auto &layer) { multiply(c, pairs, layer); });
     return work.finish();
 }

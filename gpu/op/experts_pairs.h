@@ -26,7 +26,7 @@ struct sb_gpu_pairs {
 }
 
 /* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" - "Where it
- * has more than 32 and inputs stay in bfloat16, sets of 128": then `many`. */
+ * has more than 32, sets of 128": if there is a kernel for `many`. */
 static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts, bool many)
 {
     if (many && sb_wide_takes_experts(pairs, experts))

@@ -63,8 +63,7 @@ experts() { # few pairs and many, and the most
     for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
         int8-gptq 'int8-gptq --group-size 128'; do
         model --preset T1 --layers 4 --no-mtp --format $format || return
-        for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
-        run $most sm121 || return
+        for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile && run $most $profile || return; done
     done
 }
 mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws

@@ -1,4 +1,5 @@
 /* test_gpu_experts.cc - rows sorted by expert, and layers of experts for them, in the emulator. */
+#include "gpu/kernel/wide_lowbit.cuh"
 #include "tests/gpu/lowbit_checks.h"
 #include "tests/gpu/routing.h"
 
@@ -34,6 +35,30 @@ void test_routing(void **)
 /* --- layers ------------------------------------------------------------------------------------
  */
 
+template <class LAYER>
+sb_status launch_wide(emu_bench &b, const LAYER &layer, const sb_routed_rows &pairs, uint32_t sets,
+                      sb_global<float> out)
+{
+    return SB_LAUNCH(&b.queue, (sb_wide_lowbit_kernel<LAYER, sb_routed_rows, float>),
+                     sb_wide_grid(layer.rows, sets), SB_LINEAR_THREADS, sb_wide_unit_bytes<LAYER>(),
+                     layer, pairs, out, 0u);
+}
+
+/* NT: tiles of 8 pairs in a set; 16: those of Y-90. */
+template <int NT>
+sb_status launch_pairs(emu_bench &b, const test_layer *l, const test_input *x,
+                       const sb_routed_rows &pairs, uint32_t sets, sb_global<float> out)
+{
+    if constexpr (NT < 16)
+        return launch<NT>(b, l, x, pairs, sets, out, 0);
+    else if (l->shape.bits == 4)
+        return launch_wide(b, w4a4_of(b, l, x), pairs, sets, out);
+    else if (l->shape.grouped)
+        return launch_wide(b, w8a8_of<true>(b, l, x), pairs, sets, out);
+    else
+        return launch_wide(b, w8a8_of<false>(b, l, x), pairs, sets, out);
+}
+
 /* out (pairs, N): each the product of its row with the matrix of its expert. */
 template <int NT>
 bool multiply_pairs(const test_layer *l, const uint16_t *in, size_t rows, const routing *r,
@@ -53,7 +78,7 @@ bool multiply_pairs(const test_layer *l, const uint16_t *in, size_t rows, const 
                                       b.in("sets", reinterpret_cast<const uint2 *>(r->sets), most),
                                       b.in("set count", &r->set_count, 1), each};
         const auto to = b.out("out", out, static_cast<size_t>(r->pairs) * l->kind->rows);
-        const sb_status status = launch<NT>(b, l, &x, pairs, most, to, 0);
+        const sb_status status = launch_pairs<NT>(b, l, &x, pairs, most, to);
         done = status == SB_OK && b.complete();
         if (status != SB_OK && !*planted)
             fail_msg("%s: %s", l->kind->name, b.err.text);
@@ -113,8 +138,13 @@ void check_pairs(const lowbit_kind *kind, size_t rows, uint32_t kept, unsigned d
         assert_true(pairs_as_chain(&l, in, &small, each, few));
         assert_true(multiply_pairs<8>(&l, in, pairs / each, &large, each, seed, many));
         assert_memory_equal(few, many, outputs * sizeof(float));
+        routing most = draw_routing(pairs, experts, SB_WIDE_ROWS, draw, seed);
+        assert_true(route(&most, seed));
+        assert_true(multiply_pairs<16>(&l, in, pairs / each, &most, each, seed, many));
+        assert_memory_equal(few, many, outputs * sizeof(float));
         drop_routing(&small);
         drop_routing(&large);
+        drop_routing(&most);
     }
     free(in);
     free(few);
@@ -132,6 +162,52 @@ void test_layers(void **)
     for (const lowbit_kind &kind : kinds)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
             check_pairs(&kind, calls[seed].rows, calls[seed].kept, calls[seed].draw, seed);
+}
+
+/* An expert with 260 pairs, one with a set and a pair, one that fills a set, one with one pair, and
+ * four with none. */
+void check_uneven(const lowbit_kind *kind, const char *fault)
+{
+    static const uint32_t of[8] = {0, 260, 1, 0, 129, 0, 128, 0};
+    const uint32_t experts = 8, pairs = 518;
+    test_layer l = draw_experts(kind, experts, 2);
+    const size_t outputs = static_cast<size_t>(pairs) * kind->rows;
+    uint16_t *in = static_cast<uint16_t *>(room_for(static_cast<size_t>(pairs) * kind->cols, 2));
+    float *few = static_cast<float *>(room_for(outputs, 4));
+    float *many = static_cast<float *>(room_for(outputs, 4));
+    draw_input(6, static_cast<size_t>(pairs) * kind->cols, in);
+    routing small = draw_routing(pairs, experts, 64, 0, 1);
+    routing large = draw_routing(pairs, experts, SB_WIDE_ROWS, 0, 1);
+    uint32_t left[8];
+    memcpy(left, of, sizeof left);
+    for (uint32_t p = 0, next = 0; p < pairs; p++, next++) {
+        while (!left[next % experts])
+            next++;
+        left[next % experts]--;
+        small.ids[p] = large.ids[p] = next % experts;
+    }
+    assert_true(route(&small, 1) && route(&large, 2));
+    assert_int_equal(large.set_count, 3 + 1 + 2 + 1);
+    assert_true(multiply_pairs<8>(&l, in, pairs, &small, 1, 1, few));
+    plant(fault);
+    const bool done = multiply_pairs<16>(&l, in, pairs, &large, 1, 2, many);
+    plant("");
+    assert_int_equal(done && memcmp(few, many, outputs * sizeof *few) == 0, !*fault);
+    drop_routing(&small);
+    drop_routing(&large);
+    free(in);
+    free(few);
+    free(many);
+    drop_layer(&l);
+}
+
+void test_uneven(void **)
+{
+    for (const lowbit_kind &kind : kinds)
+        for (const char *fault : {"", "experts_tile", "wide_rows"})
+            check_uneven(&kind, fault);
+    check_uneven(&kinds[0], "wide_scales");
+    check_uneven(&kinds[2], "wide_scales");
 }
 
 void test_faults(void **)
@@ -164,6 +240,7 @@ int main()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routing),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_uneven),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests_name("experts", tests, NULL, NULL);
