@@ -7,9 +7,10 @@
  * part each and another kernel folds them (steps) changes no bit, nor does what else is in the
  * call: a position that a row does not see adds a zero, and adding zeros rounds nothing.
  *
- * A block has a tile of 16 pairs of a row and a head, of the heads that share keys. Its 128 threads
- * are four warps: of scores each has a quarter of the positions, of outputs a quarter of the
- * columns. */
+ * A tile is 16 pairs of a row and a head, of the heads that share keys, and 128 threads. These are
+ * four warps: of scores each has a quarter of the positions, of outputs a quarter of the columns.
+ * Y-95: "A block of attention has one tile, or of many rows four, which read each key and value
+ * once for all." What a tile computes is the same, from a stage that it shares. */
 #ifndef SB_GPU_KERNEL_ATTENTION_CUH
 #define SB_GPU_KERNEL_ATTENTION_CUH
 
@@ -17,36 +18,33 @@
 #include "gpu/math/exp.h"
 
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) )", K-24: "the dot products of R-12 are multiplied
- * with z before they are rounded" - here behind, T-21. Of the tile's rows and the positions of a
- * chunk, 16 for each warp. */
+ * with z before they are rounded" - here behind, T-21. Of the tile's rows and the warp's positions
+ * of a chunk. */
 template <int HD>
-SB_KERNEL_FN void sb_attention_score(const sb_attention_room &room, sb_shared<const uint16_t> keys,
-                                     uint32_t chunk, float key_scale, float scale)
+SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &room,
+                                     sb_shared<const uint16_t> keys, float key_scale, float scale)
 {
-    constexpr uint32_t WIDTH = HD + SB_ATTENTION_PAD;
-    const uint32_t lane = threadIdx.x % 32, j = lane / 8, i = lane % 8;
-    const uint32_t warp = threadIdx.x / 32 * 16;
-    const sb_shared<const uint16_t> q = room.q + ((j % 2 * 8 + i) * WIDTH + j / 2 * 8);
-    const sb_shared<const uint16_t> k = keys + ((warp + j / 2 * 8 + i) * WIDTH + j % 2 * 8);
-    float d[2][4] = {};
+    const sb_attention_self me = sb_attention_me();
+    const uint32_t key = me.warp * SB_ATTENTION_KEYS + me.lane % 8;
+    d[0] = d[1] = d[2] = d[3] = 0.0f;
     SB_UNROLL
-    for (uint32_t step = 0; step < HD / 16 - (SB_PLANT(attention_tail) ? 1 : 0); step++) {
+    for (uint32_t step = 0; step < HD / 16; step += 2) {
         uint32_t a[4], b[4];
-        sb_ldmatrix<4>(a, sb_cast<const uint4>(q + 16 * step));
-        sb_ldmatrix<4>(b, sb_cast<const uint4>(k + 16 * step));
-        const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
-        sb_mma_bf16(d[0], a, SB_PLANT(attention_lanes) ? high : low);
-        sb_mma_bf16(d[1], a, high);
-    }
-    for (uint32_t n = 0; n < 2; n++)
+        sb_ldmatrix<4>(
+            b, sb_cast<const uint4>(keys + sb_attention_piece<HD>(key, 2 * step + me.lane / 8)));
+        SB_UNROLL
         for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t row = lane / 4 + 8 * half;
-            const uint32_t column = chunk * SB_ATTENTION_CHUNK + warp + 8 * n + 2 * (lane % 4);
-            const float x = __fmul_rn(d[n][2 * half], key_scale);
-            const float y = __fmul_rn(d[n][2 * half + 1], key_scale);
-            *sb_cast<float2>(room.score + (row * SB_ATTENTION_SCORES + column)) =
-                make_float2(__fmul_rn(x, scale), __fmul_rn(y, scale));
+            if (SB_PLANT(attention_tail) && step + half == HD / 16 - 1)
+                break;
+            const uint32_t p = 2 * (step + half) + me.lane / 16;
+            const uint32_t own[2] = {b[2 * half], b[2 * half + 1]}, other[2] = {own[1], own[0]};
+            sb_ldmatrix<4>(a,
+                           sb_cast<const uint4>(room.q + sb_attention_piece<HD>(me.lane % 16, p)));
+            sb_mma_bf16(d, a, SB_PLANT(attention_lanes) ? other : own);
         }
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        d[i] = __fmul_rn(__fmul_rn(d[i], key_scale), scale);
 }
 
 /* The factors of what is known of a row, and of a further part, when both become relative to the
@@ -62,68 +60,183 @@ SB_KERNEL_FN float sb_attention_fold(float known, float part, float2 factors)
                      SB_PLANT(attention_fold) ? part : __fmul_rn(part, factors.y));
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash takes R(e_u) for p_u": of one part, of which
- * the tile has `columns` and this row sees `seen` positions. Eight threads have a row. */
-SB_KERNEL_FN void sb_attention_softmax(const sb_attention_room &room, uint32_t seen,
-                                       uint32_t columns, bool first)
+/* What a thread has of a part: of each chunk the scores of two rows, lane / 4 and 8 more, at two
+ * positions that are neighbours; later their e. Registers have no index, so of the one that is
+ * asked for all are looked at. */
+struct sb_attention_scores {
+    float of[SB_ATTENTION_CHUNKS][4];
+};
+SB_KERNEL_FN void sb_attention_put(sb_attention_scores &s, uint32_t chunk, const float (&d)[4])
 {
-    const uint32_t row = threadIdx.x / 8, start = threadIdx.x % 8;
-    const uint32_t end = SB_PLANT(attention_mask) ? seen + 1 : seen;
-    const sb_shared<const float> score = room.score + row * SB_ATTENTION_SCORES;
-    const sb_shared<uint16_t> p = room.p + row * SB_ATTENTION_ODDS;
-    float top = sb_gpu_float(0xff800000u), total = 0.0f;
-    const uint32_t limit = SB_PLANT(attention_masked_top) ? columns : end;
-    for (uint32_t c = start; c < columns && c < limit; c += 8) {
-        const float s = score[c];
-        top = s > top ? s : top;
-    }
-    for (int by = 4; by > 0; by /= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, top, by);
-        top = other > top ? other : top;
-    }
-    for (uint32_t c = start; c < columns; c += 8) {
-        float e = 0.0f;
-        if (c < end) {
-            e = sb_gpu_exp(__fsub_rn(score[c], top));
-            total = __fadd_rn(total, e);
-        }
-        p[c] = sb_narrow<uint16_t>(e);
-    }
-    for (int by = 4; by > 0; by /= 2)
-        total = __fadd_rn(total, __shfl_xor_sync(0xffffffffu, total, by));
-    if (start != 0 || seen == 0)
-        return;
-    if (!first) {
-        const float known = room.top[row];
-        const float2 factors = sb_attention_factors(known, top);
-        room.old_factor[row] = factors.x;
-        room.new_factor[row] = factors.y;
-        total = sb_attention_fold(room.total[row], total, factors);
-        top = top > known ? top : known;
-    }
-    room.top[row] = top;
-    room.total[row] = total;
+    SB_UNROLL
+    for (uint32_t n = 0; n < SB_ATTENTION_CHUNKS; n++)
+        SB_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        s.of[n][i] = n == chunk ? d[i] : s.of[n][i];
+}
+SB_KERNEL_FN float sb_attention_got(const sb_attention_scores &s, uint32_t chunk, uint32_t i)
+{
+    float d = 0.0f;
+    SB_UNROLL
+    for (uint32_t n = 0; n < SB_ATTENTION_CHUNKS; n++)
+        d = n == chunk ? s.of[n][i] : d;
+    return d;
+}
+/* The first of the two positions that they have in the part. */
+SB_KERNEL_FN uint32_t sb_attention_column(uint32_t chunk, uint32_t chunks)
+{
+    return (sb_attention_me().warp * chunks + chunk) * SB_ATTENTION_KEYS + threadIdx.x % 4 * 2;
 }
 
-/* sum += R(e) v over the positions of a chunk, for the warp's quarter of the columns. */
+/* The largest score of each of the two rows that are below `limit`, to `words`, warp by warp. */
+SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint32_t (&limit)[2],
+                                       uint32_t chunks, sb_shared<float> words)
+{
+    const sb_attention_self me = sb_attention_me();
+    float top[2];
+    top[0] = top[1] = sb_gpu_float(0xff800000u);
+    SB_UNROLL
+    for (uint32_t n = 0; n < SB_ATTENTION_CHUNKS; n++)
+        SB_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        if (n < chunks && sb_attention_column(n, chunks) + i % 2 < limit[i / 2])
+            top[i / 2] = s.of[n][i] > top[i / 2] ? s.of[n][i] : top[i / 2];
+    SB_UNROLL
+    for (uint32_t half = 0; half < 2; half++) {
+        for (int by = 2; by > 0; by /= 2) {
+            const float other = __shfl_xor_sync(0xffffffffu, top[half], by);
+            top[half] = other > top[half] ? other : top[half];
+        }
+        if (me.lane % 4 == 0)
+            words[me.warp * SB_ATTENTION_ROWS + me.lane / 4 + 8 * half] = top[half];
+    }
+}
+
+/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash takes R(e_u) for p_u". */
+SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_room &room,
+                                    const float (&top)[2], const uint32_t (&end)[2],
+                                    uint32_t chunks)
+{
+    const uint32_t row = threadIdx.x % 32 / 4;
+    SB_ROLLED
+    for (uint32_t n = 0; n < chunks; n++) {
+        const uint32_t column = sb_attention_column(n, chunks);
+        float e[4] = {};
+        SB_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            if (column + i % 2 < end[i / 2])
+                e[i] = sb_gpu_exp(__fsub_rn(sb_attention_got(s, n, i), top[i / 2]));
+        SB_UNROLL
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t low = sb_narrow<uint16_t>(e[2 * half]);
+            const uint32_t high = sb_narrow<uint16_t>(e[2 * half + 1]);
+            const uint32_t at =
+                sb_attention_piece<SB_ATTENTION_PART>(row + 8 * half, column / 8) + column % 8;
+            *sb_cast<uint32_t>(room.p + at) = high << 16 | low;
+        }
+        sb_attention_put(s, n, e);
+    }
+}
+
+/* The sums of e of the thread's two rows, in the last warp. Y-97: "The e of a part are added as
+ * eight sums, of the positions that are the same modulo 8, each from the first to the last" -
+ * `words` has what they are behind the warps before. */
+SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<float> words,
+                                     float (&total)[2])
+{
+    const sb_attention_self me = sb_attention_me();
+    float2 sum[2];
+    for (uint32_t warp = 0; warp < 4; warp++) {
+        SB_UNROLL
+        for (uint32_t half = 0; half < 2 && me.warp == warp; half++) {
+            const sb_shared<float2> before =
+                sb_cast<float2>(words + ((me.lane / 4 + 8 * half) * 8 + me.lane % 4 * 2));
+            sum[half] = make_float2(0.0f, 0.0f);
+            if (warp > 0)
+                sum[half] = *before;
+            SB_UNROLL
+            for (uint32_t n = 0; n < SB_ATTENTION_CHUNKS; n++)
+                sum[half] = make_float2(__fadd_rn(sum[half].x, s.of[n][2 * half]),
+                                        __fadd_rn(sum[half].y, s.of[n][2 * half + 1]));
+            if (warp < 3)
+                *before = sum[half];
+        }
+        if (warp < 3 && !SB_PLANT(attention_barrier4))
+            __syncthreads();
+    }
+    for (uint32_t half = 0; half < 2 && me.warp == 3; half++) {
+        for (int by = 2; by > 0; by /= 2) {
+            const float x = __shfl_xor_sync(0xffffffffu, sum[half].x, by);
+            const float y = __shfl_xor_sync(0xffffffffu, sum[half].y, by);
+            sum[half] = make_float2(__fadd_rn(sum[half].x, x), __fadd_rn(sum[half].y, y));
+        }
+        total[half] = __fadd_rn(sum[half].x, sum[half].y);
+    }
+}
+
+/* Of the part that begins there, for the two rows of the thread: the largest scores of all warps,
+ * e, its sum, and the factors of a part that is not the first. */
+SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attention_room &room,
+                                       sb_shared<float> words, uint32_t part, uint32_t chunks,
+                                       bool first)
+{
+    const sb_attention_self me = sb_attention_me();
+    const uint32_t more = SB_PLANT(attention_mask) ? 1 : 0, columns = chunks * SB_ATTENTION_CHUNK;
+    const uint32_t limit[2] = {room.limit[me.lane / 4], room.limit[me.lane / 4 + 8]};
+    const uint32_t end[2] = {limit[0] > part ? limit[0] - part + more : 0,
+                             limit[1] > part ? limit[1] - part + more : 0};
+    const uint32_t all[2] = {columns, columns};
+    float top[2], total[2] = {};
+    sb_attention_largest(s, SB_PLANT(attention_masked_top) ? all : end, chunks, words);
+    if (!SB_PLANT(attention_barrier))
+        __syncthreads();
+    for (uint32_t half = 0; half < 2; half++) {
+        top[half] = words[me.lane / 4 + 8 * half];
+        for (uint32_t warp = 1; warp < 4; warp++) {
+            const float other = words[warp * SB_ATTENTION_ROWS + me.lane / 4 + 8 * half];
+            top[half] = other > top[half] ? other : top[half];
+        }
+    }
+    sb_attention_odds(s, room, top, end, chunks);
+    sb_attention_total(s, words + 4 * SB_ATTENTION_ROWS, total);
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint32_t row = me.lane / 4 + 8 * half;
+        if (me.warp != 3 || me.lane % 4 != 0 || limit[half] <= part)
+            continue;
+        if (!first) {
+            const float known = room.top[row];
+            const float2 factors = sb_attention_factors(known, top[half]);
+            room.old_factor[row] = factors.x;
+            room.new_factor[row] = factors.y;
+            total[half] = sb_attention_fold(room.total[row], total[half], factors);
+            top[half] = top[half] > known ? top[half] : known;
+        }
+        room.top[row] = top[half];
+        room.total[row] = total[half];
+    }
+}
+
+/* sum += R(e) v over the positions of a chunk that the tile sees, `seen` of the part: for the
+ * warp's quarter of the columns. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
                                      sb_shared<const uint16_t> values, uint32_t chunk,
-                                     float (&sum)[HD / 32][4])
+                                     uint32_t seen, float (&sum)[HD / 32][4])
 {
-    constexpr uint32_t WIDTH = HD + SB_ATTENTION_PAD;
-    const uint32_t lane = threadIdx.x % 32, j = lane / 8, i = lane % 8;
-    const uint32_t column = threadIdx.x / 32 * (HD / 4) + j / 2 * 8;
-    const sb_shared<const uint16_t> p =
-        room.p + ((j % 2 * 8 + i) * SB_ATTENTION_ODDS + chunk * SB_ATTENTION_CHUNK + j / 2 * 8);
-    const sb_shared<const uint16_t> v = values + ((j % 2 * 8 + i) * WIDTH + column);
+    const sb_attention_self me = sb_attention_me();
     SB_UNROLL
     for (uint32_t step = 0; step < SB_ATTENTION_CHUNK / 16; step++) {
+        const uint32_t row = me.lane % 16, first = chunk * SB_ATTENTION_CHUNK + 16 * step;
         uint32_t a[4], b[4];
-        sb_ldmatrix<4>(a, sb_cast<const uint4>(p + 16 * step));
+        if (first >= seen)
+            break;
+        sb_ldmatrix<4>(a, sb_cast<const uint4>(room.p + sb_attention_piece<SB_ATTENTION_PART>(
+                                                            row, first / 8 + me.lane / 16)));
         SB_UNROLL
         for (uint32_t n = 0; n < HD / 32; n += 2) {
-            sb_ldmatrix<4, true>(b, sb_cast<const uint4>(v + (16 * step * WIDTH + 8 * n)));
+            const uint32_t p = me.warp * (HD / 32) + n + me.lane / 16;
+            sb_ldmatrix<4, true>(
+                b, sb_cast<const uint4>(values + sb_attention_piece<HD>(16 * step + row, p)));
             const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
             sb_mma_bf16(sum[n], a, low);
             sb_mma_bf16(sum[n + 1], a, high);
@@ -133,25 +246,22 @@ SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
 
 /* What one part of the positions gives becomes part of what is known, row by row. */
 template <int HD>
-SB_KERNEL_FN void sb_attention_add(const sb_attention_room &room, const uint32_t (&limit)[2],
-                                   uint32_t part, const float (&sum)[HD / 32][4],
-                                   float (&known)[HD / 32][4])
+SB_KERNEL_FN void sb_attention_add(const sb_attention_room &room, uint32_t part, bool first,
+                                   const float (&sum)[HD / 32][4], float (&known)[HD / 32][4])
 {
-    const uint32_t lane = threadIdx.x % 32;
     SB_UNROLL
     for (uint32_t half = 0; half < 2; half++) {
-        if (part >= limit[half])
-            continue;
-        const uint32_t row = lane / 4 + 8 * half;
+        const uint32_t row = threadIdx.x % 32 / 4 + 8 * half, limit = room.limit[row];
         float2 factors = make_float2(0.0f, 1.0f);
-        if (part > 0)
+        if (part < limit && !first)
             factors = make_float2(room.old_factor[row], room.new_factor[row]);
         SB_UNROLL
         for (uint32_t n = 0; n < HD / 32; n++)
             SB_UNROLL
-        for (uint32_t i = 2 * half; i < 2 * half + 2; i++)
-            known[n][i] =
-                part == 0 ? sum[n][i] : sb_attention_fold(known[n][i], sum[n][i], factors);
+        for (uint32_t i = 2 * half; i < 2 * half + 2; i++) {
+            const float folded = sb_attention_fold(known[n][i], sum[n][i], factors);
+            known[n][i] = first ? sum[n][i] : part < limit ? folded : known[n][i];
+        }
     }
 }
 
@@ -163,17 +273,17 @@ template <class T> SB_KERNEL_FN T sb_attention_out(float sum, float value_scale,
 
 /* To the output, or, of one part, to where the parts meet. */
 template <class T, class KV, int HD, bool SPLIT>
-SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job,
+SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_t first,
                                      const sb_attention_room &room, const float (&sum)[HD / 32][4])
 {
-    const uint32_t lane = threadIdx.x % 32;
+    const sb_attention_self me = sb_attention_me();
     SB_UNROLL
     for (uint32_t half = 0; half < 2; half++) {
-        const uint32_t i = lane / 4 + 8 * half;
-        const sb_attention_place at = sb_attention_place_of(job, i);
+        const uint32_t i = me.lane / 4 + 8 * half;
+        const sb_attention_place at = sb_attention_place_of(job, first + i);
         if (at.limit <= (SPLIT ? blockIdx.z * SB_ATTENTION_PART : 0))
             continue;
-        const uint32_t column = threadIdx.x / 32 * (HD / 4) + 2 * (lane % 4);
+        const uint32_t column = me.warp * (HD / 4) + 2 * (me.lane % 4);
         const size_t pair = static_cast<size_t>(at.row) * job.heads + at.head;
         const float total = room.total[i];
         const size_t part = pair * job.parts + (SPLIT ? blockIdx.z : 0);
@@ -192,58 +302,75 @@ SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job,
     }
 }
 
-/* Blocks: tiles, key heads, and with SPLIT the parts. */
-template <class T, class KV, int HD, bool SPLIT>
-static __global__ void __launch_bounds__(SB_ATTENTION_THREADS, 1)
+/* The chunk of this step, which all threads wait for, while the next one is asked for. */
+template <class T, class KV, int HD, int TILES>
+SB_KERNEL_FN sb_shared<const uint16_t>
+sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, uint32_t end,
+                     const sb_attention_room &room, uint32_t side)
+{
+    const sb_attention_step next = sb_attention_next(at, end);
+    if (next.chunks > 0)
+        sb_attention_fetch<T, KV, HD, TILES>(job, next, end, room, side ^ 1);
+    sb_cp_async_commit();
+    if (!SB_PLANT(attention_wait))
+        sb_cp_async_wait<1>();
+    __syncthreads();
+    return room.stage + side * sb_attention_stage<HD>();
+}
+
+/* Blocks: TILES tiles, key heads, and with SPLIT the parts. */
+template <class T, class KV, int HD, bool SPLIT, int TILES>
+static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)
 {
     sb_launch_ready();
     sb_launch_wait();
     SB_SHARED_DYNAMIC(unsigned char, bytes);
-    const sb_attention_room room = sb_attention_room_of<HD>(bytes);
-    const uint32_t end = sb_attention_end(job, SPLIT), begin = SPLIT ? blockIdx.z : 0;
-    const uint32_t lane = threadIdx.x % 32, mine = threadIdx.x / 8;
-    const uint32_t seen = sb_attention_place_of(job, mine).limit;
-    const uint32_t limit[2] = {sb_attention_place_of(job, lane / 4).limit,
-                               sb_attention_place_of(job, lane / 4 + 8).limit};
-    float sum[HD / 32][4] = {}, known[HD / 32][4] = {};
-    if (end <= begin * SB_ATTENTION_PART)
+    constexpr uint32_t ROWS = SB_ATTENTION_ROWS;
+    const sb_attention_room room = sb_attention_room_of<HD, TILES>(bytes);
+    const sb_attention_self me = sb_attention_me();
+    const uint32_t tile = blockIdx.x * TILES + me.tile;
+    const uint32_t end = sb_attention_end(job, blockIdx.x * TILES * ROWS, TILES * ROWS, SPLIT);
+    /* Y-96: "A tile computes nothing of what lies behind the positions that its own pairs see" */
+    const uint32_t own_end = sb_attention_end(
+        job, (SB_PLANT(attention_tile) && TILES > 1 ? tile ^ 1 : tile) * ROWS, ROWS, SPLIT);
+    float known[HD / 32][4] = {};
+    sb_attention_step at = sb_attention_first(SPLIT ? blockIdx.z : 0, end);
+    if (at.chunks == 0)
         return;
-    sb_attention_queries<T, KV, HD>(job, room);
-    sb_attention_step at = sb_attention_first(begin, end), next = at;
-    sb_attention_fetch<T, KV, HD>(job, at, end, room, 0);
+    sb_attention_queries<T, KV, HD>(job, tile * ROWS, room);
+    sb_attention_fetch<T, KV, HD, TILES>(job, at, end, room, 0);
     sb_cp_async_commit();
-    for (uint32_t side = 0; at.chunks > 0; at = next, side ^= 1) {
-        next = sb_attention_next(at, end);
-        if (next.chunks > 0)
-            sb_attention_fetch<T, KV, HD>(job, next, end, room, side ^ 1);
-        sb_cp_async_commit();
-        if (!SB_PLANT(attention_wait))
-            sb_cp_async_wait<1>();
-        __syncthreads();
-        const sb_shared<const uint16_t> chunk = room.stage + side * sb_attention_stage<HD>();
-        const uint32_t part = at.part * SB_ATTENTION_PART;
-        const bool last = at.chunk + 1 == at.chunks;
-        if (!at.values)
-            sb_attention_score<HD>(room, chunk, at.chunk, job.key_scale, job.scale);
-        else
-            sb_attention_weigh<HD>(room, chunk, at.chunk, sum);
-        if (!at.values && last) {
-            if (!SB_PLANT(attention_barrier))
+    for (uint32_t side = 0; at.chunks > 0;) {
+        const uint32_t part = at.part * SB_ATTENTION_PART, chunks = at.chunks;
+        const uint32_t own = own_end > part ? own_end - part : 0;
+        const bool first = SPLIT || part == 0;
+        sb_attention_scores scores = {};
+        for (; !at.values; at = sb_attention_next(at, end), side ^= 1) {
+            const auto keys = sb_attention_arrived<T, KV, HD, TILES>(job, at, end, room, side);
+            float d[4] = {};
+            if (sb_attention_position(at, me.warp * SB_ATTENTION_KEYS) < own)
+                sb_attention_score<HD>(d, room, keys, job.key_scale, job.scale);
+            sb_attention_put(scores, at.chunk, d);
+            if (!SB_PLANT(attention_barrier2))
                 __syncthreads();
-            sb_attention_softmax(room, seen > part ? seen - part : 0,
-                                 at.chunks * SB_ATTENTION_CHUNK, SPLIT || part == 0);
         }
-        if (!SB_PLANT(attention_barrier2))
+        /* the half of the stage that the last keys had */
+        const sb_shared<uint16_t> used = room.stage + (side ^ 1) * sb_attention_stage<HD>();
+        sb_attention_softmax(scores, room, sb_cast<float>(used) + me.tile * SB_ATTENTION_WORDS,
+                             part, chunks, first);
+        if (!SB_PLANT(attention_barrier5))
             __syncthreads();
-        if (at.values && last && !SPLIT) {
-            sb_attention_add<HD>(room, limit, part, sum, known);
-            SB_UNROLL
-            for (uint32_t n = 0; n < HD / 32; n++)
-                sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0.0f;
+        float sum[HD / 32][4] = {};
+        for (; at.values; at = sb_attention_next(at, end), side ^= 1) {
+            const auto values = sb_attention_arrived<T, KV, HD, TILES>(job, at, end, room, side);
+            sb_attention_weigh<HD>(room, values, at.chunk, own, sum);
+            if (!SB_PLANT(attention_barrier2))
+                __syncthreads();
         }
+        sb_attention_add<HD>(room, part, first, sum, known);
     }
-    sb_attention_write<T, KV, HD, SPLIT>(job, room, SPLIT ? sum : known);
+    sb_attention_write<T, KV, HD, SPLIT>(job, tile * ROWS, room, known);
     sb_cp_async_wait_all();
 }
 

@@ -9,12 +9,13 @@
 #include "gpu/kernel/kernel.h"
 #include "gpu/kernel/value.cuh"
 
-/* Positions of a part, of which a chunk is in shared memory, rows padded so that eight of them lie
- * in different banks. */
+/* The threads and the pairs of a tile; positions of a part, of which a chunk is in shared memory,
+ * and of that the keys that are one warp's. */
 constexpr uint32_t SB_ATTENTION_THREADS = 128, SB_ATTENTION_ROWS = 16, SB_ATTENTION_PART = 256,
-                   SB_ATTENTION_CHUNK = 64, SB_ATTENTION_PAD = 8;
-constexpr uint32_t SB_ATTENTION_SCORES = SB_ATTENTION_PART + 4;
-constexpr uint32_t SB_ATTENTION_ODDS = SB_ATTENTION_PART + SB_ATTENTION_PAD;
+                   SB_ATTENTION_CHUNK = 32, SB_ATTENTION_KEYS = 8;
+constexpr uint32_t SB_ATTENTION_CHUNKS = SB_ATTENTION_PART / SB_ATTENTION_CHUNK;
+/* Tiles of a block of many rows: with more, heads of 256 elements would not fit. */
+constexpr int SB_ATTENTION_WIDE = 4;
 
 /* The shapes of sb_attention_args, heads of HD elements. KV is uint16_t for bfloat16, or uint8_t
  * for E4M3 codes. There may be more parts than the rows see: blocks of those have nothing to do. */
@@ -29,50 +30,75 @@ template <class T, class KV> struct sb_attention_job {
     float scale, key_scale, value_scale; /* RN(hd^-1/2), and K-24's z */
 };
 
-/* Pair i of the tile: its row and head, and how many positions it sees; 0 if there is no such pair.
+/* A pair of the call: its row and head, and how many positions it sees; 0 if there is no such pair.
  * R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
 struct sb_attention_place {
     uint32_t row, head, limit;
 };
 template <class T, class KV>
 SB_KERNEL_FN sb_attention_place sb_attention_place_of(const sb_attention_job<T, KV> &job,
-                                                      uint32_t i)
+                                                      uint32_t pair)
 {
-    const uint32_t group = job.heads / job.kv_heads, at = blockIdx.x * SB_ATTENTION_ROWS + i;
-    const uint32_t row = at / group, kv_head = SB_PLANT(attention_head) ? 0 : blockIdx.y;
+    const uint32_t group = job.heads / job.kv_heads, row = pair / group;
+    const uint32_t kv_head = SB_PLANT(attention_head) ? 0 : blockIdx.y;
     const uint32_t first = *job.first;
-    return {row, kv_head * group + at % group, row < job.rows ? first + row + 1 : 0};
+    return {row, kv_head * group + pair % group, row < job.rows ? first + row + 1 : 0};
 }
 
-/* Behind the last position that a pair of the tile sees, or behind the block's part. */
+/* Behind the last position that one of so many pairs sees, or behind the block's part; 0 if there
+ * is none of them. */
 template <class T, class KV>
-SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, bool split)
+SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, uint32_t pair,
+                                       uint32_t count, bool split)
 {
-    const uint32_t group = job.heads / job.kv_heads;
-    const uint32_t last = (blockIdx.x * SB_ATTENTION_ROWS + SB_ATTENTION_ROWS - 1) / group;
-    const uint32_t first = *job.first, seen = first + (last < job.rows ? last + 1 : job.rows);
-    const uint32_t part = (blockIdx.z + 1) * SB_ATTENTION_PART;
+    const uint32_t group = job.heads / job.kv_heads, last = (pair + count - 1) / group;
+    const uint32_t first = *job.first, part = (blockIdx.z + 1) * SB_ATTENTION_PART;
+    const uint32_t seen = first + (last < job.rows ? last + 1 : job.rows);
+    if (pair / group >= job.rows)
+        return 0;
     return split && part < seen ? part : seen;
+}
+
+/* Of the block: which tile the thread is of, which warp of that, and which lane. */
+struct sb_attention_self {
+    uint32_t tile, warp, lane;
+};
+SB_KERNEL_FN sb_attention_self sb_attention_me()
+{
+    return {threadIdx.x / SB_ATTENTION_THREADS, threadIdx.x / 32 % 4, threadIdx.x % 32};
 }
 
 /* --- shared memory
  * ----------------------------------------------------------------------------------- */
+/* Of one tile, and the stage, which is the block's. Rows are pieces of 16 bytes. */
 struct sb_attention_room {
-    sb_shared<uint16_t> q;                               /* (16, HD + PAD) */
-    sb_shared<uint16_t> stage;                           /* (2, CHUNK, HD + PAD) keys or values */
-    sb_shared<uint16_t> p;                               /* (16, PART + PAD) R(e) of a part */
-    sb_shared<float> score;                              /* (16, PART + 4) */
+    sb_shared<uint16_t> q;                               /* (16, HD) */
+    sb_shared<uint16_t> p;                               /* (16, PART) R(e) of a part */
+    sb_shared<uint16_t> stage;                           /* (2, CHUNK, HD) keys or values */
     sb_shared<float> top, total, old_factor, new_factor; /* (16) */
+    sb_shared<uint32_t> limit;                           /* (16) positions that a pair sees */
 };
 template <int HD> __host__ __device__ constexpr uint32_t sb_attention_stage()
 {
-    return SB_ATTENTION_CHUNK * (HD + SB_ATTENTION_PAD);
+    return SB_ATTENTION_CHUNK * HD;
 }
-template <int HD> __host__ __device__ constexpr uint32_t sb_attention_bytes()
+/* What the warps of a tile say to each other, in a half of the stage: the largest scores of four
+ * warps, and sums of e, eight of a row. */
+constexpr uint32_t SB_ATTENTION_WORDS = SB_ATTENTION_ROWS * (4 + 8);
+template <int HD, int TILES> __host__ __device__ constexpr uint32_t sb_attention_bytes()
 {
-    return 2 * (SB_ATTENTION_ROWS * (HD + SB_ATTENTION_PAD) + 2 * sb_attention_stage<HD>() +
-                SB_ATTENTION_ROWS * SB_ATTENTION_ODDS) +
-           4 * SB_ATTENTION_ROWS * (SB_ATTENTION_SCORES + 4);
+    static_assert(TILES * SB_ATTENTION_WORDS * sizeof(float) <=
+                      sb_attention_stage<HD>() * sizeof(uint16_t),
+                  "half of the stage has room for what warps say");
+    return 2 * (TILES * SB_ATTENTION_ROWS * (HD + SB_ATTENTION_PART) +
+                2 * sb_attention_stage<HD>()) +
+           4 * TILES * SB_ATTENTION_ROWS * 5;
+}
+
+/* Where piece p of a row of `width` elements begins: eight rows have it in different banks. */
+template <int WIDTH> SB_KERNEL_FN uint32_t sb_attention_piece(uint32_t row, uint32_t p)
+{
+    return row * WIDTH + (p / 8 * 8 + (p % 8 ^ row % 8)) * 8;
 }
 
 /* The next `count` elements of the block's memory. */
@@ -83,33 +109,44 @@ SB_KERNEL_FN sb_shared<U> sb_attention_take(sb_shared<unsigned char> &from, uint
     from += count * sizeof(U);
     return taken;
 }
-template <int HD>
+/* The same, of which each tile has its part. */
+template <class U, int TILES>
+SB_KERNEL_FN sb_shared<U> sb_attention_own(sb_shared<unsigned char> &from, uint32_t count)
+{
+    const sb_shared<U> taken = sb_attention_take<U>(from, TILES * count);
+    return sb_part(taken + sb_attention_me().tile * count, count);
+}
+template <int HD, int TILES>
 SB_KERNEL_FN sb_attention_room sb_attention_room_of(sb_shared<unsigned char> bytes)
 {
+    constexpr uint32_t ROWS = SB_ATTENTION_ROWS;
     sb_attention_room room;
-    room.q = sb_attention_take<uint16_t>(bytes, SB_ATTENTION_ROWS * (HD + SB_ATTENTION_PAD));
+    room.q = sb_attention_own<uint16_t, TILES>(bytes, ROWS * HD);
+    room.p = sb_attention_own<uint16_t, TILES>(bytes, ROWS * SB_ATTENTION_PART);
     room.stage = sb_attention_take<uint16_t>(bytes, 2 * sb_attention_stage<HD>());
-    room.p = sb_attention_take<uint16_t>(bytes, SB_ATTENTION_ROWS * SB_ATTENTION_ODDS);
-    room.score = sb_attention_take<float>(bytes, SB_ATTENTION_ROWS * SB_ATTENTION_SCORES);
-    room.top = sb_attention_take<float>(bytes, SB_ATTENTION_ROWS);
-    room.total = sb_attention_take<float>(bytes, SB_ATTENTION_ROWS);
-    room.old_factor = sb_attention_take<float>(bytes, SB_ATTENTION_ROWS);
-    room.new_factor = sb_attention_take<float>(bytes, SB_ATTENTION_ROWS);
+    room.top = sb_attention_own<float, TILES>(bytes, ROWS);
+    room.total = sb_attention_own<float, TILES>(bytes, ROWS);
+    room.old_factor = sb_attention_own<float, TILES>(bytes, ROWS);
+    room.new_factor = sb_attention_own<float, TILES>(bytes, ROWS);
+    room.limit = sb_attention_own<uint32_t, TILES>(bytes, ROWS);
     return room;
 }
 
-/* The tile's queries, zeros where there is no pair. */
+/* The queries of the tile that begins with this pair, zeros where there is none. */
 template <class T, class KV, int HD>
-SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job,
+SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint32_t pair,
                                        const sb_attention_room &room)
 {
-    for (uint32_t i = threadIdx.x; i < SB_ATTENTION_ROWS * HD; i += SB_ATTENTION_THREADS) {
-        const sb_attention_place at = sb_attention_place_of(job, i / HD);
+    for (uint32_t i = threadIdx.x % SB_ATTENTION_THREADS; i < SB_ATTENTION_ROWS * HD;
+         i += SB_ATTENTION_THREADS) {
+        const sb_attention_place at = sb_attention_place_of(job, pair + i / HD);
         const size_t from = (static_cast<size_t>(at.row) * job.heads + at.head) * HD + i % HD;
         uint16_t bits = 0;
+        if (i % HD == 0)
+            room.limit[i / HD] = at.limit;
         if (at.limit > 0)
             bits = sb_narrow<uint16_t>(sb_wide(static_cast<T>(job.q[from])));
-        room.q[i / HD * (HD + SB_ATTENTION_PAD) + i % HD] = bits;
+        room.q[sb_attention_piece<HD>(i / HD, i % HD / 8) + i % 8] = bits;
     }
 }
 
@@ -147,30 +184,43 @@ SB_KERNEL_FN void sb_attention_copy(sb_shared<uint16_t> to, sb_global<const uint
 SB_KERNEL_FN void sb_attention_copy(sb_shared<uint16_t> to, sb_global<const uint8_t> from,
                                     bool there)
 {
-    const uint2 codes = *sb_cast<const uint2>(from);
     uint4 eight = make_uint4(0, 0, 0, 0);
-    if (there)
+    if (there) {
+        const uint2 codes = *sb_cast<const uint2>(from);
         eight =
             make_uint4(sb_cvt_bf16x2_e4m3x2(codes.x & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.x >> 16),
                        sb_cvt_bf16x2_e4m3x2(codes.y & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.y >> 16));
+    }
     if (there || !SB_PLANT(attention_padding))
         *sb_cast<uint4>(to) = eight;
 }
 
-/* The chunk of that step into one half of the stage. */
-template <class T, class KV, int HD>
+/* The position in its part of row r of a chunk. Values are sums over positions, so they come in
+ * their order. Of keys eight rows are one warp's, and its positions in all chunks lie behind those
+ * of the warp before: so a row's sum of e goes from warp to warp, each adding what it has. */
+SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
+{
+    return at.values ? at.chunk * SB_ATTENTION_CHUNK + r
+                     : (r / SB_ATTENTION_KEYS * at.chunks + at.chunk) * SB_ATTENTION_KEYS +
+                           r % SB_ATTENTION_KEYS;
+}
+
+/* The chunk of that step into one half of the stage, by all threads of the block. */
+template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN void sb_attention_fetch(const sb_attention_job<T, KV> &job, sb_attention_step at,
                                      uint32_t end, const sb_attention_room &room, uint32_t side)
 {
-    const uint32_t first = at.part * SB_ATTENTION_PART + at.chunk * SB_ATTENTION_CHUNK;
+    const uint32_t first = at.part * SB_ATTENTION_PART;
     const sb_global<const KV> from = (at.values ? job.values : job.keys) + blockIdx.y * HD;
     const sb_shared<uint16_t> to = room.stage + side * sb_attention_stage<HD>();
-    for (uint32_t i = threadIdx.x; i < SB_ATTENTION_CHUNK * (HD / 8); i += SB_ATTENTION_THREADS) {
-        const uint32_t row = i / (HD / 8), column = i % (HD / 8) * 8;
-        const bool there = first + row < end;
-        const size_t position = there ? first + row : first;
-        sb_attention_copy(to + (row * (HD + SB_ATTENTION_PAD) + column),
-                          from + (position * job.kv_heads * HD + column), there);
+    for (uint32_t i = threadIdx.x; i < SB_ATTENTION_CHUNK * (HD / 8);
+         i += SB_ATTENTION_THREADS * TILES) {
+        const uint32_t row = i / (HD / 8), p = i % (HD / 8);
+        const uint32_t position = first + sb_attention_position(at, row);
+        const bool there = position < end;
+        const size_t line = there ? position : first;
+        sb_attention_copy(to + sb_attention_piece<HD>(row, p),
+                          from + (line * job.kv_heads * HD + p * 8), there);
     }
 }
 

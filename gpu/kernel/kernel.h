@@ -22,8 +22,10 @@ extern sb_kernel_plant sb_kernel_planted; /* plants.cc */
 
 #ifdef __CUDACC__
 #define SB_UNROLL _Pragma("unroll")
+#define SB_ROLLED _Pragma("unroll 1")
 #else
 #define SB_UNROLL
+#define SB_ROLLED
 #endif
 
 #endif

@@ -5,30 +5,55 @@ extern "C" {
 #include "ref/math/fn.h"
 }
 
-/* Both ways give the same bits. Long calls have tiles enough for all multiprocessors; of short ones
- * each part of the cache is a block. */
-#ifndef SB_ATTENTION_SPLITS
-#define SB_ATTENTION_SPLITS(parts, blocks) ((parts) > 1 && (blocks) < 96)
+/* How a call becomes blocks; no bit depends on it. Of few rows each part of the cache is a block of
+ * its own. Tiles share blocks where there are enough for two of these, and so many blocks that most
+ * multiprocessors of a GB10 have one. */
+struct cut {
+    bool split, wide;
+};
+static cut cut_of(size_t pairs, size_t kv_heads, size_t parts)
+{
+    constexpr size_t wide = SB_ATTENTION_WIDE * SB_ATTENTION_ROWS;
+    const bool split = parts > 1 && sb_gpu_blocks(pairs, SB_ATTENTION_ROWS) * kv_heads < 96;
+    const size_t blocks = sb_gpu_blocks(pairs, wide) * kv_heads * (split ? parts : 1);
+    return {split, pairs >= 2 * wide && blocks >= 32};
+}
+/* A test has a choice of its own. */
+#ifndef SB_ATTENTION_CUT
+#define SB_ATTENTION_CUT cut_of
 #endif
+
+template <class KV, int HD, bool SPLIT, int TILES>
+static void start(sb_gpu_work &work, const sb_attention_job<float, KV> &job, unsigned pairs)
+{
+    constexpr size_t bytes = sb_attention_bytes<HD, TILES>();
+    static_assert(bytes <= 101376, "Y-11");
+    SB_GPU_RUN(
+        work, (sb_attention_kernel<float, KV, HD, SPLIT, TILES>),
+        dim3(sb_gpu_blocks(pairs, TILES * SB_ATTENTION_ROWS), job.kv_heads, SPLIT ? job.parts : 1),
+        TILES * SB_ATTENTION_THREADS, bytes, job);
+}
 
 template <class KV, int HD>
 static void run(sb_gpu_work &work, sb_attention_job<float, KV> job, size_t positions)
 {
     const unsigned pairs = job.rows * (job.heads / job.kv_heads);
-    const unsigned tiles = sb_gpu_blocks(pairs, SB_ATTENTION_ROWS);
-    constexpr size_t bytes = sb_attention_bytes<HD>();
-    static_assert(bytes <= 101376, "Y-11");
     job.parts = sb_gpu_blocks(positions, SB_ATTENTION_PART);
-    if (!SB_ATTENTION_SPLITS(job.parts, tiles * job.kv_heads)) {
-        SB_GPU_RUN(work, (sb_attention_kernel<float, KV, HD, false>), dim3(tiles, job.kv_heads),
-                   SB_ATTENTION_THREADS, bytes, job);
+    const cut as = SB_ATTENTION_CUT(pairs, job.kv_heads, job.parts);
+    if (!as.split) {
+        if (as.wide)
+            start<KV, HD, false, SB_ATTENTION_WIDE>(work, job, pairs);
+        else
+            start<KV, HD, false, 1>(work, job, pairs);
         return;
     }
     const size_t all = static_cast<size_t>(job.rows) * job.heads * job.parts;
     job.part = work.scratch<float>("part", all * HD);
     job.top = work.scratch<float2>("top", all);
-    SB_GPU_RUN(work, (sb_attention_kernel<float, KV, HD, true>),
-               dim3(tiles, job.kv_heads, job.parts), SB_ATTENTION_THREADS, bytes, job);
+    if (as.wide)
+        start<KV, HD, true, SB_ATTENTION_WIDE>(work, job, pairs);
+    else
+        start<KV, HD, true, 1>(work, job, pairs);
     SB_GPU_RUN(work, (sb_attention_parts_kernel<float, KV, HD>), dim3(job.rows, job.heads), HD, 0,
                job);
 }

@@ -67,11 +67,13 @@ experts() { # few pairs and many, and the most
     done
 }
 mixers() { # caches of many parts, widths of heads, forms of the delta rule; draws
-    local preset cache form thousand
-    thousand=$(tokens 1201)
+    local preset cache rows form some thousand
+    some=$(tokens 300) thousand=$(tokens 1201)
     for preset in T1 T2 T3 T6; do
         model --preset $preset || return
-        for cache in act fp8; do run $thousand sm121 --set kv_cache=$cache || return; done
+        for cache in act fp8; do
+            for rows in 1,2,3 $some $thousand; do run $rows sm121 --set kv_cache=$cache || return; done
+        done
         for form in f32 act; do
             run 1,2,3 sm121 --set delta_rule=prompt_fla --set l2norm_round=$form || return
         done

@@ -1,60 +1,10 @@
 /* test_gpu_attention.cc - attention over bfloat16 and FP8 caches: within the bound of the
  * reference, and a row's bits whatever else is in the call, in one block for all parts of the cache
  * or in one for each. */
-static bool split_now;
-#define SB_ATTENTION_SPLITS(parts, blocks) ((void)(blocks), (parts) > 1 && split_now)
-#include "tests/gpu/gpu_op.h"
+#include "tests/gpu/attention_call.h"
 
-#include "gpu/op/attention.cc"
-
-extern "C" {
-#include "ref/ops/kv_cache.h"
-}
-
-struct shape {
-    size_t heads, kv_heads, hd;
-};
-static const shape small = {4, 2, 64};
 /* Groups of 3, 1 and 8; and heads as large models have them. */
 static const shape shapes[] = {{3, 1, 64}, {2, 2, 128}, {16, 2, 256}};
-
-struct cache {
-    bool fp8;
-    float key_scale, value_scale;
-};
-static const cache plain = {false, 0.0f, 0.0f}, narrow = {true, 0.037f, 0.11f};
-
-static sb_knobs knobs_of_cache(const cache &kv)
-{
-    sb_knobs knobs = sm121();
-    sb_error err = {};
-    if (kv.fp8)
-        assert_int_equal(sb_knobs_set(&knobs, "kv_cache=fp8", &err), SB_OK);
-    return knobs;
-}
-
-static sb_attention_args call_of(const shape &s, const cache &kv, size_t first, size_t rows)
-{
-    const sb_knobs knobs = knobs_of_cache(kv);
-    const size_t width = s.kv_heads * s.hd, kept = (first + rows) * width;
-    float *keys = bf16_values("keys", kept, 0.0f, 1.0f);
-    float *values = bf16_values("values", kept, 0.5f, 1.0f);
-    sb_kv_store(&knobs, kv.key_scale, keys, kept, keys);
-    sb_kv_store(&knobs, kv.value_scale, values, kept, values);
-    sb_attention_args a = {};
-    a.q = bf16_values("q", (first + rows) * s.heads * s.hd, 0.0f, 2.0f) + first * s.heads * s.hd;
-    a.keys = keys;
-    a.values = values;
-    a.first = first;
-    a.rows = rows;
-    a.heads = s.heads;
-    a.kv_heads = s.kv_heads;
-    a.hd = s.hd;
-    a.key_scale = kv.key_scale;
-    a.value_scale = kv.value_scale;
-    a.out = test_output(rows * s.heads * s.hd);
-    return a;
-}
 
 static void check(const shape &s, const cache &kv, size_t first, size_t rows, uint64_t seed)
 {
@@ -136,10 +86,12 @@ static void test_many_parts(void **)
 static void test_faults(void **)
 {
     split_now = false;
-    for (const char *fault : {"attention_tail", "attention_lanes", "attention_mask",
-                              "attention_padding", "attention_head", "attention_barrier"})
+    for (const char *fault :
+         {"attention_tail", "attention_lanes", "attention_mask", "attention_padding",
+          "attention_head", "attention_barrier", "attention_barrier4"})
         catches(fault, SB_OP_attention, call_of(small, plain, 0, 9), false, 1);
-    for (const char *fault : {"attention_fold", "attention_wait", "attention_barrier2"})
+    for (const char *fault :
+         {"attention_fold", "attention_wait", "attention_barrier2", "attention_barrier5"})
         catches(fault, SB_OP_attention, call_of(small, plain, 300, 9), false, 1);
     split_now = true;
     for (const char *fault : {"attention_fold", "attention_barrier3"})
