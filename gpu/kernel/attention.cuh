@@ -145,13 +145,12 @@ SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<flo
                                      float (&total)[2])
 {
     const sb_attention_self me = sb_attention_me();
-    float2 sum[2];
+    float2 sum[2] = {make_float2(0.0f, 0.0f), make_float2(0.0f, 0.0f)};
     for (uint32_t warp = 0; warp < 4; warp++) {
         SB_UNROLL
         for (uint32_t half = 0; half < 2 && me.warp == warp; half++) {
             const sb_shared<float2> before =
                 sb_cast<float2>(words + ((me.lane / 4 + 8 * half) * 8 + me.lane % 4 * 2));
-            sum[half] = make_float2(0.0f, 0.0f);
             if (warp > 0)
                 sum[half] = *before;
             SB_UNROLL

@@ -174,27 +174,6 @@ SB_KERNEL_FN sb_attention_step sb_attention_next(sb_attention_step at, uint32_t 
     return sb_attention_first(at.part + 1, end);
 }
 
-/* Eight elements of a row, as bfloat16; zeros if they are not there. */
-SB_KERNEL_FN void sb_attention_copy(sb_shared<uint16_t> to, sb_global<const uint16_t> from,
-                                    bool there)
-{
-    if (there || !SB_PLANT(attention_padding))
-        sb_cp_async<16>(to, from, there ? 16 : 0);
-}
-SB_KERNEL_FN void sb_attention_copy(sb_shared<uint16_t> to, sb_global<const uint8_t> from,
-                                    bool there)
-{
-    uint4 eight = make_uint4(0, 0, 0, 0);
-    if (there) {
-        const uint2 codes = *sb_cast<const uint2>(from);
-        eight =
-            make_uint4(sb_cvt_bf16x2_e4m3x2(codes.x & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.x >> 16),
-                       sb_cvt_bf16x2_e4m3x2(codes.y & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.y >> 16));
-    }
-    if (there || !SB_PLANT(attention_padding))
-        *sb_cast<uint4>(to) = eight;
-}
-
 /* The position in its part of row r of a chunk. Values are sums over positions, so they come in
  * their order. Of keys eight rows are one warp's, and its positions in all chunks lie behind those
  * of the warp before: so a row's sum of e goes from warp to warp, each adding what it has. */
@@ -205,22 +184,57 @@ SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
                            r % SB_ATTENTION_KEYS;
 }
 
+/* Eight elements of a row, or zeros if they are not there: a copy that is waited for later, and of
+ * E4M3 the codes, which come to the stage as bfloat16 when all that a thread has asked for are
+ * there. */
+SB_KERNEL_FN void sb_attention_ask(sb_shared<uint16_t> to, sb_global<const uint16_t> from,
+                                   bool there, uint2 &)
+{
+    if (there || !SB_PLANT(attention_padding))
+        sb_cp_async<16>(to, from, there ? 16 : 0);
+}
+SB_KERNEL_FN void sb_attention_ask(sb_shared<uint16_t>, sb_global<const uint8_t> from, bool there,
+                                   uint2 &codes)
+{
+    codes = make_uint2(0, 0);
+    if (there)
+        codes = *sb_cast<const uint2>(from);
+}
+SB_KERNEL_FN void sb_attention_widen(sb_shared<uint16_t> to, bool there, uint2 codes)
+{
+    if (there || !SB_PLANT(attention_padding))
+        *sb_cast<uint4>(to) =
+            make_uint4(sb_cvt_bf16x2_e4m3x2(codes.x & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.x >> 16),
+                       sb_cvt_bf16x2_e4m3x2(codes.y & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.y >> 16));
+}
+
 /* The chunk of that step into one half of the stage, by all threads of the block. */
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN void sb_attention_fetch(const sb_attention_job<T, KV> &job, sb_attention_step at,
                                      uint32_t end, const sb_attention_room &room, uint32_t side)
 {
-    const uint32_t first = at.part * SB_ATTENTION_PART;
+    constexpr uint32_t THREADS = SB_ATTENTION_THREADS * TILES, ALL = SB_ATTENTION_CHUNK * HD / 8;
+    constexpr uint32_t EACH = (ALL + THREADS - 1) / THREADS;
+    const uint32_t begin = at.part * SB_ATTENTION_PART;
     const sb_global<const KV> from = (at.values ? job.values : job.keys) + blockIdx.y * HD;
     const sb_shared<uint16_t> to = room.stage + side * sb_attention_stage<HD>();
-    for (uint32_t i = threadIdx.x; i < SB_ATTENTION_CHUNK * (HD / 8);
-         i += SB_ATTENTION_THREADS * TILES) {
-        const uint32_t row = i / (HD / 8), p = i % (HD / 8);
-        const uint32_t position = first + sb_attention_position(at, row);
+    uint2 codes[EACH];
+    if (ALL < THREADS && threadIdx.x >= ALL)
+        return;
+    SB_UNROLL
+    for (uint32_t n = 0; n < EACH; n++) {
+        const uint32_t i = n * THREADS + threadIdx.x, row = i / (HD / 8), p = i % (HD / 8);
+        const uint32_t position = begin + sb_attention_position(at, row);
         const bool there = position < end;
-        const size_t line = there ? position : first;
-        sb_attention_copy(to + sb_attention_piece<HD>(row, p),
-                          from + (line * job.kv_heads * HD + p * 8), there);
+        const size_t line = there ? position : begin;
+        sb_attention_ask(to + sb_attention_piece<HD>(row, p),
+                         from + (line * job.kv_heads * HD + p * 8), there, codes[n]);
+    }
+    SB_UNROLL
+    for (uint32_t n = 0; n < EACH && sizeof(KV) == 1; n++) {
+        const uint32_t i = n * THREADS + threadIdx.x, row = i / (HD / 8), p = i % (HD / 8);
+        sb_attention_widen(to + sb_attention_piece<HD>(row, p),
+                           begin + sb_attention_position(at, row) < end, codes[n]);
     }
 }
 
