@@ -350,6 +350,7 @@ sb_status sb_gpu_meter(sb_gpu *gpu, const sb_meter_options *options, sb_meter_re
         status = SB_ERR_MEMORY;
     if (!status)
         status = measure(b, report);
+    sb_gpu_trim(gpu); /* 2 GiB, where weights are to be */
     sb_gpu_marks_close(gpu, b.marks);
     free(b.seconds);
     return status;

@@ -109,6 +109,8 @@ sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes);
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
                       sb_gpu_use use);
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use);
+/* A device keeps what was given back for the next op that wants as much: no longer. */
+void sb_gpu_trim(sb_gpu *gpu);
 /* Its values go to the host: every byte must have been written. */
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host);
 sb_status sb_gpu_wait(sb_gpu *gpu);

@@ -23,7 +23,7 @@ static sb_status did(sb_gpu *gpu, const char *what, cudaError_t status)
                    "%s: %s", what, cudaGetErrorString(status));
 }
 
-static void free_spare(sb_gpu *gpu)
+void sb_gpu_trim(sb_gpu *gpu)
 {
     while (gpu->spare) {
         sb_gpu_spare *next = gpu->spare->next;
@@ -46,7 +46,7 @@ sb_status sb_gpu_begin(sb_gpu *gpu)
 
 void sb_gpu_end(sb_gpu *gpu)
 {
-    free_spare(gpu);
+    sb_gpu_trim(gpu);
     if (gpu->stage)
         cudaFreeHost(gpu->stage);
     if (gpu->queue.stream)
@@ -75,7 +75,7 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
     cudaError_t status = cudaMalloc(out, bytes);
     if (status == cudaErrorMemoryAllocation && gpu->spare) {
         cudaGetLastError(); /* which is kept otherwise */
-        free_spare(gpu);
+        sb_gpu_trim(gpu);
         status = cudaMalloc(out, bytes);
     }
     return did(gpu, name, status);

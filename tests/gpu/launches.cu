@@ -6,7 +6,8 @@
  * dynamic shared memory. Of graphs it appends lines to the file that SAMEBIT_GRAPHS names: `graph`
  * and a number when it is made, with how many launches it has and how many of them are dependent;
  * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
- * What a capture does not allow fails, and ends it. */
+ * What a capture does not allow fails, and ends it. Whenever it is asked how much memory is free,
+ * it appends to the file that SAMEBIT_MEMORY names how many bytes of the device are taken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,14 @@ static struct {
     cudaStream_t stream;
 } next;
 
+static FILE *appended(const char *variable)
+{
+    const char *path = getenv(variable);
+    return path ? fopen(path, "a") : nullptr;
+}
 static void write_launches()
 {
-    const char *path = getenv("SAMEBIT_LAUNCHES");
-    FILE *file = path ? fopen(path, "a") : nullptr;
+    FILE *file = appended("SAMEBIT_LAUNCHES");
     for (size_t i = 0; file && i < kernel_count; i++)
         if (kernels[i].threads)
             fprintf(file, "%s %zu %zu\n", kernels[i].name, kernels[i].threads, kernels[i].bytes);
@@ -65,8 +70,7 @@ static bool breaks_capture()
 }
 static FILE *graph_file()
 {
-    const char *path = getenv("SAMEBIT_GRAPHS");
-    return path ? fopen(path, "a") : nullptr;
+    return appended("SAMEBIT_GRAPHS");
 }
 
 /* --- what objects of nvcc call -----------------------------------------------------------------
@@ -167,9 +171,18 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int)
     *value = 0;
     return cudaSuccess;
 }
+/* Bytes that cudaMalloc gave, in front of what it gave. */
+static size_t taken;
+enum { FRONT = 256 };
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-    *available = *total = size_t(1) << 40;
+    FILE *const file = appended("SAMEBIT_MEMORY");
+    *total = size_t(1) << 40;
+    *available = *total - taken;
+    if (!file)
+        return cudaSuccess;
+    fprintf(file, "%zu\n", taken);
+    fclose(file);
     return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
@@ -185,7 +198,14 @@ static cudaError_t allocate(void **out, size_t bytes)
 }
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    return allocate(out, bytes);
+    void *front;
+    const cudaError_t status = allocate(&front, FRONT + bytes);
+    if (status != cudaSuccess)
+        return status;
+    memcpy(front, &bytes, sizeof bytes);
+    taken += bytes;
+    *out = static_cast<char *>(front) + FRONT;
+    return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
@@ -195,7 +215,13 @@ cudaError_t cudaFree(void *at)
 {
     if (breaks_capture())
         return cudaErrorStreamCaptureUnsupported;
-    free(at);
+    if (!at)
+        return cudaSuccess;
+    void *const front = static_cast<char *>(at) - FRONT;
+    size_t bytes;
+    memcpy(&bytes, front, sizeof bytes);
+    taken -= bytes;
+    free(front);
     return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *at)
