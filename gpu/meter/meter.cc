@@ -3,6 +3,7 @@
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
 #include "gpu/meter/units.cuh"
+#include "gpu/op/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -290,27 +291,73 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
 
 /* --- launches ----------------------------------------------------------------------------------
  */
-/* A chain of kernels, each of which waits for the one before; `dependent`: as Y-16 says, so that
- * its begin is behind the other's begin and not behind its end. */
-static sb_status measure_launches(const bench &b, bool dependent, sb_meter_pass *out)
+namespace
+{
+/* Kernels, each of which waits for the one before. */
+struct chain {
+    bool dependent; /* Y-16: its begin is behind the other's begin, and not behind its end */
+    uint32_t nodes; /* so many are one graph; 0: the host launches each */
+};
+} // namespace
+
+static sb_graph *record_ticks(const bench &b, sb_gpu_work &work, sb_global<uint32_t> count,
+                              uint32_t nodes)
+{
+    sb_graph *graph = nullptr;
+    if (work.ok())
+        work.did(sb_graph_begin(b.gpu));
+    if (!work.ok())
+        return nullptr;
+    for (uint32_t i = 0; i < nodes; i++)
+        SB_GPU_RUN(work, sb_meter_tick, 1, 1, 0, count);
+    work.did(sb_graph_end(b.gpu, &graph));
+    return graph;
+}
+
+static void run_ticks(const bench &b, sb_gpu_work &work, sb_global<uint32_t> count, chain of,
+                      sb_meter_time *out)
+{
+    const uint32_t starts = of.nodes ? b.o->launches / of.nodes : b.o->launches;
+    sb_graph *const graph = of.nodes ? record_ticks(b, work, count, of.nodes) : nullptr;
+    time_passes(b, work, out, [&]() {
+        for (uint32_t i = 0; i < starts; i++)
+            if (!of.nodes)
+                SB_GPU_RUN(work, sb_meter_tick, 1, 1, 0, count);
+            else if (work.ok())
+                work.did(sb_graph_run(b.gpu, graph));
+    });
+    work.did(sb_gpu_wait(b.gpu));
+    sb_graph_free(graph);
+}
+
+static sb_status measure_chain(const bench &b, chain of, sb_meter_pass *out)
 {
     const bool before = b.gpu->queue.dependent;
     uint32_t count = 0;
     sb_status status;
     out->work = b.o->launches;
-    b.gpu->queue.dependent = dependent;
+    b.gpu->queue.dependent = of.dependent;
     {
         sb_gpu_work work(b.gpu);
-        const auto at = work.inout("count", &count, 1);
-        time_passes(b, work, &out->time, [&]() {
-            for (uint32_t i = 0; i < b.o->launches; i++)
-                SB_GPU_RUN(work, sb_meter_tick, 1, 1, 0, at);
-        });
+        run_ticks(b, work, work.inout("count", &count, 1), of, &out->time);
         status = work.finish();
     }
     b.gpu->queue.dependent = before;
     out->right = count == b.o->launches * (b.o->warm + b.o->passes);
     return status;
+}
+
+static sb_status measure_launches(const bench &b, sb_meter_report *report)
+{
+    const uint32_t all = b.o->launches;
+    sb_status status = measure_chain(b, {false, 0}, &report->launches);
+    if (!status)
+        status = measure_chain(b, {true, 0}, &report->dependent);
+    if (!status)
+        status = measure_chain(b, {false, all}, &report->nodes);
+    if (!status)
+        status = measure_chain(b, {true, all}, &report->dependent_nodes);
+    return status ? status : measure_chain(b, {true, 1}, &report->graphs);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------
@@ -329,9 +376,7 @@ static sb_status measure(const bench &b, sb_meter_report *report)
         status = measure_matrix(b, report);
     if (!status)
         status = measure_linear(b, report);
-    if (!status)
-        status = measure_launches(b, false, &report->launches);
-    return status ? status : measure_launches(b, true, &report->dependent);
+    return status ? status : measure_launches(b, report);
 }
 
 sb_status sb_gpu_meter(sb_gpu *gpu, const sb_meter_options *options, sb_meter_report *report)

@@ -41,6 +41,8 @@ typedef struct sb_meter_report {
     sb_meter_pass linear;    /* the same in linear layers of many rows: memory, staging and all */
     sb_meter_pass launches;  /* each behind the end of the one before */
     sb_meter_pass dependent; /* Y-16: each begins while the one before ends */
+    /* both kinds in a graph that is launched once; and graphs of one launch each */
+    sb_meter_pass nodes, dependent_nodes, graphs;
 } sb_meter_report;
 
 /* How much is done. Of all zeros: what a device needs; on the emulator, what it can do in little
@@ -96,7 +98,7 @@ sb_status sb_meter_watch(const sb_backend *backend, sb_meter_launch *launches, s
 sb_status sb_meter_watched(const sb_backend *backend, size_t *count, sb_error *err);
 
 /* Marks 0 to SB_METER_MARKS - 1 in the queue, and the seconds from one to another. */
-enum { SB_METER_MARKS = 64 };
+enum { SB_METER_MARKS = 128 };
 sb_status sb_meter_mark(const sb_backend *backend, unsigned mark, sb_error *err);
 sb_status sb_meter_between(const sb_backend *backend, unsigned from, unsigned to, double *seconds,
                            sb_error *err);

@@ -16,6 +16,15 @@ static void pass_is(const sb_meter_pass *pass, uint64_t work)
     assert_true(sb_meter_rate(pass) == 0);
 }
 
+static void launches_are(const sb_meter_report *report, uint64_t launches)
+{
+    pass_is(&report->launches, launches);
+    pass_is(&report->dependent, launches);
+    pass_is(&report->nodes, launches);
+    pass_is(&report->dependent_nodes, launches);
+    pass_is(&report->graphs, launches);
+}
+
 static void measure(const sb_meter_options *o, sb_meter_report *report)
 {
     sb_error err = sb_error();
@@ -40,13 +49,11 @@ static void test_meter(void **)
     assert_true(report.passes > 0 && report.launches.work > 0);
     pass_is(&report.matrix, report.matrix.work);
     pass_is(&report.linear, report.linear.work);
-    pass_is(&report.launches, report.launches.work);
-    pass_is(&report.dependent, report.launches.work);
+    launches_are(&report, report.launches.work);
     measure(&odd, &report);
     pass_is(&report.matrix, warps * 8 * 5 * 4096);
     pass_is(&report.linear, 2 * 9 * 48 * 48);
-    pass_is(&report.launches, 3);
-    pass_is(&report.dependent, 3);
+    launches_are(&report, 3);
     assert_ptr_equal(sb_meter_memory(&report), &report.read[SB_METER_SIZES - 1]);
     sb_error err = sb_error();
     assert_int_equal(sb_meter(nullptr, &none, &report, &err), SB_ERR_UNSUPPORTED);
