@@ -27,6 +27,18 @@ at run.ops.0.op embed
 at run.ops.0.seconds null
 check "a step without launches" test "$(value run.launches)" -gt 50
 
+# rounds of one draft to as many as were asked for, each beside that of the ledger
+run 0 bench verify --preset T1 --layers 2 --draft 2 --backend emu
+says "rounds as they were run, in plain steps of one token; the ledger's at 255 GB/s and 2.30 us from a phase to the next"
+same "rounds that have no time" "$(grep -cE '^ +[12] measured( +-){6}$' "$out")" 2
+same "rounds of the ledger" "$(grep -cE '^ +[12] ledger( +[0-9.]+){2} +-( +[0-9.]+){2}  (PAYS|LOSES)$' "$out")" 2
+run 0 bench verify --preset T4 --draft 1 --backend emu --json
+at run.rounds.0.draft 1
+at run.rounds.0.measured null
+at run.rounds.0.round_s null
+at run.rounds.0.ledger.accept null
+check "the ledger's is another one" test "$(value rounds.0.verify)" = "$(value run.rounds.0.ledger.verify)"
+
 # every recipe and profile, all kinds of calls, fewer layers; the same launches whatever the weights
 for recipe in nvidia-mix nvfp4-all fp8 bf16; do
     run 0 bench verify --preset T3 --recipe $recipe --draft 2 --backend emu --profile sm121-w4a4
@@ -50,15 +62,75 @@ if [ ! -e /dev/nvidia0 ]; then
     check "no reason" test -n "$(value reason)"
 fi
 
-# a device whose kernels do nothing: the whole driver runs, of the large model too, and believes nothing
-if [ -x "$launches" ]; then
-    SAMEBIT_MEMORY=$work/memory "$launches" bench verify --preset T1 --draft 3 --backend gpu > "$out" 2> "$err"
+# a device whose kernels do nothing: the whole driver runs, and believes nothing
+stand_in() { # stand_in ARG...: status 1, since all that the meters come to is wrong
+    last="$* (on the stand-in for a device)"
+    "$launches" "$@" > "$out" 2> "$err" < /dev/null
     same "status" $? 1
+    says_err 'a kernel that measures the card came to another result'
+}
+near() { # near PATH VALUE: but for the rounding of an event, which is a float
+    local found
+    found=$(value "$1")
+    check "$1 is $found, expected $2" awk -v a="$found" -v b="$2" 'BEGIN { d = a / b - 1; exit !(a > 0 && d * d < 1e-10) }'
+}
+if [ -x "$launches" ]; then
+    SAMEBIT_MEMORY=$work/memory stand_in bench verify --preset T1 --draft 3 --backend gpu
+    says 'SKIPPED: all times, and what follows from them: nothing keeps time here'
+    same "measurements that are WRONG" "$(grep -c 'WRONG$' "$out")" 15
     # what measured the card has given its 2 GiB back when the weights come
     check "memory that the meters have kept" eval '[ "$(tail -n 1 "$work/memory")" -lt 1048576 ]'
-    says 'SKIPPED: all times, and what follows from them: nothing keeps time here'
-    says 'WRONG'
-    says_err 'a kernel that measures the card came to another result'
+
+    # a clock that launches alone move, so that every time is known: 2 us each, and 1 us in a graph
+    SAMEBIT_CLOCK=2,1 SAMEBIT_GRAPHS=$work/graphs stand_in bench verify --preset T1 --draft 3 --context 5 --backend gpu --json
+    awk '$1 == "graph" { n = $2; size[n] = $3; all[n] = $3 == $4 } $1 == "run" { runs[$2]++ }
+        END { for (i = 1; i <= n; i++) print size[i], all[i] ? "dependent" : "-", runs[i] }' "$work/graphs" > "$work/each"
+    node() { awk -v n="$1" 'NR == n { print $1 }' "$work/each"; } # launches of graph number n
+    # 18 calls each, of which the first is the host's: the meters', the verify, what is kept of it, a plain step, and
+    # for 1, 2 and 3 drafts: the last of them, the verify, what is right of it
+    same "runs of each graph" "$(awk '{ print $3 }' "$work/each" | xargs)" \
+        '18 18 18000 17 17 17 53 17 17 35 17 17 17 17 17'
+    same "launches of the meters' graphs" "$(head -n 3 "$work/each" | xargs)" '1000 - 18 1000 dependent 18 1 dependent 18000'
+    same "graphs of which a launch waits" "$(tail -n +4 "$work/each" | grep -vc dependent)" 0
+    same "drafts have the same launches" "$(node 7) $(node 7)" "$(node 10) $(node 13)"
+    near run.card.measured.8.seconds.median 0.000002
+    near run.card.measured.10.per_second 500000
+    near run.card.measured.11.per_second 500000
+    for i in 12 13 14; do near run.card.measured.$i.per_second 1000000; done
+    near run.step_s.median "$(node 4)e-6"
+    near run.keep_s.median "$(node 5)e-6"
+    near run.plain_s.median "$(node 6)e-6"
+    check "no head in the verify of a round" test "$(node 8)" -gt "$(node 4)"
+    phases=$(value step.phases)
+    near run.floor_and_phases_s "$(awk -v n="$phases" -v s="$(value run.floor_s)" 'BEGIN { printf "%.17g", n * 1e-6 + s }')"
+    for k in 1 2 3; do
+        at=run.rounds.$((k - 1))
+        near $at.drafts_s.median "$((k * $(node 7)))e-6"
+        near $at.verify_s.median "$(node $((5 + 3 * k)))e-6"
+        near $at.accept_s.median "$(node $((6 + 3 * k)))e-6"
+        launched=$((k * $(node 7) + $(node $((5 + 3 * k))) + $(node $((6 + 3 * k)))))
+        near $at.round_s.median "${launched}e-6"
+        near $at.measured.round "$(awk -v n=$launched -v m="$(node 6)" 'BEGIN { printf "%.17g", n / m }')"
+        # B-8: as many tokens as it costs steps
+        near $at.measured.round "$(awk -v a="$(value $at.measured.break_even_accept)" -v k=$k \
+            'BEGIN { for (i = 0; i <= k; i++) sum += a ^ i; printf "%.17g", sum }')"
+    done
+    found=$(value run.rounds.1.ledger.round)
+    rate=$(awk -v s="$(value run.floor_s)" -v b="$(value memory_s)" 'BEGIN { printf "%.17g", 255 * b / s }')
+    run 0 bench verify --preset T1 --draft 3 --context 5 --bandwidth "$rate" --latency 1 --json
+    check "a round of the ledger, $found" awk -v a="$found" -v b="$(value rounds.1.verify)" -v c="$(value rounds.1.drafts)" \
+        'BEGIN { d = a / (b + c) - 1; exit !(a > 0 && d * d < 1e-10) }'
+
+    stand_in bench decode --preset T1 --context 5 --backend gpu --json
+    same "launches of a plain step" "$(node 6)" "$(value run.launches)"
+    SAMEBIT_CLOCK=2,1 stand_in bench verify --preset T1 --draft 2 --backend gpu --accept 0.01
+    says '       2 measured '
+    check "what a round gives at --accept" test "$(grep -c ' LOSES$' "$out")" -ge 4
+    says 'the step, a graph: 0.'
+    says 'phases of 1.00 us, the measured launch of a graph'
+    SAMEBIT_CLOCK=2,1 stand_in bench prefill --preset T1 --rows 24 --backend gpu
+    says 'the step, launch by launch'
+    says 'phases of 2.00 us, the measured launch:'
 else
     skip "the driver on the stand-in for a device" "built without nvcc"
 fi

@@ -6,8 +6,10 @@
  * dynamic shared memory. Of graphs it appends lines to the file that SAMEBIT_GRAPHS names: `graph`
  * and a number when it is made, with how many launches it has and how many of them are dependent;
  * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
- * What a capture does not allow fails, and ends it. Whenever it is asked how much memory is free,
- * it appends to the file that SAMEBIT_MEMORY names how many bytes of the device are taken. */
+ * What a capture does not allow fails, and ends it. SAMEBIT_CLOCK is A,B: a launch takes A
+ * microseconds, one of a graph B, and nothing else takes any time; without it all takes none.
+ * Whenever it is asked how much memory is free, it appends to the file that SAMEBIT_MEMORY names
+ * how many bytes of the device are taken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,12 +122,24 @@ static kernel *kernel_of(const void *stub)
             return &kernels[i];
     return nullptr;
 }
+/* In microseconds; what was launched has ended at once. */
+static double now;
+static void pass_time(size_t launches, bool of_graph)
+{
+    double each[2] = {0, 0};
+    const char *clock = getenv("SAMEBIT_CLOCK");
+    if (clock && sscanf(clock, "%lf,%lf", &each[0], &each[1]) != 2)
+        abort();
+    now += each[of_graph] * static_cast<double>(launches);
+}
 static cudaError_t start(kernel *k, dim3 block, size_t shared, bool dependent)
 {
     if (!k)
         return cudaErrorInvalidDeviceFunction;
     if (capture)
         keep(k, dependent);
+    else
+        pass_time(1, false);
     const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
     k->threads = threads > k->threads ? threads : k->threads;
     k->bytes = shared > k->bytes ? shared : k->bytes;
@@ -253,27 +267,32 @@ cudaError_t cudaStreamDestroy(cudaStream_t)
 {
     return cudaSuccess;
 }
-/* Nothing keeps time: it is 0 from any event to any other. */
+/* An event is the time at which it was recorded. */
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
-    *out = nullptr;
+    *out = static_cast<cudaEvent_t>(calloc(1, sizeof now));
+    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
     return cudaSuccess;
 }
-cudaError_t cudaEventDestroy(cudaEvent_t)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
-{
+    memcpy(event, &now, sizeof now);
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
     return cudaSuccess;
 }
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    *ms = 0;
+    double begin, end;
+    memcpy(&begin, from, sizeof begin);
+    memcpy(&end, to, sizeof end);
+    *ms = static_cast<float>((end - begin) / 1000);
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t)
@@ -335,6 +354,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t of, cudaStream_t)
         fprintf(file, "run %zu\n", reinterpret_cast<const graph *>(of)->number);
         fclose(file);
     }
+    pass_time(reinterpret_cast<const graph *>(of)->launches, true);
     return breaks_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t of)

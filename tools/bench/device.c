@@ -3,77 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/meter/counter.h"
-#include "gpu/step/step.h"
 #include "ref/base/mem.h"
+#include "tools/bench/device_round.h"
+#include "tools/bench/device_sequence.h"
 
-enum { LAUNCHES = 16384, PROMPT = 512, MOST_ROWS = 9 };
+enum { LAUNCHES = 16384 };
 
 typedef struct job {
     const sb_device_options *o;
     sb_device_report *out;
     sb_hollow hollow;
-    sb_step *step;
-    uint64_t drawn;            /* tokens */
+    sb_device_sequence s;
     sb_meter_launch *launches; /* of one pass */
     double *seconds;           /* [launch][pass] */
-    uint32_t *tokens;          /* of a call */
 } job;
-
-/* --- what goes in ------------------------------------------------------------------------------
- */
-
-/* B-19: "other tokens in every pass" */
-static void draw_tokens(job *j, size_t n)
-{
-    const uint32_t vocabulary = j->hollow.model->config.vocab_size;
-    for (size_t i = 0; i < n; i++)
-        j->tokens[i] = (uint32_t)(sb_counter_bits(j->o->model.seed, j->drawn++) % vocabulary);
-}
-
-static sb_status feed(job *j, size_t n, sb_error *err)
-{
-    draw_tokens(j, n);
-    return sb_step_feed(j->step, j->tokens, n, err);
-}
-
-/* An empty sequence, or one with its context. */
-static sb_status begin(job *j, sb_error *err)
-{
-    const uint64_t context = j->o->prompt ? 0 : j->o->context ? j->o->context : 1;
-    sb_status status = sb_step_reset(j->step, err);
-    for (uint64_t at = 0; at < context && !status;) {
-        const size_t n = context - at < PROMPT ? (size_t)(context - at) : PROMPT;
-        status = feed(j, n, err);
-        at += n;
-    }
-    return status;
-}
 
 static sb_status open_step(job *j, sb_error *err)
 {
     const sb_device_options *o = j->o;
-    const uint64_t calls = (uint64_t)o->warm + o->passes + o->looks;
-    const uint64_t positions = o->prompt ? o->rows : o->context + 1 + (calls + 1) * o->rows;
-    const size_t call = o->prompt ? o->rows : o->context < PROMPT ? (size_t)o->context : PROMPT;
-    const sb_step_options options = {.rows = call > MOST_ROWS ? call : MOST_ROWS,
-                                     .slots = o->prompt ? 1 : o->rows,
-                                     .positions = positions > MOST_ROWS ? positions : MOST_ROWS,
-                                     .fused = 1};
-    sb_knobs knobs;
-    sb_status status = sb_knobs_profile(&knobs, o->profile, err);
-    if (!status)
-        status = sb_knobs_set(&knobs, o->fp8_cache ? "kv_cache=fp8" : "kv_cache=act", err);
-    j->tokens = sb_alloc(options.rows, sizeof *j->tokens);
+    const uint64_t calls = o->prompt ? 1 : (uint64_t)o->warm + o->passes + o->looks + 1;
     j->launches = sb_alloc(LAUNCHES, sizeof *j->launches);
     j->seconds = sb_alloc((size_t)LAUNCHES * SB_DEVICE_PASSES, sizeof *j->seconds);
-    if (!j->tokens || !j->launches || !j->seconds)
+    if (!j->launches || !j->seconds)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a measurement");
-    if (!status)
-        status = sb_gpu_room(o->backend, j->hollow.bytes, err);
-    if (!status)
-        status = sb_step_open(o->backend, j->hollow.model, &knobs, &options, &j->step, err);
-    return status;
+    const sb_status status = sb_gpu_room(o->backend, j->hollow.bytes, err);
+    j->s = (sb_device_sequence){.o = o, .model = j->hollow.model};
+    return status ? status : sb_device_sequence_open(&j->s, o->rows, calls * o->rows, 0, err);
 }
 
 /* --- a call ------------------------------------------------------------------------------------
@@ -83,25 +38,25 @@ static sb_status open_step(job *j, sb_error *err)
 static sb_status prepare(job *j, sb_error *err)
 {
     if (j->o->prompt) {
-        draw_tokens(j, j->o->rows);
-        return sb_step_reset(j->step, err);
+        sb_device_sequence_draw(&j->s, j->o->rows);
+        return sb_step_reset(j->s.step, err);
     }
     if (j->o->rows == 1)
         return SB_OK;
-    draw_tokens(j, j->o->rows - 1);
-    return sb_step_put(j->step, 0, j->tokens, j->o->rows - 1, err);
+    sb_device_sequence_draw(&j->s, j->o->rows - 1);
+    return sb_step_put(j->s.step, 0, j->s.tokens, j->o->rows - 1, err);
 }
 
 static sb_status call(job *j, sb_error *err)
 {
-    return j->o->prompt ? sb_step_feed(j->step, j->tokens, j->o->rows, err)
-                        : sb_step_run(j->step, j->o->rows, err);
+    return j->o->prompt ? sb_step_feed(j->s.step, j->s.tokens, j->o->rows, err)
+                        : sb_step_run(j->s.step, j->o->rows, err);
 }
 
 /* A verify of which one row is right: the costliest way back. */
 static sb_status cut(job *j, sb_error *err)
 {
-    return j->o->prompt || j->o->rows == 1 ? SB_OK : sb_step_keep(j->step, 1, err);
+    return j->o->prompt || j->o->rows == 1 ? SB_OK : sb_step_keep(j->s.step, 1, err);
 }
 
 static sb_status pass(job *j, double *step, double *keep, sb_error *err)
@@ -196,7 +151,7 @@ static sb_status time_launches(job *j, sb_error *err)
 {
     size_t first = 0, count = 0;
     sb_status status = SB_OK;
-    sb_step_eager(j->step, 1);
+    sb_step_eager(j->s.step, 1);
     for (unsigned i = 0; i < j->o->looks && !status; i++) {
         status = prepare(j, err);
         if (!status)
@@ -214,7 +169,7 @@ static sb_status time_launches(job *j, sb_error *err)
         for (size_t k = 0; k < count && !status; k++)
             j->seconds[k * SB_DEVICE_PASSES + i] = j->launches[k].seconds;
     }
-    sb_step_eager(j->step, 0);
+    sb_step_eager(j->s.step, 0);
     return status ? status : sum_launches(j, count, err);
 }
 
@@ -238,13 +193,16 @@ static sb_status run(job *j, sb_error *err)
     if (!status)
         status = open_step(j, err);
     if (!status)
-        status = begin(j, err);
+        status = sb_device_sequence_begin(&j->s, err);
     if (!status)
         status = time_steps(j, err);
     if (!status)
         status = time_launches(j, err);
     if (!status)
-        status = sb_step_tokens(j->step, &j->out->token, 1, err);
+        status = sb_step_tokens(j->s.step, &j->out->token, 1, err);
+    sb_device_sequence_close(&j->s);
+    if (!status && j->o->drafts)
+        status = sb_device_rounds(j->o, j->hollow.model, j->out, err);
     if (!status)
         status = sb_gpu_staging(b, SB_GPU_COMPUTES, &j->out->weights, err);
     return status;
@@ -255,13 +213,12 @@ sb_status sb_device_run(const sb_device_options *options, sb_device_report *out,
     job j = {.o = options, .out = out};
     *out = (sb_device_report){.launches = 0};
     const sb_status status = run(&j, err);
-    sb_step_close(j.step);
+    sb_device_sequence_close(&j.s);
     if (j.hollow.first) {
         sb_gpu_forget(options->backend);
         sb_meter_draws(options->backend, NULL, 0, 0, NULL);
     }
     sb_hollow_free(&j.hollow);
-    free(j.tokens);
     free(j.launches);
     free(j.seconds);
     return status;

@@ -7,7 +7,7 @@
 #include "gpu/meter/meter.h"
 #include "tools/bench/hollow.h"
 
-enum { SB_DEVICE_PASSES = 31 };
+enum { SB_DEVICE_PASSES = 31, SB_DEVICE_DRAFTS = 8 };
 
 typedef struct sb_device_options {
     const sb_backend *backend;
@@ -19,6 +19,7 @@ typedef struct sb_device_options {
     uint64_t context;      /* tokens before it, unless it is */
     unsigned warm, passes; /* 1 to SB_DEVICE_PASSES */
     unsigned looks;        /* passes in which each launch is timed; at most SB_DEVICE_PASSES */
+    unsigned drafts;       /* rounds of 1 to so many are timed, too; at most SB_DEVICE_DRAFTS */
 } sb_device_options;
 
 /* Launches of one kernel, or for one op, in one call. */
@@ -28,17 +29,25 @@ typedef struct sb_device_part {
     double seconds; /* 0: nothing keeps time here */
 } sb_device_part;
 
+/* B-20: a round, and its parts. */
+typedef struct sb_device_round {
+    sb_meter_time drafts, verify, accept, whole;
+} sb_device_round;
+
 enum { SB_DEVICE_PARTS = 128 };
 typedef struct sb_device_report {
     sb_meter_report card;
-    sb_meter_time step; /* launch by launch */
+    sb_meter_time step; /* a graph, or launch by launch of a prompt */
     sb_meter_time keep; /* of a verify: all rows but the last are given up */
     size_t launches;    /* of a step */
     double seconds;     /* of them, each timed alone */
     sb_device_part kernel[SB_DEVICE_PARTS], op[SB_DEVICE_PARTS];
     size_t kernels, ops;
-    uint64_t weights; /* bytes that were drawn and stay */
-    uint32_t token;   /* what followed the last call */
+    uint64_t weights;                        /* bytes that were drawn and stay */
+    uint32_t token;                          /* what followed the last call */
+    sb_meter_time plain;                     /* a step of one token, as rounds are timed */
+    sb_device_round round[SB_DEVICE_DRAFTS]; /* of i + 1 drafts */
+    unsigned rounds;                         /* that were timed */
 } sb_device_report;
 
 /* Weights of more bytes than this are nothing for the emulator. */

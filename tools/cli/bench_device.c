@@ -5,39 +5,74 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/cli/bench_round.h"
 
 /* --- what follows from the times ---------------------------------------------------------------
  */
 
 typedef struct verdict {
-    double rate, launch;  /* bytes per second; seconds of a launch that does nothing */
-    double floor, model;  /* seconds: bytes / rate; and phases x launch on top (B-13) */
-    double step, implied; /* seconds: measured; and of a GB10 that reaches the same share */
-    int timed;            /* all of them are there */
+    double rate, launch;       /* bytes per second; seconds of a launch that does nothing: B-19 */
+    double floor, model;       /* seconds: bytes / rate; and phases x launch on top (B-13) */
+    double step, implied;      /* seconds: measured; and of a GB10 that reaches the same share */
+    int timed;                 /* all of them are there */
+    double of_rate, of_launch; /* of the ledger's rounds: those measured, or as they were said */
 } verdict;
 
 static verdict verdict_of(const sb_bench_measured *m)
 {
     const sb_device_report *r = m->report;
     const double bytes = sb_step_bytes(&m->step->total);
-    verdict v = {.rate = sb_meter_rate(sb_meter_memory(&r->card)), .step = r->step.median};
-    const double per_second = sb_meter_rate(&r->card.launches);
+    verdict v = {.rate = sb_meter_rate(sb_meter_memory(&r->card)),
+                 .step = r->step.median,
+                 .of_rate = m->options->bandwidth,
+                 .of_launch = m->latency};
+    const double per_second =
+        sb_meter_rate(m->is_graph ? &r->card.dependent_nodes : &r->card.dependent);
     if (v.rate <= 0 || per_second <= 0 || v.step <= 0)
         return v;
     v.timed = 1;
-    v.launch = 1 / per_second;
+    v.of_rate = v.rate;
+    v.of_launch = v.launch = 1 / per_second;
     v.floor = bytes / v.rate;
     v.model = sb_step_seconds(m->step, v.rate, v.launch);
-    v.implied = sb_step_seconds(m->step, m->bandwidth, m->latency) * v.step / v.model;
+    v.implied = sb_step_seconds(m->step, m->options->bandwidth, m->latency) * v.step / v.model;
     return v;
+}
+
+/* What was measured of the card, in the order in which it is shown. */
+enum { CARD_PASSES = 2 * SB_METER_SIZES + 7 };
+typedef struct card_pass {
+    const char *what;
+    const sb_meter_pass *pass;
+    double unit; /* of its work per second */
+    const char *per;
+} card_pass;
+
+static void list_passes(const sb_meter_report *c, card_pass list[CARD_PASSES])
+{
+    const card_pass others[] = {
+        {"bf16 products", &c->matrix, 1e12, "TFLOP/s"},
+        {"bf16 layer", &c->linear, 1e12, "TFLOP/s"},
+        {"launches", &c->launches, 1e6, "per us"},
+        {"launches, dependent", &c->dependent, 1e6, "per us"},
+        {"of a graph", &c->nodes, 1e6, "per us"},
+        {"of a graph, dependent", &c->dependent_nodes, 1e6, "per us"},
+        {"graphs of one launch", &c->graphs, 1e6, "per us"},
+    };
+    for (int i = 0; i < SB_METER_SIZES; i++) {
+        list[i] = (card_pass){"read", &c->read[i], 1e9, "GB/s"};
+        list[SB_METER_SIZES + i] = (card_pass){"copy", &c->copy[i], 1e9, "GB/s"};
+    }
+    memcpy(list + (size_t)(2 * SB_METER_SIZES), others, sizeof others);
 }
 
 int sb_bench_is_wrong(const sb_device_report *r)
 {
-    int right = r->card.matrix.right && r->card.linear.right && r->card.launches.right &&
-                r->card.dependent.right;
-    for (int i = 0; i < SB_METER_SIZES; i++)
-        right = right && r->card.read[i].right && r->card.copy[i].right;
+    card_pass list[CARD_PASSES];
+    int right = 1;
+    list_passes(&r->card, list);
+    for (int i = 0; i < CARD_PASSES; i++)
+        right = right && list[i].pass->right;
     return !right;
 }
 
@@ -115,18 +150,14 @@ static void print_pass(const char *title, const sb_meter_pass *p, double unit, c
 
 static void print_card(const sb_meter_report *card)
 {
+    card_pass list[CARD_PASSES];
+    list_passes(card, list);
     printf("measured in this run: %s, %" PRIu32 " multiprocessors, %" PRIu64
            " bytes of cache; medians of %" PRIu32 " passes\n",
            card->card.name, card->card.multiprocessors, card->card.cache, card->passes);
     printf("  %-22s %14s %10s %10s %10s %12s\n", "card", "work", "ms", "least", "most", "rate");
-    for (int i = 0; i < SB_METER_SIZES; i++)
-        print_pass("read", &card->read[i], 1e9, "GB/s");
-    for (int i = 0; i < SB_METER_SIZES; i++)
-        print_pass("copy", &card->copy[i], 1e9, "GB/s");
-    print_pass("bf16 products", &card->matrix, 1e12, "TFLOP/s");
-    print_pass("bf16 layer", &card->linear, 1e12, "TFLOP/s");
-    print_pass("launches", &card->launches, 1e6, "per us");
-    print_pass("launches, dependent", &card->dependent, 1e6, "per us");
+    for (int i = 0; i < CARD_PASSES; i++)
+        print_pass(list[i].what, list[i].pass, list[i].unit, list[i].per);
 }
 
 static void print_part(const char *title, const sb_device_part *part, double bytes, double all,
@@ -166,14 +197,15 @@ static void print_verdict(const sb_bench_measured *m, const verdict *v)
 {
     printf("floor: bytes / measured read rate: %.4f ms, of which the step reaches %.1f %%\n",
            1e3 * v->floor, 100 * v->floor / v->step);
-    printf("floor and %" PRIu32 " phases of %.2f us, the measured launch: %.4f ms, of which it "
+    printf("floor and %" PRIu32 " phases of %.2f us, the measured launch%s: %.4f ms, of which it "
            "reaches %.1f %%\n",
-           m->step->total.phases, 1e6 * v->launch, 1e3 * v->model, 100 * v->model / v->step);
+           m->step->total.phases, 1e6 * v->launch, m->is_graph ? " of a graph" : "", 1e3 * v->model,
+           100 * v->model / v->step);
     printf("implied for a GB10: %.3f ms, %.2f %s per second\n", 1e3 * v->implied,
            m->rows / v->implied, m->unit);
     printf("  assumed: it is read at %.0f GB/s, a phase waits %.2f us there, and the same share of "
            "both together is reached\n",
-           m->bandwidth / 1e9, 1e6 * m->latency);
+           m->options->bandwidth / 1e9, 1e6 * m->latency);
 }
 
 static const char no_time[] =
@@ -187,12 +219,14 @@ void sb_bench_print_measured(const sb_bench_measured *m)
     printf("weights: %" PRIu64 " bytes, drawn where kernels run; profile %s\n", r->weights,
            m->profile);
     print_ops(m, &v);
+    sb_bench_print_rounds(m, v.of_rate, v.of_launch);
     if (!v.timed) {
         printf("%s%s\n", no_time, m->emulated ? ", on the emulator" : "");
         return;
     }
-    printf("the step, launch by launch: %.4f ms (%.4f to %.4f), %.2f %s per second\n", 1e3 * v.step,
-           1e3 * r->step.least, 1e3 * r->step.most, m->rows / v.step, m->unit);
+    printf("the step, %s: %.4f ms (%.4f to %.4f), %.2f %s per second\n",
+           m->is_graph ? "a graph" : "launch by launch", 1e3 * v.step, 1e3 * r->step.least,
+           1e3 * r->step.most, m->rows / v.step, m->unit);
     if (r->keep.median > 0 && m->rows > 1)
         printf("giving all rows of it up but one: %.4f ms\n", 1e3 * r->keep.median);
     print_verdict(m, &v);
@@ -221,14 +255,10 @@ static json_t *pass_json(const char *what, const sb_meter_pass *p)
 static json_t *card_json(const sb_meter_report *c)
 {
     json_t *passes = json_array();
-    for (int i = 0; i < SB_METER_SIZES; i++)
-        json_array_append_new(passes, pass_json("read", &c->read[i]));
-    for (int i = 0; i < SB_METER_SIZES; i++)
-        json_array_append_new(passes, pass_json("copy", &c->copy[i]));
-    json_array_append_new(passes, pass_json("bf16 products", &c->matrix));
-    json_array_append_new(passes, pass_json("bf16 layer", &c->linear));
-    json_array_append_new(passes, pass_json("launches", &c->launches));
-    json_array_append_new(passes, pass_json("launches, dependent", &c->dependent));
+    card_pass list[CARD_PASSES];
+    list_passes(c, list);
+    for (int i = 0; i < CARD_PASSES; i++)
+        json_array_append_new(passes, pass_json(list[i].what, list[i].pass));
     return json_pack("{s:s,s:I,s:I,s:I,s:o}", "name", c->card.name, "multiprocessors",
                      (json_int_t)c->card.multiprocessors, "cache", (json_int_t)c->card.cache,
                      "passes", (json_int_t)c->passes, "measured", passes);
@@ -253,10 +283,15 @@ json_t *sb_bench_json_measured(const sb_bench_measured *m)
                                &sums.part[i]));
     for (size_t i = 0; i < r->kernels; i++)
         json_array_append_new(kernels, part_json("kernel", r->kernel[i].name, &r->kernel[i]));
-    return json_pack("{s:o,s:s,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "card", card_json(&r->card),
-                     "profile", m->profile, "weights", (json_int_t)r->weights, "launches",
-                     (json_int_t)r->launches, "ops", ops, "kernels", kernels, "step_s",
-                     time_json(&r->step), "keep_s", time_json(&r->keep), "floor_s",
-                     seconds_json(v.floor), "floor_and_phases_s", seconds_json(v.model),
-                     "implied_s", seconds_json(v.implied));
+    json_t *out = json_pack(
+        "{s:o,s:s,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "card", card_json(&r->card), "profile",
+        m->profile, "weights", (json_int_t)r->weights, "launches", (json_int_t)r->launches, "ops",
+        ops, "kernels", kernels, "step_s", time_json(&r->step), "keep_s", time_json(&r->keep),
+        "floor_s", seconds_json(v.floor), "floor_and_phases_s", seconds_json(v.model), "implied_s",
+        seconds_json(v.implied));
+    if (r->rounds) {
+        json_object_set_new(out, "plain_s", time_json(&r->plain));
+        json_object_set_new(out, "rounds", sb_bench_json_rounds(m, v.of_rate, v.of_launch));
+    }
+    return out;
 }

@@ -13,9 +13,12 @@ typedef struct sb_bench_measured {
     const sb_device_report *report;
     const sb_step *step; /* its ledger */
     uint32_t rows;
+    int is_graph;     /* else its launches are the host's */
     const char *unit; /* "tokens" */
     const char *profile;
-    double bandwidth, latency; /* of a GB10, as it was said: bytes per second, seconds */
+    const sb_step_model *model;
+    const sb_floor_options *options; /* with the bandwidth of a GB10, as it was said */
+    double latency;                  /* of a GB10, too: seconds */
     int emulated;
 } sb_bench_measured;
 

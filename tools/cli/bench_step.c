@@ -10,7 +10,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 
-enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20, RUN_DRAFTS = 8, WARM = 3, PASSES = 15, LOOKS = 5 };
+enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20, WARM = 3, PASSES = 15, LOOKS = 5 };
 
 typedef enum kind { DECODE, VERIFY, PREFILL, KINDS } kind;
 static const char *const kinds[KINDS] = {"decode", "verify", "prefill"};
@@ -115,7 +115,7 @@ static sb_status read_numbers(request *r, sb_error *err)
     if (!status)
         status = check_range("layers", r->layers, 0, SB_MAX_LAYERS, err);
     if (!status && r->backend && r->kind == VERIFY)
-        status = check_range("draft", r->draft, 1, RUN_DRAFTS, err);
+        status = check_range("draft", r->draft, 1, SB_DEVICE_DRAFTS, err);
     if (!status)
         status = sb_opt_decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
     if (!status)
@@ -251,10 +251,12 @@ static sb_bench_measured measured_of(const request *r)
 {
     return (sb_bench_measured){.report = &r->report,
                                .step = &r->step,
+                               .model = &r->model,
+                               .options = &r->options,
                                .rows = r->width,
+                               .is_graph = r->kind != PREFILL,
                                .unit = units[r->kind],
                                .profile = r->profile,
-                               .bandwidth = r->options.bandwidth,
                                .latency = r->seconds,
                                .emulated = strcmp(r->backend, "emu") == 0};
 }
@@ -370,13 +372,15 @@ static sb_status run_step(request *r, sb_error *err)
                                                  .further = r->of->further,
                                                  .modules = r->of->modules,
                                                  .layers = (unsigned)r->layers,
-                                                 .seed = r->seed},
+                                                 .seed = r->seed,
+                                                 .mtp = r->kind == VERIFY},
                                        .rows = r->width,
                                        .prompt = r->kind == PREFILL,
                                        .context = r->context,
                                        .warm = emulated ? 1 : WARM,
                                        .passes = emulated ? 2 : PASSES,
-                                       .looks = emulated ? 2 : LOOKS};
+                                       .looks = emulated ? 2 : LOOKS,
+                                       .drafts = r->options.draft};
     status = sb_device_run(&options, &r->report, err);
     r->measured = !status;
     return status;

@@ -1,0 +1,28 @@
+/* device_sequence.h - a sequence of drawn tokens on a device, which a measurement goes on from. */
+#ifndef SB_BENCH_DEVICE_SEQUENCE_H
+#define SB_BENCH_DEVICE_SEQUENCE_H
+
+#include "gpu/step/step.h"
+#include "tools/bench/device.h"
+
+typedef struct sb_device_sequence {
+    const sb_device_options *o;
+    const sb_model *model;
+    sb_step *step;
+    uint64_t drawn;   /* tokens */
+    uint32_t *tokens; /* of a call */
+} sb_device_sequence;
+
+/* One that is empty. `rows` of a call behind its context, and so many positions behind that; mtp:
+ * it has drafts. */
+sb_status sb_device_sequence_open(sb_device_sequence *s, size_t rows, uint64_t positions, int mtp,
+                                  sb_error *err);
+void sb_device_sequence_close(sb_device_sequence *s);
+
+/* B-19: "other tokens in every pass" - the next n. */
+void sb_device_sequence_draw(sb_device_sequence *s, size_t n);
+
+/* The context is fed: one token at least, unless a prompt is to come. */
+sb_status sb_device_sequence_begin(sb_device_sequence *s, sb_error *err);
+
+#endif
