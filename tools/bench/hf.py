@@ -56,8 +56,8 @@ def run_cuda(model: object, prompt: object, options: argparse.Namespace) -> dict
         torch.cuda.synchronize()
         return out, time.perf_counter() - start
 
-    model, prompt = model.to("cuda"), prompt.to("cuda")
-    with torch.inference_mode(), torch.device("cuda"):
+    model, prompt = model.to(options.device), prompt.to(options.device)
+    with torch.inference_mode(), torch.device(options.device):
         places = where(model.config, 0, options.prefill)
         prompts, steps = [], []
         for _ in range(4):
@@ -79,12 +79,15 @@ def run_transformers(options: argparse.Namespace) -> dict:
     """One dtype, in this process."""
     import torch  # only where it is needed: the parent stays small
     from hf_models import DTYPES as TYPES
-    from hf_models import class_of, load_strictly, prepare_torch
+    from hf_models import FixtureError, class_of, load_strictly, prepare_torch
 
-    prepare_torch()
-    torch.set_num_threads(options.threads)
-    torch.use_deterministic_algorithms(False)
-    model = load_strictly(options.checkpoint, class_of(options.checkpoint), TYPES[options.one], "sdpa")
+    try:
+        prepare_torch()
+        torch.set_num_threads(options.threads)
+        torch.use_deterministic_algorithms(False)
+        model = load_strictly(options.checkpoint, class_of(options.checkpoint), TYPES[options.one], "sdpa")
+    except FixtureError as error:
+        raise SystemExit(f"hf.py: {error}") from None
     generator = torch.Generator().manual_seed(42)
     prompt = torch.randint(model.config.vocab_size, (1, options.prefill), generator=generator)
     if options.device == "cuda":
@@ -132,27 +135,49 @@ def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
 
 
 def run_kernels(options: argparse.Namespace, what: str, *words: str) -> dict:
-    """`samebit bench` of a step on the device; an error where it has measured nothing."""
+    """What `samebit bench` has measured of a step on the device; an error where that is nothing."""
     command = [options.program, "bench", what, "--preset", options.preset, "--layers", str(options.layers)]
     document, _ = child([*command, "--recipe", "bf16", "--backend", "gpu", "--json", *words])
     if not document["measured"]:
         raise SystemExit(f"hf.py: {document['reason']}")
-    return document
+    if not document["run"]["step_s"]["median"]:
+        raise SystemExit(f"hf.py: samebit bench {what} has no time of its step")
+    return document["run"]
+
+
+def run_samebit_on_gpu(options: argparse.Namespace) -> dict:
+    """The same shape, prompt and place in a sequence as run_cuda has."""
+    decode = run_kernels(options, "decode", "--context", str(options.prefill))
+    prefill = run_kernels(options, "prefill", "--rows", str(options.prefill))
+    return {
+        "prefill_tokens_per_s": options.prefill / prefill["step_s"]["median"],
+        "tokens_per_s": 1 / decode["step_s"]["median"],
+        "device": decode["card"]["name"],
+        "floor_tokens_per_s": 1 / decode["floor_s"],
+    }
+
+
+def check_cuda(options: argparse.Namespace) -> None:
+    """What is missing, before anything is loaded."""
+    if not options.preset or not options.layers:
+        raise SystemExit("hf.py: --device cuda needs --preset and --layers, with which CKPT was made")
+    if options.tokens < 1 or options.prefill < 1:
+        raise SystemExit("hf.py: --tokens and --prefill are at least 1")
+    if not (options.checkpoint / "config.json").is_file():
+        raise SystemExit(f"hf.py: {options.checkpoint} is no folder with a config.json")
+    try:
+        import torch
+    except ImportError as error:
+        raise SystemExit(f"hf.py: {error}: --device cuda needs torch and transformers") from None
+    if not torch.cuda.is_available():
+        raise SystemExit(f"hf.py: torch {torch.__version__} finds no CUDA device, which --device cuda needs")
 
 
 def compare_on_gpu(options: argparse.Namespace) -> None:
     """Both on the same GPU, one after the other."""
-    if not options.preset or not options.layers:
-        raise SystemExit("hf.py: --device cuda needs --preset and --layers, with which CKPT was made")
+    check_cuda(options)
     theirs, _ = child([sys.executable, *sys.argv, "--one", "bf16"])
-    decode = run_kernels(options, "decode", "--context", str(options.prefill))
-    prefill = run_kernels(options, "prefill", "--rows", str(options.prefill))
-    ours = {
-        "prefill_tokens_per_s": options.prefill / prefill["run"]["step_s"]["median"],
-        "tokens_per_s": 1 / decode["run"]["step_s"]["median"],
-        "device": decode["run"]["card"]["name"],
-        "floor_tokens_per_s": 1 / decode["run"]["floor_s"],
-    }
+    ours = run_samebit_on_gpu(options)
     if options.json:
         print(json.dumps({"samebit": ours, "transformers bf16": theirs}, indent=2))
         return

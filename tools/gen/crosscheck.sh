@@ -125,6 +125,12 @@ status=$?
 report $status "tools/record/probe.py: $(tail -n 1 "$work/probe.log")"
 [ $status -eq 0 ] || grep -A 4 -a FAILED "$work/probe.log"
 
+# The script that measures transformers beside the kernels, as far as it goes without a GPU.
+PYTHON=$venv/bin/python BUILD=$build bash tools/bench/hf_test.sh >"$work/bench-hf.log" 2>&1
+status=$?
+report $status "tools/bench/hf.py --device cuda: $(tail -n 1 "$work/bench-hf.log")"
+[ $status -eq 0 ] || grep -A 4 -a FAILED "$work/bench-hf.log"
+
 # The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
 # bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
 rm -rf "$work/mtp"
