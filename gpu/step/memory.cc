@@ -40,10 +40,10 @@ static sb_status settle(sb_gpu_step *step, const char *name, size_t count, size_
     return SB_OK;
 }
 
-/* So many bytes of zero. */
+/* So many bytes of zero, in few parts: each is waited for. */
 static sb_status clear(sb_gpu_step *step, void *at, size_t bytes, sb_error *err)
 {
-    static const char zeros[4096] = {0};
+    static char zeros[1 << 20]; /* which nobody writes */
     sb_status status = SB_OK;
     for (size_t done = 0; done < bytes && !status; done += sizeof zeros)
         status = sb_step_write(step, static_cast<char *>(at) + done, zeros,
