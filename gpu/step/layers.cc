@@ -134,8 +134,9 @@ void sb_step_trunk(sb_step_call &c, size_t logits)
     sb_step_greedy(c, logits, c.step->picked);
 }
 
-/* R-21; `hidden` may be s->x, which the embedding overwrites. */
-void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
+/* R-21: what the layer of the head is given; `hidden` may be s->x, which the embedding overwrites.
+ */
+static const sb_layer *fuse(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
 {
     const sb_weights *w = c.step->model->weights;
     const sb_scratch *s = c.s;
@@ -147,8 +148,24 @@ void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, 
     c.norm("mtp.pre_fc_norm_embedding", w->mtp[SB_ROLE_mtp_norm_embedding], s->x, c.rows, H, s->y);
     SB_STEP(c, "mtp.joined", sb_step_join(c));
     c.matrix("mtp.fc", w->mtp[SB_ROLE_mtp_fc], s->joined, s->x);
+    return &w->layers[c.config->layers];
+}
+
+void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
+{
+    const sb_layer *layer = fuse(c, hidden, tokens, ahead);
     c.layer = c.config->layers;
-    sb_step_layer(c, &w->layers[c.layer], true);
+    sb_step_layer(c, layer, true);
     c.layer = SB_NO_LAYER;
-    norm_of_stream(c, "mtp.norm", w->mtp[SB_ROLE_mtp_norm], c.step->head_hidden);
+    norm_of_stream(c, "mtp.norm", c.step->model->weights->mtp[SB_ROLE_mtp_norm],
+                   c.step->head_hidden);
+}
+
+void sb_step_prime(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
+{
+    const sb_layer *layer = fuse(c, hidden, tokens, ahead);
+    c.layer = c.config->layers;
+    norm_of_stream(c, "input_layernorm", layer->w[SB_ROLE_input_layernorm], c.s->y);
+    sb_step_entries(c, layer);
+    c.layer = SB_NO_LAYER;
 }

@@ -132,17 +132,13 @@ static void norm_and_rope(sb_step_call &c, const sb_matrix &weight, const float 
     SB_STEP(c, rope_name, sb_gpu_rope(c.gpu, c.knobs, &rope));
 }
 
-/* Queries, and keys and values in the cache: one op after the other. */
-static void heads_apart(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache &cache, float z_k,
-                        float z_v)
+/* Keys and values in the cache, and queries: one op after the other. */
+static void append_apart(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache &cache, float z_k,
+                         float z_v)
 {
     const sb_config *m = c.config;
     const sb_scratch *s = c.s;
     const size_t kv = sb_config_kv_width(m);
-    const sb_split_gate_args split = {s->packed, c.rows, m->heads, m->head_dim, s->query, s->gate};
-    SB_STEP(c, "self_attn.query", sb_gpu_split_gate(c.gpu, c.knobs, &split));
-    norm_and_rope(c, w[SB_ROLE_q_norm], s->query, m->heads, s->query_normed, "self_attn.q_norm",
-                  "self_attn.q_rope");
     norm_and_rope(c, w[SB_ROLE_k_norm], s->key, m->kv_heads, c.step->keys_now, "self_attn.k_norm",
                   "self_attn.k_rope");
     SB_STEP(c, "keys",
@@ -150,8 +146,17 @@ static void heads_apart(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache 
     SB_STEP(c, "values",
             sb_gpu_append(c.gpu, c.knobs, s->value, c.rows, kv, z_v, cache.values, &cache));
 }
+static void query_apart(sb_step_call &c, const sb_matrix *w)
+{
+    const sb_config *m = c.config;
+    const sb_scratch *s = c.s;
+    const sb_split_gate_args split = {s->packed, c.rows, m->heads, m->head_dim, s->query, s->gate};
+    SB_STEP(c, "self_attn.query", sb_gpu_split_gate(c.gpu, c.knobs, &split));
+    norm_and_rope(c, w[SB_ROLE_q_norm], s->query, m->heads, s->query_normed, "self_attn.q_norm",
+                  "self_attn.q_rope");
+}
 static void heads_fused(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache &cache, float z_k,
-                        float z_v, bool gates)
+                        float z_v, size_t queries, bool gates)
 {
     const sb_config *m = c.config;
     const sb_scratch *s = c.s;
@@ -162,7 +167,7 @@ static void heads_fused(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache 
                                     &w[SB_ROLE_q_norm],
                                     &w[SB_ROLE_k_norm],
                                     c.rows,
-                                    m->heads,
+                                    queries,
                                     m->kv_heads,
                                     m->head_dim,
                                     m->rotary_dim,
@@ -174,36 +179,55 @@ static void heads_fused(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache 
     SB_STEP(c, "self_attn.q_rope", sb_gpu_heads(c.gpu, c.knobs, &args, &cache));
 }
 
-static void project_heads(sb_step_call &c, const sb_matrix *w)
+static void project_heads(sb_step_call &c, const sb_matrix *w, bool queries)
 {
     const sb_scratch *s = c.s;
     const sb_step_matrix all[] = {{"self_attn.q_proj", &w[SB_ROLE_q_proj], s->packed},
                                   {"self_attn.k_proj", &w[SB_ROLE_k_proj], s->key},
                                   {"self_attn.v_proj", &w[SB_ROLE_v_proj], s->value}};
-    c.matrices(all, 3);
+    c.matrices(queries ? all : all + 1, queries ? 3 : 2);
+}
+
+/* Of the next layer that has one. */
+static sb_gpu_cache cache_of(sb_step_call &c)
+{
+    const size_t positions = c.step->options.positions;
+    const size_t place = c.full++ * positions * c.step->kv_row;
+    return {c.step->keys + place, c.step->values + place, c.step->first, positions, c.reach};
+}
+
+void sb_step_entries(sb_step_call &c, const sb_layer *layer)
+{
+    const float z_k = sb_kv_scale(c.knobs, layer->k_scale);
+    const float z_v = sb_kv_scale(c.knobs, layer->v_scale);
+    const sb_gpu_cache cache = cache_of(c);
+    project_heads(c, layer->w, false);
+    if (c.fused)
+        heads_fused(c, layer->w, cache, z_k, z_v, 0, false);
+    else
+        append_apart(c, layer->w, cache, z_k, z_v);
 }
 
 void sb_step_attention(sb_step_call &c, const sb_layer *layer)
 {
     const sb_config *m = c.config;
     const sb_scratch *s = c.s;
-    const size_t positions = c.step->options.positions;
-    const size_t place = c.full++ * positions * c.step->kv_row;
     const float z_k = sb_kv_scale(c.knobs, layer->k_scale);
     const float z_v = sb_kv_scale(c.knobs, layer->v_scale);
-    const sb_gpu_cache cache = {c.step->keys + place, c.step->values + place, c.step->first,
-                                positions, c.reach};
+    const sb_gpu_cache cache = cache_of(c);
     const sb_attention_args args = {s->query_normed, nullptr,     nullptr,     c.rows, 0,
                                     m->heads,        m->kv_heads, m->head_dim, z_k,    z_v,
                                     s->attended};
     const sb_attn_gate_args gate = {s->attended, s->gate, c.rows * sb_config_query_width(m),
                                     s->attended};
     const sb_gpu_staged *staged = c.stages_for(layer->w[SB_ROLE_o_proj]);
-    project_heads(c, layer->w);
-    if (c.fused)
-        heads_fused(c, layer->w, cache, z_k, z_v, !staged);
-    else
-        heads_apart(c, layer->w, cache, z_k, z_v);
+    project_heads(c, layer->w, true);
+    if (c.fused) {
+        heads_fused(c, layer->w, cache, z_k, z_v, m->heads, !staged);
+    } else {
+        query_apart(c, layer->w);
+        append_apart(c, layer->w, cache, z_k, z_v);
+    }
     SB_STEP(c, "self_attn.core_out", sb_gpu_attention_cache(c.gpu, c.knobs, &args, &cache));
     if (staged)
         SB_STEP(c, "self_attn.gated",

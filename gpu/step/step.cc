@@ -47,8 +47,8 @@ static void prime(sb_step_call &c, bool first)
     sb_step_call head = c;
     head.rows = c.rows - without;
     if (head.rows > 0)
-        sb_step_head(head, c.step->before + without * H, c.step->tokens + without,
-                     ahead + static_cast<int>(without));
+        sb_step_prime(head, c.step->before + without * H, c.step->tokens + without,
+                      ahead + static_cast<int>(without));
     c.status = head.status;
 }
 

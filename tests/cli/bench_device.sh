@@ -101,6 +101,9 @@ if [ -x "$launches" ]; then
     near run.keep_s.median "$(node 5)e-6"
     near run.plain_s.median "$(node 6)e-6"
     check "no head in the verify of a round" test "$(node 8)" -gt "$(node 4)"
+    routers() { awk -v n="$1" '$1 == "graph" { of = $2 == n } of && /choice/ { sum++ } END { print sum + 0 }' "$work/graphs"; }
+    same "routers, of which entries of the head need none" "$(routers 8)" "$(routers 4)"
+    same "and a draft one" "$(routers 7)" 1
     phases=$(value step.phases)
     near run.floor_and_phases_s "$(awk -v n="$phases" -v s="$(value run.floor_s)" 'BEGIN { printf "%.17g", n * 1e-6 + s }')"
     for k in 1 2 3; do
