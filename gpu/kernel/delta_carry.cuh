@@ -3,7 +3,9 @@
  *
  * The columns of a head's state do not know of each other: a block has 32 of one head, from the
  * first chunk to the last, in the accumulators of its warps. A warp has 16 rows of a chunk, of the
- * state every fourth 16 rows. */
+ * state every fourth 16 rows. What it multiplies the state with is its own, so it goes to registers
+ * in fragments as the first kernel left them, a chunk ahead; state and values, which all warps
+ * need, go through shared memory. */
 #ifndef SB_GPU_KERNEL_DELTA_CARRY_CUH
 #define SB_GPU_KERNEL_DELTA_CARRY_CUH
 
@@ -13,7 +15,6 @@ constexpr uint32_t SB_CARRY_COLUMNS = 32, SB_CARRY_WIDTH = 40, SB_CARRY_TILES = 
 
 struct sb_carry_room {
     sb_shared<uint16_t> S, V, late; /* (DK | 64 | 64, WIDTH): R(S), R(V), R(V exp(G_last - G_i)) */
-    sb_shared<float> sums;          /* (64): G */
 };
 
 /* The state's tiles of a warp. */
@@ -27,33 +28,123 @@ template <int DK> struct sb_carry_state {
     }
 };
 
-/* sum += the products of a with 16 rows of a matrix in shared memory. */
-template <int N>
-SB_KERNEL_FN void sb_carry_times(float (&sum)[SB_CARRY_TILES][2][4], const uint32_t (&a)[N][4],
-                                 sb_shared<const uint16_t> rows)
+/* --- what is on its way ----------------------------------------------------------------------- */
+/* Of one chunk what a warp multiplies with, and the factors of its rows and of the state. Keys and
+ * queries in three pieces are made where they are needed. */
+template <int DK, int N> struct sb_carry_ahead {
+    static constexpr uint32_t STEPS = DK / 16, PIECES = N == 1 ? STEPS : 1;
+    uint4 w[STEPS], q[PIECES], k[PIECES], p[SB_CHUNK_TILES], u[2];
+    float2 of[2];
+    float grown;
+};
+
+/* This lane's part of fragment `first` of the `each` that a place has. */
+SB_KERNEL_FN sb_global<const uint4> sb_carry_at(sb_global<const uint4> from, size_t place,
+                                                uint32_t each, uint32_t first)
 {
-    const uint32_t lane = threadIdx.x % 32;
-    SB_UNROLL
-    for (uint32_t n = 0; n < SB_CARRY_TILES; n += 2) {
-        uint32_t b[4];
-        sb_ldmatrix<4, true>(
-            b, sb_cast<const uint4>(rows + (lane % 16 * SB_CARRY_WIDTH + lane / 16 * 8 + 8 * n)));
-        const uint32_t low[1][2] = {{b[0], b[1]}}, high[1][2] = {{b[2], b[3]}};
-        sb_chunk_mma(sum[n], a, low);
-        sb_chunk_mma(sum[n + 1], a, high);
-    }
+    return from + ((place * each + first) * 32 + threadIdx.x % 32);
+}
+/* The same of the n-th behind it. What is not there becomes zeros, so that what was there before
+ * needs no registers any more. */
+SB_KERNEL_FN uint4 sb_carry_get(sb_global<const uint4> from, uint32_t n, bool there)
+{
+    uint4 words = make_uint4(0, 0, 0, 0);
+    if (there)
+        words = from[n * 32];
+    return words;
 }
 
-/* A fragment of a matrix of bfloat16 in memory, whose first row and column these are. */
-SB_KERNEL_FN void sb_carry_fragment(uint32_t (&a)[1][4], sb_global<const uint16_t> from,
-                                    uint32_t width, uint32_t row, uint32_t column)
+/* Y-99: "for W and queries of a chunk while the state takes in the chunk before": of a chunk, if
+ * there is one, W. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask(const sb_chunk_job<T> &job, uint32_t chunk,
+                               sb_carry_ahead<DK, N> &ahead)
+{
+    const uint32_t steps = job.keys / 16, first = threadIdx.x / 32 * steps;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
+    const sb_global<const uint4> w = sb_carry_at(job.w, at.place, SB_CHUNK_TILES * steps, first);
+    SB_UNROLL
+    for (uint32_t n = 0; n < ahead.STEPS; n++)
+        ahead.w[n] = sb_carry_get(w, n, chunk < job.chunks && n < steps);
+}
+/* Its queries of one piece. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask_query(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
+                                     sb_carry_ahead<DK, N> &ahead)
+{
+    const uint32_t steps = job.keys / 16, first = threadIdx.x / 32 * steps;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
+    if (N == 1)
+        ahead.q[n] = sb_carry_get(sb_carry_at(job.q, at.of_keys, SB_CHUNK_TILES * steps, first), n,
+                                  chunk < job.chunks && n < steps);
+}
+/* Its keys of one piece: those of 16 rows for a tile of the state. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask_key(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
+                                   sb_carry_ahead<DK, N> &ahead)
+{
+    const uint32_t each = SB_CHUNK_TILES * (job.keys / 16), tile = n / SB_CHUNK_TILES;
+    const uint32_t first = threadIdx.x / 32 * SB_CHUNK_TILES, more = n % SB_CHUNK_TILES;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
+    if (N == 1)
+        ahead.k[n] = sb_carry_get(sb_carry_at(job.k, at.of_keys, each, first),
+                                  tile * SB_CHUNK_WARPS * SB_CHUNK_TILES + more,
+                                  sb_carry_state<DK>::row(tile) < job.keys);
+}
+/* Its factors, U and P. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask_factors(const sb_chunk_job<T> &job, uint32_t chunk,
+                                       sb_carry_ahead<DK, N> &ahead)
+{
+    const sb_global<const float2> of =
+        job.factors + sb_chunk_at(job, chunk, blockIdx.y).place * SB_CHUNK_ROWS;
+    const float2 last = of[SB_CHUNK_ROWS - 1];
+    ahead.grown = last.x;
+    for (uint32_t half = 0; half < 2; half++)
+        ahead.of[half] = of[threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + 8 * half];
+}
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask_value(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
+                                     sb_carry_ahead<DK, N> &ahead)
+{
+    const uint32_t each = job.columns / 16 * SB_CHUNK_TILES;
+    const uint32_t first = 2 * blockIdx.x * SB_CHUNK_TILES + threadIdx.x / 32;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
+    ahead.u[n] = sb_carry_get(sb_carry_at(job.u, at.place, each, first), n * SB_CHUNK_TILES, true);
+}
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_ask_score(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
+                                     sb_carry_ahead<DK, N> &ahead)
+{
+    const uint32_t warp = threadIdx.x / 32, first = warp * (warp + 1) / 2;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
+    ahead.p[n] = sb_carry_get(sb_carry_at(job.p, at.place, SB_CHUNK_OF_P, first), n, n <= warp);
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+SB_KERNEL_FN void sb_carry_words(uint32_t (&a)[1][4], const uint4 &of)
+{
+    a[0][0] = of.x, a[0][1] = of.y, a[0][2] = of.z, a[0][3] = of.w;
+}
+
+/* Two tiles of columns of 16 rows of a matrix in shared memory. */
+struct sb_carry_columns {
+    uint32_t low[1][2], high[1][2];
+};
+SB_KERNEL_FN sb_carry_columns sb_carry_take(sb_shared<const uint16_t> rows, uint32_t n)
 {
     const uint32_t lane = threadIdx.x % 32;
-    SB_UNROLL
-    for (uint32_t r = 0; r < 4; r++) {
-        const size_t at = static_cast<size_t>(row + lane / 4 + 8 * (r % 2)) * width;
-        a[0][r] = *sb_cast<const uint32_t>(from + (at + column + 2 * (lane % 4) + 8 * (r / 2)));
-    }
+    uint32_t b[4];
+    sb_ldmatrix<4, true>(
+        b, sb_cast<const uint4>(rows + (lane % 16 * SB_CARRY_WIDTH + lane / 16 * 8 + 8 * n)));
+    return {{{b[0], b[1]}}, {{b[2], b[3]}}};
+}
+template <int N>
+SB_KERNEL_FN void sb_carry_times(float (&sum)[SB_CARRY_TILES][2][4], const uint32_t (&a)[N][4],
+                                 const sb_carry_columns &b, uint32_t n)
+{
+    sb_chunk_mma(sum[n], a, b.low);
+    sb_chunk_mma(sum[n + 1], a, b.high);
 }
 
 /* S' of R-22: the state, rounded. */
@@ -77,32 +168,63 @@ SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
     }
 }
 
+/* "dot(W_i, S')" and "dot(q_i, S')" of R-22. What the chunk needs behind these takes the place of
+ * what was used. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
+                                const sb_carry_room &room, sb_carry_ahead<DK, N> &ahead,
+                                float (&known)[SB_CARRY_TILES][2][4],
+                                float (&before)[SB_CARRY_TILES][2][4])
+{
+    const sb_chunk_rows q = sb_chunk_take(job, sb_chunk_at(job, chunk, blockIdx.y), job.call.q);
+    SB_UNROLL
+    for (uint32_t step = 0; step < ahead.STEPS; step++) {
+        if (16 * step < job.keys) {
+            uint32_t w[1][4], query[N][4];
+            sb_carry_words(w, ahead.w[step]);
+            if constexpr (N == 1) {
+                sb_carry_words(query, ahead.q[step]);
+            } else {
+                float2 two[4];
+                q.bring(two, threadIdx.x / 32 * 16, 16 * step);
+                SB_UNROLL
+                for (uint32_t r = 0; r < 4; r++)
+                    sb_chunk_split(query, r, two[r].x, two[r].y);
+            }
+            SB_UNROLL
+            for (uint32_t n = 0; n < SB_CARRY_TILES; n += 2) {
+                const sb_carry_columns b = sb_carry_take(room.S + 16 * step * SB_CARRY_WIDTH, n);
+                sb_carry_times(known, w, b, n);
+                sb_carry_times(before, query, b, n);
+            }
+        }
+        if (step < 2)
+            sb_carry_ask_value(job, chunk, step, ahead);
+        if (step + SB_CHUNK_TILES >= ahead.STEPS)
+            sb_carry_ask_score(job, chunk, step + SB_CHUNK_TILES - ahead.STEPS, ahead);
+        sb_carry_ask_key(job, chunk, step, ahead);
+    }
+}
+
 /* R-22: "V_i = RN( U_i - dot(W_i, S') )"; R(V) for the rows, and for the state "R( RN( V_i[b]
- * exp(RN(G_last - G_i)) ) )". u is the block's first column of U. */
-SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, uint32_t keys,
-                                   sb_global<const uint16_t> w, sb_global<const uint16_t> u,
-                                   uint32_t columns)
+ * exp(RN(G_last - G_i)) ) )". */
+template <int DK, int N>
+SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
+                                   const float (&known)[SB_CARRY_TILES][2][4])
 {
     const uint32_t lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16;
-    float sum[SB_CARRY_TILES][2][4] = {};
-    for (uint32_t k = 0; k < keys; k += 16) {
-        uint32_t a[1][4];
-        sb_carry_fragment(a, w, keys, first, k);
-        sb_carry_times(sum, a, room.S + k * SB_CARRY_WIDTH);
-    }
-    const float last = room.sums[SB_CHUNK_ROWS - 1]; /* rows that are not there have g = 0 */
     SB_UNROLL
-    for (uint32_t half = 0; half < 2; half++) {
-        const uint32_t row = first + lane / 4 + 8 * half;
-        const float shrunk = sb_gpu_exp(__fsub_rn(last, room.sums[row]));
+    for (uint32_t n = 0; n < SB_CARRY_TILES; n++) {
+        uint32_t u[1][4];
+        sb_carry_words(u, ahead.u[n / 2]);
         SB_UNROLL
-        for (uint32_t n = 0; n < SB_CARRY_TILES; n++) {
-            const uint32_t column = 8 * n + 2 * (lane % 4), at = row * SB_CARRY_WIDTH + column;
-            const uint32_t two =
-                *sb_cast<const uint32_t>(u + (static_cast<size_t>(row) * columns + column));
-            const float low = __fsub_rn(sb_atom_float(two << 16), sb_chunk_sum(sum[n], 2 * half));
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t row = first + lane / 4 + 8 * half, two = u[0][n % 2 * 2 + half];
+            const uint32_t at = row * SB_CARRY_WIDTH + 8 * n + 2 * (lane % 4);
+            const float shrunk = ahead.of[half].y;
+            const float low = __fsub_rn(sb_atom_float(two << 16), sb_chunk_sum(known[n], 2 * half));
             const float high =
-                __fsub_rn(sb_atom_float(two & 0xffff0000u), sb_chunk_sum(sum[n], 2 * half + 1));
+                __fsub_rn(sb_atom_float(two & 0xffff0000u), sb_chunk_sum(known[n], 2 * half + 1));
             *sb_cast<uint32_t>(room.V + at) = sb_cvt_bf16x2_f32(low, high);
             *sb_cast<uint32_t>(room.late + at) =
                 sb_cvt_bf16x2_f32(__fmul_rn(low, shrunk), __fmul_rn(high, shrunk));
@@ -110,76 +232,107 @@ SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, uint32_t keys,
     }
 }
 
+/* "dot over j <= i of P_ij with R(V_j)" of R-22. */
+template <int DK, int N>
+SB_KERNEL_FN void sb_carry_read(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
+                                float (&within)[SB_CARRY_TILES][2][4])
+{
+    SB_UNROLL
+    for (uint32_t k = 0; k < SB_CHUNK_TILES; k++) {
+        if (k > threadIdx.x / 32)
+            continue;
+        uint32_t p[1][4];
+        sb_carry_words(p, ahead.p[k]);
+        SB_UNROLL
+        for (uint32_t n = 0; n < SB_CARRY_TILES; n += 2)
+            sb_carry_times(within, p, sb_carry_take(room.V + 16 * k * SB_CARRY_WIDTH, n), n);
+    }
+}
+
 /* R-22: "o_i = R( RN( RN( RN( dot(q_i, S') exp(G_i) ) s ) + RN( dot over j <= i of P_ij with
  * R(V_j), times s ) ) )" */
-template <class T, int N>
-SB_KERNEL_FN void sb_carry_read(const sb_chunk_job<T> &job, const sb_chunk_place &at,
-                                const sb_carry_room &room)
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_out(const sb_chunk_job<T> &job, uint32_t chunk,
+                               const sb_carry_ahead<DK, N> &ahead,
+                               const float (&before)[SB_CARRY_TILES][2][4],
+                               const float (&within)[SB_CARRY_TILES][2][4])
 {
-    const uint32_t lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16;
-    const sb_chunk_rows q = sb_chunk_take(job, at, job.call.q);
-    const sb_global<const uint16_t> p = job.p + at.place * SB_CHUNK_ROWS * SB_CHUNK_ROWS;
-    float before[SB_CARRY_TILES][2][4] = {}, within[SB_CARRY_TILES][2][4] = {};
-    for (uint32_t k = 0; k < job.keys; k += 16) {
-        uint32_t a[N][4];
-        SB_UNROLL
-        for (uint32_t r = 0; r < 4; r++) {
-            const uint32_t row = first + lane / 4 + 8 * (r % 2);
-            const uint32_t column = k + 2 * (lane % 4) + 8 * (r / 2);
-            sb_chunk_split(a, r, q.at(row, column), q.at(row, column + 1));
-        }
-        sb_carry_times(before, a, room.S + k * SB_CARRY_WIDTH);
-    }
-    for (uint32_t k = 0; k <= first; k += 16) {
-        uint32_t a[1][4];
-        sb_carry_fragment(a, p, SB_CHUNK_ROWS, first, k);
-        sb_carry_times(within, a, room.V + k * SB_CARRY_WIDTH);
-    }
+    const uint32_t lane = threadIdx.x % 32;
+    const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
     SB_UNROLL
-    for (uint32_t i = 0; i < 4; i++) {
-        const uint32_t row = first + lane / 4 + 8 * (i / 2);
-        const float grown = sb_gpu_exp(room.sums[row]);
-        const size_t to = ((at.first + row) * job.call.v_heads + at.head) * job.call.dv;
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint32_t row = threadIdx.x / 32 * 16 + lane / 4 + 8 * half;
+        const float grown = ahead.of[half].x;
+        const uint32_t column = blockIdx.x * SB_CARRY_COLUMNS + 2 * (lane % 4);
+        const sb_global<T> to =
+            job.call.out + (((at.first + row) * job.call.v_heads + at.head) * job.call.dv + column);
         SB_UNROLL
         for (uint32_t n = 0; n < SB_CARRY_TILES; n++) {
-            const uint32_t column = blockIdx.x * SB_CARRY_COLUMNS + 8 * n + 2 * (lane % 4) + i % 2;
-            const float x = __fmul_rn(__fmul_rn(sb_chunk_sum(before[n], i), grown), job.scale);
-            const float y = __fmul_rn(sb_chunk_sum(within[n], i), job.scale);
-            if (row < at.rows && column < job.call.dv)
-                job.call.out[to + column] = sb_narrow<T>(__fadd_rn(x, y));
+            T o[2];
+            SB_UNROLL
+            for (uint32_t i = 0; i < 2; i++) {
+                const float x =
+                    __fmul_rn(__fmul_rn(sb_chunk_sum(before[n], 2 * half + i), grown), job.scale);
+                const float y = __fmul_rn(sb_chunk_sum(within[n], 2 * half + i), job.scale);
+                o[i] = sb_narrow<T>(__fadd_rn(x, y));
+            }
+            if (row >= at.rows)
+                continue;
+            if (job.pairs) {
+                if (column + 8 * n < job.call.dv)
+                    *sb_cast<sb_chunk_pair<T>>(to + 8 * n) = {o[0], o[1]};
+                continue;
+            }
+            for (uint32_t i = 0; i < 2; i++)
+                if (column + 8 * n + i < job.call.dv)
+                    to[8 * n + i] = o[i];
         }
     }
 }
 
 /* R-22: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of k_i[a] with R( RN( V_i[b]
- * exp(RN(G_last - G_i)) ) ) )" */
-template <int DK, int N>
-SB_KERNEL_FN void sb_carry_on(const sb_chunk_rows &k, const sb_carry_room &room, uint32_t keys,
-                              float grown, sb_carry_state<DK> &state)
+ * exp(RN(G_last - G_i)) ) ) )". The queries of the chunk `next`, if there is one, take the place of
+ * the keys that were used. */
+template <class T, int DK, int N>
+SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t next,
+                              const sb_carry_room &room, float grown, sb_carry_ahead<DK, N> &ahead,
+                              sb_carry_state<DK> &state)
 {
     const uint32_t lane = threadIdx.x % 32;
+    const sb_chunk_rows k = sb_chunk_take(job, sb_chunk_at(job, chunk, blockIdx.y), job.call.k);
+    float sum[sb_carry_state<DK>::TILES][SB_CARRY_TILES][2][4] = {};
     SB_UNROLL
-    for (uint32_t m = 0; m < state.TILES; m++) {
-        if (state.row(m) >= keys)
-            continue;
-        float sum[SB_CARRY_TILES][2][4] = {};
-        for (uint32_t first = 0; first < SB_CHUNK_ROWS; first += 16) {
-            uint32_t a[N][4];
-            SB_UNROLL
-            for (uint32_t r = 0; r < 4; r++) {
-                const uint32_t column = state.row(m) + lane / 4 + 8 * (r % 2);
-                const uint32_t row = first + 2 * (lane % 4) + 8 * (r / 2);
-                sb_chunk_split(a, r, k.at(row, column), k.at(row + 1, column));
-            }
-            sb_carry_times(sum, a, room.late + first * SB_CARRY_WIDTH);
-        }
+    for (uint32_t step = 0; step < SB_CHUNK_TILES; step++) {
+        const sb_shared<const uint16_t> late = room.late + 16 * step * SB_CARRY_WIDTH;
+        const sb_carry_columns b[2] = {sb_carry_take(late, 0), sb_carry_take(late, 2)};
         SB_UNROLL
-        for (uint32_t n = 0; n < SB_CARRY_TILES; n++)
-            SB_UNROLL
-        for (uint32_t i = 0; i < 4; i++) {
-            const float kept = SB_PLANT(chunk_carry) ? 0.0f : __fmul_rn(state.x[m][n][i], grown);
-            state.x[m][n][i] = __fadd_rn(kept, sb_chunk_sum(sum[n], i));
+        for (uint32_t m = 0; m < state.TILES; m++) {
+            if (state.row(m) < job.keys) {
+                uint32_t a[N][4];
+                if constexpr (N == 1) {
+                    sb_carry_words(a, ahead.k[m * SB_CHUNK_TILES + step]);
+                } else {
+                    SB_UNROLL
+                    for (uint32_t r = 0; r < 4; r++) {
+                        const uint32_t column = state.row(m) + lane / 4 + 8 * (r % 2);
+                        const uint32_t row = 16 * step + 2 * (lane % 4) + 8 * (r / 2);
+                        sb_chunk_split(a, r, k.at(row, column), k.at(row + 1, column));
+                    }
+                }
+                sb_carry_times(sum[m], a, b[0], 0);
+                sb_carry_times(sum[m], a, b[1], 2);
+            }
+            sb_carry_ask_query(job, next, step * state.TILES + m, ahead);
         }
+    }
+    SB_UNROLL
+    for (uint32_t m = 0; m < state.TILES; m++)
+        SB_UNROLL
+    for (uint32_t n = 0; n < SB_CARRY_TILES; n++)
+        SB_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        const float kept = SB_PLANT(chunk_carry) ? 0.0f : __fmul_rn(state.x[m][n][i], grown);
+        state.x[m][n][i] = __fadd_rn(kept, sb_chunk_sum(sum[m][n], i));
     }
 }
 
@@ -235,31 +388,38 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     SB_SHARED(uint16_t, S, DK * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, V, SB_CHUNK_ROWS * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, late, SB_CHUNK_ROWS * SB_CARRY_WIDTH);
-    SB_SHARED(float, sums, SB_CHUNK_ROWS);
-    const sb_carry_room room = {S, V, late, sums};
+    const sb_carry_room room = {S, V, late};
     const sb_delta_job<T> &call = job.call;
+    sb_carry_ahead<DK, N> ahead = {};
     sb_carry_state<DK> state;
+    sb_carry_ask(job, 0, ahead);
+    SB_UNROLL
+    for (uint32_t n = 0; n < ahead.STEPS; n++)
+        sb_carry_ask_query(job, 0, n, ahead);
     sb_carry_load(call.from + sb_delta_state(call, sb_slot_read(call.slot), blockIdx.y), call.dk,
                   call.dv, state);
     for (uint32_t chunk = 0; chunk < job.chunks; chunk++) {
-        const sb_chunk_place at = sb_chunk_at(job, chunk, blockIdx.y);
-        const size_t row = at.place * SB_CHUNK_ROWS;
+        const uint32_t next = SB_PLANT(chunk_ahead) ? chunk : chunk + 1;
+        float known[SB_CARRY_TILES][2][4] = {}, before[SB_CARRY_TILES][2][4] = {};
+        float within[SB_CARRY_TILES][2][4] = {};
         sb_carry_show(room, job.keys, state);
-        if (threadIdx.x < SB_CHUNK_ROWS)
-            room.sums[threadIdx.x] = job.sums[row + threadIdx.x];
         if (!SB_PLANT(chunk_barrier3))
             __syncthreads();
-        sb_carry_correct(room, job.keys, job.w + row * job.keys,
-                         job.u + (row * job.columns + blockIdx.x * SB_CARRY_COLUMNS), job.columns);
+        sb_carry_ask_factors(job, chunk, ahead);
+        sb_carry_look(job, chunk, room, ahead, known, before);
+        sb_carry_correct(room, ahead, known);
         if (!SB_PLANT(chunk_barrier4))
             __syncthreads();
-        sb_carry_read<T, N>(job, at, room);
-        float grown = sb_gpu_exp(room.sums[SB_CHUNK_ROWS - 1]);
+        sb_carry_read(room, ahead, within);
+        if (N == 1)
+            sb_carry_ask(job, next, ahead);
+        sb_carry_out(job, chunk, ahead, before, within);
+        float grown = ahead.grown;
         if (SB_PLANT(chunk_decay) && chunk + 1 == job.chunks)
             grown = 1.0f;
-        sb_carry_on<DK, N>(sb_chunk_take(job, at, call.k), room, job.keys, grown, state);
-        if (!SB_PLANT(chunk_barrier5))
-            __syncthreads();
+        sb_carry_on(job, chunk, next, room, grown, ahead, state);
+        if (N > 1) /* sums of pieces leave no registers before */
+            sb_carry_ask(job, next, ahead);
     }
     sb_carry_store(call.to + sb_delta_state(call, sb_slot_written(call.slot), blockIdx.y), call.dk,
                    call.dv, state);

@@ -9,13 +9,19 @@ extern "C" {
 
 template <int DK, int N> static void run(sb_gpu_work &work, sb_chunk_job<float> job)
 {
-    const size_t places = static_cast<size_t>(job.call.v_heads) * job.chunks * SB_CHUNK_ROWS;
+    const size_t places = static_cast<size_t>(job.call.v_heads) * job.chunks;
+    const size_t lanes = 32, of_keys = job.keys / 16 * SB_CHUNK_TILES * lanes;
+    const size_t kept = static_cast<size_t>(job.call.k_heads) * job.chunks * of_keys;
     const dim3 chunks(job.chunks, job.call.v_heads);
     const dim3 columns(job.columns / SB_CARRY_COLUMNS, job.call.v_heads);
-    job.sums = work.scratch<float>("sums", places);
-    job.u = work.scratch<uint16_t>("U", places * job.columns);
-    job.w = work.scratch<uint16_t>("W", places * job.keys);
-    job.p = work.scratch<uint16_t>("P", places * SB_CHUNK_ROWS);
+    job.factors = work.scratch<float2>("factors", places * SB_CHUNK_ROWS);
+    job.u = work.scratch<uint4>("U", places * (job.columns / 16) * SB_CHUNK_TILES * lanes);
+    job.w = work.scratch<uint4>("W", places * of_keys);
+    job.p = work.scratch<uint4>("P", places * SB_CHUNK_OF_P * lanes);
+    if (N == 1) {
+        job.q = work.scratch<uint4>("queries", kept);
+        job.k = work.scratch<uint4>("keys", kept);
+    }
     SB_GPU_RUN(work, (sb_delta_chunk_kernel<float, N>), chunks, SB_CHUNK_THREADS, 0, job);
     SB_GPU_RUN(work, (sb_delta_carry_kernel<float, DK, N>), columns, SB_CHUNK_THREADS, 0, job);
 }
@@ -39,6 +45,14 @@ static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
     return below == 0;
 }
 
+/* Arrays that are brought stand at the begin of a buffer; resident ones are where they are. */
+static bool in_pairs(const sb_delta_rule_chunk_args *a)
+{
+    const uintptr_t all = reinterpret_cast<uintptr_t>(a->q) | reinterpret_cast<uintptr_t>(a->k) |
+                          reinterpret_cast<uintptr_t>(a->out);
+    return a->dk % 2 == 0 && a->dv % 2 == 0 && all % (2 * sizeof(float)) == 0;
+}
+
 /* Queries and keys that the knobs round are one operand of the atom, others are three: which of the
  * two changes no bit. */
 sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
@@ -55,6 +69,7 @@ sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
     job.chunks = sb_gpu_blocks(a->rows, SB_CHUNK_ROWS);
     job.columns = sb_gpu_blocks(a->dv, SB_CARRY_COLUMNS) * SB_CARRY_COLUMNS;
     job.keys = sb_gpu_blocks(a->dk, 16) * 16;
+    job.pairs = in_pairs(a);
     if (sb_l2norm_rounds(knobs, SB_FORM_prompt) && is_bf16(work, a->q, keys) &&
         is_bf16(work, a->k, keys))
         run_keys<1>(work, job);

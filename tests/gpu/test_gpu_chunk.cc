@@ -55,15 +55,45 @@ static void goes(uint64_t seed, const sb_knobs &knobs, const sb_delta_rule_args 
     runs(SB_OP_delta_rule_chunk, a, seed, knobs);
 }
 
-/* Whether a key in bfloat16 is one operand or three. */
-static void test_pieces(void **)
+/* The same values one float behind a multiple of two. */
+static const float *moved(const float *x, size_t count)
 {
-    const sb_knobs one = chunk_knobs(true), three = chunk_knobs(false);
-    const sb_delta_rule_args a = chunk_call(odd, 70, true), b = chunk_call(odd, 70, true);
-    goes(0, one, a);
-    goes(1, three, b);
-    assert_true(same_bits(a.out, b.out, 70 * odd.v_heads * odd.dv));
-    assert_true(same_bits(a.state, b.state, odd.v_heads * odd.dk * odd.dv));
+    float *y = test_output(count + 1);
+    memcpy(y + 1, x, count * sizeof *y);
+    return y + 1;
+}
+
+/* Y-98, Y-99: whether a key in bfloat16 is one operand, passed on by the first kernel, or three,
+ * made by both; whether two elements are one access or two. */
+static void has_same_bits(const shape &s, size_t rows, uint64_t seed)
+{
+    const size_t values = rows * s.v_heads * s.dv, state = s.v_heads * s.dk * s.dv;
+    const size_t keys = CALL_ROWS * s.k_heads * s.dk;
+    const sb_delta_rule_args first = chunk_call(s, rows, true);
+    goes(0, chunk_knobs(true), first);
+    for (const bool one : {true, false})
+        for (const bool pairs : {true, false}) {
+            sb_delta_rule_args a = chunk_call(s, rows, true);
+            a.q = pairs ? a.q : moved(a.q, keys);
+            a.k = pairs ? a.k : moved(a.k, keys);
+            goes(seed++, chunk_knobs(one), a);
+            assert_true(same_bits(a.out, first.out, values));
+            assert_true(same_bits(a.state, first.state, state));
+        }
+}
+
+/* Heads of T1 to T6, those of 35B-A3B among them (T2's: 128 by 128, two heads to a key), and odd
+ * ones; lengths about the ends of tiles and chunks. */
+static void test_variants(void **)
+{
+    static const shape heads[] = {{1, 2, 64, 64}, {1, 3, 64, 64}, {2, 4, 32, 32}, odd};
+    uint64_t seed = 1;
+    for (const shape &s : heads)
+        for (const size_t rows : {size_t(1), size_t(15), size_t(64), size_t(65), size_t(130)})
+            has_same_bits(s, rows, seed++);
+    for (const size_t rows : {size_t(47), size_t(129)})
+        has_same_bits({1, 2, 128, 128}, rows, seed++);
+    has_same_bits({2, 2, 72, 40}, 130, seed);
 }
 
 /* S-3: "only for splits that leave the cut into chunks of R-10": rows do not know of what stands
@@ -196,16 +226,19 @@ static void test_faults(void **)
 {
     for (const char *fault : {"chunk_padding", "chunk_diagonal", "chunk_substitute", "chunk_lanes",
                               "chunk_decay", "chunk_carry", "chunk_barrier", "chunk_barrier2",
-                              "chunk_barrier3", "chunk_barrier4", "chunk_barrier5"})
+                              "chunk_barrier3", "chunk_barrier4", "chunk_barrier5", "chunk_ahead"})
         catches(fault, SB_OP_delta_rule_chunk, chunk_call(odd, 66, false), false, 1,
                 chunk_knobs(false));
+    for (const char *fault : {"chunk_ahead", "chunk_kept"})
+        catches(fault, SB_OP_delta_rule_chunk, chunk_call(odd, 66, true), false, 1,
+                chunk_knobs(true));
 }
 
 int main()
 {
     const CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_values, test_release),
-        cmocka_unit_test_teardown(test_pieces, test_release),
+        cmocka_unit_test_teardown(test_variants, test_release),
         cmocka_unit_test_teardown(test_rows, test_release),
         cmocka_unit_test_teardown(test_heads, test_release),
         cmocka_unit_test_teardown(test_steps, test_release),
