@@ -147,15 +147,15 @@ struct sb_wide_warp {
     }
 };
 
-/* Whether a warp holds the codes of its weights for a whole unit, and how many of its tiles of
- * inputs it has at a time. Where the product is a call of a portable body (gpu/atom/target.h),
- * there are fewer registers. */
+/* How many of its tiles of inputs a warp has at a time, PAIR below: two, while it holds the codes
+ * of its weights for a whole unit; or one, and codes of one tile of weights, where the product is a
+ * call of a portable body (gpu/atom/target.h), which leaves fewer registers. No bit depends on it.
+ */
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
-enum : bool { SB_WIDE_HOLDS = false };
+enum : uint32_t { SB_WIDE_PAIR = 1 };
 #else
-enum : bool { SB_WIDE_HOLDS = true };
+enum : uint32_t { SB_WIDE_PAIR = 2 };
 #endif
-enum : uint32_t { SB_WIDE_PAIR = SB_WIDE_HOLDS ? 2 : 1 };
 
 /* The codes of a warp's tile m of weights for step s. */
 template <uint32_t STEPS>
@@ -169,12 +169,11 @@ SB_KERNEL_FN void sb_wide_unit_weights(uint32_t (&a)[4], uint32_t m, uint32_t s,
 
 /* Those of step s of its tiles of inputs from n on, each in two registers: lane 8 j + i has row i
  * of matrix j. */
-template <uint32_t PIECES>
-SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * SB_WIDE_PAIR],
-                                      sb_shared<const uint4> inputs, uint32_t n, uint32_t s,
-                                      const sb_wide_warp &warp)
+template <uint32_t PIECES, uint32_t PAIR>
+SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * PAIR], sb_shared<const uint4> inputs,
+                                      uint32_t n, uint32_t s, const sb_wide_warp &warp)
 {
-    const uint32_t row = warp.input(n + warp.lane / 16 % SB_WIDE_PAIR) + warp.lane % 8;
+    const uint32_t row = warp.input(n + warp.lane / 16 % PAIR) + warp.lane % 8;
     const uint32_t piece = 2 * s + warp.lane / 8 % 2;
     sb_ldmatrix(b, inputs + sb_wide_unit_piece<PIECES>(SB_PLANT(wide_rows) ? row ^ 1 : row,
                                                        SB_PLANT(wide_piece) ? piece ^ 1 : piece));
@@ -186,6 +185,7 @@ template <class LAYER> struct sb_wide_unit_scales {
     SB_ATOM_FN void of_weights(sb_shared<const uint4>, const sb_wide_warp &)
     {
     }
+    template <uint32_t PAIR>
     SB_ATOM_FN void of_inputs(sb_shared<const uint4>, uint32_t, const sb_wide_warp &)
     {
     }
@@ -199,8 +199,9 @@ template <class LAYER> struct sb_wide_unit_scales {
 template <> struct sb_wide_unit_scales<sb_w8a8<true>> : sb_wide_unit_scales<sb_w8a8<false>> {
     using unit = sb_wide_unit<sb_w8a8<true>>;
     float w[SB_WIDE_MT * 2];
-    float2 y[SB_WIDE_PAIR];
+    float2 y[2];
 
+    template <uint32_t PAIR>
     SB_ATOM_FN void of_sums(sb_shared<const uint4> stage, uint32_t n, const sb_wide_warp &warp)
     {
         const auto of_weights = sb_cast<const float>(stage + uint32_t(unit::WEIGHTS_AT));
@@ -209,7 +210,7 @@ template <> struct sb_wide_unit_scales<sb_w8a8<true>> : sb_wide_unit_scales<sb_w
         for (uint32_t i = 0; i < SB_WIDE_MT * 2; i++)
             w[i] = of_weights[warp.tile * SB_LOWBIT_ROWS + 8 * i + warp.lane / 4];
         SB_UNROLL
-        for (uint32_t t = 0; t < SB_WIDE_PAIR; t++) {
+        for (uint32_t t = 0; t < PAIR; t++) {
             const uint32_t at = warp.input(n + t) / 2 + warp.lane % 4;
             y[t] = of_inputs[SB_PLANT(wide_scales) ? at ^ 1 : at];
         }
@@ -230,7 +231,7 @@ template <> struct sb_wide_unit_scales<sb_w8a8<true>> : sb_wide_unit_scales<sb_w
 
 template <> struct sb_wide_unit_scales<sb_w4a4> {
     using unit = sb_wide_unit<sb_w4a4>;
-    uint32_t w[SB_WIDE_MT], y[SB_WIDE_PAIR];
+    uint32_t w[SB_WIDE_MT], y[2];
 
     SB_ATOM_FN void of_weights(sb_shared<const uint4> stage, const sb_wide_warp &warp)
     {
@@ -243,11 +244,12 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
         }
     }
     /* H-9: "column n that of lane 4 n + q": q is the step */
+    template <uint32_t PAIR>
     SB_ATOM_FN void of_inputs(sb_shared<const uint4> stage, uint32_t n, const sb_wide_warp &warp)
     {
         const auto from = sb_cast<const uint32_t>(stage + uint32_t(unit::INPUTS_AT));
         SB_UNROLL
-        for (uint32_t t = 0; t < SB_WIDE_PAIR; t++) {
+        for (uint32_t t = 0; t < PAIR; t++) {
             const uint32_t at = (warp.input(n + t) + warp.lane / 4) * 2 + warp.lane % 2;
             y[t] = from[SB_PLANT(wide_scales) ? at ^ 2 : at];
         }
@@ -264,7 +266,7 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
 
 /* sum += a unit of the warp's weights with its inputs. Y-92: "Of FP8 with blocks the chain of a
  * unit has an accumulator of its own." */
-template <class LAYER>
+template <class LAYER, uint32_t PAIR>
 SB_KERNEL_FN void sb_wide_unit_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
                                         sb_shared<const uint4> stage, const sb_wide_warp &warp)
 {
@@ -274,34 +276,34 @@ SB_KERNEL_FN void sb_wide_unit_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
     uint32_t a[SB_WIDE_MT][unit::STEPS][4];
     sb_wide_unit_scales<LAYER> scales;
     SB_UNROLL
-    for (uint32_t i = 0; SB_WIDE_HOLDS && i < SB_WIDE_MT * unit::STEPS; i++) {
+    for (uint32_t i = 0; PAIR > 1 && i < SB_WIDE_MT * unit::STEPS; i++) {
         const uint32_t m = i / unit::STEPS, s = i % unit::STEPS;
         sb_wide_unit_weights<unit::STEPS>(a[m][s], m, s, codes, warp);
     }
     scales.of_weights(stage, warp);
     SB_UNROLL
-    for (uint32_t n = 0; n < SB_WIDE_NT; n += SB_WIDE_PAIR) {
+    for (uint32_t n = 0; n < SB_WIDE_NT; n += PAIR) {
         if (!warp.has(n))
             break;
-        float chain[SB_WIDE_MT][SB_WIDE_PAIR][4] = {};
-        scales.of_inputs(stage, n, warp);
+        float chain[SB_WIDE_MT][PAIR][4] = {};
+        scales.template of_inputs<PAIR>(stage, n, warp);
         SB_UNROLL
         for (uint32_t s = 0; s < unit::STEPS; s++) {
-            uint32_t b[2 * SB_WIDE_PAIR];
-            sb_wide_unit_inputs<unit::PIECES>(b, stage, n, s, warp);
+            uint32_t b[2 * PAIR];
+            sb_wide_unit_inputs<unit::PIECES, PAIR>(b, stage, n, s, warp);
             SB_UNROLL
-            for (uint32_t i = 0; i < SB_WIDE_PAIR * SB_WIDE_MT; i++) {
+            for (uint32_t i = 0; i < PAIR * SB_WIDE_MT; i++) {
                 const uint32_t m = i % SB_WIDE_MT, t = i / SB_WIDE_MT;
                 const uint32_t own[2] = {b[2 * t], b[2 * t + 1]};
-                if (!SB_WIDE_HOLDS)
+                if (PAIR == 1)
                     sb_wide_unit_weights<unit::STEPS>(a[m][s], m, s, codes, warp);
                 scales.product(GROUPED ? chain[m][t] : sum[m][n + t], a[m][s], own, s, m, t);
             }
         }
         if constexpr (GROUPED) {
-            scales.of_sums(stage, n, warp);
+            scales.template of_sums<PAIR>(stage, n, warp);
             SB_UNROLL
-            for (uint32_t i = 0; i < SB_WIDE_PAIR * SB_WIDE_MT; i++)
+            for (uint32_t i = 0; i < PAIR * SB_WIDE_MT; i++)
                 scales.fold(sum[i % SB_WIDE_MT][n + i / SB_WIDE_MT],
                             chain[i % SB_WIDE_MT][i / SB_WIDE_MT], i % SB_WIDE_MT, i / SB_WIDE_MT);
         }
@@ -318,14 +320,15 @@ SB_KERNEL_FN uint32_t sb_wide_unit_part(uint32_t units, uint32_t part)
 /* --- the kernel --------------------------------------------------------------------------------
  */
 /* out (rows, N), rounded to bfloat16 unless it is wide. grid: (blocks of the weight, sets of
- * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes(). */
-template <class LAYER, class ROWS, class OUT>
+ * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes(). MOST: of the tiles of
+ * inputs that a warp may have at a time. */
+template <class LAYER, class ROWS, class OUT, uint32_t MOST = 2>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
     sb_wide_lowbit_kernel(LAYER layer, ROWS rows, sb_global<OUT> out, uint32_t wide)
 {
     SB_SHARED_DYNAMIC(uint4, room);
     using unit = sb_wide_unit<LAYER>;
-    constexpr uint32_t AHEAD = unit::STAGES - 1;
+    constexpr uint32_t AHEAD = unit::STAGES - 1, PAIR = MOST < SB_WIDE_PAIR ? MOST : SB_WIDE_PAIR;
     const uint2 block = sb_wide_block();
     const uint32_t first_tile = block.x * SB_WIDE_TILES;
     sb_wide_warp warp = {threadIdx.x / 32 / SB_WIDE_ACROSS * SB_WIDE_MT,
@@ -361,7 +364,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
                                   inputs, set, first_tile, u + AHEAD);
             sb_cp_async_commit();
             if (warp.has(0))
-                sb_wide_unit_multiply<LAYER>(sum, room + stage * unit::STAGE, warp);
+                sb_wide_unit_multiply<LAYER, PAIR>(sum, room + stage * unit::STAGE, warp);
             stage = (stage + 1) % unit::STAGES;
         }
         if (!SB_PLANT(wide_parts) || part + 1 < SB_LINEAR_WARPS)
@@ -389,12 +392,12 @@ static inline bool sb_wide_takes(const sb_lowbit_shape &shape, uint32_t rows)
 }
 
 /* A layer alone. */
-template <class LAYER>
+template <uint32_t MOST = 2, class LAYER>
 static sb_status sb_wide_lowbit_launch(const sb_queue *queue, const LAYER &layer,
                                        sb_global<float> out, uint32_t rows, uint32_t wide)
 {
     const sb_all_rows all = {rows};
-    return SB_LAUNCH(queue, (sb_wide_lowbit_kernel<LAYER, sb_all_rows, float>),
+    return SB_LAUNCH(queue, (sb_wide_lowbit_kernel<LAYER, sb_all_rows, float, MOST>),
                      sb_wide_grid(layer.rows, (rows + SB_WIDE_ROWS - 1) / SB_WIDE_ROWS),
                      SB_LINEAR_THREADS, sb_wide_unit_bytes<LAYER>(), layer, all, out, wide);
 }

@@ -128,7 +128,7 @@ table() {
 short_names() {
     awk -F'#' '{ name = $1
         sub(/^void /, "", name); gsub(/[(]sb_act_form[)]/, "", name); sub(/[(][^()]*[)]$/, "", name)
-        sub(/, float>/, ">", name); sub(/<float, /, "<", name); sub(/<float>/, "", name); sub(/_kernel/, "", name)
+        sub(/, float(, 2u)?>/, ">", name); sub(/<float, /, "<", name); sub(/<float>/, "", name); sub(/_kernel/, "", name)
         gsub(/unsigned short/, "u16", name); gsub(/unsigned char/, "u8", name); gsub(/sb_/, "", name)
         gsub(/ >/, ">", name)
         printf "%-45s%s\n", name, $2 }'
