@@ -25,6 +25,7 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
                      emu->arena_state + at,
                      emu->history ? emu->arena_cell + at / 4 : nullptr,
                      emu->history ? emu->arena_rest + at / 4 : nullptr,
+                     nullptr,
                      true,
                      false,
                      false};

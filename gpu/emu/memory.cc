@@ -46,12 +46,17 @@ sb_status sb_emu_region_counted(sb_emu_region *region, const char *name, void *b
                                 sb_emu_use use, sb_error *err)
 {
     const sb_status status = sb_emu_region_open(region, name, base, bytes, use, err);
-    if (status != SB_OK || use != SB_EMU_INPUT)
+    if (status != SB_OK)
         return status;
-    region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
-    if (!region->state)
+    region->last = static_cast<uint64_t *>(sb_alloc(bytes, 2 * sizeof *region->last));
+    if (use == SB_EMU_INPUT)
+        region->state = static_cast<uint8_t *>(sb_alloc(bytes, 1));
+    if (!region->last || !region->state) {
+        sb_emu_region_close(region);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory to count accesses of buffer %s", name);
-    memset(region->state, SB_EMU_WATCHED, bytes);
+    }
+    if (use == SB_EMU_INPUT)
+        memset(region->state, SB_EMU_WATCHED, bytes);
     return SB_OK;
 }
 
@@ -60,6 +65,7 @@ void sb_emu_region_close(sb_emu_region *region)
     free(region->state);
     free(region->cell);
     free(region->rest);
+    free(region->last);
     *region = sb_emu_region();
 }
 
@@ -305,7 +311,7 @@ void sb_emu_check(const sb_emu_spot *spot, size_t bytes, sb_emu_access access)
     if (sb_emu_early)
         check_early(region, access);
     if (sb_emu_now->counts && !region->shared)
-        sb_emu_count_access(sb_emu_now, region->name, bytes, access);
+        sb_emu_count_access(sb_emu_now, spot, bytes, access);
     if (region->input && access == SB_EMU_READ)
         return;
     if (region->input)

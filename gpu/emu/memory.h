@@ -43,6 +43,7 @@ struct sb_emu_region {
     sb_emu_cell *cell; /* one per word; NULL: there is nothing to race for, or races are not looked
                         * for */
     sb_emu_rest *rest; /* one per word */
+    uint64_t *last;    /* two per byte: the epochs of its last read and write that were counted */
     bool shared;
     bool input;   /* all of it has values, and nothing writes it */
     bool brought; /* an input that the host gives between launches, and gives again */

@@ -76,7 +76,8 @@ struct sb_gpu {
     sb_gpu_watching *watching; /* gpu/meter/watch.cc */
     sb_gpu_marks *marks;       /* sb_meter_mark */
 #ifndef __CUDACC__
-    bool plain; /* buffers have no history */
+    bool plain;   /* buffers have no history */
+    bool watched; /* accesses of buffers are counted */
 #else
     bool records;               /* launches */
     unsigned char *stage;       /* pinned */

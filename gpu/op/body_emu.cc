@@ -29,6 +29,21 @@ void sb_gpu_history(sb_gpu *gpu, bool kept)
     sb_emu_history(gpu->queue.emu, kept);
 }
 
+void sb_gpu_count(sb_gpu *gpu, sb_emu_counts *counts)
+{
+    gpu->watched = counts != nullptr;
+    sb_emu_count(gpu->queue.emu, counts);
+}
+
+static sb_status open_buffer(const sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
+                             sb_emu_use use, sb_error *err)
+{
+    return (gpu->watched ? sb_emu_region_counted
+            : gpu->plain
+                ? sb_emu_region_plain
+                : sb_emu_region_open)(&piece->region, name, piece->at, piece->bytes, use, err);
+}
+
 static sb_emu_use seen(sb_gpu_use use)
 {
     return use == SB_GPU_INPUT ? SB_EMU_INPUT : use == SB_GPU_INOUT ? SB_EMU_INOUT : SB_EMU_OUTPUT;
@@ -45,8 +60,7 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
         return sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for buffer %s", name);
     if (use == SB_GPU_INOUT)
         memcpy(piece->at, host, bytes);
-    const auto open = gpu->plain ? sb_emu_region_plain : sb_emu_region_open;
-    const sb_status status = open(&piece->region, name, piece->at, bytes, seen(use), &gpu->err);
+    const sb_status status = open_buffer(gpu, piece, name, seen(use), &gpu->err);
     piece->region.brought = use == SB_GPU_INPUT;
     return status;
 }
@@ -138,8 +152,7 @@ sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
             status = pack(all.at(i), at, bytes - at < part ? bytes - at : part, to + at);
     if (status)
         return sb_gpu_unpacked(gpu, name, status);
-    return sb_emu_region_open(&piece->region, name, piece->at, piece->bytes, SB_EMU_INPUT,
-                              &gpu->err);
+    return open_buffer(gpu, piece, name, SB_EMU_INPUT, &gpu->err);
 }
 
 void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece)

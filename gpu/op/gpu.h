@@ -220,6 +220,9 @@ void sb_gpu_named(sb_gpu *gpu, const char *op);
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
 void sb_gpu_history(sb_gpu *gpu, bool kept);
+/* Y-15, of all launches until the next call; NULL: of none. Weights that an op brings meanwhile
+ * count as long as they stay. */
+void sb_gpu_count(sb_gpu *gpu, sb_emu_counts *counts);
 sb_gpu *sb_emu_body(const sb_backend *backend);
 #else
 sb_gpu *sb_device_body(const sb_backend *backend);

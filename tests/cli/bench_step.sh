@@ -20,6 +20,12 @@ at ops.0.weights 512.0
 check "the time is not bytes / rate" awk "BEGIN { d = $(value memory_s) * 255e9 / $bytes; exit !(d > 0.999999 && d < 1.000001) }"
 check "no latency in the time" awk "BEGIN { d = $(value memory_s) + $(value step.phases) * 2.3e-6 - $(value implied_s);
     exit !(d < 1e-12 && d > -1e-12) }"
+at kernels.0.op embed
+at kernels.0.kernel sb_embed_kernel
+at kernels.0.launches 1
+at kernels.0.weights 512.0
+check "the kernels' weights are no sum" awk "BEGIN { exit !($(value kernels_step.weights) > $(value weights_stored)) }"
+same "weights that are stored" "$(value weights_stored)" "$(value step.weights)"
 check "nothing is said of rounds" test "$(value rounds)" = ''
 
 # text: what it says of where numbers come from, and that nothing was measured
@@ -29,7 +35,9 @@ says 'decode of 35b-a3b: 1 row behind 0 tokens'
 says 'nvidia-mix: MLPs and head NVFP4'
 says 'memory: 2382447320 bytes at 255 GB/s: 9.343 ms, at most 107.03 tokens per second'
 says 'SKIPPED: time, GB/s and share of the floor of each kernel'
-for origin in weights kept activations rate latency phases; do says "$origin: "; done
+says '  delta rule: state           delta_rule             30              0    125829120 '
+says 'packing: kernels read 2261586688 bytes of weights, 6944808 more than the checkpoint has: 0.31 %'
+for origin in weights kept activations rate latency phases kernels again; do says "$origin: "; done
 run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
 says 'at 510 GB/s: 4.671 ms, at most '
 says 'both, implied: 4.671 ms'

@@ -94,6 +94,47 @@ static __global__ void wrong(ARGUMENTS)
     c[0] = 0u;
 }
 
+/* Every block the same 64 words, of which half twice; then its own, twice. */
+static __global__ void again(ARGUMENTS)
+{
+    const unsigned i = blockIdx.x * 64 + threadIdx.x;
+    unsigned sum = a[threadIdx.x];
+    sum += a[threadIdx.x / 2];
+    b[i] = sum;
+    __syncthreads();
+    b[i] = c[i] + 1u;
+}
+
+static void are(const char *kernel, const char *what, const sb_emu_unlike &launch,
+                const sb_emu_unlike &block, uint64_t narrow)
+{
+    const sb_emu_tally t = sb_emu_counted(&counts, kernel, what);
+    assert_int_equal(t.launch.read, launch.read);
+    assert_int_equal(t.launch.written, launch.written);
+    assert_int_equal(t.block.read, block.read);
+    assert_int_equal(t.block.written, block.written);
+    assert_int_equal(t.narrow, narrow);
+}
+
+/* Y-15: "how many different ones they are, in each launch and in each block, and how many are read
+ * in pieces of less than 16" - both start anew with each launch. */
+static void test_unlike(void **)
+{
+    open();
+    if (RUN(again, 3) != SB_OK || RUN(fours, 1) != SB_OK || RUN(copies, 1) != SB_OK)
+        fail_msg("%s", err.text);
+    are("again", "x", {256, 0}, {768, 0}, 1536);
+    are("again", "y", {0, 768}, {0, 768}, 0);
+    are("again", "z", {768, 0}, {768, 0}, 768);
+    are("fours", "x", {128, 0}, {128, 0}, 0);
+    are("copies", "x", {512, 0}, {512, 0}, 512);
+    if (RUN(again, 3) != SB_OK)
+        fail_msg("%s", err.text);
+    are("again", "x", {512, 0}, {1536, 0}, 3072);
+    is("again", "x", 768, 3072, 0);
+    close();
+}
+
 static void test_counts(void **)
 {
     open();
@@ -150,7 +191,7 @@ static void test_full(void **)
     open();
     for (unsigned i = 0; i < SB_EMU_TALLIES; i++) {
         snprintf(names[i], sizeof names[i], "k%u", i);
-        counts.tally[i] = {names[i], nullptr, 0, 0, 0};
+        counts.tally[i] = {names[i], nullptr, 0, 0, 0, 0, {}, {}};
     }
     assert_int_equal(RUN(words, 1), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "things to count"));
@@ -163,9 +204,8 @@ static void test_full(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_counts), cmocka_unit_test(test_unlike),
+        cmocka_unit_test(test_inputs), cmocka_unit_test(test_silence),
         cmocka_unit_test(test_full),
     };
     emulator = sb_emu_new(0);

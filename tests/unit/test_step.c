@@ -9,7 +9,7 @@
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/sparse.h"
-#include "tools/bench/step.h"
+#include "tools/bench/step_kernels.h"
 
 #define TEST "test_step"
 
@@ -183,6 +183,168 @@ static void products_of_attention(void **state)
     assert_true(step.row[SB_STEP_attention].macs == 2 * (11 + 12 + 13) * 4 * 64 * 2.0);
 }
 
+/* --- by kernels ------------------------------------------------------------------------------- */
+
+/* B-16: "what packing adds" - to a matrix: rows that fill up a tile, columns that fill up a chunk
+ * (no matrix here has any of these); FP8 a scale for each row, in blocks for each row and block;
+ * less the factors of the tensor
+ * and of its input, and scales of blocks, which a checkpoint has. Beside experts stands a factor of
+ * each. */
+static double packing_adds(const sb_step_matrix *m)
+{
+    double rows = 16.0 * ceil(m->rows / 16.0), blocks = ceil(m->cols / 128.0);
+    assert_int_equal(m->cols % 64, 0);
+    switch (m->scheme) {
+    case SB_SCHEME_plain:
+        return 2 * (rows - m->rows) * m->cols;
+    case SB_SCHEME_nvfp4_modelopt:
+        assert_int_equal(m->rows % 16, 0);
+        return -8;
+    case SB_SCHEME_fp8_tensor:
+        assert_int_equal(m->rows % 16, 0);
+        return 4 * rows - 8;
+    case SB_SCHEME_fp8_block:
+        assert_int_equal(m->rows % 16, 0);
+        return 4 * rows * blocks - 2 * ceil(m->rows / 128.0) * blocks;
+    default:
+        fail_msg("scheme %d", m->scheme);
+        return 0;
+    }
+}
+
+/* Norms, taps and decays: so many values, of which kernels have each in binary32. */
+static double small_values(const sb_config *c, sb_step_op op, double n)
+{
+    switch (op) {
+    case SB_STEP_mixer_norm:
+    case SB_STEP_mlp_norm:
+    case SB_STEP_final_norm:
+        return n * c->hidden_size;
+    case SB_STEP_fusion_norms:
+        return n * 2 * c->hidden_size;
+    case SB_STEP_conv:
+        return n * sb_config_conv_channels(c) * c->conv_kernel;
+    case SB_STEP_gates:
+        return n * 2 * c->lin_v_heads;
+    case SB_STEP_gdn_norm:
+        return n * c->lin_v_dim;
+    case SB_STEP_qk_norm:
+        return n * 2 * c->head_dim;
+    case SB_STEP_rope: /* frequencies, for queries and for keys */
+        return n * 2 * (c->rotary_dim / 2);
+    default:
+        return 0;
+    }
+}
+
+static double added_to(const sb_step_model *m, sb_step_op op, int mtp, uint32_t width)
+{
+    const sb_config *c = &m->config;
+    int whose = op == SB_STEP_head ? 0 : mtp;
+    double sum = 0, read = 1;
+    if (c->experts)
+        read = sb_floor_union(c->experts, c->experts_per_token, width) / c->experts;
+    for (uint32_t i = 0; i < m->matrices; i++)
+        if (m->matrix[i].op == op && m->matrix[i].in_mtp == whose)
+            sum += m->matrix[i].routed
+                       ? read * m->matrix[i].count * (packing_adds(&m->matrix[i]) + 4)
+                       : m->matrix[i].count * packing_adds(&m->matrix[i]);
+    return sum;
+}
+
+/* Of a step: weights op by op as they are stored, and what packing adds. */
+static void weights_of_kernels(const sb_step_model *m, const sb_floor_options *o, int mtp,
+                               uint32_t width)
+{
+    static sb_step_kernels k;
+    sb_step step;
+    double packed[SB_STEP_OPS] = {0}, sum = 0;
+    sb_step_kernels_of(m, o, mtp, width, 0, &k);
+    sb_step_compute(m, o, mtp, width, &step);
+    assert_true(k.count < SB_STEP_LAUNCHES);
+    for (uint32_t i = 0; i < k.count; i++) {
+        packed[k.row[i].op] += k.row[i].weights;
+        sum += k.row[i].weights;
+    }
+    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
+        double stored = step.row[op].weights;
+        double small = small_values(&m->config, (sb_step_op)op,
+                                    sb_step_times(&m->config, mtp, (sb_step_op)op));
+        double should = small > 0             ? 4 * small
+                        : op == SB_STEP_embed ? stored
+                                              : stored + added_to(m, (sb_step_op)op, mtp, width);
+        if (fabs(packed[op] - should) > 1e-9 * should)
+            fail_msg("%s: %.0f bytes, not %.0f; %.0f are stored", sb_step_op_id((sb_step_op)op),
+                     packed[op], should, stored);
+    }
+    assert_true(fabs(sum - k.total.weights) <= 1e-9 * sum);
+    nearly(k.stored, step.total.weights);
+}
+
+/* What is multiplied, and what is kept: as the ops have it, the convolution in binary32, and of the
+ * rows of the call keys and values once more. */
+static void rest_of_kernels(const sb_step_model *m, const sb_floor_options *o, int mtp,
+                            uint32_t width)
+{
+    static sb_step_kernels k;
+    sb_step step;
+    double macs[SB_STEP_OPS] = {0}, kept[SB_STEP_OPS] = {0};
+    const sb_config *c = &m->config;
+    sb_step_kernels_of(m, o, mtp, width, 0, &k);
+    sb_step_compute(m, o, mtp, width, &step);
+    for (uint32_t i = 0; i < k.count; i++) {
+        macs[k.row[i].op] += k.row[i].macs;
+        kept[k.row[i].op] += k.row[i].kept;
+    }
+    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
+        const double n = sb_step_times(c, mtp, (sb_step_op)op);
+        double should = step.row[op].kept;
+        if (op == SB_STEP_conv)
+            should = n * 8 * sb_config_conv_channels(c) * (c->conv_kernel - 1);
+        if (op == SB_STEP_attention)
+            should += n * 2 * sb_config_kv_width(c) * o->kv_bytes * width;
+        nearly(kept[op], should);
+        if (op != SB_STEP_rope) /* which the ledger of ops has of whole heads */
+            nearly(macs[op], step.row[op].macs);
+    }
+}
+
+static void ledger_of_kernels(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"35b-a3b", "122b-a10b"};
+    static const char *const names[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
+    for (size_t p = 0; p < 2; p++)
+        for (size_t i = 0; i < 4; i++) {
+            const sb_step_recipe *r = recipe_of(names[i]);
+            sb_step_model m = model_of(presets[p], r);
+            sb_floor_options o = options_at(r->kv_bytes, 300, 0);
+            for (uint32_t width = 1; width <= 9; width++) {
+                weights_of_kernels(&m, &o, 0, width);
+                rest_of_kernels(&m, &o, 0, width);
+            }
+            weights_of_kernels(&m, &o, 1, 1);
+            rest_of_kernels(&m, &o, 1, 1);
+        }
+}
+
+/* The states of all rows of a verify are written, too; and nothing else changes. */
+static void trails_of_a_verify(void **state)
+{
+    (void)state;
+    static sb_step_kernels with, without;
+    sb_step_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
+    sb_floor_options o = options_at(1, 0, 3);
+    const sb_config *c = &m.config;
+    sb_step_kernels_of(&m, &o, 0, 4, 0, &without);
+    sb_step_kernels_of(&m, &o, 0, 4, 1, &with);
+    double states = 4.0 * c->lin_v_heads * c->lin_k_dim * c->lin_v_dim;
+    double columns = 4.0 * sb_config_conv_channels(c) * (c->conv_kernel - 1);
+    nearly(with.total.kept - without.total.kept, 30 * 4 * (states + columns));
+    nearly(with.total.weights, without.total.weights);
+    assert_int_equal(with.total.launches, without.total.launches);
+}
+
 /* --- against a run ---------------------------------------------------------------------------- */
 
 enum { MOST = 1024 };
@@ -273,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_of_floor),         cmocka_unit_test(bytes_of_recipes),
         cmocka_unit_test(one_product_per_weight), cmocka_unit_test(products_of_attention),
+        cmocka_unit_test(ledger_of_kernels),      cmocka_unit_test(trails_of_a_verify),
         cmocka_unit_test(calls_of_a_run),         cmocka_unit_test(drafts_that_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,52 @@ static sb_status further_bytes(const sb_step_recipe *recipe, const sb_make_tenso
     return status;
 }
 
+static sb_status count_matrices(const sb_step_matrix *of, sb_step_model *m, sb_error *err)
+{
+    for (uint32_t i = 0; i < m->matrices; i++) {
+        sb_step_matrix *have = &m->matrix[i];
+        if (have->op == of->op && have->in_mtp == of->in_mtp && have->rows == of->rows &&
+            have->cols == of->cols && have->scheme == of->scheme && have->group == of->group) {
+            have->count += of->count;
+            return SB_OK;
+        }
+    }
+    if (m->matrices == SB_STEP_MATRICES)
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step of more than %d kinds of matrices",
+                       SB_STEP_MATRICES);
+    m->matrix[m->matrices++] = *of;
+    return SB_OK;
+}
+
+/* The matrices of a tensor: one, or, of experts that are stored together, two or one of each. The
+ * taps of the convolution are none. */
+static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *recipe,
+                               const sb_make_tensor *t, sb_step_matrix *of, sb_step_model *m,
+                               sb_error *err)
+{
+    if (t->content == SB_CONTENT_codes) {
+        const sb_make_linear *linear = &plan->linears[t->linear];
+        of->rows = (uint32_t)linear->rows;
+        of->cols = (uint32_t)linear->cols;
+        of->scheme = linear->scheme;
+        of->group = linear->group;
+        return count_matrices(of, m, err);
+    }
+    if (t->content != SB_CONTENT_plain || t->rank < 2 || of->op == SB_STEP_conv)
+        return SB_OK;
+    of->rows = (uint32_t)t->shape[t->rank - 2];
+    of->cols = (uint32_t)t->shape[t->rank - 1];
+    if (t->role == SB_ROLE_experts_gate_up)
+        of->rows /= 2;
+    if (t->role == SB_ROLE_experts_gate_up || t->role == SB_ROLE_experts_down)
+        of->count = (uint32_t)t->shape[0] * (t->role == SB_ROLE_experts_gate_up ? 2 : 1);
+    if (!of->in_mtp && sb_modules_of(t->role) & recipe->modules) {
+        of->scheme = recipe->further;
+        of->group = sb_scheme_at(recipe->further)->group;
+    }
+    return count_matrices(of, m, err);
+}
+
 /* B-11: "What a loader alone reads is left out" */
 static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *recipe,
                               const sb_make_tensor *t, sb_step_model *m, sb_error *err)
@@ -112,10 +158,12 @@ static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *re
         status = further_bytes(recipe, t, &bytes, err);
     sb_step_weights *w = mtp ? &m->mtp[op] : &m->trunk[op];
     w->stored += bytes;
-    if (t->expert != SB_NO_EXPERT || t->role == SB_ROLE_experts_gate_up ||
-        t->role == SB_ROLE_experts_down)
+    sb_step_matrix of = {.op = op, .in_mtp = mtp, .count = 1};
+    of.routed = t->expert != SB_NO_EXPERT || t->role == SB_ROLE_experts_gate_up ||
+                t->role == SB_ROLE_experts_down;
+    if (of.routed)
         w->routed += bytes;
-    return status;
+    return status ? status : find_matrices(plan, recipe, t, &of, m, err);
 }
 
 sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
@@ -177,6 +225,13 @@ static void count_scopes(const sb_config *c, int mtp, uint32_t times[SCOPES])
     times[DENSE] = c->experts ? 0 : layers;
 }
 
+uint32_t sb_step_times(const sb_config *c, int mtp, sb_step_op op)
+{
+    uint32_t times[SCOPES];
+    count_scopes(c, mtp, times);
+    return times[ops[op].scope];
+}
+
 /* Values in and out, and multiply-adds, of one row in one place. */
 typedef struct effort {
     double in, out, macs;
@@ -227,14 +282,12 @@ static void add_row(sb_step_row *sum, const sb_step_row *row)
 void sb_step_compute(const sb_step_model *m, const sb_floor_options *o, int mtp, uint32_t width,
                      sb_step *out)
 {
-    uint32_t times[SCOPES];
     /* row i of the step sees the context and i + 1 rows of it */
     double past = (double)o->context + (width + 1) / 2.0;
     *out = (sb_step){0};
-    count_scopes(&m->config, mtp, times);
     for (unsigned i = 0; i < SB_STEP_OPS; i++) {
         sb_step_op op = (sb_step_op)i;
-        uint32_t n = times[ops[i].scope];
+        uint32_t n = sb_step_times(&m->config, mtp, op);
         if (!n)
             continue;
         effort one = effort_of(&m->config, op, past);

@@ -37,9 +37,22 @@ typedef struct sb_step_weights {
     uint64_t stored, routed;
 } sb_step_weights;
 
+/* All matrices of an op with one shape and one format. */
+typedef struct sb_step_matrix {
+    sb_step_op op;
+    int in_mtp, routed;
+    uint32_t rows, cols, count;
+    sb_scheme scheme;
+    uint32_t group; /* columns that share a scale, where the scheme has a choice */
+} sb_step_matrix;
+
+enum { SB_STEP_MATRICES = 64 };
+
 typedef struct sb_step_model {
     sb_config config;
     sb_step_weights trunk[SB_STEP_OPS], mtp[SB_STEP_OPS];
+    sb_step_matrix matrix[SB_STEP_MATRICES];
+    uint32_t matrices;
 } sb_step_model;
 
 sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
@@ -66,6 +79,9 @@ typedef struct sb_step {
  * as well. in_mtp: of the MTP head. */
 void sb_step_compute(const sb_step_model *model, const sb_floor_options *options, int in_mtp,
                      uint32_t width, sb_step *out);
+
+/* In how many places of a step the op is: layers of its kind, or 1. */
+uint32_t sb_step_times(const sb_config *config, int in_mtp, sb_step_op op);
 
 /* Bytes that memory must move: all but activations. */
 double sb_step_bytes(const sb_step_row *row);

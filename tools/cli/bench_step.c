@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
-#include "tools/bench/step.h"
+#include "tools/bench/step_kernels.h"
 #include "tools/cli/bench_device.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
@@ -26,6 +26,7 @@ typedef struct request {
     sb_floor_options options;
     sb_step_model model;
     sb_step step;
+    sb_step_kernels kernels;
     uint32_t width;
     sb_step_round round[MOST_DRAFTS]; /* of i + 1 drafts */
     int measured;                     /* report has something, else why says why not */
@@ -60,6 +61,8 @@ static const char *const origins[] = {
     "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
     "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
     "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
+    "kernels: those of profile sm121 as ops start them, one by one; none was run",
+    "again: what blocks read beyond the first time; a cache may serve it, and no sum has it",
 };
 enum { ORIGINS = sizeof origins / sizeof *origins };
 
@@ -203,6 +206,33 @@ static void print_table(const sb_step *step)
     print_row("the step", &step->total, all);
 }
 
+/* B-16: "The weights are those of B-11 and what packing adds" */
+static void print_packing(const request *r)
+{
+    const sb_step_kernels *k = &r->kernels;
+    printf(
+        "packing: kernels read %.0f bytes of weights, %.0f more than the checkpoint has: %.2f %%\n",
+        k->total.weights, k->total.weights - k->stored,
+        100 * (k->total.weights - k->stored) / k->stored);
+}
+
+static void print_kernel(const sb_step_kernel *k, const char *op, const char *kernel, double all)
+{
+    printf("  %-27s %-16s %8" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %14.0f\n", op, kernel,
+           k->launches, k->weights, k->kept, 100 * (k->weights + k->kept) / all, k->activations,
+           k->again);
+}
+
+static void print_kernels(const sb_step_kernels *k)
+{
+    double all = k->total.weights + k->total.kept;
+    printf("  %-27s %-16s %8s %14s %12s %8s %13s %14s\n", "op", "kernel", "launches", "weights",
+           "kept", "share", "activations", "again");
+    for (uint32_t i = 0; i < k->count; i++)
+        print_kernel(&k->row[i], sb_step_op_title(k->row[i].op), sb_cost_id(k->row[i].kernel), all);
+    print_kernel(&k->total, "the step", "", all);
+}
+
 /* B-13: "From how many multiply-adds per second on" */
 static double enough_macs(const request *r)
 {
@@ -270,6 +300,8 @@ static void print_text(const request *r)
     print_time(r);
     if (r->kind == VERIFY)
         print_rounds(r);
+    print_kernels(&r->kernels);
+    print_packing(r);
     for (unsigned i = 0; i < ORIGINS; i++)
         printf("%s\n", origins[i]);
     if (r->measured) {
@@ -303,6 +335,22 @@ static json_t *rows_json(const sb_step *step)
     return out;
 }
 
+static json_t *kernel_json(const char *op, const char *kernel, const sb_step_kernel *k)
+{
+    return json_pack("{s:s?,s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "op", op, "kernel", kernel, "launches",
+                     (json_int_t)k->launches, "weights", k->weights, "kept", k->kept, "activations",
+                     k->activations, "again", k->again, "multiply_adds", k->macs);
+}
+
+static json_t *kernels_json(const sb_step_kernels *k)
+{
+    json_t *out = json_array();
+    for (uint32_t i = 0; i < k->count; i++)
+        json_array_append_new(out, kernel_json(sb_step_op_id(k->row[i].op),
+                                               sb_cost_name(k->row[i].kernel), &k->row[i]));
+    return out;
+}
+
 static json_t *rounds_json(const request *r)
 {
     json_t *out = json_array();
@@ -332,6 +380,9 @@ static sb_status print_json(const request *r, sb_error *err)
                             r->options.bandwidth, "latency_s", r->seconds));
     json_object_set_new(document, "ops", rows_json(&r->step));
     json_object_set_new(document, "step", row_json("step", NULL, &r->step.total));
+    json_object_set_new(document, "kernels", kernels_json(&r->kernels));
+    json_object_set_new(document, "kernels_step", kernel_json(NULL, "step", &r->kernels.total));
+    json_object_set_new(document, "weights_stored", json_real(r->kernels.stored));
     json_object_set_new(document, "memory_s", json_real(moved));
     json_object_set_new(document, "implied_s",
                         json_real(sb_step_seconds(&r->step, r->options.bandwidth, r->seconds)));
@@ -409,6 +460,7 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
     if (status)
         return status;
     sb_step_compute(&r.model, &r.options, 0, r.width, &r.step);
+    sb_step_kernels_of(&r.model, &r.options, 0, r.width, r.kind == VERIFY, &r.kernels);
     for (uint32_t i = 0; i < r.options.draft; i++)
         sb_step_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
     if (r.backend)

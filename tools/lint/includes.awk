@@ -62,9 +62,10 @@ BEGIN {
     # what stands behind ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/model ref/ops ref/run " \
         "ref/state tools/compare tools/gate")
-    # a step on a device, and what measures it
+    # a step on a device, and what measures it; what its kernels must move, which needs none of them
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
-        "gpu/gpu.h gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h tools/check tools/floor tools/make")
+        "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
+        "tools/check tools/floor tools/make")
 
     # foreign headers: what only some folders may have
     only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")

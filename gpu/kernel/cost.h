@@ -1,0 +1,166 @@
+/* cost.h - what kernels must move and multiply, from the shapes of a call: for the tests, which
+ * hold it against the emulator, and for the ledger of `samebit bench`. In C and C++. */
+#ifndef SB_GPU_KERNEL_COST_H
+#define SB_GPU_KERNEL_COST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef enum sb_cost_kernel {
+#define SB_COST_KERNEL(id, name, launches, macs) SB_COST_##id,
+#include "gpu/kernel/cost.def"
+    SB_COST_KERNELS
+} sb_cost_kernel;
+
+typedef enum sb_cost_role {
+    SB_COST_WEIGHT,
+    SB_COST_KEPT,
+    SB_COST_VALUE,
+    SB_COST_PASSED,
+    SB_COST_PLACE,
+    SB_COST_ROLES
+} sb_cost_role;
+
+/* The letters of cost.def; those that a kernel has no use for stay 0. */
+typedef struct sb_cost_shape {
+    uint64_t rows;          /* R, of a call */
+    uint64_t outputs;       /* N of a matrix, or elements of a row */
+    uint64_t inputs;        /* K of a matrix, or taps */
+    uint64_t packed, width; /* W, bytes of a matrix as kernels read it; C, its filled up columns */
+    uint64_t heads, groups; /* H; G, heads of keys */
+    uint64_t key, value;    /* D and V, elements of a head */
+    uint64_t experts;       /* E */
+    uint64_t pairs;         /* P of rows and experts */
+    uint64_t used;          /* U, experts that have pairs, or tokens that differ */
+    uint64_t sets;          /* S of pairs */
+    uint64_t first;         /* positions before the call */
+    uint64_t kv_bytes;      /* B, of an element of a key or value */
+    int gathers, trail, split;
+} sb_cost_shape;
+
+/* `again`: bytes that blocks read as often as it comes; no number is given. */
+#define SB_COST_AGAIN UINT64_MAX
+
+typedef struct sb_cost_buffer {
+    sb_cost_kernel kernel;
+    const char *name;
+    sb_cost_role role;
+    uint64_t read, written, by_blocks;
+} sb_cost_buffer;
+
+static inline uint64_t sb_cost_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit;
+}
+
+/* Positions that the last row of each tile of 16 pairs sees, added up over the tiles. */
+static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
+{
+    const uint64_t group = s->groups ? s->heads / s->groups : 1;
+    uint64_t sum = 0;
+    for (uint64_t tile = 0; tile * 16 < s->rows * group; tile++) {
+        const uint64_t last = (tile * 16 + 15) / group;
+        sum += s->first + (last < s->rows ? last + 1 : s->rows);
+    }
+    return sum;
+}
+
+/* Parts of 256 positions that rows see, added up over them. */
+static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
+{
+    uint64_t sum = 0;
+    for (uint64_t row = 0; row < s->rows; row++)
+        sum += sb_cost_up(s->first + row + 1, 256);
+    return sum;
+}
+
+/* Whether each part of the cache is a block of its own. */
+static inline int sb_cost_splits(const sb_cost_shape *s)
+{
+    const uint64_t group = s->groups ? s->heads / s->groups : 1;
+    return s->first + s->rows > 256 && sb_cost_up(s->rows * group, 16) * s->groups < 96;
+}
+
+static inline uint32_t sb_cost_launches(sb_cost_kernel kernel)
+{
+    static const uint32_t all[] = {
+#define SB_COST_KERNEL(id, name, launches, macs) launches,
+#include "gpu/kernel/cost.def"
+    };
+    return all[kernel];
+}
+
+enum {
+    SB_COST_BUFFERS = 0
+#define SB_COST_BUFFER(id, name, role, read, written, by_blocks) +1
+#include "gpu/kernel/cost.def"
+};
+
+/* "linear" of "sb_linear_kernel". */
+static inline const char *sb_cost_id(sb_cost_kernel kernel)
+{
+    static const char *const ids[] = {
+#define SB_COST_KERNEL(id, name, launches, macs) #id,
+#include "gpu/kernel/cost.def"
+    };
+    return ids[kernel];
+}
+
+static inline const char *sb_cost_name(sb_cost_kernel kernel)
+{
+    static const char *const names[] = {
+#define SB_COST_KERNEL(id, name, launches, macs) name,
+#include "gpu/kernel/cost.def"
+    };
+    return names[kernel];
+}
+
+/* B-15: "the different bytes that a launch reads and writes, and the bytes that its blocks read" -
+ * every buffer of every kernel, for one shape; and the multiply-adds of each kernel. */
+static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST_BUFFERS],
+                              uint64_t macs[SB_COST_KERNELS])
+{
+    const uint64_t R = s->rows, N = s->outputs, K = s->inputs, W = s->packed, C = s->width;
+    const uint64_t H = s->heads, G = s->groups, D = s->key, V = s->value, E = s->experts;
+    const uint64_t P = s->pairs, U = s->used, S = s->sets, B = s->kv_bytes, L = s->first + R;
+    const uint64_t gathers = s->gathers != 0, trail = s->trail != 0, split = s->split != 0;
+    const uint64_t routed = E != 0;
+    const uint64_t seen = R * s->first + R * (R + 1) / 2, again = SB_COST_AGAIN;
+    const uint64_t ends = sb_cost_ends(s), parts = sb_cost_parts(s);
+#define up sb_cost_up
+    const sb_cost_buffer buffers[SB_COST_BUFFERS] = {
+#define SB_COST_BUFFER(id, name, role, read, written, by_blocks)                                   \
+    {SB_COST_##id, name, SB_COST_##role, read, written, by_blocks},
+#include "gpu/kernel/cost.def"
+    };
+    const uint64_t products[SB_COST_KERNELS] = {
+#define SB_COST_KERNEL(id, name, launches, macs) macs,
+#include "gpu/kernel/cost.def"
+    };
+#undef up
+    memcpy(all, buffers, sizeof buffers);
+    memcpy(macs, products, sizeof products);
+}
+
+/* --- matrices ----------------------------------------------------------------------------------
+ */
+/* How the bf16 unit's kernels have a matrix (docs/gpu-linear.md): bits of a code, bytes of a scale,
+ * and columns that share one; 0: one of each row, or, of `scale` 0, none. */
+typedef struct sb_cost_format {
+    uint32_t bits, scale, group;
+} sb_cost_format;
+
+/* Its bytes: rows in sixteens, columns in chunks of 64; one group alone is a row's, whose scale in
+ * binary32 nobody reads for rows that only fill up. */
+static inline uint64_t sb_cost_packed(sb_cost_format f, uint64_t rows, uint64_t cols)
+{
+    const uint64_t chunks = sb_cost_up(cols, 64), places = 16 * sb_cost_up(rows, 16);
+    uint64_t scales = 1;
+    if (f.group && cols > f.group)
+        scales = f.group < 64 ? chunks * (64 / f.group) : sb_cost_up(chunks, f.group / 64);
+    const uint64_t scaled = scales == 1 && f.scale == 4 ? rows : places;
+    return places * chunks * 64 * f.bits / 8 + scaled * scales * f.scale;
+}
+
+#endif

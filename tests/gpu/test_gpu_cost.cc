@@ -1,0 +1,670 @@
+/* test_gpu_cost.cc - B-15: every kernel of an op moves what gpu/kernel/cost.def says, to the byte;
+ * of weights and of what is kept, as often as it says, and nothing else. */
+#include "tests/lib/cmocka.h"
+
+#include <initializer_list>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/emu/count.h"
+#include "gpu/kernel/cost.h"
+#include "gpu/kernel/experts_rows.cuh"
+#include "gpu/kernel/linear_shape.h"
+#include "gpu/kernel/pack.h"
+#include "gpu/op/experts.h"
+#include "tests/gpu/linear_layers.h"
+#include "tests/gpu/plant.h"
+#include "tests/lib/check_all.h"
+
+extern "C" {
+#include "ref/base/bytes.h"
+#include "tests/lib/poison.h"
+}
+
+namespace
+{
+
+const size_t rows_of_calls[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};
+bool seen[SB_COST_KERNELS];
+
+typedef unsigned long long number;
+
+/* --- what a call has moved, beside what it should ----------------------------------------------
+ */
+struct account {
+    sb_gpu *gpu;
+    sb_knobs knobs;
+    sb_emu_counts counts;
+    sb_cost_buffer all[SB_COST_BUFFERS];
+    uint64_t macs[SB_COST_KERNELS];
+    const char *wrong; /* what differs first */
+    char text[200];
+};
+
+void open(account *a)
+{
+    memset(static_cast<void *>(a), 0, sizeof *a);
+    assert_int_equal(sb_knobs_profile(&a->knobs, "sm121", nullptr), SB_OK);
+    assert_int_equal(sb_gpu_open(&a->gpu, nullptr), SB_OK);
+    sb_gpu_count(a->gpu, &a->counts);
+}
+
+void close(account *a)
+{
+    sb_gpu_close(a->gpu);
+}
+
+/* "(sb_linear_kernel<CODES, ...>)" is sb_linear_kernel. */
+int kernel_of(const char *launched)
+{
+    launched += *launched == '(';
+    const size_t length = strcspn(launched, "<)");
+    for (int k = 0; k < SB_COST_KERNELS; k++) {
+        const char *name = sb_cost_name(static_cast<sb_cost_kernel>(k));
+        if (strlen(name) == length && memcmp(name, launched, length) == 0)
+            return k;
+    }
+    return SB_COST_KERNELS;
+}
+
+void differs(account *a, const char *kernel, const char *buffer, const char *what, uint64_t is,
+             uint64_t should)
+{
+    if (a->wrong)
+        return;
+    snprintf(a->text, sizeof a->text, "%s, %s: %llu bytes %s, not %llu", kernel, buffer,
+             static_cast<number>(is), what, static_cast<number>(should));
+    a->wrong = a->text;
+}
+
+void compare_buffer(account *a, const sb_emu_tally &t, const sb_cost_buffer &should)
+{
+    if (t.launch.read != should.read)
+        differs(a, t.kernel, t.what, "read", t.launch.read, should.read);
+    if (t.launch.written != should.written)
+        differs(a, t.kernel, t.what, "written", t.launch.written, should.written);
+    if (t.block.written != t.launch.written)
+        differs(a, t.kernel, t.what, "written by blocks", t.block.written, t.launch.written);
+    if (should.by_blocks == SB_COST_AGAIN)
+        return;
+    if (t.block.read != should.by_blocks)
+        differs(a, t.kernel, t.what, "read by blocks", t.block.read, should.by_blocks);
+}
+
+/* B-15: "a kernel touches no buffer that its list lacks" - of one kernel: each buffer that it
+ * should touch, and none that it should not. */
+void compare_kernel(account *a, const char *kernel)
+{
+    const int k = kernel_of(kernel);
+    if (k == SB_COST_KERNELS) {
+        differs(a, kernel, "all buffers", "(cost.def does not have it)", 0, 0);
+        return;
+    }
+    seen[k] = true;
+    const uint64_t launches = sb_cost_launches(static_cast<sb_cost_kernel>(k));
+    if (sb_emu_counted(&a->counts, kernel, nullptr).times != launches)
+        differs(a, kernel, "all buffers", "(cost.def has another number of launches)", 0, launches);
+
+    for (const sb_cost_buffer &should : a->all)
+        if (should.kernel == k)
+            compare_buffer(a, sb_emu_counted(&a->counts, kernel, should.name), should);
+    for (const sb_emu_tally &t : a->counts.tally) {
+        bool known = !t.kernel || strcmp(t.kernel, kernel) != 0 || t.read + t.written == 0;
+        for (const sb_cost_buffer &should : a->all)
+            known = known || (should.kernel == k && strcmp(should.name, t.what) == 0);
+        if (!known)
+            differs(a, kernel, t.what, "(cost.def does not have it)", t.read + t.written, 0);
+    }
+}
+
+/* What differs first, of a call of this shape; NULL: nothing. */
+const char *compared(account *a, const sb_cost_shape &shape, sb_status status)
+{
+    a->wrong = nullptr;
+    sb_cost_of(&shape, a->all, a->macs);
+    if (status != SB_OK)
+        fail_msg("%s", sb_gpu_said(a->gpu)->text);
+    for (const sb_emu_tally &t : a->counts.tally)
+        if (t.kernel && !t.what)
+            compare_kernel(a, t.kernel);
+    a->counts = {};
+    return a->wrong;
+}
+
+void is(account *a, const sb_cost_shape &shape, sb_status status)
+{
+    if (compared(a, shape, status))
+        fail_msg("%llu rows: %s", static_cast<number>(shape.rows), a->wrong);
+}
+
+float *drawn(size_t count)
+{
+    float *x = test_copy(test_normal("x", count, 0.0f, 1.0f), count);
+    for (size_t i = 0; i < count; i++)
+        x[i] = sb_round_to(SB_FORMAT_bf16, x[i]);
+    return x;
+}
+
+/* --- layers ------------------------------------------------------------------------------------
+ */
+sb_cost_shape shape_of(const sb_matrix *m, size_t rows)
+{
+    sb_linear_shape s;
+    assert_int_equal(sb_pack_shape(m, &s), SB_OK);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = m->rows;
+    shape.inputs = m->cols;
+    shape.packed = sb_pack_tiles(s) * s.tile_bytes;
+    if (s.parts == 0 && (s.codes == SB_CODES_e4m3 || s.codes == SB_CODES_e2m1))
+        shape.packed -= sizeof(float) * (16 * sb_pack_tiles(s) - s.rows); /* that fill up */
+    shape.width = s.chunks * SB_CHUNK;
+    shape.gathers = s.gathers != 0;
+    return shape;
+}
+
+/* Codes are read 16 bytes at a time; scales in the pieces that a lane needs, of NVFP4 8 bytes. */
+void codes_are_wide(const account *a, const char *kernel, const layer &of, uint64_t tiles)
+{
+    sb_linear_shape s;
+    assert_int_equal(sb_pack_shape(&of.matrix, &s), SB_OK);
+    for (const sb_emu_tally &t : a->counts.tally)
+        if (t.kernel && t.what && strstr(t.kernel, kernel) && strcmp(t.what, "weights") == 0)
+            assert_int_equal(t.read - t.narrow, tiles * s.scale_at);
+}
+
+/* Tiles that the blocks of a call read: of two, where the last is missing, the first once more. */
+uint64_t tiles_read(const sb_matrix &m, size_t rows)
+{
+    const uint64_t tiles = sb_cost_up(m.rows, 16);
+    return rows <= 16 ? tiles : sb_cost_up(tiles, 2) * 2 * sb_cost_up(rows, 64);
+}
+
+void test_linear(void **)
+{
+    static const uint32_t sizes[][2] = {{40, 320}, {48, 576}, {8, 96}};
+    for (uint32_t kind = 0; kind < LAYER_COUNT; kind++)
+        for (const auto &size : sizes) {
+            account a;
+            layer l;
+            open(&a);
+            assert_true(layer_draw(&l, static_cast<layer_kind>(kind), size[0], size[1], kind));
+            for (const size_t rows : rows_of_calls) {
+                if (&size != sizes && rows % 8 != 1 && !check_all())
+                    continue;
+                const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(rows * size[1]),
+                                             rows, test_output(rows * size[0])};
+                const sb_status status = sb_gpu_linear(a.gpu, &a.knobs, &args);
+                codes_are_wide(&a, "sb_linear_kernel", l, tiles_read(l.matrix, rows));
+                is(&a, shape_of(&l.matrix, rows), status);
+                test_release(nullptr);
+            }
+            close(&a);
+            layer_free(&l);
+        }
+}
+
+/* Bytes of a matrix by its format alone, as `samebit bench` has them. */
+void test_packed(void **)
+{
+    static const struct {
+        layer_kind kind;
+        sb_cost_format format;
+    } known[] = {{LAYER_bf16, {16, 0, 0}},       {LAYER_nvfp4_ct, {4, 1, 16}},
+                 {LAYER_fp8_tensor, {8, 4, 0}},  {LAYER_fp8_channel, {8, 4, 0}},
+                 {LAYER_fp8_block, {8, 4, 128}}, {LAYER_mxfp8, {8, 4, 32}},
+                 {LAYER_mxfp4, {4, 4, 32}},      {LAYER_gptq, {4, 8, 64}},
+                 {LAYER_awq, {4, 8, 32}},        {LAYER_int8_channel, {8, 8, 0}}};
+    static const uint32_t sizes[][2] = {{40, 320}, {48, 576}, {8, 64}, {128, 2048}, {16, 32}};
+    for (const auto &of : known)
+        for (const auto &size : sizes) {
+            layer l;
+            assert_true(layer_draw(&l, of.kind, size[0], size[1], 1));
+            const uint64_t bytes = sb_cost_packed(of.format, size[0], size[1]);
+            if (shape_of(&l.matrix, 1).packed != bytes)
+                fail_msg("%s, %u x %u: %llu bytes, not %llu", layer_name(of.kind), size[0], size[1],
+                         static_cast<number>(shape_of(&l.matrix, 1).packed),
+                         static_cast<number>(bytes));
+            layer_free(&l);
+        }
+}
+
+/* Blocks of 128 rows by 128 outputs, of which 64 are as few as there may be. */
+void test_wide(void **)
+{
+    enum { N = 64 * 128 - 40, COLUMNS = 96 };
+    static const layer_kind kinds[] = {LAYER_bf16, LAYER_nvfp4_ct, LAYER_fp8_channel};
+    for (const layer_kind kind : kinds) {
+        account a;
+        layer l;
+        open(&a);
+        assert_true(layer_draw(&l, kind, N, COLUMNS, kind));
+        const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(65 * COLUMNS), 65,
+                                     test_output(65 * N)};
+        is(&a, shape_of(&l.matrix, 65), sb_gpu_linear(a.gpu, &a.knobs, &args));
+        test_release(nullptr);
+        close(&a);
+        layer_free(&l);
+    }
+}
+
+enum { EXPERTS = 8, KEPT = 2, MANY = 130 };
+
+/* Which experts have pairs, and the sets that their pairs are in. */
+void count_pairs(const uint32_t *ids, size_t pairs, sb_cost_shape *shape)
+{
+    size_t of[EXPERTS] = {};
+    const size_t most = pairs / 32 > EXPERTS ? 128 : pairs / 8 > EXPERTS ? 64 : 8;
+    for (size_t i = 0; i < pairs; i++)
+        of[ids[i]]++;
+    for (const size_t n : of) {
+        shape->used += n != 0;
+        shape->sets += (n + most - 1) / most;
+    }
+    shape->experts = EXPERTS;
+    shape->pairs = pairs;
+}
+
+/* `each`: KEPT for the layers in front of the activation, and 1 behind it. */
+void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
+{
+    layer of[EXPERTS];
+    sb_matrix matrices[EXPERTS];
+    uint32_t ids[MANY * KEPT];
+    account a;
+    open(&a);
+    for (unsigned e = 0; e < EXPERTS; e++) {
+        assert_true(layer_draw(&of[e], kind, 40, 320, kind * 10u + e));
+        matrices[e] = of[e].matrix;
+    }
+    for (uint32_t i = 0; i < rows * KEPT; i++)
+        ids[i] = i / KEPT * 3 % spread + i % KEPT * (EXPERTS / 2);
+    const size_t inputs = rows * KEPT / each;
+    const sb_expert_linear_args args = {matrices,
+                                        sizeof *matrices,
+                                        EXPERTS,
+                                        ids,
+                                        rows,
+                                        KEPT,
+                                        each,
+                                        SB_LINEAR_layer,
+                                        drawn(inputs * 320),
+                                        test_output(rows * KEPT * 40)};
+    const sb_status status = sb_gpu_experts(a.gpu, &a.knobs, &args);
+    sb_cost_shape shape = shape_of(matrices, inputs);
+    count_pairs(ids, rows * KEPT, &shape);
+    codes_are_wide(&a, "sb_tile_kernel", of[0], shape.sets * sb_cost_up(matrices->rows, 16));
+    is(&a, shape, status);
+    close(&a);
+    for (layer &l : of)
+        layer_free(&l);
+    test_release(nullptr);
+}
+
+void test_experts(void **)
+{
+    static const layer_kind kinds[] = {LAYER_bf16,  LAYER_nvfp4_ct,    LAYER_fp8_block,
+                                       LAYER_mxfp8, LAYER_fp8_tensor,  LAYER_gptq,
+                                       LAYER_ct,    LAYER_int8_channel};
+    for (const layer_kind kind : kinds)
+        for (const size_t rows : {1, 2, 4, 8, 9, 40, 65, +MANY})
+            for (const size_t each : {1, +KEPT})
+                for (const unsigned spread : {1u, EXPERTS / 2u})
+                    if (rows < 9 || spread > 1 || check_all())
+                        check_experts(kind, rows, each, spread);
+}
+
+/* --- linear attention --------------------------------------------------------------------------
+ */
+sb_matrix plain(size_t rows, size_t cols)
+{
+    return test_matrix(SB_FORMAT_bf16, test_normal("w", rows * cols, 0.0f, 1.0f), rows, cols);
+}
+
+void check_conv(account *a, size_t rows, size_t channels, bool trail)
+{
+    const sb_matrix weight = plain(channels, 4);
+    sb_conv_args args = {};
+    args.in = drawn(rows * channels);
+    args.weight = &weight;
+    args.rows = rows;
+    args.state = drawn(3 * channels);
+    args.trail = trail ? test_output(rows * 3 * channels) : nullptr;
+    args.out = test_output(rows * channels);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = channels;
+    shape.inputs = 4;
+    shape.trail = trail;
+    is(a, shape, sb_gpu_conv(a->gpu, &a->knobs, &args));
+}
+
+void check_delta(account *a, size_t rows, size_t width, bool trail)
+{
+    const size_t k_heads = 2, v_heads = 4, dk = width, dv = width + 8;
+    sb_delta_rule_args args = {};
+    args.q = drawn(rows * k_heads * dk);
+    args.k = drawn(rows * k_heads * dk);
+    args.v_stride = v_heads * dv + 5;
+    args.v = drawn(rows * args.v_stride);
+    args.g = drawn(rows * v_heads);
+    args.beta = drawn(rows * v_heads);
+    args.rows = rows;
+    args.k_heads = k_heads;
+    args.v_heads = v_heads;
+    args.dk = dk;
+    args.dv = dv;
+    args.state = drawn(v_heads * dk * dv);
+    args.trail = trail ? test_output(rows * v_heads * dk * dv) : nullptr;
+    args.out = test_output(rows * v_heads * dv);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.heads = v_heads;
+    shape.groups = k_heads;
+    shape.key = dk;
+    shape.value = dv;
+    shape.trail = trail;
+    is(a, shape, sb_gpu_delta_rule(a->gpu, &a->knobs, &args));
+}
+
+void check_gates(account *a, size_t rows, size_t heads)
+{
+    const sb_matrix a_log = plain(1, heads), dt_bias = plain(1, heads);
+    sb_gates_args args = {};
+    args.a = drawn(rows * heads);
+    args.b = drawn(rows * heads);
+    args.a_log = &a_log;
+    args.dt_bias = &dt_bias;
+    args.rows = rows;
+    args.heads = heads;
+    args.g = test_output(rows * heads);
+    args.beta = test_output(rows * heads);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.heads = heads;
+    is(a, shape, sb_gpu_gates(a->gpu, &a->knobs, &args));
+}
+
+void check_l2norm(account *a, size_t rows, size_t heads, size_t dk)
+{
+    sb_l2norm_args args = {};
+    args.stride = 2 * heads * dk + 24;
+    args.qkv = drawn(rows * args.stride);
+    args.rows = rows;
+    args.heads = heads;
+    args.dk = dk;
+    args.eps = 1e-6f;
+    args.q = test_output(rows * heads * dk);
+    args.k = test_output(rows * heads * dk);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.heads = heads;
+    shape.key = dk;
+    is(a, shape, sb_gpu_l2norm(a->gpu, &a->knobs, &args));
+}
+
+void check_norms(account *a, size_t rows, size_t n)
+{
+    const sb_matrix weight = plain(1, n);
+    const sb_rmsnorm_args norm = {drawn(rows * n), &weight, 1e-6f, rows, n, test_output(rows * n)};
+    const sb_gated_rmsnorm_args gated = {
+        drawn(rows * n), drawn(rows * n), &weight, 1e-6f, rows, 1, n, test_output(rows * n)};
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = n;
+    is(a, shape, sb_gpu_rmsnorm(a->gpu, &a->knobs, &norm));
+    is(a, shape, sb_gpu_gated_rmsnorm(a->gpu, &a->knobs, &gated));
+}
+
+void test_recurrent(void **)
+{
+    account a;
+    open(&a);
+    for (const size_t rows : rows_of_calls) {
+        for (const bool trail : {false, true}) {
+            check_conv(&a, rows, 320, trail);
+            for (const size_t width : {24, 64, 120})
+                if (rows < 10 || width < 64 || check_all())
+                    check_delta(&a, rows, width, trail && rows < 10);
+        }
+        check_gates(&a, rows, 6);
+        check_l2norm(&a, rows, 3, 40);
+        check_norms(&a, rows, 200);
+        sb_gpu_forget_weights(a.gpu);
+        test_release(nullptr);
+    }
+    close(&a);
+}
+
+/* --- full attention ----------------------------------------------------------------------------
+ */
+void check_attention(account *a, size_t rows, size_t first, size_t hd, const char *cache)
+{
+    const size_t heads = 6, kv_heads = 2;
+    const size_t positions = (first + rows) * kv_heads * hd;
+    float *keys = drawn(positions), *values = drawn(positions);
+    sb_knobs knobs = a->knobs;
+    assert_int_equal(sb_knobs_set(&knobs, cache, nullptr), SB_OK);
+    for (size_t i = 0; i < positions && SB_IS(&knobs, kv_cache, fp8); i++) {
+        keys[i] = sb_round_to(SB_FORMAT_e4m3, keys[i]);
+        values[i] = sb_round_to(SB_FORMAT_e4m3, values[i]);
+    }
+    sb_attention_args args = {};
+    args.q = drawn(rows * heads * hd);
+    args.keys = keys;
+    args.values = values;
+    args.rows = rows;
+    args.first = first;
+    args.heads = heads;
+    args.kv_heads = kv_heads;
+    args.hd = hd;
+    args.out = test_output(rows * heads * hd);
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.first = first;
+    shape.heads = heads;
+    shape.groups = kv_heads;
+    shape.key = hd;
+    shape.kv_bytes = SB_IS(&knobs, kv_cache, fp8) ? 1 : 2;
+    shape.split = sb_cost_splits(&shape);
+    is(a, shape, sb_gpu_attention(a->gpu, &knobs, &args));
+    test_release(nullptr);
+}
+
+void check_rope(account *a, size_t rows, size_t heads, size_t hd, size_t rd)
+{
+    uint32_t position[65];
+    for (uint32_t i = 0; i < rows; i++)
+        position[i] = 1000 + i;
+    sb_rope_args args = {drawn(rows * heads * hd), rows, heads, hd, rd, 1e7, {position}, nullptr};
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.heads = heads;
+    shape.key = rd; /* what is behind it stays as it is */
+    is(a, shape, sb_gpu_rope(a->gpu, &a->knobs, &args));
+}
+
+void check_gate(account *a, size_t rows, size_t heads, size_t hd)
+{
+    const size_t n = heads * hd;
+    const sb_split_gate_args split = {drawn(2 * rows * n),  rows, heads, hd, test_output(rows * n),
+                                      test_output(rows * n)};
+    const sb_attn_gate_args gate = {drawn(rows * n), drawn(rows * n), rows * n,
+                                    test_output(rows * n)};
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = n;
+    shape.heads = heads;
+    shape.key = hd;
+    is(a, shape, sb_gpu_split_gate(a->gpu, &a->knobs, &split));
+    is(a, shape, sb_gpu_attn_gate(a->gpu, &a->knobs, &gate));
+}
+
+void test_attention(void **)
+{
+    account a;
+    open(&a);
+    for (const size_t rows : rows_of_calls) {
+        for (const char *cache : {"kv_cache=act", "kv_cache=fp8"}) {
+            check_attention(&a, rows, 0, 64, cache);
+            check_attention(&a, rows, 250, 64, cache);
+            if (rows % 3 == 1 || check_all())
+                check_attention(&a, rows, 600, 128, cache);
+        }
+        check_rope(&a, rows, 3, 40, 24);
+        check_gate(&a, rows, 3, 40);
+        test_release(nullptr);
+    }
+    check_attention(&a, 3, 30, 256, "kv_cache=act");
+    close(&a);
+}
+
+/* --- the rest ----------------------------------------------------------------------------------
+ */
+void check_embed(account *a, size_t rows)
+{
+    const sb_matrix table = plain(40, 72);
+    uint32_t tokens[65];
+    for (uint32_t i = 0; i < rows; i++)
+        tokens[i] = i * i % 13;
+    const sb_embed_args args = {&table, tokens, rows, test_output(rows * 72)};
+    sb_cost_shape shape = {};
+    bool used[13] = {};
+    for (size_t i = 0; i < rows; i++)
+        used[tokens[i]] = true;
+    for (const bool one : used)
+        shape.used += one;
+    shape.rows = rows;
+    shape.outputs = 72;
+    is(a, shape, sb_gpu_embed(a->gpu, &a->knobs, &args));
+}
+
+void check_router(account *a, size_t rows)
+{
+    uint32_t ids[65 * KEPT];
+    const sb_router_args args = {drawn(rows * 40),        rows, 40, KEPT, 1, ids,
+                                 test_output(rows * KEPT)};
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.experts = 40;
+    shape.pairs = rows * KEPT;
+    is(a, shape, sb_gpu_router(a->gpu, &a->knobs, &args));
+}
+
+void check_elements(account *a, size_t rows)
+{
+    const size_t n = 200;
+    const sb_add_args add = {drawn(rows * n), drawn(rows * n), rows * n, test_output(rows * n),
+                             nullptr};
+    const sb_swiglu_args swiglu = {drawn(rows * n), drawn(rows * n), rows * n, SB_MLP_expert,
+                                   test_output(rows * n)};
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = n;
+    is(a, shape, sb_gpu_add(a->gpu, &a->knobs, &add));
+    is(a, shape, sb_gpu_swiglu(a->gpu, &a->knobs, &swiglu));
+}
+
+void check_combine(account *a, size_t kept)
+{
+    static const uint32_t ids[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const size_t n = 300;
+    const sb_moe_combine_args args = {drawn(kept * n), drawn(kept), ids, drawn(n), 0.5f, kept, n,
+                                      test_output(n)};
+    sb_cost_shape shape = {};
+    shape.rows = 1;
+    shape.outputs = n;
+    shape.pairs = kept;
+    is(a, shape, sb_gpu_moe_combine(a->gpu, &a->knobs, &args));
+}
+
+void test_rest(void **)
+{
+    account a;
+    open(&a);
+    for (const size_t rows : rows_of_calls) {
+        check_embed(&a, rows);
+        check_router(&a, rows);
+        check_elements(&a, rows);
+        check_combine(&a, rows % 8 + 1);
+        sb_gpu_forget_weights(a.gpu);
+        test_release(nullptr);
+    }
+    close(&a);
+}
+
+/* --- mistakes ----------------------------------------------------------------------------------
+ */
+sb_status few_rows(account *a, const layer &l)
+{
+    const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(3 * 320), 3,
+                                 test_output(3 * 40)};
+    return sb_gpu_linear(a->gpu, &a->knobs, &args);
+}
+
+/* A layer of 40 x 320 in 3 rows, whose kernel makes a mistake. */
+void is_seen(const char *fault, const char *why)
+{
+    account a;
+    layer l;
+    open(&a);
+    assert_true(layer_draw(&l, LAYER_fp8_block, 40, 320, 1));
+    const sb_cost_shape shape = shape_of(&l.matrix, 3);
+    is(&a, shape, few_rows(&a, l));
+    plant(fault);
+    const char *wrong = compared(&a, shape, few_rows(&a, l));
+    plant("");
+    if (!wrong || !strstr(wrong, why))
+        fail_msg("%s: %s", fault, wrong ? wrong : "not seen");
+    close(&a);
+    layer_free(&l);
+    test_release(nullptr);
+}
+
+/* And lines that are wrong: a byte too few of weights, a role's bytes in another buffer. */
+void test_mistakes(void **)
+{
+    is_seen("linear_tail", "weights: 12672 bytes read, not 15936");
+    account a;
+    layer l;
+    open(&a);
+    assert_true(layer_draw(&l, LAYER_bf16, 40, 320, 1));
+    sb_cost_shape shape = shape_of(&l.matrix, 3);
+    shape.packed--;
+    const char *wrong = compared(&a, shape, few_rows(&a, l));
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "weights: 30720 bytes read, not 30719"));
+    shape.packed++;
+    shape.rows = 9;
+    assert_non_null(compared(&a, shape, few_rows(&a, l)));
+    shape.rows = 3;
+    shape.gathers = 1;
+    wrong = compared(&a, shape, few_rows(&a, l));
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "columns: 0 bytes read, not 1280"));
+    close(&a);
+    layer_free(&l);
+    test_release(nullptr);
+}
+
+/* No line is of a kernel that is not there any more. */
+void test_all_seen(void **)
+{
+    for (int k = 0; k < SB_COST_KERNELS; k++)
+        if (!seen[k])
+            fail_msg("%s: no op has started it", sb_cost_name(static_cast<sb_cost_kernel>(k)));
+}
+
+} // namespace
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear),    cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_packed),    cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_rest),      cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_all_seen),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

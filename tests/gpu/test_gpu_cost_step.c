@@ -1,0 +1,125 @@
+/* test_gpu_cost_step.c - B-16: what `samebit bench` says that the kernels of a step move is what
+ * they move in one, counted on the emulator. */
+#include "tests/lib/cmocka.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "ref/run/session.h"
+#include "tests/gpu/step_counts.h"
+#include "tests/lib/check_all.h"
+#include "tests/lib/checkpoint.h"
+#include "tools/bench/step_kernels.h"
+
+static step_counts said(const sb_step_kernels *k, sb_cost_kernel kernel)
+{
+    step_counts sum = {0};
+    for (uint32_t i = 0; i < k->count; i++)
+        if (k->row[i].kernel == kernel) {
+            sum.launches += k->row[i].launches;
+            sum.weights += k->row[i].weights;
+            sum.kept += k->row[i].kept;
+            sum.activations += k->row[i].activations;
+        }
+    return sum;
+}
+
+static char first[200]; /* of what differs */
+
+static void is(const char *kernel, const char *what, double counted, double ledger)
+{
+    if (fabs(counted - ledger) > 1e-9 * ledger && !*first)
+        snprintf(first, sizeof first, "%s: %.0f %s, and the ledger has %.0f", kernel, counted, what,
+                 ledger);
+}
+
+/* An op converts its whole cache (kv), and positions may come in three streams (rope_table). */
+static int alike(const sb_step_kernels *k)
+{
+    *first = 0;
+    for (unsigned i = 0; i < SB_COST_KERNELS; i++) {
+        const sb_cost_kernel kernel = (sb_cost_kernel)i;
+        const char *name = sb_cost_name(kernel);
+        const step_counts have = counted_of(kernel), want = said(k, kernel);
+        is(name, "launches", have.launches, want.launches);
+        is(name, "bytes of weights", have.weights, want.weights);
+        if (kernel != SB_COST_kv)
+            is(name, "bytes that are kept", have.kept, want.kept);
+        if (kernel != SB_COST_kv && kernel != SB_COST_rope_table)
+            is(name, "bytes of activations", have.activations, want.activations);
+    }
+    return !*first;
+}
+
+static sb_session *session_of(const sb_model *model, const sb_knobs *knobs, int mtp)
+{
+    const sb_session_options options = {.backend = counting_backend(), .knobs = knobs, .mtp = mtp};
+    sb_error err;
+    sb_session *session;
+    if (sb_session_new(model, &options, &session, &err))
+        fail_msg("%s", err.text);
+    return session;
+}
+
+/* Behind three tokens of its own, a step and its logits; or, of the head, the draft. */
+static void run(sb_session *session, int mtp)
+{
+    static float logits[1024];
+    const uint32_t prompt[] = {1, 2, 3, 4};
+    sb_error err;
+    sb_status status = sb_session_feed(session, prompt, mtp ? 4 : 3, &err);
+    counting_begins();
+    if (!status)
+        status = mtp ? sb_session_draft(session, 5, logits, &err)
+                     : sb_session_feed(session, prompt + 3, 1, &err);
+    if (!status && !mtp)
+        status = sb_session_logits(session, 0, logits, &err);
+    if (status)
+        fail_msg("%s", err.text);
+}
+
+static void check_step(const char *preset, const char *format, int mtp)
+{
+    static sb_step_kernels k;
+    const sb_step_recipe recipe = {.name = format, .format = format};
+    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
+    sb_error err;
+    sb_knobs knobs;
+    static sb_step_model ledger;
+    assert_int_equal(sb_knobs_profile(&knobs, "sm121", NULL), SB_OK);
+    if (sb_step_model_of(preset, &recipe, &ledger, &err))
+        fail_msg("%s", err.text);
+    sb_model *model =
+        test_model_open(test_checkpoint("test_gpu_cost_step", preset, NULL, format, "text"));
+    sb_session *session = session_of(model, &knobs, mtp);
+    run(session, mtp);
+    assert_null(counted_unknown());
+    sb_step_kernels_of(&ledger, &options, mtp, 1, 0, &k);
+    if (!alike(&k))
+        fail_msg("%s in %s: %s", preset, format, first);
+    k.row[0].launches++;
+    assert_false(alike(&k));
+    sb_session_free(session);
+    counting_forgets_weights();
+    sb_model_close(model);
+}
+
+static void steps(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"bf16",  "nvfp4-modelopt", "nvidia-mix", "fp8-block",
+                                          "mxfp4", "int4-gptq",      "int8-gptq",  "fp8-channel"};
+    for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (int mtp = 0; mtp < 2; mtp++) {
+            if (f % 2 == 0 || check_all())
+                check_step("T1", formats[f], mtp);
+            if (f % 2 != 0 || check_all())
+                check_step("T4", formats[f], mtp);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* step_kernels.h - the ledger of a step by the kernels that its ops start, one op after the other
+ * (B-16). */
+#ifndef SB_BENCH_STEP_KERNELS_H
+#define SB_BENCH_STEP_KERNELS_H
+
+#include "gpu/kernel/cost.h"
+#include "tools/bench/step.h"
+
+/* All launches of a kernel for one op of the step. Bytes: */
+typedef struct sb_step_kernel {
+    sb_step_op op;
+    sb_cost_kernel kernel;
+    uint32_t launches;
+    double weights;     /* as they are packed */
+    double kept;        /* of state, convolution, keys and values, read and written */
+    double activations; /* values between ops, and what kernels of one op pass on */
+    double again;       /* what blocks read of all this beyond the first time, as far as is known */
+    double macs;
+} sb_step_kernel;
+
+enum { SB_STEP_LAUNCHES = 96 };
+
+typedef struct sb_step_kernels {
+    sb_step_kernel row[SB_STEP_LAUNCHES];
+    uint32_t count;
+    sb_step_kernel total;
+    double stored; /* of the weights, in the checkpoint: B-11 */
+} sb_step_kernels;
+
+/* As sb_step_compute, with the kernels of the profile sm121; trail: the states of all rows are left
+ * for the way back. */
+void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options, int in_mtp,
+                        uint32_t width, int trail, sb_step_kernels *out);
+
+#endif
