@@ -36,7 +36,9 @@ typedef struct sb_cost_shape {
     uint64_t sets;          /* S of pairs */
     uint64_t first;         /* positions before the call */
     uint64_t kv_bytes;      /* B, of an element of a key or value */
-    int gathers, trail, split;
+    uint64_t scales;        /* Q of a row of E4M3, in binary32 */
+    uint64_t quantized;     /* M rows of E2M1 inputs: R, or P where experts have factors for them */
+    int gathers, trail, split, draws;
 } sb_cost_shape;
 
 /* `again`: bytes that blocks read as often as it comes; no number is given. */
@@ -73,6 +75,21 @@ static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
     for (uint64_t row = 0; row < s->rows; row++)
         sum += sb_cost_up(s->first + row + 1, 256);
     return sum;
+}
+
+/* Rows of a chunk of 64 and those of it up to them: how many pairs. */
+static inline uint64_t sb_cost_inside(const sb_cost_shape *s)
+{
+    const uint64_t left = s->rows % 64;
+    return s->rows / 64 * (64 * 65 / 2) + left * (left + 1) / 2;
+}
+
+/* Products of the inverse of R-22: for each pair of a row and one before it, how far they are from
+ * each other. */
+static inline uint64_t sb_cost_inverse(const sb_cost_shape *s)
+{
+    const uint64_t left = s->rows % 64;
+    return s->rows / 64 * (63 * 64 * 65 / 6) + left * (left + 1) * (left - (left > 0)) / 6;
 }
 
 /* Whether each part of the cache is a block of its own. */
@@ -124,10 +141,12 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
     const uint64_t R = s->rows, N = s->outputs, K = s->inputs, W = s->packed, C = s->width;
     const uint64_t H = s->heads, G = s->groups, D = s->key, V = s->value, E = s->experts;
     const uint64_t P = s->pairs, U = s->used, S = s->sets, B = s->kv_bytes, L = s->first + R;
+    const uint64_t Q = s->scales, M = s->quantized;
     const uint64_t gathers = s->gathers != 0, trail = s->trail != 0, split = s->split != 0;
-    const uint64_t routed = E != 0;
+    const uint64_t routed = E != 0, draws = s->draws != 0;
     const uint64_t seen = R * s->first + R * (R + 1) / 2, again = SB_COST_AGAIN;
     const uint64_t ends = sb_cost_ends(s), parts = sb_cost_parts(s);
+    const uint64_t inside = sb_cost_inside(s), inverse = sb_cost_inverse(s);
 #define up sb_cost_up
     const sb_cost_buffer buffers[SB_COST_BUFFERS] = {
 #define SB_COST_BUFFER(id, name, role, read, written, by_blocks)                                   \
