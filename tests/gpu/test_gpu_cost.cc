@@ -647,11 +647,11 @@ void test_mistakes(void **)
     test_release(nullptr);
 }
 
-/* No line is of a kernel that is not there any more; of those from act_fp8 on test_gpu_cost_lowbit
- * says so. */
+/* No line is of a kernel that is not there any more; test_gpu_cost_fused and test_gpu_cost_lowbit
+ * say so of those from add_norm on. */
 void test_all_seen(void **)
 {
-    for (int k = 0; k < SB_COST_act_fp8; k++)
+    for (int k = 0; k < SB_COST_add_norm; k++)
         if (!seen[k])
             fail_msg("%s: no op has started it", sb_cost_name(static_cast<sb_cost_kernel>(k)));
 }
