@@ -42,6 +42,7 @@ typedef struct sb_cost_shape {
     /* Of fused kernels: values are added; outputs leave as values, and staged for layers and for
      * experts. */
     int adds, leaves, stages, feeds;
+    int rounded; /* queries and keys are bfloat16 */
 } sb_cost_shape;
 
 /* `again`: bytes that blocks read as often as it comes; no number is given. */
@@ -148,6 +149,7 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
     const uint64_t gathers = s->gathers != 0, trail = s->trail != 0, split = s->split != 0;
     const uint64_t routed = E != 0, draws = s->draws != 0, adds = s->adds != 0;
     const uint64_t leaves = s->leaves != 0, stages = s->stages != 0, feeds = s->feeds != 0;
+    const uint64_t rounded = s->rounded != 0;
     const uint64_t seen = R * s->first + R * (R + 1) / 2, again = SB_COST_AGAIN;
     const uint64_t ends = sb_cost_ends(s), parts = sb_cost_parts(s);
     const uint64_t inside = sb_cost_inside(s), inverse = sb_cost_inverse(s);

@@ -346,6 +346,7 @@ void check_delta(account *a, size_t rows, size_t dk, size_t dv, bool rounds)
     shape.groups = k_heads;
     shape.key = dk;
     shape.value = dv;
+    shape.rounded = rounds;
     is(a, shape, sb_gpu_delta_rule_chunk(a->gpu, &knobs, &args),
        {SB_COST_delta_chunk, SB_COST_delta_carry});
     count_products(rows, dk, dv, &chunk, &carry);
