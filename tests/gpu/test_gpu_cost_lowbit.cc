@@ -176,6 +176,9 @@ const lowbit_kind kinds[] = {
      {SB_MULTIPLIER, 0.0004f},
      {SB_MULTIPLIER, 0.002f}},
     {"E2M1, ten units", SB_CONTAINER_nvfp4_ct, 8, 1280, 1, 16, none, {SB_DIVISOR, 620.0f}},
+    {"136 scales", SB_CONTAINER_fp8_channel, 136, 96, 1, 0, none, none},
+    {"136 rows, blocks of 128", SB_CONTAINER_fp8_block, 136, 128, 128, 128, none, none},
+    {"136 rows of E2M1", SB_CONTAINER_nvfp4_ct, 136, 64, 1, 16, none, {SB_DIVISOR, 620.0f}},
 };
 
 sb_cost_shape shape_of(const test_layer &l, size_t rows)
@@ -206,11 +209,39 @@ sb_cost_kernel multiplies(const test_layer &l)
            : l.shape.grouped ? SB_COST_tile_fp8_units
                              : SB_COST_tile_fp8;
 }
+sb_cost_kernel multiplies_many(const test_layer &l)
+{
+    return is_fp4(l)         ? SB_COST_wide_sets_fp4
+           : l.shape.grouped ? SB_COST_wide_sets_fp8_units
+                             : SB_COST_wide_sets_fp8;
+}
 sb_cost_kernel multiplies_sets(const test_layer &l)
 {
     return is_fp4(l)         ? SB_COST_sets_fp4
            : l.shape.grouped ? SB_COST_sets_fp8_units
                              : SB_COST_sets_fp8;
+}
+
+/* Y-90: blocks of 128 by 128 for many rows. */
+void test_wide(void **)
+{
+    for (const lowbit_kind &kind : kinds) {
+        if (kind.cols > (check_all() ? 320 : 130))
+            continue;
+        account a;
+        test_layer l = make_layer(&kind, 1, 5, false, false);
+        const size_t rows = (kind.rows > 128 ? 32 : 64) * 128 + 9;
+        const sb_cost_kernel multiplies = is_fp4(l)         ? SB_COST_wide_fp4
+                                          : l.shape.grouped ? SB_COST_wide_fp8_units
+                                                            : SB_COST_wide_fp8;
+        open(&a);
+        const sb_linear_args args = {l.matrix, SB_LINEAR_layer, drawn(rows * kind.cols), rows,
+                                     test_output(rows * kind.rows)};
+        is(&a, shape_of(l, rows), sb_gpu_linear(a.gpu, &l.knobs, &args),
+           {quantizes(l), multiplies});
+        close(&a);
+        drop_layer(&l);
+    }
 }
 
 void test_linear(void **)
@@ -233,13 +264,19 @@ void test_linear(void **)
 
 /* --- experts -----------------------------------------------------------------------------------
  */
-enum { EXPERTS = 8, KEPT = 2 };
+enum { EXPERTS = 8, KEPT = 2, MOST_ROWS = 200 };
+
+/* Y-61: the most pairs that a set has. */
+size_t set_of(size_t pairs)
+{
+    return pairs / 32 > EXPERTS ? 128 : pairs / 8 > EXPERTS ? 64 : 8;
+}
 
 /* Which experts have pairs, and the sets that their pairs are in. */
 void count_pairs(const uint32_t *ids, size_t pairs, sb_cost_shape *shape)
 {
     size_t of[EXPERTS] = {};
-    const size_t most = pairs / 8 > EXPERTS ? 64 : 8;
+    const size_t most = set_of(pairs);
     for (size_t i = 0; i < pairs; i++)
         of[ids[i]]++;
     for (const size_t n : of) {
@@ -254,7 +291,7 @@ void count_pairs(const uint32_t *ids, size_t pairs, sb_cost_shape *shape)
  * another factor for its inputs. */
 void check_experts(const lowbit_kind &kind, size_t rows, size_t each, unsigned spread, bool own)
 {
-    uint32_t ids[65 * KEPT];
+    uint32_t ids[MOST_ROWS * KEPT];
     account a;
     test_layer l = make_layer(&kind, EXPERTS, 7, false, false);
     open(&a);
@@ -280,7 +317,7 @@ void check_experts(const lowbit_kind &kind, size_t rows, size_t each, unsigned s
     shape.quantized = own ? shape.pairs : shape.rows;
     is(&a, shape, status,
        {own ? SB_COST_expert_act_fp4 : quantizes(l), SB_COST_route_count, SB_COST_route_place,
-        SB_COST_route_order, multiplies_sets(l)});
+        SB_COST_route_order, set_of(rows * KEPT) == 128 ? multiplies_many(l) : multiplies_sets(l)});
     close(&a);
     drop_layer(&l);
 }
@@ -288,7 +325,7 @@ void check_experts(const lowbit_kind &kind, size_t rows, size_t each, unsigned s
 void test_experts(void **)
 {
     for (const lowbit_kind &kind : kinds)
-        for (const size_t rows : {1, 2, 4, 8, 9, 40, 65})
+        for (const size_t rows : {1, 2, 4, 8, 9, 40, 65, +MOST_ROWS})
             for (const size_t each : {1, +KEPT})
                 for (const unsigned spread : {1u, EXPERTS / 2u}) {
                     if (kind.cols > 1000 && rows > 4 && !check_all())
@@ -545,10 +582,10 @@ void test_all_seen(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),   cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_delta),    cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_append),   cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_all_seen),
+        cmocka_unit_test(test_linear),   cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_experts),  cmocka_unit_test(test_delta),
+        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_append),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_all_seen),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
