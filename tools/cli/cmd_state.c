@@ -32,14 +32,7 @@ static sb_status read_request(state_request *r, sb_error *err)
         status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
     if (status)
         return status;
-    if (r->tokens_file) {
-        status = sb_tokens_load(r->tokens_file, &r->sequences, &r->sequence_count, err);
-    } else {
-        r->sequences = sb_alloc(1, sizeof *r->sequences);
-        r->sequence_count = r->sequences ? 1 : 0;
-        status = r->sequences ? sb_tokens_parse(r->tokens, "--tokens", r->sequences, err)
-                              : sb_fail(err, SB_ERR_MEMORY, "out of memory");
-    }
+    status = sb_tokens_read(r->tokens, r->tokens_file, &r->sequences, &r->sequence_count, err);
     if (!status && r->tokens_file && !r->sequence_count)
         return sb_fail(err, SB_ERR_INPUT, "%s: no token ids", SB_SHOW(r->tokens_file));
     if (!status && (r->sequence_count != 1 || r->sequences[0].count == 0))

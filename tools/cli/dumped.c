@@ -22,26 +22,14 @@ int sb_dumped_is(const sb_dumped *d, const char *path)
     return d->as != NULL || (!is_trace(path) && sb_dump_find(path) != NULL);
 }
 
-static sb_status one_sequence(sb_dumped *d, sb_error *err)
-{
-    d->sequences = sb_alloc(1, sizeof *d->sequences);
-    if (!d->sequences)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
-    sb_status status = sb_tokens_parse(d->tokens, "--tokens", d->sequences, err);
-    d->count = !status;
-    return status;
-}
-
 /* The lists as the readers take them. */
 static sb_status load(sb_dumped *d, sb_error *err)
 {
-    sb_status status = SB_OK;
     if (d->ids || (!d->tokens && !d->tokens_file))
         return SB_OK;
     if (d->tokens && d->tokens_file)
         return sb_fail(err, SB_ERR_USAGE, "--tokens and --tokens-file exclude each other");
-    status = d->tokens ? one_sequence(d, err)
-                       : sb_tokens_load(d->tokens_file, &d->sequences, &d->count, err);
+    sb_status status = sb_tokens_read(d->tokens, d->tokens_file, &d->sequences, &d->count, err);
     if (status)
         return status;
     d->ids = sb_alloc(d->count, sizeof *d->ids);

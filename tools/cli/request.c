@@ -201,17 +201,10 @@ static sb_status tokenize(sb_request *r, const char *folder, sb_error *err)
 
 static sb_status read_prompts(sb_request *r, const char *folder, sb_error *err)
 {
-    sb_status status;
     if (r->prompt)
         return tokenize(r, folder, err);
-    if (r->tokens_file) {
-        status = sb_tokens_load(r->tokens_file, &r->sequences, &r->sequence_count, err);
-    } else {
-        r->sequences = sb_alloc(1, sizeof *r->sequences);
-        r->sequence_count = r->sequences ? 1 : 0;
-        status = r->sequences ? sb_tokens_parse(r->tokens, "--tokens", r->sequences, err)
-                              : sb_fail(err, SB_ERR_MEMORY, "out of memory");
-    }
+    sb_status status =
+        sb_tokens_read(r->tokens, r->tokens_file, &r->sequences, &r->sequence_count, err);
     if (!status && (r->sequence_count == 0 || r->sequences[0].count == 0))
         status = sb_fail(err, r->tokens_file ? SB_ERR_INPUT : SB_ERR_USAGE,
                          "no token ids: a run needs at least one");

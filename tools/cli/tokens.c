@@ -85,6 +85,20 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
     return status;
 }
 
+sb_status sb_tokens_read(const char *text, const char *path, sb_sequence **out, size_t *count,
+                         sb_error *err)
+{
+    if (path)
+        return sb_tokens_load(path, out, count, err);
+    *count = 0;
+    *out = sb_alloc(1, sizeof **out);
+    if (!*out)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
+    sb_status status = sb_tokens_parse(text, "--tokens", *out, err);
+    *count = !status;
+    return status;
+}
+
 sb_status sb_tokens_check(const char *path, const sb_sequence *items, size_t count,
                           uint32_t vocabulary, sb_error *err)
 {

@@ -20,6 +20,11 @@ sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out,
  * input and no use of the program: SB_ERR_INPUT says what is wrong with it. */
 sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_error *err);
 
+/* Of a command line that has one of --tokens (text: one sequence) and --tokens-file (path); the
+ * other is NULL. To be freed in any case. */
+sb_status sb_tokens_read(const char *text, const char *path, sb_sequence **out, size_t *count,
+                         sb_error *err);
+
 /* Whether there are ids, and the vocabulary has them all: SB_ERR_INPUT of a file, SB_ERR_USAGE of
  * the command line (path is NULL). */
 sb_status sb_tokens_check(const char *path, const sb_sequence *items, size_t count,
