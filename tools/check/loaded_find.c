@@ -44,19 +44,10 @@ sb_segment sb_segment_of(const sb_member *member)
 
 int sb_segment_of_tensor(const sb_tensor *t, sb_segment *out)
 {
-    sb_format format;
-    if (!sb_plain_format(t->dtype, &format) || t->bytes == 0)
+    sb_matrix matrix;
+    if (!sb_tensor_matrix(t, &matrix))
         return 0;
-    uint64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
-    uint64_t rows = t->bytes / sb_format_bytes(format) / cols;
-    if (rows > UINT32_MAX || cols > UINT32_MAX / 2)
-        return 0;
-    *out = (sb_segment){.matrix = {.data = t->data,
-                                   .format = format,
-                                   .rows = (uint32_t)rows,
-                                   .cols = (uint32_t)cols},
-                        .rows = (uint32_t)rows,
-                        .tensor = t};
+    *out = (sb_segment){.matrix = matrix, .rows = matrix.rows, .tensor = t};
     return 1;
 }
 

@@ -5,7 +5,6 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
-#include "ref/model/probe.h"
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
 
@@ -198,21 +197,6 @@ static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_e
     return status;
 }
 
-/* A tensor as a matrix: its last dimension along the rows. 0 if it holds no floats. */
-static int tensor_matrix(const sb_tensor *t, sb_matrix *m)
-{
-    sb_format format;
-    if (!sb_plain_format(t->dtype, &format) || t->bytes == 0)
-        return 0;
-    uint64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
-    uint64_t rows = t->bytes / sb_format_bytes(format) / cols;
-    if (rows > UINT32_MAX || cols > UINT32_MAX / 2)
-        return 0;
-    *m = (sb_matrix){
-        .data = t->data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
-    return 1;
-}
-
 const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit)
 {
     char name[SB_MAX_TENSOR_NAME + 32];
@@ -230,9 +214,9 @@ static sb_status read_single(job *j, sb_error *err)
     sb_matrix own, other;
     const sb_unit *master = sb_master_unit(j->w->check, j->unit);
     sb_found found = {.part = {[0] = t}}, master_found = {0};
-    if (!tensor_matrix(t, &own))
+    if (!sb_tensor_matrix(t, &own))
         return hash_tensor(j, t, &j->unit->digest[0], err);
-    int has = master && master->tensor && tensor_matrix(master->tensor, &other);
+    int has = master && master->tensor && sb_tensor_matrix(master->tensor, &other);
     if (has)
         master_found.part[0] = master->tensor;
     j->unit->seen->rows = own.rows;

@@ -8,6 +8,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
+#include "ref/model/probe.h"
 #include "ref/model/take.h"
 
 static sb_status no_memory(sb_error *err)
@@ -157,6 +158,20 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
         if (unit->found.part[part])
             m->used[unit->found.part[part] - sb_checkpoint_at(m->checkpoint, 0)] = 1;
     return SB_OK;
+}
+
+int sb_tensor_matrix(const sb_tensor *t, sb_matrix *out)
+{
+    sb_format format;
+    if (!sb_plain_format(t->dtype, &format) || t->bytes == 0)
+        return 0;
+    uint64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
+    uint64_t rows = t->bytes / sb_format_bytes(format) / cols;
+    if (rows > UINT32_MAX || cols > UINT32_MAX / 2)
+        return 0;
+    *out = (sb_matrix){
+        .data = t->data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
+    return 1;
 }
 
 static sb_status add_single(maker *m, const sb_tensor *tensor, sb_error *err)

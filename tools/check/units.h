@@ -64,6 +64,9 @@ sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config
                         sb_error *err);
 void sb_units_free(sb_units *units);
 
+/* A tensor as a matrix: its last dimension along the rows. 0 if it holds no floats. */
+int sb_tensor_matrix(const sb_tensor *tensor, sb_matrix *out);
+
 /* By full name; by plain name of a member. NULL: there is none. */
 const sb_unit *sb_unit_named(const sb_units *units, const char *name);
 const sb_member *sb_member_plain(const sb_units *units, const char *plain);
