@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -20,27 +19,9 @@
 #include "ref/math/start.h"
 #include "ref/run/session.h"
 #include "tools/bench/bench_check.h"
+#include "tools/bench/measure.h"
 
 enum { PASSES = 15, ROWS = 512, LANES = 16 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, by_value);
-    return values[n / 2];
-}
 
 /* The yardsticks: float32 in 16 lanes, multiply and add, as fast as a compiler makes such a loop on
  * the instructions that the kernels under test may use. They round at every step, in their order.
@@ -167,19 +148,19 @@ static int bench_rows(sb_format format, uint32_t n)
         return 0;
     }
     for (size_t p = 0; p < PASSES; p++) {
-        double t0 = now();
+        double t0 = sb_bench_now();
         for (uint32_t r = 0; r < ROWS; r++)
             w.got[r] = sb_dot_row(&w.matrix, r, w.x);
-        double t1 = now();
+        double t1 = sb_bench_now();
         for (uint32_t r = 0; r < ROWS; r++)
             w.got[r] = format == SB_FORMAT_bf16
                            ? plain_bf16(sb_matrix_row_bytes(&w.matrix, r), w.x, n)
                            : plain_f32(w.rows + (size_t)r * n, w.x, n);
-        double t2 = now();
+        double t2 = sb_bench_now();
         exact[p] = t1 - t0;
         plain[p] = t2 - t1;
     }
-    double e = median(exact, PASSES), f = median(plain, PASSES);
+    double e = sb_bench_noise_of(exact, PASSES).median, f = sb_bench_noise_of(plain, PASSES).median;
     printf(
         "%-5s n=%-5u exact_over_f32 %.2f  (%.2f against %.2f ns per weight)  fallback_rate %.4f\n",
         sb_format_name(format), (unsigned)n, f / e, 1e9 * e / ROWS / n, 1e9 * f / ROWS / n,
@@ -202,16 +183,17 @@ static int bench_model(const char *folder)
     if (!status)
         logits = sb_alloc(model->config.vocab_size, sizeof *logits);
     for (uint32_t p = 0; p < PASSES && !status && logits; p++) {
-        double t0 = now();
+        double t0 = sb_bench_now();
         status = sb_session_feed(session, &(uint32_t){p + 1}, 1, &err);
         if (!status)
             status = sb_session_logits(session, 0, logits, &err);
-        seconds[p] = now() - t0;
+        seconds[p] = sb_bench_now() - t0;
     }
     if (status)
         fprintf(stderr, "bench: %s\n", err.text);
     else
-        printf("model %s tokens_per_s %.1f\n", folder, 1.0 / median(seconds, PASSES));
+        printf("model %s tokens_per_s %.1f\n", folder,
+               1.0 / sb_bench_noise_of(seconds, PASSES).median);
     free(logits);
     sb_session_free(session);
     sb_model_close(model);
