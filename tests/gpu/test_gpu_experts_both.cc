@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/emu/count.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/experts.h"
 #include "gpu/op/fused.h"
 #include "tests/gpu/emu_bench.h"
+#include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
 
@@ -70,15 +70,6 @@ bool as_alone(rig *r)
         same = same && memcmp(r->alone, r->together[p], args.rows * KEPT * N * sizeof(float)) == 0;
     }
     return same;
-}
-
-uint64_t launches_of(const sb_emu_counts &counts, const char *kernel)
-{
-    uint64_t all = 0;
-    for (const sb_emu_tally &tally : counts.tally)
-        if (tally.kernel && !tally.what && strstr(tally.kernel, kernel))
-            all += tally.times;
-    return all;
 }
 
 void check(layer_kind gate, layer_kind up, size_t rows, size_t each, uint64_t launches)

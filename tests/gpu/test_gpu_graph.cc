@@ -79,6 +79,18 @@ static buffers bring(sb_gpu_work &work, bench *b)
             work.inout("next", &b->next, 1)};
 }
 
+/* The launches so many times, one behind the other. */
+static sb_graph *recorded(const bench *b, sb_gpu_work &work, const buffers &of, int plus,
+                          int times = 1)
+{
+    sb_graph *graph = nullptr;
+    assert_int_equal(sb_graph_begin(b->gpu), SB_OK);
+    for (int i = 0; i < times; i++)
+        launch(work, of, plus);
+    assert_int_equal(sb_graph_end(b->gpu, &graph), SB_OK);
+    return graph;
+}
+
 /* What the launches make of the bench so many times. */
 static void model(bench *b, int times, int plus)
 {
@@ -108,9 +120,7 @@ static void test_replay(void **)
         {
             sb_gpu_work work(b.gpu);
             const buffers of = bring(work, &b);
-            assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
-            launch(work, of, 7);
-            assert_int_equal(sb_graph_end(b.gpu, &graph), SB_OK);
+            graph = recorded(&b, work, of, 7);
             assert_int_equal(sb_graph_launches(graph), 3);
             for (int i = 0; i < replays; i++)
                 assert_int_equal(sb_graph_run(b.gpu, graph), SB_OK);
@@ -137,11 +147,8 @@ static void test_two(void **)
     {
         sb_gpu_work work(b.gpu);
         const buffers of = bring(work, &b);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
-            launch(work, of, 100 * i);
-            assert_int_equal(sb_graph_end(b.gpu, &graph[i]), SB_OK);
-        }
+        for (int i = 0; i < 2; i++)
+            graph[i] = recorded(&b, work, of, 100 * i);
         for (int i : {1, 0, 0, 1})
             assert_int_equal(sb_graph_run(b.gpu, graph[i]), SB_OK);
         assert_int_equal(work.finish(), SB_OK);
@@ -170,11 +177,7 @@ static void test_faults(void **)
     open(&b);
     {
         sb_gpu_work work(b.gpu);
-        const buffers of = bring(work, &b);
-        assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
-        for (int i = 0; i < 3; i++)
-            launch(work, of, 7);
-        assert_int_equal(sb_graph_end(b.gpu, &graph), SB_OK);
+        graph = recorded(&b, work, bring(work, &b), 7, 3);
         for (int i = 0; i < 2; i++)
             assert_int_equal(sb_graph_run(b.gpu, graph), SB_OK);
         says(&b, sb_graph_run(b.gpu, graph), SB_ERR_DIFF, "kernel note, block (0,0,0)");
@@ -264,10 +267,7 @@ static void test_refused(void **)
         }
         {
             sb_gpu_work work(b.gpu); /* the next one is no worse for it */
-            const buffers of = bring(work, &b);
-            assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
-            launch(work, of, 7);
-            assert_int_equal(sb_graph_end(b.gpu, &graph), SB_OK);
+            graph = recorded(&b, work, bring(work, &b), 7);
             assert_int_equal(work.finish(), SB_OK);
         }
         sb_graph_free(graph);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/emu/count.h"
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/linears.h"
 #include "tests/gpu/emu_bench.h"
+#include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
 
@@ -129,16 +129,6 @@ bool as_alone(rig *r, const several &c)
         same = same && memcmp(r->alone, r->together[i], args.rows * c.of[i].n * sizeof(float)) == 0;
     }
     return same;
-}
-
-/* Of all instances of a kernel. */
-uint64_t launches_of(const sb_emu_counts &counts, const char *kernel)
-{
-    uint64_t all = 0;
-    for (const sb_emu_tally &tally : counts.tally)
-        if (tally.kernel && !tally.what && strstr(tally.kernel, kernel))
-            all += tally.times;
-    return all;
 }
 
 void test_bits_and_launches(void **)
