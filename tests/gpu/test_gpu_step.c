@@ -354,14 +354,18 @@ static void test_history(void **state)
 
 /* --- and they would not be, if -------------------------------------------------------------------
  */
-/* Y-13: "A byte of an output that no kernel has written is a fault" - and one that is read. */
+/* Y-75: "so is a read of a position that no call has written", which stops the second one; the
+ * others go on to other bits. */
 static void test_faults(void **state)
 {
     static const struct {
-        const char *plant, *words;
-    } rows[] = {{"slot_first", "p3 d g2 v k3 d"}, {"kv_first", "p3 d"},
-                {"step_position", "p3 d"},        {"step_slot", "p3 d"},
-                {"step_token", "p3 d"},           {"step_kept", "p3 g2 v k1 d"}};
+        const char *plant, *words, *said;
+    } rows[] = {{"slot_first", "p3 d g2 v k3 d", "the hidden vector of row 0"},
+                {"kv_first", "p3 d", "of buffer cache of keys"},
+                {"step_position", "p3 d", "the state of row 0"},
+                {"step_slot", "p3 d", "the state of row 3"},
+                {"step_token", "p3 d", "the hidden vector of row 0"},
+                {"step_kept", "p3 g2 v k1 d", "the state of row 5"}};
     (void)state;
     sb_backend_emu_history(0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -372,10 +376,8 @@ static void test_faults(void **state)
             sb_gpu_plant(planted ? rows[i].plant : NULL);
             const char *found = play(&b);
             sb_gpu_plant(NULL);
-            if (planted && getenv("SHOW"))
-                printf("%s: %s\n", rows[i].plant, found ? found : "unseen");
-            if (planted ? !found : found != NULL)
-                fail_msg("%s: %s", rows[i].plant, planted ? "not seen" : found);
+            if (planted ? !found || !strstr(found, rows[i].said) : found != NULL)
+                fail_msg("%s: %s", rows[i].plant, found ? found : "not seen");
             close_both(&b);
         }
     }
