@@ -103,6 +103,19 @@ static inline int sb_cost_splits(const sb_cost_shape *s)
     return s->first + s->rows > 256 && sb_cost_up(s->rows * group, 16) * s->groups < 96;
 }
 
+/* Y-85: "A call of more than 64 rows whose matrix and rows make at least 64 blocks of 128 rows of
+ * weights by 128 of inputs is computed by such blocks." */
+static inline int sb_cost_is_wide(uint64_t rows, uint64_t outputs)
+{
+    return rows > 64 && sb_cost_up(rows, 128) * sb_cost_up(outputs, 128) >= 64;
+}
+
+/* Y-61: pairs of a set at most, where inputs stay in bfloat16. */
+static inline uint64_t sb_cost_set(uint64_t pairs, uint64_t experts)
+{
+    return pairs / 32 > experts ? 128 : pairs / 8 > experts ? 64 : 8;
+}
+
 static inline uint32_t sb_cost_launches(sb_cost_kernel kernel)
 {
     static const uint32_t all[] = {

@@ -21,9 +21,10 @@ check "the time is not bytes / rate" awk "BEGIN { d = $(value memory_s) * 255e9 
 check "no latency in the time" awk "BEGIN { d = $(value memory_s) + $(value step.phases) * 2.3e-6 - $(value implied_s);
     exit !(d < 1e-12 && d > -1e-12) }"
 at kernels.0.op embed
-at kernels.0.kernel sb_embed_kernel
-at kernels.0.launches 1
-at kernels.0.weights 512.0
+at kernels.0.kernel sb_step_begin_kernel
+at kernels.2.kernel sb_embed_kernel
+at kernels.2.launches 1
+at kernels.2.weights 512.0
 check "the kernels' weights are no sum" awk "BEGIN { exit !($(value kernels_step.weights) > $(value weights_stored)) }"
 same "weights that are stored" "$(value weights_stored)" "$(value step.weights)"
 check "nothing is said of rounds" test "$(value rounds)" = ''
@@ -35,8 +36,8 @@ says 'decode of 35b-a3b: 1 row behind 0 tokens'
 says 'nvidia-mix: MLPs and head NVFP4'
 says 'memory: 2382447320 bytes at 255 GB/s: 9.343 ms, at most 107.03 tokens per second'
 says 'SKIPPED: time, GB/s and share of the floor of each kernel'
-says '  delta rule: state           delta_rule             30              0    125829120 '
-says 'packing: kernels read 2261586688 bytes of weights, 6944808 more than the checkpoint has: 0.31 %'
+says '  delta rule: state           gdn                    30        3939840    128778240 '
+says 'packing: kernels read 2261582976 bytes of weights, 6941096 more than the checkpoint has: 0.31 %'
 for origin in weights kept activations rate latency phases kernels again; do says "$origin: "; done
 run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
 says 'at 510 GB/s: 4.671 ms, at most '

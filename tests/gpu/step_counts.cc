@@ -1,9 +1,11 @@
 #include "tests/gpu/step_counts.h"
 
+#include <initializer_list>
 #include <string.h>
 
 #include "gpu/emu/count.h"
 #include "gpu/op/experts.h"
+#include "gpu/step/step.h"
 
 namespace
 {
@@ -45,6 +47,45 @@ sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
     return SB_COST_ROLES;
 }
 
+/* In a step, what stays from call to call has a name of the step's own. */
+sb_cost_role role_in_step(sb_cost_kernel kernel, const char *buffer)
+{
+    for (const char *kept :
+         {"convolution states", "recurrent states", "cache of keys", "cache of values"})
+        if (strcmp(buffer, kept) == 0)
+            return SB_COST_KEPT;
+    return role_of(kernel, buffer);
+}
+
+step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, const char *))
+{
+    step_counts sum = {};
+    for (const sb_emu_tally &t : counts.tally) {
+        if (!t.kernel || !is_kernel(t.kernel, sb_cost_name(kernel)))
+            continue;
+        if (!t.what)
+            sum.launches += static_cast<double>(t.times);
+        if (t.read + t.written == 0)
+            continue;
+        const sb_cost_role is = role(kernel, t.what);
+        double *of = is == SB_COST_WEIGHT ? &sum.weights
+                     : is == SB_COST_KEPT ? &sum.kept
+                                          : &sum.activations;
+        *of += static_cast<double>(t.launch.read + t.launch.written);
+    }
+    return sum;
+}
+
+sb_status run_step(sb_step *step, size_t rows, sb_error *err)
+{
+    static const uint32_t prompt[] = {1, 2, 3}, drafts[] = {11, 12, 13, 14, 15, 16, 17, 18};
+    sb_status status = sb_step_feed(step, prompt, 3, err);
+    if (!status && rows > 1)
+        status = sb_step_put(step, 0, drafts, rows - 1, err);
+    counting_begins();
+    return status ? status : sb_step_run(step, rows, err);
+}
+
 } // namespace
 
 const sb_backend *counting_backend(void)
@@ -73,21 +114,7 @@ void counting_begins(void)
 
 step_counts counted_of(sb_cost_kernel kernel)
 {
-    step_counts sum = {};
-    for (const sb_emu_tally &t : counts.tally) {
-        if (!t.kernel || !is_kernel(t.kernel, sb_cost_name(kernel)))
-            continue;
-        if (!t.what)
-            sum.launches += static_cast<double>(t.times);
-        if (t.read + t.written == 0)
-            continue;
-        const sb_cost_role role = role_of(kernel, t.what);
-        double *of = role == SB_COST_WEIGHT ? &sum.weights
-                     : role == SB_COST_KEPT ? &sum.kept
-                                            : &sum.activations;
-        *of += static_cast<double>(t.launch.read + t.launch.written);
-    }
-    return sum;
+    return sum_of(kernel, role_of);
 }
 
 const char *counted_unknown(void)
@@ -103,4 +130,39 @@ const char *counted_unknown(void)
             return t.what ? t.what : t.kernel;
     }
     return nullptr;
+}
+
+sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t rows,
+                        step_passes *passes, sb_error *err)
+{
+    sb_gpu *body = sb_emu_body(sb_backend_emu());
+    const sb_step_options options = {9, rows, 300, 0, 1, 1};
+    const uint64_t before = sb_gpu_stage(body, SB_GPU_COMPUTES);
+    sb_step *step = nullptr;
+    sb_gpu_count(body, &counts);
+    sb_status status = sb_step_open(sb_backend_emu(), model, knobs, &options, &step, err);
+    if (!status)
+        status = run_step(step, rows, err);
+    *passes = {};
+    passes->stays = static_cast<double>(sb_gpu_stage(body, SB_GPU_COMPUTES) - before);
+    for (const sb_emu_tally &t : counts.tally) {
+        if (t.kernel && t.what && strcmp(t.what, "weights") == 0) {
+            passes->read += static_cast<double>(t.launch.read);
+            passes->by_blocks += static_cast<double>(t.block.read);
+        } else if (t.kernel && t.what && strcmp(t.what, "sets of pairs") == 0) {
+            passes->experts += static_cast<double>(t.launch.written) / 8;
+        } else if (t.kernel && !t.what) {
+            passes->launches += static_cast<double>(t.times);
+        }
+    }
+    if (step)
+        sb_step_close(step);
+    sb_gpu_count(body, nullptr);
+    sb_gpu_forget(sb_backend_emu());
+    return status;
+}
+
+step_counts counted_of_step(sb_cost_kernel kernel)
+{
+    return sum_of(kernel, role_in_step);
 }

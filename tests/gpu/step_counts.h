@@ -8,6 +8,7 @@ extern "C" {
 
 #include "gpu/kernel/cost.h"
 #include "ref/run/backend.h"
+#include "ref/run/model.h"
 
 /* The kernels on an emulator of its own that counts. */
 const sb_backend *counting_backend(void);
@@ -22,6 +23,17 @@ step_counts counted_of(sb_cost_kernel kernel);
 
 /* A kernel, or a buffer of one, that cost.def does not have; NULL: there is none. */
 const char *counted_unknown(void);
+
+/* The same of one call of a step by fused kernels, every one of them launched by itself, behind a
+ * prompt of 3 tokens: of one row, or a verify of several. `stays`: bytes of all matrices that it
+ * has brought. */
+typedef struct step_passes {
+    double launches, read, by_blocks; /* of matrices and their scales */
+    double stays, experts;            /* experts whose weights are read, in all layers */
+} step_passes;
+sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t rows,
+                        step_passes *passes, sb_error *err);
+step_counts counted_of_step(sb_cost_kernel kernel);
 
 #ifdef __cplusplus
 }

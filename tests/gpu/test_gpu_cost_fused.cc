@@ -10,6 +10,7 @@
 #include "gpu/kernel/fused_norm.cuh"
 #include "gpu/kernel/fused_route.cuh"
 #include "gpu/kernel/step.cuh"
+#include "gpu/op/experts_pairs.h"
 #include "tests/gpu/fused.h"
 
 namespace
@@ -578,6 +579,19 @@ void test_steps(void **)
     });
 }
 
+/* --- many rows ---------------------------------------------------------------------------------
+ * Which kernels the ledger takes a call to have is what the host side of the ops decides. */
+void test_many(void **)
+{
+    for (uint32_t rows = 1; rows < 1200; rows += 21)
+        for (uint32_t n = 16; n < 9000; n += 112) {
+            sb_linear_shape shape = sb_stage_shape(64);
+            shape.rows = n;
+            assert_true(sb_cost_is_wide(rows, n) == sb_wide_takes(shape, rows));
+            assert_true(sb_cost_set(rows, n / 16) == sb_gpu_set_of(rows, n / 16, true));
+        }
+}
+
 /* --- mistakes ----------------------------------------------------------------------------------
  */
 void expect(const char *wrong, const char *why)
@@ -639,6 +653,7 @@ int main(void)
         cmocka_unit_test_teardown(test_gdn, test_release),
         cmocka_unit_test_teardown(test_choices, test_release),
         cmocka_unit_test_teardown(test_steps, test_release),
+        cmocka_unit_test(test_many),
         cmocka_unit_test_teardown(test_mistakes, test_release),
         cmocka_unit_test(test_all_seen),
     };

@@ -259,7 +259,7 @@ static void weights_of_kernels(const sb_step_model *m, const sb_floor_options *o
     static sb_step_kernels k;
     sb_step step;
     double packed[SB_STEP_OPS] = {0}, sum = 0;
-    sb_step_kernels_of(m, o, mtp, width, 0, &k);
+    sb_step_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
     sb_step_compute(m, o, mtp, width, &step);
     assert_true(k.count < SB_STEP_LAUNCHES);
     for (uint32_t i = 0; i < k.count; i++) {
@@ -290,7 +290,7 @@ static void rest_of_kernels(const sb_step_model *m, const sb_floor_options *o, i
     sb_step step;
     double macs[SB_STEP_OPS] = {0}, kept[SB_STEP_OPS] = {0};
     const sb_config *c = &m->config;
-    sb_step_kernels_of(m, o, mtp, width, 0, &k);
+    sb_step_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
     sb_step_compute(m, o, mtp, width, &step);
     for (uint32_t i = 0; i < k.count; i++) {
         macs[k.row[i].op] += k.row[i].macs;
@@ -323,6 +323,10 @@ static void ledger_of_kernels(void **state)
                 weights_of_kernels(&m, &o, 0, width);
                 rest_of_kernels(&m, &o, 0, width);
             }
+            for (uint32_t width = 64; width <= 4096; width *= 8) { /* prompts */
+                weights_of_kernels(&m, &o, 0, width);
+                rest_of_kernels(&m, &o, 0, width);
+            }
             weights_of_kernels(&m, &o, 1, 1);
             rest_of_kernels(&m, &o, 1, 1);
         }
@@ -336,13 +340,46 @@ static void trails_of_a_verify(void **state)
     sb_step_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
     sb_floor_options o = options_at(1, 0, 3);
     const sb_config *c = &m.config;
-    sb_step_kernels_of(&m, &o, 0, 4, 0, &without);
-    sb_step_kernels_of(&m, &o, 0, 4, 1, &with);
     double states = 4.0 * c->lin_v_heads * c->lin_k_dim * c->lin_v_dim;
     double columns = 4.0 * sb_config_conv_channels(c) * (c->conv_kernel - 1);
-    nearly(with.total.kept - without.total.kept, 30 * 4 * (states + columns));
-    nearly(with.total.weights, without.total.weights);
-    assert_int_equal(with.total.launches, without.total.launches);
+    for (int fused = 0; fused < 2; fused++) {
+        sb_kernel_call call = {.rows = 4, .fused = fused};
+        sb_step_kernels_of(&m, &o, &call, &without);
+        call.trail = 1;
+        sb_step_kernels_of(&m, &o, &call, &with);
+        /* where ops are fused, in the place of the last row's */
+        nearly(with.total.kept - without.total.kept, 30 * (4 - fused) * (states + columns));
+        nearly(with.total.weights, without.total.weights);
+        assert_int_equal(with.total.launches, without.total.launches);
+    }
+}
+
+/* Of matrices and of what is multiplied the fused kernels have what ops have one by one; but one
+ * factor of each expert for gate and up. */
+static void fused_and_apart(void **state)
+{
+    (void)state;
+    static sb_step_kernels fused, apart;
+    for (uint32_t rows = 1; rows <= SB_STEP_FUSED_ROWS; rows++) {
+        sb_step_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
+        sb_floor_options o = options_at(1, 0, 3);
+        double weights[2][SB_STEP_OPS] = {{0}};
+        sb_step_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows}, &apart);
+        sb_step_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows, .fused = 1}, &fused);
+        nearly(fused.total.macs, apart.total.macs);
+        assert_true(2 * fused.total.launches < apart.total.launches);
+        assert_true(fused.total.activations < apart.total.activations);
+        for (int i = 0; i < 2; i++) {
+            const sb_step_kernels *k = i ? &fused : &apart;
+            for (uint32_t at = 0; at < k->count; at++)
+                if (k->row[at].kernel == SB_COST_linear || k->row[at].kernel == SB_COST_tile)
+                    weights[i][k->row[at].op] += k->row[at].weights;
+        }
+        weights[1][SB_STEP_experts_in] +=
+            4 * 40 * sb_floor_union(m.config.experts, m.config.experts_per_token, rows);
+        for (unsigned op = 0; op < SB_STEP_OPS; op++)
+            nearly(weights[1][op], weights[0][op]);
+    }
 }
 
 /* --- against a run ---------------------------------------------------------------------------- */
@@ -436,7 +473,8 @@ int main(void)
         cmocka_unit_test(bytes_of_floor),         cmocka_unit_test(bytes_of_recipes),
         cmocka_unit_test(one_product_per_weight), cmocka_unit_test(products_of_attention),
         cmocka_unit_test(ledger_of_kernels),      cmocka_unit_test(trails_of_a_verify),
-        cmocka_unit_test(calls_of_a_run),         cmocka_unit_test(drafts_that_pay),
+        cmocka_unit_test(fused_and_apart),        cmocka_unit_test(calls_of_a_run),
+        cmocka_unit_test(drafts_that_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,13 +96,27 @@ static sb_status further_bytes(const sb_step_recipe *recipe, const sb_make_tenso
     return status;
 }
 
-static sb_status count_matrices(const sb_step_matrix *of, sb_step_model *m, sb_error *err)
+/* Y-65 lets layers of one input and one kind of codes be one launch. */
+static uint32_t leads(const sb_step_matrix *of, uint32_t layer, sb_step_model *m)
 {
+    const uint64_t format = UINT64_C(1) << of->scheme;
+    if (layer != m->layer)
+        memset(m->begun, 0, sizeof m->begun);
+    const int begun = (m->begun[of->op] & format) != 0;
+    m->layer = layer;
+    m->begun[of->op] |= format;
+    return !begun;
+}
+
+static sb_status count_matrices(sb_step_matrix *of, uint32_t layer, sb_step_model *m, sb_error *err)
+{
+    of->leads = leads(of, layer, m);
     for (uint32_t i = 0; i < m->matrices; i++) {
         sb_step_matrix *have = &m->matrix[i];
         if (have->op == of->op && have->in_mtp == of->in_mtp && have->rows == of->rows &&
             have->cols == of->cols && have->scheme == of->scheme && have->group == of->group) {
             have->count += of->count;
+            have->leads += of->leads;
             return SB_OK;
         }
     }
@@ -125,7 +139,7 @@ static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *r
         of->cols = (uint32_t)linear->cols;
         of->scheme = linear->scheme;
         of->group = linear->group;
-        return count_matrices(of, m, err);
+        return count_matrices(of, t->layer, m, err);
     }
     if (t->content != SB_CONTENT_plain || t->rank < 2 || of->op == SB_STEP_conv)
         return SB_OK;
@@ -139,7 +153,7 @@ static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *r
         of->scheme = recipe->further;
         of->group = sb_scheme_at(recipe->further)->group;
     }
-    return count_matrices(of, m, err);
+    return count_matrices(of, t->layer, m, err);
 }
 
 /* B-11: "What a loader alone reads is left out" */

@@ -37,11 +37,12 @@ typedef struct sb_step_weights {
     uint64_t stored, routed;
 } sb_step_weights;
 
-/* All matrices of an op with one shape and one format. */
+/* All matrices of an op with one shape and one format. leads: how many of them are the first of
+ * their layer, op and format; others may share its launch. */
 typedef struct sb_step_matrix {
     sb_step_op op;
     int in_mtp, routed;
-    uint32_t rows, cols, count;
+    uint32_t rows, cols, count, leads;
     sb_scheme scheme;
     uint32_t group; /* columns that share a scale, where the scheme has a choice */
 } sb_step_matrix;
@@ -53,6 +54,8 @@ typedef struct sb_step_model {
     sb_step_weights trunk[SB_STEP_OPS], mtp[SB_STEP_OPS];
     sb_step_matrix matrix[SB_STEP_MATRICES];
     uint32_t matrices;
+    uint32_t layer;              /* while it is made: of the last matrix, */
+    uint64_t begun[SB_STEP_OPS]; /* and the formats that its layer has, a bit for each */
 } sb_step_model;
 
 sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,

@@ -1,5 +1,7 @@
 #include "tools/bench/step_kernels.h"
 
+#include <string.h>
+
 /* One call of the ledger: whose step, of how many rows, and where its rows go. */
 typedef struct walk {
     const sb_step_model *model;
@@ -7,8 +9,9 @@ typedef struct walk {
     const sb_floor_options *options;
     sb_step_kernels *out;
     sb_step_op op;
-    int in_mtp, trail;
+    int in_mtp, trail, fused;
     uint64_t rows;
+    double read; /* experts of a layer whose weights are read */
 } walk;
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -38,26 +41,53 @@ static sb_step_kernel *row_of(sb_step_kernels *out, sb_step_op op, sb_cost_kerne
     return row;
 }
 
-/* `launches` of a kernel; of its weights only a `share` is read. */
-static void add_shared(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape shape,
-                       double share)
+/* What `times` matrices, or launches that have none, move and multiply. `joins`: another matrix of
+ * the launch has been given what kernels before it have passed on; and the factors of experts,
+ * which are the same for gate and up in what `samebit make` writes. */
+static void add_moved(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     sb_cost_buffer all[SB_COST_BUFFERS];
     uint64_t macs[SB_COST_KERNELS];
-    if (launches <= 0)
+    if (times <= 0)
         return;
     sb_step_kernel *row = row_of(w->out, w->op, kernel);
     sb_cost_of(&shape, all, macs);
-    row->launches += (uint32_t)launches * sb_cost_launches(kernel);
-    row->macs += launches * (double)macs[kernel];
-    for (unsigned i = 0; i < SB_COST_BUFFERS; i++)
-        if (all[i].kernel == kernel)
-            add_bytes(row, &all[i], all[i].role == SB_COST_WEIGHT ? launches * share : launches);
+    row->macs += times * (double)macs[kernel];
+    for (unsigned i = 0; i < SB_COST_BUFFERS; i++) {
+        if (all[i].kernel != kernel)
+            continue;
+        if (joins && (all[i].role == SB_COST_PASSED || strcmp(all[i].name, "factors") == 0))
+            all[i].read = 0;
+        add_bytes(row, &all[i], times);
+    }
+}
+
+static void add_launched(walk *w, sb_cost_kernel kernel, double launches)
+{
+    row_of(w->out, w->op, kernel)->launches += (uint32_t)launches * sb_cost_launches(kernel);
 }
 
 static void add(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape shape)
 {
-    add_shared(w, kernel, launches, shape, 1);
+    if (launches <= 0)
+        return;
+    add_launched(w, kernel, launches);
+    add_moved(w, kernel, launches, shape, 0);
+}
+
+/* The same where experts are read, which need not be a whole number of them; a set of pairs for
+ * each. */
+static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
+{
+    const uint64_t most = sb_cost_set(shape.pairs, shape.experts);
+    const uint64_t more = most > 8 ? shape.pairs / most : 0;
+    shape.used = (uint64_t)w->read;
+    const double rest = w->read - (double)shape.used;
+    shape.sets = shape.used + more;
+    add_moved(w, kernel, times * (1 - rest), shape, joins);
+    shape.used++;
+    shape.sets++;
+    add_moved(w, kernel, times * rest, shape, joins);
 }
 
 /* --- matrices --------------------------------------------------------------------------------- */
@@ -94,27 +124,43 @@ static sb_cost_shape shape_of(const walk *w, const sb_step_matrix *m)
                            .width = 64 * sb_cost_up(m->cols, 64)};
 }
 
-/* B-2: of the experts, those that are expected to be read; a set of pairs for each. */
+/* B-2: of the experts, those that are expected to be read. Y-66: gate and up are one launch of a
+ * fused step, whose input and pairs are there. */
 static void add_experts(walk *w, const sb_step_matrix *m)
 {
     const sb_config *c = w->config;
-    double read = sb_floor_union(c->experts, c->experts_per_token, (uint32_t)w->rows);
-    double launches = (double)m->count / c->experts;
+    const int both = w->fused && w->op == SB_STEP_experts_in;
+    const double matrices = (double)m->count / c->experts, launches = matrices / (both ? 2 : 1);
     sb_cost_shape shape = shape_of(w, m);
     shape.experts = c->experts;
     shape.pairs = w->rows * c->experts_per_token;
-    shape.used = (uint64_t)read;
-    shape.used += (double)shape.used < read;
-    shape.sets = shape.used;
-    if (shape.pairs / 8 > shape.experts)
-        shape.sets += shape.pairs / 64;
     if (w->op == SB_STEP_experts_out) /* each pair has an input of its own */
         shape.rows = shape.pairs;
-    add(w, SB_COST_expert_stage, launches, shape);
-    add(w, SB_COST_route_count, launches, shape);
-    add(w, SB_COST_route_place, launches, shape);
-    add(w, SB_COST_route_order, launches, shape);
-    add_shared(w, SB_COST_tile, launches, shape, read / (double)shape.used);
+    const sb_cost_kernel product =
+        sb_cost_set(shape.pairs, shape.experts) == 128 ? SB_COST_wide : SB_COST_tile;
+    if (!w->fused) {
+        add(w, SB_COST_expert_stage, launches, shape);
+        add(w, SB_COST_route_count, launches, shape);
+        add_launched(w, SB_COST_route_place, launches);
+        add_read(w, SB_COST_route_place, launches, shape, 0);
+        add(w, SB_COST_route_order, launches, shape);
+    }
+    add_launched(w, product, launches);
+    add_read(w, product, launches, shape, 0);
+    add_read(w, product, matrices - launches, shape, 1);
+}
+
+static void add_layers(walk *w, const sb_step_matrix *m)
+{
+    const sb_cost_shape shape = shape_of(w, m);
+    if (!w->fused) {
+        const int wide = sb_cost_is_wide(shape.rows, shape.outputs);
+        add(w, wide ? SB_COST_expert_stage : SB_COST_linear_stage, m->count, shape);
+        add(w, wide ? SB_COST_wide : SB_COST_linear, m->count, shape);
+        return;
+    }
+    add(w, SB_COST_linear, m->leads, shape);
+    add_moved(w, SB_COST_linear, m->count - m->leads, shape, 1);
 }
 
 /* The head may be the table of the embedding: B-1. */
@@ -127,16 +173,25 @@ static void add_matrices(walk *w)
         const sb_step_matrix *m = &model->matrix[i];
         if (m->op != (tied ? SB_STEP_embed : w->op) || m->in_mtp != whose)
             continue;
-        if (m->routed) {
+        if (m->routed)
             add_experts(w, m);
-            continue;
-        }
-        add(w, SB_COST_linear_stage, m->count, shape_of(w, m));
-        add(w, SB_COST_linear, m->count, shape_of(w, m));
+        else
+            add_layers(w, m);
     }
 }
 
 /* --- the other ops ---------------------------------------------------------------------------- */
+
+/* A choice of experts makes a set of pairs for each. */
+static void add_some(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape shape)
+{
+    if (kernel != SB_COST_choice || launches <= 0) {
+        add(w, kernel, launches, shape);
+        return;
+    }
+    add_launched(w, kernel, launches);
+    add_read(w, kernel, launches, shape, 0);
+}
 
 static void add_launches(walk *w)
 {
@@ -151,33 +206,28 @@ static void add_launches(walk *w)
     const uint64_t bytes = (uint64_t)w->options->kv_bytes;
     const sb_cost_shape attention = {.rows = R, .first = past, .heads = nQ, .groups = nKV};
     const int split = nKV && sb_cost_splits(&attention), trail = w->trail;
-#define SB_STEP_LAUNCH(name, kernel, launches, ...)                                                \
-    if (w->op == SB_STEP_##name)                                                                   \
-        add(w, SB_COST_##kernel, launches, (sb_cost_shape){__VA_ARGS__});
+    const uint64_t vocabulary = c->vocab_size;
+#define up64(n) (64 * sb_cost_up(n, 64))
+#define SB_STEP_ADD(name, kernel, launches, ...)                                                   \
+    if (w->op == SB_STEP_##name) {                                                                 \
+        const sb_cost_shape shape = {__VA_ARGS__};                                                 \
+        add_some(w, SB_COST_##kernel, launches, shape);                                            \
+    }
+    if (w->fused) {
+#define SB_STEP_FUSED SB_STEP_ADD
+#include "tools/bench/step.def"
+#undef SB_STEP_FUSED
+    } else {
+#define SB_STEP_LAUNCH SB_STEP_ADD
 #include "tools/bench/step.def"
 #undef SB_STEP_LAUNCH
+    }
+#undef SB_STEP_ADD
+#undef up64
 }
 
-void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options, int in_mtp,
-                        uint32_t width, int trail, sb_step_kernels *out)
+static void total_of(sb_step_kernels *out)
 {
-    sb_step step;
-    walk w = {.model = model,
-              .config = &model->config,
-              .options = options,
-              .out = out,
-              .in_mtp = in_mtp,
-              .trail = trail,
-              .rows = width};
-    *out = (sb_step_kernels){0};
-    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
-        w.op = (sb_step_op)op;
-        if (!sb_step_times(&model->config, in_mtp, w.op))
-            continue;
-        add_launches(&w);
-        if (w.op != SB_STEP_embed)
-            add_matrices(&w);
-    }
     for (uint32_t i = 0; i < out->count; i++) {
         out->total.launches += out->row[i].launches;
         out->total.weights += out->row[i].weights;
@@ -186,6 +236,34 @@ void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *opti
         out->total.again += out->row[i].again;
         out->total.macs += out->row[i].macs;
     }
-    sb_step_compute(model, options, in_mtp, width, &step);
+}
+
+void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options,
+                        const sb_kernel_call *call, sb_step_kernels *out)
+{
+    const sb_config *c = &model->config;
+    sb_step step;
+    walk w = {.model = model,
+              .config = c,
+              .options = options,
+              .out = out,
+              .in_mtp = call->in_mtp,
+              .trail = call->trail,
+              .fused = call->fused,
+              .rows = call->rows,
+              .read = call->experts};
+    *out = (sb_step_kernels){0};
+    if (c->experts && call->experts <= 0)
+        w.read = sb_floor_union(c->experts, c->experts_per_token, call->rows);
+    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
+        w.op = (sb_step_op)op;
+        if (!sb_step_times(c, call->in_mtp, w.op))
+            continue;
+        add_launches(&w);
+        if (w.op != SB_STEP_embed)
+            add_matrices(&w);
+    }
+    total_of(out);
+    sb_step_compute(model, options, call->in_mtp, call->rows, &step);
     out->stored = step.total.weights;
 }

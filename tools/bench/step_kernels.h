@@ -1,5 +1,4 @@
-/* step_kernels.h - the ledger of a step by the kernels that its ops start, one op after the other
- * (B-16). */
+/* step_kernels.h - the ledger of a step by the kernels that it starts (B-16). */
 #ifndef SB_BENCH_STEP_KERNELS_H
 #define SB_BENCH_STEP_KERNELS_H
 
@@ -27,9 +26,19 @@ typedef struct sb_step_kernels {
     double stored; /* of the weights, in the checkpoint: B-11 */
 } sb_step_kernels;
 
-/* As sb_step_compute, with the kernels of the profile sm121; trail: the states of all rows are left
- * for the way back. */
-void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options, int in_mtp,
-                        uint32_t width, int trail, sb_step_kernels *out);
+/* A call: of the MTP head, or of all layers; whether the states of all rows are left for the way
+ * back; by fused kernels, as a step of at most SB_STEP_FUSED_ROWS rows is (gpu/step), or by those
+ * that its ops start one by one. experts: of a layer, whose weights are read; 0: as many as are
+ * expected. */
+enum { SB_STEP_FUSED_ROWS = 9 };
+typedef struct sb_kernel_call {
+    int in_mtp, trail, fused;
+    uint32_t rows;
+    double experts;
+} sb_kernel_call;
+
+/* With the kernels of the profile sm121. No call of the MTP head is fused here. */
+void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options,
+                        const sb_kernel_call *call, sb_step_kernels *out);
 
 #endif

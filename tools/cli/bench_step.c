@@ -61,7 +61,7 @@ static const char *const origins[] = {
     "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
     "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
     "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
-    "kernels: those of profile sm121 as ops start them, one by one; none was run",
+    "kernels: of profile sm121, up to 9 rows fused, more as ops start them; none was run",
     "again: what blocks read beyond the first time; a cache may serve it, and no sum has it",
 };
 enum { ORIGINS = sizeof origins / sizeof *origins };
@@ -460,7 +460,9 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
     if (status)
         return status;
     sb_step_compute(&r.model, &r.options, 0, r.width, &r.step);
-    sb_step_kernels_of(&r.model, &r.options, 0, r.width, r.kind == VERIFY, &r.kernels);
+    const sb_kernel_call call = {
+        .rows = r.width, .trail = r.kind == VERIFY, .fused = r.width <= SB_STEP_FUSED_ROWS};
+    sb_step_kernels_of(&r.model, &r.options, &call, &r.kernels);
     for (uint32_t i = 0; i < r.options.draft; i++)
         sb_step_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
     if (r.backend)
