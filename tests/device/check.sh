@@ -220,6 +220,7 @@ part_whole() {
         checkpoint "$preset" "$format" || continue
         try "1 to 9 rows, $what" "$tests/device_ops" widths "$engine" "$profile" "$made"
         try "launches and graphs, $what" "$tests/device_ops" graphs "$engine" "$profile" "$made"
+        try "op by op and fused, $what" "$tests/device_ops" fused "$engine" "$profile" "$made"
         try "with drafts and without, $what" "$tests/device_ops" rounds "$engine" "$profile" "$made"
     done
     for what in "T1 bf16 sm121" "T2 bf16 sm121"; do

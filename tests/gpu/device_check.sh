@@ -30,9 +30,13 @@ all_of() { # how many passed; 0 unless all of them
 says() { grep -q -- "$1" "$work/said"; }
 
 "$BUILD/samebit" make "$work/T1" --preset T1 --recipe predictable > /dev/null || exit 2
+"$BUILD/samebit" make "$work/T4" --preset T4 > /dev/null || exit 2
 ops=$programs/device_ops
-check "launches and graphs of the emulator" ends 0 "$ops" graphs emu sm121 "$work/T1"
+check "launches and graphs of the emulator" ends 0 "$ops" graphs emu sm121 "$work/T4"
 check "and calls are compared" says ' calls, [0-9]* values, launched and as graphs the same'
+check "fused kernels of the emulator" ends 0 "$ops" fused emu sm121,kv_cache=fp8 "$work/T4"
+check "and their calls are compared" says ' calls, [0-9]* values, launched and fused the same'
+check "a knob that is none" ends 2 "$ops" fused emu sm121,kv_cache=f8 "$work/T4"
 check "the emulator beside itself" ends 0 "$ops" twin emu emu sm121 "$work/T1" 1 0
 check "and all is compared" says ' calls of ops with kernels, [0-9]* values, 0 differ'
 check "beside the reference, which differs" ends 1 "$ops" twin emu ref sm121 "$work/T1" 1 0

@@ -4,9 +4,11 @@
  *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
  *   device_ops rounds BACKEND PROFILE CKPT     the same tokens and state with drafts and without
  *   device_ops graphs BACKEND PROFILE CKPT     a step as graphs has the bits of its launches
+ *   device_ops fused BACKEND PROFILE CKPT      and so has one of fused kernels
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *
- * Backends are those of `samebit run`. Exit status 0, 1, 2 for wrong use, 4 where one is not there.
+ * Backends are those of `samebit run`; behind a profile and a comma there may be a knob. Exit
+ * status 0, 1, 2 for wrong use, 4 where one is not there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +34,23 @@ typedef struct bench {
     sb_error err;
 } bench;
 
+/* PROFILE or PROFILE,KNOB=VALUE. */
+static sb_status set_knobs(sb_knobs *knobs, const char *words, sb_error *err)
+{
+    char profile[64];
+    const size_t length = strcspn(words, ",");
+    snprintf(profile, sizeof profile, "%.*s", (int)length, words);
+    const sb_status status = sb_knobs_profile(knobs, profile, err);
+    return status || !words[length] ? status : sb_knobs_set(knobs, words + length + 1, err);
+}
+
 static sb_status begin(bench *b, const char *backend, const char *profile, const char *folder)
 {
     sb_runner runner;
     sb_status status = sb_runner_find(backend, &runner, &b->err);
     b->backend = runner.backend;
     if (!status)
-        status = sb_knobs_profile(&b->knobs, profile, &b->err);
+        status = set_knobs(&b->knobs, profile, &b->err);
     if (!status)
         status = sb_model_open(folder, &b->model, &b->err);
     if (!status) {
@@ -232,19 +244,22 @@ static int check_plays(bench *b, const char *what, size_t count, const size_t *d
     return said(what, differ == 0, words);
 }
 
-static int check_graphs(bench *b)
+static int check_graphs(bench *b, int fused)
 {
+    const char *as = fused ? "fused" : "graphs";
     char words[160];
     step_graphs found;
-    const sb_status status = step_graphs_compare(b->backend, b->model, &b->knobs, &found, &b->err);
+    const sb_status status =
+        step_graphs_compare(b->backend, b->model, &b->knobs, fused, &found, &b->err);
     if (status)
         return sb_exit_status(status);
     if (*found.first)
-        snprintf(words, sizeof words, "launched and as graphs differ first in %s", found.first);
+        snprintf(words, sizeof words, "launched and %s differ first in %s",
+                 fused ? as : "as graphs", found.first);
     else
-        snprintf(words, sizeof words, "%zu calls, %zu values, launched and as graphs the same",
-                 found.calls, found.values);
-    return said("graphs", !*found.first, words);
+        snprintf(words, sizeof words, "%zu calls, %zu values, launched and %s the same",
+                 found.calls, found.values, fused ? as : "as graphs");
+    return said(as, !*found.first, words);
 }
 
 /* The N of repeats; 0 if it is none: one run is like itself. */
@@ -272,8 +287,8 @@ static int run(bench *b, int argc, char **argv)
         return check_widths(b);
     if (strcmp(what, "rounds") == 0)
         return check_plays(b, what, sizeof drafts / sizeof *drafts, drafts);
-    if (strcmp(what, "graphs") == 0)
-        return check_graphs(b);
+    if (strcmp(what, "graphs") == 0 || strcmp(what, "fused") == 0)
+        return check_graphs(b, strcmp(what, "fused") == 0);
     if (strcmp(what, "repeats") == 0)
         return check_plays(b, what, repeats_of(argv[4]), NULL);
     return 2;
@@ -289,7 +304,7 @@ int main(int argc, char **argv)
     else if (status == 2)
         fprintf(stderr,
                 "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS\n"
-                "       %s widths|rounds|graphs BACKEND PROFILE CKPT\n"
+                "       %s widths|rounds|graphs|fused BACKEND PROFILE CKPT\n"
                 "       %s repeats BACKEND PROFILE CKPT N\n",
                 argv[0], argv[0], argv[0]);
     return status;

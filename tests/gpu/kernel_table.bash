@@ -87,7 +87,21 @@ meters() { # what measures a card, whose results cannot be right here
     echo "  bench" && tail -n 1 "$work/out"
     return 1
 }
-launched() { : > "$work/launches" && formats && experts && mixers && meters; }
+steps() { # op by op and by fused kernels: widths of heads, caches, dense layers and experts, drafts
+    local preset cache how
+    for preset in T1 T2 T4 T6; do
+        model --preset $preset || return
+        for cache in act fp8; do
+            for how in graphs fused; do
+                SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/device_ops_launches" $how gpu sm121,kv_cache=$cache \
+                    "$work/model" > "$work/out" 2>&1 && continue
+                echo "  a step of $preset, $how, kv_cache=$cache" && tail -n 1 "$work/out"
+                return 1
+            done
+        done
+    done
+}
+launched() { : > "$work/launches" && formats && experts && mixers && meters && steps; }
 
 
 # --- blocks of a multiprocessor -----------------------------------------------------------------------

@@ -133,11 +133,15 @@ static sb_status play_drafts(trace *t)
     return status;
 }
 
-static sb_status play(trace *t, const sb_backend *backend, const sb_knobs *knobs, int eager)
+static sb_status play(trace *t, const sb_backend *backend, const sb_knobs *knobs, int fused)
 {
     const int mtp = sb_model_has_mtp(t->model), rows_states = sb_knobs_have_row_states(knobs);
-    const sb_step_options options = {
-        .rows = WIDTHS, .slots = WIDTHS, .positions = POSITIONS, .mtp = mtp, .eager = eager};
+    const sb_step_options options = {.rows = WIDTHS,
+                                     .slots = WIDTHS,
+                                     .positions = POSITIONS,
+                                     .mtp = mtp,
+                                     .eager = !t->second,
+                                     .fused = t->second && fused};
     sb_status status = sb_step_open(backend, t->model, knobs, &options, &t->step, t->err);
     status = status ? status : play_steps(t);
     for (size_t width = 2; rows_states && width <= WIDTHS; width++)
@@ -151,14 +155,14 @@ static sb_status play(trace *t, const sb_backend *backend, const sb_knobs *knobs
 }
 
 sb_status step_graphs_compare(const sb_backend *backend, const sb_model *model,
-                              const sb_knobs *knobs, step_graphs *found, sb_error *err)
+                              const sb_knobs *knobs, int fused, step_graphs *found, sb_error *err)
 {
     *found = (step_graphs){.first = ""};
     trace t = {.found = found, .model = model, .err = err};
     t.row = sb_alloc(model->config.vocab_size + model->config.hidden_size, sizeof *t.row);
     sb_status status = t.row ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     for (t.second = 0; t.second < 2 && !status; t.second++)
-        status = play(&t, backend, knobs, !t.second);
+        status = play(&t, backend, knobs, fused);
     if (!status && t.at != t.count && !*found->first)
         snprintf(found->first, sizeof found->first, "the number of calls");
     free(t.row);

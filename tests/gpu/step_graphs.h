@@ -1,4 +1,5 @@
-/* step_graphs.h - a step whose parts are graphs beside one that launches every kernel (Y-19). */
+/* step_graphs.h - a step whose parts are graphs, of the same kernels or of fused ones, beside one
+ * that launches every kernel op by op (Y-19). */
 #ifndef SB_TESTS_GPU_STEP_GRAPHS_H
 #define SB_TESTS_GPU_STEP_GRAPHS_H
 
@@ -15,6 +16,6 @@ typedef struct step_graphs {
  * several positions: a prompt, decode steps, verifies of 2 to 9 rows of which some are kept, drafts
  * of a head. Of every call the tokens, logits, hidden vectors and the state. */
 sb_status step_graphs_compare(const sb_backend *backend, const sb_model *model,
-                              const sb_knobs *knobs, step_graphs *found, sb_error *err);
+                              const sb_knobs *knobs, int fused, step_graphs *found, sb_error *err);
 
 #endif

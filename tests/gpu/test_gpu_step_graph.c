@@ -23,7 +23,7 @@ static sb_status compare(const subject *s, step_graphs *found, sb_error *err)
     sb_model *model = test_model_open(test_checkpoint_with("test_gpu_step_graph", &make));
     sb_knobs knobs;
     assert_int_equal(sb_knobs_profile(&knobs, s->profile, err), SB_OK);
-    const sb_status status = step_graphs_compare(sb_backend_emu(), model, &knobs, found, err);
+    const sb_status status = step_graphs_compare(sb_backend_emu(), model, &knobs, 0, found, err);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
     return status;
