@@ -223,6 +223,7 @@ part_whole() {
         try "op by op and fused, $what" "$tests/device_ops" fused "$engine" "$profile" "$made"
         try "with drafts and without, $what" "$tests/device_ops" rounds "$engine" "$profile" "$made"
     done
+    few || try "layers that no checkpoint has" "$tests/device_ops" layers emu "$engine"
     for what in "T1 bf16 sm121" "T2 bf16 sm121"; do
         read -r preset format profile <<< "$what"
         checkpoint "$preset" "$format" || continue

@@ -41,6 +41,9 @@ check "the emulator beside itself" ends 0 "$ops" twin emu emu sm121 "$work/T1" 1
 check "and all is compared" says ' calls of ops with kernels, [0-9]* values, 0 differ'
 check "beside the reference, which differs" ends 1 "$ops" twin emu ref sm121 "$work/T1" 1 0
 check "and where is said" says 'differ: [a-z0-9_]*, layer .* on emu and .* on ref'
+check "layers that no checkpoint has, beside the reference" ends 0 "$ops" layers emu ref
+check "and they are compared" says ' 9 calls, [0-9]* values, 0 differ'
+check "layers of one backend alone" ends 2 "$ops" layers emu
 check "a program without a backend" ends 2 "$ops" twin emu none sm121 "$work/T1" 1 0
 check "a prompt of no token" ends 2 "$ops" twin emu emu sm121 "$work/T1" 0 0
 check "one repeat" ends 2 "$ops" repeats emu sm121 "$work/T1" 1

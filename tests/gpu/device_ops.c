@@ -6,6 +6,7 @@
  *   device_ops graphs BACKEND PROFILE CKPT     a step as graphs has the bits of its launches
  *   device_ops fused BACKEND PROFILE CKPT      and so has one of fused kernels
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
+ *   device_ops layers FIRST SECOND             layers that no checkpoint has, the same bits
  *
  * Backends are those of `samebit run`; behind a profile and a comma there may be a knob. Exit
  * status 0, 1, 2 for wrong use, 4 where one is not there.
@@ -18,6 +19,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/run/round.h"
+#include "tests/gpu/layer_twin.h"
 #include "tests/gpu/step_graphs.h"
 #include "tests/gpu/twin.h"
 #include "tools/cli/runner.h"
@@ -262,6 +264,25 @@ static int check_graphs(bench *b, int fused)
     return said(as, !*found.first, words);
 }
 
+static int check_layers(bench *b, char **argv)
+{
+    char words[160];
+    sb_runner first, second;
+    layer_twin found;
+    sb_status status = sb_runner_find(argv[1], &first, &b->err);
+    if (!status)
+        status = sb_runner_find(argv[2], &second, &b->err);
+    if (!status)
+        status = layer_twin_compare(first.backend, second.backend, &found, &b->err);
+    if (status)
+        return sb_exit_status(status);
+    snprintf(words, sizeof words, "%zu calls, %zu values, %zu differ%s%s", found.calls,
+             found.values, found.differ, found.differ ? ": " : "", found.first);
+    sb_gpu_forget(first.backend);
+    sb_gpu_forget(second.backend);
+    return said("layers", !found.differ, words);
+}
+
 /* The N of repeats; 0 if it is none: one run is like itself. */
 static size_t repeats_of(const char *text)
 {
@@ -276,6 +297,8 @@ static int run(bench *b, int argc, char **argv)
     const char *what = argv[0];
     const int twins = strcmp(what, "twin") == 0;
     const int wants = twins ? 7 : strcmp(what, "repeats") == 0 ? 5 : 4;
+    if (strcmp(what, "layers") == 0)
+        return argc == 3 ? check_layers(b, argv) : 2;
     if (argc != wants || (wants == 5 && !repeats_of(argv[4])))
         return 2;
     const sb_status status = begin(b, argv[1], argv[2 + twins], argv[3 + twins]);
@@ -297,7 +320,7 @@ static int run(bench *b, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static bench b;
-    const int status = argc > 4 ? run(&b, argc - 1, argv + 1) : 2;
+    const int status = argc > 3 ? run(&b, argc - 1, argv + 1) : 2;
     end(&b);
     if (*b.err.text)
         fprintf(stderr, "device_ops: %s\n", b.err.text);
@@ -305,7 +328,8 @@ int main(int argc, char **argv)
         fprintf(stderr,
                 "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS\n"
                 "       %s widths|rounds|graphs|fused BACKEND PROFILE CKPT\n"
-                "       %s repeats BACKEND PROFILE CKPT N\n",
-                argv[0], argv[0], argv[0]);
+                "       %s repeats BACKEND PROFILE CKPT N\n"
+                "       %s layers FIRST SECOND\n",
+                argv[0], argv[0], argv[0], argv[0]);
     return status;
 }

@@ -101,7 +101,13 @@ steps() { # op by op and by fused kernels: widths of heads, caches, dense layers
         done
     done
 }
-launched() { : > "$work/launches" && formats && experts && mixers && meters && steps; }
+odd_layers() { # of which the stand-in has no right values either
+    SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/device_ops_launches" layers gpu ref > "$work/out" 2>&1
+    [ $? = 1 ] && grep -q 'differ: ' "$work/out" && return
+    echo "  layers" && tail -n 1 "$work/out"
+    return 1
+}
+launched() { : > "$work/launches" && formats && experts && mixers && meters && steps && odd_layers; }
 
 
 # --- blocks of a multiprocessor -----------------------------------------------------------------------
