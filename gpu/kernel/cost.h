@@ -60,18 +60,6 @@ static inline uint64_t sb_cost_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit;
 }
 
-/* Positions that the last row of each tile of 16 pairs sees, added up over the tiles. */
-static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
-{
-    const uint64_t group = s->groups ? s->heads / s->groups : 1;
-    uint64_t sum = 0;
-    for (uint64_t tile = 0; tile * 16 < s->rows * group; tile++) {
-        const uint64_t last = (tile * 16 + 15) / group;
-        sum += s->first + (last < s->rows ? last + 1 : s->rows);
-    }
-    return sum;
-}
-
 /* Parts of 256 positions that rows see, added up over them. */
 static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
 {
@@ -101,6 +89,26 @@ static inline int sb_cost_splits(const sb_cost_shape *s)
 {
     const uint64_t group = s->groups ? s->heads / s->groups : 1;
     return s->first + s->rows > 256 && sb_cost_up(s->rows * group, 16) * s->groups < 96;
+}
+
+/* Pairs of a row and a head that a block of attention has (cut_of in gpu/op/attention.cc). */
+static inline uint64_t sb_cost_pairs(const sb_cost_shape *s)
+{
+    const uint64_t pairs = s->rows * (s->groups ? s->heads / s->groups : 1);
+    const uint64_t parts = sb_cost_splits(s) ? sb_cost_up(s->first + s->rows, 256) : 1;
+    return pairs >= 128 && sb_cost_up(pairs, 64) * s->groups * parts >= 32 ? 64 : 16;
+}
+
+/* Positions that the last row of each block sees, added up over the blocks. */
+static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
+{
+    const uint64_t group = s->groups ? s->heads / s->groups : 1, pairs = sb_cost_pairs(s);
+    uint64_t sum = 0;
+    for (uint64_t first = 0; first < s->rows * group; first += pairs) {
+        const uint64_t last = (first + pairs - 1) / group;
+        sum += s->first + (last < s->rows ? last + 1 : s->rows);
+    }
+    return sum;
 }
 
 /* Y-85: "A call of more than 64 rows whose matrix and rows make at least 64 blocks of 128 rows of

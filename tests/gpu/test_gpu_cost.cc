@@ -438,9 +438,9 @@ void test_recurrent(void **)
 
 /* --- full attention ----------------------------------------------------------------------------
  */
-void check_attention(account *a, size_t rows, size_t first, size_t hd, const char *cache)
+void check_attention(account *a, size_t rows, size_t first, size_t hd, const char *cache,
+                     size_t heads = 6, size_t kv_heads = 2)
 {
-    const size_t heads = 6, kv_heads = 2;
     const size_t positions = (first + rows) * kv_heads * hd;
     float *keys = drawn(positions), *values = drawn(positions);
     sb_knobs knobs = a->knobs;
@@ -516,6 +516,11 @@ void test_attention(void **)
         test_release(nullptr);
     }
     check_attention(&a, 3, 30, 256, "kv_cache=act");
+    /* blocks of 64 pairs, whole and by parts, and one row too few for that */
+    check_attention(&a, 64, 3, 64, "kv_cache=act", 32, 16);
+    check_attention(&a, 63, 3, 64, "kv_cache=act", 32, 16);
+    check_attention(&a, 22, 250, 64, "kv_cache=fp8", 96, 16);
+    check_attention(&a, 65, 200, 64, "kv_cache=act", 16, 8);
     close(&a);
 }
 
