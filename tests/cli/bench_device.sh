@@ -13,6 +13,10 @@ says 'SKIPPED: all times, and what follows from them: nothing keeps time here, o
 check "a rate without a time" test "$(grep -cE 'inf|nan|reaches|per second$' "$out")" = 2 # those of the ledger
 check "something is WRONG" test "$(grep -c WRONG "$out")" = 0
 check "launches of no op" eval 'grep -qE "^  of no op of the ledger +[1-9][0-9]? " "$out"'
+# what each kernel must move stands beside its launches, and comes to what the ledger by kernels says of the step
+check "a kernel without its bytes" eval '! grep -E "^  sb_" "$out" | grep -vqE "^  sb_[a-z_]+ +[0-9]+ +[0-9]+ +- +- +- +-$"'
+same "bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
+    "$(awk '/^  the step / { sum = $4 + $5 + $8 } END { print sum }' "$out")"
 for op in 'embedding' 'delta rule: state' 'attention: over the cache' 'experts: gate and up' 'head'; do
     check "$op was not launched" eval 'grep -qE "^  $op +[1-9][0-9]* +[0-9]+ +- +- +- +-$" "$out"'
 done
@@ -25,7 +29,13 @@ at run.step_s.median null
 at run.implied_s null
 at run.ops.0.op embed
 at run.ops.0.seconds null
+at run.kernels.0.kernel sb_step_begin_kernel
+at run.kernels.0.bytes 12.0
 check "a step without launches" test "$(value run.launches)" -gt 50
+
+# a profile that the ledger by kernels does not have: no bytes are made up
+run 0 bench decode --preset T4 --recipe fp8 --profile sm121-w8a8 --backend emu --json
+at run.kernels.0.bytes null
 
 # rounds of one draft to as many as were asked for, each beside that of the ledger
 run 0 bench verify --preset T1 --layers 2 --draft 2 --backend emu

@@ -160,23 +160,46 @@ static void print_card(const sb_meter_report *card)
         print_pass(list[i].what, list[i].pass, list[i].unit, list[i].per);
 }
 
+/* bytes < 0: not known. */
 static void print_part(const char *title, const sb_device_part *part, double bytes, double all,
                        double rate)
 {
-    char ms[24], share[24], gbs[24], of_rate[24];
-    const double speed = part->seconds > 0 ? bytes / part->seconds : 0;
-    printf("  %-27s %8zu %14.0f %10s %8s %10s %8s\n", title, part->launches, bytes,
+    char moved[24] = "-", ms[24], share[24], gbs[24], of_rate[24];
+    const double speed = part->seconds > 0 && bytes > 0 ? bytes / part->seconds : 0;
+    if (bytes >= 0)
+        snprintf(moved, sizeof moved, "%.0f", bytes);
+    printf("  %-27s %8zu %14s %10s %8s %10s %8s\n", title, part->launches, moved,
            cell(ms, 1e3 * part->seconds, 4),
            cell(share, all > 0 ? 100 * part->seconds / all : 0, 2), cell(gbs, speed / 1e9, 1),
            cell(of_rate, rate > 0 ? 100 * speed / rate : 0, 1));
+}
+
+/* B-15: what all launches of a kernel must move; -1: the ledger does not have these launches. */
+static double kernel_bytes(const sb_bench_measured *m, const sb_device_part *part)
+{
+    double bytes = 0;
+    size_t launches = 0;
+    for (uint32_t i = 0; m->ledger && i < m->ledger->count; i++) {
+        const sb_step_kernel *k = &m->ledger->row[i];
+        if (strcmp(sb_cost_name(k->kernel), part->name) != 0)
+            continue;
+        bytes += k->weights + k->kept + k->activations;
+        launches += k->launches;
+    }
+    return launches == part->launches ? bytes : -1;
+}
+
+static void print_header(const char *what)
+{
+    printf("  %-27s %8s %14s %10s %8s %10s %8s\n", what, "launches", "bytes", "ms", "share", "GB/s",
+           "of rate");
 }
 
 static void print_ops(const sb_bench_measured *m, const verdict *v)
 {
     const by_op sums = sum_ops(m);
     const sb_device_part all = {.launches = m->report->launches, .seconds = m->report->seconds};
-    printf("  %-27s %8s %14s %10s %8s %10s %8s\n", "op", "launches", "bytes", "ms", "share", "GB/s",
-           "of rate");
+    print_header("op");
     for (unsigned i = 0; i < SB_STEP_OPS; i++)
         if (sums.part[i].launches)
             print_part(sb_step_op_title((sb_step_op)i), &sums.part[i],
@@ -184,12 +207,10 @@ static void print_ops(const sb_bench_measured *m, const verdict *v)
     print_part("of no op of the ledger", &sums.part[SB_STEP_OPS], 0, all.seconds, 0);
     print_part("all launches, one by one", &all, sb_step_bytes(&m->step->total), all.seconds,
                v->rate);
-    printf("  %-36s %8s %10s %10s\n", "kernel", "launches", "ms", "us each");
+    print_header("kernel");
     for (size_t i = 0; i < m->report->kernels; i++) {
         const sb_device_part *k = &m->report->kernel[i];
-        char ms[24], each[24];
-        printf("  %-36s %8zu %10s %10s\n", k->name, k->launches, cell(ms, 1e3 * k->seconds, 4),
-               cell(each, 1e6 * k->seconds / (double)k->launches, 2));
+        print_part(k->name, k, kernel_bytes(m, k), all.seconds, v->rate);
     }
 }
 
@@ -281,8 +302,12 @@ json_t *sb_bench_json_measured(const sb_bench_measured *m)
             json_array_append_new(
                 ops, part_json("op", i < SB_STEP_OPS ? sb_step_op_id((sb_step_op)i) : "none",
                                &sums.part[i]));
-    for (size_t i = 0; i < r->kernels; i++)
-        json_array_append_new(kernels, part_json("kernel", r->kernel[i].name, &r->kernel[i]));
+    for (size_t i = 0; i < r->kernels; i++) {
+        const double bytes = kernel_bytes(m, &r->kernel[i]);
+        json_t *part = part_json("kernel", r->kernel[i].name, &r->kernel[i]);
+        json_object_set_new(part, "bytes", bytes < 0 ? json_null() : json_real(bytes));
+        json_array_append_new(kernels, part);
+    }
     json_t *out = json_pack(
         "{s:o,s:s,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "card", card_json(&r->card), "profile",
         m->profile, "weights", (json_int_t)r->weights, "launches", (json_int_t)r->launches, "ops",

@@ -7,11 +7,13 @@
 
 #include "tools/bench/device.h"
 #include "tools/bench/step.h"
+#include "tools/bench/step_kernels.h"
 
 /* A step that was measured, and what it is held against. */
 typedef struct sb_bench_measured {
     const sb_device_report *report;
-    const sb_step *step; /* its ledger */
+    const sb_step *step;           /* its ledger */
+    const sb_step_kernels *ledger; /* the same by kernels; NULL: of a profile that has none */
     uint32_t rows;
     int is_graph;     /* else its launches are the host's */
     const char *unit; /* "tokens" */

@@ -281,6 +281,7 @@ static sb_bench_measured measured_of(const request *r)
 {
     return (sb_bench_measured){.report = &r->report,
                                .step = &r->step,
+                               .ledger = strcmp(r->profile, "sm121") == 0 ? &r->kernels : NULL,
                                .model = &r->model,
                                .options = &r->options,
                                .rows = r->width,
