@@ -169,13 +169,13 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
            j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups);
 }
 
-/* A row that its kernel's sum left open. */
-static void settle(const job *j, uint32_t row, double *room)
+/* A row that its kernel's sum left open. *effort: where to begin, as the row before it ended. */
+static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
     const sb_row_codes codes = sb_row_open(j->w, row, room);
     double *wide = room + 2 * sb_row_room(j->w);
     widen(j->w, row, &codes, wide);
-    j->out[row] = sb_dot_wide_slowly(wide, j->x, j->w->cols, j->factor);
+    j->out[row] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
 }
 
 /* A row for a kernel. fit: its scales are. `before`, if not NULL, is the row before it, whose
@@ -233,6 +233,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     sb_partial partials[AT_ONCE];
     double sums[AT_ONCE], magnitudes[AT_ONCE];
     unsigned char open[AT_ONCE];
+    sb_effort effort = SB_EFFORT_kept;
     partials_of(j, first, rows, room, partials);
     for (uint32_t r = 0; r < rows; r++) {
         sums[r] = partials[r].sum;
@@ -241,7 +242,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     if (tile->round(sums, magnitudes, error, product, rows, j->out + first, open))
         for (uint32_t r = 0; r < rows; r++)
             if (open[r])
-                settle(j, first + r, room);
+                settle(j, first + r, room, &effort);
 }
 
 static void some_rows(const job *j, uint32_t first, uint32_t rows, double *room)
