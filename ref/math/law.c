@@ -77,7 +77,6 @@ static void scale_groups(const sb_matrix *m, uint32_t row, sb_law law, float *va
             sb_matrix_scales_part(m, row, g, groups - g < AT_ONCE ? groups - g : AT_ONCE, scales);
         const float e = scale_under(law, m->quant.factor, scales[g % AT_ONCE]);
         float *of = values + (size_t)g * each;
-#pragma omp simd
         for (uint32_t i = 0; i < count; i++)
             of[i] *= e;
     }
