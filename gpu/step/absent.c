@@ -1,7 +1,7 @@
 /* absent.c - in the place of the steps where there was no C++ compiler. */
 #include "gpu/step/step.h"
 
-const sb_step_calls *sb_step_calls_emu(const sb_backend *backend)
+const sb_gpu_step_calls *sb_gpu_step_calls_emu(const sb_backend *backend)
 {
     (void)backend;
     return NULL;

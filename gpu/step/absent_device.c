@@ -1,7 +1,7 @@
 /* absent_device.c - in the place of step_gpu.cu where there was no nvcc. */
 #include "gpu/step/step.h"
 
-const sb_step_calls *sb_step_calls_gpu(const sb_backend *backend)
+const sb_gpu_step_calls *sb_gpu_step_calls_gpu(const sb_backend *backend)
 {
     (void)backend;
     return NULL;

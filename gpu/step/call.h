@@ -41,13 +41,13 @@ struct sb_step_fused {
     uint32_t *done;
 };
 
-struct sb_gpu_step {
-    sb_step base;
+struct sb_queued_step {
+    sb_gpu_step base;
     sb_gpu *gpu;
     sb_gpu_pool *pool;
     const sb_model *model;
     sb_knobs knobs;
-    sb_step_options options;
+    sb_gpu_step_options options;
     bool sealed;
     sb_step_graph *graphs; /* of the parts that came before */
 
@@ -89,7 +89,7 @@ struct sb_step_matrix {
 
 /* One call at work. What fails first is its status, and what comes behind it does nothing. */
 struct sb_step_call {
-    sb_gpu_step *step;
+    sb_queued_step *step;
     sb_gpu *gpu;
     const sb_knobs *knobs;
     const sb_config *config;
@@ -167,21 +167,21 @@ sb_status sb_step_turn(const sb_step_call &c);
 sb_status sb_step_join(const sb_step_call &c);
 
 /* All launches of a part, and nothing else: what a graph records. */
-sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *err);
+sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 
 /* graph.cc: the same, or the replay of what was recorded of it. */
-sb_status sb_step_start(sb_gpu_step *step, const sb_step_part &part, sb_error *err);
-void sb_step_forget_graphs(sb_gpu_step *step);
+sb_status sb_step_start(sb_queued_step *step, const sb_step_part &part, sb_error *err);
+void sb_step_forget_graphs(sb_queued_step *step);
 
 /* memory.cc: the resident arrays, and what the host reads and writes of them. */
-sb_status sb_step_settle(sb_gpu_step *step, sb_error *err);
-void sb_step_leave(sb_gpu_step *step);
-sb_status sb_step_empty(sb_gpu_step *step, sb_error *err);
-sb_status sb_step_write(sb_gpu_step *step, void *resident, const void *host, size_t bytes,
+sb_status sb_step_settle(sb_queued_step *step, sb_error *err);
+void sb_step_leave(sb_queued_step *step);
+sb_status sb_step_empty(sb_queued_step *step, sb_error *err);
+sb_status sb_step_write(sb_queued_step *step, void *resident, const void *host, size_t bytes,
                         sb_error *err);
-sb_status sb_step_read(sb_gpu_step *step, void *host, const void *resident, size_t bytes,
+sb_status sb_step_read(sb_queued_step *step, void *host, const void *resident, size_t bytes,
                        sb_error *err);
 /* state.cc */
-sb_status sb_step_copy_state(sb_gpu_step *step, sb_state **out, sb_error *err);
+sb_status sb_step_copy_state(sb_queued_step *step, sb_state **out, sb_error *err);
 
 #endif

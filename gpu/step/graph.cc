@@ -21,7 +21,7 @@ struct sb_step_graph {
 };
 }
 
-static sb_step_graph *find(const sb_gpu_step *step, const sb_step_part &part)
+static sb_step_graph *find(const sb_queued_step *step, const sb_step_part &part)
 {
     sb_step_graph *g = step->graphs;
     while (g && (g->part.kind != part.kind || g->part.rows != part.rows ||
@@ -30,7 +30,7 @@ static sb_step_graph *find(const sb_gpu_step *step, const sb_step_part &part)
     return g;
 }
 
-static sb_status came(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+static sb_status came(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_step_graph *g = static_cast<sb_step_graph *>(sb_alloc(1, sizeof *g));
     if (!g)
@@ -40,12 +40,12 @@ static sb_status came(sb_gpu_step *step, const sb_step_part &part, sb_error *err
     return SB_OK;
 }
 
-static sb_status said(const sb_gpu_step *step, sb_status status, sb_error *err)
+static sb_status said(const sb_queued_step *step, sb_status status, sb_error *err)
 {
     return status ? sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text) : SB_OK;
 }
 
-static sb_status record(sb_gpu_step *step, sb_step_graph *g, sb_error *err)
+static sb_status record(sb_queued_step *step, sb_step_graph *g, sb_error *err)
 {
     sb_graph *graph = nullptr;
     sb_status status = said(step, sb_graph_begin(step->gpu), err);
@@ -63,7 +63,7 @@ static sb_status record(sb_gpu_step *step, sb_step_graph *g, sb_error *err)
 }
 
 /* Y-19: "Whether a part of a step is launched or replayed changes no bit" */
-sb_status sb_step_start(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+sb_status sb_step_start(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_step_graph *const g = find(step, part);
     sb_status status = SB_OK;
@@ -78,7 +78,7 @@ sb_status sb_step_start(sb_gpu_step *step, const sb_step_part &part, sb_error *e
     return status ? status : said(step, sb_graph_run(step->gpu, g->graph), err);
 }
 
-void sb_step_forget_graphs(sb_gpu_step *step)
+void sb_step_forget_graphs(sb_queued_step *step)
 {
     while (step->graphs) {
         sb_step_graph *const gone = step->graphs;

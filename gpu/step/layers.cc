@@ -103,7 +103,7 @@ static void embed(sb_step_call &c, const uint32_t *tokens)
 
 void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens)
 {
-    const sb_gpu_step *step = c.step;
+    const sb_queued_step *step = c.step;
     const uint32_t V = c.config->vocab_size;
     if (c.fused)
         SB_STEP(c, "tokens",

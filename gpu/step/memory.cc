@@ -6,14 +6,14 @@ extern "C" {
 #include "ref/state/state.h"
 }
 
-sb_status sb_step_write(sb_gpu_step *step, void *resident, const void *host, size_t bytes,
+sb_status sb_step_write(sb_queued_step *step, void *resident, const void *host, size_t bytes,
                         sb_error *err)
 {
     const sb_status status = sb_gpu_write(step->gpu, resident, host, bytes);
     return status ? sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text) : SB_OK;
 }
 
-sb_status sb_step_read(sb_gpu_step *step, void *host, const void *resident, size_t bytes,
+sb_status sb_step_read(sb_queued_step *step, void *host, const void *resident, size_t bytes,
                        sb_error *err)
 {
     const sb_status status = sb_gpu_read(step->gpu, host, resident, bytes);
@@ -21,7 +21,7 @@ sb_status sb_step_read(sb_gpu_step *step, void *host, const void *resident, size
 }
 
 /* Counts the layers of each kind, that of the head with those of attention. */
-static void count_layers(sb_gpu_step *step)
+static void count_layers(sb_queued_step *step)
 {
     const sb_config *m = &step->model->config;
     step->full = step->options.mtp ? 1 : 0;
@@ -29,8 +29,8 @@ static void count_layers(sb_gpu_step *step)
         *(m->layer_is_full[i] ? &step->full : &step->linear) += 1;
 }
 
-static sb_status settle(sb_gpu_step *step, const char *name, size_t count, size_t each, void *out,
-                        sb_error *err)
+static sb_status settle(sb_queued_step *step, const char *name, size_t count, size_t each,
+                        void *out, sb_error *err)
 {
     void *at;
     const sb_status status = sb_gpu_reside(step->gpu, name, count * each, &at);
@@ -41,7 +41,7 @@ static sb_status settle(sb_gpu_step *step, const char *name, size_t count, size_
 }
 
 /* So many bytes of zero, in few parts: each is waited for. */
-static sb_status clear(sb_gpu_step *step, void *at, size_t bytes, sb_error *err)
+static sb_status clear(sb_queued_step *step, void *at, size_t bytes, sb_error *err)
 {
     static char zeros[1 << 20]; /* which nobody writes */
     sb_status status = SB_OK;
@@ -57,7 +57,7 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* For fused kernels, which have few rows. */
-static sb_status settle_fused(sb_gpu_step *step, sb_error *err)
+static sb_status settle_fused(sb_queued_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;
     const size_t rows = SB_FUSED_ROWS, k = m->experts_per_token;
@@ -90,7 +90,7 @@ static sb_status settle_fused(sb_gpu_step *step, sb_error *err)
     return status ? status : clear(step, f->done, rows * sizeof *f->done, err);
 }
 
-sb_status sb_step_settle(sb_gpu_step *step, sb_error *err)
+sb_status sb_step_settle(sb_queued_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;
     const size_t rows = step->options.rows, positions = step->options.positions;
@@ -133,7 +133,7 @@ sb_status sb_step_settle(sb_gpu_step *step, sb_error *err)
     return status ? status : sb_step_empty(step, err);
 }
 
-void sb_step_leave(sb_gpu_step *step)
+void sb_step_leave(sb_queued_step *step)
 {
     void *const arrays[] = {step->s.x,
                             step->s.ids,
@@ -169,7 +169,7 @@ void sb_step_leave(sb_gpu_step *step)
 }
 
 /* S-1: "It starts with position 0 and zero states." The cache has no values. */
-sb_status sb_step_empty(sb_gpu_step *step, sb_error *err)
+sb_status sb_step_empty(sb_queued_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;
     const size_t cache = step->full * step->options.positions * step->kv_row;

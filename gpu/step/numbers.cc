@@ -14,7 +14,7 @@ sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift)
     return work.finish();
 }
 
-static sb_step_numbers numbers_of(sb_gpu_work &work, const sb_gpu_step *step)
+static sb_step_numbers numbers_of(sb_gpu_work &work, const sb_queued_step *step)
 {
     sb_step_numbers n = sb_step_numbers();
     n.position = work.inout("position", step->position, 1);

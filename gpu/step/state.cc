@@ -11,7 +11,7 @@ extern "C" {
 }
 
 /* Codes of E4M3, or bfloat16, as the values that they are: K-24. */
-static sb_status read_cache(sb_gpu_step *step, const char *from, size_t count, float *to,
+static sb_status read_cache(sb_queued_step *step, const char *from, size_t count, float *to,
                             sb_error *err)
 {
     const bool fp8 = SB_IS(&step->knobs, kv_cache, fp8);
@@ -28,7 +28,7 @@ static sb_status read_cache(sb_gpu_step *step, const char *from, size_t count, f
     return status;
 }
 
-static sb_status read_full(sb_gpu_step *step, size_t place, size_t rows, sb_layer_state *to,
+static sb_status read_full(sb_queued_step *step, size_t place, size_t rows, sb_layer_state *to,
                            sb_error *err)
 {
     const size_t at = place * step->options.positions * step->kv_row;
@@ -39,7 +39,7 @@ static sb_status read_full(sb_gpu_step *step, size_t place, size_t rows, sb_laye
     return status;
 }
 
-static sb_status read_linear(sb_gpu_step *step, size_t place, sb_layer_state *to, sb_error *err)
+static sb_status read_linear(sb_queued_step *step, size_t place, sb_layer_state *to, sb_error *err)
 {
     const sb_config *m = &step->model->config;
     const size_t conv = sb_state_conv_size(m), recurrent = sb_state_recurrent_size(m);
@@ -50,7 +50,7 @@ static sb_status read_linear(sb_gpu_step *step, size_t place, sb_layer_state *to
                                  recurrent * sizeof(float), err);
 }
 
-static sb_status read_layers(sb_gpu_step *step, size_t slot, sb_state *state, sb_error *err)
+static sb_status read_layers(sb_queued_step *step, size_t slot, sb_state *state, sb_error *err)
 {
     size_t full = 0, linear = 0;
     sb_status status = SB_OK;
@@ -61,7 +61,7 @@ static sb_status read_layers(sb_gpu_step *step, size_t slot, sb_state *state, sb
     return status;
 }
 
-sb_status sb_step_copy_state(sb_gpu_step *step, sb_state **out, sb_error *err)
+sb_status sb_step_copy_state(sb_queued_step *step, sb_state **out, sb_error *err)
 {
     uint32_t position = 0, slot = 0;
     sb_state *state = nullptr;

@@ -11,7 +11,7 @@ extern "C" {
 
 /* --- launches -----------------------------------------------------------------------------------
  */
-static sb_step_call call_of(sb_gpu_step *step, const sb_step_part &part, sb_call_kind kind,
+static sb_step_call call_of(sb_queued_step *step, const sb_step_part &part, sb_call_kind kind,
                             size_t rows, sb_error *err)
 {
     sb_step_call c = sb_step_call();
@@ -52,7 +52,7 @@ static void prime(sb_step_call &c, bool first)
     c.status = head.status;
 }
 
-static sb_status run_rows(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+static sb_status run_rows(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     const bool steps = part.kind == SB_STEP_rows;
     const sb_call_kind kind = part.rows == 1 && !part.first ? SB_CALL_decode
@@ -71,7 +71,7 @@ static sb_status run_rows(sb_gpu_step *step, const sb_step_part &part, sb_error 
     return c.status;
 }
 
-static sb_status run_keep(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+static sb_status run_keep(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_step_call c = call_of(step, part, SB_CALL_verify, part.rows, err);
     SB_STEP(c, "the rows that are kept", sb_step_cut(c, part.kind == SB_STEP_accept));
@@ -81,7 +81,7 @@ static sb_status run_keep(sb_gpu_step *step, const sb_step_part &part, sb_error 
 }
 
 /* S-8; K-29: "residual feeds that before mtp.norm" */
-static sb_status run_draft(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+static sb_status run_draft(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_step_call c = call_of(step, part, SB_CALL_draft, 1, err);
     const size_t at = part.rows;
@@ -95,7 +95,7 @@ static sb_status run_draft(sb_gpu_step *step, const sb_step_part &part, sb_error
     return c.status;
 }
 
-sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *err)
+sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_gpu_use_pool(step->gpu, step->pool);
     sb_gpu_seal(step->gpu, step->sealed);
@@ -113,7 +113,7 @@ sb_status sb_step_launch(sb_gpu_step *step, const sb_step_part &part, sb_error *
 /* --- what the host sees to -----------------------------------------------------------------------
  */
 /* Few sizes of the cache, so that few graphs serve all positions. */
-static size_t bucket(const sb_gpu_step *step, size_t reach)
+static size_t bucket(const sb_queued_step *step, size_t reach)
 {
     size_t size = 256;
     while (size < reach)
@@ -122,7 +122,7 @@ static size_t bucket(const sb_gpu_step *step, size_t reach)
 }
 
 /* S-4: "After a call that failed, the session refuses every further call until it is reset" */
-static sb_status play(sb_gpu_step *step, sb_step_part part, size_t ahead, sb_error *err)
+static sb_status play(sb_queued_step *step, sb_step_part part, size_t ahead, sb_error *err)
 {
     part.reach = bucket(step, step->reach + ahead);
     part.first = step->reach == 0;
@@ -132,7 +132,7 @@ static sb_status play(sb_gpu_step *step, sb_step_part part, size_t ahead, sb_err
     return status;
 }
 
-static sb_status check(const sb_gpu_step *step, size_t ahead, sb_error *err)
+static sb_status check(const sb_queued_step *step, size_t ahead, sb_error *err)
 {
     if (step->failed)
         return sb_fail(err, SB_ERR_USAGE, "the step failed earlier and has not been reset");
@@ -142,7 +142,7 @@ static sb_status check(const sb_gpu_step *step, size_t ahead, sb_error *err)
     return SB_OK;
 }
 
-static sb_status play_rows(sb_gpu_step *step, sb_step_kind kind, size_t rows, sb_error *err)
+static sb_status play_rows(sb_queued_step *step, sb_step_kind kind, size_t rows, sb_error *err)
 {
     const sb_status status = play(step, {kind, rows, 0, false}, rows, err);
     if (status)
@@ -153,7 +153,7 @@ static sb_status play_rows(sb_gpu_step *step, sb_step_kind kind, size_t rows, sb
     return SB_OK;
 }
 
-static sb_status check_tokens(const sb_gpu_step *step, const uint32_t *tokens, size_t n,
+static sb_status check_tokens(const sb_queued_step *step, const uint32_t *tokens, size_t n,
                               sb_error *err)
 {
     const uint32_t V = step->model->config.vocab_size;
@@ -164,14 +164,14 @@ static sb_status check_tokens(const sb_gpu_step *step, const uint32_t *tokens, s
     return SB_OK;
 }
 
-static sb_gpu_step *of(sb_step *step)
+static sb_queued_step *of(sb_gpu_step *step)
 {
-    return reinterpret_cast<sb_gpu_step *>(step);
+    return reinterpret_cast<sb_queued_step *>(step);
 }
 
-static sb_status feed(sb_step *it, const uint32_t *tokens, size_t n, sb_error *err)
+static sb_status feed(sb_gpu_step *it, const uint32_t *tokens, size_t n, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     sb_status status = check(step, n, err);
     if (!status)
         status = check_tokens(step, tokens, n, err);
@@ -183,9 +183,9 @@ static sb_status feed(sb_step *it, const uint32_t *tokens, size_t n, sb_error *e
     return status ? status : play_rows(step, SB_STEP_prompt, n, err);
 }
 
-static sb_status run(sb_step *it, size_t rows, sb_error *err)
+static sb_status run(sb_gpu_step *it, size_t rows, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     const sb_status status = check(step, rows, err);
     if (status)
         return status;
@@ -200,14 +200,14 @@ static sb_status run(sb_step *it, size_t rows, sb_error *err)
     return play_rows(step, SB_STEP_rows, rows, err);
 }
 
-static sb_status cut(sb_gpu_step *step, sb_step_kind kind, sb_error *err)
+static sb_status cut(sb_queued_step *step, sb_step_kind kind, sb_error *err)
 {
     const sb_status status = play(step, {kind, step->rows, 0, false}, 0, err);
     step->trail = false;
     return status;
 }
 
-static sb_status check_trail(const sb_gpu_step *step, sb_error *err)
+static sb_status check_trail(const sb_queued_step *step, sb_error *err)
 {
     const sb_status status = check(step, 0, err);
     return status || step->trail
@@ -215,9 +215,9 @@ static sb_status check_trail(const sb_gpu_step *step, sb_error *err)
                : sb_fail(err, SB_ERR_USAGE, "the last call was no verify, or was cut already");
 }
 
-static sb_status keep(sb_step *it, size_t kept, sb_error *err)
+static sb_status keep(sb_gpu_step *it, size_t kept, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     const uint32_t number = static_cast<uint32_t>(kept);
     sb_status status = check_trail(step, err);
     if (!status && (kept == 0 || kept > step->rows))
@@ -231,15 +231,15 @@ static sb_status keep(sb_step *it, size_t kept, sb_error *err)
     return status;
 }
 
-static sb_status accept(sb_step *it, sb_error *err)
+static sb_status accept(sb_gpu_step *it, sb_error *err)
 {
     const sb_status status = check_trail(of(it), err);
     return status ? status : cut(of(it), SB_STEP_accept, err);
 }
 
-static sb_status kept(sb_step *it, size_t *out, sb_error *err)
+static sb_status kept(sb_gpu_step *it, size_t *out, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     uint32_t rows = 0, position = 0;
     sb_status status = sb_step_read(step, &rows, step->kept, sizeof rows, err);
     if (!status)
@@ -251,9 +251,9 @@ static sb_status kept(sb_step *it, size_t *out, sb_error *err)
     return SB_OK;
 }
 
-static sb_status draft(sb_step *it, size_t at, sb_error *err)
+static sb_status draft(sb_gpu_step *it, size_t at, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     const sb_status status = check(step, at + 1, err);
     if (status)
         return status;
@@ -262,9 +262,9 @@ static sb_status draft(sb_step *it, size_t at, sb_error *err)
     return play(step, {SB_STEP_draft, at, 0, false}, at + 1, err);
 }
 
-static sb_status put(sb_step *it, size_t at, const uint32_t *drafts, size_t n, sb_error *err)
+static sb_status put(sb_gpu_step *it, size_t at, const uint32_t *drafts, size_t n, sb_error *err)
 {
-    sb_gpu_step *step = of(it);
+    sb_queued_step *step = of(it);
     const sb_status status = check_tokens(step, drafts, n, err);
     if (status)
         return status;
@@ -273,52 +273,52 @@ static sb_status put(sb_step *it, size_t at, const uint32_t *drafts, size_t n, s
     return sb_step_write(step, step->tokens + 1 + at, drafts, n * sizeof *drafts, err);
 }
 
-static sb_status tokens(sb_step *it, uint32_t *out, size_t n, sb_error *err)
+static sb_status tokens(sb_gpu_step *it, uint32_t *out, size_t n, sb_error *err)
 {
     return sb_step_read(of(it), out, of(it)->tokens, n * sizeof *out, err);
 }
-static sb_status picked(sb_step *it, uint32_t *out, size_t n, sb_error *err)
+static sb_status picked(sb_gpu_step *it, uint32_t *out, size_t n, sb_error *err)
 {
     return sb_step_read(of(it), out, of(it)->picked, n * sizeof *out, err);
 }
-static sb_status logits(sb_step *it, size_t row, float *out, sb_error *err)
+static sb_status logits(sb_gpu_step *it, size_t row, float *out, sb_error *err)
 {
     const size_t V = of(it)->model->config.vocab_size;
     return sb_step_read(of(it), out, of(it)->logits + row * V, V * sizeof *out, err);
 }
-static sb_status hidden(sb_step *it, size_t row, float *out, sb_error *err)
+static sb_status hidden(sb_gpu_step *it, size_t row, float *out, sb_error *err)
 {
     const size_t H = of(it)->model->config.hidden_size;
     return sb_step_read(of(it), out, of(it)->s.hidden + row * H, H * sizeof *out, err);
 }
-static sb_status state(sb_step *it, sb_state **out, sb_error *err)
+static sb_status state(sb_gpu_step *it, sb_state **out, sb_error *err)
 {
     return sb_step_copy_state(of(it), out, err);
 }
-static sb_status reset(sb_step *it, sb_error *err)
+static sb_status reset(sb_gpu_step *it, sb_error *err)
 {
     return sb_step_empty(of(it), err);
 }
-static void seal(sb_step *it, int sealed)
+static void seal(sb_gpu_step *it, int sealed)
 {
     of(it)->sealed = sealed != 0;
 }
 
-static void eager(sb_step *it, int on)
+static void eager(sb_gpu_step *it, int on)
 {
     of(it)->options.eager = on;
 }
 
 /* --- its life ------------------------------------------------------------------------------------
  */
-static void close(sb_step *it)
+static void close(sb_gpu_step *it)
 {
     sb_step_forget_graphs(of(it));
     sb_step_leave(of(it));
     free(it);
 }
 
-static sb_status refusal(const sb_model *model, const sb_knobs *knobs, const sb_step_options *o,
+static sb_status refusal(const sb_model *model, const sb_knobs *knobs, const sb_gpu_step_options *o,
                          sb_error *err)
 {
     if (!sb_gpu_computes(SB_OP_linear, knobs))
@@ -334,20 +334,20 @@ static sb_status refusal(const sb_model *model, const sb_knobs *knobs, const sb_
 
 #ifdef __CUDACC__
 #define BODY_OF sb_device_body
-#define CALLS_OF sb_step_calls_gpu
+#define CALLS_OF sb_gpu_step_calls_gpu
 #else
 #define BODY_OF sb_emu_body
-#define CALLS_OF sb_step_calls_emu
+#define CALLS_OF sb_gpu_step_calls_emu
 #endif
 
 static sb_status open(const sb_backend *backend, const sb_model *model, const sb_knobs *knobs,
-                      const sb_step_options *options, sb_step **out, sb_error *err)
+                      const sb_gpu_step_options *options, sb_gpu_step **out, sb_error *err)
 {
     sb_status status = refusal(model, knobs, options, err);
     *out = nullptr;
     if (status)
         return status;
-    sb_gpu_step *step = static_cast<sb_gpu_step *>(sb_alloc(1, sizeof(sb_gpu_step)));
+    sb_queued_step *step = static_cast<sb_queued_step *>(sb_alloc(1, sizeof(sb_queued_step)));
     if (!step)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step");
     step->base.calls = CALLS_OF(backend);
@@ -366,10 +366,10 @@ static sb_status open(const sb_backend *backend, const sb_model *model, const sb
     return SB_OK;
 }
 
-const sb_step_calls *CALLS_OF(const sb_backend *backend)
+const sb_gpu_step_calls *CALLS_OF(const sb_backend *backend)
 {
-    static const sb_step_calls calls = {open,   close,  reset, feed, run,    keep,
-                                        accept, kept,   draft, put,  tokens, picked,
-                                        logits, hidden, state, seal, eager};
+    static const sb_gpu_step_calls calls = {open,   close,  reset, feed, run,    keep,
+                                            accept, kept,   draft, put,  tokens, picked,
+                                            logits, hidden, state, seal, eager};
     return BODY_OF(backend) ? &calls : nullptr;
 }

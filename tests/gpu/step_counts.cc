@@ -76,14 +76,14 @@ step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, c
     return sum;
 }
 
-sb_status run_step(sb_step *step, size_t rows, sb_error *err)
+sb_status run_step(sb_gpu_step *step, size_t rows, sb_error *err)
 {
     static const uint32_t prompt[] = {1, 2, 3}, drafts[] = {11, 12, 13, 14, 15, 16, 17, 18};
-    sb_status status = sb_step_feed(step, prompt, 3, err);
+    sb_status status = sb_gpu_step_feed(step, prompt, 3, err);
     if (!status && rows > 1)
-        status = sb_step_put(step, 0, drafts, rows - 1, err);
+        status = sb_gpu_step_put(step, 0, drafts, rows - 1, err);
     counting_begins();
-    return status ? status : sb_step_run(step, rows, err);
+    return status ? status : sb_gpu_step_run(step, rows, err);
 }
 
 } // namespace
@@ -136,11 +136,11 @@ sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t row
                         step_passes *passes, sb_error *err)
 {
     sb_gpu *body = sb_emu_body(sb_backend_emu());
-    const sb_step_options options = {9, rows, 300, 0, 1, 1};
+    const sb_gpu_step_options options = {9, rows, 300, 0, 1, 1};
     const uint64_t before = sb_gpu_stage(body, SB_GPU_COMPUTES);
-    sb_step *step = nullptr;
+    sb_gpu_step *step = nullptr;
     sb_gpu_count(body, &counts);
-    sb_status status = sb_step_open(sb_backend_emu(), model, knobs, &options, &step, err);
+    sb_status status = sb_gpu_step_open(sb_backend_emu(), model, knobs, &options, &step, err);
     if (!status)
         status = run_step(step, rows, err);
     *passes = {};
@@ -156,7 +156,7 @@ sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t row
         }
     }
     if (step)
-        sb_step_close(step);
+        sb_gpu_step_close(step);
     sb_gpu_count(body, nullptr);
     sb_gpu_forget(sb_backend_emu());
     return status;

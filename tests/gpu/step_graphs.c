@@ -19,7 +19,7 @@ typedef struct trace {
     char call[64];
     const sb_model *model;
     float *row; /* (V) or (H) */
-    sb_step *step;
+    sb_gpu_step *step;
     sb_error *err;
 } trace;
 
@@ -50,7 +50,7 @@ static sb_status note_state(trace *t)
 {
     sb_state *state = NULL;
     sb_digest digest;
-    sb_status status = sb_step_state(t->step, &state, t->err);
+    sb_status status = sb_gpu_step_state(t->step, &state, t->err);
     if (!status)
         status = sb_state_digest(state, &digest, t->err);
     if (!status)
@@ -68,14 +68,14 @@ static sb_status note_rows(trace *t, size_t rows, size_t logits)
 {
     const size_t V = t->model->config.vocab_size, H = t->model->config.hidden_size;
     uint32_t picked[WIDTHS];
-    sb_status status = sb_step_picked(t->step, picked, logits, t->err);
+    sb_status status = sb_gpu_step_picked(t->step, picked, logits, t->err);
     status = status ? status : note(t, picked, logits * sizeof *picked);
     for (size_t r = 0; r < rows && !status; r++) {
-        status = sb_step_hidden(t->step, r, t->row, t->err);
+        status = sb_gpu_step_hidden(t->step, r, t->row, t->err);
         status = status ? status : note(t, t->row, H * sizeof *t->row);
     }
     for (size_t r = 0; r < logits && !status; r++) {
-        status = sb_step_logits(t->step, r, t->row, t->err);
+        status = sb_gpu_step_logits(t->step, r, t->row, t->err);
         status = status ? status : note(t, t->row, V * sizeof *t->row);
     }
     t->found->calls += t->second != 0;
@@ -88,11 +88,11 @@ static sb_status play_steps(trace *t)
     for (size_t i = 0; i < PROMPT; i++)
         ids[i] = (uint32_t)((i * 7919 + 13) % t->model->config.vocab_size);
     snprintf(t->call, sizeof t->call, "the prompt");
-    sb_status status = sb_step_feed(t->step, ids, PROMPT, t->err);
+    sb_status status = sb_gpu_step_feed(t->step, ids, PROMPT, t->err);
     status = status ? status : note_rows(t, PROMPT, 1);
     for (int i = 0; i < STEPS && !status; i++) {
         snprintf(t->call, sizeof t->call, "decode step %d", i);
-        status = sb_step_run(t->step, 1, t->err);
+        status = sb_gpu_step_run(t->step, 1, t->err);
         status = status ? status : note_rows(t, 1, 1);
     }
     return status;
@@ -105,11 +105,11 @@ static sb_status play_verify(trace *t, size_t width, size_t round)
     for (size_t i = 0; i + 1 < width; i++)
         drafts[i] = (uint32_t)((i * 31 + width * 7 + round) % t->model->config.vocab_size);
     snprintf(t->call, sizeof t->call, "verify %zu of %zu rows", round, width);
-    sb_status status = sb_step_put(t->step, 0, drafts, width - 1, t->err);
-    status = status ? status : sb_step_run(t->step, width, t->err);
+    sb_status status = sb_gpu_step_put(t->step, 0, drafts, width - 1, t->err);
+    status = status ? status : sb_gpu_step_run(t->step, width, t->err);
     status = status ? status : note_rows(t, width, width);
     snprintf(t->call, sizeof t->call, "what is kept of verify %zu of %zu rows", round, width);
-    status = status ? status : sb_step_keep(t->step, 1 + (width + round) % width, t->err);
+    status = status ? status : sb_gpu_step_keep(t->step, 1 + (width + round) % width, t->err);
     return status ? status : note_state(t);
 }
 
@@ -120,14 +120,14 @@ static sb_status play_drafts(trace *t)
     size_t kept = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         snprintf(t->call, sizeof t->call, "drafts %d", i);
-        status = sb_step_draft(t->step, 0, t->err);
-        status = status ? status : sb_step_draft(t->step, 1, t->err);
-        status = status ? status : sb_step_tokens(t->step, tokens, 3, t->err);
+        status = sb_gpu_step_draft(t->step, 0, t->err);
+        status = status ? status : sb_gpu_step_draft(t->step, 1, t->err);
+        status = status ? status : sb_gpu_step_tokens(t->step, tokens, 3, t->err);
         status = status ? status : note(t, tokens, sizeof tokens);
-        status = status ? status : sb_step_run(t->step, 3, t->err);
+        status = status ? status : sb_gpu_step_run(t->step, 3, t->err);
         status = status ? status : note_rows(t, 3, 3);
-        status = status ? status : sb_step_accept(t->step, t->err);
-        status = status ? status : sb_step_kept(t->step, &kept, t->err);
+        status = status ? status : sb_gpu_step_accept(t->step, t->err);
+        status = status ? status : sb_gpu_step_kept(t->step, &kept, t->err);
         status = status ? status : note_state(t);
     }
     return status;
@@ -136,20 +136,20 @@ static sb_status play_drafts(trace *t)
 static sb_status play(trace *t, const sb_backend *backend, const sb_knobs *knobs, int fused)
 {
     const int mtp = sb_model_has_mtp(t->model), rows_states = sb_knobs_have_row_states(knobs);
-    const sb_step_options options = {.rows = WIDTHS,
-                                     .slots = WIDTHS,
-                                     .positions = POSITIONS,
-                                     .mtp = mtp,
-                                     .eager = !t->second,
-                                     .fused = t->second && fused};
-    sb_status status = sb_step_open(backend, t->model, knobs, &options, &t->step, t->err);
+    const sb_gpu_step_options options = {.rows = WIDTHS,
+                                         .slots = WIDTHS,
+                                         .positions = POSITIONS,
+                                         .mtp = mtp,
+                                         .eager = !t->second,
+                                         .fused = t->second && fused};
+    sb_status status = sb_gpu_step_open(backend, t->model, knobs, &options, &t->step, t->err);
     status = status ? status : play_steps(t);
     for (size_t width = 2; rows_states && width <= WIDTHS; width++)
         for (size_t round = 0; round < TIMES && !status; round++)
             status = play_verify(t, width, round);
     if (!status && mtp && rows_states)
         status = play_drafts(t);
-    sb_step_close(t->step);
+    sb_gpu_step_close(t->step);
     t->step = NULL;
     return status;
 }

@@ -9,9 +9,9 @@
 #include "tests/gpu/step_counts.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/bench/step_kernels.h"
+#include "tools/bench/moves_kernels.h"
 
-static step_counts said(const sb_step_kernels *k, sb_cost_kernel kernel)
+static step_counts said(const sb_moves_kernels *k, sb_cost_kernel kernel)
 {
     step_counts sum = {0};
     for (uint32_t i = 0; i < k->count; i++)
@@ -34,7 +34,7 @@ static void is(const char *kernel, const char *what, double counted, double ledg
 }
 
 /* An op converts its whole cache (kv), and positions may come in three streams (rope_table). */
-static int alike(const sb_step_kernels *k)
+static int alike(const sb_moves_kernels *k)
 {
     *first = 0;
     for (unsigned i = 0; i < SB_COST_KERNELS; i++) {
@@ -80,21 +80,21 @@ static void run(sb_session *session, int mtp)
 
 static void check_step(const char *preset, const char *format, int mtp)
 {
-    static sb_step_kernels k;
-    const sb_step_recipe recipe = {.name = format, .format = format};
+    static sb_moves_kernels k;
+    const sb_moves_recipe recipe = {.name = format, .format = format};
     const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
     sb_error err;
     sb_knobs knobs;
-    static sb_step_model ledger;
+    static sb_moves_model ledger;
     assert_int_equal(sb_knobs_profile(&knobs, "sm121", NULL), SB_OK);
-    if (sb_step_model_of(preset, &recipe, &ledger, &err))
+    if (sb_moves_model_of(preset, &recipe, &ledger, &err))
         fail_msg("%s", err.text);
     sb_model *model =
         test_model_open(test_checkpoint("test_gpu_cost_step", preset, NULL, format, "text"));
     sb_session *session = session_of(model, &knobs, mtp);
     run(session, mtp);
     assert_null(counted_unknown());
-    sb_step_kernels_of(&ledger, &options, &(sb_kernel_call){.in_mtp = mtp, .rows = 1}, &k);
+    sb_moves_kernels_of(&ledger, &options, &(sb_kernel_call){.in_mtp = mtp, .rows = 1}, &k);
     if (!alike(&k))
         fail_msg("%s in %s: %s", preset, format, first);
     k.row[0].launches++;
@@ -121,7 +121,7 @@ static void steps(void **state)
 /* --- by fused kernels --------------------------------------------------------------------------
  */
 /* Kernel by kernel; and no launch is of a kernel that the ledger lacks. */
-static int fused_alike(const sb_step_kernels *k, double launches)
+static int fused_alike(const sb_moves_kernels *k, double launches)
 {
     *first = 0;
     for (unsigned i = 0; i < SB_COST_KERNELS; i++) {
@@ -140,7 +140,7 @@ static int fused_alike(const sb_step_kernels *k, double launches)
 /* "One pass": matrices are read once, whatever the rows, each byte by one launch and one block. Of
  * a model in BF16 without experts that is all that was packed, but of the embedding its rows alone;
  * the frequencies of rotations are no part of it. */
-static void is_one_pass(const sb_step_kernels *k, const step_passes *p, const sb_config *c,
+static void is_one_pass(const sb_moves_kernels *k, const step_passes *p, const sb_config *c,
                         const char *format)
 {
     const double table = 2.0 * c->vocab_size * c->hidden_size;
@@ -161,15 +161,15 @@ static void is_one_pass(const sb_step_kernels *k, const step_passes *p, const sb
 
 static void check_fused(const char *preset, const char *format, uint32_t rows)
 {
-    static sb_step_kernels k;
-    static sb_step_model ledger;
-    const sb_step_recipe recipe = {.name = format, .format = format};
+    static sb_moves_kernels k;
+    static sb_moves_model ledger;
+    const sb_moves_recipe recipe = {.name = format, .format = format};
     const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
     step_passes passes;
     sb_error err;
     sb_knobs knobs;
     assert_int_equal(sb_knobs_profile(&knobs, "sm121", NULL), SB_OK);
-    if (sb_step_model_of(preset, &recipe, &ledger, &err))
+    if (sb_moves_model_of(preset, &recipe, &ledger, &err))
         fail_msg("%s", err.text);
     sb_model *model =
         test_model_open(test_checkpoint("test_gpu_cost_step", preset, NULL, format, "text"));
@@ -180,7 +180,7 @@ static void check_fused(const char *preset, const char *format, uint32_t rows)
                                  .trail = 1,
                                  .fused = 1,
                                  .experts = c->experts ? passes.experts / c->layers : 0};
-    sb_step_kernels_of(&ledger, &options, &call, &k);
+    sb_moves_kernels_of(&ledger, &options, &call, &k);
     if (!fused_alike(&k, passes.launches))
         fail_msg("%s in %s, %u rows: %s", preset, format, rows, first);
     is_one_pass(&k, &passes, c, format);

@@ -7,7 +7,7 @@
 #include "gpu/meter/meter.h"
 #include "ref/run/session.h"
 #include "tools/bench/hollow.h"
-#include "tools/bench/step.h"
+#include "tools/bench/moves.h"
 
 enum { TOKENS = 6, EXPERTS = 1024, VOCABULARY = 4096 };
 
@@ -67,9 +67,9 @@ static sb_status see(void *ctx, const char *name, float *data, size_t rows, size
 
 static sb_hollow_options options_of(const char *preset, const char *name)
 {
-    const sb_step_recipe *recipe;
+    const sb_moves_recipe *recipe;
     sb_error err;
-    assert_int_equal(sb_step_recipe_find(name, &recipe, &err), SB_OK);
+    assert_int_equal(sb_moves_recipe_find(name, &recipe, &err), SB_OK);
     return (sb_hollow_options){.preset = preset,
                                .format = recipe->format,
                                .further = recipe->further,
@@ -184,19 +184,19 @@ static void test_deep(void **state)
 static void test_large(void **state)
 {
     static const char *const recipes[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
-    static sb_step_model ledger;
+    static sb_moves_model ledger;
     (void)state;
     for (size_t r = 0; r < 4; r++) {
         const sb_hollow_options o = options_of("35b-a3b", recipes[r]);
-        const sb_step_recipe *recipe;
+        const sb_moves_recipe *recipe;
         sb_hollow hollow;
         sb_error err = {""};
         uint64_t bytes = 0;
-        assert_int_equal(sb_step_recipe_find(recipes[r], &recipe, &err), SB_OK);
-        assert_int_equal(sb_step_model_of("35b-a3b", recipe, &ledger, &err), SB_OK);
+        assert_int_equal(sb_moves_recipe_find(recipes[r], &recipe, &err), SB_OK);
+        assert_int_equal(sb_moves_model_of("35b-a3b", recipe, &ledger, &err), SB_OK);
         if (sb_hollow_new(&o, &hollow, &err))
             fail_msg("%s", err.text);
-        for (unsigned i = 0; i < SB_STEP_OPS; i++)
+        for (unsigned i = 0; i < SB_MOVES_OPS; i++)
             bytes += ledger.trunk[i].stored + ledger.mtp[i].stored;
         assert_int_equal(sb_checkpoint_bytes(hollow.model->checkpoint), bytes);
         sb_hollow_free(&hollow);

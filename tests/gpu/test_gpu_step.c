@@ -27,7 +27,7 @@ typedef struct both {
     const script *script;
     sb_model *model;
     sb_session *session;
-    sb_step *step;
+    sb_gpu_step *step;
     sb_knobs knobs;
     size_t V, H, drafts, drawn; /* drafts of the round; ids drawn so far */
     uint32_t tokens[SB_STEP_SLOTS];
@@ -84,18 +84,19 @@ static void open_both(both *b, const script *s)
     set_knobs(b, s->set);
     const sb_session_options options = {
         .backend = sb_backend_emu(), .knobs = &b->knobs, .mtp = mtp};
-    const sb_step_options limits = {.rows = ROWS, .slots = 5, .positions = POSITIONS, .mtp = mtp};
+    const sb_gpu_step_options limits = {
+        .rows = ROWS, .slots = 5, .positions = POSITIONS, .mtp = mtp};
     b->V = b->model->config.vocab_size;
     b->H = b->model->config.hidden_size;
     b->want = sb_alloc(b->V + b->H, sizeof(float));
     b->got = sb_alloc(b->V + b->H, sizeof(float));
     assert_int_equal(sb_session_new(b->model, &options, &b->session, &b->err), SB_OK);
-    said(b, sb_step_open(sb_backend_emu(), b->model, &b->knobs, &limits, &b->step, &b->err));
+    said(b, sb_gpu_step_open(sb_backend_emu(), b->model, &b->knobs, &limits, &b->step, &b->err));
 }
 
 static void close_both(both *b)
 {
-    sb_step_close(b->step);
+    sb_gpu_step_close(b->step);
     sb_session_free(b->session);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(b->model);
@@ -113,7 +114,7 @@ static void same_state(both *b)
 {
     sb_state *state = NULL;
     sb_digest want, got;
-    said(b, sb_step_state(b->step, &state, &b->err));
+    said(b, sb_gpu_step_state(b->step, &state, &b->err));
     if (failed(b))
         return;
     assert_int_equal(sb_state_digest(sb_session_state(b->session), &want, NULL), SB_OK);
@@ -134,13 +135,13 @@ static void same_rows(both *b, size_t count)
 {
     const size_t rows = sb_session_rows(b->session);
     uint32_t picked[SB_STEP_SLOTS];
-    said(b, sb_step_picked(b->step, picked, count, &b->err));
+    said(b, sb_gpu_step_picked(b->step, picked, count, &b->err));
     for (size_t t = 0; t < rows && !failed(b); t++) {
-        said(b, sb_step_hidden(b->step, t, b->got, &b->err));
+        said(b, sb_gpu_step_hidden(b->step, t, b->got, &b->err));
         same_floats(b, "the hidden vector", t, sb_session_hidden(b->session) + t * b->H, b->H);
     }
     for (size_t t = 0; t < count && !failed(b); t++) {
-        said(b, sb_step_logits(b->step, t, b->got, &b->err));
+        said(b, sb_gpu_step_logits(b->step, t, b->got, &b->err));
         said(b, sb_session_logits(b->session, rows - count + t, b->want, &b->err));
         same_floats(b, "the logits", t, b->want, b->V);
         if (!failed(b) && picked[t] != sb_greedy(b->want, b->V))
@@ -158,14 +159,14 @@ static void prompt(both *b, size_t n)
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)((b->drawn++ * 7919 + 13) % b->V);
     said(b, sb_session_feed(b->session, ids, n, &b->err));
-    said(b, sb_step_feed(b->step, ids, n, &b->err));
+    said(b, sb_gpu_step_feed(b->step, ids, n, &b->err));
     same_rows(b, 1);
 }
 
 static void decode(both *b)
 {
     said(b, sb_session_feed(b->session, b->tokens, 1, &b->err));
-    said(b, sb_step_run(b->step, 1, &b->err));
+    said(b, sb_gpu_step_run(b->step, 1, &b->err));
     same_rows(b, 1);
 }
 
@@ -175,14 +176,14 @@ static void draft(both *b)
     uint32_t tokens[SB_STEP_SLOTS];
     said(b, sb_session_draft(b->session, b->tokens[at], b->want, &b->err));
     if (!failed(b))
-        said(b, sb_step_draft(b->step, at, &b->err));
+        said(b, sb_gpu_step_draft(b->step, at, &b->err));
     if (!failed(b))
-        said(b, sb_step_logits(b->step, 0, b->got, &b->err));
+        said(b, sb_gpu_step_logits(b->step, 0, b->got, &b->err));
     same_floats(b, "the logits of draft", at, b->want, b->V);
     if (failed(b))
         return;
     b->tokens[at + 1] = sb_greedy(b->want, b->V);
-    said(b, sb_step_tokens(b->step, tokens, at + 2, &b->err));
+    said(b, sb_gpu_step_tokens(b->step, tokens, at + 2, &b->err));
     if (!failed(b) && memcmp(tokens, b->tokens, (at + 2) * sizeof *tokens) != 0)
         differ(b, "the tokens before draft", at);
 }
@@ -193,7 +194,7 @@ static void give(both *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         b->tokens[1 + b->drafts + i] = (uint32_t)((b->drawn++ * 31 + 5) % b->V);
-    said(b, sb_step_put(b->step, b->drafts, b->tokens + 1 + b->drafts, n, &b->err));
+    said(b, sb_gpu_step_put(b->step, b->drafts, b->tokens + 1 + b->drafts, n, &b->err));
     b->drafts += n;
 }
 
@@ -203,7 +204,7 @@ static void verify(both *b)
     uint32_t tokens[SB_STEP_SLOTS];
     memcpy(tokens, b->tokens, sizeof tokens);
     said(b, sb_session_verify(b->session, b->tokens, n, SB_ROLLBACK_snapshots, &b->err));
-    said(b, sb_step_run(b->step, n, &b->err));
+    said(b, sb_gpu_step_run(b->step, n, &b->err));
     same_rows(b, n);
     memcpy(b->tokens, tokens, sizeof tokens);
     b->drafts = n - 1;
@@ -214,15 +215,16 @@ static void keep(both *b, size_t kept)
 {
     uint32_t picked[SB_STEP_SLOTS] = {0};
     size_t found = 0;
-    said(b, sb_step_picked(b->step, picked, b->drafts + 1, &b->err));
+    said(b, sb_gpu_step_picked(b->step, picked, b->drafts + 1, &b->err));
     const int accepts = kept == 0;
     for (kept += (size_t)accepts; accepts && kept <= b->drafts; kept++)
         if (b->tokens[kept] != picked[kept - 1])
             break;
     said(b, sb_session_keep(b->session, kept, &b->err));
-    said(b, accepts ? sb_step_accept(b->step, &b->err) : sb_step_keep(b->step, kept, &b->err));
+    said(b,
+         accepts ? sb_gpu_step_accept(b->step, &b->err) : sb_gpu_step_keep(b->step, kept, &b->err));
     if (!failed(b))
-        said(b, sb_step_kept(b->step, &found, &b->err));
+        said(b, sb_gpu_step_kept(b->step, &found, &b->err));
     if (!failed(b) && found != kept)
         differ(b, "the number kept", kept);
     same_state(b);
@@ -252,7 +254,7 @@ static const char *play(both *b)
         else if (word == 'v')
             verify(b);
         else if (word == 's')
-            sb_step_seal(b->step, 1);
+            sb_gpu_step_seal(b->step, 1);
         else if (word == 'm')
             for (size_t i = 0; i < n && !failed(b); i++)
                 draft(b);

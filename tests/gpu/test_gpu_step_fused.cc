@@ -23,7 +23,7 @@ struct script {
 };
 
 struct side {
-    sb_step *step;
+    sb_gpu_step *step;
     uint64_t launches; /* of the last word */
 };
 struct both {
@@ -56,17 +56,17 @@ static void open_both(both *b, const script *s)
     if (s->set)
         must(b, sb_knobs_set(&b->knobs, s->set, &b->err));
     for (int fused = 0; fused < 2; fused++) {
-        const sb_step_options options = {ROWS, SLOTS, POSITIONS, sb_model_has_mtp(b->model),
-                                         0,    fused};
-        must(b, sb_step_open(sb_backend_emu(), b->model, &b->knobs, &options, &b->sides[fused].step,
-                             &b->err));
+        const sb_gpu_step_options options = {ROWS, SLOTS, POSITIONS, sb_model_has_mtp(b->model),
+                                             0,    fused};
+        must(b, sb_gpu_step_open(sb_backend_emu(), b->model, &b->knobs, &options,
+                                 &b->sides[fused].step, &b->err));
     }
 }
 
 static void close_both(both *b)
 {
     for (const side &s : b->sides)
-        sb_step_close(s.step);
+        sb_gpu_step_close(s.step);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(const_cast<sb_model *>(b->model));
 }
@@ -93,9 +93,9 @@ static bool same_vectors(both *b, size_t logits)
     bool same = true;
     for (size_t row = 0; row < b->rows && same; row++) {
         for (int i = 0; i < 2; i++) {
-            must(b, sb_step_hidden(b->sides[i].step, row, x[i], &b->err));
+            must(b, sb_gpu_step_hidden(b->sides[i].step, row, x[i], &b->err));
             if (row < logits)
-                must(b, sb_step_logits(b->sides[i].step, row, x[i] + H, &b->err));
+                must(b, sb_gpu_step_logits(b->sides[i].step, row, x[i] + H, &b->err));
         }
         same = same_bits(x[0], x[1], row < logits ? H + V : H);
     }
@@ -107,7 +107,7 @@ static bool same_state(both *b)
     sb_digest digest[2], head[2];
     for (int i = 0; i < 2; i++) {
         sb_state *state = nullptr;
-        must(b, sb_step_state(b->sides[i].step, &state, &b->err));
+        must(b, sb_gpu_step_state(b->sides[i].step, &state, &b->err));
         assert_int_equal(sb_state_digest(state, &digest[i], nullptr), SB_OK);
         head[i] = digest[i];
         if (state->has_mtp)
@@ -121,7 +121,7 @@ static bool same_tokens(both *b, size_t n)
 {
     uint32_t tokens[2][SLOTS];
     for (int i = 0; i < 2; i++)
-        must(b, sb_step_tokens(b->sides[i].step, tokens[i], n, &b->err));
+        must(b, sb_gpu_step_tokens(b->sides[i].step, tokens[i], n, &b->err));
     return memcmp(tokens[0], tokens[1], n * sizeof **tokens) == 0;
 }
 
@@ -130,7 +130,7 @@ static bool feed(both *b, size_t n)
     uint32_t ids[ROWS];
     for (size_t i = 0; i < n; i++)
         ids[i] = (b->drawn++ * 7919 + 13) % b->model->config.vocab_size;
-    both_do(b, [&](sb_step *s) { return sb_step_feed(s, ids, n, &b->err); });
+    both_do(b, [&](sb_gpu_step *s) { return sb_gpu_step_feed(s, ids, n, &b->err); });
     b->rows = n;
     return same_vectors(b, 1) && same_tokens(b, 1) && same_state(b);
 }
@@ -140,9 +140,9 @@ static bool call(both *b, size_t n)
     uint32_t ids[SLOTS];
     for (size_t i = 0; i < n; i++)
         ids[i] = (b->drawn++ * 31 + 5) % b->model->config.vocab_size;
-    both_do(b, [&](sb_step *s) {
-        const sb_status status = n > 1 ? sb_step_put(s, 0, ids, n - 1, &b->err) : SB_OK;
-        return status ? status : sb_step_run(s, n, &b->err);
+    both_do(b, [&](sb_gpu_step *s) {
+        const sb_status status = n > 1 ? sb_gpu_step_put(s, 0, ids, n - 1, &b->err) : SB_OK;
+        return status ? status : sb_gpu_step_run(s, n, &b->err);
     });
     b->rows = n;
     return same_vectors(b, n) && same_tokens(b, 1) && same_state(b);
@@ -152,7 +152,7 @@ static bool draft(both *b, size_t n)
 {
     bool same = true;
     for (size_t i = 0; i < n && same; i++) {
-        both_do(b, [&](sb_step *s) { return sb_step_draft(s, i, &b->err); });
+        both_do(b, [&](sb_gpu_step *s) { return sb_gpu_step_draft(s, i, &b->err); });
         same = same_tokens(b, i + 2);
     }
     return same;
@@ -160,7 +160,7 @@ static bool draft(both *b, size_t n)
 
 static bool keep(both *b, size_t n)
 {
-    both_do(b, [&](sb_step *s) { return sb_step_keep(s, n, &b->err); });
+    both_do(b, [&](sb_gpu_step *s) { return sb_gpu_step_keep(s, n, &b->err); });
     return same_state(b);
 }
 

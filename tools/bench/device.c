@@ -39,24 +39,24 @@ static sb_status prepare(job *j, sb_error *err)
 {
     if (j->o->prompt) {
         sb_device_sequence_draw(&j->s, j->o->rows);
-        return sb_step_reset(j->s.step, err);
+        return sb_gpu_step_reset(j->s.step, err);
     }
     if (j->o->rows == 1)
         return SB_OK;
     sb_device_sequence_draw(&j->s, j->o->rows - 1);
-    return sb_step_put(j->s.step, 0, j->s.tokens, j->o->rows - 1, err);
+    return sb_gpu_step_put(j->s.step, 0, j->s.tokens, j->o->rows - 1, err);
 }
 
 static sb_status call(job *j, sb_error *err)
 {
-    return j->o->prompt ? sb_step_feed(j->s.step, j->s.tokens, j->o->rows, err)
-                        : sb_step_run(j->s.step, j->o->rows, err);
+    return j->o->prompt ? sb_gpu_step_feed(j->s.step, j->s.tokens, j->o->rows, err)
+                        : sb_gpu_step_run(j->s.step, j->o->rows, err);
 }
 
 /* A verify of which one row is right: the costliest way back. */
 static sb_status cut(job *j, sb_error *err)
 {
-    return j->o->prompt || j->o->rows == 1 ? SB_OK : sb_step_keep(j->s.step, 1, err);
+    return j->o->prompt || j->o->rows == 1 ? SB_OK : sb_gpu_step_keep(j->s.step, 1, err);
 }
 
 static sb_status pass(job *j, double *step, double *keep, sb_error *err)
@@ -151,7 +151,7 @@ static sb_status time_launches(job *j, sb_error *err)
 {
     size_t first = 0, count = 0;
     sb_status status = SB_OK;
-    sb_step_eager(j->s.step, 1);
+    sb_gpu_step_eager(j->s.step, 1);
     for (unsigned i = 0; i < j->o->looks && !status; i++) {
         status = prepare(j, err);
         if (!status)
@@ -169,7 +169,7 @@ static sb_status time_launches(job *j, sb_error *err)
         for (size_t k = 0; k < count && !status; k++)
             j->seconds[k * SB_DEVICE_PASSES + i] = j->launches[k].seconds;
     }
-    sb_step_eager(j->s.step, 0);
+    sb_gpu_step_eager(j->s.step, 0);
     return status ? status : sum_launches(j, count, err);
 }
 
@@ -199,7 +199,7 @@ static sb_status run(job *j, sb_error *err)
     if (!status)
         status = time_launches(j, err);
     if (!status)
-        status = sb_step_tokens(j->s.step, &j->out->token, 1, err);
+        status = sb_gpu_step_tokens(j->s.step, &j->out->token, 1, err);
     sb_device_sequence_close(&j->s);
     if (!status && j->o->drafts)
         status = sb_device_rounds(j->o, j->hollow.model, j->out, err);

@@ -10,11 +10,11 @@ static sb_status start(sb_device_sequence *s, unsigned k, unsigned part, sb_erro
 {
     sb_status status = SB_OK;
     if (part == ACCEPT)
-        return sb_step_accept(s->step, err);
+        return sb_gpu_step_accept(s->step, err);
     if (part == VERIFY || !k)
-        return sb_step_run(s->step, k + 1, err);
+        return sb_gpu_step_run(s->step, k + 1, err);
     for (unsigned i = 0; i < k && !status; i++)
-        status = sb_step_draft(s->step, i, err);
+        status = sb_gpu_step_draft(s->step, i, err);
     return status;
 }
 

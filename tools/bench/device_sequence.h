@@ -8,7 +8,7 @@
 typedef struct sb_device_sequence {
     const sb_device_options *o;
     const sb_model *model;
-    sb_step *step;
+    sb_gpu_step *step;
     uint64_t drawn;   /* tokens */
     uint32_t *tokens; /* of a call */
 } sb_device_sequence;

@@ -21,7 +21,7 @@ typedef struct verdict {
 static verdict verdict_of(const sb_bench_measured *m)
 {
     const sb_device_report *r = m->report;
-    const double bytes = sb_step_bytes(&m->step->total);
+    const double bytes = sb_moves_bytes(&m->step->total);
     verdict v = {.rate = sb_meter_rate(sb_meter_memory(&r->card)),
                  .step = r->step.median,
                  .of_rate = m->options->bandwidth,
@@ -34,8 +34,8 @@ static verdict verdict_of(const sb_bench_measured *m)
     v.of_rate = v.rate;
     v.of_launch = v.launch = 1 / per_second;
     v.floor = bytes / v.rate;
-    v.model = sb_step_seconds(m->step, v.rate, v.launch);
-    v.implied = sb_step_seconds(m->step, m->options->bandwidth, m->latency) * v.step / v.model;
+    v.model = sb_moves_seconds(m->step, v.rate, v.launch);
+    v.implied = sb_moves_seconds(m->step, m->options->bandwidth, m->latency) * v.step / v.model;
     return v;
 }
 
@@ -76,28 +76,28 @@ int sb_bench_is_wrong(const sb_device_report *r)
     return !right;
 }
 
-/* The op of the ledger that launches of this name belong to; SB_STEP_OPS: none. */
-static sb_step_op op_of(const sb_step *step, const char *name)
+/* The op of the ledger that launches of this name belong to; SB_MOVES_OPS: none. */
+static sb_moves_op op_of(const sb_moves *step, const char *name)
 {
     static const struct {
         const char *name;
-        sb_step_op op;
+        sb_moves_op op;
     } names[] = {
-#define SB_DEVICE_OP(name, op) {name, SB_STEP_##op},
+#define SB_DEVICE_OP(name, op) {name, SB_MOVES_##op},
 #include "tools/bench/device.def"
 #undef SB_DEVICE_OP
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i].name) == 0) /* a dense MLP has no sum of experts */
-            return names[i].op == SB_STEP_combine && !step->row[SB_STEP_combine].calls
-                       ? SB_STEP_dense_out
+            return names[i].op == SB_MOVES_combine && !step->row[SB_MOVES_combine].calls
+                       ? SB_MOVES_dense_out
                        : names[i].op;
-    return SB_STEP_OPS;
+    return SB_MOVES_OPS;
 }
 
 /* Launches and seconds of each op; in the last row those of none. */
 typedef struct by_op {
-    sb_device_part part[SB_STEP_OPS + 1];
+    sb_device_part part[SB_MOVES_OPS + 1];
 } by_op;
 
 static by_op sum_ops(const sb_bench_measured *m)
@@ -180,7 +180,7 @@ static double kernel_bytes(const sb_bench_measured *m, const sb_device_part *par
     double bytes = 0;
     size_t launches = 0;
     for (uint32_t i = 0; m->ledger && i < m->ledger->count; i++) {
-        const sb_step_kernel *k = &m->ledger->row[i];
+        const sb_moves_kernel *k = &m->ledger->row[i];
         if (strcmp(sb_cost_name(k->kernel), part->name) != 0)
             continue;
         bytes += k->weights + k->kept + k->activations;
@@ -200,12 +200,12 @@ static void print_ops(const sb_bench_measured *m, const verdict *v)
     const by_op sums = sum_ops(m);
     const sb_device_part all = {.launches = m->report->launches, .seconds = m->report->seconds};
     print_header("op");
-    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+    for (unsigned i = 0; i < SB_MOVES_OPS; i++)
         if (sums.part[i].launches)
-            print_part(sb_step_op_title((sb_step_op)i), &sums.part[i],
-                       sb_step_bytes(&m->step->row[i]), all.seconds, v->rate);
-    print_part("of no op of the ledger", &sums.part[SB_STEP_OPS], 0, all.seconds, 0);
-    print_part("all launches, one by one", &all, sb_step_bytes(&m->step->total), all.seconds,
+            print_part(sb_moves_op_title((sb_moves_op)i), &sums.part[i],
+                       sb_moves_bytes(&m->step->row[i]), all.seconds, v->rate);
+    print_part("of no op of the ledger", &sums.part[SB_MOVES_OPS], 0, all.seconds, 0);
+    print_part("all launches, one by one", &all, sb_moves_bytes(&m->step->total), all.seconds,
                v->rate);
     print_header("kernel");
     for (size_t i = 0; i < m->report->kernels; i++) {
@@ -297,10 +297,10 @@ json_t *sb_bench_json_measured(const sb_bench_measured *m)
     const verdict v = verdict_of(m);
     const by_op sums = sum_ops(m);
     json_t *ops = json_array(), *kernels = json_array();
-    for (unsigned i = 0; i <= SB_STEP_OPS; i++)
+    for (unsigned i = 0; i <= SB_MOVES_OPS; i++)
         if (sums.part[i].launches)
             json_array_append_new(
-                ops, part_json("op", i < SB_STEP_OPS ? sb_step_op_id((sb_step_op)i) : "none",
+                ops, part_json("op", i < SB_MOVES_OPS ? sb_moves_op_id((sb_moves_op)i) : "none",
                                &sums.part[i]));
     for (size_t i = 0; i < r->kernels; i++) {
         const double bytes = kernel_bytes(m, &r->kernel[i]);

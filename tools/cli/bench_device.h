@@ -6,19 +6,19 @@
 #include <jansson.h>
 
 #include "tools/bench/device.h"
-#include "tools/bench/step.h"
-#include "tools/bench/step_kernels.h"
+#include "tools/bench/moves.h"
+#include "tools/bench/moves_kernels.h"
 
 /* A step that was measured, and what it is held against. */
 typedef struct sb_bench_measured {
     const sb_device_report *report;
-    const sb_step *step;           /* its ledger */
-    const sb_step_kernels *ledger; /* the same by kernels; NULL: of a profile that has none */
+    const sb_moves *step;           /* its ledger */
+    const sb_moves_kernels *ledger; /* the same by kernels; NULL: of a profile that has none */
     uint32_t rows;
     int is_graph;     /* else its launches are the host's */
     const char *unit; /* "tokens" */
     const char *profile;
-    const sb_step_model *model;
+    const sb_moves_model *model;
     const sb_floor_options *options; /* with the bandwidth of a GB10, as it was said */
     double latency;                  /* of a GB10, too: seconds */
     int emulated;

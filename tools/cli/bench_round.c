@@ -28,9 +28,9 @@ static cost measured(const sb_device_report *r, unsigned drafts)
 static cost of_ledger(const sb_bench_measured *m, double rate, double latency, unsigned drafts)
 {
     sb_floor_options options = *m->options;
-    sb_step_round round;
+    sb_moves_round round;
     options.bandwidth = rate;
-    sb_step_round_of(m->model, &options, drafts, latency, &round);
+    sb_moves_round_of(m->model, &options, drafts, latency, &round);
     return (cost){.drafts = drafts,
                   .verify = round.verify,
                   .drafting = round.drafts,

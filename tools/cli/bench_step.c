@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
-#include "tools/bench/step_kernels.h"
+#include "tools/bench/moves_kernels.h"
 #include "tools/cli/bench_device.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
@@ -22,14 +22,14 @@ typedef struct request {
     uint64_t context, draft, rows, layers, seed;
     int json;
     double seconds; /* of a phase */
-    const sb_step_recipe *of;
+    const sb_moves_recipe *of;
     sb_floor_options options;
-    sb_step_model model;
-    sb_step step;
-    sb_step_kernels kernels;
+    sb_moves_model model;
+    sb_moves step;
+    sb_moves_kernels kernels;
     uint32_t width;
-    sb_step_round round[MOST_DRAFTS]; /* of i + 1 drafts */
-    int measured;                     /* report has something, else why says why not */
+    sb_moves_round round[MOST_DRAFTS]; /* of i + 1 drafts */
+    int measured;                      /* report has something, else why says why not */
     sb_device_report report;
     sb_error why;
 } request;
@@ -136,7 +136,7 @@ static sb_status read_numbers(request *r, sb_error *err)
 
 static sb_status read_names(request *r, sb_error *err)
 {
-    sb_status status = sb_step_recipe_find(r->recipe, &r->of, err);
+    sb_status status = sb_moves_recipe_find(r->recipe, &r->of, err);
     if (status)
         return status;
     r->options.kv_bytes = r->of->kv_bytes;
@@ -188,61 +188,62 @@ static sb_status parse(request *r, sb_command_line *line, int argc, char **argv,
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-static void print_row(const char *title, const sb_step_row *row, double all)
+static void print_row(const char *title, const sb_moves_row *row, double all)
 {
     printf("  %-27s %5" PRIu32 " %6" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %16.0f\n", title,
-           row->calls, row->phases, row->weights, row->kept, 100 * sb_step_bytes(row) / all,
+           row->calls, row->phases, row->weights, row->kept, 100 * sb_moves_bytes(row) / all,
            row->activations, row->macs);
 }
 
-static void print_table(const sb_step *step)
+static void print_table(const sb_moves *step)
 {
-    double all = sb_step_bytes(&step->total);
+    double all = sb_moves_bytes(&step->total);
     printf("  %-27s %5s %6s %14s %12s %8s %13s %16s\n", "op", "calls", "phases", "weights", "kept",
            "share", "activations", "multiply-adds");
-    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+    for (unsigned i = 0; i < SB_MOVES_OPS; i++)
         if (step->row[i].calls)
-            print_row(sb_step_op_title((sb_step_op)i), &step->row[i], all);
+            print_row(sb_moves_op_title((sb_moves_op)i), &step->row[i], all);
     print_row("the step", &step->total, all);
 }
 
 /* B-16: "The weights are those of B-11 and what packing adds" */
 static void print_packing(const request *r)
 {
-    const sb_step_kernels *k = &r->kernels;
+    const sb_moves_kernels *k = &r->kernels;
     printf(
         "packing: kernels read %.0f bytes of weights, %.0f more than the checkpoint has: %.2f %%\n",
         k->total.weights, k->total.weights - k->stored,
         100 * (k->total.weights - k->stored) / k->stored);
 }
 
-static void print_kernel(const sb_step_kernel *k, const char *op, const char *kernel, double all)
+static void print_kernel(const sb_moves_kernel *k, const char *op, const char *kernel, double all)
 {
     printf("  %-27s %-16s %8" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %14.0f\n", op, kernel,
            k->launches, k->weights, k->kept, 100 * (k->weights + k->kept) / all, k->activations,
            k->again);
 }
 
-static void print_kernels(const sb_step_kernels *k)
+static void print_kernels(const sb_moves_kernels *k)
 {
     double all = k->total.weights + k->total.kept;
     printf("  %-27s %-16s %8s %14s %12s %8s %13s %14s\n", "op", "kernel", "launches", "weights",
            "kept", "share", "activations", "again");
     for (uint32_t i = 0; i < k->count; i++)
-        print_kernel(&k->row[i], sb_step_op_title(k->row[i].op), sb_cost_id(k->row[i].kernel), all);
+        print_kernel(&k->row[i], sb_moves_op_title(k->row[i].op), sb_cost_id(k->row[i].kernel),
+                     all);
     print_kernel(&k->total, "the step", "", all);
 }
 
 /* B-13: "From how many multiply-adds per second on" */
 static double enough_macs(const request *r)
 {
-    return r->step.total.macs / (sb_step_bytes(&r->step.total) / r->options.bandwidth);
+    return r->step.total.macs / (sb_moves_bytes(&r->step.total) / r->options.bandwidth);
 }
 
 static void print_time(const request *r)
 {
-    double bytes = sb_step_bytes(&r->step.total), moved = bytes / r->options.bandwidth;
-    double whole = sb_step_seconds(&r->step, r->options.bandwidth, r->seconds);
+    double bytes = sb_moves_bytes(&r->step.total), moved = bytes / r->options.bandwidth;
+    double whole = sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds);
     printf("memory: %.0f bytes at %s GB/s: %.3f ms, at most %.2f %s per second\n", bytes,
            r->bandwidth, 1e3 * moved, r->width / moved, units[r->kind]);
     printf("launches: %" PRIu32 " phases of %s us: %.3f ms\n", r->step.total.phases, r->latency,
@@ -253,7 +254,7 @@ static void print_time(const request *r)
            enough_macs(r) / 1e12);
 }
 
-static const char *outcome(const request *r, uint32_t drafts, const sb_step_round *round)
+static const char *outcome(const request *r, uint32_t drafts, const sb_moves_round *round)
 {
     double gain = sb_floor_emitted(drafts, r->options.accept) / (round->verify + round->drafts);
     return gain < 1 ? "LOSES" : "PAYS";
@@ -265,7 +266,7 @@ static void print_rounds(const request *r)
            "  %6s %9s %9s %9s %9s %9s  %s at %s\n",
            "drafts", "verify", "(experts)", "drafting", "round", "break-even", "tokens", r->accept);
     for (uint32_t i = 0; i < r->options.draft; i++) {
-        const sb_step_round *round = &r->round[i];
+        const sb_moves_round *round = &r->round[i];
         printf("  %6" PRIu32 " %9.3f %9.3f %9.3f %9.3f ", i + 1, round->verify, round->experts,
                round->drafts, round->verify + round->drafts);
         if (round->break_even <= 1)
@@ -315,7 +316,7 @@ static void print_text(const request *r)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *row_json(const char *id, const char *class, const sb_step_row *row)
+static json_t *row_json(const char *id, const char *class, const sb_moves_row *row)
 {
     return json_pack("{s:s,s:s?,s:I,s:I,s:f,s:f,s:f,s:f}", "op", id, "class", class, "calls",
                      (json_int_t)row->calls, "phases", (json_int_t)row->phases, "weights",
@@ -323,31 +324,31 @@ static json_t *row_json(const char *id, const char *class, const sb_step_row *ro
                      "multiply_adds", row->macs);
 }
 
-static json_t *rows_json(const sb_step *step)
+static json_t *rows_json(const sb_moves *step)
 {
     json_t *out = json_array();
-    for (unsigned i = 0; i < SB_STEP_OPS; i++) {
-        sb_step_op op = (sb_step_op)i;
+    for (unsigned i = 0; i < SB_MOVES_OPS; i++) {
+        sb_moves_op op = (sb_moves_op)i;
         if (step->row[i].calls)
-            json_array_append_new(out,
-                                  row_json(sb_step_op_id(op),
-                                           sb_floor_class_id(sb_step_op_class(op)), &step->row[i]));
+            json_array_append_new(out, row_json(sb_moves_op_id(op),
+                                                sb_floor_class_id(sb_moves_op_class(op)),
+                                                &step->row[i]));
     }
     return out;
 }
 
-static json_t *kernel_json(const char *op, const char *kernel, const sb_step_kernel *k)
+static json_t *kernel_json(const char *op, const char *kernel, const sb_moves_kernel *k)
 {
     return json_pack("{s:s?,s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "op", op, "kernel", kernel, "launches",
                      (json_int_t)k->launches, "weights", k->weights, "kept", k->kept, "activations",
                      k->activations, "again", k->again, "multiply_adds", k->macs);
 }
 
-static json_t *kernels_json(const sb_step_kernels *k)
+static json_t *kernels_json(const sb_moves_kernels *k)
 {
     json_t *out = json_array();
     for (uint32_t i = 0; i < k->count; i++)
-        json_array_append_new(out, kernel_json(sb_step_op_id(k->row[i].op),
+        json_array_append_new(out, kernel_json(sb_moves_op_id(k->row[i].op),
                                                sb_cost_name(k->row[i].kernel), &k->row[i]));
     return out;
 }
@@ -356,7 +357,7 @@ static json_t *rounds_json(const request *r)
 {
     json_t *out = json_array();
     for (uint32_t i = 0; i < r->options.draft; i++) {
-        const sb_step_round *round = &r->round[i];
+        const sb_moves_round *round = &r->round[i];
         json_array_append_new(
             out,
             json_pack("{s:I,s:f,s:f,s:f,s:f,s:o,s:s}", "draft", (json_int_t)i + 1, "verify",
@@ -370,7 +371,7 @@ static json_t *rounds_json(const request *r)
 
 static sb_status print_json(const request *r, sb_error *err)
 {
-    double moved = sb_step_bytes(&r->step.total) / r->options.bandwidth;
+    double moved = sb_moves_bytes(&r->step.total) / r->options.bandwidth;
     json_t *document = sb_document("bench"), *words = json_array();
     for (unsigned i = 0; i < ORIGINS; i++)
         json_array_append_new(words, json_string(origins[i]));
@@ -386,7 +387,7 @@ static sb_status print_json(const request *r, sb_error *err)
     json_object_set_new(document, "weights_stored", json_real(r->kernels.stored));
     json_object_set_new(document, "memory_s", json_real(moved));
     json_object_set_new(document, "implied_s",
-                        json_real(sb_step_seconds(&r->step, r->options.bandwidth, r->seconds)));
+                        json_real(sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds)));
     json_object_set_new(document, "limit_multiply_adds_per_s", json_real(enough_macs(r)));
     if (r->kind == VERIFY) {
         json_object_set_new(document, "accept", json_real(r->options.accept));
@@ -457,15 +458,15 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
     sb_status status = parse(&r, &line, argc, argv, err);
     if (status || line.helped)
         return status;
-    status = sb_step_model_cut(r.preset, r.of, (unsigned)r.layers, &r.model, err);
+    status = sb_moves_model_cut(r.preset, r.of, (unsigned)r.layers, &r.model, err);
     if (status)
         return status;
-    sb_step_compute(&r.model, &r.options, 0, r.width, &r.step);
+    sb_moves_compute(&r.model, &r.options, 0, r.width, &r.step);
     const sb_kernel_call call = {
-        .rows = r.width, .trail = r.kind == VERIFY, .fused = r.width <= SB_STEP_FUSED_ROWS};
-    sb_step_kernels_of(&r.model, &r.options, &call, &r.kernels);
+        .rows = r.width, .trail = r.kind == VERIFY, .fused = r.width <= SB_MOVES_FUSED_ROWS};
+    sb_moves_kernels_of(&r.model, &r.options, &call, &r.kernels);
     for (uint32_t i = 0; i < r.options.draft; i++)
-        sb_step_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
+        sb_moves_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
     if (r.backend)
         status = run_step(&r, err);
     if (!status && r.json)

@@ -1,14 +1,14 @@
-#include "tools/bench/step_kernels.h"
+#include "tools/bench/moves_kernels.h"
 
 #include <string.h>
 
 /* One call of the ledger: whose step, of how many rows, and where its rows go. */
 typedef struct walk {
-    const sb_step_model *model;
+    const sb_moves_model *model;
     const sb_config *config;
     const sb_floor_options *options;
-    sb_step_kernels *out;
-    sb_step_op op;
+    sb_moves_kernels *out;
+    sb_moves_op op;
     int in_mtp, trail, fused;
     uint64_t rows;
     double read; /* experts of a layer whose weights are read */
@@ -17,7 +17,7 @@ typedef struct walk {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* Bytes of a launch, by what is done with them: B-16. */
-static void add_bytes(sb_step_kernel *row, const sb_cost_buffer *b, double times)
+static void add_bytes(sb_moves_kernel *row, const sb_cost_buffer *b, double times)
 {
     double bytes = times * (double)(b->read + b->written);
     if (b->role == SB_COST_WEIGHT)
@@ -30,14 +30,15 @@ static void add_bytes(sb_step_kernel *row, const sb_cost_buffer *b, double times
         row->again += times * (double)(b->by_blocks - b->read);
 }
 
-static sb_step_kernel *row_of(sb_step_kernels *out, sb_step_op op, sb_cost_kernel kernel)
+static sb_moves_kernel *row_of(sb_moves_kernels *out, sb_moves_op op, sb_cost_kernel kernel)
 {
     for (uint32_t i = 0; i < out->count; i++)
         if (out->row[i].op == op && out->row[i].kernel == kernel)
             return &out->row[i];
-    /* no step has as many as there is room for: tests/unit/test_step.c */
-    sb_step_kernel *row = &out->row[out->count < SB_STEP_LAUNCHES ? out->count++ : out->count - 1];
-    *row = (sb_step_kernel){.op = op, .kernel = kernel};
+    /* no step has as many as there is room for: tests/unit/test_moves.c */
+    sb_moves_kernel *row =
+        &out->row[out->count < SB_MOVES_LAUNCHES ? out->count++ : out->count - 1];
+    *row = (sb_moves_kernel){.op = op, .kernel = kernel};
     return row;
 }
 
@@ -50,7 +51,7 @@ static void add_moved(walk *w, sb_cost_kernel kernel, double times, sb_cost_shap
     uint64_t macs[SB_COST_KERNELS];
     if (times <= 0)
         return;
-    sb_step_kernel *row = row_of(w->out, w->op, kernel);
+    sb_moves_kernel *row = row_of(w->out, w->op, kernel);
     sb_cost_of(&shape, all, macs);
     row->macs += times * (double)macs[kernel];
     for (unsigned i = 0; i < SB_COST_BUFFERS; i++) {
@@ -93,7 +94,7 @@ static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape
 /* --- matrices --------------------------------------------------------------------------------- */
 
 /* What kernels of profile sm121 make of a scheme. */
-static sb_cost_format format_of(const sb_step_matrix *m)
+static sb_cost_format format_of(const sb_moves_matrix *m)
 {
     switch (sb_scheme_at(m->scheme)->container) {
     case SB_CONTAINER_nvfp4_ct:
@@ -113,7 +114,7 @@ static sb_cost_format format_of(const sb_step_matrix *m)
     }
 }
 
-static sb_cost_shape shape_of(const walk *w, const sb_step_matrix *m)
+static sb_cost_shape shape_of(const walk *w, const sb_moves_matrix *m)
 {
     const sb_cost_format bf16 = {16, 0, 0};
     return (sb_cost_shape){.rows = w->rows,
@@ -126,15 +127,15 @@ static sb_cost_shape shape_of(const walk *w, const sb_step_matrix *m)
 
 /* B-2: of the experts, those that are expected to be read. Y-66: gate and up are one launch of a
  * fused step, whose input and pairs are there. */
-static void add_experts(walk *w, const sb_step_matrix *m)
+static void add_experts(walk *w, const sb_moves_matrix *m)
 {
     const sb_config *c = w->config;
-    const int both = w->fused && w->op == SB_STEP_experts_in;
+    const int both = w->fused && w->op == SB_MOVES_experts_in;
     const double matrices = (double)m->count / c->experts, launches = matrices / (both ? 2 : 1);
     sb_cost_shape shape = shape_of(w, m);
     shape.experts = c->experts;
     shape.pairs = w->rows * c->experts_per_token;
-    if (w->op == SB_STEP_experts_out) /* each pair has an input of its own */
+    if (w->op == SB_MOVES_experts_out) /* each pair has an input of its own */
         shape.rows = shape.pairs;
     const sb_cost_kernel product =
         sb_cost_set(shape.pairs, shape.experts) == 128 ? SB_COST_wide : SB_COST_tile;
@@ -150,7 +151,7 @@ static void add_experts(walk *w, const sb_step_matrix *m)
     add_read(w, product, matrices - launches, shape, 1);
 }
 
-static void add_layers(walk *w, const sb_step_matrix *m)
+static void add_layers(walk *w, const sb_moves_matrix *m)
 {
     const sb_cost_shape shape = shape_of(w, m);
     if (!w->fused) {
@@ -166,12 +167,12 @@ static void add_layers(walk *w, const sb_step_matrix *m)
 /* The head may be the table of the embedding: B-1. */
 static void add_matrices(walk *w)
 {
-    const sb_step_model *model = w->model;
-    int tied = w->op == SB_STEP_head && w->config->tie_embeddings;
-    int whose = w->in_mtp && w->op != SB_STEP_head;
+    const sb_moves_model *model = w->model;
+    int tied = w->op == SB_MOVES_head && w->config->tie_embeddings;
+    int whose = w->in_mtp && w->op != SB_MOVES_head;
     for (uint32_t i = 0; i < model->matrices; i++) {
-        const sb_step_matrix *m = &model->matrix[i];
-        if (m->op != (tied ? SB_STEP_embed : w->op) || m->in_mtp != whose)
+        const sb_moves_matrix *m = &model->matrix[i];
+        if (m->op != (tied ? SB_MOVES_embed : w->op) || m->in_mtp != whose)
             continue;
         if (m->routed)
             add_experts(w, m);
@@ -196,7 +197,7 @@ static void add_some(walk *w, sb_cost_kernel kernel, double launches, sb_cost_sh
 static void add_launches(walk *w)
 {
     const sb_config *c = w->config;
-    const double n = sb_step_times(c, w->in_mtp, w->op);
+    const double n = sb_moves_times(c, w->in_mtp, w->op);
     const uint64_t R = w->rows, H = c->hidden_size, I = c->moe_intermediate,
                    past = w->options->context;
     const uint64_t Is = c->shared_intermediate, F = c->intermediate, E = c->experts;
@@ -208,25 +209,25 @@ static void add_launches(walk *w)
     const int split = nKV && sb_cost_splits(&attention), trail = w->trail;
     const uint64_t vocabulary = c->vocab_size;
 #define up64(n) (64 * sb_cost_up(n, 64))
-#define SB_STEP_ADD(name, kernel, launches, ...)                                                   \
-    if (w->op == SB_STEP_##name) {                                                                 \
+#define SB_MOVES_ADD(name, kernel, launches, ...)                                                  \
+    if (w->op == SB_MOVES_##name) {                                                                \
         const sb_cost_shape shape = {__VA_ARGS__};                                                 \
         add_some(w, SB_COST_##kernel, launches, shape);                                            \
     }
     if (w->fused) {
-#define SB_STEP_FUSED SB_STEP_ADD
-#include "tools/bench/step.def"
-#undef SB_STEP_FUSED
+#define SB_MOVES_FUSED SB_MOVES_ADD
+#include "tools/bench/moves.def"
+#undef SB_MOVES_FUSED
     } else {
-#define SB_STEP_LAUNCH SB_STEP_ADD
-#include "tools/bench/step.def"
-#undef SB_STEP_LAUNCH
+#define SB_MOVES_LAUNCH SB_MOVES_ADD
+#include "tools/bench/moves.def"
+#undef SB_MOVES_LAUNCH
     }
-#undef SB_STEP_ADD
+#undef SB_MOVES_ADD
 #undef up64
 }
 
-static void total_of(sb_step_kernels *out)
+static void total_of(sb_moves_kernels *out)
 {
     for (uint32_t i = 0; i < out->count; i++) {
         out->total.launches += out->row[i].launches;
@@ -238,11 +239,11 @@ static void total_of(sb_step_kernels *out)
     }
 }
 
-void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options,
-                        const sb_kernel_call *call, sb_step_kernels *out)
+void sb_moves_kernels_of(const sb_moves_model *model, const sb_floor_options *options,
+                         const sb_kernel_call *call, sb_moves_kernels *out)
 {
     const sb_config *c = &model->config;
-    sb_step step;
+    sb_moves step;
     walk w = {.model = model,
               .config = c,
               .options = options,
@@ -252,18 +253,18 @@ void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *opti
               .fused = call->fused,
               .rows = call->rows,
               .read = call->experts};
-    *out = (sb_step_kernels){0};
+    *out = (sb_moves_kernels){0};
     if (c->experts && call->experts <= 0)
         w.read = sb_floor_union(c->experts, c->experts_per_token, call->rows);
-    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
-        w.op = (sb_step_op)op;
-        if (!sb_step_times(c, call->in_mtp, w.op))
+    for (unsigned op = 0; op < SB_MOVES_OPS; op++) {
+        w.op = (sb_moves_op)op;
+        if (!sb_moves_times(c, call->in_mtp, w.op))
             continue;
         add_launches(&w);
-        if (w.op != SB_STEP_embed)
+        if (w.op != SB_MOVES_embed)
             add_matrices(&w);
     }
     total_of(out);
-    sb_step_compute(model, options, call->in_mtp, call->rows, &step);
+    sb_moves_compute(model, options, call->in_mtp, call->rows, &step);
     out->stored = step.total.weights;
 }

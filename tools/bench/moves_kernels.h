@@ -1,13 +1,13 @@
-/* step_kernels.h - the ledger of a step by the kernels that it starts (B-16). */
-#ifndef SB_BENCH_STEP_KERNELS_H
-#define SB_BENCH_STEP_KERNELS_H
+/* moves_kernels.h - the ledger of a step by the kernels that it starts (B-16). */
+#ifndef SB_BENCH_MOVES_KERNELS_H
+#define SB_BENCH_MOVES_KERNELS_H
 
 #include "gpu/kernel/cost.h"
-#include "tools/bench/step.h"
+#include "tools/bench/moves.h"
 
 /* All launches of a kernel for one op of the step. Bytes: */
-typedef struct sb_step_kernel {
-    sb_step_op op;
+typedef struct sb_moves_kernel {
+    sb_moves_op op;
     sb_cost_kernel kernel;
     uint32_t launches;
     double weights;     /* as they are packed */
@@ -15,22 +15,22 @@ typedef struct sb_step_kernel {
     double activations; /* values between ops, and what kernels of one op pass on */
     double again;       /* what blocks read of all this beyond the first time, as far as is known */
     double macs;
-} sb_step_kernel;
+} sb_moves_kernel;
 
-enum { SB_STEP_LAUNCHES = 96 };
+enum { SB_MOVES_LAUNCHES = 96 };
 
-typedef struct sb_step_kernels {
-    sb_step_kernel row[SB_STEP_LAUNCHES];
+typedef struct sb_moves_kernels {
+    sb_moves_kernel row[SB_MOVES_LAUNCHES];
     uint32_t count;
-    sb_step_kernel total;
+    sb_moves_kernel total;
     double stored; /* of the weights, in the checkpoint: B-11 */
-} sb_step_kernels;
+} sb_moves_kernels;
 
 /* A call: of the MTP head, or of all layers; whether the states of all rows are left for the way
- * back; by fused kernels, as a step of at most SB_STEP_FUSED_ROWS rows is (gpu/step), or by those
+ * back; by fused kernels, as a step of at most SB_MOVES_FUSED_ROWS rows is (gpu/step), or by those
  * that its ops start one by one. experts: of a layer, whose weights are read; 0: as many as are
  * expected. */
-enum { SB_STEP_FUSED_ROWS = 9 };
+enum { SB_MOVES_FUSED_ROWS = 9 };
 typedef struct sb_kernel_call {
     int in_mtp, trail, fused;
     uint32_t rows;
@@ -38,7 +38,7 @@ typedef struct sb_kernel_call {
 } sb_kernel_call;
 
 /* With the kernels of the profile sm121. No call of the MTP head is fused here. */
-void sb_step_kernels_of(const sb_step_model *model, const sb_floor_options *options,
-                        const sb_kernel_call *call, sb_step_kernels *out);
+void sb_moves_kernels_of(const sb_moves_model *model, const sb_floor_options *options,
+                         const sb_kernel_call *call, sb_moves_kernels *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tools/bench/step.h"
+#include "tools/bench/moves.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,38 +13,38 @@ static const struct {
     scope scope;
     sb_floor_class class;
     uint32_t calls, phases;
-} ops[SB_STEP_OPS] = {
-#define SB_STEP_OP(id, title, scope, class, calls, phases, in, out, macs)                          \
+} ops[SB_MOVES_OPS] = {
+#define SB_MOVES_OP(id, title, scope, class, calls, phases, in, out, macs)                         \
     {#id, title, scope, SB_FLOOR_##class, calls, phases},
-#include "tools/bench/step.def"
-#undef SB_STEP_OP
+#include "tools/bench/moves.def"
+#undef SB_MOVES_OP
 };
 
-const char *sb_step_op_id(sb_step_op op)
+const char *sb_moves_op_id(sb_moves_op op)
 {
     return ops[op].id;
 }
 
-const char *sb_step_op_title(sb_step_op op)
+const char *sb_moves_op_title(sb_moves_op op)
 {
     return ops[op].title;
 }
 
-sb_floor_class sb_step_op_class(sb_step_op op)
+sb_floor_class sb_moves_op_class(sb_moves_op op)
 {
     return ops[op].class;
 }
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-static const sb_step_recipe recipes[] = {
-#define SB_STEP_RECIPE(name, format, further, modules, kv_bytes, words)                            \
+static const sb_moves_recipe recipes[] = {
+#define SB_MOVES_RECIPE(name, format, further, modules, kv_bytes, words)                           \
     {name, format, SB_SCHEME_##further, modules, kv_bytes, words},
 #include "tools/bench/recipes.def"
-#undef SB_STEP_RECIPE
+#undef SB_MOVES_RECIPE
 };
 
-sb_status sb_step_recipe_find(const char *name, const sb_step_recipe **out, sb_error *err)
+sb_status sb_moves_recipe_find(const char *name, const sb_moves_recipe **out, sb_error *err)
 {
     char known[128] = "";
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
@@ -58,16 +58,16 @@ sb_status sb_step_recipe_find(const char *name, const sb_step_recipe **out, sb_e
                    SB_SHOW(name), known);
 }
 
-static sb_step_op reader_of(sb_role role)
+static sb_moves_op reader_of(sb_role role)
 {
     switch (role) {
-#define SB_STEP_WEIGHT(role, op)                                                                   \
+#define SB_MOVES_WEIGHT(role, op)                                                                  \
     case SB_ROLE_##role:                                                                           \
-        return SB_STEP_##op;
-#include "tools/bench/step.def"
-#undef SB_STEP_WEIGHT
+        return SB_MOVES_##op;
+#include "tools/bench/moves.def"
+#undef SB_MOVES_WEIGHT
     default:
-        return SB_STEP_OPS;
+        return SB_MOVES_OPS;
     }
 }
 
@@ -79,8 +79,8 @@ static int in_mtp(const sb_make_plan *plan, const sb_make_tensor *t)
 }
 
 /* What a matrix takes that the format left plain and the recipe does not. */
-static sb_status further_bytes(const sb_step_recipe *recipe, const sb_make_tensor *t, uint64_t *sum,
-                               sb_error *err)
+static sb_status further_bytes(const sb_moves_recipe *recipe, const sb_make_tensor *t,
+                               uint64_t *sum, sb_error *err)
 {
     uint32_t group = sb_scheme_at(recipe->further)->group;
     sb_status status = SB_OK;
@@ -97,7 +97,7 @@ static sb_status further_bytes(const sb_step_recipe *recipe, const sb_make_tenso
 }
 
 /* Y-65 lets layers of one input and one kind of codes be one launch. */
-static uint32_t leads(const sb_step_matrix *of, uint32_t layer, sb_step_model *m)
+static uint32_t leads(const sb_moves_matrix *of, uint32_t layer, sb_moves_model *m)
 {
     const uint64_t format = UINT64_C(1) << of->scheme;
     if (layer != m->layer)
@@ -108,11 +108,12 @@ static uint32_t leads(const sb_step_matrix *of, uint32_t layer, sb_step_model *m
     return !begun;
 }
 
-static sb_status count_matrices(sb_step_matrix *of, uint32_t layer, sb_step_model *m, sb_error *err)
+static sb_status count_matrices(sb_moves_matrix *of, uint32_t layer, sb_moves_model *m,
+                                sb_error *err)
 {
     of->leads = leads(of, layer, m);
     for (uint32_t i = 0; i < m->matrices; i++) {
-        sb_step_matrix *have = &m->matrix[i];
+        sb_moves_matrix *have = &m->matrix[i];
         if (have->op == of->op && have->in_mtp == of->in_mtp && have->rows == of->rows &&
             have->cols == of->cols && have->scheme == of->scheme && have->group == of->group) {
             have->count += of->count;
@@ -120,17 +121,17 @@ static sb_status count_matrices(sb_step_matrix *of, uint32_t layer, sb_step_mode
             return SB_OK;
         }
     }
-    if (m->matrices == SB_STEP_MATRICES)
+    if (m->matrices == SB_MOVES_MATRICES)
         return sb_fail(err, SB_ERR_UNSUPPORTED, "a step of more than %d kinds of matrices",
-                       SB_STEP_MATRICES);
+                       SB_MOVES_MATRICES);
     m->matrix[m->matrices++] = *of;
     return SB_OK;
 }
 
 /* The matrices of a tensor: one, or, of experts that are stored together, two or one of each. The
  * taps of the convolution are none. */
-static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *recipe,
-                               const sb_make_tensor *t, sb_step_matrix *of, sb_step_model *m,
+static sb_status find_matrices(const sb_make_plan *plan, const sb_moves_recipe *recipe,
+                               const sb_make_tensor *t, sb_moves_matrix *of, sb_moves_model *m,
                                sb_error *err)
 {
     if (t->content == SB_CONTENT_codes) {
@@ -141,7 +142,7 @@ static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *r
         of->group = linear->group;
         return count_matrices(of, t->layer, m, err);
     }
-    if (t->content != SB_CONTENT_plain || t->rank < 2 || of->op == SB_STEP_conv)
+    if (t->content != SB_CONTENT_plain || t->rank < 2 || of->op == SB_MOVES_conv)
         return SB_OK;
     of->rows = (uint32_t)t->shape[t->rank - 2];
     of->cols = (uint32_t)t->shape[t->rank - 1];
@@ -157,22 +158,22 @@ static sb_status find_matrices(const sb_make_plan *plan, const sb_step_recipe *r
 }
 
 /* B-11: "What a loader alone reads is left out" */
-static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *recipe,
-                              const sb_make_tensor *t, sb_step_model *m, sb_error *err)
+static sb_status count_tensor(const sb_make_plan *plan, const sb_moves_recipe *recipe,
+                              const sb_make_tensor *t, sb_moves_model *m, sb_error *err)
 {
-    sb_step_op op = reader_of(t->role);
+    sb_moves_op op = reader_of(t->role);
     int mtp = in_mtp(plan, t);
     uint64_t bytes = t->bytes;
     sb_status status = SB_OK;
     if (t->content == SB_CONTENT_shape || t->content == SB_CONTENT_index)
         return SB_OK;
-    if (op == SB_STEP_OPS)
+    if (op == SB_MOVES_OPS)
         return sb_fail(err, SB_ERR_UNSUPPORTED, "no op of a step reads %s", t->name);
     if (!mtp && t->content == SB_CONTENT_plain && sb_modules_of(t->role) & recipe->modules)
         status = further_bytes(recipe, t, &bytes, err);
-    sb_step_weights *w = mtp ? &m->mtp[op] : &m->trunk[op];
+    sb_moves_weights *w = mtp ? &m->mtp[op] : &m->trunk[op];
     w->stored += bytes;
-    sb_step_matrix of = {.op = op, .in_mtp = mtp, .count = 1};
+    sb_moves_matrix of = {.op = op, .in_mtp = mtp, .count = 1};
     of.routed = t->expert != SB_NO_EXPERT || t->role == SB_ROLE_experts_gate_up ||
                 t->role == SB_ROLE_experts_down;
     if (of.routed)
@@ -180,18 +181,18 @@ static sb_status count_tensor(const sb_make_plan *plan, const sb_step_recipe *re
     return status ? status : find_matrices(plan, recipe, t, &of, m, err);
 }
 
-sb_status sb_step_model_of(const char *preset, const sb_step_recipe *recipe, sb_step_model *out,
-                           sb_error *err)
+sb_status sb_moves_model_of(const char *preset, const sb_moves_recipe *recipe, sb_moves_model *out,
+                            sb_error *err)
 {
-    return sb_step_model_cut(preset, recipe, 0, out, err);
+    return sb_moves_model_cut(preset, recipe, 0, out, err);
 }
 
-sb_status sb_step_model_cut(const char *preset, const sb_step_recipe *recipe, unsigned layers,
-                            sb_step_model *out, sb_error *err)
+sb_status sb_moves_model_cut(const char *preset, const sb_moves_recipe *recipe, unsigned layers,
+                             sb_moves_model *out, sb_error *err)
 {
     sb_make_options options = {.preset = preset, .format = recipe->format, .layers = layers};
     sb_make_plan plan;
-    *out = (sb_step_model){0};
+    *out = (sb_moves_model){0};
     sb_status status = sb_make_plan_new(&options, &plan, err);
     for (size_t i = 0; !status && i < plan.count; i++)
         status = count_tensor(&plan, recipe, &plan.tensors[i], out, err);
@@ -201,7 +202,7 @@ sb_status sb_step_model_cut(const char *preset, const sb_step_recipe *recipe, un
 }
 
 /* B-2: "the bytes of all experts, times the number of them that are read, divided by E" */
-static double weights_read(const sb_step_model *m, const sb_step_weights *w, uint32_t width)
+static double weights_read(const sb_moves_model *m, const sb_moves_weights *w, uint32_t width)
 {
     const sb_config *c = &m->config;
     if (!w->routed)
@@ -212,12 +213,12 @@ static double weights_read(const sb_step_model *m, const sb_step_weights *w, uin
 
 /* B-1: "of the embedding one row per token", "the head is the embedding where config.json ties
  * them" */
-static double weights_of(const sb_step_model *m, int mtp, sb_step_op op, uint32_t width)
+static double weights_of(const sb_moves_model *m, int mtp, sb_moves_op op, uint32_t width)
 {
-    if (op == SB_STEP_embed)
+    if (op == SB_MOVES_embed)
         return (double)m->trunk[op].stored / m->config.vocab_size * width;
-    if (op == SB_STEP_head)
-        return (double)m->trunk[m->config.tie_embeddings ? SB_STEP_embed : op].stored;
+    if (op == SB_MOVES_head)
+        return (double)m->trunk[m->config.tie_embeddings ? SB_MOVES_embed : op].stored;
     return weights_read(m, mtp ? &m->mtp[op] : &m->trunk[op], width);
 }
 
@@ -239,7 +240,7 @@ static void count_scopes(const sb_config *c, int mtp, uint32_t times[SCOPES])
     times[DENSE] = c->experts ? 0 : layers;
 }
 
-uint32_t sb_step_times(const sb_config *c, int mtp, sb_step_op op)
+uint32_t sb_moves_times(const sb_config *c, int mtp, sb_moves_op op)
 {
     uint32_t times[SCOPES];
     count_scopes(c, mtp, times);
@@ -251,7 +252,7 @@ typedef struct effort {
     double in, out, macs;
 } effort;
 
-static effort effort_of(const sb_config *c, sb_step_op op, double past)
+static effort effort_of(const sb_config *c, sb_moves_op op, double past)
 {
     const double H = c->hidden_size, V = c->vocab_size, C = sb_config_conv_channels(c);
     const double Kd = sb_config_key_width(c), Vd = sb_config_value_width(c), kw = c->conv_kernel;
@@ -259,11 +260,11 @@ static effort effort_of(const sb_config *c, sb_step_op op, double past)
     const double KVd = sb_config_kv_width(c), E = c->experts, k = c->experts_per_token;
     const double I = c->moe_intermediate, Is = c->shared_intermediate, F = c->intermediate;
     switch (op) {
-#define SB_STEP_OP(id, title, scope, class, calls, phases, in, out, macs)                          \
-    case SB_STEP_##id:                                                                             \
+#define SB_MOVES_OP(id, title, scope, class, calls, phases, in, out, macs)                         \
+    case SB_MOVES_##id:                                                                            \
         return (effort){in, out, macs};
-#include "tools/bench/step.def"
-#undef SB_STEP_OP
+#include "tools/bench/moves.def"
+#undef SB_MOVES_OP
     default:
         return (effort){0, 0, 0};
     }
@@ -272,18 +273,18 @@ static effort effort_of(const sb_config *c, sb_step_op op, double past)
 /* B-3: "nV dk dv values per layer", "the last kw - 1 columns are read, and one is written per
  * token"
  * B-4: "A pass reads those of all past tokens and writes those of its own" */
-static double kept_of(const sb_config *c, const sb_floor_options *o, sb_step_op op, uint32_t width)
+static double kept_of(const sb_config *c, const sb_floor_options *o, sb_moves_op op, uint32_t width)
 {
-    if (op == SB_STEP_delta_rule)
+    if (op == SB_MOVES_delta_rule)
         return 2.0 * o->state_bytes * c->lin_v_heads * c->lin_k_dim * c->lin_v_dim;
-    if (op == SB_STEP_conv)
+    if (op == SB_MOVES_conv)
         return 2.0 * sb_config_conv_channels(c) * (c->conv_kernel - 1 + width);
-    if (op == SB_STEP_attention)
+    if (op == SB_MOVES_attention)
         return 2.0 * sb_config_kv_width(c) * o->kv_bytes * ((double)o->context + width);
     return 0;
 }
 
-static void add_row(sb_step_row *sum, const sb_step_row *row)
+static void add_row(sb_moves_row *sum, const sb_moves_row *row)
 {
     sum->calls += row->calls;
     sum->phases += row->phases;
@@ -293,54 +294,54 @@ static void add_row(sb_step_row *sum, const sb_step_row *row)
     sum->macs += row->macs;
 }
 
-void sb_step_compute(const sb_step_model *m, const sb_floor_options *o, int mtp, uint32_t width,
-                     sb_step *out)
+void sb_moves_compute(const sb_moves_model *m, const sb_floor_options *o, int mtp, uint32_t width,
+                      sb_moves *out)
 {
     /* row i of the step sees the context and i + 1 rows of it */
     double past = (double)o->context + (width + 1) / 2.0;
-    *out = (sb_step){0};
-    for (unsigned i = 0; i < SB_STEP_OPS; i++) {
-        sb_step_op op = (sb_step_op)i;
-        uint32_t n = sb_step_times(&m->config, mtp, op);
+    *out = (sb_moves){0};
+    for (unsigned i = 0; i < SB_MOVES_OPS; i++) {
+        sb_moves_op op = (sb_moves_op)i;
+        uint32_t n = sb_moves_times(&m->config, mtp, op);
         if (!n)
             continue;
         effort one = effort_of(&m->config, op, past);
         double rows = (double)width * n;
-        out->row[i] = (sb_step_row){.calls = ops[i].calls * n,
-                                    .phases = ops[i].phases * n,
-                                    .weights = weights_of(m, mtp, op, width),
-                                    .kept = kept_of(&m->config, o, op, width) * n,
-                                    /* B-12: "2 bytes for each value" */
-                                    .activations = 2 * rows * (one.in + one.out),
-                                    .macs = rows * one.macs};
+        out->row[i] = (sb_moves_row){.calls = ops[i].calls * n,
+                                     .phases = ops[i].phases * n,
+                                     .weights = weights_of(m, mtp, op, width),
+                                     .kept = kept_of(&m->config, o, op, width) * n,
+                                     /* B-12: "2 bytes for each value" */
+                                     .activations = 2 * rows * (one.in + one.out),
+                                     .macs = rows * one.macs};
         add_row(&out->total, &out->row[i]);
     }
 }
 
-double sb_step_bytes(const sb_step_row *row)
+double sb_moves_bytes(const sb_moves_row *row)
 {
     return row->weights + row->kept;
 }
 
 /* B-13: "bytes / bandwidth + phases x latency" */
-double sb_step_seconds(const sb_step *step, double bandwidth, double latency)
+double sb_moves_seconds(const sb_moves *step, double bandwidth, double latency)
 {
-    return sb_step_bytes(&step->total) / bandwidth + step->total.phases * latency;
+    return sb_moves_bytes(&step->total) / bandwidth + step->total.phases * latency;
 }
 
-void sb_step_round_of(const sb_step_model *m, const sb_floor_options *o, uint32_t draft,
-                      double latency, sb_step_round *out)
+void sb_moves_round_of(const sb_moves_model *m, const sb_floor_options *o, uint32_t draft,
+                       double latency, sb_moves_round *out)
 {
-    sb_step token, verify, proposal;
-    sb_step_compute(m, o, 0, 1, &token);
-    sb_step_compute(m, o, 0, draft + 1, &verify);
-    sb_step_compute(m, o, 1, 1, &proposal);
-    double plain = sb_step_seconds(&token, o->bandwidth, latency), experts = 0;
-    for (unsigned i = 0; i < SB_STEP_OPS; i++)
+    sb_moves token, verify, proposal;
+    sb_moves_compute(m, o, 0, 1, &token);
+    sb_moves_compute(m, o, 0, draft + 1, &verify);
+    sb_moves_compute(m, o, 1, 1, &proposal);
+    double plain = sb_moves_seconds(&token, o->bandwidth, latency), experts = 0;
+    for (unsigned i = 0; i < SB_MOVES_OPS; i++)
         if (ops[i].class == SB_FLOOR_experts)
             experts += verify.row[i].weights - token.row[i].weights;
-    out->verify = sb_step_seconds(&verify, o->bandwidth, latency) / plain;
-    out->drafts = draft * sb_step_seconds(&proposal, o->bandwidth, latency) / plain;
+    out->verify = sb_moves_seconds(&verify, o->bandwidth, latency) / plain;
+    out->drafts = draft * sb_moves_seconds(&proposal, o->bandwidth, latency) / plain;
     out->experts = experts / o->bandwidth / plain;
     out->break_even = sb_floor_break_even(draft, out->verify + out->drafts);
 }

@@ -9,24 +9,24 @@
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/sparse.h"
-#include "tools/bench/step_kernels.h"
+#include "tools/bench/moves_kernels.h"
 
-#define TEST "test_step"
+#define TEST "test_moves"
 
-static sb_step_model model_of(const char *preset, const sb_step_recipe *recipe)
+static sb_moves_model model_of(const char *preset, const sb_moves_recipe *recipe)
 {
     sb_error err;
-    sb_step_model m;
-    if (sb_step_model_of(preset, recipe, &m, &err))
+    sb_moves_model m;
+    if (sb_moves_model_of(preset, recipe, &m, &err))
         fail_msg("%s", err.text);
     return m;
 }
 
-static const sb_step_recipe *recipe_of(const char *name)
+static const sb_moves_recipe *recipe_of(const char *name)
 {
     sb_error err;
-    const sb_step_recipe *recipe;
-    assert_int_equal(sb_step_recipe_find(name, &recipe, &err), SB_OK);
+    const sb_moves_recipe *recipe;
+    assert_int_equal(sb_moves_recipe_find(name, &recipe, &err), SB_OK);
     return recipe;
 }
 
@@ -42,12 +42,12 @@ static sb_floor_options options_at(double kv_bytes, uint64_t context, uint32_t d
 
 /* --- against the ledger of floor -------------------------------------------------------------- */
 
-static void stored_alike(const sb_step_weights *ours, const sb_ledger_row *theirs)
+static void stored_alike(const sb_moves_weights *ours, const sb_ledger_row *theirs)
 {
     for (unsigned class = 0; class < SB_FLOOR_loader; class ++) {
         uint64_t stored = 0, routed = 0;
-        for (unsigned op = 0; op < SB_STEP_OPS; op++)
-            if (sb_step_op_class((sb_step_op)op) == (sb_floor_class) class) {
+        for (unsigned op = 0; op < SB_MOVES_OPS; op++)
+            if (sb_moves_op_class((sb_moves_op)op) == (sb_floor_class) class) {
                 stored += ours[op].stored;
                 routed += ours[op].routed;
             }
@@ -65,15 +65,15 @@ static void nearly(double a, double b)
         fail_msg("%.17g here, %.17g in floor", a, b);
 }
 
-static void pass_alike(const sb_step *step, const sb_floor_pass *pass)
+static void pass_alike(const sb_moves *step, const sb_floor_pass *pass)
 {
     double read[SB_FLOOR_CLASSES] = {0};
-    for (unsigned op = 0; op < SB_STEP_OPS; op++)
-        read[sb_step_op_class((sb_step_op)op)] += step->row[op].weights;
+    for (unsigned op = 0; op < SB_MOVES_OPS; op++)
+        read[sb_moves_op_class((sb_moves_op)op)] += step->row[op].weights;
     for (unsigned class = 0; class < SB_FLOOR_CLASSES; class ++)
         nearly(read[class], pass->read[class]);
     nearly(step->total.kept, pass->state + pass->conv + pass->kv_read + pass->kv_written);
-    nearly(sb_step_bytes(&step->total), pass->total);
+    nearly(sb_moves_bytes(&step->total), pass->total);
 }
 
 static void same_as_floor(const char *preset, const char *format)
@@ -82,27 +82,27 @@ static void same_as_floor(const char *preset, const char *format)
     snprintf(name, sizeof name, "%s-%s", preset, format);
     const char *folder = test_path(TEST, name);
     const sb_make_options made = {.dir = folder, .preset = preset, .format = format, .seed = 42};
-    const sb_step_recipe recipe = {.name = format, .format = format};
+    const sb_moves_recipe recipe = {.name = format, .format = format};
     const sb_floor_options o = options_at(1, 1000, 2);
     sb_error err;
     sb_ledger ledger;
     sb_floor f;
-    sb_step step;
-    sb_step_round round;
+    sb_moves step;
+    sb_moves_round round;
     test_sparse_make(&made);
     if (sb_ledger_read(folder, &ledger, &err))
         fail_msg("%s", err.text);
-    sb_step_model m = model_of(preset, &recipe);
+    sb_moves_model m = model_of(preset, &recipe);
     stored_alike(m.trunk, ledger.trunk);
     stored_alike(m.mtp, ledger.mtp);
     sb_floor_compute(&ledger, &o, &f);
-    sb_step_compute(&m, &o, 0, 1, &step);
+    sb_moves_compute(&m, &o, 0, 1, &step);
     pass_alike(&step, &f.token);
-    sb_step_compute(&m, &o, 0, 3, &step);
+    sb_moves_compute(&m, &o, 0, 3, &step);
     pass_alike(&step, &f.verify);
-    sb_step_compute(&m, &o, 1, 1, &step);
+    sb_moves_compute(&m, &o, 1, 1, &step);
     pass_alike(&step, &f.draft);
-    sb_step_round_of(&m, &o, 2, 0, &round);
+    sb_moves_round_of(&m, &o, 2, 0, &round);
     nearly(round.verify + round.drafts, f.round / f.token.total);
     assert_true(fabs(round.break_even - f.break_even) < 1e-9);
 }
@@ -133,13 +133,13 @@ static void bytes_of_recipes(void **state)
                  {"nvfp4-all", 1.823, 5.451}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (int large = 0; large < 2; large++) {
-            const sb_step_recipe *r = recipe_of(known[i].name);
-            sb_step_model m = model_of(large ? "122b-a10b" : "35b-a3b", r);
+            const sb_moves_recipe *r = recipe_of(known[i].name);
+            sb_moves_model m = model_of(large ? "122b-a10b" : "35b-a3b", r);
             sb_floor_options o = options_at(r->kv_bytes, 0, 0);
-            sb_step step;
-            sb_step_compute(&m, &o, 0, 1, &step);
+            sb_moves step;
+            sb_moves_compute(&m, &o, 0, 1, &step);
             double off =
-                sb_step_bytes(&step.total) / 1e9 - (large ? known[i].large : known[i].small);
+                sb_moves_bytes(&step.total) / 1e9 - (large ? known[i].large : known[i].small);
             if (fabs(off) > 0.0006)
                 fail_msg("%s: off by %.4f GB", known[i].name, off);
         }
@@ -151,23 +151,23 @@ static void bytes_of_recipes(void **state)
 static void one_product_per_weight(void **state)
 {
     (void)state;
-    static const sb_step_op matrices[] = {
-        SB_STEP_fusion,      SB_STEP_gdn_in,    SB_STEP_gdn_out,    SB_STEP_conv,
-        SB_STEP_att_in,      SB_STEP_att_out,   SB_STEP_router,     SB_STEP_experts_in,
-        SB_STEP_experts_out, SB_STEP_shared_in, SB_STEP_shared_out, SB_STEP_shared_gate,
-        SB_STEP_dense_in,    SB_STEP_dense_out, SB_STEP_head};
+    static const sb_moves_op matrices[] = {
+        SB_MOVES_fusion,      SB_MOVES_gdn_in,    SB_MOVES_gdn_out,    SB_MOVES_conv,
+        SB_MOVES_att_in,      SB_MOVES_att_out,   SB_MOVES_router,     SB_MOVES_experts_in,
+        SB_MOVES_experts_out, SB_MOVES_shared_in, SB_MOVES_shared_out, SB_MOVES_shared_gate,
+        SB_MOVES_dense_in,    SB_MOVES_dense_out, SB_MOVES_head};
     static const char *const presets[] = {"T1", "T3", "T4", "T5", "T6", "35b-a3b"};
     for (size_t p = 0; p < sizeof presets / sizeof *presets; p++)
         for (int mtp = 0; mtp < 2; mtp++) {
-            sb_step_model m = model_of(presets[p], recipe_of("bf16"));
+            sb_moves_model m = model_of(presets[p], recipe_of("bf16"));
             sb_floor_options o = options_at(2, 0, 0);
-            sb_step step;
-            sb_step_compute(&m, &o, mtp, 1, &step);
+            sb_moves step;
+            sb_moves_compute(&m, &o, mtp, 1, &step);
             for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-                const sb_step_row *row = &step.row[matrices[i]];
+                const sb_moves_row *row = &step.row[matrices[i]];
                 if (2 * row->macs != row->weights)
                     fail_msg("%s, %s: %g bytes, %g products", presets[p],
-                             sb_step_op_id(matrices[i]), row->weights, row->macs);
+                             sb_moves_op_id(matrices[i]), row->weights, row->macs);
             }
         }
 }
@@ -176,11 +176,11 @@ static void one_product_per_weight(void **state)
 static void products_of_attention(void **state)
 {
     (void)state;
-    sb_step_model m = model_of("T1", recipe_of("bf16")); /* 2 such layers, 4 heads of 64 */
+    sb_moves_model m = model_of("T1", recipe_of("bf16")); /* 2 such layers, 4 heads of 64 */
     sb_floor_options o = options_at(2, 10, 0);
-    sb_step step;
-    sb_step_compute(&m, &o, 0, 3, &step);
-    assert_true(step.row[SB_STEP_attention].macs == 2 * (11 + 12 + 13) * 4 * 64 * 2.0);
+    sb_moves step;
+    sb_moves_compute(&m, &o, 0, 3, &step);
+    assert_true(step.row[SB_MOVES_attention].macs == 2 * (11 + 12 + 13) * 4 * 64 * 2.0);
 }
 
 /* --- by kernels ------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static void products_of_attention(void **state)
  * less the factors of the tensor
  * and of its input, and scales of blocks, which a checkpoint has. Beside experts stands a factor of
  * each. */
-static double packing_adds(const sb_step_matrix *m)
+static double packing_adds(const sb_moves_matrix *m)
 {
     double rows = 16.0 * ceil(m->rows / 16.0), blocks = ceil(m->cols / 128.0);
     assert_int_equal(m->cols % 64, 0);
@@ -213,34 +213,34 @@ static double packing_adds(const sb_step_matrix *m)
 }
 
 /* Norms, taps and decays: so many values, of which kernels have each in binary32. */
-static double small_values(const sb_config *c, sb_step_op op, double n)
+static double small_values(const sb_config *c, sb_moves_op op, double n)
 {
     switch (op) {
-    case SB_STEP_mixer_norm:
-    case SB_STEP_mlp_norm:
-    case SB_STEP_final_norm:
+    case SB_MOVES_mixer_norm:
+    case SB_MOVES_mlp_norm:
+    case SB_MOVES_final_norm:
         return n * c->hidden_size;
-    case SB_STEP_fusion_norms:
+    case SB_MOVES_fusion_norms:
         return n * 2 * c->hidden_size;
-    case SB_STEP_conv:
+    case SB_MOVES_conv:
         return n * sb_config_conv_channels(c) * c->conv_kernel;
-    case SB_STEP_gates:
+    case SB_MOVES_gates:
         return n * 2 * c->lin_v_heads;
-    case SB_STEP_gdn_norm:
+    case SB_MOVES_gdn_norm:
         return n * c->lin_v_dim;
-    case SB_STEP_qk_norm:
+    case SB_MOVES_qk_norm:
         return n * 2 * c->head_dim;
-    case SB_STEP_rope: /* frequencies, for queries and for keys */
+    case SB_MOVES_rope: /* frequencies, for queries and for keys */
         return n * 2 * (c->rotary_dim / 2);
     default:
         return 0;
     }
 }
 
-static double added_to(const sb_step_model *m, sb_step_op op, int mtp, uint32_t width)
+static double added_to(const sb_moves_model *m, sb_moves_op op, int mtp, uint32_t width)
 {
     const sb_config *c = &m->config;
-    int whose = op == SB_STEP_head ? 0 : mtp;
+    int whose = op == SB_MOVES_head ? 0 : mtp;
     double sum = 0, read = 1;
     if (c->experts)
         read = sb_floor_union(c->experts, c->experts_per_token, width) / c->experts;
@@ -253,28 +253,28 @@ static double added_to(const sb_step_model *m, sb_step_op op, int mtp, uint32_t 
 }
 
 /* Of a step: weights op by op as they are stored, and what packing adds. */
-static void weights_of_kernels(const sb_step_model *m, const sb_floor_options *o, int mtp,
+static void weights_of_kernels(const sb_moves_model *m, const sb_floor_options *o, int mtp,
                                uint32_t width)
 {
-    static sb_step_kernels k;
-    sb_step step;
-    double packed[SB_STEP_OPS] = {0}, sum = 0;
-    sb_step_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
-    sb_step_compute(m, o, mtp, width, &step);
-    assert_true(k.count < SB_STEP_LAUNCHES);
+    static sb_moves_kernels k;
+    sb_moves step;
+    double packed[SB_MOVES_OPS] = {0}, sum = 0;
+    sb_moves_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
+    sb_moves_compute(m, o, mtp, width, &step);
+    assert_true(k.count < SB_MOVES_LAUNCHES);
     for (uint32_t i = 0; i < k.count; i++) {
         packed[k.row[i].op] += k.row[i].weights;
         sum += k.row[i].weights;
     }
-    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
+    for (unsigned op = 0; op < SB_MOVES_OPS; op++) {
         double stored = step.row[op].weights;
-        double small = small_values(&m->config, (sb_step_op)op,
-                                    sb_step_times(&m->config, mtp, (sb_step_op)op));
-        double should = small > 0             ? 4 * small
-                        : op == SB_STEP_embed ? stored
-                                              : stored + added_to(m, (sb_step_op)op, mtp, width);
+        double small = small_values(&m->config, (sb_moves_op)op,
+                                    sb_moves_times(&m->config, mtp, (sb_moves_op)op));
+        double should = small > 0              ? 4 * small
+                        : op == SB_MOVES_embed ? stored
+                                               : stored + added_to(m, (sb_moves_op)op, mtp, width);
         if (fabs(packed[op] - should) > 1e-9 * should)
-            fail_msg("%s: %.0f bytes, not %.0f; %.0f are stored", sb_step_op_id((sb_step_op)op),
+            fail_msg("%s: %.0f bytes, not %.0f; %.0f are stored", sb_moves_op_id((sb_moves_op)op),
                      packed[op], should, stored);
     }
     assert_true(fabs(sum - k.total.weights) <= 1e-9 * sum);
@@ -283,28 +283,28 @@ static void weights_of_kernels(const sb_step_model *m, const sb_floor_options *o
 
 /* What is multiplied, and what is kept: as the ops have it, the convolution in binary32, and of the
  * rows of the call keys and values once more. */
-static void rest_of_kernels(const sb_step_model *m, const sb_floor_options *o, int mtp,
+static void rest_of_kernels(const sb_moves_model *m, const sb_floor_options *o, int mtp,
                             uint32_t width)
 {
-    static sb_step_kernels k;
-    sb_step step;
-    double macs[SB_STEP_OPS] = {0}, kept[SB_STEP_OPS] = {0};
+    static sb_moves_kernels k;
+    sb_moves step;
+    double macs[SB_MOVES_OPS] = {0}, kept[SB_MOVES_OPS] = {0};
     const sb_config *c = &m->config;
-    sb_step_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
-    sb_step_compute(m, o, mtp, width, &step);
+    sb_moves_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
+    sb_moves_compute(m, o, mtp, width, &step);
     for (uint32_t i = 0; i < k.count; i++) {
         macs[k.row[i].op] += k.row[i].macs;
         kept[k.row[i].op] += k.row[i].kept;
     }
-    for (unsigned op = 0; op < SB_STEP_OPS; op++) {
-        const double n = sb_step_times(c, mtp, (sb_step_op)op);
+    for (unsigned op = 0; op < SB_MOVES_OPS; op++) {
+        const double n = sb_moves_times(c, mtp, (sb_moves_op)op);
         double should = step.row[op].kept;
-        if (op == SB_STEP_conv)
+        if (op == SB_MOVES_conv)
             should = n * 8 * sb_config_conv_channels(c) * (c->conv_kernel - 1);
-        if (op == SB_STEP_attention)
+        if (op == SB_MOVES_attention)
             should += n * 2 * sb_config_kv_width(c) * o->kv_bytes * width;
         nearly(kept[op], should);
-        if (op != SB_STEP_rope) /* which the ledger of ops has of whole heads */
+        if (op != SB_MOVES_rope) /* which the ledger of ops has of whole heads */
             nearly(macs[op], step.row[op].macs);
     }
 }
@@ -316,8 +316,8 @@ static void ledger_of_kernels(void **state)
     static const char *const names[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
     for (size_t p = 0; p < 2; p++)
         for (size_t i = 0; i < 4; i++) {
-            const sb_step_recipe *r = recipe_of(names[i]);
-            sb_step_model m = model_of(presets[p], r);
+            const sb_moves_recipe *r = recipe_of(names[i]);
+            sb_moves_model m = model_of(presets[p], r);
             sb_floor_options o = options_at(r->kv_bytes, 300, 0);
             for (uint32_t width = 1; width <= 9; width++) {
                 weights_of_kernels(&m, &o, 0, width);
@@ -336,17 +336,17 @@ static void ledger_of_kernels(void **state)
 static void trails_of_a_verify(void **state)
 {
     (void)state;
-    static sb_step_kernels with, without;
-    sb_step_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
+    static sb_moves_kernels with, without;
+    sb_moves_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
     sb_floor_options o = options_at(1, 0, 3);
     const sb_config *c = &m.config;
     double states = 4.0 * c->lin_v_heads * c->lin_k_dim * c->lin_v_dim;
     double columns = 4.0 * sb_config_conv_channels(c) * (c->conv_kernel - 1);
     for (int fused = 0; fused < 2; fused++) {
         sb_kernel_call call = {.rows = 4, .fused = fused};
-        sb_step_kernels_of(&m, &o, &call, &without);
+        sb_moves_kernels_of(&m, &o, &call, &without);
         call.trail = 1;
-        sb_step_kernels_of(&m, &o, &call, &with);
+        sb_moves_kernels_of(&m, &o, &call, &with);
         /* where ops are fused, in the place of the last row's */
         nearly(with.total.kept - without.total.kept, 30 * (4 - fused) * (states + columns));
         nearly(with.total.weights, without.total.weights);
@@ -359,25 +359,25 @@ static void trails_of_a_verify(void **state)
 static void fused_and_apart(void **state)
 {
     (void)state;
-    static sb_step_kernels fused, apart;
-    for (uint32_t rows = 1; rows <= SB_STEP_FUSED_ROWS; rows++) {
-        sb_step_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
+    static sb_moves_kernels fused, apart;
+    for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++) {
+        sb_moves_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
         sb_floor_options o = options_at(1, 0, 3);
-        double weights[2][SB_STEP_OPS] = {{0}};
-        sb_step_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows}, &apart);
-        sb_step_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows, .fused = 1}, &fused);
+        double weights[2][SB_MOVES_OPS] = {{0}};
+        sb_moves_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows}, &apart);
+        sb_moves_kernels_of(&m, &o, &(sb_kernel_call){.rows = rows, .fused = 1}, &fused);
         nearly(fused.total.macs, apart.total.macs);
         assert_true(2 * fused.total.launches < apart.total.launches);
         assert_true(fused.total.activations < apart.total.activations);
         for (int i = 0; i < 2; i++) {
-            const sb_step_kernels *k = i ? &fused : &apart;
+            const sb_moves_kernels *k = i ? &fused : &apart;
             for (uint32_t at = 0; at < k->count; at++)
                 if (k->row[at].kernel == SB_COST_linear || k->row[at].kernel == SB_COST_tile)
                     weights[i][k->row[at].op] += k->row[at].weights;
         }
-        weights[1][SB_STEP_experts_in] +=
+        weights[1][SB_MOVES_experts_in] +=
             4 * 40 * sb_floor_union(m.config.experts, m.config.experts_per_token, rows);
-        for (unsigned op = 0; op < SB_STEP_OPS; op++)
+        for (unsigned op = 0; op < SB_MOVES_OPS; op++)
             nearly(weights[1][op], weights[0][op]);
     }
 }
@@ -420,8 +420,8 @@ static void calls_of_a_run(void **state)
         sb_error err;
         calls c = {.count = 0};
         sb_session *session;
-        sb_step step;
-        sb_step_model m = model_of(presets[p], recipe_of("bf16"));
+        sb_moves step;
+        sb_moves_model m = model_of(presets[p], recipe_of("bf16"));
         sb_floor_options o = options_at(2, 0, 0);
         sb_model *model = test_model_open(test_checkpoint(TEST, presets[p], NULL, "bf16", "text"));
         sb_session_options options = {.hook = note, .hook_ctx = &c};
@@ -435,7 +435,7 @@ static void calls_of_a_run(void **state)
             assert_int_equal(mtp ? sb_session_draft(session, 7, logits, &err)
                                  : sb_session_logits(session, 0, logits, &err),
                              SB_OK);
-            sb_step_compute(&m, &o, mtp, 1, &step);
+            sb_moves_compute(&m, &o, mtp, 1, &step);
             assert_int_equal(c.count, step.total.calls);
             sb_session_free(session);
         }
@@ -454,12 +454,12 @@ static void drafts_that_pay(void **state)
         uint32_t most;
     } known[] = {{"nvfp4-all", 1}, {"nvidia-mix", 2}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const sb_step_recipe *r = recipe_of(known[i].name);
-        sb_step_model m = model_of("35b-a3b", r);
+        const sb_moves_recipe *r = recipe_of(known[i].name);
+        sb_moves_model m = model_of("35b-a3b", r);
         sb_floor_options o = options_at(r->kv_bytes, 0, 0);
-        sb_step_round round;
+        sb_moves_round round;
         for (uint32_t k = 1; k <= 4; k++) {
-            sb_step_round_of(&m, &o, k, 0, &round);
+            sb_moves_round_of(&m, &o, k, 0, &round);
             assert_int_equal(sb_floor_emitted(k, 0.6) >= round.verify + round.drafts,
                              k <= known[i].most);
             assert_int_equal(round.break_even <= 0.6, k <= known[i].most);
