@@ -47,22 +47,41 @@ static void exact_row(const sb_matrix *m, uint32_t row, double *wide, float *val
         values[k] = wide[k] == 0 ? (float)wide[k] : sb_dot_wide(&wide[k], &one, 1, &factor);
 }
 
+/* What a law makes of the factor, for scales: a divisor, or a multiplier. */
+static sb_factor factor_under(sb_law law, sb_factor factor)
+{
+    if (factor.kind == SB_NO_FACTOR || law == SB_LAW_exact || law == SB_LAW_factor_last)
+        return (sb_factor){SB_NO_FACTOR, 1};
+    if (law == SB_LAW_ct_div)
+        return (sb_factor){SB_DIVISOR, sb_factor_divisor(factor)};
+    return (sb_factor){SB_MULTIPLIER, law == SB_LAW_ct_rcp ? 1.0f / sb_factor_divisor(factor)
+                                                           : sb_factor_multiplier(factor)};
+}
+
 /* The block scale with the factor of the tensor, one binary32 operation at a time. */
 float sb_law_scale(sb_factor factor, float s, sb_law law)
 {
-    if (factor.kind == SB_NO_FACTOR || law == SB_LAW_exact || law == SB_LAW_factor_last)
-        return s;
-    if (law == SB_LAW_ct_div)
-        return s / sb_factor_divisor(factor);
-    if (law == SB_LAW_ct_rcp)
-        return s * (1.0f / sb_factor_divisor(factor));
-    return s * sb_factor_multiplier(factor);
+    const sb_factor f = factor_under(law, factor);
+    return f.kind == SB_DIVISOR ? s / f.value : f.kind == SB_MULTIPLIER ? s * f.value : s;
 }
 
 /* What a law multiplies codes by whose block scale is s. */
 static float scale_under(sb_law law, sb_factor factor, float s)
 {
     return sb_law_scale(factor, law == SB_LAW_bf16_scale ? sb_round_to(SB_FORMAT_bf16, s) : s, law);
+}
+
+void sb_law_group_scales(sb_factor factor, sb_law law, size_t groups, double *scales)
+{
+    const sb_factor f = factor_under(law, factor);
+    for (size_t g = 0; law == SB_LAW_bf16_scale && g < groups; g++)
+        scales[g] = (double)sb_round_to(SB_FORMAT_bf16, (float)scales[g]);
+    if (f.kind == SB_DIVISOR)
+        for (size_t g = 0; g < groups; g++)
+            scales[g] = (double)((float)scales[g] / f.value);
+    if (f.kind == SB_MULTIPLIER)
+        for (size_t g = 0; g < groups; g++)
+            scales[g] = (double)((float)scales[g] * f.value);
 }
 
 /* Columns that share a scale each, from codes to values; `each` to a group. */

@@ -2,6 +2,8 @@
 #ifndef SB_MATH_LAW_H
 #define SB_MATH_LAW_H
 
+#include <stddef.h>
+
 #include "ref/formats/matrix.h"
 #include "ref/math/exact.h"
 
@@ -22,6 +24,10 @@ sb_scalar sb_matrix_factor(const sb_matrix *matrix);
 /* The scale s of a group with the factor of the tensor, as a law rounds their product; s itself
  * where there is no factor or the law does not join the two. */
 float sb_law_scale(sb_factor factor, float s, sb_law law);
+
+/* What a law multiplies the codes of groups by, in place of their block scales; all are values of
+ * binary32. */
+void sb_law_group_scales(sb_factor factor, sb_law law, size_t groups, double *scales);
 
 /* Row i under a law, cols values; all laws agree on a plain matrix. `wide` is scratch of cols
  * binary64 values, used by law exact only. */

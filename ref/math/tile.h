@@ -20,6 +20,15 @@ enum {
  * is. */
 typedef double sb_tile_widen(const sb_row_codes *w, size_t first, size_t n, double *values);
 
+/* The same row, whose scales are values of binary32: each product rounded to binary32, then to
+ * BF16, as a file has it. */
+typedef void sb_tile_bf16(const sb_row_codes *w, size_t n, unsigned char *values);
+
+/* n codes of four bits, `group` of which share a scale: the value of code c under scale code s is
+ * table[s][c]. Both are multiples of SB_TILE_STEP, n one of group. */
+typedef void sb_tile_pick(const unsigned char *codes, const unsigned char *scales, size_t group,
+                          size_t n, const uint16_t (*table)[16], unsigned char *values);
+
 /* The factors of a sum: both products are exact, 24 x 24 bits. */
 typedef struct sb_tile_factor {
     double mul, div;
@@ -39,6 +48,8 @@ typedef struct sb_tile_kernels {
     int (*round)(const double *sums, const double *bounds, double size, sb_tile_factor factor,
                  size_t n, float *out, unsigned char *open);
     sb_tile_widen *widen[SB_FORMAT_COUNT]; /* NULL: sb_tile_decode */
+    sb_tile_bf16 *bf16[SB_FORMAT_COUNT];   /* of rows without zeros; may be NULL */
+    sb_tile_pick *pick;                    /* may be NULL */
 } sb_tile_kernels;
 
 /* Portable C. */

@@ -1,36 +1,14 @@
 #include "ref/ops/rounding.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/base/threads.h"
-#include "ref/math/dot.h"
 #include "ref/math/ints.h"
+#include "ref/math/rounded.h"
 #include "ref/math/row.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/arrays.h"
 #include "ref/ops/param.h"
-
-/* One row of the weight for each thread, and the scratch of sb_weight_row. */
-typedef struct row_room {
-    double *wide;
-    float *row;
-} row_room;
-
-static sb_status make_room(uint32_t k, row_room *room)
-{
-    size_t threads = sb_threads_here();
-    room->wide = sb_alloc(threads * k, sizeof *room->wide);
-    room->row = sb_alloc(threads * k, sizeof *room->row);
-    return room->wide && room->row ? SB_OK : SB_ERR_MEMORY;
-}
-
-static void free_room(row_room *room)
-{
-    free(room->wide);
-    free(room->row);
-}
 
 /* The factors of the whole weight and of the whole input. */
 static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
@@ -42,11 +20,6 @@ static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
 }
 
 /* R of R-2, which some kinds of layers go without. */
-static float output(const sb_knobs *knobs, const sb_linear_args *a, float y)
-{
-    return sb_linear_stays_wide(knobs, a->kind) ? y : sb_act(knobs, y);
-}
-
 static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
 {
     if (!sb_linear_stays_wide(knobs, a->kind))
@@ -55,32 +28,30 @@ static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
 
 /* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
  * it, as kernels have one number for both. */
-static float apply_factor_last(const sb_knobs *knobs, const sb_scalar *factor, float y)
+static float apply_factor_last(const sb_scalar *factor, float y)
 {
-    if (!SB_IS(knobs, dequant, factor_last))
-        return y;
     float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
     return y * mul / div;
 }
 
-/* Weights that a knob rounds, by K-2 or K-17, cannot be read in place: decode, round, then dot. */
+/* Weights that a knob rounds, by K-2 or K-17, cannot be read in place. */
 static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *of)
 {
-    uint32_t n = a->weight->rows, k = a->weight->cols;
+    const size_t count = a->rows * a->weight->cols, outputs = a->rows * a->weight->rows;
     const float *in = of->rounded ? of->rounded : a->in;
-    sb_scalar factor = factors_of(a->weight, of);
-    row_room room;
-    sb_status status = make_room(k, &room);
-#pragma omp parallel for schedule(static) if (!status && sb_worth_threads((double)a->rows * n * k))
-    for (int64_t i = 0; i < (status ? 0 : (int64_t)n); i++) {
-        size_t mine = (size_t)omp_get_thread_num() * k;
-        sb_weight_row(knobs, a->weight, (uint32_t)i, room.wide + mine, room.row + mine);
-        for (size_t t = 0; t < a->rows; t++) {
-            float y = sb_dot(room.row + mine, in + t * k, k);
-            a->out[t * n + (size_t)i] = output(knobs, a, apply_factor_last(knobs, &factor, y));
-        }
-    }
-    free_room(&room);
+    const sb_scalar factor = factors_of(a->weight, of);
+    const sb_rounding how = sb_param_rounding(knobs, a->weight);
+    double *x = sb_realloc(NULL, count, sizeof *x);
+    if (!x)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        x[i] = in[i];
+    const sb_status status = sb_dot_rounded(a->weight, &how, x, a->rows, a->out);
+    free(x);
+    for (size_t i = 0; SB_IS(knobs, dequant, factor_last) && !status && i < outputs; i++)
+        a->out[i] = apply_factor_last(&factor, a->out[i]);
+    if (!status)
+        round_outputs(knobs, a);
     return status;
 }
 

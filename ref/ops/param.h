@@ -4,7 +4,7 @@
 
 #include "ref/formats/matrix.h"
 #include "ref/formats/round.h"
-#include "ref/math/law.h"
+#include "ref/math/rounded.h"
 #include "ref/ops/knobs.h"
 
 /* K-17: "exact keeps the exact value, every other law of Q-8 rounds to binary32 as it says" */
@@ -29,6 +29,14 @@ static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
         return rounds || sb_dequant_law(knobs) != SB_LAW_exact;
     return rounds && sb_act_format(knobs) != matrix->format &&
            sb_act_format(knobs) != SB_FORMAT_f32;
+}
+
+/* How the weights of a linear layer are rounded. */
+static inline sb_rounding sb_param_rounding(const sb_knobs *knobs, const sb_matrix *matrix)
+{
+    const int cast = sb_param_rounds(knobs, matrix) && sb_param_cast(knobs, matrix);
+    const sb_rounding how = {sb_dequant_law(knobs), cast ? sb_act_format(knobs) : SB_FORMAT_f32};
+    return how;
 }
 
 /* The values of one row, rounded as the knobs say; `wide` is scratch of cols values, which only a

@@ -273,6 +273,8 @@ const sb_tile_kernels sb_tile_avx512 = {
      [SB_FORMAT_e2m1] = widen_e2m1,
      [SB_FORMAT_int4] = widen_int4,
      [SB_FORMAT_uint4] = widen_uint4},
+    {[SB_FORMAT_e4m3] = sb_avx512_bf16_e4m3, [SB_FORMAT_e2m1] = sb_avx512_bf16_e2m1},
+    sb_avx512_pick,
 };
 
 #endif
