@@ -7,19 +7,22 @@
 #include "gpu/cuda.h"
 #include "tests/lib/cmocka.h"
 
-/* Gives regions to the arrays of a test; closes them when it ends. One emulator for all. */
+/* Gives regions to the arrays of a test; closes them when it ends. One emulator for all. `counts`:
+ * what the kernels do is counted. */
 class emu_bench
 {
   public:
     sb_error err = sb_error();
     sb_queue queue = {emulator(), &err};
 
-    explicit emu_bench(uint64_t seed)
+    explicit emu_bench(uint64_t seed, sb_emu_counts *counts = nullptr) : counted(counts != nullptr)
     {
         sb_emu_seed(emulator(), seed);
+        sb_emu_count(emulator(), counts);
     }
     ~emu_bench()
     {
+        sb_emu_count(emulator(), nullptr);
         for (int i = 0; i < count; i++)
             sb_emu_region_close(&regions[i]);
     }
@@ -51,6 +54,7 @@ class emu_bench
     enum { MOST = 32 };
     sb_emu_region regions[MOST];
     int count = 0;
+    const bool counted;
 
     static sb_emu *emulator()
     {
@@ -60,7 +64,8 @@ class emu_bench
     sb_emu_region *open(const char *name, void *host, size_t bytes, sb_emu_use use)
     {
         assert_true(count < MOST);
-        assert_int_equal(sb_emu_region_open(&regions[count], name, host, bytes, use, &err), SB_OK);
+        const auto begin = counted ? sb_emu_region_counted : sb_emu_region_open;
+        assert_int_equal(begin(&regions[count], name, host, bytes, use, &err), SB_OK);
         return &regions[count++];
     }
 };

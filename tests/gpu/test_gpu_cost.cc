@@ -1,152 +1,28 @@
 /* test_gpu_cost.cc - B-15: every kernel of an op moves what gpu/kernel/cost.def says, to the byte;
  * of weights and of what is kept, as often as it says, and nothing else. */
-#include "tests/lib/cmocka.h"
-
-#include <initializer_list>
-#include <stdio.h>
-#include <string.h>
-
-#include "gpu/emu/count.h"
-#include "gpu/kernel/cost.h"
 #include "gpu/kernel/experts_rows.cuh"
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/experts.h"
+#include "tests/gpu/cost_cases.h"
 #include "tests/gpu/linear_layers.h"
-#include "tests/gpu/plant.h"
-#include "tests/lib/check_all.h"
-
-extern "C" {
-#include "ref/base/bytes.h"
-#include "tests/lib/poison.h"
-}
 
 namespace
 {
 
-const size_t rows_of_calls[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};
-bool seen[SB_COST_KERNELS];
-
-typedef unsigned long long number;
-
-/* --- what a call has moved, beside what it should ----------------------------------------------
- */
-struct account {
-    sb_gpu *gpu;
-    sb_knobs knobs;
-    sb_emu_counts counts;
-    sb_cost_buffer all[SB_COST_BUFFERS];
-    uint64_t macs[SB_COST_KERNELS];
-    const char *wrong; /* what differs first */
-    char text[200];
+struct account : cost_gpu {
+    sb_knobs knobs = sm121();
 };
-
-void open(account *a)
-{
-    memset(static_cast<void *>(a), 0, sizeof *a);
-    assert_int_equal(sb_knobs_profile(&a->knobs, "sm121", nullptr), SB_OK);
-    assert_int_equal(sb_gpu_open(&a->gpu, nullptr), SB_OK);
-    sb_gpu_count(a->gpu, &a->counts);
-}
-
-void close(account *a)
-{
-    sb_gpu_close(a->gpu);
-}
-
-/* "(sb_linear_kernel<CODES, ...>)" is sb_linear_kernel. */
-int kernel_of(const char *launched)
-{
-    launched += *launched == '(';
-    const size_t length = strcspn(launched, "<)");
-    for (int k = 0; k < SB_COST_KERNELS; k++) {
-        const char *name = sb_cost_name(static_cast<sb_cost_kernel>(k));
-        if (strlen(name) == length && memcmp(name, launched, length) == 0)
-            return k;
-    }
-    return SB_COST_KERNELS;
-}
-
-void differs(account *a, const char *kernel, const char *buffer, const char *what, uint64_t is,
-             uint64_t should)
-{
-    if (a->wrong)
-        return;
-    snprintf(a->text, sizeof a->text, "%s, %s: %llu bytes %s, not %llu", kernel, buffer,
-             static_cast<number>(is), what, static_cast<number>(should));
-    a->wrong = a->text;
-}
-
-void compare_buffer(account *a, const sb_emu_tally &t, const sb_cost_buffer &should)
-{
-    if (t.launch.read != should.read)
-        differs(a, t.kernel, t.what, "read", t.launch.read, should.read);
-    if (t.launch.written != should.written)
-        differs(a, t.kernel, t.what, "written", t.launch.written, should.written);
-    if (t.block.written != t.launch.written)
-        differs(a, t.kernel, t.what, "written by blocks", t.block.written, t.launch.written);
-    if (should.by_blocks == SB_COST_AGAIN)
-        return;
-    if (t.block.read != should.by_blocks)
-        differs(a, t.kernel, t.what, "read by blocks", t.block.read, should.by_blocks);
-}
-
-/* B-15: "a kernel touches no buffer that its list lacks" - of one kernel: each buffer that it
- * should touch, and none that it should not. */
-void compare_kernel(account *a, const char *kernel)
-{
-    const int k = kernel_of(kernel);
-    if (k == SB_COST_KERNELS) {
-        differs(a, kernel, "all buffers", "(cost.def does not have it)", 0, 0);
-        return;
-    }
-    seen[k] = true;
-    const uint64_t launches = sb_cost_launches(static_cast<sb_cost_kernel>(k));
-    if (sb_emu_counted(&a->counts, kernel, nullptr).times != launches)
-        differs(a, kernel, "all buffers", "(cost.def has another number of launches)", 0, launches);
-
-    for (const sb_cost_buffer &should : a->all)
-        if (should.kernel == k)
-            compare_buffer(a, sb_emu_counted(&a->counts, kernel, should.name), should);
-    for (const sb_emu_tally &t : a->counts.tally) {
-        bool known = !t.kernel || strcmp(t.kernel, kernel) != 0 || t.read + t.written == 0;
-        for (const sb_cost_buffer &should : a->all)
-            known = known || (should.kernel == k && strcmp(should.name, t.what) == 0);
-        if (!known)
-            differs(a, kernel, t.what, "(cost.def does not have it)", t.read + t.written, 0);
-    }
-}
-
-/* What differs first, of a call of this shape; NULL: nothing. */
-const char *compared(account *a, const sb_cost_shape &shape, sb_status status)
-{
-    a->wrong = nullptr;
-    sb_cost_of(&shape, a->all, a->macs);
-    if (status != SB_OK)
-        fail_msg("%s", sb_gpu_said(a->gpu)->text);
-    for (const sb_emu_tally &t : a->counts.tally)
-        if (t.kernel && !t.what)
-            compare_kernel(a, t.kernel);
-    a->counts = {};
-    return a->wrong;
-}
-
-void is(account *a, const sb_cost_shape &shape, sb_status status)
-{
-    if (compared(a, shape, status))
-        fail_msg("%llu rows: %s", static_cast<number>(shape.rows), a->wrong);
-}
 
 float *drawn(size_t count)
 {
-    float *x = test_copy(test_normal("x", count, 0.0f, 1.0f), count);
-    for (size_t i = 0; i < count; i++)
-        x[i] = sb_round_to(SB_FORMAT_bf16, x[i]);
-    return x;
+    return bf16_values("x", count, 0.0f, 1.0f);
 }
 
 /* --- layers ------------------------------------------------------------------------------------
  */
+const std::initializer_list<sb_cost_kernel> linear = {SB_COST_linear_stage, SB_COST_linear};
+
 sb_cost_shape shape_of(const sb_matrix *m, size_t rows)
 {
     sb_linear_shape s;
@@ -187,19 +63,17 @@ void test_linear(void **)
         for (const auto &size : sizes) {
             account a;
             layer l;
-            open(&a);
             assert_true(layer_draw(&l, static_cast<layer_kind>(kind), size[0], size[1], kind));
-            for (const size_t rows : rows_of_calls) {
+            for (const size_t rows : call_rows) {
                 if (&size != sizes && rows % 8 != 1 && !check_all())
                     continue;
                 const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(rows * size[1]),
                                              rows, test_output(rows * size[0])};
                 const sb_status status = sb_gpu_linear(a.gpu, &a.knobs, &args);
                 codes_are_wide(&a, "sb_linear_kernel", l, tiles_read(l.matrix, rows));
-                is(&a, shape_of(&l.matrix, rows), status);
+                a.is(shape_of(&l.matrix, rows), status, linear);
                 test_release(nullptr);
             }
-            close(&a);
             layer_free(&l);
         }
 }
@@ -223,8 +97,8 @@ void test_packed(void **)
             const uint64_t bytes = sb_cost_packed(of.format, size[0], size[1]);
             if (shape_of(&l.matrix, 1).packed != bytes)
                 fail_msg("%s, %u x %u: %llu bytes, not %llu", layer_name(of.kind), size[0], size[1],
-                         static_cast<number>(shape_of(&l.matrix, 1).packed),
-                         static_cast<number>(bytes));
+                         static_cast<unsigned long long>(shape_of(&l.matrix, 1).packed),
+                         static_cast<unsigned long long>(bytes));
             layer_free(&l);
         }
 }
@@ -237,33 +111,17 @@ void test_wide(void **)
     for (const layer_kind kind : kinds) {
         account a;
         layer l;
-        open(&a);
         assert_true(layer_draw(&l, kind, N, COLUMNS, kind));
         const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(65 * COLUMNS), 65,
                                      test_output(65 * N)};
-        is(&a, shape_of(&l.matrix, 65), sb_gpu_linear(a.gpu, &a.knobs, &args));
+        a.is(shape_of(&l.matrix, 65), sb_gpu_linear(a.gpu, &a.knobs, &args),
+             {SB_COST_expert_stage, SB_COST_wide});
         test_release(nullptr);
-        close(&a);
         layer_free(&l);
     }
 }
 
-enum { EXPERTS = 8, KEPT = 2, MANY = 130 };
-
-/* Which experts have pairs, and the sets that their pairs are in. */
-void count_pairs(const uint32_t *ids, size_t pairs, sb_cost_shape *shape)
-{
-    size_t of[EXPERTS] = {};
-    const size_t most = pairs / 32 > EXPERTS ? 128 : pairs / 8 > EXPERTS ? 64 : 8;
-    for (size_t i = 0; i < pairs; i++)
-        of[ids[i]]++;
-    for (const size_t n : of) {
-        shape->used += n != 0;
-        shape->sets += (n + most - 1) / most;
-    }
-    shape->experts = EXPERTS;
-    shape->pairs = pairs;
-}
+enum { EXPERTS = COST_EXPERTS, KEPT = COST_KEPT, MANY = 130 };
 
 /* `each`: KEPT for the layers in front of the activation, and 1 behind it. */
 void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
@@ -272,14 +130,13 @@ void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
     sb_matrix matrices[EXPERTS];
     uint32_t ids[MANY * KEPT];
     account a;
-    open(&a);
     for (unsigned e = 0; e < EXPERTS; e++) {
         assert_true(layer_draw(&of[e], kind, 40, 320, kind * 10u + e));
         matrices[e] = of[e].matrix;
     }
-    for (uint32_t i = 0; i < rows * KEPT; i++)
-        ids[i] = i / KEPT * 3 % spread + i % KEPT * (EXPERTS / 2);
     const size_t inputs = rows * KEPT / each;
+    sb_cost_shape shape = shape_of(matrices, inputs);
+    cost_route(rows, spread, ids, &shape);
     const sb_expert_linear_args args = {matrices,
                                         sizeof *matrices,
                                         EXPERTS,
@@ -291,11 +148,10 @@ void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
                                         drawn(inputs * 320),
                                         test_output(rows * KEPT * 40)};
     const sb_status status = sb_gpu_experts(a.gpu, &a.knobs, &args);
-    sb_cost_shape shape = shape_of(matrices, inputs);
-    count_pairs(ids, rows * KEPT, &shape);
     codes_are_wide(&a, "sb_tile_kernel", of[0], shape.sets * sb_cost_up(matrices->rows, 16));
-    is(&a, shape, status);
-    close(&a);
+    a.is(shape, status,
+         {SB_COST_expert_stage, SB_COST_route_count, SB_COST_route_place, SB_COST_route_order,
+          sb_cost_set(shape.pairs, EXPERTS) == 128 ? SB_COST_wide : SB_COST_tile});
     for (layer &l : of)
         layer_free(&l);
     test_release(nullptr);
@@ -336,35 +192,17 @@ void check_conv(account *a, size_t rows, size_t channels, bool trail)
     shape.outputs = channels;
     shape.inputs = 4;
     shape.trail = trail;
-    is(a, shape, sb_gpu_conv(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_conv(a->gpu, &a->knobs, &args), {SB_COST_conv});
 }
 
 void check_delta(account *a, size_t rows, size_t width, bool trail)
 {
-    const size_t k_heads = 2, v_heads = 4, dk = width, dv = width + 8;
+    const size_t dk = width, dv = width + 8;
     sb_delta_rule_args args = {};
-    args.q = drawn(rows * k_heads * dk);
-    args.k = drawn(rows * k_heads * dk);
-    args.v_stride = v_heads * dv + 5;
-    args.v = drawn(rows * args.v_stride);
-    args.g = drawn(rows * v_heads);
-    args.beta = drawn(rows * v_heads);
-    args.rows = rows;
-    args.k_heads = k_heads;
-    args.v_heads = v_heads;
-    args.dk = dk;
-    args.dv = dv;
-    args.state = drawn(v_heads * dk * dv);
-    args.trail = trail ? test_output(rows * v_heads * dk * dv) : nullptr;
-    args.out = test_output(rows * v_heads * dv);
-    sb_cost_shape shape = {};
-    shape.rows = rows;
-    shape.heads = v_heads;
-    shape.groups = k_heads;
-    shape.key = dk;
-    shape.value = dv;
+    sb_cost_shape shape = cost_delta(rows, dk, dv, &args);
     shape.trail = trail;
-    is(a, shape, sb_gpu_delta_rule(a->gpu, &a->knobs, &args));
+    args.trail = trail ? test_output(rows * shape.heads * dk * dv) : nullptr;
+    a->is(shape, sb_gpu_delta_rule(a->gpu, &a->knobs, &args), {SB_COST_delta_rule});
 }
 
 void check_gates(account *a, size_t rows, size_t heads)
@@ -382,7 +220,7 @@ void check_gates(account *a, size_t rows, size_t heads)
     sb_cost_shape shape = {};
     shape.rows = rows;
     shape.heads = heads;
-    is(a, shape, sb_gpu_gates(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_gates(a->gpu, &a->knobs, &args), {SB_COST_gates});
 }
 
 void check_l2norm(account *a, size_t rows, size_t heads, size_t dk)
@@ -400,7 +238,7 @@ void check_l2norm(account *a, size_t rows, size_t heads, size_t dk)
     shape.rows = rows;
     shape.heads = heads;
     shape.key = dk;
-    is(a, shape, sb_gpu_l2norm(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_l2norm(a->gpu, &a->knobs, &args), {SB_COST_l2norm});
 }
 
 void check_norms(account *a, size_t rows, size_t n)
@@ -412,15 +250,14 @@ void check_norms(account *a, size_t rows, size_t n)
     sb_cost_shape shape = {};
     shape.rows = rows;
     shape.outputs = n;
-    is(a, shape, sb_gpu_rmsnorm(a->gpu, &a->knobs, &norm));
-    is(a, shape, sb_gpu_gated_rmsnorm(a->gpu, &a->knobs, &gated));
+    a->is(shape, sb_gpu_rmsnorm(a->gpu, &a->knobs, &norm), {SB_COST_rmsnorm});
+    a->is(shape, sb_gpu_gated_rmsnorm(a->gpu, &a->knobs, &gated), {SB_COST_gated_rmsnorm});
 }
 
 void test_recurrent(void **)
 {
     account a;
-    open(&a);
-    for (const size_t rows : rows_of_calls) {
+    for (const size_t rows : call_rows) {
         for (const bool trail : {false, true}) {
             check_conv(&a, rows, 320, trail);
             for (const size_t width : {24, 64, 120})
@@ -433,7 +270,6 @@ void test_recurrent(void **)
         sb_gpu_forget_weights(a.gpu);
         test_release(nullptr);
     }
-    close(&a);
 }
 
 /* --- full attention ----------------------------------------------------------------------------
@@ -467,7 +303,11 @@ void check_attention(account *a, size_t rows, size_t first, size_t hd, const cha
     shape.key = hd;
     shape.kv_bytes = SB_IS(&knobs, kv_cache, fp8) ? 1 : 2;
     shape.split = sb_cost_splits(&shape);
-    is(a, shape, sb_gpu_attention(a->gpu, &knobs, &args));
+    const sb_status status = sb_gpu_attention(a->gpu, &knobs, &args);
+    if (shape.split)
+        a->is(shape, status, {SB_COST_kv, SB_COST_attention, SB_COST_attention_parts});
+    else
+        a->is(shape, status, {SB_COST_kv, SB_COST_attention});
     test_release(nullptr);
 }
 
@@ -481,7 +321,7 @@ void check_rope(account *a, size_t rows, size_t heads, size_t hd, size_t rd)
     shape.rows = rows;
     shape.heads = heads;
     shape.key = rd; /* what is behind it stays as it is */
-    is(a, shape, sb_gpu_rope(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_rope(a->gpu, &a->knobs, &args), {SB_COST_rope_table, SB_COST_rope});
 }
 
 void check_gate(account *a, size_t rows, size_t heads, size_t hd)
@@ -496,15 +336,14 @@ void check_gate(account *a, size_t rows, size_t heads, size_t hd)
     shape.outputs = n;
     shape.heads = heads;
     shape.key = hd;
-    is(a, shape, sb_gpu_split_gate(a->gpu, &a->knobs, &split));
-    is(a, shape, sb_gpu_attn_gate(a->gpu, &a->knobs, &gate));
+    a->is(shape, sb_gpu_split_gate(a->gpu, &a->knobs, &split), {SB_COST_split_gate});
+    a->is(shape, sb_gpu_attn_gate(a->gpu, &a->knobs, &gate), {SB_COST_attn_gate});
 }
 
 void test_attention(void **)
 {
     account a;
-    open(&a);
-    for (const size_t rows : rows_of_calls) {
+    for (const size_t rows : call_rows) {
         for (const char *cache : {"kv_cache=act", "kv_cache=fp8"}) {
             check_attention(&a, rows, 0, 64, cache);
             check_attention(&a, rows, 250, 64, cache);
@@ -521,7 +360,6 @@ void test_attention(void **)
     check_attention(&a, 63, 3, 64, "kv_cache=act", 32, 16);
     check_attention(&a, 22, 250, 64, "kv_cache=fp8", 96, 16);
     check_attention(&a, 65, 200, 64, "kv_cache=act", 16, 8);
-    close(&a);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------
@@ -541,7 +379,7 @@ void check_embed(account *a, size_t rows)
         shape.used += one;
     shape.rows = rows;
     shape.outputs = 72;
-    is(a, shape, sb_gpu_embed(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_embed(a->gpu, &a->knobs, &args), {SB_COST_embed});
 }
 
 void check_router(account *a, size_t rows)
@@ -553,7 +391,7 @@ void check_router(account *a, size_t rows)
     shape.rows = rows;
     shape.experts = 40;
     shape.pairs = rows * KEPT;
-    is(a, shape, sb_gpu_router(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_router(a->gpu, &a->knobs, &args), {SB_COST_router});
 }
 
 void check_elements(account *a, size_t rows)
@@ -566,8 +404,8 @@ void check_elements(account *a, size_t rows)
     sb_cost_shape shape = {};
     shape.rows = rows;
     shape.outputs = n;
-    is(a, shape, sb_gpu_add(a->gpu, &a->knobs, &add));
-    is(a, shape, sb_gpu_swiglu(a->gpu, &a->knobs, &swiglu));
+    a->is(shape, sb_gpu_add(a->gpu, &a->knobs, &add), {SB_COST_add});
+    a->is(shape, sb_gpu_swiglu(a->gpu, &a->knobs, &swiglu), {SB_COST_swiglu});
 }
 
 void check_combine(account *a, size_t kept)
@@ -580,14 +418,13 @@ void check_combine(account *a, size_t kept)
     shape.rows = 1;
     shape.outputs = n;
     shape.pairs = kept;
-    is(a, shape, sb_gpu_moe_combine(a->gpu, &a->knobs, &args));
+    a->is(shape, sb_gpu_moe_combine(a->gpu, &a->knobs, &args), {SB_COST_moe_combine});
 }
 
 void test_rest(void **)
 {
     account a;
-    open(&a);
-    for (const size_t rows : rows_of_calls) {
+    for (const size_t rows : call_rows) {
         check_embed(&a, rows);
         check_router(&a, rows);
         check_elements(&a, rows);
@@ -595,7 +432,6 @@ void test_rest(void **)
         sb_gpu_forget_weights(a.gpu);
         test_release(nullptr);
     }
-    close(&a);
 }
 
 /* --- mistakes ----------------------------------------------------------------------------------
@@ -612,16 +448,13 @@ void is_seen(const char *fault, const char *why)
 {
     account a;
     layer l;
-    open(&a);
     assert_true(layer_draw(&l, LAYER_fp8_block, 40, 320, 1));
     const sb_cost_shape shape = shape_of(&l.matrix, 3);
-    is(&a, shape, few_rows(&a, l));
+    a.is(shape, few_rows(&a, l), linear);
     plant(fault);
-    const char *wrong = compared(&a, shape, few_rows(&a, l));
+    const sb_status status = few_rows(&a, l);
     plant("");
-    if (!wrong || !strstr(wrong, why))
-        fail_msg("%s: %s", fault, wrong ? wrong : "not seen");
-    close(&a);
+    cost_expect(a.compared(shape, status, linear), why);
     layer_free(&l);
     test_release(nullptr);
 }
@@ -629,36 +462,28 @@ void is_seen(const char *fault, const char *why)
 /* And lines that are wrong: a byte too few of weights, a role's bytes in another buffer. */
 void test_mistakes(void **)
 {
-    is_seen("linear_tail", "weights: 12672 bytes read, not 15936");
+    is_seen("linear_tail", "bytes of weights read: 12672, not 15936");
     account a;
     layer l;
-    open(&a);
     assert_true(layer_draw(&l, LAYER_bf16, 40, 320, 1));
     sb_cost_shape shape = shape_of(&l.matrix, 3);
     shape.packed--;
-    const char *wrong = compared(&a, shape, few_rows(&a, l));
-    assert_non_null(wrong);
-    assert_non_null(strstr(wrong, "weights: 30720 bytes read, not 30719"));
+    cost_expect(a.compared(shape, few_rows(&a, l), linear),
+                "bytes of weights read: 30720, not 30719");
     shape.packed++;
     shape.rows = 9;
-    assert_non_null(compared(&a, shape, few_rows(&a, l)));
+    assert_non_null(a.compared(shape, few_rows(&a, l), linear));
     shape.rows = 3;
     shape.gathers = 1;
-    wrong = compared(&a, shape, few_rows(&a, l));
-    assert_non_null(wrong);
-    assert_non_null(strstr(wrong, "columns: 0 bytes read, not 1280"));
-    close(&a);
+    cost_expect(a.compared(shape, few_rows(&a, l), linear), "bytes of columns read: 0, not 1280");
     layer_free(&l);
     test_release(nullptr);
 }
 
-/* No line is of a kernel that is not there any more; test_gpu_cost_fused and test_gpu_cost_lowbit
- * say so of those from add_norm on. */
+/* test_gpu_cost_fused and test_gpu_cost_lowbit say so of those from add_norm on. */
 void test_all_seen(void **)
 {
-    for (int k = 0; k < SB_COST_add_norm; k++)
-        if (!seen[k])
-            fail_msg("%s: no op has started it", sb_cost_name(static_cast<sb_cost_kernel>(k)));
+    cost_all_seen(static_cast<sb_cost_kernel>(0), SB_COST_add_norm);
 }
 
 } // namespace

@@ -1,9 +1,5 @@
 /* test_gpu_cost_fused.cc - B-15 for fused kernels and those of a step: each moves what
  * gpu/kernel/cost.def says, to the byte, and nothing else. */
-#include <stdio.h>
-
-#include "gpu/emu/count.h"
-#include "gpu/kernel/cost.h"
 #include "gpu/kernel/fused_argmax.cuh"
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
@@ -11,136 +7,47 @@
 #include "gpu/kernel/fused_route.cuh"
 #include "gpu/kernel/step.cuh"
 #include "gpu/op/experts_pairs.h"
+#include "tests/gpu/cost_cases.h"
 #include "tests/gpu/fused.h"
 
 namespace
 {
 
-typedef unsigned long long number;
-
 /* No size of it is one that fills blocks or chunks. */
 const fused_shape odd = {"odd", 200, 6, 2, 72, 2, 4, 24, 48, 8, 3, 72, false};
-bool seen[SB_COST_KERNELS];
 
-sb_emu *emulator()
-{
-    static sb_emu *const one = sb_emu_new(0);
-    return one;
-}
-
-/* --- a launch, counted -------------------------------------------------------------------------
- */
-class counted
+/* A launch, counted. */
+class counted : public cost_counts, public emu_bench
 {
   public:
-    sb_error err = sb_error();
-    sb_queue queue = {emulator(), &err};
-    sb_emu_counts counts = {};
-    char text[200] = ""; /* what differs first */
+    using emu_bench::in;
+    using emu_bench::out;
 
-    counted()
+    counted() : emu_bench(0, &counts)
     {
-        sb_emu_count(emulator(), &counts);
     }
-    ~counted()
-    {
-        sb_emu_count(emulator(), nullptr);
-        for (int i = 0; i < count; i++)
-            sb_emu_region_close(&regions[i]);
-    }
-    counted(const counted &) = delete;
-    counted &operator=(const counted &) = delete;
 
-    template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
-    {
-        return sb_global<const T>(open(name, const_cast<T *>(host), n * sizeof(T), SB_EMU_INPUT));
-    }
     sb_global<const float> in(const char *name, size_t n)
     {
         return in(name, bf16_values(name, n, 0.0f, 1.0f), n);
     }
-    template <class T> sb_global<T> inout(const char *name, T *host, size_t n)
-    {
-        return sb_global<T>(open(name, host, n * sizeof(T), SB_EMU_INOUT));
-    }
     template <class T> sb_global<T> out(const char *name, size_t n)
     {
-        return sb_global<T>(open(name, fused_room<T>(n), n * sizeof(T), SB_EMU_OUTPUT));
+        return out(name, fused_room<T>(n), n);
     }
     template <class T> sb_global<T> out_if(bool there, const char *name, size_t n)
     {
         return there ? out<T>(name, n) : sb_global<T>(nullptr);
     }
 
-    /* What differs first, of the one launch that there was; NULL: nothing. */
-    const char *compared(sb_cost_kernel kernel, const sb_cost_shape &shape)
-    {
-        static sb_cost_buffer all[SB_COST_BUFFERS];
-        uint64_t macs[SB_COST_KERNELS], bytes = 0, known = 0;
-        *text = 0;
-        seen[kernel] = true;
-        sb_cost_of(&shape, all, macs);
-        differs("launches", sb_emu_counted(&counts, nullptr, nullptr).times, 1);
-        for (const sb_cost_buffer &b : all) {
-            if (b.kernel != kernel)
-                continue;
-            const sb_emu_tally t = sb_emu_counted(&counts, nullptr, b.name);
-            differs(b.name, "read", t.launch.read, b.read);
-            differs(b.name, "written", t.launch.written, b.written);
-            if (b.by_blocks != SB_COST_AGAIN) {
-                differs(b.name, "written by blocks", t.block.written, b.written);
-                differs(b.name, "read by blocks", t.block.read, b.by_blocks);
-            }
-            known += t.read + t.written;
-        }
-        for (const sb_emu_tally &t : counts.tally)
-            if (t.kernel && t.what)
-                bytes += t.read + t.written;
-            else if (t.kernel && !is_of(t.kernel, sb_cost_name(kernel)))
-                differs(t.kernel, t.times, 0);
-        differs("bytes of buffers that its list lacks", bytes, known);
-        return *text ? text : nullptr;
-    }
-
     void is(sb_cost_kernel kernel, const sb_cost_shape &shape, sb_status status)
     {
         if (status != SB_OK)
             fail_msg("%s", err.text);
-        if (compared(kernel, shape))
-            fail_msg("%s, %llu rows: %s", sb_cost_id(kernel), static_cast<number>(shape.rows),
-                     text);
-    }
-
-  private:
-    enum { MOST = 24 };
-    sb_emu_region regions[MOST];
-    int count = 0;
-
-    sb_emu_region *open(const char *name, void *host, size_t bytes, sb_emu_use use)
-    {
-        assert_true(count < MOST);
-        assert_int_equal(sb_emu_region_counted(&regions[count], name, host, bytes, use, &err),
-                         SB_OK);
-        return &regions[count++];
-    }
-    void differs(const char *what, uint64_t is, uint64_t should)
-    {
-        if (is != should && !*text)
-            snprintf(text, sizeof text, "%s: %llu, not %llu", what, static_cast<number>(is),
-                     static_cast<number>(should));
-    }
-    void differs(const char *buffer, const char *what, uint64_t is, uint64_t should)
-    {
-        char both[80];
-        snprintf(both, sizeof both, "bytes of %s %s", buffer, what);
-        differs(both, is, should);
-    }
-    /* "(sb_gdn_kernel<T, DK, SB_GDN_TAPS>)" is sb_gdn_kernel. */
-    static bool is_of(const char *launched, const char *name)
-    {
-        launched += *launched == '(';
-        const size_t length = strcspn(launched, "<)");
-        return length == strlen(name) && memcmp(name, launched, length) == 0;
+        const char *wrong = compared(shape, {kernel});
+        if (wrong)
+            fail_msg("%s, %u rows: %s", sb_cost_id(kernel), static_cast<unsigned>(shape.rows),
+                     wrong);
     }
 };
 
@@ -245,16 +152,18 @@ void check_swiglu(const fused_shape &s, uint32_t rows)
 {
     const size_t n = size_t(rows) * s.I;
     const sb_linear_shape shape = sb_stage_shape(s.I);
-    counted a, b;
-    const sb_swiglu_input<float> pairs = {b.in("gate", n), b.in("up", n), s.I};
-    b.is(SB_COST_stage_pairs, shape_of(rows, s.I),
-         sb_stage_pairs_launch(&b.queue, pairs, nullptr,
-                               b.out<uint32_t>("staged for experts", fused_pairs(shape, rows)),
-                               shape, rows));
-    sb_emu_count(emulator(), &a.counts);
-    const sb_swiglu_input<float> in = {a.in("gate", n), a.in("up", n), s.I};
-    a.is(SB_COST_stage, shape_of(rows, s.I),
-         sb_stage_launch(&a.queue, in, nullptr, a.out<uint2>("staged", fused_staged(shape, rows)),
+    {
+        counted c;
+        const sb_swiglu_input<float> in = {c.in("gate", n), c.in("up", n), s.I};
+        c.is(SB_COST_stage_pairs, shape_of(rows, s.I),
+             sb_stage_pairs_launch(&c.queue, in, nullptr,
+                                   c.out<uint32_t>("staged for experts", fused_pairs(shape, rows)),
+                                   shape, rows));
+    }
+    counted c;
+    const sb_swiglu_input<float> in = {c.in("gate", n), c.in("up", n), s.I};
+    c.is(SB_COST_stage, shape_of(rows, s.I),
+         sb_stage_launch(&c.queue, in, nullptr, c.out<uint2>("staged", fused_staged(shape, rows)),
                          shape, rows));
 }
 
@@ -594,12 +503,6 @@ void test_many(void **)
 
 /* --- mistakes ----------------------------------------------------------------------------------
  */
-void expect(const char *wrong, const char *why)
-{
-    if (!wrong || !strstr(wrong, why))
-        fail_msg("%s, where this was expected: %s", wrong ? wrong : "nothing is wrong", why);
-}
-
 /* A kernel that reads one row's gate for all; a token that is not written; and lines that are
  * wrong, of bytes, of a buffer and of a kernel. */
 void test_mistakes(void **)
@@ -613,7 +516,7 @@ void test_mistakes(void **)
         plant("fused_combine_row");
         assert_int_equal(run_combined(c, odd, 3, 7), SB_OK);
         plant("");
-        expect(c.compared(SB_COST_add_norm, shape), "bytes of shared_logit read: 4, not 12");
+        cost_expect(c.compared(shape, {SB_COST_add_norm}), "bytes of shared_logit read: 4, not 12");
     }
     {
         counted c;
@@ -621,25 +524,24 @@ void test_mistakes(void **)
         assert_int_equal(
             SB_LAUNCH(&c.queue, sb_step_end_kernel, 1, 1, 0, numbers_of(c, &n), 3, 0, 2), SB_OK);
         plant("");
-        expect(c.compared(SB_COST_step_end, step), "bytes of tokens written: 0, not 4");
+        cost_expect(c.compared(step, {SB_COST_step_end}), "bytes of tokens written: 0, not 4");
     }
     counted c;
     assert_int_equal(run_combined(c, odd, 3, 7), SB_OK);
-    assert_null(c.compared(SB_COST_add_norm, shape));
+    assert_null(c.compared(shape, {SB_COST_add_norm}));
     shape.feeds = 0;
-    expect(c.compared(SB_COST_add_norm, shape), "bytes of staged for experts written: 1536, not 0");
+    cost_expect(c.compared(shape, {SB_COST_add_norm}),
+                "bytes of staged for experts written: 1536, not 0");
     shape.feeds = 1;
     shape.width--;
-    expect(c.compared(SB_COST_add_norm, shape), "bytes of staged written: 4096, not 4080");
-    expect(c.compared(SB_COST_step_accept, step), "bytes of kept written: 0, not 4");
+    cost_expect(c.compared(shape, {SB_COST_add_norm}), "bytes of staged written: 4096, not 4080");
+    cost_expect(c.compared(step, {SB_COST_step_accept}),
+                "sb_step_accept_kernel, launches: 0, not 1");
 }
 
-/* No line is of a kernel that is not there any more. */
 void test_all_seen(void **)
 {
-    for (int k = SB_COST_add_norm; k < SB_COST_act_fp8; k++)
-        if (!seen[k])
-            fail_msg("%s: nothing has started it", sb_cost_name(static_cast<sb_cost_kernel>(k)));
+    cost_all_seen(SB_COST_add_norm, SB_COST_act_fp8);
 }
 
 } // namespace
