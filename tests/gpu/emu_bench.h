@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gpu/cuda.h"
-#include "tests/lib/cmocka.h"
+#include "tests/gpu/plant.h"
 
 /* Gives regions to the arrays of a test; closes them when it ends. One emulator for all. `counts`:
  * what the kernels do is counted. */
@@ -40,6 +40,13 @@ class emu_bench
     template <class T> sb_global<T> inout(const char *name, T *host, size_t n)
     {
         return sb_global<T>(open(name, host, n * sizeof(T), SB_EMU_INOUT));
+    }
+    /* Whether a launch has succeeded: only a planted fault may stop it. */
+    bool ran(sb_status status, const char *of = "") const
+    {
+        if (status != SB_OK && !*planted)
+            fail_msg("%s %s", of, err.text);
+        return status == SB_OK;
     }
     /* Every buffer that was only to be written has been, all of it. */
     bool complete() const

@@ -55,14 +55,6 @@ template <class F> static void fused_catches(const char *fault, F same)
     }
 }
 
-/* A launch that a planted fault may stop. */
-static inline bool fused_ran(const emu_bench &b, sb_status status)
-{
-    if (status != SB_OK && !*planted)
-        fail_msg("%s", b.err.text);
-    return status == SB_OK;
-}
-
 template <class T> static T *fused_room(size_t n)
 {
     return reinterpret_cast<T *>(test_output((n * sizeof(T) + 3) / 4));

@@ -73,7 +73,7 @@ static bool same_choice(const fused_shape &s, uint32_t rows, bool renormalise, u
                                s.k,
                                most,
                                renormalise};
-    return fused_ran(b, sb_choice_launch(&b.queue, job)) && a.count == c.count &&
+    return b.ran(sb_choice_launch(&b.queue, job)) && a.count == c.count &&
            fused_same(a.ids, c.ids, pairs) && fused_same(a.weights, c.weights, pairs) &&
            fused_same(a.order, c.order, pairs) && fused_same(a.begin, c.begin, s.E + 1) &&
            fused_same(a.sets, c.sets, 2 * size_t(a.count));
@@ -122,8 +122,7 @@ static bool same_token(uint32_t n, uint32_t rows, uint32_t parts, uint64_t seed)
     bool same = true;
     for (int round = 0; round < 2 && same; round++) {
         memset(together, 0xff, sizeof together);
-        same = fused_ran(
-                   b, sb_argmax_launch(&b.queue, in, largest, finished, tokens, n, rows, parts)) &&
+        same = b.ran(sb_argmax_launch(&b.queue, in, largest, finished, tokens, n, rows, parts)) &&
                fused_same(apart, together, rows);
         for (uint32_t row = 0; row < rows; row++)
             same = same && best[row] == 0 && done[row] == 0;

@@ -131,7 +131,7 @@ static bool heads_together(const fused_shape &s, uint32_t rows, const heads_in &
     job.eps = eps;
     job.key_scale = k_scale;
     job.value_scale = v_scale;
-    return fused_ran(b, sb_heads_launch(&b.queue, job)) && b.complete();
+    return b.ran(sb_heads_launch(&b.queue, job)) && b.complete();
 }
 
 template <class KV> static bool same_heads(const fused_shape &s, uint32_t rows, uint64_t seed)
@@ -322,8 +322,8 @@ static bool gdn_together(const fused_shape &s, uint32_t rows, const gdn_in &g, s
     end.heads = s.nV;
     end.n = s.dv;
     end.eps = eps;
-    return fused_ran(b, sb_gdn_launch(&b.queue, job)) &&
-           fused_ran(b, sb_gdn_end_launch(&b.queue, end)) && b.complete();
+    return b.ran(sb_gdn_launch(&b.queue, job)) && b.ran(sb_gdn_end_launch(&b.queue, end)) &&
+           b.complete();
 }
 
 static bool same_gdn(const fused_shape &s, uint32_t rows, states how, bool rounds, uint64_t seed)

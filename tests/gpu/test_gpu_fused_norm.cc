@@ -79,7 +79,7 @@ static bool runs_fused(emu_bench &b, const fused_shape &s, uint32_t rows, const 
     job.rows = rows;
     job.n = s.H;
     job.eps = 1e-6f;
-    return fused_ran(b, sb_add_norm_launch(&b.queue, job)) && b.complete();
+    return b.ran(sb_add_norm_launch(&b.queue, job)) && b.complete();
 }
 
 static bool same_norm(const fused_shape &s, uint32_t rows, kind what, bool in_place, uint64_t seed)
@@ -142,9 +142,9 @@ static bool same_swiglu(const fused_shape &s, uint32_t rows, uint64_t seed)
     const sb_swiglu_input<float> in = {g, u, s.I};
     const sb_status staged =
         sb_stage_launch(&b.queue, in, nullptr, b.out("staged", mine.staged, words), shape, rows);
-    return fused_ran(b, staged) &&
-           fused_ran(b, sb_stage_pairs_launch(&b.queue, in, nullptr,
-                                              b.out("pairs", mine.pairs, pairs), shape, rows)) &&
+    return b.ran(staged) &&
+           b.ran(sb_stage_pairs_launch(&b.queue, in, nullptr, b.out("pairs", mine.pairs, pairs),
+                                       shape, rows)) &&
            b.complete() && fused_same(x.staged, mine.staged, words) &&
            fused_same(x.pairs, mine.pairs, pairs);
 }
@@ -166,8 +166,8 @@ static bool same_attn_gate(const fused_shape &s, uint32_t rows, uint64_t seed)
     EMU_RUN(b, sb_attn_gate_kernel<float>, fused_blocks(n, SB_EACH_THREADS), SB_EACH_THREADS, 0, in,
             gates, n, b.out("out", out, n));
     const fused_input x = fused_stage(out, shape, rows);
-    return fused_ran(b, sb_stage_launch(&b.queue, sb_attn_gate_input<float>{in, both, width, s.hd},
-                                        nullptr, b.out("staged", mine, words), shape, rows)) &&
+    return b.ran(sb_stage_launch(&b.queue, sb_attn_gate_input<float>{in, both, width, s.hd},
+                                 nullptr, b.out("staged", mine, words), shape, rows)) &&
            b.complete() && fused_same(x.staged, mine, words);
 }
 
