@@ -114,6 +114,8 @@ static void same_state(both *b)
 {
     sb_state *state = NULL;
     sb_digest want, got;
+    if (failed(b))
+        return;
     said(b, sb_gpu_step_state(b->step, &state, &b->err));
     if (failed(b))
         return;
