@@ -16,7 +16,7 @@ enum { ROWS = 40, POSITIONS = 400 };
 
 typedef struct script {
     const char *preset, *format, *profile, *set; /* set: knobs, or NULL */
-    unsigned layers;
+    unsigned layers;   /* 0: the preset's, which `make check-all` always has */
     const char *words; /* see play */
 } script;
 
@@ -74,7 +74,7 @@ static void open_both(both *b, const script *s)
                                   .preset = s->preset,
                                   .format = s->format,
                                   .recipe = s->words == rounds ? "predictable" : NULL,
-                                  .layers = s->layers,
+                                  .layers = check_all() ? 0 : s->layers,
                                   .group_size = strcmp(s->preset, "T6") == 0 ? 32 : 0,
                                   .replace = 1};
     *b = (both){.script = s, .err = {""}};
@@ -275,18 +275,19 @@ static const char *play(both *b)
 static const char plain[] = "p3 d g2 v k1 | p17 g3 v a d";
 
 /* Each preset, format, profile and knob that changes what is launched; the last ones beyond the 256
- * positions of the first bucket. */
+ * positions of the first bucket. One layer is one of linear attention: full attention is that of
+ * the head. */
 static const script scripts[] = {
-    {"T1", "bf16", "sm121", NULL, 0, rounds},
-    {"T1", "fp8-block", "sm121-w8a8", NULL, 0, "p4 m2 v a d | m1 v k1 d"},
+    {"T1", "bf16", "sm121", NULL, 4, rounds},
+    {"T1", "fp8-block", "sm121-w8a8", NULL, 4, "p4 m2 v a d | m1 v k1 d"},
     {"T1", "int4-gptq", "sm121", "mtp_first=zeros mtp_hidden=residual", 4,
      "p1 d m2 v a | m1 v k1 d"},
     {"T1", "mxfp4", "sm121", "mtp_position=token mtp_recycled=residual", 4, "p2 m3 v k2 | m2 v a"},
-    {"T2", "nvfp4-ct", "sm121", "kv_cache=fp8", 4, plain},
+    {"T2", "nvfp4-ct", "sm121", "kv_cache=fp8", 1, "p3 d m1 v k1 | p17 g3 v a d"},
     {"T3", "nvidia-mix", "sm121-w8a8", NULL, 4, plain},
-    {"T4", "nvfp4-ct", "sm121-w4a4", NULL, 0, plain},
+    {"T4", "nvfp4-ct", "sm121-w4a4", NULL, 8, plain},
     {"T5", "fp8-channel", "sm121-w8a8", "delta_rule=prompt_fla l2norm_round=act_prompt", 0, plain},
-    {"T6", "int8-gptq", "sm121", "delta_rule=chunk_fla", 0, "p3 d | p18 d d"},
+    {"T6", "int8-gptq", "sm121", "delta_rule=chunk_fla", 1, "p3 d | p18 d d"},
     {"T4", "int8-gptq", "sm121", "delta_rule=chunk_fla", 0, "p3 d p18 d d"},
     {"T4", "bf16", "sm121", NULL, 0, "p40 p40 p40 p40 p40 p40 p14 d g2 v k2 g3 v a d"},
     {"T1", "bf16", "sm121", "kv_cache=fp8", 4, "| p40 p40 p40 p40 p40 p40 p15 m1 v k1 m2 v a d"},
@@ -365,17 +366,18 @@ static void test_faults(void **state)
     static const struct {
         const char *plant, *words, *said;
     } rows[] = {{"slot_first", "p3 d g2 v k3 d", "the hidden vector of row 0"},
+                {"step_kept", "p3 g2 v k1 d", "the state of row 5"},
                 {"kv_first", "p3 d", "of buffer cache of keys"},
                 {"step_position", "p3 d", "the state of row 0"},
                 {"step_slot", "p3 d", "the state of row 3"},
-                {"step_token", "p3 d", "the hidden vector of row 0"},
-                {"step_kept", "p3 g2 v k1 d", "the state of row 5"}};
+                {"step_token", "p3 d", "the hidden vector of row 0"}};
     (void)state;
     sb_backend_emu_history(0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         script s = {"T4", "bf16", "sm121", NULL, 0, rows[i].words};
         both b;
-        for (int planted = 0; planted < 2; planted++) {
+        const int again = i > 0 && strcmp(rows[i].words, rows[i - 1].words) == 0;
+        for (int planted = again; planted < 2; planted++) { /* once without any */
             open_both(&b, &s);
             sb_gpu_plant(planted ? rows[i].plant : NULL);
             const char *found = play(&b);
