@@ -25,7 +25,7 @@ typedef struct block {
 
 static block *blocks;
 
-static sb_digest digest_of(const void *bytes, size_t size)
+sb_digest test_digest(const void *bytes, size_t size)
 {
     sb_hash *hash = sb_hash_new();
     assert_non_null(hash);
@@ -55,7 +55,7 @@ static void *data_of(const block *b)
 static const void *freeze(block *b)
 {
     b->constant = 1;
-    b->digest = digest_of(data_of(b), b->size);
+    b->digest = test_digest(data_of(b), b->size);
     return data_of(b);
 }
 
@@ -141,7 +141,7 @@ static const char *damage(const block *b)
         if (data[b->size + i] != GUARD_BYTE)
             return "something was written behind an array";
     }
-    if (b->constant && strcmp(digest_of(data, b->size).hex, b->digest.hex) != 0)
+    if (b->constant && strcmp(test_digest(data, b->size).hex, b->digest.hex) != 0)
         return "something was written into an input";
     return NULL;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ref/base/hash.h"
 #include "ref/formats/matrix.h"
 
 /* An output: `count` signalling NaNs. */
@@ -34,6 +35,9 @@ sb_matrix test_matrix(sb_format format, const float *values, size_t rows, size_t
 
 /* Output and input of ids. */
 uint32_t *test_ids(size_t count);
+
+/* Of bytes as they stand. */
+sb_digest test_digest(const void *bytes, size_t size);
 
 /* Teardown for cmocka. */
 int test_release(void **state);

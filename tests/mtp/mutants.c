@@ -11,6 +11,8 @@
 #include <omp.h>
 #endif
 
+#include "tests/lib/poison.h"
+
 static const sb_slip slips[] = {
 #define SB_SLIP(name, fault, differs, ids, what)                                                   \
     {#name, fault, differs, ids, what, 0, sb_slip_##name},
@@ -39,16 +41,6 @@ static const struct {
     size_t drafts, accepted;
 } script[SLIP_ROUNDS] = {{3, 1}, {2, 0}, {3, 2}, {0, 0}, {4, 4}, {0, 0},
                          {0, 0}, {1, 0}, {3, 3}, {5, 2}, {1, 1}, {8, 3}};
-
-static sb_digest digest_of(const void *bytes, size_t size)
-{
-    sb_hash *hash = sb_hash_new();
-    assert_non_null(hash);
-    sb_hash_bytes(hash, bytes, size);
-    sb_digest digest = sb_hash_end(hash);
-    sb_hash_free(hash);
-    return digest;
-}
 
 static void add_kv(sb_hash *hash, const sb_state *s, uint32_t layer)
 {
@@ -140,7 +132,7 @@ static sb_digest draft(sb_slip_game *game, const sb_slip *s, uint32_t token, uin
         at(game, s, SB_SLIP_drafted);
         ids[game->draft] = sb_greedy(mine, V);
     }
-    sb_digest digest = digest_of(logits, game->drafts * V * sizeof *logits);
+    sb_digest digest = test_digest(logits, game->drafts * V * sizeof *logits);
     free(logits);
     return digest;
 }
@@ -209,7 +201,7 @@ static void play_script(sb_slip_game *game, const sb_slip *s, slip_run *run)
         test_draw_ids(name, game->model->config.vocab_size, tokens + 1, game->drafts);
         token = game->by_rounds ? verify_by_rounds(game, tokens) : verify(game, s, tokens);
         see_state(game, end);
-        end->of[7] = digest_of(&token, sizeof token);
+        end->of[7] = test_digest(&token, sizeof token);
     }
 }
 
