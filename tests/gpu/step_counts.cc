@@ -26,15 +26,35 @@ sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
     return sb_gpu_experts(gpu, knobs, args);
 }
 
-/* "(sb_linear_kernel<CODES, ...>)" is sb_linear_kernel. */
-bool is_kernel(const char *launched, const char *name)
+/* "sb_tile_kernel" of "(sb_tile_kernel<LAYER, ...>)" */
+struct word {
+    const char *at;
+    size_t length;
+};
+word first_of(const char *name)
 {
-    launched += launched[0] == '(';
-    const size_t length = strcspn(launched, "<)");
-    return strlen(name) == length && memcmp(name, launched, length) == 0;
+    name += name[0] == '(';
+    return {name, strcspn(name, "<)")};
 }
 
-/* SB_COST_ROLES: it has no such buffer. */
+/* A launch says "sb_all_rows" or "sb_routed_rows", which is of experts, and not which of the layers
+ * it has that cost.def tells apart. */
+bool is_alike(const char *a, const char *b)
+{
+    const word x = first_of(a), y = first_of(b);
+    const word tile = first_of("sb_tile_kernel");
+    if (x.length != y.length || memcmp(x.at, y.at, x.length) != 0)
+        return false;
+    const bool of_tiles = x.length == tile.length && memcmp(x.at, tile.at, x.length) == 0;
+    return !of_tiles || !strstr(a, "sb_all_rows") == !strstr(b, "sb_all_rows");
+}
+
+bool is_kernel(const char *launched, sb_cost_kernel kernel)
+{
+    return is_alike(launched, sb_cost_name(kernel));
+}
+
+/* SB_COST_ROLES: none of them has such a buffer. */
 sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
 {
     static sb_cost_buffer all[SB_COST_BUFFERS];
@@ -42,7 +62,7 @@ sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
     const sb_cost_shape any = {};
     sb_cost_of(&any, all, macs);
     for (const sb_cost_buffer &b : all)
-        if (b.kernel == kernel && strcmp(b.name, buffer) == 0)
+        if (counted_together(b.kernel, kernel) && strcmp(b.name, buffer) == 0)
             return b.role;
     return SB_COST_ROLES;
 }
@@ -61,7 +81,7 @@ step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, c
 {
     step_counts sum = {};
     for (const sb_emu_tally &t : counts.tally) {
-        if (!t.kernel || !is_kernel(t.kernel, sb_cost_name(kernel)))
+        if (!t.kernel || !is_kernel(t.kernel, kernel))
             continue;
         if (!t.what)
             sum.launches += static_cast<double>(t.times);
@@ -76,17 +96,37 @@ step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, c
     return sum;
 }
 
-sb_status run_step(sb_gpu_step *step, size_t rows, sb_error *err)
+sb_status run_step(sb_gpu_step *step, size_t context, size_t rows, sb_error *err)
 {
-    static const uint32_t prompt[] = {1, 2, 3}, drafts[] = {11, 12, 13, 14, 15, 16, 17, 18};
-    sb_status status = sb_gpu_step_feed(step, prompt, 3, err);
+    static const uint32_t drafts[] = {11, 12, 13, 14, 15, 16, 17, 18};
+    uint32_t prompt[SB_STEP_SLOTS];
+    sb_status status = SB_OK;
+    for (size_t fed = 0, now = 0; fed < context && !status; fed += now) {
+        now = context - fed < SB_STEP_SLOTS ? context - fed : size_t(SB_STEP_SLOTS);
+        for (size_t i = 0; i < now; i++)
+            prompt[i] = static_cast<uint32_t>(1 + (fed + i) % 300);
+        status = sb_gpu_step_feed(step, prompt, now, err);
+    }
     if (!status && rows > 1)
         status = sb_gpu_step_put(step, 0, drafts, rows - 1, err);
     counting_begins();
     return status ? status : sb_gpu_step_run(step, rows, err);
 }
 
+/* A matrix, or what it is scaled by, as the products have it. */
+bool is_matrix(const sb_emu_tally &t)
+{
+    const bool coded = strcmp(t.what, "weight") == 0 || strcmp(t.what, "scales") == 0;
+    return strcmp(t.what, "weights") == 0 || (coded && is_kernel(t.kernel, SB_COST_tile)) ||
+           (coded && is_kernel(t.kernel, SB_COST_tile_fp8));
+}
+
 } // namespace
+
+int counted_together(sb_cost_kernel a, sb_cost_kernel b)
+{
+    return is_kernel(sb_cost_name(a), b);
+}
 
 const sb_backend *counting_backend(void)
 {
@@ -123,7 +163,7 @@ const char *counted_unknown(void)
         bool known = !t.kernel;
         for (int i = 0; i < SB_COST_KERNELS && t.kernel; i++) {
             const sb_cost_kernel kernel = static_cast<sb_cost_kernel>(i);
-            if (is_kernel(t.kernel, sb_cost_name(kernel)))
+            if (is_kernel(t.kernel, kernel))
                 known = t.read + t.written == 0 || role_of(kernel, t.what) != SB_COST_ROLES;
         }
         if (!known)
@@ -132,21 +172,21 @@ const char *counted_unknown(void)
     return nullptr;
 }
 
-sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t rows,
+sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t context, size_t rows,
                         step_passes *passes, sb_error *err)
 {
     sb_gpu *body = sb_emu_body(sb_backend_emu());
-    const sb_gpu_step_options options = {9, rows, 300, 0, 1, 1};
+    const sb_gpu_step_options options = {SB_STEP_SLOTS, rows, context + SB_STEP_SLOTS, 0, 1, 1};
     const uint64_t before = sb_gpu_stage(body, SB_GPU_COMPUTES);
     sb_gpu_step *step = nullptr;
     sb_gpu_count(body, &counts);
     sb_status status = sb_gpu_step_open(sb_backend_emu(), model, knobs, &options, &step, err);
     if (!status)
-        status = run_step(step, rows, err);
+        status = run_step(step, context, rows, err);
     *passes = {};
     passes->stays = static_cast<double>(sb_gpu_stage(body, SB_GPU_COMPUTES) - before);
     for (const sb_emu_tally &t : counts.tally) {
-        if (t.kernel && t.what && strcmp(t.what, "weights") == 0) {
+        if (t.kernel && t.what && is_matrix(t)) {
             passes->read += static_cast<double>(t.launch.read);
             passes->by_blocks += static_cast<double>(t.block.read);
         } else if (t.kernel && t.what && strcmp(t.what, "sets of pairs") == 0) {

@@ -21,17 +21,20 @@ typedef struct step_counts {
 } step_counts;
 step_counts counted_of(sb_cost_kernel kernel);
 
+/* Of layers that a kernel is compiled for nobody sees which it has: those are counted together. */
+int counted_together(sb_cost_kernel a, sb_cost_kernel b);
+
 /* A kernel, or a buffer of one, that cost.def does not have; NULL: there is none. */
 const char *counted_unknown(void);
 
-/* The same of one call of a step by fused kernels, every one of them launched by itself, behind a
- * prompt of 3 tokens: of one row, or a verify of several. `stays`: bytes of all matrices that it
- * has brought. */
+/* The same of one call of a step by fused kernels, every one of them launched by itself, behind so
+ * many tokens: of one row, or a verify of several. `stays`: bytes of all matrices that it has
+ * brought. */
 typedef struct step_passes {
     double launches, read, by_blocks; /* of matrices and their scales */
     double stays, experts;            /* experts whose weights are read, in all layers */
 } step_passes;
-sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t rows,
+sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t context, size_t rows,
                         step_passes *passes, sb_error *err);
 step_counts counted_of_step(sb_cost_kernel kernel);
 

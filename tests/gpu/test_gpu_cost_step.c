@@ -15,7 +15,7 @@ static step_counts said(const sb_moves_kernels *k, sb_cost_kernel kernel)
 {
     step_counts sum = {0};
     for (uint32_t i = 0; i < k->count; i++)
-        if (k->row[i].kernel == kernel) {
+        if (counted_together(k->row[i].kernel, kernel)) {
             sum.launches += k->row[i].launches;
             sum.weights += k->row[i].weights;
             sum.kept += k->row[i].kept;
@@ -51,6 +51,22 @@ static int alike(const sb_moves_kernels *k)
     return !*first;
 }
 
+/* A preset, how its weights are stored, and a profile. */
+typedef struct kind {
+    const char *preset, *format, *profile;
+} kind;
+
+static void open_kind(const kind *of, sb_moves_model *ledger, sb_knobs *knobs, sb_model **model)
+{
+    const sb_moves_recipe recipe = {.name = of->format, .format = of->format};
+    sb_error err;
+    if (sb_knobs_profile(knobs, of->profile, &err) ||
+        sb_moves_model_of(of->preset, &recipe, ledger, &err))
+        fail_msg("%s", err.text);
+    *model = test_model_open(
+        test_checkpoint("test_gpu_cost_step", of->preset, NULL, of->format, "text"));
+}
+
 static sb_session *session_of(const sb_model *model, const sb_knobs *knobs, int mtp)
 {
     const sb_session_options options = {.backend = counting_backend(), .knobs = knobs, .mtp = mtp};
@@ -78,25 +94,21 @@ static void run(sb_session *session, int mtp)
         fail_msg("%s", err.text);
 }
 
-static void check_step(const char *preset, const char *format, int mtp)
+static void check_step(const kind *of, int mtp)
 {
     static sb_moves_kernels k;
-    const sb_moves_recipe recipe = {.name = format, .format = format};
-    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
-    sb_error err;
-    sb_knobs knobs;
     static sb_moves_model ledger;
-    assert_int_equal(sb_knobs_profile(&knobs, "sm121", NULL), SB_OK);
-    if (sb_moves_model_of(preset, &recipe, &ledger, &err))
-        fail_msg("%s", err.text);
-    sb_model *model =
-        test_model_open(test_checkpoint("test_gpu_cost_step", preset, NULL, format, "text"));
+    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
+    sb_knobs knobs;
+    sb_model *model;
+    open_kind(of, &ledger, &knobs, &model);
     sb_session *session = session_of(model, &knobs, mtp);
     run(session, mtp);
     assert_null(counted_unknown());
-    sb_moves_kernels_of(&ledger, &options, &(sb_kernel_call){.in_mtp = mtp, .rows = 1}, &k);
+    const sb_kernel_call call = {.in_mtp = mtp, .rows = 1, .knobs = &knobs};
+    sb_moves_kernels_of(&ledger, &options, &call, &k);
     if (!alike(&k))
-        fail_msg("%s in %s: %s", preset, format, first);
+        fail_msg("%s in %s, %s: %s", of->preset, of->format, of->profile, first);
     k.row[0].launches++;
     assert_false(alike(&k));
     sb_session_free(session);
@@ -112,10 +124,31 @@ static void steps(void **state)
     for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++)
         for (int mtp = 0; mtp < 2; mtp++) {
             if ((f < 4 && f % 2 == 0) || check_all())
-                check_step("T1", formats[f], mtp);
+                check_step(&(kind){"T1", formats[f], "sm121"}, mtp);
             if ((f < 4 && f % 2 != 0) || check_all())
-                check_step("T4", formats[f], mtp);
+                check_step(&(kind){"T4", formats[f], "sm121"}, mtp);
         }
+}
+
+/* What the profiles quantize: codes with a scale for each tensor, channel or block, and E2M1; and
+ * what each leaves to the other, or to none. */
+static const kind coded[] = {
+    {"T1", "nvidia-mix", "sm121-w8a8"},      {"T1", "nvidia-mix", "sm121-w4a4"},
+    {"T4", "fp8-block", "sm121-w8a8"},       {"T4", "nvfp4-ct", "sm121-w4a4"},
+    {"T1", "fp8-block", "sm121-w8a8"},       {"T1", "nvfp4-modelopt", "sm121-w4a4"},
+    {"T4", "fp8-channel", "sm121-w8a8"},     {"T4", "nvidia-mix", "sm121-w4a4"},
+    {"T1", "fp8-tensor", "sm121-w8a8"},      {"T1", "nvfp4-ct", "sm121-w4a4"},
+    {"T4", "nvfp4a16-ct", "sm121-w4a4"},     {"T3", "fp8-channel", "sm121-w8a8"},
+    {"T1", "int4-fp8-hybrid", "sm121-w8a8"}, {"T3", "nvidia-mix", "sm121-w4a4"},
+};
+enum { CODED = sizeof coded / sizeof *coded, USUAL = 4 };
+
+static void coded_steps(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++)
+        for (int mtp = 0; mtp < 2; mtp++)
+            check_step(&coded[i], mtp);
 }
 
 /* --- by fused kernels --------------------------------------------------------------------------
@@ -137,6 +170,12 @@ static int fused_alike(const sb_moves_kernels *k, double launches)
     return !*first;
 }
 
+static int multiplies(sb_cost_kernel kernel)
+{
+    return kernel == SB_COST_linear || counted_together(kernel, SB_COST_tile) ||
+           counted_together(kernel, SB_COST_tile_fp8);
+}
+
 /* "One pass": matrices are read once, whatever the rows, each byte by one launch and one block. Of
  * a model in BF16 without experts that is all that was packed, but of the embedding its rows alone;
  * the frequencies of rotations are no part of it. */
@@ -146,7 +185,7 @@ static void is_one_pass(const sb_moves_kernels *k, const step_passes *p, const s
     const double table = 2.0 * c->vocab_size * c->hidden_size;
     double matrices = 0;
     for (uint32_t i = 0; i < k->count; i++)
-        if (k->row[i].kernel == SB_COST_linear || k->row[i].kernel == SB_COST_tile)
+        if (multiplies(k->row[i].kernel))
             matrices += k->row[i].weights;
     assert_true(p->by_blocks == p->read);
     if (c->experts || strcmp(format, "bf16") != 0) {
@@ -159,31 +198,29 @@ static void is_one_pass(const sb_moves_kernels *k, const step_passes *p, const s
     assert_true(k->total.weights - rows / 2 - frequencies == p->stays - table);
 }
 
-static void check_fused(const char *preset, const char *format, uint32_t rows)
+static void check_fused(const kind *of, uint64_t context, uint32_t rows)
 {
     static sb_moves_kernels k;
     static sb_moves_model ledger;
-    const sb_moves_recipe recipe = {.name = format, .format = format};
-    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
+    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = context};
     step_passes passes;
     sb_error err;
     sb_knobs knobs;
-    assert_int_equal(sb_knobs_profile(&knobs, "sm121", NULL), SB_OK);
-    if (sb_moves_model_of(preset, &recipe, &ledger, &err))
-        fail_msg("%s", err.text);
-    sb_model *model =
-        test_model_open(test_checkpoint("test_gpu_cost_step", preset, NULL, format, "text"));
-    if (counting_step(model, &knobs, rows, &passes, &err))
+    sb_model *model;
+    open_kind(of, &ledger, &knobs, &model);
+    if (counting_step(model, &knobs, context, rows, &passes, &err))
         fail_msg("%s", err.text);
     const sb_config *c = &ledger.config;
     const sb_kernel_call call = {.rows = rows,
                                  .trail = 1,
                                  .fused = 1,
-                                 .experts = c->experts ? passes.experts / c->layers : 0};
+                                 .experts = c->experts ? passes.experts / c->layers : 0,
+                                 .knobs = &knobs};
     sb_moves_kernels_of(&ledger, &options, &call, &k);
     if (!fused_alike(&k, passes.launches))
-        fail_msg("%s in %s, %u rows: %s", preset, format, rows, first);
-    is_one_pass(&k, &passes, c, format);
+        fail_msg("%s in %s, %s, %u rows: %s", of->preset, of->format, of->profile, rows, first);
+    is_one_pass(&k, &passes, c, of->format);
+    assert_true((said(&k, SB_COST_attention_parts).launches > 0) == (context + rows > 256));
     k.row[0].launches++;
     assert_false(fused_alike(&k, passes.launches));
     sb_model_close(model);
@@ -192,18 +229,46 @@ static void check_fused(const char *preset, const char *format, uint32_t rows)
 static void fused_steps(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"bf16", "nvidia-mix"};
-    for (unsigned f = 0; f < 2; f++)
-        for (uint32_t rows = 1; rows <= 8; rows++) {
-            if (f == 0 || rows == 4 || check_all())
-                check_fused("T4", formats[f], rows);
-            if ((f == 1 && rows == 1) || rows == 4 || check_all())
-                check_fused("T1", formats[f], rows);
-        }
+    static const kind plain[] = {{"T4", "bf16", "sm121"}, {"T1", "bf16", "sm121"}},
+                      mixed[] = {{"T4", "nvidia-mix", "sm121"}, {"T1", "nvidia-mix", "sm121"}};
+    for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++) {
+        check_fused(&plain[0], 3, rows);
+        if (rows == 4 || check_all())
+            check_fused(&plain[1], 3, rows);
+        if (rows == 4 || check_all())
+            check_fused(&mixed[0], 3, rows);
+        if (rows == 1 || rows == 4 || check_all())
+            check_fused(&mixed[1], 3, rows);
+    }
+}
+
+static void fused_coded_steps(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++)
+        for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++)
+            if (rows == 4 * (i % 2) + 1 || check_all())
+                check_fused(&coded[i], 3, rows);
+}
+
+/* Behind so many tokens that parts of the cache are blocks of their own (Y-97). */
+static void split_steps(void **state)
+{
+    (void)state;
+    static const kind all[] = {{"T4", "bf16", "sm121"},
+                               {"T4", "nvfp4-ct", "sm121-w4a4"},
+                               {"T1", "nvidia-mix", "sm121"},
+                               {"T1", "nvidia-mix", "sm121-w8a8"}};
+    for (unsigned i = 0; i < (check_all() ? 4 : 1); i++)
+        for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows += 4)
+            if (rows == 5 || check_all())
+                check_fused(&all[i], rows == 9 ? 600 : 256, rows);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(fused_steps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps), cmocka_unit_test(coded_steps), cmocka_unit_test(fused_steps),
+        cmocka_unit_test(fused_coded_steps), cmocka_unit_test(split_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

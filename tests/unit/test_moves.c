@@ -382,6 +382,52 @@ static void fused_and_apart(void **state)
     }
 }
 
+/* A profile that quantizes inputs: what is multiplied and kept stays, op by op, and weights differ
+ * by what fills up. */
+static void quantized_alike(const sb_moves_model *m, const sb_floor_options *o, const char *profile,
+                            sb_kernel_call call)
+{
+    static sb_moves_kernels k[2];
+    double macs[2][SB_MOVES_OPS] = {{0}}, kept[2][SB_MOVES_OPS] = {{0}};
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, profile, NULL), SB_OK);
+    for (int i = 0; i < 2; i++) {
+        call.knobs = i ? &knobs : NULL;
+        sb_moves_kernels_of(m, o, &call, &k[i]);
+        assert_true(k[i].count < SB_MOVES_LAUNCHES);
+        for (uint32_t at = 0; at < k[i].count; at++) {
+            macs[i][k[i].row[at].op] += k[i].row[at].macs;
+            kept[i][k[i].row[at].op] += k[i].row[at].kept;
+        }
+    }
+    for (unsigned op = 0; op < SB_MOVES_OPS; op++) {
+        nearly(macs[1][op], macs[0][op]);
+        nearly(kept[1][op], kept[0][op]);
+    }
+    /* what quantizes an input is no part of a fused kernel; else it replaces what stages one */
+    assert_true(call.fused ? k[1].total.launches > k[0].total.launches
+                           : k[1].total.launches == k[0].total.launches);
+    assert_true(fabs(k[1].total.weights / k[0].total.weights - 1) < 0.005);
+}
+
+static void ledger_of_profiles(void **state)
+{
+    (void)state;
+    static const char *const of[][2] = {{"nvidia-mix", "sm121-w8a8"},
+                                        {"nvidia-mix", "sm121-w4a4"},
+                                        {"nvfp4-all", "sm121-w4a4"},
+                                        {"fp8", "sm121-w8a8"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const sb_moves_recipe *r = recipe_of(of[i][0]);
+        const sb_moves_model m = model_of("35b-a3b", r);
+        const sb_floor_options o = options_at(r->kv_bytes, 300, 0);
+        for (uint32_t rows = 1; rows <= 9; rows += 4)
+            quantized_alike(&m, &o, of[i][1], (sb_kernel_call){.rows = rows, .fused = 1});
+        for (uint32_t rows = 64; rows <= 4096; rows *= 8)
+            quantized_alike(&m, &o, of[i][1], (sb_kernel_call){.rows = rows});
+    }
+}
+
 /* --- against a run ---------------------------------------------------------------------------- */
 
 enum { MOST = 1024 };
@@ -472,9 +518,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_of_floor),         cmocka_unit_test(bytes_of_recipes),
         cmocka_unit_test(one_product_per_weight), cmocka_unit_test(products_of_attention),
-        cmocka_unit_test(ledger_of_kernels),      cmocka_unit_test(trails_of_a_verify),
-        cmocka_unit_test(fused_and_apart),        cmocka_unit_test(calls_of_a_run),
-        cmocka_unit_test(drafts_that_pay),
+        cmocka_unit_test(ledger_of_kernels),      cmocka_unit_test(ledger_of_profiles),
+        cmocka_unit_test(trails_of_a_verify),     cmocka_unit_test(fused_and_apart),
+        cmocka_unit_test(calls_of_a_run),         cmocka_unit_test(drafts_that_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

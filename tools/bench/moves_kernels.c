@@ -2,11 +2,14 @@
 
 #include <string.h>
 
+#include "tools/bench/moves_inputs.h"
+
 /* One call of the ledger: whose step, of how many rows, and where its rows go. */
 typedef struct walk {
     const sb_moves_model *model;
     const sb_config *config;
     const sb_floor_options *options;
+    const sb_knobs *knobs;
     sb_moves_kernels *out;
     sb_moves_op op;
     int in_mtp, trail, fused;
@@ -93,7 +96,7 @@ static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape
 
 /* --- matrices --------------------------------------------------------------------------------- */
 
-/* What kernels of profile sm121 make of a scheme. */
+/* What the kernels of inputs in bfloat16 make of a scheme. */
 static sb_cost_format format_of(const sb_moves_matrix *m)
 {
     switch (sb_scheme_at(m->scheme)->container) {
@@ -114,33 +117,63 @@ static sb_cost_format format_of(const sb_moves_matrix *m)
     }
 }
 
-static sb_cost_shape shape_of(const walk *w, const sb_moves_matrix *m)
+static sb_moves_input input_of(const walk *w, const sb_moves_matrix *m)
+{
+    sb_scheme_tensor part = {.content = SB_CONTENT_plain};
+    if (!m->scheme)
+        return SB_MOVES_VALUES;
+    for (size_t i = 0; part.content != SB_CONTENT_input; i++)
+        if (!sb_scheme_tensor_at(m->scheme, i, m->rows, m->cols, m->group, &part))
+            break;
+    return sb_moves_input_of(w->knobs, sb_scheme_at(m->scheme)->container,
+                             part.content == SB_CONTENT_input);
+}
+
+/* In how many layers the input of this op is quantized. */
+static double coded(const walk *w, sb_moves_op op)
+{
+    double layers = 0;
+    for (uint32_t i = 0; i < w->model->matrices; i++) {
+        const sb_moves_matrix *m = &w->model->matrix[i];
+        if (m->op == op && m->in_mtp == w->in_mtp && input_of(w, m) != SB_MOVES_VALUES)
+            layers += (double)m->count / (m->routed ? w->config->experts : 1);
+    }
+    return layers;
+}
+
+/* Of a call that has `rows` inputs. */
+static sb_cost_shape shape_of(const sb_moves_matrix *m, sb_moves_input input, uint64_t rows)
 {
     const sb_cost_format bf16 = {16, 0, 0};
-    return (sb_cost_shape){.rows = w->rows,
+    sb_cost_shape shape = {.rows = rows,
                            .outputs = m->rows,
                            .inputs = m->cols,
                            .packed =
                                sb_cost_packed(m->scheme ? format_of(m) : bf16, m->rows, m->cols),
                            .width = 64 * sb_cost_up(m->cols, 64)};
+    if (input != SB_MOVES_VALUES)
+        sb_moves_quantize(input, &shape);
+    return shape;
 }
 
 /* B-2: of the experts, those that are expected to be read. Y-66: gate and up are one launch of a
- * fused step, whose input and pairs are there. */
+ * fused step, whose input and pairs are there; of quantized inputs the pairs alone. */
 static void add_experts(walk *w, const sb_moves_matrix *m)
 {
     const sb_config *c = w->config;
-    const int both = w->fused && w->op == SB_MOVES_experts_in;
+    const sb_moves_input input = input_of(w, m);
+    const int both = w->fused && w->op == SB_MOVES_experts_in && input == SB_MOVES_VALUES;
     const double matrices = (double)m->count / c->experts, launches = matrices / (both ? 2 : 1);
-    sb_cost_shape shape = shape_of(w, m);
+    const uint64_t pairs = w->rows * c->experts_per_token;
+    /* behind the activation each pair has an input of its own */
+    sb_cost_shape shape = shape_of(m, input, w->op == SB_MOVES_experts_out ? pairs : w->rows);
     shape.experts = c->experts;
-    shape.pairs = w->rows * c->experts_per_token;
-    if (w->op == SB_MOVES_experts_out) /* each pair has an input of its own */
-        shape.rows = shape.pairs;
-    const sb_cost_kernel product =
-        sb_cost_set(shape.pairs, shape.experts) == 128 ? SB_COST_wide : SB_COST_tile;
+    shape.pairs = pairs;
+    const int wide = sb_cost_set(pairs, c->experts) == 128;
+    const sb_cost_kernel product = sb_moves_multiplies(input, wide, 1);
+    if (!w->fused || input != SB_MOVES_VALUES)
+        add(w, sb_moves_stages(input, wide, 1), launches, shape);
     if (!w->fused) {
-        add(w, SB_COST_expert_stage, launches, shape);
         add(w, SB_COST_route_count, launches, shape);
         add_launched(w, SB_COST_route_place, launches);
         add_read(w, SB_COST_route_place, launches, shape, 0);
@@ -151,13 +184,15 @@ static void add_experts(walk *w, const sb_moves_matrix *m)
     add_read(w, product, matrices - launches, shape, 1);
 }
 
+/* Y-65: of one input in bfloat16 and one kind of codes a fused step has one launch. */
 static void add_layers(walk *w, const sb_moves_matrix *m)
 {
-    const sb_cost_shape shape = shape_of(w, m);
-    if (!w->fused) {
+    const sb_moves_input input = input_of(w, m);
+    const sb_cost_shape shape = shape_of(m, input, w->rows);
+    if (!w->fused || input != SB_MOVES_VALUES) {
         const int wide = sb_cost_is_wide(shape.rows, shape.outputs);
-        add(w, wide ? SB_COST_expert_stage : SB_COST_linear_stage, m->count, shape);
-        add(w, wide ? SB_COST_wide : SB_COST_linear, m->count, shape);
+        add(w, sb_moves_stages(input, wide, 0), m->count, shape);
+        add(w, sb_moves_multiplies(input, wide, 0), m->count, shape);
         return;
     }
     add(w, SB_COST_linear, m->leads, shape);
@@ -209,6 +244,7 @@ static void add_launches(walk *w)
     const int split = nKV && sb_cost_splits(&attention), trail = w->trail;
     const uint64_t vocabulary = c->vocab_size;
 #define up64(n) (64 * sb_cost_up(n, 64))
+#define coded(op) coded(w, SB_MOVES_##op)
 #define SB_MOVES_ADD(name, kernel, launches, ...)                                                  \
     if (w->op == SB_MOVES_##name) {                                                                \
         const sb_cost_shape shape = {__VA_ARGS__};                                                 \
@@ -224,6 +260,7 @@ static void add_launches(walk *w)
 #undef SB_MOVES_LAUNCH
     }
 #undef SB_MOVES_ADD
+#undef coded
 #undef up64
 }
 
@@ -247,6 +284,7 @@ void sb_moves_kernels_of(const sb_moves_model *model, const sb_floor_options *op
     walk w = {.model = model,
               .config = c,
               .options = options,
+              .knobs = call->knobs,
               .out = out,
               .in_mtp = call->in_mtp,
               .trail = call->trail,

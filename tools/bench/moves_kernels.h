@@ -3,6 +3,7 @@
 #define SB_BENCH_MOVES_KERNELS_H
 
 #include "gpu/kernel/cost.h"
+#include "ref/ops/knobs.h"
 #include "tools/bench/moves.h"
 
 /* All launches of a kernel for one op of the step. Bytes: */
@@ -29,15 +30,17 @@ typedef struct sb_moves_kernels {
 /* A call: of the MTP head, or of all layers; whether the states of all rows are left for the way
  * back; by fused kernels, as a step of at most SB_MOVES_FUSED_ROWS rows is (gpu/step), or by those
  * that its ops start one by one. experts: of a layer, whose weights are read; 0: as many as are
- * expected. */
+ * expected. knobs: of a profile whose kernels these are, sm121, sm121-w8a8 or sm121-w4a4; NULL: of
+ * the first. */
 enum { SB_MOVES_FUSED_ROWS = 9 };
 typedef struct sb_kernel_call {
     int in_mtp, trail, fused;
     uint32_t rows;
     double experts;
+    const sb_knobs *knobs;
 } sb_kernel_call;
 
-/* With the kernels of the profile sm121. No call of the MTP head is fused here. */
+/* No call of the MTP head is fused here. */
 void sb_moves_kernels_of(const sb_moves_model *model, const sb_floor_options *options,
                          const sb_kernel_call *call, sb_moves_kernels *out);
 
