@@ -33,9 +33,23 @@ at run.kernels.0.kernel sb_step_begin_kernel
 at run.kernels.0.bytes 12.0
 check "a step without launches" test "$(value run.launches)" -gt 50
 
-# a profile that the ledger by kernels does not have: no bytes are made up
+# the same of the profiles that quantize inputs, behind a cache of more than one part, too; no launch is unknown
+while read -r what; do
+    run 0 bench $what --backend emu
+    check "$what: a kernel without its bytes" eval '! grep -E "^  sb_" "$out" | grep -vqE "^  sb_[a-z0-9_]+ +[0-9]+ +[0-9]+ +- +- +- +-$"'
+    same "$what: bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
+        "$(awk '/^  the step / { sum = $4 + $5 + $8 } END { print sum }' "$out")"
+    same "$what: launches" "$(awk '/^  sb_/ { sum += $2 } END { print sum }' "$out")" \
+        "$(sed -n 's/^launches of the kernels: \([0-9]*\) of .*/\1/p' "$out")"
+done << END
+decode --preset T1 --profile sm121-w8a8
+decode --preset T1 --recipe nvfp4-all --profile sm121-w4a4
+decode --preset T4 --recipe fp8 --profile sm121-w8a8 --context 300
+verify --preset T1 --draft 8 --layers 4 --profile sm121-w4a4
+END
 run 0 bench decode --preset T4 --recipe fp8 --profile sm121-w8a8 --backend emu --json
-at run.kernels.0.bytes null
+at profile sm121-w8a8
+at run.kernels.0.bytes 12.0
 
 # rounds of one draft to as many as were asked for, each beside that of the ledger
 run 0 bench verify --preset T1 --layers 2 --draft 2 --backend emu
@@ -150,11 +164,12 @@ fi
 
 refused 2 bench decode --preset T1 --backend cpu
 says_err "--backend is 'cpu', expected gpu or emu"
-refused 2 bench decode --preset T1 --profile sm121
-says_err '--profile says how --backend runs the step'
+refused 2 bench decode --preset T1 --seed 1
+says_err '--seed is an option of what --backend runs'
 refused 2 bench decode --preset 35b-a3b --backend emu
 says_err 'too many for the emulator'
 refused 2 bench decode --preset T1 --backend emu --profile none
+says_err "--profile is 'none', expected sm121, sm121-w8a8 or sm121-w4a4"
 refused 2 bench verify --preset T1 --draft 9 --backend emu
 refused 2 bench decode --preset T1 --layers 100000
 finish

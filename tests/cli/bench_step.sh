@@ -20,6 +20,11 @@ at ops.0.weights 512.0
 check "the time is not bytes / rate" awk "BEGIN { d = $(value memory_s) * 255e9 / $bytes; exit !(d > 0.999999 && d < 1.000001) }"
 check "no latency in the time" awk "BEGIN { d = $(value memory_s) + $(value step.phases) * 2.3e-6 - $(value implied_s);
     exit !(d < 1e-12 && d > -1e-12) }"
+check "no latency in the launches" awk "BEGIN { d = $(value kernels_step.launches) * 2.3e-6 - $(value launches_s);
+    exit !(d < 1e-12 && d > -1e-12) }"
+check "no latency in the phases" awk "BEGIN { d = $(value step.phases) * 2.3e-6 - $(value phases_s);
+    exit !(d < 1e-12 && d > -1e-12) }"
+at profile sm121
 at kernels.0.op embed
 at kernels.0.kernel sb_step_begin_kernel
 at kernels.2.kernel sb_embed_kernel
@@ -38,10 +43,34 @@ says 'memory: 2382447320 bytes at 255 GB/s: 9.343 ms, at most 107.03 tokens per 
 says 'SKIPPED: time, GB/s and share of the floor of each kernel'
 says '  delta rule: state           gdn                    30        3939840    128778240 '
 says 'packing: kernels read 2261582976 bytes of weights, 6941096 more than the checkpoint has: 0.31 %'
+says 'phases of the ops: 653 of 2.3 us: 1.502 ms'
+says 'launches of the kernels: 647 of 2.3 us: 1.488 ms, which no sum has'
+says 'profile: sm121: the GPU path'
 for origin in weights kept activations rate latency phases kernels again; do says "$origin: "; done
 run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
 says 'at 510 GB/s: 4.671 ms, at most '
 says 'both, implied: 4.671 ms'
+
+# the kernels of a profile: layers whose inputs are quantized, and what comes before them; else nothing changes
+run 0 bench decode --preset 35b-a3b --profile sm121-w8a8
+says 'launches of the kernels: 827 of 2.3 us: 1.902 ms, which no sum has'
+says 'both, implied: 10.845 ms'
+says 'profile: sm121-w8a8: sm121, and the input of FP8 layers'
+says '  delta rule: projection out  act_fp8                30              0 '
+says '  delta rule: projection out  tile_fp8               30      251904240 '
+says '  experts: gate and up        tile                   40      377488640 '
+run 0 bench decode --preset 35b-a3b --profile sm121-w4a4
+says '  experts: gate and up        sets_fp4               80      377492480 '
+says '  experts: swiglu             swiglu                 40 '
+says '  delta rule: projection out  linear                 30      251904000 '
+run 0 bench prefill --preset 35b-a3b --recipe fp8 --profile sm121-w8a8
+says '  op                          kernel              launches '
+says '  experts: gate and up        wide_sets_fp8_units       80    22146088960 '
+run 0 bench decode --preset T2 --recipe bf16 --json
+plain="$(value kernels_step.launches) $(value kernels_step.weights) $(value kernels_step.activations)"
+run 0 bench decode --preset T2 --recipe bf16 --profile sm121-w4a4 --json
+same "a step in BF16, of which no profile quantizes an input" \
+    "$(value kernels_step.launches) $(value kernels_step.weights) $(value kernels_step.activations)" "$plain"
 
 # keys and values: 2 bytes instead of 1
 run 0 bench decode --preset T2 --context 100 --kv bf16 --json
@@ -80,6 +109,8 @@ says_err '--preset is missing'
 refused 2 bench decode --preset T9
 refused 2 bench decode --preset T2 --recipe int4
 says_err 'expected one of nvidia-mix, nvfp4-all, fp8, bf16'
+refused 2 bench decode --preset T2 --profile exact
+says_err "--profile is 'exact', expected sm121, sm121-w8a8 or sm121-w4a4"
 refused 2 bench decode --preset T2 extra
 refused 2 bench decode --preset T2 --draft 2
 says_err '--draft is an option of bench verify, not of bench decode'

@@ -174,14 +174,22 @@ static void print_part(const char *title, const sb_device_part *part, double byt
            cell(of_rate, rate > 0 ? 100 * speed / rate : 0, 1));
 }
 
+/* A launch has the name alone of what cost.def has as "sb_tile_kernel<...>", layer by layer. */
+static int is_named(sb_cost_kernel kernel, const char *launch)
+{
+    const char *name = sb_cost_name(kernel);
+    const size_t length = strcspn(name, "<");
+    return strlen(launch) == length && memcmp(name, launch, length) == 0;
+}
+
 /* B-15: what all launches of a kernel must move; -1: the ledger does not have these launches. */
 static double kernel_bytes(const sb_bench_measured *m, const sb_device_part *part)
 {
     double bytes = 0;
     size_t launches = 0;
-    for (uint32_t i = 0; m->ledger && i < m->ledger->count; i++) {
+    for (uint32_t i = 0; i < m->ledger->count; i++) {
         const sb_moves_kernel *k = &m->ledger->row[i];
-        if (strcmp(sb_cost_name(k->kernel), part->name) != 0)
+        if (!is_named(k->kernel, part->name))
             continue;
         bytes += k->weights + k->kept + k->activations;
         launches += k->launches;

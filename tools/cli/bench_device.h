@@ -13,7 +13,7 @@
 typedef struct sb_bench_measured {
     const sb_device_report *report;
     const sb_moves *step;           /* its ledger */
-    const sb_moves_kernels *ledger; /* the same by kernels; NULL: of a profile that has none */
+    const sb_moves_kernels *ledger; /* the same by kernels */
     uint32_t rows;
     int is_graph;     /* else its launches are the host's */
     const char *unit; /* "tokens" */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/ops/knobs.h"
 #include "tools/bench/moves_kernels.h"
 #include "tools/cli/bench_device.h"
 #include "tools/cli/cli.h"
@@ -23,6 +24,8 @@ typedef struct request {
     int json;
     double seconds; /* of a phase */
     const sb_moves_recipe *of;
+    sb_knobs knobs;    /* of the profile, */
+    const char *words; /* and what it says of itself */
     sb_floor_options options;
     sb_moves_model model;
     sb_moves step;
@@ -61,7 +64,7 @@ static const char *const origins[] = {
     "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
     "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
     "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
-    "kernels: of profile sm121, up to 9 rows fused, more as ops start them; none was run",
+    "kernels: of that profile, up to 9 rows fused, more as ops start them; none was run",
     "again: what blocks read beyond the first time; a cache may serve it, and no sum has it",
 };
 enum { ORIGINS = sizeof origins / sizeof *origins };
@@ -96,9 +99,8 @@ static sb_status check_given(const request *r, const sb_command_line *line, sb_e
         int drafts = strcmp(name, "draft") == 0 || strcmp(name, "accept") == 0;
         if (!(line->given >> i & 1))
             continue;
-        const int of_run = strcmp(name, "profile") == 0 || strcmp(name, "seed") == 0;
-        if (of_run && !r->backend)
-            return sb_fail(err, SB_ERR_USAGE, "--%s says how --backend runs the step", name);
+        if (strcmp(name, "seed") == 0 && !r->backend)
+            return sb_fail(err, SB_ERR_USAGE, "--seed is an option of what --backend runs");
         if ((drafts && r->kind != VERIFY) || (strcmp(name, "rows") == 0 && r->kind != PREFILL))
             return sb_fail(err, SB_ERR_USAGE, "--%s is an option of bench %s, not of bench %s",
                            name, kinds[drafts ? VERIFY : PREFILL], kinds[r->kind]);
@@ -134,9 +136,26 @@ static sb_status read_numbers(request *r, sb_error *err)
     return status;
 }
 
+/* B-16: "`sm121`, `sm121-w8a8` or `sm121-w4a4`" */
+static sb_status read_profile(request *r, sb_error *err)
+{
+    for (size_t i = 0; i < sb_profile_count(); i++) {
+        const char *name = sb_profile_name(i);
+        if (strncmp(name, "sm121", 5) != 0 || strcmp(name, r->profile) != 0)
+            continue;
+        r->words = sb_profile_help(i);
+        return sb_knobs_profile(&r->knobs, name, err);
+    }
+    return sb_fail(err, SB_ERR_USAGE,
+                   "--profile is '%s', expected sm121, sm121-w8a8 or sm121-w4a4: what kernels have",
+                   SB_SHOW(r->profile));
+}
+
 static sb_status read_names(request *r, sb_error *err)
 {
     sb_status status = sb_moves_recipe_find(r->recipe, &r->of, err);
+    if (!status)
+        status = read_profile(r, err);
     if (status)
         return status;
     r->options.kv_bytes = r->of->kv_bytes;
@@ -165,8 +184,8 @@ static sb_status parse(request *r, sb_command_line *line, int argc, char **argv,
         {"layers", 0, SB_OPT_NUMBER, &r->layers, "N", "of a model of so many layers"},
         {"backend", 0, SB_OPT_STRING, &r->backend, "gpu|emu", "run the step there, too"},
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
-         "of that run: sm121 (default), sm121-w8a8, sm121-w4a4"},
-        {"seed", 0, SB_OPT_NUMBER, &r->seed, "N", "of its weights and tokens (42)"},
+         "of the kernels: sm121 (default), or with quantized inputs sm121-w8a8, sm121-w4a4"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "N", "of the weights and tokens of --backend (42)"},
         {"kv", 0, SB_OPT_STRING, &r->kv, "bf16|fp8", "keys and values, instead of the recipe's"},
         SB_OPT_JSON(&r->json),
     };
@@ -216,9 +235,10 @@ static void print_packing(const request *r)
         100 * (k->total.weights - k->stored) / k->stored);
 }
 
-static void print_kernel(const sb_moves_kernel *k, const char *op, const char *kernel, double all)
+static void print_kernel(const sb_moves_kernel *k, const char *op, const char *kernel, int width,
+                         double all)
 {
-    printf("  %-27s %-16s %8" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %14.0f\n", op, kernel,
+    printf("  %-27s %-*s %8" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %14.0f\n", op, width, kernel,
            k->launches, k->weights, k->kept, 100 * (k->weights + k->kept) / all, k->activations,
            k->again);
 }
@@ -226,12 +246,17 @@ static void print_kernel(const sb_moves_kernel *k, const char *op, const char *k
 static void print_kernels(const sb_moves_kernels *k)
 {
     double all = k->total.weights + k->total.kept;
-    printf("  %-27s %-16s %8s %14s %12s %8s %13s %14s\n", "op", "kernel", "launches", "weights",
-           "kept", "share", "activations", "again");
+    int width = 16;
+    for (uint32_t i = 0; i < k->count; i++) {
+        const int own = (int)strlen(sb_cost_id(k->row[i].kernel));
+        width = own > width ? own : width;
+    }
+    printf("  %-27s %-*s %8s %14s %12s %8s %13s %14s\n", "op", width, "kernel", "launches",
+           "weights", "kept", "share", "activations", "again");
     for (uint32_t i = 0; i < k->count; i++)
         print_kernel(&k->row[i], sb_moves_op_title(k->row[i].op), sb_cost_id(k->row[i].kernel),
-                     all);
-    print_kernel(&k->total, "the step", "", all);
+                     width, all);
+    print_kernel(&k->total, "the step", "", width, all);
 }
 
 /* B-13: "From how many multiply-adds per second on" */
@@ -240,16 +265,24 @@ static double enough_macs(const request *r)
     return r->step.total.macs / (sb_moves_bytes(&r->step.total) / r->options.bandwidth);
 }
 
+/* B-13: "launches x latency" */
+static double launches_seconds(const request *r)
+{
+    return r->kernels.total.launches * r->seconds;
+}
+
 static void print_time(const request *r)
 {
     double bytes = sb_moves_bytes(&r->step.total), moved = bytes / r->options.bandwidth;
     double whole = sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds);
     printf("memory: %.0f bytes at %s GB/s: %.3f ms, at most %.2f %s per second\n", bytes,
            r->bandwidth, 1e3 * moved, r->width / moved, units[r->kind]);
-    printf("launches: %" PRIu32 " phases of %s us: %.3f ms\n", r->step.total.phases, r->latency,
+    printf("phases of the ops: %" PRIu32 " of %s us: %.3f ms\n", r->step.total.phases, r->latency,
            1e3 * r->step.total.phases * r->seconds);
     printf("both, implied: %.3f ms, %.2f %s per second\n", 1e3 * whole, r->width / whole,
            units[r->kind]);
+    printf("launches of the kernels: %" PRIu32 " of %s us: %.3f ms, which no sum has\n",
+           r->kernels.total.launches, r->latency, 1e3 * launches_seconds(r));
     printf("memory is the limit only from %.2f * 10^12 multiply-adds per second on\n",
            enough_macs(r) / 1e12);
 }
@@ -282,7 +315,7 @@ static sb_bench_measured measured_of(const request *r)
 {
     return (sb_bench_measured){.report = &r->report,
                                .step = &r->step,
-                               .ledger = strcmp(r->profile, "sm121") == 0 ? &r->kernels : NULL,
+                               .ledger = &r->kernels,
                                .model = &r->model,
                                .options = &r->options,
                                .rows = r->width,
@@ -304,6 +337,7 @@ static void print_text(const request *r)
         print_rounds(r);
     print_kernels(&r->kernels);
     print_packing(r);
+    printf("profile: %s: %s\n", r->profile, r->words);
     for (unsigned i = 0; i < ORIGINS; i++)
         printf("%s\n", origins[i]);
     if (r->measured) {
@@ -380,14 +414,17 @@ static sb_status print_json(const request *r, sb_error *err)
                             r->preset, "recipe", r->of->name, "rows", (json_int_t)r->width,
                             "context", (json_int_t)r->context, "measured", r->measured, "bandwidth",
                             r->options.bandwidth, "latency_s", r->seconds));
+    json_object_set_new(document, "profile", json_string(r->profile));
     json_object_set_new(document, "ops", rows_json(&r->step));
     json_object_set_new(document, "step", row_json("step", NULL, &r->step.total));
     json_object_set_new(document, "kernels", kernels_json(&r->kernels));
     json_object_set_new(document, "kernels_step", kernel_json(NULL, "step", &r->kernels.total));
     json_object_set_new(document, "weights_stored", json_real(r->kernels.stored));
     json_object_set_new(document, "memory_s", json_real(moved));
+    json_object_set_new(document, "phases_s", json_real(r->step.total.phases * r->seconds));
     json_object_set_new(document, "implied_s",
                         json_real(sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds)));
+    json_object_set_new(document, "launches_s", json_real(launches_seconds(r)));
     json_object_set_new(document, "limit_multiply_adds_per_s", json_real(enough_macs(r)));
     if (r->kind == VERIFY) {
         json_object_set_new(document, "accept", json_real(r->options.accept));
@@ -462,8 +499,10 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
     if (status)
         return status;
     sb_moves_compute(&r.model, &r.options, 0, r.width, &r.step);
-    const sb_kernel_call call = {
-        .rows = r.width, .trail = r.kind == VERIFY, .fused = r.width <= SB_MOVES_FUSED_ROWS};
+    const sb_kernel_call call = {.rows = r.width,
+                                 .trail = r.kind == VERIFY,
+                                 .fused = r.width <= SB_MOVES_FUSED_ROWS,
+                                 .knobs = &r.knobs};
     sb_moves_kernels_of(&r.model, &r.options, &call, &r.kernels);
     for (uint32_t i = 0; i < r.options.draft; i++)
         sb_moves_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
