@@ -54,17 +54,23 @@ bool is_kernel(const char *launched, sb_cost_kernel kernel)
     return is_alike(launched, sb_cost_name(kernel));
 }
 
-/* SB_COST_ROLES: none of them has such a buffer. */
-sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
+const sb_cost_buffer *buffer_of(sb_cost_kernel kernel, const char *name)
 {
     static sb_cost_buffer all[SB_COST_BUFFERS];
     uint64_t macs[SB_COST_KERNELS];
     const sb_cost_shape any = {};
     sb_cost_of(&any, all, macs);
     for (const sb_cost_buffer &b : all)
-        if (counted_together(b.kernel, kernel) && strcmp(b.name, buffer) == 0)
-            return b.role;
-    return SB_COST_ROLES;
+        if (counted_together(b.kernel, kernel) && strcmp(b.name, name) == 0)
+            return &b;
+    return nullptr;
+}
+
+/* SB_COST_ROLES: it has no such buffer. */
+sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
+{
+    const sb_cost_buffer *b = buffer_of(kernel, buffer);
+    return b ? b->role : SB_COST_ROLES;
 }
 
 /* In a step, what stays from call to call has a name of the step's own. */
@@ -75,6 +81,14 @@ sb_cost_role role_in_step(sb_cost_kernel kernel, const char *buffer)
         if (strcmp(buffer, kept) == 0)
             return SB_COST_KEPT;
     return role_of(kernel, buffer);
+}
+
+/* Whether cost.def says how much of it blocks read. Queries, of which it does not, are among the
+ * activations of a step. */
+bool has_number(sb_cost_kernel kernel, const char *buffer, sb_cost_role role)
+{
+    const sb_cost_buffer *b = buffer_of(kernel, buffer);
+    return b ? b->by_blocks != SB_COST_AGAIN : kernel != SB_COST_attention || role == SB_COST_KEPT;
 }
 
 step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, const char *))
@@ -92,11 +106,15 @@ step_counts sum_of(sb_cost_kernel kernel, sb_cost_role (*role)(sb_cost_kernel, c
                      : is == SB_COST_KEPT ? &sum.kept
                                           : &sum.activations;
         *of += static_cast<double>(t.launch.read + t.launch.written);
+        if (has_number(kernel, t.what, is))
+            sum.again += static_cast<double>(t.block.read - t.launch.read);
     }
     return sum;
 }
 
-sb_status run_step(sb_gpu_step *step, size_t context, size_t rows, sb_error *err)
+/* Counts from the first call on, which brings the weights, and no other before the last; so memory
+ * that a call needs only behind 256 positions is seen where the context is no longer. */
+sb_status run_step(sb_gpu *body, sb_gpu_step *step, size_t context, size_t rows, sb_error *err)
 {
     static const uint32_t drafts[] = {11, 12, 13, 14, 15, 16, 17, 18};
     uint32_t prompt[SB_STEP_SLOTS];
@@ -106,10 +124,12 @@ sb_status run_step(sb_gpu_step *step, size_t context, size_t rows, sb_error *err
         for (size_t i = 0; i < now; i++)
             prompt[i] = static_cast<uint32_t>(1 + (fed + i) % 300);
         status = sb_gpu_step_feed(step, prompt, now, err);
+        sb_gpu_count(body, nullptr);
     }
     if (!status && rows > 1)
         status = sb_gpu_step_put(step, 0, drafts, rows - 1, err);
     counting_begins();
+    sb_gpu_count(body, &counts);
     return status ? status : sb_gpu_step_run(step, rows, err);
 }
 
@@ -179,10 +199,11 @@ sb_status counting_step(const sb_model *model, const sb_knobs *knobs, size_t con
     const sb_gpu_step_options options = {SB_STEP_SLOTS, rows, context + SB_STEP_SLOTS, 0, 1, 1};
     const uint64_t before = sb_gpu_stage(body, SB_GPU_COMPUTES);
     sb_gpu_step *step = nullptr;
+    counting_begins();
     sb_gpu_count(body, &counts);
     sb_status status = sb_gpu_step_open(sb_backend_emu(), model, knobs, &options, &step, err);
     if (!status)
-        status = run_step(step, context, rows, err);
+        status = run_step(body, step, context, rows, err);
     *passes = {};
     passes->stays = static_cast<double>(sb_gpu_stage(body, SB_GPU_COMPUTES) - before);
     for (const sb_emu_tally &t : counts.tally) {

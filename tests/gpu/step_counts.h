@@ -15,9 +15,10 @@ const sb_backend *counting_backend(void);
 void counting_forgets_weights(void);
 void counting_begins(void); /* anew */
 
-/* Of all launches of a kernel since then: different bytes of each, read and written. */
+/* Of all launches of a kernel since then: different bytes of each, read and written; and what its
+ * blocks read of them beyond the first time, where cost.def has a number for it. */
 typedef struct step_counts {
-    double launches, weights, kept, activations;
+    double launches, weights, kept, activations, again;
 } step_counts;
 step_counts counted_of(sb_cost_kernel kernel);
 
