@@ -201,6 +201,24 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
     *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
 }
 
+/* Pairs of rows whose codes and scales are an array each: the others lie as the second does. */
+static void fit_pairs(const job *j, uint32_t first, uint32_t rows, sb_partial partials[AT_ONCE])
+{
+    sb_row_codes w[2], now[2];
+    for (uint32_t i = 0; i < 2; i++)
+        open_row(j, first + i, 1, NULL, NULL, &w[i]);
+    const size_t codes = (size_t)(w[1].codes - w[0].codes);
+    const size_t scales = (size_t)(w[1].scale_codes - w[0].scale_codes);
+    for (uint32_t r = 0; r < rows; r += 2) {
+        for (uint32_t i = 0; i < 2; i++) {
+            now[i] = w[i];
+            now[i].codes += r * codes;
+            now[i].scale_codes += r * scales;
+        }
+        j->set->pair[j->w->format](now, &j->input, partials + r);
+    }
+}
+
 /* Rows are taken by two where the set has a kernel for that and their scales are alike. */
 static void partials_of(const job *j, uint32_t first, uint32_t rows, double *room,
                         sb_partial partials[AT_ONCE])
@@ -209,6 +227,10 @@ static void partials_of(const job *j, uint32_t first, uint32_t rows, double *roo
     const int fit = all_fit(j, first, rows);
     const sb_row_codes *before = NULL;
     sb_row_codes w[2];
+    if (fit && j->set->pair[format] && rows % 2 == 0) {
+        fit_pairs(j, first, rows, partials);
+        return;
+    }
     for (uint32_t r = 0, count; r < rows; r += count) {
         count = j->set->pair[format] && r + 1 < rows ? 2 : 1;
         for (uint32_t i = 0; i < count; before = &w[i++])

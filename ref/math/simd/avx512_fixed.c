@@ -26,7 +26,7 @@ typedef struct fixed_pair {
     double unit[PAIR_GROUPS];       /* of a product: u / 2 * UNIT, group by group */
     double size[PAIR_GROUPS];       /* magnitude, UNIT times: see spread_of() */
     double sizes;                   /* in the first pair: the sum of size of all */
-    uint64_t lowest;                /* digits that are 0 in all of it: 0, 2 or 3 of the lowest */
+    uint64_t lowest;                /* digits that are 0 in all of it: 0 to 3 of the lowest */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
@@ -232,7 +232,8 @@ VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
 }
 
 /* Inputs in bfloat16 have eight digits to the base 2, so that of a group whose smallest number is
- * not 2^16 below its largest all ends within three digits. */
+ * not 2^16 below its largest all ends within three digits; those in binary32 have 24, and end
+ * within five. */
 VINLINE uint64_t lowest_of(const whole_block blocks[2])
 {
     __m512i all = _mm512_setzero_si512();
@@ -243,7 +244,7 @@ VINLINE uint64_t lowest_of(const whole_block blocks[2])
             all = _mm512_ternarylogic_epi64(all, blocks[b].number[0][g], blocks[b].number[1][g],
                                             0xfe); /* or */
     if (_mm512_test_epi64_mask(all, _mm512_set1_epi64(0xffff)))
-        return 0;
+        return _mm512_test_epi64_mask(all, _mm512_set1_epi64(0xff)) ? 0 : 1;
     return _mm512_test_epi64_mask(all, _mm512_set1_epi64(0xff0000)) ? 2 : 3;
 }
 
@@ -318,8 +319,9 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
             }
         }
 #pragma GCC unroll 2
-    for (size_t r = 0; r < rows && lowest == 2; r++)
-        sums[r][0] = _mm512_slli_epi32(sums[r][0], 16);
+    for (size_t r = 0; r < rows; r++)
+        if (lowest == 1 || lowest == 2) /* what would have moved them is left out */
+            sums[r][0] = _mm512_slli_epi32(sums[r][0], 8 * (unsigned)lowest);
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -405,6 +407,8 @@ VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping
         add_codes(to, codes, w, rows, g, 3, in, i, here);
     else if (in->lowest == 2)
         add_codes(to, codes, w, rows, g, 2, in, i, here);
+    else if (in->lowest == 1)
+        add_codes(to, codes, w, rows, g, 1, in, i, here);
     else
         add_codes(to, codes, w, rows, g, 0, in, i, here);
 }
