@@ -304,6 +304,24 @@ static void lost_digits(size_t n, int large, unsigned char *codes, unsigned char
         scales[g] = (g + 1) * 16 >= n ? 0x7e : 0x38;
 }
 
+/* A layer in NVFP4. */
+static sb_matrix in_nvfp4(const unsigned char *codes, const unsigned char *scales, uint32_t rows,
+                          uint32_t n)
+{
+    return (sb_matrix){.data = codes,
+                       .format = SB_FORMAT_e2m1,
+                       .rows = rows,
+                       .cols = n,
+                       .quant = {.scales = scales,
+                                 .scale_format = SB_FORMAT_e4m3,
+                                 .block_rows = 1,
+                                 .block_cols = 16,
+                                 .scale_row = n / 16,
+                                 .scale_col = 1,
+                                 .groups = n / 16,
+                                 .stored_rows = rows}};
+}
+
 /* Two rows: such a one, and the same with a quarter of each scale. */
 static sb_matrix lost_in_two(size_t n, int large, unsigned char *codes, unsigned char *scales,
                              double *x)
@@ -312,18 +330,7 @@ static sb_matrix lost_in_two(size_t n, int large, unsigned char *codes, unsigned
     memcpy(codes + n / 2, codes, n / 2);
     for (size_t g = 0; g < n / 16; g++)
         scales[n / 16 + g] = (unsigned char)(scales[g] - 0x10);
-    return (sb_matrix){.data = codes,
-                       .format = SB_FORMAT_e2m1,
-                       .rows = 2,
-                       .cols = (uint32_t)n,
-                       .quant = {.scales = scales,
-                                 .scale_format = SB_FORMAT_e4m3,
-                                 .block_rows = 1,
-                                 .block_cols = 16,
-                                 .scale_row = n / 16,
-                                 .scale_col = 1,
-                                 .groups = (uint32_t)n / 16,
-                                 .stored_rows = 2}};
+    return in_nvfp4(codes, scales, 2, (uint32_t)n);
 }
 
 /* The promise of row.h with such rows, read as the layers do: their scales in place, one row or
@@ -384,6 +391,74 @@ static void test_lost_digits(void **state)
         }
     }
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
+/* The outputs of all sets; `want` has those of one input. */
+static void check_sets(const sb_matrix *w, const double *x, const float *want)
+{
+    const sb_scalar one = SB_SCALAR_ONE;
+    float got[64];
+    assert_true(w->rows <= sizeof got / sizeof *got);
+    for (size_t s = 0; sb_dot_set(s); s++) {
+        assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+        assert_int_equal(sb_dot_matrix(w, x, 1, &one, got), SB_OK);
+        for (uint32_t r = 0; r < w->rows; r++)
+            if (sb_bits_f32(got[r]) != sb_bits_f32(want[r]))
+                fail_msg("%s: row %u of %u columns: %a, not %a", sb_dot_set(s)->name, (unsigned)r,
+                         (unsigned)w->cols, (double)got[r], (double)want[r]);
+    }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
+/* Two large inputs undo each other, and what is left are two small ones, as far from them as a
+ * rounding test allows. The smaller has one binary digit after the other of a fixed number: where
+ * it is not 0 it may not be left out. */
+static void test_each_digit_counts(void **state)
+{
+    (void)state;
+    enum { COLS = 512, COUNT = 3 };
+    unsigned char codes[COUNT * COLS / 2] = {0}, scales[COUNT * COLS / 16];
+    const sb_matrix w = in_nvfp4(codes, scales, COUNT, COLS);
+    memset(scales, 0x38, sizeof scales);
+    for (uint32_t first = 0; first < COLS; first += 176)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            double x[COLS] = {0}, small = 0x1p-18;
+            for (size_t r = 0; r < COUNT; r++)
+                memcpy(codes + r * COLS / 2 + first / 2, "\xa2\x22", 2); /* 1, -1, 1, 1 */
+            x[first] = x[first + 1] = 1;
+            x[first + 2] = 0x1p-17;
+            for (int digit = 18; digit <= 40; digit++, small /= 2) {
+                x[first + 3] = sign * small;
+                const float sum = (float)(0x1p-17 + sign * small);
+                check_sets(&w, x, (const float[COUNT]){sum, sum, sum});
+            }
+            memset(codes, 0, sizeof codes);
+        }
+}
+
+/* More rows than a thread takes at once, each of which has other codes and scales. */
+static void test_many_rows(void **state)
+{
+    (void)state;
+    enum { COLS = 48, COUNT = 37 };
+    const sb_scalar one = SB_SCALAR_ONE;
+    unsigned char codes[COUNT * COLS / 2], scales[COUNT * COLS / 16];
+    double x[COLS];
+    float want[COUNT];
+    key = sb_rng_key(0, "many rows");
+    at = 0;
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (unsigned char)roll(256);
+    for (size_t i = 0; i < sizeof scales; i++)
+        scales[i] = (unsigned char)(8 + roll(0x7f - 8));
+    for (size_t k = 0; k < COLS; k++)
+        x[k] = (double)normal();
+    for (uint32_t rows = 1; rows <= COUNT; rows++) {
+        const sb_matrix w = in_nvfp4(codes, scales, rows, COLS);
+        assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+        assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
+        check_sets(&w, x, want);
+    }
 }
 
 /* Sums of nothing, many or one at a time, are +0, with scales and without. */
@@ -506,7 +581,8 @@ int main(void)
         cmocka_unit_test(test_ordinary),    cmocka_unit_test(test_short),
         cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_no_columns),
+        cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_each_digit_counts),
+        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_no_columns),
         cmocka_unit_test(test_no_scales),   cmocka_unit_test(test_odd_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
