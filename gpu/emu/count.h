@@ -27,7 +27,7 @@ struct sb_emu_tally {
 };
 
 /* Filled from the first on. A launch that would need more of them fails. */
-enum { SB_EMU_TALLIES = 192 };
+enum { SB_EMU_TALLIES = 224 };
 struct sb_emu_counts {
     sb_emu_tally tally[SB_EMU_TALLIES];
     uint8_t found[64]; /* where one was, by its name */

@@ -39,6 +39,7 @@ typedef struct sb_cost_shape {
     uint64_t scales;        /* Q of a row of E4M3, in binary32 */
     uint64_t quantized;     /* M rows of E2M1 inputs: R, or P where experts have factors for them */
     int gathers, trail, split, draws;
+    int slots; /* memory says which states count, of several */
     /* Of fused kernels: values are added; outputs leave as values, and staged for layers and for
      * experts. */
     int adds, leaves, stages, feeds;
@@ -170,7 +171,7 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
     const uint64_t gathers = s->gathers != 0, trail = s->trail != 0, split = s->split != 0;
     const uint64_t routed = E != 0, draws = s->draws != 0, adds = s->adds != 0;
     const uint64_t leaves = s->leaves != 0, stages = s->stages != 0, feeds = s->feeds != 0;
-    const uint64_t rounded = s->rounded != 0;
+    const uint64_t rounded = s->rounded != 0, slots = s->slots != 0;
     const uint64_t seen = R * s->first + R * (R + 1) / 2, again = SB_COST_AGAIN;
     const uint64_t ends = sb_cost_ends(s), parts = sb_cost_parts(s);
     const uint64_t inside = sb_cost_inside(s), inverse = sb_cost_inverse(s);

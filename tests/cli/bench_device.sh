@@ -70,6 +70,7 @@ for recipe in nvidia-mix nvfp4-all fp8 bf16; do
 done
 run 0 bench prefill --preset T4 --rows 40 --backend emu --profile sm121-w8a8
 says 'prefill of T4: 40 rows'
+check "a kernel of a prompt without its bytes" test "$(grep -cE '^  sb_[a-z0-9_]+ +[0-9]+ +- ' "$out")" = 0
 run 0 bench decode --preset T1 --layers 2 --backend emu --json
 few=$(value run.launches)
 run 0 bench decode --preset T1 --layers 4 --backend emu --json --seed 43

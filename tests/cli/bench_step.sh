@@ -92,9 +92,26 @@ run 0 bench verify --preset 35b-a3b
 says 'verify of 35b-a3b: 4 rows behind 0 tokens'
 says 'a round, in plain steps of one token:'
 
+# the MTP head in a round: entries of the rows, drafts, what accepts them, and the sum
+says 'keys and values of the rows in the MTP head:'
+says 'one draft of the MTP head:'
+says '  the draft                                          27      415152320 '
+says 'what accepts the drafts:'
+says 'a round of 3 drafts: 744 launches of 2.3 us: 1.711 ms; kernels read 5122792426 bytes of weights'
+run 0 bench verify --preset T2 --draft 2 --json
+at kernels_head.0.part entries
+at kernels_head.1.part draft
+at kernels_head.1.times 2
+at kernels_head.1.kernels.0.kernel sb_step_begin_kernel
+at kernels_head.2.part accept
+same "launches of a round" "$(value kernels_round.launches)" $(($(value kernels_step.launches) +
+    $(value kernels_head.0.all.launches) + 2 * $(value kernels_head.1.all.launches) + $(value kernels_head.2.all.launches)))
+
 run 0 bench prefill --preset T4 --recipe bf16 --rows 512
 says 'prefill of T4: 512 rows behind 0 tokens'
 says 'MLP: gate and up'
+says '  attention: over the cache   kv_append '
+says '  head                        argmax_end              1 '
 check "experts in a dense model" test "$(grep -c experts: "$out")" = 0
 check "a round of a prefill" test "$(grep -c 'a round' "$out")" = 0
 

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "ref/run/session.h"
 #include "tests/gpu/step_counts.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/checkpoint.h"
@@ -34,25 +33,6 @@ static void is(const char *kernel, const char *what, double counted, double ledg
                  ledger);
 }
 
-/* An op converts its whole cache (kv), and positions may come in three streams (rope_table). */
-static int alike(const sb_moves_kernels *k)
-{
-    *first = 0;
-    for (unsigned i = 0; i < SB_COST_KERNELS; i++) {
-        const sb_cost_kernel kernel = (sb_cost_kernel)i;
-        const char *name = sb_cost_name(kernel);
-        const step_counts have = counted_of(kernel), want = said(k, kernel);
-        is(name, "launches", have.launches, want.launches);
-        is(name, "bytes of weights", have.weights, want.weights);
-        if (kernel != SB_COST_kv)
-            is(name, "bytes that are kept", have.kept, want.kept);
-        if (kernel != SB_COST_kv && kernel != SB_COST_rope_table)
-            is(name, "bytes of activations", have.activations, want.activations);
-        is(name, "bytes that blocks read again", have.again, want.again);
-    }
-    return !*first;
-}
-
 /* A preset, how its weights are stored, and a profile. */
 typedef struct kind {
     const char *preset, *format, *profile;
@@ -69,69 +49,6 @@ static void open_kind(const kind *of, sb_moves_model *ledger, sb_knobs *knobs, s
         test_checkpoint("test_gpu_cost_step", of->preset, NULL, of->format, "text"));
 }
 
-static sb_session *session_of(const sb_model *model, const sb_knobs *knobs, int mtp)
-{
-    const sb_session_options options = {.backend = counting_backend(), .knobs = knobs, .mtp = mtp};
-    sb_error err;
-    sb_session *session;
-    if (sb_session_new(model, &options, &session, &err))
-        fail_msg("%s", err.text);
-    return session;
-}
-
-/* Behind three tokens of its own, a step and its logits; or, of the head, the draft. */
-static void run(sb_session *session, int mtp)
-{
-    static float logits[1024];
-    const uint32_t prompt[] = {1, 2, 3, 4};
-    sb_error err;
-    sb_status status = sb_session_feed(session, prompt, mtp ? 4 : 3, &err);
-    counting_begins();
-    if (!status)
-        status = mtp ? sb_session_draft(session, 5, logits, &err)
-                     : sb_session_feed(session, prompt + 3, 1, &err);
-    if (!status && !mtp)
-        status = sb_session_logits(session, 0, logits, &err);
-    if (status)
-        fail_msg("%s", err.text);
-}
-
-static void check_step(const kind *of, int mtp)
-{
-    static sb_moves_kernels k;
-    static sb_moves_model ledger;
-    const sb_floor_options options = {.kv_bytes = 2, .state_bytes = 4, .context = 3};
-    sb_knobs knobs;
-    sb_model *model;
-    open_kind(of, &ledger, &knobs, &model);
-    sb_session *session = session_of(model, &knobs, mtp);
-    run(session, mtp);
-    assert_null(counted_unknown());
-    const sb_kernel_call call = {.in_mtp = mtp, .rows = 1, .knobs = &knobs};
-    sb_moves_kernels_of(&ledger, &options, &call, &k);
-    if (!alike(&k))
-        fail_msg("%s in %s, %s: %s", of->preset, of->format, of->profile, first);
-    k.row[0].launches++;
-    assert_false(alike(&k));
-    sb_session_free(session);
-    counting_forgets_weights();
-    sb_model_close(model);
-}
-
-static void steps(void **state)
-{
-    (void)state;
-    static const char *const formats[] = {"bf16",  "nvfp4-modelopt", "nvidia-mix", "fp8-block",
-                                          "mxfp4", "int4-gptq",      "int8-gptq",  "fp8-channel"};
-    for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++)
-        for (int mtp = 0; mtp < 2; mtp++) {
-            if ((f < 4 && f % 2 == 0) || check_all())
-                check_step(&(kind){"T1", formats[f], "sm121"}, mtp);
-            if ((f < 4 && f % 2 != 0) || check_all())
-                check_step(&(kind){"T4", formats[f], "sm121"}, mtp);
-        }
-}
-
 /* What the profiles quantize: codes with a scale for each tensor, channel or block, and E2M1; and
  * what each leaves to the other, or to none. */
 static const kind coded[] = {
@@ -145,18 +62,8 @@ static const kind coded[] = {
 };
 enum { CODED = sizeof coded / sizeof *coded, USUAL = 4 };
 
-static void coded_steps(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++)
-        for (int mtp = 0; mtp < 2; mtp++)
-            check_step(&coded[i], mtp);
-}
-
-/* --- by fused kernels --------------------------------------------------------------------------
- */
 /* Kernel by kernel; and no launch is of a kernel that the ledger lacks. */
-static int fused_alike(const sb_moves_kernels *k, double launches)
+static int is_alike(const sb_moves_kernels *k, double launches)
 {
     *first = 0;
     for (unsigned i = 0; i < SB_COST_KERNELS; i++) {
@@ -211,7 +118,8 @@ static void check_fused(const kind *of, uint64_t context, uint32_t rows)
     sb_knobs knobs;
     sb_model *model;
     open_kind(of, &ledger, &knobs, &model);
-    if (counting_step(model, &knobs, context, rows, &passes, &err))
+    const step_part part = {.kind = STEP_VERIFY, .context = context, .rows = rows, .fused = 1};
+    if (counting_part(model, &knobs, &part, &passes, &err))
         fail_msg("%s", err.text);
     const sb_config *c = &ledger.config;
     const sb_kernel_call call = {.rows = rows,
@@ -220,12 +128,12 @@ static void check_fused(const kind *of, uint64_t context, uint32_t rows)
                                  .experts = c->experts ? passes.experts / c->layers : 0,
                                  .knobs = &knobs};
     sb_moves_kernels_of(&ledger, &options, &call, &k);
-    if (!fused_alike(&k, passes.launches))
+    if (!is_alike(&k, passes.launches))
         fail_msg("%s in %s, %s, %u rows: %s", of->preset, of->format, of->profile, rows, first);
     is_one_pass(&k, &passes, c, of->format);
     assert_true((said(&k, SB_COST_attention_parts).launches > 0) == (context + rows > 256));
     k.row[0].launches++;
-    assert_false(fused_alike(&k, passes.launches));
+    assert_false(is_alike(&k, passes.launches));
     sb_model_close(model);
 }
 
@@ -268,10 +176,120 @@ static void split_steps(void **state)
                 check_fused(&all[i], 256, rows);
 }
 
+/* --- prompts and the MTP head ------------------------------------------------------------------
+ */
+static void join(sb_moves_kernels *to, const sb_moves_kernels *more)
+{
+    for (uint32_t i = 0; i < more->count; i++) {
+        assert_true(to->count < SB_MOVES_LAUNCHES);
+        to->row[to->count++] = more->row[i];
+    }
+    to->total.launches += more->total.launches;
+}
+
+/* In a draft, rows of the head are behind one token less, each with the vector before it. */
+static void check_part(const kind *of, const step_part *part)
+{
+    static sb_moves_kernels k, entries;
+    static sb_moves_model ledger;
+    static const sb_moves_part parts[] = {
+        [STEP_ACCEPT] = SB_MOVES_ACCEPTED, [STEP_DRAFT] = SB_MOVES_DRAFT};
+    const int draft = part->kind == STEP_DRAFT;
+    const sb_floor_options options = {
+        .kv_bytes = 2, .state_bytes = 4, .context = part->context - (uint64_t)draft};
+    step_passes passes;
+    sb_error err;
+    sb_knobs knobs;
+    sb_model *model;
+    open_kind(of, &ledger, &knobs, &model);
+    if (counting_part(model, &knobs, part, &passes, &err))
+        fail_msg("%s", err.text);
+    const sb_config *c = &ledger.config;
+    sb_kernel_call call = {.part = parts[part->kind],
+                           .rows = (uint32_t)part->rows,
+                           .prompt = part->kind == STEP_PROMPT,
+                           .trail = part->kind == STEP_VERIFY,
+                           .fused = part->fused && part->rows <= SB_MOVES_FUSED_ROWS,
+                           .knobs = &knobs};
+    if (c->experts && passes.used > 0) {
+        const double layers = draft ? 1 : c->layers, in = call.fused ? 1 : 3;
+        call.sets = passes.experts / layers / in;
+        call.experts = call.fused ? call.sets : passes.used / layers / in;
+    }
+    sb_moves_kernels_of(&ledger, &options, &call, &k);
+    if (part->mtp && call.part == SB_MOVES_CALL) {
+        call.part = SB_MOVES_ENTRIES;
+        sb_moves_kernels_of(&ledger, &options, &call, &entries);
+        join(&k, &entries);
+    }
+    if (!is_alike(&k, passes.launches))
+        fail_msg("%s in %s, %s, part %d, %zu rows: %s", of->preset, of->format, of->profile,
+                 (int)part->kind, part->rows, first);
+    k.row[k.count / 2].launches++;
+    assert_false(is_alike(&k, passes.launches));
+    k.row[k.count / 2].launches--;
+    k.row[k.count / 2].activations++;
+    assert_false(is_alike(&k, passes.launches));
+    sb_model_close(model);
+}
+
+static void prompts(void **state)
+{
+    (void)state;
+    static const kind all[] = {
+        {"T1", "bf16", "sm121"},       {"T4", "nvidia-mix", "sm121"}, {"T6", "nvfp4-ct", "sm121"},
+        {"T1", "nvidia-mix", "sm121"}, {"T2", "nvidia-mix", "sm121"}, {"T4", "bf16", "sm121"},
+        {"T6", "bf16", "sm121"},       {"T1", "mxfp4", "sm121"},      {"T4", "int4-gptq", "sm121"},
+        {"T1", "int8-gptq", "sm121"},  {"T4", "fp8-channel", "sm121"}};
+    static const size_t rows[] = {10, 17, 70, 2, 9, 140, 300};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+            if ((i < 2 && r < 3) || i + r == 3 || check_all())
+                check_part(&all[i], &(step_part){.rows = rows[r], .fused = 1});
+            if ((i == 0 && r == 0) || check_all())
+                check_part(&all[i], &(step_part){.context = 5, .rows = rows[r], .fused = 1});
+        }
+}
+
+static void coded_prompts(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++) {
+        check_part(&coded[i], &(step_part){.rows = 10 + 7 * i, .fused = 1});
+        if (check_all())
+            check_part(&coded[i], &(step_part){.rows = 140, .context = 4, .fused = 1});
+    }
+}
+
+/* A call with the head fed along, a draft, and a round that is accepted. */
+static void check_head(const kind *of, size_t rows)
+{
+    check_part(of, &(step_part){STEP_VERIFY, 3, rows, 1, 1});
+    check_part(of, &(step_part){STEP_DRAFT, 3 + rows, 1, 1, 1});
+    check_part(of, &(step_part){STEP_PROMPT, 4, 10 + rows, 1, 1});
+    if (rows > 1)
+        check_part(of, &(step_part){STEP_ACCEPT, 3, rows, 1, 1});
+}
+
+static void heads(void **state)
+{
+    (void)state;
+    static const kind all[] = {{"T1", "bf16", "sm121"},           {"T4", "nvidia-mix", "sm121"},
+                               {"T4", "bf16", "sm121"},           {"T1", "nvidia-mix", "sm121"},
+                               {"T2", "nvidia-mix", "sm121"},     {"T6", "nvfp4-ct", "sm121"},
+                               {"T1", "fp8-block", "sm121-w8a8"}, {"T1", "nvfp4-ct", "sm121-w4a4"}};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++)
+            if ((i < 2 && rows == 4) || check_all())
+                check_head(&all[i], rows);
+    check_part(&all[2], &(step_part){STEP_DRAFT, 300, 1, 1, 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps), cmocka_unit_test(coded_steps), cmocka_unit_test(fused_steps),
-        cmocka_unit_test(fused_coded_steps), cmocka_unit_test(split_steps)};
+        cmocka_unit_test(fused_steps),   cmocka_unit_test(fused_coded_steps),
+        cmocka_unit_test(split_steps),   cmocka_unit_test(prompts),
+        cmocka_unit_test(coded_prompts), cmocka_unit_test(heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

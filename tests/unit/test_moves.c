@@ -259,7 +259,8 @@ static void weights_of_kernels(const sb_moves_model *m, const sb_floor_options *
     static sb_moves_kernels k;
     sb_moves step;
     double packed[SB_MOVES_OPS] = {0}, sum = 0;
-    sb_moves_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
+    sb_moves_kernels_of(
+        m, o, &(sb_kernel_call){.part = mtp ? SB_MOVES_DRAFT : SB_MOVES_CALL, .rows = width}, &k);
     sb_moves_compute(m, o, mtp, width, &step);
     assert_true(k.count < SB_MOVES_LAUNCHES);
     for (uint32_t i = 0; i < k.count; i++) {
@@ -290,7 +291,8 @@ static void rest_of_kernels(const sb_moves_model *m, const sb_floor_options *o, 
     sb_moves step;
     double macs[SB_MOVES_OPS] = {0}, kept[SB_MOVES_OPS] = {0};
     const sb_config *c = &m->config;
-    sb_moves_kernels_of(m, o, &(sb_kernel_call){.in_mtp = mtp, .rows = width}, &k);
+    sb_moves_kernels_of(
+        m, o, &(sb_kernel_call){.part = mtp ? SB_MOVES_DRAFT : SB_MOVES_CALL, .rows = width}, &k);
     sb_moves_compute(m, o, mtp, width, &step);
     for (uint32_t i = 0; i < k.count; i++) {
         macs[k.row[i].op] += k.row[i].macs;

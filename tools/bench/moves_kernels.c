@@ -12,9 +12,10 @@ typedef struct walk {
     const sb_knobs *knobs;
     sb_moves_kernels *out;
     sb_moves_op op;
+    sb_moves_part part;
     int in_mtp, trail, fused;
-    uint64_t rows;
-    double read; /* experts of a layer whose weights are read */
+    uint64_t rows, logits; /* rows that have some */
+    double read, sets;     /* experts of a layer whose weights are read; of its pairs, or 0 */
 } walk;
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -79,19 +80,25 @@ static void add(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape s
     add_moved(w, kernel, launches, shape, 0);
 }
 
-/* The same where experts are read, which need not be a whole number of them; a set of pairs for
- * each. */
+/* The same where experts are read, which need not be a whole number of them, nor need their sets of
+ * pairs: a set for each, and one more for so many pairs. Bytes are a sum over either. */
 static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     const uint64_t most = sb_cost_set(shape.pairs, shape.experts);
-    const uint64_t more = most > 8 ? shape.pairs / most : 0;
+    const double more = most > 8 ? (double)(shape.pairs / most) : 0;
+    const double sets = w->sets > 0 ? w->sets : w->read + more;
     shape.used = (uint64_t)w->read;
-    const double rest = w->read - (double)shape.used;
-    shape.sets = shape.used + more;
-    add_moved(w, kernel, times * (1 - rest), shape, joins);
-    shape.used++;
-    shape.sets++;
-    add_moved(w, kernel, times * rest, shape, joins);
+    shape.sets = (uint64_t)sets;
+    const double used_rest = w->read - (double)shape.used, sets_rest = sets - (double)shape.sets;
+    const int first = used_rest > sets_rest; /* which of the two has one more more often */
+    const double both = first ? sets_rest : used_rest, one = first ? used_rest : sets_rest;
+    add_moved(w, kernel, times * (1 - one), shape, joins);
+    shape.used += (uint64_t)first;
+    shape.sets += (uint64_t)!first;
+    add_moved(w, kernel, times * (one - both), shape, joins);
+    shape.used += (uint64_t)!first;
+    shape.sets += (uint64_t)first;
+    add_moved(w, kernel, times * both, shape, joins);
 }
 
 /* --- matrices --------------------------------------------------------------------------------- */
@@ -184,19 +191,32 @@ static void add_experts(walk *w, const sb_moves_matrix *m)
     add_read(w, product, matrices - launches, shape, 1);
 }
 
-/* Y-65: of one input in bfloat16 and one kind of codes a fused step has one launch. */
+/* Y-65: of one input in bfloat16 and one kind of codes a fused step has one launch. The two inputs
+ * of the fusion nobody stages, nor rows of the last norm without the others. */
 static void add_layers(walk *w, const sb_moves_matrix *m)
 {
     const sb_moves_input input = input_of(w, m);
-    const sb_cost_shape shape = shape_of(m, input, w->rows);
-    if (!w->fused || input != SB_MOVES_VALUES) {
+    const uint64_t rows = w->op == SB_MOVES_head ? w->logits : w->rows;
+    const int staged = w->fused && w->op != SB_MOVES_fusion && rows == w->rows;
+    const sb_cost_shape shape = shape_of(m, input, rows);
+    if (!staged || input != SB_MOVES_VALUES) {
         const int wide = sb_cost_is_wide(shape.rows, shape.outputs);
         add(w, sb_moves_stages(input, wide, 0), m->count, shape);
         add(w, sb_moves_multiplies(input, wide, 0), m->count, shape);
         return;
     }
-    add(w, SB_COST_linear, m->leads, shape);
-    add_moved(w, SB_COST_linear, m->count - m->leads, shape, 1);
+    const uint32_t leads = w->part == SB_MOVES_ENTRIES ? 1 : m->leads;
+    add(w, SB_COST_linear, leads, shape);
+    add_moved(w, SB_COST_linear, m->count - leads, shape, 1);
+}
+
+/* Entries are keys and values: the one matrix of the op that has more rows is that of queries. */
+static int is_of_part(const walk *w, const sb_moves_matrix *m)
+{
+    if (w->part == SB_MOVES_ENTRIES)
+        return w->op == SB_MOVES_fusion ||
+               (w->op == SB_MOVES_att_in && m->rows == sb_config_kv_width(w->config));
+    return w->part != SB_MOVES_ACCEPTED;
 }
 
 /* The head may be the table of the embedding: B-1. */
@@ -207,7 +227,7 @@ static void add_matrices(walk *w)
     int whose = w->in_mtp && w->op != SB_MOVES_head;
     for (uint32_t i = 0; i < model->matrices; i++) {
         const sb_moves_matrix *m = &model->matrix[i];
-        if (m->op != (tied ? SB_MOVES_embed : w->op) || m->in_mtp != whose)
+        if (m->op != (tied ? SB_MOVES_embed : w->op) || m->in_mtp != whose || !is_of_part(w, m))
             continue;
         if (m->routed)
             add_experts(w, m);
@@ -233,8 +253,9 @@ static void add_launches(walk *w)
 {
     const sb_config *c = w->config;
     const double n = sb_moves_times(c, w->in_mtp, w->op);
-    const uint64_t R = w->rows, H = c->hidden_size, I = c->moe_intermediate,
-                   past = w->options->context;
+    const double own = !w->in_mtp, fused = w->fused ? n : 0, apart = n - fused;
+    const uint64_t R = w->rows, T = w->logits, past = w->options->context;
+    const uint64_t H = c->hidden_size, I = c->moe_intermediate;
     const uint64_t Is = c->shared_intermediate, F = c->intermediate, E = c->experts;
     const uint64_t k = c->experts_per_token, C = sb_config_conv_channels(c), kw = c->conv_kernel;
     const uint64_t nK = c->lin_k_heads, nV = c->lin_v_heads, dk = c->lin_k_dim, dv = c->lin_v_dim;
@@ -250,7 +271,15 @@ static void add_launches(walk *w)
         const sb_cost_shape shape = {__VA_ARGS__};                                                 \
         add_some(w, SB_COST_##kernel, launches, shape);                                            \
     }
-    if (w->fused) {
+    if (w->part == SB_MOVES_ENTRIES) {
+#define SB_MOVES_ENTRY SB_MOVES_ADD
+#include "tools/bench/moves.def"
+#undef SB_MOVES_ENTRY
+    } else if (w->part == SB_MOVES_ACCEPTED) {
+#define SB_MOVES_ACCEPT SB_MOVES_ADD
+#include "tools/bench/moves.def"
+#undef SB_MOVES_ACCEPT
+    } else if (w->fused) {
 #define SB_MOVES_FUSED SB_MOVES_ADD
 #include "tools/bench/moves.def"
 #undef SB_MOVES_FUSED
@@ -286,23 +315,26 @@ void sb_moves_kernels_of(const sb_moves_model *model, const sb_floor_options *op
               .options = options,
               .knobs = call->knobs,
               .out = out,
-              .in_mtp = call->in_mtp,
+              .part = call->part,
+              .in_mtp = call->part != SB_MOVES_CALL,
               .trail = call->trail,
               .fused = call->fused,
               .rows = call->rows,
-              .read = call->experts};
+              .logits = call->prompt ? 1 : call->rows,
+              .read = call->experts,
+              .sets = call->sets};
     *out = (sb_moves_kernels){0};
     if (c->experts && call->experts <= 0)
         w.read = sb_floor_union(c->experts, c->experts_per_token, call->rows);
     for (unsigned op = 0; op < SB_MOVES_OPS; op++) {
         w.op = (sb_moves_op)op;
-        if (!sb_moves_times(c, call->in_mtp, w.op))
+        if (!sb_moves_times(c, w.in_mtp, w.op))
             continue;
         add_launches(&w);
         if (w.op != SB_MOVES_embed)
             add_matrices(&w);
     }
     total_of(out);
-    sb_moves_compute(model, options, call->in_mtp, call->rows, &step);
+    sb_moves_compute(model, options, w.in_mtp, call->rows, &step);
     out->stored = step.total.weights;
 }

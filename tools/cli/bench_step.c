@@ -17,6 +17,17 @@ typedef enum kind { DECODE, VERIFY, PREFILL, KINDS } kind;
 static const char *const kinds[KINDS] = {"decode", "verify", "prefill"};
 static const char *const units[KINDS] = {"tokens", "rows", "tokens"};
 
+/* What a round starts besides the call of all layers. */
+enum { ENTRIES, DRAFT, ACCEPTED, HEADS };
+static const struct {
+    sb_moves_part part;
+    const char *id, *title;
+} heads[HEADS] = {
+    {SB_MOVES_ENTRIES, "entries", "keys and values of the rows in the MTP head"},
+    {SB_MOVES_DRAFT, "draft", "one draft of the MTP head"},
+    {SB_MOVES_ACCEPTED, "accept", "what accepts the drafts"},
+};
+
 typedef struct request {
     kind kind;
     const char *preset, *recipe, *bandwidth, *latency, *accept, *kv, *backend, *profile;
@@ -30,6 +41,7 @@ typedef struct request {
     sb_moves_model model;
     sb_moves step;
     sb_moves_kernels kernels;
+    sb_moves_kernels head[HEADS]; /* of verify: what the MTP head adds */
     uint32_t width;
     sb_moves_round round[MOST_DRAFTS]; /* of i + 1 drafts */
     int measured;                      /* report has something, else why says why not */
@@ -64,7 +76,7 @@ static const char *const origins[] = {
     "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
     "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
     "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
-    "kernels: of that profile, up to 9 rows fused, more as ops start them; none was run",
+    "kernels: of that profile, as a resident step starts them, up to 9 rows fused; none was run",
     "again: what blocks read beyond the first time; a cache may serve it, and no sum has it",
 };
 enum { ORIGINS = sizeof origins / sizeof *origins };
@@ -239,11 +251,11 @@ static void print_kernel(const sb_moves_kernel *k, const char *op, const char *k
                          double all)
 {
     printf("  %-27s %-*s %8" PRIu32 " %14.0f %12.0f %6.2f %% %13.0f %14.0f\n", op, width, kernel,
-           k->launches, k->weights, k->kept, 100 * (k->weights + k->kept) / all, k->activations,
-           k->again);
+           k->launches, k->weights, k->kept, all > 0 ? 100 * (k->weights + k->kept) / all : 0,
+           k->activations, k->again);
 }
 
-static void print_kernels(const sb_moves_kernels *k)
+static void print_kernels(const sb_moves_kernels *k, const char *all_of)
 {
     double all = k->total.weights + k->total.kept;
     int width = 16;
@@ -256,7 +268,37 @@ static void print_kernels(const sb_moves_kernels *k)
     for (uint32_t i = 0; i < k->count; i++)
         print_kernel(&k->row[i], sb_moves_op_title(k->row[i].op), sb_cost_id(k->row[i].kernel),
                      width, all);
-    print_kernel(&k->total, "the step", "", width, all);
+    print_kernel(&k->total, all_of, "", width, all);
+}
+
+/* Of all parts of a round. */
+static sb_moves_kernel round_of(const request *r)
+{
+    sb_moves_kernel sum = r->kernels.total;
+    for (unsigned i = 0; i < HEADS; i++) {
+        const sb_moves_kernel *part = &r->head[i].total;
+        const uint32_t times = i == DRAFT ? r->options.draft : 1;
+        sum.launches += times * part->launches;
+        sum.weights += times * part->weights;
+        sum.kept += times * part->kept;
+        sum.activations += times * part->activations;
+        sum.again += times * part->again;
+        sum.macs += times * part->macs;
+    }
+    return sum;
+}
+
+static void print_head(const request *r)
+{
+    const sb_moves_kernel round = round_of(r);
+    for (unsigned i = 0; i < HEADS; i++) {
+        printf("%s:\n", heads[i].title);
+        print_kernels(&r->head[i], i == DRAFT ? "the draft" : "all of it");
+    }
+    printf("a round of %" PRIu32 " drafts: %" PRIu32 " launches of %s us: %.3f ms; kernels read "
+           "%.0f bytes of weights and move %.0f that are kept\n",
+           r->options.draft, round.launches, r->latency, 1e3 * round.launches * r->seconds,
+           round.weights, round.kept);
 }
 
 /* B-13: "From how many multiply-adds per second on" */
@@ -335,8 +377,10 @@ static void print_text(const request *r)
     print_time(r);
     if (r->kind == VERIFY)
         print_rounds(r);
-    print_kernels(&r->kernels);
+    print_kernels(&r->kernels, "the step");
     print_packing(r);
+    if (r->kind == VERIFY)
+        print_head(r);
     printf("profile: %s: %s\n", r->profile, r->words);
     for (unsigned i = 0; i < ORIGINS; i++)
         printf("%s\n", origins[i]);
@@ -387,6 +431,17 @@ static json_t *kernels_json(const sb_moves_kernels *k)
     return out;
 }
 
+static json_t *head_json(const request *r)
+{
+    json_t *out = json_array();
+    for (unsigned i = 0; i < HEADS; i++)
+        json_array_append_new(out, json_pack("{s:s,s:I,s:o,s:o}", "part", heads[i].id, "times",
+                                             (json_int_t)(i == DRAFT ? r->options.draft : 1),
+                                             "kernels", kernels_json(&r->head[i]), "all",
+                                             kernel_json(NULL, heads[i].id, &r->head[i].total)));
+    return out;
+}
+
 static json_t *rounds_json(const request *r)
 {
     json_t *out = json_array();
@@ -429,6 +484,9 @@ static sb_status print_json(const request *r, sb_error *err)
     if (r->kind == VERIFY) {
         json_object_set_new(document, "accept", json_real(r->options.accept));
         json_object_set_new(document, "rounds", rounds_json(r));
+        const sb_moves_kernel round = round_of(r);
+        json_object_set_new(document, "kernels_head", head_json(r));
+        json_object_set_new(document, "kernels_round", kernel_json(NULL, "round", &round));
     }
     json_object_set_new(document, "origins", words);
     if (r->measured) {
@@ -478,6 +536,22 @@ static sb_status run_step(request *r, sb_error *err)
 
 /* --- the command ------------------------------------------------------------------------------ */
 
+static void count_kernels(request *r)
+{
+    sb_kernel_call call = {.rows = r->width,
+                           .prompt = r->kind == PREFILL,
+                           .trail = r->kind == VERIFY,
+                           .fused = r->width <= SB_MOVES_FUSED_ROWS,
+                           .knobs = &r->knobs};
+    sb_moves_kernels_of(&r->model, &r->options, &call, &r->kernels);
+    for (unsigned i = 0; i < HEADS && r->kind == VERIFY; i++) {
+        call.part = heads[i].part;
+        call.rows = i == DRAFT ? 1 : r->width;
+        call.fused = call.rows <= SB_MOVES_FUSED_ROWS;
+        sb_moves_kernels_of(&r->model, &r->options, &call, &r->head[i]);
+    }
+}
+
 sb_status sb_bench_step(int argc, char **argv, sb_error *err)
 {
     static request r; /* its model knows a thousand layers */
@@ -499,11 +573,7 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
     if (status)
         return status;
     sb_moves_compute(&r.model, &r.options, 0, r.width, &r.step);
-    const sb_kernel_call call = {.rows = r.width,
-                                 .trail = r.kind == VERIFY,
-                                 .fused = r.width <= SB_MOVES_FUSED_ROWS,
-                                 .knobs = &r.knobs};
-    sb_moves_kernels_of(&r.model, &r.options, &call, &r.kernels);
+    count_kernels(&r);
     for (uint32_t i = 0; i < r.options.draft; i++)
         sb_moves_round_of(&r.model, &r.options, i + 1, r.seconds, &r.round[i]);
     if (r.backend)
