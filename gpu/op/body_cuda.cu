@@ -81,6 +81,16 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
     return did(gpu, name, status);
 }
 
+/* The host may change its memory at once. Of memory that is not pinned a copy may be asynchronous,
+ * or not: where a device reads the pages of the host itself, nothing has to be put elsewhere first.
+ */
+static sb_status copied(sb_gpu *gpu, const char *name, void *to, const void *host, size_t bytes)
+{
+    const sb_status status =
+        did(gpu, name, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
+    return status ? status : sb_gpu_wait(gpu);
+}
+
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
                       sb_gpu_use use)
 {
@@ -90,8 +100,7 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
     const sb_status status = allocate(gpu, name, rounded(bytes), &piece->at);
     if (status || (use != SB_GPU_INPUT && use != SB_GPU_INOUT))
         return status;
-    return did(gpu, name,
-               cudaMemcpyAsync(piece->at, host, bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
+    return copied(gpu, name, piece->at, host, bytes);
 }
 
 /* What still runs has been put in front of the next use of the memory. */
@@ -136,10 +145,7 @@ sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
     char *const to = static_cast<char *>(part->of->at) + part->offset;
     if (sb_gpu_unrecorded(gpu, "values of the host"))
         return SB_ERR_USAGE;
-    const sb_status status =
-        did(gpu, "values of the host",
-            cudaMemcpyAsync(to, host, part->bytes, cudaMemcpyHostToDevice, gpu->queue.stream));
-    return status ? status : sb_gpu_wait(gpu);
+    return copied(gpu, "values of the host", to, host, part->bytes);
 }
 
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)

@@ -6,7 +6,9 @@
  * dynamic shared memory. Of graphs it appends lines to the file that SAMEBIT_GRAPHS names: `graph`
  * and a number when it is made, with how many launches it has and how many of them are dependent;
  * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
- * What a capture does not allow fails, and ends it. SAMEBIT_CLOCK is A,B: a launch takes A
+ * What a capture does not allow fails, and ends it. So does a launch behind a copy of the host's
+ * memory that nobody has waited for, which may not have been read yet, and a launch with more
+ * dynamic shared memory than its kernel was given. SAMEBIT_CLOCK is A,B: a launch takes A
  * microseconds, one of a graph B, and nothing else takes any time; without it all takes none.
  * Whenever it is asked how much memory is free, it appends to the file that SAMEBIT_MEMORY names
  * how many bytes of the device are taken. */
@@ -21,7 +23,7 @@ enum { KERNELS = 1024, LAUNCHES = 4096 };
 static struct kernel {
     const void *stub;
     const char *name;
-    size_t threads, bytes;
+    size_t threads, bytes, given; /* given: bytes, too */
 } kernels[KERNELS];
 static size_t kernel_count;
 static const kernel *last;
@@ -98,7 +100,7 @@ extern "C" void __cudaRegisterFunction(void **, const char *stub, char *, const 
         atexit(write_launches);
     if (kernel_count == KERNELS)
         abort();
-    kernels[kernel_count++] = {stub, name, 0, 0};
+    kernels[kernel_count++] = {stub, name, 0, 0, 0};
 }
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
                                                 cudaStream_t stream)
@@ -132,10 +134,16 @@ static void pass_time(size_t launches, bool of_graph)
         abort();
     now += each[of_graph] * static_cast<double>(launches);
 }
+static bool lent; /* memory of the host, to a copy */
+enum { UNASKED = 48 << 10 };
 static cudaError_t start(kernel *k, dim3 block, size_t shared, bool dependent)
 {
     if (!k)
         return cudaErrorInvalidDeviceFunction;
+    if (lent)
+        return cudaErrorIllegalState;
+    if (shared > UNASKED && shared > k->given)
+        return cudaErrorInvalidValue;
     if (capture)
         keep(k, dependent);
     else
@@ -199,8 +207,12 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     fclose(file);
     return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
+cudaError_t cudaFuncSetAttribute(const void *stub, cudaFuncAttribute, int value)
 {
+    kernel *const k = kernel_of(stub);
+    if (!k)
+        return cudaErrorInvalidDeviceFunction;
+    k->given = static_cast<size_t>(value);
     return cudaSuccess;
 }
 static cudaError_t allocate(void **out, size_t bytes)
@@ -251,6 +263,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     if (breaks_capture()) /* it would be a node that reads the host's memory when it is launched */
         return cudaErrorStreamCaptureUnsupported;
     const bool ids = last && strstr(last->name, "router");
+    lent = lent || kind == cudaMemcpyHostToDevice;
     if (kind == cudaMemcpyHostToDevice)
         memcpy(to, from, bytes);
     else
@@ -297,6 +310,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
+    lent = false;
     return breaks_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode mode)
