@@ -145,15 +145,24 @@ struct sb_queue {
     sb_launch_watch *watch = nullptr;
 };
 
-/* Starts a kernel; that it can run so many threads with so much memory is asked for first. */
+/* Dynamic shared memory that a kernel does not have by itself must be asked for. It never gets less
+ * again: a graph may have been recorded with more. */
+template <class... P> cudaError_t sb_native_shared(void (*kernel)(P...), size_t bytes)
+{
+    cudaFuncAttributes has = {};
+    const cudaError_t status = bytes > 0 ? cudaFuncGetAttributes(&has, kernel) : cudaSuccess;
+    if (status != cudaSuccess || static_cast<size_t>(has.maxDynamicSharedSizeBytes) >= bytes)
+        return status;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(bytes));
+}
+
+/* Starts a kernel. */
 template <class... P, class... A>
 sb_status sb_native_call(const sb_queue *queue, const char *name, void (*kernel)(P...), dim3 grid,
                          dim3 block, size_t shared, const A &...args)
 {
-    cudaError_t status = cudaSuccess;
-    if (shared > 0) /* more than 48 KiB, with what the kernel declares, must be asked for */
-        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared));
+    cudaError_t status = sb_native_shared(kernel, shared);
     if (status == cudaSuccess) {
         cudaLaunchAttribute early = {};
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -8,10 +8,10 @@
  * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
  * What a capture does not allow fails, and ends it. So does a launch behind a copy of the host's
  * memory that nobody has waited for, which may not have been read yet, and a launch with more
- * dynamic shared memory than its kernel was given. SAMEBIT_CLOCK is A,B: a launch takes A
- * microseconds, one of a graph B, and nothing else takes any time; without it all takes none.
- * Whenever it is asked how much memory is free, it appends to the file that SAMEBIT_MEMORY names
- * how many bytes of the device are taken. */
+ * dynamic shared memory than its kernel was given, which never becomes less. SAMEBIT_CLOCK is A,B:
+ * a launch takes A microseconds, one of a graph B, and nothing else takes any time; without it all
+ * takes none. Whenever it is asked how much memory is free, it appends to the file that
+ * SAMEBIT_MEMORY names how many bytes of the device are taken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static void pass_time(size_t launches, bool of_graph)
     now += each[of_graph] * static_cast<double>(launches);
 }
 static bool lent; /* memory of the host, to a copy */
-enum { UNASKED = 48 << 10 };
+static const size_t UNASKED = 48 << 10;
 static cudaError_t start(kernel *k, dim3 block, size_t shared, bool dependent)
 {
     if (!k)
@@ -207,11 +207,22 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     fclose(file);
     return cudaSuccess;
 }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *stub)
+{
+    const kernel *const k = kernel_of(stub);
+    if (!k)
+        return cudaErrorInvalidDeviceFunction;
+    memset(out, 0, sizeof *out);
+    out->maxDynamicSharedSizeBytes = static_cast<int>(k->given > UNASKED ? k->given : UNASKED);
+    return cudaSuccess;
+}
 cudaError_t cudaFuncSetAttribute(const void *stub, cudaFuncAttribute, int value)
 {
     kernel *const k = kernel_of(stub);
     if (!k)
         return cudaErrorInvalidDeviceFunction;
+    if (static_cast<size_t>(value) < k->given)
+        return cudaErrorInvalidValue;
     k->given = static_cast<size_t>(value);
     return cudaSuccess;
 }
