@@ -48,11 +48,6 @@ typedef struct room {
     sb_row_codes *rows;   /* (height) */
 } room;
 
-static size_t padded(size_t n)
-{
-    return (n + SB_TILE_STEP - 1) / SB_TILE_STEP * SB_TILE_STEP;
-}
-
 /* At least the root of s, but for four roundings: (y + s/y) / 2 is, whatever y. */
 static double root_above(double s)
 {
@@ -124,10 +119,10 @@ static void pack_input(const job *j, size_t t)
     survey s = nothing;
     for (size_t k = 0, n; k < cols; k += n) {
         n = cols - k < DEPTH ? cols - k : DEPTH;
-        double *to = j->packed + k * j->count + t * padded(n);
+        double *to = j->packed + k * j->count + t * sb_tile_padded(n);
         memcpy(to, x + k, n * sizeof *to);
-        memset(to + n, 0, (padded(n) - n) * sizeof *to);
-        look(&s, to, padded(n));
+        memset(to + n, 0, (sb_tile_padded(n) - n) * sizeof *to);
+        look(&s, to, sb_tile_padded(n));
     }
     j->norms[t] = root_above(squares_of(&s));
     j->grids[t] = grid_of(&s);
@@ -167,7 +162,7 @@ static void decode_block(const job *j, const room *m, uint32_t row, size_t rows,
                          size_t n)
 {
     const sb_format format = j->w->format;
-    const size_t step = padded(n);
+    const size_t step = sb_tile_padded(n);
     memset(m->tile + rows * step, 0, (j->height - rows) * step * sizeof *m->tile);
     for (size_t r = 0; r < rows; r++) {
         double *to = m->tile + r * step;
@@ -187,7 +182,7 @@ static void decode_block(const job *j, const room *m, uint32_t row, size_t rows,
 /* The block in m->tile with all inputs, as many at once as the kernel takes, or nearly. */
 static void multiply_block(const job *j, const room *m, size_t rows, size_t first, size_t n)
 {
-    const size_t step = padded(n), most = j->tile->inputs;
+    const size_t step = sb_tile_padded(n), most = j->tile->inputs;
     const double *x = j->packed + first * j->count;
     for (size_t t = 0, now; t < j->count; t += now) {
         const size_t left = j->count - t, turns = (left + most - 1) / most;
@@ -246,7 +241,7 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
  * most n + 8 roundings, the root halves them, and n < 2^28: the 2^-16 covers that, too. */
 static double error_factor(const job *j)
 {
-    const size_t cols = padded(j->w->cols), depth = cols < DEPTH ? cols : DEPTH;
+    const size_t cols = sb_tile_padded(j->w->cols), depth = cols < DEPTH ? cols : DEPTH;
     const size_t steps = depth / j->tile->lanes + cols / DEPTH + 16;
     return (double)steps * 0x1.0001p-53 * sb_absolute(j->product.mul / j->product.div);
 }
@@ -354,7 +349,7 @@ sb_status sb_dot_batch(const sb_matrix *w, const double *x, size_t count, const 
     j.product.mul = (double)factor->mul[0] * (double)factor->mul[1];
     j.product.div = (double)factor->div[0] * (double)factor->div[1];
     j.height = tile_height(most, w->rows);
-    double *memory = sb_alloc(most * padded(w->cols) + 8, sizeof *memory);
+    double *memory = sb_alloc(most * sb_tile_padded(w->cols) + 8, sizeof *memory);
     j.norms = sb_alloc(most, sizeof *j.norms);
     j.grids = sb_alloc(most, sizeof *j.grids);
     sb_status status = memory && j.norms && j.grids ? SB_OK : SB_ERR_MEMORY;

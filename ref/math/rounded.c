@@ -13,15 +13,10 @@
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-static size_t padded(size_t n)
-{
-    return (n + SB_TILE_STEP - 1) / SB_TILE_STEP * SB_TILE_STEP;
-}
-
 /* What a kernel decodes, or else the definition of laws, which takes a row of values beside. */
 static size_t room_for(const sb_matrix *m)
 {
-    return sb_row_room(m) + 2 * padded(m->cols);
+    return sb_row_room(m) + 2 * sb_tile_padded(m->cols);
 }
 
 /* Opens the row for the kernels of tile.h, with what the law multiplies codes by for scales: such a
@@ -52,7 +47,7 @@ static void make_row(const sb_matrix *m, uint32_t row, const sb_rounding *how, d
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
     double *wide = room + sb_row_room(m);
-    float *values = (float *)(wide + padded(m->cols));
+    float *values = (float *)(wide + sb_tile_padded(m->cols));
     sb_row_codes opened;
     const int open = open_row(m, row, how->law, room, &opened);
     if (open && how->format == SB_FORMAT_bf16 && !opened.zeros && tile && tile->bf16[m->format]) {

@@ -14,6 +14,12 @@ enum {
     SB_TILE_DEPTH = 1024
 };
 
+/* n columns, filled up. */
+static inline size_t sb_tile_padded(size_t n)
+{
+    return (n + SB_TILE_STEP - 1) / SB_TILE_STEP * SB_TILE_STEP;
+}
+
 /* Columns first .. first + n - 1 of a row as exact values, (code - zero point) * scale, and zeros
  * behind them up to a multiple of SB_TILE_STEP; first is such a multiple. Returns the sum of their
  * squares, each of which passed through at most n roundings; it is NaN or infinite where a value

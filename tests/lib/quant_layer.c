@@ -401,3 +401,15 @@ const char *quant_spec_text(const quant_spec *s)
         index[s->index], names[s->names], s->special ? ", special" : "");
     return text;
 }
+
+void quant_find(const quant_layer *layer, const char *test, sb_checkpoint **checkpoint,
+                sb_found *found)
+{
+    const quant_spec *s = &layer->spec;
+    sb_error err = {""};
+    *checkpoint = quant_open(&layer->folder, test);
+    if (sb_detect(*checkpoint, QUANT_NAME, s->experts, s->rows, s->cols, found, &err))
+        fail_msg("%s", err.text);
+    if (found->zeros_open && s->v2)
+        found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
+}

@@ -51,6 +51,10 @@ void quant_layer_free(quant_layer *layer);
 /* Writes the tensors as a checkpoint (of one file, without waiting for the disk) and opens it. */
 sb_checkpoint *quant_open(const test_folder *folder, const char *test);
 
+/* The same, and what the tensors of the layer are found to be; a test fails where they are not. */
+void quant_find(const quant_layer *layer, const char *test, sb_checkpoint **checkpoint,
+                sb_found *found);
+
 /* "container 4x32 of 3, ..." for messages; a buffer of its own. */
 const char *quant_spec_text(const quant_spec *spec);
 

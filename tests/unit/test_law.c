@@ -97,17 +97,6 @@ static void check_matrix(const quant_layer *l, const sb_matrix *m, uint32_t e)
     free(values);
 }
 
-static void find(const quant_layer *l, sb_checkpoint **checkpoint, sb_found *found)
-{
-    sb_error err = {""};
-    *checkpoint = quant_open(&l->folder, "test_law");
-    if (sb_detect(*checkpoint, QUANT_NAME, l->spec.experts, l->spec.rows, l->spec.cols, found,
-                  &err))
-        fail_msg("%s", err.text);
-    if (found->zeros_open && l->spec.v2)
-        found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
-}
-
 static void test_every_variant(void **state)
 {
     size_t count;
@@ -117,7 +106,7 @@ static void test_every_variant(void **state)
         quant_layer l = quant_layer_draw(&s[i], 8);
         sb_checkpoint *checkpoint;
         sb_found found;
-        find(&l, &checkpoint, &found);
+        quant_find(&l, "test_law", &checkpoint, &found);
         check_matrix(&l, &found.matrix, 0);
         for (uint32_t e = 1; e < s[i].experts; e++) {
             sb_matrix m;
@@ -152,7 +141,7 @@ static void test_extreme_factors(void **state)
         quant_layer l = quant_layer_draw(&s, 3);
         sb_checkpoint *checkpoint;
         sb_found found;
-        find(&l, &checkpoint, &found);
+        quant_find(&l, "test_law", &checkpoint, &found);
         for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
             for (int divisor = 0; divisor < 2; divisor++) {
                 sb_factor *f = &found.matrix.quant.factor;
@@ -182,7 +171,7 @@ static void check_f16_scales(void)
     double wide[64];
     float a[64], b[64];
     unsigned differ = 0;
-    find(&l, &checkpoint, &found);
+    quant_find(&l, "test_law", &checkpoint, &found);
     for (uint32_t n = 0; n < 24; n++) {
         sb_law_row(&found.matrix, n, SB_LAW_bf16_scale, wide, a);
         sb_law_row(&found.matrix, n, SB_LAW_mo_mul, wide, b);
@@ -208,7 +197,7 @@ static void test_laws_differ(void **state)
     unsigned differ[SB_LAW_COUNT][SB_LAW_COUNT] = {{0}};
     (void)state;
     check_f16_scales();
-    find(&l, &checkpoint, &found);
+    quant_find(&l, "test_law", &checkpoint, &found);
     for (unsigned i = 0; i < sizeof factors / sizeof *factors; i++) {
         found.matrix.quant.factor = factors[i];
         for (uint32_t n = 0; n < 40; n++) {
@@ -252,7 +241,7 @@ static void test_published_vector(void **state)
         sb_store_u32(test_folder_find(&l.folder, name)->bytes, factor[modelopt]);
         sb_checkpoint *checkpoint;
         sb_found found;
-        find(&l, &checkpoint, &found);
+        quant_find(&l, "test_law", &checkpoint, &found);
         float values[16];
         double wide[16];
         sb_law_row(&found.matrix, 0, modelopt ? SB_LAW_mo_mul : SB_LAW_ct_div, wide, values);

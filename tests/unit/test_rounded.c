@@ -109,17 +109,6 @@ static void check_matrix(const sb_matrix *m, const char *of)
     close_layer(&l);
 }
 
-static void find(const quant_layer *l, sb_checkpoint **checkpoint, sb_found *found)
-{
-    sb_error err = {""};
-    *checkpoint = quant_open(&l->folder, "test_rounded");
-    if (sb_detect(*checkpoint, QUANT_NAME, l->spec.experts, l->spec.rows, l->spec.cols, found,
-                  &err))
-        fail_msg("%s", err.text);
-    if (found->zeros_open && l->spec.v2)
-        found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
-}
-
 static void test_every_variant(void **state)
 {
     size_t count;
@@ -129,7 +118,7 @@ static void test_every_variant(void **state)
         quant_layer l = quant_layer_draw(&s[i], 8);
         sb_checkpoint *checkpoint;
         sb_found found;
-        find(&l, &checkpoint, &found);
+        quant_find(&l, "test_rounded", &checkpoint, &found);
         check_matrix(&found.matrix, quant_spec_text(&s[i]));
         sb_checkpoint_close(checkpoint);
         quant_layer_free(&l);
