@@ -26,19 +26,25 @@ INLINE void block(const double *w, const double *x, const size_t inputs, size_t 
                   size_t stride)
 {
     __m512d acc[INPUTS][ROWS];
+#pragma GCC unroll 6
     for (size_t t = 0; t < inputs; t++)
+#pragma GCC unroll 4
         for (size_t r = 0; r < ROWS; r++)
             acc[t][r] = _mm512_setzero_pd();
     for (size_t k = 0; k < n; k += LANES) {
         __m512d row[ROWS];
+#pragma GCC unroll 4
         for (size_t r = 0; r < ROWS; r++)
             row[r] = _mm512_loadu_pd(w + r * n + k);
+#pragma GCC unroll 6
         for (size_t t = 0; t < inputs; t++) {
             const __m512d input = _mm512_loadu_pd(x + t * n + k);
+#pragma GCC unroll 4
             for (size_t r = 0; r < ROWS; r++)
                 acc[t][r] = _mm512_fmadd_pd(row[r], input, acc[t][r]);
         }
     }
+#pragma GCC unroll 6
     for (size_t t = 0; t < inputs; t++, sums += stride)
         _mm256_storeu_pd(sums, _mm256_add_pd(_mm256_loadu_pd(sums), across4(acc[t])));
 }
@@ -229,9 +235,24 @@ WIDEN_PLAIN(widen_f16, 16, of_f16s)
 WIDEN(widen_e4m3, 8, of_e4m3, 256)
 WIDEN(widen_int8, 8, of_int8, 1)
 WIDEN(widen_uint8, 8, of_uint8, 1)
-WIDEN(widen_e2m1, 4, of_e2m1, 1)
+WIDEN(widen_groups_e2m1, 4, of_e2m1, 1)
 WIDEN(widen_int4, 4, of_int4, 1)
 WIDEN(widen_uint4, 4, of_uint4, 1)
+
+/* Where every sixteen columns have a scale, as in files of NVFP4, without a loop for each group. */
+AVX512 static double widen_e2m1(const sb_row_codes *w, size_t first, size_t n, double *values)
+{
+    if (w->group != STEP || !w->scales || w->zeros || n % STEP)
+        return widen_groups_e2m1(w, first, n, values);
+    const unsigned char *codes = w->codes + first / 2;
+    const double *scales = w->scales + first / STEP;
+    pair squares = {_mm512_setzero_pd(), _mm512_setzero_pd()};
+    for (size_t i = 0; i < n; i += STEP) {
+        const __m512d scale = _mm512_set1_pd(scales[i / STEP]);
+        squares = put(squares, scaled(of_e2m1(codes + i / 2), scale), STEP, values + i);
+    }
+    return _mm512_reduce_add_pd(_mm512_add_pd(squares.low, squares.high));
+}
 
 /* Eight of sb_tile_round at a time. */
 AVX512 static int round8(const double *sums, const double *bounds, double size,
