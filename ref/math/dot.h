@@ -40,6 +40,8 @@ typedef struct sb_row_input {
     double size;         /* the sum of x16 */
 } sb_row_input;
 
+enum { SB_MANY_ROWS = 4, SB_MANY_INPUTS = 32 };
+
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
 typedef struct sb_dot_kernels {
     const char *name; /* "exact", "scalar", "avx2", "avx512", "avx512vnni", "neon" */
@@ -56,6 +58,10 @@ typedef struct sb_dot_kernels {
     /* the same of two rows that differ in nothing but their codes, scales and zeros; NULL: none */
     void (*pair[SB_FORMAT_COUNT])(const sb_row_codes w[2], const sb_row_input *x,
                                   sb_partial partials[2]);
+    /* the same of SB_MANY_ROWS rows with scale_codes, of at least one column, with up to
+     * SB_MANY_INPUTS inputs: of row r with input t at [t * stride + r]; NULL: none */
+    void (*many[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x, size_t inputs,
+                                  double *sums, double *magnitudes, size_t stride);
     /* fills sb_row_input.lanes from n columns of x, and the zeros behind them, as far as
      * row[format] reads; NULL: x will do */
     void (*arrange[SB_FORMAT_COUNT])(const double *x, size_t n, double *lanes);

@@ -9,6 +9,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
+#include "ref/math/many.h"
 #include "ref/math/tile.h"
 
 /* Inputs whose magnitudes are summed at once. */
@@ -24,6 +25,14 @@ int sb_row_reads(const sb_matrix *w)
     return !sb_matrix_quantized(w) ||
            (q->packing == SB_PACKING_rows && !q->group_index &&
             (q->block_cols % NEIGHBOURS == 0 || q->block_cols >= w->cols));
+}
+
+int sb_row_scales_lie_well(const sb_matrix *w)
+{
+    const sb_quant *q = &w->quant;
+    return sb_dot_kernels_now()->reads_scales && w->format == SB_FORMAT_e2m1 &&
+           sb_matrix_quantized(w) && q->scale_format == SB_FORMAT_e4m3 && q->scale_col == 1 &&
+           q->block_rows == 1 && q->block_cols == NEIGHBOURS;
 }
 
 size_t sb_row_room(const sb_matrix *w)
@@ -122,11 +131,12 @@ float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_
 }
 
 /* A tile's decoder knows by the sum of squares whether there is a value that is none. */
-static void widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide)
+void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
     sb_tile_widen *kernel = tile ? tile->widen[w->format] : NULL;
-    double squares = kernel ? kernel(codes, 0, w->cols, wide) : sb_f64_from_bits((uint64_t)-1);
+    const sb_row_codes codes = sb_row_open(w, row, room);
+    double squares = kernel ? kernel(&codes, 0, w->cols, wide) : sb_f64_from_bits((uint64_t)-1);
     if (!(squares < 0x1p1000))
         sb_matrix_wide(w, row, wide);
 }
@@ -147,15 +157,6 @@ typedef struct job {
     size_t each;
 } job;
 
-/* Whether the scales lie as the kernel reads them: one of E4M3 after the other. */
-static int scales_lie_well(const sb_matrix *w)
-{
-    const sb_quant *q = &w->quant;
-    return sb_dot_kernels_now()->reads_scales && w->format == SB_FORMAT_e2m1 &&
-           sb_matrix_quantized(w) && q->scale_format == SB_FORMAT_e4m3 && q->scale_col == 1 &&
-           q->block_rows == 1 && q->block_cols == NEIGHBOURS;
-}
-
 static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
 {
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
@@ -172,9 +173,8 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
 /* A row that its kernel's sum left open. *effort: where to begin, as the row before it ended. */
 static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
-    const sb_row_codes codes = sb_row_open(j->w, row, room);
     double *wide = room + 2 * sb_row_room(j->w);
-    widen(j->w, row, &codes, wide);
+    sb_row_wide(j->w, row, room, wide);
     j->out[row] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
 }
 
@@ -290,7 +290,7 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     j.room = sb_realloc(NULL, threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
-    j.in_place = scales_lie_well(w);
+    j.in_place = sb_row_scales_lie_well(w);
     if (sb_row_reads(w))
         j.input = sb_row_prepare(w, x, j.room + threads * j.each);
 #pragma omp parallel for schedule(static) if (sb_worth_threads((double)w->rows * w->cols))
@@ -313,6 +313,8 @@ static size_t many_inputs(const sb_matrix *w)
 sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
                         float *out)
 {
+    if (count > 1 && sb_many_reads(w))
+        return sb_dot_many(w, x, count, factor, out);
     if (sb_dot_kernels_now()->tile && count >= many_inputs(w))
         return sb_dot_batch(w, x, count, factor, out);
     sb_status status = SB_OK;

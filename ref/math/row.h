@@ -20,6 +20,13 @@ int sb_row_reads(const sb_matrix *w);
 size_t sb_row_room(const sb_matrix *w);
 sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room);
 
+/* Whether its scales lie as those kernels read them in place: one of E4M3 after the other. */
+int sb_row_scales_lie_well(const sb_matrix *w);
+
+/* The exact values of a row, or what is not finite where one is. room: as sb_row_open; wide: room
+ * for as many doubles as sb_tile_padded() says. */
+void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide);
+
 /* An input for those kernels. room: sb_row_input_room(w) doubles, which the result points to. */
 size_t sb_row_input_room(const sb_matrix *w);
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);

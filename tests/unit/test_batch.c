@@ -13,6 +13,8 @@
 #include "ref/formats/wide.h"
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
+#include "ref/math/many.h"
+#include "ref/math/row.h"
 
 enum { STORED = 48, ROWS = 37, COLS = 2060, INPUTS = 200, GUARD = 5 };
 
@@ -73,7 +75,7 @@ static uint32_t roll(uint32_t n)
 static uint32_t draw_bits(sb_format format, family f)
 {
     const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
-    const float middling = 0.01f * (1 + (float)(any % 1000) / 500);
+    const float middling = 0.02f * (1 + (float)(any % 1000) / 500); /* in E4M3 a normal number */
     if (f == POISON && roll(200) == 0)
         return any;
     if (f == EXTREME && roll(8) == 0)
@@ -170,7 +172,8 @@ static sb_matrix draw_layer(const kind *k, family f, uint32_t cols)
         return m;
     q->groups = (cols + group - 1) / group;
     for (size_t i = 0; i < (size_t)STORED * q->groups; i++) {
-        put(scales, k->scale, i, draw_bits(k->scale, f));
+        const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
+        put(scales, k->scale, i, f == POISON && roll(40) == 0 ? any : draw_bits(k->scale, f));
         sb_store_u32(zeros + 4 * i, (uint32_t)sb_rng_u64(key, at++));
     }
     for (uint32_t i = 0; i < cols; i++)
@@ -220,11 +223,15 @@ static size_t define(const sb_matrix *m, const sb_scalar *factor, size_t count)
     return missed;
 }
 
-static void check(const sb_matrix *m, const sb_scalar *factor, size_t count, const char *what)
+typedef sb_status dot_inputs(const sb_matrix *w, const double *x, size_t count,
+                             const sb_scalar *factor, float *out);
+
+static void check_by(dot_inputs *dot, const sb_matrix *m, const sb_scalar *factor, size_t count,
+                     const char *what)
 {
     for (size_t i = 0; i < INPUTS * ROWS + GUARD; i++)
         out[i] = 77.0f;
-    assert_int_equal(sb_dot_batch(m, x, count, factor, out), SB_OK);
+    assert_int_equal(dot(m, x, count, factor, out), SB_OK);
     for (size_t i = 0; i < count * ROWS; i++)
         if (sb_bits_f32(out[i]) != sb_bits_f32(want[i]))
             fail_msg("%s, %s, packing %d, %u columns: row %zu of input %zu of %zu: %a, not %a",
@@ -232,6 +239,17 @@ static void check(const sb_matrix *m, const sb_scalar *factor, size_t count, con
                      i / ROWS, count, (double)out[i], (double)want[i]);
     for (size_t i = count * ROWS; i < INPUTS * ROWS + GUARD; i++)
         assert_true(out[i] == 77.0f);
+}
+
+static size_t by_fours; /* calls of sb_dot_many */
+
+static void check(const sb_matrix *m, const sb_scalar *factor, size_t count, const char *what)
+{
+    check_by(sb_dot_batch, m, factor, count, what);
+    if (sb_many_reads(m)) {
+        check_by(sb_dot_many, m, factor, count, what);
+        by_fours++;
+    }
 }
 
 static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
@@ -270,6 +288,7 @@ static void test_all(void **state)
             check_sets(&m, &factor, 40);
         }
     assert_true(missed > 0);
+    assert_true(by_fours > 0 || !sb_dot_avx512vnni_supported());
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
@@ -293,6 +312,48 @@ static void test_large(void **state)
             check(&m, &factor, INPUTS, "large");
         }
     }
+}
+
+/* A kernel that takes rows by four adds in the order of the one that takes them one by one, and has
+ * its bounds: what is known of those (test_row.c) holds. Any scale that is fit, any digits. */
+static void compare_by_four(const sb_dot_kernels *set, const sb_matrix *m)
+{
+    double sums[SB_MANY_INPUTS][SB_MANY_ROWS], magnitudes[SB_MANY_INPUTS][SB_MANY_ROWS];
+    sb_row_input inputs[SB_MANY_INPUTS];
+    sb_row_codes w[SB_MANY_ROWS];
+    double *room = sb_alloc(SB_MANY_INPUTS, sb_row_input_room(m) * sizeof *room);
+    assert_non_null(room);
+    for (size_t t = 0; t < SB_MANY_INPUTS; t++)
+        inputs[t] = sb_row_prepare(m, x + t * m->cols, room + t * sb_row_input_room(m));
+    for (uint32_t r = 0; r < SB_MANY_ROWS; r++)
+        w[r] = (sb_row_codes){.codes = sb_matrix_dense(m, r),
+                              .scale_codes = scales + (m->first_row + r) * m->quant.groups,
+                              .group = 16,
+                              .n = m->cols};
+    set->many[m->format](w, inputs, SB_MANY_INPUTS, sums[0], magnitudes[0], SB_MANY_ROWS);
+    for (size_t t = 0; t < SB_MANY_INPUTS; t++)
+        for (size_t r = 0; r < SB_MANY_ROWS; r++) {
+            const sb_partial one = set->row[m->format](&w[r], &inputs[t]);
+            assert_int_equal(sb_bits_f64(sums[t][r]), sb_bits_f64(one.sum));
+            assert_int_equal(sb_bits_f64(magnitudes[t][r]), sb_bits_f64(one.magnitude));
+        }
+    free(room);
+}
+
+static void test_by_four(void **state)
+{
+    (void)state;
+    for (size_t s = 0; sb_dot_set(s); s++)
+        for (family f = 0; sb_dot_set(s)->many[SB_FORMAT_e2m1] && f < POISON; f++) {
+            assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
+            key = sb_rng_key(f, "by four");
+            at = 0;
+            const sb_matrix m = draw_layer(&kinds[3], f, draw_cols(&kinds[3], f));
+            for (size_t i = 0; i < (size_t)STORED * m.quant.groups; i++)
+                scales[i] = roll(9) ? (unsigned char)(0x08 + roll(0x77)) : 0;
+            compare_by_four(sb_dot_set(s), &m);
+        }
+    assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
 /* Rows of binary32 that begin with these two weights, again and again, or with zeros behind them.
@@ -363,21 +424,30 @@ static void test_factors(void **state)
     assert_true(missed > 0);
 }
 
+/* How often it fails until all of its memory is there. */
+static unsigned long failures_of(dot_inputs *dot, const sb_matrix *m)
+{
+    const sb_scalar one = SB_SCALAR_ONE;
+    unsigned long failures = 0;
+    sb_status status = SB_ERR_MEMORY;
+    for (; status == SB_ERR_MEMORY; failures++) {
+        sb_alloc_fail_at(failures + 1);
+        status = dot(m, x, 3, &one, out);
+        sb_alloc_fail_at(0);
+    }
+    assert_int_equal(status, SB_OK);
+    return failures;
+}
+
 /* Nothing is lost where memory is. */
 static void test_memory(void **state)
 {
     (void)state;
     sb_matrix m = draw_layer(&kinds[16], ORDINARY, 64);
-    sb_scalar one = SB_SCALAR_ONE;
-    unsigned long failures = 0;
-    sb_status status = SB_ERR_MEMORY;
-    for (; status == SB_ERR_MEMORY; failures++) {
-        sb_alloc_fail_at(failures + 1);
-        status = sb_dot_batch(&m, x, 3, &one, out);
-        sb_alloc_fail_at(0);
-    }
-    assert_int_equal(status, SB_OK);
-    assert_true(failures > 4);
+    assert_true(failures_of(sb_dot_batch, &m) > 4);
+    m = draw_layer(&kinds[3], ORDINARY, 64);
+    if (sb_many_reads(&m))
+        assert_true(failures_of(sb_dot_many, &m) > 1);
 }
 
 /* Of no inputs, nothing is asked and nothing is written. */
@@ -394,9 +464,10 @@ static void test_no_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_efforts), cmocka_unit_test(test_factors),
-        cmocka_unit_test(test_memory),  cmocka_unit_test(test_no_inputs),
+        cmocka_unit_test(test_all),       cmocka_unit_test(test_large),
+        cmocka_unit_test(test_by_four),   cmocka_unit_test(test_efforts),
+        cmocka_unit_test(test_factors),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_inputs),
     };
     return cmocka_run_group_tests_name("many inputs at once", tests, NULL, NULL);
 }

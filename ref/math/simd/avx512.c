@@ -100,7 +100,7 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
 /* Both sets: rows of E2M1 are what they differ in. */
-#define SET(set, e2m1, e2m1_pair, in_order)                                                        \
+#define SET(set, e2m1, e2m1_pair, e2m1_many, in_order)                                             \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
         .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
@@ -109,6 +109,7 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
         .pair = {[SB_FORMAT_bf16] = sb_avx512_pair_bf16,                                           \
                  [SB_FORMAT_e4m3] = sb_avx512_pair_e4m3,                                           \
                  [SB_FORMAT_e2m1] = (e2m1_pair)},                                                  \
+        .many = {[SB_FORMAT_e2m1] = (e2m1_many)},                                                  \
         .arrange = {[SB_FORMAT_bf16] = sb_avx512_arrange_bf16,                                     \
                     [SB_FORMAT_e2m1] = (in_order),                                                 \
                     [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,                                  \
@@ -119,9 +120,10 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
     }
 
 static const sb_dot_kernels avx512 =
-    SET("avx512", sb_avx512_row_e2m1, NULL, sb_avx512_arrange_nibbles);
+    SET("avx512", sb_avx512_row_e2m1, NULL, NULL, sb_avx512_arrange_nibbles);
 static const sb_dot_kernels vnni =
-    SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_fixed_pair_e2m1, sb_avx512_arrange_fixed);
+    SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_fixed_pair_e2m1, sb_avx512_fixed_many_e2m1,
+        sb_avx512_arrange_fixed);
 const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */

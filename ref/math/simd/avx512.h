@@ -61,6 +61,8 @@ sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes);
 void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input *x,
                                sb_partial partials[2]);
+void sb_avx512_fixed_many_e2m1(const sb_row_codes *w, const sb_row_input *x, size_t inputs,
+                               double *sums, double *magnitudes, size_t stride);
 sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes);
 void sb_avx512_pair_e4m3(const sb_row_codes w[2], const sb_row_input *x, sb_partial partials[2]);

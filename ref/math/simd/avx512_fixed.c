@@ -297,14 +297,14 @@ VINLINE halves halves_of(__m512i first, __m512i second)
 VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed_pair *x,
                        __m512i sums[][2])
 {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
         sums[r][0] = sums[r][1] = _mm512_setzero_si512();
 #pragma GCC unroll 3
     for (int d = 2; d >= 0; d--)
 #pragma GCC unroll 2
         for (int upper = d < lowest ? 1 : 0; upper < 2; upper++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (size_t r = 0; r < rows && d < 2; r++)
                 sums[r][upper] = _mm512_slli_epi32(sums[r][upper], 8);
 #pragma GCC unroll 4
@@ -312,17 +312,17 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
                 __m512i digits = _mm512_load_si512(x->digits[3 * upper + d][part / 2][part % 2]);
                 if (rows > 1) /* read once, not by each product */
                     __asm__("" : "+v"(digits));
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                 for (size_t r = 0; r < rows; r++)
                     sums[r][upper] = _mm512_dpbusd_epi32(sums[r][upper],
                                                          codes[r].at[part / 2][part % 2], digits);
             }
         }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
         if (lowest == 1 || lowest == 2) /* what would have moved them is left out */
             sums[r][0] = _mm512_slli_epi32(sums[r][0], 8 * (unsigned)lowest);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int upper = lowest == 3; upper < 2; upper++)
@@ -368,19 +368,36 @@ VINLINE __m512d scales_of(const sb_row_codes *w, grouping g, size_t i, int whole
     return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_cvtepu8_epi64(codes), 49));
 }
 
-/* Codes of the pair of blocks from column i on, of which `here` columns are the row's. */
-VINLINE void add_codes(row_sums *to, const halves *codes, const sb_row_codes *w, size_t rows,
-                       grouping g, int lowest, const fixed_pair *in, size_t i, size_t here)
+/* The pair of blocks from column i on, of which `here` columns are the rows'. */
+typedef struct place {
+    const sb_row_codes *w;
+    size_t i, here;
+} place;
+
+VINLINE __m512d scale_at(const place *at, size_t r, grouping g, size_t b)
 {
-    __m512i sums[2][2];
+    return scales_of(&at->w[r], g, at->i + b * SB_ROW_BLOCK, at->here == PAIR);
+}
+
+/* What scale_at() says, for many inputs. */
+typedef struct opened_scales {
+    __m512d scale[2];
+} opened_scales;
+
+/* The codes of `rows` rows with an input. opened: NULL, or of each row. */
+VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
+                       const opened_scales *opened, size_t rows, grouping g, int lowest,
+                       const fixed_pair *in)
+{
+    __m512i sums[SB_MANY_ROWS][2];
     by_digits(codes, rows, lowest, in, sums);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++) {
         __m512d groups[2];
         sums_of_groups(sums[r], lowest, groups);
 #pragma GCC unroll 2
         for (size_t b = 0; b < 2; b++) {
-            const __m512d scale = scales_of(&w[r], g, i + b * SB_ROW_BLOCK, here == PAIR);
+            const __m512d scale = opened ? opened[r].scale[b] : scale_at(at, r, g, b);
             to[r].sum = _mm512_fmadd_pd(_mm512_mul_pd(scale, _mm512_load_pd(in->unit + b * GROUPS)),
                                         groups[b], to[r].sum);
             if (g != CODED_LANES)
@@ -390,27 +407,39 @@ VINLINE void add_codes(row_sums *to, const halves *codes, const sb_row_codes *w,
     }
 }
 
+VINLINE void add_input(row_sums *to, const place *at, const halves *codes,
+                       const opened_scales *opened, size_t rows, grouping g, const sb_row_input *x)
+{
+    const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + at->i);
+    if (in->lowest == 3)
+        add_codes(to, at, codes, opened, rows, g, 3, in);
+    else if (in->lowest == 2)
+        add_codes(to, at, codes, opened, rows, g, 2, in);
+    else if (in->lowest == 1)
+        add_codes(to, at, codes, opened, rows, g, 1, in);
+    else
+        add_codes(to, at, codes, opened, rows, g, 0, in);
+}
+
+VINLINE void read_codes(const place *at, size_t rows, halves *codes)
+{
+    const size_t bytes = (at->here + 1) / 2, more = bytes > 64 ? bytes - 64 : 0;
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *from = at->w[r].codes + at->i / 2;
+        sb_fetch(from);
+        sb_fetch(from + 64);
+        codes[r] = halves_of(load_end(from, bytes), load_end(from + 64, more));
+    }
+}
+
 VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping g,
                       const sb_row_input *x, size_t i, size_t here)
 {
-    const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + i);
-    const size_t bytes = (here + 1) / 2, more = bytes > 64 ? bytes - 64 : 0;
+    const place at = {w, i, here};
     halves codes[2];
-#pragma GCC unroll 2
-    for (size_t r = 0; r < rows; r++) {
-        const unsigned char *at = w[r].codes + i / 2;
-        sb_fetch(at);
-        sb_fetch(at + 64);
-        codes[r] = halves_of(load_end(at, bytes), load_end(at + 64, more));
-    }
-    if (in->lowest == 3)
-        add_codes(to, codes, w, rows, g, 3, in, i, here);
-    else if (in->lowest == 2)
-        add_codes(to, codes, w, rows, g, 2, in, i, here);
-    else if (in->lowest == 1)
-        add_codes(to, codes, w, rows, g, 1, in, i, here);
-    else
-        add_codes(to, codes, w, rows, g, 0, in, i, here);
+    read_codes(&at, rows, codes);
+    add_input(to, &at, codes, NULL, rows, g, x);
 }
 
 /* The sums of the lanes of each. */
@@ -497,6 +526,53 @@ VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input 
         fixed_rows(w, 2, LANES, x, partials);
     else
         fixed_rows(w, 2, OTHER_GROUPS, x, partials);
+}
+
+/* Rows of coded scales with many inputs: their codes stay in registers, the sums do not. */
+enum { ROWS = SB_MANY_ROWS };
+
+VINLINE void add_many(row_sums (*to)[ROWS], const sb_row_codes *w, const sb_row_input *x,
+                      size_t inputs, size_t i, size_t here)
+{
+    const place at = {w, i, here};
+    halves codes[ROWS];
+    opened_scales scales[ROWS];
+    read_codes(&at, ROWS, codes);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < ROWS; r++)
+#pragma GCC unroll 2
+        for (size_t b = 0; b < 2; b++)
+            scales[r].scale[b] = scale_at(&at, r, CODED_LANES, b);
+    for (size_t t = 0; t < inputs; t++)
+        add_input(to[t], &at, codes, scales, ROWS, CODED_LANES, x + t);
+}
+
+VNNI void sb_avx512_fixed_many_e2m1(const sb_row_codes *w, const sb_row_input *x, size_t inputs,
+                                    double *sums, double *magnitudes, size_t stride)
+{
+    const size_t n = w->n, whole = n / PAIR * PAIR;
+    const __m128d part = _mm_set1_pd(OF_CODED);
+    row_sums all[SB_MANY_INPUTS][ROWS];
+    for (size_t r = 0; r < ROWS; r++)
+        fetch_scales(&w[r]);
+    for (size_t t = 0; t < inputs; t++)
+        for (size_t r = 0; r < ROWS; r++)
+            all[t][r].sum = _mm512_setzero_pd();
+    for (size_t i = 0; i < whole; i += PAIR)
+        add_many(all, w, x, inputs, i, PAIR);
+    if (whole < n)
+        add_many(all, w, x, inputs, whole, n - whole);
+    for (size_t r = 0; r < ROWS; r += 2) {
+        const __m128d largest = largest_scales(w + r, 2);
+        for (size_t t = 0; t < inputs; t++) {
+            const __m128d sum = added_up(all[t][r].sum, all[t][r + 1].sum);
+            const __m128d sizes =
+                _mm_set1_pd(((const fixed_pair *)(const void *)x[t].lanes)->sizes);
+            const __m128d magnitude = _mm_mul_pd(_mm_set1_pd(6), _mm_mul_pd(largest, sizes));
+            _mm_storeu_pd(sums + t * stride + r, _mm_mul_pd(sum, part));
+            _mm_storeu_pd(magnitudes + t * stride + r, _mm_mul_pd(magnitude, part));
+        }
+    }
 }
 
 #endif

@@ -1,0 +1,159 @@
+#include "ref/math/many.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/threads.h"
+#include "ref/formats/wide.h"
+#include "ref/math/kernels.h"
+#include "ref/math/row.h"
+#include "ref/math/tile.h"
+
+/* Rows that a thread takes at once: their outputs are a line of the cache. */
+enum { AT_ONCE = 16 };
+
+/* What the rows of one call share. */
+typedef struct job {
+    const sb_matrix *w;
+    const double *x; /* (count, cols) */
+    size_t count;    /* SB_MANY_INPUTS at most */
+    const sb_scalar *factor;
+    float *out; /* (count, rows) */
+    const sb_dot_kernels *set;
+    sb_row_input *inputs; /* (count) */
+    double *room;         /* of the inputs, input_room each; then of each thread */
+    size_t input_room, each;
+} job;
+
+/* The outputs of AT_ONCE rows. */
+typedef struct piece {
+    double sums[SB_MANY_INPUTS][AT_ONCE], magnitudes[SB_MANY_INPUTS][AT_ONCE];
+    unsigned char open[SB_MANY_INPUTS][AT_ONCE];
+} piece;
+
+static const unsigned char *scales_of(const sb_matrix *w, uint32_t row)
+{
+    return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
+}
+
+int sb_many_reads(const sb_matrix *w)
+{
+    return w->cols > 0 && sb_dot_kernels_now()->many[w->format] && sb_row_reads(w) &&
+           sb_row_scales_lie_well(w);
+}
+
+/* Rows for the kernel; 0 if their scales are not fit for it. */
+static int open_rows(const job *j, uint32_t first, sb_row_codes w[SB_MANY_ROWS])
+{
+    for (uint32_t r = 0; r < SB_MANY_ROWS; r++) {
+        w[r] = (sb_row_codes){.codes = sb_matrix_dense(j->w, first + r),
+                              .scale_codes = scales_of(j->w, first + r),
+                              .group = j->w->quant.block_cols,
+                              .n = j->w->cols};
+        if (!j->set->reads_scales(w[r].scale_codes, j->w->quant.groups))
+            return 0;
+    }
+    return 1;
+}
+
+static void one_row(const job *j, uint32_t row, double *room, double *sums, double *magnitudes)
+{
+    const sb_row_codes w = sb_row_open(j->w, row, room);
+    for (size_t t = 0; t < j->count; t++) {
+        const sb_partial partial = j->set->row[j->w->format](&w, &j->inputs[t]);
+        sums[t * AT_ONCE] = partial.sum;
+        magnitudes[t * AT_ONCE] = partial.magnitude;
+    }
+}
+
+static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, piece *p)
+{
+    sb_row_codes w[SB_MANY_ROWS];
+    for (uint32_t r = 0, now; r < rows; r += now) {
+        double *sums = &p->sums[0][r], *magnitudes = &p->magnitudes[0][r];
+        now = rows - r >= SB_MANY_ROWS && open_rows(j, first + r, w) ? SB_MANY_ROWS : 1;
+        if (now == 1)
+            one_row(j, first + r, room, sums, magnitudes);
+        else
+            j->set->many[j->w->format](w, j->inputs, j->count, sums, magnitudes, AT_ONCE);
+    }
+}
+
+/* The outputs of a row that the sums left open. */
+static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r, double *room)
+{
+    double *wide = room + sb_row_room(j->w);
+    sb_effort effort = SB_EFFORT_kept;
+    int known = 0;
+    for (size_t t = 0; t < j->count; t++) {
+        if (!p->open[t][r])
+            continue;
+        if (!known)
+            sb_row_wide(j->w, first + r, room, wide);
+        known = 1;
+        j->out[t * j->w->rows + first + r] =
+            sb_dot_wide_from(wide, j->x + t * j->w->cols, j->w->cols, j->factor, &effort);
+    }
+}
+
+/* The bound is that of read_rows() in row.c. */
+static void one_piece(const job *j, uint32_t first, double *room)
+{
+    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
+    const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
+                                    (double)j->factor->div[0] * (double)j->factor->div[1]};
+    const double steps = (double)sb_row_roundings_scaled(j->w->cols);
+    const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
+    const uint32_t left = j->w->rows - first, rows = left < AT_ONCE ? left : AT_ONCE;
+    piece p;
+    int any = 0;
+    add_rows(j, first, rows, room, &p);
+    for (size_t t = 0; t < j->count; t++)
+        any |= tile->round(p.sums[t], p.magnitudes[t], error, product, rows,
+                           j->out + t * j->w->rows + first, p.open[t]);
+    for (uint32_t r = 0; any && r < rows; r++)
+        settle_row(j, &p, first, r, room);
+}
+
+/* All rows with at most SB_MANY_INPUTS inputs. */
+static void some_inputs(const job *j)
+{
+    const int64_t rows = j->w->rows, count = (int64_t)j->count;
+#pragma omp parallel if (sb_worth_threads((double)j->count * j->w->rows * j->w->cols))
+    {
+#pragma omp for schedule(static)
+        for (int64_t t = 0; t < count; t++)
+            j->inputs[t] = sb_row_prepare(j->w, j->x + (size_t)t * j->w->cols,
+                                          j->room + (size_t)t * j->input_room);
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < rows; i += AT_ONCE)
+            one_piece(j, (uint32_t)i,
+                      j->room + SB_MANY_INPUTS * j->input_room +
+                          (size_t)omp_get_thread_num() * j->each);
+    }
+}
+
+sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                      float *out)
+{
+    const size_t turns = (count + SB_MANY_INPUTS - 1) / SB_MANY_INPUTS;
+    const size_t most = turns ? (count + turns - 1) / turns : 0;
+    sb_row_input inputs[SB_MANY_INPUTS];
+    job j = {.w = w, .factor = factor, .set = sb_dot_kernels_now(), .inputs = inputs};
+    j.input_room = sb_row_input_room(w);
+    j.each = sb_row_room(w) + sb_tile_padded(w->cols);
+    /* nothing is read of it before it was written */
+    j.room = sb_realloc(NULL, SB_MANY_INPUTS * j.input_room + sb_threads_here() * j.each,
+                        sizeof *j.room);
+    if (!j.room)
+        return SB_ERR_MEMORY;
+    for (size_t t = 0; t < count; t += j.count) {
+        j.x = x + t * w->cols;
+        j.out = out + t * w->rows;
+        j.count = count - t < most ? count - t : most;
+        some_inputs(&j);
+    }
+    free(j.room);
+    return SB_OK;
+}
