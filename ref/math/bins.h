@@ -24,8 +24,9 @@ void sb_bins_sum(const sb_bins *from, sb_exact *sum);
 /* The same in binary64, in several lanes. A lane has a few levels, each a number from 2^k to
  * 2^(k+1) all the time, which takes of a term what is a multiple of its last place and leaves the
  * rest, of half a place at most, to the next level. So the sum of a lane is that of its levels,
- * less what they began with, if the last one leaves nothing: all of which is exact. */
-enum { SB_LEVELS_FEW = 6, SB_LEVELS = 8, SB_PARTS = 8 * SB_LEVELS };
+ * less what they began with, if the last one leaves nothing: all of which is exact. So is the sum
+ * of four lanes of a level: less than 2^(k+1), and a multiple of 2^(k-52). */
+enum { SB_LEVELS_FEW = 6, SB_LEVELS = 8, SB_PARTS = 2 * SB_LEVELS };
 
 /* What levels begin with that take n terms of at most `largest`, and from the second on n errors of
  * them; 0 if there is nothing that would do. */

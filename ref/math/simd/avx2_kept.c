@@ -113,12 +113,15 @@ INLINE int fill(const double *a, const double *b, size_t n, const double *start,
             error = drop(&level[l], error);
         lost = _mm256_or_pd(lost, error);
     }
-    for (int l = 0; l < levels; l++)
-        _mm256_storeu_pd(parts + LANES * l, _mm256_sub_pd(level[l], _mm256_set1_pd(start[l])));
+    for (int l = 0; l < levels; l++) {
+        const __m256d part = _mm256_sub_pd(level[l], _mm256_set1_pd(start[l]));
+        _mm_storeu_pd(parts + 2 * l,
+                      _mm_add_pd(_mm256_castpd256_pd128(part), _mm256_extractf128_pd(part, 1)));
+    }
     return !any(lost);
 }
 
-/* Few levels do for most; the parts that are not used are zeros, half of them in any case. */
+/* Few levels do for most; the parts of those that are not used are zeros. */
 AVX2 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
 {
     double start[SB_LEVELS];

@@ -88,6 +88,7 @@ INLINE int fill(const double *a, const double *b, size_t n, const double *start,
     const __m512i magnitude = _mm512_set1_epi64(INT64_MAX);
     __m512d level[SB_LEVELS];
     __m512i lost = _mm512_setzero_si512();
+#pragma GCC unroll 8
     for (int l = 0; l < levels; l++)
         level[l] = _mm512_set1_pd(start[l]);
     for (size_t i = 0; i < n; i += 8) {
@@ -106,8 +107,14 @@ INLINE int fill(const double *a, const double *b, size_t n, const double *start,
             error = drop(&level[l], error);
         lost = _mm512_or_si512(lost, _mm512_castpd_si512(error));
     }
-    for (int l = 0; l < levels; l++)
-        _mm512_storeu_pd(parts + 8 * l, _mm512_sub_pd(level[l], _mm512_set1_pd(start[l])));
+#pragma GCC unroll 8
+    for (int l = 0; l < levels; l++) {
+        const __m512d part = _mm512_sub_pd(level[l], _mm512_set1_pd(start[l]));
+        const __m256d two =
+            _mm256_add_pd(_mm512_castpd512_pd256(part), _mm512_extractf64x4_pd(part, 1));
+        _mm_storeu_pd(parts + 2 * l,
+                      _mm_add_pd(_mm256_castpd256_pd128(two), _mm256_extractf128_pd(two, 1)));
+    }
     return _mm512_test_epi64_mask(lost, magnitude) == 0;
 }
 
