@@ -141,8 +141,8 @@ void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide)
         sb_matrix_wide(w, row, wide);
 }
 
-/* Rows that a thread takes at once: their outputs are a line of the cache. */
-enum { AT_ONCE = 16 };
+/* Rows that a thread takes at once: their outputs are two lines of the cache. */
+enum { AT_ONCE = 32 };
 
 /* What the rows of one call share. */
 typedef struct job {
@@ -162,12 +162,16 @@ static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
 }
 
-/* Whether the scales of all these rows are one array that is fit for the kernel. */
+/* Whether the codes of all these rows are one array, and their scales, if they have any, another
+ * that is fit for the kernel. */
 static int all_fit(const job *j, uint32_t first, uint32_t rows)
 {
     const sb_quant *q = &j->w->quant;
-    return j->in_place && !j->w->row_map && q->scale_row == q->groups &&
-           j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups);
+    if (j->w->row_map)
+        return 0;
+    return !sb_matrix_quantized(j->w) ||
+           (j->in_place && q->scale_row == q->groups &&
+            j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups));
 }
 
 /* A row that its kernel's sum left open. *effort: where to begin, as the row before it ended. */
@@ -184,7 +188,7 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
                      sb_row_codes *codes)
 {
     const uint32_t height = j->w->quant.block_rows;
-    if (fit || (j->in_place && j->set->reads_scales(scales_at(j->w, row), j->w->quant.groups))) {
+    if (j->in_place && (fit || j->set->reads_scales(scales_at(j->w, row), j->w->quant.groups))) {
         *codes = (sb_row_codes){.codes = sb_matrix_dense(j->w, row),
                                 .scale_codes = scales_at(j->w, row),
                                 .group = NEIGHBOURS,
@@ -204,18 +208,18 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
 /* Pairs of rows whose codes and scales are an array each: the others lie as the second does. */
 static void fit_pairs(const job *j, uint32_t first, uint32_t rows, sb_partial partials[AT_ONCE])
 {
-    sb_row_codes w[2], now[2];
+    sb_row_codes w[2];
     for (uint32_t i = 0; i < 2; i++)
         open_row(j, first + i, 1, NULL, NULL, &w[i]);
     const size_t codes = (size_t)(w[1].codes - w[0].codes);
-    const size_t scales = (size_t)(w[1].scale_codes - w[0].scale_codes);
+    const size_t scales = j->in_place ? (size_t)(w[1].scale_codes - w[0].scale_codes) : 0;
     for (uint32_t r = 0; r < rows; r += 2) {
-        for (uint32_t i = 0; i < 2; i++) {
-            now[i] = w[i];
-            now[i].codes += r * codes;
-            now[i].scale_codes += r * scales;
+        for (uint32_t i = 0; i < 2 && r > 0; i++) {
+            w[i].codes += 2 * codes;
+            if (j->in_place)
+                w[i].scale_codes += 2 * scales;
         }
-        j->set->pair[j->w->format](now, &j->input, partials + r);
+        j->set->pair[j->w->format](w, &j->input, partials + r);
     }
 }
 

@@ -186,6 +186,30 @@ static void name_case(char *name, size_t size, const layer *l, family f)
              (int)l->w.format, l->w.quant.block_cols, (int)f, l->w.cols);
 }
 
+/* The same number, or both NaN. */
+static int same(double a, double b)
+{
+    return sb_bits_f64(a) == sb_bits_f64(b) || (a != a && b != b);
+}
+
+/* A row has the same partial p in a pair, whichever of the two it is. */
+static void check_pair(const layer *l, uint32_t row, const sb_row_input *input, sb_partial p)
+{
+    const sb_dot_kernels *set = sb_dot_kernels_now();
+    double *room = malloc(2 * (sb_row_room(&l->w) + 1) * sizeof *room);
+    for (uint32_t other = 0; other < ROWS && set->pair[l->w.format]; other++)
+        for (int second = 0; second < 2; second++) {
+            sb_row_codes codes[2];
+            sb_partial both[2];
+            codes[second] = sb_row_open(&l->w, row, room);
+            codes[!second] = sb_row_open(&l->w, other, room + sb_row_room(&l->w));
+            set->pair[l->w.format](codes, input, both);
+            assert_true(same(both[second].sum, p.sum));
+            assert_true(same(both[second].magnitude, p.magnitude));
+        }
+    free(room);
+}
+
 /* The promise of row.h on a kernel's partial, against sums in a wider type. Returns whether it is
  * certain of the answer. */
 static int check_partial(const layer *l, family f, uint32_t row)
@@ -198,6 +222,7 @@ static int check_partial(const layer *l, family f, uint32_t row)
     sb_row_codes codes = sb_row_open(&l->w, row, room);
     sb_row_input input = sb_row_prepare(&l->w, l->x, input_room);
     sb_partial p = sb_dot_kernels_now()->row[l->w.format](&codes, &input);
+    check_pair(l, row, &input, p);
     long double sum = 0, magnitude = 0;
     float rounded;
     char name[120];
@@ -236,20 +261,25 @@ static void check_layer(const layer *l, family f, const float *want)
     }
 }
 
-/* One layer under all sets; counts the rows whose kernels are certain, and all. */
-static void check_case(const kind *k, family f, uint32_t n, size_t *certain, size_t *all)
+/* A layer under all sets; counts the rows whose kernels are certain, and all. */
+static void check_under_all(const layer *l, family f, size_t *certain, size_t *all)
 {
     float want[INPUTS * ROWS];
-    layer l = a_layer(k, f, n);
     assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
-    assert_int_equal(sb_dot_matrix(&l.w, l.x, INPUTS, &l.factor, want), SB_OK);
+    assert_int_equal(sb_dot_matrix(&l->w, l->x, INPUTS, &l->factor, want), SB_OK);
     for (size_t s = 0; sb_dot_set(s); s++) {
         assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
-        check_layer(&l, f, want);
-        for (uint32_t row = 0; row < ROWS && sb_row_reads(&l.w); row++, (*all)++)
-            *certain += (size_t)check_partial(&l, f, row);
+        check_layer(l, f, want);
+        for (uint32_t row = 0; row < ROWS && sb_row_reads(&l->w); row++, (*all)++)
+            *certain += (size_t)check_partial(l, f, row);
     }
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
+}
+
+static void check_case(const kind *k, family f, uint32_t n, size_t *certain, size_t *all)
+{
+    layer l = a_layer(k, f, n);
+    check_under_all(&l, f, certain, all);
     free_layer(&l);
 }
 
@@ -440,7 +470,7 @@ static void test_each_digit_counts(void **state)
 static void test_many_rows(void **state)
 {
     (void)state;
-    enum { COLS = 48, COUNT = 37 };
+    enum { COLS = 48, COUNT = 53 };
     const sb_scalar one = SB_SCALAR_ONE;
     unsigned char codes[COUNT * COLS / 2], scales[COUNT * COLS / 16];
     double x[COLS];
@@ -459,6 +489,37 @@ static void test_many_rows(void **state)
         assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
         check_sets(&w, x, want);
     }
+}
+
+/* The same without scales, and as they are stored or in another order. */
+static void test_many_plain_rows(void **state)
+{
+    (void)state;
+    enum { COLS = 37, COUNT = 61 };
+    const sb_scalar one = SB_SCALAR_ONE;
+    unsigned char codes[4 * COUNT * COLS];
+    double x[COLS];
+    float want[COUNT];
+    uint32_t map[COUNT];
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (unsigned char)(roll(256) & 0xbb);
+    for (size_t k = 0; k < COLS; k++)
+        x[k] = (double)normal();
+    for (uint32_t i = 0; i < COUNT; i++)
+        map[i] = 17 * i % COUNT;
+    for (uint32_t rows = 1; rows <= COUNT; rows++)
+        for (size_t k = 0; k < 2 * KINDS; k++) {
+            const sb_matrix w = {.data = codes,
+                                 .format = kinds[k / 2].format,
+                                 .rows = rows,
+                                 .cols = COLS,
+                                 .row_map = k % 2 ? map : NULL};
+            if (!sb_format_is_plain(w.format))
+                continue;
+            assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+            assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
+            check_sets(&w, x, want);
+        }
 }
 
 /* Sums of nothing, many or one at a time, are +0, with scales and without. */
@@ -578,12 +639,19 @@ static void test_odd_scales(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary),    cmocka_unit_test(test_short),
-        cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_each_digit_counts),
-        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_scales),   cmocka_unit_test(test_odd_scales),
+        cmocka_unit_test(test_ordinary),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_extreme),
+        cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_many_plain_rows),
+        cmocka_unit_test(test_lost_digits),
+        cmocka_unit_test(test_each_digit_counts),
+        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_no_columns),
+        cmocka_unit_test(test_no_scales),
+        cmocka_unit_test(test_odd_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }
