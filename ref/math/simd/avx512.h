@@ -45,13 +45,25 @@ INLINE __m512 of_f16(const void *at, __mmask16 mask)
 }
 
 /* Asks for what memory has behind a line of codes: rows follow each other. It comes to the second
- * cache, as the first has the input, and from there just before it is wanted: where rows are short,
- * and read by two, the processor does not see in time which line is next. */
+ * cache, as the first has the input. */
+INLINE void sb_fetch_far(const unsigned char *codes)
+{
+    enum { AHEAD = 16384 };
+    _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T1);
+}
+
+/* And from there just before it is wanted: where rows are short, and read by two, the processor
+ * does not see in time which line is next. */
+enum { SB_FETCH_NEAR = 2048 };
+INLINE void sb_fetch_near(const unsigned char *codes)
+{
+    _mm_prefetch((const char *)codes + SB_FETCH_NEAR, _MM_HINT_T0);
+}
+
 INLINE void sb_fetch(const unsigned char *codes)
 {
-    enum { AHEAD = 16384, NEAR = 2048 };
-    _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T1);
-    _mm_prefetch((const char *)codes + NEAR, _MM_HINT_T0);
+    sb_fetch_far(codes);
+    sb_fetch_near(codes);
 }
 
 /* Row kernels (row.h), and the order of their inputs. */

@@ -96,20 +96,26 @@ INLINE void add_line(line_sums *to, __m512i codes, const __m512d x[4])
         to->sum[k] = _mm512_fmadd_pd(value_at_top(places[k]), x[k], to->sum[k]);
 }
 
-INLINE sb_partial of_lines(const line_sums *from, double size)
+INLINE double sum_of(const line_sums *from)
+{
+    const __m512d sum = _mm512_add_pd(_mm512_add_pd(from->sum[0], from->sum[1]),
+                                      _mm512_add_pd(from->sum[2], from->sum[3]));
+    return _mm512_reduce_add_pd(sum) * 0x1p448;
+}
+
+INLINE sb_partial of_largest(const line_sums *from, const sb_row_input *x)
 {
     const __m512i even = _mm512_slli_epi32(from->twice, 16);
     const uint32_t largest = _mm512_reduce_max_epu32(_mm512_max_epu32(even, from->twice));
-    const __m512d sum = _mm512_add_pd(_mm512_add_pd(from->sum[0], from->sum[1]),
-                                      _mm512_add_pd(from->sum[2], from->sum[3]));
-    return (sb_partial){_mm512_reduce_add_pd(sum) * 0x1p448,
-                        (double)sb_f32_from_bits(largest >> 17 << 16) * size};
+    return (sb_partial){sum_of(from), (double)sb_f32_from_bits(largest >> 17 << 16) * x->size};
 }
 
-/* The codes from column i on of `rows` rows, a constant; beyond `here` columns nothing is read. */
+/* The codes from column i on of `rows` rows, a constant; beyond `here` columns nothing is read.
+ * What comes after the end of a row is behind the others'. */
 INLINE void add_lines(line_sums *sums, const sb_row_codes *w, size_t rows, const sb_row_input *x,
                       size_t i, size_t here)
 {
+    const size_t skipped = i + SB_FETCH_NEAR / 2 < w->n ? 0 : 2 * (rows - 1) * w->n;
     __m512d lanes[4];
 #pragma GCC unroll 4
     for (size_t k = 0; k < 4; k++)
@@ -117,8 +123,11 @@ INLINE void add_lines(line_sums *sums, const sb_row_codes *w, size_t rows, const
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++) {
         const unsigned char *at = w[r].codes + 2 * i;
-        sb_fetch(at);
-        add_line(&sums[r], load_end(at, 2 * here), lanes);
+        sb_fetch_far(at);
+        sb_fetch_near(at + skipped);
+        __m512i codes = load_end(at, 2 * here);
+        __asm__("" : "+v"(codes)); /* read once, not by each instruction */
+        add_line(&sums[r], codes, lanes);
     }
 }
 
@@ -141,7 +150,7 @@ INLINE void bf16_rows(const sb_row_codes *w, size_t rows, const sb_row_input *x,
         add_lines(sums, w, rows, x, whole, n - whole);
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++)
-        partials[r] = of_lines(&sums[r], x->size);
+        partials[r] = of_largest(&sums[r], x);
 }
 
 AVX512 sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x)
