@@ -38,6 +38,7 @@ typedef struct sb_row_input {
     const double *x16;   /* of 16 neighbours each: the sum of their magnitudes */
     const double *lanes; /* x in the order in which the kernel wants it, if that is another */
     double size;         /* the sum of x16 */
+    double squares;      /* the sum of squares of x, if the kernel asks for it */
 } sb_row_input;
 
 enum { SB_MANY_ROWS = 4, SB_MANY_INPUTS = 32 };
@@ -67,6 +68,9 @@ typedef struct sb_dot_kernels {
     void (*arrange[SB_FORMAT_COUNT])(const double *x, size_t n, double *lanes);
     /* of each 16 of x, as many as `count`: the sum of their magnitudes. NULL: in plain C */
     void (*magnitudes)(const double *x, size_t count, double *sums);
+    /* the sum of squares of x, n being a multiple of 16, each through n roundings at most: for
+     * row[format]. NULL: it asks for none */
+    double (*squares[SB_FORMAT_COUNT])(const double *x, size_t n);
     /* codes of E4M3 as doubles; 0, and nothing sensible, if one is negative or NaN. May be NULL */
     int (*scales)(const unsigned char *codes, size_t n, double *values);
     /* doubles whose sum is exactly that of the products, of values as sb_dot_wide takes them; 0

@@ -15,7 +15,8 @@ extern const sb_dot_kernels *const sb_dot_scalar; /* portable C: always there */
 extern const sb_dot_kernels *const sb_dot_avx2;   /* x86 with AVX2, FMA and F16C; else NULL */
 extern const sb_dot_kernels
     *const sb_dot_avx512; /* x86-64 with AVX-512 F, BW, DQ and VL; else NULL */
-extern const sb_dot_kernels *const sb_dot_avx512vnni; /* the same with VNNI; else NULL */
+/* the same with VNNI, and what else there may be, each asked for where it is used; else NULL */
+extern const sb_dot_kernels *const sb_dot_avx512vnni;
 extern const sb_dot_kernels *const sb_dot_neon; /* little-endian AArch64, all of them; else NULL */
 
 /* The chosen set. */

@@ -99,6 +99,7 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
     const size_t n = padded(w);
     double *copy = sb_at_line(room), *lanes = copy + n, *x16 = lanes + n;
     void (*arrange)(const double *, size_t, double *) = sb_dot_kernels_now()->arrange[w->format];
+    double (*squares)(const double *, size_t) = sb_dot_kernels_now()->squares[w->format];
     memcpy(copy, x, w->cols * sizeof *x);
     memset(copy + w->cols, 0, (n - w->cols) * sizeof *x);
     double size = 0;
@@ -111,7 +112,7 @@ sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room)
         size += x16[i];
     if (arrange)
         arrange(copy, w->cols, lanes);
-    return (sb_row_input){copy, x16, arrange ? lanes : NULL, size};
+    return (sb_row_input){copy, x16, arrange ? lanes : NULL, size, squares ? squares(copy, n) : 0};
 }
 
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded)

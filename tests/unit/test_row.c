@@ -320,6 +320,64 @@ TEST(test_cancels, CANCELS)
 TEST(test_zeros, ZEROS)
 TEST(test_poison, POISON)
 
+/* Codes of BF16 whose squares hurt where kernels add them up in binary32: most have one magnitude,
+ * one that of `other`. */
+typedef struct hard_row {
+    uint16_t most, other;
+} hard_row;
+static const hard_row hard_rows[] = {
+    {0x0000, 0x0000}, /* nothing at all */
+    {0x0001, 0x007f}, /* subnormal */
+    {0x0001, 0x7f7f}, /* the largest among the smallest */
+    {0x1f80, 0x1f80}, /* 2^-64: no square is a normal number */
+    {0x1f80, 0x2000}, /* 2^-63 among those: its square is */
+    {0x2a80, 0x2b00}, /* 2^-42 and 2^-41 */
+    {0x3980, 0x3f80}, /* 1 among 2^-12: its lane loses the squares of the others */
+    {0x3980, 0x5f80}, /* 2^64: its square is infinite */
+    {0x7f7f, 0x7f7f}, /* the largest */
+    {0x3f80, 0x7f80}, /* infinity */
+    {0x3f80, 0x7fff}, /* NaN */
+    {0x3f80, 0x7f81}, /* another, which signals */
+};
+
+/* Inputs of such rows: normal, zero, and as large as the weights, for which the product of both
+ * sums of squares is no larger than it has to be. */
+typedef enum hard_inputs { NORMAL, NOTHING, ALIKE, HARD_INPUTS } hard_inputs;
+
+static void draw_hard(const hard_row *hard, hard_inputs with, uint32_t place, layer *l)
+{
+    const uint32_t n = l->w.cols;
+    for (uint32_t i = 0; i < ROWS * n; i++) {
+        const uint16_t code = i % n == place ? hard->other : hard->most;
+        sb_store_u16(l->codes + 2 * (size_t)i, (uint16_t)(code | roll(2) << 15));
+    }
+    for (uint32_t i = 0; i < INPUTS * n; i++) {
+        const double size = (double)sb_bf16_to_f32(i % n == place ? hard->other : hard->most);
+        l->x[i] = with == NORMAL ? (double)normal() : with == ALIKE && size < 0x1p128 ? size : 0;
+    }
+}
+
+/* With one of its codes at each place, and all of either sign. */
+static void test_hard_rows(void **state)
+{
+    const kind plain = {SB_FORMAT_bf16, SB_FORMAT_f32, 0, SB_ZEROS_none, 0};
+    (void)state;
+    key = sb_rng_key(0, "hard rows");
+    at = 0;
+    for (size_t h = 0; h < sizeof hard_rows / sizeof *hard_rows; h++)
+        for (uint32_t n = 1; n <= 100; n += n < 31 ? 10 : n < 34 ? 1 : 33) {
+            layer l = a_layer(&plain, ORDINARY, n);
+            size_t certain = 0, all = 0;
+            for (uint32_t i = 0; i < n * HARD_INPUTS; i++) {
+                draw_hard(&hard_rows[h], i % HARD_INPUTS, i / HARD_INPUTS, &l);
+                check_under_all(&l, ORDINARY, &certain, &all);
+            }
+            if (hard_rows[h].other == 0) /* such rows cost no more than others */
+                assert_int_equal(certain, all);
+            free_layer(&l);
+        }
+}
+
 /* A row of E2M1 with scales in E4M3 where kernels that round inputs to a fixed number of digits err
  * most: each group has one large input, and fifteen that are almost half of its 2^-47 and add up.
  * The last group has the largest scale. The large ones count for nothing unless `large`. */
@@ -639,19 +697,13 @@ static void test_odd_scales(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary),
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_extreme),
-        cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_many_plain_rows),
-        cmocka_unit_test(test_lost_digits),
-        cmocka_unit_test(test_each_digit_counts),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_scales),
-        cmocka_unit_test(test_odd_scales),
+        cmocka_unit_test(test_ordinary),    cmocka_unit_test(test_short),
+        cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_hard_rows),   cmocka_unit_test(test_many_plain_rows),
+        cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_each_digit_counts),
+        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_no_columns),
+        cmocka_unit_test(test_no_scales),   cmocka_unit_test(test_odd_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }

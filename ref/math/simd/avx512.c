@@ -97,16 +97,36 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
     }
 }
 
+/* n / 16 + 5 roundings at most on the way of each. */
+AVX512 static double squares(const double *x, size_t n)
+{
+    lanes acc;
+    clear(&acc);
+    for (size_t i = 0; i < n; i += STEP) {
+        const __m512d a = _mm512_load_pd(x + i), b = _mm512_load_pd(x + i + 8);
+        acc.sum[0] = _mm512_fmadd_pd(a, a, acc.sum[0]);
+        acc.sum[1] = _mm512_fmadd_pd(b, b, acc.sum[1]);
+    }
+    return finish(&acc).sum;
+}
+
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
-/* Both sets: rows of E2M1 are what they differ in. */
-#define SET(set, e2m1, e2m1_pair, e2m1_many, in_order)                                             \
+/* Both sets: rows of E2M1 and BF16 are what they differ in. */
+#define SET(set, e2m1, e2m1_pair, e2m1_many, in_order, bf16_row, bf16_pair, bf16_squares)          \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
         .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
-        .row = {ROW(f32),  ROW(bf16),  ROW(f16),  ROW(e4m3), [SB_FORMAT_e2m1] = (e2m1),            \
-                ROW(int4), ROW(uint4), ROW(int8), ROW(uint8)},                                     \
-        .pair = {[SB_FORMAT_bf16] = sb_avx512_pair_bf16,                                           \
+        .row = {ROW(f32),                                                                          \
+                [SB_FORMAT_bf16] = (bf16_row),                                                     \
+                ROW(f16),                                                                          \
+                ROW(e4m3),                                                                         \
+                [SB_FORMAT_e2m1] = (e2m1),                                                         \
+                ROW(int4),                                                                         \
+                ROW(uint4),                                                                        \
+                ROW(int8),                                                                         \
+                ROW(uint8)},                                                                       \
+        .pair = {[SB_FORMAT_bf16] = (bf16_pair),                                                   \
                  [SB_FORMAT_e4m3] = sb_avx512_pair_e4m3,                                           \
                  [SB_FORMAT_e2m1] = (e2m1_pair)},                                                  \
         .many = {[SB_FORMAT_e2m1] = (e2m1_many)},                                                  \
@@ -115,15 +135,17 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
                     [SB_FORMAT_int4] = sb_avx512_arrange_nibbles,                                  \
                     [SB_FORMAT_uint4] = sb_avx512_arrange_nibbles,                                 \
                     [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},                                    \
-        .magnitudes = magnitudes, .scales = sb_avx512_scales,                                      \
-        .reads_scales = sb_avx512_reads_scales, .kept = sb_avx512_kept, .parts = sb_avx512_parts,  \
+        .magnitudes = magnitudes, .squares = {[SB_FORMAT_bf16] = (bf16_squares)},                  \
+        .scales = sb_avx512_scales, .reads_scales = sb_avx512_reads_scales,                        \
+        .kept = sb_avx512_kept, .parts = sb_avx512_parts,                                          \
     }
 
 static const sb_dot_kernels avx512 =
-    SET("avx512", sb_avx512_row_e2m1, NULL, NULL, sb_avx512_arrange_nibbles);
+    SET("avx512", sb_avx512_row_e2m1, NULL, NULL, sb_avx512_arrange_nibbles, sb_avx512_row_bf16,
+        sb_avx512_pair_bf16, NULL);
 static const sb_dot_kernels vnni =
     SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_fixed_pair_e2m1, sb_avx512_fixed_many_e2m1,
-        sb_avx512_arrange_fixed);
+        sb_avx512_arrange_fixed, sb_avx512_squares_row_bf16, sb_avx512_squares_pair_bf16, squares);
 const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */

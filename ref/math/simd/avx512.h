@@ -87,6 +87,9 @@ void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n);
 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes);
 void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x, sb_partial partials[2]);
 sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x);
+void sb_avx512_squares_pair_bf16(const sb_row_codes w[2], const sb_row_input *x,
+                                 sb_partial partials[2]);
+sb_partial sb_avx512_squares_row_bf16(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_f16(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_f32(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_int8(const sb_row_codes *w, const sb_row_input *x);
