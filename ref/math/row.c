@@ -163,16 +163,19 @@ static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
 }
 
-/* Whether the codes of all these rows are one array, and their scales, if they have any, another
- * that is fit for the kernel. */
+/* Whether the codes of all these rows are one array, and so are their scales, fit for the kernel;
+ * or they have the same, or none. */
 static int all_fit(const job *j, uint32_t first, uint32_t rows)
 {
     const sb_quant *q = &j->w->quant;
-    if (j->w->row_map)
-        return 0;
-    return !sb_matrix_quantized(j->w) ||
-           (j->in_place && q->scale_row == q->groups &&
-            j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups));
+    if (j->w->row_map || !sb_matrix_quantized(j->w))
+        return !j->w->row_map;
+    if (j->in_place)
+        return q->scale_row == q->groups &&
+               j->set->reads_scales(scales_at(j->w, first), (size_t)rows * q->groups);
+    return !sb_matrix_has_zeros(j->w) &&
+           sb_matrix_stored_row(j->w, first) / q->block_rows ==
+               sb_matrix_stored_row(j->w, first + rows - 1) / q->block_rows;
 }
 
 /* A row that its kernel's sum left open. *effort: where to begin, as the row before it ended. */
@@ -206,12 +209,13 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
     *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
 }
 
-/* Pairs of rows whose codes and scales are an array each: the others lie as the second does. */
-static void fit_pairs(const job *j, uint32_t first, uint32_t rows, sb_partial partials[AT_ONCE])
+/* Pairs of rows that all_fit: the others lie as the second does. */
+static void fit_pairs(const job *j, uint32_t first, uint32_t rows, double *room,
+                      sb_partial partials[AT_ONCE])
 {
     sb_row_codes w[2];
     for (uint32_t i = 0; i < 2; i++)
-        open_row(j, first + i, 1, NULL, NULL, &w[i]);
+        open_row(j, first + i, 1, i ? &w[0] : NULL, room, &w[i]);
     const size_t codes = (size_t)(w[1].codes - w[0].codes);
     const size_t scales = j->in_place ? (size_t)(w[1].scale_codes - w[0].scale_codes) : 0;
     for (uint32_t r = 0; r < rows; r += 2) {
@@ -233,7 +237,7 @@ static void partials_of(const job *j, uint32_t first, uint32_t rows, double *roo
     const sb_row_codes *before = NULL;
     sb_row_codes w[2];
     if (fit && j->set->pair[format] && rows % 2 == 0) {
-        fit_pairs(j, first, rows, partials);
+        fit_pairs(j, first, rows, room, partials);
         return;
     }
     for (uint32_t r = 0, count; r < rows; r += count) {

@@ -485,7 +485,7 @@ static void test_lost_digits(void **state)
 static void check_sets(const sb_matrix *w, const double *x, const float *want)
 {
     const sb_scalar one = SB_SCALAR_ONE;
-    float got[64];
+    float got[80];
     assert_true(w->rows <= sizeof got / sizeof *got);
     for (size_t s = 0; sb_dot_set(s); s++) {
         assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
@@ -574,6 +574,46 @@ static void test_many_plain_rows(void **state)
                                  .row_map = k % 2 ? map : NULL};
             if (!sb_format_is_plain(w.format))
                 continue;
+            assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
+            assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
+            check_sets(&w, x, want);
+        }
+}
+
+/* Rows that share their scales with some of their neighbours, or with all. */
+static void test_many_rows_of_a_block(void **state)
+{
+    (void)state;
+    enum { COLS = 48, COUNT = 77, GROUPS = COLS / 16 };
+    static const uint32_t heights[] = {1, 3, 16, 24, 32, COUNT};
+    const sb_scalar one = SB_SCALAR_ONE;
+    unsigned char codes[COUNT * COLS], scales[COUNT * GROUPS * 4];
+    double x[COLS];
+    float want[COUNT];
+    uint32_t map[COUNT];
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (unsigned char)(roll(256) & 0xbb);
+    for (size_t i = 0; i < COUNT * GROUPS; i++)
+        sb_store_u32(scales + 4 * i, sb_bits_f32(a_scale(ORDINARY)));
+    for (size_t k = 0; k < COLS; k++)
+        x[k] = (double)normal();
+    for (uint32_t i = 0; i < COUNT; i++)
+        map[i] = 17 * i % COUNT;
+    for (uint32_t rows = 1; rows <= COUNT; rows++)
+        for (size_t h = 0; h < 2 * sizeof heights / sizeof *heights; h++) {
+            const sb_matrix w = {.data = codes,
+                                 .format = SB_FORMAT_e4m3,
+                                 .rows = rows,
+                                 .cols = COLS,
+                                 .row_map = h % 2 ? map : NULL,
+                                 .quant = {.scales = scales,
+                                           .scale_format = SB_FORMAT_f32,
+                                           .block_rows = heights[h / 2],
+                                           .block_cols = 16,
+                                           .scale_row = GROUPS,
+                                           .scale_col = 1,
+                                           .groups = GROUPS,
+                                           .stored_rows = COUNT}};
             assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
             assert_int_equal(sb_dot_matrix(&w, x, 1, &one, want), SB_OK);
             check_sets(&w, x, want);
@@ -697,13 +737,21 @@ static void test_odd_scales(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary),    cmocka_unit_test(test_short),
-        cmocka_unit_test(test_extreme),     cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_zeros),       cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_hard_rows),   cmocka_unit_test(test_many_plain_rows),
-        cmocka_unit_test(test_lost_digits), cmocka_unit_test(test_each_digit_counts),
-        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_scales),   cmocka_unit_test(test_odd_scales),
+        cmocka_unit_test(test_ordinary),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_extreme),
+        cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_hard_rows),
+        cmocka_unit_test(test_many_plain_rows),
+        cmocka_unit_test(test_many_rows_of_a_block),
+        cmocka_unit_test(test_lost_digits),
+        cmocka_unit_test(test_each_digit_counts),
+        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_no_columns),
+        cmocka_unit_test(test_no_scales),
+        cmocka_unit_test(test_odd_scales),
     };
     return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }
