@@ -26,7 +26,7 @@ if [ "${CHECK_ALL-}" != 1 ]; then
         tests/unit/test_hash_laws.c tests/unit/test_math.c tests/unit/test_atoms.c tests/unit/test_any_form.c
         tests/unit/test_wide.c tests/unit/test_wide_fn.c tests/unit/test_free_noise.c tests/unit/test_act_quant.c
         tests/unit/test_bounds_fla.c tests/unit/test_bulk.c tests/unit/test_make_options.c
-        tests/unit/test_experts_batch.c"
+        tests/unit/test_experts_batch.c tests/unit/test_moves.c"
     # of the command line what reads damaged files
     for script in tests/cli/*.sh; do
         case $script in */damaged.sh | */state.sh | */tokenize.sh | */wrong_use.sh) ;;

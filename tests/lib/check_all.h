@@ -1,4 +1,5 @@
-/* check_all.h - whether what takes long is tested, too: CHECK_ALL=1 in the environment. */
+/* check_all.h - how much is tested: what takes long, too, with CHECK_ALL=1 in the environment; and
+ * where SAMEBIT_CASES is small, less, as under the sanitizers, who ask how and not how often. */
 #ifndef SB_TESTS_LIB_CHECK_ALL_H
 #define SB_TESTS_LIB_CHECK_ALL_H
 
@@ -10,6 +11,12 @@ static inline bool check_all(void)
 {
     const char *all = getenv("CHECK_ALL");
     return all && strcmp(all, "1") == 0;
+}
+
+static inline bool check_few(void)
+{
+    const char *cases = getenv("SAMEBIT_CASES");
+    return cases && strtoul(cases, NULL, 10) < 100000;
 }
 
 #endif

@@ -15,6 +15,7 @@
 #include "ref/math/kernels.h"
 #include "ref/math/many.h"
 #include "ref/math/row.h"
+#include "tests/lib/check_all.h"
 
 enum { STORED = 48, ROWS = 37, COLS = 2060, INPUTS = 200, GUARD = 5 };
 
@@ -257,7 +258,8 @@ static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
     for (size_t s = 0; sb_dot_set(s); s++) {
         assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
         for (size_t count = 1; sb_dot_set(s)->tile && count <= most;
-             count += count < 20                 ? 1
+             count += check_few()                ? 1 + 2 * count
+                      : count < 20               ? 1
                       : count == 40 && most > 40 ? most - 40
                                                  : 5)
             check(m, factor, count, sb_dot_set(s)->name);
