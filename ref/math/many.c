@@ -22,8 +22,8 @@ typedef struct job {
     float *out; /* (count, rows) */
     const sb_dot_kernels *set;
     sb_row_input *inputs; /* (count) */
-    double *room;         /* of the inputs, input_room each; then of each thread */
-    size_t input_room, each;
+    double *room;         /* of each thread; then of the inputs, input_room each */
+    size_t each, input_room;
 } job;
 
 /* The outputs of AT_ONCE rows. */
@@ -97,14 +97,12 @@ static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r,
     }
 }
 
-/* The bound is that of read_rows() in row.c. */
 static void one_piece(const job *j, uint32_t first, double *room)
 {
     const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
     const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
                                     (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double steps = (double)sb_row_roundings_scaled(j->w->cols);
-    const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
+    const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     const uint32_t left = j->w->rows - first, rows = left < AT_ONCE ? left : AT_ONCE;
     piece p;
     int any = 0;
@@ -120,17 +118,16 @@ static void one_piece(const job *j, uint32_t first, double *room)
 static void some_inputs(const job *j)
 {
     const int64_t rows = j->w->rows, count = (int64_t)j->count;
+    double *for_inputs = j->room + sb_threads_here() * j->each;
 #pragma omp parallel if (sb_worth_threads((double)j->count * j->w->rows * j->w->cols))
     {
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < count; t++)
             j->inputs[t] = sb_row_prepare(j->w, j->x + (size_t)t * j->w->cols,
-                                          j->room + (size_t)t * j->input_room);
+                                          for_inputs + (size_t)t * j->input_room);
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < rows; i += AT_ONCE)
-            one_piece(j, (uint32_t)i,
-                      j->room + SB_MANY_INPUTS * j->input_room +
-                          (size_t)omp_get_thread_num() * j->each);
+            one_piece(j, (uint32_t)i, j->room + (size_t)omp_get_thread_num() * j->each);
     }
 }
 
@@ -144,8 +141,7 @@ sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const s
     j.input_room = sb_row_input_room(w);
     j.each = sb_row_room(w) + sb_tile_padded(w->cols);
     /* nothing is read of it before it was written */
-    j.room = sb_realloc(NULL, SB_MANY_INPUTS * j.input_room + sb_threads_here() * j.each,
-                        sizeof *j.room);
+    j.room = sb_realloc(NULL, sb_threads_here() * j.each + most * j.input_room, sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
     for (size_t t = 0; t < count; t += j.count) {

@@ -252,15 +252,12 @@ static void partials_of(const job *j, uint32_t first, uint32_t rows, double *roo
     }
 }
 
-/* Unlike the n of sb_row_certain, cols has 32 bits: there are fewer than 2^28 + 26 roundings, so
- * that error_bound() of dot.c holds without a test. */
 static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
 {
     const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
     const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
                                     (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double steps = (double)sb_row_roundings_scaled(j->w->cols);
-    const double error = steps * 0x1.0001p-53 * sb_absolute(product.mul / product.div);
+    const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     sb_partial partials[AT_ONCE];
     double sums[AT_ONCE], magnitudes[AT_ONCE];
     unsigned char open[AT_ONCE];

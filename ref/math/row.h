@@ -46,6 +46,13 @@ static inline size_t sb_row_roundings_scaled(size_t n)
     return sb_row_roundings(n) + 2;
 }
 
+/* The bound of the error of such a sum in magnitudes, with a factor of this size. As n has 32 bits,
+ * there are fewer than 2^28 + 26 roundings, and error_bound() of dot.c holds without a test. */
+static inline double sb_row_error(uint32_t n, double factor)
+{
+    return (double)sb_row_roundings_scaled(n) * 0x1.0001p-53 * factor;
+}
+
 /* The rounding test for the partial of a row kernel of n columns, times a factor: nonzero, and
  * *rounded set, if the answer is certain. */
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded);
