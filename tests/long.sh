@@ -26,8 +26,8 @@ for function in $functions; do
         echo "$done_line, $(date -u +%Y-%m-%d)" >> $log
     fi
 done
-for ((part = 0; part < 20; part++)); do # 2 300 000 matrices are some 10 400 000 rows
-    if "$build/tests/exhaustive/rows_long" --matrices 2300000 --part $part/20 --log $log; then
+for ((part = 0; part < 20; part++)); do # 1 500 000 matrices are some 10 400 000 rows
+    if "$build/tests/exhaustive/rows_long" --matrices 1500000 --part $part/20 --log $log; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

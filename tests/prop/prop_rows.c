@@ -1,7 +1,7 @@
 /* prop_rows.c - rows of every format by every kernel, and many inputs at once, against the
  * definition; and the promises of row.h one by one.
  *
- * SAMEBIT_CASES / 10 is the number of matrices (default 10000, about 45000 rows). */
+ * SAMEBIT_CASES / 10 is the number of matrices (default 10000, about 70000 rows). */
 #include "tests/lib/cmocka.h"
 
 #include <mpfr.h>

@@ -91,10 +91,10 @@ static void draw_layout(rows_case *c, draw *d)
     if (!even)
         draw_packing(c, d);
     q->scales = c->scales + 1;
-    q->scale_format =
-        m->format == SB_FORMAT_e2m1 && below(d, 2) ? SB_FORMAT_e4m3 : ONE_OF(d, scales);
-    q->block_cols = m->format == SB_FORMAT_e2m1 && below(d, 2) ? 16 : ONE_OF(d, groups);
-    q->block_rows = 1u << below(d, 4);
+    const int nvfp4 = m->format == SB_FORMAT_e2m1 && below(d, 2); /* as files have it */
+    q->scale_format = nvfp4 ? SB_FORMAT_e4m3 : ONE_OF(d, scales);
+    q->block_cols = nvfp4 ? 16 : ONE_OF(d, groups);
+    q->block_rows = nvfp4 ? 1 : 1u << below(d, 4);
     q->groups = (m->cols + q->block_cols - 1) / q->block_cols;
     q->scale_row = q->groups;
     q->scale_col = 1;
@@ -164,7 +164,7 @@ static float draw_scale(draw *d, const rows_case *c)
         value = sb_code_to_f32(format, draw_code(d, format, 0) & 0xffffffffu);
         break;
     default:
-        value = 0.01f * (1 + sb_rng_uniform(d->key, d->at++));
+        value = 0.02f * (1 + sb_rng_uniform(d->key, d->at++)); /* in E4M3 a normal number */
     }
     if (!(value - value == 0)) /* E8M0 has a NaN */
         value = 1;

@@ -31,7 +31,7 @@ typedef enum rows_family {
         ROWS_FAMILY_COUNT
 } rows_family;
 
-enum { ROWS_MOST = 4, ROWS_STORED = 8, ROWS_INPUTS = 5, ROWS_COLS = 1200 };
+enum { ROWS_MOST = 6, ROWS_STORED = 8, ROWS_INPUTS = 5, ROWS_COLS = 1200 };
 
 typedef struct rows_case {
     uint64_t index;
