@@ -17,7 +17,7 @@ sb_status sb_json_fail(const sb_json_object *object, const char *key, sb_status 
     va_end(args);
     if (object->tensor)
         return sb_fail(err, code, "%s: tensor \"%s\".%s %s", SB_SHOW(object->file),
-                       SB_SHOW(object->tensor), key, what);
+                       SB_SHOW(object->tensor), SB_SHOW(key), what);
     return sb_fail(err, code, "%s: %s%s%s %s", SB_SHOW(object->file), object->path,
                    object->path[0] ? "." : "", SB_SHOW(key), what);
 }

@@ -96,6 +96,8 @@ static void test_the_entry_of_a_tensor(void **state)
          0},
         {"{'a':{'dtype':'U8','shape':[1],'data_offsets':[0,1],'strides':[1]}}", 1, SB_ERR_INPUT,
          "tensor \"a\".strides is a key that does not belong there", 0},
+        {"{'a':{'dtype':'U8','shape':[1],'data_offsets':[0,1],'a\\rb\\n':[1]}}", 1, SB_ERR_INPUT,
+         "tensor \"a\".a\\x0db\\x0a is a key that does not belong there", 0},
         {"{" T("", "U8", "[1]", "[0,1]") "}", 1, SB_ERR_INPUT, "its name has 0 bytes", 0},
         {"{'a':{'dtype':8,'shape':[1],'data_offsets':[0,1]}}", 1, SB_ERR_INPUT,
          "tensor \"a\".dtype is 8, expected a string", 0},
