@@ -93,7 +93,7 @@ build() {
             -Wl,-rpath,"$work/to/opt/samebit/lib"
     fi
 }
-uses_shared() { readelf -d "$1" | grep -q 'libsamebit.so.0'; }
+uses_shared() { grep -q 'libsamebit.so.0' <<< "$(readelf -d "$1")"; }
 
 # --- example.c ----------------------------------------------------------------------------------------
 make_checkpoint T4 --preset T4 --recipe predictable --seed 42

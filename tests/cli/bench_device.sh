@@ -14,7 +14,7 @@ check "a rate without a time" test "$(grep -cE 'inf|nan|reaches|per second$' "$o
 check "something is WRONG" test "$(grep -c WRONG "$out")" = 0
 check "launches of no op" eval 'grep -qE "^  of no op of the ledger +[1-9][0-9]? " "$out"'
 # what each kernel must move stands beside its launches, and comes to what the ledger by kernels says of the step
-check "a kernel without its bytes" eval '! grep -E "^  sb_" "$out" | grep -vqE "^  sb_[a-z_]+ +[0-9]+ +[0-9]+ +- +- +- +-$"'
+check "a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
 same "bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
     "$(awk '/^  the step / { sum = $4 + $5 + $8 } END { print sum }' "$out")"
 for op in 'embedding' 'delta rule: state' 'attention: over the cache' 'experts: gate and up' 'head'; do
@@ -36,7 +36,7 @@ check "a step without launches" test "$(value run.launches)" -gt 50
 # the same of the profiles that quantize inputs, behind a cache of more than one part, too; no launch is unknown
 while read -r what; do
     run 0 bench $what --backend emu
-    check "$what: a kernel without its bytes" eval '! grep -E "^  sb_" "$out" | grep -vqE "^  sb_[a-z0-9_]+ +[0-9]+ +[0-9]+ +- +- +- +-$"'
+    check "$what: a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z0-9_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
     same "$what: bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
         "$(awk '/^  the step / { sum = $4 + $5 + $8 } END { print sum }' "$out")"
     same "$what: launches" "$(awk '/^  sb_/ { sum += $2 } END { print sum }' "$out")" \
