@@ -311,9 +311,10 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
  * which takes no longer than storing their values. */
 static size_t many_inputs(const sb_matrix *w)
 {
+    const size_t inputs = sb_dot_kernels_now()->tile_inputs[w->format];
     if (!sb_row_reads(w))
         return 1;
-    return w->format == SB_FORMAT_e2m1 || w->format == SB_FORMAT_e4m3 ? 4 : 2;
+    return inputs ? inputs : 2;
 }
 
 sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,

@@ -35,6 +35,8 @@ typedef struct kind {
 static const kind kinds[] = {
     {SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, SB_ZEROS_none, 0},
     {SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, SB_ZEROS_none, 0},
+    {SB_FORMAT_e2m1, SB_FORMAT_f32, 48, SB_ZEROS_none, 0},
+    {SB_FORMAT_e2m1, SB_FORMAT_bf16, 0, SB_ZEROS_none, 0},
     {SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, SB_ZEROS_none, 0},
     {SB_FORMAT_e4m3, SB_FORMAT_f32, 128, SB_ZEROS_none, 0},
     {SB_FORMAT_e4m3, SB_FORMAT_bf16, 0, SB_ZEROS_none, 0},

@@ -5,6 +5,7 @@
 #include <cpuid.h>
 
 #include "ref/math/simd/avx2.h"
+#include "ref/math/simd/fixed.h"
 #include "ref/math/simd/tiles.h"
 
 enum { STEP = 16 }; /* elements per iteration: four registers of four doubles */
@@ -162,7 +163,10 @@ static const sb_dot_kernels avx2 = {
     .f64 = dot_f64,
     .columns = dot_columns,
     .tile = &sb_tile_avx2,
-    .row = {SB_ROWS(SB_ROW_ENTRY, avx2)},
+    .tile_inputs = {[SB_FORMAT_e2m1] = 12, [SB_FORMAT_e4m3] = 4},
+    .row = {SB_ROWS_BUT_E2M1(SB_ROW_ENTRY, avx2)[SB_FORMAT_e2m1] = sb_avx2_fixed_e2m1},
+    .arrange = {[SB_FORMAT_e2m1] = sb_avx2_arrange_fixed},
+    .reads_scales = sb_avx2_reads_scales,
     .parts = sb_avx2_parts,
     .kept = sb_avx2_kept,
 };

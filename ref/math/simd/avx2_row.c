@@ -201,6 +201,6 @@ INLINE vec sum_of_16(sixteen half, const double *x)
 
 #include "ref/math/simd/row_body.h"
 
-SB_ROWS(SB_ROW_KERNEL, avx2)
+SB_ROWS_BUT_E2M1(SB_ROW_KERNEL, avx2)
 
 #endif

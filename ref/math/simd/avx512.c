@@ -3,6 +3,7 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 
 #include "ref/math/simd/avx512.h"
+#include "ref/math/simd/fixed.h"
 #include "ref/math/simd/tiles.h"
 
 typedef struct lanes {
@@ -117,6 +118,7 @@ AVX512 static double squares(const double *x, size_t n)
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
         .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
+        .tile_inputs = {[SB_FORMAT_e2m1] = 4, [SB_FORMAT_e4m3] = 4},                               \
         .row = {ROW(f32),                                                                          \
                 [SB_FORMAT_bf16] = (bf16_row),                                                     \
                 ROW(f16),                                                                          \
@@ -141,7 +143,7 @@ AVX512 static double squares(const double *x, size_t n)
     }
 
 static const sb_dot_kernels avx512 =
-    SET("avx512", sb_avx512_row_e2m1, NULL, NULL, sb_avx512_arrange_nibbles, sb_avx512_row_bf16,
+    SET("avx512", sb_avx2_fixed_e2m1, NULL, NULL, sb_avx2_arrange_fixed, sb_avx512_row_bf16,
         sb_avx512_pair_bf16, NULL);
 static const sb_dot_kernels vnni =
     SET("avx512vnni", sb_avx512_fixed_e2m1, sb_avx512_fixed_pair_e2m1, sb_avx512_fixed_many_e2m1,

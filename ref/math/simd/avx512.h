@@ -67,7 +67,6 @@ INLINE void sb_fetch(const unsigned char *codes)
 }
 
 /* Row kernels (row.h), and the order of their inputs. */
-sb_partial sb_avx512_row_e2m1(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes);

@@ -36,19 +36,6 @@ INLINE void fetch_scales(const sb_row_codes *w)
         _mm_prefetch((const char *)w->scale_codes + i + AHEAD, _MM_HINT_T0);
 }
 
-/* Scales of the eight groups from column i on: zero, or normal numbers without sign, which become
- * binary64 by a shift. */
-INLINE __m512d coded_scales(const sb_row_codes *w, size_t i)
-{
-    const size_t left = (w->n - i + NEIGHBOURS - 1) / NEIGHBOURS;
-    const __mmask16 mask = (__mmask16)(left < GROUPS ? (1u << left) - 1 : 0xffu);
-    const __m512i codes =
-        _mm512_cvtepu8_epi64(_mm_maskz_loadu_epi8(mask, w->scale_codes + i / NEIGHBOURS));
-    const __m512i bias = _mm512_set1_epi64((int64_t)(1023 - 7) << 52);
-    return _mm512_castsi512_pd(_mm512_maskz_add_epi64(_mm512_test_epi64_mask(codes, codes),
-                                                      _mm512_slli_epi64(codes, 49), bias));
-}
-
 /* What `values` has for each lane of the block from column i on; 0 where the row has ended. */
 INLINE __m512d by_lane(const sb_row_codes *w, grouping g, const double *values, size_t i)
 {
@@ -80,12 +67,12 @@ INLINE void add_block(row_sums *to, const sb_row_codes *w, grouping g, const sb_
                       size_t i, __m512d sums, __m512d largest)
 {
     const __m512d size = _mm512_mul_pd(largest, _mm512_loadu_pd(x->x16 + i / NEIGHBOURS));
-    if (g != CODED_LANES && !w->scales) {
+    if (!w->scales) {
         to->sum = _mm512_add_pd(to->sum, sums);
         to->magnitude = _mm512_add_pd(to->magnitude, size);
         return;
     }
-    const __m512d scale = g == CODED_LANES ? coded_scales(w, i) : by_lane(w, g, w->scales, i);
+    const __m512d scale = by_lane(w, g, w->scales, i);
     to->sum = _mm512_fmadd_pd(scale, sums, to->sum);
     to->magnitude = _mm512_fmadd_pd(_mm512_abs_pd(scale), size, to->magnitude);
 }

@@ -5,16 +5,13 @@
 #include <string.h>
 
 #include "ref/math/simd/avx512_codes.h"
+#include "ref/math/simd/fixed.h"
 
-/* Rows of E2M1 with an input in fixed point, whose products are integers. The sixteen inputs of a
- * group have a unit u of their own, a power of two, of which they are rounded to whole numbers
- * below 2^47. Such a number is written as six digits to the base 256, from -128 to 127; a code is a
- * whole number of halves. So the sum of a group is exact in 64 bits but for the inputs' rounding,
- * whose errors are known. */
+/* Rows of E2M1 with inputs in fixed point: fixed.h. */
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")))
 #define VINLINE VNNI static inline __attribute__((always_inline))
 
-enum { DIGITS = 6, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROUPS };
+enum { DIGITS = SB_FIXED_DIGITS, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROUPS };
 
 /* What stands in sb_row_input.lanes for a pair of blocks. A group is eight bytes of codes, and a
  * doubleword of each array here belongs to it: doubleword 4 l + 2 b + g to group 2 l + g of block
@@ -23,27 +20,24 @@ typedef struct fixed_pair {
     int8_t digits[DIGITS][2][2]
                  [64]; /* lowest first; first or second four bytes; low, high nibbles */
     uint32_t start[2][PAIR_GROUPS]; /* of three digits each: -12 times the sum, and 2^31 */
-    double unit[PAIR_GROUPS];       /* of a product: u / 2 * UNIT, group by group */
-    double size[PAIR_GROUPS];       /* magnitude, UNIT times: see spread_of() */
+    double unit[PAIR_GROUPS];       /* of a product: u / 2 * SB_FIXED_UNIT, group by group */
+    double size[PAIR_GROUPS];       /* magnitude, SB_FIXED_UNIT times: see sb_fixed_spread() */
     double sizes;                   /* in the first pair: the sum of size of all */
     uint64_t lowest;                /* digits that are 0 in all of it: 0 to 3 of the lowest */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
 
-/* Scales in E4M3 are read as 2^-1016 of themselves; with units by 2^500 nothing underflows. */
-#define UNIT 0x1p500
-#define OF_CODED 0x1p516
-#define OF_PLAIN 0x1p-500
-
-/* Roundings on the way of a product: one of the group's sum, n / 128 + 1 at the blocks, 3 where the
- * lanes meet. row.h allows 18 + 7 n / 128 more, each of 2^-53 of the magnitude; t = 16 + 7 n / 128
- * of them pay for the inputs' rounding. With e the sum of its errors in a group, that is at most 6
- * e times the scale, and so by 2^53 / t e in what is 6 times the magnitude of a group of scale 1.
- */
-static double spread_of(size_t n)
+AVX512 int sb_avx512_reads_scales(const unsigned char *codes, size_t n)
 {
-    return 0x1p53 / (double)(16 + 7 * n / SB_ROW_BLOCK);
+    const __m512i least = _mm512_set1_epi8(8), past = _mm512_set1_epi8(0x7f);
+    __mmask64 bad = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        const __m512i some = load_end(codes + i, n - i);
+        bad |= _mm512_cmpge_epu8_mask(some, past) |
+               (_mm512_cmplt_epu8_mask(some, least) & _mm512_test_epi8_mask(some, some));
+    }
+    return bad == 0;
 }
 
 /* How the lanes of a vector become one number. */
@@ -74,15 +68,14 @@ VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
                 _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
 }
 
-/* For the largest magnitudes of eight groups, as bits: a power of two 2^47 u above each, by 128 /
- * 129 at least, so that the highest digit is 127 at most. 0 if it is 0, NaN if it is not finite or
- * too small a number. */
+/* For the largest magnitudes of eight groups, as bits: 2^47 u of each, see SB_FIXED_ABOVE. 0 if it
+ * is 0. */
 VINLINE __m512d tops_of(__m512i most)
 {
-    const __m512i least = _mm512_set1_epi64((int64_t)(1023 - 300) << 52);
-    const __m512i limit = _mm512_set1_epi64((int64_t)(1023 + 300) << 52);
-    const __m512i above =
-        _mm512_castpd_si512(_mm512_mul_pd(_mm512_castsi512_pd(most), _mm512_set1_pd(129.0 / 128)));
+    const __m512i least = _mm512_castpd_si512(_mm512_set1_pd(SB_FIXED_LEAST));
+    const __m512i limit = _mm512_castpd_si512(_mm512_set1_pd(SB_FIXED_LIMIT));
+    const __m512i above = _mm512_castpd_si512(
+        _mm512_mul_pd(_mm512_castsi512_pd(most), _mm512_set1_pd(SB_FIXED_ABOVE)));
     const __m512i top =
         _mm512_slli_epi64(_mm512_add_epi64(_mm512_srli_epi64(above, 52), _mm512_set1_epi64(1)), 52);
     const __mmask8 fit =
@@ -140,8 +133,8 @@ VINLINE __m512d write_block(const double *x, double spread, whole_block *block, 
                                         _mm512_mul_pd(top, _mm512_set1_pd(0x1p-47)));
     const __m512d sizes = _mm512_mul_pd(_mm512_add_pd(_mm512_castsi512_pd(of_each(magnitudes, SUM)),
                                                       _mm512_mul_pd(_mm512_set1_pd(spread), error)),
-                                        _mm512_set1_pd(UNIT));
-    _mm512_store_pd(unit, _mm512_mul_pd(top, _mm512_set1_pd(0x1p-48 * UNIT)));
+                                        _mm512_set1_pd(SB_FIXED_UNIT));
+    _mm512_store_pd(unit, _mm512_mul_pd(top, _mm512_set1_pd(0x1p-48 * SB_FIXED_UNIT)));
     _mm512_store_pd(size, sizes);
     return sizes;
 }
@@ -211,7 +204,7 @@ VINLINE __m512i in_order(const __m512i of[2])
 VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
 {
     const __m512i half = _mm512_set1_epi64(0x808080), top = _mm512_set1_epi32(INT32_MIN);
-    const __m512i twelve = _mm512_set1_epi32(12);
+    const __m512i twelve = _mm512_set1_epi32(SB_FIXED_CODE);
     __m512i all[2], upper[2];
     for (size_t b = 0; b < 2; b++) {
         __m512i sums[GROUPS], uppers[GROUPS];
@@ -251,7 +244,7 @@ VINLINE uint64_t lowest_of(const whole_block blocks[2])
 /* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */
 VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
 {
-    const double spread = spread_of(n);
+    const double spread = sb_fixed_spread(n);
     __m512d sizes = _mm512_setzero_pd();
     for (size_t i = 0; i < n; i += PAIR) {
         fixed_pair *to = (fixed_pair *)(void *)(lanes + i);
@@ -494,7 +487,7 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
         add_pair(sums, w, rows, g, x, i, PAIR);
     if (whole < w->n)
         add_pair(sums, w, rows, g, x, whole, w->n - whole);
-    const __m128d part = _mm_set1_pd(g == CODED_LANES ? OF_CODED : OF_PLAIN);
+    const __m128d part = _mm_set1_pd(g == CODED_LANES ? SB_FIXED_OF_CODED : SB_FIXED_OF_PLAIN);
     const __m128d sum = _mm_mul_pd(added_up(sums[0].sum, sums[rows - 1].sum), part);
     const __m128d sizes = _mm_set1_pd(((const fixed_pair *)(const void *)x->lanes)->sizes);
     const __m128d sixth = g == CODED_LANES ? _mm_mul_pd(largest_scales(w, rows), sizes)
@@ -551,7 +544,7 @@ VNNI void sb_avx512_fixed_many_e2m1(const sb_row_codes *w, const sb_row_input *x
                                     double *sums, double *magnitudes, size_t stride)
 {
     const size_t n = w->n, whole = n / PAIR * PAIR;
-    const __m128d part = _mm_set1_pd(OF_CODED);
+    const __m128d part = _mm_set1_pd(SB_FIXED_OF_CODED);
     row_sums all[SB_MANY_INPUTS][ROWS];
     for (size_t r = 0; r < ROWS; r++)
         fetch_scales(&w[r]);

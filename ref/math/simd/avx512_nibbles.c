@@ -76,31 +76,6 @@ INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, const tab
     return partial_of(&sums);
 }
 
-AVX512 int sb_avx512_reads_scales(const unsigned char *codes, size_t n)
-{
-    const __m512i least = _mm512_set1_epi8(8), past = _mm512_set1_epi8(0x7f);
-    __mmask64 bad = 0;
-    for (size_t i = 0; i < n; i += 64) {
-        const __m512i some = load_end(codes + i, n - i);
-        bad |= _mm512_cmpge_epu8_mask(some, past) |
-               (_mm512_cmplt_epu8_mask(some, least) & _mm512_test_epi8_mask(some, some));
-    }
-    return bad == 0;
-}
-
-AVX512 sb_partial sb_avx512_row_e2m1(const sb_row_codes *w, const sb_row_input *x)
-{
-    const table values = {_mm512_setr_pd(0, 0.5, 1, 1.5, 2, 3, 4, 6),
-                          _mm512_setr_pd(-0.0, -0.5, -1, -1.5, -2, -3, -4, -6)};
-    if (grouping_of(w) == CODED_LANES) {
-        fetch_scales(w);
-        return row_of(w, x, &values, (form){6, CODED_LANES, 0});
-    }
-    if (grouping_of(w) == LANES)
-        return row_of(w, x, &values, (form){6, LANES, 0});
-    return row_of(w, x, &values, (form){6, OTHER_GROUPS, 0});
-}
-
 INLINE sb_partial integers(const sb_row_codes *w, const sb_row_input *x, const table *values,
                            double largest)
 {

@@ -124,6 +124,7 @@ static const sb_dot_kernels neon = {
     .f64 = dot_f64,
     .columns = dot_columns,
     .tile = &sb_tile_neon,
+    .tile_inputs = {[SB_FORMAT_e2m1] = 4, [SB_FORMAT_e4m3] = 4},
     .row = {SB_ROWS(SB_ROW_ENTRY, neon)},
 };
 const sb_dot_kernels *const sb_dot_neon = &neon;
