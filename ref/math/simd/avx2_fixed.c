@@ -295,6 +295,11 @@ INLINE void coded_scales(const sb_row_codes *w, size_t i, int whole, __m256d to[
 INLINE void plain_scales(const sb_row_codes *w, size_t i, int whole, __m256d to[2])
 {
     double scales[GROUPS];
+    if (whole && w->group == GROUP) {
+        to[0] = _mm256_loadu_pd(w->scales + i / GROUP);
+        to[1] = _mm256_loadu_pd(w->scales + i / GROUP + 4);
+        return;
+    }
     if (whole && w->group == 2 * GROUP) {
         const __m256d four = _mm256_loadu_pd(w->scales + i / w->group);
         to[0] = _mm256_permute4x64_pd(four, 0x50); /* 0 0 1 1 */

@@ -8,22 +8,12 @@
 enum { NEIGHBOURS = 16, GROUPS = SB_ROW_BLOCK / NEIGHBOURS };
 
 /* How the groups of a row lie in its blocks. Kernels are compiled for each. */
-typedef enum grouping {
-    WHOLE_ROW,
-    BLOCKS,
-    LANES,
-    CODED_LANES, /* the same with scales as reads_scales() takes them */
-    OTHER_GROUPS
-} grouping;
+typedef enum grouping { WHOLE_ROW, BLOCKS, OTHER_GROUPS } grouping;
 
 INLINE grouping grouping_of(const sb_row_codes *w)
 {
-    if (w->scale_codes)
-        return CODED_LANES;
     if (w->group >= w->n)
         return WHOLE_ROW;
-    if (w->group == NEIGHBOURS)
-        return LANES;
     return w->group == SB_ROW_BLOCK ? BLOCKS : OTHER_GROUPS;
 }
 
@@ -45,7 +35,7 @@ INLINE __m512d by_lane(const sb_row_codes *w, grouping g, const double *values, 
         return _mm512_set1_pd(values[0]);
     if (g == BLOCKS)
         return _mm512_set1_pd(values[i / SB_ROW_BLOCK]);
-    if (g == LANES && left >= SB_ROW_BLOCK)
+    if (w->group == NEIGHBOURS && left >= SB_ROW_BLOCK)
         return _mm512_loadu_pd(values + i / NEIGHBOURS);
     if (w->group == 2 * NEIGHBOURS && left >= SB_ROW_BLOCK)
         return _mm512_permutexvar_pd(

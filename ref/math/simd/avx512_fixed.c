@@ -347,12 +347,12 @@ VINLINE void sums_of_groups(const __m512i sums[2], int lowest, __m512d to[2])
 
 /* 2^-1016 of the scales of the eight groups from column i on, if they are coded; 0 behind the end,
  * which is asked for unless `whole`. */
-VINLINE __m512d scales_of(const sb_row_codes *w, grouping g, size_t i, int whole)
+VINLINE __m512d scales_of(const sb_row_codes *w, int coded, size_t i, int whole)
 {
     if (!whole && i >= w->n)
         return _mm512_setzero_pd();
-    if (g != CODED_LANES)
-        return by_lane(w, g, w->scales, i);
+    if (!coded)
+        return by_lane(w, OTHER_GROUPS, w->scales, i);
     const size_t left = (w->n - i + NEIGHBOURS - 1) / NEIGHBOURS;
     const unsigned char *at = w->scale_codes + i / NEIGHBOURS;
     const __m128i codes = whole || left >= GROUPS
@@ -367,9 +367,9 @@ typedef struct place {
     size_t i, here;
 } place;
 
-VINLINE __m512d scale_at(const place *at, size_t r, grouping g, size_t b)
+VINLINE __m512d scale_at(const place *at, size_t r, int coded, size_t b)
 {
-    return scales_of(&at->w[r], g, at->i + b * SB_ROW_BLOCK, at->here == PAIR);
+    return scales_of(&at->w[r], coded, at->i + b * SB_ROW_BLOCK, at->here == PAIR);
 }
 
 /* What scale_at() says, for many inputs. */
@@ -379,7 +379,7 @@ typedef struct opened_scales {
 
 /* The codes of `rows` rows with an input. opened: NULL, or of each row. */
 VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
-                       const opened_scales *opened, size_t rows, grouping g, int lowest,
+                       const opened_scales *opened, size_t rows, int coded, int lowest,
                        const fixed_pair *in)
 {
     __m512i sums[SB_MANY_ROWS][2];
@@ -390,10 +390,10 @@ VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
         sums_of_groups(sums[r], lowest, groups);
 #pragma GCC unroll 2
         for (size_t b = 0; b < 2; b++) {
-            const __m512d scale = opened ? opened[r].scale[b] : scale_at(at, r, g, b);
+            const __m512d scale = opened ? opened[r].scale[b] : scale_at(at, r, coded, b);
             to[r].sum = _mm512_fmadd_pd(_mm512_mul_pd(scale, _mm512_load_pd(in->unit + b * GROUPS)),
                                         groups[b], to[r].sum);
-            if (g != CODED_LANES)
+            if (!coded)
                 to[r].magnitude = _mm512_fmadd_pd(
                     _mm512_abs_pd(scale), _mm512_load_pd(in->size + b * GROUPS), to[r].magnitude);
         }
@@ -401,17 +401,17 @@ VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
 }
 
 VINLINE void add_input(row_sums *to, const place *at, const halves *codes,
-                       const opened_scales *opened, size_t rows, grouping g, const sb_row_input *x)
+                       const opened_scales *opened, size_t rows, int coded, const sb_row_input *x)
 {
     const fixed_pair *in = (const fixed_pair *)(const void *)(x->lanes + at->i);
     if (in->lowest == 3)
-        add_codes(to, at, codes, opened, rows, g, 3, in);
+        add_codes(to, at, codes, opened, rows, coded, 3, in);
     else if (in->lowest == 2)
-        add_codes(to, at, codes, opened, rows, g, 2, in);
+        add_codes(to, at, codes, opened, rows, coded, 2, in);
     else if (in->lowest == 1)
-        add_codes(to, at, codes, opened, rows, g, 1, in);
+        add_codes(to, at, codes, opened, rows, coded, 1, in);
     else
-        add_codes(to, at, codes, opened, rows, g, 0, in);
+        add_codes(to, at, codes, opened, rows, coded, 0, in);
 }
 
 VINLINE void read_codes(const place *at, size_t rows, halves *codes)
@@ -426,13 +426,13 @@ VINLINE void read_codes(const place *at, size_t rows, halves *codes)
     }
 }
 
-VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, grouping g,
+VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, int coded,
                       const sb_row_input *x, size_t i, size_t here)
 {
     const place at = {w, i, here};
     halves codes[2];
     read_codes(&at, rows, codes);
-    add_input(to, &at, codes, NULL, rows, g, x);
+    add_input(to, &at, codes, NULL, rows, coded, x);
 }
 
 /* The sums of the lanes of each. */
@@ -467,7 +467,7 @@ VINLINE __m128d largest_scales(const sb_row_codes *w, size_t rows)
     return _mm_castsi128_pd(_mm_slli_epi64(_mm_and_si128(most, _mm_set1_epi64x(0xff)), 49));
 }
 
-VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
+VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, int coded, const sb_row_input *x,
                         sb_partial *partials)
 {
     const size_t whole = w->n / PAIR * PAIR;
@@ -479,19 +479,19 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
     row_sums sums[2];
 #pragma GCC unroll 2
     for (size_t r = 0; r < rows; r++) {
-        if (g == CODED_LANES)
+        if (coded)
             fetch_scales(&w[r]);
         sums[r] = (row_sums){_mm512_setzero_pd(), _mm512_setzero_pd()};
     }
     for (size_t i = 0; i < whole; i += PAIR)
-        add_pair(sums, w, rows, g, x, i, PAIR);
+        add_pair(sums, w, rows, coded, x, i, PAIR);
     if (whole < w->n)
-        add_pair(sums, w, rows, g, x, whole, w->n - whole);
-    const __m128d part = _mm_set1_pd(g == CODED_LANES ? SB_FIXED_OF_CODED : SB_FIXED_OF_PLAIN);
+        add_pair(sums, w, rows, coded, x, whole, w->n - whole);
+    const __m128d part = _mm_set1_pd(coded ? SB_FIXED_OF_CODED : SB_FIXED_OF_PLAIN);
     const __m128d sum = _mm_mul_pd(added_up(sums[0].sum, sums[rows - 1].sum), part);
     const __m128d sizes = _mm_set1_pd(((const fixed_pair *)(const void *)x->lanes)->sizes);
-    const __m128d sixth = g == CODED_LANES ? _mm_mul_pd(largest_scales(w, rows), sizes)
-                                           : added_up(sums[0].magnitude, sums[rows - 1].magnitude);
+    const __m128d sixth = coded ? _mm_mul_pd(largest_scales(w, rows), sizes)
+                                : added_up(sums[0].magnitude, sums[rows - 1].magnitude);
     const __m128d magnitude = _mm_mul_pd(_mm_mul_pd(_mm_set1_pd(6), sixth), part);
     _mm_storeu_pd(&partials[0].sum, _mm_unpacklo_pd(sum, magnitude));
     if (rows > 1)
@@ -501,24 +501,20 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, grouping g, const sb
 VNNI sb_partial sb_avx512_fixed_e2m1(const sb_row_codes *w, const sb_row_input *x)
 {
     sb_partial partial;
-    if (grouping_of(w) == CODED_LANES)
-        fixed_rows(w, 1, CODED_LANES, x, &partial);
-    else if (grouping_of(w) == LANES)
-        fixed_rows(w, 1, LANES, x, &partial);
+    if (w->scale_codes)
+        fixed_rows(w, 1, 1, x, &partial);
     else
-        fixed_rows(w, 1, OTHER_GROUPS, x, &partial);
+        fixed_rows(w, 1, 0, x, &partial);
     return partial;
 }
 
 VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input *x,
                                     sb_partial partials[2])
 {
-    if (grouping_of(w) == CODED_LANES)
-        fixed_rows(w, 2, CODED_LANES, x, partials);
-    else if (grouping_of(w) == LANES)
-        fixed_rows(w, 2, LANES, x, partials);
+    if (w->scale_codes)
+        fixed_rows(w, 2, 1, x, partials);
     else
-        fixed_rows(w, 2, OTHER_GROUPS, x, partials);
+        fixed_rows(w, 2, 0, x, partials);
 }
 
 /* Rows of coded scales with many inputs: their codes stay in registers, the sums do not. */
@@ -535,9 +531,9 @@ VINLINE void add_many(row_sums (*to)[ROWS], const sb_row_codes *w, const sb_row_
     for (size_t r = 0; r < ROWS; r++)
 #pragma GCC unroll 2
         for (size_t b = 0; b < 2; b++)
-            scales[r].scale[b] = scale_at(&at, r, CODED_LANES, b);
+            scales[r].scale[b] = scale_at(&at, r, 1, b);
     for (size_t t = 0; t < inputs; t++)
-        add_input(to[t], &at, codes, scales, ROWS, CODED_LANES, x + t);
+        add_input(to[t], &at, codes, scales, ROWS, 1, x + t);
 }
 
 VNNI void sb_avx512_fixed_many_e2m1(const sb_row_codes *w, const sb_row_input *x, size_t inputs,
