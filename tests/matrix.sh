@@ -196,6 +196,10 @@ part_kernels() { # of one binary, and its threads
     done
 }
 
+# where no time goes is little arithmetic: what optimization makes of that is seen if all is asked for
+cold=-O0
+[ "${CHECK_ALL-}" != 1 ] || cold=
+
 # a build takes most of the time: of them all, clang's -O3 with AVX is one that every check makes, and s390x, whose
 # bytes stand the other way round; the others are made if all are asked for, or AVX is not possible
 left_out() {
@@ -205,8 +209,7 @@ left_out() {
     esac
 }
 compiler() { # compiler CC: optimization and instruction sets
-    local cc=$1 opt prompt wanted threads cold=-O0
-    [ "${CHECK_ALL-}" != 1 ] || cold=
+    local cc=$1 opt prompt wanted threads
     if ! works $cc -fopenmp; then
         skip "$cc, all builds" "no $cc with OpenMP"
         return
@@ -231,7 +234,6 @@ compiler() { # compiler CC: optimization and instruction sets
         :
     elif ! cpu_has avx2 fma; then
         skip "$cc -O3 -mavx2 -mfma" "this processor has no AVX2 and FMA"
-    # where no time goes is little arithmetic: what -O3 makes of that is seen if all is asked for
     elif built $cc-avx CC=$cc OPT=-O3 EXTRA="-mavx2 -mfma" COLD_OPT="$cold"; then
         agree "$cc -O3 -mavx2 -mfma" "$scratch/run" run_model 2 "$matrix/$cc-avx/samebit"
         agree "$cc -O3 -mavx2 -mfma, arithmetic" "$scratch/digest" "$matrix/$cc-avx/tests/arith_digest"
@@ -258,7 +260,7 @@ machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
         skip "$machine, all outputs" "no qemu-$machine"
     elif ! sysroot_has "$root" $machine jansson pcre2-8 utf8proc minizip z; then
         skip "$machine, all outputs" "no jansson, PCRE2, utf8proc and minizip under build/cross (tools/deps cross)"
-    elif built $machine CC=$cc OPT=-O1 EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
+    elif built $machine CC=$cc OPT=-O1 COLD_OPT="$cold" EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
         JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a" \
         PCRE2_LIBS="$root/lib/$machine-linux-gnu/libpcre2-8.a" \
         UTF8PROC_LIBS="$root/lib/$machine-linux-gnu/libutf8proc.a" \

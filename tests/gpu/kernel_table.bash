@@ -59,7 +59,7 @@ formats() { # widths of linear layers, by format
 }
 experts() { # few pairs and many, and the most
     local format profile many most
-    many=$(seq -s, 1 64) most=$(tokens 8200)
+    many=$(seq -s, 1 64) most=$(tokens 1030)
     for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \
         int8-gptq 'int8-gptq --group-size 128'; do
         model --preset T1 --layers 4 --no-mtp --format $format || return
