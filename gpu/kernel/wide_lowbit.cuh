@@ -40,7 +40,7 @@ template <> struct sb_wide_unit<sb_w4a4> : sb_wide_room<2, 5, 8, 8> {
 
 /* Whether sums of units have scales. */
 template <class LAYER> constexpr bool sb_wide_is_grouped = false;
-template <> constexpr bool sb_wide_is_grouped<sb_w8a8<true>> = true;
+template <> inline constexpr bool sb_wide_is_grouped<sb_w8a8<true>> = true;
 
 template <class LAYER> constexpr size_t sb_wide_unit_bytes()
 {

@@ -297,9 +297,10 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
     for (int d = 2; d >= 0; d--)
 #pragma GCC unroll 2
         for (int upper = d < lowest ? 1 : 0; upper < 2; upper++) {
+            if (d < 2)
 #pragma GCC unroll 4
-            for (size_t r = 0; r < rows && d < 2; r++)
-                sums[r][upper] = _mm512_slli_epi32(sums[r][upper], 8);
+                for (size_t r = 0; r < rows; r++)
+                    sums[r][upper] = _mm512_slli_epi32(sums[r][upper], 8);
 #pragma GCC unroll 4
             for (int part = 0; part < 4; part++) {
                 __m512i digits = _mm512_load_si512(x->digits[3 * upper + d][part / 2][part % 2]);
