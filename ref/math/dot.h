@@ -57,6 +57,7 @@ typedef struct sb_dot_kernels {
     sb_partial (*row[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x);
     const struct sb_tile_kernels *tile;         /* several rows with many inputs: tile.h */
     unsigned char tile_inputs[SB_FORMAT_COUNT]; /* from so many on it is faster than rows; 0: 2 */
+    const struct sb_strip_kernels *strip; /* rows that lie side by side: strips.h; NULL: none */
     /* the same of two rows that differ in nothing but their codes, scales and zeros; NULL: none */
     void (*pair[SB_FORMAT_COUNT])(const sb_row_codes w[2], const sb_row_input *x,
                                   sb_partial partials[2]);

@@ -10,6 +10,7 @@
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
 #include "ref/math/many.h"
+#include "ref/math/strips.h"
 #include "ref/math/tile.h"
 
 /* Inputs whose magnitudes are summed at once. */
@@ -312,6 +313,8 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
 static size_t many_inputs(const sb_matrix *w)
 {
     const size_t inputs = sb_dot_kernels_now()->tile_inputs[w->format];
+    if (sb_strips_read(w))
+        return SB_STRIP_INPUTS;
     if (!sb_row_reads(w))
         return 1;
     return inputs ? inputs : 2;
@@ -326,6 +329,7 @@ sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const
         return sb_dot_batch(w, x, count, factor, out);
     sb_status status = SB_OK;
     for (size_t t = 0; t < count && !status; t++)
-        status = one_input(w, x + t * w->cols, factor, out + t * w->rows);
+        status = (sb_strips_read(w) ? sb_dot_strips : one_input)(w, x + t * w->cols, factor,
+                                                                 out + t * w->rows);
     return status;
 }

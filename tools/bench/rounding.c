@@ -8,6 +8,7 @@
 #include "ref/math/ints.h"
 #include "ref/math/kernels.h"
 #include "ref/math/row.h"
+#include "ref/math/strips.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 
@@ -49,15 +50,12 @@ static sb_status by_definition(const sb_knobs *knobs, const sb_linear_args *args
 
 /* A row whose kernel leaves the rounding open is `sent` on; `exact`: the sum with its errors kept
  * leaves it open, too. */
-static void count_tests(const sb_matrix *w, uint32_t row, const double *x,
-                        const sb_row_input *input, const sb_scalar *factor, double *room,
-                        sb_bench_tried *tried)
+static void count_tests(const sb_matrix *w, uint32_t row, const double *x, sb_partial partial,
+                        const sb_scalar *factor, double *wide, sb_bench_tried *tried)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
-    double *wide = room + sb_row_room(w);
     float rounded;
-    sb_row_codes codes = sb_row_open(w, row, room);
-    if (sb_row_certain(set->row[w->format](&codes, input), w->cols, factor, &rounded))
+    if (sb_row_certain(partial, w->cols, factor, &rounded))
         return;
     sb_kept kept = {0, 0, 0, 0};
     sb_matrix_wide(w, row, wide);
@@ -66,21 +64,37 @@ static void count_tests(const sb_matrix *w, uint32_t row, const double *x,
     tried->exact += !sb_kept_round(&kept, w->cols, factor, &rounded);
 }
 
+/* Of the rows that are asked for. room: sb_row_input_room(w) and sb_row_room(w). */
+static void partials_of(const sb_matrix *w, const double *x, const uint32_t *rows, uint32_t count,
+                        double *room, sb_partial *partials)
+{
+    const sb_row_input input = sb_row_prepare(w, x, room);
+    for (uint32_t i = 0; i < count; i++) {
+        const sb_row_codes codes = sb_row_open(w, rows[i], room + sb_row_input_room(w));
+        partials[rows[i]] = sb_dot_kernels_now()->row[w->format](&codes, &input);
+    }
+}
+
 sb_status sb_bench_count(const sb_matrix *w, const double *x, const sb_scalar *factor,
                          const uint32_t *rows, uint32_t count, sb_bench_tried *tried, sb_error *err)
 {
-    if (!sb_dot_kernels_now()->f64 || !sb_row_reads(w))
+    const int strips = sb_strips_read(w);
+    if (!sb_dot_kernels_now()->f64 || !(strips || sb_row_reads(w)))
         return SB_OK;
-    size_t inputs = sb_row_input_room(w);
-    double *room = sb_alloc(inputs + sb_row_room(w) + w->cols, sizeof *room);
-    if (!room)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
-    const sb_row_input input = sb_row_prepare(w, x, room);
-    for (uint32_t i = 0; i < count; i++)
-        count_tests(w, rows[i], x, &input, factor, room + inputs, tried);
-    tried->asked += count;
+    const size_t inputs = sb_row_input_room(w) + sb_row_room(w);
+    double *room = sb_alloc(inputs + w->cols, sizeof *room);
+    sb_partial *partials = sb_alloc(w->rows, sizeof *partials);
+    sb_status status = SB_OK;
+    if (!room || !partials || (strips && sb_strips_partials(w, x, partials)))
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    if (!status && !strips)
+        partials_of(w, x, rows, count, room, partials);
+    for (uint32_t i = 0; i < count && !status; i++)
+        count_tests(w, rows[i], x, partials[rows[i]], factor, room + inputs, tried);
+    tried->asked += status ? 0 : count;
+    free(partials);
     free(room);
-    return SB_OK;
+    return status;
 }
 
 static sb_status count_sample(const sb_knobs *knobs, const sb_linear_args *args, const sample *s,

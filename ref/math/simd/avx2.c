@@ -7,6 +7,7 @@
 #include "ref/math/simd/avx2.h"
 #include "ref/math/simd/fixed.h"
 #include "ref/math/simd/tiles.h"
+#include "ref/math/strips.h"
 
 enum { STEP = 16 }; /* elements per iteration: four registers of four doubles */
 
@@ -163,6 +164,9 @@ static const sb_dot_kernels avx2 = {
     .f64 = dot_f64,
     .columns = dot_columns,
     .tile = &sb_tile_avx2,
+#ifdef __x86_64__
+    .strip = &sb_strips_avx2,
+#endif
     .tile_inputs = {[SB_FORMAT_e2m1] = 12, [SB_FORMAT_e4m3] = 4},
     .row = {SB_ROWS_BUT_E2M1(SB_ROW_ENTRY, avx2)[SB_FORMAT_e2m1] = sb_avx2_fixed_e2m1},
     .arrange = {[SB_FORMAT_e2m1] = sb_avx2_arrange_fixed},

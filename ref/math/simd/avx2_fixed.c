@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "ref/base/bytes.h"
 #include "ref/math/simd/avx2.h"
 #include "ref/math/simd/fixed.h"
 
@@ -42,16 +41,6 @@ INLINE double added_up(__m256d x)
 {
     const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
-}
-
-/* 2^47 units of a group: see SB_FIXED_ABOVE. 0 if its largest magnitude is 0. */
-static double top_of(double most, double all)
-{
-    if (all == 0)
-        return 0;
-    if (!(most >= SB_FIXED_LEAST && all < SB_FIXED_LIMIT)) /* the comparison of NaN is in `all` */
-        return sb_f64_from_bits((uint64_t)0x7ff8 << 48);
-    return sb_f64_from_bits(((sb_bits_f64(most * SB_FIXED_ABOVE) >> 52) + 1) << 52);
 }
 
 /* Four numbers in units, rounded to whole ones: the low bits of 1.5 * 2^52 and more. */
@@ -97,7 +86,7 @@ INLINE void write_group(const double *x, double spread, size_t g, size_t slot, f
     }
     most = _mm256_max_pd(most, _mm256_permute2f128_pd(most, most, 1));
     most = _mm256_max_pd(most, _mm256_permute_pd(most, 5));
-    const double size = added_up(all), top = top_of(_mm256_cvtsd_f64(most), size);
+    const double size = added_up(all), top = sb_fixed_top(_mm256_cvtsd_f64(most), size);
     const __m256d units = _mm256_set1_pd(top > 0 ? 0x1p47 / top : 0);
     for (size_t h = 0; h < 2; h++) {
         const __m256i a = whole(x + 8 * h, units, &errors),

@@ -5,6 +5,7 @@
 #include "ref/math/simd/avx512.h"
 #include "ref/math/simd/fixed.h"
 #include "ref/math/simd/tiles.h"
+#include "ref/math/strips.h"
 
 typedef struct lanes {
     __m512d sum[2], magnitude[2];
@@ -117,7 +118,7 @@ AVX512 static double squares(const double *x, size_t n)
 #define SET(set, e2m1, e2m1_pair, e2m1_many, in_order, bf16_row, bf16_pair, bf16_squares)          \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
-        .columns = dot_columns, .tile = &sb_tile_avx512,                                           \
+        .columns = dot_columns, .tile = &sb_tile_avx512, .strip = &sb_strips_avx2,                 \
         .tile_inputs = {[SB_FORMAT_e2m1] = 4, [SB_FORMAT_e4m3] = 4},                               \
         .row = {ROW(f32),                                                                          \
                 [SB_FORMAT_bf16] = (bf16_row),                                                     \

@@ -36,9 +36,9 @@ INLINE __m512d sum_block(__m512i codes, const table *values, __m512d zero, int h
     return _mm512_add_pd(sum[0], sum[1]);
 }
 
-/* A row; all but w and x are constant. */
+/* A row; all but w and x are constant. Codes are from least to largest. */
 typedef struct form {
-    double largest;
+    double least, largest;
     grouping groups;
     int has_zeros;
 } form;
@@ -46,11 +46,12 @@ typedef struct form {
 INLINE void add_codes(row_sums *sums, const sb_row_codes *w, const sb_row_input *x, size_t i,
                       __m512i codes, const table *values, form f)
 {
-    __m512d zero = _mm512_setzero_pd(), most = _mm512_set1_pd(f.largest), sum;
-    if (f.has_zeros) {
+    __m512d zero = _mm512_setzero_pd(), sum;
+    if (f.has_zeros)
         zero = by_lane(w, f.groups, w->zeros, i);
-        most = _mm512_add_pd(most, _mm512_abs_pd(zero));
-    }
+    const __m512d most =
+        _mm512_max_pd(_mm512_abs_pd(_mm512_sub_pd(_mm512_set1_pd(f.least), zero)),
+                      _mm512_abs_pd(_mm512_sub_pd(_mm512_set1_pd(f.largest), zero)));
     if (f.has_zeros && f.groups == BLOCKS) { /* the same in all lanes */
         const table less = {_mm512_sub_pd(values->first, zero),
                             _mm512_sub_pd(values->second, zero)};
@@ -77,27 +78,27 @@ INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, const tab
 }
 
 INLINE sb_partial integers(const sb_row_codes *w, const sb_row_input *x, const table *values,
-                           double largest)
+                           double least, double largest)
 {
     if (grouping_of(w) == BLOCKS)
-        return w->zeros ? row_of(w, x, values, (form){largest, BLOCKS, 1})
-                        : row_of(w, x, values, (form){largest, BLOCKS, 0});
-    return w->zeros ? row_of(w, x, values, (form){largest, OTHER_GROUPS, 1})
-                    : row_of(w, x, values, (form){largest, OTHER_GROUPS, 0});
+        return w->zeros ? row_of(w, x, values, (form){least, largest, BLOCKS, 1})
+                        : row_of(w, x, values, (form){least, largest, BLOCKS, 0});
+    return w->zeros ? row_of(w, x, values, (form){least, largest, OTHER_GROUPS, 1})
+                    : row_of(w, x, values, (form){least, largest, OTHER_GROUPS, 0});
 }
 
 AVX512 sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x)
 {
     const table values = {_mm512_setr_pd(0, 1, 2, 3, 4, 5, 6, 7),
                           _mm512_setr_pd(-8, -7, -6, -5, -4, -3, -2, -1)};
-    return integers(w, x, &values, 8);
+    return integers(w, x, &values, -8, 7);
 }
 
 AVX512 sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x)
 {
     const table values = {_mm512_setr_pd(0, 1, 2, 3, 4, 5, 6, 7),
                           _mm512_setr_pd(8, 9, 10, 11, 12, 13, 14, 15)};
-    return integers(w, x, &values, 15);
+    return integers(w, x, &values, 0, 15);
 }
 
 #endif

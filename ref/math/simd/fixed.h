@@ -10,6 +10,7 @@
 #ifndef SB_MATH_SIMD_FIXED_H
 #define SB_MATH_SIMD_FIXED_H
 
+#include "ref/base/bytes.h"
 #include "ref/math/dot.h"
 
 enum { SB_FIXED_DIGITS = 6, SB_FIXED_GROUP = 16, SB_FIXED_CODE = 12 };
@@ -25,6 +26,17 @@ enum { SB_FIXED_DIGITS = 6, SB_FIXED_GROUP = 16, SB_FIXED_CODE = 12 };
 #define SB_FIXED_ABOVE (129.0 / 128)
 #define SB_FIXED_LEAST 0x1p-300
 #define SB_FIXED_LIMIT 0x1p300
+
+/* 2^47 units of a group by its largest magnitude and the sum of all, which is NaN or infinite if
+ * one of them is. 0 if all are 0. */
+static inline double sb_fixed_top(double most, double all)
+{
+    if (all == 0)
+        return 0;
+    if (!(most >= SB_FIXED_LEAST && all < SB_FIXED_LIMIT))
+        return sb_f64_from_bits((uint64_t)0x7ff8 << 48);
+    return sb_f64_from_bits(((sb_bits_f64(most * SB_FIXED_ABOVE) >> 52) + 1) << 52);
+}
 
 /* Roundings on the way of a product: one of the group's sum, n / 128 + 1 at the blocks, 3 where the
  * lanes meet. row.h allows 18 + 7 n / 128 more, each of 2^-53 of the magnitude; t = 16 + 7 n / 128
