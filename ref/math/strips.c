@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
+#include "ref/formats/repack.h"
 #include "ref/formats/wide.h"
 #include "ref/math/kernels.h"
 #include "ref/math/row.h"
@@ -18,9 +19,19 @@ typedef struct job {
     float *out;
     const sb_dot_kernels *set;
     sb_strip_input input;
-    double *wide;    /* of each thread: a row */
     uint32_t height; /* rows of a strip */
+    double *room;    /* of each thread: a row, its scales, and codes of TOGETHER rows */
+    size_t each;
 } job;
+
+/* Rows whose codes are brought together, if one of them stays open: they share words. */
+enum { TOGETHER = 8 };
+
+/* Bytes of the codes of a row. */
+static size_t code_room(const sb_matrix *w)
+{
+    return ((size_t)w->cols * sb_format_bits(w->format) + 7) / 8;
+}
 
 /* Rows of one page for each thread, or as many as go in turn. */
 static uint32_t height_of(const sb_matrix *w)
@@ -48,6 +59,39 @@ static sb_strip strip_at(const job *j, uint32_t first)
     return (sb_strip){j->w, first, left < j->height ? left : j->height};
 }
 
+/* The exact values of row + r, whose codes are brought together at r. */
+static void read_row(const job *j, uint32_t row, uint32_t r, const unsigned char *codes,
+                     double *room, double *wide)
+{
+    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
+    sb_tile_widen *widen = tile->widen[j->w->format];
+    sb_row_codes w = sb_row_open(j->w, row + r, room);
+    w.codes = codes + r * code_room(j->w);
+    const double squares = widen ? widen(&w, 0, j->w->cols, wide)
+                                 : sb_tile_decode(j->w->format, &w, 0, j->w->cols, wide);
+    if (!(squares < 0x1p1000)) /* a value is none, or large */
+        sb_matrix_wide(j->w, row + r, wide);
+}
+
+/* The outputs from `row` on that the sums left open. */
+static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
+                   sb_effort *effort)
+{
+    double *wide = j->room + (size_t)omp_get_thread_num() * j->each;
+    double *scales = wide + sb_tile_padded(j->w->cols);
+    unsigned char *codes = (unsigned char *)(scales + sb_row_room(j->w));
+    int brought = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        if (!open[r])
+            continue;
+        if (!brought)
+            sb_matrix_repack(j->w, row, rows, codes, code_room(j->w));
+        brought = 1;
+        read_row(j, row, r, codes, scales, wide);
+        j->out[row + r] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
+    }
+}
+
 static void one_strip(const job *j, uint32_t first)
 {
     const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
@@ -55,18 +99,15 @@ static void one_strip(const job *j, uint32_t first)
                                     (double)j->factor->div[0] * (double)j->factor->div[1]};
     const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     const sb_strip strip = strip_at(j, first);
-    double *wide = j->wide + (size_t)omp_get_thread_num() * j->w->cols;
     double sums[SB_STRIP_ROWS], magnitudes[SB_STRIP_ROWS];
     unsigned char open[SB_STRIP_ROWS];
     sb_effort effort = SB_EFFORT_kept;
     j->set->strip->add(&strip, &j->input, sums, magnitudes);
     if (!tile->round(sums, magnitudes, error, product, strip.rows, j->out + first, open))
         return;
-    for (uint32_t r = 0; r < strip.rows; r++)
-        if (open[r]) {
-            sb_matrix_wide(j->w, first + r, wide);
-            j->out[first + r] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, &effort);
-        }
+    for (uint32_t r = 0; r < strip.rows; r += TOGETHER)
+        settle(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r,
+               &effort);
 }
 
 static sb_status begin(job *j)
@@ -76,8 +117,10 @@ static sb_status begin(job *j)
     j->height = height_of(j->w);
     j->input.blocks = sb_realloc(NULL, blocks, sizeof *j->input.blocks);
     j->input.groups = sb_realloc(NULL, sb_matrix_groups(j->w), sizeof *j->input.groups);
-    j->wide = sb_realloc(NULL, sb_threads_here() * j->w->cols, sizeof *j->wide);
-    if (!j->input.blocks || !j->input.groups || !j->wide)
+    j->each = sb_tile_padded(j->w->cols) + sb_row_room(j->w) +
+              TOGETHER * code_room(j->w) / sizeof *j->room + 1;
+    j->room = sb_realloc(NULL, sb_threads_here() * j->each, sizeof *j->room);
+    if (!j->input.blocks || !j->input.groups || !j->room)
         return SB_ERR_MEMORY;
     j->set->strip->arrange(j->w, j->x, &j->input);
     return SB_OK;
@@ -87,7 +130,7 @@ static sb_status end(job *j, sb_status status)
 {
     free(j->input.blocks);
     free(j->input.groups);
-    free(j->wide);
+    free(j->room);
     return status;
 }
 

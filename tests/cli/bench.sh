@@ -64,11 +64,11 @@ says 'peak resident set'
 # hard rows: what each family is there for shows in the counts
 run 0 bench cpu --worst --passes 1 --json
 at what cpu
-at worst.length 72
+at worst.length 88
 positive compared
 positive most_times_normal
 positive most_prompt_times_normal
-for format in 0 1 2 3 4 5 6 7 8; do
+for format in 0 1 2 3 4 5 6 7 8 9 10; do
     at worst.$((8 * format)).family normal
     at worst.$((8 * format)).exact_rate 0.0
     for family in cancel:3 zero:4 tie:6 decided:7; do

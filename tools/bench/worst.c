@@ -56,16 +56,19 @@ static const struct {
     sb_format codes, scales;
     uint32_t group;
     int32_t zero;
+    sb_packing packing;
 } formats[SB_WORST_FORMATS] = {
-    {"bf16", SB_FORMAT_bf16, SB_FORMAT_f32, 0, 0},
-    {"f16", SB_FORMAT_f16, SB_FORMAT_f32, 0, 0},
-    {"f32", SB_FORMAT_f32, SB_FORMAT_f32, 0, 0},
-    {"nvfp4", SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, 0},
-    {"mxfp4", SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, 0},
-    {"fp8-block", SB_FORMAT_e4m3, SB_FORMAT_f32, 128, 0},
-    {"mxfp8", SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, 0},
-    {"int4", SB_FORMAT_uint4, SB_FORMAT_f16, 128, 8},
-    {"int8", SB_FORMAT_int8, SB_FORMAT_f32, 128, 0},
+    {"bf16", SB_FORMAT_bf16, SB_FORMAT_f32, 0, 0, SB_PACKING_rows},
+    {"f16", SB_FORMAT_f16, SB_FORMAT_f32, 0, 0, SB_PACKING_rows},
+    {"f32", SB_FORMAT_f32, SB_FORMAT_f32, 0, 0, SB_PACKING_rows},
+    {"nvfp4", SB_FORMAT_e2m1, SB_FORMAT_e4m3, 16, 0, SB_PACKING_rows},
+    {"mxfp4", SB_FORMAT_e2m1, SB_FORMAT_e8m0, 32, 0, SB_PACKING_rows},
+    {"fp8-block", SB_FORMAT_e4m3, SB_FORMAT_f32, 128, 0, SB_PACKING_rows},
+    {"mxfp8", SB_FORMAT_e4m3, SB_FORMAT_e8m0, 32, 0, SB_PACKING_rows},
+    {"int4", SB_FORMAT_uint4, SB_FORMAT_f16, 128, 8, SB_PACKING_rows},
+    {"int8", SB_FORMAT_int8, SB_FORMAT_f32, 128, 0, SB_PACKING_rows},
+    {"int4-gptq", SB_FORMAT_uint4, SB_FORMAT_f16, 128, 8, SB_PACKING_gptq},
+    {"int4-awq", SB_FORMAT_uint4, SB_FORMAT_f16, 128, 8, SB_PACKING_awq},
 };
 
 /* The rows of one format and family. */
@@ -102,11 +105,20 @@ static float power(int e)
     return sb_f32_from_bits((uint32_t)(e + 127) << 23);
 }
 
+/* Where a code of four bits stands, in nibbles. */
+static size_t nibble_of(sb_packing packing, size_t row, size_t k)
+{
+    static const size_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return packing == SB_PACKING_gptq  ? (k / 8 * ROWS + row) * 8 + k % 8
+           : packing == SB_PACKING_awq ? (k * ROWS + row) / 8 * 8 + awq[row % 8]
+                                       : row * COLS + k;
+}
+
 /* The code of a small whole number (which every format has), or of a half. */
 static void set_weight(work *w, size_t row, size_t k, float value)
 {
     const sb_matrix *m = &w->matrix;
-    const size_t at = row * COLS + k;
+    const size_t at = nibble_of(m->quant.packing, row, k);
     if (m->format == SB_FORMAT_int8 || m->format == SB_FORMAT_uint4)
         value += (float)m->quant.zero;
     if (sb_format_bits(m->format) == 4) {
@@ -231,6 +243,7 @@ static void free_work(work *w)
 static sb_status make_work(size_t format, sb_worst_family family, work *w, sb_error *err)
 {
     const uint32_t group = formats[format].group;
+    const int packed = formats[format].packing != SB_PACKING_rows;
     sb_matrix *m = &w->matrix;
     *m = (sb_matrix){.format = formats[format].codes, .rows = ROWS, .cols = COLS};
     w->codes = sb_alloc((size_t)ROWS * COLS, 4);
@@ -246,9 +259,10 @@ static sb_status make_work(size_t format, sb_worst_family family, work *w, sb_er
                               .scale_format = formats[format].scales,
                               .block_rows = 1,
                               .block_cols = group,
-                              .scale_row = COLS / group,
-                              .scale_col = 1,
+                              .scale_row = packed ? 1 : COLS / group,
+                              .scale_col = packed ? ROWS : 1,
                               .groups = COLS / group,
+                              .packing = formats[format].packing,
                               .stored_rows = ROWS,
                               .zero = formats[format].zero};
     draw_weights(w, family);

@@ -29,7 +29,7 @@ typedef enum sb_worst_family {
 const char *sb_worst_family_name(sb_worst_family family); /* "tie" */
 const char *sb_worst_family_help(sb_worst_family family);
 
-enum { SB_WORST_FORMATS = 9, SB_WORST_COLS = 2048, SB_WORST_ROWS = 64, SB_WORST_INPUTS = 32 };
+enum { SB_WORST_FORMATS = 11, SB_WORST_COLS = 2048, SB_WORST_ROWS = 64, SB_WORST_INPUTS = 32 };
 
 /* One format and one family. */
 typedef struct sb_worst_line {
