@@ -13,6 +13,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/kernels.h"
 #include "ref/math/row.h"
+#include "ref/math/strips.h"
 #include "tests/prop/rows_compare.h"
 
 enum { EXACT_BITS = 1100 }; /* of sums of products of 2^-350 to 2^320, and of their magnitudes */
@@ -30,7 +31,7 @@ static void test_rows_equal_the_definition(void **state)
 {
     (void)state;
     const uint64_t key = sb_rng_key(42, "rows");
-    unsigned long rows[ROWS_FAMILY_COUNT] = {0}, all = 0;
+    unsigned long rows[ROWS_FAMILY_COUNT] = {0}, all = 0, strips = 0;
     for (unsigned long i = 0; i < cases_wanted(); i++) {
         float want[ROWS_MOST * ROWS_INPUTS];
         char text[256];
@@ -40,7 +41,9 @@ static void test_rows_equal_the_definition(void **state)
             fail_msg("%s", text);
         rows[c.family] += c.count * c.matrix.rows;
         all += c.count * c.matrix.rows;
+        strips += (unsigned long)sb_strips_read(&c.matrix);
     }
+    assert_true(strips > all / 1000 || !sb_dot_kernels_now()->strip);
     print_message("%lu rows:", all);
     for (int f = 0; f < ROWS_FAMILY_COUNT; f++) {
         print_message(" %s %lu", rows_family_name((rows_family)f), rows[f]);

@@ -57,14 +57,37 @@ static void draw_packing(rows_case *c, draw *d)
 {
     sb_matrix *m = &c->matrix;
     uint32_t kind = below(d, 60);
-    if (kind == 0 && (m->format == SB_FORMAT_uint4 || m->format == SB_FORMAT_uint8))
+    if (m->format == SB_FORMAT_uint4 && kind < 20)
+        m->quant.packing = kind < 10 ? SB_PACKING_gptq : SB_PACKING_awq;
+    else if (m->format == SB_FORMAT_uint8 && kind == 0)
         m->quant.packing = SB_PACKING_gptq;
-    else if (kind == 1 && m->format == SB_FORMAT_uint4)
-        m->quant.packing = SB_PACKING_awq;
-    else if (kind == 2 && sb_format_bits(m->format) == 4)
+    else if (sb_format_bits(m->format) == 4 && kind == 59)
         m->quant.packing = SB_PACKING_pairs;
     if (m->quant.packing != SB_PACKING_rows)
         m->cols = (m->cols + 7) / 8 * 8;
+}
+
+/* Codes of GPTQ and AWQ with what files have beside them: scales and zero points row by row. */
+static void draw_beside(rows_case *c, draw *d)
+{
+    static const uint32_t groups[] = {32, 64, 128, 4096};
+    const uint32_t zeros = below(d, 4);
+    sb_matrix *m = &c->matrix;
+    sb_quant *q = &m->quant;
+    m->first_row = 0;
+    q->block_rows = 1;
+    q->block_cols = ONE_OF(d, groups);
+    q->groups = (m->cols + q->block_cols - 1) / q->block_cols;
+    q->scale_row = 1;
+    q->scale_col = ROWS_STORED;
+    q->zero = zeros ? 0 : (int32_t)below(d, 16);
+    for (size_t i = 0; i < sizeof c->zeros; i += 8)
+        sb_store_u64(c->zeros + i, bits64(d));
+    q->zero_points = c->zeros;
+    if (zeros)
+        q->zeros = q->packing == SB_PACKING_awq ? SB_ZEROS_awq
+                   : zeros == 1                 ? SB_ZEROS_gptq_v1
+                                                : SB_ZEROS_gptq_v2;
 }
 
 static void draw_layout(rows_case *c, draw *d)
@@ -101,6 +124,9 @@ static void draw_layout(rows_case *c, draw *d)
     /* of eight bits with a sign, a zero point would make nine, which no format has */
     if (!even && !is_narrow_float(m->format) && m->format != SB_FORMAT_int8 && below(d, 3))
         draw_zeros(c, d);
+    const int words = q->packing == SB_PACKING_gptq || q->packing == SB_PACKING_awq;
+    if (m->format == SB_FORMAT_uint4 && words && below(d, 4))
+        draw_beside(c, d);
 }
 
 /* --- codes ------------------------------------------------------------------------------------ */
