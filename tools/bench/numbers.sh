@@ -68,7 +68,7 @@ block() {
 have() { SAMEBIT_ISA=$1 "$samebit" bench cpu --worst --passes 1 > /dev/null 2>&1; }
 
 figures() {
-    local last='^against|exact_over_f32' isa
+    local last='^against|exact_over_f32' isa format
     local parts="^kernels|^[0-9]+ thread|^  head|^  token|^  prompt|^peak|OpenBLAS|gemv|gemm|$last"
     machine
     # shellcheck disable=SC2046
@@ -83,6 +83,11 @@ figures() {
     # shellcheck disable=SC2046
     ! have avx2 || block "nvidia-mix with AVX2 alone (parts of the output):" "$parts" \
         env SAMEBIT_ISA=avx2 "$samebit" bench cpu "$mix" --vs f32 --threads 2 $(tokens 4 3)
+    for format in int4-gptq int4-awq; do # made for the command, and removed by it
+        # shellcheck disable=SC2046
+        block "$format, one layer (parts of the output):" '^kernels|^[0-9]+ thread|  int-' \
+            "$samebit" bench cpu --preset 35b-a3b --format $format --layers 1 $(tokens 8 3)
+    done
     [ -z "${HF-}" ] || block "The bf16 checkpoint by transformers:" '' \
         "$BUILD/venv-hf/bin/python" tools/bench/hf.py "$bf16" --program "$samebit"
     block "Rows that are hard to round:" '' "$samebit" bench cpu --worst --passes "${QUICK:-15}"
