@@ -33,7 +33,8 @@ static size_t code_room(const sb_matrix *w)
     return ((size_t)w->cols * sb_format_bits(w->format) + 7) / 8;
 }
 
-/* Rows of one page for each thread, or as many as go in turn. */
+/* As many rows as go in turn: what a thread reads of a column lies together. But every thread has
+ * some. */
 static uint32_t height_of(const sb_matrix *w)
 {
     enum { STEP = 64 };
