@@ -11,10 +11,18 @@ typedef struct plain_sums {
     __m512 largest;
 } plain_sums;
 
+/* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+INLINE __m512 larger_magnitude(__m512 a, __m512 b)
+{
+    return _mm512_range_ps(a, b, 0x0b);
+}
+#pragma GCC diagnostic pop
+
 INLINE void add_16(plain_sums *to, __m512 values, const double *x)
 {
-    enum { LARGER_MAGNITUDE = 11 };
-    to->largest = _mm512_range_ps(to->largest, values, LARGER_MAGNITUDE);
+    to->largest = larger_magnitude(to->largest, values);
     to->sum[0] = _mm512_fmadd_pd(low(values), _mm512_load_pd(x), to->sum[0]);
     to->sum[1] = _mm512_fmadd_pd(high(values), _mm512_load_pd(x + 8), to->sum[1]);
 }

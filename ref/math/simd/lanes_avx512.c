@@ -17,10 +17,19 @@ LANES_INLINE vd d_clamp(vd x, double least, double most)
     return _mm512_min_pd(d_set(most), _mm512_max_pd(d_set(least), x));
 }
 
+/* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+LANES_INLINE vd d_nearest(vd x)
+{
+    return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#pragma GCC diagnostic pop
+
 /* n, the integer nearest to x; *root = roots[n mod 32], *power = 2^floor(n / 32). */
 LANES_INLINE vd d_powers_of_two(vd x, const double *roots, vd *root, vd *power)
 {
-    const vd n = _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const vd n = d_nearest(x);
     const __m512i i = _mm512_cvtpd_epi64(n);
     const vd low = _mm512_permutex2var_pd(d_load(roots), i, d_load(roots + 8));
     const vd high = _mm512_permutex2var_pd(d_load(roots + 16), i, d_load(roots + 24));
