@@ -6,7 +6,11 @@
 
 /* The codes of `rows` rows of a matrix with a packing other than SB_PACKING_rows as that has them:
  * code j at bit j * bits, low nibble first. Row i goes to codes + i * each. Rows that share words
- * are best asked for together. */
+ * are best asked for together. A row takes sb_matrix_repack_each() bytes. */
+static inline size_t sb_matrix_repack_each(const sb_matrix *matrix)
+{
+    return ((size_t)matrix->cols * sb_format_bits(matrix->format) + 7) / 8;
+}
 void sb_matrix_repack(const sb_matrix *matrix, uint32_t row, size_t rows, unsigned char *codes,
                       size_t each);
 

@@ -140,8 +140,7 @@ static int reads(const sb_matrix *w)
 /* Room for the codes of a row that is brought together; 0 if none is. */
 static size_t code_room(const sb_matrix *w)
 {
-    const size_t bits = w->cols * sb_format_bits(w->format);
-    return w->quant.packing == SB_PACKING_rows ? 0 : (bits + 7) / 8;
+    return w->quant.packing == SB_PACKING_rows ? 0 : sb_matrix_repack_each(w);
 }
 
 /* The rows of a tile from `row` on, for widen(). */

@@ -99,17 +99,13 @@ static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r,
 
 static void one_piece(const job *j, uint32_t first, double *room)
 {
-    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
-    const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
-                                    (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     const uint32_t left = j->w->rows - first, rows = left < AT_ONCE ? left : AT_ONCE;
     piece p;
     int any = 0;
     add_rows(j, first, rows, room, &p);
     for (size_t t = 0; t < j->count; t++)
-        any |= tile->round(p.sums[t], p.magnitudes[t], error, product, rows,
-                           j->out + t * j->w->rows + first, p.open[t]);
+        any |= sb_row_round(j->w->cols, j->factor, p.sums[t], p.magnitudes[t], rows,
+                            j->out + t * j->w->rows + first, p.open[t]);
     for (uint32_t r = 0; any && r < rows; r++)
         settle_row(j, &p, first, r, room);
 }

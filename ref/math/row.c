@@ -125,6 +125,17 @@ int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float 
     return n < (size_t)1 << 28 && sb_round_within(partial, sb_row_roundings_scaled(n), rounded);
 }
 
+int sb_row_round(uint32_t n, const sb_scalar *factor, const double *sums, const double *magnitudes,
+                 size_t rows, float *out, unsigned char *open)
+{
+    const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
+    const sb_tile_factor product = {(double)factor->mul[0] * (double)factor->mul[1],
+                                    (double)factor->div[0] * (double)factor->div[1]};
+    const double error = sb_row_error(n, sb_absolute(product.mul / product.div));
+    return (tile ? tile : &sb_tile_scalar)
+        ->round(sums, magnitudes, error, product, rows, out, open);
+}
+
 float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_scalar *factor,
                     double *wide)
 {
@@ -133,14 +144,19 @@ float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_
 }
 
 /* A tile's decoder knows by the sum of squares whether there is a value that is none. */
-void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide)
+void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
     sb_tile_widen *kernel = tile ? tile->widen[w->format] : NULL;
-    const sb_row_codes codes = sb_row_open(w, row, room);
-    double squares = kernel ? kernel(&codes, 0, w->cols, wide) : sb_f64_from_bits((uint64_t)-1);
+    double squares = kernel ? kernel(codes, 0, w->cols, wide) : sb_f64_from_bits((uint64_t)-1);
     if (!(squares < 0x1p1000))
         sb_matrix_wide(w, row, wide);
+}
+
+void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide)
+{
+    const sb_row_codes codes = sb_row_open(w, row, room);
+    sb_row_widen(w, row, &codes, wide);
 }
 
 /* Rows that a thread takes at once: their outputs are two lines of the cache. */
@@ -255,10 +271,6 @@ static void partials_of(const job *j, uint32_t first, uint32_t rows, double *roo
 
 static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
 {
-    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
-    const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
-                                    (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     sb_partial partials[AT_ONCE];
     double sums[AT_ONCE], magnitudes[AT_ONCE];
     unsigned char open[AT_ONCE];
@@ -268,7 +280,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
         sums[r] = partials[r].sum;
         magnitudes[r] = partials[r].magnitude;
     }
-    if (tile->round(sums, magnitudes, error, product, rows, j->out + first, open))
+    if (sb_row_round(j->w->cols, j->factor, sums, magnitudes, rows, j->out + first, open))
         for (uint32_t r = 0; r < rows; r++)
             if (open[r])
                 settle(j, first + r, room, &effort);

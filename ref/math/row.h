@@ -27,6 +27,9 @@ int sb_row_scales_lie_well(const sb_matrix *w);
  * for as many doubles as sb_tile_padded() says. */
 void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide);
 
+/* The same of a row whose codes are at hand. */
+void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide);
+
 /* An input for those kernels. room: sb_row_input_room(w) doubles, which the result points to. */
 size_t sb_row_input_room(const sb_matrix *w);
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);
@@ -56,6 +59,11 @@ static inline double sb_row_error(uint32_t n, double factor)
 /* The rounding test for the partial of a row kernel of n columns, times a factor: nonzero, and
  * *rounded set, if the answer is certain. */
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded);
+
+/* The same for several rows: out[r] where it is certain, and open[r] nonzero where it is not.
+ * Returns whether one is open. */
+int sb_row_round(uint32_t n, const sb_scalar *factor, const double *sums, const double *magnitudes,
+                 size_t rows, float *out, unsigned char *open);
 
 /* The answer for one row and one input that a rounding test has left open. wide: room for cols
  * doubles. */

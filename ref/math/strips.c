@@ -27,12 +27,6 @@ typedef struct job {
 /* Rows whose codes are brought together, if one of them stays open: they share words. */
 enum { TOGETHER = 8 };
 
-/* Bytes of the codes of a row. */
-static size_t code_room(const sb_matrix *w)
-{
-    return ((size_t)w->cols * sb_format_bits(w->format) + 7) / 8;
-}
-
 /* As many rows as go in turn: what a thread reads of a column lies together. But every thread has
  * some. */
 static uint32_t height_of(const sb_matrix *w)
@@ -60,51 +54,36 @@ static sb_strip strip_at(const job *j, uint32_t first)
     return (sb_strip){j->w, first, left < j->height ? left : j->height};
 }
 
-/* The exact values of row + r, whose codes are brought together at r. */
-static void read_row(const job *j, uint32_t row, uint32_t r, const unsigned char *codes,
-                     double *room, double *wide)
-{
-    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
-    sb_tile_widen *widen = tile->widen[j->w->format];
-    sb_row_codes w = sb_row_open(j->w, row + r, room);
-    w.codes = codes + r * code_room(j->w);
-    const double squares = widen ? widen(&w, 0, j->w->cols, wide)
-                                 : sb_tile_decode(j->w->format, &w, 0, j->w->cols, wide);
-    if (!(squares < 0x1p1000)) /* a value is none, or large */
-        sb_matrix_wide(j->w, row + r, wide);
-}
-
 /* The outputs from `row` on that the sums left open. */
 static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
                    sb_effort *effort)
 {
     double *wide = j->room + (size_t)omp_get_thread_num() * j->each;
     double *scales = wide + sb_tile_padded(j->w->cols);
-    unsigned char *codes = (unsigned char *)(scales + sb_row_room(j->w));
+    unsigned char *together = (unsigned char *)(scales + sb_row_room(j->w));
+    const size_t each = sb_matrix_repack_each(j->w);
     int brought = 0;
     for (uint32_t r = 0; r < rows; r++) {
         if (!open[r])
             continue;
         if (!brought)
-            sb_matrix_repack(j->w, row, rows, codes, code_room(j->w));
+            sb_matrix_repack(j->w, row, rows, together, each);
         brought = 1;
-        read_row(j, row, r, codes, scales, wide);
+        sb_row_codes codes = sb_row_open(j->w, row + r, scales);
+        codes.codes = together + r * each;
+        sb_row_widen(j->w, row + r, &codes, wide);
         j->out[row + r] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
     }
 }
 
 static void one_strip(const job *j, uint32_t first)
 {
-    const sb_tile_kernels *tile = j->set->tile ? j->set->tile : &sb_tile_scalar;
-    const sb_tile_factor product = {(double)j->factor->mul[0] * (double)j->factor->mul[1],
-                                    (double)j->factor->div[0] * (double)j->factor->div[1]};
-    const double error = sb_row_error(j->w->cols, sb_absolute(product.mul / product.div));
     const sb_strip strip = strip_at(j, first);
     double sums[SB_STRIP_ROWS], magnitudes[SB_STRIP_ROWS];
     unsigned char open[SB_STRIP_ROWS];
     sb_effort effort = SB_EFFORT_kept;
     j->set->strip->add(&strip, &j->input, sums, magnitudes);
-    if (!tile->round(sums, magnitudes, error, product, strip.rows, j->out + first, open))
+    if (!sb_row_round(j->w->cols, j->factor, sums, magnitudes, strip.rows, j->out + first, open))
         return;
     for (uint32_t r = 0; r < strip.rows; r += TOGETHER)
         settle(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r,
@@ -119,7 +98,7 @@ static sb_status begin(job *j)
     j->input.blocks = sb_realloc(NULL, blocks, sizeof *j->input.blocks);
     j->input.groups = sb_realloc(NULL, sb_matrix_groups(j->w), sizeof *j->input.groups);
     j->each = sb_tile_padded(j->w->cols) + sb_row_room(j->w) +
-              TOGETHER * code_room(j->w) / sizeof *j->room + 1;
+              TOGETHER * sb_matrix_repack_each(j->w) / sizeof *j->room + 1;
     j->room = sb_realloc(NULL, sb_threads_here() * j->each, sizeof *j->room);
     if (!j->input.blocks || !j->input.groups || !j->room)
         return SB_ERR_MEMORY;

@@ -57,7 +57,7 @@ formats() { # widths of linear layers, by format
         for profile in sm121 sm121-w8a8 sm121-w4a4; do run $many $profile || return; done
     done
 }
-experts() { # few pairs and many, and the most
+experts() { # few pairs and many, and so many that all kernels are started
     local format profile many most
     many=$(seq -s, 1 64) most=$(tokens 1030)
     for format in bf16 fp8-block fp8-channel mxfp8 nvfp4-ct nvfp4-modelopt mxfp4 int4-gptq 'int4-gptq --group-size 32' \

@@ -125,14 +125,11 @@ INLINE void write_digits(const group_digits from[4], size_t slot, fixed_block *t
     }
 }
 
-/* Inputs in bfloat16 have eight digits to the base 2, so that of a group whose smallest number is
- * not 2^16 below its largest all ends within three digits; those in binary32 have 24, and end
- * within five. */
-INLINE uint64_t lowest_of(__m256i any)
+INLINE uint64_t joined_bits(__m256i any)
 {
-    if (!_mm256_testz_si256(any, _mm256_set1_epi64x(0xffff)))
-        return _mm256_testz_si256(any, _mm256_set1_epi64x(0xff)) ? 1 : 0;
-    return _mm256_testz_si256(any, _mm256_set1_epi64x(0xff0000)) ? 3 : 2;
+    uint64_t lanes[4];
+    _mm256_storeu_si256((__m256i *)(void *)lanes, any);
+    return lanes[0] | lanes[1] | lanes[2] | lanes[3];
 }
 
 AVX2 void sb_avx2_arrange_fixed(const double *x, size_t n, double *lanes)
@@ -153,7 +150,7 @@ AVX2 void sb_avx2_arrange_fixed(const double *x, size_t n, double *lanes)
         }
         sizes = _mm256_add_pd(
             sizes, _mm256_add_pd(_mm256_load_pd(to->size), _mm256_load_pd(to->size + 4)));
-        to->lowest = lowest_of(any);
+        to->lowest = (uint64_t)sb_fixed_lowest(joined_bits(any));
     }
     if (n > 0)
         ((fixed_block *)(void *)lanes)->sizes = added_up(sizes);

@@ -9,11 +9,9 @@
 #include "ref/math/strips.h"
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
-enum {
-    EIGHTS = ROWS / 8,
-    PIECE = 16,
-    FOURS = BLOCK / 4
-}; /* PIECE: eights that are opened at once */
+enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
+enum { PIECE = 16 }; /* eights that are opened at once: their codes stay in the first cache */
+_Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
 /* --- the input ---------------------------------------------------------------------------------
  */
@@ -66,7 +64,7 @@ AVX2 static void write_block(const double *x, size_t n, double units, sb_packing
     for (size_t d = 0; d < DIGITS; d++)
         for (size_t k = 0; k < BLOCK; k++)
             to->digits[d][k] = (int8_t)(biased[k] >> 8 * d ^ 0x80);
-    to->lowest = any & 0xff ? 0 : any & 0xff00 ? 1 : any & 0xff0000 ? 2 : 3;
+    to->lowest = sb_fixed_lowest(any);
 }
 
 /* As sb_fixed_spread(): of the roundings that row.h allows, a product takes one of the group's sum

@@ -224,9 +224,6 @@ VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
     _mm512_store_si512(to->start[1], _mm512_sub_epi32(top, _mm512_mullo_epi32(high, twelve)));
 }
 
-/* Inputs in bfloat16 have eight digits to the base 2, so that of a group whose smallest number is
- * not 2^16 below its largest all ends within three digits; those in binary32 have 24, and end
- * within five. */
 VINLINE uint64_t lowest_of(const whole_block blocks[2])
 {
     __m512i all = _mm512_setzero_si512();
@@ -236,9 +233,7 @@ VINLINE uint64_t lowest_of(const whole_block blocks[2])
         for (size_t g = 0; g < GROUPS; g++)
             all = _mm512_ternarylogic_epi64(all, blocks[b].number[0][g], blocks[b].number[1][g],
                                             0xfe); /* or */
-    if (_mm512_test_epi64_mask(all, _mm512_set1_epi64(0xffff)))
-        return _mm512_test_epi64_mask(all, _mm512_set1_epi64(0xff)) ? 0 : 1;
-    return _mm512_test_epi64_mask(all, _mm512_set1_epi64(0xff0000)) ? 2 : 3;
+    return (uint64_t)sb_fixed_lowest((uint64_t)_mm512_reduce_or_epi64(all));
 }
 
 /* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */

@@ -38,6 +38,15 @@ static inline double sb_fixed_top(double most, double all)
     return sb_f64_from_bits(((sb_bits_f64(most * SB_FIXED_ABOVE) >> 52) + 1) << 52);
 }
 
+/* Of how many of the lowest digits numbers are 0, by all of them joined: 3 at most. Inputs in
+ * bfloat16 have eight digits to the base 2, so that of a group whose smallest number is not 2^16
+ * below its largest all ends within three digits; those in binary32 have 24, and end within five.
+ */
+static inline int sb_fixed_lowest(uint64_t any)
+{
+    return any & 0xff ? 0 : any & 0xff00 ? 1 : any & 0xff0000 ? 2 : 3;
+}
+
 /* Roundings on the way of a product: one of the group's sum, n / 128 + 1 at the blocks, 3 where the
  * lanes meet. row.h allows 18 + 7 n / 128 more, each of 2^-53 of the magnitude; t = 16 + 7 n / 128
  * of them pay for the inputs' rounding. With e the sum of its errors in a group, that is at most 6
