@@ -18,12 +18,23 @@
 #include "tools/check/source.h"
 #include "tools/check/units.h"
 
+/* Checks are numbered from 1, in the order of checks.def. */
 enum {
-    SB_CHECK_LAST = 48,   /* checks are numbered 1 to 48 */
+    SB_CHECK_NONE, /* no check has the number 0 */
+#define SB_CHECK(number, id, worst, needs, title, engines, advice) SB_CHECK_NUMBER_##number,
+#include "tools/check/checks.def"
+#undef SB_CHECK
+    SB_CHECK_END,
+    SB_CHECK_LAST = SB_CHECK_END - 1,
     SB_CHECK_PROBLEMS = 8 /* of survey.h */
 };
 
-typedef enum sb_check_needs { SB_NEEDS_headers, SB_NEEDS_payload, SB_NEEDS_master } sb_check_needs;
+typedef enum sb_check_needs {
+    SB_NEEDS_headers,
+    SB_NEEDS_payload,
+    SB_NEEDS_original, /* headers of both sides */
+    SB_NEEDS_master    /* payload of both sides */
+} sb_check_needs;
 
 /* A row of checks.def. */
 typedef struct sb_check_row {
@@ -106,6 +117,9 @@ void sb_check_shapes(sb_check *check);       /* 7, 8, 32 */
 void sb_check_declaration(sb_check *check);  /* 9 */
 void sb_check_mtp_presence(sb_check *check); /* 10 */
 void sb_check_forbidden(sb_check *check);    /* 11 */
+void sb_check_config_same(sb_check *check);  /* 49 */
+void sb_check_lost(sb_check *check);         /* 50 */
+void sb_check_side_files(sb_check *check);   /* 51 */
 
 /* After the payload has been read: what is seen only across units, from units[].seen. */
 void sb_check_finite(sb_check *check);      /* 12 */
@@ -122,5 +136,8 @@ void sb_check_statistics(sb_check *check);  /* 42 */
 void sb_check_experts(sb_check *check);     /* 43, 44 */
 void sb_check_conventions(sb_check *check); /* 45, 46 */
 void sb_check_kv_scales(sb_check *check);   /* 47 */
+void sb_check_hashes(sb_check *check);      /* 52 */
+void sb_check_zero_pages(sb_check *check);  /* 53 */
+void sb_check_magnitudes(sb_check *check);  /* 54 */
 
 #endif

@@ -42,9 +42,11 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
         *state = SB_STATE_nothing;
         return nothing;
     }
-    if (row->needs != SB_NEEDS_headers && options->headers_only)
+    int payload = row->needs == SB_NEEDS_payload || row->needs == SB_NEEDS_master;
+    int original = row->needs == SB_NEEDS_original || row->needs == SB_NEEDS_master;
+    if (payload && options->headers_only)
         return "reads the payload, and --headers was given";
-    return row->needs == SB_NEEDS_master && !options->against ? "needs --against ORIGINAL" : NULL;
+    return original && !options->against ? "needs --against ORIGINAL" : NULL;
 }
 
 static void judge_check(sb_report *r, unsigned number)

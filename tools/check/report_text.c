@@ -170,8 +170,7 @@ static void print_verdict(const printer *p)
     if (r->waived)
         fprintf(p->out, ", %zu waived", r->waived);
     fprintf(p->out,
-            "; of %d checks %zu passed, %zu did not, %zu had nothing to look at, "
-            "%zu skipped",
+            "; of %d checks %zu passed, %zu raised findings, %zu not applicable, %zu skipped",
             SB_CHECK_LAST, r->passed, r->found, r->nothing, r->skipped);
     if (r->mtp)
         fprintf(p->out, "; MTP %s", sb_mtp_verdict_name(r->mtp->verdict));

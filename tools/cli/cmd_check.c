@@ -26,9 +26,10 @@ typedef struct wishes {
 
 static const char *needs_name(sb_check_needs needs)
 {
-    return needs == SB_NEEDS_headers   ? "headers"
-           : needs == SB_NEEDS_payload ? "payload"
-                                       : "original";
+    return needs == SB_NEEDS_headers    ? "headers"
+           : needs == SB_NEEDS_payload  ? "payload"
+           : needs == SB_NEEDS_original ? "original's headers"
+                                        : "original";
 }
 
 static sb_status list_checks(int as_json, sb_error *err)
