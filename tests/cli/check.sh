@@ -39,7 +39,7 @@ run 0 check "$a/" --quiet
 check "--quiet is more than a line" test "$(wc -l < "$out")" = 1
 run 0 check "$a" --verbose
 says 'passed 1 container: '
-says 'nothing 15 fp4-scale-bytes: no layer is stored in four-bit floats'
+says 'not applicable 15 fp4-scale-bytes: no layer is stored in four-bit floats'
 run 0 check "$a" --json
 at spec 1
 at command check
@@ -70,10 +70,10 @@ at skipped.0.why 'reads the payload, and --headers was given'
 
 # some checks
 run 0 check --list
-check "not a line per check" test "$(wc -l < "$out")" = 48
+check "not a line per check" test "$(wc -l < "$out")" = 54
 says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest one'
 run 0 check --list --json
-at checks.length 48
+at checks.length 54
 at checks.22.id fp4-nearest
 at checks.13.needs original
 run 0 check "$a" --only 1,index,12 --json

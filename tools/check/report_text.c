@@ -73,13 +73,14 @@ static void print_check(const printer *p, unsigned number)
         fprintf(p->out, "  engines: %s\n  what to do: %s\n", row->engines, row->advice);
 }
 
+/* The verdict comes first, for those who read one line, and last, with the counts. */
 static void print_head(const printer *p)
 {
     const sb_check *c = p->report->check;
-    fprintf(p->out, "%s: %zu tensors, %" PRIu64 " bytes in %zu files, %zu matrices\n",
-            SB_SHOW(p->report->path), sb_checkpoint_count(c->self.checkpoint),
-            sb_checkpoint_bytes(c->self.checkpoint), sb_checkpoint_shards(c->self.checkpoint),
-            c->self.units.member_count);
+    fprintf(p->out, "%s %s: %zu tensors, %" PRIu64 " bytes in %zu files, %zu matrices\n",
+            sb_check_verdict_name(p->report->verdict), SB_SHOW(p->report->path),
+            sb_checkpoint_count(c->self.checkpoint), sb_checkpoint_bytes(c->self.checkpoint),
+            sb_checkpoint_shards(c->self.checkpoint), c->self.units.member_count);
     for (size_t i = 0; i < c->options->overlay_count; i++)
         fprintf(p->out, "with %s laid over\n", SB_SHOW(c->options->overlays[i]));
     if (c->master.checkpoint)
@@ -135,7 +136,7 @@ static void print_kept(const printer *p)
         if (c->state == SB_STATE_passed && !c->count)
             fprintf(p->out, "passed %u %s: %s\n", i, row->id, row->title);
         if (c->state == SB_STATE_nothing)
-            fprintf(p->out, "nothing %u %s: %s\n", i, row->id, c->why);
+            fprintf(p->out, "not applicable %u %s: %s\n", i, row->id, c->why);
     }
 }
 

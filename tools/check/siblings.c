@@ -66,10 +66,23 @@ unsigned sb_unit_fault(const sb_unit *unit)
     return is_grid(f) ? 32 : 7;
 }
 
+/* V-4: "A part under another dialect's name is named beside the absent one": the scales of a module
+ * that lacks the ones it asks for; "" if it has none. */
+static const char *misnamed_scales(const sb_found *f)
+{
+    static const sb_model_part scales[] = {SB_PART_weight_scale, SB_PART_weight_scale_inv,
+                                           SB_PART_scales};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales && is_incomplete(f); i++)
+        if (f->part[scales[i]] && !HAS(f, weight_scale))
+            return f->part[scales[i]]->name;
+    return "";
+}
+
 /* V-4: "What is known and not read by this version is a WARN" */
 static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     char key[SB_MAX_TENSOR_NAME + 32];
+    const char *misnamed = misnamed_scales(&unit->found);
     int unread = unit->status == SB_ERR_UNSUPPORTED && !is_incomplete(&unit->found) &&
                  !is_mixed(&unit->found);
     if (sb_elsewhere(check, unit->name))
@@ -77,7 +90,8 @@ static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *u
     snprintf(key, sizeof key, "%s: %s", unit->kind,
              unread ? "not read by this version" : "tensors that do not make a layer");
     sb_group_find(groups, check, 4, unread ? SB_LEVEL_warn : SB_LEVEL_fatal,
-                  sb_unit_tensor(unit, SB_PART_COUNT), key, "%s%s", unit->problem,
+                  sb_unit_tensor(unit, SB_PART_COUNT), key, "%s%s%s%s", unit->problem,
+                  *misnamed ? "; there is " : "", *misnamed ? SB_SHOW(misnamed) : "",
                   unread ? " (not read by this version, so nothing else is checked of it)" : "");
 }
 
