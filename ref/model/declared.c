@@ -241,7 +241,9 @@ sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_fi
     return status;
 }
 
-sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err)
+/* Reads those of the three files that `which` has a bit for; config.json, if asked for, must exist.
+ */
+static sb_status load(const char *folder, unsigned which, sb_declared **out, sb_error *err)
 {
     static const char *const names[3] = {"config.json", "hf_quant_config.json",
                                          "quantization_config.json"};
@@ -255,7 +257,7 @@ sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err)
         file[i].name = path[i];
         if (!path[i])
             status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(folder));
-        else if (i == CONFIG || access(path[i], F_OK) == 0)
+        else if ((which >> i & 1) && (i == CONFIG || access(path[i], F_OK) == 0))
             status = sb_read_file(path[i], MAX_FILE_BYTES, &text[i], &file[i].count, err);
         file[i].text = (const char *)text[i];
     }
@@ -266,6 +268,16 @@ sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err)
         free(text[i]);
     }
     return status;
+}
+
+sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err)
+{
+    return load(folder, 1u << CONFIG | 1u << HF_QUANT | 1u << QUANTIZATION, out, err);
+}
+
+sb_status sb_declared_load_copy(const char *folder, sb_declared **out, sb_error *err)
+{
+    return load(folder, 1u << QUANTIZATION, out, err);
 }
 
 void sb_declared_free(sb_declared *declared)
@@ -288,6 +300,17 @@ sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_de
 {
     *out = sb_declared_no("no quantization is declared");
     return declared ? dialects[declared->dialect].answer(declared, module, out, err) : SB_OK;
+}
+
+int sb_declaration_same(const sb_declaration *a, const sb_declaration *b)
+{
+    return a->answer == b->answer && a->family == b->family && a->packing == b->packing &&
+           a->strategy == b->strategy && a->activation == b->activation && a->bits == b->bits &&
+           a->group_size == b->group_size && a->block_rows == b->block_rows &&
+           a->block_cols == b->block_cols && a->activation_bits == b->activation_bits &&
+           a->activation_group == b->activation_group && a->activation_int == b->activation_int &&
+           a->symmetric == b->symmetric && a->act_order == b->act_order && a->ue8m0 == b->ue8m0 &&
+           a->pre_scaled == b->pre_scaled;
 }
 
 sb_dialect sb_declared_dialect(const sb_declared *declared)

@@ -125,6 +125,10 @@ sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_fi
 /* The same from the files of a folder; the last two need not be there. */
 sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err);
 
+/* What quantization_config.json declares by itself, as readers that prefer it see it. *out is NULL
+ * if the folder has none. */
+sb_status sb_declared_load_copy(const char *folder, sb_declared **out, sb_error *err);
+
 void sb_declared_free(sb_declared *declared); /* NULL is fine */
 
 /* What is declared of a module: a full name as its tensors have it, without ".weight" and its like
@@ -133,6 +137,9 @@ void sb_declared_free(sb_declared *declared); /* NULL is fine */
  * Fails only on a regular expression that needs too many steps, and on memory. */
 sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_declaration *out,
                           sb_error *err);
+
+/* Whether two declarations say the same of a module, whatever rules said it. */
+int sb_declaration_same(const sb_declaration *a, const sb_declaration *b);
 
 sb_dialect sb_declared_dialect(const sb_declared *declared);
 

@@ -5,6 +5,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
+#include "tools/check/contradictions.h"
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
@@ -38,14 +39,14 @@ static verdict targeted(const sb_check *check, const sb_unit *unit)
                      "weights"};
 }
 
-/* V-9: "FP8 blocks beside a declaration of integers are a WARN" */
+/* V-9: "FP8 blocks beside a declaration of integers are an INFO" */
 static verdict ignored(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect =
         check->self.declared ? sb_declared_dialect(check->self.declared) : SB_DIALECT_COUNT;
     if (is_fp8_block(unit->found.container) &&
         (dialect == SB_DIALECT_auto_round || dialect == SB_DIALECT_gptq))
-        return (verdict){SB_LEVEL_warn, "FP8 beside declared integers",
+        return (verdict){SB_LEVEL_info, "FP8 beside declared integers",
                          "a hybrid: only engines that look for weight_scale_inv read it; others "
                          "drop the scales"};
     return (verdict){SB_LEVEL_error, "quantized, but not declared so",
@@ -116,15 +117,9 @@ static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
 void sb_check_declaration(sb_check *check)
 {
     const sb_units *u = &check->self.units;
-    const sb_declared *declared = check->self.declared;
     sb_groups groups = {0};
     if (!check->self.has_config || !check->self.has_declared)
         return;
-    for (size_t i = 0; declared && i < sb_declared_notes(declared); i++) {
-        const char *note = sb_declared_note(declared, i);
-        int version = strstr(note, " producer.version ") != NULL; /* no engine reads it */
-        sb_check_find(check, 9, version ? SB_LEVEL_info : SB_LEVEL_warn, "", "%s", note);
-    }
     for (size_t i = 0; i < u->count; i++) {
         const sb_unit *unit = &u->rows[i];
         if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT ||
@@ -134,4 +129,5 @@ void sb_check_declaration(sb_check *check)
             break;
     }
     sb_groups_end(&groups, check);
+    sb_tell_contradictions(check);
 }

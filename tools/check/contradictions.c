@@ -1,0 +1,64 @@
+/* contradictions.c - check 9: files that declare the quantization twice, and not alike. */
+#include <string.h>
+
+#include "ref/container/show.h"
+#include "tools/check/contradictions.h"
+
+static int begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The first layer of which quantization_config.json declares something else; NULL: of none. */
+static const sb_unit *first_other(const sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    const char *folder = sb_checkpoint_folder(check->self.checkpoint);
+    const sb_unit *other = NULL;
+    sb_declared *copy = NULL;
+    sb_error ignored;
+    if (sb_declared_load_copy(folder, &copy, &ignored))
+        return NULL;
+    for (size_t i = 0; i < u->count && copy && !other; i++) {
+        sb_declaration ours = {0}, theirs = {0};
+        const char *name = u->rows[i].name;
+        if (!u->rows[i].tensor && !sb_declared_for(check->self.declared, name, &ours, &ignored) &&
+            !sb_declared_for(copy, name, &theirs, &ignored) && !sb_declaration_same(&ours, &theirs))
+            other = &u->rows[i];
+    }
+    sb_declared_free(copy);
+    return other;
+}
+
+/* V-9: whether check 9 stands against a layer: then config.json may be the file that is wrong. */
+static int config_is_wrong(const sb_check *check)
+{
+    const sb_findings *f = &check->findings;
+    for (size_t i = 0; i < f->count; i++)
+        if (f->rows[i].check == 9 && f->rows[i].level >= SB_LEVEL_warn)
+            return 1;
+    return 0;
+}
+
+void sb_tell_contradictions(sb_check *check)
+{
+    const sb_declared *declared = check->self.declared;
+    size_t count = declared ? sb_declared_notes(declared) : 0;
+    int wrong = config_is_wrong(check);
+    const sb_unit *other = count ? first_other(check) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *note = sb_declared_note(declared, i);
+        int copy = begins(note, "quantization_config.json ");
+        /* no engine reads a version; NVIDIA publishes the cache in one of its two files */
+        int harmless = strstr(note, " producer.version ") ||
+                       (strstr(note, " kv_cache_quant_algo ") && strstr(note, " config.json none"));
+        sb_level level = harmless || (copy && !wrong) ? SB_LEVEL_info : SB_LEVEL_warn;
+        if (copy && other)
+            sb_check_find(check, 9, level, "", "%s: they declare %s otherwise%s", note,
+                          SB_SHOW(other->name),
+                          wrong ? "" : "; config.json decides, and is right of every layer");
+        else
+            sb_check_find(check, 9, level, "", "%s%s", note,
+                          copy ? ": both declare the same of every layer" : "");
+    }
+}
