@@ -147,14 +147,14 @@ printf 'int x = ra%s();\n' nd >> ref/ops/op.h
 caught tree "the random numbers of one C library" "the C library's random numbers"
 printf 'CFLAGS = -O2 -ff%s-math\n' ast > Makefile
 caught tree "not the arithmetic of A-3" "fast mathematics"
-for i in 1 2 3 4 5; do head -c $((9 << 20)) /dev/zero > golden/$i.bin; done
-caught tree "golden: 47185920 bytes" "a golden folder of 45 MiB"
+for i in 1 2 3 4 5; do head -c $((10 << 20)) /dev/zero > golden/$i.bin; done
+caught tree "golden: 52428800 bytes" "a golden folder of 50 MiB"
 printf '%s\n' 'see /usr/include, ref/root/x, -fno-fast-math and operand(x), todo' >> docs/spec.md
 printf '%s\n' 'CFLAGS = -fno-fast-math' > Makefile
 printf '%s\n' 'int operand(int); int brand(void); int x = operand(1);' >> ref/ops/op.h
-head -c $((39 << 20)) /dev/zero > golden/1.bin
+head -c $((47 << 20)) /dev/zero > golden/1.bin
 mkdir -p build && touch build/anything
-harmless tree "words that only look alike, golden files of 39 MiB, a build folder"
+harmless tree "words that only look alike, golden files of 47 MiB, a build folder"
 if command -v git > /dev/null; then
     git init -q . 2>/dev/null && echo '/build/' > .gitignore && mkdir build && touch build/x notes.txt
     caught tree "notes.txt: has no place" "a file at the top level of a checkout"
