@@ -50,7 +50,7 @@ typedef struct folder {
 /* --- where folders come from (folder_made.c) ---------------------------------------------------
  * A vehicle is a path ("golden/quant/ct-nvfp4"), or what `samebit make` takes: preset, format, and
  * words of the form recipe=, layout=, storage=, experts=, rule=, group=, layers=, seed=,
- * shards=one, no-mtp, kv. Made once per program. */
+ * shards=one, no-mtp, kv, tokenizer. Made once per program. */
 const char *folder_path(const char *vehicle);
 folder *folder_of(const char *vehicle);
 folder *folder_at(const char *path);
@@ -111,6 +111,11 @@ void folder_damage_cut(folder *f, const char *file, uint64_t bytes); /* so many 
 void folder_damage_append(folder *f, const char *file, uint64_t bytes);
 /* In the header, whose length field follows; the first occurrence. */
 void folder_damage_header(folder *f, const char *file, const char *old, const char *by);
+void folder_damage_zero(folder *f, const char *file, uint64_t at, uint64_t count);
+void folder_damage_copy(folder *f, const char *file, uint64_t from, uint64_t to, uint64_t count);
+/* `count` bytes at `at` are left out, and as many zeros stand at the end. */
+void folder_damage_shift(folder *f, const char *file, uint64_t at, uint64_t count);
+void folder_damage_random(folder *f, const char *file, uint64_t at, uint64_t count, uint64_t seed);
 void folder_damage_lost(folder *f, const char *file); /* the file is not written */
 /* The index puts this tensor there, whatever is true; NULL: nowhere. */
 void folder_damage_index(folder *f, const char *tensor, const char *file);

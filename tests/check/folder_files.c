@@ -168,6 +168,35 @@ void folder_damage_byte(folder *f, const char *file, uint64_t at, unsigned bits)
     d->bits = bits;
 }
 
+static folder_damage *range(folder *f, damage_kind kind, const char *file, uint64_t at,
+                            uint64_t count)
+{
+    folder_damage *d = damage(f, kind, file);
+    d->at = at;
+    d->count = count;
+    return d;
+}
+
+void folder_damage_zero(folder *f, const char *file, uint64_t at, uint64_t count)
+{
+    range(f, DAMAGE_ZERO, file, at, count);
+}
+
+void folder_damage_copy(folder *f, const char *file, uint64_t from, uint64_t to, uint64_t count)
+{
+    range(f, DAMAGE_COPY, file, from, count)->to = to;
+}
+
+void folder_damage_shift(folder *f, const char *file, uint64_t at, uint64_t count)
+{
+    range(f, DAMAGE_SHIFT, file, at, count);
+}
+
+void folder_damage_random(folder *f, const char *file, uint64_t at, uint64_t count, uint64_t seed)
+{
+    range(f, DAMAGE_RANDOM, file, at, count)->to = seed;
+}
+
 void folder_damage_cut(folder *f, const char *file, uint64_t bytes)
 {
     damage(f, DAMAGE_CUT, file)->at = bytes;

@@ -36,7 +36,7 @@ static void option(const char *word, sb_make_options *o)
         {"storage", &o->storage, NULL, NULL}, {"experts", &o->experts, NULL, NULL},
         {"rule", &o->scale_rule, NULL, NULL}, {"group", NULL, &o->group_size, NULL},
         {"layers", NULL, &o->layers, NULL},   {"no-mtp", NULL, NULL, &o->no_mtp},
-        {"kv", NULL, NULL, &o->kv_scales},
+        {"kv", NULL, NULL, &o->kv_scales},    {"tokenizer", NULL, NULL, &o->tokenizer},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (strlen(options[i].name) != n || strncmp(options[i].name, word, n) != 0)

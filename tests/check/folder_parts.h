@@ -10,15 +10,19 @@ typedef enum damage_kind {
     DAMAGE_APPEND,
     DAMAGE_HEADER,
     DAMAGE_LOST,
-    DAMAGE_INDEX
+    DAMAGE_INDEX,
+    DAMAGE_ZERO,
+    DAMAGE_COPY,
+    DAMAGE_SHIFT,
+    DAMAGE_RANDOM
 } damage_kind;
 
 struct folder_damage {
     folder_damage *next;
     damage_kind kind;
-    char *file;     /* NULL: the first; of DAMAGE_INDEX: nowhere */
-    char *old, *by; /* of DAMAGE_INDEX old is the tensor */
-    uint64_t at;
+    char *file;             /* NULL: the first; of DAMAGE_INDEX: nowhere */
+    char *old, *by;         /* of DAMAGE_INDEX old is the tensor */
+    uint64_t at, to, count; /* to: of DAMAGE_COPY where to, of DAMAGE_RANDOM the seed */
     unsigned bits;
 };
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/rng.h"
 #include "tests/check/folder_parts.h"
 #include "tests/lib/checkpoint.h"
 
@@ -74,8 +75,34 @@ static int is_for(const folder *f, const folder_damage *d, const char *file)
     return d->kind != DAMAGE_INDEX && strcmp(d->file ? d->file : f->tensors[0]->file, file) == 0;
 }
 
+static void fill_random(unsigned char *bytes, uint64_t count, uint64_t seed)
+{
+    for (uint64_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)sb_rng_u64(seed, i);
+}
+
+/* What is done to a range of the file. */
+static void apply_range(image *im, const folder_damage *d)
+{
+    unsigned char *at = im->bytes + d->at;
+    assert_true(d->count <= im->size && d->at <= im->size - d->count);
+    if (d->kind == DAMAGE_ZERO)
+        memset(at, 0, d->count);
+    else if (d->kind == DAMAGE_RANDOM)
+        fill_random(at, d->count, d->to);
+    else if (d->kind == DAMAGE_COPY) {
+        assert_true(d->to <= im->size - d->count);
+        memmove(im->bytes + d->to, at, d->count);
+    } else if (d->kind == DAMAGE_SHIFT) {
+        memmove(at, at + d->count, im->size - d->at - d->count);
+        memset(im->bytes + im->size - d->count, 0, d->count);
+    }
+}
+
 static void apply(image *im, const folder_damage *d)
 {
+    if (d->count)
+        apply_range(im, d);
     switch (d->kind) {
     case DAMAGE_BYTE:
         assert_true(d->at < im->size);

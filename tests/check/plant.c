@@ -326,6 +326,7 @@ static void run(folder *f, const char *text)
     if (w.count) {
         const plant_command *c = command_of(commands, w.word[0]);
         c = c ? c : command_of(plant_value_commands, w.word[0]);
+        c = c ? c : command_of(plant_byte_commands, w.word[0]);
         if (!c || w.count <= c->words)
             fail_msg("no such command: %s", text);
         c->run(f, &w);

@@ -4,7 +4,8 @@
  *     "drop model.norm.weight; set mtp.fc.weight 17 nan"
  *
  * Commands end with ';', words are separated by blanks; names are as folder_find takes them. The
- * commands are listed in plant.c (names, files, values) and plant_values.c (what needs formats). */
+ * commands are listed in plant.c (names, files, values), plant_bytes.c (ranges of bytes, side
+ * files) and plant_values.c (what needs formats). */
 #ifndef SB_TESTS_CHECK_PLANT_H
 #define SB_TESTS_CHECK_PLANT_H
 
@@ -25,7 +26,8 @@ typedef struct plant_command {
     void (*run)(folder *f, const plant_words *w);
 } plant_command;
 
-extern const plant_command plant_value_commands[]; /* ends with a name of NULL */
+/* Both end with a name of NULL. */
+extern const plant_command plant_value_commands[], plant_byte_commands[];
 
 void plant(folder *f, const char *text);
 

@@ -1,0 +1,203 @@
+/* score.c - how many planted faults does `samebit check` refuse, alone and with the original?
+ *
+ *   score            the tables of docs/check/score.md, on stdout
+ *   score --rows     a line per fault: group, format, FAIL or not alone and with the original
+ *   score --only N   the same of row N alone, with every finding
+ *
+ * A fault is seen if the run ends in FAIL: a FATAL or ERROR that the clean folder does not have.
+ * The rows of score.def were planted by people who had not read the checks. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check/folder.h"
+#include "tests/check/plant.h"
+
+typedef enum score_group {
+#define SB_SCORE_GROUP(id, title) GROUP_##id,
+#include "tests/check/score_groups.def"
+#undef SB_SCORE_GROUP
+    GROUPS
+} score_group;
+
+typedef struct score_row {
+    score_group group;
+    const char *vehicle, *plant, *what;
+    const char *reason; /* why files alone cannot show it; "" if they can */
+    int alone, against; /* FAIL */
+} score_row;
+
+static const char *const titles[] = {
+#define SB_SCORE_GROUP(id, title) title,
+#include "tests/check/score_groups.def"
+#undef SB_SCORE_GROUP
+};
+
+static score_row rows[] = {
+#define SB_SCORE(group, vehicle, plant, what, reason)                                              \
+    {GROUP_##group, vehicle, plant, what, reason, 0, 0},
+#include "tests/check/score.def"
+#undef SB_SCORE
+};
+
+enum { ROWS = sizeof rows / sizeof *rows, TEXT = 128 };
+
+/* "T3 nvfp4-ct recipe=plain" -> "nvfp4-ct" */
+static const char *format_of(const score_row *row, char text[TEXT])
+{
+    const char *from = strchr(row->vehicle, ' ') + 1;
+    snprintf(text, TEXT, "%.*s", (int)strcspn(from, " "), from);
+    return text;
+}
+
+/* The same model as it was before it was quantized. */
+static const char *original_of(const score_row *row, char text[TEXT])
+{
+    const char *from = strchr(row->vehicle, ' ') + 1;
+    const char *words = from + strcspn(from, " ");
+    snprintf(text, TEXT, "%.*sbf16%s", (int)(from - row->vehicle), row->vehicle, words);
+    return text;
+}
+
+static int fails(const folder_result *r)
+{
+    for (size_t i = 0; i < r->check.findings.count; i++)
+        if (r->check.findings.rows[i].level >= SB_LEVEL_error)
+            return 1;
+    return r->status != SB_OK;
+}
+
+static int run(const score_row *row, const char *against, int print)
+{
+    folder *f = folder_of(row->vehicle);
+    plant(f, row->plant);
+    folder_result *r = folder_try(f, against, NULL);
+    int failed = fails(r);
+    if (print)
+        folder_print(r);
+    folder_result_free(r);
+    folder_free(f);
+    return failed;
+}
+
+static void run_row(score_row *row, int print)
+{
+    char original[TEXT];
+    row->alone = run(row, NULL, print);
+    row->against = run(row, original_of(row, original), print);
+}
+
+/* --- the tables --------------------------------------------------------------------------------
+ */
+
+static void print_share(size_t part, size_t all)
+{
+    printf(" %zu (%zu %%) |", part, all ? (100 * part + all / 2) / all : 0);
+}
+
+static void print_line(const char *title, int (*belongs)(const score_row *, const char *))
+{
+    size_t all = 0, alone = 0, against = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if (belongs(&rows[i], title)) {
+            all++;
+            alone += (size_t)rows[i].alone;
+            against += (size_t)rows[i].against;
+        }
+    printf("| %s | %zu |", title, all);
+    print_share(alone, all);
+    print_share(against, all);
+    printf("\n");
+}
+
+static int of_group(const score_row *row, const char *title)
+{
+    return strcmp(titles[row->group], title) == 0;
+}
+
+static int of_format(const score_row *row, const char *title)
+{
+    char text[TEXT];
+    return strcmp(format_of(row, text), title) == 0;
+}
+
+static int any(const score_row *row, const char *title)
+{
+    (void)row, (void)title;
+    return 1;
+}
+
+static int is_first_of_format(size_t row)
+{
+    char mine[TEXT];
+    format_of(&rows[row], mine);
+    for (size_t i = 0; i < row; i++)
+        if (of_format(&rows[i], mine))
+            return 0;
+    return 1;
+}
+
+static void print_head(const char *what)
+{
+    printf("\n| %s | planted | FAIL alone | FAIL with the original |\n|---|---|---|---|\n", what);
+}
+
+static void print_missed(const char *title, int with_original)
+{
+    char text[TEXT];
+    printf("\n## %s\n\n| format | what was planted | plant | why |\n|---|---|---|---|\n", title);
+    for (size_t i = 0; i < ROWS; i++)
+        if (!(with_original ? rows[i].against : rows[i].alone || rows[i].against == 0))
+            printf("| %s | %s | `%s` | %s |\n", format_of(&rows[i], text), rows[i].what,
+                   rows[i].plant, *rows[i].reason ? rows[i].reason : "not seen yet");
+}
+
+static void print_tables(void)
+{
+    char text[TEXT];
+    printf("\n## By group and by format\n");
+    print_head("group");
+    for (size_t g = 0; g < GROUPS; g++)
+        print_line(titles[g], of_group);
+    print_line("all", any);
+    print_head("format");
+    for (size_t i = 0; i < ROWS; i++)
+        if (is_first_of_format(i))
+            print_line(format_of(&rows[i], text), of_format);
+    print_missed("Missed with the original", 1);
+    print_missed("Seen only with the original", 0);
+}
+
+static void print_row(size_t i)
+{
+    char text[TEXT];
+    printf("%zu %s %s alone=%s against=%s: %s (%s)\n", i, titles[rows[i].group],
+           format_of(&rows[i], text), rows[i].alone ? "FAIL" : "missed",
+           rows[i].against ? "FAIL" : "missed", rows[i].what, rows[i].plant);
+}
+
+static int only = -1, list;
+
+static void test_score(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (only >= 0 && i != (size_t)only)
+            continue;
+        run_row(&rows[i], only >= 0);
+        if (list)
+            print_row(i);
+    }
+    if (!list)
+        print_tables();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_score)};
+    list = argc > 1;
+    only = argc == 3 ? atoi(argv[2]) : -1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
