@@ -11,6 +11,7 @@
 #include "ref/container/survey.h"
 #include "ref/model/take.h"
 #include "tools/check/payload.h"
+#include "tools/check/wrong_original.h"
 
 static const sb_check_row rows[] = {
 #define SB_CHECK(number, id, worst, needs, title, engines, advice)                                 \
@@ -175,6 +176,7 @@ sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error 
         status = open_side(out, &out->master, options->against, 0, err);
     if (status)
         return status;
+    sb_check_original(out);
     check_headers(out);
     if (!options->headers_only) {
         status = sb_check_payload(out, err);
@@ -202,5 +204,6 @@ void sb_check_free(sb_check *check)
     sb_findings_free(&check->findings);
     free_side(&check->self);
     free_side(&check->master);
+    free_side(&check->stranger);
     *check = (sb_check){0};
 }

@@ -78,6 +78,7 @@ typedef struct sb_side {
 typedef struct sb_check {
     const sb_check_options *options;
     sb_side self, master; /* master.checkpoint is NULL without --against */
+    sb_side stranger;     /* what --against names, if it is the original of something else */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */

@@ -101,7 +101,9 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
         say(audit, s->question, SB_MTP_unknown, "%s",
             headers ? "not looked at: headers only" : "nothing there");
     else if (s->question == SB_MTP_original && !check->master.checkpoint)
-        say(audit, s->question, SB_MTP_unknown, "not looked at: no original (--against)");
+        say(audit, s->question, SB_MTP_unknown, "not looked at: %s",
+            check->stranger.checkpoint ? "what --against names is probably not the original"
+                                       : "no original (--against)");
     else
         say(audit, s->question, SB_MTP_ok, "%s", s->sound);
 }

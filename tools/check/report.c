@@ -46,6 +46,8 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
     int original = row->needs == SB_NEEDS_original || row->needs == SB_NEEDS_master;
     if (payload && options->headers_only)
         return "reads the payload, and --headers was given";
+    if (original && check->stranger.checkpoint)
+        return "what --against names is probably not the original: see 14 untouched";
     return original && !options->against ? "needs --against ORIGINAL" : NULL;
 }
 

@@ -114,6 +114,7 @@ static json_t *original_json(const sb_report *r, int *failed)
         append(names, sb_report_string(r->shards.names[i]), failed);
     put(out, "missing_files", names, failed);
     put(out, "not_compared", count(r->shards.tensors), failed);
+    put(out, "stranger", json_boolean(r->check->stranger.checkpoint != NULL), failed);
     return out;
 }
 
@@ -209,7 +210,8 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     for (size_t i = 0; i < c->options->overlay_count; i++)
         append(overlays, sb_report_string(c->options->overlays[i]), &failed);
     put(document, "overlays", overlays, &failed);
-    put(document, "against", c->master.checkpoint ? original_json(r, &failed) : json_null(),
+    put(document, "against",
+        c->master.checkpoint || c->stranger.checkpoint ? original_json(r, &failed) : json_null(),
         &failed);
     put(document, "verdict", json_string(sb_check_verdict_name(r->verdict)), &failed);
     put(document, "mtp_verdict",

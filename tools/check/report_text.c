@@ -83,10 +83,11 @@ static void print_head(const printer *p)
             sb_checkpoint_shards(c->self.checkpoint), c->self.units.member_count);
     for (size_t i = 0; i < c->options->overlay_count; i++)
         fprintf(p->out, "with %s laid over\n", SB_SHOW(c->options->overlays[i]));
-    if (c->master.checkpoint)
+    const sb_checkpoint *other =
+        c->stranger.checkpoint ? c->stranger.checkpoint : c->master.checkpoint;
+    if (other)
         fprintf(p->out, "against %s: %zu tensors in %zu files\n", SB_SHOW(p->report->against),
-                sb_checkpoint_count(c->master.checkpoint),
-                sb_checkpoint_shards(c->master.checkpoint));
+                sb_checkpoint_count(other), sb_checkpoint_shards(other));
 }
 
 static void print_shards(const printer *p)

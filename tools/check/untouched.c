@@ -130,29 +130,6 @@ static void judge_shape(sb_check *check, const sb_unit *unit)
         }
 }
 
-/* V-14: "more than half of the values of embed_tokens" */
-static int is_wrong_original(sb_check *check)
-{
-    for (size_t i = 0; i < check->self.units.count; i++) {
-        const sb_unit *unit = &check->self.units.rows[i];
-        if (strcmp(unit->kind, "embed_tokens") != 0 &&
-            strcmp(unit->kind, "embed_tokens.weight") != 0)
-            continue;
-        if (!sb_unit_is_plain(unit))
-            return 0;
-        sums s = add_up(unit);
-        if (s.far * 2 <= s.compared)
-            return 0;
-        sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
-                      "%" PRIu64 " of %" PRIu64
-                      " values are not the original's: is it the wrong original? No other tensor "
-                      "is judged by it",
-                      s.differing, s.compared);
-        return 1;
-    }
-    return 0;
-}
-
 static void tell_totals(sb_check *check, const totals *t)
 {
     if (t->rounded_norms)
@@ -190,7 +167,7 @@ static int has_awq(const sb_units *u)
 void sb_check_untouched(sb_check *check)
 {
     totals t = {0};
-    if (!check->master.checkpoint || is_wrong_original(check))
+    if (!check->master.checkpoint)
         return;
     t.awq = has_awq(&check->self.units);
     for (size_t i = 0; i < check->self.units.count; i++) {
