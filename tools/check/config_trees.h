@@ -1,0 +1,50 @@
+/* config_trees.h - config.json as it stands, for checks that hold keys against keys. */
+#ifndef SB_CHECK_CONFIG_TREES_H
+#define SB_CHECK_CONFIG_TREES_H
+
+#include <jansson.h>
+
+#include "tools/check/check.h"
+
+/* Where a key is looked for. */
+typedef enum sb_config_place {
+    SB_PLACE_text,   /* text_config, or the root of a flat file */
+    SB_PLACE_rope,   /* rope_parameters, rope_scaling, text: the first that has it (M-10) */
+    SB_PLACE_either, /* text, else the root */
+    SB_PLACE_root
+} sb_config_place;
+
+enum { SB_ROPE_PLACES = 2 };
+
+typedef struct sb_config_trees {
+    json_t *root, *text;          /* text is root in a flat file */
+    json_t *rope[SB_ROPE_PLACES]; /* rope_parameters, rope_scaling; NULL: no such object */
+    int nested;
+} sb_config_trees;
+
+/* 0 if there is no config.json, or it is no object: check 9 tells of that. free in any case. */
+int sb_config_trees_load(const sb_checkpoint *checkpoint, sb_config_trees *out);
+void sb_config_trees_free(sb_config_trees *trees);
+
+/* NULL: absent, or null, which means the same. */
+json_t *sb_value_get(const json_t *object, const char *key);
+json_t *sb_tree_text(const sb_config_trees *trees, const char *key);
+json_t *sb_tree_find(const sb_config_trees *trees, sb_config_place place, const char *key);
+
+/* By value: 1 is 1.0, the order of keys says nothing, null is absence. */
+int sb_value_same(const json_t *a, const json_t *b);
+
+/* Token ids: one, or a list of one; lists in any order. */
+int sb_ids_same(const json_t *a, const json_t *b);
+
+/* What the class of the model has for this RoPE key, and saves in the root whatever is computed. */
+int sb_rope_is_default(const char *key, const json_t *value);
+
+/* "0.25", "[1,2]", "absent"; long ones are cut. */
+typedef struct sb_value_text {
+    char text[160];
+} sb_value_text;
+const char *sb_value_show(const json_t *value, sb_value_text *room);
+const char *sb_key_show(const char *key, sb_value_text *room);
+
+#endif
