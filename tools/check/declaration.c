@@ -118,6 +118,7 @@ void sb_check_declaration(sb_check *check)
 {
     const sb_units *u = &check->self.units;
     sb_groups groups = {0};
+    sb_check_config_self(check);
     if (!check->self.has_config || !check->self.has_declared)
         return;
     for (size_t i = 0; i < u->count; i++) {

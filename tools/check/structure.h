@@ -20,6 +20,9 @@ unsigned sb_unit_fault(const sb_unit *unit);
 /* The place of the name in the vision grammar: 1, or 0 if it has none. */
 int sb_is_vision_name(const char *name);
 
+/* Check 9 of config.json alone: what it says twice, and not alike. */
+void sb_check_config_self(sb_check *check);
+
 /* The unit that holds an expected tensor: under its full name, or as a layer. */
 const sb_unit *sb_unit_of(const sb_units *units, const sb_expected *expected);
 
