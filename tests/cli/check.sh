@@ -7,8 +7,12 @@ make_checkpoint a --preset T4 --recipe plain
 make_checkpoint other --preset T4 --recipe plain --seed 43
 make_checkpoint q --preset T4 --recipe plain --format nvfp4-ct
 a=$work/a other=$work/other q=$work/q
-# of another original, but for the file that holds the embedding
-cp "$a/$(cd "$a" && grep -l embed_tokens ./*.safetensors)" "$other/"
+stranger=$work/stranger
+cp -r "$other" "$stranger"
+# of another original in one file alone: the others say that it is the original
+for file in "$a"/model-*.safetensors; do
+    case $file in *-00002-of-*) ;; *) cp "$file" "$other/" ;; esac
+done
 lacks() { check "stdout has: $1" bash -c '! grep -qF -- "$1" "$2"' _ "$1" "$out"; }
 xml() { check "not well-formed: $1" well_formed "$1"; }
 well_formed() {
@@ -59,6 +63,7 @@ run 0 check "$q" --against "$a" --json
 at verdict PASS
 at against.path "$a"
 at against.missing_files '[]'
+at against.stranger false
 at skipped '[]'
 
 # only headers: the checks of bytes are named as skipped
@@ -165,9 +170,21 @@ errors=$(value counts.error)
 same "findings and counts" "$(value findings.length)" $((errors + $(value counts.warn) + $(value counts.info)))
 first=$(value findings.0.tensor)
 xml "$work/14.xml"
-count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' 50
+count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' 56
 count_xml "$work/14.xml" '<failure type="ERROR"' 1
-count_xml "$work/14.xml" '<skipped message="not wanted"/>' 47
+count_xml "$work/14.xml" '<skipped message="not wanted"/>' 53
+# the original of another model: one thing is said, and nothing is compared with it
+run 1 check "$q" --against "$stranger"
+says 'ERROR 14 untouched: '
+says 'this is probably not the original of this checkpoint: foreign to it are '
+says 'SKIPPED (what --against names is probably not the original: see 14 untouched): 23 fp4-nearest'
+says "against $stranger: "
+says "FAIL $q: 0 FATAL, 1 ERROR, 0 WARN, "
+run 1 check "$q" --against "$stranger" --json
+at against.stranger true
+run 0 check "$q" --against "$stranger" --headers
+run 1 check "$q" --against "$stranger" --skip 14
+lacks 'probably not the original'
 run 1 check golden/bad/not-in-shard --only 2
 says 'FATAL 2 index: index and files name the same tensors'
 says '  d: '
