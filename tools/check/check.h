@@ -61,6 +61,7 @@ typedef struct sb_check_options {
     int headers_only;
     sb_io io;     /* how bytes are read; never changes a finding */
     int need_mtp; /* a declared head that is absent is an error, not a warning */
+    const struct sb_mtp_engine *engine; /* whose faults the audit of the head tells; NULL: all */
     sb_check_progress progress;
     void *progress_ctx;
 } sb_check_options;

@@ -64,6 +64,17 @@ typedef struct sb_loader_fault {
 
 enum { SB_MTP_MAX_FAULTS = 32 };
 
+/* An engine that the user drafts with. */
+typedef struct sb_mtp_engine {
+    const char *name;  /* "llamacpp", as --for has it */
+    const char *in[2]; /* as loader_faults.def has it; NULL: it has no row of it */
+    const char *fetch; /* the command that saves its counters; NULL: none that accept reads */
+} sb_mtp_engine;
+
+/* Letters and digits count, their case does not: "llama.cpp" is "llamacpp". NULL: there is none. */
+const sb_mtp_engine *sb_mtp_engine_named(const char *name);
+void sb_mtp_engine_names(char *text, size_t size); /* "vllm, sglang, ..." */
+
 /* The containers of a part: SB_CONTAINER_COUNT if the part is not there. */
 typedef struct sb_mtp_part {
     const char *name; /* "experts" */
@@ -92,8 +103,11 @@ typedef struct sb_mtp_audit {
     sb_mtp_line lines[SB_MTP_QUESTIONS];
     const sb_loader_fault *faults[SB_MTP_MAX_FAULTS]; /* of FILE-OK: those that fit this layout */
     size_t fault_count;
-    char next[2200]; /* the next command to type, or "" */
-    char why[320];   /* the verdict in one sentence */
+    const sb_mtp_engine *engine; /* NULL: --for was not given */
+    char next[2200];             /* the next command to type, or "" */
+    char settle[2][1400]; /* of FILE-OK: two commands that settle whether the engine is at fault, or
+                             "" */
+    char why[320];        /* the verdict in one sentence */
 } sb_mtp_audit;
 
 /* Fails only when memory is out. */

@@ -32,13 +32,28 @@ static void explain(sb_mtp_audit *a, const char *text)
     snprintf(a->why, sizeof a->why, "%s", text);
 }
 
-static void judge_bad(const sb_check *check, const sb_mtp_line *bad, sb_mtp_audit *a)
+/* The files first: what they lack, or hide, is behind most other lines that are bad. */
+static const sb_mtp_line *worst_of(const sb_mtp_places *places, const sb_mtp_audit *a)
+{
+    const sb_mtp_line *index = &a->lines[SB_MTP_index];
+    return index->state == SB_MTP_bad && (places->absent || places->unindexed) ? index
+                                                                               : first_bad(a);
+}
+
+static void judge_bad(const sb_check *check, const sb_mtp_places *places, const sb_mtp_line *bad,
+                      sb_mtp_audit *a)
 {
     const char *original = check->options->against ? check->options->against : "ORIGINAL";
+    const char *path = check->options->path;
     a->verdict = SB_MTP_FILE_BAD;
     snprintf(a->why, sizeof a->why, "%s: %.280s", bad->title, bad->text);
-    snprintf(a->next, sizeof a->next, "samebit graft %s --take 'mtp.*' --from %s -o OUT",
-             SB_WORD(check->options->path), SB_WORD(original));
+    if (bad == &a->lines[SB_MTP_index] && places->absent)
+        snprintf(a->next, sizeof a->next, "hf download REPO%s", places->files.patterns);
+    else if (bad == &a->lines[SB_MTP_index] && places->unindexed)
+        snprintf(a->next, sizeof a->next, "samebit graft %s --reindex -o OUT", SB_WORD(path));
+    else
+        snprintf(a->next, sizeof a->next, "samebit graft %s --take 'mtp.*' --from %s -o OUT",
+                 SB_WORD(path), SB_WORD(original));
 }
 
 static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_mtp_audit *a)
@@ -55,13 +70,16 @@ static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_m
     else
         snprintf(a->next, sizeof a->next, "samebit check %s --loaded LIST",
                  SB_WORD(check->options->path));
+    if (!check->options->headers_only)
+        sb_mtp_fill_settle(check->options->path, a);
 }
 
 sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *err)
 {
     sb_mtp_census census;
+    sb_mtp_places places;
     sb_mtp_traits traits;
-    *out = (sb_mtp_audit){.has_config = check->self.has_config};
+    *out = (sb_mtp_audit){.has_config = check->self.has_config, .engine = check->options->engine};
     sb_status status = sb_mtp_census_take(check, &census, err);
     if (status)
         return status;
@@ -72,20 +90,21 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
     out->implied = census.implied;
     out->model_found = census.model_found;
     out->model_implied = census.model_implied;
+    sb_mtp_places_of(check, &places);
     status = sb_mtp_traits_of(check, out, &traits, err);
     if (!status)
-        status = sb_mtp_fill_lines(check, &census, out, err);
+        status = sb_mtp_fill_lines(check, &census, &places, out, err);
     if (status)
         return status;
-    const sb_mtp_line *bad = first_bad(out);
-    if (!census.declared && !census.tensors && !census.misplaced) {
+    const sb_mtp_line *bad = worst_of(&places, out);
+    if (!census.declared && !census.tensors && !census.misplaced && !places.absent) {
         out->verdict = SB_MTP_NONE_DECLARED;
         explain(out, check->self.has_config
                          ? "no MTP head is declared, and none is there"
                          : "no MTP head is there, and without a readable config.json nobody knows "
                            "whether there should be one");
     } else if (bad) {
-        judge_bad(check, bad, out);
+        judge_bad(check, &places, bad, out);
     } else {
         judge_sound(check, &traits, out);
     }

@@ -4,6 +4,7 @@
 
 #include "tools/check/mtp.h"
 #include "tools/check/mtp_census.h"
+#include "tools/check/mtp_places.h"
 
 /* How a head is stored and declared: what the rows of loader_faults.def ask about. */
 typedef struct sb_mtp_traits {
@@ -29,10 +30,13 @@ sb_status sb_mtp_traits_of(const sb_check *check, sb_mtp_audit *audit, sb_mtp_tr
 unsigned sb_mtp_part_of(const sb_unit *unit);
 
 /* Fills audit->lines. */
-sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census, sb_mtp_audit *audit,
-                            sb_error *err);
+sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census,
+                            const sb_mtp_places *places, sb_mtp_audit *audit, sb_error *err);
 
-/* Fills audit->faults. */
+/* Fills audit->faults with those of audit->engine; of all engines if that is NULL. */
 void sb_mtp_fill_faults(const sb_mtp_traits *traits, sb_mtp_audit *audit);
+
+/* Fills audit->settle: what holds an engine's counters against the head. */
+void sb_mtp_fill_settle(const char *path, sb_mtp_audit *audit);
 
 #endif

@@ -144,6 +144,14 @@ static const sb_loader_fault faults[] = {
 #undef SB_LOADER_FAULT
 };
 
+static int is_of(const sb_mtp_engine *engine, const sb_loader_fault *fault)
+{
+    for (size_t i = 0; engine && i < 2; i++)
+        if (engine->in[i] && strcmp(engine->in[i], fault->engine) == 0)
+            return 1;
+    return !engine;
+}
+
 void sb_mtp_fill_faults(const sb_mtp_traits *t, sb_mtp_audit *audit)
 {
     const int fits[] = {
@@ -154,6 +162,6 @@ void sb_mtp_fill_faults(const sb_mtp_traits *t, sb_mtp_audit *audit)
     };
     _Static_assert(sizeof faults / sizeof *faults <= SB_MTP_MAX_FAULTS, "room for all faults");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        if (fits[i])
+        if (fits[i] && is_of(audit->engine, &faults[i]))
             audit->faults[audit->fault_count++] = &faults[i];
 }

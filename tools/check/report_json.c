@@ -136,7 +136,7 @@ json_t *sb_report_mtp_json(const sb_mtp_audit *a)
 {
     int failed = 0;
     json_t *out = json_object(), *lines = json_array(), *faults = json_array(),
-           *parts = json_array();
+           *parts = json_array(), *settle = json_array();
     put(out, "verdict", json_string(sb_mtp_verdict_name(a->verdict)), &failed);
     put(out, "why", sb_report_string(a->why), &failed);
     put(out, "declared", json_boolean(a->declared), &failed);
@@ -171,8 +171,13 @@ json_t *sb_report_mtp_json(const sb_mtp_audit *a)
                          f->verified, "what", f->what, "layout", f->layout),
                &failed);
     }
+    put(out, "for", a->engine ? json_string(a->engine->name) : json_null(), &failed);
     put(out, "suspects", faults, &failed);
     put(out, "next", sb_report_string(a->next), &failed);
+    for (int i = 0; i < 2; i++)
+        if (a->settle[i][0])
+            append(settle, sb_report_string(a->settle[i]), &failed);
+    put(out, "settle", settle, &failed);
     if (!failed)
         return out;
     json_decref(out);

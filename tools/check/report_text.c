@@ -200,8 +200,15 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
         fprintf(out, "  suspect %s, %s (%s, %s): %s\n", f->engine, f->versions, f->reference,
                 f->verified ? f->dated : "as reported by others", f->what);
     }
+    if (audit->verdict == SB_MTP_FILE_OK && audit->engine && !audit->fault_count)
+        fprintf(out, "  no known fault of %s fits this head\n", audit->engine->name);
     if (audit->next[0])
         fprintf(out, "  next: %s\n", audit->next);
+    if (audit->settle[0][0])
+        fprintf(out, "  or, of the engine as it runs:\n");
+    for (int i = 0; i < 2; i++)
+        if (audit->settle[i][0])
+            fprintf(out, "    %s\n", audit->settle[i]);
 }
 
 /* Who asks for the head is told everything about it. */

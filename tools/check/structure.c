@@ -11,7 +11,7 @@
 #include "tools/check/structure.h"
 
 /* Of each kind of problem so many are told one by one. */
-enum { TOLD = 16 };
+enum { TOLD = 16, HEAD_TOLD = 3 };
 
 static const sb_level levels[SB_CHECK_PROBLEMS] = {
     [SB_PROBLEM_FILE] = SB_LEVEL_fatal,       [SB_PROBLEM_INDEX] = SB_LEVEL_fatal,
@@ -68,21 +68,42 @@ static void tell_absent(sb_check *check, sb_file_state state)
                   held.tensors, held.text, fetch);
 }
 
+/* V-2: "a lost MTP head is found so, by its first tensor" - "" if the file has no part of one. The
+ * first few go into the text. */
+static const char *head_of(const sb_checkpoint *c, uint32_t shard, char *text, size_t size)
+{
+    const char *first = "";
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < sb_checkpoint_count(c); i++) {
+        const sb_tensor *t = sb_checkpoint_at(c, i);
+        if (t->shard != shard || strncmp(t->name, "mtp.", 4) != 0)
+            continue;
+        first = *first ? first : t->name;
+        if (count++ < HEAD_TOLD && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%.100s", used ? ", " : "; ",
+                                     SB_SHOW(t->name));
+    }
+    if (count > HEAD_TOLD && used < size)
+        snprintf(text + used, size - used, " and %zu more", count - HEAD_TOLD);
+    return first;
+}
+
 /* A file that the index does not name, with what only it holds. */
 static void tell_stray(sb_check *check, sb_groups *groups, uint32_t shard)
 {
     const sb_checkpoint *c = check->self.checkpoint;
     const char *name = sb_checkpoint_shard_name(c, shard);
     sb_held_by held;
+    char head[400] = "";
     if (sb_file_is_named(check, name))
         return;
     sb_held_by_shard(check, shard, &held);
-    sb_group_find(groups, check, 2, SB_LEVEL_error, "",
+    sb_group_find(groups, check, 2, SB_LEVEL_error, head_of(c, shard, head, sizeof head),
                   sb_checkpoint_index(c) ? "files that the index never names"
                                          : "files, and no index that names them",
-                  "%s: %s names this file; it alone holds %zu tensors%s%s%s", SB_SHOW(name),
+                  "%s: %s names this file; it alone holds %zu tensors%s%s%s%s", SB_SHOW(name),
                   sb_checkpoint_index(c) ? "the index never" : "there is no index that",
-                  held.tensors, held.tensors ? ": " : "", held.text,
+                  held.tensors, held.tensors ? ": " : "", held.text, head,
                   held.mtp ? "; engines that go by the index load no MTP head" : "");
 }
 

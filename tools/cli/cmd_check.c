@@ -13,8 +13,9 @@
 
 /* The command line. */
 typedef struct wishes {
-    const char *path, *against, *need, *only, *skip, *waivers, *loaded, *junit, *io;
+    const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
     const char *tokens_file;
+    const sb_mtp_engine *engine;
     int headers, as_json, list, quiet, verbose;
     sb_repeated overlays;
     uint64_t threads, positions;
@@ -98,6 +99,17 @@ static sb_status mark(const char *option, const char *list, unsigned char *marks
     }
 }
 
+static sb_status choose_engine(wishes *w, sb_error *err)
+{
+    char names[200];
+    w->engine = w->engine_name ? sb_mtp_engine_named(w->engine_name) : NULL;
+    if (!w->engine_name || w->engine)
+        return SB_OK;
+    sb_mtp_engine_names(names, sizeof names);
+    return sb_fail(err, SB_ERR_USAGE, "--for is '%s'; expected one of %s", SB_SHOW(w->engine_name),
+                   names);
+}
+
 static sb_status choose(wishes *w, sb_error *err)
 {
     unsigned char only[SB_CHECK_LAST + 1] = {0};
@@ -108,6 +120,8 @@ static sb_status choose(wishes *w, sb_error *err)
         status = mark("skip", w->skip, w->skipped, err);
     if (!status && w->need && strcmp(w->need, "mtp") != 0)
         status = sb_fail(err, SB_ERR_USAGE, "--need is '%s'; expected mtp", SB_SHOW(w->need));
+    if (!status)
+        status = choose_engine(w, err);
     if (!status && w->threads > 1024)
         status = sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
                          (unsigned long long)w->threads);
@@ -234,6 +248,9 @@ static sb_status verdict(const run *r, sb_error *err)
     const sb_report *p = &r->report;
     if (p->verdict == SB_CHECK_pass && p->head && p->head->failed)
         return sb_fail(err, SB_ERR_SKIPPED, "%s: %.900s", SB_SHOW(p->path), p->head->why);
+    if (p->verdict == SB_CHECK_pass && p->head && r->w->need && p->head->verdict == SB_HEAD_UNKNOWN)
+        return sb_fail(err, SB_ERR_SKIPPED, "%s: --need mtp: not known: %.900s", SB_SHOW(p->path),
+                       p->head->why);
     if (p->verdict == SB_CHECK_pass)
         return SB_OK;
     if (p->verdict == SB_CHECK_mistrusted)
@@ -252,6 +269,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     run r = {.w = w};
     sb_check_options options = {.headers_only = w->headers,
                                 .need_mtp = w->need != NULL,
+                                .engine = w->engine,
                                 .io = w->io ? sb_io_named(w->io) : SB_IO_auto,
                                 .progress = sb_progress_bytes};
     memcpy(options.skip, w->skipped, sizeof options.skip);
@@ -300,7 +318,8 @@ static const char more[] =
     "waiver);\n"
     "WARN look at it; INFO worth knowing. Verdict and exit status: PASS 0, FAIL 1 (FATAL or ERROR\n"
     "left after waivers, a need not met, an engine that holds other values), wrong use 2, nothing\n"
-    "can be opened 3, MISTRUSTED 4 (none of the wanted checks, or not --run, could be made).\n"
+    "can be opened 3, MISTRUSTED 4 (none of the wanted checks, or not --run, could be made; or\n"
+    "--need mtp --run N is UNKNOWN).\n"
     "\n"
     "waivers, one a line, the reason is required, FATAL cannot be waived:\n"
     "  fp4-saturation  *.layers.0.mlp.*  # calibrated on purpose, see the model card\n"
@@ -323,6 +342,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "PATTERN=DIR",
          "with the modules of DIR that match, as if grafted; repeatable"},
         {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
+        {"for", 0, SB_OPT_STRING, &w.engine_name, "ENGINE",
+         "known faults of this engine's loader only: vllm, sglang, llamacpp, mlx, ..."},
         {"run", 0, SB_OPT_NUMBER, &w.positions, "N",
          "run the MTP head along N tokens: does it draft well?"},
         {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F",

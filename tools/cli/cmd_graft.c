@@ -239,7 +239,8 @@ static void print_lines(const char *title, const sb_graft_lines *lines, size_t m
 static void print_text(const sb_graft_options *o, const sb_grafted *g, const fate *rows,
                        size_t count)
 {
-    printf("modules:\n");
+    if (!o->reindex)
+        printf("modules:\n");
     for (size_t i = 0; i < count; i++) {
         const fate *f = &rows[i];
         printf("  %-32s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come", f->kind,
@@ -248,17 +249,18 @@ static void print_text(const sb_graft_options *o, const sb_grafted *g, const fat
             printf(", %" PRIu64 " of them without counterpart by name", f->renamed);
         printf(" (%s)\n", SB_SHOW(f->example));
     }
-    printf("together: %zu tensors taken, %" PRIu64 " bytes, %" PRIu64
-           " of them under names that the source does not have; %zu go, %" PRIu64 " bytes\n",
-           g->take.taken_count, g->take.taken_bytes, new_names(g), g->take.dropped_count,
-           g->take.dropped_bytes);
+    if (!o->reindex)
+        printf("together: %zu tensors taken, %" PRIu64 " bytes, %" PRIu64
+               " of them under names that the source does not have; %zu go, %" PRIu64 " bytes\n",
+               g->take.taken_count, g->take.taken_bytes, new_names(g), g->take.dropped_count,
+               g->take.dropped_bytes);
     if (g->take.lacking)
         printf("without counterpart in DIR: %zu modules, which stay\n", g->take.lacking);
     if (g->take.added)
         printf("without counterpart in CKPT: %zu modules, which come\n", g->take.added);
     printf("files:\n");
     print_files(g);
-    print_lines("configuration", &g->changes, 20);
+    print_lines(o->reindex ? "index and configuration" : "configuration", &g->changes, 20);
     print_lines("notes", &g->notes, 20);
     if (o->dry_run)
         printf("dry run: nothing was written\n");
@@ -290,13 +292,16 @@ static sb_status graft(const sb_command_line *line, sb_graft_options *o, const s
     o->take = take->item;
     o->take_count = take->count;
     o->verify_ctx = &result;
-    if (!o->take_count || !o->other)
+    if (o->reindex && (o->take_count || o->other))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--reindex takes nothing from elsewhere: it excludes --take and --from");
+    if (!o->reindex && (!o->take_count || !o->other))
         return sb_fail(err, SB_ERR_USAGE, "--%s is missing; see 'samebit graft --help'",
                        o->take_count ? "from" : "take");
     if (!o->target && !o->dry_run)
         return sb_fail(err, SB_ERR_USAGE, "-o is missing, the folder to be written");
     sb_status status = sb_hub_resolve(line->operand[0], &source, err);
-    if (!status)
+    if (!status && o->other)
         status = sb_hub_resolve(o->other, &other, err);
     o->source = source;
     o->other = other;
@@ -318,6 +323,8 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "modules with such names; repeatable"},
         {"from", 0, SB_OPT_STRING, &o.other, "DIR", "the checkpoint that they are taken from"},
+        {"reindex", 0, SB_OPT_FLAG, &o.reindex, NULL,
+         "take nothing: write what the index and the lists of the configuration lack"},
         {"output", 'o', SB_OPT_STRING, &o.target, "OUT", "the folder to be written"},
         {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
         {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
@@ -325,17 +332,23 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
-        .usage = "graft CKPT --take PATTERN --from DIR -o OUT [--dry-run] [--json]",
+        .usage = "graft CKPT (--take PATTERN --from DIR | --reindex) -o OUT [options]",
         .about =
             "Writes CKPT with some modules taken from another checkpoint of the same model, as\n"
             "they are stored there: all parts of a module go, and all parts come. Files that lose\n"
             "nothing are linked, and so shared with CKPT: write into none of them. Index and\n"
             "configuration are changed so that every module is declared as it is stored; where\n"
-            "the dialect has no words for that, it says so. CKPT and DIR are folders, or hub ids\n"
-            "(org/name, org/name@revision) that are in the local cache.",
+            "the dialect has no words for that, it says so. With --reindex nothing is taken: "
+            "tensors\n"
+            "of CKPT that the index lacks, a lost MTP head above all, come into the index, and "
+            "what\n"
+            "the configuration says is made to fit. CKPT and DIR are folders, or hub ids "
+            "(org/name,\n"
+            "org/name@revision) that are in the local cache.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
-        .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n",
+        .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n"
+                "  samebit graft NVFP4 --reindex -o REPAIRED\n",
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);

@@ -13,6 +13,7 @@
 #include "ref/model/config.h"
 #include "ref/model/layers.h"
 #include "tools/convert/plan.h"
+#include "tools/graft/reindex.h"
 
 enum { MAX_CONFIG = 64 << 20, NAME = SB_MAX_TENSOR_NAME };
 
@@ -104,10 +105,13 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     sb_error why;
     /* W-8 asks for the payload of what comes; a graft of headers alone is quick */
     sb_status status = sb_detect_headers(c->result, name, experts, &l->found, &why);
-    l->taken = sb_found_origin(c->result, &l->found) != NULL;
-    if (l->taken)
+    l->taken = c->reindex ? sb_reindex_is_new(c->result, name, &l->found)
+                          : sb_found_origin(c->result, &l->found) != NULL;
+    if (c->reindex)
+        l->found.zeros_open = 0; /* W-8: they stay with the declaration that speaks of them */
+    else if (l->taken)
         status = sb_detect_unjudged(c->result, name, experts, 0, 0, &l->found, &why);
-    if (status && l->taken)
+    if (status && l->taken && !c->reindex)
         return sb_fail(err, status, "%s", why.text);
     if (status || l->found.container == SB_CONTAINER_COUNT) { /* as damaged as it was before */
         free(l->name);
@@ -163,9 +167,11 @@ static sb_status adopt(sb_graft_config *c, sb_error *err)
         return SB_OK;
     if (!c->theirs.object)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: declares no quantization, and neither does config.json of what is to "
-                       "be taken: there is nothing from which engines could know its layers",
-                       SB_SHOW(c->folder));
+                       "%s: declares no quantization%s: there is nothing from which engines could "
+                       "know its layers",
+                       SB_SHOW(c->folder),
+                       c->reindex ? ", but what the index lacks is quantized"
+                                  : ", and neither does config.json of what is to be taken");
     json_t *object = renamed(c, c->theirs.object);
     if (!object || json_object_set_new(doc->root, "quantization_config", object) != 0)
         return no_memory(err);
@@ -191,6 +197,15 @@ static sb_status load_theirs(sb_graft_config *c, const char *other, sb_error *er
     return status;
 }
 
+/* W-9: "No release has more than one" - and of Qwen3-Next no configuration says so. */
+static json_int_t layers_of_head(const sb_graft_config *c, json_t *theirs)
+{
+    const char *type = json_string_value(json_object_get(c->doc[SB_DOC_CONFIG].root, "model_type"));
+    if (!c->reindex)
+        return json_integer_value(theirs);
+    return type && strcmp(type, "qwen3_next") == 0 ? 0 : 1;
+}
+
 /* W-9: "A head that comes to a model whose configuration has none brings its number of layers" */
 static sb_status set_head(sb_graft_config *c, char **text, sb_error *err)
 {
@@ -201,11 +216,12 @@ static sb_status set_head(sb_graft_config *c, char **text, sb_error *err)
     json_t *theirs = json_object_get(c->theirs.root, "text_config");
     ours = json_object_get(json_is_object(ours) ? ours : doc->root, key);
     theirs = json_object_get(json_is_object(theirs) ? theirs : c->theirs.root, key);
-    if (!fc || !sb_checkpoint_origin(c->result, fc) || json_integer_value(ours) > 0 ||
-        json_integer_value(theirs) <= 0)
+    json_int_t layers = layers_of_head(c, theirs);
+    int comes = fc && (c->reindex || sb_checkpoint_origin(c->result, fc));
+    if (!comes || json_integer_value(ours) > 0 || layers <= 0)
         return SB_OK;
     char value[32];
-    snprintf(value, sizeof value, "%" JSON_INTEGER_FORMAT, json_integer_value(theirs));
+    snprintf(value, sizeof value, "%" JSON_INTEGER_FORMAT, layers);
     char *fresh = NULL;
     sb_status status = sb_splice_value(doc->path, *text, key, value, &fresh, err);
     if (status)
@@ -276,7 +292,7 @@ sb_status sb_graft_config_make(sb_graft_config *c, const char *folder, const cha
     c->folder = folder;
     for (int i = 0; i < SB_DOC_COUNT && !status; i++)
         status = read_doc(&c->doc[i], folder, i, err);
-    if (!status)
+    if (!status && other)
         status = load_theirs(c, other, err);
     if (!status)
         status = sb_each_layer_name(c->result, add_layer, &g, err);

@@ -33,6 +33,7 @@ typedef struct sb_graft_layer {
 
 typedef struct sb_graft_config {
     const sb_checkpoint *result; /* overlaid, not yet written */
+    int reindex;                 /* what the index lacks counts as taken, and the head's floats */
     const char *folder;          /* of the source */
     const char *prefix;          /* of the names of the text model in the result */
     sb_graft_doc doc[SB_DOC_COUNT];
@@ -49,8 +50,8 @@ typedef struct sb_graft_config {
 int sb_graft_line(sb_graft_lines *lines, const char *format, ...) SB_PRINTF(2, 3);
 void sb_graft_lines_free(sb_graft_lines *lines);
 
-/* Reads the files of the source and decides the new texts. other is the folder that is taken from,
- * out->result the result in memory. Free in any case. */
+/* Reads the files of the source and decides the new texts. other is the folder that is taken from
+ * (NULL: nothing is taken), out->result the result in memory. Free in any case. */
 sb_status sb_graft_config_make(sb_graft_config *out, const char *folder, const char *other,
                                sb_error *err);
 void sb_graft_config_free(sb_graft_config *config);

@@ -12,6 +12,7 @@
 #include "ref/model/weights.h"
 #include "tools/convert/plan.h"
 #include "tools/graft/config.h"
+#include "tools/graft/reindex.h"
 #include "tools/graft/write.h"
 
 /* The result in memory, of checkpoints of its own: the plan keeps those that it speaks of. */
@@ -152,6 +153,31 @@ static sb_status plan(const sb_graft_options *o, sb_grafted *out, sb_graft_confi
                                 sb_checkpoint_folder(out->other), err);
 }
 
+static sb_status plan_reindex(const sb_graft_options *o, sb_grafted *out, sb_graft_config *c,
+                              sb_error *err)
+{
+    sb_status status = sb_reindex_open(o->source, out, err);
+    if (!status)
+        status = sb_graft_files(out, err);
+    if (!status)
+        status = sb_reindex_files(out, err);
+    if (status)
+        return status;
+    *c = (sb_graft_config){.result = out->base,
+                           .reindex = 1,
+                           .prefix = sb_text_prefix(out->base),
+                           .their_prefix = "",
+                           .changes = &out->changes,
+                           .notes = &out->notes};
+    status = sb_graft_config_make(c, sb_checkpoint_folder(out->base), NULL, err);
+    if (!status && !out->changes.count)
+        status = sb_fail(err, SB_ERR_USAGE,
+                         "%s: the index has every tensor, and the configuration declares the MTP "
+                         "head as it is stored: there is nothing to mend",
+                         SB_SHOW(o->source));
+    return status;
+}
+
 sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *err)
 {
     sb_graft_config config = {0};
@@ -161,11 +187,13 @@ sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *e
     *out = (sb_grafted){0};
     if (options->target)
         status = sb_target_check(options->source, options->target, options->replace, &partial, err);
-    if (!status && options->target && sb_target_is(options->other, options->target))
+    if (!status && options->target && options->other &&
+        sb_target_is(options->other, options->target))
         status = sb_fail(err, SB_ERR_USAGE, "%s: is what is taken from, which is never written to",
                          SB_SHOW(options->target));
     if (!status)
-        status = plan(options, out, &config, &result, err);
+        status = options->reindex ? plan_reindex(options, out, &config, err)
+                                  : plan(options, out, &config, &result, err);
     if (!status && !options->dry_run)
         status = write_all(options, &config, partial, out, err);
     sb_graft_config_free(&config);

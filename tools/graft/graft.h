@@ -1,4 +1,5 @@
-/* graft.h - a checkpoint with modules of another one in place of its own: W-1 to W-12.
+/* graft.h - a checkpoint with modules of another one in place of its own, or with an index and a
+ * configuration that speak of all that is there: W-1 to W-15.
  *
  * Files that keep all their tensors are linked, the others written without what goes; what comes
  * stands in one new file. The configuration is changed so far that it says of every module what
@@ -12,6 +13,7 @@ typedef struct sb_graft_options {
     const char *source, *other, *target; /* folders */
     const char *const *take;             /* globs */
     size_t take_count;
+    int reindex; /* nothing is taken (other is NULL): what is there gets into index and lists */
     int dry_run; /* plans, and writes nothing: target may be NULL */
     int copy;    /* no links: files that stay are copied */
     int replace; /* the target may be a checkpoint, which is then removed */

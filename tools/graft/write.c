@@ -63,10 +63,11 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
 {
     const sb_checkpoint *c = g->base;
     size_t shards = sb_checkpoint_shards(c);
-    g->files = sb_alloc(shards + 1, sizeof *g->files);
+    size_t created = g->other != NULL;
+    g->files = sb_alloc(shards + created, sizeof *g->files);
     if (!g->files)
         return no_memory(err);
-    g->file_count = shards + 1;
+    g->file_count = shards + created;
     for (size_t i = 0; i < sb_checkpoint_count(c); i++) {
         const sb_tensor *t = sb_checkpoint_at(c, i);
         sb_graft_file *f = &g->files[t->shard];
@@ -79,7 +80,7 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
             g->total += t->bytes;
         }
     }
-    for (uint32_t i = 0; i <= shards; i++) {
+    for (uint32_t i = 0; i < g->file_count; i++) {
         sb_graft_file *f = &g->files[i];
         f->name = i < shards ? sb_strdup(sb_checkpoint_shard_name(c, i)) : free_name(c, "graft");
         f->new_name = f->name ? new_name_of(c, f->name) : NULL;
@@ -87,6 +88,8 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
             return no_memory(err);
         f->action = !f->goes ? SB_GRAFT_linked : f->stays ? SB_GRAFT_rewritten : SB_GRAFT_dropped;
     }
+    if (!created)
+        return SB_OK;
     g->files[shards].action = SB_GRAFT_created;
     g->files[shards].stays = g->take.taken_count;
     g->files[shards].stays_bytes = g->take.taken_bytes;

@@ -1,0 +1,169 @@
+#include "tools/graft/reindex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/checkpoint_parts.h"
+#include "ref/container/show.h"
+#include "ref/container/survey.h"
+#include "tools/graft/config.h"
+
+/* --- what no index can mend ---------------------------------------------------------------------
+ */
+
+typedef struct telling {
+    const char *folder;
+    sb_status status; /* of the first thing that is refused */
+    sb_error *err;
+} telling;
+
+/* W-14: "refused by name" - what stands in two files with the same bytes is looked at later. */
+static void tell(void *ctx, sb_problem problem, const char *file, const char *tensor,
+                 const char *message)
+{
+    telling *t = ctx;
+    if (t->status)
+        return;
+    if (problem == SB_PROBLEM_FILE || problem == SB_PROBLEM_INDEX)
+        t->status = sb_fail(t->err, SB_ERR_INPUT,
+                            "%s/%s: %s; fetch it again: hf download REPO "
+                            "--include %s",
+                            SB_SHOW(t->folder), SB_SHOW(file), message, SB_SHOW(file));
+    else if (problem == SB_PROBLEM_TWIN_DIFFERS)
+        t->status = sb_fail(t->err, SB_ERR_INPUT,
+                            "%s/%s: %s %s: nobody but you can know which of them is right; remove "
+                            "one of the files",
+                            SB_SHOW(t->folder), SB_SHOW(file), SB_SHOW(tensor), message);
+}
+
+/* An entry without a tensor: its file is missing, or it was never written. */
+static sb_status find_lost(const sb_checkpoint *c, sb_error *err)
+{
+    const sb_index *index = sb_checkpoint_index(c);
+    for (size_t i = 0; index && i < index->count; i++) {
+        const sb_index_entry *e = &index->entries[i];
+        if (!sb_checkpoint_find(c, e->tensor))
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s/%s: the index puts %s there, and no file has it; fetch it: hf "
+                           "download REPO --include %s",
+                           SB_SHOW(sb_checkpoint_folder(c)), SB_SHOW(e->shard_name),
+                           SB_SHOW(e->tensor), SB_SHOW(e->shard_name));
+    }
+    return SB_OK;
+}
+
+/* --- what it lacks ------------------------------------------------------------------------------
+ */
+
+static int against_tensor(const void *key, const void *entry)
+{
+    return strcmp(key, ((const sb_index_entry *)entry)->tensor);
+}
+
+/* The file where the index puts a tensor; without one, engines read model.safetensors alone. */
+static const char *place_of(const sb_checkpoint *c, const char *tensor)
+{
+    const sb_index *index = sb_checkpoint_index(c);
+    if (!index || !index->count)
+        return NULL;
+    const sb_index_entry *e =
+        bsearch(tensor, index->entries, index->count, sizeof *index->entries, against_tensor);
+    return e ? e->shard_name : NULL;
+}
+
+static int is_new(const sb_checkpoint *c, const sb_tensor *t)
+{
+    const char *file = sb_checkpoint_shard_name(c, t->shard);
+    return sb_checkpoint_index(c) ? !place_of(c, t->name) : strcmp(file, SB_SINGLE_NAME) != 0;
+}
+
+int sb_reindex_is_new(const sb_checkpoint *c, const char *layer, const sb_found *found)
+{
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (found->part[p] && is_new(c, found->part[p]))
+            return 1;
+    return strncmp(layer, "mtp.", 4) == 0 && found->container == SB_CONTAINER_plain;
+}
+
+/* What is new of one file, or stands there and not where the index says. */
+static int tell_file(sb_grafted *g, uint32_t shard)
+{
+    const sb_checkpoint *c = g->base;
+    const char *file = sb_checkpoint_shard_name(c, shard), *first[2] = {NULL, NULL};
+    size_t count[2] = {0, 0};
+    for (size_t i = 0; i < sb_checkpoint_count(c); i++) {
+        const sb_tensor *t = sb_checkpoint_at(c, i);
+        const char *place = place_of(c, t->name);
+        int moved = place && strcmp(place, file) != 0;
+        if (t->shard != shard || !(moved || is_new(c, t)))
+            continue;
+        first[moved] = count[moved]++ ? first[moved] : t->name;
+    }
+    for (int moved = 0; moved < 2; moved++)
+        if (count[moved] &&
+            !sb_graft_line(&g->changes, SB_INDEX_NAME ": + %zu tensors of %s%s, the first %s",
+                           count[moved], SB_SHOW(file),
+                           moved ? ", which it puts into another file" : "", SB_SHOW(first[moved])))
+            return 0;
+    return 1;
+}
+
+sb_status sb_reindex_open(const char *folder, sb_grafted *out, sb_error *err)
+{
+    telling t = {folder, SB_OK, err};
+    sb_error why;
+    sb_status status = sb_checkpoint_survey(folder, tell, &t, &out->base, &why);
+    if (t.status)
+        return t.status;
+    if (status)
+        return sb_fail(err, status, "%s", why.text);
+    if (strcmp(sb_checkpoint_path(out->base), sb_checkpoint_folder(out->base)) != 0)
+        return sb_fail(err, SB_ERR_USAGE, "%s: is a file; --reindex wants a folder",
+                       SB_SHOW(folder));
+    status = find_lost(out->base, err);
+    out->take.dropped = status ? NULL : sb_alloc(sb_checkpoint_count(out->base), 1);
+    int good = out->take.dropped != NULL;
+    for (uint32_t i = 0; i < sb_checkpoint_shards(out->base) && good; i++)
+        good = tell_file(out, i);
+    return status || good ? status : sb_fail(err, SB_ERR_MEMORY, "out of memory for an index");
+}
+
+/* --- what stands twice --------------------------------------------------------------------------
+ */
+
+/* The first tensor of a file that is taken from another one. */
+static const char *twin_of(const sb_checkpoint *c, uint32_t shard)
+{
+    const sb_safetensors *file = &c->shards[shard].file;
+    for (size_t i = 0; i < file->count; i++) {
+        const sb_tensor *t = sb_checkpoint_find(c, file->tensors[i].name);
+        if (t && t->shard != shard)
+            return t->name;
+    }
+    return "";
+}
+
+sb_status sb_reindex_files(sb_grafted *g, sb_error *err)
+{
+    const sb_checkpoint *c = g->base;
+    for (uint32_t i = 0; i < g->file_count; i++) {
+        sb_graft_file *f = &g->files[i];
+        if (f->stays == c->shards[i].file.count && f->stays)
+            continue;
+        if (f->stays)
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s/%s: %s stands in another file, too, with the same bytes, and other "
+                           "tensors stand here alone: --reindex copies none, so take one of them "
+                           "out first",
+                           SB_SHOW(sb_checkpoint_folder(c)), SB_SHOW(f->name),
+                           SB_SHOW(twin_of(c, i)));
+        f->action = SB_GRAFT_dropped;
+        f->goes = c->shards[i].file.count;
+        if (!sb_graft_line(&g->changes, "%s: left out, other files have all that it holds",
+                           SB_SHOW(f->name)))
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for an index");
+    }
+    return SB_OK;
+}
