@@ -136,6 +136,63 @@ static void bad_files(void **state)
     }
 }
 
+/* The payload is whole, and no engine that goes by the index finds it. */
+static void not_in_the_index(void **state)
+{
+    static const char *const plants[] = {
+        "move-all mtp. model_mtp.safetensors; unindex-all mtp.",
+        "move-all mtp. model_mtp.safetensors; unindex-all mtp.; config quantization_config.ignore "
+        "[]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        sb_mtp_audit a = audit_of(CT, plants[i], NULL, NULL);
+        expect(&a, SB_MTP_FILE_BAD);
+        expect_state(&a, SB_MTP_index, SB_MTP_bad);
+        assert_non_null(strstr(a.why, "19 tensors are present in model_mtp.safetensors, but not in "
+                                      "the index, first mtp.fc.weight"));
+        assert_non_null(strstr(a.next, " --reindex -o OUT"));
+        assert_null(strstr(a.next, "--take"));
+    }
+    sb_mtp_audit a = audit_of(CT, "unindex mtp.norm.weight", NULL, NULL);
+    expect_state(&a, SB_MTP_index, SB_MTP_bad);
+    assert_non_null(strstr(a.next, " --reindex -o OUT"));
+    a = audit_of("T3 nvfp4-ct recipe=plain shards=one",
+                 "move-all mtp. model_mtp.safetensors; no-index", NULL, NULL);
+    expect_state(&a, SB_MTP_index, SB_MTP_bad);
+    a = audit_of(CT, "move-all mtp. model_mtp.safetensors", NULL, NULL);
+    expect(&a, SB_MTP_FILE_OK);
+    a = audit_of("T3 nvfp4-ct recipe=plain shards=one", "", NULL, NULL);
+    expect(&a, SB_MTP_FILE_OK);
+}
+
+/* What is to be fetched, and not a graft: the original is not needed for that. */
+static void file_of_the_head_is_lost(void **state)
+{
+    static const struct {
+        const char *plant, *says;
+    } rows[] = {
+        {"move-all mtp. head.safetensors; lost head.safetensors",
+         "puts 19 tensors of the head into head.safetensors, which is missing"},
+        {"move-all mtp. head.safetensors; cut head.safetensors 1",
+         "puts 19 tensors of the head into head.safetensors, which is damaged"},
+        {"move mtp.fc.weight one.safetensors; lost one.safetensors",
+         "puts 1 tensors of the head into one.safetensors, which is missing"},
+        {"move-all mtp. head.safetensors; lost head.safetensors; config mtp_num_hidden_layers 0",
+         "puts 19 tensors of the head into head.safetensors, which is missing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sb_mtp_audit a = audit_of(CT, rows[i].plant, NULL, NULL);
+        expect(&a, SB_MTP_FILE_BAD);
+        expect_state(&a, SB_MTP_index, SB_MTP_bad);
+        assert_non_null(strstr(a.why, rows[i].says));
+        assert_non_null(strstr(a.next, "hf download REPO --include '"));
+    }
+    sb_mtp_audit a = audit_of(CT, "lost model-00001-of-00003.safetensors", NULL, NULL);
+    assert_true(a.lines[SB_MTP_index].state != SB_MTP_bad);
+}
+
 static void none_declared(void **state)
 {
     (void)state;
@@ -151,6 +208,7 @@ static void contradicts_declaration(void **state)
     expect(&a, SB_MTP_FILE_BAD);
     expect_state(&a, SB_MTP_representation, SB_MTP_bad);
     assert_non_null(strstr(a.lines[SB_MTP_representation].text, "mtp.fc"));
+    assert_non_null(strstr(a.next, " --reindex -o OUT")); /* a rule is all that it needs */
 }
 
 /* Its block list ends with the trunk, and the head is quantized all the same. */
@@ -198,18 +256,54 @@ static void loader_faults_fit_the_layout(void **state)
     assert_true(names(&a, "sglang#36158"));
 }
 
+static void faults_of_one_engine(void **state)
+{
+    sb_check_options options = {.engine = sb_mtp_engine_named("vLLM")};
+    char known[200];
+    (void)state;
+    sb_mtp_engine_names(known, sizeof known);
+    assert_non_null(strstr(known, "vllm, sglang, llamacpp"));
+    assert_ptr_equal(sb_mtp_engine_named("llama.cpp"), sb_mtp_engine_named("llamacpp"));
+    assert_ptr_not_equal(sb_mtp_engine_named("mlx"), NULL);
+    assert_null(sb_mtp_engine_named("vll"));
+    assert_null(sb_mtp_engine_named("vllmx"));
+    assert_null(sb_mtp_engine_named(""));
+    sb_mtp_audit a = audit_of("T3 int4-gptq recipe=plain", "", NULL, &options);
+    assert_true(names(&a, "vllm#39475") && names(&a, "vllm#54456"));
+    for (size_t i = 0; i < a.fault_count; i++)
+        assert_string_equal(a.faults[i]->engine, "vLLM");
+    assert_non_null(strstr(a.settle[0], "/metrics > metrics.txt"));
+    assert_non_null(strstr(a.settle[1], " --observed metrics.txt"));
+    options.engine = sb_mtp_engine_named("mlx");
+    a = audit_of(BF16, "", NULL, &options);
+    assert_int_equal(a.fault_count, 0);
+    assert_non_null(strstr(a.settle[0], "samebit accept "));
+    assert_string_equal(a.settle[1], "");
+    /* every engine of the list can be asked for */
+    static const char *const vehicles[] = {CT, FP8, BF16, "T3 int4-gptq recipe=plain",
+                                           "T3 mxfp4 recipe=plain"};
+    for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
+        a = audit_of(vehicles[i], "", NULL, NULL);
+        for (size_t k = 0; k < a.fault_count; k++)
+            assert_non_null(sb_mtp_engine_named(a.faults[k]->engine));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sound_heads),
         cmocka_unit_test(counts),
         cmocka_unit_test(bad_files),
+        cmocka_unit_test(not_in_the_index),
+        cmocka_unit_test(file_of_the_head_is_lost),
         cmocka_unit_test(none_declared),
         cmocka_unit_test(contradicts_declaration),
         cmocka_unit_test(auto_round_quantizes_the_head),
         cmocka_unit_test(double_quantization_is_a_note),
         cmocka_unit_test(headers_only),
         cmocka_unit_test(loader_faults_fit_the_layout),
+        cmocka_unit_test(faults_of_one_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,7 +141,9 @@ refused 2 accept "$work/headless" --tokens-file "$work/text"
 says_err 'no MTP head'
 
 # check --run: unknown without an original, like it, weak
-run 0 check "$t4" --run 80 --need mtp
+run 0 check "$t4" --run 80
+run 4 check "$t4" --run 80 --need mtp
+says_err '--need mtp: not known: '
 says 'HEAD UNKNOWN: the head drafts better than a constant'
 says '  head own      trunk own      accepted '
 says '; MTP FILE-OK; run UNKNOWN'
@@ -161,6 +163,7 @@ at mtp_verdict HEAD-WEAK
 at run.verdict HEAD-WEAK
 at run.table.length 1
 at mtp.suspects '[]'
+at mtp.settle '[]'
 check "no HEAD-WEAK in JUnit" grep -q '<system-out>HEAD-WEAK: ' "$work/report.xml"
 run 1 check "$work/grafted" --run 80 --need mtp --junit "$work/report.xml"
 says 'MTP HEAD-WEAK: the head drafts no better than a constant token would'

@@ -119,7 +119,21 @@ run 0 check "$a" --need mtp
 says 'MTP FILE-OK: '
 says '  ok      presence: '
 says "  next: samebit check $a --loaded LIST"
+says "    samebit accept $a --tokens-file TEXT -K DRAFTS --observed metrics.txt"
+check "another engine" grep -q '  suspect llama.cpp' "$out"
+run 0 check "$a" --need mtp --for vLLM
+check "another engine" test -z "$(grep '  suspect [^v]' "$out")"
+says '    curl -s http://HOST:PORT/metrics > metrics.txt'
+run 0 check "$a" --for ollama --json
+at mtp.for ollama
+at mtp.settle.0 "samebit accept $a --tokens-file TEXT -K DRAFTS"
+refused 2 check "$a" --for vlm
+says_err "--for is 'vlm'; expected one of vllm, sglang, llamacpp, "
+run 0 check "$a" --headers --json
+at mtp.settle '[]'
 run 0 check "$a" --need mtp --json
+at mtp.for null
+at mtp.settle.0 'curl -s http://HOST:PORT/metrics > metrics.txt'
 at mtp_verdict FILE-OK
 at need null
 at mtp.declared true

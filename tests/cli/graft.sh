@@ -143,6 +143,72 @@ done
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o ''
 says_err 'is empty'
 
+# an index that lacks the head: it is put in, and nothing is copied
+graft_of headless 'mtp.*' bf16
+mv "$work/o" "$work/whole-head"
+lost() { # NAME: the head is there, and neither index nor configuration know of it
+    rm -rf "$work/$1"
+    cp -r "$work/whole-head" "$work/$1"
+    cp "$work/headless/config.json" "$work/headless/model.safetensors.index.json" "$work/$1"
+}
+lost unindexed
+run 1 check "$work/unindexed" --need mtp
+says 'MTP FILE-BAD: files and index: 19 tensors are present in model-graft-00001.safetensors, but not in the index'
+says "  next: samebit graft $work/unindexed --reindex -o OUT"
+run 0 graft "$work/unindexed" --reindex --dry-run
+says 'model.safetensors.index.json: + 19 tensors of model-graft-00001.safetensors, the first mtp.fc.weight'
+check "a dry run wrote" test ! -e "$work/i"
+run 0 graft "$work/unindexed" --reindex -o "$work/i" --json
+at taken_tensors 0
+for file in "$work"/unindexed/*.safetensors; do
+    check "${file##*/} is no hard link" test "$file" -ef "$work/i/${file##*/}"
+done
+run 0 check "$work/i" --need mtp
+declared_as_stored "$work/i"
+check "another index than the whole folder's" cmp -s "$work/i/model.safetensors.index.json" \
+    "$work/whole-head/model.safetensors.index.json"
+refused 2 graft "$work/i" --reindex -o "$work/n"
+says_err 'there is nothing to mend'
+# the lists of other dialects, and a model without an index
+for format in nvfp4-modelopt int4-gptq int4-awq fp8-block bf16; do
+    make_checkpoint bare --preset T3 --format $format --no-mtp
+    graft_of bare 'mtp.*' bf16
+    cp "$work"/bare/*.json "$work/o"
+    rm -rf "$work/i"
+    run 0 graft "$work/o" --reindex -o "$work/i"
+    run 0 check "$work/i" --need mtp
+    declared_as_stored "$work/i"
+    rm -rf "$work/bare"
+done
+cp "$work/whole-head/model-graft-00001.safetensors" "$work/single/extra_weights.safetensors"
+rm -rf "$work/i"
+run 0 graft "$work/single" --reindex -o "$work/i"
+same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/i")"
+same "the place of the head" extra_weights.safetensors "$(place mtp.fc.weight "$work/i")"
+run 0 check "$work/i" --need mtp
+# what no index can mend, by name
+refused 2 graft "$work/unindexed" --reindex --take 'mtp.*' -o "$work/n"
+refused 2 graft "$work/unindexed" --reindex --from "$work/bf16" -o "$work/n"
+refused 2 graft "$work/unindexed" --reindex
+cp "$work/whole-head/model-graft-00001.safetensors" "$work/unindexed/mtp.safetensors"
+rm -rf "$work/i"
+run 0 graft "$work/unindexed" --reindex -o "$work/i"
+says '  dropped    mtp.safetensors: '
+run 0 check "$work/i" --need mtp
+size=$(stat -c %s "$work/unindexed/mtp.safetensors")
+printf '\1\2\3' | dd of="$work/unindexed/mtp.safetensors" bs=1 seek=$((size - 3)) conv=notrunc 2> /dev/null
+refused 3 graft "$work/unindexed" --reindex -o "$work/n"
+says_err 'stands in mtp.safetensors, too, with other bytes'
+lost unindexed
+truncate -s -1 "$work/unindexed/model-graft-00001.safetensors"
+refused 3 graft "$work/unindexed" --reindex -o "$work/n"
+says_err '--include model-graft-00001.safetensors'
+lost unindexed
+rm "$work/unindexed/$(place model.norm.weight "$work/headless")"
+refused 3 graft "$work/unindexed" --reindex -o "$work/n"
+says_err 'the index puts '
+check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
+
 # by its id in the cache of the hub: links to the blobs, or copies
 mkdir -p "$work/hub/models--org--tiny/"{refs,blobs,snapshots/abc}
 printf abc > "$work/hub/models--org--tiny/refs/main"

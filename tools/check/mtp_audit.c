@@ -40,8 +40,17 @@ static const sb_mtp_line *worst_of(const sb_mtp_places *places, const sb_mtp_aud
                                                                                : first_bad(a);
 }
 
-static void judge_bad(const sb_check *check, const sb_mtp_places *places, const sb_mtp_line *bad,
-                      sb_mtp_audit *a)
+/* Floats that are declared quantized, and nothing else is wrong: a list lacks the head. */
+static int is_unlisted(const sb_mtp_traits *traits, const sb_mtp_audit *a)
+{
+    size_t bad = 0;
+    for (unsigned i = 0; i < SB_MTP_QUESTIONS; i++)
+        bad += a->lines[i].state == SB_MTP_bad;
+    return bad == 1 && a->lines[SB_MTP_representation].state == SB_MTP_bad && traits->head_plain;
+}
+
+static void judge_bad(const sb_check *check, const sb_mtp_places *places,
+                      const sb_mtp_traits *traits, const sb_mtp_line *bad, sb_mtp_audit *a)
 {
     const char *original = check->options->against ? check->options->against : "ORIGINAL";
     const char *path = check->options->path;
@@ -49,7 +58,7 @@ static void judge_bad(const sb_check *check, const sb_mtp_places *places, const 
     snprintf(a->why, sizeof a->why, "%s: %.280s", bad->title, bad->text);
     if (bad == &a->lines[SB_MTP_index] && places->absent)
         snprintf(a->next, sizeof a->next, "hf download REPO%s", places->files.patterns);
-    else if (bad == &a->lines[SB_MTP_index] && places->unindexed)
+    else if ((bad == &a->lines[SB_MTP_index] && places->unindexed) || is_unlisted(traits, a))
         snprintf(a->next, sizeof a->next, "samebit graft %s --reindex -o OUT", SB_WORD(path));
     else
         snprintf(a->next, sizeof a->next, "samebit graft %s --take 'mtp.*' --from %s -o OUT",
@@ -104,7 +113,7 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
                          : "no MTP head is there, and without a readable config.json nobody knows "
                            "whether there should be one");
     } else if (bad) {
-        judge_bad(check, &places, bad, out);
+        judge_bad(check, &places, &traits, bad, out);
     } else {
         judge_sound(check, &traits, out);
     }

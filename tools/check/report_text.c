@@ -204,8 +204,11 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
         fprintf(out, "  no known fault of %s fits this head\n", audit->engine->name);
     if (audit->next[0])
         fprintf(out, "  next: %s\n", audit->next);
-    if (audit->settle[0][0])
-        fprintf(out, "  or, of the engine as it runs:\n");
+    if (audit->settle[1][0])
+        fprintf(out, "  or, of an engine that runs:\n");
+    else if (audit->settle[0][0])
+        fprintf(out, "  or, to hold against the rate that %s itself reports:\n",
+                audit->engine ? audit->engine->name : "the engine");
     for (int i = 0; i < 2; i++)
         if (audit->settle[i][0])
             fprintf(out, "    %s\n", audit->settle[i]);
