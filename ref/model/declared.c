@@ -315,7 +315,7 @@ int sb_declaration_same(const sb_declaration *a, const sb_declaration *b)
 
 sb_dialect sb_declared_dialect(const sb_declared *declared)
 {
-    return declared->dialect;
+    return declared ? declared->dialect : SB_DIALECT_COUNT;
 }
 
 sb_declared_kv sb_declared_kv_cache(const sb_declared *declared)

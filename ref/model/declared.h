@@ -141,6 +141,7 @@ sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_de
 /* Whether two declarations say the same of a module, whatever rules said it. */
 int sb_declaration_same(const sb_declaration *a, const sb_declaration *b);
 
+/* SB_DIALECT_COUNT of NULL: nothing is declared, or it could not be read. */
 sb_dialect sb_declared_dialect(const sb_declared *declared);
 
 /* Of the file that decides (config.json before the others); a note says if another differs. */

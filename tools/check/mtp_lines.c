@@ -275,6 +275,11 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
         say(a, SB_MTP_representation, SB_MTP_unknown, "nothing there");
         return SB_OK;
     }
+    if (!check->self.has_declared) {
+        say(a, SB_MTP_representation, SB_MTP_unknown,
+            "not looked at: what is declared cannot be read");
+        return SB_OK;
+    }
     sb_status status = find_contradiction(check, &unit, &rule, &count, err);
     if (status)
         return status;
