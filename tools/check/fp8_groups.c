@@ -7,7 +7,9 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "tools/check/follow.h"
 #include "tools/check/producer.h"
+#include "tools/check/recipe.h"
 #include "tools/check/rows.h"
 
 /* What is usual. */
@@ -22,7 +24,10 @@ typedef struct usual {
     uint64_t cut;     /* matrices in which no unit has a full code, but all have the same largest */
     unsigned cut_top;
     uint64_t compared,
-        far; /* matrices against an original, and those with a code too far from it */
+        far;           /* matrices against an original, and those with a code too far from it */
+    uint64_t many_far; /* of these, with more than one such code of 64, and no large error */
+    uint64_t some_low; /* matrices with a unit whose largest code is a little too small */
+    unsigned recipe;   /* sb_recipe */
     int has_middle, middle; /* median of the matrices' mean exponents of scales */
 } usual;
 
@@ -214,6 +219,15 @@ static int was_rounded(const usual *u, const sb_member *m)
     return u->powers >= 6 && 4 * u->full_powers >= 3 * u->powers && 2 * u->all_powers > u->matrices;
 }
 
+/* V-30: "GPTQ computes each code from weights that it has changed" */
+static int misses_by_habit(const usual *u, const sb_member *m)
+{
+    if (m->seen->fp8.top < 0x78 || (u->recipe & ~(unsigned)SB_RECIPE_tuned) == SB_RECIPE_there)
+        return m->seen->fp8.top >= 0x78 && (u->recipe & SB_RECIPE_tuned);
+    return u->producer == SB_PRODUCER_compressed_tensors && u->some_low >= 3 &&
+           4 * u->some_low >= u->matrices;
+}
+
 static void judge_max(const usual *u, const sb_member *m)
 {
     const sb_seen_fp8 *s = &m->seen->fp8;
@@ -223,7 +237,7 @@ static void judge_max(const usual *u, const sb_member *m)
                       "%s%sall %" PRIu32 " scales are powers of two and every unit has code 0x7e: "
                       "the scales were rounded and the codes were not computed again",
                       PIECE(m), *PIECE(m) ? ": " : "", s->live);
-    if (!s->low.count || !amax)
+    if (!s->low.count || !amax || misses_by_habit(u, m))
         return;
     if (m->unit->found.container == SB_CONTAINER_fp8_tensor && partner_is_full(u, m))
         return;
@@ -233,6 +247,25 @@ static void judge_max(const usual *u, const sb_member *m)
                   PIECE(m), *PIECE(m) ? ": " : "", s->low.count, s->live, s->top,
                   s->live_powers ? ", from 0x76 on under powers of two" : "",
                   PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
+}
+
+/* Of all matrices of which that is the habit, once. */
+static void tell_misses(const usual *u, const sb_units *units)
+{
+    const sb_member *first = NULL;
+    uint64_t count = 0, low = 0;
+    for (size_t i = 0; i < units->member_count; i++) {
+        const sb_member *m = &units->members[i];
+        if (!is_fp8(m) || !m->seen->fp8.low.count || !misses_by_habit(u, m))
+            continue;
+        first = count++ ? first : m;
+        low += m->seen->fp8.low.count;
+    }
+    if (first && 2 * u->low <= u->live)
+        sb_check_find(u->check, 30, SB_LEVEL_info, code_name(first),
+                      "%" PRIu64 " units of %" PRIu64 " matrices, this one first, have no code as "
+                      "large as the scale is for: codes were not rounded to nearest (GPTQ)",
+                      low, count);
 }
 
 /* The same of most matrices, once. */
@@ -279,6 +312,50 @@ static const char *signature(double ratio)
                                             : "";
 }
 
+/* V-31: "rounded with compensation", by the recipe or, where there is none, by the codes */
+static int is_tuned(const usual *u)
+{
+    if (u->producer == SB_PRODUCER_auto_round)
+        return 2 * u->far > u->compared;
+    if (u->recipe)
+        return (u->recipe & SB_RECIPE_tuned) != 0;
+    return u->producer == SB_PRODUCER_compressed_tensors && u->compared >= 3 &&
+           2 * u->many_far > u->compared;
+}
+
+/* V-31: "Of such matrices" - neither a code nor a scale is bound, but the whole is. */
+static void judge_whole(const usual *u, const sb_member *m, double ratio)
+{
+    char text[256];
+    sb_follow f;
+    if (ratio <= 0.04 && !sb_follow_is_normed(u->check, m))
+        return;
+    f = sb_follow_of(u->check, m);
+    if (!sb_follow_may_be(&f))
+        sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
+                      "%s%sthe relative error is %.4f, expected 0.0264, up to 0.05 of tuned codes: "
+                      "%s",
+                      PIECE(m), *PIECE(m) ? ": " : "", f.error,
+                      sb_follow_text(&f, text, sizeof text));
+    else if (f.left > 0.05)
+        sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
+                      "%s%sfar from its original: relative error %.4f, a usual one is 0.0264",
+                      PIECE(m), *PIECE(m) ? ": " : "", f.left);
+}
+
+static void tell_far(const usual *u, const sb_member *m, double ratio)
+{
+    const sb_seen *seen = m->seen;
+    sb_check_find(u->check, 31,
+                  u->producer == SB_PRODUCER_auto_round && is_tuned(u) ? SB_LEVEL_info
+                                                                       : SB_LEVEL_error,
+                  code_name(m),
+                  "%s%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
+                  "weight; relative error %.4f, expected 0.0264%s: %s",
+                  PIECE(m), *PIECE(m) ? ": " : "", seen->fp8.far.count, seen->distance.count, ratio,
+                  signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
+}
+
 /* V-31: "a nearest code to t = w / S within |t| / 256" */
 static void judge_nearest(const usual *u, const sb_member *m)
 {
@@ -287,15 +364,19 @@ static void judge_nearest(const usual *u, const sb_member *m)
     if (!s->compared || !seen->has_distance)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
-    /* V-31: "AutoRound may have tuned the rounding" */
-    int tuned = u->producer == SB_PRODUCER_auto_round && 2 * u->far > u->compared;
-    if (s->far.count)
-        sb_check_find(u->check, 31, tuned ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
-                      "%s%s%" PRIu64 " of %" PRIu64
-                      " codes are not a nearest one to the original's "
-                      "weight; relative error %.4f, expected 0.0264%s: %s",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->far.count, seen->distance.count, ratio,
-                      signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
+    int tuned = is_tuned(u) && u->producer != SB_PRODUCER_auto_round;
+    int smoothed = s->far.count && ((u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)) ||
+                                    sb_follow_is_normed(u->check, m));
+    if (smoothed || (tuned && s->far.count))
+        judge_whole(u, m, ratio);
+    else if (s->far.count)
+        tell_far(u, m, ratio);
+    else if (s->clipped.count)
+        sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
+                      "%s%s%" PRIu64 " of the original's weights are more than a tenth beyond 448 "
+                      "times the scale, and were clipped: the scale is that of other weights: %s",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->clipped.count,
+                      PLACES(u, m, clipped, sb_code_byte, 1));
     else if (ratio > 0.03)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
                       "%s%sthe relative error is %.4f, expected 0.0264: the scales are far too "
@@ -306,6 +387,16 @@ static void judge_nearest(const usual *u, const sb_member *m)
                       "%s%sthe relative error is %.4f, expected 0.0264: the original has hardly "
                       "more digits than FP8",
                       PIECE(m), *PIECE(m) ? ": " : "", ratio);
+}
+
+/* V-31: "one INFO" */
+static void tell_tuned(const usual *u)
+{
+    if (u->producer != SB_PRODUCER_auto_round && is_tuned(u) && u->many_far)
+        sb_check_find(u->check, 31, SB_LEVEL_info, "",
+                      "the codes of %" PRIu64 " of %" PRIu64 " FP8 matrices are not the nearest "
+                      "ones, as those of GPTQ: they are judged as a whole",
+                      u->many_far, u->compared);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -340,6 +431,9 @@ static void count_usual(usual *u, const sb_member *m)
     u->low += s->low.count;
     u->compared += s->compared;
     u->far += s->far.count != 0;
+    u->many_far += s->compared && s->far.count > m->seen->distance.count / 64 &&
+                   sb_distance_ratio(&m->seen->distance) <= 0.06;
+    u->some_low += s->low.count != 0 && s->top >= 0x78;
     if (s->live_powers == s->live) {
         u->all_powers++;
         u->powers += s->live_powers;
@@ -375,6 +469,7 @@ void sb_check_fp8_groups(sb_check *check)
     if (!any)
         return;
     u.producer = sb_producer_of(check);
+    u.recipe = sb_recipe_of(check);
     find_middle(&u, units);
     for (size_t i = 0; i < units->member_count; i++)
         u.rounded += is_fp8(&units->members[i]) && was_rounded(&u, &units->members[i]);
@@ -389,6 +484,8 @@ void sb_check_fp8_groups(sb_check *check)
     }
     tell_low(&u, units);
     tell_rounded(&u);
+    tell_misses(&u, units);
+    tell_tuned(&u);
     judge_cut(&u);
     tell_powers(&u, mx);
 }

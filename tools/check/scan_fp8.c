@@ -25,7 +25,7 @@ typedef struct run {
 
 typedef struct sums {
     double sum, sum2, sum4, error2, master2;
-    uint32_t zeros, nans, far;
+    uint32_t zeros, nans, far, clipped;
     unsigned char top; /* the largest code without its sign, NaN left out */
 } sums;
 
@@ -49,6 +49,20 @@ static uint32_t far_among(const sb_fp8_table *t, const run *r, uint32_t first, u
                (unsigned)(256 * w - slack > t->high[code] * scale);
     }
     return far;
+}
+
+/* V-31: "beyond 1.1 times 448 S" */
+static inline int is_clipped(double weight, double scale)
+{
+    return fabs(weight) > 1.1 * 448 * scale;
+}
+
+static uint32_t clipped_among(const run *r, uint32_t first, uint32_t count)
+{
+    uint32_t clipped = 0;
+    for (uint32_t i = first; i < first + count; i++)
+        clipped += (unsigned)is_clipped(r->master[i], r->scale);
+    return clipped;
 }
 
 /* --- the slow way: NaN codes, and weights or scales that binary32 cannot square ----------------
@@ -90,6 +104,7 @@ static void against_master(const sb_fp8_table *t, const run *r, sums *s)
         s->master2 += w * w;
     }
     s->far = far_among(t, r, 0, r->count);
+    s->clipped = clipped_among(r, 0, r->count);
 }
 
 /* --- the fast way ------------------------------------------------------------------------------
@@ -123,13 +138,15 @@ static void look_at_rest(const pass *p, const run *r, uint32_t first, float inve
 }
 
 /* V-31: "a fast test in binary32 cannot prove" goes to the definition, 32 codes at a time. */
-static uint32_t far_in_doubt(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t doubts)
+static void far_in_doubt(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t doubts,
+                         sums *s)
 {
-    uint32_t far = 0;
     for (uint32_t at = first; doubts; doubts >>= 1, at += SB_FP8_GROUP)
-        if (doubts & 1)
-            far += far_among(t, r, at, r->count - at < SB_FP8_GROUP ? r->count - at : SB_FP8_GROUP);
-    return far;
+        if (doubts & 1) {
+            uint32_t count = r->count - at < SB_FP8_GROUP ? r->count - at : SB_FP8_GROUP;
+            s->far += far_among(t, r, at, count);
+            s->clipped += clipped_among(r, at, count);
+        }
 }
 
 /* 0: only the slow way will do. `nearest`: whether V-31 is asked. */
@@ -151,7 +168,7 @@ static int look_fast(const pass *p, const run *r, int nearest, sums *s)
             look_at_rest(p, r, at, inverse, &l);
         add_piece(&l, r->master != NULL, s);
         if (nearest && l.doubts)
-            s->far += far_in_doubt(&p->table, r, at, l.doubts);
+            far_in_doubt(&p->table, r, at, l.doubts, s);
     }
     s->sum *= 256;
     s->sum2 *= 0x1p16;
@@ -173,19 +190,21 @@ static void look(const pass *p, const run *r, sums *s)
     if (r->master)
         against_master(&p->table, r, s);
     if (!nearest)
-        s->far = 0;
+        s->far = s->clipped = 0;
 }
 
 /* The rare places, which the loops above only count. */
 static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col, sb_seen_fp8 *seen)
 {
-    if (!s->nans && !s->far)
+    if (!s->nans && !s->far && !s->clipped)
         return;
     for (uint32_t i = 0; i < r->count; i++) {
         if ((r->codes[i] & 0x7fu) == 0x7fu)
             sb_note_place(&seen->nan, row, col + i);
         else if (s->far && r->scale > 0 && !sb_fp8_nearest(r->codes[i], r->master[i], r->scale))
             sb_note_place(&seen->far, row, col + i);
+        if (s->clipped && r->scale > 0 && is_clipped(r->master[i], r->scale))
+            sb_note_place(&seen->clipped, row, col + i);
     }
 }
 

@@ -22,6 +22,7 @@ typedef struct sb_seen_fp8 {
     sb_places high_scale;       /* 448 times the scale is implausible */
     sb_places low;              /* live units whose largest code is too small: V-30 */
     sb_places far;              /* codes that are not a nearest one: V-31 */
+    sb_places clipped;          /* weights a tenth beyond what the scale holds: V-31 */
     unsigned char top;          /* the largest code without its sign */
     unsigned char carried;      /* scratch of the pass: of a unit that is not yet over */
     unsigned char compared;     /* the original was there, not quantized itself */
