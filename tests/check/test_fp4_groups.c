@@ -79,6 +79,18 @@ static void test_habit(void **state)
     folder_free(f);
 }
 
+/* V-24: "further than 0.04 from 1": every global scale of a role a tenth off. */
+static void test_factor_of_all(void **state)
+{
+    (void)state;
+    folder *f = folder_of(CT);
+    scale_all(f, ".down_proj.weight_global_scale", 1 / 0.9f);
+    folder_result *r = folder_check(f, BF16, NULL);
+    expect_finding(r, 24, SB_LEVEL_error, EXPERT "down_proj");
+    folder_result_free(r);
+    folder_free(f);
+}
+
 /* Codes of 7 to 6 in every matrix: another recipe. In one: damage. */
 static void no_sevens(folder_tensor *t)
 {
@@ -174,9 +186,10 @@ static void test_swapped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blame),  cmocka_unit_test(test_habit),
-        cmocka_unit_test(test_recipe), cmocka_unit_test(test_stale_global),
-        cmocka_unit_test(test_inputs), cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_blame),        cmocka_unit_test(test_factor_of_all),
+        cmocka_unit_test(test_habit),        cmocka_unit_test(test_recipe),
+        cmocka_unit_test(test_stale_global), cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_swapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

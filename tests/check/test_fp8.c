@@ -310,6 +310,41 @@ static void test_place(void **state)
     folder_free(f);
 }
 
+/* A step further from zero, or nearer: what compensation does to a code. */
+static void move_codes(folder_tensor *t, uint64_t every)
+{
+    for (uint64_t i = 0; i < t->size; i += every)
+        if ((t->bytes[i] & 0x7f) > 0x08 && (t->bytes[i] & 0x7f) < 0x70)
+            t->bytes[i] ^= 1;
+}
+
+/* V-31: codes of all matrices are a step beside the nearest, as GPTQ's: judged as a whole. The same
+ * in one matrix is damage, and so is a wrong scale among such matrices. */
+static void test_compensated(void **state)
+{
+    (void)state;
+    folder *f = folder_of("T3 fp8-channel recipe=plain");
+    folder_tensor *t = folder_find(f, "model." TENSOR ".weight");
+    move_codes(t, 5);
+    folder_result *r = folder_check(f, BF16, NULL);
+    expect_finding(r, 31, SB_LEVEL_error, TENSOR);
+    folder_result_free(r);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->tensors[i]->dtype == SB_DTYPE_F8_E4M3 && f->tensors[i] != t)
+            move_codes(f->tensors[i], 5);
+    r = folder_check(f, BF16, NULL);
+    assert_null(folder_finding(r, 31, SB_LEVEL_error, NULL));
+    assert_null(folder_finding(r, 31, SB_LEVEL_warn, NULL));
+    assert_non_null(folder_finding(r, 31, SB_LEVEL_info, NULL));
+    folder_result_free(r);
+    folder_tensor *scale = folder_find(f, "model." TENSOR ".weight_scale");
+    folder_set(scale, 3, 2 * folder_get(scale, 3));
+    r = folder_check(f, BF16, NULL);
+    expect_finding(r, 31, SB_LEVEL_error, TENSOR);
+    folder_result_free(r);
+    folder_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,7 +352,7 @@ int main(void)
         cmocka_unit_test(test_flips),      cmocka_unit_test(test_pass),
         cmocka_unit_test(test_many_flips), cmocka_unit_test(test_rounded_scales),
         cmocka_unit_test(test_all_cut),    cmocka_unit_test(test_place),
-        cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_stack),      cmocka_unit_test(test_compensated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,6 +307,23 @@ static void test_awq_as_v1(void **state)
     folder_free(f);
 }
 
+/* V-38: "the mean is more than half a step off": AWQ's zero points less one in every matrix. */
+static void test_awq_less_one(void **state)
+{
+    (void)state;
+    folder *f = folder_of("T3 int4-awq recipe=plain");
+    for (size_t i = 0; i < f->count; i++)
+        if (strstr(f->tensors[i]->name, ".qzeros"))
+            for (uint64_t k = 0; k < 2 * f->tensors[i]->size; k++) {
+                unsigned zero = folder_nibble(f->tensors[i], k);
+                folder_set_nibble(f->tensors[i], k, zero ? zero - 1 : 0);
+            }
+    folder_result *r = folder_check(f, BF16, NULL);
+    expect_finding(r, 38, SB_LEVEL_error, TENSOR ".qweight");
+    folder_result_free(r);
+    folder_free(f);
+}
+
 /* Zero points of compressed-tensors lie along the rows; a matrix of many rows is read in parts, and
  * each row keeps its own. */
 static void test_many_rows(void **state)
@@ -363,7 +380,7 @@ int main(void)
         cmocka_unit_test(test_empty_group), cmocka_unit_test(test_tuned),
         cmocka_unit_test(test_many_flips),  cmocka_unit_test(test_planted),
         cmocka_unit_test(test_awq_as_v1),   cmocka_unit_test(test_signed),
-        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_awq_less_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,6 +246,12 @@ static double slope(const dots *d)
     return d->ww > 0 ? d->vw / d->ww : 1;
 }
 
+/* A factor that noise does not give. */
+static int is_off(double factor)
+{
+    return factor < 0.95 || factor > 1.05;
+}
+
 /* V-38: "the product of both is 1 within a tenth for nine of ten" */
 static int is_paired(const sb_check *check, const sb_member *m, const pass *p, int rows)
 {
@@ -254,15 +260,18 @@ static int is_paired(const sb_check *check, const sb_member *m, const pass *p, i
     const sb_member *partner = partner_of(check, m, &mine);
     if (!partner || mine != rows || !begin(check, partner, &q))
         return 0;
-    uint32_t count = rows ? p->own->rows : p->own->cols, agree = 0;
+    uint32_t count = rows ? p->own->rows : p->own->cols, agree = 0, off = 0;
     uint32_t theirs = rows ? q.own->cols : q.own->rows;
     if (count == theirs && run(&q, 1)) {
         for (uint32_t i = 0; i < count; i++) {
-            double x = rows ? slope(&p->rows[i]) * slope(&q.columns[i])
-                            : slope(&p->columns[i]) * slope(&q.rows[i]);
-            agree += x > 0.9 && x < 1.1;
+            double x = slope(rows ? &p->rows[i] : &p->columns[i]);
+            double y = slope(rows ? &q.columns[i] : &q.rows[i]);
+            if (!is_off(x) && !is_off(y))
+                continue;
+            off++;
+            agree += x * y > 0.9 && x * y < 1.1;
         }
-        good = (uint64_t)agree * 10 >= (uint64_t)count * 9;
+        good = off && (uint64_t)agree * 10 >= (uint64_t)off * 9;
     }
     end(&q);
     return good;
@@ -306,6 +315,29 @@ static double sum_left(const dots *d, uint32_t count)
     return left;
 }
 
+/* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" - 1 if, but for those,
+ * the matrix follows as tuned codes do. */
+static int is_dead_columns(const pass *p, sb_follow *f)
+{
+    dots rest = {0};
+    uint32_t dead = 0;
+    for (uint32_t k = 0; k < p->own->cols; k++) {
+        const dots *d = &p->columns[k];
+        dead += d->vv == 0 && d->ww > 0;
+        if (d->vv == 0)
+            continue;
+        rest.vw += d->vw;
+        rest.vv += d->vv;
+        rest.ww += d->ww;
+    }
+    if (!dead || !(rest.ww > 0) || error_of(&rest) > 0.125 * rest.ww)
+        return 0;
+    f->how = SB_FOLLOWS_noise;
+    f->dead = dead;
+    f->left = sb_root(error_of(&rest) / rest.ww);
+    return 1;
+}
+
 static void decide(const sb_check *check, const sb_member *m, const pass *p, sb_follow *f)
 {
     const dots *all = &p->all;
@@ -316,6 +348,8 @@ static void decide(const sb_check *check, const sb_member *m, const pass *p, sb_
     f->error = sb_root(error2 / all->ww);
     f->cosine = all->vv > 0 ? all->vw / sb_root(all->vv) / sb_root(all->ww) : 0;
     f->factor = slope(all);
+    if (is_dead_columns(p, f))
+        return;
     if (f->cosine < 0.7 && !(steps > 0.5 || steps < -0.5)) {
         f->how = SB_FOLLOWS_not;
     } else if (steps > 0.5 || steps < -0.5) {
@@ -354,7 +388,7 @@ sb_follow sb_follow_of(const sb_check *check, const sb_member *m)
     if (begin(check, m, &p) && run(&p, noise2)) {
         f.normed = p.norm != NULL;
         decide(check, m, &p, &f);
-        if (f.how == SB_FOLLOWS_noise && p.units_off && !f.normed) {
+        if (f.how == SB_FOLLOWS_noise && p.units_off && !f.normed && !f.dead) {
             f.how = SB_FOLLOWS_part;
             f.parts = p.units_off;
             f.row = p.unit_row;
@@ -396,8 +430,7 @@ const char *sb_follow_text(const sb_follow *f, char *text, size_t size)
         snprintf(text, size,
                  "%" PRIu32 " %s are far off, where the others are not, the first at row %" PRIu32
                  ", column %" PRIu32,
-                 f->parts, f->column || f->left < 0 ? "scales" : "rows or scales", f->row,
-                 f->column);
+                 f->parts, f->column ? "scales" : "rows or scales", f->row, f->column);
         break;
     case SB_FOLLOWS_noise:
     case SB_FOLLOWS_unknown:

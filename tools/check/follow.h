@@ -25,8 +25,9 @@ typedef struct sb_follow {
     double cosine; /* between v and w */
     double factor; /* of a scale; of an offset: the steps */
     uint32_t parts, row, column; /* how many rows or units are off, and the first of them */
-    int normed; /* the norm that feeds this layer is the original's divided by columns */
-    int paired; /* rows, columns: the layer behind or before has the inverse factors */
+    uint32_t dead; /* columns that are zero and not so in the original; left without them */
+    int normed;    /* the norm that feeds this layer is the original's divided by columns */
+    int paired;    /* rows, columns: the layer behind or before has the inverse factors */
 } sb_follow;
 
 sb_follow sb_follow_of(const sb_check *check, const sb_member *member);

@@ -167,6 +167,9 @@ typedef struct sb_rule {
 
 void sb_ask(sb_check *check, const sb_rule *rules, size_t count);
 
+/* The largest block scale of a matrix and of the fused ones that share its global scale. */
+unsigned sb_fp4_group_largest(const sb_units *units, const sb_member *member);
+
 void sb_fp4_rules(sb_check *check); /* 17, 18, 19, 23, 25 */
 
 /* "row 17, block 3": counts a place. */
@@ -187,6 +190,10 @@ double sb_fp4_distance(const sb_seen *seen);
 
 /* What a large distance looks like: one clause of a sentence. */
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
+
+/* V-24: "a recipe that declares tuned codes" - whether nothing worse than those explains a large
+ * distance. Reads the matrix once more. */
+int sb_fp4_may_be_tuned(const sb_panel *panel, double *left, uint32_t *dead);
 
 /* V-24 itself. */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor);

@@ -5,6 +5,8 @@
 
 #include "ref/container/show.h"
 #include "tools/check/fp4.h"
+#include "tools/check/producer.h"
+#include "tools/check/recipe.h"
 
 enum { KINDS = 96 };
 
@@ -19,6 +21,7 @@ typedef struct kind {
 typedef struct asked {
     sb_check *check;
     const sb_rule *rule;
+    int tuned; /* the producer declares that codes and scales are not those of amax */
     kind kinds[KINDS];
     size_t count;
 } asked;
@@ -43,8 +46,9 @@ static void find_sixes(asked *a)
             continue;
         const sb_seen_fp4 *s = &m->seen->fp4;
         kind *k = kind_of(a, m->unit->kind);
-        k->full += s->largest_scale > 0x7c;
-        k->less += s->largest_scale >= 0x78 && s->largest_scale <= 0x7c && s->not_six.count > 0;
+        unsigned largest = sb_fp4_group_largest(u, m); /* its own may be less under a shared one */
+        k->full += largest > 0x7c;
+        k->less += largest >= 0x78 && largest <= 0x7c && s->not_six.count > 0;
     }
 }
 
@@ -83,7 +87,9 @@ static void tell(asked *a, const sb_member *m, kind *k)
     r->tell(a->check, m, text, sizeof text);
     if (is_lone(count, broken)) {
         int piece = m->unit->found.experts != 0;
-        sb_check_find(a->check, r->number, r->lone, r->tensor(m), "%s%s%s",
+        /* V-19: "a WARN of producers that declare tuned codes" */
+        sb_level lone = a->tuned && r->number != 17 && r->number <= 25 ? SB_LEVEL_warn : r->lone;
+        sb_check_find(a->check, r->number, lone < r->lone ? lone : r->lone, r->tensor(m), "%s%s%s",
                       piece ? SB_SHOW(m->name) : "", piece ? ": " : "", text);
         return;
     }
@@ -122,6 +128,8 @@ static void ask_all(asked *a)
 void sb_ask(sb_check *check, const sb_rule *rules, size_t count)
 {
     asked a = {.check = check};
+    a.tuned =
+        (sb_recipe_of(check) & SB_RECIPE_tuned) || sb_producer_of(check) == SB_PRODUCER_auto_round;
     find_sixes(&a);
     for (size_t i = 0; i < count; i++) {
         a.rule = &rules[i];

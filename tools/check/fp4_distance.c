@@ -1,7 +1,11 @@
 /* fp4_distance.c - how far a matrix is from its original as a whole. */
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/check/fp4.h"
+#include "tools/check/follow.h"
+#include "tools/check/recipe.h"
 
 double sb_fp4_root(double x)
 {
@@ -25,6 +29,14 @@ double sb_fp4_distance(const sb_seen *seen)
     return sb_fp4_root(d->error2 / d->master2);
 }
 
+/* V-24: "The best factor": <v, w> / <w, w>. Rounding leaves it within a hundredth of 1. */
+static const double SLOPE = 0.04; /* twice that of MXFP4, which clips what is above 6 */
+static double best_factor(const sb_seen *seen)
+{
+    const sb_distance *d = &seen->distance;
+    return d->master2 > 0 ? (seen->moments.sum2 + d->master2 - d->error2) / 2 / d->master2 : 1;
+}
+
 /* V-24: "the product of both follows from the three sums": |v - w|^2 = |v|^2 - 2 vw + |w|^2. */
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
 {
@@ -32,13 +44,16 @@ const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
     double ratio = w2 > 0 ? sb_fp4_root(v2 / w2) : 0;
     double length = sb_fp4_root(v2) * sb_fp4_root(w2);
     double cosine = length > 0 ? (v2 + w2 - seen->distance.error2) / 2 / length : 0;
+    double factor = best_factor(seen), off = factor > 1 ? factor - 1 : 1 - factor;
     if (v2 == 0)
         snprintf(text, size, "all of it is zero");
-    else if (cosine > 0.985)
+    else if (cosine > 0.985 && off > SLOPE)
         snprintf(text, size, "it is the original times %.4g: the global scale is wrong%s", ratio,
                  ratio > 50 || ratio < 0.02 ? ", perhaps its reciprocal" : "");
     else if (cosine < -0.9)
         snprintf(text, size, "the signs are inverted");
+    else if (cosine > 0.985)
+        snprintf(text, size, "each weight is a little off");
     else if (cosine > 0.6)
         snprintf(text, size,
                  "it follows the original (cosine %.3f): block scales are misplaced (rows shifted, "
@@ -59,6 +74,38 @@ typedef struct limits {
 } limits;
 static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
 
+int sb_fp4_may_be_tuned(const sb_panel *p, double *left, uint32_t *dead)
+{
+    const sb_units *units = &p->check->self.units;
+    if (!(sb_recipe_of(p->check) & SB_RECIPE_tuned))
+        return 0;
+    size_t n = strlen(units->prefix);
+    const sb_member *m =
+        sb_member_plain(units, strncmp(p->name, units->prefix, n) == 0 ? p->name + n : p->name);
+    sb_follow f = m ? sb_follow_of(p->check, m) : (sb_follow){.how = SB_FOLLOWS_unknown};
+    *left = f.left;
+    *dead = f.dead;
+    return sb_follow_may_be(&f);
+}
+
+/* A large distance of tuned codes. */
+static int tell_tuned(const sb_fp4 *f, const char *tensor, const char *piece)
+{
+    double left = 0;
+    uint32_t dead = 0;
+    if (!sb_fp4_may_be_tuned(f->panel, &left, &dead))
+        return 0;
+    if (dead)
+        sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
+                "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves those "
+                "whose inputs were always zero; relative error of the others %.4f",
+                piece, dead, left);
+    else
+        sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
+                "%sfar from its original: relative error %.4g, a usual one is 0.095", piece, left);
+    return 1;
+}
+
 /* V-24: "above 0.20 an ERROR, above 0.12 a WARN" */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
 {
@@ -75,11 +122,18 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
                     "%sthe original is zero, or no number, and this is not", piece);
         return;
     }
-    if (d > l->bad) {
-        sb_level level = d > l->wrong ? SB_LEVEL_error : SB_LEVEL_warn;
+    double slope = best_factor(seen), off = slope > 1 ? slope - 1 : 1 - slope;
+    int factor = off > (f->mx ? 2 * SLOPE : SLOPE);
+    if ((d > l->wrong || factor) && tell_tuned(f, tensor, piece))
+        return;
+    if (d > l->bad || factor) {
+        sb_level level = factor || d > l->wrong ? SB_LEVEL_error : SB_LEVEL_warn;
         sb_find(f->panel->findings, 24, level, tensor,
-                "%sdistance %.4g to the original, expected 0.08 to %.2g: %s", piece, d, l->bad,
-                sb_fp4_signature(seen, signature, sizeof signature));
+                level == SB_LEVEL_warn
+                    ? "%sfar from its original: relative error %.4g, a usual one is 0.08 to %.2g%s"
+                    : "%sdistance %.4g to the original, expected 0.08 to %.2g: %s",
+                piece, d, l->bad,
+                level == SB_LEVEL_warn ? "" : sb_fp4_signature(seen, signature, sizeof signature));
     } else if (d < l->good && !sb_matrix_quantized(f->panel->master) &&
                f->seen->compared - seen->moments.zeros >= 4096) {
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,

@@ -6,6 +6,7 @@
 
 #include "ref/container/show.h"
 #include "tools/check/fp4.h"
+#include "tools/check/recipe.h"
 
 const char *sb_fp4_piece(const sb_panel *p, char *text, size_t size)
 {
@@ -141,6 +142,8 @@ static void judge_lost(const judge *j)
     const sb_seen_fp4 *s = j->seen;
     char at[96];
     int error = s->lost_mixed && (uint64_t)s->lost.count * 16 >= s->blocks;
+    /* GPTQ leaves columns whose inputs were always zero */
+    error = error && !(sb_recipe_of(j->p->check) & SB_RECIPE_tuned);
     if (s->lost.count)
         sb_find(j->p->findings, 21, error ? SB_LEVEL_error : SB_LEVEL_warn, j->codes,
                 "%s%" PRIu32 " blocks have only zero codes under block scales of blocks that are "
@@ -170,7 +173,9 @@ static void judge_nearest(const judge *j)
     if (s->wrong == 0)
         return;
     if (s->wrong > s->compared / 64) { /* else it is for sb_check_fp4_groups */
-        if (d > 0.2)
+        double left;
+        uint32_t dead;
+        if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &left, &dead))
             FIND(j, 23, error, j->codes,
                  "%s%" PRIu64 " of %" PRIu64 " codes are no nearest ones, from row %" PRIu32
                  ", column %" PRIu32 " on: %s",
@@ -212,7 +217,9 @@ static void judge_scales(const judge *j)
     uint32_t off = s->off[best].count, far = s->far[best];
     if (off == 0 || off > s->scales_compared / 10 || !s->nearest)
         return; /* else it is for sb_check_fp4_groups */
+    /* V-25: "where every code is a nearest one under them" */
     sb_level level = far                                         ? SB_LEVEL_error
+                     : s->wrong == 0                             ? SB_LEVEL_info
                      : (uint64_t)off * 1000 > s->scales_compared ? SB_LEVEL_warn
                                                                  : SB_LEVEL_info;
     sb_find(j->p->findings, 25, level, j->scales,

@@ -60,8 +60,7 @@ static int same_global(const sb_member *a, const sb_member *b)
            sb_bits_f32(a->matrix.quant.factor.value) == sb_bits_f32(b->matrix.quant.factor.value);
 }
 
-/* The largest block scale of a matrix and of the fused ones that share its global scale. */
-static unsigned group_largest(const sb_units *units, const sb_member *m)
+unsigned sb_fp4_group_largest(const sb_units *units, const sb_member *m)
 {
     unsigned largest = m->seen->fp4.largest_scale;
     const char *last = strrchr(m->plain, '.');
@@ -84,7 +83,7 @@ static sb_answer ask_saturation(const sb_check *check, const sb_member *m, int s
     const sb_seen_fp4 *s = &m->seen->fp4;
     if (!sb_member_has_global(m) || s->zero_blocks == s->blocks)
         return SB_NOT_ASKED;
-    unsigned largest = group_largest(&check->self.units, m);
+    unsigned largest = sb_fp4_group_largest(&check->self.units, m);
     if (six)
         return largest == 0x7e ? SB_OBEYED : SB_BROKEN;
     return largest >= 0x78 && largest <= 0x7c ? SB_OBEYED : SB_BROKEN;
@@ -92,11 +91,12 @@ static sb_answer ask_saturation(const sb_check *check, const sb_member *m, int s
 
 static void tell_saturation(const sb_check *check, const sb_member *m, char *text, size_t size)
 {
-    (void)check;
     snprintf(text, size,
-             "the largest block scale under the global scale %.9g is 0x%02x here and in no fused "
-             "partner the largest that it should be (0x7e): the global scale belongs to others",
-             (double)m->matrix.quant.factor.value, (unsigned)m->seen->fp4.largest_scale);
+             "the largest block scale under the global scale %.9g is 0x%02x here and 0x%02x with "
+             "its fused partners, expected 0x7e (0x78 to 0x7c where all of the kind map blocks to "
+             "4 or 6): the global scale belongs to others",
+             (double)m->matrix.quant.factor.value, (unsigned)m->seen->fp4.largest_scale,
+             sb_fp4_group_largest(&check->self.units, m));
 }
 
 /* --- 19 --------------------------------------------------------------------------------------- */

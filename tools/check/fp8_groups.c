@@ -337,6 +337,11 @@ static void judge_whole(const usual *u, const sb_member *m, double ratio)
                       "%s",
                       PIECE(m), *PIECE(m) ? ": " : "", f.error,
                       sb_follow_text(&f, text, sizeof text));
+    else if (f.dead)
+        sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
+                      "%s%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
+                      "those whose inputs were always zero; relative error of the others %.4f",
+                      PIECE(m), *PIECE(m) ? ": " : "", f.dead, f.left);
     else if (f.left > 0.05)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
                       "%s%sfar from its original: relative error %.4f, a usual one is 0.0264",

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "tools/check/follow.h"
+#include "tools/check/recipe.h"
 #include "tools/check/rows.h"
 
 int sb_int_member(const sb_member *m)
@@ -38,8 +40,10 @@ void sb_int_usual_make(sb_check *check, sb_int_usual *u)
     for (size_t i = 0; i < units->member_count; i++)
         if (sb_int_member(&units->members[i]))
             count_member(u, &units->members[i]);
-    if (u->matrices)
-        u->producer = sb_producer_of(check);
+    if (!u->matrices)
+        return;
+    u->producer = sb_producer_of(check);
+    u->recipe = sb_recipe_of(check);
 }
 
 static const char *signature(double ratio)
@@ -64,6 +68,9 @@ static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
     sb_region region = m->unit->region;
     const sb_places *which = NULL;
     const char *what = "";
+    if (m->seen->ints.far.count &&
+        ((u->recipe & ~(unsigned)SB_RECIPE_there) || sb_follow_is_normed(u->check, m)))
+        return 0; /* V-38: "no single code is bound" */
     if (most(u->nearest[region], u->compared[region])) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
@@ -82,22 +89,39 @@ static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
     return 1;
 }
 
+/* V-38: "What explains it" */
+static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit, double usual)
+{
+    char text[256];
+    const char *name = sb_tensor_with(m, m->matrix.data);
+    sb_follow f = sb_follow_of(u->check, m);
+    /* AWQ writes no norm of its own where it has none to scale: columns alone are its way, too */
+    int awq = u->producer == SB_PRODUCER_awq || (u->recipe & SB_RECIPE_smoothed);
+    int scaled = f.how == SB_FOLLOWS_columns || f.how == SB_FOLLOWS_rows;
+    if (f.how == SB_FOLLOWS_unknown)
+        return;
+    if (!sb_follow_may_be(&f))
+        sb_check_find(u->check, 38, awq && scaled && !f.normed ? SB_LEVEL_warn : SB_LEVEL_error,
+                      name, "the relative error is %.4f, expected at most %.2f: %s", f.error, limit,
+                      sb_follow_text(&f, text, sizeof text));
+    else if (f.dead)
+        sb_check_find(u->check, 38, SB_LEVEL_warn, name,
+                      "%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
+                      "those whose inputs were always zero; relative error of the others %.4f",
+                      f.dead, f.left);
+    else if (f.left > limit)
+        sb_check_find(u->check, 38, SB_LEVEL_warn, name,
+                      "far from its original: relative error %.4f, a usual one is %g", f.left,
+                      usual);
+}
+
 /* V-38: "0.35 with 4 bits, 0.05 with 8" */
 static void judge_ratio(const sb_int_usual *u, const sb_member *m, double ratio)
 {
-    int smoothed = u->producer == SB_PRODUCER_awq; /* its weights are rescaled by columns */
-    double limit = sb_format_bits(m->matrix.format) == 8 ? 0.05 : 0.35;
-    const sb_places *rows = &m->seen->ints.rows_off;
-    const char *name = sb_tensor_with(m, m->matrix.data);
-    if (ratio > limit)
-        sb_check_find(u->check, 38, smoothed ? SB_LEVEL_warn : SB_LEVEL_error, name,
-                      "the relative error is %.4f, expected at most %.2f%s", ratio, limit,
-                      signature(ratio));
-    else if (rows->count && !smoothed)
-        sb_check_find(u->check, 38, SB_LEVEL_error, name,
-                      "%" PRIu64 " of %" PRIu32 " rows differ from the original's by more than "
-                      "half of them: row %" PRIu32,
-                      rows->count, m->matrix.rows, rows->row[0]);
+    int wide = sb_format_bits(m->matrix.format) == 8;
+    double limit = wide ? 0.05 : 0.35;
+    if (ratio > limit || m->seen->ints.rows_off.count)
+        judge_whole(u, m, limit, wide ? 0.01 : 0.13);
 }
 
 void sb_judge_int_distance(const sb_int_usual *u, const sb_member *m)

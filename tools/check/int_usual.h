@@ -7,6 +7,7 @@
 typedef struct sb_int_usual {
     sb_check *check;
     sb_producer producer;
+    unsigned recipe; /* sb_recipe */
     uint64_t matrices;
     uint64_t v1, v2, versions; /* GPTQ's matrices whose zero points are these, or either */
     unsigned told_version;     /* that all of them are not as declared */

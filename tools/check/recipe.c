@@ -36,6 +36,8 @@ unsigned sb_recipe_of(const sb_check *check)
         {"SpinQuantModifier", SB_RECIPE_rotated},
         {"QuIPModifier", SB_RECIPE_rotated},
     };
+    if (!check->self.checkpoint)
+        return 0;
     char *path = sb_path_join(sb_checkpoint_folder(check->self.checkpoint), "recipe.yaml");
     unsigned char *bytes = NULL;
     size_t count = 0;

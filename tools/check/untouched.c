@@ -6,6 +6,7 @@
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
+#include "tools/check/recipe.h"
 
 enum { FEW = 64 }; /* values that tell too little about how they were rounded */
 
@@ -169,7 +170,7 @@ void sb_check_untouched(sb_check *check)
     totals t = {0};
     if (!check->master.checkpoint)
         return;
-    t.awq = has_awq(&check->self.units);
+    t.awq = has_awq(&check->self.units) || (sb_recipe_of(check) & SB_RECIPE_smoothed) != 0;
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
         if (!sb_unit_is_plain(unit) || !unit->seen_count || !unit->seen->done)
