@@ -93,7 +93,7 @@ run 0 check "$a" --only 1,2 --skip 2 --json
 at checks.length 1
 refused 2 check "$a" --only fp4-neirest
 says_err "there is no check 'fp4-neirest', but fp4-nearest"
-refused 2 check "$a" --skip 49
+refused 2 check "$a" --skip 99
 refused 2 check "$a" --only ''
 refused 2 check "$a" --only 1,,2
 refused 2 check "$a" --need gtp
@@ -236,7 +236,7 @@ at waivers.1.state 'its check was not made'
 waive '2 * # cannot be'
 run 1 check golden/bad/not-in-shard --only 2 --waivers "$work/waivers"
 says 'FATAL findings only, and those cannot be waived'
-for bad in '14 *' '14 * #' '14' 'no-such-check * # why' '14 a b # why' '49 * # why'; do
+for bad in '14 *' '14 * #' '14' 'no-such-check * # why' '14 a b # why' '99 * # why'; do
     waive '# first' "$bad"
     refused 3 check "$a" --waivers "$work/waivers"
     says_err "$work/waivers:2: "
