@@ -46,6 +46,7 @@ JANSSON_LIBS := -ljansson
 PCRE2_LIBS := -lpcre2-8
 UTF8PROC_LIBS := -lutf8proc
 ZIP_LIBS := -lminizip -lz
+CRYPTO_LIBS := -lcrypto
 
 # --- flags ------------------------------------------------------------------------------------------
 # Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
@@ -90,7 +91,7 @@ COMPILE_CXX := $(strip $(CXX) $(CPPFLAGS) $(CXXFLAGS))
 LINK := $(strip $(CC) $(OPT) -fopenmp $(EXTRA))
 # ref/ has functions of its own: neither the library nor the program sees libm
 API_LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
-LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS)
+LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS) $(CRYPTO_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
 # The device code of the gpu backend, for the two targets; nothing contracted (Z-1).

@@ -258,13 +258,15 @@ machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
         skip "$machine, all outputs" "no $cc"
     elif [ -z "$qemu" ]; then
         skip "$machine, all outputs" "no qemu-$machine"
-    elif ! sysroot_has "$root" $machine jansson pcre2-8 utf8proc minizip z; then
-        skip "$machine, all outputs" "no jansson, PCRE2, utf8proc and minizip under build/cross (tools/deps cross)"
-    elif built $machine CC=$cc OPT=-O1 COLD_OPT="$cold" EXTRA=-static JANSSON_CFLAGS="-isystem $root/include" \
+    elif ! sysroot_has "$root" $machine jansson pcre2-8 utf8proc minizip z crypto; then
+        skip "$machine, all outputs" "no jansson, PCRE2, utf8proc, minizip and libcrypto under build/cross (tools/deps cross)"
+    elif built $machine CC=$cc OPT=-O1 COLD_OPT="$cold" EXTRA=-static \
+        JANSSON_CFLAGS="-isystem $root/include -isystem $root/include/$machine-linux-gnu" \
         JANSSON_LIBS="$root/lib/$machine-linux-gnu/libjansson.a" \
         PCRE2_LIBS="$root/lib/$machine-linux-gnu/libpcre2-8.a" \
         UTF8PROC_LIBS="$root/lib/$machine-linux-gnu/libutf8proc.a" \
-        ZIP_LIBS="$root/lib/$machine-linux-gnu/libminizip.a $root/lib/$machine-linux-gnu/libz.a"; then
+        ZIP_LIBS="$root/lib/$machine-linux-gnu/libminizip.a $root/lib/$machine-linux-gnu/libz.a" \
+        CRYPTO_LIBS="$root/lib/$machine-linux-gnu/libcrypto.a"; then
         for threads in $threads_there; do
             agree "$machine, threads $threads" "$scratch/few" run_model $threads "$qemu" \
                 "$matrix/$machine/samebit"

@@ -84,7 +84,7 @@ at checks.13.needs original
 run 0 check "$a" --only 1,index,12 --json
 at checks.length 3
 at looked '[1,2,12]'
-at skipped.length 45
+at skipped.length 51
 at skipped.0.why 'not wanted'
 run 0 check "$a" --skip 1,index --json
 at skipped.0.id container

@@ -59,9 +59,10 @@ typedef struct sb_check_options {
     size_t overlay_count;
     unsigned char skip[SB_CHECK_LAST + 1]; /* by number: 1 leaves the check out */
     int headers_only;
-    sb_io io;     /* how bytes are read; never changes a finding */
-    int need_mtp; /* a declared head that is absent is an error, not a warning */
     const struct sb_mtp_engine *engine; /* whose faults the audit of the head tells; NULL: all */
+    sb_io io;                           /* how bytes are read; never changes a finding */
+    int no_hashes; /* check 52 is skipped, and the report says by which option */
+    int need_mtp;  /* a declared head that is absent is an error, not a warning */
     sb_check_progress progress;
     void *progress_ctx;
 } sb_check_options;
@@ -82,6 +83,7 @@ typedef struct sb_check {
     sb_side stranger;     /* what --against names, if it is the original of something else */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
+    size_t hub_files;     /* files of which the hub has said a hash */
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
 } sb_check;

@@ -37,6 +37,8 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
     *state = SB_STATE_skipped;
     if (!sb_check_wanted(check, number))
         return "not wanted";
+    if (number == SB_CHECK_NUMBER_52 && options->no_hashes)
+        return "--no-hashes was given";
     const char *nothing = sb_nothing_for(check, number);
     if (nothing) {
         *state = SB_STATE_nothing;

@@ -82,6 +82,9 @@ static const struct {
 
 const char *sb_nothing_for(const sb_check *check, unsigned number)
 {
+    /* V-52: "Without any the check has nothing to look at" */
+    if (number == SB_CHECK_NUMBER_52 && !check->hub_files && !check->options->headers_only)
+        return "no file has a hash of the hub beside it";
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (number < kinds[k].first || number > kinds[k].last)
             continue;

@@ -16,7 +16,7 @@ typedef struct wishes {
     const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
     const char *tokens_file;
     const sb_mtp_engine *engine;
-    int headers, as_json, list, quiet, verbose;
+    int headers, no_hashes, as_json, list, quiet, verbose;
     sb_repeated overlays;
     uint64_t threads, positions;
     unsigned char skipped[SB_CHECK_LAST + 1];
@@ -270,6 +270,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     sb_check_options options = {.headers_only = w->headers,
                                 .need_mtp = w->need != NULL,
                                 .engine = w->engine,
+                                .no_hashes = w->no_hashes,
                                 .io = w->io ? sb_io_named(w->io) : SB_IO_auto,
                                 .progress = sb_progress_bytes};
     memcpy(options.skip, w->skipped, sizeof options.skip);
@@ -349,6 +350,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F",
          "the text of --run, a list of ids per line; else the model's own"},
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
+        {"no-hashes", 0, SB_OPT_FLAG, &w.no_hashes, NULL,
+         "do not compute the hashes under which the hub stores files"},
         {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},
         {"skip", 0, SB_OPT_STRING, &w.skip, "LIST", "all but these"},
         {"waivers", 0, SB_OPT_STRING, &w.waivers, "FILE", "findings that shall decide nothing"},

@@ -73,6 +73,7 @@ BEGIN {
     only("utf8proc.h", "tools/text tests")
     only("minizip/unzip.h", "tools/dump")
     only("zlib.h", "tools/dump tests")
+    only("openssl/evp.h", "tools/check tests/check")
     only("xxhash.h", "ref/base tests")
     only("getopt.h", "tools/cli")
     only("cmocka.h", "tests")
