@@ -152,8 +152,7 @@ static void tell_commits(run *r)
     }
 }
 
-/* V-52: "a file of tensors of which nothing is known beside others of which something is, is an
- * INFO" */
+/* V-52: "some have a hash and others have none, that is an INFO" */
 static void tell_unknown(run *r)
 {
     const sb_checkpoint *c = r->check->self.checkpoint;
