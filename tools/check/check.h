@@ -84,6 +84,7 @@ typedef struct sb_check {
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
     size_t hub_files;     /* files of which the hub has said a hash */
+    size_t side_files;    /* what check 51 had to look at */
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
 } sb_check;

@@ -1,7 +1,235 @@
-/* side_files.c - tokenizer, generation settings, leftovers of downloads. */
-#include "tools/check/check.h"
+/* side_files.c - check 51: tokenizer, generation settings, leftovers of downloads. */
+#include "tools/check/side_files.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/file.h"
+#include "ref/container/show.h"
+
+/* --- files ---------------------------------------------------------------------------------------
+ */
+
+int sb_side_exists(const char *folder, const char *name)
+{
+    char *path = sb_path_join(folder, name);
+    int exists = path && access(path, F_OK) == 0;
+    free(path);
+    return exists;
+}
+
+/* V-51: "read as Python reads it" - with model_max_length 10^30, which is no integer of 64 bits;
+ * ids are then no integers either, and not looked at. */
+static json_t *read_loosely(const char *path, sb_status *status)
+{
+    unsigned char *bytes;
+    size_t count;
+    sb_error unused;
+    json_error_t why;
+    if (sb_read_file(path, SB_JSON_MAX_BYTES, &bytes, &count, &unused))
+        return NULL;
+    json_t *json = json_loadb((const char *)bytes, count, JSON_DECODE_INT_AS_REAL, &why);
+    free(bytes);
+    if (json)
+        *status = SB_OK;
+    else if (json_error_code(&why) == json_error_out_of_memory)
+        *status = SB_ERR_MEMORY;
+    return json;
+}
+
+json_t *sb_side_json(sb_check *check, const char *folder, const char *name, int tell)
+{
+    char *path = sb_path_join(folder, name);
+    json_t *json = NULL;
+    sb_error why;
+    if (!path) {
+        check->findings.lost = 1;
+        return NULL;
+    }
+    if (access(path, F_OK) == 0) {
+        check->side_files += tell != 0;
+        sb_status status = sb_json_load(path, &json, &why);
+        if (status && status != SB_ERR_MEMORY)
+            json = read_loosely(path, &status);
+        if (status == SB_ERR_MEMORY)
+            check->findings.lost = 1;
+        else if (status && tell)
+            sb_check_find(check, 51, SB_LEVEL_error, "", "%s: cannot be read: %s", name,
+                          sb_show_behind(why.text, path));
+        if (status)
+            json = NULL;
+    }
+    free(path);
+    return json;
+}
+
+/* --- ids of other files
+ * ---------------------------------------------------------------------------
+ */
+
+/* The ids of an end, which are one or several, that have no token. */
+typedef struct ends {
+    size_t count, absent;
+    json_int_t first;
+} ends;
+
+static void look_at_end(const sb_check *check, const sb_token_table *t, const json_t *id, ends *e)
+{
+    if (!json_is_integer(id))
+        return;
+    json_int_t n = json_integer_value(id);
+    int known = n >= 0;
+    if (known && t->json)
+        known = sb_token_of_id(t, (uint64_t)n) != NULL;
+    else if (known && check->self.has_config)
+        known = (uint64_t)n < check->self.config.vocab_size;
+    e->count++;
+    if (!known && e->absent++ == 0)
+        e->first = n;
+}
+
+/* V-51: "an end of text that the tokenizer does not have" */
+static void tell_ends(sb_check *check, const sb_token_table *t, const json_t *settings)
+{
+    const json_t *eos = json_object_get(settings, "eos_token_id");
+    ends e = {0};
+    look_at_end(check, t, eos, &e);
+    for (size_t i = 0; i < json_array_size(eos); i++)
+        look_at_end(check, t, json_array_get(eos, i), &e);
+    if (e.absent)
+        sb_check_find(check, 51, e.absent == e.count ? SB_LEVEL_error : SB_LEVEL_warn, "",
+                      "generation_config.json: eos_token_id %lld is no token of this model; %zu of "
+                      "%zu ends are none%s",
+                      (long long)e.first, e.absent, e.count,
+                      e.absent == e.count ? ", and generation does not end" : "");
+}
+
+/* V-51: "an id of images or videos for which the embedding has no row" */
+static void tell_media(sb_check *check, const sb_token_table *t, const json_t *config)
+{
+    static const char *const keys[] = {"image_token_id", "video_token_id", "vision_start_token_id",
+                                       "vision_end_token_id"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = json_object_get(config, keys[i]);
+        json_int_t id = json_integer_value(value);
+        if (!json_is_integer(value))
+            continue;
+        check->side_files += check->side_files == 0;
+        if (id < 0 || (uint64_t)id >= check->self.config.vocab_size)
+            sb_check_find(check, 51, SB_LEVEL_error, "",
+                          "config.json: %s is %lld, expected less than vocab_size, which is %u",
+                          keys[i], (long long)id, (unsigned)check->self.config.vocab_size);
+        else if (t->json && !sb_token_of_id(t, (uint64_t)id))
+            sb_check_find(check, 51, SB_LEVEL_warn, "",
+                          "config.json: %s is %lld, which is no token of tokenizer.json", keys[i],
+                          (long long)id);
+    }
+}
+
+/* --- the template
+ * --------------------------------------------------------------------------------- */
+
+static int has_template(const char *folder, const json_t *tokenizer_config)
+{
+    const json_t *key = json_object_get(tokenizer_config, "chat_template");
+    return sb_side_exists(folder, "chat_template.jinja") ||
+           sb_side_exists(folder, "chat_template.json") ||
+           sb_side_exists(folder, "chat_templates") || (key && !json_is_null(key));
+}
+
+/* V-51: "no chat template where the original has one" */
+static void tell_template(sb_check *check, const char *folder, const char *original,
+                          const json_t *config)
+{
+    json_t *other = sb_side_json(check, original, "tokenizer_config.json", 0);
+    if (!has_template(folder, config) && has_template(original, other))
+        sb_check_find(check, 51, SB_LEVEL_warn, "",
+                      "there is no chat template (chat_template.jinja, or a key of "
+                      "tokenizer_config.json); the original has one");
+    json_decref(other);
+}
+
+/* --- leftovers
+ * ------------------------------------------------------------------------------------ */
+
+static int is_leftover(const char *name)
+{
+    static const char *const kinds[] = {".incomplete", ".aria2", ".part", ".crdownload"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t m = strlen(kinds[i]);
+        if (n > m && strcmp(name + n - m, kinds[i]) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* V-51: "What a download leaves that did not end" */
+static void tell_leftovers(sb_check *check, const char *folder, const char *under)
+{
+    char *path = sb_path_join(folder, under);
+    DIR *dir = path ? opendir(*under ? path : folder) : NULL;
+    char first[256] = "";
+    size_t count = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (is_leftover(e->d_name) && (count++ == 0 || strcmp(e->d_name, first) < 0))
+            snprintf(first, sizeof first, "%s", e->d_name);
+    if (dir)
+        closedir(dir);
+    free(path);
+    check->side_files += count;
+    if (count)
+        sb_check_find(check, 51, SB_LEVEL_warn, "",
+                      "%s%s%s: a download did not end; %zu files of that kind are here", under,
+                      *under ? "/" : "", SB_SHOW(first), count);
+}
+
+/* --- all of it
+ * ------------------------------------------------------------------------------------ */
+
+static void load_table(sb_check *check, const char *folder, int tell, sb_token_table *out)
+{
+    sb_error why;
+    sb_status status = sb_token_table_load(folder, out, &why);
+    check->side_files += tell && (status || out->json);
+    if (status == SB_ERR_MEMORY)
+        check->findings.lost = 1;
+    else if (status && tell)
+        sb_check_find(check, 51, SB_LEVEL_error, "", "tokenizer.json: cannot be read: %s",
+                      sb_show_behind(why.text, folder));
+}
 
 void sb_check_side_files(sb_check *check)
 {
-    (void)check;
+    const char *folder = sb_checkpoint_folder(check->self.checkpoint);
+    const char *original =
+        check->master.checkpoint ? sb_checkpoint_folder(check->master.checkpoint) : NULL;
+    sb_token_table table, others = {0};
+    if (!sb_check_wanted(check, 51))
+        return;
+    load_table(check, folder, 1, &table);
+    if (table.json && original)
+        load_table(check, original, 0, &others);
+    json_t *config = sb_side_json(check, folder, "tokenizer_config.json", 1);
+    json_t *settings = sb_side_json(check, folder, "generation_config.json", 1);
+    sb_side_tokenizer(check, &table, config, &others);
+    tell_ends(check, &table, settings);
+    if (check->self.has_config) {
+        json_t *model = sb_side_json(check, folder, "config.json", 0);
+        tell_media(check, &table, model);
+        json_decref(model);
+    }
+    if (table.json && original)
+        tell_template(check, folder, original, config);
+    tell_leftovers(check, folder, "");
+    tell_leftovers(check, folder, ".cache/huggingface/download");
+    json_decref(settings);
+    json_decref(config);
+    sb_token_table_free(&others);
+    sb_token_table_free(&table);
 }

@@ -1,0 +1,200 @@
+/* test_side_files.c - check 51: tokenizer, generation settings, chat template, leftovers. */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check/folder.h"
+
+#define VL "T3 bf16 recipe=plain layout=vl"
+
+/* A tokenizer as released ones are: fewer tokens than rows of the embedding, added tokens behind
+ * the vocabulary, several ends. */
+static const char tokenizer[] =
+    "{\"added_tokens\": [{\"id\": 5, \"content\": \"<|end|>\", \"special\": true},\n"
+    " {\"id\": 6, \"content\": \"<|im_end|>\"}, {\"id\": 7, \"content\": \"<|image|>\"}],\n"
+    " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": "
+    "4},\n"
+    " \"merges\": [[\"a\", \"b\"], [\"ab\", \"c\"]]}}";
+static const char tokenizer_config[] =
+    "{\"added_tokens_decoder\": {\"5\": {\"content\": \"<|end|>\"}, \"6\": {\"content\": "
+    "\"<|im_end|>\"}},\n \"chat_template\": \"{{ messages }}\"}";
+static const char generation_config[] = "{\"eos_token_id\": [6, 5], \"top_k\": 20}";
+
+static void put(folder *f, const char *name, const char *text)
+{
+    folder_put(f, name, text, strlen(text));
+}
+
+static folder *sound(void)
+{
+    static const char *const ids[] = {"image_token_id", "video_token_id", "vision_start_token_id",
+                                      "vision_end_token_id"};
+    folder *f = folder_of(VL);
+    put(f, "tokenizer.json", tokenizer);
+    put(f, "tokenizer_config.json", tokenizer_config);
+    put(f, "generation_config.json", generation_config);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        folder_json(f, "config.json", ids[i], "7");
+    return f;
+}
+
+static folder_result *look(const folder *f, const char *against)
+{
+    static const unsigned list[] = {51, 0};
+    sb_check_options options = {.headers_only = 1};
+    folder_only(&options, list);
+    return folder_check(f, against, &options);
+}
+
+static const struct {
+    const char *file, *old, *by; /* old NULL: by is all of the file */
+    int level;                   /* -1: benign */
+    const char *says;
+} rows[] = {
+    {"tokenizer.json", NULL, "{\"model\": {\"vocab\": {\"a\": 0", SB_LEVEL_error, "cannot be read"},
+    {"tokenizer.json", NULL, "{\"model\": {}}", SB_LEVEL_error, "model.vocab"},
+    {"tokenizer.json", "\"abc\": 4", "\"abc\": 3", SB_LEVEL_error, "id 3 stands for 'ab' and for"},
+    {"tokenizer.json", "\"id\": 5", "\"id\": 2", SB_LEVEL_error, "id 2 stands for"},
+    {"tokenizer.json", "\"content\": \"<|image|>\"", "\"content\": \"abc\"", SB_LEVEL_error,
+     "'abc' has the ids 4 and 7"},
+    {"tokenizer.json", "\"id\": 7", "\"id\": 384", SB_LEVEL_error, "'<|image|>' has the id 384"},
+    {"tokenizer.json", "\"id\": 7", "\"id\": 383", SB_LEVEL_warn, "no token of tokenizer.json"},
+    {"tokenizer.json", "\"id\": 7", "\"id\": -7", SB_LEVEL_error, "expected an id"},
+    {"tokenizer.json", "[\"ab\", \"c\"]", "[\"b\", \"c\"]", SB_LEVEL_error, "model.merges.1"},
+    {"tokenizer.json", "[[\"a\", \"b\"], [\"ab\", \"c\"]]", "[\"a b\", \"ab c\"]", -1, NULL},
+    {"tokenizer_config.json", "\"6\": {", "\"4\": {", SB_LEVEL_error,
+     "added_tokens_decoder.4 is '<|im_end|>', in tokenizer.json that id is 'abc'"},
+    {"tokenizer_config.json", "<|im_end|>", "<|im_and|>", SB_LEVEL_error, "decoder.6 is"},
+    {"tokenizer_config.json", "\"6\": {\"content\": \"<|im_end|>\"}",
+     "\"9\": {\"content\": \"<new>\"}", SB_LEVEL_warn, "adds '<new>'"},
+    {"tokenizer_config.json", NULL, "{", SB_LEVEL_error, "tokenizer_config.json: cannot be read"},
+    {"tokenizer_config.json", NULL, "{}", -1, NULL},
+    {"tokenizer_config.json", NULL,
+     "{\"model_max_length\": 1000000000000000019884624838656, \"chat_template\": \"x\"}", -1, NULL},
+    {"tokenizer_config.json", NULL,
+     "{\"model_max_length\": 1000000000000000019884624838656, \"added_tokens_decoder\": {\"6\": "
+     "{\"content\": \"<|end|>\"}}}",
+     SB_LEVEL_error, "added_tokens_decoder.6 is '<|end|>'"},
+    {"generation_config.json", NULL, "", SB_LEVEL_error, "generation_config.json: cannot be read"},
+    {"generation_config.json", "[6, 5]", "300", SB_LEVEL_error, "generation does not end"},
+    {"generation_config.json", "[6, 5]", "[6, 300]", SB_LEVEL_warn, "1 of 2 ends"},
+    {"generation_config.json", "[6, 5]", "null", -1, NULL},
+    {"config.json", "\"image_token_id\": 7", "\"image_token_id\": 384", SB_LEVEL_error,
+     "image_token_id is 384, expected less than vocab_size, which is 384"},
+    {"config.json", "\"video_token_id\": 7", "\"video_token_id\": 8", SB_LEVEL_warn,
+     "video_token_id is 8, which is no token"},
+    {"model.safetensors.aria2", NULL, "x", SB_LEVEL_warn, "a download did not end"},
+    {"x.safetensors.incomplete", NULL, "x", SB_LEVEL_warn, "a download did not end"},
+    {"README.md.part", NULL, "x", SB_LEVEL_warn, "a download did not end"},
+    {"partial.md", NULL, "x", -1, NULL},
+};
+
+static void expect_said(const folder_result *r, int level, const char *says, size_t row)
+{
+    size_t above = 0;
+    int said = level < 0;
+    for (size_t i = 0; i < r->check.findings.count; i++) {
+        const sb_finding *f = &r->check.findings.rows[i];
+        above += f->level > SB_LEVEL_info;
+        said |= says && (int)f->level == level && strstr(f->message, says) != NULL;
+    }
+    if (!said || (above != 0) != (level >= 0)) {
+        folder_print(r);
+        fail_msg("row %zu: expected %s", row, says ? says : "nothing");
+    }
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        folder *f = sound();
+        if (rows[i].old)
+            folder_replace(f, rows[i].file, rows[i].old, rows[i].by);
+        else
+            put(f, rows[i].file, rows[i].by);
+        folder_result *r = look(f, NULL);
+        expect_said(r, rows[i].level, rows[i].says, i);
+        folder_result_free(r);
+        folder_free(f);
+    }
+}
+
+/* Nothing beside the tensors is nothing to look at; and so are the files that `samebit make`
+ * writes. */
+static void test_none(void **state)
+{
+    (void)state;
+    folder *f = folder_of("T3 bf16 recipe=plain");
+    folder_result *r = look(f, NULL);
+    expect_said(r, -1, NULL, 0);
+    assert_int_equal(r->check.side_files, 0);
+    folder_result_free(r);
+    folder_free(f);
+    f = sound();
+    r = look(f, NULL);
+    expect_said(r, -1, NULL, 0);
+    assert_true(r->check.side_files > 2);
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* Beside an original. */
+static const struct {
+    const char *file, *old, *by; /* by NULL: the file is removed */
+    int level;
+    const char *says;
+} beside[] = {
+    {"tokenizer.json", " \"model\"", "\n\n\"model\"", -1, NULL},
+    {"tokenizer.json", "[[\"a\", \"b\"], [\"ab\", \"c\"]]", "[\"a b\", \"ab c\"]", -1, NULL},
+    {"tokenizer.json", "\"a\": 0, \"b\": 1", "\"a\": 1, \"b\": 0", SB_LEVEL_error,
+     "'a' has the id 1, of the original 0; 2 of 8 tokens"},
+    {"tokenizer.json", ", {\"id\": 7, \"content\": \"<|image|>\"}",
+     ", {\"id\": 7, \"content\": \"<|vision|>\"}", SB_LEVEL_error, "'<|image|>' has no id"},
+    {"tokenizer.json", "{\"id\": 7,", "{\"id\": 8, \"content\": \"<8>\"}, {\"id\": 7,",
+     SB_LEVEL_warn, "'<8>' (id 8) is no token of the original"},
+    {"tokenizer.json", "[\"a\", \"b\"], [\"ab\", \"c\"]", "[\"ab\", \"c\"], [\"a\", \"b\"]",
+     SB_LEVEL_error, "from the merge 0 on"},
+    {"tokenizer.json", ", [\"ab\", \"c\"]", "", SB_LEVEL_error, "it has 1, the original 2"},
+    {"tokenizer_config.json", ",\n \"chat_template\": \"{{ messages }}\"", "", SB_LEVEL_warn,
+     "no chat template"},
+    {"tokenizer.json", NULL, NULL, -1, NULL},
+};
+
+static void test_beside(void **state)
+{
+    (void)state;
+    folder *o = sound();
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        folder *f = sound();
+        const char *original = folder_write(o);
+        if (beside[i].by)
+            folder_replace(f, beside[i].file, beside[i].old, beside[i].by);
+        else
+            folder_remove(f, beside[i].file);
+        folder_result *r = look(f, original);
+        expect_said(r, beside[i].level, beside[i].says, i);
+        folder_result_free(r);
+        folder_free(f);
+    }
+    /* a template in a file of its own is one */
+    folder *f = sound();
+    folder_json(f, "tokenizer_config.json", "chat_template", NULL);
+    put(f, "chat_template.jinja", "{{ messages }}");
+    folder_result *r = look(f, folder_write(o));
+    expect_said(r, -1, NULL, 0);
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_beside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
