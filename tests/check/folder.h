@@ -120,6 +120,10 @@ void folder_damage_lost(folder *f, const char *file); /* the file is not written
 /* The index puts this tensor there, whatever is true; NULL: nowhere. */
 void folder_damage_index(folder *f, const char *tensor, const char *file);
 
+/* Pages of the file of 4 KiB become zeros as far as they are of this tensor: from the one that the
+ * tensor begins in, less `first`. */
+void folder_damage_pages(folder *f, const char *tensor, uint64_t first, unsigned count);
+
 /* Writes everything, as it is, into a folder of its own that is removed when the program ends, or
  * by folder_result_free; returns its path, which lives as long as the program. */
 const char *folder_write(const folder *f);

@@ -219,6 +219,15 @@ void folder_damage_lost(folder *f, const char *file)
     damage(f, DAMAGE_LOST, file);
 }
 
+void folder_damage_pages(folder *f, const char *tensor, uint64_t first, unsigned count)
+{
+    const folder_tensor *t = folder_find(f, tensor);
+    folder_damage *d = damage(f, DAMAGE_PAGES, t->file);
+    d->old = folder_string(t->name);
+    d->at = first;
+    d->bits = count;
+}
+
 void folder_damage_index(folder *f, const char *tensor, const char *file)
 {
     damage(f, DAMAGE_INDEX, file)->old = folder_string(tensor);

@@ -11,6 +11,7 @@ typedef enum damage_kind {
     DAMAGE_HEADER,
     DAMAGE_LOST,
     DAMAGE_INDEX,
+    DAMAGE_PAGES,
     DAMAGE_ZERO,
     DAMAGE_COPY,
     DAMAGE_SHIFT,
@@ -21,7 +22,7 @@ struct folder_damage {
     folder_damage *next;
     damage_kind kind;
     char *file;             /* NULL: the first; of DAMAGE_INDEX: nowhere */
-    char *old, *by;         /* of DAMAGE_INDEX old is the tensor */
+    char *old, *by;         /* of DAMAGE_INDEX and DAMAGE_PAGES old is the tensor */
     uint64_t at, to, count; /* to: of DAMAGE_COPY where to, of DAMAGE_RANDOM the seed */
     unsigned bits;
 };

@@ -123,6 +123,21 @@ static void apply(image *im, const folder_damage *d)
     }
 }
 
+/* The bytes of t, which stand at `start` of the file. */
+static void lose_pages(image *im, const folder *f, const folder_tensor *t, size_t start)
+{
+    size_t end = start + (size_t)t->size;
+    for (const folder_damage *d = f->damages; d; d = d->next) {
+        if (d->kind != DAMAGE_PAGES || strcmp(d->old, t->name) != 0)
+            continue;
+        size_t from = start / 4096 * 4096 + (size_t)d->at * 4096, to = from + d->bits * 4096u;
+        from = from < start ? start : from;
+        to = to > end ? end : to;
+        assert_true(from < to);
+        memset(im->bytes + from, 0, to - from);
+    }
+}
+
 static image image_of(const folder *f, const char *file)
 {
     image im = header_of(f, file);
@@ -145,6 +160,7 @@ static image image_of(const folder *f, const char *file)
             continue;
         memcpy(im.bytes + im.size, t->bytes, (size_t)t->size);
         im.size += (size_t)t->size;
+        lose_pages(&im, f, t, im.size - (size_t)t->size);
     }
     for (const folder_damage *d = f->damages; d; d = d->next)
         if (is_for(f, d, file))

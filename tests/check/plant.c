@@ -270,6 +270,12 @@ static void file_byte(folder *f, const plant_words *w) /* FILE BYTE BITS */
                        (unsigned)plant_number(w->word[3]));
 }
 
+static void pages(folder *f, const plant_words *w) /* NAME FIRST COUNT */
+{
+    folder_damage_pages(f, w->word[1], plant_number(w->word[2]),
+                        (unsigned)plant_number(w->word[3]));
+}
+
 static const plant_command commands[] = {
     {"drop", 1, drop},
     {"drop-all", 1, drop_all},
@@ -302,6 +308,7 @@ static const plant_command commands[] = {
     {"append", 2, append},
     {"header", 3, header},
     {"file-byte", 3, file_byte},
+    {"pages", 3, pages},
     {NULL, 0, NULL},
 };
 

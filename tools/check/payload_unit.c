@@ -16,12 +16,27 @@ typedef struct job {
     sb_unit *unit;
     sb_findings *findings;
     sb_hash *hash; /* of the codes, as they come */
+    sb_zero_scan zeros;
     size_t piece;
 } job;
 
 sb_status sb_payload_no_memory(const char *name, sb_error *err)
 {
     return sb_fail(err, SB_ERR_MEMORY, "out of memory while reading %s", SB_SHOW(name));
+}
+
+static void begin_zeros(job *j, const sb_tensor *t)
+{
+    sb_zero_begin(&j->zeros, &j->unit->zeros, t,
+                  sb_checkpoint_offset(j->w->check->self.checkpoint, t));
+}
+
+/* The next bytes of a tensor, for its digest and for check 53. */
+static void take_bytes(job *j, sb_hash *hash, const unsigned char *bytes, size_t count)
+{
+    sb_hash_bytes(hash, bytes, count);
+    sb_zero_bytes(&j->zeros, bytes, count);
+    j->findings->lost |= j->zeros.lost;
 }
 
 static void scan(const sb_panel *panel)
@@ -90,8 +105,8 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
         if (status)
             break;
         if (j->hash && sb_is_sliced(whole))
-            sb_hash_bytes(j->hash, panel.matrix.data + panel.matrix.first_row * sb_row_bytes(whole),
-                          rows * sb_row_bytes(whole));
+            take_bytes(j, j->hash, panel.matrix.data + panel.matrix.first_row * sb_row_bytes(whole),
+                       rows * sb_row_bytes(whole));
         panel.first = first;
         panel.last = first + rows == whole->rows;
         panel.master = master ? &master_rows : NULL;
@@ -139,7 +154,8 @@ static sb_status load_parts(job *j, sb_error *err)
         sb_hash *hash = sb_hash_new();
         if (!hash)
             return sb_payload_no_memory(j->unit->name, err);
-        sb_hash_bytes(hash, bytes, (size_t)t->bytes);
+        begin_zeros(j, t);
+        take_bytes(j, hash, bytes, (size_t)t->bytes);
         j->unit->digest[p] = sb_hash_end(hash);
         sb_hash_free(hash);
         j->w->bytes += t->bytes;
@@ -164,6 +180,8 @@ static sb_status read_layer(job *j, sb_error *err)
     j->hash = status || !sliced ? NULL : sb_hash_new();
     if (!status && sliced && !j->hash)
         status = sb_payload_no_memory(unit->name, err);
+    if (!status && sliced && codes < SB_PART_COUNT)
+        begin_zeros(j, unit->found.part[codes]);
     if (!status)
         status = sb_each_piece(j->w->check->self.checkpoint, unit->name, &unit->found, scan_piece,
                                j, err);
@@ -183,12 +201,13 @@ static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_e
     sb_hash *hash = sb_hash_new();
     if (!hash)
         return sb_payload_no_memory(t->name, err);
+    begin_zeros(j, t);
     for (uint64_t at = 0; at < t->bytes && !status; at += SLICE) {
         uint64_t n = t->bytes - at < SLICE ? t->bytes - at : SLICE;
         status = sb_reader_fetch(j->w->reader, j->w->check->self.checkpoint, t, at, n, CODES_SLOT,
                                  &bytes, err);
         if (!status)
-            sb_hash_bytes(hash, bytes, (size_t)n);
+            take_bytes(j, hash, bytes, (size_t)n);
     }
     *digest = sb_hash_end(hash);
     sb_hash_free(hash);
@@ -224,6 +243,7 @@ static sb_status read_single(job *j, sb_error *err)
     j->hash = sb_hash_new();
     if (!j->hash)
         return sb_payload_no_memory(t->name, err);
+    begin_zeros(j, t);
     sb_status status = scan_matrix(j, j->unit->name, &found, &own, has ? &master_found : NULL,
                                    has ? &other : NULL, j->unit->seen, err);
     j->unit->digest[0] = sb_hash_end(j->hash);

@@ -146,6 +146,30 @@ static sb_status open_as(const sb_source *s, uint32_t shard, sb_io io, int *fd, 
     return status;
 }
 
+int sb_source_hole(const sb_checkpoint *checkpoint, uint32_t shard, uint64_t first, uint64_t end)
+{
+    int hole = 0;
+#ifdef SEEK_DATA
+    sb_error err;
+    size_t size;
+    int fd = -1;
+    char *path = sb_path_join(sb_checkpoint_shard_folder(checkpoint, shard),
+                              sb_checkpoint_shard_name(checkpoint, shard));
+    if (path && !sb_open_regular(path, &fd, &size, &err)) {
+        first = (first + SB_IO_ALIGN - 1) / SB_IO_ALIGN * SB_IO_ALIGN;
+        end = end / SB_IO_ALIGN * SB_IO_ALIGN;
+        off_t data = lseek(fd, (off_t)first, SEEK_DATA);
+        hole = data < 0 ? errno == ENXIO : (uint64_t)data >= end;
+        hole = hole && first < end;
+        close(fd);
+    }
+    free(path);
+#else
+    (void)checkpoint, (void)shard, (void)first, (void)end;
+#endif
+    return hole;
+}
+
 sb_status sb_source_open(const sb_source *s, uint32_t shard, int *fd, int *direct, sb_error *err)
 {
     return open_as(s, shard, s->io, fd, direct, err);

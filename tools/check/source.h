@@ -43,4 +43,8 @@ sb_status sb_source_read(const sb_source *source, uint32_t shard, int fd, int di
  * source was made leaves it, and leaves the mapping in any case. fd is one of that shard, or -1. */
 void sb_source_drop(const sb_source *source, uint32_t shard, int fd, uint64_t first, uint64_t end);
 
+/* Whether the file system keeps no bytes of a shard from first to end - 1, whole pages: the file
+ * has a hole there. 0 if it cannot tell. */
+int sb_source_hole(const sb_checkpoint *checkpoint, uint32_t shard, uint64_t first, uint64_t end);
+
 #endif

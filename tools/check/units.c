@@ -289,6 +289,7 @@ void sb_units_free(sb_units *u)
         free(u->rows[i].kind);
         free(u->rows[i].problem);
         free(u->rows[i].seen);
+        free(u->rows[i].zeros);
     }
     for (size_t i = 0; i < u->member_count; i++) {
         free(u->members[i].plain);

@@ -8,6 +8,7 @@
 #include "ref/model/layers.h"
 #include "ref/model/names.h"
 #include "tools/check/seen.h"
+#include "tools/check/zero_runs.h"
 
 typedef enum sb_region {
     SB_REGION_trunk,  /* the text model */
@@ -36,6 +37,7 @@ typedef struct sb_unit {
      * of sb_each_piece. */
     sb_seen *seen;
     size_t seen_count;
+    sb_zero_list *zeros; /* V-53; NULL: none */
 } sb_unit;
 
 /* A matrix as it is used: a unit, or a piece of a stack. */
