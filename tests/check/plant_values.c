@@ -63,6 +63,13 @@ static void invert_by(folder_tensor *t, float by)
         folder_set(t, i, by / folder_get(t, i));
 }
 
+static void positive_by(folder_tensor *t, float by)
+{
+    (void)by;
+    for (uint64_t i = 0; i < folder_values(t); i++)
+        folder_set(t, i, fabsf(folder_get(t, i)));
+}
+
 static void powers_by(folder_tensor *t, float by)
 {
     (void)by;
@@ -95,6 +102,11 @@ static void plus(folder *f, const plant_words *w)
 static void invert(folder *f, const plant_words *w) /* PART */
 {
     each(f, w->word[1], invert_by, 1.0f);
+}
+
+static void positive(folder *f, const plant_words *w) /* PART */
+{
+    each(f, w->word[1], positive_by, 0.0f);
 }
 
 /* Rounded up to powers of two, which none of them is. */
@@ -350,6 +362,7 @@ const plant_command plant_value_commands[] = {
     {"times", 2, times},
     {"plus", 2, plus},
     {"invert", 1, invert},
+    {"positive", 1, positive},
     {"powers", 1, powers},
     {"nibbles-plus", 2, nibbles_plus},
     {"words", 2, words},

@@ -18,6 +18,7 @@ typedef struct engine {
     int raw;         /* holds every tensor as it is stored */
     const char *bad; /* part of the name of the one parameter that is made wrong */
     float (*mistake)(float);
+    int layers; /* only quantized layers are made wrong */
 } engine;
 
 typedef struct text {
@@ -71,7 +72,10 @@ static void add_member(text *t, const engine *e, const sb_member *m)
     assert_true(values && wide);
     for (uint32_t row = 0; row < m->matrix.rows; row++)
         sb_law_row(&m->matrix, row, e->law, wide, values + row * cols);
-    spoil(e, m->name, values, count);
+    engine of = *e;
+    if (e->layers && !sb_matrix_quantized(&m->matrix))
+        of.bad = NULL;
+    spoil(&of, m->name, values, count);
     add_values(t, m->name, ".weight", values, m->matrix.rows, cols, e->to);
     free(values);
     free(wide);
@@ -86,7 +90,10 @@ static void add_single(text *t, const engine *e, const sb_tensor *tensor)
     float *values = calloc(count, sizeof *values);
     assert_non_null(values);
     sb_decode(format, tensor->data, count, values);
-    spoil(e, tensor->name, values, count);
+    engine of = *e;
+    if (e->layers)
+        of.bad = NULL;
+    spoil(&of, tensor->name, values, count);
     add_values(t, tensor->name, "", values, 1, count, e->to);
     free(values);
 }
@@ -246,6 +253,37 @@ static float nearly(float x)
     return x < 0.01f ? x : x + 0.001f;
 }
 
+static float one_zero(float x)
+{
+    return x == 0 ? 0.0f : x;
+}
+
+/* ModelOpt's own dequantization has no -0: right in its layout, and in no other. */
+static void test_one_zero(void **state)
+{
+    static const char *const vehicles[] = {"T4 nvfp4-modelopt layers=4", "T4 nvfp4-ct layers=4"};
+    (void)state;
+    for (size_t v = 0; v < 2; v++)
+        for (int to_bf16 = 0; to_bf16 < 2; to_bf16++) {
+            engine e = {.law = SB_LAW_mo_mul,
+                        .to = to_bf16 ? SB_FORMAT_bf16 : SB_FORMAT_f32,
+                        .bad = "",
+                        .layers = 1,
+                        .mistake = one_zero};
+            finding f = compare(vehicles[v], &e);
+            size_t told = 0;
+            for (size_t i = 0; i < f.loaded.count; i++)
+                told += f.loaded.rows[i].one_zero &&
+                        strstr(f.loaded.rows[i].message, "signs of zeros") != NULL;
+            if (sb_loaded_bad(&f.loaded) != (int)v) {
+                print(&f);
+                fail_msg("%s without -0", vehicles[v]);
+            }
+            assert_int_equal(told > 0, !v);
+            release(&f);
+        }
+}
+
 /* One mistake in one parameter: its verdict and words of its message, and nothing else is blamed.
  */
 static void mistake_is(const char *vehicle, sb_law law, sb_format to, float (*mistake)(float),
@@ -343,9 +381,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_laws),  cmocka_unit_test(test_law_named),
-        cmocka_unit_test(test_raw),   cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_lists), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_laws),     cmocka_unit_test(test_law_named),
+        cmocka_unit_test(test_raw),      cmocka_unit_test(test_one_zero),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

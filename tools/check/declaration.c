@@ -103,8 +103,11 @@ static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
     }
     tell_vllm(check, groups, unit, &d);
     verdict v = judge(check, unit, &d);
-    if (!v.key)
+    if (!v.key) {
+        if (unit->found.container != SB_CONTAINER_plain)
+            sb_check_stored(check, groups, unit, &d);
         return 1;
+    }
     snprintf(key, sizeof key, "%s: %s", unit->kind, v.key);
     sb_group_find(groups, check, 9, v.level, sb_unit_tensor(unit, SB_PART_COUNT), key,
                   "is stored as %s; declared: %s (%s); %s",

@@ -2,9 +2,11 @@
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/check/fp4.h"
 
@@ -149,7 +151,8 @@ static void check_presence(sb_check *check)
         if (p->without == 0 || p->with >= p->without || !wants_input(check, p->first, &known))
             continue;
         if (p->with || known)
-            sb_check_find(check, 27, SB_LEVEL_warn, p->first->unit->name,
+            sb_check_find(check, 27, known && !p->with ? SB_LEVEL_error : SB_LEVEL_warn,
+                          p->first->unit->name,
                           "%" PRIu32 " of %" PRIu32 " matrices like this have an input scale%s",
                           p->with, p->with + p->without, known ? ", and all should" : "");
     }
@@ -252,6 +255,84 @@ static const sb_rule rules[] = {
     {27, SB_LEVEL_warn, has_number, ask_experts, tensor_of, tell_experts, NULL},
 };
 
+/* --- all of them ------------------------------------------------------------------------------ */
+
+/* The factor that inputs are divided by, in either direction of storage. */
+static double multiplier(const sb_member *m)
+{
+    double v = (double)input_of(m);
+    return m->matrix.quant.input.kind == SB_DIVISOR ? 1 / v : v;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One of those that share an input: experts and fused layers have one scale between them. */
+static int stands_alone(const sb_check *check, const sb_member *m)
+{
+    return m->seen->done && has_number(m) && !partner(check, m) && !expert_zero(check, m);
+}
+
+enum { FEW = 8 }; /* fewer inputs tell nothing of a checkpoint */
+
+/* Ascending; NULL: too few, or out of memory. */
+static double *multipliers(const sb_check *check, size_t *count)
+{
+    const sb_units *u = &check->self.units;
+    double *all = sb_alloc(u->member_count, sizeof *all);
+    *count = 0;
+    for (size_t i = 0; i < u->member_count && all; i++)
+        if (stands_alone(check, &u->members[i]))
+            all[(*count)++] = multiplier(&u->members[i]);
+    if (!all || *count < FEW) {
+        free(all);
+        return NULL;
+    }
+    qsort(all, *count, sizeof *all, ascending);
+    return all;
+}
+
+/* V-27: "above 1, and its reciprocal within a factor of 8 of the median" */
+static void tell_reciprocal(sb_check *check, const sb_member *m, double median)
+{
+    double v = multiplier(m);
+    if (v > 1 && median < 0.125 && 1 / v <= 8 * median && 8 / v >= median)
+        sb_check_find(check, 27, SB_LEVEL_warn, tensor_of(m),
+                      "%s: the input scale is %g, and its reciprocal would be a usual one here: "
+                      "the median is %g",
+                      SB_SHOW(m->name), (double)input_of(m),
+                      m->matrix.quant.input.kind == SB_DIVISOR ? 1 / median : median);
+}
+
+static void check_all(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    size_t count;
+    double *all = multipliers(check, &count);
+    if (!all)
+        return;
+    double median = all[count / 2];
+    /* V-27: "all of them are the same number" - 1 is one that is chosen */
+    if (!(all[0] < all[count - 1]))
+        sb_check_find(check, 27, median == 1 ? SB_LEVEL_info : SB_LEVEL_warn, "",
+                      "the input scales of all %zu inputs are the same, %g as a multiplier: they "
+                      "were not calibrated",
+                      count, median);
+    /* V-27: "a median multiplier above 1" */
+    else if (median > 1)
+        sb_check_find(check, 27, SB_LEVEL_error, "",
+                      "the median of %zu input scales is %g as a multiplier, expected far below 1: "
+                      "they are stored as their reciprocals",
+                      count, median);
+    for (size_t i = 0; i < u->member_count; i++)
+        if (u->members[i].seen->done && has_number(&u->members[i]))
+            tell_reciprocal(check, &u->members[i], median);
+    free(all);
+}
+
 void sb_check_inputs(sb_check *check)
 {
     const sb_units *u = &check->self.units;
@@ -259,5 +340,6 @@ void sb_check_inputs(sb_check *check)
         if (u->members[i].seen->done && has_input(&u->members[i]))
             check_value(check, &u->members[i]);
     check_presence(check);
+    check_all(check);
     sb_ask(check, rules, sizeof rules / sizeof *rules);
 }

@@ -21,4 +21,8 @@ void sb_group_find(sb_groups *groups, sb_check *check, unsigned number, sb_level
 /* Says how many more there are of each group, and frees the groups. */
 void sb_groups_end(sb_groups *groups, sb_check *check);
 
+/* 9, of a unit that is of the declared kind: its scales, and those of its inputs (stored.c). */
+void sb_check_stored(sb_check *check, sb_groups *groups, const sb_unit *unit,
+                     const sb_declaration *declaration);
+
 #endif

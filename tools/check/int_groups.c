@@ -1,10 +1,11 @@
 /* Integers, judged: checks 33 to 39. Every matrix has been seen (scan_int.c), so that what is usual
  * in this checkpoint is known when one of them is not. */
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/check/int_usual.h"
 #include "tools/check/rows.h"
@@ -78,12 +79,26 @@ static void judge_version(sb_int_usual *u, const sb_member *m, const sb_declarat
                       PLACES(u, m, other_word, zero_byte, 4));
 }
 
+/* V-33: "zero points other than 8 where zero_point is false" */
+static void judge_awq_zeros(const sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    if (s->words && s->words_v2 != s->words && s->words_v1 != s->words &&
+        said->answer == SB_DECLARED_YES && said->symmetric)
+        sb_check_find(u->check, 33, SB_LEVEL_error, sb_tensor_with(m, m->matrix.quant.zero_points),
+                      "%" PRIu32 " of %" PRIu32 " words are other zero points than 8, but the "
+                      "declaration has none (%s): engines that go by it decode other weights",
+                      s->words - s->words_v2, s->words, said->rule);
+}
+
 static void judge_zeros(sb_int_usual *u, const sb_member *m, const sb_declaration *said)
 {
     const sb_quant *q = &m->matrix.quant;
     const sb_seen_int *s = &m->seen->ints;
     if (s->words && q->zeros != SB_ZEROS_awq)
         judge_version(u, m, said);
+    else
+        judge_awq_zeros(u, m, said);
     /* V-33: "all words of an AWQ layer are 0x77777777" */
     if (s->words && q->zeros == SB_ZEROS_awq && s->words_v1 == s->words)
         sb_check_find(
@@ -116,6 +131,22 @@ static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_decl
                       "%" PRIu32 " of %" PRIu32 " scales are negative, which %s does not write: %s",
                       s->negative, s->groups, sb_producer_name(u->producer),
                       PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
+}
+
+/* V-34: "a matrix without a negative one among signed ones" */
+static void judge_unsigned(const sb_int_usual *u, const sb_member *m)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    double chance = 1;
+    if (s->negative || 4 * u->negative < u->groups || m->matrix.quant.zeros == SB_ZEROS_awq)
+        return;
+    for (uint32_t i = 0; i < s->live && chance > 1e-9; i++)
+        chance *= 1 - (double)u->negative / (double)u->groups;
+    if (chance <= 1e-9)
+        sb_check_find(u->check, 34, SB_LEVEL_warn, scale_name(m),
+                      "none of %" PRIu32 " scales is negative, and %" PRIu64 " of %" PRIu64
+                      " of the checkpoint are: their signs may be lost",
+                      s->groups, u->negative, u->groups);
 }
 
 static void judge_scales(const sb_int_usual *u, const sb_member *m)
@@ -251,6 +282,42 @@ static void judge_order(const sb_int_usual *u, const sb_member *m, const sb_decl
                   k, sb_load_u32(q->group_index + 4 * (size_t)k), k / q->block_cols);
 }
 
+/* The columns of a group; the last may be smaller. */
+static uint32_t columns_of(const sb_quant *q, uint32_t group, uint32_t cols)
+{
+    uint32_t first = group * q->block_cols;
+    return cols - first < q->block_cols ? cols - first : q->block_cols;
+}
+
+/* V-37: "each group has as many columns as the others" */
+static void judge_balance(const sb_int_usual *u, const sb_member *m, const sb_declaration *said)
+{
+    const sb_quant *q = &m->matrix.quant;
+    uint32_t cols = m->matrix.cols, bad = 0, at = 0, found = 0;
+    uint32_t *of = q->group_index ? sb_alloc(q->groups, sizeof *of) : NULL;
+    if (!of || (said->answer == SB_DECLARED_YES && !said->act_order)) { /* judge_order's */
+        free(of);
+        return;
+    }
+    for (uint32_t k = 0; k < cols; k++) {
+        uint32_t g = sb_load_u32(q->group_index + 4 * (size_t)k);
+        if (g < q->groups)
+            of[g]++;
+    }
+    for (uint32_t g = 0; g < q->groups; g++)
+        if (of[g] != columns_of(q, g, cols) && bad++ == 0) {
+            at = g;
+            found = of[g];
+        }
+    if (bad)
+        sb_check_find(u->check, 37, SB_LEVEL_error, sb_tensor_with(m, q->group_index),
+                      "%" PRIu32 " of %" PRIu32 " groups have another number of columns than a "
+                      "quantizer gives them: group %" PRIu32 " has %" PRIu32 ", expected %" PRIu32
+                      "; columns are decoded with scales of other groups",
+                      bad, q->groups, at, found, columns_of(q, at, cols));
+    free(of);
+}
+
 /* V-37: "every entry is 0 to G - 1" - of layers that could not be read, perhaps for this reason. */
 static void judge_index(sb_check *check, const sb_unit *unit)
 {
@@ -301,6 +368,35 @@ static void judge_shape(sb_check *check, const sb_unit *unit)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+static int words_are_symmetric(const sb_seen_int *s)
+{
+    return s->words && (s->words_v1 == s->words || s->words_v2 == s->words);
+}
+
+/* V-33: "no matrix has other zero points than symmetric codes have" */
+static void tell_symmetric(sb_check *check)
+{
+    const sb_units *units = &check->self.units;
+    uint64_t count = 0;
+    for (size_t i = 0; i < units->member_count; i++) {
+        const sb_member *m = &units->members[i];
+        sb_declaration said;
+        sb_error err;
+        if (!sb_int_member(m) || m->unit->found.container != SB_CONTAINER_int_gptq)
+            continue;
+        if (!words_are_symmetric(&m->seen->ints) ||
+            sb_declared_for(check->self.declared, m->unit->name, &said, &err) ||
+            said.answer != SB_DECLARED_YES || said.symmetric)
+            return;
+        count++;
+    }
+    if (count)
+        sb_check_find(check, 33, SB_LEVEL_warn, "",
+                      "sym is false, but all zero points of all %" PRIu64
+                      " layers are those of symmetric codes: the declaration may be another's",
+                      count);
+}
+
 static void judge(sb_int_usual *u, const sb_member *m)
 {
     sb_declaration said;
@@ -311,9 +407,11 @@ static void judge(sb_int_usual *u, const sb_member *m)
     judge_zeros(u, m, &said);
     judge_scales(u, m);
     judge_signs(u, m, &said);
+    judge_unsigned(u, m);
     judge_extremes(u, m);
     judge_histogram(u, m);
     judge_order(u, m, &said);
+    judge_balance(u, m, &said);
     sb_judge_int_distance(u, m);
 }
 
@@ -326,6 +424,7 @@ void sb_check_int_groups(sb_check *check)
         if (sb_int_member(&units->members[i]))
             judge(&u, &units->members[i]);
     tell_low(&u);
+    tell_symmetric(check);
     for (size_t i = 0; i < units->count; i++) {
         judge_index(check, &units->rows[i]);
         judge_shape(check, &units->rows[i]);

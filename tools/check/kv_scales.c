@@ -34,8 +34,10 @@ static void judge_value(sb_check *check, const sb_unit *unit, float scale)
 {
     double amax = 448 * (double)scale;
     if (!sb_is_finite_f32(scale) || !(scale > 0))
-        sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
-                      "is %g, expected a positive finite multiplier", (double)scale);
+        sb_check_find(check, 47, SB_LEVEL_error, unit->name,
+                      "is %g, expected a positive finite multiplier: keys and values are divided "
+                      "by it",
+                      (double)scale);
     else if (scale == 1)
         sb_check_find(check, 47, SB_LEVEL_info, unit->name,
                       "is exactly 1: not calibrated, or clamped by its exporter");

@@ -301,12 +301,17 @@ static sb_status judge(comparison *c, const sb_loaded_entry *e, sb_error *err)
         verdict = sb_loaded_judge(whose(c, p->digest), e, text, sizeof text, &status, err);
     else if (sb_loaded_lost_bits(e, text, sizeof text, &status, err))
         verdict = SB_LOADED_dtype;
+    if (e->one_zero && verdict == SB_LOADED_ok)
+        snprintf(text, sizeof text, "equal but for the signs of zeros");
     if (status)
         return status;
-    return add_row(c, verdict, p->name,
-                   e->law < SB_LOADED_LAWS && e->digests > 1 ? sb_law_name(sb_loaded_laws[e->law])
-                                                             : NULL,
-                   0, text, err);
+    status = add_row(c, verdict, p->name,
+                     e->law < SB_LOADED_LAWS && e->digests > 1 ? sb_law_name(sb_loaded_laws[e->law])
+                                                               : NULL,
+                     0, text, err);
+    if (!status)
+        c->out->rows[c->out->count - 1].one_zero = e->one_zero;
+    return status;
 }
 
 /* --- all of it ---------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ typedef struct sb_loaded_row {
     const char *law; /* of a quantized layer that is OK: the law of dequantization; else NULL */
     int explained;   /* decides nothing: a buffer that no file holds */
     int waived;      /* position + 1 of the waiver */
+    int one_zero;    /* OK but for signs of zeros, as ModelOpt's own dequantization has them */
 } sb_loaded_row;
 
 typedef struct sb_loaded {

@@ -39,14 +39,20 @@ const char *sb_held_text(const sb_held_values *held, char *text, size_t size)
     return text;
 }
 
-/* Whether the parameter holds what a journey gives. */
+/* Whether the parameter holds what a journey gives, of layers of ModelOpt also with the one zero of
+ * its own dequantization. */
 static int arrives(const sb_loaded_entry *e, const sb_journey *j, sb_status *status, sb_error *err)
 {
-    sb_digest digest;
-    if (*status)
-        return 0;
-    *status = sb_segments_digest(e->held.segments, e->held.count, j, &digest, NULL, err);
-    return !*status && strcmp(digest.hex, e->param->digest) == 0;
+    int ways = 1 + sb_segments_have_one_zero(e->held.segments, e->held.count);
+    for (int way = 0; way < ways && !*status; way++) {
+        sb_digest digest;
+        sb_journey with = *j;
+        with.one_zero = way;
+        *status = sb_segments_digest(e->held.segments, e->held.count, &with, &digest, NULL, err);
+        if (!*status && strcmp(digest.hex, e->param->digest) == 0)
+            return 1;
+    }
+    return 0;
 }
 
 static sb_format format_of(sb_dtype dtype)
@@ -61,6 +67,25 @@ static void match(sb_loaded_entry *e)
     for (unsigned k = 0; k < e->digests && e->param && e->law == SB_LOADED_LAWS; k++)
         if (strcmp(e->digest[k].hex, e->param->digest) == 0)
             e->law = k;
+}
+
+/* As match, with the one zero of ModelOpt. */
+static sb_status match_one_zero(sb_loaded_entry *e, sb_format to, sb_error *err)
+{
+    sb_status status = SB_OK;
+    if (!e->param || !sb_segments_have_one_zero(e->held.segments, e->held.count))
+        return SB_OK;
+    for (unsigned k = 0; k < e->digests && e->law == SB_LOADED_LAWS && !status; k++) {
+        sb_digest digest;
+        sb_journey j = sb_journey_of(k, to);
+        j.one_zero = 1;
+        status = sb_segments_digest(e->held.segments, e->held.count, &j, &digest, NULL, err);
+        if (!status && strcmp(digest.hex, e->param->digest) == 0) {
+            e->law = k;
+            e->one_zero = 1;
+        }
+    }
+    return status;
 }
 
 sb_status sb_loaded_expect(sb_loaded_entry *e, sb_error *err)
@@ -85,7 +110,7 @@ sb_status sb_loaded_expect(sb_loaded_entry *e, sb_error *err)
     }
     e->digests = status ? 0 : n;
     match(e);
-    return status;
+    return status ? status : match_one_zero(e, to, err);
 }
 
 /* Rounded on the way to the type that it has now. */

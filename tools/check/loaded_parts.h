@@ -42,6 +42,7 @@ typedef struct sb_journey {
     sb_format via; /* rounded to this format; f32: not at all */
     sb_format to;  /* and then to that of the parameter */
     float times, plus;
+    int one_zero; /* -0 becomes +0, as in ModelOpt's own dequantization */
 } sb_journey;
 
 typedef struct sb_value_size {
@@ -68,6 +69,7 @@ typedef struct sb_loaded_entry {
     sb_digest digest[SB_LOADED_LAWS]; /* as it should be, by law */
     unsigned digests;                 /* 1 where laws cannot differ; 0: nothing to compare */
     unsigned law;                     /* the position of the one that matches, or SB_LOADED_LAWS */
+    int one_zero;                     /* it matches where zeros have no sign */
     sb_value_size size;
 } sb_loaded_entry;
 
@@ -86,6 +88,9 @@ int sb_loaded_lost_bits(const sb_loaded_entry *entry, char *text, size_t size, s
 
 /* "64 x 32, BF16": what the files have. Returns text. */
 const char *sb_held_text(const sb_held_values *held, char *text, size_t size);
+
+/* Whether a segment is a layer whose own dequantization has zeros without a sign. */
+int sb_segments_have_one_zero(const sb_segment *segments, size_t count);
 
 /* Whether laws can give different values for it. */
 int sb_segments_have_laws(const sb_segment *segments, size_t count);

@@ -16,6 +16,15 @@ int sb_segments_have_laws(const sb_segment *segments, size_t count)
     return 0;
 }
 
+/* The table by which ModelOpt's own dequantization decodes has +0 for code 8. */
+int sb_segments_have_one_zero(const sb_segment *segments, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].matrix.quant.container == SB_CONTAINER_nvfp4_modelopt)
+            return 1;
+    return 0;
+}
+
 sb_status sb_segments_first(const sb_segment *segment, float *values, size_t *count, sb_error *err)
 {
     uint32_t cols = segment->matrix.cols;
@@ -63,6 +72,8 @@ static void travel(float *values, uint32_t count, const sb_journey *j)
 {
     for (uint32_t k = 0; k < count; k++) {
         float x = values[k];
+        if (j->one_zero && x == 0)
+            x = 0;
         if (j->via != SB_FORMAT_f32)
             x = sb_round_to(j->via, x);
         if (j->times != 1)

@@ -51,6 +51,18 @@ static void print_mtp(const sb_loaded *l, FILE *out)
             n);
 }
 
+static void print_zeros(const sb_loaded *l, FILE *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++)
+        n += l->rows[i].one_zero != 0;
+    if (n)
+        fprintf(out,
+                "  %zu parameters are equal but for the signs of zeros: ModelOpt's own "
+                "dequantization decodes code 8 as +0\n",
+                n);
+}
+
 void sb_report_loaded_text(const sb_loaded *l, const sb_waivers *w, const sb_report_style *style,
                            FILE *out)
 {
@@ -60,6 +72,7 @@ void sb_report_loaded_text(const sb_loaded *l, const sb_waivers *w, const sb_rep
             l->explained, l->waived);
     for (unsigned v = 0; v < SB_LOADED_COUNT; v++)
         print_rows(l, w, (sb_loaded_verdict)v, style, out);
+    print_zeros(l, out);
     print_mtp(l, out);
     if (sb_loaded_bad(l))
         fputs("  what to do: if the checks above have nothing against the files, the loader of the "

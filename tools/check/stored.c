@@ -1,0 +1,88 @@
+/* stored.c - check 9: what is declared beyond the kind of a module, against its tensors. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "ref/model/held.h"
+#include "tools/check/group.h"
+#include "tools/check/structure.h"
+
+static uint64_t ceil_div(uint64_t n, uint64_t by)
+{
+    return by ? (n + by - 1) / by : 0;
+}
+
+/* How many rows and columns of scales a matrix has. */
+static uint64_t scale_rows(const sb_matrix *m)
+{
+    return ceil_div(m->rows, m->quant.block_rows);
+}
+
+static uint64_t scale_cols(const sb_matrix *m)
+{
+    return ceil_div(m->cols, m->quant.block_cols);
+}
+
+/* AutoRound's configuration does not tell one scale from a scale per row. */
+static int names_strategies(const sb_check *check)
+{
+    sb_dialect dialect = sb_declared_dialect(check->self.declared);
+    return dialect != SB_DIALECT_auto_round && dialect != SB_DIALECT_gptq &&
+           dialect != SB_DIALECT_awq;
+}
+
+/* V-9: "one scale where a scale per row is declared, or the reverse" */
+static int other_strategy(const sb_check *check, const sb_unit *unit, const sb_declaration *d)
+{
+    const sb_matrix *m = &unit->found.matrix;
+    uint64_t rows = scale_rows(m), cols = scale_cols(m);
+    if (d->answer != SB_DECLARED_YES || !names_strategies(check) || !rows || !cols ||
+        (d->family != SB_FAMILY_FP8 && d->family != SB_FAMILY_INT))
+        return 0;
+    if (d->strategy == SB_STRATEGY_TENSOR)
+        return rows != 1 || cols != 1;
+    return d->strategy == SB_STRATEGY_CHANNEL && (rows != m->rows || cols != 1);
+}
+
+static void tell_strategy(sb_check *check, sb_groups *groups, const sb_unit *unit,
+                          const sb_declaration *d)
+{
+    char key[SB_MAX_TENSOR_NAME + 64];
+    sb_declared_text text;
+    const sb_matrix *m = &unit->found.matrix;
+    snprintf(key, sizeof key, "%s: other scales than declared", unit->kind);
+    sb_group_find(groups, check, 9, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_weight_scale), key,
+                  "has scales [%" PRIu64 ", %" PRIu64
+                  "] for %u rows, expected [%u, 1] as declared: "
+                  "%s (%s); engines fail to load it or spread a scale over other rows",
+                  scale_rows(m), scale_cols(m), (unsigned)m->rows,
+                  d->strategy == SB_STRATEGY_TENSOR ? 1u : (unsigned)m->rows,
+                  sb_declaration_text(d, &text), d->rule);
+}
+
+/* V-9: "a scale of the inputs where the declaration has none is a WARN" - but of ModelOpt,
+ * which exports one with every layer that it calibrated. */
+static void tell_input(sb_check *check, sb_groups *groups, const sb_unit *unit,
+                       const sb_declaration *d)
+{
+    char key[SB_MAX_TENSOR_NAME + 64];
+    sb_declared_text text;
+    const sb_found *f = &unit->found;
+    sb_model_part part =
+        f->part[SB_PART_input_global_scale] ? SB_PART_input_global_scale : SB_PART_input_scale;
+    if (d->answer != SB_DECLARED_YES || !f->part[part] || d->packing == SB_PACKED_MODELOPT ||
+        d->activation == SB_ACTIVATION_STATIC_TENSOR || d->activation == SB_ACTIVATION_NVFP4_LOCAL)
+        return;
+    snprintf(key, sizeof key, "%s: input scale that is not declared", unit->kind);
+    sb_group_find(groups, check, 9, SB_LEVEL_warn, sb_unit_tensor(unit, part), key,
+                  "is stored, but the declaration has no scale of the inputs in the file: %s (%s); "
+                  "engines that go by it do not quantize the inputs with this scale",
+                  sb_declaration_text(d, &text), d->rule);
+}
+
+void sb_check_stored(sb_check *check, sb_groups *groups, const sb_unit *unit,
+                     const sb_declaration *declaration)
+{
+    if (other_strategy(check, unit, declaration))
+        tell_strategy(check, groups, unit, declaration);
+    tell_input(check, groups, unit, declaration);
+}
