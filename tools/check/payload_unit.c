@@ -15,8 +15,9 @@ typedef struct job {
     sb_worker *w;
     sb_unit *unit;
     sb_findings *findings;
-    sb_hash *hash; /* of the codes, as they come */
     sb_zero_scan zeros;
+    sb_hash *hash;         /* of the codes, as they come */
+    const sb_unit *master; /* the same layer or tensor of the original, or NULL */
     size_t piece;
 } job;
 
@@ -76,6 +77,27 @@ static sb_status grow_scratch(sb_worker *w, uint32_t cols, const char *name, sb_
     return SB_OK;
 }
 
+/* Codes in bytes where they are stored alike, else values. */
+static sb_status compare(job *j, const sb_panel *panel, const sb_matrix *whole, sb_error *err)
+{
+    sb_unit *unit = j->unit;
+    const sb_matrix *own = &panel->matrix, *other = panel->master;
+    if (unit->tensor || !other || !sb_matrix_quantized(own) || !sb_matrix_quantized(other))
+        return SB_OK;
+    sb_model_part codes = sb_part_of(&unit->found, whole->data);
+    int alike = codes < SB_PART_COUNT && sb_same_part(unit, j->master, codes);
+    if (!alike && sb_same_family(own, other))
+        return sb_same_values(panel, unit, (uint32_t)j->piece, err);
+    if (!alike || !sb_is_sliced(own))
+        return SB_OK;
+    uint64_t row = sb_row_bytes(own);
+    uint64_t at = (uint64_t)(whole->data - unit->found.part[codes]->data) +
+                  ((uint64_t)whole->first_row + panel->first) * row;
+    return sb_same_bytes(unit, codes, sb_format_bits(own->format), at,
+                         own->data + own->first_row * row, other->data + other->first_row * row,
+                         own->rows * row, err);
+}
+
 /* All panels of one matrix; master_of is NULL or what the same matrix is in the original. */
 static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
                              const sb_matrix *whole, const sb_found *master_found,
@@ -91,9 +113,10 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
                       .seen = seen,
                       .findings = j->findings};
     sb_matrix master_rows;
-    if (master && (master->rows != whole->rows || master->cols != whole->cols ||
-                   (!sb_is_sliced(master) && step < whole->rows)))
+    if (master && (master->rows != whole->rows || master->cols != whole->cols))
         master = NULL;
+    if (master && !sb_is_sliced(master))
+        step = whole->rows; /* the original comes as a whole */
     sb_status status = grow_scratch(w, whole->cols, name, err);
     for (uint32_t first = 0; first < whole->rows && !status; first += step) {
         uint32_t rows = whole->rows - first < step ? whole->rows - first : step;
@@ -111,9 +134,12 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
         panel.last = first + rows == whole->rows;
         panel.master = master ? &master_rows : NULL;
         panel.scratch = w->scratch;
-        scan(&panel);
+        status = compare(j, &panel, whole, err);
+        if (!status)
+            scan(&panel);
     }
     seen->done = !status;
+    seen->matched = master != NULL;
     return status;
 }
 
@@ -127,13 +153,41 @@ static const sb_member *master_member(const sb_check *check, const char *name)
     return sb_member_plain(&check->master.units, strncmp(name, prefix, n) == 0 ? name + n : name);
 }
 
+static sb_status scan_one(job *j, const sb_piece *piece, sb_error *err)
+{
+    const sb_member *master = master_member(j->w->check, piece->name);
+    if (master && sb_matrix_quantized(&piece->matrix) && sb_matrix_quantized(&master->matrix)) {
+        sb_status status =
+            sb_same_factors(j->unit, &piece->matrix.quant, &master->matrix.quant, err);
+        if (status)
+            return status;
+    }
+    return scan_matrix(j, piece->name, piece->found, &piece->matrix,
+                       master ? &master->unit->found : NULL, master ? &master->matrix : NULL,
+                       &j->unit->seen[j->piece], err);
+}
+
 static sb_status scan_piece(void *ctx, const sb_piece *piece, sb_error *err)
 {
     job *j = ctx;
-    const sb_member *master = master_member(j->w->check, piece->name);
-    return scan_matrix(j, piece->name, piece->found, &piece->matrix,
-                       master ? &master->unit->found : NULL, master ? &master->matrix : NULL,
-                       &j->unit->seen[j->piece++], err);
+    sb_status status = scan_one(j, piece, err);
+    j->piece++;
+    return status;
+}
+
+/* A part that is there as a whole, beside the original's. */
+static sb_status compare_part(job *j, unsigned p, const unsigned char *own, sb_error *err)
+{
+    const unsigned char *other;
+    if (!sb_same_part(j->unit, j->master, p))
+        return SB_OK;
+    const sb_tensor *t = j->master->found.part[p];
+    sb_status status = sb_reader_fetch(j->w->reader, j->w->check->master.checkpoint, t, 0, t->bytes,
+                                       MASTER_SLOT + p, &other, err);
+    j->w->bytes += status ? 0 : t->bytes;
+    return status
+               ? status
+               : sb_same_bytes(j->unit, p, sb_dtype_bits(t->dtype), 0, own, other, t->bytes, err);
 }
 
 /* Everything but rows of codes is read as a whole, and hashed so. */
@@ -159,6 +213,7 @@ static sb_status load_parts(job *j, sb_error *err)
         j->unit->digest[p] = sb_hash_end(hash);
         sb_hash_free(hash);
         j->w->bytes += t->bytes;
+        status = compare_part(j, p, bytes, err);
     }
     return status;
 }
@@ -194,9 +249,12 @@ static sb_status read_layer(job *j, sb_error *err)
 }
 
 /* The bytes of a tensor that nothing can be read out of. */
-static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_error *err)
+static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, const sb_tensor *other,
+                             sb_error *err)
 {
-    const unsigned char *bytes;
+    const unsigned char *bytes, *others;
+    if (other && (other->dtype != t->dtype || other->bytes != t->bytes))
+        other = NULL;
     sb_status status = SB_OK;
     sb_hash *hash = sb_hash_new();
     if (!hash)
@@ -208,6 +266,11 @@ static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, sb_e
                                  &bytes, err);
         if (!status)
             take_bytes(j, hash, bytes, (size_t)n);
+        if (!status && other)
+            status = sb_reader_fetch(j->w->reader, j->w->check->master.checkpoint, other, at, n,
+                                     OTHER_SLOT, &others, err);
+        if (!status && other)
+            status = sb_same_bytes(j->unit, 0, sb_dtype_bits(t->dtype), at, bytes, others, n, err);
     }
     *digest = sb_hash_end(hash);
     sb_hash_free(hash);
@@ -231,10 +294,11 @@ static sb_status read_single(job *j, sb_error *err)
 {
     const sb_tensor *t = j->unit->tensor;
     sb_matrix own, other;
-    const sb_unit *master = sb_master_unit(j->w->check, j->unit);
+    const sb_unit *master = j->master;
     sb_found found = {.part = {[0] = t}}, master_found = {0};
     if (!sb_tensor_matrix(t, &own))
-        return hash_tensor(j, t, &j->unit->digest[0], err);
+        return hash_tensor(j, t, &j->unit->digest[0],
+                           master && master->tensor ? master->tensor : NULL, err);
     int has = master && master->tensor && sb_tensor_matrix(master->tensor, &other);
     if (has)
         master_found.part[0] = master->tensor;
@@ -258,13 +322,13 @@ static sb_status read_broken(job *j, sb_error *err)
     sb_status status = SB_OK;
     for (unsigned p = 0; p < SB_PART_COUNT && !status; p++)
         if (j->unit->found.part[p])
-            status = hash_tensor(j, j->unit->found.part[p], &j->unit->digest[p], err);
+            status = hash_tensor(j, j->unit->found.part[p], &j->unit->digest[p], NULL, err);
     return status;
 }
 
 sb_status sb_read_unit(sb_worker *w, sb_unit *unit, sb_findings *findings, sb_error *err)
 {
-    job j = {.w = w, .unit = unit, .findings = findings};
+    job j = {.w = w, .unit = unit, .findings = findings, .master = sb_master_unit(w->check, unit)};
     if (unit->tensor)
         return read_single(&j, err);
     return unit->status || unit->found.container == SB_CONTAINER_COUNT ? read_broken(&j, err)

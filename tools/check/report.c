@@ -201,11 +201,13 @@ sb_status sb_report_make(sb_report *r, sb_error *err)
         r->verdict = SB_CHECK_fail;
     else
         r->verdict = r->made || r->loaded ? SB_CHECK_pass : SB_CHECK_mistrusted;
-    return missing_shards(r, err);
+    sb_status status = missing_shards(r, err);
+    return status ? status : sb_report_compare(r, err);
 }
 
 void sb_report_free(sb_report *report)
 {
     free(report->shards.names);
+    sb_report_compared_free(&report->compared);
     report->shards = (sb_report_shards){0};
 }

@@ -48,6 +48,19 @@ typedef struct sb_report_shards {
     size_t tensors; /* of the checkpoint that could not be compared for that */
 } sb_report_shards;
 
+/* Tensors of the checkpoint that the original has no counterpart for, or nothing says how they
+ * would follow from it. */
+typedef struct sb_report_role {
+    char *name; /* "mlp.experts.gate_proj.input_scale" */
+    size_t count;
+} sb_report_role;
+
+typedef struct sb_report_compared {
+    size_t tensors, not_compared;
+    sb_report_role *roles; /* of those not compared; sorted by name */
+    size_t role_count;
+} sb_report_compared;
+
 typedef struct sb_report {
     const sb_check *check;
     sb_waivers *waivers;     /* NULL: none */
@@ -61,13 +74,18 @@ typedef struct sb_report {
     size_t level[4], waived, unused_waivers;
     size_t made, found, passed, skipped, nothing;
     sb_report_shards shards;
-    const char *need; /* why --need is not met; NULL: it is, or was not given */
+    sb_report_compared compared; /* with an original */
+    const char *need;            /* why --need is not met; NULL: it is, or was not given */
     sb_check_verdict verdict;
 } sb_report;
 
 /* The waivers have been applied. Fails when memory is out. */
 sb_status sb_report_make(sb_report *report, sb_error *err);
 void sb_report_free(sb_report *report);
+
+/* Fills report->compared: a part of sb_report_make. */
+sb_status sb_report_compare(sb_report *report, sb_error *err);
+void sb_report_compared_free(sb_report_compared *compared);
 
 /* Whether a waiver covers nothing although its check was made; 2: it would only cover FATAL. */
 int sb_report_unused(const sb_report *report, const sb_waiver *waiver);

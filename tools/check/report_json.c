@@ -108,13 +108,21 @@ static json_t *waivers_json(const sb_report *r, int *failed)
 
 static json_t *original_json(const sb_report *r, int *failed)
 {
-    json_t *out = json_object(), *names = json_array();
+    json_t *out = json_object(), *names = json_array(), *roles = json_object();
     put(out, "path", sb_report_string(r->against), failed);
     for (size_t i = 0; i < r->shards.count; i++)
         append(names, sb_report_string(r->shards.names[i]), failed);
     put(out, "missing_files", names, failed);
-    put(out, "not_compared", count(r->shards.tensors), failed);
     put(out, "stranger", json_boolean(r->check->stranger.checkpoint != NULL), failed);
+    for (size_t i = 0; i < r->compared.role_count; i++) {
+        char *name = sb_report_clean(r->compared.roles[i].name);
+        *failed |= !name;
+        if (name)
+            put(roles, name, count(r->compared.roles[i].count), failed);
+        free(name);
+    }
+    put(out, "not_compared", count(r->compared.not_compared), failed);
+    put(out, "not_compared_roles", roles, failed);
     return out;
 }
 

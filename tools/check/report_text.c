@@ -110,6 +110,27 @@ static void print_shards(const printer *p)
     fputc('\n', p->out);
 }
 
+/* How much of the checkpoint the original says nothing about; never silent. */
+static void print_compared(const printer *p)
+{
+    const sb_report_compared *c = &p->report->compared;
+    if (!p->report->check->master.checkpoint)
+        return;
+    if (!c->not_compared) {
+        fprintf(p->out, "\nall %zu tensors were compared with the original\n", c->tensors);
+        return;
+    }
+    fprintf(p->out,
+            "\nNOT COMPARED %zu of %zu tensors have no counterpart in the original, or none that "
+            "says what they must be\n",
+            c->not_compared, c->tensors);
+    for (size_t i = 0; i < c->role_count && i < p->style->lines; i++)
+        fprintf(p->out, "  %zu %s\n", c->roles[i].count, SB_SHOW(c->roles[i].name));
+    if (c->role_count > p->style->lines)
+        fprintf(p->out, "  and %zu more roles (--verbose or --json lists all)\n",
+                c->role_count - p->style->lines);
+}
+
 static void print_waivers(const printer *p)
 {
     const sb_waivers *w = p->report->waivers;
@@ -232,6 +253,7 @@ void sb_report_text(const sb_report *report, const sb_report_style *style, FILE 
         for (size_t i = 0; i < n; i++)
             print_check(&p, order[i]);
         print_shards(&p);
+        print_compared(&p);
         print_waivers(&p);
         if (report->loaded)
             sb_report_loaded_text(report->loaded, report->waivers, style, out);

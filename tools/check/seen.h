@@ -27,7 +27,8 @@ typedef struct sb_distance {
 } sb_distance;
 
 typedef struct sb_seen {
-    int done; /* all rows have been seen */
+    int done;    /* all rows have been seen */
+    int matched; /* each beside the original's */
     uint64_t rows, cols;
     uint64_t zero_rows;                /* rows of which every value is 0 */
     uint64_t zero_run, zero_run_first; /* the longest run of them, and its first row */

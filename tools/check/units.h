@@ -7,6 +7,7 @@
 #include "ref/model/declared.h"
 #include "ref/model/layers.h"
 #include "ref/model/names.h"
+#include "tools/check/same.h"
 #include "tools/check/seen.h"
 #include "tools/check/zero_runs.h"
 
@@ -38,6 +39,7 @@ typedef struct sb_unit {
     sb_seen *seen;
     size_t seen_count;
     sb_zero_list *zeros; /* V-53; NULL: none */
+    sb_same same;        /* with an original that is quantized, or of single tensors */
 } sb_unit;
 
 /* A matrix as it is used: a unit, or a piece of a stack. */

@@ -7,6 +7,7 @@
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
 #include "tools/check/recipe.h"
+#include "tools/check/same_format.h"
 
 enum { FEW = 64 }; /* values that tell too little about how they were rounded */
 
@@ -15,6 +16,8 @@ typedef struct totals {
     size_t narrowed, retyped; /* another dtype, and the original's values rounded or exact */
     size_t scaled;            /* AWQ and its like scale what feeds quantized layers */
     size_t rerounded;         /* another dtype, and neither is the other rounded */
+    size_t caches;            /* scales of the KV cache */
+    const char *first_cache;
     const char *first_norm, *first_narrowed, *first_retyped, *first_rerounded, *first_scaled;
     int awq;
 } totals;
@@ -82,6 +85,14 @@ static void tell_difference(sb_check *check, const sb_unit *unit, const sums *s)
         p->first.bits >> 16 ? 8 : 4, p->first.bits, p->first_master >> 16 ? 8 : 4, p->first_master);
 }
 
+/* V-14: "scales of the KV cache may be calibrated anew" */
+static int is_cache_scale(const sb_unit *unit)
+{
+    size_t n = strlen(unit->kind);
+    return n > 8 && (strcmp(unit->kind + n - 8, ".k_scale") == 0 ||
+                     strcmp(unit->kind + n - 8, ".v_scale") == 0);
+}
+
 static const sb_tensor *tensor_of(const sb_unit *unit)
 {
     return !unit ? NULL : unit->tensor ? unit->tensor : unit->found.part[SB_PART_weight];
@@ -109,6 +120,8 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
         note(&t->rerounded, &t->first_rerounded, unit);
     } else if (is_rounded_norm(unit, master)) {
         note(&t->rounded_norms, &t->first_norm, unit);
+    } else if (is_cache_scale(unit)) {
+        note(&t->caches, &t->first_cache, unit);
     } else if (t->awq && may_be_scaled(unit)) {
         note(&t->scaled, &t->first_scaled, unit);
     } else {
@@ -149,6 +162,10 @@ static void tell_totals(sb_check *check, const totals *t)
     if (t->retyped)
         sb_check_find(check, 14, SB_LEVEL_warn, t->first_retyped,
                       "%zu tensors have the original's values in another dtype", t->retyped);
+    if (t->caches)
+        sb_check_find(check, 14, SB_LEVEL_warn, t->first_cache,
+                      "%zu scales of the KV cache are not the original's: calibrated anew",
+                      t->caches);
     if (t->scaled)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_scaled,
                       "%zu tensors differ from the original, as AWQ scales them", t->scaled);
@@ -179,4 +196,5 @@ void sb_check_untouched(sb_check *check)
         judge_shape(check, unit);
     }
     tell_totals(check, &t);
+    sb_check_same_format(check);
 }

@@ -1,0 +1,289 @@
+/* same_format.c - V-14 of layers that are quantized on both sides: what differs, and whether the
+ * checkpoint was quantized anew. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+#include "tools/check/payload_parts.h"
+#include "tools/check/same_format.h"
+
+/* V-14: how far two quantizations of the same weights lie from each other, by the bits of a code;
+ * AWQ scales columns and moves the scales into the layer before, which takes weights further. */
+static const double FAR_FOUR = 0.35, FAR_EIGHT = 0.1, FAR_SCALED = 1.0;
+
+/* One in so many codes differs at least where a layer was quantized anew. */
+enum { ANEW = 100, MOST_NUMERATOR = 3, MOST_DENOMINATOR = 4 };
+
+typedef struct totals {
+    size_t compared, anew; /* layers; those of which codes differ all over */
+    int is_anew;
+    size_t requantized, inputs;
+    const char *first_requantized, *first_input;
+    double largest; /* distance of those that count as quantized anew */
+} totals;
+
+static int is_input(unsigned part)
+{
+    return part == SB_PART_input_scale || part == SB_PART_input_global_scale;
+}
+
+static sb_model_part codes_of(const sb_unit *unit)
+{
+    return sb_part_of(&unit->found, unit->found.matrix.data);
+}
+
+static uint64_t values_of(const sb_unit *unit)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < unit->seen_count; i++)
+        n += unit->seen[i].rows * unit->seen[i].cols;
+    return n;
+}
+
+static uint64_t elements_of(const sb_unit *unit, unsigned row, const sb_difference *d)
+{
+    return row == SB_SAME_VALUES ? values_of(unit) : unit->found.part[row]->bytes * 8 / d->bits;
+}
+
+/* Of the weights, to the original's; below 0: nobody knows. */
+static double distance_of(const sb_unit *unit)
+{
+    double error2 = 0, master2 = 0;
+    for (size_t i = 0; i < unit->seen_count; i++) {
+        error2 += unit->seen[i].distance.error2;
+        master2 += unit->seen[i].distance.master2;
+    }
+    return master2 > 0 && error2 >= 0 && error2 < 1e300 ? sb_root(error2 / master2) : -1;
+}
+
+static double far_of(const sb_unit *unit)
+{
+    const sb_found *f = &unit->found;
+    if (f->container == SB_CONTAINER_int_awq || f->container == SB_CONTAINER_int4_modelopt ||
+        f->part[SB_PART_pre_quant_scale])
+        return FAR_SCALED;
+    return sb_format_bits(f->matrix.format) <= 4 ? FAR_FOUR : FAR_EIGHT;
+}
+
+/* The codes, or values, of the layer that differ, and of how many. */
+static uint64_t codes_differ(const sb_unit *unit, uint64_t *of)
+{
+    const sb_difference *d = unit->same.differences;
+    unsigned codes = codes_of(unit);
+    unsigned row = unit->same.by_value ? (unsigned)SB_SAME_VALUES : codes;
+    *of = values_of(unit);
+    if (!d || !d[row].differing)
+        return 0;
+    *of = elements_of(unit, row, &d[row]);
+    return d[row].differing;
+}
+
+static int is_compared(const sb_unit *unit)
+{
+    return sb_unit_quantized(unit) && (unit->same.in_bytes || unit->same.by_value);
+}
+
+static void census(const sb_units *u, totals *t)
+{
+    for (size_t i = 0; i < u->count; i++) {
+        uint64_t of, n;
+        if (!is_compared(&u->rows[i]))
+            continue;
+        t->compared++;
+        n = codes_differ(&u->rows[i], &of);
+        t->anew += n > 0 && n >= of / ANEW;
+    }
+    t->is_anew = t->compared > 0 && t->anew * MOST_DENOMINATOR >= t->compared * MOST_NUMERATOR;
+}
+
+/* --- one element ------------------------------------------------------------------------------ */
+
+/* "expert 3, row 17, column 4 (byte 1234 of FILE)": element of a stored tensor. */
+static void place_text(const sb_check *check, const sb_tensor *t, const sb_difference *d,
+                       char *text, size_t size)
+{
+    char which[48] = "";
+    uint64_t cols = t->rank ? t->shape[t->rank - 1] * sb_dtype_bits(t->dtype) / d->bits : 1;
+    uint64_t row = cols ? d->first / cols : 0, column = cols ? d->first % cols : 0;
+    if (t->rank == 3 && t->shape[1]) {
+        snprintf(which, sizeof which, "expert %" PRIu64 ", ", row / t->shape[1]);
+        row %= t->shape[1];
+    }
+    snprintf(text, size, "%srow %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 " of %s)", which,
+             row, column, sb_checkpoint_offset(check->self.checkpoint, t) + d->first * d->bits / 8,
+             SB_SHOW(sb_checkpoint_shard_name(check->self.checkpoint, t->shard)));
+}
+
+static const char *noun_of(const sb_unit *unit, unsigned part)
+{
+    if (part == (unsigned)codes_of(unit))
+        return unit->found.matrix.quant.packing == SB_PACKING_rows ? "codes" : "words of codes";
+    switch (part) {
+    case SB_PART_qzeros:
+    case SB_PART_weight_zero_point:
+        return "words of zero points";
+    case SB_PART_g_idx:
+    case SB_PART_weight_g_idx:
+        return "group indices";
+    case SB_PART_weight_global_scale:
+    case SB_PART_weight_scale_2:
+        return "global scales";
+    case SB_PART_weight_shape:
+        return "numbers";
+    default:
+        return "scales";
+    }
+}
+
+static void tell_part(sb_check *check, const sb_unit *unit, unsigned part)
+{
+    const sb_difference *d = &unit->same.differences[part];
+    const sb_tensor *t = unit->found.part[part];
+    char place[600];
+    place_text(check, t, d, place, sizeof place);
+    sb_check_find(check, 14, SB_LEVEL_error, t->name,
+                  "%" PRIu64 " of %" PRIu64 " %s are not the original's, first at %s: 0x%0*" PRIx64
+                  ", expected 0x%0*" PRIx64,
+                  d->differing, elements_of(unit, part, d), noun_of(unit, part), place,
+                  (int)(d->bits + 3) / 4, d->own, (int)(d->bits + 3) / 4, d->other);
+}
+
+static void tell_values(sb_check *check, const sb_unit *unit)
+{
+    const sb_difference *d = &unit->same.differences[SB_SAME_VALUES];
+    const sb_seen *seen = &unit->seen[d->piece];
+    uint64_t cols = seen->cols ? seen->cols : 1;
+    char piece[64] = "";
+    if (unit->found.experts)
+        snprintf(piece, sizeof piece, "piece %" PRIu32 " of the stack, ", d->piece);
+    sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
+                  "%" PRIu64 " of %" PRIu64 " values are not the original's, which is stored "
+                  "otherwise, first at %srow %" PRIu64 ", column %" PRIu64
+                  ": %g before the global scale, expected %g",
+                  d->differing, values_of(unit), piece, d->first / cols, d->first % cols,
+                  sb_f64_from_bits(d->own), sb_f64_from_bits(d->other));
+}
+
+/* --- one layer -------------------------------------------------------------------------------- */
+
+/* V-14: "a layer more than half of whose codes differ is one finding" */
+static void tell_layer(sb_check *check, const sb_unit *unit, double distance)
+{
+    uint64_t of, n = codes_differ(unit, &of);
+    char far[80] = "";
+    if (distance >= 0)
+        snprintf(far, sizeof far, "; relative distance %.3g, two quantizations have at most %.3g",
+                 distance, far_of(unit));
+    sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
+                  "is another layer than the original's: %" PRIu64 " of %" PRIu64
+                  " %s are not the original's%s",
+                  n, of, unit->same.by_value ? "values" : noun_of(unit, (unsigned)codes_of(unit)),
+                  far);
+}
+
+static void note(size_t *count, const char **first, const char *name)
+{
+    if (!(*count)++)
+        *first = name;
+}
+
+/* Whether anything but the scale of inputs differs; that is counted. */
+static int differs(const sb_unit *unit, totals *t)
+{
+    int found = 0;
+    for (unsigned p = 0; p < SB_SAME_ROWS; p++) {
+        if (!unit->same.differences[p].differing)
+            continue;
+        if (p < SB_PART_COUNT && is_input(p))
+            note(&t->inputs, &t->first_input, unit->found.part[p]->name);
+        else
+            found = 1;
+    }
+    return found;
+}
+
+static void judge(sb_check *check, const sb_unit *unit, totals *t)
+{
+    uint64_t of, n;
+    if (!unit->same.differences || !differs(unit, t))
+        return;
+    double distance = distance_of(unit);
+    if (t->is_anew && distance >= 0 && distance <= far_of(unit)) {
+        note(&t->requantized, &t->first_requantized, sb_unit_tensor(unit, SB_PART_COUNT));
+        t->largest = distance > t->largest ? distance : t->largest;
+        return;
+    }
+    n = codes_differ(unit, &of);
+    if (n > of / 2) {
+        tell_layer(check, unit, distance);
+        return;
+    }
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (unit->same.differences[p].differing && !is_input(p))
+            tell_part(check, unit, p);
+    if (unit->same.differences[SB_SAME_VALUES].differing)
+        tell_values(check, unit);
+}
+
+/* A tensor of its own that holds no floats. */
+static void judge_single(sb_check *check, const sb_unit *unit)
+{
+    const sb_difference *d = unit->same.differences;
+    char place[600];
+    if (!d || !d->differing)
+        return;
+    place_text(check, unit->tensor, d, place, sizeof place);
+    sb_check_find(check, 14, SB_LEVEL_error, unit->tensor->name,
+                  "%" PRIu64 " of %" PRIu64
+                  " numbers are not the original's, first at %s: 0x%" PRIx64
+                  ", expected 0x%" PRIx64,
+                  d->differing, unit->tensor->bytes * 8 / d->bits, place, d->own, d->other);
+}
+
+void sb_check_same_format(sb_check *check)
+{
+    totals t = {0};
+    const sb_units *u = &check->self.units;
+    census(u, &t);
+    for (size_t i = 0; i < u->count; i++) {
+        if (u->rows[i].tensor)
+            judge_single(check, &u->rows[i]);
+        else if (is_compared(&u->rows[i]))
+            judge(check, &u->rows[i], &t);
+    }
+    if (t.requantized)
+        sb_check_find(check, 14, SB_LEVEL_warn, t.first_requantized,
+                      "%zu layers are quantized anew: not the same codes as the original's, but as "
+                      "near to them as two quantizations of the same weights (relative distance up "
+                      "to %.3g)",
+                      t.requantized, t.largest);
+    if (t.inputs)
+        sb_check_find(check, 14, SB_LEVEL_warn, t.first_input,
+                      "%zu scales of inputs are not the original's: calibrated anew", t.inputs);
+}
+
+/* --- what was compared ------------------------------------------------------------------------ */
+
+static int all_pieces(const sb_unit *unit, int plain)
+{
+    for (size_t i = 0; i < unit->seen_count; i++)
+        if (plain ? !unit->seen[i].plain.compared : !unit->seen[i].matched)
+            return 0;
+    return unit->seen_count > 0;
+}
+
+/* V-14: "has a counterpart and a law" */
+int sb_was_compared(const sb_unit *unit, unsigned part)
+{
+    if (unit->tensor)
+        return unit->same.compared & 1 || unit->seen->plain.compared > 0;
+    if (sb_unit_is_plain(unit))
+        return all_pieces(unit, 1);
+    if (!sb_unit_quantized(unit) || unit->same.compared >> part & 1)
+        return sb_unit_quantized(unit);
+    return !is_input(part) && part != SB_PART_pre_quant_scale && all_pieces(unit, 0);
+}
