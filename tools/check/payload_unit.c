@@ -84,6 +84,7 @@ static sb_status compare(job *j, const sb_panel *panel, const sb_matrix *whole, 
     const sb_matrix *own = &panel->matrix, *other = panel->master;
     if (unit->tensor || !other || !sb_matrix_quantized(own) || !sb_matrix_quantized(other))
         return SB_OK;
+    unit->same.of_four |= sb_format_bits(other->format) <= 4;
     sb_model_part codes = sb_part_of(&unit->found, whole->data);
     int alike = codes < SB_PART_COUNT && sb_same_part(unit, j->master, codes);
     if (!alike && sb_same_family(own, other))

@@ -22,6 +22,7 @@ enum { SB_SAME_VALUES = SB_PART_COUNT, SB_SAME_ROWS }; /* one behind the parts, 
 typedef struct sb_same {
     uint32_t compared;          /* bit p: part p was, in bytes, in values or by its distance */
     uint32_t in_bytes;          /* bit p: in bytes */
+    int of_four;                /* the original has codes of 4 bits */
     int by_value;               /* the values of both sides were compared one by one */
     sb_difference *differences; /* (SB_SAME_ROWS) */
 } sb_same;

@@ -15,11 +15,13 @@
  * AWQ scales columns and moves the scales into the layer before, which takes weights further. */
 static const double FAR_FOUR = 0.35, FAR_EIGHT = 0.1, FAR_SCALED = 1.0;
 
-/* One in so many codes differs at least where a layer was quantized anew. */
+/* Of a layer that was quantized anew, one in ANEW codes, scales or values differs at least. If its
+ * codes are the same, it is as near as one global scale of an amax in BF16 is to the next. */
 enum { ANEW = 100, MOST_NUMERATOR = 3, MOST_DENOMINATOR = 4 };
+static const double NEAR = 1.0 / 128;
 
 typedef struct totals {
-    size_t compared, anew; /* layers; those of which codes differ all over */
+    size_t compared, anew; /* layers; those of which some part differs all over */
     int is_anew;
     size_t requantized, inputs;
     const char *first_requantized, *first_input;
@@ -66,7 +68,7 @@ static double far_of(const sb_unit *unit)
     if (f->container == SB_CONTAINER_int_awq || f->container == SB_CONTAINER_int4_modelopt ||
         f->part[SB_PART_pre_quant_scale])
         return FAR_SCALED;
-    return sb_format_bits(f->matrix.format) <= 4 ? FAR_FOUR : FAR_EIGHT;
+    return sb_format_bits(f->matrix.format) <= 4 || unit->same.of_four ? FAR_FOUR : FAR_EIGHT;
 }
 
 /* The codes, or values, of the layer that differ, and of how many. */
@@ -87,15 +89,24 @@ static int is_compared(const sb_unit *unit)
     return sb_unit_quantized(unit) && (unit->same.in_bytes || unit->same.by_value);
 }
 
+/* Whether a part differs all over, inputs apart. */
+static int all_over(const sb_unit *unit)
+{
+    const sb_difference *d = unit->same.differences;
+    for (unsigned p = 0; p < SB_SAME_ROWS && d; p++)
+        if (d[p].differing && (p == SB_SAME_VALUES || !is_input(p)) &&
+            d[p].differing * ANEW >= elements_of(unit, p, &d[p]))
+            return 1;
+    return 0;
+}
+
 static void census(const sb_units *u, totals *t)
 {
     for (size_t i = 0; i < u->count; i++) {
-        uint64_t of, n;
         if (!is_compared(&u->rows[i]))
             continue;
         t->compared++;
-        n = codes_differ(&u->rows[i], &of);
-        t->anew += n > 0 && n >= of / ANEW;
+        t->anew += all_over(&u->rows[i]) != 0;
     }
     t->is_anew = t->compared > 0 && t->anew * MOST_DENOMINATOR >= t->compared * MOST_NUMERATOR;
 }
@@ -212,12 +223,12 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
     if (!unit->same.differences || !differs(unit, t))
         return;
     double distance = distance_of(unit);
-    if (t->is_anew && distance >= 0 && distance <= far_of(unit)) {
+    n = codes_differ(unit, &of);
+    if (t->is_anew && distance >= 0 && distance <= (n ? far_of(unit) : NEAR)) {
         note(&t->requantized, &t->first_requantized, sb_unit_tensor(unit, SB_PART_COUNT));
         t->largest = distance > t->largest ? distance : t->largest;
         return;
     }
-    n = codes_differ(unit, &of);
     if (n > of / 2) {
         tell_layer(check, unit, distance);
         return;
