@@ -66,12 +66,42 @@ static uint64_t element(const unsigned char *bytes, uint64_t i, unsigned bits)
     return value;
 }
 
+static int is_float(const sb_matrix *m)
+{
+    return m->format == SB_FORMAT_e2m1 || m->format == SB_FORMAT_e4m3;
+}
+
+/* A code along the number line: of FP4 and FP8 sign and magnitude, of integers as they stand. */
+static int64_t step_of(uint64_t code, unsigned bits, int is_float_code)
+{
+    int64_t magnitude = (int64_t)(code & ((1u << (bits - 1)) - 1));
+    if (!is_float_code)
+        return (int64_t)code;
+    return code >> (bits - 1) & 1 ? -magnitude : magnitude;
+}
+
+/* V-14: "a code and the next one": what rounding at a boundary decides. Words hold several. */
+static int is_apart(const sb_matrix *m, uint64_t own, uint64_t other, unsigned bits)
+{
+    unsigned width = sb_format_bits(m->format);
+    for (unsigned at = 0; at + width <= bits; at += width) {
+        uint64_t mask = ((uint64_t)1 << width) - 1;
+        int64_t x = step_of(own >> at & mask, width, is_float(m));
+        int64_t y = step_of(other >> at & mask, width, is_float(m));
+        if (x - y > 1 || y - x > 1)
+            return 1;
+    }
+    return 0;
+}
+
 sb_status sb_same_bytes(sb_unit *unit, unsigned part, unsigned bits, uint64_t at,
                         const unsigned char *own, const unsigned char *other, uint64_t count,
                         sb_error *err)
 {
     bits = bits == 6 ? 8 : bits; /* six bits do not end with bytes */
     uint64_t before = at * 8 / bits;
+    int is_codes =
+        !unit->tensor && part == (unsigned)sb_part_of(&unit->found, unit->found.matrix.data);
     unit->same.compared |= 1u << part;
     unit->same.in_bytes |= 1u << part;
     if (memcmp(own, other, (size_t)count) == 0)
@@ -81,15 +111,12 @@ sb_status sb_same_bytes(sb_unit *unit, unsigned part, unsigned bits, uint64_t at
         return SB_ERR_MEMORY;
     for (uint64_t i = 0; i < count * 8 / bits; i++) {
         uint64_t x = element(own, i, bits), y = element(other, i, bits);
-        if (x != y)
-            note(d, before + i, x, y, bits);
+        if (x == y)
+            continue;
+        note(d, before + i, x, y, bits);
+        d->apart += is_codes && is_apart(&unit->found.matrix, x, y, bits);
     }
     return SB_OK;
-}
-
-static int is_float(const sb_matrix *m)
-{
-    return m->format == SB_FORMAT_e2m1 || m->format == SB_FORMAT_e4m3;
 }
 
 int sb_same_family(const sb_matrix *a, const sb_matrix *b)
@@ -97,23 +124,22 @@ int sb_same_family(const sb_matrix *a, const sb_matrix *b)
     return a->format == b->format || (!is_float(a) && !is_float(b));
 }
 
-/* D-6 keeps the sign of a zero, which integers under a negative scale do not have. */
-static int same_value(double x, double y, int integers)
+/* V-14: "zeros of either sign are one value" */
+static int same_value(double x, double y)
 {
-    return sb_bits_f64(x) == sb_bits_f64(y) || (x != x && y != y) || (integers && x == 0 && y == 0);
+    return x == y || (x != x && y != y);
 }
 
 sb_status sb_same_values(const sb_panel *panel, sb_unit *unit, uint32_t piece, sb_error *err)
 {
     const sb_matrix *m = &panel->matrix;
     double *own = panel->scratch, *other = own + m->cols;
-    int integers = !is_float(m);
     unit->same.by_value = 1;
     for (uint32_t i = 0; i < m->rows; i++) {
         sb_matrix_wide(m, i, own);
         sb_matrix_wide(panel->master, i, other);
         for (uint32_t k = 0; k < m->cols; k++) {
-            if (same_value(own[k], other[k], integers))
+            if (same_value(own[k], other[k]))
                 continue;
             sb_difference *d = difference_of(unit, SB_SAME_VALUES, err);
             if (!d)

@@ -10,6 +10,7 @@
 /* Of one part of a layer, in its stored elements; or in the values of the layer. */
 typedef struct sb_difference {
     uint64_t differing;
+    uint64_t apart;      /* of codes: elements in which a code is not the next one or the same */
     uint64_t first;      /* which element of the part; of values row * cols + column of the piece */
     uint64_t own, other; /* its bits; of values those of a double, without the global scale */
     unsigned bits;       /* of an element */

@@ -100,13 +100,28 @@ static int all_over(const sb_unit *unit)
     return 0;
 }
 
+/* Whether few codes differ, each by one step and nothing else; or few values, and by little. */
+static int at_boundaries(const sb_unit *unit, double distance)
+{
+    const sb_difference *d = unit->same.differences;
+    unsigned codes = codes_of(unit);
+    if (!d)
+        return 0;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        if (p != codes && d[p].differing && !is_input(p))
+            return 0;
+    if (unit->same.by_value)
+        return d[SB_SAME_VALUES].differing && distance >= 0 && distance <= NEAR;
+    return d[codes].differing && !d[codes].apart;
+}
+
 static void census(const sb_units *u, totals *t)
 {
     for (size_t i = 0; i < u->count; i++) {
         if (!is_compared(&u->rows[i]))
             continue;
         t->compared++;
-        t->anew += all_over(&u->rows[i]) != 0;
+        t->anew += all_over(&u->rows[i]) || at_boundaries(&u->rows[i], distance_of(&u->rows[i]));
     }
     t->is_anew = t->compared > 0 && t->anew * MOST_DENOMINATOR >= t->compared * MOST_NUMERATOR;
 }

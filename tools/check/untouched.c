@@ -48,22 +48,28 @@ static void note(size_t *count, const char **first, const sb_unit *unit)
         *first = sb_unit_tensor(unit, SB_PART_COUNT);
 }
 
-/* V-14: "bf16(bf16(1 + w) - 1) of the original's w" */
+static int there_and_back(const float *w, const float *rounded, uint64_t n)
+{
+    uint64_t k = 0;
+    while (k < n && rounded[k] == sb_round_to(SB_FORMAT_bf16,
+                                              sb_round_to(SB_FORMAT_bf16, 1.0f + w[k]) - 1.0f))
+        k++;
+    return n > 0 && k == n;
+}
+
+/* V-14: "bf16(bf16(1 + w) - 1) of the original's w", or the other way round: then the original is
+ * what went through such a tool. */
 static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
 {
-    uint64_t n = 0, m = 0, k = 0;
+    uint64_t n = 0, m = 0;
     if (!unit->tensor || !master || !master->tensor || sb_norm_of(unit) == SB_NORM_none)
         return 0;
     float *own = sb_floats_of(unit->tensor, &n), *other = sb_floats_of(master->tensor, &m);
-    for (; n == m && k < n; k++) {
-        float there_and_back =
-            sb_round_to(SB_FORMAT_bf16, sb_round_to(SB_FORMAT_bf16, 1.0f + other[k]) - 1.0f);
-        if (own[k] != there_and_back)
-            break;
-    }
+    int is =
+        n == m && own && other && (there_and_back(other, own, n) || there_and_back(own, other, n));
     free(own);
     free(other);
-    return n > 0 && n == m && k == n;
+    return is;
 }
 
 /* V-14: "what AWQ may scale: norms, and layers that are not quantized" */
@@ -149,7 +155,7 @@ static void tell_totals(sb_check *check, const totals *t)
     if (t->rounded_norms)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_norm,
                       "%zu norms are bf16(bf16(1 + w) - 1) of the original's w, as llm-compressor "
-                      "writes them",
+                      "writes them, or the original's are of these",
                       t->rounded_norms);
     if (t->narrowed)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_narrowed,
