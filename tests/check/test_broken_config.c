@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "tests/check/folder.h"
+#include "tests/check/plant.h"
 #include "tools/check/mtp.h"
+#include "tools/check/report.h"
 
-#define CT "T1 nvfp4-ct recipe=plain"
-#define FP8 "T1 fp8-block recipe=plain"
+#define CT1 "T1 nvfp4-ct recipe=plain"
+#define FP81 "T1 fp8-block recipe=plain"
 
 /* What is done to config.json: a value at a path, or how many of its bytes are left. */
 typedef struct broken {
@@ -17,16 +19,16 @@ typedef struct broken {
     int left; /* -1: all */
 } broken;
 
-static const broken rows[] = {
-    {CT, NULL, NULL, 0},
-    {FP8, NULL, NULL, 0},
-    {CT, NULL, NULL, 100},
-    {FP8, NULL, NULL, 100},
-    {CT, "quantization_config.quant_method", "\"quux\"", -1},
-    {FP8, "quantization_config.quant_method", "\"quux\"", -1},
-    {FP8, "quantization_config.fmt", "\"e5m2\"", -1},
-    {FP8, "quantization_config", NULL, -1},
-    {CT, "quantization_config", NULL, -1},
+static const broken configs[] = {
+    {CT1, NULL, NULL, 0},
+    {FP81, NULL, NULL, 0},
+    {CT1, NULL, NULL, 100},
+    {FP81, NULL, NULL, 100},
+    {CT1, "quantization_config.quant_method", "\"quux\"", -1},
+    {FP81, "quantization_config.quant_method", "\"quux\"", -1},
+    {FP81, "quantization_config.fmt", "\"e5m2\"", -1},
+    {FP81, "quantization_config", NULL, -1},
+    {CT1, "quantization_config", NULL, -1},
 };
 
 static folder *break_config(const broken *b)
@@ -77,15 +79,109 @@ static void audit(folder *f, const char *what)
 static void heads_without_a_declaration(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        audit(break_config(&rows[i]), rows[i].path ? rows[i].path : "config.json");
-    audit(with_large_integer(CT), "2^63");
-    audit(with_large_integer(FP8), "2^63");
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
+        audit(break_config(&configs[i]), configs[i].path ? configs[i].path : "config.json");
+    audit(with_large_integer(CT1), "2^63");
+    audit(with_large_integer(FP81), "2^63");
+}
+
+/* --- what the other files say ----------------------------------------------------------------- */
+
+typedef struct fault {
+    unsigned check;
+    const char *vehicle, *against, *plant, *where, *what;
+    sb_level level;
+} fault;
+
+static const fault faults[] = {
+#define SB_FAULT(check, origin, vehicle, against, plant, level, where, around, what)               \
+    {check, vehicle, against, plant, where, what, SB_LEVEL_##level},
+#define SB_BENIGN(check, vehicle, against, plant, what)
+#include "tests/check/faults.def"
+#undef SB_FAULT
+#undef SB_BENIGN
+};
+
+/* V-9: "skipped without a configuration" - what these ask of is the configuration. */
+static const unsigned skipped[] = {3, 5, 6, 9, 10, 49, 0};
+
+/* And of these a part: the shapes of the architecture, the declared groups, the producer. */
+static const unsigned in_part[] = {7, 29, 30, 32, 37, 47, 0};
+
+static int is_among(unsigned check, const unsigned *numbers)
+{
+    while (*numbers && *numbers != check)
+        numbers++;
+    return *numbers != 0;
+}
+
+static int is_found(const folder_result *r, const fault *f)
+{
+    const char *file = strncmp(f->where, "file:", 5) == 0 ? f->where + 5 : NULL;
+    for (size_t i = 0; i < r->check.findings.count; i++) {
+        const sb_finding *row = &r->check.findings.rows[i];
+        if (row->check == f->check && row->level >= f->level &&
+            (file ? strstr(row->message, file) : strstr(row->tensor, f->where)))
+            return 1;
+    }
+    return 0;
+}
+
+static void nothing_else_is_hidden(void **state)
+{
+    size_t looked_at = 0, hidden = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const fault *f = &faults[i];
+        if (is_among(f->check, skipped) || strstr(f->plant, "config"))
+            continue;
+        folder *made = folder_of(f->vehicle);
+        plant(made, f->plant);
+        folder_remove(made, "config.json");
+        folder_result *r = folder_check(made, f->against, NULL);
+        looked_at++;
+        if (!is_found(r, f) && !is_among(f->check, in_part)) {
+            hidden++;
+            printf("hidden: %u %s: %s\n", f->check, f->what, f->plant);
+        }
+        folder_result_free(r);
+        folder_free(made);
+    }
+    printf("%zu faults, %zu hidden\n", looked_at, hidden);
+    assert_true(looked_at > 100);
+    assert_int_equal(hidden, 0);
+}
+
+static void what_was_not_looked_at_is_said(void **state)
+{
+    static const unsigned lacking[] = {3, 5, 6, 10};
+    sb_error err;
+    (void)state;
+    folder *f = folder_of(CT1);
+    folder_remove(f, "config.json");
+    folder_result *r = folder_check(f, NULL, NULL);
+    sb_report report = {.check = &r->check, .path = r->path};
+    assert_int_equal(sb_report_make(&report, &err), SB_OK);
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        assert_int_equal(report.checks[lacking[i]].state, SB_STATE_skipped);
+        assert_string_equal(report.checks[lacking[i]].why,
+                            "needs a configuration that can be read");
+    }
+    expect_finding(r, 9, SB_LEVEL_fatal, "");
+    expect_finding(r, 9, SB_LEVEL_info, "");
+    sb_report_free(&report);
+    folder_result_free(r);
+    folder_free(f);
+    r = folder_check_made(CT1, NULL, NULL);
+    expect_none(r, 9);
+    folder_result_free(r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_else_is_hidden),
+        cmocka_unit_test(what_was_not_looked_at_is_said),
         cmocka_unit_test(heads_without_a_declaration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,16 @@ static void judge_bad(const sb_check *check, const sb_mtp_places *places,
                  SB_WORD(path), SB_WORD(original));
 }
 
+/* V-9: what there is of the head is sound, but nobody knows whether it is whole. */
+static void judge_unknown(const sb_check *check, sb_mtp_audit *a)
+{
+    a->verdict = SB_MTP_FILE_OK;
+    explain(a,
+            "nothing is wrong with what there is of the head, but without a readable config.json "
+            "nobody knows whether it is whole");
+    snprintf(a->next, sizeof a->next, "samebit check %s", SB_WORD(check->options->path));
+}
+
 static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_mtp_audit *a)
 {
     a->verdict = SB_MTP_FILE_OK;
@@ -114,6 +124,8 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
                            "whether there should be one");
     } else if (bad) {
         judge_bad(check, &places, &traits, bad, out);
+    } else if (!check->self.has_config) {
+        judge_unknown(check, out);
     } else {
         judge_sound(check, &traits, out);
     }

@@ -101,9 +101,42 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
         say(audit, s->question, SB_MTP_unknown, "%s",
             headers ? "not looked at: headers only" : "nothing there");
     else if (s->question == SB_MTP_original && !check->master.checkpoint)
-        say(audit, s->question, SB_MTP_unknown, "not looked at: no original (--against)");
+        say(audit, s->question, SB_MTP_unknown, "not looked at: %s",
+            check->stranger.checkpoint ? "what --against names is probably not the original"
+                                       : "no original (--against)");
     else
         say(audit, s->question, SB_MTP_ok, "%s", s->sound);
+}
+
+/* V-2: "files that nothing names are an ERROR each" - and a waiver of that covers the head. */
+static int is_waived(const sb_check *check)
+{
+    for (size_t i = 0; i < check->findings.count; i++) {
+        const sb_finding *f = &check->findings.rows[i];
+        if (f->check == 2 && f->waived && is_about_head(f))
+            return 1;
+    }
+    return 0;
+}
+
+/* Files of the head that are not here, or that engines do not look into: 1 if there are such. */
+static int say_places(const sb_check *check, const sb_mtp_places *p, sb_mtp_audit *a)
+{
+    if (p->absent)
+        say(a, SB_MTP_index, SB_MTP_bad,
+            "the index puts %" PRIu64 " tensors of the head into %s, which %s %s: download %s "
+            "again",
+            p->absent, p->files.names, p->absent_files > 1 ? "are" : "is",
+            p->missing ? "missing" : "damaged", p->absent_files > 1 ? "them" : "it");
+    else if (p->unindexed && !is_waived(check))
+        say(a, SB_MTP_index, SB_MTP_bad,
+            "%" PRIu64 " tensors are present in %s%s, but not in the index, first %s: engines that "
+            "go by the index load none of them",
+            p->unindexed, SB_SHOW(p->unindexed_file), p->several_files ? " and in other files" : "",
+            SB_SHOW(p->unindexed_name));
+    else
+        return 0;
+    return 1;
 }
 
 /* --- lines of their own ----------------------------------------------------------------------- */
@@ -244,7 +277,7 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
     }
     if (!check->self.has_declared) {
         say(a, SB_MTP_representation, SB_MTP_unknown,
-            "nothing to hold against: no declaration that can be read");
+            "not looked at: what is declared cannot be read");
         return SB_OK;
     }
     sb_status status = find_contradiction(check, &unit, &rule, &count, err);
@@ -257,8 +290,7 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
     }
     int plain = unit->found.container == SB_CONTAINER_plain;
     /* AutoRound quantizes the head behind the back of its own block list, and engines know it */
-    const sb_declared *declared = check->self.declared; /* NULL: nothing is */
-    int known = !plain && declared && sb_declared_dialect(declared) == SB_DIALECT_auto_round;
+    int known = !plain && sb_declared_dialect(check->self.declared) == SB_DIALECT_auto_round;
     a->lines[SB_MTP_representation].findings = count;
     say(a, SB_MTP_representation, known ? SB_MTP_note : SB_MTP_bad,
         "%zu modules are not as declared, first %s: stored %s, declared %s (%s)", count,
@@ -290,8 +322,8 @@ static void name_lines(sb_mtp_audit *audit)
     }
 }
 
-sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census, sb_mtp_audit *audit,
-                            sb_error *err)
+sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census,
+                            const sb_mtp_places *places, sb_mtp_audit *audit, sb_error *err)
 {
     name_lines(audit);
     say_presence(census, audit);
@@ -300,6 +332,7 @@ sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census, 
     say_prefix(census, audit);
     say_containers(check, audit);
     for (size_t i = 0; i < sizeof summaries / sizeof *summaries; i++)
-        sum_up(check, &summaries[i], audit);
+        if (summaries[i].question != SB_MTP_index || !say_places(check, places, audit))
+            sum_up(check, &summaries[i], audit);
     return say_representation(check, audit, err);
 }

@@ -39,6 +39,9 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
         return "not wanted";
     if (number == SB_CHECK_NUMBER_52 && options->no_hashes)
         return "--no-hashes was given";
+    const char *lacks = sb_lacks_for(check, number);
+    if (lacks)
+        return lacks;
     const char *nothing = sb_nothing_for(check, number);
     if (nothing) {
         *state = SB_STATE_nothing;

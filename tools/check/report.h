@@ -93,6 +93,9 @@ int sb_report_unused(const sb_report *report, const sb_waiver *waiver);
 /* Why there is nothing in the files that a check could look at; NULL: there is. */
 const char *sb_nothing_for(const sb_check *check, unsigned number);
 
+/* Why a check was not made that the folder itself does not allow; NULL: it does. */
+const char *sb_lacks_for(const sb_check *check, unsigned number);
+
 enum { SB_REPORT_LINES = 8 }; /* findings of a check that text shows by default */
 
 /* lines: findings per check, SIZE_MAX for all; quiet: the closing line only; verbose: also what is
