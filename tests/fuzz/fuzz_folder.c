@@ -1,0 +1,258 @@
+/* fuzz_folder.c - folders of every format whose config.json, hf_quant_config.json, index or side
+ * files were changed where it means something (json_mutate.h): the check, the audit of the MTP head
+ * and every form of the report come to their end.
+ *
+ * Input: any bytes; they are the key of the draws. SAMEBIT_FUZZ_KEEP=1 leaves the folder of the
+ * last one. */
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <omp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ref/base/rng.h"
+#include "ref/container/file.h"
+#include "tests/fuzz/json_mutate.h"
+#include "tests/lib/checkpoint.h"
+#include "tools/check/report.h"
+
+const char fuzz_name[] = "folder";
+unsigned long fuzz_accepted; /* every text that was changed is still JSON */
+
+enum { MOST_FILES = 16, MOST_TEXT = 1 << 20 };
+
+/* One folder to start from; made when it is first drawn. */
+typedef struct vehicle {
+    sb_make_options options;
+    const char *path;
+    char *names[MOST_FILES], *texts[MOST_FILES]; /* of what is JSON */
+    char *shards[MOST_FILES];
+    size_t files, shard_count;
+} vehicle;
+
+#define T1(...)                                                                                    \
+    {                                                                                              \
+        .options = {.preset = "T1", .layers = 1, .tokenizer = 1, __VA_ARGS__ }                     \
+    }
+
+static vehicle vehicles[] = {
+    T1(.format = "bf16"),
+    T1(.format = "f16"),
+    T1(.format = "f32"),
+    T1(.format = "fp8-block"),
+    T1(.format = "fp8-block-ue8m0"),
+    T1(.format = "fp8-channel"),
+    T1(.format = "fp8-tensor"),
+    T1(.format = "nvfp4-ct"),
+    T1(.format = "nvfp4a16-ct"),
+    T1(.format = "nvfp4-modelopt"),
+    T1(.format = "mxfp4"),
+    T1(.format = "mxfp8"),
+    T1(.format = "int4-gptq"),
+    T1(.format = "int4-autoround"),
+    T1(.format = "int4-awq"),
+    T1(.format = "int4-ct"),
+    T1(.format = "int8-gptq"),
+    T1(.format = "nvidia-mix", .kv_scales = 1),
+    T1(.format = "int4-fp8-hybrid"),
+    T1(.format = "bf16", .layout = "vl"),
+    T1(.format = "nvfp4-ct", .layout = "vl"),
+    T1(.format = "fp8-block", .no_mtp = 1),
+    {.options = {.preset = "T2", .format = "fp8-block", .layers = 4}},
+    {.options = {.preset = "T5", .format = "bf16", .layers = 4}},
+};
+
+enum { VEHICLES = sizeof vehicles / sizeof *vehicles };
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void add_file(vehicle *v, const char *name)
+{
+    sb_error err;
+    size_t size, n = strlen(name);
+    unsigned char *bytes;
+    char *path = sb_path_join(v->path, name);
+    FUZZ_CHECK(path && v->files < MOST_FILES && v->shard_count < MOST_FILES);
+    if (n > 5 && strcmp(name + n - 5, ".json") == 0) {
+        FUZZ_CHECK(sb_read_file(path, MOST_TEXT, &bytes, &size, &err) == SB_OK);
+        char *text = malloc(size + 1);
+        FUZZ_CHECK(text);
+        memcpy(text, bytes, size);
+        text[size] = '\0';
+        free(bytes);
+        v->names[v->files] = strdup(name);
+        v->texts[v->files++] = text;
+    } else {
+        v->shards[v->shard_count++] = strdup(name);
+    }
+    free(path);
+}
+
+static const vehicle *vehicle_at(size_t i)
+{
+    vehicle *v = &vehicles[i];
+    char name[32];
+    struct dirent **entries;
+    if (v->path)
+        return v;
+    snprintf(name, sizeof name, "vehicle-%zu", i);
+    v->options.dir = name;
+    v->options.recipe = "plain";
+    v->path = test_checkpoint_with("fuzz_folder", &v->options);
+    int n = scandir(v->path, &entries, NULL, by_name);
+    FUZZ_CHECK(n > 2);
+    for (int k = 0; k < n; k++) {
+        if (entries[k]->d_name[0] != '.')
+            add_file(v, entries[k]->d_name);
+        free(entries[k]);
+    }
+    free(entries);
+    return v;
+}
+
+static void write_text(const char *folder, const char *name, const char *text)
+{
+    char *path = sb_path_join(folder, name);
+    FILE *file = path ? fopen(path, "wb") : NULL;
+    FUZZ_CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    free(path);
+}
+
+/* Everything goes, so that nothing of the folder before it stays. */
+static void empty(const char *folder)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, NULL, by_name);
+    for (int k = 0; k < n; k++) {
+        char *path = sb_path_join(folder, entries[k]->d_name);
+        FUZZ_CHECK(path);
+        if (strcmp(entries[k]->d_name, ".") != 0 && strcmp(entries[k]->d_name, "..") != 0)
+            unlink(path);
+        free(path);
+        free(entries[k]);
+    }
+    if (n >= 0)
+        free(entries);
+}
+
+/* config.json more often than all others. */
+static size_t drawn_file(const vehicle *v, json_draws *d)
+{
+    size_t i = json_draw(d, v->files);
+    for (size_t k = 0; k < v->files && json_draw(d, 2); k++)
+        if (strcmp(v->names[k], "config.json") == 0)
+            return k;
+    return i;
+}
+
+/* The folder with one to three texts changed, gone, or told under the name of another declaration;
+ * whether all that was changed is still JSON. */
+static int make_folder(const char *folder, const vehicle *v, json_draws *d)
+{
+    static const char *const more[] = {"hf_quant_config.json", "quantization_config.json",
+                                       "generation_config.json", "quantize_config.json"};
+    char *text[MOST_FILES] = {NULL};
+    int valid = 1, well;
+    for (size_t times = 1 + json_draw(d, 8) / 6; times; times--) {
+        size_t i = drawn_file(v, d);
+        char *changed =
+            json_mutate(text[i] ? text[i] : v->texts[i], 1 + (unsigned)json_draw(d, 4), d, &well);
+        free(text[i]);
+        text[i] = changed;
+        valid &= well;
+    }
+    for (size_t i = 0; i < v->files; i++)
+        if (text[i] || json_draw(d, 100))
+            write_text(folder, v->names[i], text[i] ? text[i] : v->texts[i]);
+    if (json_draw(d, 10) == 0) {
+        size_t from = drawn_file(v, d);
+        char *changed = json_mutate(v->texts[from], 1, d, &well);
+        write_text(folder, more[json_draw(d, sizeof more / sizeof *more)], changed);
+        valid &= well;
+        free(changed);
+    }
+    for (size_t i = 0; i < v->shard_count; i++) {
+        char *from = sb_path_join(v->path, v->shards[i]), *to = sb_path_join(folder, v->shards[i]);
+        FUZZ_CHECK(from && to && link(from, to) == 0);
+        free(from);
+        free(to);
+    }
+    for (size_t i = 0; i < v->files; i++)
+        free(text[i]);
+    return valid;
+}
+
+static void print_report(sb_check *check, const sb_check_options *options)
+{
+    static FILE *sink;
+    sb_mtp_audit audit;
+    sb_error err = {""};
+    if (!sink)
+        sink = fopen("/dev/null", "w");
+    FUZZ_CHECK(sink);
+    FUZZ_CHECK(sb_mtp_audit_make(check, &audit, &err) == SB_OK && audit.why[0]);
+    sb_report report = {
+        .check = check, .mtp = &audit, .path = options->path, .against = options->against};
+    FUZZ_CHECK(sb_report_make(&report, &err) == SB_OK);
+    FUZZ_CHECK(report.made + report.skipped + report.nothing == SB_CHECK_LAST);
+    sb_report_style style = {.lines = SIZE_MAX, .verbose = 1};
+    sb_report_text(&report, &style, sink);
+    json_t *document = sb_report_json(&report, json_object());
+    FUZZ_CHECK(document);
+    char *text = json_dumps(document, 0);
+    FUZZ_CHECK(text);
+    free(text);
+    json_decref(document);
+    sb_report_free(&report);
+}
+
+static void check_folder(const sb_check_options *options)
+{
+    sb_check check;
+    sb_error err = {""};
+    sb_status status = sb_check_run(options, &check, &err);
+    FUZZ_CHECK(!status || status == SB_ERR_INPUT || status == SB_ERR_UNSUPPORTED);
+    if (status)
+        FUZZ_CHECK(*err.text && !strpbrk(err.text, "\n\r"));
+    for (size_t i = 0; i < check.findings.count; i++) {
+        const sb_finding *row = &check.findings.rows[i];
+        FUZZ_CHECK(row->check >= 1 && row->check <= SB_CHECK_LAST && row->level <= SB_LEVEL_fatal);
+        FUZZ_CHECK(*row->message && !strpbrk(row->message, "\n\r\t"));
+    }
+    if (!status)
+        print_report(&check, options);
+    sb_check_free(&check);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *folder;
+    uint64_t key = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        key = (key ^ data[i]) * UINT64_C(1099511628211);
+    json_draws d = {key, 0};
+    if (!folder) {
+        folder = test_path("fuzz_folder", "folder");
+        omp_set_num_threads(1);
+    }
+    mkdir(folder, 0777);
+    empty(folder);
+    const vehicle *v = vehicle_at(json_draw(&d, VEHICLES));
+    fuzz_accepted += (unsigned long)make_folder(folder, v, &d);
+    /* headers for most of them: the payload is not what was changed */
+    sb_check_options options = {.path = folder,
+                                .against = json_draw(&d, 8) == 0 ? v->path : NULL,
+                                .headers_only = json_draw(&d, 16) != 0,
+                                .need_mtp = json_draw(&d, 8) == 0,
+                                .io = SB_IO_pread};
+    if (json_draw(&d, 32) == 0) { /* as the original */
+        options.path = v->path;
+        options.against = folder;
+    }
+    check_folder(&options);
+    return 0;
+}
