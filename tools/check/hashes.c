@@ -78,15 +78,15 @@ static void hash_all(run *r)
 /* --- what is told ------------------------------------------------------------------------------
  */
 
-/* V-52: "Forty digits are git's hash or the plain SHA-1" */
+/* V-152: "Forty digits are git's hash or the plain SHA-1" */
 static int is_of(const sb_file_hashes *h, const char *hash)
 {
     return strcmp(h->hex[SB_HASH_SHA256], hash) == 0 || strcmp(h->hex[SB_HASH_GIT], hash) == 0 ||
            strcmp(h->hex[SB_HASH_SHA1], hash) == 0;
 }
 
-/* V-52: "A file of tensors that has another hash is an ERROR"
- * V-52: "any other file is a WARN" */
+/* V-152: "A file of tensors that has another hash is an ERROR"
+ * V-152: "any other file is a WARN" */
 static void tell_other(run *r, const sb_hub_file *file, const result *got, sb_hub_witness witness)
 {
     const char *hash = file->hash[witness];
@@ -136,7 +136,7 @@ static const sb_hub_file *commit_unlike(const sb_hub_files *files, int payload,
     return NULL;
 }
 
-/* V-52: "Files of two commits in one folder are a WARN" */
+/* V-152: "Files of two commits in one folder are a WARN" */
 static void tell_commits(run *r)
 {
     for (int payload = 1; payload >= 0; payload--) {
@@ -152,7 +152,7 @@ static void tell_commits(run *r)
     }
 }
 
-/* V-52: "some have a hash and others have none, that is an INFO" */
+/* V-152: "some have a hash and others have none, that is an INFO" */
 static void tell_unknown(run *r)
 {
     const sb_checkpoint *c = r->check->self.checkpoint;

@@ -29,7 +29,7 @@ static void take_hash(const char *text, size_t n, char *out)
         snprintf(out, SB_HUB_SHA256 + 1, "%.*s", (int)n, text);
 }
 
-/* V-52: "a file that is a link to blobs/HASH" - however many links are between. */
+/* V-152: "a file that is a link to blobs/HASH" - however many links are between. */
 static void ask_blob(sb_hub_file *file)
 {
     char *real = realpath(file->path, NULL);
@@ -43,7 +43,7 @@ static void ask_blob(sb_hub_file *file)
     free(real);
 }
 
-/* V-52: "three lines: the commit, the hash, the time" */
+/* V-152: "three lines: the commit, the hash, the time" */
 static void read_metadata(sb_hub_file *file, const char *text)
 {
     size_t n = strcspn(text, "\r\n");

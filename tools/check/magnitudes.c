@@ -11,7 +11,7 @@
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
 
-/* V-54: bounds far beyond what trained models have, whose largest norm weights are 20 to 30. */
+/* V-154: bounds far beyond what trained models have, whose largest norm weights are 20 to 30. */
 #define NORM_ELEMENT 1024.0   /* times a normalized 64 it is more than F16 holds */
 #define NORM_MOST 64.0        /* root mean square of what a norm multiplies by */
 #define NORM_LEAST 0x1p-10    /* of the same */
@@ -67,7 +67,7 @@ static int judge_elements(sb_check *check, const sb_unit *unit, double bound, do
     return 1;
 }
 
-/* V-54: "what a norm multiplies by" */
+/* V-154: "what a norm multiplies by" */
 static void judge_norm(sb_check *check, const sb_unit *unit)
 {
     int linear = sb_norm_of(unit) == SB_NORM_linear;
@@ -86,7 +86,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit)
 
 /* --- decay ------------------------------------------------------------------------------------ */
 
-/* V-54: "from what A_log and dt_bias give together" */
+/* V-154: "from what A_log and dt_bias give together" */
 typedef struct head {
     double least, most; /* of A_log beside this dt_bias */
 } head;
@@ -166,7 +166,7 @@ static int is_seen(const sb_unit *unit)
     return sb_unit_is_plain(unit) && unit->seen_count && unit->seen->done;
 }
 
-/* V-54: "the median of the layers" */
+/* V-154: "the median of the layers" */
 static void judge_convolutions(sb_check *check)
 {
     const sb_units *u = &check->self.units;

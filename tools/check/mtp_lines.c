@@ -38,7 +38,7 @@ static const summary summaries[] = {
     {SB_MTP_values,
      1,
      "finite, alive, nobody else's, of the size of the trunk's",
-     {12, 13, 19, 20, 21, 28, 30, 35, 36, 42, 48}},
+     {12, 13, 19, 20, 21, 28, 30, 35, 36, 42, 48, 53, 54}},
     {SB_MTP_original,
      1,
      "the original's, as far as the format allows",

@@ -23,7 +23,7 @@ int sb_side_exists(const char *folder, const char *name)
     return exists;
 }
 
-/* V-51: "read as Python reads it" - with model_max_length 10^30, which is no integer of 64 bits;
+/* V-151: "read as Python reads it" - with model_max_length 10^30, which is no integer of 64 bits;
  * ids are then no integers either, and not looked at. */
 static json_t *read_loosely(const char *path, sb_status *status)
 {
@@ -93,7 +93,7 @@ static void look_at_end(const sb_check *check, const sb_token_table *t, const js
         e->first = n;
 }
 
-/* V-51: "an end of text that the tokenizer does not have" */
+/* V-151: "an end of text that the tokenizer does not have" */
 static void tell_ends(sb_check *check, const sb_token_table *t, const json_t *settings)
 {
     const json_t *eos = json_object_get(settings, "eos_token_id");
@@ -109,7 +109,7 @@ static void tell_ends(sb_check *check, const sb_token_table *t, const json_t *se
                       e.absent == e.count ? ", and generation does not end" : "");
 }
 
-/* V-51: "an id of images or videos for which the embedding has no row" */
+/* V-151: "an id of images or videos for which the embedding has no row" */
 static void tell_media(sb_check *check, const sb_token_table *t, const json_t *config)
 {
     static const char *const keys[] = {"image_token_id", "video_token_id", "vision_start_token_id",
@@ -142,7 +142,7 @@ static int has_template(const char *folder, const json_t *tokenizer_config)
            sb_side_exists(folder, "chat_templates") || (key && !json_is_null(key));
 }
 
-/* V-51: "no chat template where the original has one" */
+/* V-151: "no chat template where the original has one" */
 static void tell_template(sb_check *check, const char *folder, const char *original,
                           const json_t *config)
 {
@@ -169,7 +169,7 @@ static int is_leftover(const char *name)
     return 0;
 }
 
-/* V-51: "What a download leaves that did not end" */
+/* V-151: "What a download leaves that did not end" */
 static void tell_leftovers(sb_check *check, const char *folder, const char *under)
 {
     char *path = sb_path_join(folder, under);

@@ -7,7 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/check/side_files.h"
 
-/* V-51: "ids that stand for two tokens" */
+/* V-151: "ids that stand for two tokens" */
 static void tell_twice(sb_check *check, const sb_token_table *t)
 {
     const sb_token_row *a = NULL, *b = NULL;
@@ -39,7 +39,7 @@ static void tell_twice(sb_check *check, const sb_token_table *t)
                       SB_SHOW(a->content), a->id, b->id, count);
 }
 
-/* V-51: "ids for which the embedding has no row" */
+/* V-151: "ids for which the embedding has no row" */
 static void tell_beyond(sb_check *check, const sb_token_table *t)
 {
     uint64_t rows = check->self.config.vocab_size;
@@ -68,7 +68,7 @@ static int has_piece(const sb_token_table *t, const char *text, size_t size, cha
     return sb_token_of_content(t, room) != NULL;
 }
 
-/* V-51: "merges of pieces that are no tokens" */
+/* V-151: "merges of pieces that are no tokens" */
 static void tell_merges(sb_check *check, const sb_token_table *t)
 {
     char room[4096], both[4096];
@@ -94,7 +94,7 @@ static void tell_merges(sb_check *check, const sb_token_table *t)
                       first, bad, json_array_size(t->merges));
 }
 
-/* V-51: "added tokens that tokenizer_config.json gives another id" */
+/* V-151: "added tokens that tokenizer_config.json gives another id" */
 static void tell_added(sb_check *check, const sb_token_table *t, const json_t *config)
 {
     json_t *rows = json_object_get(config, "added_tokens_decoder"), *row;
@@ -131,7 +131,7 @@ static void tell_added(sb_check *check, const sb_token_table *t, const json_t *c
                       SB_SHOW(lacks), absent);
 }
 
-/* V-51: "tokens of the original that are missing or have another id" */
+/* V-151: "tokens of the original that are missing or have another id" */
 static void tell_vocabulary(sb_check *check, const sb_token_table *t, const sb_token_table *o)
 {
     const sb_token_row *first = NULL, *here = NULL;
@@ -165,7 +165,7 @@ static void tell_vocabulary(sb_check *check, const sb_token_table *t, const sb_t
                       SB_SHOW(first->content), first->id, more);
 }
 
-/* V-51: "merges that are not those of the original in its order" */
+/* V-151: "merges that are not those of the original in its order" */
 static void tell_order(sb_check *check, const sb_token_table *t, const sb_token_table *o)
 {
     size_t n = json_array_size(t->merges), m = json_array_size(o->merges), i;

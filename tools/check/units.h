@@ -38,7 +38,7 @@ typedef struct sb_unit {
      * of sb_each_piece. */
     sb_seen *seen;
     size_t seen_count;
-    sb_zero_list *zeros; /* V-53; NULL: none */
+    sb_zero_list *zeros; /* V-153; NULL: none */
     sb_same same;        /* with an original that is quantized, or of single tensors */
 } sb_unit;
 

@@ -20,7 +20,7 @@ void sb_zero_pages_of(const sb_zero_run *run, uint64_t offset, uint64_t *first, 
     *end = run->end == offset + run->tensor->bytes ? run->end : run->end / SB_PAGE * SB_PAGE;
 }
 
-/* V-53: "begins and ends at pages of the file, or with its tensor" */
+/* V-153: "begins and ends at pages of the file, or with its tensor" */
 static int at_pages(const sb_zero_run *run, uint64_t offset)
 {
     uint64_t first, end;
@@ -34,7 +34,7 @@ static int at_multiples(uint64_t first, uint64_t end, uint64_t row)
     return row && up(first, row) <= first + STRAY && end / row * row + STRAY >= end;
 }
 
-/* V-53: "what the tensor explains": rows, or parts of a vector */
+/* V-153: "what the tensor explains": rows, or parts of a vector */
 static int at_rows(const sb_zero_run *run, uint64_t offset)
 {
     const sb_tensor *t = run->tensor;
