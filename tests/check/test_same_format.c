@@ -126,7 +126,7 @@ static void test_copy(void **state)
     }
 }
 
-/* V-14: "counts every tensor without a counterpart or a law" */
+/* V-14: "It counts every tensor without a counterpart or a law" */
 static void test_counted(void **state)
 {
     size_t tensors, inputs = 0;

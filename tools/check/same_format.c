@@ -302,7 +302,7 @@ static int all_pieces(const sb_unit *unit, int plain)
     return unit->seen_count > 0;
 }
 
-/* V-14: "has a counterpart and a law" */
+/* V-14: "It counts every tensor without a counterpart or a law" */
 int sb_was_compared(const sb_unit *unit, unsigned part)
 {
     if (unit->tensor)
