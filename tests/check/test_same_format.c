@@ -52,7 +52,7 @@ static int is_input(const char *name)
     return strstr(name, ".input_scale") || strstr(name, ".input_global_scale");
 }
 
-/* V-14: "one bit of any part" */
+/* V-14: "One bit of any part" */
 static void test_bits(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_bits(void **state)
     }
 }
 
-/* V-14: "a layer more than half of whose codes differ is one finding" */
+/* V-14: "A layer more than half of whose codes differ is one finding" */
 static void test_foreign(void **state)
 {
     (void)state;

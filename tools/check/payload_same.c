@@ -37,7 +37,7 @@ static int same_shape(const sb_tensor *a, const sb_tensor *b)
            memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* V-14: "stored alike" - what bytes mean hangs on more than the container: v1 and v2 of GPTQ have
+/* V-14: "Stored alike" - what bytes mean hangs on more than the container: v1 and v2 of GPTQ have
  * the same tensors. */
 static int same_storage(const sb_found *a, const sb_found *b)
 {

@@ -196,7 +196,7 @@ static void tell_values(sb_check *check, const sb_unit *unit)
 
 /* --- one layer -------------------------------------------------------------------------------- */
 
-/* V-14: "a layer more than half of whose codes differ is one finding" */
+/* V-14: "A layer more than half of whose codes differ is one finding" */
 static void tell_layer(sb_check *check, const sb_unit *unit, double distance)
 {
     uint64_t of, n = codes_differ(unit, &of);
