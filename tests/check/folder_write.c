@@ -171,6 +171,10 @@ static image image_of(const folder *f, const char *file)
 static void put_file(const char *where, const char *name, const void *bytes, size_t size)
 {
     char path[2048];
+    for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(path, sizeof path, "%s/%.*s", where, (int)(slash - name), name);
+        (void)mkdir(path, 0777);
+    }
     snprintf(path, sizeof path, "%s/%s", where, name);
     FILE *out = fopen(path, "wb");
     if (!out || (size && fwrite(bytes, 1, size, out) != size) || fclose(out) != 0)
@@ -226,7 +230,8 @@ void folder_remove_at(const char *path)
     while (dir && (entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-            (void)unlink(file);
+            if (unlink(file) != 0)
+                folder_remove_at(file); /* a folder in it */
         }
     if (dir)
         closedir(dir);
