@@ -125,7 +125,7 @@ static void tell_media(sb_check *check, const sb_token_table *t, const json_t *c
                           "config.json: %s is %lld, expected less than vocab_size, which is %u",
                           keys[i], (long long)id, (unsigned)check->self.config.vocab_size);
         else if (t->json && !sb_token_of_id(t, (uint64_t)id))
-            sb_check_find(check, 51, SB_LEVEL_warn, "",
+            sb_check_find(check, 51, SB_LEVEL_info, "",
                           "config.json: %s is %lld, which is no token of tokenizer.json", keys[i],
                           (long long)id);
     }
