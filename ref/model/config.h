@@ -46,7 +46,7 @@ typedef struct sb_config {
     uint32_t head_dim;   /* hd, independent of H / nQ */
     uint32_t rotary_dim; /* rd, even, at most head_dim */
     double rope_theta;
-    uint32_t mrope_section[3]; /* sums to rotary_dim / 2 if has_mrope, else 0 0 0 */
+    uint32_t mrope_section[3]; /* usually sums to rotary_dim / 2 if has_mrope; else 0 0 0 */
     uint8_t has_mrope;
     uint8_t attention_bias;   /* always 0: refused otherwise */
     uint8_t attn_output_gate; /* always 1: refused otherwise */
@@ -71,6 +71,9 @@ typedef struct sb_config {
 
     uint8_t
         layer_is_full[SB_MAX_LAYERS]; /* 1 full attention, 0 linear attention; 0 beyond layers */
+    /* full_attention_interval where layer_types say otherwise of layer other_layer; else 0 */
+    uint64_t other_interval;
+    uint32_t other_layer;
 
     uint8_t has_bos;
     uint32_t bos_id;

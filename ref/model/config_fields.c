@@ -171,9 +171,9 @@ static sb_status read_kind(const sb_config_source *s, const json_t *types, uint3
     return SB_OK;
 }
 
-/* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - said by
- * the list, the interval, or both; some engines read only one of them, so both must say the same.
- */
+/* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - unless
+ * there is a list, which decides. Some engines read only the interval: check 9 tells where the two
+ * differ. */
 sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t interval;
@@ -199,11 +199,10 @@ sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_er
             out->layer_is_full[i] = (uint8_t)by_interval;
         if (status != SB_OK)
             return status;
-        if (has_interval && out->layer_is_full[i] != by_interval)
-            return sb_json_fail(&s->text, "layer_types", SB_ERR_INPUT, err,
-                                "says of layer %" PRIu32 " \"%s_attention\", which contradicts "
-                                "full_attention_interval %" PRIu64,
-                                i, out->layer_is_full[i] ? "full" : "linear", interval);
+        if (has_interval && out->layer_is_full[i] != by_interval && !out->other_interval) {
+            out->other_interval = interval;
+            out->other_layer = i;
+        }
     }
     return SB_OK;
 }

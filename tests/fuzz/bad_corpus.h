@@ -113,7 +113,7 @@ static const bad_case bad_cases[] = {
     {"config-qwen4.json", 3, "hyper-connections"},
     {"config-no-theta.json", 3, "rope_theta is 0 (absent)"},
     {"config-yarn.json", 3, "rope_parameters.rope_type is \"yarn\""},
-    {"config-mrope.json", 3, "mrope_section is [11, 11, 11], expected the sum 32"},
+    {"config-mrope.json", 0, ""},
     {"config-heads.json", 3, "num_attention_heads is 16, expected a multiple of num_key_value"},
     {"config-experts.json", 3, "num_experts_per_tok is 300, expected at most num_experts"},
     {"config-huge-layers.json", 3, "num_hidden_layers is 4294967297, expected 1 to 1024"},
@@ -121,7 +121,7 @@ static const bad_case bad_cases[] = {
     {"config-null-width.json", 3, "hidden_size is null"},
     {"config-eps-zero.json", 3, "rms_norm_eps is 0, expected"},
     {"config-short-layers.json", 3, "layer_types is an array of 1, expected an array of"},
-    {"config-contradiction.json", 3, "which contradicts full_attention_interval 2"},
+    {"config-contradiction.json", 0, ""},
     /* configurations: declarations of quantization */
     {"config-quantized.json", 3, "quantization_config.quant_algo is absent, expected a string"},
     {"config-quantized-fp8.json", 0, ""},

@@ -31,8 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK((uint64_t)c.lin_v_heads * c.lin_v_dim <= SB_MAX_WIDTH && c.lin_v_dim >= 1);
     FUZZ_CHECK(in_range(c.rotary_dim, c.head_dim) && c.rotary_dim % 2 == 0);
     FUZZ_CHECK(c.rope_theta > 1 && c.rope_theta <= 1e15 && c.eps_f32 > 0 && c.eps < 1);
-    FUZZ_CHECK(!c.has_mrope ||
-               c.mrope_section[0] + c.mrope_section[1] + c.mrope_section[2] == c.rotary_dim / 2);
+    for (uint32_t k = 0; k < 3; k++)
+        FUZZ_CHECK(c.mrope_section[k] <= (c.has_mrope ? 1u << 24 : 0));
+    FUZZ_CHECK(c.other_interval == 0 || c.other_layer < c.layers);
     FUZZ_CHECK(dense ? c.experts == 0 && c.experts_per_token == 0 && c.intermediate >= 1
                      : in_range(c.experts, SB_MAX_EXPERTS) &&
                            in_range(c.experts_per_token, c.experts) && c.intermediate == 0);

@@ -122,6 +122,8 @@ void sb_check_declaration(sb_check *check)
     const sb_units *u = &check->self.units;
     sb_groups groups = {0};
     sb_check_config_self(check);
+    if (check->self.has_config)
+        sb_check_stored_layers(check);
     if (!check->self.has_config || !check->self.has_declared)
         return;
     for (size_t i = 0; i < u->count; i++) {

@@ -25,4 +25,7 @@ void sb_groups_end(sb_groups *groups, sb_check *check);
 void sb_check_stored(sb_check *check, sb_groups *groups, const sb_unit *unit,
                      const sb_declaration *declaration);
 
+/* 9, of keys of the configuration that contradict each other, where it is read. */
+void sb_check_stored_layers(sb_check *check);
+
 #endif

@@ -86,3 +86,36 @@ void sb_check_stored(sb_check *check, sb_groups *groups, const sb_unit *unit,
         tell_strategy(check, groups, unit, declaration);
     tell_input(check, groups, unit, declaration);
 }
+
+/* V-9: "layer_types that differ from a full_attention_interval beside them" */
+static void tell_interval(sb_check *check, const sb_config *c)
+{
+    if (c->other_interval)
+        sb_check_find(check, 9, SB_LEVEL_warn, "",
+                      "config.json: layer_types make layer %" PRIu32 " %s attention, and "
+                      "full_attention_interval %" PRIu64 " makes it %s: transformers and vLLM go "
+                      "by the list, SGLang and llama.cpp by the interval",
+                      c->other_layer, c->layer_is_full[c->other_layer] ? "full" : "linear",
+                      c->other_interval, c->layer_is_full[c->other_layer] ? "linear" : "full");
+}
+
+/* V-9: "an mrope_section whose sum is not half of the rotary dimensions" */
+static void tell_sections(sb_check *check, const sb_config *c)
+{
+    const uint32_t *s = c->mrope_section;
+    uint64_t sum = (uint64_t)s[0] + s[1] + s[2];
+    if (!c->has_mrope || 2 * sum == c->rotary_dim)
+        return;
+    sb_check_find(check, 9, SB_LEVEL_warn, "",
+                  "config.json: mrope_section [%" PRIu32 ", %" PRIu32 ", %" PRIu32
+                  "] is for %" PRIu64 " rotary dimensions, but head_dim %" PRIu32
+                  " and partial_rotary_factor make "
+                  "%" PRIu32 ": one of the three is wrong; sections alone change nothing for text",
+                  s[0], s[1], s[2], 2 * sum, c->head_dim, c->rotary_dim);
+}
+
+void sb_check_stored_layers(sb_check *check)
+{
+    tell_interval(check, &check->self.config);
+    tell_sections(check, &check->self.config);
+}
