@@ -181,6 +181,11 @@ static sb_status classify(sb_probe *p)
             status = sb_probe_scale_format(p, scale, SB_SCALES_POWER, &(sb_format){SB_FORMAT_e8m0});
             return status ? status : take_fp4(p, SB_PART_weight_packed, SB_PART_COUNT);
         }
+        /* MXFP4 as ModelOpt names it: the same bytes under weight */
+        if (scale->dtype == SB_DTYPE_U8 || scale->dtype == SB_DTYPE_F8_E8M0) {
+            *container = SB_CONTAINER_mxfp4;
+            return take_fp4(p, SB_PART_weight, SB_PART_COUNT);
+        }
         if (scale->dtype != SB_DTYPE_F8_E4M3) {
             *container = SB_CONTAINER_int4_modelopt;
             return sb_take_int4_modelopt(p);
@@ -206,7 +211,7 @@ static const uint32_t allowed[SB_CONTAINER_COUNT] = {
         BIT(weight_packed) | BIT(weight_scale) | BIT(weight_global_scale) | BIT(input_global_scale),
     [SB_CONTAINER_nvfp4_modelopt] =
         BIT(weight) | BIT(weight_scale) | BIT(weight_scale_2) | BIT(input_scale),
-    [SB_CONTAINER_mxfp4] = BIT(weight_packed) | BIT(weight_scale),
+    [SB_CONTAINER_mxfp4] = BIT(weight_packed) | BIT(weight) | BIT(weight_scale),
     [SB_CONTAINER_mxfp8] = BIT(weight) | BIT(weight_scale),
     [SB_CONTAINER_fp8_block] = BIT(weight) | BIT(weight_scale_inv) | BIT(input_scale),
     [SB_CONTAINER_fp8_block_ct] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
@@ -233,7 +238,9 @@ static sb_status refuse_superfluous(const sb_probe *p)
                                "has a pre_quant_scale: activations scaled before they are "
                                "quantized are not read");
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
-        if (f->part[part] && !sb_container_takes(f->container, (sb_model_part)part))
+        if ((f->part[part] && !sb_container_takes(f->container, (sb_model_part)part)) ||
+            (part == SB_PART_weight && f->container == SB_CONTAINER_mxfp4 && f->part[part] &&
+             SB_FOUND_PART(p, weight_packed))) /* one name or the other */
             return sb_fail(p->err, SB_ERR_INPUT,
                            "%s: tensor %s does not belong to a layer stored as %s (%s)",
                            SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(f->part[part]->name),

@@ -5,12 +5,13 @@
 /* Which packing and family each container answers to. */
 static const struct {
     sb_declared_family family;
-    sb_declared_packing packing[2];
+    sb_declared_packing packing[3];
 } answers[SB_CONTAINER_COUNT] = {
     [SB_CONTAINER_plain] = {SB_FAMILY_NONE, {SB_PACKED_NONE, SB_PACKED_NONE}},
     [SB_CONTAINER_nvfp4_ct] = {SB_FAMILY_NVFP4, {SB_PACKED_CT_NVFP4, SB_PACKED_NONE}},
     [SB_CONTAINER_nvfp4_modelopt] = {SB_FAMILY_NVFP4, {SB_PACKED_MODELOPT, SB_PACKED_NONE}},
-    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4, {SB_PACKED_CT_MXFP4, SB_PACKED_MXFP4_BLOCKS}},
+    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4,
+                            {SB_PACKED_CT_MXFP4, SB_PACKED_MXFP4_BLOCKS, SB_PACKED_MODELOPT}},
     [SB_CONTAINER_mxfp8] = {SB_FAMILY_MXFP8, {SB_PACKED_CT_MXFP8, SB_PACKED_MODELOPT}},
     [SB_CONTAINER_fp8_block] = {SB_FAMILY_FP8, {SB_PACKED_FP8_INVERSE, SB_PACKED_NONE}},
     [SB_CONTAINER_fp8_block_ct] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
@@ -49,7 +50,8 @@ int sb_declared_kind_agrees(const sb_declaration *d, const sb_found *f)
         return f->container == SB_CONTAINER_plain;
     return d->family == answers[f->container].family &&
            (d->packing == answers[f->container].packing[0] ||
-            d->packing == answers[f->container].packing[1]) &&
+            d->packing == answers[f->container].packing[1] ||
+            d->packing == answers[f->container].packing[2]) &&
            (d->family != SB_FAMILY_INT || d->bits == sb_format_bits(f->matrix.format));
 }
 
