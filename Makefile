@@ -356,6 +356,7 @@ check-all: tests optional
 check-long: tests
 	@BUILD=$(BUILD) bash tests/long.sh
 	@BUILD=$(BUILD) MUTATIONS=15000000 LIMIT=7200 bash tests/run_all.sh fuzz
+	@BUILD=$(BUILD) bash tests/asan.sh folders
 
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan

@@ -37,7 +37,8 @@ for target in "${targets[@]}"; do
         fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
-        # a whole check each, of milliseconds
+        # a whole check each, of milliseconds; to fuzz_folder any bytes are the key of what it changes
+        fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;
         fuzz_check) files=(-e .checkpoint golden/check) count=$((mutations / 20)) ;;
         *) files=(golden/bad) ;;
     esac
