@@ -169,6 +169,14 @@ static void zero(folder *f, const plant_words *w) /* NAME [FIRST COUNT] */
         memset(t->bytes, 0, (size_t)t->size);
 }
 
+static void repeat(folder *f, const plant_words *w) /* NAME ROW FROM */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    uint64_t size = t->size / t->shape[0];
+    memcpy(t->bytes + plant_number(w->word[2]) * size, t->bytes + plant_number(w->word[3]) * size,
+           (size_t)size);
+}
+
 static void flip(folder *f, const plant_words *w) /* NAME BYTE BITS */
 {
     folder_flip(plant_tensor(f, w), plant_number(w->word[2]), (unsigned)plant_number(w->word[3]));
@@ -306,6 +314,7 @@ static const plant_command commands[] = {
     {"swap", 2, swap},
     {"swap-all", 2, swap_all},
     {"zero", 1, zero},
+    {"repeat", 3, repeat},
     {"flip", 3, flip},
     {"byte", 3, byte},
     {"config", 2, config},

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/formats/wide.h"
 #include "tools/check/across.h"
 
@@ -57,25 +58,33 @@ static void tell(sb_check *check, const sb_member *m, sb_level level, const char
                       why);
 }
 
-/* All of q, k or v in in_proj_qkv, or half of another matrix; one head may be zero in a sound
- * model. */
-static int is_large(const sb_check *check, const sb_member *m)
+/* All rows of q, k or v, of in_proj_qkv or conv1d; without a configuration half of all. */
+static int is_part(const sb_check *check, const sb_seen *s)
 {
-    const sb_seen *s = m->seen;
     const sb_config *c = &check->self.config;
     uint64_t first = s->zero_run_first, end = first + s->zero_run;
-    if (strstr(m->plain, ".in_proj_qkv") == NULL)
-        return s->zero_rows * LARGE_PART >= s->rows;
-    if (s->zero_rows * SCATTERED > s->rows)
-        return 1;
     if (!check->self.has_config || s->rows != sb_config_conv_channels(c))
         return s->zero_run * 2 >= s->rows;
     uint64_t k = sb_config_key_width(c), v = 2 * k;
     return (first == 0 && end >= k) || (first <= k && end >= v) || (first <= v && end == s->rows);
 }
 
+static int is_qkv(const sb_member *m)
+{
+    return strstr(m->plain, ".in_proj_qkv") != NULL && strstr(m->plain, ".in_proj_qkvz") == NULL;
+}
+
+/* Half of a matrix, or a part of in_proj_qkv; one head may be zero in a sound model. */
+static int is_large(const sb_check *check, const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    if (!is_qkv(m))
+        return s->zero_rows * LARGE_PART >= s->rows;
+    return s->zero_rows * SCATTERED > s->rows || is_part(check, s);
+}
+
 /* 21, beyond one matrix: rows of zeros that neither the original nor the other layers have. */
-static void judge(sb_check *check, const sb_member *m, double median, size_t kin, size_t *routed)
+static void judge(sb_check *check, const sb_member *m, double usual, size_t kin, size_t *routed)
 {
     const sb_seen *s = m->seen;
     int whole = s->zero_rows == s->rows;
@@ -88,16 +97,88 @@ static void judge(sb_check *check, const sb_member *m, double median, size_t kin
             tell(check, m, SB_LEVEL_error, "; in the original they are not");
         return;
     }
-    if (kin >= FEW && median * 10 >= zero_share(m))
-        return;                          /* the others are like it */
-    if (strstr(m->plain, ".experts.")) { /* which may be sparse, and dead */
+    int routed_expert = strstr(m->plain, ".experts.") != NULL; /* may be sparse, and dead */
+    int gone = !routed_expert && (whole || (is_qkv(m) && is_part(check, s)));
+    if (!gone && kin >= FEW && usual * 10 >= zero_share(m))
+        return; /* the others are like it */
+    if (routed_expert) {
         if (++*routed <= SHOWN)
             tell(check, m, SB_LEVEL_warn, kin >= FEW ? "; in most experts they are not" : "");
         return;
     }
-    int large = whole || (kin >= FEW && is_large(check, m));
+    int large = gone || (kin >= FEW && is_large(check, m));
     tell(check, m, large ? SB_LEVEL_error : SB_LEVEL_warn,
-         kin >= FEW ? "; in other layers they are not" : "");
+         kin >= FEW && usual * 10 < zero_share(m) ? "; in other layers they are not" : "");
+}
+
+/* Check 21: "a convolution" - which is no linear layer. */
+static void judge_convolutions(sb_check *check)
+{
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        const sb_unit *unit = &check->self.units.rows[i];
+        const sb_seen *s = unit->seen;
+        if (!unit->tensor || !unit->seen_count || !s->done ||
+            !sb_ends(unit->plain, ".linear_attn.conv1d.weight") || !s->zero_run)
+            continue;
+        if (s->zero_rows == s->rows || is_part(check, s))
+            sb_check_find(check, 21, SB_LEVEL_error, unit->name,
+                          "taps of channels %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                          " are zero, expected weights: %s of the layer is zero",
+                          s->zero_run_first, s->zero_run_first + s->zero_run - 1, s->rows,
+                          s->zero_rows == s->rows ? "all" : "q, k or v");
+    }
+}
+
+/* Two rows of the router with the same bytes; 0: there are none, or its rows cannot be told. */
+static int find_repeat(const sb_member *m, uint32_t *one, uint32_t *two)
+{
+    uint64_t size = (uint64_t)m->matrix.cols * sb_format_bits(m->matrix.format) / 8;
+    for (*two = 1; *two < m->matrix.rows; ++*two)
+        for (*one = 0; *one < *two; ++*one)
+            if (memcmp(sb_matrix_row_bytes(&m->matrix, *one), sb_matrix_row_bytes(&m->matrix, *two),
+                       size) == 0)
+                return 1;
+    return 0;
+}
+
+/* Whether the original has the same row twice, or zero: then the model is so. */
+static int same_in_master(const sb_check *check, const sb_member *m, uint32_t one, uint32_t two)
+{
+    const sb_member *master =
+        check->master.checkpoint ? sb_member_plain(&check->master.units, m->plain) : NULL;
+    if (!master || sb_matrix_quantized(&master->matrix) || master->matrix.rows <= two)
+        return 0;
+    return memcmp(sb_matrix_row_bytes(&master->matrix, one),
+                  sb_matrix_row_bytes(&master->matrix, two),
+                  (size_t)master->matrix.cols * sb_format_bits(master->matrix.format) / 8) == 0;
+}
+
+/* Check 21: "rows of a router" - each is all that decides over an expert. */
+static void judge_router(sb_check *check, const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    uint32_t one, two;
+    if (!sb_ends(m->plain, ".mlp.gate") || !sb_unit_is_plain(m->unit) || s->zero_rows == s->rows)
+        return;
+    int also = s->zero_rows && zero_in_master(check, m) == (int64_t)s->zero_run;
+    if (s->zero_rows && !also)
+        sb_check_find(check, 21, SB_LEVEL_error, m->name,
+                      "the router's rows of experts %" PRIu64 " to %" PRIu64 " are zero (%" PRIu64
+                      " of %" PRIu64 "), expected weights",
+                      s->zero_run_first, s->zero_run_first + s->zero_run - 1, s->zero_rows,
+                      s->rows);
+    else if (!also && find_repeat(m, &one, &two) && !same_in_master(check, m, one, two))
+        sb_check_find(check, 21, SB_LEVEL_warn, m->name,
+                      "the router's rows of experts %" PRIu32 " and %" PRIu32
+                      " are the same, expected rows of their own: they always tie",
+                      one, two);
+}
+
+/* Damage to up to three quarters of a kind does not move it: "the lower quartile". */
+static double lower_quartile(double *shares, size_t count)
+{
+    (void)sb_median(shares, count); /* sorts */
+    return count ? shares[count / 4] : 0;
 }
 
 void sb_check_dead(sb_check *check)
@@ -110,11 +191,14 @@ void sb_check_dead(sb_check *check)
         end = sb_kin_end(kin, count, i);
         for (size_t j = i; j < end; j++)
             shares[j - i] = zero_share(kin[j].member);
-        double median = sb_median(shares, end - i);
-        for (size_t j = i; j < end; j++)
+        double usual = lower_quartile(shares, end - i);
+        for (size_t j = i; j < end; j++) {
+            judge_router(check, kin[j].member);
             if (kin[j].member->seen->zero_run)
-                judge(check, kin[j].member, median, end - i, &routed);
+                judge(check, kin[j].member, usual, end - i, &routed);
+        }
     }
+    judge_convolutions(check);
     if (routed > SHOWN)
         sb_check_find(check, 21, SB_LEVEL_warn, "",
                       "%zu more matrices of routed experts have rows of zeros that most have not",
