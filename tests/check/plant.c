@@ -177,6 +177,16 @@ static void repeat(folder *f, const plant_words *w) /* NAME ROW FROM */
            (size_t)size);
 }
 
+static void columns(folder *f, const plant_words *w) /* NAME FIRST COUNT, in stored numbers */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    uint64_t cols = t->shape[t->rank - 1], size = sb_dtype_bits(t->dtype) / 8;
+    uint64_t first = plant_number(w->word[2]) * size, count = plant_number(w->word[3]) * size;
+    assert_true(first + count <= cols * size);
+    for (uint64_t at = 0; at < t->size; at += cols * size)
+        memset(t->bytes + at + first, 0, (size_t)count);
+}
+
 static void flip(folder *f, const plant_words *w) /* NAME BYTE BITS */
 {
     folder_flip(plant_tensor(f, w), plant_number(w->word[2]), (unsigned)plant_number(w->word[3]));
@@ -315,6 +325,7 @@ static const plant_command commands[] = {
     {"swap-all", 2, swap_all},
     {"zero", 1, zero},
     {"repeat", 3, repeat},
+    {"columns", 3, columns},
     {"flip", 3, flip},
     {"byte", 3, byte},
     {"config", 2, config},

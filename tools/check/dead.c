@@ -8,12 +8,14 @@
 #include "tools/check/across.h"
 
 enum {
-    SHORT = 8,      /* rows: a shorter run is not looked at ... */
-    PART = 32,      /* ... nor one below this part of the rows */
-    LARGE_PART = 2, /* from which part on it is an error */
-    SCATTERED = 6,  /* above which part they need not lie together */
-    FEW = 3,        /* members of a kind that "the others" needs */
-    SHOWN = 8       /* experts that are named */
+    SHORT = 8,         /* rows: a shorter run is not looked at ... */
+    PART = 32,         /* ... nor one below this part of the rows */
+    LARGE_PART = 2,    /* from which part on it is an error */
+    SCATTERED = 6,     /* above which part they need not lie together */
+    COLUMNS = 64,      /* a shorter run of columns is not looked at ... */
+    LARGE_COLUMNS = 8, /* ... and from this part on it is an error */
+    FEW = 3,           /* members of a kind that "the others" needs */
+    SHOWN = 8          /* experts that are named */
 };
 
 static double zero_share(const sb_member *m)
@@ -111,6 +113,25 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
          kin >= FEW && usual * 10 < zero_share(m) ? "; in other layers they are not" : "");
 }
 
+/* Check 21: "columns of zeros" - a part of the input that nothing reads. */
+static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
+{
+    const sb_seen *s = m->seen;
+    int large = (uint64_t)s->zero_cols * LARGE_COLUMNS >= s->cols;
+    if (s->zero_cols < COLUMNS || (uint64_t)s->zero_cols * PART < s->cols)
+        return;
+    if (strstr(m->plain, ".experts.")) {
+        large = 0;
+        if (++*routed > SHOWN)
+            return;
+    }
+    sb_check_find(check, 21, large ? SB_LEVEL_error : SB_LEVEL_warn, m->name,
+                  "columns %" PRIu32 " to %" PRIu32 " of %" PRIu64 " are zero in all of %" PRIu32
+                  " sampled rows that are not, expected weights: that part of the input is lost",
+                  s->zero_cols_first, s->zero_cols_first + s->zero_cols - 1, s->cols,
+                  s->column_votes);
+}
+
 /* Check 21: "a convolution" - which is no linear layer. */
 static void judge_convolutions(sb_check *check)
 {
@@ -183,7 +204,7 @@ static double lower_quartile(double *shares, size_t count)
 
 void sb_check_dead(sb_check *check)
 {
-    size_t count, routed = 0;
+    size_t count, routed = 0, columns = 0;
     sb_kin *kin = sb_kin_make(check, 0, &count);
     double *shares = kin ? sb_alloc(count + 1, sizeof *shares) : NULL;
     check->findings.lost |= kin && !shares;
@@ -194,6 +215,7 @@ void sb_check_dead(sb_check *check)
         double usual = lower_quartile(shares, end - i);
         for (size_t j = i; j < end; j++) {
             judge_router(check, kin[j].member);
+            judge_columns(check, kin[j].member, &columns);
             if (kin[j].member->seen->zero_run)
                 judge(check, kin[j].member, usual, end - i, &routed);
         }
@@ -203,6 +225,9 @@ void sb_check_dead(sb_check *check)
         sb_check_find(check, 21, SB_LEVEL_warn, "",
                       "%zu more matrices of routed experts have rows of zeros that most have not",
                       routed - SHOWN);
+    if (columns > SHOWN)
+        sb_check_find(check, 21, SB_LEVEL_warn, "",
+                      "%zu more matrices of routed experts have columns of zeros", columns - SHOWN);
     free(shares);
     free(kin);
 }

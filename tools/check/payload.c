@@ -85,6 +85,7 @@ static void all_units(run *r)
         bytes += w.bytes;
         sb_reader_free(w.reader);
         free(w.scratch);
+        free(w.columns);
     }
     r->check->bytes_read = bytes;
 }

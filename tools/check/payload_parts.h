@@ -18,6 +18,7 @@ typedef struct sb_worker {
     sb_reader *reader;
     double *scratch;
     size_t scratch_cols;
+    unsigned char *columns; /* scratch_cols bytes, of scan_columns.h */
     uint64_t bytes;
 } sb_worker;
 

@@ -7,6 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
+#include "tools/check/scan_columns.h"
 
 enum { SLICE = 1 << 20 }; /* bytes that are hashed at once */
 
@@ -73,6 +74,10 @@ static sb_status grow_scratch(sb_worker *w, uint32_t cols, const char *name, sb_
     if (!grown)
         return sb_payload_no_memory(name, err);
     w->scratch = grown;
+    unsigned char *columns = sb_realloc(w->columns, cols, 1);
+    if (!columns)
+        return sb_payload_no_memory(name, err);
+    w->columns = columns;
     w->scratch_cols = cols;
     return SB_OK;
 }
@@ -138,6 +143,8 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
         status = compare(j, &panel, whole, err);
         if (!status)
             scan(&panel);
+        if (!status && !j->unit->tensor && sb_check_wanted(c, 21))
+            sb_scan_columns(&panel, w->columns);
     }
     seen->done = !status;
     seen->matched = master != NULL;

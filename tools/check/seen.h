@@ -30,8 +30,10 @@ typedef struct sb_seen {
     int done;    /* all rows have been seen */
     int matched; /* each beside the original's */
     uint64_t rows, cols;
-    uint64_t zero_rows;                /* rows of which every value is 0 */
-    uint64_t zero_run, zero_run_first; /* the longest run of them, and its first row */
+    uint64_t zero_rows;                  /* rows of which every value is 0 */
+    uint64_t zero_run, zero_run_first;   /* the longest run of them, and its first row */
+    uint32_t zero_cols, zero_cols_first; /* the longest run of zero columns, on sampled rows */
+    uint32_t column_votes;               /* of them, those that are not zero */
     uint64_t row, run; /* scratch of the pass: the next row, and zero rows right before it */
     sb_moments moments;
     sb_distance distance;
