@@ -163,6 +163,13 @@ static void judge_scales(const usual *u, const sb_member *m)
                       "%s%s%" PRIu64 " scales are 0 over codes that are not: %s", PIECE(m),
                       *PIECE(m) ? ": " : "", s->lost.count,
                       PLACES(u, m, lost, sb_scale_byte, scale_bytes(m)));
+    if (s->dead.count && s->live && s->dead_least >= s->least / 4)
+        sb_check_find(u->check, 29, SB_LEVEL_error, code_name(m),
+                      "%s%s%" PRIu64
+                      " units are zero under scales that weights gave, expected codes that are not "
+                      "zero: %s",
+                      PIECE(m), *PIECE(m) ? ": " : "", s->dead.count,
+                      PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
     if (is_inverse(s))
         sb_check_find(u->check, 29, SB_LEVEL_fatal, scale_name(m),
                       "%s%severy scale is above 1 (%g to %g): the inverse was stored, expected "

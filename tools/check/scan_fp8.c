@@ -273,6 +273,16 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
         sb_note_place(&seen->high_scale, row, col);
 }
 
+/* V-29: "zero codes under a live scale" */
+static void note_dead(sb_seen_fp8 *seen, float scale, uint32_t row, uint32_t col)
+{
+    if ((sb_bits_f32(scale) & 0x7fffffu) == 0 || scale < 0x1p-20f)
+        return; /* 1, 2^-7, the least of a clamp: what tools write over zeros */
+    if (seen->dead.count == 0 || scale < seen->dead_least)
+        seen->dead_least = scale;
+    sb_note_place(&seen->dead, row, col);
+}
+
 static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whole, uint32_t row,
                      uint32_t col)
 {
@@ -290,6 +300,8 @@ static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whol
     seen->powers += (sb_bits_f32(scale) & 0x7fffffu) == 0;
     if (top)
         note_live(seen, scale, top, whole, row, col);
+    else if (whole)
+        note_dead(seen, scale, row, col);
 }
 
 /* --- a panel ---------------------------------------------------------------------------------- */

@@ -19,6 +19,8 @@ typedef struct sb_seen_fp8 {
     sb_places nan;              /* codes that are no numbers */
     sb_places bad_scale;        /* scales that are no positive finite numbers, nor 0 */
     sb_places lost;             /* scale 0 over codes that are not */
+    sb_places dead;             /* zero codes under a scale that weights gave, no power of two */
+    float dead_least;           /* of these scales */
     sb_places high_scale;       /* 448 times the scale is implausible */
     sb_places low;              /* live units whose largest code is too small: V-30 */
     sb_places far;              /* codes that are not a nearest one: V-31 */
