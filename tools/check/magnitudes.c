@@ -67,7 +67,7 @@ static int judge_elements(sb_check *check, const sb_unit *unit, double bound, do
     return 1;
 }
 
-/* V-154: "what a norm multiplies by" */
+/* V-154: "What a norm multiplies by" */
 static void judge_norm(sb_check *check, const sb_unit *unit)
 {
     int linear = sb_norm_of(unit) == SB_NORM_linear;

@@ -273,7 +273,7 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
         sb_note_place(&seen->high_scale, row, col);
 }
 
-/* V-29: "zero codes under a live scale" */
+/* V-29: "Zero codes under a live scale" */
 static void note_dead(sb_seen_fp8 *seen, float scale, uint32_t row, uint32_t col)
 {
     if ((sb_bits_f32(scale) & 0x7fffffu) == 0 || scale < 0x1p-20f)

@@ -34,7 +34,7 @@ static int at_multiples(uint64_t first, uint64_t end, uint64_t row)
     return row && up(first, row) <= first + STRAY && end / row * row + STRAY >= end;
 }
 
-/* V-153: "what the tensor explains": rows, or parts of a vector */
+/* V-153: "A tensor explains a run" with its rows, a vector with its parts. */
 static int at_rows(const sb_zero_run *run, uint64_t offset)
 {
     const sb_tensor *t = run->tensor;

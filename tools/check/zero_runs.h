@@ -7,7 +7,7 @@
 
 #include "ref/container/safetensors.h"
 
-/* V-153: "pages" are of this size at least. */
+/* V-153: "Pages are of 4 KiB" at least. */
 enum { SB_PAGE = 4096, SB_ZERO_RUNS = 16 };
 
 typedef struct sb_zero_run {
