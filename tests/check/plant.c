@@ -292,17 +292,24 @@ static void pages(folder *f, const plant_words *w) /* NAME FIRST COUNT */
 {
     folder_damage_pages(f, w->word[1], plant_number(w->word[2]),
                         (unsigned)plant_number(w->word[3]));
-    /* A file of this content, in which no ';' can be. */
-    static void side(folder * f, const plant_words *w) char *text = folder_string(w->rest[2]);
+}
+
+/* A file of this content, in which no ';' can be. */
+static void side(folder *f, const plant_words *w)
+{
+    char *text = folder_string(w->rest[2]);
     folder_put(f, w->word[1], text, strlen(text));
     free(text);
 }
+
 /* What a download into a folder leaves beside a file: this hash. */
-static void metadata(folder *f, const plant_words *w) char name[512], text[256];
-snprintf(name, sizeof name, ".cache/huggingface/download/%s.metadata", w->word[1]);
-int n =
-    snprintf(text, sizeof text, "0123456789abcdef0123456789abcdef01234567\n%s\n0.0\n", w->word[2]);
-folder_put(f, name, text, (size_t)n);
+static void metadata(folder *f, const plant_words *w)
+{
+    char name[512], text[256];
+    snprintf(name, sizeof name, ".cache/huggingface/download/%s.metadata", w->word[1]);
+    int n = snprintf(text, sizeof text, "0123456789abcdef0123456789abcdef01234567\n%s\n0.0\n",
+                     w->word[2]);
+    folder_put(f, name, text, (size_t)n);
 }
 
 static const plant_command commands[] = {

@@ -401,7 +401,7 @@ static void judge_nearest(const usual *u, const sb_member *m)
                       PIECE(m), *PIECE(m) ? ": " : "", ratio);
 }
 
-/* V-31: "one INFO" */
+/* V-31: "no single code is bound: one INFO says so" */
 static void tell_tuned(const usual *u)
 {
     if (u->producer != SB_PRODUCER_auto_round && is_tuned(u) && u->many_far)

@@ -197,7 +197,7 @@ static sb_status load_theirs(sb_graft_config *c, const char *other, sb_error *er
     return status;
 }
 
-/* W-9: "No release has more than one" - and of Qwen3-Next no configuration says so. */
+/* W-13: "no release has a head of more layers" - and of Qwen3-Next no configuration says so. */
 static json_int_t layers_of_head(const sb_graft_config *c, json_t *theirs)
 {
     const char *type = json_string_value(json_object_get(c->doc[SB_DOC_CONFIG].root, "model_type"));
