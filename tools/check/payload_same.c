@@ -9,7 +9,7 @@
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
 
-static sb_difference *difference_of(sb_unit *unit, unsigned row, sb_error *err)
+static sb_part_difference *difference_of(sb_unit *unit, unsigned row, sb_error *err)
 {
     sb_same *s = &unit->same;
     if (!s->differences)
@@ -21,7 +21,7 @@ static sb_difference *difference_of(sb_unit *unit, unsigned row, sb_error *err)
     return &s->differences[row];
 }
 
-static void note(sb_difference *d, uint64_t at, uint64_t own, uint64_t other, unsigned bits)
+static void note(sb_part_difference *d, uint64_t at, uint64_t own, uint64_t other, unsigned bits)
 {
     if (!d->differing++) {
         d->first = at;
@@ -106,7 +106,7 @@ sb_status sb_same_bytes(sb_unit *unit, unsigned part, unsigned bits, uint64_t at
     unit->same.in_bytes |= 1u << part;
     if (memcmp(own, other, (size_t)count) == 0)
         return SB_OK;
-    sb_difference *d = difference_of(unit, part, err);
+    sb_part_difference *d = difference_of(unit, part, err);
     if (!d)
         return SB_ERR_MEMORY;
     for (uint64_t i = 0; i < count * 8 / bits; i++) {
@@ -141,7 +141,7 @@ sb_status sb_same_values(const sb_panel *panel, sb_unit *unit, uint32_t piece, s
         for (uint32_t k = 0; k < m->cols; k++) {
             if (same_value(own[k], other[k]))
                 continue;
-            sb_difference *d = difference_of(unit, SB_SAME_VALUES, err);
+            sb_part_difference *d = difference_of(unit, SB_SAME_VALUES, err);
             if (!d)
                 return SB_ERR_MEMORY;
             if (!d->differing)
@@ -175,7 +175,7 @@ static sb_status same_number(sb_unit *unit, const sb_model_part parts[2], sb_fac
         unit->same.compared |= 1u << p;
         if (same_factor(own, other))
             continue;
-        sb_difference *d = difference_of(unit, p, err);
+        sb_part_difference *d = difference_of(unit, p, err);
         if (!d)
             return SB_ERR_MEMORY;
         note(d, 0, sb_bits_f32(own.value), sb_bits_f32(other.value), 32);

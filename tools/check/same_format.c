@@ -46,7 +46,7 @@ static uint64_t values_of(const sb_unit *unit)
     return n;
 }
 
-static uint64_t elements_of(const sb_unit *unit, unsigned row, const sb_difference *d)
+static uint64_t elements_of(const sb_unit *unit, unsigned row, const sb_part_difference *d)
 {
     return row == SB_SAME_VALUES ? values_of(unit) : unit->found.part[row]->bytes * 8 / d->bits;
 }
@@ -74,7 +74,7 @@ static double far_of(const sb_unit *unit)
 /* The codes, or values, of the layer that differ, and of how many. */
 static uint64_t codes_differ(const sb_unit *unit, uint64_t *of)
 {
-    const sb_difference *d = unit->same.differences;
+    const sb_part_difference *d = unit->same.differences;
     unsigned codes = codes_of(unit);
     unsigned row = unit->same.by_value ? (unsigned)SB_SAME_VALUES : codes;
     *of = values_of(unit);
@@ -92,7 +92,7 @@ static int is_compared(const sb_unit *unit)
 /* Whether a part differs all over, inputs apart. */
 static int all_over(const sb_unit *unit)
 {
-    const sb_difference *d = unit->same.differences;
+    const sb_part_difference *d = unit->same.differences;
     for (unsigned p = 0; p < SB_SAME_ROWS && d; p++)
         if (d[p].differing && (p == SB_SAME_VALUES || !is_input(p)) &&
             d[p].differing * ANEW >= elements_of(unit, p, &d[p]))
@@ -103,7 +103,7 @@ static int all_over(const sb_unit *unit)
 /* Whether few codes differ, each by one step and nothing else; or few values, and by little. */
 static int at_boundaries(const sb_unit *unit, double distance)
 {
-    const sb_difference *d = unit->same.differences;
+    const sb_part_difference *d = unit->same.differences;
     unsigned codes = codes_of(unit);
     if (!d)
         return 0;
@@ -129,7 +129,7 @@ static void census(const sb_units *u, totals *t)
 /* --- one element ------------------------------------------------------------------------------ */
 
 /* "expert 3, row 17, column 4 (byte 1234 of FILE)": element of a stored tensor. */
-static void place_text(const sb_check *check, const sb_tensor *t, const sb_difference *d,
+static void place_text(const sb_check *check, const sb_tensor *t, const sb_part_difference *d,
                        char *text, size_t size)
 {
     char which[48] = "";
@@ -167,7 +167,7 @@ static const char *noun_of(const sb_unit *unit, unsigned part)
 
 static void tell_part(sb_check *check, const sb_unit *unit, unsigned part)
 {
-    const sb_difference *d = &unit->same.differences[part];
+    const sb_part_difference *d = &unit->same.differences[part];
     const sb_tensor *t = unit->found.part[part];
     char place[600];
     place_text(check, t, d, place, sizeof place);
@@ -180,7 +180,7 @@ static void tell_part(sb_check *check, const sb_unit *unit, unsigned part)
 
 static void tell_values(sb_check *check, const sb_unit *unit)
 {
-    const sb_difference *d = &unit->same.differences[SB_SAME_VALUES];
+    const sb_part_difference *d = &unit->same.differences[SB_SAME_VALUES];
     const sb_seen *seen = &unit->seen[d->piece];
     uint64_t cols = seen->cols ? seen->cols : 1;
     char piece[64] = "";
@@ -258,7 +258,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
 /* A tensor of its own that holds no floats. */
 static void judge_single(sb_check *check, const sb_unit *unit)
 {
-    const sb_difference *d = unit->same.differences;
+    const sb_part_difference *d = unit->same.differences;
     char place[600];
     if (!d || !d->differing)
         return;
