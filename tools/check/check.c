@@ -60,11 +60,12 @@ static int is_absurd(const sb_config *c)
 static void tell_unseen(sb_check *check, const sb_side *side)
 {
     if (!side->has_config)
-        sb_check_find(check, 9, SB_LEVEL_info, "",
-                      "without a configuration that can be read nobody knows which tensors are "
-                      "missing (4), which shapes are the architecture's (7, 39), which layers have "
-                      "a KV cache (47) and where q, k and v of a convolution begin (21); all else "
-                      "of these checks was looked at");
+        sb_check_find(
+            check, 9, SB_LEVEL_info, "",
+            "without a configuration that can be read nobody knows which tensors are "
+            "missing (4), which shapes are the architecture's (7, 39), which layers have "
+            "a KV cache (47), where q, k and v begin (21) and how many rows the embedding "
+            "has (51); all else of these checks was looked at");
     if (!side->has_declared)
         sb_check_find(check, 9, SB_LEVEL_info, "",
                       "without a declaration that can be read no tensor was held against one (8, "

@@ -84,7 +84,7 @@ static const struct {
  * lose a part of their question are named by a finding (check.c). */
 const char *sb_lacks_for(const sb_check *check, unsigned number)
 {
-    static const unsigned asking[] = {3, 5, 6, 10};
+    static const unsigned asking[] = {3, 5, 6, 10, 50};
     for (size_t i = 0; !check->self.has_config && i < sizeof asking / sizeof *asking; i++)
         if (asking[i] == number)
             return "needs a configuration that can be read";

@@ -199,9 +199,13 @@ static void load_table(sb_check *check, const char *folder, int tell, sb_token_t
     check->side_files += tell && (status || out->json);
     if (status == SB_ERR_MEMORY)
         check->findings.lost = 1;
-    else if (status && tell)
+    else if (status && tell) {
+        char *path = sb_path_join(folder, "tokenizer.json");
+        check->findings.lost |= !path;
         sb_check_find(check, 51, SB_LEVEL_error, "", "tokenizer.json: cannot be read: %s",
-                      sb_show_behind(why.text, folder));
+                      path ? sb_show_behind(why.text, path) : why.text);
+        free(path);
+    }
 }
 
 void sb_check_side_files(sb_check *check)
