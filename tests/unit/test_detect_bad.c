@@ -189,7 +189,8 @@ static const bad_layer types[] = {
     CHANGED(CT, "weight_zero_point", I8, 2, S(1, 2), IN,
             "weight_zero_point has dtype I8, expected I32"),
     CHANGED(CT, "weight_g_idx", I8, 1, S(32), IN, "weight_g_idx has dtype I8, expected I32"),
-    CHANGED(PR, "weight_scale", F8_E8M0, 2, S(4, 2), IN, "weight_scale has dtype F8_E8M0"),
+    CHANGED(PR, "weight_scale", F8_E8M0, 2, S(4, 2), IN,
+            "weight has shape [2, 32], expected [4, 16]"),
     CHANGED(AW, "scales", BF16, 2, S(2, 8), SB_OK, NULL),
 };
 
