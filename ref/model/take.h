@@ -41,6 +41,9 @@ void sb_take_free(sb_take *take);
 sb_status sb_take_overlay(sb_checkpoint *base, sb_checkpoint *other, const char *const *patterns,
                           size_t count, sb_error *err);
 
+/* W-8: refuses zero points of `other` of which only its configuration says that they are of v2. */
+sb_status sb_take_check_zeros(const sb_checkpoint *other, const sb_take *take, sb_error *err);
+
 /* The same for "PATTERN=FOLDER", as a command line has it. */
 sb_status sb_take_overlay_text(sb_checkpoint *base, const char *text, sb_error *err);
 

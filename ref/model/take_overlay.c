@@ -45,7 +45,7 @@ static sb_status refuse_v2(zeros *z, const char *layer, sb_error *err)
     return status;
 }
 
-static sb_status check_zeros(zeros *z, sb_error *err)
+static sb_status check_each(zeros *z, sb_error *err)
 {
     sb_status status = SB_OK;
     for (size_t i = 0; i < z->take->taken_count && !status; i++) {
@@ -63,15 +63,21 @@ static sb_status check_zeros(zeros *z, sb_error *err)
     return status;
 }
 
+sb_status sb_take_check_zeros(const sb_checkpoint *other, const sb_take *take, sb_error *err)
+{
+    zeros z = {.other = other, .take = take};
+    sb_status status = check_each(&z, err);
+    sb_declared_free(z.declared);
+    return status;
+}
+
 sb_status sb_take_overlay(sb_checkpoint *base, sb_checkpoint *other, const char *const *patterns,
                           size_t count, sb_error *err)
 {
     sb_take take;
     sb_status status = sb_take_plan(base, other, patterns, count, &take, err);
-    zeros z = {.other = other, .take = &take};
     if (!status)
-        status = check_zeros(&z, err);
-    sb_declared_free(z.declared);
+        status = sb_take_check_zeros(other, &take, err);
     if (status)
         sb_checkpoint_close(other);
     else

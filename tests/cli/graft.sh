@@ -92,6 +92,56 @@ run 0 run "$work/o" --tokens 1,2 -n 1
 graft_of nvfp4-ct '*q_proj' bf16
 says 'engines that fuse such layers refuse the folder'
 
+# W-15 to W-17: FP8 heads in the words of other dialects, decoded, or refused; no finding is new
+make_checkpoint ue8m0 --preset T3 --format fp8-block-ue8m0
+findings() { # folder: the warnings and errors, and the head's verdict, with --need mtp
+    run 0 check "$work/$1" --need mtp
+    sed -n 's/^PASS [^:]*: \(.* WARN\),.*; \(MTP .*\)/\1 \2/p' "$out"
+}
+for base in nvfp4-ct nvfp4-modelopt nvidia-mix fp8-channel; do
+    for pattern in 'mtp.*' 'layers.1.mlp.*'; do
+        graft_of $base "$pattern" fp8-block
+        declared_as_stored "$work/o"
+        same "findings of $base with FP8 blocks" "$(findings $base)" "$(findings o)"
+    done
+    run 0 run "$work/$base" --tokens 1,2,3 -n 2 --overlay 'layers.1.mlp.*'="$work/fp8-block"
+    grep -v CKPT "$out" | tail -n +2 > "$work/overlaid"
+    run 0 run "$work/o" --tokens 1,2,3 -n 2
+    check "other numbers than the overlay's" test "$(grep '^state' "$out")" = "$(grep '^state' "$work/overlaid")"
+done
+for base in int4-awq int4-gptq; do
+    for how in --dry-run "-o $work/n"; do
+        refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" $how
+        says_err "has no words for 31 layers stored as fp8-block, the first mtp.layers.0.mlp.experts.0.down_proj"
+        refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" --as bf16 $how
+        says_err 'of 16384 values of mtp.layers.0.mlp.experts.0.down_proj are no BF16 numbers (first [0, 1], '
+    done
+    check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
+    graft_of $base 'mtp.*' fp8-block --as bf16 --round
+    says 'decoded values were rounded to BF16'
+    declared_as_stored "$work/o"
+    run 0 check "$work/o" --need mtp
+    check "another warning" test "$(grep -c '^\(FATAL\|ERROR\|WARN\) ' "$out")" = 2
+    says 'WARN 40 double-quantization'
+    says 'MTP FILE-OK'
+    graft_of $base 'mtp.*' ue8m0 --as bf16 --json
+    at rounded_values 0
+    at decoded_values 671744
+    at notes '[]'
+    run 0 check "$work/o" --need mtp
+    says ' 0 FATAL, 0 ERROR, '
+done
+# decoded exactly it is the same head, and nothing of it is left to be decoded again
+run 0 run "$work/int4-gptq" --tokens 1,2,3 -n 2 --overlay 'mtp.*'="$work/o"
+grep '^state mtp' "$out" > "$work/overlaid"
+run 0 run "$work/o" --tokens 1,2,3 -n 2
+check "another head than the overlay's" test "$(grep '^state mtp' "$out")" = "$(cat "$work/overlaid")"
+run 0 graft "$work/int4-gptq" --take 'mtp.*' --from "$work/o" --as bf16 --dry-run
+says 'decoded to BF16: 0 values, 0 of them rounded'
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/n" --as f16
+refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/n" --round
+refused 2 graft "$work/nvfp4-ct" --reindex -o "$work/n" --as bf16
+
 # a dry run of header and holes writes nothing and tells the same
 sparse() { # folder, copy: headers only
     mkdir "$work/$2"

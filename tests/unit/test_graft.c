@@ -11,6 +11,7 @@
 #include "ref/model/held.h"
 #include "ref/model/layers.h"
 #include "tests/lib/sparse.h"
+#include "tools/graft/adapt.h"
 #include "tools/graft/graft.h"
 
 /* Made when it is first asked for. */
@@ -139,10 +140,79 @@ static void test_hybrid(void **state)
     assert_int_equal(t.note_count, 1);
     assert_non_null(strstr(t.notes, "\"auto-round\" has no words"));
     assert_int_equal(disagreements().wrong, 3 * 4);
-    t = graft(made("nvfp4-ct"), "layers.0.mlp.experts.*", made("nvidia-mix"));
-    assert_non_null(strstr(t.notes, "\"compressed-tensors\" has no words"));
-    assert_int_equal(disagreements().wrong, 3 * 8);
-    assert_int_equal(t.change_count, 1); /* one rule for all experts */
+}
+
+/* W-15: what no dialect has words for is refused by its name, in a dry run, too. */
+static void test_unsaid(void **state)
+{
+    static const char *const rows[][4] = {
+        {"nvfp4-ct", "layers.0.mlp.experts.*", "nvidia-mix",
+         "\"compressed-tensors\" has no words for 24 layers stored as nvfp4-modelopt"},
+        {"int4-awq", "mtp.*", "fp8-block",
+         "\"awq\" has no words for 31 layers stored as fp8-block"},
+        {"int4-gptq", "mtp.*", "fp8-block", "\"gptq\" has no words for 31 layers"},
+        {"fp8-block", "layers.1.mlp.*", "fp8-channel", "\"fp8\" has no words for 27 layers"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int dry = 0; dry < 2; dry++) {
+            told t;
+            sb_error err = {""};
+            sb_status status =
+                try_graft(made(rows[i][0]), rows[i][1], made(rows[i][2]), dry, &t, &err);
+            if (status != SB_ERR_UNSUPPORTED || !strstr(err.text, rows[i][3]))
+                fail_msg("%s into %s: %s", rows[i][2], rows[i][0], err.text);
+        }
+}
+
+/* W-16: FP8 blocks in the words of compressed-tensors and of ModelOpt. */
+static void test_blocks(void **state)
+{
+    static const char *const bases[] = {"nvfp4-ct", "fp8-channel", "int4-ct", "nvfp4-modelopt",
+                                        "fp8-tensor"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        int modelopt = i >= 3;
+        told t = graft(made(bases[i]), i % 2 ? "layers.1.mlp.*" : "mtp.*", made("fp8-block"));
+        count c = disagreements();
+        if (c.wrong || t.note_count != (size_t)modelopt ||
+            !strstr(t.changes, modelopt ? "FP8_PB_WO" : "float-quantized"))
+            fail_msg("%s: %zu wrong, first %s\n%s%s", bases[i], c.wrong, c.first, t.changes,
+                     t.notes);
+    }
+}
+
+/* W-17: "rounded once from the exact value" - also a quotient that is nearly a tie, and is none. */
+static void test_nearest(void **state)
+{
+    static const struct {
+        double x, divisor;
+        uint16_t bits;
+        int exact;
+    } rows[] = {
+        {1, 1, 0x3f80, 1},
+        {-1.5, 1, 0xbfc0, 1},
+        {0, 1, 0, 1},
+        {-0.0, 3, 0x8000, 1},
+        {1.00390625, 1, 0x3f80, 0},           /* 1 + 2^-8: a tie, to even */
+        {1.01171875, 1, 0x3f82, 0},           /* 1 + 3 2^-8 */
+        {1.00390625 + 0x1p-40, 1, 0x3f81, 0}, /* a tie in binary32 only */
+        {1.01171875 - 0x1p-40, 1, 0x3f81, 0}, /* the same from above */
+        {-1.00390625 - 0x1p-40, 1, 0xbf81, 0},
+        {3, 1.5, 0x4000, 1},
+        {1, 3, 0x3eab, 0},
+        {0x1p-126, 1, 0x0080, 1},
+        {0x1p-133, 1, 0x0001, 1},
+        {0x1p-134, 1, 0, 0},
+        {0x1.ffp127, 1, 0x7f80, 0}, /* beyond the largest */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int exact;
+        uint16_t bits = sb_graft_bf16(rows[i].x, rows[i].divisor, &exact);
+        if (bits != rows[i].bits || exact != rows[i].exact)
+            fail_msg("%a / %a: 0x%04x, exact %d", rows[i].x, rows[i].divisor, bits, exact);
+    }
 }
 
 /* Rules are few; what is there already is not said twice; a dry run says the same. */
@@ -270,9 +340,11 @@ static void test_published(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dialects), cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_changes),  cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_verify),   cmocka_unit_test(test_published),
+        cmocka_unit_test(test_dialects),  cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_unsaid),    cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_nearest),   cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,6 +279,8 @@ static sb_status prove(sb_graft_config *c, sb_error *err)
     if (!status)
         status = sb_graft_note_engines(c, declared, err);
     if (!status)
+        status = sb_graft_note_inputs(c, err);
+    if (!status)
         status = sb_graft_note_fused(c, err);
     sb_declared_free(declared);
     return status;
@@ -301,6 +303,8 @@ sb_status sb_graft_config_make(sb_graft_config *c, const char *folder, const cha
     for (int i = 0; i < SB_DOC_COUNT && !status; i++)
         if (c->doc[i].object)
             status = sb_graft_edit(c, i, err);
+    if (!status)
+        status = sb_graft_refuse_unsaid(c, err);
     if (!status)
         status = sb_graft_note_hybrid(c, err);
     if (!status)

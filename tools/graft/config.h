@@ -68,6 +68,8 @@ sb_status sb_graft_not_said(const sb_graft_config *c, const sb_graft_doc *doc, s
 
 /* notes.c: about layers that no dialect has words for (and the key that says so); that engines
  * judge differently; that engines compute as one, and that are not stored as one. */
+sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err);
+sb_status sb_graft_note_inputs(sb_graft_config *c, sb_error *err);
 sb_status sb_graft_note_hybrid(sb_graft_config *c, sb_error *err);
 sb_status sb_graft_note_engines(sb_graft_config *c, const sb_declared *declared, sb_error *err);
 sb_status sb_graft_note_fused(sb_graft_config *c, sb_error *err);

@@ -1,6 +1,7 @@
 #include "tools/graft/graft.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,18 +12,39 @@
 #include "ref/model/config.h"
 #include "ref/model/weights.h"
 #include "tools/convert/plan.h"
+#include "tools/graft/adapt.h"
 #include "tools/graft/config.h"
 #include "tools/graft/reindex.h"
 #include "tools/graft/write.h"
 
-/* The result in memory, of checkpoints of its own: the plan keeps those that it speaks of. */
-static sb_status lay_over(const sb_graft_options *o, sb_checkpoint **out, sb_error *err)
+/* The result in memory, of checkpoints of its own: the plan keeps those that it speaks of, and
+ * whose bytes the tensors of the result are. */
+static sb_status lay_over(const sb_graft_options *o, const sb_grafted *g, sb_checkpoint **out,
+                          sb_error *err)
 {
+    const sb_take *take = &g->take;
     sb_checkpoint *other = NULL;
-    sb_status status = sb_checkpoint_open(o->source, out, err);
+    sb_status status = o->as_bf16 ? SB_OK : sb_take_check_zeros(g->other, take, err);
+    if (!status)
+        status = sb_checkpoint_open(o->source, out, err);
     if (!status)
         status = sb_checkpoint_open(o->other, &other, err);
-    return status ? status : sb_take_overlay(*out, other, o->take, o->take_count, err);
+    return status ? status
+                  : sb_checkpoint_overlay(*out, take->dropped, other, take->taken,
+                                          take->taken_count, err);
+}
+
+/* W-16, W-17 */
+static sb_status adapt(const sb_graft_options *o, sb_grafted *g, sb_error *err)
+{
+    if (!o->as_bf16)
+        return sb_graft_rename_scales(g, err);
+    sb_status status = sb_graft_decode(g, o->round, err);
+    if (!status && g->rounded &&
+        !sb_graft_line(&g->notes, "%" PRIu64 " of %" PRIu64 " decoded values were rounded to BF16",
+                       g->rounded, g->decoded))
+        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a note");
+    return status;
 }
 
 static sb_status write_text(const char *folder, const char *name, const char *text, sb_error *err)
@@ -139,9 +161,11 @@ static sb_status plan(const sb_graft_options *o, sb_grafted *out, sb_graft_confi
     if (!status)
         status = sb_take_plan(out->base, out->other, o->take, o->take_count, &out->take, err);
     if (!status)
+        status = adapt(o, out, err);
+    if (!status)
         status = sb_graft_files(out, err);
     if (!status)
-        status = lay_over(o, result, err);
+        status = lay_over(o, out, result, err);
     if (status)
         return status;
     *c = (sb_graft_config){.result = *result,
@@ -210,6 +234,7 @@ void sb_grafted_free(sb_grafted *g)
     }
     free(g->files);
     sb_take_free(&g->take);
+    free(g->made);
     sb_checkpoint_close(g->base);
     sb_checkpoint_close(g->other);
     sb_graft_lines_free(&g->changes);

@@ -1,5 +1,5 @@
 /* graft.h - a checkpoint with modules of another one in place of its own, or with an index and a
- * configuration that speak of all that is there: W-1 to W-15.
+ * configuration that speak of all that is there: W-1 to W-17.
  *
  * Files that keep all their tensors are linked, the others written without what goes; what comes
  * stands in one new file. The configuration is changed so far that it says of every module what
@@ -15,6 +15,8 @@ typedef struct sb_graft_options {
     size_t take_count;
     int reindex; /* nothing is taken (other is NULL): what is there gets into index and lists */
     int dry_run; /* plans, and writes nothing: target may be NULL */
+    int as_bf16; /* quantized layers of what is taken are decoded: W-17 */
+    int round;   /* to the nearest BF16 number, where a value is none; else it is refused */
     int copy;    /* no links: files that stay are copied */
     int replace; /* the target may be a checkpoint, which is then removed */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
@@ -48,10 +50,15 @@ typedef struct sb_graft_lines {
     size_t count;
 } sb_graft_lines;
 
+typedef struct sb_graft_made sb_graft_made; /* adapt.h */
+
 typedef struct sb_grafted {
     sb_checkpoint *base, *other;
     sb_take take;
-    sb_graft_file *files; /* in order of name, the created one last */
+    sb_graft_made *made; /* tensors of take that come otherwise than they are stored */
+    size_t made_count;
+    uint64_t decoded, rounded; /* values of quantized layers, and those that were no BF16 numbers */
+    sb_graft_file *files;      /* in order of name, the created one last */
     size_t file_count;
     sb_graft_lines changes; /* of configuration files, an entry each */
     sb_graft_lines notes;   /* what a configuration cannot say, and what is done instead */

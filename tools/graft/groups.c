@@ -123,11 +123,28 @@ static json_t *fp8_group(const sb_graft_config *c, const sb_graft_layer *layer)
                      "float-quantized");
 }
 
+/* W-16: the group of the blocks that quant_method fp8 declares, or NULL. */
+static json_t *block_group(const sb_graft_config *c, const sb_graft_layer *layer)
+{
+    sb_declaration d = sb_graft_theirs(c, layer->name);
+    if (d.answer != SB_DECLARED_YES || c->theirs.dialect != SB_DIALECT_fp8 ||
+        layer->found.container != SB_CONTAINER_fp8_block_ct ||
+        d.activation != SB_ACTIVATION_DYNAMIC_GROUP)
+        return NULL;
+    return json_pack("{s:{s:i,s:s,s:s,s:[i,i],s:b,s:b},s:{s:i,s:s,s:s,s:i,s:b,s:b},s:s}", "weights",
+                     "num_bits", 8, "type", "float", "strategy", "block", "block_structure",
+                     (int)d.block_rows, (int)d.block_cols, "symmetric", 1, "dynamic", 0,
+                     "input_activations", "num_bits", 8, "type", "float", "strategy", "group",
+                     "group_size", (int)d.block_cols, "symmetric", 1, "dynamic", 1, "format",
+                     "float-quantized");
+}
+
 /* The group that says what the layer is, for the caller to release; NULL: there are no words. */
 static json_t *wanted_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     json_t *theirs = their_group(c, layer);
-    return theirs ? json_incref(theirs) : fp8_group(c, layer);
+    json_t *blocks = theirs ? NULL : block_group(c, layer);
+    return theirs ? json_incref(theirs) : blocks ? blocks : fp8_group(c, layer);
 }
 
 int sb_graft_ct_can(const sb_graft_config *c, const sb_graft_layer *layer)
@@ -204,7 +221,10 @@ static const char *algo_of(const sb_graft_config *c, const sb_graft_layer *layer
     case SB_CONTAINER_fp8_channel:
         return "FP8_PC_PT";
     case SB_CONTAINER_fp8_block_ct:
-        return "FP8_PB_WO";
+        /* its blocks are of 128 x 128, whatever a list says */
+        return d.answer != SB_DECLARED_YES || (d.block_rows == 128 && d.block_cols == 128)
+                   ? "FP8_PB_WO"
+                   : NULL;
     default:
         return NULL;
     }

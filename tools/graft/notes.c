@@ -16,7 +16,61 @@ static sb_status no_memory(sb_error *err)
 /* --- what cannot be said -----------------------------------------------------------------------
  */
 
-/* W-6: "a free key that no engine reads, as in the published hybrids" */
+/* W-15: which layers a hybrid has been published of, and the check takes for one. */
+static int is_published(const sb_graft_config *c, const sb_graft_layer *l)
+{
+    sb_dialect dialect = c->doc[SB_DOC_CONFIG].dialect;
+    int blocks = l->found.container == SB_CONTAINER_fp8_block ||
+                 l->found.container == SB_CONTAINER_fp8_block_ct;
+    return blocks && (dialect == SB_DIALECT_auto_round ||
+                      (dialect == SB_DIALECT_gptq && strncmp(l->name, "mtp.", 4) != 0));
+}
+
+/* W-15: "Everything else that a dialect has no words for is refused by the name of the dialect" */
+sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err)
+{
+    size_t count = 0;
+    const sb_graft_layer *first = NULL;
+    const sb_graft_doc *doc = &c->doc[SB_DOC_CONFIG];
+    for (size_t i = 0; i < c->layer_count; i++)
+        if (c->layers[i].hybrid && !is_published(c, &c->layers[i])) {
+            first = first ? first : &c->layers[i];
+            count++;
+        }
+    return !count
+               ? SB_OK
+               : sb_fail(err, SB_ERR_UNSUPPORTED,
+                         "%s: quant_method \"%s\" has no words for %zu layers stored as %s, the "
+                         "first %s: engines would not read them%s",
+                         SB_SHOW(doc->path), doc->object ? sb_dialect_name(doc->dialect) : "none",
+                         count, sb_container_name(first->found.container), SB_SHOW(first->name),
+                         c->reindex ? "" : "; --as bf16 decodes them");
+}
+
+/* W-16: "a note tells of how many layers inputs are no longer quantized" */
+sb_status sb_graft_note_inputs(sb_graft_config *c, sb_error *err)
+{
+    size_t count = 0;
+    const sb_graft_layer *first = NULL;
+    for (size_t i = 0; i < c->layer_count; i++) {
+        const sb_graft_layer *l = &c->layers[i];
+        sb_declaration theirs = sb_graft_theirs(c, l->name);
+        if (!l->taken || l->found.container != SB_CONTAINER_fp8_block_ct ||
+            l->now.answer != SB_DECLARED_YES || l->now.activation != SB_ACTIVATION_NONE ||
+            theirs.answer != SB_DECLARED_YES || theirs.activation == SB_ACTIVATION_NONE)
+            continue;
+        first = first ? first : l;
+        count++;
+    }
+    return !count || sb_graft_line(c->notes,
+                                   "%zu layers, the first %s, were declared with quantized inputs; "
+                                   "FP8_PB_WO, which they are declared as now, is of weights alone",
+                                   count, SB_SHOW(first->name))
+               ? SB_OK
+               : no_memory(err);
+}
+
+/* W-6: "a free key that no engine reads" */
 sb_status sb_graft_note_hybrid(sb_graft_config *c, sb_error *err)
 {
     static const char key[] = "_hybrid_quant_info";

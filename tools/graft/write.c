@@ -17,6 +17,7 @@
 #include "ref/container/show.h"
 #include "ref/container/writer.h"
 #include "ref/model/origin.h"
+#include "tools/graft/adapt.h"
 
 static sb_status no_memory(sb_error *err)
 {
@@ -103,6 +104,10 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
 /* One file: its tensors by name, and how far all of them are. */
 typedef struct job {
     const sb_graft_options *options;
+    const sb_grafted *graft;
+    double *wide; /* the row that decoded values were asked of last */
+    uint64_t row;
+    const sb_tensor *of;
     sb_overlaid *tensors; /* in order of name */
     size_t count;
     uint64_t done, total;
@@ -113,14 +118,33 @@ static int against_name(const void *key, const void *element)
     return strcmp(key, ((const sb_overlaid *)element)->name);
 }
 
+/* Another tensor has rows of its own. */
+static sb_status begin_row(job *j, const sb_graft_made *made, sb_error *err)
+{
+    if (j->of == &made->tensor)
+        return SB_OK;
+    free(j->wide);
+    j->of = &made->tensor;
+    j->row = UINT64_MAX;
+    j->wide = sb_alloc(made->found.matrix.cols, sizeof *j->wide);
+    return j->wide ? SB_OK : no_memory(err);
+}
+
 static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, unsigned char *bytes,
                       size_t count, sb_error *err)
 {
     job *j = ctx;
     const sb_overlaid *from =
         bsearch(tensor->name, j->tensors, j->count, sizeof *j->tensors, against_name);
-    (void)err;
-    memcpy(bytes, from->from->data + first_byte, count);
+    const sb_graft_made *made = sb_graft_made_of(j->graft, from->from);
+    if (!made || !made->decoded) {
+        memcpy(bytes, from->from->data + first_byte, count);
+    } else {
+        sb_status status = begin_row(j, made, err);
+        if (status)
+            return status;
+        sb_graft_decoded(made, first_byte / 2, count / 2, j->wide, &j->row, bytes);
+    }
     j->done += count;
     if (j->options->progress)
         j->options->progress(NULL, "bytes", j->done, j->total);
@@ -176,7 +200,9 @@ static int by_place(const void *left, const void *right)
     const sb_overlaid *a = left, *b = right;
     if (a->from->shard != b->from->shard)
         return a->from->shard < b->from->shard ? -1 : 1;
-    return (a->from->data > b->from->data) - (a->from->data < b->from->data);
+    if (a->from->data != b->from->data)
+        return a->from->data > b->from->data ? 1 : -1;
+    return strcmp(a->name, b->name); /* what is decoded has none */
 }
 
 static int by_name(const void *left, const void *right)
@@ -279,7 +305,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
                          sb_error *err)
 {
     sb_status status = SB_OK;
-    job j = {.options = options};
+    job j = {.options = options, .graft = g};
     for (size_t i = 0; i < g->file_count; i++)
         if (g->files[i].action >= SB_GRAFT_rewritten && g->files[i].action != SB_GRAFT_dropped)
             j.total += g->files[i].stays_bytes;
@@ -289,7 +315,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
         sb_graft_file *f = &g->files[i];
         char *path = sb_path_join(folder, f->new_name);
         if (!path)
-            return no_memory(err);
+            return no_memory(err); /* nothing was decoded yet */
         if (f->action == SB_GRAFT_linked)
             status = link_shard(f, sb_checkpoint_folder(g->base), options->copy, path, err);
         else if (f->action == SB_GRAFT_rewritten)
@@ -303,6 +329,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
         status = path ? write_file(&j, g->other, UINT32_MAX, path, err) : no_memory(err);
         free(path);
     }
+    free(j.wide);
     return status;
 }
 
