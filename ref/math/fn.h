@@ -24,4 +24,9 @@ float sb_softplus(float x); /* log(1+e^x) as one function, no threshold */
  */
 float sb_root_power(double base, int numerator, unsigned denominator);
 
+/* RN32( base^exponent ) for base from 1 to 2^50 and an exponent from 0 to below 1, whose fraction
+ * goes to bit 17 behind the point or further, or is 0: no such power lies half-way between two
+ * numbers. One that goes less far is a root of sb_root_power. */
+float sb_power(double base, float exponent);
+
 #endif

@@ -193,6 +193,19 @@ double oracle_error(sb_fn fn, double x, double approximation)
     return error;
 }
 
+float oracle_power(double base, float exponent)
+{
+    mpfr_t x, e, y;
+    mpfr_init2(x, 53);
+    mpfr_inits2(24, e, y, (mpfr_ptr)0);
+    mpfr_set_d(x, base, MPFR_RNDN);
+    mpfr_set_flt(e, exponent, MPFR_RNDN);
+    mpfr_pow(y, x, e, MPFR_RNDN);
+    float rounded = mpfr_get_flt(y, MPFR_RNDN);
+    mpfr_clears(x, e, y, (mpfr_ptr)0);
+    return rounded;
+}
+
 float oracle_root_power(double base, int numerator, unsigned denominator)
 {
     float rounded = 0;

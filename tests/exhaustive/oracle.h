@@ -32,6 +32,9 @@ float oracle_value(sb_fn fn, float x);
 /* (approximation - f(x)) / f(x), in units of 2^-53, for f(x) != 0. */
 double oracle_error(sb_fn fn, double x, double approximation);
 
+/* RN32(base^exponent) where that is from 1 on. */
+float oracle_power(double base, float exponent);
+
 /* RN32(base^(numerator/denominator)). */
 float oracle_root_power(double base, int numerator, unsigned denominator);
 

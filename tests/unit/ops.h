@@ -63,6 +63,7 @@
     X(scores_in_binary16)                                                                          \
     X(cache_in_binary16)                                                                           \
     X(angles_in_a_chain)                                                                           \
+    X(frequencies_of_torch)                                                                        \
     X(norm_weight_is_rounded)                                                                      \
     X(experts_in_eager_order)                                                                      \
     X(weights_inside_down_proj)                                                                    \

@@ -156,7 +156,7 @@ static float plain_rope(const sb_knobs *k, const sb_rope_args *a, const float *x
         return x[i];
     float frequency = plain_power(a->theta, -exponent);
     if (SB_IS(k, rope_freq, torch))
-        frequency = 1.0f / plain_power(a->theta, exponent);
+        frequency = 1.0f / plain_power((double)(float)a->theta, (long double)(float)exponent);
     float angle = (float)a->position[plain_stream(a->section, f)][t];
     if (!SB_IS(k, rope_freq, chain))
         angle = frequency * angle;
@@ -194,7 +194,8 @@ void test_rope(void **state)
         "act=bf16 rope_pair=products",
         "act=f16 rope_table=act rope_pair=products rope_freq=torch",
         "rope_pair=products"};
-    static const size_t widths[][2] = {{2, 2}, {5, 4}, {64, 16}, {128, 32}, {256, 64}, {9, 6}};
+    static const size_t widths[][2] = {{2, 2},    {5, 4}, {64, 16}, {128, 32},
+                                       {256, 64}, {9, 6}, {32, 24}};
     /* what real sections cannot show: one that ends long before the others */
     static const uint32_t sections[][3] = {{1, 0, 0}, {1, 1, 0},    {4, 3, 1},
                                            {9, 3, 4}, {11, 11, 10}, {1, 1, 1}};

@@ -88,6 +88,36 @@ void test_angles_in_a_chain(void **state)
     test_same("steps of a power of two", x, y, 8);
 }
 
+/* K-8: inverse frequencies that transformers 5.14.1 and torch 2.15.0 had of theta = 1e7 and rd = 24
+ * (Qwen3_5TextRotaryEmbedding.inv_freq): seven of twelve are not RN( 1 / RN( theta^(2f/rd) ) ). */
+void test_frequencies_of_torch(void **state)
+{
+    static const uint32_t recorded[12] = {0x3f800000, 0x3e85a3da, 0x3d8b8753, 0x3c91ad39,
+                                          0x3b981877, 0x3a9ecc21, 0x39a5cb60, 0x38ad1991,
+                                          0x37b4ba1e, 0x36bcb0c1, 0x35c50137, 0x34cdaf6a};
+    static const uint32_t positions[] = {1, 140, 1001, 262143, 16777215};
+    int others = 0;
+    (void)state;
+    sb_knobs torch = test_knobs("rope_freq=torch"), exact = test_knobs("");
+    for (size_t p = 0; p < COUNT(positions); p++) {
+        const uint32_t *at = &positions[p];
+        float x[24], y[24], want[24];
+        for (size_t i = 0; i < 24; i++) {
+            float angle = sb_f32_from_bits(recorded[i % 12]) * (float)*at;
+            x[i] = y[i] = i < 12;
+            want[i] = i < 12 ? plain_cos(angle) : plain_sin(angle);
+        }
+        RUN(rope, &torch, .x = x, .rows = 1, .heads = 1, .hd = 24, .rd = 24, .theta = 1e7,
+            .position = {at, at, at});
+        RUN(rope, &exact, .x = y, .rows = 1, .heads = 1, .hd = 24, .rd = 24, .theta = 1e7,
+            .position = {at, at, at});
+        test_same("torch, rd = 24", x, want, 24);
+        for (size_t i = 0; i < 24; i++)
+            others += x[i] != y[i];
+    }
+    assert_true(others > 24);
+}
+
 /* 1 + 2^-9 is 1 in bfloat16. With ss / n = 1 and eps = 0 the norm is the factor. */
 void test_norm_weight_is_rounded(void **state)
 {

@@ -235,6 +235,25 @@ static void test_rope_frequencies(void **state)
                 check_root(thetas[t], -2 * (int)f, dims[d]);
 }
 
+/* K-8: exponents that torch has, of all widths that are no power of two. */
+static void test_power_of_torch(void **state)
+{
+    static const double thetas[] = {1e4, 5e5, 1e6, 5e6, 1e7, 1e8, 150000.5, 1.5, 0x1p50, 16777215};
+    (void)state;
+    for (size_t t = 0; t < sizeof thetas / sizeof thetas[0]; t++)
+        for (unsigned rd = 6; rd <= 512; rd += rd < 64 ? 2 : 38)
+            for (unsigned f = 1; f < rd / 2 && (rd & (rd - 1)); f++) {
+                float e = (float)(2 * f) / (float)rd;
+                if (sb_bits_f32(e) << 16 == 0) /* a root */
+                    continue;
+                float got = sb_power(thetas[t], e), want = oracle_power(thetas[t], e);
+                if (sb_bits_f32(got) != sb_bits_f32(want))
+                    fail_msg("power(%a, %a): got %a want %a", thetas[t], (double)e, (double)got,
+                             (double)want);
+            }
+    assert_true(sb_power(1e7, 0) == 1);
+}
+
 static void test_root_power_at_large(void **state)
 {
     (void)state;
@@ -326,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_around_the_branches),
         cmocka_unit_test(test_random_inputs_equal_mpfr),
         cmocka_unit_test(test_rope_frequencies),
+        cmocka_unit_test(test_power_of_torch),
         cmocka_unit_test(test_root_power_at_large),
         cmocka_unit_test(test_exact_roots_and_ties),
         cmocka_unit_test(test_sqrt),

@@ -5,13 +5,13 @@
 
 #include "ref/base/mem.h"
 
-/* K-8: "exact is RN( theta^(-2f/rd) ); torch is RN( 1 / RN( theta^(2f/rd) ) )"; "chain has no
+/* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "chain has no
  * frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) )" */
 static float angle_of(const sb_knobs *knobs, double theta, size_t f, size_t rd, float position)
 {
     double exponent = 2.0 * (double)f / (double)rd;
     if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / sb_sim_power(theta, exponent) * position;
+        return 1.0f / sb_sim_power((double)(float)theta, (double)(float)exponent) * position;
     if (!SB_IS(knobs, rope_freq, chain))
         return sb_sim_power(theta, -exponent) * position;
     float factor = sb_sim_power(theta, -2.0 / (double)rd), angle = position;
