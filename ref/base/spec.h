@@ -4,6 +4,6 @@
 
 /* The version of docs/spec.md that this library realises; every JSON document and every state file
  * carries it. */
-enum { SB_SPEC_VERSION = 1 };
+enum { SB_SPEC_VERSION = 2 };
 
 #endif

@@ -22,7 +22,7 @@ run 0 accept "$t4" --tokens-file "$work/text" --drafts 3 --verbose
 check "no line per position" test "$(wc -l < "$out")" = $((9 + 1 + 47))
 
 run 0 accept "$t4" --tokens-file "$work/text" -K 3 --json
-at spec 1
+at spec 2
 at command accept
 at profile exact
 at drafts 3

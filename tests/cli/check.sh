@@ -45,7 +45,7 @@ run 0 check "$a" --verbose
 says 'passed 1 container: '
 says 'not applicable 15 fp4-scale-bytes: no layer is stored in four-bit floats'
 run 0 check "$a" --json
-at spec 1
+at spec 2
 at command check
 at checkpoint "$a"
 at against null

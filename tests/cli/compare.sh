@@ -20,7 +20,7 @@ SAMEBIT_ISA=scalar run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --m
 check "threads or kernels change the table" cmp "$out" "$work/table"
 
 run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --json
-at spec 1
+at spec 2
 at command compare
 at tokens 13
 at mixed_tokens 13

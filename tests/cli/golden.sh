@@ -12,7 +12,7 @@ run 0 golden write "$dir" "$t4" --tokens-file "$work/prompts" -n 4 --set act=bf1
 says "wrote $dir/golden.json"
 golden=$dir/golden.json
 cp "$golden" "$out"
-at spec 1
+at spec 2
 at command golden
 at request.generate 4
 at request.profile exact
@@ -88,10 +88,10 @@ cp "$work/sound.json" "$golden"
 refused 3 golden verify "$dir" "$work/t4b"
 says_err "$work/t4b"
 says_err "$("$helpers/json_at" checkpoint < "$golden")"
-edit 's/"spec": 1/"spec": 2/'
+edit 's/"spec": 2/"spec": 3/'
 verify refused 3
-says_err 'specification 2'
-edit 's/"spec": 1/"spec": "1"/'
+says_err 'specification 3'
+edit 's/"spec": 2/"spec": "2"/'
 verify refused 3
 edit 's/act=bf16/act=fp7/'
 verify refused 3
@@ -102,7 +102,7 @@ edit 's/"prompts"/"questions"/'
 verify refused 3
 edit 's/"generate": 4/"generate": -4/'
 verify refused 3
-edit 's/^ "spec": 1/ "spec": 1, "spec": 1/'
+edit 's/^ "spec": 2/ "spec": 2, "spec": 2/'
 verify refused 3
 head -c 100 "$work/sound.json" > "$golden"
 verify refused 3

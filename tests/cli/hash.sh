@@ -27,7 +27,7 @@ done
 says "checkpoint $digest"
 run 0 hash "$a" --values --json
 cp "$out" "$work/values.json"
-at spec 1
+at spec 2
 at command hash
 at checkpoint "$digest"
 same "digests of text and JSON" "$(value meaning)" "$(sed -n 's/^meaning //p' "$work/values")"

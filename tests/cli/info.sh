@@ -11,7 +11,7 @@ expect() {
     says "MTP head: present"
     says "tensors: $tensors bound"
     run 0 info "$work/ckpt" --json
-    at spec 1
+    at spec 2
     at command info
     at config.model_type "$family"
     at storage.bound_tensors "$tensors"

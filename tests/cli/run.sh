@@ -6,7 +6,7 @@ make_checkpoint t3 --preset T3
 t3=$work/t3
 
 run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json
-at spec 1
+at spec 2
 at command run
 at profile exact
 at knobs.act f32

@@ -14,7 +14,7 @@ for ckpt in t1 t4; do
     run 0 run "$work/$ckpt" --tokens 1,2,3,4 -n 0 --json
     target=$(value state_digest.target)
     run 0 state save "$work/$ckpt" --tokens 1,2,3,4 -o "$work/$ckpt.whole" --json
-    at spec 1
+    at spec 2
     at command state
     at position 4
     at mtp_entries 3

@@ -24,7 +24,7 @@ printf 'the same bits' > "$work/text"
 run 0 tokenize "$a" --file "$work/text"
 says "tokens $tokens"
 run 0 tokenize "$a/tokenizer.json" --file "$work/text" --json
-at spec 1
+at spec 2
 at command tokenize
 at text 'the same bits'
 at unknown 0

@@ -59,7 +59,7 @@ static void write_got(const sb_gate_case *c, const char *folder, sb_dtype dtype)
 }
 
 static const char judgement[] =
-    "{\"spec\":1,\"command\":\"judge\",\"verdict\":\"WITHIN\",\"cases\":[{\"name\":\"a\","
+    "{\"spec\":2,\"command\":\"judge\",\"verdict\":\"WITHIN\",\"cases\":[{\"name\":\"a\","
     "\"inputs\":"
     "\"00\",\"verdict\":\"WITHIN\",\"worst\":0.5,\"outputs\":[{\"name\":\"out\",\"digest\":\"01\","
     "\"rows\":[\"02\",\"03\"],\"worst\":0.5},{\"name\":\"out.largest\",\"given\":false}]},{"

@@ -74,7 +74,7 @@ static void checkpoint_says_what_it_is(void **state)
     (void)state;
     double value;
     assert_string_equal(samebit_version(), SAMEBIT_VERSION);
-    assert_int_equal(samebit_spec_version(), 1);
+    assert_int_equal(samebit_spec_version(), 2);
     good(samebit_checkpoint_config(checkpoint, "vocab_size", &value, &err));
     assert_true(value == V);
     good(samebit_checkpoint_config(checkpoint, "has_mtp", &value, &err));

@@ -288,7 +288,7 @@ static void test_changed_metadata(void **state)
         sb_status status;
         const char *message;
     } cases[] = {
-        {META "spec", "2", SB_ERR_UNSUPPORTED, "version 2"},
+        {META "spec", "3", SB_ERR_UNSUPPORTED, "version 3"},
         {META "spec", "one", SB_ERR_INPUT, "spec"},
         {META "position", "10", SB_ERR_INPUT, "entries"},
         {META "position", "16777217", SB_ERR_INPUT, "up to 16777216"},

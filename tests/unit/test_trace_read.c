@@ -7,7 +7,7 @@
 
 /* Three rows of a prompt in step 0; a round with two drafts in step 1; the state in step 2. */
 static const char list[] =
-    "{\"format\":\"samebit-trace\",\"version\":1,\"spec\":1,\"engine\":\"mine\",\"profile\":\"hf\","
+    "{\"format\":\"samebit-trace\",\"version\":1,\"spec\":2,\"engine\":\"mine\",\"profile\":\"hf\","
     "\"knobs\":{\"act\":\"bf16\"},\"arithmetic\":\"f32\",\"vocab_size\":4,\"level\":2,"
     "\"checkpoint\":\"0123456789abcdef0123456789abcdef\",\"note\":{\"any\":1},\"steps\":["
     "{\"step\":0,\"tensors\":9,\"logits_rows\":[2],\"rows\":["
@@ -88,7 +88,7 @@ static void test_list_faults(void **state)
     static const text_fault faults[] = {
         {"samebit-trace", "other", "format is \"other\", expected \"samebit-trace\""},
         {"\"version\":1", "\"version\":2", "version is 2, expected 1"},
-        {"\"spec\":1", "\"spec\":9", "spec is 9, expected 1"},
+        {"\"spec\":2", "\"spec\":9", "spec is 9, expected 2"},
         {"\"engine\":\"mine\"", "\"engine\":\"\"", "engine is absent or empty"},
         {"\"engine\"", "\"engin\"", "engin"},
         {"\"act\":\"bf16\"", "\"act\":\"bf17\"", "knobs: \"act\" is the string \"bf17\""},
@@ -141,7 +141,7 @@ static void test_list_benign(void **state)
 {
     (void)state;
     static const text_fault benign[] = {
-        {"\"spec\":1,", "", ""},
+        {"\"spec\":2,", "", ""},
         {"\"profile\":\"hf\",\"knobs\":{\"act\":\"bf16\"},\"arithmetic\":\"f32\",", "", ""},
         {"\"checkpoint\":\"0123456789abcdef0123456789abcdef\",", "", ""},
         {"\"slot\":0,", "", ""},

@@ -23,7 +23,7 @@ import numpy
 import safetensors
 import safetensors.numpy
 
-SPEC = 1
+SPEC = 2
 PURPOSES = ("token", "draft", "accept", "residual")  # the numbers of their words
 LARGEST_U = 1 - 2.0**-24
 
