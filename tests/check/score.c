@@ -7,7 +7,7 @@
  * A fault is seen if the run ends in FAIL: a FATAL or ERROR, or a folder that is refused. The rows
  * of score.def were planted by people who had not read the checks. What is missed with the original
  * is run, damaged and sound: equal digests of logits, states and drafts show a fault that changes
- * no answer. */
+ * no answer. `run` takes ids and writes ids, so that side files are never excused in this way. */
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
@@ -124,7 +124,7 @@ static void run_row(score_row *row, int print)
     char original[TEXT];
     row->alone = run(row, NULL, print);
     row->against = run(row, original_of(row, original), print);
-    row->same = !row->against && answers_the_same(row);
+    row->same = !row->against && row->group != GROUP_side && answers_the_same(row);
 }
 
 /* --- the tables --------------------------------------------------------------------------------

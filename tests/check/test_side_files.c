@@ -47,6 +47,12 @@ static folder_result *look(const folder *f, const char *against)
     return folder_check(f, against, &options);
 }
 
+/* A tokenizer of bytes, whose words are split off so. */
+#define BYTES(behavior)                                                                            \
+    "{\"decoder\": {\"type\": \"ByteLevel\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "        \
+    "\"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": "    \
+    "\"" behavior "\"}, {\"type\": \"ByteLevel\"}]}, "
+
 static const struct {
     const char *file, *old, *by; /* old NULL: by is all of the file */
     int level;                   /* -1: benign */
@@ -80,6 +86,68 @@ static const struct {
     {"generation_config.json", "[6, 5]", "300", SB_LEVEL_error, "generation does not end"},
     {"generation_config.json", "[6, 5]", "[6, 300]", SB_LEVEL_warn, "1 of 2 ends"},
     {"generation_config.json", "[6, 5]", "null", -1, NULL},
+    /* what tokenizer.json does around its merges */
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"truncation\": {\"max_length\": 512}, \"added_tokens\"", SB_LEVEL_error,
+     "cut every prompt"},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"truncation\": null, \"padding\": {\"strategy\": \"BatchLongest\"}, \"added_tokens\"", -1,
+     NULL},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"padding\": {\"strategy\": {\"Fixed\": 99}}, \"added_tokens\"", SB_LEVEL_error,
+     "up to 99 tokens"},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"added_tokens\"", SB_LEVEL_error,
+     "answers show these letters"},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"decoder\": {\"type\": \"ByteLevel\"}, \"added_tokens\"", SB_LEVEL_error,
+     "decoder is ByteLevel, and neither"},
+    {"tokenizer.json", "{\"added_tokens\"", BYTES("Isolated") "\"added_tokens\"", -1, NULL},
+    {"tokenizer.json", "{\"added_tokens\"", BYTES("Removed") "\"added_tokens\"", SB_LEVEL_error,
+     "step 0 of pre_tokenizer removes"},
+    {"tokenizer.json", "[\"a\", \"b\"], [\"ab\", \"c\"]", "", SB_LEVEL_error, "'ab' is never made"},
+    {"tokenizer.json", "\"BPE\"", "\"WordPiece\"", SB_LEVEL_error, "which only BPE reads"},
+    /* tokens by name */
+    {"tokenizer_config.json", "{\"added", "{\"eos_token\": \"</s>\", \"added", SB_LEVEL_error,
+     "eos_token is '</s>', which is no token"},
+    {"tokenizer_config.json", "{\"added", "{\"eos_token\": {\"content\": \"<|end|>\"}, \"added", -1,
+     NULL},
+    {"tokenizer_config.json", "{\"added", "{\"pad_token\": \"<pad>\", \"added", SB_LEVEL_warn,
+     "pad_token is '<pad>'"},
+    {"tokenizer_config.json", "{\"added",
+     "{\"bos_token\": \"<s>\", \"add_bos_token\": true, \"added", SB_LEVEL_error,
+     "put before every text"},
+    {"special_tokens_map.json", NULL, "{\"eos_token\": \"</s>\"}", SB_LEVEL_error,
+     "special_tokens_map.json: eos_token"},
+    {"special_tokens_map.json", NULL, "{\"eos_token\": \"<|end|>\"}", -1, NULL},
+    {"added_tokens.json", NULL, "{\"<new>\": 5}", SB_LEVEL_error, "another token's"},
+    {"added_tokens.json", NULL, "{\"<|end|>\": 5, \"<|im_end|>\": 6}", -1, NULL},
+    {"tokenizer_config.json", "{\"added", "{\"tokenizer_class\": \"Qwen2Tokenizer\", \"added", -1,
+     NULL},
+    /* generation */
+    {"generation_config.json", "20", "-5", SB_LEVEL_error, "top_k is -5"},
+    {"generation_config.json", "20", "20, \"temperature\": 0, \"top_p\": 1, \"min_p\": 0", -1,
+     NULL},
+    {"generation_config.json", "20", "20, \"top_p\": 0", SB_LEVEL_error, "top_p is 0"},
+    {"generation_config.json", "20", "20, \"temperature\": -0.5", SB_LEVEL_error, "temperature is"},
+    {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 400", SB_LEVEL_error,
+     "eos_token_id is 400, expected less"},
+    {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 300", SB_LEVEL_error,
+     "eos_token_id is 300, which is no token"},
+    {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 5", -1, NULL},
+    /* the template */
+    {"chat_template.jinja", NULL, "{% for m in messages %}{{ m }}", SB_LEVEL_error, "block for"},
+    {"chat_template.jinja", NULL, "{% if a %}{% for m in b %}{% endif %}{% endfor %}",
+     SB_LEVEL_error, "closed by endif"},
+    {"chat_template.jinja", NULL, "{{ m }", SB_LEVEL_error, "{{ does not end"},
+    {"chat_template.jinja", NULL, "{% endif %}", SB_LEVEL_error, "nothing is open"},
+    {"chat_template.jinja", NULL,
+     "{# {% if #}{%- macro f(x='%}') -%}{% set y %}{{ {'a': {'b': 1}}.a ~ \"}}\" }}{% endset %}"
+     "{% set z = 1 %}{%+ if x == '{%' %}}{a{% elif y %}{% else %}{% endif %}{%- endmacro %}",
+     -1, NULL},
+    {"chat_template.jinja", NULL, "{% raw %}{{ {% if {% endraw %}", -1, NULL},
+    /* what others left */
+    {"adapter_config.json", NULL, "{}", SB_LEVEL_warn, "adapter_config.json is beside"},
     {"config.json", "\"image_token_id\": 7", "\"image_token_id\": 384", SB_LEVEL_error,
      "image_token_id is 384, expected less than vocab_size, which is 384"},
     {"config.json", "\"video_token_id\": 7", "\"video_token_id\": 8", -1, NULL},
@@ -158,7 +226,34 @@ static const struct {
     {"tokenizer.json", ", [\"ab\", \"c\"]", "", SB_LEVEL_error, "it has 1, the original 2"},
     {"tokenizer_config.json", ",\n \"chat_template\": \"{{ messages }}\"", "", SB_LEVEL_warn,
      "no chat template"},
-    {"tokenizer.json", NULL, NULL, -1, NULL},
+    {"tokenizer.json", NULL, NULL, SB_LEVEL_error, "tokenizer.json is not here"},
+    {"tokenizer_config.json", NULL, NULL, SB_LEVEL_warn, "tokenizer_config.json is not here"},
+    {"generation_config.json", NULL, NULL, SB_LEVEL_warn, "generation_config.json is not here"},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"normalizer\": {\"type\": \"NFKC\"}, \"added_tokens\"", SB_LEVEL_error,
+     "step 0 of normalizer"},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"normalizer\": null, \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+     "[{\"Sequence\": {\"id\": \"A\"}}]}, \"added_tokens\"",
+     -1, NULL},
+    {"tokenizer.json", "{\"added_tokens\"",
+     "{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+     "{\"id\": \"<|end|>\"}}, {\"Sequence\": {\"id\": \"A\"}}]}, \"added_tokens\"",
+     SB_LEVEL_error, "step 0 of post_processor"},
+    {"tokenizer.json", "\"model\": {", "\"model\": {\"ignore_merges\": true, ", SB_LEVEL_error,
+     "model.ignore_merges is true"},
+    {"tokenizer.json", "\"model\": {",
+     "\"model\": {\"ignore_merges\": false, \"dropout\": null, \"end_of_word_suffix\": \"\", ", -1,
+     NULL},
+    {"tokenizer.json", "\"special\": true", "\"special\": false", SB_LEVEL_error,
+     "special of the added token '<|end|>' is false"},
+    {"tokenizer_config.json", "{\"added", "{\"eos_token\": \"<|end|>\", \"added", SB_LEVEL_error,
+     "eos_token is '<|end|>', in the original 'none'"},
+    {"tokenizer_config.json", "{\"added", "{\"add_bos_token\": false, \"added", -1, NULL},
+    {"tokenizer_config.json", "{{ messages }}", "{{ message }}", SB_LEVEL_warn, "another template"},
+    {"generation_config.json", "[6, 5]", "[5, 6]", -1, NULL},
+    {"generation_config.json", "[6, 5]", "[6]", SB_LEVEL_error, "answers end elsewhere"},
+    {"generation_config.json", "20", "40", SB_LEVEL_warn, "top_k is 40, in the original 20"},
 };
 
 static void test_beside(void **state)

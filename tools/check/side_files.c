@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/check/config_trees.h"
 
 /* --- files ---------------------------------------------------------------------------------------
  */
@@ -131,29 +133,6 @@ static void tell_media(sb_check *check, const sb_token_table *t, const json_t *c
     }
 }
 
-/* --- the template
- * --------------------------------------------------------------------------------- */
-
-static int has_template(const char *folder, const json_t *tokenizer_config)
-{
-    const json_t *key = json_object_get(tokenizer_config, "chat_template");
-    return sb_side_exists(folder, "chat_template.jinja") ||
-           sb_side_exists(folder, "chat_template.json") ||
-           sb_side_exists(folder, "chat_templates") || (key && !json_is_null(key));
-}
-
-/* V-151: "no chat template where the original has one" */
-static void tell_template(sb_check *check, const char *folder, const char *original,
-                          const json_t *config)
-{
-    json_t *other = sb_side_json(check, original, "tokenizer_config.json", 0);
-    if (!has_template(folder, config) && has_template(original, other))
-        sb_check_find(check, 51, SB_LEVEL_warn, "",
-                      "there is no chat template (chat_template.jinja, or a key of "
-                      "tokenizer_config.json); the original has one");
-    json_decref(other);
-}
-
 /* --- leftovers
  * ------------------------------------------------------------------------------------ */
 
@@ -189,6 +168,56 @@ static void tell_leftovers(sb_check *check, const char *folder, const char *unde
                       *under ? "/" : "", SB_SHOW(first), count);
 }
 
+/* V-151: "What another run left": of another quantizer's hf_quant_config.json check 9 tells. */
+static void tell_strangers(sb_check *check, const char *folder, const json_t *model)
+{
+    static const char *const keys[] = {"bits", "group_size", "sym", "desc_act"};
+    const json_t *section = json_object_get(model, "quantization_config");
+    json_t *other = section ? sb_side_json(check, folder, "quantize_config.json", 0) : NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *a = sb_value_get(other, keys[i]), *b = sb_value_get(section, keys[i]);
+        sb_value_text x, y;
+        if (a && b && !sb_value_same(a, b))
+            sb_check_find(check, 51, SB_LEVEL_warn, "",
+                          "quantize_config.json: %s is %s, in config.json %s, which decides; older "
+                          "programs read the other",
+                          keys[i], sb_value_show(a, &x), sb_value_show(b, &y));
+    }
+    json_decref(other);
+    if (sb_side_exists(folder, "adapter_config.json"))
+        sb_check_find(
+            check, 51, SB_LEVEL_warn, "",
+            "adapter_config.json is beside the weights of a whole model: loaders take the "
+            "folder for an adapter, or add it once more");
+}
+
+/* V-151: "a tokenizer_config.json without a vocabulary" */
+static void tell_no_vocabulary(sb_check *check, const char *folder)
+{
+    static const char *const files[] = {"tokenizer.json", "vocab.json",    "tokenizer.model",
+                                        "tekken.json",    "vocab.txt",     "spiece.model",
+                                        "qwen.tiktoken",  "tiktoken.model"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (sb_side_exists(folder, files[i]))
+            return;
+    if (sb_side_exists(folder, "tokenizer_config.json"))
+        sb_check_find(
+            check, 51, SB_LEVEL_error, "",
+            "tokenizer_config.json is here, and no vocabulary: tokenizer.json is missing");
+}
+
+/* V-151: "no tokenizer.json where the original has one" */
+static void tell_lost_tokenizer(sb_check *check, const char *folder, const char *original)
+{
+    struct stat s;
+    if (stat(check->options->path, &s) == 0 && S_ISDIR(s.st_mode) && check->self.has_config &&
+        !sb_side_exists(folder, "tokenizer.json") && sb_side_exists(original, "tokenizer.json") &&
+        !sb_side_exists(folder, "vocab.json"))
+        sb_check_find(check, 51, SB_LEVEL_error, "",
+                      "tokenizer.json is not here, and the original has one: text cannot be cut "
+                      "into tokens");
+}
+
 /* --- all of it
  * ------------------------------------------------------------------------------------ */
 
@@ -221,15 +250,21 @@ void sb_check_side_files(sb_check *check)
         load_table(check, original, 0, &others);
     json_t *config = sb_side_json(check, folder, "tokenizer_config.json", 1);
     json_t *settings = sb_side_json(check, folder, "generation_config.json", 1);
+    sb_side_trees trees = {&table, &others, config, settings};
     sb_side_tokenizer(check, &table, config, &others);
+    sb_side_chain(check, &table, &others);
+    tell_no_vocabulary(check, folder);
     tell_ends(check, &table, settings);
+    sb_side_settings(check, folder, original, &trees);
+    sb_side_chat(check, folder, original, &trees);
     if (check->self.has_config) {
         json_t *model = sb_side_json(check, folder, "config.json", 0);
         tell_media(check, &table, model);
+        tell_strangers(check, folder, model);
         json_decref(model);
     }
-    if (table.json && original)
-        tell_template(check, folder, original, config);
+    if (original)
+        tell_lost_tokenizer(check, folder, original);
     tell_leftovers(check, folder, "");
     tell_leftovers(check, folder, ".cache/huggingface/download");
     json_decref(settings);

@@ -15,4 +15,23 @@ int sb_side_exists(const char *folder, const char *name);
 void sb_side_tokenizer(sb_check *check, const sb_token_table *table, const json_t *config,
                        const sb_token_table *original);
 
+/* side_chain.c: what tokenizer.json does to text around its merges, in itself and beside the
+ * original's. */
+void sb_side_chain(sb_check *check, const sb_token_table *table, const sb_token_table *original);
+
+/* What has been read of a folder, and the tokens of the original's. */
+typedef struct sb_side_trees {
+    const sb_token_table *table, *others;
+    const json_t *config, *settings; /* tokenizer_config.json, generation_config.json */
+} sb_side_trees;
+
+/* side_settings.c: which tokens begin, end and fill a text, and how they are drawn; original may be
+ * NULL. */
+void sb_side_settings(sb_check *check, const char *folder, const char *original,
+                      const sb_side_trees *trees);
+
+/* side_chat.c: the chat template. */
+void sb_side_chat(sb_check *check, const char *folder, const char *original,
+                  const sb_side_trees *trees);
+
 #endif

@@ -154,6 +154,15 @@ const sb_token_row *sb_token_of_content(const sb_token_table *t, const char *con
                                                                               : NULL;
 }
 
+int sb_token_is_added(const sb_token_table *t, uint64_t id)
+{
+    const sb_token_row *row = sb_token_of_id(t, id);
+    for (; row && row < t->by_id + t->count && row->id == id; row++)
+        if (row->added)
+            return 1;
+    return 0;
+}
+
 int sb_token_merge(const sb_token_table *t, size_t i, const char *half[2], size_t size[2])
 {
     const json_t *merge = json_array_get(t->merges, i);

@@ -33,6 +33,9 @@ void sb_token_table_free(sb_token_table *table);
 const sb_token_row *sb_token_of_id(const sb_token_table *table, uint64_t id);
 const sb_token_row *sb_token_of_content(const sb_token_table *table, const char *content);
 
+/* Whether the token with this id is one of added_tokens, of the vocabulary or not. */
+int sb_token_is_added(const sb_token_table *table, uint64_t id);
+
 /* The two halves of merge i, written in one string or in two, with their lengths. 0: it is no
  * merge. */
 int sb_token_merge(const sb_token_table *table, size_t i, const char *half[2], size_t size[2]);
