@@ -140,9 +140,10 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
 static void check_headers(sb_check *check)
 {
     static void (*const checks[])(sb_check *) = {
-        sb_check_files,      sb_check_names,       sb_check_siblings,    sb_check_coverage,
-        sb_check_uniformity, sb_check_shapes,      sb_check_declaration, sb_check_mtp_presence,
-        sb_check_forbidden,  sb_check_config_same, sb_check_lost,        sb_check_side_files,
+        sb_check_files,        sb_check_names,     sb_check_siblings,    sb_check_coverage,
+        sb_check_uniformity,   sb_check_shapes,    sb_check_declaration, sb_check_vision,
+        sb_check_mtp_presence, sb_check_forbidden, sb_check_config_same, sb_check_lost,
+        sb_check_side_files,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);
@@ -155,7 +156,7 @@ static void check_across(sb_check *check)
         sb_check_inputs,      sb_check_dead,       sb_check_fp8_groups, sb_check_int_groups,
         sb_check_double,      sb_check_untrained,  sb_check_statistics, sb_check_experts,
         sb_check_conventions, sb_check_kv_scales,  sb_check_hashes,     sb_check_zero_pages,
-        sb_check_magnitudes,
+        sb_check_magnitudes,  sb_check_dtypes,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);

@@ -120,6 +120,7 @@ void sb_check_coverage(sb_check *check);     /* 5 */
 void sb_check_uniformity(sb_check *check);   /* 6 */
 void sb_check_shapes(sb_check *check);       /* 7, 8, 32 */
 void sb_check_declaration(sb_check *check);  /* 9 */
+void sb_check_vision(sb_check *check);       /* 5, 7, 9: the vision tower */
 void sb_check_mtp_presence(sb_check *check); /* 10 */
 void sb_check_forbidden(sb_check *check);    /* 11 */
 void sb_check_config_same(sb_check *check);  /* 49 */
@@ -144,5 +145,6 @@ void sb_check_kv_scales(sb_check *check);   /* 47 */
 void sb_check_hashes(sb_check *check);      /* 52 */
 void sb_check_zero_pages(sb_check *check);  /* 53 */
 void sb_check_magnitudes(sb_check *check);  /* 54 */
+void sb_check_dtypes(sb_check *check);      /* 54: F16 that is BF16 */
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "tools/check/config_trees.h"
 #include "tools/check/contradictions.h"
 
 static int begins(const char *text, const char *with)
@@ -40,8 +41,35 @@ static int config_is_wrong(const sb_check *check)
     return 0;
 }
 
+/* V-9: "only quantization_config.json declares": engines look into config.json alone. */
+static void tell_undeclared(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    sb_config_trees trees;
+    sb_declared *copy = NULL;
+    sb_error ignored;
+    size_t quantized = 0;
+    for (size_t i = 0; i < u->count; i++)
+        quantized += sb_unit_quantized(&u->rows[i]) != 0;
+    if (quantized && sb_config_trees_load(check->self.checkpoint, &trees)) {
+        if (!sb_tree_find(&trees, SB_PLACE_either, "quantization_config") &&
+            !sb_tree_find(&trees, SB_PLACE_either, "compression_config") &&
+            sb_declared_load_copy(sb_checkpoint_folder(check->self.checkpoint), &copy, &ignored) ==
+                SB_OK &&
+            copy)
+            sb_check_find(check, 9, SB_LEVEL_error, "",
+                          "config.json declares no quantization, only quantization_config.json "
+                          "does, which no engine looks for: the codes of %zu layers are left "
+                          "unread",
+                          quantized);
+        sb_declared_free(copy);
+        sb_config_trees_free(&trees);
+    }
+}
+
 void sb_tell_contradictions(sb_check *check)
 {
+    tell_undeclared(check);
     const sb_declared *declared = check->self.declared;
     size_t count = declared ? sb_declared_notes(declared) : 0;
     int wrong = config_is_wrong(check);

@@ -129,6 +129,15 @@ static void tell_head(sb_check *check, const tally *t)
 {
     int declared = sb_mtp_declared(check), whole = t->missing[HEAD] == t->all[HEAD];
     int need = check->options->need_mtp;
+    /* V-150: "A head that is there" */
+    if (t->all[HEAD] && !whole && !declared && check->master.has_config &&
+        check->master.config.mtp_declared && check->master.config.mtp_layers)
+        sb_check_find(check, 50, SB_LEVEL_error, "",
+                      "mtp_num_hidden_layers is %u, in the original %u, and %zu of the %zu modules "
+                      "of its MTP head are here: no engine loads them, and speculation is off",
+                      (unsigned)check->self.config.mtp_layers,
+                      (unsigned)check->master.config.mtp_layers, t->all[HEAD] - t->missing[HEAD],
+                      t->all[HEAD]);
     if (!t->missing[HEAD] || is_misplaced(&check->self.units))
         return;
     if (!whole && !declared)
