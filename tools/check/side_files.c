@@ -111,7 +111,7 @@ static void tell_ends(sb_check *check, const sb_token_table *t, const json_t *se
                       e.absent == e.count ? ", and generation does not end" : "");
 }
 
-/* V-151: "an id of images or videos for which the embedding has no row" */
+/* V-151: "An id of images or videos for which the embedding has no row" */
 static void tell_media(sb_check *check, const sb_token_table *t, const json_t *config)
 {
     static const char *const keys[] = {"image_token_id", "video_token_id", "vision_start_token_id",
