@@ -140,6 +140,8 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
 
 /* --- A_log ------------------------------------------------------------------------------------ */
 
+enum { DECAY_LAYERS = 3, DECAY_HEADS = 12 }; /* a sixteenth of all heads begins at 0 or below */
+
 /* Which function of the original's values these are. */
 static const char *conversion_of(const float *own, const float *master, uint64_t n)
 {
@@ -159,31 +161,63 @@ static const char *conversion_of(const float *own, const float *master, uint64_t
     return NULL;
 }
 
+static uint64_t positive_of(const float *own, uint64_t n)
+{
+    uint64_t positive = 0;
+    for (uint64_t k = 0; k < n; k++)
+        positive += own[k] > 0;
+    return positive;
+}
+
+static int is_decay(const sb_unit *unit)
+{
+    return unit->tensor && unit->seen_count && unit->seen->done &&
+           sb_ends(unit->name, ".linear_attn.A_log");
+}
+
+/* V-46: "in every layer" - of enough heads no model that was begun as this architecture is. */
+static int none_is_positive(const sb_check *check)
+{
+    size_t layers = 0;
+    uint64_t heads = 0, positive = 0;
+    for (size_t i = 0; i < check->self.units.count; i++) {
+        uint64_t n = 0;
+        if (!is_decay(&check->self.units.rows[i]))
+            continue;
+        float *own = sb_floats_of(check->self.units.rows[i].tensor, &n);
+        positive += own ? positive_of(own, n) : 1;
+        heads += n;
+        layers++;
+        free(own);
+    }
+    return layers >= DECAY_LAYERS && heads >= DECAY_HEADS && !positive;
+}
+
 /* V-46: "no value above 0" */
-static void judge_decay(sb_check *check, const sb_unit *unit)
+static void judge_decay(sb_check *check, const sb_unit *unit, int none)
 {
     const sb_unit *master = sb_master_unit(check, unit);
-    uint64_t n = 0, m = 0, positive = 0;
+    uint64_t n = 0, m = 0;
     float *own = sb_floats_of(unit->tensor, &n), *other = NULL;
     const char *conversion = NULL;
     if (master && master->tensor)
         other = sb_floats_of(master->tensor, &m);
     if (n && n == m)
         conversion = conversion_of(own, other, n);
-    for (uint64_t k = 0; k < n; k++)
-        positive += own[k] > 0;
     if (conversion && strcmp(conversion, "the same") != 0)
-        sb_check_find(check, 46, SB_LEVEL_warn, unit->name, "is %s of the original's A_log",
+        sb_check_find(check, 46, SB_LEVEL_error, unit->name, "is %s of the original's A_log",
                       conversion);
-    else if (n && !conversion && positive == 0)
-        sb_check_find(check, 46, SB_LEVEL_warn, unit->name,
-                      "no value above 0, from %.4g on: this may be -exp(A_log)", (double)own[0]);
+    else if (n && !conversion && positive_of(own, n) == 0)
+        sb_check_find(check, 46, none ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
+                      "no value above 0%s, from %.4g on: this may be -exp(A_log)",
+                      none ? ", and so in every layer" : "", (double)own[0]);
     free(own);
     free(other);
 }
 
 void sb_check_conventions(sb_check *check)
 {
+    int none = none_is_positive(check);
     vote trunk = vote_of(check, SB_REGION_trunk), head = vote_of(check, SB_REGION_mtp);
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
@@ -191,8 +225,8 @@ void sb_check_conventions(sb_check *check)
             continue;
         if (sb_norm_of(unit) != SB_NORM_none) {
             judge_norm(check, unit, unit->region == SB_REGION_mtp ? &head : &trunk, &trunk);
-        } else if (sb_ends(unit->name, ".linear_attn.A_log")) {
-            judge_decay(check, unit);
+        } else if (is_decay(unit)) {
+            judge_decay(check, unit, none);
         }
     }
 }

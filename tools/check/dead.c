@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ enum {
     SCATTERED = 6,     /* above which part they need not lie together */
     COLUMNS = 64,      /* a shorter run of columns is not looked at ... */
     LARGE_COLUMNS = 8, /* ... and from this part on it is an error */
+    RANK = 32,         /* rows or columns that a rank has at least */
+    RANKS = 8,         /* ranks at most */
     FEW = 3,           /* members of a kind that "the others" needs */
     SHOWN = 8          /* experts that are named */
 };
@@ -45,6 +48,61 @@ static int64_t zero_in_master(sb_check *check, const sb_member *m)
     }
     free(row);
     return zeros;
+}
+
+/* Check 21: "exactly one rank" - a half, quarter or eighth, where one begins. */
+static int is_rank(uint64_t first, uint64_t count, uint64_t all)
+{
+    return count >= RANK && count < all && all % count == 0 && all / count <= RANKS &&
+           first % count == 0;
+}
+
+/* Rows 64 to 128 of 128 of the embedding or head are padding; rows before live ones are not. */
+static int is_padding(const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    return (strcmp(m->unit->kind, "lm_head") == 0 || strcmp(m->unit->kind, "embed_tokens") == 0) &&
+           s->zero_run_first + s->zero_run == s->rows;
+}
+
+/* The matrix of the same expert: "up_proj" for "down_proj". */
+static const sb_seen *beside(const sb_check *check, const sb_member *m, const char *projection)
+{
+    char name[SB_MAX_TENSOR_NAME + 32];
+    const char *dot = strrchr(m->plain, '.');
+    size_t stem = dot ? (size_t)(dot - m->plain) : 0;
+    snprintf(name, sizeof name, "%.*s.%s", (int)stem, m->plain, projection);
+    const sb_member *other = dot ? sb_member_plain(&check->self.units, name) : NULL;
+    return other && other->seen->done ? other->seen : NULL;
+}
+
+static int covers(uint64_t first, uint64_t count, uint64_t own_first, uint64_t own_count)
+{
+    return first <= own_first && first + count >= own_first + own_count;
+}
+
+/* Check 21: "pruned" - neurons that are gone are gone in what reads and in what writes them. */
+static int is_pruned(const sb_check *check, const sb_member *m, uint64_t first, uint64_t count)
+{
+    if (sb_ends(m->plain, ".down_proj")) {
+        const sb_seen *up = beside(check, m, "up_proj"), *gate = beside(check, m, "gate_proj");
+        return !up || !gate || covers(up->zero_run_first, up->zero_run, first, count) ||
+               covers(gate->zero_run_first, gate->zero_run, first, count);
+    }
+    const sb_seen *down = beside(check, m, "down_proj");
+    return !down || covers(down->zero_cols_first, down->zero_cols, first, count);
+}
+
+/* Check 21: "a part of an expert" - one of its matrices is zero, and another is not. */
+static int is_half_dead(const sb_check *check, const sb_member *m)
+{
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const sb_seen *s = beside(check, m, names[i]);
+        if (s && s->zero_rows < s->rows)
+            return 1;
+    }
+    return 0;
 }
 
 static void tell(sb_check *check, const sb_member *m, sb_level level, const char *why)
@@ -85,6 +143,17 @@ static int is_large(const sb_check *check, const sb_member *m)
     return s->zero_rows * SCATTERED > s->rows || is_part(check, s);
 }
 
+/* Check 21: "half of its rows in succession" - and no heads of attention, which may be dead. */
+static int is_half(const sb_check *check, const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    uint32_t head = check->self.has_config ? check->self.config.head_dim : 0;
+    int heads = !head || (s->zero_run_first % head == 0 && s->zero_run % head == 0);
+    if (s->zero_run * LARGE_PART < s->rows || m->unit->region == SB_REGION_vision)
+        return 0;
+    return !heads || (!strstr(m->plain, ".self_attn.") && !strstr(m->plain, ".linear_attn."));
+}
+
 /* 21, beyond one matrix: rows of zeros that neither the original nor the other layers have. */
 static void judge(sb_check *check, const sb_member *m, double usual, size_t kin, size_t *routed)
 {
@@ -104,11 +173,16 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
     if (!gone && kin >= FEW && usual * 10 >= zero_share(m))
         return; /* the others are like it */
     if (routed_expert) {
-        if (++*routed <= SHOWN)
-            tell(check, m, SB_LEVEL_warn, kin >= FEW ? "; in most experts they are not" : "");
+        int lost = whole ? is_half_dead(check, m)
+                         : is_rank(s->zero_run_first, s->zero_run, s->rows) &&
+                               !is_pruned(check, m, s->zero_run_first, s->zero_run);
+        if (++*routed <= SHOWN || lost)
+            tell(check, m, lost ? SB_LEVEL_error : SB_LEVEL_warn,
+                 kin >= FEW ? "; in most experts they are not" : "");
         return;
     }
-    int large = gone || (kin >= FEW && is_large(check, m));
+    int large =
+        gone || (!is_padding(m) && (is_half(check, m) || (kin >= FEW && is_large(check, m))));
     tell(check, m, large ? SB_LEVEL_error : SB_LEVEL_warn,
          kin >= FEW && usual * 10 < zero_share(m) ? "; in other layers they are not" : "");
 }
@@ -117,11 +191,13 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
 static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
 {
     const sb_seen *s = m->seen;
+    int rank = is_rank(s->zero_cols_first, s->zero_cols, s->cols);
     int large = (uint64_t)s->zero_cols * LARGE_COLUMNS >= s->cols;
-    if (s->zero_cols < COLUMNS || (uint64_t)s->zero_cols * PART < s->cols)
+    if (!rank && (s->zero_cols < COLUMNS || (uint64_t)s->zero_cols * PART < s->cols))
         return;
     if (strstr(m->plain, ".experts.")) {
-        large = 0;
+        large = rank && sb_ends(m->plain, ".down_proj") &&
+                !is_pruned(check, m, s->zero_cols_first, s->zero_cols);
         if (++*routed > SHOWN)
             return;
     }

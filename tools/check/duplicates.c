@@ -6,7 +6,10 @@
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 
-enum { SMALL = 4096 }; /* bytes: tensors up to it are not compared */
+enum {
+    SMALL = 4096, /* bytes: up to it a tensor is compared only if its values tell it from others */
+    DISTINCT = 32 /* values that do */
+};
 
 /* A tensor of a unit, or a matrix inside a stack of experts. */
 typedef struct payload {
@@ -47,6 +50,23 @@ static int is_constant(const payload *p)
     return 0;
 }
 
+/* V-13: "of at least 32 distinct values" - of elements of 1, 2 or 4 bytes. */
+static int is_telling(const unsigned char *bytes, uint64_t count, unsigned size)
+{
+    uint64_t seen[DISTINCT];
+    unsigned found = 0;
+    for (uint64_t at = 0; at + size <= count && found < DISTINCT; at += size) {
+        uint64_t value = 0;
+        unsigned k = 0;
+        memcpy(&value, bytes + at, size);
+        while (k < found && seen[k] != value)
+            k++;
+        if (k == found)
+            seen[found++] = value;
+    }
+    return found >= DISTINCT;
+}
+
 static int is_code_part(sb_model_part part)
 {
     return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
@@ -61,9 +81,12 @@ static int may_repeat(sb_model_part part)
 static void add_tensor(sb_check *check, payloads *to, const sb_unit *unit, sb_model_part part)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
-    if (!t || t->bytes <= SMALL || !unit->digest[part].hex[0])
+    if (!t || !t->bytes || !unit->digest[part].hex[0])
         return;
     if (!unit->tensor && may_repeat(part))
+        return;
+    unsigned size = sb_dtype_bits(t->dtype) / 8;
+    if (t->bytes <= SMALL && (!size || size > 8 || !is_telling(t->data, t->bytes, size)))
         return;
     add(check, to,
         (payload){.unit = unit,

@@ -10,6 +10,8 @@
 #include "ref/math/fn.h"
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
+#include "tools/check/scan_scales.h"
+#include "tools/check/vectors.h"
 
 /* V-154: bounds far beyond what trained models have, whose largest norm weights are 20 to 30. */
 #define NORM_ELEMENT 1024.0   /* times a normalized 64 it is more than F16 holds */
@@ -212,4 +214,6 @@ void sb_check_magnitudes(sb_check *check)
                            "the vision tower adds or multiplies by it");
     }
     judge_convolutions(check);
+    sb_check_vectors(check);
+    sb_check_lone_scales(check);
 }

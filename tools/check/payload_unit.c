@@ -8,6 +8,8 @@
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
 #include "tools/check/scan_columns.h"
+#include "tools/check/scan_floor.h"
+#include "tools/check/scan_scales.h"
 
 enum { SLICE = 1 << 20 }; /* bytes that are hashed at once */
 
@@ -61,6 +63,8 @@ static void scan(const sb_panel *panel)
         break;
     default:
         sb_scan_int(panel);
+        if (sb_check_wanted(panel->check, 21))
+            sb_scan_floor(panel);
     }
     if (sb_check_wanted(panel->check, 48))
         sb_scan_decoding(panel);
@@ -145,6 +149,8 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
             scan(&panel);
         if (!status && !j->unit->tensor && sb_check_wanted(c, 21))
             sb_scan_columns(&panel, w->columns);
+        if (!status && !j->unit->tensor && sb_check_wanted(c, 54))
+            sb_scan_scales(&panel);
     }
     seen->done = !status;
     seen->matched = master != NULL;

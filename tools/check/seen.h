@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "ref/base/hash.h"
+#include "tools/check/places.h"
 #include "tools/check/seen_fp4.h"
 #include "tools/check/seen_fp8.h"
 #include "tools/check/seen_int.h"
@@ -38,6 +39,8 @@ typedef struct sb_seen {
     sb_moments moments;
     sb_distance distance;
     int has_distance;
+    int lone_apart; /* exponents that the first of them is away */
+    sb_places lone; /* V-154: block scales that are unlike those of their row and column */
     union {
         sb_seen_fp4 fp4;
         sb_seen_fp8 fp8;

@@ -8,6 +8,7 @@
 #include "tools/check/norms.h"
 #include "tools/check/recipe.h"
 #include "tools/check/same_format.h"
+#include "tools/check/scaled.h"
 
 enum { FEW = 64 }; /* values that tell too little about how they were rounded */
 
@@ -73,10 +74,11 @@ static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
 }
 
 /* V-14: "what AWQ may scale: norms, and layers that are not quantized" */
-static int may_be_scaled(const sb_unit *unit)
+static int may_be_scaled(sb_check *check, const sb_unit *unit)
 {
     return unit->region != SB_REGION_vision && strcmp(unit->kind, "embed_tokens") != 0 &&
-           (sb_norm_of(unit) != SB_NORM_none || !unit->tensor);
+           (sb_norm_of(unit) != SB_NORM_none || !unit->tensor) &&
+           sb_is_beside_quantized(check, unit) && (unit->tensor || sb_is_scaled(check, unit));
 }
 
 static void tell_difference(sb_check *check, const sb_unit *unit, const sums *s)
@@ -128,7 +130,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
         note(&t->rounded_norms, &t->first_norm, unit);
     } else if (is_cache_scale(unit)) {
         note(&t->caches, &t->first_cache, unit);
-    } else if (t->awq && may_be_scaled(unit)) {
+    } else if (t->awq && may_be_scaled(check, unit)) {
         note(&t->scaled, &t->first_scaled, unit);
     } else {
         tell_difference(check, unit, &s);

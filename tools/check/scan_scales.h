@@ -1,0 +1,16 @@
+/* scan_scales.h - block scales that stand alone among those of their row and their column. */
+#ifndef SB_CHECK_SCAN_SCALES_H
+#define SB_CHECK_SCAN_SCALES_H
+
+#include "tools/check/scan.h"
+
+/* V-154: one panel of a quantized matrix: fills seen->lone; zeros are findings of the panel. */
+void sb_scan_scales(const sb_panel *panel);
+
+/* All matrices together: a part of check 54. */
+void sb_check_lone_scales(sb_check *check);
+
+/* The name of the tensor with the block scales. */
+const char *sb_scale_name(const sb_unit *unit);
+
+#endif

@@ -1,0 +1,9 @@
+/* vectors.h - vectors of a layer beside those of their kind in other layers. */
+#ifndef SB_CHECK_VECTORS_H
+#define SB_CHECK_VECTORS_H
+
+#include "tools/check/check.h"
+
+void sb_check_vectors(sb_check *check); /* a part of 54 */
+
+#endif
