@@ -83,6 +83,7 @@ typedef struct sb_check {
     sb_side stranger;     /* what --against names, if it is the original of something else */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
+    uint64_t mark_mask;   /* V-13: which keys are kept */
     size_t hub_files;     /* files of which the hub has said a hash */
     size_t side_files;    /* what check 51 had to look at */
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
@@ -130,6 +131,7 @@ void sb_check_side_files(sb_check *check);   /* 51 */
 /* After the payload has been read: what is seen only across units, from units[].seen. */
 void sb_check_finite(sb_check *check);      /* 12 */
 void sb_check_duplicates(sb_check *check);  /* 13 */
+void sb_check_repeats(sb_check *check);     /* 13: parts of tensors, after whole ones */
 void sb_check_untouched(sb_check *check);   /* 14 */
 void sb_check_fp4_groups(sb_check *check);  /* 17, 18, 22, 26: siblings and fused groups */
 void sb_check_inputs(sb_check *check);      /* 27 */

@@ -5,10 +5,12 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/check/across.h"
+#include "tools/check/content.h"
 
 enum {
-    SMALL = 4096, /* bytes: up to it a tensor is compared only if its values tell it from others */
-    DISTINCT = 32 /* values that do */
+    SMALL = 4096, /* bytes: up to it tensors have to say something of their own */
+    LEAST = 128,
+    BITS = 256
 };
 
 /* A tensor of a unit, or a matrix inside a stack of experts. */
@@ -50,23 +52,6 @@ static int is_constant(const payload *p)
     return 0;
 }
 
-/* V-13: "of at least 32 distinct values" - of elements of 1, 2 or 4 bytes. */
-static int is_telling(const unsigned char *bytes, uint64_t count, unsigned size)
-{
-    uint64_t seen[DISTINCT];
-    unsigned found = 0;
-    for (uint64_t at = 0; at + size <= count && found < DISTINCT; at += size) {
-        uint64_t value = 0;
-        unsigned k = 0;
-        memcpy(&value, bytes + at, size);
-        while (k < found && seen[k] != value)
-            k++;
-        if (k == found)
-            seen[found++] = value;
-    }
-    return found >= DISTINCT;
-}
-
 static int is_code_part(sb_model_part part)
 {
     return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
@@ -78,15 +63,20 @@ static int may_repeat(sb_model_part part)
     return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape;
 }
 
+/* V-13: "Tensors of 128 bytes or more" */
+static int is_too_little(const sb_tensor *t)
+{
+    return t->bytes < LEAST ||
+           (t->bytes <= SMALL && (sb_is_periodic(t->data, (size_t)t->bytes, 64) ||
+                                  sb_bits_said(t->data, (size_t)t->bytes) < BITS));
+}
+
 static void add_tensor(sb_check *check, payloads *to, const sb_unit *unit, sb_model_part part)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[part];
-    if (!t || !t->bytes || !unit->digest[part].hex[0])
+    if (!t || !unit->digest[part].hex[0])
         return;
-    if (!unit->tensor && may_repeat(part))
-        return;
-    unsigned size = sb_dtype_bits(t->dtype) / 8;
-    if (t->bytes <= SMALL && (!size || size > 8 || !is_telling(t->data, t->bytes, size)))
+    if ((!unit->tensor && may_repeat(part)) || is_too_little(t))
         return;
     add(check, to,
         (payload){.unit = unit,
@@ -197,35 +187,6 @@ static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
         }
 }
 
-/* V-13: "a head that is tied" and stored all the same: no engine reads it, so that it must be the
- * embedding. In another storage it is a copy of it, which check 3 tells of. */
-static void tell_untied(sb_check *check)
-{
-    const sb_units *u = &check->self.units;
-    const sb_unit *head = NULL, *embed = NULL;
-    for (size_t i = 0; i < u->count; i++) {
-        const sb_unit *unit = &u->rows[i];
-        if (unit->region == SB_REGION_mtp || unit->tensor || unit->status ||
-            unit->found.container != SB_CONTAINER_plain)
-            continue;
-        if (strcmp(unit->kind, "lm_head") == 0)
-            head = unit;
-        else if (strcmp(unit->kind, "embed_tokens") == 0)
-            embed = unit;
-    }
-    const sb_tensor *a = head ? head->found.part[SB_PART_weight] : NULL;
-    const sb_tensor *b = embed ? embed->found.part[SB_PART_weight] : NULL;
-    if (!check->self.has_config || !check->self.config.tie_embeddings || !a || !b ||
-        a->dtype != b->dtype || !head->digest[SB_PART_weight].hex[0] ||
-        !embed->digest[SB_PART_weight].hex[0] ||
-        strcmp(head->digest[SB_PART_weight].hex, embed->digest[SB_PART_weight].hex) == 0)
-        return;
-    sb_check_find(
-        check, 13, SB_LEVEL_error, a->name,
-        "is not the embedding, and tie_word_embeddings is true: engines use the embedding "
-        "in its place, and the model was made with another head");
-}
-
 void sb_check_duplicates(sb_check *check)
 {
     const sb_units *u = &check->self.units;
@@ -245,7 +206,6 @@ void sb_check_duplicates(sb_check *check)
         qsort(tensors.rows, tensors.count, sizeof *tensors.rows, by_digest);
     if (pieces.count)
         qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_moments);
-    tell_untied(check);
     judge_all(check, &tensors, told);
     judge_all(check, &pieces, NULL);
     free(tensors.rows);

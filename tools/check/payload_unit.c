@@ -19,6 +19,7 @@ typedef struct job {
     sb_unit *unit;
     sb_findings *findings;
     sb_zero_scan zeros;
+    sb_mark_scan marks;
     sb_hash *hash;         /* of the codes, as they come */
     const sb_unit *master; /* the same layer or tensor of the original, or NULL */
     size_t piece;
@@ -29,18 +30,46 @@ sb_status sb_payload_no_memory(const char *name, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory while reading %s", SB_SHOW(name));
 }
 
-static void begin_zeros(job *j, const sb_tensor *t)
+/* The part of the unit that a tensor is; 0 of a unit that is one tensor. */
+static unsigned part_of(const sb_unit *unit, const sb_tensor *t)
 {
-    sb_zero_begin(&j->zeros, &j->unit->zeros, t,
-                  sb_checkpoint_offset(j->w->check->self.checkpoint, t));
+    unsigned p = 0;
+    while (!unit->tensor && p + 1 < SB_PART_COUNT && unit->found.part[p] != t)
+        p++;
+    return p;
 }
 
-/* The next bytes of a tensor, for its digest and for check 53. */
+/* V-13: "column orders and shapes, which layers share" */
+static int is_shared(const sb_unit *unit, unsigned part)
+{
+    return !unit->tensor &&
+           (part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape);
+}
+
+static void begin_marks(job *j, const sb_tensor *t, uint64_t offset)
+{
+    sb_unit *unit = j->unit;
+    unsigned part = part_of(unit, t);
+    int scales = !unit->tensor && part != SB_PART_weight && part != SB_PART_weight_packed &&
+                 part != SB_PART_qweight;
+    sb_mark_begin(&j->marks, &unit->marks, t, part, scales, offset,
+                  is_shared(unit, part) ? UINT64_MAX : j->w->check->mark_mask);
+}
+
+static void begin_tensor(job *j, const sb_tensor *t)
+{
+    uint64_t offset = sb_checkpoint_offset(j->w->check->self.checkpoint, t);
+    begin_marks(j, t, offset);
+    sb_zero_begin(&j->zeros, &j->unit->zeros, t, offset);
+}
+
+/* The next bytes of a tensor, for its digest and for checks 13 and 53. */
 static void take_bytes(job *j, sb_hash *hash, const unsigned char *bytes, size_t count)
 {
     sb_hash_bytes(hash, bytes, count);
     sb_zero_bytes(&j->zeros, bytes, count);
-    j->findings->lost |= j->zeros.lost;
+    sb_mark_bytes(&j->marks, bytes, count);
+    j->findings->lost |= j->zeros.lost || j->marks.lost;
 }
 
 static void scan(const sb_panel *panel)
@@ -222,7 +251,7 @@ static sb_status load_parts(job *j, sb_error *err)
         sb_hash *hash = sb_hash_new();
         if (!hash)
             return sb_payload_no_memory(j->unit->name, err);
-        begin_zeros(j, t);
+        begin_tensor(j, t);
         take_bytes(j, hash, bytes, (size_t)t->bytes);
         j->unit->digest[p] = sb_hash_end(hash);
         sb_hash_free(hash);
@@ -250,7 +279,7 @@ static sb_status read_layer(job *j, sb_error *err)
     if (!status && sliced && !j->hash)
         status = sb_payload_no_memory(unit->name, err);
     if (!status && sliced && codes < SB_PART_COUNT)
-        begin_zeros(j, unit->found.part[codes]);
+        begin_tensor(j, unit->found.part[codes]);
     if (!status)
         status = sb_each_piece(j->w->check->self.checkpoint, unit->name, &unit->found, scan_piece,
                                j, err);
@@ -273,7 +302,7 @@ static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, cons
     sb_hash *hash = sb_hash_new();
     if (!hash)
         return sb_payload_no_memory(t->name, err);
-    begin_zeros(j, t);
+    begin_tensor(j, t);
     for (uint64_t at = 0; at < t->bytes && !status; at += SLICE) {
         uint64_t n = t->bytes - at < SLICE ? t->bytes - at : SLICE;
         status = sb_reader_fetch(j->w->reader, j->w->check->self.checkpoint, t, at, n, CODES_SLOT,
@@ -321,7 +350,7 @@ static sb_status read_single(job *j, sb_error *err)
     j->hash = sb_hash_new();
     if (!j->hash)
         return sb_payload_no_memory(t->name, err);
-    begin_zeros(j, t);
+    begin_tensor(j, t);
     sb_status status = scan_matrix(j, j->unit->name, &found, &own, has ? &master_found : NULL,
                                    has ? &other : NULL, j->unit->seen, err);
     j->unit->digest[0] = sb_hash_end(j->hash);

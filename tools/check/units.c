@@ -290,6 +290,7 @@ void sb_units_free(sb_units *u)
         free(u->rows[i].problem);
         free(u->rows[i].seen);
         free(u->rows[i].zeros);
+        free(u->rows[i].marks.rows);
         free(u->rows[i].same.differences);
     }
     for (size_t i = 0; i < u->member_count; i++) {

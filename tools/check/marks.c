@@ -1,0 +1,119 @@
+#include "tools/check/marks.h"
+
+#include <string.h>
+
+#include "ref/base/mem.h"
+
+enum {
+    PAGE = 4096,
+    SECTOR = 512,
+    MOST = 1 << 22 /* marks that are kept of a checkpoint, about */
+};
+
+uint64_t sb_tensor_row(const sb_tensor *t)
+{
+    if (t->rank < 2)
+        return 0;
+    uint64_t bits = t->shape[t->rank - 1] * sb_dtype_bits(t->dtype);
+    return bits % 8 ? 0 : bits / 8;
+}
+
+uint64_t sb_mark_size(const sb_tensor *t, sb_grid grid)
+{
+    return grid == SB_GRID_row ? sb_tensor_row(t) : grid == SB_GRID_page ? PAGE : SECTOR;
+}
+
+uint64_t sb_mark_most(const sb_tensor *t)
+{
+    uint64_t row = sb_tensor_row(t);
+    return t->bytes / PAGE + (row >= SB_MARK_KEY ? t->bytes / row : 0);
+}
+
+/* V-13: "at most about 4 million" */
+uint64_t sb_mark_mask(uint64_t marks)
+{
+    uint64_t mask = 0;
+    for (; marks > MOST; marks /= 2)
+        mask = mask << 1 | 1;
+    return mask;
+}
+
+static void set_line(sb_mark_line *line, const sb_tensor *t, uint64_t first, uint64_t size)
+{
+    int none = size < SB_MARK_KEY || first + size > t->bytes;
+    line->next = none ? 1 : first;
+    line->last = none ? 0 : t->bytes - size;
+    line->step = size;
+    line->have = 0;
+}
+
+void sb_mark_begin(sb_mark_scan *s, sb_mark_list *list, const sb_tensor *t, unsigned part,
+                   int scales, uint64_t offset, uint64_t mask)
+{
+    s->list = list;
+    s->at = 0;
+    s->mask = mask;
+    s->part = (uint8_t)part;
+    s->lost = 0;
+    set_line(&s->lines[SB_GRID_row], t, 0, sb_tensor_row(t));
+    set_line(&s->lines[SB_GRID_page], t, (PAGE - offset % PAGE) % PAGE, PAGE);
+    set_line(&s->lines[SB_GRID_sector], t, 0, scales ? SECTOR : 0);
+}
+
+/* 0 of one and the same 8 bytes eight times: padding, zeros, one scale. */
+static uint64_t key_of(const unsigned char *p)
+{
+    uint64_t word[SB_MARK_KEY / 8], key = 0x9e3779b97f4a7c15u;
+    int same = 1;
+    memcpy(word, p, sizeof word);
+    for (unsigned i = 0; i < SB_MARK_KEY / 8; i++) {
+        same &= word[i] == word[0];
+        key = (key ^ word[i]) * 0xd6e8feb86659fd93u;
+        key ^= key >> 32;
+    }
+    return same ? 0 : key;
+}
+
+static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char *p)
+{
+    uint64_t key = key_of(p);
+    sb_mark_list *list = s->list;
+    if (key == 0 || (key & s->mask))
+        return;
+    sb_mark *grown = sb_grow(list->rows, list->count, &list->room, sizeof *grown);
+    if (!grown) {
+        s->lost = 1;
+        return;
+    }
+    list->rows = grown;
+    list->rows[list->count++] =
+        (sb_mark){.key = key, .at = at, .part = s->part, .grid = (uint8_t)grid};
+}
+
+static void follow(sb_mark_scan *s, sb_grid grid, const unsigned char *bytes, size_t count)
+{
+    sb_mark_line *line = &s->lines[grid];
+    while (line->next <= line->last && line->next + line->have < s->at + count) {
+        size_t from = (size_t)(line->next + line->have - s->at);
+        size_t want = SB_MARK_KEY - line->have, there = count - from;
+        if (want == SB_MARK_KEY && there >= want) {
+            note(s, grid, line->next, bytes + from);
+        } else { /* the key begins in these bytes and ends in later ones, or the other way round */
+            size_t n = there < want ? there : want;
+            memcpy(line->held + line->have, bytes + from, n);
+            line->have += (unsigned)n;
+            if (line->have < SB_MARK_KEY)
+                return;
+            note(s, grid, line->next, line->held);
+        }
+        line->next += line->step;
+        line->have = 0;
+    }
+}
+
+void sb_mark_bytes(sb_mark_scan *s, const unsigned char *bytes, size_t count)
+{
+    for (unsigned grid = 0; grid < SB_GRIDS; grid++)
+        follow(s, (sb_grid)grid, bytes, count);
+    s->at += count;
+}

@@ -1,0 +1,64 @@
+/* marks.h - keys of rows, pages and sectors of a tensor as its bytes come by, for check 13.
+ *
+ * A key is made of the first 64 bytes. Equal keys say where to look, and nothing else: repeats.c
+ * compares the bytes. */
+#ifndef SB_CHECK_MARKS_H
+#define SB_CHECK_MARKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/container/safetensors.h"
+
+/* What a mark is the begin of. V-13: "rows of at least 64 bytes", "pages of 4 KiB of the file" and
+ * "512 bytes of scales". */
+typedef enum sb_grid { SB_GRID_row, SB_GRID_page, SB_GRID_sector, SB_GRIDS } sb_grid;
+
+enum { SB_MARK_KEY = 64 };
+
+typedef struct sb_mark {
+    uint64_t key;
+    uint64_t at;   /* in the tensor */
+    uint32_t unit; /* set when lists are put together */
+    uint8_t part, grid;
+} sb_mark;
+
+typedef struct sb_mark_list {
+    sb_mark *rows;
+    size_t count, room;
+} sb_mark_list;
+
+typedef struct sb_mark_line {
+    uint64_t next, step, last; /* the next mark, and the last one that can be */
+    unsigned have;             /* bytes of `held` */
+    unsigned char held[SB_MARK_KEY];
+} sb_mark_line;
+
+/* One tensor while it is read. */
+typedef struct sb_mark_scan {
+    sb_mark_list *list;
+    uint64_t at;   /* of the next byte that comes */
+    uint64_t mask; /* V-13: "those whose key has as many zero bits" */
+    uint8_t part;
+    int lost; /* memory is out */
+    sb_mark_line lines[SB_GRIDS];
+} sb_mark_scan;
+
+/* Bytes of a row of the last dimension; 0: it is not whole bytes, or there is no row. */
+uint64_t sb_tensor_row(const sb_tensor *tensor);
+
+/* How many bytes a mark of the tensor stands for. */
+uint64_t sb_mark_size(const sb_tensor *tensor, sb_grid grid);
+
+/* How many marks a tensor has at most. */
+uint64_t sb_mark_most(const sb_tensor *tensor);
+
+/* The mask for so many marks in all. */
+uint64_t sb_mark_mask(uint64_t marks);
+
+/* offset: of the tensor in its file. scales: it has sectors, too. */
+void sb_mark_begin(sb_mark_scan *scan, sb_mark_list *list, const sb_tensor *tensor, unsigned part,
+                   int scales, uint64_t offset, uint64_t mask);
+void sb_mark_bytes(sb_mark_scan *scan, const unsigned char *bytes, size_t count);
+
+#endif
