@@ -129,24 +129,25 @@ void sb_check_lost(sb_check *check);         /* 50 */
 void sb_check_side_files(sb_check *check);   /* 51 */
 
 /* After the payload has been read: what is seen only across units, from units[].seen. */
-void sb_check_finite(sb_check *check);      /* 12 */
-void sb_check_duplicates(sb_check *check);  /* 13 */
-void sb_check_repeats(sb_check *check);     /* 13: parts of tensors, after whole ones */
-void sb_check_untouched(sb_check *check);   /* 14 */
-void sb_check_fp4_groups(sb_check *check);  /* 17, 18, 22, 26: siblings and fused groups */
-void sb_check_inputs(sb_check *check);      /* 27 */
-void sb_check_dead(sb_check *check);        /* 21: across layers */
-void sb_check_fp8_groups(sb_check *check);  /* 29: all scales of a kind */
-void sb_check_int_groups(sb_check *check);  /* 33: one convention per checkpoint */
-void sb_check_double(sb_check *check);      /* 40 */
-void sb_check_untrained(sb_check *check);   /* 41 */
-void sb_check_statistics(sb_check *check);  /* 42 */
-void sb_check_experts(sb_check *check);     /* 43, 44 */
-void sb_check_conventions(sb_check *check); /* 45, 46 */
-void sb_check_kv_scales(sb_check *check);   /* 47 */
-void sb_check_hashes(sb_check *check);      /* 52 */
-void sb_check_zero_pages(sb_check *check);  /* 53 */
-void sb_check_magnitudes(sb_check *check);  /* 54 */
-void sb_check_dtypes(sb_check *check);      /* 54: F16 that is BF16 */
+void sb_check_finite(sb_check *check);       /* 12 */
+void sb_check_duplicates(sb_check *check);   /* 13 */
+void sb_check_repeats(sb_check *check);      /* 13: parts of tensors, after whole ones */
+void sb_check_untouched(sb_check *check);    /* 14 */
+void sb_check_fp4_groups(sb_check *check);   /* 17, 18, 22, 26: siblings and fused groups */
+void sb_check_inputs(sb_check *check);       /* 27 */
+void sb_check_dead(sb_check *check);         /* 21: across layers */
+void sb_check_fp8_groups(sb_check *check);   /* 29: all scales of a kind */
+void sb_check_int_groups(sb_check *check);   /* 33: one convention per checkpoint */
+void sb_check_random_codes(sb_check *check); /* 36: parts of matrices */
+void sb_check_double(sb_check *check);       /* 40 */
+void sb_check_untrained(sb_check *check);    /* 41 */
+void sb_check_statistics(sb_check *check);   /* 42 */
+void sb_check_experts(sb_check *check);      /* 43, 44 */
+void sb_check_conventions(sb_check *check);  /* 45, 46 */
+void sb_check_kv_scales(sb_check *check);    /* 47 */
+void sb_check_hashes(sb_check *check);       /* 52 */
+void sb_check_zero_pages(sb_check *check);   /* 53 */
+void sb_check_magnitudes(sb_check *check);   /* 54 */
+void sb_check_dtypes(sb_check *check);       /* 54: F16 that is BF16 */
 
 #endif

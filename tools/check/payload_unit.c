@@ -20,6 +20,7 @@ typedef struct job {
     sb_findings *findings;
     sb_zero_scan zeros;
     sb_mark_scan marks;
+    sb_code_scan codes;
     sb_hash *hash;         /* of the codes, as they come */
     const sb_unit *master; /* the same layer or tensor of the original, or NULL */
     size_t piece;
@@ -56,10 +57,23 @@ static void begin_marks(job *j, const sb_tensor *t, uint64_t offset)
                   is_shared(unit, part) ? UINT64_MAX : j->w->check->mark_mask);
 }
 
+/* V-36: "GPTQ's, AWQ's and compressed-tensors' codes" */
+static void begin_codes(job *j, const sb_tensor *t)
+{
+    const sb_found *f = &j->unit->found;
+    int ints = !j->unit->tensor && !j->unit->status &&
+               (f->container == SB_CONTAINER_int_gptq || f->container == SB_CONTAINER_int_awq ||
+                f->container == SB_CONTAINER_int_ct);
+    int codes = ints && (t == f->part[SB_PART_qweight] || t == f->part[SB_PART_weight_packed]);
+    sb_code_begin(&j->codes, &j->unit->codes, codes ? sb_format_bits(f->matrix.format) : 0,
+                  t->bytes);
+}
+
 static void begin_tensor(job *j, const sb_tensor *t)
 {
     uint64_t offset = sb_checkpoint_offset(j->w->check->self.checkpoint, t);
     begin_marks(j, t, offset);
+    begin_codes(j, t);
     sb_zero_begin(&j->zeros, &j->unit->zeros, t, offset);
 }
 
@@ -69,6 +83,7 @@ static void take_bytes(job *j, sb_hash *hash, const unsigned char *bytes, size_t
     sb_hash_bytes(hash, bytes, count);
     sb_zero_bytes(&j->zeros, bytes, count);
     sb_mark_bytes(&j->marks, bytes, count);
+    sb_code_bytes(&j->codes, bytes, count);
     j->findings->lost |= j->zeros.lost || j->marks.lost;
 }
 

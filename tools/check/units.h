@@ -7,6 +7,7 @@
 #include "ref/model/declared.h"
 #include "ref/model/layers.h"
 #include "ref/model/names.h"
+#include "tools/check/code_runs.h"
 #include "tools/check/marks.h"
 #include "tools/check/same.h"
 #include "tools/check/seen.h"
@@ -41,6 +42,7 @@ typedef struct sb_unit {
     size_t seen_count;
     sb_zero_list *zeros; /* V-153; NULL: none */
     sb_mark_list marks;  /* V-13; empty once it has been judged */
+    sb_code_runs codes;  /* V-36 */
     sb_same same;        /* with an original that is quantized, or of single tensors */
 } sb_unit;
 

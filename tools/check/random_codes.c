@@ -1,0 +1,99 @@
+/* random_codes.c - stretches of integer codes that are random bytes, or the lowest code. */
+#include <inttypes.h>
+
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+
+/* V-36: the largest sum of squares that random bytes give, of 15 degrees of freedom. */
+#define CHI 45.0
+
+static const sb_tensor *codes_of(const sb_unit *unit)
+{
+    const sb_tensor *t = unit->found.part[SB_PART_qweight];
+    return t ? t : unit->found.part[SB_PART_weight_packed];
+}
+
+/* Four bits of each code, the highest ones, are equally frequent. */
+static int is_random(const unsigned char *p, uint64_t count, unsigned bits)
+{
+    uint64_t seen[16] = {0};
+    for (uint64_t i = 0; i < count; i++) {
+        seen[p[i] >> 4]++;
+        seen[p[i] & 15] += bits == 4;
+    }
+    double n = (double)count * (bits == 4 ? 2 : 1), chi = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        double off = (double)seen[i] - n / 16;
+        chi += off * off * 16 / n;
+    }
+    return chi < CHI;
+}
+
+static int is_all(const unsigned char *p, uint64_t count, unsigned char byte)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (p[i] != byte)
+            return 0;
+    return 1;
+}
+
+/* V-36: "zero points are all the same and not 0": code 0 is the lowest weight, and no padding. */
+static int is_symmetric(const sb_unit *unit)
+{
+    const sb_tensor *zeros = unit->found.part[SB_PART_qzeros];
+    zeros = zeros ? zeros : unit->found.part[SB_PART_weight_zero_point];
+    return !zeros || zeros->bytes == 0 ||
+           (zeros->data[0] != 0 && is_all(zeros->data, zeros->bytes, zeros->data[0]));
+}
+
+static void tell(sb_check *check, const sb_unit *unit, const sb_code_run *run, const char *what,
+                 uint64_t usual, uint64_t runs)
+{
+    const sb_tensor *t = codes_of(unit);
+    sb_check_find(check, 36, SB_LEVEL_error, t->name,
+                  "bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " are %s (%" PRIu64
+                  " such places), expected codes of weights, of which %" PRIu64
+                  " %% lie in the outer half of the range in the others",
+                  run->first, run->end - 1, t->bytes, what, runs, usual);
+}
+
+/* In percent; 100 if there are too few. */
+static uint64_t share_of(uint64_t outer, uint64_t codes)
+{
+    return codes < 4 * SB_CODE_WINDOW ? 100 : 100 * outer / codes;
+}
+
+static void judge(sb_check *check, const sb_unit *unit, uint64_t usual)
+{
+    const sb_code_runs *c = &unit->codes;
+    const sb_tensor *t = codes_of(unit);
+    uint64_t own = share_of(c->outer, c->codes);
+    usual = own < 100 ? own : usual;
+    if (usual > 35) /* V-36: "at most 35 %" */
+        return;
+    for (uint64_t i = 0; i < c->count && i < SB_CODE_RUNS; i++) {
+        const sb_code_run *run = &c->runs[i];
+        const unsigned char *p = t->data + run->first;
+        uint64_t count = run->end - run->first;
+        const char *what = is_random(p, count, c->bits)                ? "random"
+                           : is_all(p, count, 0) && is_symmetric(unit) ? "all zero, the lowest code"
+                                                                       : NULL;
+        if (!what)
+            continue;
+        tell(check, unit, run, what, usual, c->count);
+        return;
+    }
+}
+
+void sb_check_random_codes(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    uint64_t codes = 0, outer = 0;
+    for (size_t i = 0; i < u->count; i++) {
+        codes += u->rows[i].codes.codes;
+        outer += u->rows[i].codes.outer;
+    }
+    for (size_t i = 0; i < u->count; i++)
+        if (u->rows[i].codes.count)
+            judge(check, &u->rows[i], share_of(outer, codes));
+}
