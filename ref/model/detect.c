@@ -86,6 +86,12 @@ static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor
     sb_status status = sb_probe_codes(p, p->found->part[codes], SB_FORMAT_e2m1, 2);
     if (!status && factor != SB_PART_COUNT)
         status = sb_probe_want(p, factor, SB_DTYPE_COUNT);
+    /* said before a shape is, which would be called cut */
+    if (!status && !mx && sb_dtype_bits(scale->dtype) == 8 && p->cols % 32 == 0 && scale->rank &&
+        scale->shape[scale->rank - 1] * 32 == p->cols)
+        return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
+                               "has a block scale for each 32 columns: NVFP4 in groups of 32, as "
+                               "ModelOpt's W4A8_NVFP4_FP8 has it, is not read");
     if (!status && p->cols % (mx ? 32 : 16) != 0)
         return sb_probe_refuse(p, SB_ERR_INPUT,
                                "has rows of %" PRIu64 " columns, expected a multiple of %d",
@@ -237,6 +243,10 @@ static sb_status refuse_superfluous(const sb_probe *p)
         return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
                                "has a pre_quant_scale: activations scaled before they are "
                                "quantized are not read");
+    if (f->container == SB_CONTAINER_int4_modelopt && SB_FOUND_PART(p, weight_scale_2))
+        return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
+                               "has a weight_scale_2 beside INT4 codes: ModelOpt's W4A8_AWQ, "
+                               "which has FP8 between them, is not read");
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
         if ((f->part[part] && !sb_container_takes(f->container, (sb_model_part)part)) ||
             (part == SB_PART_weight && f->container == SB_CONTAINER_mxfp4 && f->part[part] &&

@@ -377,8 +377,9 @@ static void judge_nearest(const usual *u, const sb_member *m)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
     int tuned = is_tuned(u) && u->producer != SB_PRODUCER_auto_round;
-    int smoothed = s->far.count && ((u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)) ||
-                                    sb_follow_is_normed(u->check, m));
+    /* V-38: "it is the product that is compared" - weights that are still the original's, too */
+    int smoothed = sb_follow_is_normed(u->check, m) ||
+                   (s->far.count && (u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)));
     if (smoothed || (tuned && s->far.count))
         judge_whole(u, m, ratio);
     else if (s->far.count)

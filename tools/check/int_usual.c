@@ -120,7 +120,7 @@ static void judge_ratio(const sb_int_usual *u, const sb_member *m, double ratio)
 {
     int wide = sb_format_bits(m->matrix.format) == 8;
     double limit = wide ? 0.05 : 0.35;
-    if (ratio > limit || m->seen->ints.rows_off.count)
+    if (ratio > limit || m->seen->ints.rows_off.count || sb_follow_is_normed(u->check, m))
         judge_whole(u, m, limit, wide ? 0.01 : 0.13);
 }
 

@@ -1,0 +1,258 @@
+/* test_follow.c - what explains the distance of a matrix to its original: clipping, scales that
+ * belong to others, factors of columns with and without the norm that takes them back, zero
+ * columns, single rows.
+ */
+#include "tests/lib/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
+#include "tests/check/folder.h"
+
+#define BF16 "T3 bf16 recipe=plain"
+#define UP "model.layers.1.mlp.experts.1.up_proj"
+
+static void declare(folder *f, const char *modifier)
+{
+    char text[256];
+    snprintf(text, sizeof text, "default_stage:\n  default_modifiers:\n    %s:\n      targets: x\n",
+             modifier);
+    folder_put(f, "recipe.yaml", text, strlen(text));
+}
+
+/* The original's weights of a module, (rows, cols) row-major. */
+static float weight_of(const folder *original, const char *module, uint64_t at)
+{
+    char name[256];
+    int expert;
+    const char *stack = strstr(module, ".experts.");
+    if (!stack) {
+        snprintf(name, sizeof name, "%s.weight", module);
+        return folder_get(folder_find(original, name), at);
+    }
+    sscanf(stack, ".experts.%d", &expert);
+    int down = strstr(module, "down_proj") != NULL, up = strstr(module, "up_proj") != NULL;
+    snprintf(name, sizeof name, "%.*s.experts.%s", (int)(stack - module), module,
+             down ? "down_proj" : "gate_up_proj");
+    const folder_tensor *t = folder_find(original, name);
+    uint64_t slice = t->shape[1] * t->shape[2];
+    return folder_get(t, (uint64_t)expert * slice + (up && !down ? slice / 2 : 0) + at);
+}
+
+/* FP8 with one scale per row: the original times `column(k)`, under the scale times `factor`. */
+static void requantize(folder *f, const folder *original, const char *module,
+                       float (*column)(uint64_t k), float factor)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.weight", module);
+    folder_tensor *codes = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.weight_scale", module);
+    folder_tensor *scales = folder_find(f, name);
+    uint64_t cols = codes->shape[1];
+    for (uint64_t i = 0; i < codes->shape[0]; i++) {
+        float largest = 0;
+        for (uint64_t k = 0; k < cols; k++) {
+            float w = weight_of(original, module, i * cols + k) * column(k);
+            largest = w > largest ? w : -w > largest ? -w : largest;
+        }
+        folder_set(scales, i, largest / 448 * factor);
+        for (uint64_t k = 0; k < cols; k++)
+            codes->bytes[i * cols + k] = sb_f32_to_e4m3(weight_of(original, module, i * cols + k) *
+                                                        column(k) / folder_get(scales, i));
+    }
+}
+
+static float one(uint64_t k)
+{
+    (void)k;
+    return 1;
+}
+
+static float two_of_three(uint64_t k)
+{
+    return k % 3 == 0 ? 0.5f : k % 3 == 1 ? 1 : 2;
+}
+
+/* V-31: "weights of the original beyond 1.1 times 448 S were clipped" - scales of a partner whose
+ * largest weight is less; every code is a nearest one. */
+static void test_clipped(void **state)
+{
+    folder *f = folder_of("T3 fp8-channel recipe=plain"), *original = folder_of(BF16);
+    (void)state;
+    requantize(f, original, UP, one, 1.0f);
+    folder_result *r = folder_check(f, BF16, NULL);
+    expect_none(r, 31);
+    folder_result_free(r);
+    requantize(f, original, UP, one, 0.8f);
+    r = folder_check(f, BF16, NULL);
+    const sb_finding *finding = folder_finding(r, 31, SB_LEVEL_error, UP);
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->message, "were clipped"));
+    folder_result_free(r);
+    requantize(f, original, UP, one, 1.1f); /* too large a scale clips nothing */
+    r = folder_check(f, BF16, NULL);
+    expect_none(r, 31);
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(original);
+}
+
+/* --- a norm and what it feeds ----------------------------------------------------------------- */
+
+static void divide_norm(folder *f, const char *norm)
+{
+    folder_tensor *t = folder_find(f, norm);
+    for (uint64_t k = 0; k < folder_values(t); k++)
+        folder_set(t, k, (1 + folder_get(t, k)) / two_of_three(k) - 1);
+}
+
+/* V-38: "it is the product that is compared" */
+static void test_smoothed(void **state)
+{
+    static const char *const fed[] = {"q_proj", "k_proj", "v_proj"};
+    folder *f = folder_of("T3 fp8-channel recipe=plain"), *original = folder_of(BF16);
+    char module[128];
+    (void)state;
+    declare(f, "SmoothQuantModifier");
+    divide_norm(f, "model.layers.3.input_layernorm.weight");
+    folder_result *r = folder_check(f, BF16, NULL); /* the weights are as they were */
+
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(module, sizeof module, "model.layers.3.self_attn.%s", fed[i]);
+        const sb_finding *finding = folder_finding(r, 31, SB_LEVEL_error, module);
+        assert_non_null(finding);
+        assert_non_null(strstr(finding->message, "columns"));
+        requantize(f, original, module, two_of_three, 1);
+    }
+    folder_result_free(r);
+    r = folder_check(f, BF16, NULL); /* norm and weights belong together */
+    assert_null(folder_finding(r, 31, SB_LEVEL_error, NULL));
+    assert_null(folder_finding(r, 14, SB_LEVEL_error, NULL));
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(original);
+}
+
+/* --- integers --------------------------------------------------------------------------------- */
+
+static const char *message_of(const folder_result *r, sb_level level)
+{
+    const sb_finding *finding = folder_finding(r, 38, level, UP);
+    return finding ? finding->message : "";
+}
+
+static folder_result *checked(folder *f)
+{
+    return folder_check(f, BF16, NULL);
+}
+
+/* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" */
+static void test_dead_columns(void **state)
+{
+    folder *f = folder_of("T3 int4-ct recipe=plain");
+    folder_tensor *t = folder_find(f, UP ".weight_packed");
+    uint64_t cols = t->shape[1] * 8;
+    (void)state;
+    declare(f, "GPTQModifier");
+    for (uint64_t i = 0; i < t->shape[0]; i++)
+        for (uint64_t k = 0; k < cols; k += 4)
+            folder_set_nibble(t, i * cols + k, 8);
+    folder_result *r = checked(f);
+    assert_non_null(strstr(message_of(r, SB_LEVEL_warn), "columns are zero"));
+    assert_null(folder_finding(r, 38, SB_LEVEL_error, NULL));
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* V-38: "a row is off" - two rows of other weights among tuned codes. */
+static void test_row(void **state)
+{
+    folder *f = folder_of("T3 int4-ct recipe=plain");
+    folder_tensor *t = folder_find(f, UP ".weight_packed");
+    uint64_t row = t->shape[1] * 4;
+    (void)state;
+    declare(f, "GPTQModifier");
+    for (uint64_t i = 0; i < 8 * t->shape[1] * t->shape[0]; i += 5) { /* as tuning moves codes */
+        unsigned code = folder_nibble(t, i);
+        folder_set_nibble(t, i, code < 15 ? code + 1 : code - 1);
+    }
+    folder_result *r = checked(f);
+    assert_null(folder_finding(r, 38, SB_LEVEL_error, NULL));
+    folder_result_free(r);
+    memcpy(t->bytes + 5 * row, t->bytes + 7 * row, row);
+    r = checked(f);
+    assert_non_null(strstr(message_of(r, SB_LEVEL_error), "row 5"));
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* V-38: "a factor for each row, or for each column" */
+static void test_columns(void **state)
+{
+    folder *f = folder_of("T3 int4-ct recipe=plain");
+    folder_tensor *t = folder_find(f, UP ".weight_packed");
+    uint64_t cols = t->shape[1] * 8;
+    (void)state;
+    declare(f, "GPTQModifier");
+    for (uint64_t i = 0; i < t->shape[0]; i++)
+        for (uint64_t k = 0; k < cols; k += 2)
+            folder_set_nibble(t, i * cols + k, 8 + (folder_nibble(t, i * cols + k) + 8) / 2 - 8);
+    folder_result *r = checked(f);
+    assert_non_null(strstr(message_of(r, SB_LEVEL_error), "columns are the original's"));
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* --- check 18 --------------------------------------------------------------------------------- */
+
+/* V-18: "The largest block scale over the fused layers" - every up has less than the full scale,
+ * which is its gate's, and a block without a code of 7: searched scales, and not scales of 4 or 6.
+ */
+static void test_partner(void **state)
+{
+    folder *f = folder_of("T3 nvfp4-ct recipe=plain");
+    (void)state;
+    declare(f, "GPTQModifier");
+    for (size_t i = 0; i < f->count; i++) {
+        folder_tensor *t = f->tensors[i];
+        if (!strstr(t->name, ".experts.") || !strstr(t->name, "up_proj.weight_scale"))
+            continue;
+        char codes[256], gate[256];
+        snprintf(codes, sizeof codes, "%.*spacked", (int)(strlen(t->name) - 5), t->name);
+        for (uint64_t b = 0; b < t->size; b++)
+            t->bytes[b] = t->bytes[b] > 0x7b ? 0x7b : t->bytes[b];
+        for (uint64_t k = 0; k < 16; k++) {
+            unsigned code = folder_nibble(folder_find(f, codes), k);
+            folder_set_nibble(folder_find(f, codes), k, (code & 7) == 7 ? code - 1 : code);
+        }
+        snprintf(gate, sizeof gate, "%.*sgate_proj.weight_scale",
+                 (int)(strstr(t->name, "up_proj") - t->name), t->name);
+        folder_find(f, gate)->bytes[3] = 0x7e;
+    }
+    folder_result *r = folder_check(f, NULL, NULL);
+    expect_none(r, 18);
+    folder_result_free(r);
+    folder_tensor *scales[] = {
+        folder_find(f, UP ".weight_scale"),
+        folder_find(f, "model.layers.1.mlp.experts.1.gate_proj.weight_scale")};
+    for (unsigned i = 0; i < 2; i++) /* half of what the global scale is for */
+        for (uint64_t b = 0; b < scales[i]->size; b++)
+            scales[i]->bytes[b] -= 8;
+    r = folder_check(f, NULL, NULL);
+    const sb_finding *finding = folder_finding(r, 18, SB_LEVEL_warn, NULL);
+    assert_non_null(finding ? finding : folder_finding(r, 18, SB_LEVEL_error, NULL));
+    folder_result_free(r);
+    folder_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clipped),      cmocka_unit_test(test_smoothed),
+        cmocka_unit_test(test_dead_columns), cmocka_unit_test(test_row),
+        cmocka_unit_test(test_columns),      cmocka_unit_test(test_partner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

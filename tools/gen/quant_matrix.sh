@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The matrix of quantizers: what llm-compressor, AutoRound and ModelOpt make of small models, under `samebit`.
+#
+#   tools/gen/quant_matrix.sh OUT [NAME...]          write the folders and judge them
+#   tools/gen/quant_matrix.sh --judge OUT [NAME...]  judge those that are there
+#
+# Each folder of tools/gen/quant/matrix.py is asked: samebit info; check alone; check --against its source;
+# check --loaded with what the library makes of it, where the library can say; run. One line per folder, then
+# "N passed, N failed, N skipped". A folder that is not as it should be is in tools/gen/quant/matrix.expected,
+# with what is expected of it and why: skip (the quantizer does not write it), refuse (samebit does not read
+# it, and says so by name), fail (the folder is unsound).
+set -uo pipefail
+
+usage() { echo "usage: tools/gen/quant_matrix.sh [--judge] OUT [NAME...]"; }
+case "${1-}" in
+    -h | --help) usage; exit 0 ;;
+esac
+judge_only=0
+if [ "${1-}" = --judge ]; then judge_only=1; shift; fi
+if [ $# -lt 1 ]; then usage >&2; exit 2; fi
+out=$1
+shift
+build=${BUILD:-build}
+venvs=${VENVS:-$build}
+samebit=$build/samebit
+matrix=tools/gen/quant_matrix.py
+expected=tools/gen/quant/matrix.expected
+export OMP_NUM_THREADS=1 PYTHONHASHSEED=0
+mkdir -p "$out/in"
+
+chosen() { # NAME, names: 1 if there are names and it is none of them
+    local name=$1 other
+    shift
+    [ $# -eq 0 ] && return 0
+    for other in "$@"; do [ "$other" = "$name" ] && return 0; done
+    return 1
+}
+
+write_sources() {
+    local kind options
+    while read -r kind options; do
+        [ -e "$out/in/$kind/config.json" ] && continue
+        if [ "$kind" = plain ]; then
+            "$venvs/venv-autoround/bin/python" tools/gen/quant_fixtures.py input dense "$out/in/$kind"
+        else
+            # shellcheck disable=SC2086
+            "$samebit" make "$out/in/$kind" $options >/dev/null
+        fi || exit 1
+    done < <(python3 "$matrix" sources)
+}
+
+write_folders() { # names
+    local producer names
+    for producer in llmcompressor autoround modelopt; do
+        tools/gen/venv.sh "$venvs/venv-$producer" "tools/gen/quant/requirements-$producer.txt" >/dev/null || exit 1
+        names=$(python3 "$matrix" names | while read -r name by _; do
+            [ "$by" = "$producer" ] && chosen "$name" "$@" && echo "$name"
+        done)
+        # shellcheck disable=SC2086
+        [ -z "$names" ] ||
+            "$venvs/venv-$producer/bin/python" "$matrix" make "$producer" "$out/in" "$out" $names >&2
+    done
+}
+
+# What is expected of a folder: pass, or the word of matrix.expected.
+expected_of() {
+    awk -v name="$1" '$1 == name { print $2; found = 1 } END { if (!found) print "pass" }' "$expected"
+}
+
+first_finding() { grep -a -m 1 -E '^ *(FATAL|ERROR)' "$1" | sed -e 's/^ *//' | cut -c 1-160; }
+
+# One line about a folder: what each question gave.
+judge() { # name, kind, head
+    local name=$1 source=$out/in/$2 folder=$out/$1 log=$out/$1.judged bad="" word
+    word=$(expected_of "$name")
+    if [ ! -e "$folder/config.json" ]; then
+        if [ "$word" = skip ]; then
+            skipped=$((skipped + 1))
+            echo "SKIPPED $name: the quantizer does not write it"
+        else
+            failed=$((failed + 1))
+            echo "FAILED  $name: not written: $(tail -n 1 "$out/$name.log" 2>/dev/null | cut -c 1-160)"
+        fi
+        return
+    fi
+    if [ "$3" = head ]; then
+        rm -rf "$folder.head"
+        "$samebit" graft "$folder" --take 'mtp.*' --from "$source" -o "$folder.head" >"$log.graft" 2>&1 || bad="$bad graft"
+        folder=$folder.head
+    fi
+    "$samebit" info "$folder" >"$log.info" 2>&1 || bad="$bad info"
+    "$samebit" check "$folder" >"$log.alone" 2>&1 || bad="$bad alone"
+    "$samebit" check "$folder" --against "$source" >"$log.against" 2>&1 || bad="$bad against"
+    if [ -e "$out/$name.values.json" ] && [ "$3" != head ]; then
+        "$samebit" check "$folder" --headers --loaded "$out/$name.values.json" >"$log.loaded" 2>&1
+        grep -a -q '^LOADED PASS' "$log.loaded" || bad="$bad loaded"
+    fi
+    "$samebit" run "$folder" --tokens 1,2,3 -n 4 >"$log.run" 2>&1 || bad="$bad run"
+    verdict "$name" "$word" "$bad" "$log"
+}
+
+verdict() { # name, what is expected, what was bad, logs
+    local name=$1 word=$2 bad=$3 log=$4 held=1 warned
+    case $word in
+        pass) [ -z "$bad" ] || held=0 ;;
+        fail) case $bad in *against* | *alone*) ;; *) held=0 ;; esac ;;
+        # refused by the format's own name, and not called cut
+        refuse)
+            case $bad in *alone*) ;; *) held=0 ;; esac
+            ! grep -a -q -E 'download|cut ' "$log.alone" || held=0
+            ;;
+        *) held=0 ;;
+    esac
+    warned=$(grep -a -c -E '^ *WARN' "$log.against")
+    if [ $held -eq 1 ]; then
+        passed=$((passed + 1))
+        echo "ok      $name: $word${bad:+,$bad as expected}, $warned warnings$([ -e "$out/$name.values.json" ] && echo ", values compared")"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $name: expected $word, bad:${bad:- nothing}: $(cat "$log".* 2>/dev/null | first_finding /dev/stdin)"
+    fi
+}
+
+[ $judge_only -eq 1 ] || { write_sources && write_folders "$@"; }
+passed=0 failed=0 skipped=0
+while read -r name _ kind head; do
+    if chosen "$name" "$@"; then judge "$name" "$kind" "$head"; fi
+done < <(python3 "$matrix" names)
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
