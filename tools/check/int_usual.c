@@ -44,6 +44,7 @@ void sb_int_usual_make(sb_check *check, sb_int_usual *u)
         return;
     u->producer = sb_producer_of(check);
     u->recipe = sb_recipe_of(check);
+    u->strays = u->producer == SB_PRODUCER_auto_round && sb_producer_strays(check);
 }
 
 static const char *signature(double ratio)
@@ -74,7 +75,7 @@ static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
     if (most(u->nearest[region], u->compared[region])) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
-    } else if (u->producer == SB_PRODUCER_auto_round &&
+    } else if (u->producer == SB_PRODUCER_auto_round && !u->strays &&
                most(u->within[region], u->compared[region])) {
         which = &s->beyond;
         what = "more than a step off the original's weight";

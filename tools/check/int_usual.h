@@ -15,6 +15,7 @@ typedef struct sb_int_usual {
     /* by region: matrices compared with the original; all codes nearest; none beyond a step */
     uint64_t compared[SB_REGION_other + 1], nearest[SB_REGION_other + 1],
         within[SB_REGION_other + 1];
+    int strays; /* AutoRound may have moved codes by more than half a step */
 } sb_int_usual;
 
 int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */

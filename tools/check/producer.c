@@ -60,3 +60,29 @@ sb_producer sb_producer_of(const sb_check *check)
     return check->self.declared ? of_dialect[sb_declared_dialect(check->self.declared)]
                                 : SB_PRODUCER_unknown;
 }
+
+/* V-38: "in fewer than 32 iterations" */
+static int strays(const json_t *object)
+{
+    const json_t *iters = json_object_get(object, "iters");
+    return json_object_get(object, "lr") != NULL ||
+           (json_is_integer(iters) && json_integer_value(iters) < 32);
+}
+
+int sb_producer_strays(const sb_check *check)
+{
+    const char *folder = sb_checkpoint_folder(check->self.checkpoint);
+    static const char *const names[] = {"config.json", "quantization_config.json"};
+    int found = 0;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        char *path = sb_path_join(folder, names[i]);
+        json_t *root = NULL;
+        sb_error err;
+        if (path && sb_json_load(path, &root, &err) == SB_OK) {
+            found = strays(root) || strays(json_object_get(root, "quantization_config"));
+            json_decref(root);
+        }
+        free(path);
+    }
+    return found;
+}

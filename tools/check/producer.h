@@ -19,4 +19,8 @@ const char *sb_producer_name(sb_producer producer);
 /* Reads config.json and quantization_config.json again, so not for every tensor. */
 sb_producer sb_producer_of(const sb_check *check);
 
+/* 1 if AutoRound, as it says, may have moved codes by more than half a step: steps of its descent
+ * are 1 / iterations, become smaller, and are not bounded, so that few of them add up to more. */
+int sb_producer_strays(const sb_check *check);
+
 #endif

@@ -174,6 +174,14 @@ report $? "recording the quantizers"
 tools/gen/quant_record.sh --check "$work/quant"
 report $? "golden/quant is what the quantizers write"
 
+# The matrix of quantizers: what they write at other settings passes `samebit check`.
+bash tools/gen/quant_matrix.sh "$work/quant-matrix" >"$work/quant-matrix.log" 2>&1
+status=$?
+grep -a -E '^(ok|FAILED|SKIPPED)' "$work/quant-matrix.log"
+read -r p f s <<<"$(tail -n 1 "$work/quant-matrix.log" | tr -dc '0-9 ')"
+passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/quant_matrix.sh"
+
 # The sampler: what its other implementation finds is what is committed.
 "$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
 report $? "the sampler of tools/gen"

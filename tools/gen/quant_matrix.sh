@@ -106,8 +106,8 @@ verdict() { # name, what is expected, what was bad, logs
         fail) case $bad in *against* | *alone*) ;; *) held=0 ;; esac ;;
         # refused by the format's own name, and not called cut
         refuse)
-            case $bad in *alone*) ;; *) held=0 ;; esac
-            ! grep -a -q -E 'download|cut ' "$log.alone" || held=0
+            case $bad in *run*) ;; *) held=0 ;; esac
+            ! grep -a -q -E 'download it again|was cut' "$log.alone" || held=0
             ;;
         *) held=0 ;;
     esac
