@@ -311,6 +311,7 @@ static void tell_early(sb_check *check, const sb_token_table *t)
     size_t n = json_array_size(t->merges), early = 0, first = 0;
     uint32_t *made = n && n < UINT32_MAX ? sb_alloc(t->count, sizeof *made) : NULL;
     char both[1024];
+    check->findings.lost |= n && n < UINT32_MAX && !made;
     for (int judging = 0; made && judging < 2; judging++)
         for (size_t i = 0; i < n; i++) {
             const char *half[2];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "tools/check/side_files.h"
 #include "tools/check/side_template.h"
@@ -30,12 +31,16 @@ static char *template_of(sb_check *check, const char *folder, const json_t *conf
         check->findings.lost = 1;
     else if (sb_side_exists(folder, "chat_template.jinja")) {
         if (sb_read_file(path, 1 << 24, &bytes, &count, &unused) == SB_OK) {
-            text = strndup((const char *)bytes, count);
+            text = sb_alloc(count + 1, 1);
+            if (text)
+                memcpy(text, bytes, count);
+            check->findings.lost |= !text;
             free(bytes);
         }
     } else if (key) {
         *where = "tokenizer_config.json: chat_template";
-        text = strdup(key);
+        text = sb_strdup(key);
+        check->findings.lost |= !text;
     }
     free(path);
     return text;
