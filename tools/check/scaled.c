@@ -64,7 +64,7 @@ static uint64_t exceptions_of(const pair *p, uint32_t r)
     for (uint32_t c = 0; c < p->cols; c++) {
         double expected = (double)other[c] * p->factors[c] * factor;
         double error = (double)own[c] - expected, bound = expected * DOUBT;
-        count += !(error * error <= bound * bound);
+        count += (factor == 0 && other[c] != 0) || !(error * error <= bound * bound);
     }
     return count;
 }
