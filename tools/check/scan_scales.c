@@ -69,17 +69,24 @@ static unsigned bin_at(const grid *g, scale_place at)
     return bin_of_value(value_at(g, at));
 }
 
-/* Most scales are single bytes: each of them is one of 256 numbers. */
+/* Most scales are single bytes: each of them is one of 256 numbers. Two tables, so that the same
+ * byte twice need not wait for itself. */
 static void count_bytes(grid *g)
 {
-    uint32_t bytes[256] = {0};
-    for (uint32_t line = 0; line < g->lines; line++)
+    uint32_t bytes[2][256] = {{0}};
+    uint64_t step = g->m->quant.scale_col;
+    for (uint32_t line = 0; line < g->lines; line++) {
+        const unsigned char *p = scale_at(g, (scale_place){line, 0});
         for (uint32_t k = 0; k < g->groups; k++)
-            bytes[*scale_at(g, (scale_place){line, k})]++;
+            bytes[k & 1][p[k * step]]++;
+    }
     for (unsigned b = 0; b < 256; b++) {
-        float value = bytes[b] ? sb_code_to_f32(g->m->quant.scale_format, b) : 0;
+        uint32_t count = bytes[0][b] + bytes[1][b];
+        if (!count)
+            continue;
+        float value = is_mx(g->m) ? 0 : sb_code_to_f32(g->m->quant.scale_format, b);
         unsigned bin = !is_mx(g->m) ? bin_of_value(value) : b ? MIDDLE - 127u + b : ZERO;
-        g->bins[bin] += bytes[b];
+        g->bins[bin] += count;
     }
 }
 
