@@ -152,11 +152,12 @@ static void check_headers(sb_check *check)
 static void check_across(sb_check *check)
 {
     static void (*const checks[])(sb_check *) = {
-        sb_check_finite,     sb_check_duplicates,   sb_check_repeats,     sb_check_untouched,
-        sb_check_fp4_groups, sb_check_inputs,       sb_check_dead,        sb_check_fp8_groups,
-        sb_check_int_groups, sb_check_random_codes, sb_check_double,      sb_check_untrained,
-        sb_check_statistics, sb_check_experts,      sb_check_conventions, sb_check_kv_scales,
-        sb_check_hashes,     sb_check_zero_pages,   sb_check_magnitudes,  sb_check_dtypes,
+        sb_check_finite,     sb_check_duplicates,   sb_check_repeats,    sb_check_untouched,
+        sb_check_fp4_groups, sb_check_inputs,       sb_check_dead,       sb_check_fp8_groups,
+        sb_check_int_groups, sb_check_random_codes, sb_check_double,     sb_check_untrained,
+        sb_check_statistics, sb_check_signs,        sb_check_experts,    sb_check_conventions,
+        sb_check_kv_scales,  sb_check_hashes,       sb_check_zero_pages, sb_check_magnitudes,
+        sb_check_dtypes,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);

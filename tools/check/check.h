@@ -142,6 +142,7 @@ void sb_check_random_codes(sb_check *check); /* 36: parts of matrices */
 void sb_check_double(sb_check *check);       /* 40 */
 void sb_check_untrained(sb_check *check);    /* 41 */
 void sb_check_statistics(sb_check *check);   /* 42 */
+void sb_check_signs(sb_check *check);        /* 42: one sign only */
 void sb_check_experts(sb_check *check);      /* 43, 44 */
 void sb_check_conventions(sb_check *check);  /* 45, 46 */
 void sb_check_kv_scales(sb_check *check);    /* 47 */

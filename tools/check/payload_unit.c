@@ -10,6 +10,7 @@
 #include "tools/check/scan_columns.h"
 #include "tools/check/scan_floor.h"
 #include "tools/check/scan_scales.h"
+#include "tools/check/signs.h"
 
 enum { SLICE = 1 << 20 }; /* bytes that are hashed at once */
 
@@ -184,6 +185,8 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
         if (j->hash && sb_is_sliced(whole))
             take_bytes(j, j->hash, panel.matrix.data + panel.matrix.first_row * sb_row_bytes(whole),
                        rows * sb_row_bytes(whole));
+        if (sb_is_sliced(whole))
+            sb_see_signs(&panel.matrix, seen);
         panel.first = first;
         panel.last = first + rows == whole->rows;
         panel.master = master ? &master_rows : NULL;

@@ -41,6 +41,7 @@ typedef struct sb_seen {
     int has_distance;
     int lone_apart; /* exponents that the first of them is away */
     sb_places lone; /* V-154: block scales that are unlike those of their row and column */
+    unsigned signs; /* V-42, of floats and FP8: 1 above zero, 2 below, 3 both */
     union {
         sb_seen_fp4 fp4;
         sb_seen_fp8 fp8;
