@@ -10,8 +10,8 @@
 
 #include "ref/container/safetensors.h"
 
-/* What a mark is the begin of. V-13: "rows of at least 64 bytes", "pages of 4 KiB of the file" and
- * "512 bytes of scales". */
+/* What a mark is the begin of. V-13: "rows of at least 64 bytes", "pages of 4 KiB of the file",
+ * "of scales and zero points 512 bytes". */
 typedef enum sb_grid { SB_GRID_row, SB_GRID_page, SB_GRID_sector, SB_GRIDS } sb_grid;
 
 enum { SB_MARK_KEY = 64 };

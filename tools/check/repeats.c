@@ -10,9 +10,10 @@
 #include "tools/check/across.h"
 
 enum {
-    BITS = 128,       /* V-13: "128 bits" */
-    SCALE_BITS = 256, /* "256 of scales" */
-    TOKENS = 8        /* "eight rows of one distance" */
+    /* V-13: "128 bits, 256 of scales" */
+    BITS = 128,
+    SCALE_BITS = 256,
+    TOKENS = 8 /* "eight rows of one distance" */
 };
 
 /* The same bytes at two places. */
@@ -120,23 +121,73 @@ static void find(repeats *r)
     }
 }
 
+/* Two bits for each of some values of a key: it has come, and it has come again. */
+typedef struct key_table {
+    unsigned char *bits;
+    uint64_t mask;
+} key_table;
+
+static unsigned char *pair_of(const key_table *t, uint64_t key, unsigned *shift)
+{
+    uint64_t at = (key >> 24) & t->mask; /* the last bits may be zero in all keys */
+    *shift = (unsigned)(at % 4) * 2;
+    return t->bits + at / 4;
+}
+
+static void count_key(key_table *t, uint64_t key)
+{
+    unsigned shift;
+    unsigned char *pair = pair_of(t, key, &shift);
+    unsigned seen = *pair >> shift & 1u;
+    *pair = (unsigned char)(*pair | 1u << shift | seen << (shift + 1));
+}
+
+static int may_repeat(const key_table *t, uint64_t key)
+{
+    unsigned shift;
+    return *pair_of(t, key, &shift) >> (shift + 1) & 1;
+}
+
+/* Only keys that may stand twice are kept and sorted: of a sound checkpoint, few. */
+static void keep_repeated(sb_mark_list *list, const key_table *t)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < list->count; k++)
+        if (may_repeat(t, list->rows[k].key))
+            list->rows[kept++] = list->rows[k];
+    list->count = kept;
+}
+
 static void gather(repeats *r)
 {
     sb_units *u = &r->check->self.units;
     size_t total = 0;
+    key_table t = {.mask = 1023};
     for (size_t i = 0; i < u->count; i++)
         total += u->rows[i].marks.count;
+    while (t.mask / 16 < total)
+        t.mask = t.mask << 1 | 1;
+    t.bits = sb_alloc((size_t)(t.mask / 4 + 1), 1);
+    for (size_t i = 0; i < u->count && t.bits; i++)
+        for (size_t k = 0; k < u->rows[i].marks.count; k++)
+            count_key(&t, u->rows[i].marks.rows[k].key);
+    total = 0;
+    for (size_t i = 0; i < u->count && t.bits; i++) {
+        keep_repeated(&u->rows[i].marks, &t);
+        total += u->rows[i].marks.count;
+    }
     r->marks = sb_alloc(total + 1, sizeof *r->marks);
-    r->check->findings.lost |= !r->marks;
-    for (size_t i = 0; i < u->count && r->marks; i++) {
+    r->check->findings.lost |= !r->marks || !t.bits;
+    for (size_t i = 0; i < u->count; i++) {
         sb_mark_list *list = &u->rows[i].marks;
-        for (size_t k = 0; k < list->count; k++) {
+        for (size_t k = 0; k < list->count && r->marks && t.bits; k++) {
             r->marks[r->mark_count] = list->rows[k];
             r->marks[r->mark_count++].unit = (uint32_t)i;
         }
         free(list->rows);
         *list = (sb_mark_list){0};
     }
+    free(t.bits);
     if (r->mark_count)
         qsort(r->marks, r->mark_count, sizeof *r->marks, by_key);
 }

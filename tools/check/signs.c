@@ -66,7 +66,7 @@ static unsigned signs_of(const sb_unit *unit, const sb_seen *s)
     }
 }
 
-/* V-42: "as the original" */
+/* V-42: "is near it as above" */
 static int is_known(const sb_unit *unit, const sb_seen *s)
 {
     if (s->has_distance && s->distance.count)
