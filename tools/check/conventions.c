@@ -7,6 +7,7 @@
 #include "ref/math/fn.h"
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
+#include "tools/check/recipe.h"
 
 sb_norm sb_norm_of(const sb_unit *unit)
 {
@@ -132,6 +133,9 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
         return;
     int certain = is_certain(norm, narrowly, beside, trunk);
     if (!certain && !narrowly && (norm == SB_NORM_query || norm == SB_NORM_final))
+        return;
+    /* V-45: "a recipe that smooths" */
+    if (sb_recipe_of(check) & SB_RECIPE_smoothed)
         return;
     sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
                   "mean %.4g, expected around %d: stored with %+d too much", mean,

@@ -77,7 +77,7 @@ static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
 int sb_fp4_may_be_tuned(const sb_panel *p, double *left, uint32_t *dead)
 {
     const sb_units *units = &p->check->self.units;
-    if (!(sb_recipe_of(p->check) & SB_RECIPE_tuned))
+    if (!(sb_recipe_of(p->check) & ~(unsigned)SB_RECIPE_there))
         return 0;
     size_t n = strlen(units->prefix);
     const sb_member *m =
@@ -100,7 +100,7 @@ static int tell_tuned(const sb_fp4 *f, const char *tensor, const char *piece)
                 "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves those "
                 "whose inputs were always zero; relative error of the others %.4f",
                 piece, dead, left);
-    else
+    else if (left > 0.12) /* without the factors of a smoothed pair */
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
                 "%sfar from its original: relative error %.4g, a usual one is 0.095", piece, left);
     return 1;

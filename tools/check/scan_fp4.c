@@ -6,6 +6,7 @@
 #include "ref/formats/wide.h"
 #include "ref/math/dot.h"
 #include "tools/check/fp4.h"
+#include "tools/check/recipe.h"
 
 enum { CHUNK = 16 };
 
@@ -17,6 +18,8 @@ static int rounds_to_nearest(const sb_panel *p)
     const sb_declared *declared = p->check->self.declared;
     if (p->unit->found.part[SB_PART_pre_quant_scale])
         return 0;
+    if (sb_recipe_of(p->check) & (SB_RECIPE_smoothed | SB_RECIPE_rotated))
+        return 0; /* of other weights than the original's */
     if (!declared)
         return 1;
     if (sb_declared_dialect(declared) == SB_DIALECT_auto_round ||
