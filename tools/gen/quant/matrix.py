@@ -6,8 +6,8 @@ made by `samebit make` (SOURCES) or, `plain`, by quant.inputs: a dense model wit
 
 from dataclasses import dataclass, field
 
-# kind: options of `samebit make`. Those without a head: llm-compressor and ModelOpt drop it, and leave
-# the declaration in config.json, which `samebit check --against` calls an ERROR (V-150); a few rows show that.
+# kind: options of `samebit make`. "bare" has no MTP head: ModelOpt drops one and leaves its declaration in
+# config.json, which `samebit check --against` calls an ERROR (V-150). llm-compressor and AutoRound copy it.
 SOURCES = {
     "moe": ["--preset", "T3", "--recipe", "plain"],
     "moe-bare": ["--preset", "T3", "--recipe", "plain", "--no-mtp"],
@@ -43,7 +43,7 @@ _NVFP4 = {"strategy": "tensor_group", "group_size": 16, "scale_dtype": "torch.fl
 
 CT = {
     "ct-nvfp4-moe": _ct("NVFP4"),
-    "ct-nvfp4-moe-dropped": _ct("NVFP4", "moe"),
+    "ct-nvfp4-moe-kept": _ct("NVFP4", "moe"),
     "ct-nvfp4-tied": _ct("NVFP4", "tied-bare"),
     "ct-nvfp4-moe-head": _ct("NVFP4", head=True),
     "ct-nvfp4-gptq-moe": _ct("NVFP4", modifier="GPTQ"),
