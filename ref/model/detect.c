@@ -89,9 +89,10 @@ static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor
     /* said before a shape is, which would be called cut */
     if (!status && !mx && sb_dtype_bits(scale->dtype) == 8 && p->cols % 32 == 0 && scale->rank &&
         scale->shape[scale->rank - 1] * 32 == p->cols)
-        return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
-                               "has a block scale for each 32 columns: NVFP4 in groups of 32, as "
-                               "ModelOpt's W4A8_NVFP4_FP8 has it, is not read");
+        return sb_probe_refuse(p, SB_ERR_INPUT,
+                               "has a block scale for each 32 columns, expected one for each 16: "
+                               "half of them are missing, or it is ModelOpt's W4A8_NVFP4_FP8, "
+                               "which is not read");
     if (!status && p->cols % (mx ? 32 : 16) != 0)
         return sb_probe_refuse(p, SB_ERR_INPUT,
                                "has rows of %" PRIu64 " columns, expected a multiple of %d",

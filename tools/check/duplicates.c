@@ -187,6 +187,35 @@ static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
         }
 }
 
+/* V-13: "a head that is tied" and stored all the same: no engine reads it, so that it must be the
+ * embedding. In another storage it is a copy of it, which check 3 tells of. */
+static void tell_untied(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    const sb_unit *head = NULL, *embed = NULL;
+    for (size_t i = 0; i < u->count; i++) {
+        const sb_unit *unit = &u->rows[i];
+        if (unit->region == SB_REGION_mtp || unit->tensor || unit->status ||
+            unit->found.container != SB_CONTAINER_plain)
+            continue;
+        if (strcmp(unit->kind, "lm_head") == 0)
+            head = unit;
+        else if (strcmp(unit->kind, "embed_tokens") == 0)
+            embed = unit;
+    }
+    const sb_tensor *a = head ? head->found.part[SB_PART_weight] : NULL;
+    const sb_tensor *b = embed ? embed->found.part[SB_PART_weight] : NULL;
+    if (!check->self.has_config || !check->self.config.tie_embeddings || !a || !b ||
+        a->dtype != b->dtype || !head->digest[SB_PART_weight].hex[0] ||
+        !embed->digest[SB_PART_weight].hex[0] ||
+        strcmp(head->digest[SB_PART_weight].hex, embed->digest[SB_PART_weight].hex) == 0)
+        return;
+    sb_check_find(
+        check, 13, SB_LEVEL_error, a->name,
+        "is not the embedding, and tie_word_embeddings is true: engines use the embedding "
+        "in its place, and the model was made with another head");
+}
+
 void sb_check_duplicates(sb_check *check)
 {
     const sb_units *u = &check->self.units;
@@ -206,6 +235,7 @@ void sb_check_duplicates(sb_check *check)
         qsort(tensors.rows, tensors.count, sizeof *tensors.rows, by_digest);
     if (pieces.count)
         qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_moments);
+    tell_untied(check);
     judge_all(check, &tensors, told);
     judge_all(check, &pieces, NULL);
     free(tensors.rows);
