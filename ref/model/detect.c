@@ -87,8 +87,8 @@ static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor
     if (!status && factor != SB_PART_COUNT)
         status = sb_probe_want(p, factor, SB_DTYPE_COUNT);
     /* said before a shape is, which would be called cut */
-    if (!status && !mx && sb_dtype_bits(scale->dtype) == 8 && p->cols % 32 == 0 && scale->rank &&
-        scale->shape[scale->rank - 1] * 32 == p->cols)
+    if (!status && !mx && sb_dtype_bits(scale->dtype) == 8 && p->cols % 32 == 0 &&
+        scale->rank == 2 && scale->shape[1] * 32 == p->cols)
         return sb_probe_refuse(p, SB_ERR_INPUT,
                                "has a block scale for each 32 columns, expected one for each 16: "
                                "half of them are missing, or it is ModelOpt's W4A8_NVFP4_FP8, "

@@ -150,7 +150,7 @@ static void conversions(void **state)
     folder *f = folder_of(BF16);
     folder_map(folder_find(f, "model.layers.1.linear_attn.A_log"), negative);
     r = folder_check(f, BF16, NULL);
-    expect_text(r, 46, SB_LEVEL_warn, "model.layers.1.linear_attn.A_log", "is -A_log of");
+    expect_text(r, 46, SB_LEVEL_error, "model.layers.1.linear_attn.A_log", "is -A_log of");
     folder_result_free(r);
     folder_free(f);
 }

@@ -88,8 +88,7 @@ static const struct {
     {"generation_config.json", "[6, 5]", "null", -1, NULL},
     /* what tokenizer.json does around its merges */
     {"tokenizer.json", "{\"added_tokens\"",
-     "{\"truncation\": {\"max_length\": 512}, \"added_tokens\"", SB_LEVEL_warn,
-     "cut every prompt"},
+     "{\"truncation\": {\"max_length\": 512}, \"added_tokens\"", SB_LEVEL_warn, "cut every prompt"},
     {"tokenizer.json", "{\"added_tokens\"",
      "{\"truncation\": null, \"padding\": {\"strategy\": \"BatchLongest\"}, \"added_tokens\"", -1,
      NULL},
