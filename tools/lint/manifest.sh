@@ -52,7 +52,7 @@ generator() {
         dumps/kld-* | dumps/seed-kld.bin | dumps/llamacpp-T1* | dumps/vllm.json | dumps/chat.json | dumps/echo.json | \
             dumps/sglang.json | dumps/llama-server*.json | dumps/all.jsonl | dumps/vllm-hidden.safetensors)
             echo "tools/record/logprob_fixtures.sh: layouts of the programs, not written by them; numpy 2.4.6" ;;
-        runs/*) echo "samebit golden write, specification 1" ;;
+        runs/*) echo "samebit golden write, specification 2" ;;
         *) echo "unknown" ;;
     esac
 }
