@@ -24,7 +24,10 @@ for base in nvfp4-ct int4-autoround nvidia-mix; do
 done
 digests bf16 'layers.0.mlp.experts.*' nvfp4-ct # one by one into stacked
 digests bf16 'layers.1.*' int4-awq
-digests fp8-block '*shared_expert.*' nvfp4-ct
+digests fp8-block '*shared_expert.*' bf16
+# a graft has to declare what it writes, and fp8 has no words for NVFP4; an overlay has not
+refused 3 graft "$work/fp8-block" --take '*shared_expert.*' --from "$work/nvfp4-ct" -o "$work/refused"
+run 0 run "$work/fp8-block" --tokens 1,2,3 -n 2 --overlay "*shared_expert.*=$work/nvfp4-ct"
 digests nvfp4-ct '*.mlp.*' fp8-block
 digests split 'layers.1.mlp.experts.*' bf16
 digests bf16 'layers.2.*' vl # another prefix

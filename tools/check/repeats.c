@@ -138,14 +138,15 @@ static void count_key(key_table *t, uint64_t key)
 {
     unsigned shift;
     unsigned char *pair = pair_of(t, key, &shift);
-    unsigned seen = *pair >> shift & 1u;
+    unsigned seen = (unsigned)*pair >> shift & 1u;
     *pair = (unsigned char)(*pair | 1u << shift | seen << (shift + 1));
 }
 
 static int may_repeat(const key_table *t, uint64_t key)
 {
     unsigned shift;
-    return *pair_of(t, key, &shift) >> (shift + 1) & 1;
+    const unsigned char *pair = pair_of(t, key, &shift); /* it sets shift: before the shift */
+    return *pair >> (shift + 1) & 1;
 }
 
 /* Only keys that may stand twice are kept and sorted: of a sound checkpoint, few. */
