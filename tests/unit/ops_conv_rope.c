@@ -197,8 +197,8 @@ void test_rope(void **state)
     static const size_t widths[][2] = {{2, 2},    {5, 4}, {64, 16}, {128, 32},
                                        {256, 64}, {9, 6}, {32, 24}};
     /* what real sections cannot show: one that ends long before the others */
-    static const uint32_t sections[][3] = {{1, 0, 0}, {1, 1, 0},    {4, 3, 1},
-                                           {9, 3, 4}, {11, 11, 10}, {1, 1, 1}};
+    static const uint32_t sections[][3] = {{1, 0, 0},    {1, 1, 0}, {4, 3, 1}, {9, 3, 4},
+                                           {11, 11, 10}, {1, 1, 1}, {4, 4, 4}};
     static const uint32_t position[3][4] = {
         {0, 1, 262143, 77}, {5, 0, 3, 1000}, {9, 2, 0, 16777215}};
     enum { T = 4, HEADS = 3 };
