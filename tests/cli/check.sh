@@ -75,10 +75,10 @@ at skipped.0.why 'reads the payload, and --headers was given'
 
 # some checks
 run 0 check --list
-check "not a line per check" test "$(wc -l < "$out")" = 54
+check "not a line per check" test "$(wc -l < "$out")" = 55
 says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest one'
 run 0 check --list --json
-at checks.length 54
+at checks.length 55
 at checks.22.id fp4-nearest
 at checks.13.needs original
 run 0 check "$a" --only 1,index,12 --json

@@ -11,6 +11,7 @@
 #include "ref/container/survey.h"
 #include "ref/model/take.h"
 #include "tools/check/payload.h"
+#include "tools/check/scan_fit.h"
 #include "tools/check/wrong_original.h"
 
 static const sb_check_row rows[] = {
@@ -157,7 +158,7 @@ static void check_across(sb_check *check)
         sb_check_int_groups, sb_check_random_codes, sb_check_double,     sb_check_untrained,
         sb_check_statistics, sb_check_signs,        sb_check_experts,    sb_check_conventions,
         sb_check_kv_scales,  sb_check_hashes,       sb_check_zero_pages, sb_check_magnitudes,
-        sb_check_dtypes,
+        sb_check_dtypes,     sb_check_fit,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         checks[i](check);

@@ -8,6 +8,7 @@
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
 #include "tools/check/scan_columns.h"
+#include "tools/check/scan_fit.h"
 #include "tools/check/scan_floor.h"
 #include "tools/check/scan_scales.h"
 #include "tools/check/signs.h"
@@ -111,6 +112,8 @@ static void scan(const sb_panel *panel)
         if (sb_check_wanted(panel->check, 21))
             sb_scan_floor(panel);
     }
+    if (sb_check_wanted(panel->check, 55))
+        sb_scan_fit(panel);
     if (sb_check_wanted(panel->check, 48))
         sb_scan_decoding(panel);
 }

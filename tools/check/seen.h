@@ -8,6 +8,7 @@
 
 #include "ref/base/hash.h"
 #include "tools/check/places.h"
+#include "tools/check/seen_fit.h"
 #include "tools/check/seen_fp4.h"
 #include "tools/check/seen_fp8.h"
 #include "tools/check/seen_int.h"
@@ -41,6 +42,7 @@ typedef struct sb_seen {
     int has_distance;
     int lone_apart; /* exponents that the first of them is away */
     sb_places lone; /* V-154: block scales that are unlike those of their row and column */
+    sb_fit fit;     /* V-155, of quantized matrices */
     unsigned signs; /* V-42, of floats and FP8: 1 above zero, 2 below, 3 both */
     union {
         sb_seen_fp4 fp4;

@@ -1,0 +1,211 @@
+/* fit.c - matrices whose codes have nothing to do with their scales or zero points, unlike those of
+ * the other matrices: check 55. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/container/show.h"
+#include "tools/check/across.h"
+#include "tools/check/rows.h"
+#include "tools/check/scan_fit.h"
+
+enum {
+    KIN = 5 /* matrices of one kind that are judged among themselves */
+};
+#define CHANCE 2.5 /* standard deviations that chance explains */
+#define APART 7.0  /* ... between what is seen and what the others make likely */
+#define STRAY 0.4  /* of the usual relation: less of it is neither sound nor damaged */
+#define SHIFT 0.5  /* steps between the codes' mean and their zero points */
+#define LEVEL 0.2  /* ... of most matrices at most */
+
+/* Matrices that are stored alike. */
+typedef struct pool {
+    sb_check *check;
+    const sb_kin **kin;
+    size_t count;
+    const char *kind; /* which of them are judged */
+    double *room;     /* count values */
+} pool;
+
+static int is_judged(const pool *p, size_t i)
+{
+    return strcmp(p->kin[i]->kind, p->kind) == 0;
+}
+
+/* V-155: "Of float scales all pairs count" - the codes E4M3 and E8M0 often coincide in sound
+ * matrices. */
+static uint64_t base_of(const sb_kin *kin, int which)
+{
+    const sb_fit *f = &kin->member->seen->fit;
+    sb_format scale = kin->member->matrix.quant.scale_format;
+    int coarse = scale == SB_FORMAT_e4m3 || scale == SB_FORMAT_e8m0;
+    return which == SB_FIT_SCALES && !coarse ? f->pairs : f->ranked[which];
+}
+
+/* From 0, of chance, to 1. */
+static double relation(const sb_kin *kin, int which)
+{
+    uint64_t base = base_of(kin, which);
+    return base ? (double)kin->member->seen->fit.agree[which] / (double)base : 0;
+}
+
+static double deviations(const sb_kin *kin, double agree)
+{
+    return agree / sb_root((double)kin->member->seen->fit.variance / 18);
+}
+
+static double usual_relation(const pool *p, int which)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (base_of(p->kin[i], which))
+            p->room[n++] = relation(p->kin[i], which);
+    return n ? sb_median(p->room, n) : 0;
+}
+
+/* V-155: "while the usual relation of its kin, the median, would make it 7 standard deviations
+ * more" */
+static int is_apart(const sb_kin *kin, int which, double usual)
+{
+    double seen = deviations(kin, (double)kin->member->seen->fit.agree[which]);
+    double likely = deviations(kin, usual * (double)base_of(kin, which));
+    return seen < CHANCE && likely - seen >= APART;
+}
+
+static int is_stray(const sb_kin *kin, int which, double usual)
+{
+    double likely = deviations(kin, usual * (double)base_of(kin, which));
+    return likely >= APART + CHANCE && relation(kin, which) < STRAY * usual;
+}
+
+static int percent(double relation)
+{
+    return (int)(50 + 50 * relation + 0.5);
+}
+
+static void tell(const pool *p, const sb_kin *kin, int which, double usual)
+{
+    const sb_member *m = kin->member;
+    const sb_quant *q = &m->matrix.quant;
+    int zeros = which == SB_FIT_ZEROS;
+    sb_check_find(
+        p->check, 55, SB_LEVEL_error, sb_tensor_with(m, zeros ? q->zero_points : q->scales),
+        "%s%sof %" PRIu64 " pairs of groups that were compared the one with the larger %s "
+        "has the %s codes in %d %%, as chance would have it; in %d %% in the other "
+        "matrices: the %s are those of other %s, or the codes are",
+        m->unit->found.experts ? SB_SHOW(m->name) : "", m->unit->found.experts ? ": " : "",
+        base_of(kin, which), zeros ? "zero point" : "scale", zeros ? "larger" : "smaller",
+        percent(relation(kin, which)), percent(usual), zeros ? "zero points" : "scales",
+        q->groups > 1 ? "groups, rows or matrices" : "rows or matrices");
+}
+
+/* V-155: "Nothing is said if more than half of them" */
+static void judge(const pool *p, int which)
+{
+    double usual = usual_relation(p, which);
+    size_t apart = 0, stray = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        int is = is_apart(p->kin[i], which, usual);
+        apart += is ? 1 : 0;
+        stray += !is && is_stray(p->kin[i], which, usual) ? 1 : 0;
+    }
+    if (stray || 2 * apart > p->count)
+        return;
+    for (size_t i = 0; i < p->count && apart; i++)
+        if (is_judged(p, i) && is_apart(p->kin[i], which, usual))
+            tell(p, p->kin[i], which, usual);
+}
+
+/* --- zero points beside the codes ------------------------------------------------------------- */
+
+static double shift_of(const sb_kin *kin)
+{
+    const sb_fit *f = &kin->member->seen->fit;
+    return f->codes ? (double)f->steps / (double)f->codes : 0;
+}
+
+static double magnitude(double x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* V-155: "the codes lie around their zero points" */
+static void judge_shift(const pool *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->count; i++)
+        p->room[n++] = magnitude(shift_of(p->kin[i]));
+    double usual = n ? sb_median(p->room, n) : 0;
+    for (size_t i = 0; i < p->count && usual <= LEVEL; i++) {
+        const sb_kin *kin = p->kin[i];
+        const sb_member *m = kin->member;
+        double shift = shift_of(kin);
+        if (!is_judged(p, i) || magnitude(shift) < SHIFT ||
+            !kin->member->seen->fit.ranked[SB_FIT_ZEROS] || sb_format_bits(m->matrix.format) != 4)
+            continue;
+        sb_check_find(p->check, 55, SB_LEVEL_error, sb_tensor_with(m, m->matrix.quant.zero_points),
+                      "%s%scodes lie %.2f steps %s their zero points on average, in most other "
+                      "matrices at most %.2f: the zero points are off by a step",
+                      m->unit->found.experts ? SB_SHOW(m->name) : "",
+                      m->unit->found.experts ? ": " : "", magnitude(shift),
+                      shift < 0 ? "below" : "above", usual);
+    }
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static int alike(const sb_kin *a, const sb_kin *b, int by_kind)
+{
+    const sb_quant *x = &a->member->matrix.quant, *y = &b->member->matrix.quant;
+    int rows = x->groups == 1 && y->groups == 1; /* whole rows, of any length */
+    return x->container == y->container && x->scale_format == y->scale_format &&
+           (rows || x->block_cols == y->block_cols) && (!by_kind || strcmp(a->kind, b->kind) == 0);
+}
+
+/* Those like `like`, of its kind or of any. */
+static void gather(pool *p, const sb_kin *kin, size_t count, const sb_kin *like, int by_kind)
+{
+    p->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (kin[i].member->seen->fit.pairs && alike(&kin[i], like, by_kind))
+            p->kin[p->count++] = &kin[i];
+}
+
+/* The kind that kin[0] is of, up to kin[end - 1], by every way in which it is stored. */
+static void judge_kind(pool *p, const sb_kin *all, size_t count, const sb_kin *kin, size_t end)
+{
+    p->kind = kin->kind;
+    for (size_t i = 0; i < end; i++) {
+        size_t first = 0;
+        while (!alike(&kin[first], &kin[i], 1))
+            first++;
+        if (first < i || !kin[i].member->seen->fit.pairs)
+            continue;
+        gather(p, kin, end, &kin[i], 1);
+        if (p->count < KIN)
+            gather(p, all, count, &kin[i], 0);
+        if (p->count < KIN)
+            continue;
+        judge(p, SB_FIT_SCALES);
+        judge(p, SB_FIT_ZEROS);
+        judge_shift(p);
+    }
+}
+
+void sb_check_fit(sb_check *check)
+{
+    size_t count;
+    sb_kin *kin = sb_kin_make(check, 0, &count);
+    pool p = {.check = check};
+    p.kin = kin ? sb_alloc(count + 1, sizeof(const sb_kin *)) : NULL;
+    p.room = kin ? sb_alloc(count + 1, sizeof *p.room) : NULL;
+    check->findings.lost |= kin && (!p.kin || !p.room);
+    for (size_t i = 0, end; p.kin && p.room && i < count; i = end) {
+        end = sb_kin_end(kin, count, i);
+        judge_kind(&p, kin, count, kin + i, end - i);
+    }
+    free(p.room);
+    free(p.kin);
+    free(kin);
+}

@@ -1,0 +1,13 @@
+/* scan_fit.h - do the codes of a matrix go with its scales and zero points? */
+#ifndef SB_CHECK_SCAN_FIT_H
+#define SB_CHECK_SCAN_FIT_H
+
+#include "tools/check/scan.h"
+
+/* V-155: one panel of a quantized matrix: adds to seen->fit. */
+void sb_scan_fit(const sb_panel *panel);
+
+/* All matrices together: check 55. */
+void sb_check_fit(sb_check *check);
+
+#endif
