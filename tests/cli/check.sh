@@ -28,6 +28,7 @@ count_xml() { check "$2 stands not $3 times in $1" test "$(grep -c -- "$2" "$1")
 run 0 check "$a"
 says "$a: "
 says 'SKIPPED (needs --against ORIGINAL): 14 untouched'
+says "UNSEEN (only --against or the hub's hashes show it): experts, layers"
 check "the verdict is not the last line" grep -q "^PASS $a: 0 FATAL, 0 ERROR, " <(tail -n 1 "$out")
 check "something on stderr" test ! -s "$err"
 cp "$out" "$work/text"
@@ -69,6 +70,7 @@ at skipped '[]'
 # only headers: the checks of bytes are named as skipped
 run 0 check "$a" --headers
 says 'SKIPPED (reads the payload, and --headers was given): 12 finite 13 duplicates'
+check "headers promise nothing about the payload" eval '! grep -q UNSEEN "$out"'
 run 0 check "$a" --headers --json
 at skipped.0.id finite
 at skipped.0.why 'reads the payload, and --headers was given'
@@ -84,7 +86,7 @@ at checks.13.needs original
 run 0 check "$a" --only 1,index,12 --json
 at checks.length 3
 at looked '[1,2,12]'
-at skipped.length 51
+at skipped.length 52
 at skipped.0.why 'not wanted'
 run 0 check "$a" --skip 1,index --json
 at skipped.0.id container
@@ -184,9 +186,9 @@ errors=$(value counts.error)
 same "findings and counts" "$(value findings.length)" $((errors + $(value counts.warn) + $(value counts.info)))
 first=$(value findings.0.tensor)
 xml "$work/14.xml"
-count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' 56
+count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' 57
 count_xml "$work/14.xml" '<failure type="ERROR"' 1
-count_xml "$work/14.xml" '<skipped message="not wanted"/>' 53
+count_xml "$work/14.xml" '<skipped message="not wanted"/>' 54
 # the original of another model: one thing is said, and nothing is compared with it
 run 1 check "$q" --against "$stranger"
 says 'ERROR 14 untouched: '

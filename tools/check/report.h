@@ -96,6 +96,10 @@ const char *sb_nothing_for(const sb_check *check, unsigned number);
 /* Why a check was not made that the folder itself does not allow; NULL: it does. */
 const char *sb_lacks_for(const sb_check *check, unsigned number);
 
+/* Which faults the files cannot show without an original or the hub's hashes: a line of text; NULL
+ * if there is one of the two, or the payload was not looked at. */
+const char *sb_report_unseen(const sb_report *report);
+
 enum { SB_REPORT_LINES = 8 }; /* findings of a check that text shows by default */
 
 /* lines: findings per check, SIZE_MAX for all; quiet: the closing line only; verbose: also what is

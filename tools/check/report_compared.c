@@ -86,3 +86,13 @@ void sb_report_compared_free(sb_report_compared *c)
     free(c->roles);
     *c = (sb_report_compared){0};
 }
+
+const char *sb_report_unseen(const sb_report *report)
+{
+    const sb_check *c = report->check;
+    if (c->master.checkpoint || c->stranger.checkpoint || c->hub_files ||
+        c->options->headers_only || !sb_check_wanted(c, 14))
+        return NULL;
+    return "experts, layers, heads or rows in each other's place, nibbles in another order, signs "
+           "turned over, weights of another run, single bits of codes, legal values of config.json";
+}

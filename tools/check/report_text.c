@@ -162,6 +162,13 @@ static void print_kept(const printer *p)
     }
 }
 
+static void print_unseen(const printer *p)
+{
+    const char *unseen = sb_report_unseen(p->report);
+    if (unseen)
+        fprintf(p->out, "UNSEEN (only --against or the hub's hashes show it): %s\n", unseen);
+}
+
 /* One line per reason, with the checks that were not made for it. */
 static void print_skipped(const printer *p)
 {
@@ -263,6 +270,7 @@ void sb_report_text(const sb_report *report, const sb_report_style *style, FILE 
             sb_report_head_text(report->head, out);
         print_kept(&p);
         print_skipped(&p);
+        print_unseen(&p);
         fputc('\n', out);
     }
     print_verdict(&p);
