@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/e2m1_forms.h"
 #include "ref/formats/small_float.h"
 #include "tests/check/folder.h"
 
@@ -205,6 +206,84 @@ static void test_columns(void **state)
     folder_free(f);
 }
 
+/* --- AutoRound -------------------------------------------------------------------------------- */
+
+/* V-38: "of AutoRound a decoder layer" - it kept what it tuned of layer 1 alone, where no code is
+ * bound; in layer 0 one code of another weight is found, and so is a scale that is another's. */
+static void test_layer(void **state)
+{
+    folder *f = folder_of("T3 int8-gptq recipe=plain");
+    (void)state;
+    folder_json(f, "config.json", "quantization_config.autoround_version", "\"0.16.1\"");
+    folder_json(f, "config.json", "quantization_config.iters", "8");
+    for (size_t i = 0; i < f->count; i++) {
+        folder_tensor *t = f->tensors[i];
+        for (uint64_t k = 0; strstr(t->name, "model.layers.1.") && k < t->size; k += 3)
+            if (strstr(t->name, ".qweight")) /* a step in other directions */
+                t->bytes[k] = (unsigned char)(t->bytes[k] + (t->bytes[k] < 128 ? 1 : -1));
+    }
+    folder_result *r = checked(f);
+    const sb_member *m = sb_member_plain(&r->check.self.units, &UP[6]);
+    assert_true(m && m->seen->ints.far.count > 1000);
+    expect_none(r, 38);
+    folder_result_free(r);
+    folder_tensor *t = folder_find(f, "model.layers.0.mlp.experts.1.up_proj.qweight");
+    t->bytes[777] ^= 0x20;
+    folder_tensor *s = folder_find(f, UP ".scales");
+    for (uint64_t i = 0; i < folder_values(s); i++)
+        folder_set(s, i, folder_get(s, i) * 1.1f);
+    r = checked(f);
+    expect_finding(r, 38, SB_LEVEL_error, "model.layers.0.mlp.experts.1.up_proj.qweight");
+    expect_finding(r, 38, SB_LEVEL_error, UP ".qweight");
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* One NVFP4 matrix: every other block under its scale times `less`, with codes for that. */
+static void requantize_blocks(folder *f, const folder *original, const char *module, float less)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.weight_packed", module);
+    folder_tensor *codes = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.weight_scale", module);
+    folder_tensor *scales = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.weight_global_scale", module);
+    float global = folder_get(folder_find(f, name), 0);
+    for (uint64_t b = 1; b < folder_values(scales); b += 2) {
+        folder_set(scales, b, folder_get(scales, b) * less);
+        for (uint64_t k = 16 * b; k < 16 * b + 16; k++)
+            folder_set_nibble(
+                codes, k,
+                sb_e2m1_hardware(weight_of(original, module, k) * global / folder_get(scales, b)));
+    }
+}
+
+/* V-24: "what lies beyond the last code is compared as that code" */
+static void test_cut(void **state)
+{
+    folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
+    (void)state;
+    requantize_blocks(f, original, UP, 0.55f);
+    folder_result *r = folder_check(f, BF16, NULL); /* nobody says that scales were tuned */
+    expect_finding(r, 24, SB_LEVEL_error, UP);
+    folder_result_free(r);
+    folder_json(f, "config.json", "quantization_config.provider", "\"auto-round\"");
+    r = folder_check(f, BF16, NULL);
+    assert_null(folder_finding(r, 24, SB_LEVEL_error, NULL));
+    const sb_finding *finding = folder_finding(r, 24, SB_LEVEL_warn, UP);
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->message, "far from its original"));
+    assert_non_null(strstr(finding->message, "beyond the largest code"));
+    folder_result_free(r);
+    folder_tensor *global = folder_find(f, UP ".weight_global_scale");
+    folder_set(global, 0, folder_get(global, 0) * 1.07f); /* a wrong one stays wrong */
+    r = folder_check(f, BF16, NULL);
+    expect_finding(r, 24, SB_LEVEL_error, UP);
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(original);
+}
+
 /* --- check 18 --------------------------------------------------------------------------------- */
 
 /* V-18: "The largest block scale over the fused layers" - every up has less than the full scale,
@@ -253,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_clipped),      cmocka_unit_test(test_smoothed),
         cmocka_unit_test(test_dead_columns), cmocka_unit_test(test_row),
         cmocka_unit_test(test_columns),      cmocka_unit_test(test_partner),
+        cmocka_unit_test(test_layer),        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,9 @@
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
 #include "tools/check/across.h"
+#include "tools/check/ints.h"
 #include "tools/check/norms.h"
+#include "tools/check/producer.h"
 
 /* Products of some values v of a matrix with those of its original. */
 typedef struct dots {
@@ -27,6 +29,9 @@ typedef struct pass {
     double units_left; /* of the strips of units that are over */
     double steps;      /* integers: sum of (v - w) / S */
     uint64_t counted;
+    int cuts;       /* weights that lie beyond the largest code are as good as it */
+    uint64_t cut;   /* how many */
+    int16_t *codes; /* scratch */
     uint32_t units_off, unit_row, unit_column;
 } pass;
 
@@ -154,6 +159,31 @@ static void add_steps(pass *p, uint32_t row)
     }
 }
 
+/* V-24: "what lies beyond the last code is compared as that code" */
+static void cut_row(pass *p, uint32_t row)
+{
+    const sb_matrix *m = p->own;
+    sb_int_range range = {-1, 1};
+    if (m->format != SB_FORMAT_e2m1) {
+        range = sb_int_range_of(m->format);
+        sb_int_unpack(m, sb_matrix_stored_row(m, row), 1, 0, m->cols, p->codes, m->cols);
+    }
+    for (uint32_t k = 0; k < m->cols; k++) {
+        double scale = p->factor * (double)sb_matrix_scale(m, row, k), v = p->v[k];
+        double outward = (p->w[k] - v) * scale; /* above 0: towards larger codes */
+        int code = p->codes[k];
+        if (m->format == SB_FORMAT_e2m1) {
+            double end = 5.99 * scale * (scale < 0 ? -1 : 1);
+            code = v >= end ? 1 : v <= -end ? -1 : 0;
+            outward = p->w[k] - v;
+        }
+        if ((code == range.most && outward > 0) || (code == range.least && outward < 0)) {
+            p->w[k] = v;
+            p->cut++;
+        }
+    }
+}
+
 static void one_row(pass *p, uint32_t row, int integers)
 {
     const sb_matrix *m = p->own;
@@ -162,6 +192,10 @@ static void one_row(pass *p, uint32_t row, int integers)
     for (uint32_t k = 0; k < m->cols; k++) {
         p->v[k] *= p->factor;
         p->w[k] *= p->other_factor * (p->norm ? p->norm[k] : 1);
+    }
+    if (p->cuts)
+        cut_row(p, row);
+    for (uint32_t k = 0; k < m->cols; k++) {
         add(&p->rows[row], p->v[k], p->w[k]);
         add(&p->columns[k], p->v[k], p->w[k]);
         add(&p->units[group_of(m, k)], p->v[k], p->w[k]);
@@ -203,7 +237,9 @@ static int begin(const sb_check *check, const sb_member *m, pass *p)
     p->columns = sb_alloc(m->matrix.cols, sizeof *p->columns);
     p->units = sb_alloc(a->groups, sizeof *p->units);
     p->norm = norm_factors(check, m);
-    if (!p->v || !p->w || !p->rows || !p->columns || !p->units)
+    p->cuts = m->matrix.format != SB_FORMAT_e4m3 && sb_producer_tunes(check);
+    p->codes = sb_alloc(m->matrix.cols, sizeof *p->codes);
+    if (!p->v || !p->w || !p->codes || !p->rows || !p->columns || !p->units)
         return 0;
     memset(p->rows, 0, m->matrix.rows * sizeof *p->rows);
     memset(p->columns, 0, m->matrix.cols * sizeof *p->columns);
@@ -219,6 +255,7 @@ static void end(pass *p)
     free(p->columns);
     free(p->units);
     free(p->norm);
+    free(p->codes);
 }
 
 /* --- pairs ------------------------------------------------------------------------------------ */
@@ -387,6 +424,7 @@ sb_follow sb_follow_of(const sb_check *check, const sb_member *m)
                         : 1;
     if (begin(check, m, &p) && run(&p, noise2)) {
         f.normed = p.norm != NULL;
+        f.cut = (double)p.cut / ((double)m->matrix.rows * m->matrix.cols);
         decide(check, m, &p, &f);
         if (f.how == SB_FOLLOWS_noise && p.units_off && !f.normed && !f.dead) {
             f.how = SB_FOLLOWS_part;

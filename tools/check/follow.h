@@ -25,6 +25,7 @@ typedef struct sb_follow {
     double cosine; /* between v and w */
     double factor; /* of a scale; of an offset: the steps */
     uint32_t parts, row, column; /* how many rows or units are off, and the first of them */
+    double cut;    /* share of weights beyond the largest code, where tuned scales may leave them */
     uint32_t dead; /* columns that are zero and not so in the original; left without them */
     int normed;    /* the norm that feeds this layer is the original's divided by columns */
     int paired;    /* rows, columns: the layer behind or before has the inverse factors */
@@ -32,9 +33,11 @@ typedef struct sb_follow {
 
 sb_follow sb_follow_of(const sb_check *check, const sb_member *member);
 
-/* Whether a quantizer may do that: tuned codes, or a smoothed pair. */
+/* Whether a quantizer may do that: tuned codes, or a smoothed pair; V-24: "up to a fifth" cut. */
 static inline int sb_follow_may_be(const sb_follow *f)
 {
+    if (f->cut > 0.2)
+        return 0;
     return f->how == SB_FOLLOWS_noise ||
            ((f->how == SB_FOLLOWS_rows || f->how == SB_FOLLOWS_columns) && f->paired);
 }

@@ -2,6 +2,7 @@
 #ifndef SB_CHECK_FP4_H
 #define SB_CHECK_FP4_H
 
+#include "tools/check/follow.h"
 #include "tools/check/scan.h"
 
 /* How far a quotient may be beyond a rounding boundary, in parts of itself: a quotient in BF16 is
@@ -193,7 +194,7 @@ const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
 
 /* V-24: "a recipe that declares tuned codes" - whether nothing worse than those explains a large
  * distance. Reads the matrix once more. */
-int sb_fp4_may_be_tuned(const sb_panel *panel, double *left, uint32_t *dead);
+int sb_fp4_may_be_tuned(const sb_panel *panel, sb_follow *follow);
 
 /* V-24 itself. */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor);

@@ -5,6 +5,7 @@
 
 #include "tools/check/fp4.h"
 #include "tools/check/follow.h"
+#include "tools/check/producer.h"
 #include "tools/check/recipe.h"
 
 double sb_fp4_root(double x)
@@ -74,35 +75,50 @@ typedef struct limits {
 } limits;
 static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
 
-int sb_fp4_may_be_tuned(const sb_panel *p, double *left, uint32_t *dead)
+int sb_fp4_may_be_tuned(const sb_panel *p, sb_follow *f)
 {
     const sb_units *units = &p->check->self.units;
-    if (!(sb_recipe_of(p->check) & ~(unsigned)SB_RECIPE_there))
+    if (!(sb_recipe_of(p->check) & ~(unsigned)SB_RECIPE_there) && !sb_producer_tunes(p->check))
         return 0;
     size_t n = strlen(units->prefix);
     const sb_member *m =
         sb_member_plain(units, strncmp(p->name, units->prefix, n) == 0 ? p->name + n : p->name);
-    sb_follow f = m ? sb_follow_of(p->check, m) : (sb_follow){.how = SB_FOLLOWS_unknown};
-    *left = f.left;
-    *dead = f.dead;
-    return sb_follow_may_be(&f);
+    *f = m ? sb_follow_of(p->check, m) : (sb_follow){.how = SB_FOLLOWS_unknown};
+    return sb_follow_may_be(f);
+}
+
+/* V-24: "the rest has the best factor 1" - d: with what was cut */
+static int tell_cut(const sb_fp4 *f, const sb_follow *follow, double d, const char *tensor,
+                    const char *piece)
+{
+    double off = follow->factor > 1 ? follow->factor - 1 : 1 - follow->factor;
+    if (off > (f->mx ? 2 * SLOPE : SLOPE) || follow->left > (f->mx ? mxfp4 : nvfp4).wrong)
+        return 0;
+    sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
+            "%sfar from its original: relative error %.4g, a usual one is 0.095: %.1f %% of its "
+            "weights are beyond the largest code, where tuned scales may leave them; relative "
+            "error without that %.4g",
+            piece, d, 100 * follow->cut, follow->left);
+    return 1;
 }
 
 /* A large distance of tuned codes. */
-static int tell_tuned(const sb_fp4 *f, const char *tensor, const char *piece)
+static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char *piece)
 {
-    double left = 0;
-    uint32_t dead = 0;
-    if (!sb_fp4_may_be_tuned(f->panel, &left, &dead))
+    sb_follow follow;
+    if (!sb_fp4_may_be_tuned(f->panel, &follow))
         return 0;
-    if (dead)
+    if (sb_producer_tunes(f->panel->check))
+        return tell_cut(f, &follow, d, tensor, piece);
+    if (follow.dead)
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
                 "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves those "
                 "whose inputs were always zero; relative error of the others %.4f",
-                piece, dead, left);
-    else if (left > 0.12) /* without the factors of a smoothed pair */
+                piece, follow.dead, follow.left);
+    else if (follow.left > 0.12) /* without the factors of a smoothed pair */
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
-                "%sfar from its original: relative error %.4g, a usual one is 0.095", piece, left);
+                "%sfar from its original: relative error %.4g, a usual one is 0.095", piece,
+                follow.left);
     return 1;
 }
 
@@ -124,7 +140,7 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
     }
     double slope = best_factor(seen), off = slope > 1 ? slope - 1 : 1 - slope;
     int factor = off > (f->mx ? 2 * SLOPE : SLOPE);
-    if ((d > l->wrong || factor) && tell_tuned(f, tensor, piece))
+    if ((d > l->wrong || factor) && tell_tuned(f, d, tensor, piece))
         return;
     if (d > l->bad || factor) {
         sb_level level = factor || d > l->wrong ? SB_LEVEL_error : SB_LEVEL_warn;

@@ -173,9 +173,8 @@ static void judge_nearest(const judge *j)
     if (s->wrong == 0)
         return;
     if (s->wrong > s->compared / 64) { /* else it is for sb_check_fp4_groups */
-        double left;
-        uint32_t dead;
-        if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &left, &dead))
+        sb_follow follow;
+        if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &follow))
             FIND(j, 23, error, j->codes,
                  "%s%" PRIu64 " of %" PRIu64 " codes are no nearest ones, from row %" PRIu32
                  ", column %" PRIu32 " on: %s",

@@ -7,6 +7,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "tools/check/block_votes.h"
 #include "tools/check/follow.h"
 #include "tools/check/producer.h"
 #include "tools/check/recipe.h"
@@ -23,11 +24,11 @@ typedef struct usual {
     uint64_t rounded; /* matrices whose scales look rounded afterwards */
     uint64_t cut;     /* matrices in which no unit has a full code, but all have the same largest */
     unsigned cut_top;
-    uint64_t compared,
-        far;           /* matrices against an original, and those with a code too far from it */
-    uint64_t many_far; /* of these, with more than one such code of 64, and no large error */
-    uint64_t some_low; /* matrices with a unit whose largest code is a little too small */
-    unsigned recipe;   /* sb_recipe */
+    uint64_t compared;   /* matrices against an original */
+    uint64_t many_far;   /* of these, with more than one code of 64 too far, and no large error */
+    sb_block_votes near; /* of AutoRound's layers: all codes nearest */
+    uint64_t some_low;   /* matrices with a unit whose largest code is a little too small */
+    unsigned recipe;     /* sb_recipe */
     int has_middle, middle; /* median of the matrices' mean exponents of scales */
 } usual;
 
@@ -322,8 +323,6 @@ static const char *signature(double ratio)
 /* V-31: "rounded with compensation", by the recipe or, where there is none, by the codes */
 static int is_tuned(const usual *u)
 {
-    if (u->producer == SB_PRODUCER_auto_round)
-        return 2 * u->far > u->compared;
     if (u->recipe)
         return (u->recipe & SB_RECIPE_tuned) != 0;
     return u->producer == SB_PRODUCER_compressed_tensors && u->compared >= 3 &&
@@ -355,13 +354,23 @@ static void judge_whole(const usual *u, const sb_member *m, double ratio)
                       PIECE(m), *PIECE(m) ? ": " : "", f.left);
 }
 
-static void tell_far(const usual *u, const sb_member *m, double ratio)
+static int is_near(const sb_member *m)
+{
+    const sb_seen_fp8 *s = &m->seen->fp8;
+    return is_fp8(m) && s->compared ? s->far.count == 0 : -1;
+}
+
+/* V-31: "if more than half of the matrices of a decoder layer have such codes" */
+static int layer_is_tuned(usual *u, const sb_member *m)
+{
+    return u->producer == SB_PRODUCER_auto_round &&
+           !sb_block_agrees(&u->near, &u->check->self.units, m, is_near);
+}
+
+static void tell_far(usual *u, const sb_member *m, double ratio)
 {
     const sb_seen *seen = m->seen;
-    sb_check_find(u->check, 31,
-                  u->producer == SB_PRODUCER_auto_round && is_tuned(u) ? SB_LEVEL_info
-                                                                       : SB_LEVEL_error,
-                  code_name(m),
+    sb_check_find(u->check, 31, layer_is_tuned(u, m) ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
                   "%s%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
                   "weight; relative error %.4f, expected 0.0264%s: %s",
                   PIECE(m), *PIECE(m) ? ": " : "", seen->fp8.far.count, seen->distance.count, ratio,
@@ -369,14 +378,14 @@ static void tell_far(const usual *u, const sb_member *m, double ratio)
 }
 
 /* V-31: "a nearest code to t = w / S within |t| / 256" */
-static void judge_nearest(const usual *u, const sb_member *m)
+static void judge_nearest(usual *u, const sb_member *m)
 {
     const sb_seen *seen = m->seen;
     const sb_seen_fp8 *s = &seen->fp8;
     if (!s->compared || !seen->has_distance)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
-    int tuned = is_tuned(u) && u->producer != SB_PRODUCER_auto_round;
+    int tuned = u->producer != SB_PRODUCER_auto_round && is_tuned(u);
     /* V-38: "it is the product that is compared" - weights that are still the original's, too */
     int smoothed = sb_follow_is_normed(u->check, m) ||
                    (s->far.count && (u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)));
@@ -443,7 +452,6 @@ static void count_usual(usual *u, const sb_member *m)
     u->live += s->live;
     u->low += s->low.count;
     u->compared += s->compared;
-    u->far += s->far.count != 0;
     u->many_far += s->compared && s->far.count > m->seen->distance.count / 64 &&
                    sb_distance_ratio(&m->seen->distance) <= 0.06;
     u->some_low += s->low.count != 0 && s->top >= 0x78;

@@ -30,7 +30,6 @@ static void count_member(sb_int_usual *u, const sb_member *m)
     u->inner += s->inner.count;
     u->compared[region] += s->compared && m->seen->has_distance;
     u->nearest[region] += s->compared && m->seen->has_distance && s->far.count == 0;
-    u->within[region] += s->compared && m->seen->has_distance && s->beyond.count == 0;
 }
 
 void sb_int_usual_make(sb_check *check, sb_int_usual *u)
@@ -44,6 +43,7 @@ void sb_int_usual_make(sb_check *check, sb_int_usual *u)
         return;
     u->producer = sb_producer_of(check);
     u->recipe = sb_recipe_of(check);
+    u->tunes = u->producer == SB_PRODUCER_auto_round && sb_producer_tunes(check);
     u->strays = u->producer == SB_PRODUCER_auto_round && sb_producer_strays(check);
 }
 
@@ -62,21 +62,45 @@ static int most(uint64_t some, uint64_t all)
     return 2 * some >= all;
 }
 
+static int is_near(const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    return sb_int_member(m) && s->ints.compared && s->has_distance ? s->ints.far.count == 0 : -1;
+}
+
+static int is_inside(const sb_member *m)
+{
+    const sb_seen *s = m->seen;
+    return sb_int_member(m) && s->ints.compared && s->has_distance ? s->ints.beyond.count == 0 : -1;
+}
+
+/* V-38: "of AutoRound a decoder layer" */
+static int rounds_to_nearest(sb_int_usual *u, const sb_member *m)
+{
+    sb_region region = m->unit->region;
+    return u->tunes ? sb_block_agrees(&u->near, &u->check->self.units, m, is_near)
+                    : most(u->nearest[region], u->compared[region]);
+}
+
+static int stays_within(sb_int_usual *u, const sb_member *m)
+{
+    return u->tunes && !u->strays &&
+           sb_block_agrees(&u->inside, &u->check->self.units, m, is_inside);
+}
+
 /* 1 if something was found. */
-static int judge_codes(const sb_int_usual *u, const sb_member *m, double ratio)
+static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
 {
     const sb_seen_int *s = &m->seen->ints;
-    sb_region region = m->unit->region;
     const sb_places *which = NULL;
     const char *what = "";
     if (m->seen->ints.far.count &&
         ((u->recipe & ~(unsigned)SB_RECIPE_there) || sb_follow_is_normed(u->check, m)))
         return 0; /* V-38: "no single code is bound" */
-    if (most(u->nearest[region], u->compared[region])) {
+    if (rounds_to_nearest(u, m)) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
-    } else if (u->producer == SB_PRODUCER_auto_round && !u->strays &&
-               most(u->within[region], u->compared[region])) {
+    } else if (stays_within(u, m)) {
         which = &s->beyond;
         what = "more than a step off the original's weight";
     }
@@ -110,6 +134,12 @@ static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit,
                       "%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
                       "those whose inputs were always zero; relative error of the others %.4f",
                       f.dead, f.left);
+    else if (f.cut > 0)
+        sb_check_find(u->check, 38, SB_LEVEL_warn, name,
+                      "far from its original: relative error %.4f, a usual one is %g: %.1f %% of "
+                      "its weights are beyond the last codes, where tuned scales may leave them; "
+                      "relative error without that %.4f",
+                      sb_distance_ratio(&m->seen->distance), usual, 100 * f.cut, f.left);
     else if (f.left > limit)
         sb_check_find(u->check, 38, SB_LEVEL_warn, name,
                       "far from its original: relative error %.4f, a usual one is %g", f.left,
@@ -125,7 +155,7 @@ static void judge_ratio(const sb_int_usual *u, const sb_member *m, double ratio)
         judge_whole(u, m, limit, wide ? 0.01 : 0.13);
 }
 
-void sb_judge_int_distance(const sb_int_usual *u, const sb_member *m)
+void sb_judge_int_distance(sb_int_usual *u, const sb_member *m)
 {
     if (!m->seen->has_distance || !m->seen->ints.compared)
         return;

@@ -69,7 +69,8 @@ static int strays(const json_t *object)
            (json_is_integer(iters) && json_integer_value(iters) < 32);
 }
 
-int sb_producer_strays(const sb_check *check)
+/* Whether either of the two files, or its quantization_config, is so. */
+static int says(const sb_check *check, int (*is)(const json_t *object))
 {
     const char *folder = sb_checkpoint_folder(check->self.checkpoint);
     static const char *const names[] = {"config.json", "quantization_config.json"};
@@ -79,10 +80,28 @@ int sb_producer_strays(const sb_check *check)
         json_t *root = NULL;
         sb_error err;
         if (path && sb_json_load(path, &root, &err) == SB_OK) {
-            found = strays(root) || strays(json_object_get(root, "quantization_config"));
+            found = is(root) || is(json_object_get(root, "quantization_config"));
             json_decref(root);
         }
         free(path);
     }
     return found;
+}
+
+int sb_producer_strays(const sb_check *check)
+{
+    return says(check, strays);
+}
+
+/* AutoRound writes how many iterations it made, if they are not its 200. */
+static int rests(const json_t *object)
+{
+    const json_t *iters = json_object_get(object, "iters");
+    return json_is_integer(iters) && json_integer_value(iters) <= 0;
+}
+
+int sb_producer_tunes(const sb_check *check)
+{
+    return check->self.checkpoint && sb_producer_of(check) == SB_PRODUCER_auto_round &&
+           !says(check, rests);
 }

@@ -23,4 +23,7 @@ sb_producer sb_producer_of(const sb_check *check);
  * are 1 / iterations, become smaller, and are not bounded, so that few of them add up to more. */
 int sb_producer_strays(const sb_check *check);
 
+/* 1 if it is AutoRound, and does not say that it made no iterations: it tunes codes, and scales. */
+int sb_producer_tunes(const sb_check *check);
+
 #endif
