@@ -54,8 +54,7 @@ static sb_status read_scheme(const sb_json_object *at, const char *algo, sb_decl
         status = sb_declared_group(at, "group_size", algos[i].group, &group, err);
         if (status != SB_OK)
             return status;
-        int free_choice = scheme.family == SB_FAMILY_INT ||
-                          (scheme.family == SB_FAMILY_NVFP4 && scheme.activation_bits == 8);
+        int free_choice = scheme.family == SB_FAMILY_INT || scheme.family == SB_FAMILY_NVFP4;
         if (group < 1 || (!free_choice && group != algos[i].group))
             return sb_json_fail(at, "group_size", SB_ERR_UNSUPPORTED, err,
                                 "is %" PRId64 ", which is not read with %s: expected %d", group,
@@ -225,7 +224,7 @@ static sb_status read_group(void *ctx, const sb_json_object *groups, const char 
     const char *algo = NULL;
     int32_t index;
     int is_float = type && strcmp(type, "float") == 0;
-    if (is_float && bits == 4 && columns == 16)
+    if (is_float && bits == 4 && (columns == 16 || columns == 32))
         algo = !inputs ? "W4A16_NVFP4" : input_bits == 4 ? "NVFP4" : "W4A8_NVFP4_FP8";
     else if (is_float && bits == 8 && columns == 32)
         algo = "MXFP8";
@@ -259,6 +258,14 @@ static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
     return SB_OK;
 }
 
+/* config.json may have the group size in config_groups alone; hf_quant_config.json has it beside
+ * the scheme. */
+static const sb_json_object *groups_in(const sb_declared_reading *reading)
+{
+    return reading->hf.json && !sb_json_get(&reading->object, "group_size") ? &reading->hf
+                                                                            : &reading->object;
+}
+
 sb_status sb_declared_modelopt_read(sb_declared_reading *reading, sb_error *err)
 {
     sb_declared *declared = reading->declared;
@@ -274,7 +281,7 @@ sb_status sb_declared_modelopt_read(sb_declared_reading *reading, sb_error *err)
     if (status == SB_OK && is_mixed(algo))
         status = read_mixed(reading, err);
     else if (status == SB_OK)
-        status = read_scheme(at, algo, declared, &declared->base, err);
+        status = read_scheme(groups_in(reading), algo, declared, &declared->base, err);
     if (status == SB_OK && reading->hf.json && !reading->from_hf)
         status = note_differences(reading, algo, err);
     return status;

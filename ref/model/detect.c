@@ -123,7 +123,14 @@ static sb_container bytes_container(const sb_probe *p, const sb_tensor *scale, s
                                                 : SB_CONTAINER_fp8_block_ct;
 }
 
-/* FP8 with scales of any grid, INT8 with scales of rows or one. */
+/* Scales of integers: of rows, of whole groups of a row, or one. */
+static int fits_integers(const sb_probe *p, const uint64_t d[2])
+{
+    return d[1] == 1 ? d[0] == 1 || d[0] == p->rows
+                     : d[0] == p->rows && d[1] && p->cols % d[1] == 0;
+}
+
+/* FP8 with scales of any grid, INT8. */
 static sb_status take_bytes(sb_probe *p, const sb_tensor *scale, sb_format codes)
 {
     uint64_t d[2] = {0, 0}, block[2];
@@ -134,10 +141,10 @@ static sb_status take_bytes(sb_probe *p, const sb_tensor *scale, sb_format codes
         status = sb_probe_scale_format(p, scale, bytes ? SB_SCALES_REAL : SB_SCALES_ANY, &format);
     if (status)
         return status;
-    if (!sb_probe_plane(p, scale, d) || (bytes && (d[1] != 1 || (d[0] != 1 && d[0] != p->rows))))
+    if (!sb_probe_plane(p, scale, d) || (bytes && !fits_integers(p, d)))
         return sb_probe_want_shape(p, scale, p->rows, 1);
     block[0] = sb_probe_block(p->rows, d[0]);
-    block[1] = sb_probe_block(p->cols, d[1]);
+    block[1] = bytes ? p->cols / d[1] : sb_probe_block(p->cols, d[1]);
     /* the scales of rows, lying flat: [1, N] */
     if (d[0] == 1 && d[1] == p->rows && p->rows != 1 && block[1] != 128 &&
         scale != SB_FOUND_PART(p, weight_scale_inv))

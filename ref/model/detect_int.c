@@ -191,6 +191,11 @@ sb_status sb_take_int_ct(sb_probe *p)
     if (status)
         return status;
     uint64_t words = codes->shape[codes->rank - 1], bits = 32 * words / k;
+    if (bits > 1 && bits < 8 && bits != 4 && k * bits == 32 * words)
+        return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
+                               "has codes of %" PRIu64 " bits (W%" PRIu64
+                               "A16), which lie across words: only those of 4 and 8 bits are read",
+                               bits, bits);
     if ((bits != 4 && bits != 8) || k * bits % 32 != 0)
         return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
                                "has %" PRIu64 " columns in %" PRIu64

@@ -42,6 +42,14 @@ int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
     return 1;
 }
 
+/* compressed-tensors' int-quantized has a byte for each code, of whatever width. */
+static int bits_agree(const sb_declaration *d, const sb_found *f)
+{
+    unsigned stored = (unsigned)sb_format_bits(f->matrix.format);
+    return d->bits == stored || (f->container == SB_CONTAINER_int8_channel &&
+                                 d->packing == SB_PACKED_CT_INT && d->bits > 1 && d->bits < 8);
+}
+
 int sb_declared_kind_agrees(const sb_declaration *d, const sb_found *f)
 {
     if (d->answer == SB_DECLARED_UNKNOWN)
@@ -52,7 +60,7 @@ int sb_declared_kind_agrees(const sb_declaration *d, const sb_found *f)
            (d->packing == answers[f->container].packing[0] ||
             d->packing == answers[f->container].packing[1] ||
             d->packing == answers[f->container].packing[2]) &&
-           (d->family != SB_FAMILY_INT || d->bits == sb_format_bits(f->matrix.format));
+           (d->family != SB_FAMILY_INT || bits_agree(d, f));
 }
 
 int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
@@ -64,6 +72,9 @@ int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
 /* "Where they are neither, the declaration decides" */
 static void settle(const sb_declaration *d, sb_found *found)
 {
+    if (d->answer == SB_DECLARED_YES && d->bits < 8 && sb_declared_kind_agrees(d, found) &&
+        found->container == SB_CONTAINER_int8_channel)
+        found->matrix.quant.code_bits = (uint8_t)d->bits;
     if (found->zeros_open && d->packing == SB_PACKED_GPTQ_V2)
         found->matrix.quant.zeros = SB_ZEROS_gptq_v2;
 }

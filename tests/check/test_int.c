@@ -373,6 +373,75 @@ static void test_signed(void **state)
     folder_result_free(r);
 }
 
+/* int4-ct's codes as compressed-tensors' int-quantized has them: a signed byte for each. */
+static void to_bytes(folder *f)
+{
+    folder_drop_all(f, ".weight_shape");
+    for (size_t i = 0; i < f->count; i++) {
+        folder_tensor *t = f->tensors[i];
+        size_t n = strlen(t->name);
+        if (n < 14 || strcmp(t->name + n - 14, ".weight_packed") != 0)
+            continue;
+        uint64_t shape[2] = {t->shape[0], t->shape[1] * 8}, count = shape[0] * shape[1];
+        int8_t *codes = malloc(count);
+        assert_non_null(codes);
+        for (uint64_t k = 0; k < count; k++)
+            codes[k] = (int8_t)((int)folder_nibble(t, k) - 8);
+        folder_retype(t, SB_DTYPE_I8);
+        folder_resize(t, 2, shape);
+        memcpy(t->bytes, codes, count);
+        free(codes);
+        t->name[n - 7] = '\0';
+    }
+    folder_replace(f, "config.json", "pack-quantized", "int-quantized");
+}
+
+/* V-36: "a byte for each code" - W4AFP8's weights, in groups: clean, then a code that four bits do
+ * not have, then codes in groups of another size than the declared one. */
+static void test_bytes(void **state)
+{
+    folder *f = folder_of("T3 int4-ct recipe=plain");
+    (void)state;
+    to_bytes(f);
+    folder_result *r = folder_check(f, BF16, NULL);
+    const sb_member *m = sb_member_plain(&r->check.self.units, &TENSOR[6]);
+    assert_true(m && m->matrix.format == SB_FORMAT_int8 && m->matrix.quant.code_bits == 4);
+    assert_true(m->seen->has_distance && m->seen->ints.far.count == 0);
+    expect_none_above(r, SB_LEVEL_info);
+    folder_result_free(r);
+    folder_tensor *t = folder_find(f, TENSOR ".weight");
+    t->bytes[1000] = 13;
+    r = folder_check(f, NULL, NULL);
+    expect_finding(r, 36, SB_LEVEL_error, TENSOR ".weight");
+    folder_result_free(r);
+    folder_free(f);
+}
+
+/* V-4: "codes of other widths" - six bits in words are refused by their name, and by nothing else.
+ */
+static void test_six_bits(void **state)
+{
+    folder *f = folder_of("T3 int4-ct recipe=plain");
+    (void)state;
+    for (size_t i = 0; i < f->count; i++) {
+        folder_tensor *t = f->tensors[i];
+        uint64_t shape[2] = {t->shape[0], t->shape[1] / 2 * 3};
+        if (strstr(t->name, ".weight_packed"))
+            folder_resize(t, 2, shape);
+    }
+    folder_result *r = folder_check(f, NULL, NULL); /* four are declared */
+    expect_finding(r, 39, SB_LEVEL_fatal, TENSOR);
+    folder_result_free(r);
+    folder_replace(f, "config.json", "\"num_bits\": 4", "\"num_bits\": 6");
+    r = folder_check(f, NULL, NULL);
+    const sb_finding *finding = folder_finding(r, 4, SB_LEVEL_warn, NULL);
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->message, "W6A16"));
+    expect_only(r, 4, "");
+    folder_result_free(r);
+    folder_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_many_flips),  cmocka_unit_test(test_planted),
         cmocka_unit_test(test_awq_as_v1),   cmocka_unit_test(test_signed),
         cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_awq_less_one),
+        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_six_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

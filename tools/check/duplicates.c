@@ -60,7 +60,8 @@ static int is_code_part(sb_model_part part)
 /* Column orders and shapes are the same in all layers of a shape, and rightly so. */
 static int may_repeat(sb_model_part part)
 {
-    return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape;
+    return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape ||
+           part == SB_PART_pre_quant_scale;
 }
 
 /* V-13: "Tensors of 128 bytes or more" */

@@ -165,7 +165,7 @@ static void cut_row(pass *p, uint32_t row)
     const sb_matrix *m = p->own;
     sb_int_range range = {-1, 1};
     if (m->format != SB_FORMAT_e2m1) {
-        range = sb_int_range_of(m->format);
+        range = sb_int_range_in(m);
         sb_int_unpack(m, sb_matrix_stored_row(m, row), 1, 0, m->cols, p->codes, m->cols);
     }
     for (uint32_t k = 0; k < m->cols; k++) {

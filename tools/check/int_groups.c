@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/check/int_usual.h"
+#include "tools/check/ints.h"
 #include "tools/check/rows.h"
 
 static const char *scale_name(const sb_member *m)
@@ -237,13 +238,26 @@ static int is_uniform(const uint32_t *steps, uint64_t count)
     return 1;
 }
 
+/* V-36: "a byte for each code" */
+static void judge_outside(const sb_int_usual *u, const sb_member *m)
+{
+    const sb_seen_int *s = &m->seen->ints;
+    sb_int_range range = sb_int_range_in(&m->matrix);
+    if (s->outside.count)
+        sb_check_find(u->check, 36, SB_LEVEL_error, code_name(m),
+                      "%" PRIu64 " groups have codes beyond %d to %d, which are all that %u bits "
+                      "have: %s",
+                      s->outside.count, range.least, range.most, m->matrix.quant.code_bits,
+                      PLACES(u, m, outside, sb_code_byte, 1));
+}
+
 static void judge_histogram(const sb_int_usual *u, const sb_member *m)
 {
     const uint32_t *steps = m->seen->ints.steps;
     uint64_t count = 0;
     int64_t sum = 0;
     unsigned mode = 0;
-    int wide = sb_format_bits(m->matrix.format) == 8;
+    int wide = sb_int_is_wide(&m->matrix);
     for (unsigned i = 0; i < 16; i++) {
         count += steps[i];
         sum += (int64_t)steps[i] * (wide ? 2 * (int)i - 15 : 2 * ((int)i - 8));
@@ -341,6 +355,16 @@ static void judge_index(sb_check *check, const sb_unit *unit)
 }
 
 /* V-39: "the two numbers are N and K" */
+/* V-39: "another width that is declared" */
+static int is_declared_width(const sb_check *check, const sb_unit *unit, uint64_t bits)
+{
+    sb_declaration d;
+    sb_error why;
+    return check->self.declared && bits != 4 && bits != 8 &&
+           sb_declared_for(check->self.declared, unit->name, &d, &why) == SB_OK &&
+           d.answer == SB_DECLARED_YES && d.bits == bits;
+}
+
 static void judge_shape(sb_check *check, const sb_unit *unit)
 {
     const sb_tensor *t = unit->found.part[SB_PART_weight_shape];
@@ -358,7 +382,9 @@ static void judge_shape(sb_check *check, const sb_unit *unit)
     }
     if (!codes || codes->rank < 2)
         return;
-    uint64_t words = codes->shape[codes->rank - 1];
+    uint64_t words = codes->shape[codes->rank - 1], bits = k ? 32 * words / k : 0;
+    if (k && k * bits == 32 * words && is_declared_width(check, unit, bits))
+        return; /* refused by its name: check 4 */
     if (n != codes->shape[codes->rank - 2] || (words * 8 != k && words * 4 != k))
         sb_check_find(check, 39, SB_LEVEL_fatal, t->name,
                       "says [%" PRIu64 ", %" PRIu64 "], but the codes are [%" PRIu64 ", %" PRIu64
@@ -409,6 +435,7 @@ static void judge(sb_int_usual *u, const sb_member *m)
     judge_signs(u, m, &said);
     judge_unsigned(u, m);
     judge_extremes(u, m);
+    judge_outside(u, m);
     judge_histogram(u, m);
     judge_order(u, m, &said);
     judge_balance(u, m, &said);

@@ -16,7 +16,8 @@ enum {
     SB_GROUP_LOWEST = 2,
     SB_GROUP_REACHES = 4,
     SB_GROUP_WEIGHTS = 8,
-    SB_GROUP_EMPTY = 16 /* no column is in it, which only g_idx can do */
+    SB_GROUP_OUTSIDE = 32, /* of the declared width */
+    SB_GROUP_EMPTY = 16    /* no column is in it, which only g_idx can do */
 };
 
 /* A row while it is read. */

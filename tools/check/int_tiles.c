@@ -10,8 +10,8 @@ enum { ROWS = 64, COLS = 128 };
 typedef struct tile {
     const sb_panel *panel;
     sb_int_range range;
-    int wide, has_master;
-    uint32_t row, rows; /* of the panel */
+    int wide, bytes, has_master; /* codes of more than 4 bits; in a byte each */
+    uint32_t row, rows;          /* of the panel */
     int16_t codes[ROWS][COLS];
     sb_int_group groups[ROWS];
     sb_int_row sums[ROWS];
@@ -53,7 +53,7 @@ static run add_nibbles(const tile *t, const int16_t *codes, uint32_t count, int 
     return r;
 }
 
-static run add_bytes(const int16_t *codes, uint32_t count, int zero, uint32_t *steps)
+static run add_bytes(const int16_t *codes, uint32_t count, int zero, int wide, uint32_t *steps)
 {
     run r = {.least = codes[0], .most = codes[0]};
     for (uint32_t i = 0; i < count; i++) {
@@ -66,7 +66,7 @@ static run add_bytes(const int16_t *codes, uint32_t count, int zero, uint32_t *s
         r.most = codes[i] > r.most ? codes[i] : r.most;
     }
     for (uint32_t i = 0; i < count && steps; i++)
-        steps[sb_int_bin(codes[i] - zero, 1)]++;
+        steps[sb_int_bin(codes[i] - zero, wide)]++;
     return r;
 }
 
@@ -130,8 +130,8 @@ static void one_piece(tile *t, uint32_t first, uint32_t count)
     for (uint32_t r = 0; r < t->rows; r++) {
         sb_int_group *g = &t->groups[r];
         uint32_t *steps = sb_int_at_floor(g->scale) ? NULL : seen->ints.steps;
-        run sums = t->wide ? add_bytes(t->codes[r], count, g->zero, steps)
-                           : add_nibbles(t, t->codes[r], count, g->zero, steps);
+        run sums = t->bytes ? add_bytes(t->codes[r], count, g->zero, t->wide, steps)
+                            : add_nibbles(t, t->codes[r], count, g->zero, steps);
         g->flags |= (unsigned char)(sb_int_flags(sums.least, g->zero, t->range) |
                                     sb_int_flags(sums.most, g->zero, t->range));
         sums.zeros = g->scale == 0 ? count : sums.zeros;
@@ -172,8 +172,9 @@ int sb_scan_int_can_tile(const sb_panel *panel)
 void sb_scan_int_tiles(const sb_panel *panel)
 {
     tile t = {.panel = panel,
-              .range = sb_int_range_of(panel->matrix.format),
-              .wide = sb_format_bits(panel->matrix.format) == 8,
+              .range = sb_int_range_in(&panel->matrix),
+              .wide = sb_int_is_wide(&panel->matrix),
+              .bytes = sb_format_bits(panel->matrix.format) == 8,
               .has_master = panel->master != NULL};
     for (t.row = 0; t.row < panel->matrix.rows; t.row += ROWS) {
         t.rows = panel->matrix.rows - t.row < ROWS ? panel->matrix.rows - t.row : ROWS;

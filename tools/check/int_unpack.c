@@ -16,6 +16,17 @@ sb_int_range sb_int_range_of(sb_format format)
     }
 }
 
+sb_int_range sb_int_range_in(const sb_matrix *m)
+{
+    int half = m->quant.code_bits ? 1 << (m->quant.code_bits - 1) : 0;
+    return half ? (sb_int_range){-half, half - 1} : sb_int_range_of(m->format);
+}
+
+int sb_int_is_wide(const sb_matrix *m)
+{
+    return (m->quant.code_bits ? m->quant.code_bits : sb_format_bits(m->format)) > 4;
+}
+
 /* V-38: "|w / S + z - c| is at most 1/2, and |w / S| / 256 more", "at most 1 + 1/64", "the sum is
  * rounded, too" - multiplied by 256 |S|. The ends of the range stand for everything beyond them. */
 unsigned sb_int_stands(int code, int zero, sb_int_range range, double weight, double scale)

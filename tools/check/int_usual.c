@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "tools/check/follow.h"
+#include "tools/check/ints.h"
 #include "tools/check/recipe.h"
 #include "tools/check/rows.h"
 
@@ -149,7 +150,7 @@ static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit,
 /* V-38: "0.35 with 4 bits, 0.05 with 8" */
 static void judge_ratio(const sb_int_usual *u, const sb_member *m, double ratio)
 {
-    int wide = sb_format_bits(m->matrix.format) == 8;
+    int wide = sb_int_is_wide(&m->matrix);
     double limit = wide ? 0.05 : 0.35;
     if (ratio > limit || m->seen->ints.rows_off.count || sb_follow_is_normed(u->check, m))
         judge_whole(u, m, limit, wide ? 0.01 : 0.13);

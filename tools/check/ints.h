@@ -11,6 +11,10 @@ typedef struct sb_int_range {
 
 sb_int_range sb_int_range_of(sb_format format);
 
+/* Of a matrix: I8 codes may be declared to have fewer bits. */
+sb_int_range sb_int_range_in(const sb_matrix *matrix);
+int sb_int_is_wide(const sb_matrix *matrix); /* more than four */
+
 /* V-38: "1e-5 is the least scale that tools write" - what lies in such a group is nothing. */
 static inline int sb_int_at_floor(double scale)
 {

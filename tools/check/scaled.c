@@ -141,7 +141,9 @@ int sb_is_beside_quantized(const sb_check *check, const sb_unit *unit)
     if (!length)
         return 1; /* the last norm, a head */
     for (size_t i = 0; i < u->count; i++)
-        if (sb_unit_quantized(&u->rows[i]) && strncmp(u->rows[i].plain, unit->plain, length) == 0)
+        if ((sb_unit_quantized(&u->rows[i]) ||
+             u->rows[i].found.part[SB_PART_pre_quant_scale]) && /* not read, but quantized */
+            strncmp(u->rows[i].plain, unit->plain, length) == 0)
             return 1;
     return 0;
 }

@@ -22,7 +22,8 @@ sb_int_group sb_int_begin_group(const sb_matrix *m, uint32_t row, uint32_t colum
 unsigned sb_int_flags(int code, int zero, sb_int_range range)
 {
     return (code != zero ? SB_GROUP_LIVE : 0u) | (code == range.least ? SB_GROUP_LOWEST : 0u) |
-           (code <= range.least + 1 || code == range.most ? SB_GROUP_REACHES : 0u);
+           (code <= range.least + 1 || code >= range.most ? SB_GROUP_REACHES : 0u) |
+           (code < range.least || code > range.most ? SB_GROUP_OUTSIDE : 0u);
 }
 
 /* V-35: "the scale that a tool gives a group of zeros" */
@@ -41,6 +42,8 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
     int live = group->flags & SB_GROUP_LIVE;
     row += panel->first;
     seen->groups++;
+    if (group->flags & SB_GROUP_OUTSIDE)
+        sb_note_place(&seen->outside, row, column);
     if (scale == 0)
         sb_note_place(&seen->zero_scale, row, column);
     else if (!sb_int_finite(scale))
@@ -66,7 +69,7 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
     /* V-34: "would mean a weight above 1e3, or is an F16 below 1e-5 (a sixteenth of it with 8
      * bits)"
      */
-    float steps = sb_format_bits(panel->matrix.format) == 8 ? 128 : 8;
+    float steps = sb_int_is_wide(&panel->matrix) ? 128 : 8;
     if (size * steps > 1e3f)
         sb_note_place(&seen->high_scale, row, column);
     seen->low_scales +=
@@ -172,9 +175,7 @@ static void one_row(rows_pass *p, uint32_t row)
 void sb_scan_int_rows(const sb_panel *panel)
 {
     const sb_matrix *m = &panel->matrix;
-    rows_pass p = {.panel = panel,
-                   .range = sb_int_range_of(m->format),
-                   .wide = sb_format_bits(m->format) == 8};
+    rows_pass p = {.panel = panel, .range = sb_int_range_in(m), .wide = sb_int_is_wide(m)};
     /* behind the row of the original: 12 bytes a column are left, a group takes 8 */
     p.groups = (sb_int_group *)(void *)(panel->scratch + (m->cols + 1) / 2);
     for (uint32_t row = 0; row < m->rows; row++)

@@ -23,6 +23,7 @@ typedef struct sb_seen_int {
     uint32_t low_scales;    /* of live groups, where F16 has few digits */
     sb_places dead;         /* every code is the zero point under a scale that weights gave */
     sb_places inner;        /* live groups that do not reach their ends: V-35 */
+    sb_places outside;      /* groups with a code that the declared width does not have */
     sb_places far, beyond;  /* codes: not a nearest one; more than a step off: V-38 */
     sb_places rows_off;     /* rows that have little to do with the original's */
     unsigned char compared; /* the original was there, not quantized itself */

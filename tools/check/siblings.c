@@ -39,6 +39,7 @@ static int is_mixed(const sb_found *f)
         return 0; /* a g_idx beside what looks like AWQ is a matter of orientation: check 8 */
     for (unsigned p = 0; p < SB_PART_COUNT; p++)
         if (f->part[p] && p != SB_PART_pre_quant_scale &&
+            !(p == SB_PART_weight_scale_2 && f->container == SB_CONTAINER_int4_modelopt) &&
             !sb_container_takes(f->container, (sb_model_part)p))
             return 1;
     return 0;

@@ -133,6 +133,20 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
     return unit->name && unit->plain && unit->kind ? SB_OK : no_memory(err);
 }
 
+/* V-4: "NVFP4 in groups of 32 that are declared" - without a declaration half of the scales are
+ * missing. */
+static int is_nvfp4_of_32(const maker *m, const char *name, const sb_found *found)
+{
+    const sb_tensor *scale = found->part[SB_PART_weight_scale];
+    const sb_tensor *codes = found->part[SB_PART_weight];
+    sb_declaration d;
+    sb_error why;
+    return codes && scale && codes->dtype == SB_DTYPE_U8 && scale->dtype == SB_DTYPE_F8_E4M3 &&
+           codes->rank == 2 && scale->rank == 2 && scale->shape[1] * 16 == codes->shape[1] &&
+           m->declared && sb_declared_for(m->declared, name, &d, &why) == SB_OK &&
+           d.answer == SB_DECLARED_YES && d.family == SB_FAMILY_NVFP4 && d.group_size == 32;
+}
+
 static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_error *err)
 {
     maker *m = ctx;
@@ -144,8 +158,15 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     unit->status = m->headers_only
                        ? sb_detect_headers(m->checkpoint, name, experts, &unit->found, &why)
                        : sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
+    if (unit->status == SB_ERR_INPUT && is_nvfp4_of_32(m, name, &unit->found))
+        unit->status = sb_fail(&why, SB_ERR_UNSUPPORTED,
+                               "layer %s is NVFP4 in groups of 32, as ModelOpt writes it for "
+                               "W4A8_NVFP4_FP8 and for weights alone, which is not read",
+                               SB_SHOW(name));
     /* W-8: what came from elsewhere and says nothing is as it was written, v1 */
-    if (!unit->status && unit->found.zeros_open && !sb_found_origin(m->checkpoint, &unit->found))
+    if (!unit->status &&
+        (unit->found.zeros_open || unit->found.container == SB_CONTAINER_int8_channel) &&
+        !sb_found_origin(m->checkpoint, &unit->found))
         unit->status = sb_settle_zeros(m->declared, name, &unit->found, &why);
     if (unit->status == SB_ERR_MEMORY)
         return sb_fail(err, unit->status, "%s", why.text);

@@ -182,10 +182,10 @@ static void tell_totals(sb_check *check, const totals *t)
 static int has_awq(const sb_units *u)
 {
     for (size_t i = 0; i < u->count; i++)
-        if (sb_unit_quantized(&u->rows[i]) &&
-            (u->rows[i].found.container == SB_CONTAINER_int_awq ||
-             u->rows[i].found.container == SB_CONTAINER_int4_modelopt ||
-             u->rows[i].found.part[SB_PART_pre_quant_scale]))
+        if (u->rows[i].found.part[SB_PART_pre_quant_scale] ||
+            (sb_unit_quantized(&u->rows[i]) &&
+             (u->rows[i].found.container == SB_CONTAINER_int_awq ||
+              u->rows[i].found.container == SB_CONTAINER_int4_modelopt)))
             return 1;
     return 0;
 }
