@@ -58,8 +58,8 @@ typedef struct sb_quant {
     const unsigned char *group_index; /* (K) I32: the group of each column; NULL: k / block_cols */
     sb_factor factor;                 /* of the weights */
     sb_factor input;                  /* of the activations that this layer quantizes */
-    uint8_t code_bits; /* of I8 codes that are declared to have fewer bits; 0: all of the format's */
-    float origin; /* the factor that a conversion replaced by its reciprocal; 0: none */
+    uint8_t code_bits; /* of I8 codes, if fewer are declared; 0: all of the format's */
+    float origin;      /* the factor that a conversion replaced by its reciprocal; 0: none */
     sb_container container;
 } sb_quant;
 

@@ -3,11 +3,13 @@
 
   quant_matrix.py sources              the kinds of source and the options of `samebit make`
   quant_matrix.py names                the folders: name, producer, kind, whether the head is kept
+  quant_matrix.py claims FOLDER...     write FOLDER.claims, as make does
+  quant_matrix.py table OUTCOMES       the table of docs/check/quantizers.md, on stdout
   quant_matrix.py make PRODUCER SOURCES OUT [NAME...]
                                        write OUT/NAME, OUT/NAME.log and OUT/NAME.values.json
 
 make runs with the interpreter of the producer's environment (tools/gen/quant/requirements-*.txt).
-Each folder is written by a process of its own, forked after the imports. A quantizer that fails
+claims also needs one. Each folder is written by a process of its own, forked after the imports. A quantizer that fails
 leaves no folder, and its log; tools/gen/quant_matrix.sh judges both.
 
 exit status: 0 done, 2 wrong use
@@ -82,6 +84,15 @@ def main() -> int:
         for producer, rows in PRODUCERS.items():
             for name, row in rows.items():
                 print(name, producer, row.kind, "head" if row.head else "-")
+        return 0
+    if len(words) == 2 and words[0] == "table":
+        print(importlib.import_module("quant.matrix_table").table(Path(words[1])), end="")
+        return 0
+    if len(words) >= 2 and words[0] == "claims":
+        for folder in map(Path, words[1:]):
+            names = importlib.import_module("quant.claims").claimed(folder)
+            if names:
+                folder.with_name(f"{folder.name}.claims").write_text("".join(f"{n}\n" for n in names))
         return 0
     if len(words) >= 4 and words[0] == "make" and words[1] in PRODUCERS:
         return make(words[1], Path(words[2]), Path(words[3]), words[4:])

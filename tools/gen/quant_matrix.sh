@@ -3,20 +3,25 @@
 #
 #   tools/gen/quant_matrix.sh OUT [NAME...]          write the folders and judge them
 #   tools/gen/quant_matrix.sh --judge OUT [NAME...]  judge those that are there
+#   tools/gen/quant_matrix.sh --write OUT            judge those that are there, and write docs/check/quantizers.md
 #
 # Each folder of tools/gen/quant/matrix.py is asked: samebit info; check alone; check --against its source;
 # check --loaded with what the library makes of it, where the library can say; run. One line per folder, then
 # "N passed, N failed, N skipped". A folder that is not as it should be is in tools/gen/quant/matrix.expected,
 # with what is expected of it and why: skip (the quantizer does not write it), refuse (samebit does not read
-# it, and says so by name), fail (the folder is unsound).
+# it, and a WARN says so by name), fail NUMBER (the folder is unsound: an ERROR of that check, and what the
+# library's own code says of it: FOLDER.claims, or a tensor that is not there).
 set -uo pipefail
 
-usage() { echo "usage: tools/gen/quant_matrix.sh [--judge] OUT [NAME...]"; }
+usage() { echo "usage: tools/gen/quant_matrix.sh [--judge|--write] OUT [NAME...]"; }
 case "${1-}" in
     -h | --help) usage; exit 0 ;;
 esac
-judge_only=0
-if [ "${1-}" = --judge ]; then judge_only=1; shift; fi
+judge_only=0 document=""
+case "${1-}" in
+    --judge) judge_only=1; shift ;;
+    --write) judge_only=1 document=docs/check/quantizers.md; shift ;;
+esac
 if [ $# -lt 1 ]; then usage >&2; exit 2; fi
 out=$1
 shift
@@ -67,6 +72,12 @@ expected_of() {
     awk -v name="$1" '$1 == name { print $2; found = 1 } END { if (!found) print "pass" }' "$expected"
 }
 
+# The number of the check that finds it, of a folder that is unsound.
+number_of() { awk -v name="$1" '$1 == name { print $3 }' "$expected"; }
+
+# A line of the outcomes: name, outcome, warnings, whether the library's values were compared, what shows it.
+note() { printf '%s\t%s\t%s\t%s\t%s\n' "$@" >>"$outcomes"; }
+
 first_finding() { grep -a -m 1 -E '^ *(FATAL|ERROR)' "$1" | sed -e 's/^ *//' | cut -c 1-160; }
 
 # One line about a folder: what each question gave.
@@ -76,6 +87,7 @@ judge() { # name, kind, head
     if [ ! -e "$folder/config.json" ]; then
         if [ "$word" = skip ]; then
             skipped=$((skipped + 1))
+            note "$name" skipped 0 "" ""
             echo "SKIPPED $name: the quantizer does not write it"
         else
             failed=$((failed + 1))
@@ -99,32 +111,56 @@ judge() { # name, kind, head
     verdict "$name" "$word" "$bad" "$log"
 }
 
+# What of an unsound folder shows that it is, without samebit: fails if nothing does.
+shown_by() { # name
+    local claims=$out/$1.claims
+    if [ -s "$claims" ]; then
+        echo "$(wc -l <"$claims") modules are called quantized and are floats, the first $(head -n 1 "$claims")"
+    elif ! grep -a -q '"mtp\.' "$out/$1"/*.safetensors && grep -q '"mtp_num_hidden_layers": [1-9]' "$out/$1/config.json"; then
+        echo "no tensor of the files begins with mtp., and config.json has mtp_num_hidden_layers above 0"
+    else
+        return 1
+    fi
+}
+
 verdict() { # name, what is expected, what was bad, logs
-    local name=$1 word=$2 bad=$3 log=$4 held=1 warned
+    local name=$1 word=$2 bad=$3 log=$4 held=1 warned outcome=$2 shown="" values=""
     case $word in
         pass) [ -z "$bad" ] || held=0 ;;
-        fail) case $bad in *against* | *alone*) ;; *) held=0 ;; esac ;;
+        fail)
+            outcome=unsound
+            grep -a -q "^ERROR $(number_of "$name") " "$log.against" || held=0
+            shown=$(shown_by "$name") || held=0
+            ;;
         # refused by the format's own name, and not called cut
         refuse)
-            case $bad in *run*) ;; *) held=0 ;; esac
+            outcome=refused
+            case $bad in *alone* | *against*) held=0 ;; *run*) ;; *) held=0 ;; esac
+            grep -a -q 'not read' "$log.alone" || held=0
             ! grep -a -q -E 'download it again|was cut' "$log.alone" || held=0
             ;;
         *) held=0 ;;
     esac
+    [ -e "$out/$name.values.json" ] && [ "$word" != refuse ] && values=yes
     warned=$(grep -a -c -E '^ *WARN' "$log.against")
     if [ $held -eq 1 ]; then
         passed=$((passed + 1))
+        note "$name" "$outcome" "$warned" "$values" "$shown"
         echo "ok      $name: $word${bad:+,$bad as expected}, $warned warnings$([ -e "$out/$name.values.json" ] && echo ", values compared")"
     else
         failed=$((failed + 1))
+        note "$name" "as not expected" "$warned" "$values" ""
         echo "FAILED  $name: expected $word, bad:${bad:- nothing}: $(cat "$log".* 2>/dev/null | first_finding /dev/stdin)"
     fi
 }
 
 [ $judge_only -eq 1 ] || { write_sources && write_folders "$@"; }
 passed=0 failed=0 skipped=0
+outcomes=$out/outcomes.tsv
+: >"$outcomes"
 while read -r name _ kind head; do
     if chosen "$name" "$@"; then judge "$name" "$kind" "$head"; fi
 done < <(python3 "$matrix" names)
+[ -z "$document" ] || python3 "$matrix" table "$outcomes" >"$document" || exit 1
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

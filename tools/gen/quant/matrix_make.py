@@ -107,7 +107,10 @@ def _ct_make(source: Path, folder: Path, row: Row) -> None:
     from datasets import Dataset
     from llmcompressor import oneshot
     from llmcompressor.modeling.moe.linearize import load_quantizable_moe
+    from llmcompressor.pipelines.cache import IntermediatesCache
 
+    # AWQModifier pins its inputs for copies to a GPU, and torch pins nothing without one. No value depends on it.
+    IntermediatesCache._pin_intermediate = classmethod(lambda cls, intermediate: None)
     cls = class_of(source)
     stacked = "Moe" in cls.__name__ or "Next" in cls.__name__
     with load_quantizable_moe(cls) if stacked else nullcontext():
@@ -236,7 +239,13 @@ def write_values(folder: Path, weights: Weights, program: str) -> None:
 
 def make(producer: str, source: Path, folder: Path, row: Row) -> None:
     """Quantize SOURCE into FOLDER, and write down what the library makes of it again."""
+    from quant.claims import claimed
+
     MAKE[producer](source, folder, row)
+    claims = folder.with_name(f"{folder.name}.claims")
+    claims.unlink(missing_ok=True)
+    if names := claimed(folder):
+        claims.write_text("".join(f"{name}\n" for name in names))
     try:
         weights = WEIGHTS[producer](folder, row)
     except Exception as error:  # noqa: BLE001  (a reader of a library that does not know its own folder)
