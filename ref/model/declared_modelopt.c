@@ -54,7 +54,8 @@ static sb_status read_scheme(const sb_json_object *at, const char *algo, sb_decl
         status = sb_declared_group(at, "group_size", algos[i].group, &group, err);
         if (status != SB_OK)
             return status;
-        int free_choice = scheme.family == SB_FAMILY_INT || scheme.family == SB_FAMILY_NVFP4;
+        int free_choice = scheme.family == SB_FAMILY_INT ||
+                          (scheme.family == SB_FAMILY_NVFP4 && scheme.activation_bits != 4);
         if (group < 1 || (!free_choice && group != algos[i].group))
             return sb_json_fail(at, "group_size", SB_ERR_UNSUPPORTED, err,
                                 "is %" PRId64 ", which is not read with %s: expected %d", group,

@@ -185,6 +185,7 @@ static void test_the_other_dialects(void **state)
         {MO "null", IN, "quant_algo is null, expected a string"},
         {MO "'W5A5'", UN, "quant_algo is \"W5A5\", which is not read"},
         {MO "'NVFP4','group_size':32", UN, "group_size is 32, which is not read with NVFP4"},
+        {MO "'W4A16_NVFP4','group_size':32", SB_OK, ""},
         {MO "'NVFP4','ignore':['a[0-9]']", UN, "ignore[0] \"a[0-9]\": has a set in brackets"},
         {MO "'NVFP4','kv_cache_scheme':'FP4'", UN, "kv_cache_scheme is \"FP4\", which is not read"},
         {MO "'MIXED_PRECISION','quantized_layers':[]", IN, "quantized_layers is an array of 0"},
