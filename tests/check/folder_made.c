@@ -65,12 +65,16 @@ static const char *make(const char *vehicle)
     assert_true(strlen(vehicle) < sizeof text);
     strcpy(text, vehicle);
     o.preset = strtok_r(text, " ", &next);
+    if (*o.preset == '@') {
+        o.weights = o.preset + 1;
+        o.preset = NULL;
+    }
     o.format = strtok_r(NULL, " ", &next);
     for (char *word; (word = strtok_r(NULL, " ", &next));)
         option(word, &o);
     snprintf(name, sizeof name, "%ld-%s", (long)getpid(), vehicle);
     for (char *c = name; *c; c++)
-        *c = *c == ' ' || *c == '=' ? '-' : *c;
+        *c = strchr(" =/@", *c) ? '-' : *c;
     o.dir = test_path("check", name);
     if (sb_make(&o, &err))
         fail_msg("make %s: %s", vehicle, err.text);
@@ -79,7 +83,7 @@ static const char *make(const char *vehicle)
 
 const char *folder_path(const char *vehicle)
 {
-    if (strchr(vehicle, '/'))
+    if (*vehicle != '@' && strchr(vehicle, '/'))
         return vehicle;
     for (made *m = all_made; m; m = m->next)
         if (strcmp(m->vehicle, vehicle) == 0)

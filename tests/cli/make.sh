@@ -47,6 +47,16 @@ done
 same "shards change the state" "${digest[1]}" "${digest[3]}"
 same "shards change the state" "${digest[1]}" "${digest[4]}"
 
+# the weights of a checkpoint instead of drawn ones
+run 0 make "$work/plain" --preset T4 --recipe plain
+run 0 make "$work/plain-fp8" --preset T4 --recipe plain --format fp8-block
+run 0 make "$work/taken" --weights "$work/plain" --format fp8-block
+check "weights that are taken give other bytes" diff -r "$work/plain-fp8" "$work/taken"
+refused 2 make "$work/x" --preset T4 --weights "$work/plain"
+says_err "neither --preset"
+refused 3 make "$work/x" --weights "$work/no-such"
+check "something was written" test ! -e "$work/x"
+
 run 0 make --list
 for word in T1 T6 35b-a3b mistakes predictable bf16 f32 text vl qwen3.5 fused split; do says "$word"; done
 refused 2 make "$work/x" --list

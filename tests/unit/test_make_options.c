@@ -177,6 +177,56 @@ static void test_progress(void **state)
 }
 
 /* What --list prints is what can be asked for. */
+/* A folder whose weights are those of another is what the preset would have been. */
+static void test_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset, *experts;
+    } sources[] = {{"T3", NULL}, {"T3", "split"}, {"T4", NULL}, {"T6", NULL}};
+    static const char *const formats[] = {"bf16", "nvfp4-ct", "fp8-block", "mxfp4"};
+    for (size_t i = 0; i < COUNT(sources); i++) {
+        made source = make("source", (sb_make_options){.preset = sources[i].preset,
+                                                       .experts = sources[i].experts,
+                                                       .recipe = "plain",
+                                                       .layers = 2,
+                                                       .replace = 1});
+        for (size_t f = 0; f < COUNT(formats); f++) {
+            made drawn = make("drawn", (sb_make_options){.preset = sources[i].preset,
+                                                         .recipe = "plain",
+                                                         .layers = 2,
+                                                         .format = formats[f],
+                                                         .replace = 1});
+            made taken =
+                make("taken",
+                     (sb_make_options){.weights = source.dir, .format = formats[f], .replace = 1});
+            sb_digest a = stored_digest(&drawn), b = stored_digest(&taken);
+            assert_memory_equal(&a, &b, sizeof a);
+            sb_model_close(drawn.model);
+            sb_model_close(taken.model);
+        }
+        sb_model_close(source.model);
+    }
+}
+
+/* No head, so none is written; and what cannot be taken. */
+static void test_weights_refused(void **state)
+{
+    (void)state;
+    made bare = make("bare", (sb_make_options){.preset = "T4", .no_mtp = 1});
+    made taken = make("taken-bare", (sb_make_options){.weights = bare.dir});
+    assert_int_equal(taken.model->config.mtp_layers, 0);
+    sb_model_close(taken.model);
+    sb_model_close(bare.model);
+    made codes = make("codes", (sb_make_options){.preset = "T4", .format = "fp8-block"});
+    made next = make("next", (sb_make_options){.preset = "T5"});
+    const char *dir = test_path("options", "no-weights");
+    check_refused(&(sb_make_options){.dir = dir, .weights = codes.dir}, "not floats", "floats");
+    check_refused(&(sb_make_options){.dir = dir, .weights = next.dir}, "Qwen3-Next", "Qwen3.5");
+    sb_model_close(codes.model);
+    sb_model_close(next.model);
+}
+
 static void test_lists(void **state)
 {
     (void)state;
@@ -200,10 +250,15 @@ static void test_lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers_and_mtp), cmocka_unit_test(test_published_shapes),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_nothing_is_overwritten),
-        cmocka_unit_test(test_progress),       cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_layers_and_mtp),
+        cmocka_unit_test(test_published_shapes),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nothing_is_overwritten),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_hold),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_weights_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
         {"format", 0, SB_OPT_STRING, &w->o.format, "F",
          "bf16 (default) or one of the formats below"},
         {"recipe", 0, SB_OPT_STRING, &w->o.recipe, "R", "mistakes (default), predictable or plain"},
+        {"weights", 0, SB_OPT_STRING, &w->o.weights, "CKPT",
+         "values and shape of this checkpoint of floats, instead of a preset and drawn ones"},
         {"layers", 0, SB_OPT_NUMBER, &w->layers, "N", "number of layers, instead of the preset's"},
         {"layout", 0, SB_OPT_STRING, &w->o.layout, "L",
          "text (default), or vl with a vision tower"},
@@ -64,9 +66,12 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
 
 static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
 {
-    if (line->operands != 1 || !w->o.preset)
+    if (line->operands != 1 || (!w->o.preset && !w->o.weights))
         return sb_fail(err, SB_ERR_USAGE, "expected a folder and --preset; usage: samebit %s",
                        line->usage);
+    if (w->o.weights && (w->o.preset || w->layers))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--weights has its own shape; expected neither --preset nor --layers");
     if (w->layers > 1024)
         return sb_fail(err, SB_ERR_USAGE, "--layers is %llu; at most 1024",
                        (unsigned long long)w->layers);
@@ -85,9 +90,9 @@ static sb_status print_made(const wishes *w, sb_error *err)
     const sb_make_options *o = &w->o;
     if (w->as_json)
         return sb_print_document(json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "spec", SB_SPEC_VERSION,
-                                           "command", "make", "folder", o->dir, "preset", o->preset,
-                                           "format", o->format, "recipe", o->recipe, "seed",
-                                           (json_int_t)o->seed),
+                                           "command", "make", "folder", o->dir, "preset",
+                                           o->weights ? o->weights : o->preset, "format", o->format,
+                                           "recipe", o->recipe, "seed", (json_int_t)o->seed),
                                  err);
     printf("wrote %s\n", o->dir);
     return SB_OK;

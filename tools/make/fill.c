@@ -6,6 +6,7 @@
 #include "ref/math/fn.h"
 #include "tools/make/bulk.h"
 #include "tools/make/normal.h"
+#include "tools/make/weights.h"
 
 static const struct {
     sb_make_kind kind;
@@ -86,7 +87,10 @@ void sb_make_matrix_of(const sb_maker *maker, const sb_make_place *place, uint32
 void sb_make_row(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row, uint64_t col,
                  size_t n, float *out)
 {
-    recipes[maker->recipe].row(maker, matrix, row, col, n, out);
+    if (maker->weights)
+        sb_weights_row(maker->weights, matrix, row, col, n, out);
+    else
+        recipes[maker->recipe].row(maker, matrix, row, col, n, out);
 }
 
 void sb_make_normal(uint64_t key, uint64_t first, size_t n, float mean, float spread, float *out)

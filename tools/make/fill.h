@@ -24,7 +24,8 @@ typedef struct sb_maker {
     const sb_config *config;
     uint64_t seed;
     sb_make_recipe recipe;
-    sb_codes codes; /* recipe predictable */
+    sb_codes codes;                   /* recipe predictable */
+    const struct sb_weights *weights; /* values are taken from here; NULL: they are drawn */
 } sb_maker;
 
 typedef enum sb_make_kind {

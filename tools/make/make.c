@@ -113,8 +113,11 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
 static sb_status start(job *j, sb_error *err)
 {
     const sb_make_plan *p = j->plan;
-    j->maker = (sb_maker){
-        .config = &p->config, .seed = j->options->seed, .recipe = p->recipe, .codes = {0}};
+    j->maker = (sb_maker){.config = &p->config,
+                          .seed = j->options->seed,
+                          .recipe = p->recipe,
+                          .codes = {0},
+                          .weights = p->weights};
     j->by_name = sb_alloc(p->count, sizeof *j->by_name);
     if (!j->by_name)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tensors", p->count);

@@ -22,6 +22,7 @@ typedef struct sb_make_options {
     const char *storage;    /* NULL: "qwen3.6" */
     const char *experts;    /* NULL: as the family publishes them; else of trunk and MTP alike */
     const char *scale_rule; /* NULL: the format's own */
+    const char *weights;    /* a checkpoint whose values and shape are taken, and no preset's */
     unsigned group_size;    /* 0: the format's own */
     unsigned layers;        /* 0: the preset's */
     const struct sb_make_preset *shape; /* instead of the preset's (choices.h); NULL: none */

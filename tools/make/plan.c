@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "tools/make/weights.h"
 
 static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS], sb_error *err)
 {
-    const char *names[SB_MAKE_LISTS] = {[SB_MAKE_PRESETS] = o->preset ? o->preset : "",
+    const char *names[SB_MAKE_LISTS] = {[SB_MAKE_PRESETS] = o->weights  ? NULL
+                                                            : o->preset ? o->preset
+                                                                        : "",
                                         [SB_MAKE_RECIPES] = o->recipe,
                                         [SB_MAKE_FORMATS] = o->format,
                                         [SB_MAKE_LAYOUTS] = o->layout,
@@ -98,6 +101,14 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
     if (status)
         return status;
     p->shape.dims = o->shape ? *o->shape : *sb_make_preset_at(found[SB_MAKE_PRESETS]);
+    p->shape.has_mtp = !o->no_mtp;
+    if (o->weights) {
+        status = sb_weights_open(o->weights, &p->weights, err);
+        if (status)
+            return status;
+        sb_weights_shape(p->weights, &p->shape.dims);
+        p->shape.has_mtp = !o->no_mtp && sb_weights_have_mtp(p->weights);
+    }
     if (o->layers)
         p->shape.dims.layers = o->layers;
     p->format = sb_make_format_at(found[SB_MAKE_FORMATS]);
@@ -106,8 +117,7 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
     p->kv_scales = o->kv_scales;
     p->shape.dtype = dtype_name(p->format->dtype);
     p->shape.vl = found[SB_MAKE_LAYOUTS] == 1;
-    p->shape.has_mtp = !o->no_mtp;
-    p->recipe = (sb_make_recipe)found[SB_MAKE_RECIPES];
+    p->recipe = o->weights ? SB_RECIPE_plain : (sb_make_recipe)found[SB_MAKE_RECIPES];
     p->f32_decay = found[SB_MAKE_STORAGES] == 1;
     choose_storage(o, found[SB_MAKE_STORAGES], found[SB_MAKE_EXPERTS], p);
     status = check_family(o, p, err);
@@ -177,6 +187,8 @@ sb_status sb_make_plan_new(const sb_make_options *options, sb_make_plan *out, sb
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for config.json");
     status = sb_config_parse(plain, strlen(plain), "config.json", &out->config, err);
     free(plain);
+    if (!status && out->weights)
+        status = sb_weights_fit(out->weights, &out->config, err);
     if (!status)
         status = sb_each_tensor(&out->config, &out->storage, add_text, out, err);
     if (!status && out->shape.vl)
@@ -196,5 +208,6 @@ void sb_make_plan_free(sb_make_plan *plan)
     free(plan->tensors);
     free(plan->linears);
     free(plan->config_text);
+    sb_weights_close(plan->weights);
     *plan = (sb_make_plan){0};
 }

@@ -36,6 +36,7 @@ typedef struct sb_make_linear {
 
 typedef struct sb_make_plan {
     sb_make_shape shape;
+    struct sb_weights *weights; /* where values come from; NULL: they are drawn */
     sb_make_recipe recipe;
     char *config_text;
     sb_config config; /* what a reader makes of that text */
