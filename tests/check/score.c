@@ -3,8 +3,8 @@
  *   score            the tables of docs/check/score.md, on stdout
  *   score --rows     a line per fault: group, format, FAIL or not alone and with the original
  *   score --only N   the same of row N alone, with every finding
- *   score --on CKPT  the tables for the weights of this checkpoint, of the shape of T3: rows of T3
- * alone
+ *
+ * SAMEBIT_WEIGHTS=CKPT: in the weights of this checkpoint, which has the shape of T3 (folder.h).
  *
  * A fault is seen if the run ends in FAIL: a FATAL or ERROR, or a folder that is refused. The rows
  * of score.def were planted by people who had not read the checks. What is missed with the original
@@ -30,7 +30,6 @@ typedef struct score_row {
     score_group group;
     const char *vehicle, *plant, *what;
     const char *reason; /* why files alone cannot show it; "" if they can */
-    int run;            /* it was planted */
     int alone, against; /* FAIL */
     int same;           /* of what is missed with the original: the answers are the same */
 } score_row;
@@ -43,7 +42,7 @@ static const char *const titles[] = {
 
 static score_row rows[] = {
 #define SB_SCORE(group, vehicle, plant, what, reason)                                              \
-    {GROUP_##group, vehicle, plant, what, reason, 0, 0, 0, 0},
+    {GROUP_##group, vehicle, plant, what, reason, 0, 0, 0},
 #include "tests/check/score.def"
 #undef SB_SCORE
 };
@@ -77,22 +76,9 @@ static int fails(const folder_result *r)
     return r->status != SB_OK;
 }
 
-static const char *weights; /* --on */
-
-/* The vehicle with the weights of --on. */
-static const char *with_weights(const char *vehicle, char text[TEXT])
+static int run(const score_row *row, const char *against, int print)
 {
-    if (!weights || !vehicle)
-        return vehicle;
-    assert_true((size_t)snprintf(text, TEXT, "@%s%s", weights, strchr(vehicle, ' ')) < TEXT);
-    return text;
-}
-
-static int run(const score_row *row, const char *original, int print)
-{
-    char text[TEXT], other[TEXT];
-    const char *against = with_weights(original, other);
-    folder *f = folder_of(with_weights(row->vehicle, text));
+    folder *f = folder_of(row->vehicle);
     plant(f, row->plant);
     folder_result *r = folder_try(f, against, NULL);
     int failed = fails(r);
@@ -125,11 +111,9 @@ static char *answers(const char *path)
 
 static int answers_the_same(const score_row *row)
 {
-    char text[TEXT];
-    const char *vehicle = with_weights(row->vehicle, text);
-    folder *f = folder_of(vehicle);
+    folder *f = folder_of(row->vehicle);
     plant(f, row->plant);
-    char *damaged = answers(folder_write(f)), *sound = answers(folder_path(vehicle));
+    char *damaged = answers(folder_write(f)), *sound = answers(folder_path(row->vehicle));
     int same = *sound && strcmp(damaged, sound) == 0;
     free(damaged);
     free(sound);
@@ -140,7 +124,6 @@ static int answers_the_same(const score_row *row)
 static void run_row(score_row *row, int print)
 {
     char original[TEXT];
-    row->run = 1;
     row->alone = run(row, NULL, print);
     row->against = run(row, original_of(row, original), print);
     row->same = !row->against && row->group != GROUP_side && answers_the_same(row);
@@ -158,7 +141,7 @@ static void print_line(const char *title, int (*belongs)(const score_row *, cons
 {
     size_t all = 0, alone = 0, against = 0;
     for (size_t i = 0; i < ROWS; i++)
-        if (belongs(&rows[i], title) && rows[i].run) {
+        if (belongs(&rows[i], title)) {
             all++;
             alone += (size_t)rows[i].alone;
             against += (size_t)rows[i].against;
@@ -214,7 +197,7 @@ static void print_missed(const char *title, int with_original)
     printf("\n## %s\n\n| format | what was planted | plant | why |\n|---|---|---|---|\n", title);
     for (size_t i = 0; i < ROWS; i++) {
         const score_row *row = &rows[i];
-        if (!row->run || (with_original ? row->against : row->alone || !row->against))
+        if (with_original ? row->against : row->alone || !row->against)
             continue;
         printf("| %s | ", format_of(row, text));
         print_cell(row->what);
@@ -262,8 +245,6 @@ static void test_score(void **state)
     for (size_t i = 0; i < ROWS; i++) {
         if (only >= 0 && i != (size_t)only)
             continue;
-        if (weights && strncmp(rows[i].vehicle, "T3 ", 3) != 0)
-            continue;
         run_row(&rows[i], only >= 0);
         if (list)
             print_row(i);
@@ -275,10 +256,6 @@ static void test_score(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_score)};
-    if (argc == 3 && strcmp(argv[1], "--on") == 0) {
-        weights = argv[2];
-        argc = 1;
-    }
     list = argc > 1;
     only = argc == 3 ? atoi(argv[2]) : -1;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Small trained models, and what three quantizers and samebit's own writer make of them, under `samebit`.
+#
+#   tools/gen/trained.sh OUT [NAME...]     trains (train_small.py), quantizes, and judges; OUT is not emptied
+#
+# The folders are those of quant_matrix.sh (NAME...), with trained weights as their sources; and those of
+# `samebit make --weights` in every format. Then the heads: the trained one is not HEAD-WEAK, foreign ones are.
+# docs/check/trained.md has a table of the results. Ends with "N passed, N failed, N skipped".
+set -uo pipefail
+if [ $# -lt 1 ]; then echo "usage: tools/gen/trained.sh OUT [NAME...]" >&2; exit 2; fi
+out=$1
+shift
+build=${BUILD:-build}
+samebit=$build/samebit
+passed=0 failed=0 skipped=0
+export OMP_NUM_THREADS=1 PYTHONHASHSEED=0
+mkdir -p "$out/in"
+if [ $# -eq 0 ]; then # each scheme once or twice, each producer, both families
+    set -- ct-nvfp4-{moe,moe-kept,tied,moe-head,smooth-tied} ct-nvfp4a16-mse-tied ct-fp8-block-{moe,gptq-tied} \
+        ct-fp8-dynamic-moe ct-fp8-mse-tied ct-w4a16-{moe,gptq-order-tied} ct-w8a8-{moe,smooth-tied} \
+        ct-mxfp4-moe ar-w4a16-{iters-moe,iters-tied} ar-w4-g64-asym-iters-moe ar-gptq-g128-tied ar-awq-g64-tied \
+        ar-int8-g64-iters-moe ar-nvfp4-{moe,iters-tied} ar-mxfp4-iters-tied ar-fp8-block-iters-tied \
+        mo-nvfp4-{moe,moe-head,tied} mo-fp8-{moe,channel-tied,block-tied} mo-int4-tied mo-mxfp4-moe mo-w8a16-tied
+fi
+
+report() { # status, what
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok      $2"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $2"
+    fi
+}
+
+for name in dense moe; do
+    [ -e "$out/$name/config.json" ] ||
+        "$build/venv-hf/bin/python" tools/gen/train_small.py "$samebit" "$out" "$name" >>"$out/train.log" 2>&1
+    report $? "$name learned: $(tail -n 1 "$out/train.log" 2>/dev/null | sed 's/.*steps; //')"
+done
+for pair in moe:moe tied:dense; do # the kinds of quant/matrix.py
+    for bare in "" -bare; do
+        rm -rf "$out/in/${pair%:*}$bare"
+        cp -r "$out/${pair#*:}$bare" "$out/in/${pair%:*}$bare" || exit 1
+        rm -f "$out/in/${pair%:*}$bare"/tokenizer* # which the quantizers are not given
+    done
+done
+
+# Alone and with the original, in every format of samebit.
+formats=$("$samebit" make --help | sed -n '/^formats:/,/^$/s/^  \([a-z0-9-]*\): .*/\1/p')
+for name in dense moe; do
+    for format in $formats; do
+        folder=$out/made/$name-$format
+        "$samebit" make "$folder" --weights "$out/$name" --format "$format" --replace >/dev/null &&
+            "$samebit" check "$folder" >"$folder.alone" 2>&1 &&
+            "$samebit" check "$folder" --against "$out/$name" >"$folder.against" 2>&1
+        status=$?
+        warned=$(cat "$folder.alone" "$folder.against" 2>/dev/null | grep -a -c '^ *WARN ')
+        report $status "$name in $format: sound, $warned warnings"
+    done
+done
+
+# Heads: its own, and the other ways round.
+head_is() { # verdict of the run, folder, what
+    "$samebit" check "$2" --run 96 --json >"$2.run" 2>/dev/null
+    python3 - "$1" "$2.run" "$3" <<'PYTHON'
+import json, sys
+run = json.load(open(sys.argv[2]))["run"]
+cell = run["table"][0]
+print(f"note    {sys.argv[3]}: {run['verdict']}, {cell['accepted']} of {cell['drafted']} drafts,"
+      f" best constant {run['best_constant']}")
+sys.exit(run["verdict"] != sys.argv[1])
+PYTHON
+    report $? "$3: $1"
+}
+for name in dense moe; do
+    head_is UNKNOWN "$out/$name" "the trained head of $name"
+done
+
+bash tools/gen/quant_matrix.sh "$out" "$@" >"$out/matrix.log" 2>&1
+grep -a -E '^(ok|FAILED|SKIPPED)' "$out/matrix.log"
+read -r p f s <<<"$(tail -n 1 "$out/matrix.log" | tr -dc '0-9 ')"
+passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
