@@ -141,6 +141,17 @@ static void unused_ids(folder *f)
             folder_set(t, row * cols + c, folder_get(t, 374 * cols + c));
 }
 
+/* Weights that lean to a side, as the gates of a trained q_proj do. */
+static void tilted(folder *f)
+{
+    folder_tensor *t = folder_find(f, "layers.3.self_attn.q_proj.weight");
+    float sum = 0.0f;
+    for (uint64_t i = 0; i < folder_values(t); i++)
+        sum += folder_get(t, i) < 0 ? -folder_get(t, i) : folder_get(t, i);
+    for (uint64_t i = 0; i < folder_values(t); i++)
+        folder_set(t, i, folder_get(t, i) + 0.12f * sum / (float)folder_values(t));
+}
+
 /* Neurons that never fire were decayed. (To nothing at all: a WARN of check 29, which names them.)
  */
 static void dead_neurons(folder *f)
@@ -158,6 +169,7 @@ static const struct {
     {"outlier channels", outlier_channels},
     {"heavy tails", heavy_tails},
     {"unused ids", unused_ids},
+    {"tilted", tilted},
     {"dead neurons", dead_neurons},
 };
 
