@@ -182,6 +182,19 @@ read -r p f s <<<"$(tail -n 1 "$work/quant-matrix.log" | tr -dc '0-9 ')"
 passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/quant_matrix.sh"
 
+# Trained weights: small models, learned anew, and what quantizers make of them; docs/check/trained.md.
+bash tools/gen/trained.sh "$work/trained" >"$work/trained.log" 2>&1
+status=$?
+grep -a -E '^(ok|FAILED|SKIPPED)' "$work/trained.log"
+read -r p f s <<<"$(tail -n 1 "$work/trained.log" | tr -dc '0-9 ')"
+passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/trained.sh"
+for file in config.json model.safetensors; do
+    cmp -s "golden/trained/dense/$file" "$work/trained/dense/$file" &&
+        same=identical || same="other bits (other texts, another CPU or library)"
+    echo "note    golden/trained/dense/$file: $same"
+done
+
 # The sampler: what its other implementation finds is what is committed.
 "$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
 report $? "the sampler of tools/gen"
