@@ -49,8 +49,8 @@ typedef struct folder {
 
 /* --- where folders come from (folder_made.c) ---------------------------------------------------
  * A vehicle is a path ("golden/quant/ct-nvfp4"), or what `samebit make` takes: preset (or "@PATH",
- * a checkpoint whose weights it has; T3 has those of SAMEBIT_WEIGHTS), format, and words of the form
- * recipe=, layout=, storage=, experts=, rule=, group=, layers=, seed=, shards=one, no-mtp, kv,
+ * a checkpoint whose weights it has; T3 has those of SAMEBIT_WEIGHTS), format, and words of the
+ * form recipe=, layout=, storage=, experts=, rule=, group=, layers=, seed=, shards=one, no-mtp, kv,
  * tokenizer. Made once per program. */
 const char *folder_path(const char *vehicle);
 folder *folder_of(const char *vehicle);

@@ -14,7 +14,7 @@ build=${BUILD:-build}
 samebit=$build/samebit
 passed=0 failed=0 skipped=0
 export OMP_NUM_THREADS=1 PYTHONHASHSEED=0
-mkdir -p "$out/in"
+mkdir -p "$out/in" "$out/made"
 if [ $# -eq 0 ]; then # each scheme once or twice, each producer, both families
     set -- ct-nvfp4-{moe,moe-kept,tied,moe-head,smooth-tied} ct-nvfp4a16-mse-tied ct-fp8-block-{moe,gptq-tied} \
         ct-fp8-dynamic-moe ct-fp8-mse-tied ct-w4a16-{moe,gptq-order-tied} ct-w8a8-{moe,smooth-tied} ct-mxfp4-moe \
@@ -51,7 +51,7 @@ formats=$("$samebit" make --help | sed -n '/^formats:/,/^$/s/^  \([a-z0-9-]*\): 
 for name in dense moe; do
     for format in $formats; do
         folder=$out/made/$name-$format
-        "$samebit" make "$folder" --weights "$out/$name" --format "$format" --replace >/dev/null &&
+        "$samebit" make "$folder" --weights "$out/$name" --format "$format" --tokenizer --replace >/dev/null &&
             "$samebit" check "$folder" >"$folder.alone" 2>&1 &&
             "$samebit" check "$folder" --against "$out/$name" >"$folder.against" 2>&1
         status=$?
@@ -63,13 +63,14 @@ done
 # Heads, along a text that was trained on: the model's own, one that was trained elsewhere (dense-43), and one
 # that was drawn.
 text=/usr/share/common-licenses/GPL-3
-"$samebit" tokenize "$out/dense" --file <(head -c 3000 "$text" | tail -c 700) | sed -n 's/^tokens //p' >"$out/ids"
+head -c 3000 "$text" | tail -c 700 >"$out/text"
+"$samebit" tokenize "$out/dense" --file "$out/text" | sed -n 's/^tokens //p' >"$out/ids"
 "$samebit" make "$out/drawn" --preset T3 --recipe plain --replace >/dev/null
 head_is() { # verdict, what, check's words
     local verdict=$1 what=$2
     shift 2
     "$samebit" check "$@" --run 96 --tokens-file "$out/ids" >"$out/head.log" 2>&1
-    grep -a -q "^HEAD $verdict" "$out/head.log"
+    grep -a -q "^HEAD $verdict" "$out/head.log" && grep -a -q '^  head own' "$out/head.log"
     report $? "$what: $verdict, $(sed -n 's/^  head own *trunk own *//p;s/^  the best/the best/p' "$out/head.log" | tr '\n' ';')"
 }
 for name in dense moe; do
