@@ -128,15 +128,113 @@ static sb_status open_temp(sb_file_out *out, sb_error *err)
     return status;
 }
 
+/* --- where it goes ---------------------------------------------------------------------------- */
+
+enum { LINKS = 40, LINK_BYTES = 4096 };
+
+/* What a link says, as a path from here; the caller's to free(). NULL: it is no link, *wrong 0, or
+ * cannot be followed. */
+static char *behind(const char *path, int *wrong)
+{
+    char text[LINK_BYTES];
+    ssize_t count = readlink(path, text, sizeof text);
+    *wrong = count == (ssize_t)sizeof text;
+    if (count <= 0 || *wrong)
+        return NULL;
+    text[count] = '\0';
+    const char *slash = strrchr(path, '/');
+    size_t keep = text[0] != '/' && slash ? (size_t)(slash - path) + 1 : 0;
+    char *to = sb_alloc(keep + (size_t)count + 1, 1);
+    *wrong = !to;
+    if (to) {
+        memcpy(to, path, keep);
+        memcpy(to + keep, text, (size_t)count + 1);
+    }
+    return to;
+}
+
+sb_status sb_file_place(const char *path, char **place, sb_error *err)
+{
+    int wrong = 0;
+    char *at = sb_strdup(path), *next;
+    if (!at)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    for (int links = 0; (next = behind(at, &wrong)) != NULL; links++) {
+        free(at);
+        at = next;
+        if (links == LINKS) {
+            free(at);
+            return sb_fail(err, SB_ERR_IO, "%s: more than %d links, one behind the other",
+                           SB_SHOW(path), LINKS);
+        }
+    }
+    if (wrong) {
+        free(at);
+        return sb_fail(err, SB_ERR_IO, "%s: its link cannot be followed", SB_SHOW(path));
+    }
+    *place = at;
+    return SB_OK;
+}
+
+/* The descriptor that a path names, by its number or because that file is stdout or stderr; else
+ * -1. The file behind it must not be replaced: what others write there would be lost. */
+static int named_descriptor(const char *path, const struct stat *info)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *number = path + strlen(folders[i]);
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0 && *number &&
+            strspn(number, "0123456789") == strlen(number) && strlen(number) < 8)
+            return (int)strtol(number, NULL, 10);
+    }
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        struct stat own;
+        if (fstat(fd, &own) == 0 && own.st_dev == info->st_dev && own.st_ino == info->st_ino)
+            return fd;
+    }
+    return -1;
+}
+
+/* Opens what is written straight; *out keeps fd -1 where that is not so. */
+static sb_status open_straight(sb_file_out *out, sb_error *err)
+{
+    struct stat info;
+    if (stat(out->path, &info) != 0)
+        return SB_OK; /* nothing there, or a link to nothing */
+    if (S_ISDIR(info.st_mode))
+        return sb_fail(err, SB_ERR_IO, "%s: is a folder, expected the name of a file",
+                       SB_SHOW(out->path));
+    int fd = named_descriptor(out->path, &info);
+    if (fd < 0 && S_ISREG(info.st_mode))
+        return SB_OK;
+    if (fd >= 0)
+        fflush(stdout); /* what was printed before stands before */
+    out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(out->path, O_WRONLY | O_CLOEXEC);
+    return out->fd >= 0 ? SB_OK : io_failed("open for writing", out->path, err);
+}
+
 sb_status sb_file_begin(const char *path, sb_file_out *out, sb_error *err)
 {
     *out = (sb_file_out){.path = sb_strdup(path), .fd = -1};
     if (!out->path)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
-    sb_status status = open_temp(out, err);
+    char *place = NULL;
+    sb_status status = open_straight(out, err);
+    if (!status && out->fd < 0)
+        status = sb_file_place(path, &place, err);
+    if (place) {
+        free(out->path);
+        out->path = place;
+        status = open_temp(out, err);
+    }
     if (status != SB_OK)
         sb_file_abort(out);
     return status;
+}
+
+static const char *written(const sb_file_out *out)
+{
+    return out->temp ? out->temp : out->path;
 }
 
 sb_status sb_file_append(sb_file_out *out, const void *bytes, size_t count, sb_error *err)
@@ -148,20 +246,21 @@ sb_status sb_file_append(sb_file_out *out, const void *bytes, size_t count, sb_e
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return io_failed("write", out->temp, err);
+            return io_failed("write", written(out), err);
         done += (size_t)put;
     }
     return SB_OK;
 }
 
+/* A device or a pipe that has no disk behind it answers EINVAL, and has nothing to sync. */
 sb_status sb_file_sync(sb_file_out *out, sb_error *err)
 {
     sb_status status = SB_OK;
-    if (fsync(out->fd) != 0)
-        status = io_failed("sync", out->temp, err);
+    if (fsync(out->fd) != 0 && (out->temp || (errno != EINVAL && errno != EROFS)))
+        status = io_failed("sync", written(out), err);
     /* a full disk may only be told now */
     if (close(out->fd) != 0 && status == SB_OK)
-        status = io_failed("close", out->temp, err);
+        status = io_failed("close", written(out), err);
     out->fd = -1;
     return status;
 }
@@ -186,6 +285,8 @@ static void sync_folder_of(const char *path)
 
 sb_status sb_file_commit(sb_file_out *out, sb_error *err)
 {
+    if (!out->temp)
+        return SB_OK; /* written straight */
     if (rename(out->temp, out->path) != 0)
         return io_failed("rename the finished file to this name", out->path, err);
     free(out->temp);
@@ -196,11 +297,10 @@ sb_status sb_file_commit(sb_file_out *out, sb_error *err)
 
 void sb_file_abort(sb_file_out *out)
 {
-    if (out->temp) {
-        if (out->fd >= 0)
-            close(out->fd);
+    if (out->fd >= 0 && out->path)
+        close(out->fd);
+    if (out->temp)
         unlink(out->temp);
-    }
     free(out->temp);
     free(out->path);
     *out = (sb_file_out){.fd = -1};

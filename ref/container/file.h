@@ -14,8 +14,13 @@ sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err
 sb_status sb_read_file(const char *path, size_t limit, unsigned char **bytes, size_t *count,
                        sb_error *err);
 
+/* Where a file of this name is written: at the end of the links that the name leads along, whether
+ * something stands there or not; for the caller to free(). */
+sb_status sb_file_place(const char *path, char **place, sb_error *err);
+
 /* Writes a file: after success it is whole and on disk; after failure what stood there before
- * stands there still. */
+ * stands there still. A link is followed. What is no regular file, a device or a pipe, is written
+ * straight, and so is what the process has as its stdout, its stderr or /dev/fd/N. */
 sb_status sb_write_file(const char *path, const void *bytes, size_t count, sb_error *err);
 
 /* The same in steps, for a file that is not in memory at once. begin, any number of append, sync,
@@ -23,7 +28,7 @@ sb_status sb_write_file(const char *path, const void *bytes, size_t count, sb_er
  * before the first is committed. */
 typedef struct sb_file_out {
     char *path; /* where it shall stand */
-    char *temp; /* where it is written; NULL when nothing is there to remove */
+    char *temp; /* where it is written; NULL when nothing is there to remove, or written straight */
     int fd;     /* -1 after sync */
 } sb_file_out;
 

@@ -28,9 +28,9 @@ for ckpt in t1 t4; do
     at state_digest.mtp "$mtp"
     check "$ckpt: resumed and fed through differ" cmp "$work/$ckpt.whole" "$work/$ckpt.resumed"
 done
-run 0 state save "$t4" --tokens 3,4 --continue "$work/t4.half" -o "$work/t4.half"
-check "a state that replaces the one it continues" cmp "$work/t4.whole" "$work/t4.half"
-run 0 state save "$t4" --tokens 1,2 -o "$work/t4.half"
+refused 2 state save "$t4" --tokens 3,4 --continue "$work/t4.half" -o "$work/t4.half"
+run 0 state save "$t4" --tokens 3,4 --continue "$work/t4.half" -o "$work/again"
+check "a state that continues another" cmp "$work/t4.whole" "$work/again"
 printf '# a sequence\n1 2 3 4\n' > "$work/tokens"
 run 0 state save "$t4" --tokens-file "$work/tokens" --threads 1 -o "$work/again"
 check "from a file" cmp "$work/t4.whole" "$work/again"
@@ -41,7 +41,7 @@ at mtp_entries null
 at state_digest.mtp null
 run 0 state save "$t4" --tokens 1,2 --no-mtp -o "$work/t4.bare" --json
 at mtp_entries null
-run 0 state save "$t4" --tokens 3 --continue "$work/t4.bare" -o "$work/t4.bare" --json
+run 0 state save "$t4" --tokens 3 --continue "$work/t4.bare" -o "$work/t4.longer" --json
 at mtp_entries null
 at position 3
 

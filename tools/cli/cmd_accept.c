@@ -295,9 +295,9 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
 {
     wishes w = {.profile = "exact", .depth = 4};
     const sb_opt opts[] = {
-        {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F", "texts, one list of ids per line"},
+        {"tokens-file", 0, SB_OPT_INPUT, &w.tokens_file, "F", "texts, one list of ids per line"},
         {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K", "drafts at each position, 1 to 8 (4)"},
-        {"observed", 0, SB_OPT_STRING, &w.observed_file, "FILE",
+        {"observed", 0, SB_OPT_INPUT, &w.observed_file, "FILE",
          "counters of vLLM, SGLang or llama-server to hold against it"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR", "as if P were grafted from DIR"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",

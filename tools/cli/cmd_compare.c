@@ -178,7 +178,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
     wishes w = {.profile = "exact", .mixed = 64};
     enum { MAX_KL = 7, MIN_SAME = 8 };
     const sb_opt opts[] = {
-        {"tokens-file", 0, SB_OPT_STRING, &w.tokens_file, "F", "texts, one list of ids per line"},
+        {"tokens-file", 0, SB_OPT_INPUT, &w.tokens_file, "F", "texts, one list of ids per line"},
         {"tokens", 0, SB_OPT_STRING, &w.tokens, "1,2,3", "one text as token ids"},
         {"mixed", 0, SB_OPT_NUMBER, &w.mixed, "N",
          "tokens for the contributions of layers (64; 0: none)"},

@@ -103,7 +103,8 @@ sb_status sb_cmd_convert(int argc, char **argv, sb_error *err)
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 2,
-        .max_operands = 2};
+        .max_operands = 2,
+        .written = 1u << 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;

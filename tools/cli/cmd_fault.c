@@ -297,7 +297,7 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "of each op, for --sensitivity (2)"},
         {"seed", 0, SB_OPT_NUMBER, &r.seed, "S", "of tokens and noise (42)"},
         {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "0: as many as there are cores"},
-        {"write", 0, SB_OPT_STRING, &r.write, "DIR",
+        {"write", 0, SB_OPT_OUTPUT, &r.write, "DIR",
          "of one NAME: leave checkpoint and trace there, for samebit diff"},
         {"quiet", 0, SB_OPT_FLAG, &r.quiet, NULL, "only what was not as it should be"},
         SB_OPT_JSON(&r.json),
@@ -310,7 +310,8 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
                  "four).",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
-        .max_operands = 4};
+        .max_operands = 4,
+        .names = 1};
     sb_faults faults = {.count = 0};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)

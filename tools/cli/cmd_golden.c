@@ -165,7 +165,8 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + 1,
         .min_operands = 3,
-        .max_operands = 3};
+        .max_operands = 3,
+        .written = 1u << 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;

@@ -337,13 +337,13 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     const char *as = NULL;
     const sb_opt opts[] = {
         {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "modules with such names; repeatable"},
-        {"from", 0, SB_OPT_STRING, &o.other, "DIR", "the checkpoint that they are taken from"},
+        {"from", 0, SB_OPT_INPUT, &o.other, "DIR", "the checkpoint that they are taken from"},
         {"reindex", 0, SB_OPT_FLAG, &o.reindex, NULL,
          "take nothing: write what the index and the lists of the configuration lack"},
         {"as", 0, SB_OPT_STRING, &as, "bf16", "decode the quantized layers of what is taken"},
         {"round", 0, SB_OPT_FLAG, &o.round, NULL,
          "with --as: values that are no BF16 numbers become the nearest"},
-        {"output", 'o', SB_OPT_STRING, &o.target, "OUT", "the folder to be written"},
+        {"output", 'o', SB_OPT_OUTPUT, &o.target, "OUT", "the folder to be written"},
         {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
         {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},

@@ -121,7 +121,7 @@ sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"values", 0, SB_OPT_FLAG, &values, NULL,
          "hash what layers mean, too: the same in every dialect"},
-        {"verify", 0, SB_OPT_STRING, &manifest, "FILE", "compare with a manifest, text or JSON"},
+        {"verify", 0, SB_OPT_INPUT, &manifest, "FILE", "compare with a manifest, text or JSON"},
         {"threads", 0, SB_OPT_NUMBER, &threads, "T", "number of threads; never changes a digest"},
         SB_OPT_JSON(&as_json),
     };

@@ -60,7 +60,8 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
                               .opts = opts,
                               .opt_count = sizeof opts / sizeof *opts,
                               .more = formats,
-                              .max_operands = 1};
+                              .max_operands = 1,
+                              .written = 1u << 0};
     return sb_parse(line, argc, argv, err);
 }
 

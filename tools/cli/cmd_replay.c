@@ -224,7 +224,7 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     const char *name = NULL;
     sb_side backend = {.spec = NULL};
     const sb_opt opts[] = {
-        {"backend", 0, SB_OPT_STRING, &name, "E", "judge what E gives: ref, sim:NAME[+MISTAKE]"},
+        {"backend", 0, SB_OPT_INPUT, &name, "E", "judge what E gives: ref, sim:NAME[+MISTAKE]"},
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {

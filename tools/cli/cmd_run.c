@@ -127,9 +127,9 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     const sb_opt own[RUN_OPTS] = {
         SB_OPT_JSON(&as_json),
         {"overlay", 0, SB_OPT_REPEATED, &overlays, "P=DIR", "as if P were grafted from DIR"},
-        {"state-in", 0, SB_OPT_STRING, &request.state_in, "F", "go on behind this state file"},
-        {"state-out", 0, SB_OPT_STRING, &request.state_out, "F", "write the state at the end"},
-        {"trace", 0, SB_OPT_STRING, &request.trace, "DIR", "record every call in a new folder"},
+        {"state-in", 0, SB_OPT_INPUT, &request.state_in, "F", "go on behind this state file"},
+        {"state-out", 0, SB_OPT_OUTPUT, &request.state_out, "F", "write the state at the end"},
+        {"trace", 0, SB_OPT_OUTPUT, &request.trace, "DIR", "record every call in a new folder"},
         {"taps", 0, SB_OPT_STRING, &request.taps, "LIST",
          "whose values the trace keeps: all, none, patterns"},
         {"resident-limit", 0, SB_OPT_NUMBER, &m.limit, "B",

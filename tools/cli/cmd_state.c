@@ -153,9 +153,9 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
     state_request r = {.profile = "exact"};
     const sb_opt opts[] = {
         {"tokens", 0, SB_OPT_STRING, &r.tokens, "1,2,3", "save: the token ids to feed"},
-        {"tokens-file", 0, SB_OPT_STRING, &r.tokens_file, "F", "save: the same from a file"},
-        {"continue", 0, SB_OPT_STRING, &r.from, "STATE", "save: feed them behind this state"},
-        {"output", 'o', SB_OPT_STRING, &r.output, "STATE", "save: the file to write, or replace"},
+        {"tokens-file", 0, SB_OPT_INPUT, &r.tokens_file, "F", "save: the same from a file"},
+        {"continue", 0, SB_OPT_INPUT, &r.from, "STATE", "save: feed them behind this state"},
+        {"output", 'o', SB_OPT_OUTPUT, &r.output, "STATE", "save: the file to write, or replace"},
         {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: without the MTP head"},
         {"profile", 0, SB_OPT_STRING, &r.profile, "P", "save: exact, or one of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r.settings, "KNOB=VALUE", "save: override a knob"},

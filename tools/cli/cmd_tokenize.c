@@ -102,7 +102,7 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
     const char *path = NULL, *ids = NULL;
     int pieces = 0, as_json = 0;
     const sb_opt opts[] = {
-        {"file", 0, SB_OPT_STRING, &path, "F", "the text is the bytes of this file"},
+        {"file", 0, SB_OPT_INPUT, &path, "F", "the text is the bytes of this file"},
         {"decode", 0, SB_OPT_STRING, &ids, "1,2,3", "the other way: the text of these ids"},
         {"pieces", 0, SB_OPT_FLAG, &pieces, NULL, "one line for each id, with its bytes"},
         SB_OPT_JSON(&as_json),

@@ -314,14 +314,14 @@ static const char more[] = "examples:\n"
 static sb_status parse(report *r, sb_command_line *line, int argc, char **argv, sb_error *err)
 {
     const sb_opt opts[] = {
-        {"checkpoint", 0, SB_OPT_STRING, &r->checkpoint, "CKPT",
+        {"checkpoint", 0, SB_OPT_INPUT, &r->checkpoint, "CKPT",
          "hold digest, widths and shapes of states against it"},
         SB_OPT_JSON(&r->as_json),
-        {"write", 0, SB_OPT_STRING, &r->write, "DIR", "write what was read as a trace folder"},
+        {"write", 0, SB_OPT_OUTPUT, &r->write, "DIR", "write what was read as a trace folder"},
         SB_DUMPED_OPTS(&r->dumped),
         {"tokens", 0, SB_OPT_STRING, &r->dumped.tokens, "1,2,3",
          "the tokens that it was fed, where it does not say"},
-        {"tokens-file", 0, SB_OPT_STRING, &r->dumped.tokens_file, "F",
+        {"tokens-file", 0, SB_OPT_INPUT, &r->dumped.tokens_file, "F",
          "the same of more sequences, a line each"},
         {"kinds", 0, SB_OPT_FLAG, &r->kinds, NULL, "the files of other programs that are read"},
     };

@@ -428,7 +428,7 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
          "type of activations: bf16 (if absent), f32, f16"},
         {"arith", 0, SB_OPT_STRING, &r.arith, "A", "whose bound is written: bf16_mma if absent"},
         {"seed", 0, SB_OPT_NUMBER, &r.seed, "N", "42 if absent"},
-        {"output", 'o', SB_OPT_STRING, &r.output, "FILE", "the file to write; DIR/ for several"},
+        {"output", 'o', SB_OPT_OUTPUT, &r.output, "FILE", "the file to write; DIR/ for several"},
         {"list", 0, SB_OPT_FLAG, &r.list, NULL,
          "what there is: operations, formats, shapes, regimes, arithmetics"},
         {"metamorphic", 0, SB_OPT_FLAG, &r.metamorphic, NULL,
@@ -446,7 +446,8 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
             "For kernels with a state there is 'samebit vectors protocol --help'.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
-        .max_operands = 1};
+        .max_operands = 1,
+        .names = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ref/base/hash.h"
@@ -22,50 +21,9 @@ static int is_pack(const sb_diff_files *f)
     return f->bundle && sb_ends(f->bundle, ".tar");
 }
 
-/* Whether a file written to one path would replace that of the other: the same name in the same
- * folder, however it is spelled. */
-static int same_place(const char *a, const char *b)
-{
-    const char *const paths[2] = {a, b};
-    const char *name[2];
-    struct stat folder[2];
-    for (int i = 0; i < 2; i++) {
-        const char *slash = strrchr(paths[i], '/');
-        name[i] = slash ? slash + 1 : paths[i];
-        char *of = slash ? sb_strdup(paths[i]) : NULL;
-        if (of)
-            of[slash - paths[i] + 1] = '\0';
-        int found = stat(of ? of : ".", &folder[i]) == 0;
-        free(of);
-        if (!found)
-            return strcmp(a, b) == 0;
-    }
-    return strcmp(name[0], name[1]) == 0 && folder[0].st_dev == folder[1].st_dev &&
-           folder[0].st_ino == folder[1].st_ino;
-}
-
-/* Each file is renamed into its place: the last of one name would be all that is left. */
-static sb_status check_places(const sb_diff_files *f, sb_error *err)
-{
-    const struct {
-        const char *option, *path;
-    } all[] = {
-        {"report", f->report}, {"jsonl", f->jsonl}, {"junit", f->junit}, {"bundle", f->bundle}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (size_t k = 0; k < i; k++)
-            if (all[i].path && all[k].path && same_place(all[i].path, all[k].path))
-                return sb_fail(err, SB_ERR_USAGE,
-                               "--%s and --%s are one file, %s: one of them would be lost",
-                               all[k].option, all[i].option, SB_SHOW(all[i].path));
-    return SB_OK;
-}
-
 sb_status sb_diff_files_begin(sb_diff_files *f, sb_error *err)
 {
     static const char end[] = ".replay";
-    sb_status status = check_places(f, err);
-    if (status)
-        return status;
     f->replay = f->bundle;
     if (!is_pack(f))
         return SB_OK;

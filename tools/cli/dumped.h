@@ -21,7 +21,7 @@ typedef struct sb_dumped {
 #define SB_DUMPED_OPTS(dumped)                                                                     \
     {"as", 0, SB_OPT_STRING, &(dumped)->as, "KIND", "what a file of another program is"},          \
     {                                                                                              \
-        "map", 0, SB_OPT_STRING, &(dumped)->map, "F", "JSON: which of its arrays is which tap"     \
+        "map", 0, SB_OPT_INPUT, &(dumped)->map, "F", "JSON: which of its arrays is which tap"      \
     }
 
 /* Whether the path is read by sb_dumped_open: a reader was named, or it is no trace folder and one

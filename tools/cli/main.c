@@ -122,6 +122,8 @@ static void print_help(void)
         printf("  %-8s %s\n", commands[i].name, commands[i].help);
     printf("\n'samebit COMMAND --help' explains one. SAMEBIT_ISA=auto|exact|scalar|avx2|avx512|\n"
            "avx512vnni|neon chooses the instructions, never the result.\n"
+           "A file that is written follows links, goes straight into a device or pipe, and is\n"
+           "never one that the same command reads.\n"
            "Exit status: 0 passed, 1 a difference, 2 wrong use, 3 input refused, 4 skipped.\n");
 }
 

@@ -7,6 +7,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "tools/cli/outputs.h"
 
 enum { MAX_OPTS = 64 }; /* a bit of `given` for each */
 
@@ -101,6 +102,8 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
         *(int *)o->value = 1;
         return SB_OK;
     case SB_OPT_STRING:
+    case SB_OPT_INPUT:
+    case SB_OPT_OUTPUT:
         *(const char **)o->value = arg;
         return SB_OK;
     case SB_OPT_NUMBER:
@@ -243,7 +246,7 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
     if (line->operands < line->min_operands || line->operands > line->max_operands)
         return sb_fail(err, SB_ERR_USAGE, "found %u operands; usage: samebit %s", line->operands,
                        line->usage);
-    return SB_OK;
+    return sb_outputs_check(line, err);
 }
 
 sb_status sb_opt_decimal(const char *option, const char *text, double low, double high, double *out,

@@ -18,9 +18,11 @@ typedef struct sb_repeated {
 typedef enum sb_opt_kind {
     SB_OPT_FLAG,    /* int: set to 1 */
     SB_OPT_STRING,  /* const char * */
+    SB_OPT_INPUT,   /* the same: a file or folder that is read, or @FILE, KIND:FILE, NAME=FILE */
+    SB_OPT_OUTPUT,  /* the same: a file or folder that is written */
     SB_OPT_NUMBER,  /* uint64_t: decimal digits */
     SB_OPT_REAL,    /* float: the nearest to a decimal number that is not negative */
-    SB_OPT_REPEATED /* sb_repeated */
+    SB_OPT_REPEATED /* sb_repeated; what is a path in it is read */
 } sb_opt_kind;
 
 typedef struct sb_opt {
@@ -45,6 +47,8 @@ typedef struct sb_command_line {
     size_t opt_count;
     const char *more; /* text behind the options (examples), or NULL */
     unsigned min_operands, max_operands;
+    unsigned written;       /* bit i: operand i is a folder that is written; others are read */
+    int names;              /* operands are no paths */
     const char *operand[4]; /* filled in */
     unsigned operands;      /* filled in */
     uint64_t given;         /* filled in: bit i, option i stood there */
@@ -52,7 +56,7 @@ typedef struct sb_command_line {
 } sb_command_line;
 
 /* Parses argv[1..], which stays as it is; options are named in full. SB_ERR_USAGE names the option
- * or operand. */
+ * or operand. An output that the command reads, or that is its other output, is refused. */
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
 
 /* A number out of decimal digits; 0 if text is anything else. */

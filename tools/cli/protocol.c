@@ -78,7 +78,7 @@ sb_status sb_protocol_vectors(int argc, char **argv, sb_error *err)
          "the kernel goes on from its own states; layouts with a pool"},
         {"arith", 0, SB_OPT_STRING, &r.arith, "A", "whose bound is written: fp32 if absent"},
         {"seed", 0, SB_OPT_NUMBER, &r.protocol.seed, "N", "42 if absent"},
-        {"output", 'o', SB_OPT_STRING, &r.output, "FILE", "the file to write, or a folder, DIR/"},
+        {"output", 'o', SB_OPT_OUTPUT, &r.output, "FILE", "the file to write, or a folder, DIR/"},
         {"list", 0, SB_OPT_FLAG, &r.list, NULL, "the layouts, and where they were read"},
     };
     sb_command_line line = {

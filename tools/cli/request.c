@@ -27,15 +27,14 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
     *r = (sb_request){.profile = "exact", .backend = "ref", .generate = 16, .seed = 42, .top_p = 1};
     const sb_opt table[SB_REQUEST_OPTS] = {
         {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
-        {"tokens-file", 0, SB_OPT_STRING, &r->tokens_file, "F",
-         "prompts, one list of ids per line"},
+        {"tokens-file", 0, SB_OPT_INPUT, &r->tokens_file, "F", "prompts, one list of ids per line"},
         {"prompt", 0, SB_OPT_STRING, &r->prompt, "TEXT",
          "the prompt as text, and text out: tokenizer.json of CKPT"},
         {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
          "tokens to generate (16); 0: prompt only"},
         {"draft", 0, SB_OPT_STRING, &r->draft, "K",
          "drafts per round, 0 to 8; 3,0,2: per round in turn"},
-        {"force-accept", 0, SB_OPT_STRING, &r->force_accept, "2,0,1",
+        {"force-accept", 0, SB_OPT_INPUT, &r->force_accept, "2,0,1",
          "drafts to accept, per round in turn; or @FILE"},
         {"accept-mode", 0, SB_OPT_STRING, &r->accept_mode, "MODE",
          "match (default), or residual, if --temp is not 0"},
@@ -49,10 +48,10 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
-        {"backend", 0, SB_OPT_STRING, &r->backend, "B",
+        {"backend", 0, SB_OPT_INPUT, &r->backend, "B",
          "ref (default), sim:NAME, emu or gpu: the kernels"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
-        {"logits", 0, SB_OPT_STRING, &r->logits_file, "F.npy",
+        {"logits", 0, SB_OPT_OUTPUT, &r->logits_file, "F.npy",
          "all logits, [fed positions, V] f32"},
     };
     memcpy(opts, table, sizeof table);

@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/container/file.h"
 #include "ref/container/safetensors.h"
 #include "ref/formats/small_float.h"
 #include "tools/trace/step.h"
@@ -232,17 +233,6 @@ static sb_status open_all(const char *folder, shards *all, sb_error *err)
     return status;
 }
 
-static sb_status write_back(const shard *s, sb_error *err)
-{
-    FILE *out = fopen(s->path, "wb");
-    if (!out)
-        return sb_fail(err, SB_ERR_IO, "%s cannot be written", s->path);
-    size_t n = fwrite(s->bytes, 1, s->file.size, out);
-    int closed = fclose(out);
-    return n == s->file.size && !closed ? SB_OK
-                                        : sb_fail(err, SB_ERR_IO, "%s is not whole", s->path);
-}
-
 sb_status sb_edit_folder(const char *folder, const char *edits, sb_error *err)
 {
     shards *all = sb_alloc(1, sizeof *all);
@@ -259,7 +249,7 @@ sb_status sb_edit_folder(const char *folder, const char *edits, sb_error *err)
         sb_safetensors_close(file);
         file->size = size;
         if (!status)
-            status = write_back(&all->list[i], err);
+            status = sb_write_file(all->list[i].path, all->list[i].bytes, size, err);
         free(all->list[i].bytes);
     }
     free(all);
