@@ -265,22 +265,22 @@ sb_status sb_file_sync(sb_file_out *out, sb_error *err)
     return status;
 }
 
-/* Makes the new name survive a power cut. A file system that cannot sync a folder keeps its own
- * promises, so a refusal here is no failure. */
-static void sync_folder_of(const char *path)
+sb_status sb_sync_folder_of(const char *path, sb_error *err)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? sb_strdup(path) : sb_strdup(".");
+    sb_status status = SB_OK;
     if (!folder)
-        return;
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
     if (slash)
         folder[slash == path ? 1 : slash - path] = '\0';
     int fd = open(folder, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
+    if (fd < 0 ? errno != EACCES : fsync(fd) != 0 && errno != EINVAL)
+        status = io_failed(fd < 0 ? "open, to sync it," : "sync", folder, err);
+    if (fd >= 0)
         close(fd);
-    }
     free(folder);
+    return status;
 }
 
 sb_status sb_file_commit(sb_file_out *out, sb_error *err)
@@ -291,8 +291,7 @@ sb_status sb_file_commit(sb_file_out *out, sb_error *err)
         return io_failed("rename the finished file to this name", out->path, err);
     free(out->temp);
     out->temp = NULL;
-    sync_folder_of(out->path);
-    return SB_OK;
+    return sb_sync_folder_of(out->path, err);
 }
 
 void sb_file_abort(sb_file_out *out)

@@ -38,6 +38,10 @@ sb_status sb_file_sync(sb_file_out *out, sb_error *err);
 sb_status sb_file_commit(sb_file_out *out, sb_error *err);
 void sb_file_abort(sb_file_out *out); /* also releases a file_out after commit */
 
+/* The names in the folder of a file are on the disk. A folder that may not be read, or a file
+ * system that has nothing to sync (EINVAL), keeps its own promises; any other failure is one. */
+sb_status sb_sync_folder_of(const char *path, sb_error *err);
+
 /* "dir/name", for the caller to free(); NULL if memory is out. An empty dir gives "name". */
 char *sb_path_join(const char *dir, const char *name);
 

@@ -123,7 +123,7 @@ void test_sparse_make(const sb_make_options *options)
         test_sparse_add(s, plan.tensors[i].name, plan.tensors[i].dtype, plan.tensors[i].rank,
                         plan.tensors[i].shape);
     test_sparse_save(s, plan.config_text);
-    if (sb_make_write_side_files(&plan, options->dir, 1, &err))
+    if (sb_make_write_side_files(&plan, options->dir, &err))
         fail_msg("%s", err.text);
     sb_make_plan_free(&plan);
 }

@@ -18,7 +18,7 @@ typedef struct job {
     sb_convert_plan plan;
     sb_item **by_place; /* items in the order of the source's files */
     sb_item **by_name;  /* sorted by their new names */
-    char *partial;
+    sb_target target;
     char *config, *hf_quant; /* texts of the result */
     uint64_t done;
 } job;
@@ -114,7 +114,7 @@ static sb_status put_metadata(sb_writer *writer, const sb_item *item, const char
 static sb_status write_tensors(job *j, sb_error *err)
 {
     sb_writer *writer = NULL;
-    sb_status status = sb_writer_new(j->partial, 0, 0, &writer, err);
+    sb_status status = sb_writer_new(j->target.partial, 0, 0, &writer, err);
     for (size_t i = 0; i < sb_checkpoint_count(j->plan.source) && !status; i++) {
         const sb_item *item = j->by_place[i];
         int begins = i == 0 || item->from->shard != j->by_place[i - 1]->from->shard;
@@ -205,9 +205,9 @@ static sb_status prove(const job *j, sb_error *err)
 {
     sb_checkpoint *result = NULL;
     sb_declared *declared = NULL;
-    sb_status status = sb_checkpoint_open(j->partial, &result, err);
+    sb_status status = sb_checkpoint_open(j->target.partial, &result, err);
     if (!status)
-        status = sb_declared_load(j->partial, &declared, err);
+        status = sb_declared_load(j->target.partial, &declared, err);
     if (!status) {
         proof p = {j, result, declared, 0};
         status = sb_each_layer(result, prove_layer, &p, err);
@@ -226,27 +226,25 @@ static sb_status prove(const job *j, sb_error *err)
 
 static sb_status write_all(job *j, sb_error *err)
 {
-    sb_status status = write_tensors(j, err);
-    if (status) /* the writer took its files away again */
-        return status;
-    status = write_text(j->partial, "config.json", j->config, err);
-    if (!status && j->hf_quant)
-        status = write_text(j->partial, "hf_quant_config.json", j->hf_quant, err);
+    const char *partial = j->target.partial;
+    sb_status status = sb_target_begin(&j->target, NULL, err);
     if (!status)
-        status = sb_target_copy(j->options->source, j->partial, j->plan.out, err);
+        status = write_tensors(j, err);
+    if (!status && j->hf_quant)
+        status = write_text(partial, "hf_quant_config.json", j->hf_quant, err);
+    if (!status)
+        status = sb_target_copy(j->options->source, partial, j->plan.out, err);
+    if (!status)
+        status = write_text(partial, "config.json", j->config, err);
     if (!status)
         status = prove(j, err);
-    if (!status)
-        status = sb_target_commit(j->partial, j->options->target, j->options->replace, err);
-    if (status)
-        sb_target_drop(j->partial);
-    return status;
+    return status ? status : sb_target_commit(&j->target, j->options->replace, NULL, err);
 }
 
 static sb_status run(job *j, sb_checkpoint **source, sb_declared **declared, sb_error *err)
 {
     const sb_convert_options *o = j->options;
-    sb_status status = sb_target_check(o->source, o->target, o->replace, &j->partial, err);
+    sb_status status = sb_target_check(o->source, o->target, o->replace, &j->target, err);
     if (!status)
         status = sb_checkpoint_open(o->source, source, err);
     j->plan.source = *source;
@@ -265,7 +263,7 @@ static sb_status run(job *j, sb_checkpoint **source, sb_declared **declared, sb_
 sb_status sb_convert(const sb_convert_options *options, sb_conversion *out, sb_error *err)
 {
     static const char ct[] = "nvfp4-ct", modelopt[] = "nvfp4-modelopt";
-    job j = {.options = options};
+    job j = {.options = options, .target = {.fd = -1}};
     sb_checkpoint *source = NULL;
     sb_declared *declared = NULL;
     *out = (sb_conversion){0};
@@ -280,7 +278,7 @@ sb_status sb_convert(const sb_convert_options *options, sb_conversion *out, sb_e
     sb_checkpoint_close(source);
     free(j.by_place);
     free(j.by_name);
-    free(j.partial);
+    sb_target_close(&j.target);
     free(j.config);
     free(j.hf_quant);
     if (status)

@@ -2,6 +2,7 @@
 #ifndef SB_CONVERT_PLAN_H
 #define SB_CONVERT_PLAN_H
 
+#include "ref/container/target.h"
 #include "ref/model/declared.h"
 #include "ref/model/layers.h"
 #include "tools/convert/convert.h"
@@ -63,13 +64,11 @@ sb_status sb_splice_quantization(const char *file, const char *text, const char 
 sb_status sb_splice_value(const char *file, const char *text, const char *name, const char *value,
                           char **out, sb_error *err);
 
-/* folder.c: the target before, and when its files are whole. */
-sb_status sb_target_check(const char *source, const char *target, int replace, char **partial,
+/* folder.c: the target before, and the files beside the tensors. */
+sb_status sb_target_check(const char *source, const char *folder, int replace, sb_target *target,
                           sb_error *err);
 int sb_target_is(const char *folder, const char *target); /* the same one, by whatever path */
 sb_status sb_target_copy(const char *source, const char *partial, sb_conversion *out,
                          sb_error *err);
-sb_status sb_target_commit(const char *partial, const char *target, int replace, sb_error *err);
-void sb_target_drop(const char *partial);
 
 #endif

@@ -1,10 +1,8 @@
 #include "tools/graft/graft.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
@@ -120,21 +118,14 @@ static sb_status prove(const sb_graft_options *o, const char *partial, sb_error 
     return status;
 }
 
-/* The names of a folder are on the disk. */
-static sb_status sync_folder(const char *folder, sb_error *err)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY);
-    int good = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
-    return good ? SB_OK : sb_fail(err, SB_ERR_IO, "%s: cannot be synced", SB_SHOW(folder));
-}
-
 /* W-12: "The index is the last file" */
-static sb_status write_all(const sb_graft_options *o, const sb_graft_config *c, const char *partial,
+static sb_status write_all(const sb_graft_options *o, const sb_graft_config *c, sb_target *target,
                            sb_grafted *out, sb_error *err)
 {
-    sb_status status = sb_graft_write(out, o, partial, err);
+    const char *partial = target->partial;
+    sb_status status = sb_target_begin(target, NULL, err);
+    if (!status)
+        status = sb_graft_write(out, o, partial, err);
     if (!status)
         status = copy_others(o, partial, out, err);
     if (!status)
@@ -142,14 +133,8 @@ static sb_status write_all(const sb_graft_options *o, const sb_graft_config *c, 
     if (!status)
         status = sb_graft_write_index(out, partial, err);
     if (!status)
-        status = sync_folder(partial, err);
-    if (!status)
         status = prove(o, partial, err);
-    if (!status)
-        status = sb_target_commit(partial, o->target, o->replace, err);
-    if (status)
-        sb_target_drop(partial);
-    return status;
+    return status ? status : sb_target_commit(target, o->replace, NULL, err);
 }
 
 static sb_status plan(const sb_graft_options *o, sb_grafted *out, sb_graft_config *c,
@@ -206,11 +191,11 @@ sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *e
 {
     sb_graft_config config = {0};
     sb_checkpoint *result = NULL;
-    char *partial = NULL;
+    sb_target target = {.fd = -1};
     sb_status status = SB_OK;
     *out = (sb_grafted){0};
     if (options->target)
-        status = sb_target_check(options->source, options->target, options->replace, &partial, err);
+        status = sb_target_check(options->source, options->target, options->replace, &target, err);
     if (!status && options->target && options->other &&
         sb_target_is(options->other, options->target))
         status = sb_fail(err, SB_ERR_USAGE, "%s: is what is taken from, which is never written to",
@@ -219,10 +204,10 @@ sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *e
         status = options->reindex ? plan_reindex(options, out, &config, err)
                                   : plan(options, out, &config, &result, err);
     if (!status && !options->dry_run)
-        status = write_all(options, &config, partial, out, err);
+        status = write_all(options, &config, &target, out, err);
     sb_graft_config_free(&config);
     sb_checkpoint_close(result);
-    free(partial);
+    sb_target_close(&target);
     return status;
 }
 

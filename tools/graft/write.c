@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ref/base/mem.h"
@@ -309,8 +308,6 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
     for (size_t i = 0; i < g->file_count; i++)
         if (g->files[i].action >= SB_GRAFT_rewritten && g->files[i].action != SB_GRAFT_dropped)
             j.total += g->files[i].stays_bytes;
-    if (mkdir(folder, 0777) != 0)
-        return sb_fail(err, SB_ERR_IO, "%s: cannot create: %s", SB_SHOW(folder), strerror(errno));
     for (uint32_t i = 0; i < g->file_count && !status; i++) {
         sb_graft_file *f = &g->files[i];
         char *path = sb_path_join(folder, f->new_name);

@@ -11,6 +11,7 @@
 #include "ref/math/fn.h"
 #include "tools/make/bulk.h"
 #include "tools/make/draw.h"
+#include "tools/make/folder.h"
 #include "tools/make/pieces.h"
 #include "tools/make/quant_config.h"
 #include "tools/make/tokenizer.h"
@@ -146,13 +147,12 @@ static uint64_t shard_bytes(const sb_make_options *o, const sb_make_plan *p)
     return p->bytes > usual ? usual : p->bytes / 5 * 2 + 1;
 }
 
-static sb_status write_tensors(job *j, sb_error *err)
+static sb_status write_tensors(job *j, const char *folder, sb_error *err)
 {
     const sb_make_options *o = j->options;
     const sb_make_plan *p = j->plan;
     sb_writer *writer = NULL;
-    sb_status status =
-        sb_writer_new(o->dir, shard_bytes(o, p), o->replace ? SB_WRITER_REPLACE : 0, &writer, err);
+    sb_status status = sb_writer_new(folder, shard_bytes(o, p), 0, &writer, err);
     for (size_t i = 0; i < p->count && !status; i++)
         status = sb_writer_add(writer, p->tensors[i].name, p->tensors[i].dtype, p->tensors[i].rank,
                                p->tensors[i].shape, err);
@@ -162,9 +162,9 @@ static sb_status write_tensors(job *j, sb_error *err)
     return status;
 }
 
-static sb_status write_config(const job *j, sb_error *err)
+static sb_status write_config(const job *j, const char *folder, sb_error *err)
 {
-    char *path = sb_path_join(j->options->dir, "config.json");
+    char *path = sb_path_join(folder, "config.json");
     if (!path)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
     sb_status status = sb_write_file(path, j->plan->config_text, strlen(j->plan->config_text), err);
@@ -172,23 +172,37 @@ static sb_status write_config(const job *j, sb_error *err)
     return status;
 }
 
+/* config.json is the last file: without it, what is there is no checkpoint. */
+static sb_status write_all(job *j, sb_target *target, sb_error *err)
+{
+    const sb_make_plan *plan = j->plan;
+    sb_status status = sb_target_begin(target, sb_make_goes, err);
+    if (!status)
+        status = write_tensors(j, target->partial, err);
+    if (!status)
+        status = sb_make_write_side_files(plan, target->partial, err);
+    if (!status && j->options->tokenizer)
+        status = sb_make_write_tokenizer(target->partial, plan->shape.dims.ids_used, err);
+    if (!status)
+        status = write_config(j, target->partial, err);
+    return status ? status : sb_target_commit(target, j->options->replace, sb_make_goes, err);
+}
+
 sb_status sb_make(const sb_make_options *options, sb_error *err)
 {
     sb_make_plan plan;
+    sb_target target = {.fd = -1};
     job j = {.options = options, .plan = &plan};
     sb_status status = sb_make_plan_new(options, &plan, err);
     if (!status)
+        status = sb_make_folder_open(options->dir, options->replace, &target, err);
+    if (!status)
         status = start(&j, err);
     if (!status)
-        status = write_tensors(&j, err);
-    if (!status)
-        status = write_config(&j, err);
-    if (!status)
-        status = sb_make_write_side_files(&plan, options->dir, options->replace, err);
-    if (!status && options->tokenizer)
-        status = sb_make_write_tokenizer(options->dir, plan.shape.dims.ids_used, err);
+        status = write_all(&j, &target, err);
     if (!status && options->progress)
         options->progress(options->progress_ctx, "writing", plan.bytes, plan.bytes);
+    sb_target_close(&target);
     sb_pieces_free(&j.pieces);
     sb_codes_free(&j.maker.codes);
     free(j.by_name);

@@ -1,6 +1,5 @@
 #include "tools/make/quant_config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,36 +40,22 @@ void sb_make_write_quantization(sb_json_out *out, const char *key, const sb_make
     sb_put_close(out, '}');
 }
 
-/* Where a folder is written over, a declaration of what stood there would be one of the new
- * tensors. */
-static sb_status remove_others(const char *dir, const char *own, sb_error *err)
+int sb_make_is_side_file(const char *name)
 {
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < sizeof dialects / sizeof *dialects && !status; i++) {
-        const char *name = dialects[i].file;
-        if (!name || (own && strcmp(name, own) == 0))
-            continue;
-        char *path = sb_path_join(dir, name);
-        if (!path)
-            return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %s", SB_SHOW(dir), name);
-        if (remove(path) != 0 && errno != ENOENT)
-            status = sb_fail(err, SB_ERR_IO, "%s: declares what stood here, cannot remove it: %s",
-                             SB_SHOW(path), strerror(errno));
-        free(path);
-    }
-    return status;
+    for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++)
+        if (dialects[i].file && strcmp(name, dialects[i].file) == 0)
+            return 1;
+    return 0;
 }
 
 /* G-21: "hf_quant_config.json, quantize_config.json or quantization_config.json" */
-sb_status sb_make_write_side_files(const sb_make_plan *plan, const char *dir, int replace,
-                                   sb_error *err)
+sb_status sb_make_write_side_files(const sb_make_plan *plan, const char *dir, sb_error *err)
 {
     const char *name = dialects[plan->format->dialect].file;
     char *text = NULL;
     size_t size = 0;
-    sb_status status = replace ? remove_others(dir, name, err) : SB_OK;
-    if (!name || status)
-        return status;
+    if (!name)
+        return SB_OK;
     char *path = sb_path_join(dir, name);
     sb_json_out out = {open_memstream(&text, &size), 0, 0};
     if (out.file) {
@@ -79,8 +64,9 @@ sb_status sb_make_write_side_files(const sb_make_plan *plan, const char *dir, in
         sb_put_close(&out, '}');
         sb_put_finish(&out, &text);
     }
-    status = path && text ? sb_write_file(path, text, strlen(text), err)
-                          : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %s", dir, name);
+    sb_status status = path && text
+                           ? sb_write_file(path, text, strlen(text), err)
+                           : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %s", dir, name);
     free(path);
     free(text);
     return status;

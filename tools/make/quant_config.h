@@ -12,10 +12,11 @@ struct sb_make_tensor;
 /* The member `key` of config.json; nothing where nothing is quantized. */
 void sb_make_write_quantization(sb_json_out *out, const char *key, const struct sb_make_plan *plan);
 
-/* The files that stand beside config.json in the dialect; with `replace`, those of all other
- * dialects are removed. */
-sb_status sb_make_write_side_files(const struct sb_make_plan *plan, const char *dir, int replace,
-                                   sb_error *err);
+/* The files that stand beside config.json in the dialect. */
+sb_status sb_make_write_side_files(const struct sb_make_plan *plan, const char *dir, sb_error *err);
+
+/* Whether a file of this name is one of them, in any dialect: it declares what stands beside it. */
+int sb_make_is_side_file(const char *name);
 
 /* --- for the sources of the dialects ------------------------------------------------------------
  */
