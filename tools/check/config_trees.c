@@ -6,6 +6,7 @@
 
 #include "ref/container/file.h"
 #include "ref/container/json.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 
 static json_t *object_in(const json_t *object, const char *key)
@@ -142,8 +143,8 @@ const char *sb_value_show(const json_t *value, sb_value_text *room)
     enum { SHOWN = 72 };
     if (!value)
         return "absent";
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII |
-                                       JSON_REAL_PRECISION(15));
+    char *text = sb_json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII |
+                                          JSON_REAL_PRECISION(15));
     snprintf(room->text, sizeof room->text, "%.*s%s", SHOWN, text ? text : "?",
              text && strlen(text) > SHOWN ? "..." : "");
     free(text);

@@ -7,6 +7,7 @@
 #include "gpu/gpu.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
+#include "ref/container/json_out.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
 #include "tools/cli/golden_compare.h"
@@ -55,7 +56,7 @@ static sb_status write_golden(const char *dir, const char *folder, const sb_requ
         path ? record(folder, request, &golden, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (!status) {
         (void)mkdir(dir, 0777); /* if it cannot be made, the write below names it */
-        text = json_dumps(golden, JSON_INDENT(1));
+        text = sb_json_dumps(golden, JSON_INDENT(1));
         status = text ? sb_write_file(path, text, strlen(text), err)
                       : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     }
@@ -107,8 +108,11 @@ static sb_status print_verdict(sb_status verdict, const char *path, int as_json,
     }
     json_object_set_new(document, "verdict", json_string(identical ? "IDENTICAL" : "FAIL"));
     json_object_set_new(document, "message", identical ? json_null() : json_string(err->text));
-    sb_status printed = sb_print_document(document, NULL);
-    return verdict ? verdict : printed;
+    sb_error why;
+    sb_status printed = sb_print_document(document, &why);
+    if (printed)
+        *err = why; /* what was not told is no verdict */
+    return printed ? printed : verdict;
 }
 
 static sb_status verify_golden(const char *dir, const char *folder, int as_json, sb_error *err)

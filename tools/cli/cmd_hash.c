@@ -87,8 +87,11 @@ static sb_status report(const sb_manifest *now, const char *path, const char *ma
     json_object_set_new(document, "checkpoint", json_string(now->checkpoint.hex));
     json_object_set_new(document, "message", verdict ? json_string(err->text) : json_null());
     json_object_set_new(document, "differences", differences_json(d));
-    sb_status printed = sb_print_document(document, verdict ? NULL : err);
-    return verdict ? verdict : printed;
+    sb_error why;
+    sb_status printed = sb_print_document(document, &why);
+    if (printed)
+        *err = why; /* what was not told is no verdict */
+    return printed ? printed : verdict;
 }
 
 static sb_status verify(const char *path, const char *manifest, int values, int as_json,

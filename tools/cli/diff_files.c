@@ -10,6 +10,7 @@
 #include "ref/base/text.h"
 #include "ref/container/digest.h"
 #include "ref/container/file.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/report/html.h"
 #include "tools/report/jsonl.h"
@@ -70,7 +71,7 @@ static sb_status add(pack *p, const char *name, sb_print_fn print, const void *c
 
 static int print_document(FILE *out, const void *document)
 {
-    return json_dumpf(document, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF;
+    return sb_json_dumpf(document, out, JSON_INDENT(2)) && fputc('\n', out) != EOF;
 }
 
 /* O-4: "the digest of each file before it" - XXH3-128, as of everything else. */

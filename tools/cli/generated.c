@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ref/base/text.h"
+#include "ref/container/json_out.h"
 #include "tools/cli/acceptance.h"
 
 static sb_acceptance_counts count_rounds(const sb_generated *g)
@@ -45,7 +46,7 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
 /* One line, whatever a model writes: with the escapes of JSON. */
 static void print_text(json_t *text)
 {
-    char *line = json_dumps(text, JSON_ENCODE_ANY);
+    char *line = sb_json_dumps(text, JSON_ENCODE_ANY);
     printf("text %s\n", line ? line : "");
     free(line);
     json_decref(text);

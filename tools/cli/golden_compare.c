@@ -1,4 +1,5 @@
 #include "tools/cli/golden_compare.h"
+#include "ref/container/json_out.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@ static int same(const json_t *a, const json_t *b)
 static sb_status differ(const json_t *was, const json_t *is, size_t sequence, const char *where,
                         const char *key, sb_error *err)
 {
-    char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *old = was ? sb_json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *new = is ? sb_json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     sb_status status =
         sb_fail(err, SB_ERR_DIFF, "sequence %zu, %s: %s is %s, the golden file has %s", sequence,
                 where, key, new ? new : "absent", old ? old : "absent");

@@ -8,6 +8,7 @@
 #include <omp.h>
 #endif
 
+#include "ref/container/json_out.h"
 #include "ref/math/start.h"
 #include "tools/cli/cli.h"
 
@@ -27,8 +28,8 @@ json_t *sb_document(const char *command)
 
 sb_status sb_print_document(json_t *document, sb_error *err)
 {
-    int failed = !document || json_dumpf(document, stdout, JSON_INDENT(2)) != 0 ||
-                 putchar('\n') == EOF || fflush(stdout) != 0;
+    int failed = !sb_json_dumpf(document, stdout, JSON_INDENT(2)) || putchar('\n') == EOF ||
+                 fflush(stdout) != 0;
     json_decref(document);
     return failed ? sb_fail(err, SB_ERR_IO, "the document could not be written to stdout") : SB_OK;
 }
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
         print_help();
         return argc < 2 ? sb_exit_status(SB_ERR_USAGE) : 0;
     }
+    sb_json_watch();
     status = sb_math_start(NULL, &err);
     for (size_t i = 0; !status; i++) {
         if (i == sizeof commands / sizeof *commands) {

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/json.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/convert/plan.h"
 
@@ -262,9 +263,9 @@ sb_status sb_convert_config(const sb_convert_plan *p, const char *folder, const 
                                       : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (!status) {
         inner = p->to_ct ? ct_config(&l, kv_scheme(kv, 1)) : modelopt_config(&l, kv_scheme(kv, 0));
-        text = inner ? json_dumps(inner, JSON_INDENT(2)) : NULL;
+        text = inner ? sb_json_dumps(inner, JSON_INDENT(2)) : NULL;
         file = p->to_ct ? NULL : modelopt_file(&l, kv);
-        *hf_quant = file ? json_dumps(file, JSON_INDENT(4)) : NULL;
+        *hf_quant = file ? sb_json_dumps(file, JSON_INDENT(4)) : NULL;
         status = text && (p->to_ct || *hf_quant)
                      ? sb_splice_quantization(folder, config, text, new_config, err)
                      : sb_fail(err, SB_ERR_MEMORY, "out of memory for a configuration");

@@ -9,6 +9,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/model/config.h"
 #include "ref/model/layers.h"
@@ -238,13 +239,13 @@ static sb_status make_texts(sb_graft_config *c, sb_error *err)
     sb_status status = SB_OK;
     for (int i = SB_DOC_HF_QUANT; i < SB_DOC_COUNT; i++)
         if (c->doc[i].changed) {
-            c->doc[i].new_text = json_dumps(c->doc[i].root, JSON_INDENT(4));
+            c->doc[i].new_text = sb_json_dumps(c->doc[i].root, JSON_INDENT(4));
             if (!c->doc[i].new_text)
                 return no_memory(err);
         }
     if (!doc->text)
         return SB_OK;
-    char *value = doc->changed ? json_dumps(doc->object, JSON_INDENT(2)) : NULL;
+    char *value = doc->changed ? sb_json_dumps(doc->object, JSON_INDENT(2)) : NULL;
     char *text = doc->changed ? NULL : sb_strdup(doc->text);
     if (doc->changed)
         status = value ? sb_splice_quantization(doc->path, doc->text, value, &text, err)

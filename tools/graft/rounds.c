@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
 #include "tools/graft/config.h"
@@ -12,7 +13,7 @@ enum { ROUNDS = 6, NAME = SB_MAX_TENSOR_NAME };
 /* What one document alone declares. */
 static sb_status declared_of(const sb_graft_doc *doc, int which, sb_declared **out, sb_error *err)
 {
-    char *text = json_dumps(doc->root, 0);
+    char *text = sb_json_dumps(doc->root, 0);
     if (!text)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a configuration");
     const sb_declared_file file = {doc->path, text, strlen(text)};

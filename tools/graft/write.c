@@ -12,6 +12,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "ref/container/json_out.h"
 #include "ref/container/map.h"
 #include "ref/container/show.h"
 #include "ref/container/writer.h"
@@ -369,7 +370,7 @@ sb_status sb_graft_write_index(const sb_grafted *g, const char *folder, sb_error
                json_object_set_new(metadata, "total_size", json_integer((json_int_t)g->total)) == 0;
     good = good && json_object_set(document, "metadata", metadata) == 0 &&
            json_object_set(document, "weight_map", map) == 0;
-    char *text = good ? json_dumps(document, JSON_INDENT(2)) : NULL;
+    char *text = good ? sb_json_dumps(document, JSON_INDENT(2)) : NULL;
     char *path = sb_path_join(folder, "model.safetensors.index.json");
     sb_status status = text && path ? sb_write_file(path, text, strlen(text), err) : no_memory(err);
     json_decref(metadata);

@@ -169,7 +169,7 @@ static sb_status take_values(making *m, sb_error *err)
     sb_manifest *out = m->out;
     sb_status status = sb_each_layer(m->checkpoint, take_layer, m, err);
     out->has_values = 1;
-    if (out->value_count)
+    if (out->value_count && !status)
         qsort(out->values, out->value_count, sizeof *out->values, by_name);
     if (m->progress)
         m->progress(NULL, "layers", out->tensor_count + 1, out->tensor_count + 1);

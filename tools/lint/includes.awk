@@ -52,7 +52,7 @@ BEGIN {
     row("tools/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run tools/compare " \
         "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
     row("tools/text", "ref/base ref/container")
-    row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/run ref/ops/op.h ref/ops/ops.def " \
+    row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
         "tools/compare/verdict.h tools/check/clean.h tools/quality")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \

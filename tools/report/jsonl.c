@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/json_out.h"
 #include "tools/check/clean.h"
 
 /* The lists of the document, and what a line of each is called. */
@@ -35,7 +36,7 @@ static json_t *new_line(const char *type, size_t engine)
 /* Prints and releases; 0 if memory is out. */
 static int print_line(FILE *out, json_t *line)
 {
-    int good = line && json_dumpf(line, out, JSON_COMPACT) == 0;
+    int good = line && sb_json_dumpf(line, out, JSON_COMPACT);
     json_decref(line);
     fputc('\n', out);
     return good;

@@ -13,6 +13,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/container/writer.h"
 #include "tools/trace/level.h"
@@ -89,7 +90,7 @@ static char *digests_text(const arrays *a)
                                 json_pack("[I,I,s]", (json_int_t)a->values[i]->rows,
                                           (json_int_t)a->values[i]->cols,
                                           a->values[i]->digest.hex));
-    char *text = json_dumps(all, JSON_COMPACT);
+    char *text = sb_json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return text;
 }
@@ -244,7 +245,7 @@ static json_t *step_json(const sb_step *step, size_t tensors)
 static sb_status append(sb_trace_writer *w, const char *before, json_t *value, const char *after,
                         sb_error *err)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY);
+    char *text = sb_json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     sb_status status =
         text ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
@@ -274,7 +275,7 @@ static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_er
         json_object_set_new(out, "checkpoint", json_string(head->checkpoint.hex));
     json_object_set_new(out, "vocab_size", json_integer(head->vocab_size));
     /* the object stays open: steps and the level follow */
-    char *text = json_dumps(out, JSON_ENCODE_ANY);
+    char *text = sb_json_dumps(out, JSON_ENCODE_ANY);
     json_decref(out);
     if (!text)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a trace");
