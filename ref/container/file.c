@@ -276,7 +276,7 @@ sb_status sb_sync_folder_of(const char *path, sb_error *err)
         folder[slash == path ? 1 : slash - path] = '\0';
     int fd = open(folder, O_RDONLY | O_CLOEXEC);
     if (fd < 0 ? errno != EACCES : fsync(fd) != 0 && errno != EINVAL)
-        status = io_failed(fd < 0 ? "open, to sync it," : "sync", folder, err);
+        status = io_failed(fd < 0 ? "open to sync" : "sync", folder, err);
     if (fd >= 0)
         close(fd);
     free(folder);

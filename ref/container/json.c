@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/json_scan.h"
 #include "ref/container/show.h"
@@ -33,24 +35,117 @@ static int is_about_the_text(const json_error_t *why)
            code == json_error_invalid_utf8;
 }
 
-/* C-4: "a key that stands twice is refused" - by jansson, which otherwise keeps the last one. */
-sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err)
+/* Everything that can be known of a text without memory. */
+static sb_status check(const char *text, size_t n, const char *file, size_t times, sb_error *err)
 {
     if (n > SB_JSON_MAX_BYTES)
         return sb_fail(err, SB_ERR_INPUT, "%s: %zu bytes of JSON, expected at most %d",
                        SB_SHOW(file), n, SB_JSON_MAX_BYTES);
-    size_t at;
-    const char *wrong = sb_json_scan(text, n, &at);
+    size_t at, cost;
+    const char *wrong = sb_json_scan_cost(text, n, &at, &cost);
     if (wrong)
         return fail_at(file, text, at, wrong, err);
+    if (times && cost > times * n + SB_JSON_MORE)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: its %zu bytes of JSON would take %zu bytes of memory, expected at most "
+                       "%zu times as much",
+                       SB_SHOW(file), n, cost, times);
+    return SB_OK;
+}
+
+/* C-4: "a key that stands twice is refused" - by jansson, which otherwise keeps the last one. The
+ * text is that of `whole` from `from` on, or one made of it. */
+static sb_status load(const char *text, size_t n, const char *file, const char *whole, size_t from,
+                      json_t **out, sb_error *err)
+{
     json_error_t why;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!root && is_about_the_text(&why))
-        return fail_at(file, text, why.position > 0 ? (size_t)why.position - 1 : 0, why.text, err);
+        return fail_at(file, whole, from + (why.position > 0 ? (size_t)why.position - 1 : 0),
+                       why.text, err);
     if (!root)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for its JSON", SB_SHOW(file));
     *out = root;
     return SB_OK;
+}
+
+sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err)
+{
+    sb_status status = check(text, n, file, SB_JSON_TIMES, err);
+    return status ? status : load(text, n, file, text, 0, out, err);
+}
+
+sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_t **out,
+                             sb_error *err)
+{
+    sb_status status = check(text, n, file, SB_JSON_TIMES_RICH, err);
+    return status ? status : load(text, n, file, text, 0, out, err);
+}
+
+/* --- one member at a time -----------------------------------------------------------------------
+ */
+
+static size_t begin_of(const char *text)
+{
+    return strspn(text, " \t\r\n") + 1;
+}
+
+sb_status sb_json_measure(const char *text, size_t n, const char *file, size_t *members,
+                          size_t *key_bytes, sb_error *err)
+{
+    sb_json_member m;
+    *members = 0;
+    *key_bytes = 0;
+    sb_status status = check(text, n, file, 0, err);
+    if (status)
+        return status;
+    for (size_t at = begin_of(text); sb_json_next(text, n, &at, &m);) {
+        ++*members;
+        *key_bytes += m.key_end - m.key;
+    }
+    return SB_OK;
+}
+
+/* A member alone is an object of one member, in a text of its own. */
+static sb_status visit_one(const char *text, const sb_json_member *m, const char *file,
+                           sb_json_member_fn visit, void *ctx, char *room, sb_error *err)
+{
+    size_t n = m->value_end - m->key + 2;
+    json_t *object = NULL;
+    room[0] = '{';
+    memcpy(room + 1, text + m->key, n - 2);
+    room[n - 1] = '}';
+    sb_status status = check(room, n, file, SB_JSON_TIMES, err);
+    if (!status)
+        status = load(room, n, file, text, m->key - 1, &object, err);
+    if (status)
+        return status;
+    void *iter = json_object_iter(object);
+    status = visit(ctx, json_object_iter_key(iter), json_object_iter_value(iter), err);
+    json_decref(object);
+    return status;
+}
+
+sb_status sb_json_each(const char *text, size_t n, const char *file, sb_json_member_fn visit,
+                       void *ctx, sb_error *err)
+{
+    sb_json_member m;
+    char *room = NULL;
+    size_t have = 0;
+    sb_status status = SB_OK;
+    for (size_t at = begin_of(text); !status && sb_json_next(text, n, &at, &m);) {
+        size_t need = m.value_end - m.key + 2;
+        if (need > have) {
+            free(room);
+            have = 2 * need < n + 2 ? 2 * need : n + 2;
+            room = sb_alloc(have, 1);
+        }
+        status = room
+                     ? visit_one(text, &m, file, visit, ctx, room, err)
+                     : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for its JSON", SB_SHOW(file));
+    }
+    free(room);
+    return status;
 }
 
 sb_status sb_json_load(const char *path, json_t **out, sb_error *err)

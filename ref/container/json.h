@@ -16,11 +16,30 @@
 enum {
     SB_JSON_MAX_BYTES = 100000000, /* as the safetensors reference limits its header */
     SB_JSON_MAX_DEPTH = 64,
-    SB_JSON_MAX_VALUES = 16000000 /* what 10^6 tensors need; bounds the memory jansson takes */
+    SB_JSON_MAX_VALUES = 16000000, /* what 10^6 tensors need */
+    /* Memory that a text may take: so many times its size, and this. */
+    SB_JSON_TIMES = 8,
+    SB_JSON_TIMES_RICH =
+        24, /* of many short strings and small objects: tokenizers, answers of servers */
+    SB_JSON_MORE = 1 << 20
 };
 
-/* Parses n bytes. `file` names them in messages: "file:line:column: ...". json_decref releases. */
+/* Parses n bytes, which may take SB_JSON_TIMES their size of memory, or `times`. `file` names them
+ * in messages: "file:line:column: ...". json_decref releases. */
 sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err);
+sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_t **out,
+                             sb_error *err);
+
+/* Walks over the members of an object, one parsed at a time; a key that stands twice is left to the
+ * caller to find. A visitor that fails has written err. */
+typedef sb_status (*sb_json_member_fn)(void *ctx, const char *key, json_t *value, sb_error *err);
+sb_status sb_json_each(const char *text, size_t n, const char *file, sb_json_member_fn visit,
+                       void *ctx, sb_error *err);
+
+/* Before that: whether the text is sound, how many members its object has, and the bytes of their
+ * keys as they are written. */
+sb_status sb_json_measure(const char *text, size_t n, const char *file, size_t *members,
+                          size_t *key_bytes, sb_error *err);
 
 /* Reads and parses a file. */
 sb_status sb_json_load(const char *path, json_t **out, sb_error *err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/show.h"
 
 static atomic_int lost; /* an allocation of jansson failed: a document may lack members */
 
@@ -30,7 +31,38 @@ char *sb_json_dumps(const json_t *document, size_t flags)
     return text;
 }
 
+/* A character beyond ASCII stands in a string, so that its escape means the same. Those that may
+ * not be shown are in the plane of 16 bits but for U+1FFFE and its like. */
+static void print_escaped(const char *text, FILE *out)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0xe0)
+        fprintf(out, "\\u%04x", (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu));
+    else if (c[0] < 0xf0)
+        fprintf(out, "\\u%04x", (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu));
+    else
+        fwrite(text, 1, 4, out);
+}
+
 int sb_json_dumpf(const json_t *document, FILE *out, size_t flags)
 {
-    return document && !lost && json_dumpf(document, out, flags) == 0;
+    char *text = sb_json_dumps(document, flags);
+    const char *from = text;
+    for (const char *at = text; at && *at;) {
+        const unsigned char c = (unsigned char)*at;
+        size_t n = c < 0x80 ? 1 : sb_shown_bytes(at);
+        if (n) {
+            at += n;
+            continue;
+        }
+        fwrite(from, 1, (size_t)(at - from), out);
+        print_escaped(at, out);
+        at += c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+        from = at;
+    }
+    if (text)
+        fputs(from, out);
+    int written = text && !ferror(out);
+    free(text);
+    return written;
 }

@@ -15,7 +15,7 @@ void sb_json_watch(void);
 /* The text, for free(); NULL if memory was out, ever, or the document is NULL. */
 char *sb_json_dumps(const json_t *document, size_t flags);
 
-/* 1 if it was written. */
+/* 1 if it was written. For eyes, too: a character that may not be shown (show.h) is a \uXXXX. */
 int sb_json_dumpf(const json_t *document, FILE *out, size_t flags);
 
 #endif

@@ -9,6 +9,7 @@ typedef struct scan {
     size_t n;
     size_t at;
     size_t values;
+    size_t cost; /* bytes of memory */
     size_t depth;
     char closers[SB_JSON_MAX_DEPTH]; /* what ends each open object or array */
 } scan;
@@ -125,7 +126,7 @@ static const char *scan_number(scan *s)
     return "the integer -0, expected digits without a sign";
 }
 
-static const char *scan_scalar(scan *s)
+static const char *scan_word(scan *s)
 {
     static const char *const words[] = {"true", "false", "null"};
     if (peek(s) == '"')
@@ -142,13 +143,39 @@ static const char *scan_scalar(scan *s)
     return "expected a value";
 }
 
+/* What jansson 2.14 takes, with the allocator's own: an object with its buckets, a member with its
+ * place among them, an array with its places, a string with its text. */
+enum {
+    COST_OBJECT = 224,
+    COST_MEMBER = 104,
+    COST_ARRAY = 128,
+    COST_STRING = 80,
+    COST_NUMBER = 32,
+    COST_PLACE = 16
+};
+
+static const char *scan_scalar(scan *s)
+{
+    const size_t begin = s->at;
+    const char first = peek(s);
+    const char *wrong = scan_word(s);
+    s->cost += COST_PLACE;
+    if (first == '"')
+        s->cost += COST_STRING + (s->at - begin);
+    else if (first == '-' || is_digit(first))
+        s->cost += COST_NUMBER;
+    return wrong;
+}
+
 /* The key of a member and its colon, up to the value. */
 static const char *scan_key(scan *s)
 {
     skip_space(s);
+    size_t begin = s->at;
     const char *wrong = scan_string(s);
     if (wrong)
         return wrong;
+    s->cost += COST_MEMBER + (s->at - begin);
     skip_space(s);
     if (peek(s) != ':')
         return "expected ':'";
@@ -162,6 +189,7 @@ static const char *scan_open(scan *s, int *entered)
     if (s->depth == SB_JSON_MAX_DEPTH)
         return "nested deeper than 64 levels";
     char closer = peek(s) == '{' ? '}' : ']';
+    s->cost += (size_t)(COST_PLACE + (closer == '}' ? COST_OBJECT : COST_ARRAY));
     s->at++;
     skip_space(s);
     *entered = peek(s) != closer;
@@ -174,43 +202,80 @@ static const char *scan_open(scan *s, int *entered)
 }
 
 /* Behind a value: leaves what ends here, and goes to the next value if there is one. */
-static const char *scan_next(scan *s)
+static const char *scan_next(scan *s, size_t outside)
 {
     skip_space(s);
-    while (s->depth > 0 && peek(s) == s->closers[s->depth - 1]) {
+    while (s->depth > outside && peek(s) == s->closers[s->depth - 1]) {
         s->depth--;
         s->at++;
+        if (s->depth == outside)
+            return NULL;
         skip_space(s);
     }
-    if (s->depth == 0)
-        return s->at < s->n ? "expected the end of the text" : NULL;
     if (peek(s) != ',')
         return s->closers[s->depth - 1] == '}' ? "expected ',' or '}'" : "expected ',' or ']'";
     s->at++;
     return s->closers[s->depth - 1] == '}' ? scan_key(s) : NULL;
 }
 
-const char *sb_json_scan(const char *text, size_t n, size_t *at)
+/* From a value on to its end, with what stands in it; what is open outside stays open. */
+static const char *scan_value(scan *s)
+{
+    const size_t outside = s->depth;
+    for (;;) {
+        int entered = 0;
+        const char *wrong = NULL;
+        skip_space(s);
+        if (++s->values > SB_JSON_MAX_VALUES)
+            wrong = "more than 16000000 values";
+        else if (peek(s) == '{' || peek(s) == '[')
+            wrong = scan_open(s, &entered);
+        else
+            wrong = scan_scalar(s);
+        if (!wrong && !entered && s->depth > outside)
+            wrong = scan_next(s, outside);
+        if (wrong || s->depth == outside)
+            return wrong;
+    }
+}
+
+const char *sb_json_scan_cost(const char *text, size_t n, size_t *at, size_t *cost)
 {
     scan s = {.text = text, .n = n};
-    const char *wrong = NULL;
     skip_space(&s);
-    if (peek(&s) != '{' && peek(&s) != '[')
-        wrong = "expected '{' or '['";
-    while (!wrong) {
-        int entered = 0;
+    const char *wrong = peek(&s) != '{' && peek(&s) != '[' ? "expected '{' or '['" : scan_value(&s);
+    if (!wrong) {
         skip_space(&s);
-        if (++s.values > SB_JSON_MAX_VALUES)
-            wrong = "more than 16000000 values";
-        else if (peek(&s) == '{' || peek(&s) == '[')
-            wrong = scan_open(&s, &entered);
-        else
-            wrong = scan_scalar(&s);
-        if (!wrong && !entered)
-            wrong = scan_next(&s);
-        if (!wrong && s.depth == 0)
-            return NULL;
+        wrong = s.at < n ? "expected the end of the text" : NULL;
     }
     *at = s.at < n ? s.at : n;
+    *cost = s.cost;
     return wrong;
+}
+
+const char *sb_json_scan(const char *text, size_t n, size_t *at)
+{
+    size_t cost;
+    return sb_json_scan_cost(text, n, at, &cost);
+}
+
+int sb_json_next(const char *text, size_t n, size_t *at, sb_json_member *out)
+{
+    scan s = {.text = text, .n = n, .at = *at};
+    skip_space(&s);
+    s.at += peek(&s) == ',';
+    skip_space(&s);
+    if (peek(&s) != '"')
+        return 0;
+    out->key = s.at;
+    (void)scan_string(&s);
+    out->key_end = s.at;
+    skip_space(&s);
+    s.at++;
+    skip_space(&s);
+    out->value = s.at;
+    (void)scan_value(&s);
+    out->value_end = s.at;
+    *at = s.at;
+    return 1;
 }

@@ -48,21 +48,16 @@ static sb_status find_header(const unsigned char *bytes, size_t size, const char
 
 /* Writers pad the header with spaces so that the data begins aligned; any other byte behind the
  * JSON, a line break or a NUL too, is not what a writer made. */
-static sb_status parse_header(const unsigned char *bytes, uint64_t header_bytes, const char *file,
-                              json_t **root, sb_error *err)
+static sb_status trim_header(const unsigned char *text, const char *file, size_t *n, sb_error *err)
 {
-    const unsigned char *text = bytes + PREFIX;
-    size_t n = (size_t)header_bytes;
-    while (n > 0 && text[n - 1] == ' ')
-        n--;
-    if (text[n - 1] != '}')
+    while (*n > 0 && text[*n - 1] == ' ')
+        --*n;
+    if (text[*n - 1] != '}')
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: the header ends with byte 0x%02x at offset %zu, expected '}' and then "
                        "only spaces",
-                       SB_SHOW(file), (unsigned)text[n - 1], PREFIX + n - 1);
-    char name[sizeof(sb_shown) + 16];
-    snprintf(name, sizeof name, "%s (header)", SB_SHOW(file));
-    return sb_json_parse((const char *)text, n, name, root, err);
+                       SB_SHOW(file), (unsigned)text[*n - 1], PREFIX + *n - 1);
+    return SB_OK;
 }
 
 /* "[2, 3]" */
@@ -157,61 +152,94 @@ static sb_status read_entry(const reader *r, json_t *value, sb_tensor *t, sb_err
     return status;
 }
 
-/* Counts tensors and the bytes of their names, so that both are allocated once. */
-static sb_status measure(const reader *r, json_t *root, size_t *tensors, size_t *name_bytes,
-                         sb_error *err)
+/* Bytes of a header that a tensor takes at least:
+ * {"a":{"dtype":"F4","shape":[],"data_offsets":[0,0]}} */
+enum { LEAST = 50 };
+
+/* What is read of the header so far. */
+typedef struct reading {
+    const reader *r;
+    char *name; /* where the next one goes */
+    size_t room;
+    int has_metadata;
+} reading;
+
+/* One member: a tensor, or the metadata. */
+static sb_status read_member(void *ctx, const char *key, json_t *value, sb_error *err)
 {
-    const char *key;
-    json_t *value;
-    *tensors = 0;
-    *name_bytes = 0;
-    json_object_foreach(root, key, value)
-    {
-        if (strcmp(key, "__metadata__") == 0)
-            continue;
-        size_t n = strlen(key);
-        if (n == 0 || n > SB_MAX_TENSOR_NAME)
+    reading *at = ctx;
+    const reader *r = at->r;
+    size_t n = strlen(key);
+    if (strcmp(key, "__metadata__") == 0) {
+        if (at->has_metadata++)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: tensor \"%s\": its name has %zu bytes, expected 1 to %d",
-                           SB_SHOW(r->file), SB_SHOW(key), n, SB_MAX_TENSOR_NAME);
-        *name_bytes += n + 1;
-        ++*tensors;
+                           "%s (header): not strict JSON: duplicate object key \"__metadata__\"",
+                           SB_SHOW(r->file));
+        return sb_metadata_read(value, r->file, &r->out->metadata, err);
     }
-    if (*tensors > SB_MAX_TENSORS)
-        return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
-                       SB_SHOW(r->file), *tensors, SB_MAX_TENSORS);
-    return SB_OK;
+    if (n == 0 || n > SB_MAX_TENSOR_NAME)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: tensor \"%s\": its name has %zu bytes, expected 1 to %d",
+                       SB_SHOW(r->file), SB_SHOW(key), n, SB_MAX_TENSOR_NAME);
+    if (r->out->count == at->room)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: the header lists more than %zu tensors, expected at most %d, and %d "
+                       "bytes for each",
+                       SB_SHOW(r->file), at->room, SB_MAX_TENSORS, LEAST);
+    sb_tensor *t = &r->out->tensors[r->out->count++];
+    t->name = strcpy(at->name, key);
+    at->name += n + 1;
+    return read_entry(r, value, t, err);
 }
 
-static sb_status read_tensors(const reader *r, json_t *root, sb_error *err)
+static int by_name(const void *left, const void *right)
 {
-    size_t count;
-    size_t name_bytes;
-    sb_status status = measure(r, root, &count, &name_bytes, err);
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* C-4: "a key that stands twice is refused" */
+static sb_status check_names(const reader *r, sb_error *err)
+{
+    const sb_safetensors *out = r->out;
+    const char **names = sb_alloc(out->count, sizeof *names);
+    sb_status status = SB_OK;
+    if (!names)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %zu tensors", SB_SHOW(r->file),
+                       out->count);
+    for (size_t i = 0; i < out->count; i++)
+        names[i] = out->tensors[i].name;
+    qsort(names, out->count, sizeof *names, by_name);
+    for (size_t i = 1; i < out->count && !status; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s (header): not strict JSON: duplicate object key \"%s\"",
+                             SB_SHOW(r->file), SB_SHOW(names[i]));
+    free(names);
+    return status;
+}
+
+/* The header is parsed tensor by tensor: what it takes is what its tensors take. */
+static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_error *err)
+{
+    size_t members, key_bytes;
+    char name[sizeof(sb_shown) + 16];
+    snprintf(name, sizeof name, "%s (header)", SB_SHOW(r->file));
+    sb_status status = sb_json_measure(text, n, name, &members, &key_bytes, err);
     if (status != SB_OK)
         return status;
-    r->out->tensors = sb_alloc(count, sizeof *r->out->tensors);
-    r->out->names = sb_alloc(name_bytes, 1);
+    size_t most = n / LEAST + 1; /* more cannot all be sound: the first that is not ends it */
+    if (members > most)
+        members = most;
+    if (members > SB_MAX_TENSORS)
+        members = SB_MAX_TENSORS;
+    r->out->tensors = sb_alloc(members, sizeof *r->out->tensors);
+    r->out->names = sb_alloc(key_bytes, 1);
     if (!r->out->tensors || !r->out->names)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %zu tensors", SB_SHOW(r->file),
-                       count);
-    char *name = r->out->names;
-    const char *key;
-    json_t *value;
-    json_object_foreach(root, key, value)
-    {
-        if (strcmp(key, "__metadata__") == 0) {
-            status = sb_metadata_read(value, r->file, &r->out->metadata, err);
-        } else {
-            sb_tensor *t = &r->out->tensors[r->out->count++];
-            t->name = strcpy(name, key);
-            name += strlen(name) + 1;
-            status = read_entry(r, value, t, err);
-        }
-        if (status != SB_OK)
-            return status;
-    }
-    return SB_OK;
+                       members);
+    reading at = {.r = r, .name = r->out->names, .room = members};
+    status = sb_json_each(text, n, name, read_member, &at, err);
+    return status ? status : check_names(r, err);
 }
 
 static int by_data(const void *left, const void *right)
@@ -259,17 +287,16 @@ sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const ch
 {
     *out = (sb_safetensors){.bytes = bytes, .size = size};
     uint64_t header_bytes = 0;
-    json_t *root = NULL;
     sb_status status = find_header(bytes, size, file, &header_bytes, err);
+    size_t n = (size_t)header_bytes;
     if (status == SB_OK)
-        status = parse_header(bytes, header_bytes, file, &root, err);
+        status = trim_header(bytes + PREFIX, file, &n, err);
     if (status != SB_OK)
         return status;
     reader r = {file, bytes + PREFIX + header_bytes, size - PREFIX - header_bytes, out};
-    status = read_tensors(&r, root, err);
+    status = read_tensors(&r, (const char *)bytes + PREFIX, n, err);
     if (status == SB_OK)
         status = check_cover(&r, err);
-    json_decref(root);
     if (status != SB_OK)
         sb_safetensors_close(out);
     return status;

@@ -1,26 +1,81 @@
 #include "ref/container/show.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
-/* Copies n bytes, control characters as \xHH, as far as room goes; returns the bytes consumed. */
-static size_t escape(const char *text, size_t n, char *out, size_t room)
+static int is_forbidden(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+           (c >= 0xd800 && c < 0xe000) || (c & 0xfffe) == 0xfffe || c > 0x10ffff;
+}
+
+size_t sb_shown_bytes(const char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *c = (const unsigned char *)text;
+    size_t n = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if (n == 0 || c[0] >= 0xf8)
+        return 0;
+    uint32_t code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (c[i] & 0x3fu);
+    }
+    return code < least[n] || is_forbidden(code) ? 0 : n;
+}
+
+void sb_print_shown(const char *text, FILE *out)
+{
+    while (*text) {
+        size_t n = sb_shown_bytes(text);
+        if (n)
+            fwrite(text, 1, n, out);
+        else
+            fprintf(out, "\\x%02x", (unsigned)(unsigned char)*text);
+        text += n ? n : 1;
+    }
+}
+
+void sb_clean_text(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from;) {
+        size_t n = sb_shown_bytes(from);
+        if (n == 0) {
+            *to++ = '?';
+            from++;
+            continue;
+        }
+        memmove(to, from, n);
+        to += n;
+        from += n;
+    }
+    *to = '\0';
+}
+
+/* Copies characters, bytes that may not be shown as \xHH, as far as room goes; returns the bytes
+ * consumed. */
+static size_t escape(const char *text, char *out, size_t room)
 {
     size_t used = 0;
     size_t i = 0;
-    for (; i < n; i++) {
+    while (text[i]) {
         unsigned char c = (unsigned char)text[i];
-        int control = c < 0x20 || c == 0x7f;
-        if (used + (control ? 4 : 1) >= room)
+        size_t n = sb_shown_bytes(text + i);
+        if (used + (n ? n : 4) >= room)
             break;
-        if (control) {
+        if (n) {
+            memcpy(out + used, text + i, n);
+        } else {
             memcpy(out + used, "\\x", 2);
             out[used + 2] = "0123456789abcdef"[c >> 4];
             out[used + 3] = "0123456789abcdef"[c & 15];
-            used += 4;
-        } else {
-            out[used++] = (char)c;
         }
+        used += n ? n : 4;
+        i += n ? n : 1;
     }
     out[used] = '\0';
     return i;
@@ -36,19 +91,15 @@ const char *sb_show(const char *text, sb_shown *room)
 {
     enum { HEAD = 170, TAIL = 60 };
     size_t n = strlen(text);
-    if (escape(text, n, room->text, sizeof room->text) == n)
+    if (escape(text, room->text, sizeof room->text) == n)
         return room->text;
-    size_t end = escape(text, n, room->text, HEAD);
+    size_t end = escape(text, room->text, HEAD);
     size_t used = strlen(room->text);
-    while (used > 0 && is_continuation(text[end])) {
-        end--;
-        used--;
-    }
     size_t start = n - TAIL > end ? n - TAIL : end;
     while (is_continuation(text[start]))
         start++;
     memcpy(room->text + used, "...", 3);
-    escape(text + start, n - start, room->text + used + 3, sizeof room->text - used - 3);
+    escape(text + start, room->text + used + 3, sizeof room->text - used - 3);
     return room->text;
 }
 

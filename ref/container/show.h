@@ -1,10 +1,25 @@
-/* show.h - text from a file, made fit for a one-line message.
+/* show.h - text from a file, made fit for a terminal, a report and a one-line message.
  *
  * Names and paths come from whoever wrote the file: they may be long and hold line breaks. A
- * message shows them with control characters escaped and the middle cut, so that it stays one line
- * and what follows the name is never pushed out of the sb_error. */
+ * message shows them with what may not be shown escaped and the middle cut, so that it stays one
+ * line and what follows the name is never pushed out of the sb_error. */
 #ifndef SB_CONTAINER_SHOW_H
 #define SB_CONTAINER_SHOW_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Bytes of the character at text, which ends with a NUL, if it may be shown; else 0. That may not:
+ * what is no well-formed UTF-8, controls (C0, DEL, C1), separators of lines and paragraphs, the
+ * marks, embeddings, overrides and isolates that turn the direction of what follows, and characters
+ * that XML forbids. Every text of others is held against this one function. */
+size_t sb_shown_bytes(const char *text);
+
+/* Prints all of a text, bytes that may not be shown as \xHH. */
+void sb_print_shown(const char *text, FILE *out);
+
+/* In place: a '?' for each byte that may not be shown. */
+void sb_clean_text(char *text);
 
 typedef struct sb_shown {
     char text[256];

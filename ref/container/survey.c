@@ -90,6 +90,7 @@ static sb_status read_index(survey *s, sb_error *err)
 typedef struct opening {
     sb_safetensors file;
     sb_status status;
+    int unread; /* it is there, and cannot be read */
     sb_error why;
 } opening;
 
@@ -100,6 +101,8 @@ static void open_one(const survey *s, size_t i, opening *o)
     if (o->status) {
         const char *text = path ? sb_show_behind(o->why.text, path) : o->why.text;
         memmove(o->why.text, text, strlen(text) + 1);
+        struct stat info;
+        o->unread = o->status == SB_ERR_IO && path && stat(path, &info) == 0;
     }
     free(path);
 }
@@ -124,7 +127,8 @@ static sb_status open_files(survey *s, sb_error *err)
         } else if (all[i].status == SB_ERR_MEMORY) {
             status = no_memory(s, err);
         } else if (!status) {
-            s->tell(s->ctx, SB_PROBLEM_FILE, s->names[i], NULL, all[i].why.text);
+            s->tell(s->ctx, all[i].unread ? SB_PROBLEM_UNREAD : SB_PROBLEM_FILE, s->names[i], NULL,
+                    all[i].why.text);
         }
     }
     free(all);

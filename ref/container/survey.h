@@ -10,7 +10,8 @@
 #include "ref/container/checkpoint.h"
 
 typedef enum sb_problem {
-    SB_PROBLEM_FILE,        /* a file breaks the rules of the container, or cannot be read */
+    SB_PROBLEM_FILE,        /* a file breaks the rules of the container */
+    SB_PROBLEM_UNREAD,      /* a file is there and cannot be read, or is no regular file */
     SB_PROBLEM_INDEX,       /* the index itself is damaged; it is then as if there were none */
     SB_PROBLEM_NO_FILE,     /* the index names a file that is not there */
     SB_PROBLEM_STRAY,       /* a file that nothing names */

@@ -276,5 +276,6 @@ sb_status sb_target_commit(sb_target *t, int replace, sb_target_goes goes, sb_er
         return status;
     let_go(t);
     status = sb_sync_folder_of(t->place, err);
-    return status || !there ? status : remove_folder(old, goes, t->place, err);
+    sb_status gone = there ? remove_folder(old, goes, t->place, status ? NULL : err) : SB_OK;
+    return status ? status : gone;
 }

@@ -203,7 +203,7 @@ sb_status sb_observed_json(const char *text, size_t n, const char *file, sb_obse
 {
     reader r = {.file = file, .out = out};
     json_t *document = NULL;
-    sb_status status = sb_json_parse(text, n, file, &document, err);
+    sb_status status = sb_json_parse_rich(text, n, file, &document, err);
     if (!status)
         status = take_document(&r, document, err);
     json_decref(document);

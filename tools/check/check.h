@@ -26,7 +26,7 @@ enum {
 #undef SB_CHECK
     SB_CHECK_END,
     SB_CHECK_LAST = SB_CHECK_END - 1,
-    SB_CHECK_PROBLEMS = 8 /* of survey.h */
+    SB_CHECK_PROBLEMS = 9 /* of survey.h */
 };
 
 typedef enum sb_check_needs {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 
 const char *sb_level_name(sb_level level)
 {

@@ -215,7 +215,7 @@ sb_status sb_loaded_parse(const char *text, size_t n, const char *file, sb_loade
     sb_json_object root;
     const char *format = NULL;
     *out = (sb_loaded_list){0};
-    sb_status status = sb_json_parse(text, n, file, &out->document, err);
+    sb_status status = sb_json_parse_rich(text, n, file, &out->document, err);
     if (!status)
         status = sb_json_object_at(out->document, file, "", &root, err);
     if (!status)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 
 const char *sb_check_state_name(sb_check_state state)
 {

@@ -14,10 +14,11 @@
 enum { TOLD = 16, HEAD_TOLD = 3 };
 
 static const sb_level levels[SB_CHECK_PROBLEMS] = {
-    [SB_PROBLEM_FILE] = SB_LEVEL_fatal,       [SB_PROBLEM_INDEX] = SB_LEVEL_fatal,
-    [SB_PROBLEM_NO_FILE] = SB_LEVEL_fatal,    [SB_PROBLEM_STRAY] = SB_LEVEL_error,
-    [SB_PROBLEM_UNINDEXED] = SB_LEVEL_error,  [SB_PROBLEM_LOST] = SB_LEVEL_fatal,
-    [SB_PROBLEM_TWIN_EQUAL] = SB_LEVEL_error, [SB_PROBLEM_TWIN_DIFFERS] = SB_LEVEL_fatal,
+    [SB_PROBLEM_FILE] = SB_LEVEL_fatal,         [SB_PROBLEM_UNREAD] = SB_LEVEL_fatal,
+    [SB_PROBLEM_INDEX] = SB_LEVEL_fatal,        [SB_PROBLEM_NO_FILE] = SB_LEVEL_fatal,
+    [SB_PROBLEM_STRAY] = SB_LEVEL_error,        [SB_PROBLEM_UNINDEXED] = SB_LEVEL_error,
+    [SB_PROBLEM_LOST] = SB_LEVEL_fatal,         [SB_PROBLEM_TWIN_EQUAL] = SB_LEVEL_error,
+    [SB_PROBLEM_TWIN_DIFFERS] = SB_LEVEL_fatal,
 };
 
 _Static_assert(SB_PROBLEM_TWIN_DIFFERS + 1 == SB_CHECK_PROBLEMS, "a kind of problem is missing");
@@ -33,15 +34,15 @@ void sb_check_problem(void *ctx, int problem, const char *file, const char *tens
     check->told_mtp[problem] += tensor && strncmp(tensor, "mtp.", 4) == 0;
     if (check->told[problem]++ >= TOLD)
         return;
-    sb_check_find(check, problem == SB_PROBLEM_FILE ? 1 : 2, levels[problem], tensor ? tensor : "",
-                  "%s: %s", SB_SHOW(file), message);
+    sb_check_find(check, problem <= SB_PROBLEM_UNREAD ? 1 : 2, levels[problem],
+                  tensor ? tensor : "", "%s: %s", SB_SHOW(file), message);
 }
 
 static void tell_rest(sb_check *check)
 {
     for (unsigned p = 0; p < SB_CHECK_PROBLEMS; p++)
         if (check->told[p] > TOLD)
-            sb_check_find(check, p == SB_PROBLEM_FILE ? 1 : 2, levels[p], "",
+            sb_check_find(check, p <= SB_PROBLEM_UNREAD ? 1 : 2, levels[p], "",
                           "and %zu more of this kind, %zu in all, %zu of them mtp.*",
                           check->told[p] - TOLD, check->told[p], check->told_mtp[p]);
 }

@@ -234,8 +234,11 @@ static void print_lines(const char *title, const sb_graft_lines *lines, size_t m
 {
     if (lines->count)
         printf("%s:\n", title);
-    for (size_t i = 0; i < lines->count && i < most; i++)
-        printf("  %s\n", lines->line[i]);
+    for (size_t i = 0; i < lines->count && i < most; i++) {
+        printf("  ");
+        sb_print_shown(lines->line[i], stdout);
+        printf("\n");
+    }
     if (lines->count > most)
         printf("  and %zu more; --json has them all\n", lines->count - most);
 }
@@ -247,8 +250,8 @@ static void print_text(const sb_graft_options *o, const sb_grafted *g, const fat
         printf("modules:\n");
     for (size_t i = 0; i < count; i++) {
         const fate *f = &rows[i];
-        printf("  %-32s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come", f->kind,
-               f->modules, f->what, f->goes, f->comes);
+        printf("  %-32s %6" PRIu64 " %s: %" PRIu64 " tensors go, %" PRIu64 " come",
+               SB_SHOW(f->kind), f->modules, f->what, f->goes, f->comes);
         if (f->goes && f->renamed)
             printf(", %" PRIu64 " of them without counterpart by name", f->renamed);
         printf(" (%s)\n", SB_SHOW(f->example));

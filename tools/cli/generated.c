@@ -46,9 +46,9 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
 /* One line, whatever a model writes: with the escapes of JSON. */
 static void print_text(json_t *text)
 {
-    char *line = sb_json_dumps(text, JSON_ENCODE_ANY);
-    printf("text %s\n", line ? line : "");
-    free(line);
+    printf("text ");
+    (void)sb_json_dumpf(text, stdout, JSON_ENCODE_ANY);
+    printf("\n");
     json_decref(text);
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ref/container/show.h"
-#include "tools/check/clean.h"
 #include "tools/cli/judge_show.h"
 #include "tools/gate/case.h"
 

@@ -9,8 +9,10 @@
 #endif
 
 #include "ref/container/json_out.h"
+#include "ref/container/show.h"
 #include "ref/math/start.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/shrunk.h"
 
 static const struct {
     const char *name, *help;
@@ -132,13 +134,15 @@ int main(int argc, char **argv)
 {
     sb_error err = {""};
     sb_status status;
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help();
-        return argc < 2 ? sb_exit_status(SB_ERR_USAGE) : 0;
-    }
+    int helped = argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     sb_json_watch();
-    status = sb_math_start(NULL, &err);
-    for (size_t i = 0; !status; i++) {
+    sb_watch_files();
+    if (helped)
+        print_help();
+    if (argc < 2)
+        return sb_exit_status(SB_ERR_USAGE);
+    status = helped ? SB_OK : sb_math_start(NULL, &err);
+    for (size_t i = 0; !status && !helped; i++) {
         if (i == sizeof commands / sizeof *commands) {
             status = sb_fail(&err, SB_ERR_USAGE, "there is no command '%s'; see 'samebit --help'",
                              argv[1]);
@@ -149,7 +153,10 @@ int main(int argc, char **argv)
     }
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
         status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
-    if (status)
-        fprintf(stderr, "samebit: %s\n", err.text);
+    if (status) {
+        fputs("samebit: ", stderr);
+        sb_print_shown(err.text, stderr); /* whatever it quotes, it steers no terminal */
+        fputc('\n', stderr);
+    }
     return sb_exit_status(status);
 }

@@ -6,7 +6,6 @@
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
-#include "tools/check/clean.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/gate/protocol.h"

@@ -165,7 +165,7 @@ static sb_status take_text(pass *p, const char *text, size_t size, const char *n
     char *copy = NULL;
     sb_status status = without_zeros(text, size, &copy, p->err);
     if (!status)
-        status = sb_json_parse(copy ? copy : text, size, name, &root, p->err);
+        status = sb_json_parse_rich(copy ? copy : text, size, name, &root, p->err);
     free(copy);
     if (!status && json_is_array(root))
         for (size_t i = 0; i < json_array_size(root) && !status; i++)

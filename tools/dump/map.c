@@ -178,7 +178,7 @@ sb_status sb_dump_map_parse(const char *text, size_t size, const char *file, sb_
                             sb_error *err)
 {
     json_t *root = NULL;
-    sb_status status = sb_json_parse(text, size, file, &root, err);
+    sb_status status = sb_json_parse_rich(text, size, file, &root, err);
     return status ? status : of_root(root, file, out, err);
 }
 

@@ -27,7 +27,6 @@ struct sb_zip {
     unzFile unz;
     member *members;
     size_t count;
-    uint64_t unpacked;
 };
 
 /* --- the library's file ------------------------------------------------------------------------
@@ -169,6 +168,22 @@ static sb_status check_apart(sb_zip *z, sb_error *err)
     return SB_OK;
 }
 
+/* J-15: "at most 8 times the archive" - known before anything is unpacked */
+static sb_status check_unpacked(const sb_zip *z, sb_error *err)
+{
+    uint64_t all = 0, most = (uint64_t)z->size * SB_ZIP_TIMES + SB_ZIP_MORE;
+    for (size_t i = 0; i < z->count; i++) {
+        const member *m = &z->members[i];
+        if (!m->is_stored && m->size > most - all)
+            return refuse(z, m->name,
+                          "unpacks, with others, to more than 8 times the archive: expected it "
+                          "without compression",
+                          err);
+        all += m->is_stored ? 0 : m->size;
+    }
+    return SB_OK;
+}
+
 /* J-15: "begins with a member and ends with its directory" */
 static sb_status check_ends(const sb_zip *z, sb_error *err)
 {
@@ -201,7 +216,9 @@ static sb_status read_directory(sb_zip *z, sb_error *err)
     }
     if (!status && (at != UNZ_END_OF_LIST_OF_FILE || z->count != info.number_entry))
         status = refuse(z, NULL, "its directory has another number of members than it says", err);
-    return status ? status : check_apart(z, err);
+    if (!status)
+        status = check_apart(z, err);
+    return status ? status : check_unpacked(z, err);
 }
 
 sb_status sb_zip_open(const unsigned char *bytes, size_t size, const char *file, sb_zip **out,
@@ -307,15 +324,9 @@ static int inflate_all(sb_zip *z, member *m)
 
 static sb_status unpack(sb_zip *z, member *m, sb_error *err)
 {
-    if (m->size > SB_ZIP_MAX_UNPACKED - z->unpacked)
-        return refuse(z, m->name,
-                      "unpacks to more than 1 GiB with those before: expected it without "
-                      "compression",
-                      err);
     m->unpacked = sb_alloc((size_t)m->size, 1);
     if (!m->unpacked)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(z->file));
-    z->unpacked += m->size;
     return inflate_all(z, m) ? SB_OK : refuse(z, m->name, "does not unpack to what it says", err);
 }
 

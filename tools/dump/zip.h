@@ -13,7 +13,9 @@
 enum {
     SB_ZIP_MAX_MEMBERS = 1 << 17,
     SB_ZIP_MAX_NAME = 1024,
-    SB_ZIP_MAX_UNPACKED = 1 << 30 /* bytes of one archive's compressed members together */
+    /* What is compressed may unpack, all together, to so many times the archive, and this. */
+    SB_ZIP_TIMES = 8,
+    SB_ZIP_MORE = 1 << 20
 };
 
 typedef struct sb_zip sb_zip;

@@ -99,11 +99,23 @@ static void lack(sb_ledger_lack *l, const char *what)
 
 /* --- what is not there ------------------------------------------------------------------------ */
 
+typedef struct telling {
+    sb_ledger *ledger;
+    const char *path;
+    sb_status status; /* SB_ERR_IO: a file is there and cannot be read */
+    sb_error *err;
+} telling;
+
+/* What is missing or damaged is counted as missing; of what cannot be read nothing is known. */
 static void tell(void *ctx, sb_problem problem, const char *file, const char *tensor,
                  const char *message)
 {
-    sb_ledger *l = ctx;
+    telling *t = ctx;
+    sb_ledger *l = t->ledger;
     char what[320];
+    if (problem == SB_PROBLEM_UNREAD && !t->status)
+        t->status =
+            sb_fail(t->err, SB_ERR_IO, "%s: %s: %s", SB_SHOW(t->path), SB_SHOW(file), message);
     snprintf(what, sizeof what, "%.100s%s%.100s: %.100s", tensor ? SB_SHOW(tensor) : "",
              tensor ? " of " : "", SB_SHOW(file), message);
     if (problem == SB_PROBLEM_FILE || problem == SB_PROBLEM_NO_FILE || problem == SB_PROBLEM_LOST)
@@ -208,7 +220,13 @@ sb_status sb_ledger_read(const char *path, sb_ledger *out, sb_error *err)
 {
     sb_checkpoint *checkpoint = NULL;
     *out = (sb_ledger){.shards = 0};
-    sb_status status = sb_checkpoint_survey(path, tell, out, &checkpoint, err);
+    telling t = {out, path, SB_OK, err};
+    sb_error why = {""};
+    sb_status status = sb_checkpoint_survey(path, tell, &t, &checkpoint, &why);
+    if (t.status)
+        status = t.status;
+    else if (status)
+        *err = why;
     if (!status)
         status = read_config(sb_checkpoint_folder(checkpoint), out, err);
     for (size_t i = 0; !status && i < sb_checkpoint_count(checkpoint); i++)

@@ -26,7 +26,7 @@ static void tell(void *ctx, sb_problem problem, const char *file, const char *te
     telling *t = ctx;
     if (t->status)
         return;
-    if (problem == SB_PROBLEM_FILE || problem == SB_PROBLEM_INDEX)
+    if (problem <= SB_PROBLEM_UNREAD || problem == SB_PROBLEM_INDEX)
         t->status = sb_fail(t->err, SB_ERR_INPUT,
                             "%s/%s: %s; fetch it again: hf download REPO "
                             "--include %s",

@@ -201,12 +201,13 @@ sb_status sb_manifest_make(const sb_checkpoint *checkpoint, int with_values,
 
 static void print_name(const char *name, FILE *out)
 {
-    for (; *name; name++) {
-        unsigned char c = (unsigned char)*name;
-        if (c < 0x20 || c == 0x7f || c == '\\')
-            fprintf(out, "\\x%02x", c);
+    while (*name) {
+        size_t n = *name == '\\' ? 0 : sb_shown_bytes(name);
+        if (n)
+            fwrite(name, 1, n, out);
         else
-            putc(c, out);
+            fprintf(out, "\\x%02x", (unsigned)(unsigned char)*name);
+        name += n ? n : 1;
     }
     putc('\n', out);
 }

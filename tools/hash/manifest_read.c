@@ -248,7 +248,7 @@ static sb_status read_json(const char *path, const char *text, size_t n, sb_mani
     json_t *document = NULL;
     sb_json_object root;
     const char *digest = NULL, *meaning = NULL;
-    sb_status status = sb_json_parse(text, n, path, &document, err);
+    sb_status status = sb_json_parse_rich(text, n, path, &document, err);
     if (!status)
         status = sb_json_object_at(document, path, "", &root, err);
     if (!status)

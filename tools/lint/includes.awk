@@ -53,7 +53,7 @@ BEGIN {
         "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
-        "tools/compare/verdict.h tools/check/clean.h tools/quality")
+        "tools/compare/verdict.h tools/quality")
     # of ref/math the commands need the check at start and the name of the kernels it chose
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \

@@ -1,8 +1,11 @@
 #include "tools/make/folder.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "ref/base/text.h"
+#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/container/writer_layout.h"
 #include "tools/make/quant_config.h"
@@ -52,4 +55,25 @@ sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_e
     if (status)
         sb_target_close(out);
     return status;
+}
+
+/* A file system that does not count its blocks is not asked. */
+sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
+{
+    enum { MORE = 1 << 20 }; /* headers, configuration, blocks that are not full */
+    struct statvfs disk;
+    char *parent = sb_path_join(target->place, "..");
+    if (!parent)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    const char *slash = strrchr(target->place, '/');
+    size_t n = slash ? (size_t)(slash - target->place) + 1 : 0;
+    memcpy(parent, target->place, n);
+    strcpy(parent + n, "."); /* the folder itself may not be there yet */
+    int known = statvfs(target->in_place ? target->place : parent, &disk) == 0 && disk.f_blocks;
+    free(parent);
+    double free_bytes = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
+    if (!known || free_bytes >= (double)bytes + MORE)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_IO, "%s: needs %.3f GB, and its disk has %.3f GB left",
+                   SB_SHOW(target->place), (double)bytes * 1e-9, free_bytes * 1e-9);
 }

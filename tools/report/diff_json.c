@@ -4,7 +4,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/run/backend.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 #include "tools/report/diff.h"
 #include "tools/report/statistics.h"
 

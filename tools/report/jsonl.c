@@ -5,7 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/json_out.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 
 /* The lists of the document, and what a line of each is called. */
 static const struct {

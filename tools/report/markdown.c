@@ -8,7 +8,7 @@
 #include "ref/base/spec.h"
 #include "ref/base/text.h"
 #include "ref/run/backend.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 
 /* Text of anyone between two backquotes: neither these nor the bars of a table end it. */
 static void print_code(FILE *out, const char *text)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "tools/check/clean.h"
+#include "ref/container/show.h"
 #include "tools/report/print.h"
 
 void sb_xml_escape(FILE *out, const char *text)

@@ -228,7 +228,7 @@ sb_status sb_tokenizer_parse(const char *json, size_t bytes, const char *name, s
                              sb_error *err)
 {
     json_t *document = NULL;
-    sb_status status = sb_json_parse(json, bytes, name, &document, err);
+    sb_status status = sb_json_parse_rich(json, bytes, name, &document, err);
     if (!status)
         status = load(document, name, out, err);
     json_decref(document);

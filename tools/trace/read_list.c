@@ -407,7 +407,7 @@ sb_status sb_trace_read_list(const char *text, size_t size, const char *file, sb
 {
     json_t *root = NULL;
     sb_json_object o;
-    sb_status status = sb_json_parse(text, size, file, &root, err);
+    sb_status status = sb_json_parse_rich(text, size, file, &root, err);
     if (!status)
         status = sb_json_object_at(root, file, "", &o, err);
     if (!status)

@@ -274,7 +274,7 @@ static sb_status read_digests(const reader *r)
     json_t *root = NULL, *value;
     if (!text)
         return SB_OK;
-    sb_status status = sb_json_parse(text, strlen(text), r->file, &root, r->err);
+    sb_status status = sb_json_parse_rich(text, strlen(text), r->file, &root, r->err);
     if (!status && !json_is_object(root))
         status = sb_fail(r->err, SB_ERR_INPUT, "%s: " SB_TRACE_DIGESTS " is no object",
                          SB_SHOW(r->file));

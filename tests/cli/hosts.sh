@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Disks that are full or too small, files that change while they are read, pipes where files are expected.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t4 --preset T4 --layers 1
+make_checkpoint other --preset T4 --layers 1 --seed 7
+t4=$work/t4
+shard=model-00002-of-00003.safetensors
+
+# --- a pipe for a shard: nothing is known of it, while one that is missing is counted ---
+cp -r "$t4" "$work/pipe"
+rm "$work/pipe/$shard"
+run 0 floor "$work/pipe" --bandwidth 100
+says "$shard: is missing"
+mkfifo "$work/pipe/$shard"
+refused 3 floor "$work/pipe" --bandwidth 100
+says_err "$shard: is a pipe, socket or device"
+refused 3 floor "$work/pipe" --bandwidth 100 --json
+run 1 check "$work/pipe" --quiet
+
+# --- space, asked for before anything is written ---
+refused 3 make "$work/huge" --preset 397b-a17b
+says_err 'needs 8'
+says_err 'GB left'
+check "something was written" test ! -e "$work/huge" -a ! -e "$work/huge.partial"
+
+# --- a file that would become too large ---
+last="files of at most 100 and 20 kB"
+(ulimit -f 100; "$SAMEBIT" make "$work/large" --preset T4 --layers 1) > "$out" 2> "$err"
+check "exit status $?, expected 3" test $? = 3
+says_err 'File too large'
+check "something was written" test ! -e "$work/large" -a ! -e "$work/large.partial"
+(ulimit -f 20; "$SAMEBIT" run "$t4" --tokens 1,2 --state-out "$work/state") > "$out" 2> "$err"
+check "exit status $?, expected 3" test $? = 3
+says_err 'File too large'
+check "something was written" test -z "$(ls "$work" | grep state)"
+
+# --- help that nobody gets ---
+if mknod "$work/full" c 1 7 2> /dev/null && ! (echo > "$work/full") 2> /dev/null; then
+    for command in '' check make run; do
+        last="$command --help > full"
+        # shellcheck disable=SC2086
+        "$SAMEBIT" $command --help > "$work/full" 2> "$err"
+        check "exit status $?, expected 3" test $? = 3
+        says_err 'stdout'
+    done
+else
+    skip "a full device" "mknod is not allowed here"
+fi
+run 0 --help
+says 'commands:'
+
+# --- a shard that becomes shorter while it is mapped ---
+# The command stands still as soon as it has the file, which is then cut, and goes on.
+seq -s, 1 380 > "$work/ids"
+shrink() {
+    local status i
+    cp -r "$t4" "$work/short"
+    last="$*"
+    "$SAMEBIT" "$@" > "$out" 2> "$err" < /dev/null &
+    local command=$!
+    for ((i = 0; i < 2000; i++)); do
+        grep -qs "short/$shard" /proc/$command/maps && break
+    done
+    kill -STOP $command
+    for file in "$work"/short/*.safetensors; do
+        : > "$file"
+    done
+    kill -CONT $command
+    wait $command
+    status=$?
+    check "exit status $status, expected 3" test $status = 3
+    check "not one line on stderr" one_line
+    says_err '.safetensors'
+    rm -r "$work/short"
+}
+shrink diff "$work/short" --engine sim:fma --tokens-file "$work/ids" -n 1
+shrink compare "$t4" "$work/short" --tokens-file "$work/ids"
+shrink run "$work/short" --tokens-file "$work/ids"
+finish
