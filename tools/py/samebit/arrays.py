@@ -116,8 +116,11 @@ def memory(array: Any) -> Memory:
             array = array.cpu()  # the one copy: off a device
         if name not in DTYPES:
             raise TypeError(f"torch.{name} has no name in a safetensors file")
+        array = array.resolve_conj().resolve_neg()  # else the memory has other signs
         array = array.contiguous()  # a copy where elements lie apart
         return Memory(array.data_ptr(), DTYPES[name], tuple(array.shape), array)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("a masked array is not taken: what is masked has no value. Call .filled() on it")
     if isinstance(array, (np.ndarray, np.generic)):
         array = np.asarray(array)
         if array.dtype.name not in DTYPES:

@@ -84,6 +84,7 @@ def describe(op: str) -> Op:
 def find(name: str) -> Tuple[str, str]:
     """The op and the format that a name like "nvfp4_linear" means: of "nvfp4", the first that begins so."""
     known = ops()
+    library.word(name, "op")
     if name in known:
         formats = known[name].formats
         return name, formats[0] if formats else ""
@@ -103,7 +104,9 @@ def find(name: str) -> Tuple[str, str]:
 # --- cases ------------------------------------------------------------------------------------------------
 def _described(array: Any, name: str) -> Tuple[Array, Any]:
     at = arrays.memory(array)
-    one = Array(name=name.encode(), dtype=at.dtype.encode(), rank=len(at.shape), data=at.address)
+    if len(at.shape) > library.RANK:
+        raise library.UsageError(f"{name} has {len(at.shape)} axes, expected at most {library.RANK}")
+    one = Array(name=library.word(name, "the name of an array"), dtype=at.dtype.encode(), rank=len(at.shape), data=at.address)
     count = 1
     for i, size in enumerate(at.shape):
         one.shape[i] = size
@@ -119,7 +122,7 @@ class Case(Handle):
 
     def _about(self) -> CaseInfo:
         info = CaseInfo(size=ctypes.sizeof(CaseInfo))
-        call("samebit_case_about", self._pointer, ctypes.byref(info))
+        call("samebit_case_about", self._held, ctypes.byref(info))
         return info
 
     @property
@@ -165,9 +168,9 @@ class Case(Handle):
 
     def _input_arrays(self) -> Dict[str, Array]:
         found = {}
-        for i in range(lib.samebit_case_inputs(self._pointer)):
+        for i in range(lib.samebit_case_inputs(self._held)):
             one = Array()
-            call("samebit_case_input", self._pointer, i, ctypes.byref(one))
+            call("samebit_case_input", self._held, i, ctypes.byref(one))
             found[one.name.decode().removeprefix("in.")] = one
         return found
 
@@ -187,9 +190,9 @@ class Case(Handle):
     def outputs(self) -> Dict[str, Array]:
         """What must come out: the first is "out", further ones have names of their own."""
         found = {}
-        for i in range(lib.samebit_case_outputs(self._pointer)):
+        for i in range(lib.samebit_case_outputs(self._held)):
             one = Array()
-            call("samebit_case_output", self._pointer, i, ctypes.byref(one))
+            call("samebit_case_output", self._held, i, ctypes.byref(one))
             found[one.name.decode().removeprefix("out.")] = one
         return found
 
@@ -214,19 +217,19 @@ class Case(Handle):
         """The same as a sum of two binary64 numbers."""
         i, shape = self._output(name)
         hi, lo = np.empty(shape), np.empty(shape)
-        call("samebit_case_real", self._pointer, i, hi.ctypes.data, lo.ctypes.data)
+        call("samebit_case_real", self._held, i, hi.ctypes.data, lo.ctypes.data)
         return hi, lo
 
     def bound(self, arith: str, name: str = "out") -> np.ndarray:
         """How far from the real value a correct kernel of that arithmetic may be, element by element."""
         i, shape = self._output(name)
         found = np.empty(shape)
-        call("samebit_case_bound", self._pointer, i, arith.encode(), found.ctypes.data)
+        call("samebit_case_bound", self._held, i, library.word(arith, "arith"), found.ctypes.data)
         return found
 
     def write(self, path: Path, arith: Optional[str] = None) -> None:
         """The file that `samebit vectors` writes."""
-        call("samebit_case_write", self._pointer, (arith or "fp32").encode(), text(path))
+        call("samebit_case_write", self._held, library.word(arith or "fp32", "arith"), text(path))
 
     @staticmethod
     def read(path: Path) -> "Case":
@@ -250,11 +253,11 @@ def vectors(
     call(
         "samebit_case_make",
         name.encode(),
-        form.encode() if form else None,
-        shape.encode() if shape else None,
-        regime.encode() if regime else None,
-        input.upper().encode() if input else None,
-        seed,
+        library.word(form, "format") if form else None,
+        library.word(shape, "shape") if shape else None,
+        library.word(regime, "regime") if regime else None,
+        library.word(input, "input").upper() if input else None,
+        library.number(seed, "seed", 2**64 - 1),
         ctypes.byref(case._pointer),
     )
     return case
@@ -276,9 +279,9 @@ def case_of(
     call(
         "samebit_case_from_arrays",
         name.encode(),
-        form.encode() if form else None,
-        shape.encode(),
-        input.upper().encode() if input else None,
+        library.word(form, "format") if form else None,
+        library.word(shape, "shape"),
+        library.word(input, "input").upper() if input else None,
         listed,
         len(described),
         ctypes.byref(case._pointer),
@@ -382,9 +385,9 @@ def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str]
     described = [_described(value, name if name == "out" else "out." + name) for name, value in found.items()]
     listed = (Array * max(len(described), 1))(*[one for one, _ in described])
     raw = JudgeResult(size=ctypes.sizeof(JudgeResult))
-    name = arith.encode() if arith else None
+    name = library.word(arith, "arith") if arith else None
     status, said = library.status_of(
-        "samebit_case_judge", case._pointer, name, listed, len(described), ctypes.byref(raw)
+        "samebit_case_judge", case._held, name, listed, len(described), ctypes.byref(raw)
     )
     if not raw.verdict:
         raise library._ERRORS.get(status, library.Error)(said)
@@ -392,7 +395,7 @@ def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str]
         power = PowerResult(size=ctypes.sizeof(PowerResult))
         call(
             "samebit_case_power",
-            case._pointer,
+            case._held,
             raw.arith.text,
             described[0][0].dtype if described else None,
             ctypes.byref(power),
@@ -413,7 +416,7 @@ class Power(NamedTuple):
 def power(case: Case, arith: str = "fp32", dtype: str = "F32") -> Power:
     """dtype: of the outputs, as safetensors spells it; narrow ones show less."""
     raw = PowerResult(size=ctypes.sizeof(PowerResult))
-    call("samebit_case_power", case._pointer, arith.encode(), dtype.encode(), ctypes.byref(raw), None)
+    call("samebit_case_power", case._held, library.word(arith, "arith"), library.word(dtype, "dtype"), ctypes.byref(raw), None)
     names = [[one for one in part.decode().split(", ") if one] for part in (raw.shown, raw.missed)]
     return Power(raw.planted, raw.caught, *names)
 
@@ -534,11 +537,11 @@ def metamorphic(
     dtypes = (ctypes.c_char_p * len(types))(*[one.encode() for one in types])
     status, said = library.status_of(
         "samebit_case_metamorphic",
-        case._pointer,
+        case._held,
         library.KERNEL(run),
         None,
         dtypes,
-        repeats,
+        library.number(repeats, "repeats"),
         ctypes.byref(raw),
     )
     if raised:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import numbers
+import operator
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+
+import numpy as np
 
 from .arrays import Memory
 
@@ -296,10 +301,74 @@ def _declare(prototypes: dict) -> None:
 _declare(PROTOTYPES)
 
 
+# --- what crosses to C: ctypes itself cuts an integer to its width and a text at its first NUL ---------------
+_BITS = {c_uint32: 32, c_uint64: 64, c_size_t: 8 * ctypes.sizeof(c_size_t), ctypes.c_uint: 32}
+LONGEST = 1 << 24  # positions of a sequence
+
+
+def number(value: object, name: str, high: int = 2**32 - 1) -> int:
+    """An integer of any kind, from 0 to `high`; no truth value, no real number, no text."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}, expected an integer")
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, expected an integer") from None
+    if not 0 <= found <= high:
+        raise UsageError(f"{name} is {found}, expected an integer from 0 to {high}")
+    return found
+
+
+def real(value: object, name: str) -> float:
+    """A real number that binary32 has a finite value for."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
+        raise TypeError(f"{name} is {value!r}, expected a number")
+    found = float(value)
+    if not math.isfinite(c_float(found).value):
+        raise UsageError(f"{name} is {value!r}, expected a number that binary32 can hold")
+    return found
+
+
+def word(value: object, name: str) -> bytes:
+    """A text without NUL, as UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}, expected a string")
+    return _whole(value.encode(), name)
+
+
+def _whole(value: bytes, name: str) -> bytes:
+    if b"\0" in value:
+        raise UsageError(f"{name} has a NUL in it: {value!r}")
+    return value
+
+
+def words(values: object, name: str) -> "ctypes.Array":
+    """A list of texts for C, at least one place long."""
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{name} is one string, expected a sequence of them")
+    listed = [_whole(os.fsencode(one), name) for one in values]  # type: ignore[attr-defined]
+    return (c_char_p * max(len(listed), 1))(*listed)
+
+
+def _checked(name: str, i: int, value: object, kind: object) -> object:
+    where = f"argument {i + 1} of {name}"
+    if kind in _BITS:
+        return number(value, where, 2 ** _BITS[kind] - 1)
+    if kind is c_char_p and value is not None:
+        if not isinstance(value, bytes):
+            raise TypeError(f"{where} is {value!r}, expected bytes")
+        return _whole(value, where)
+    if isinstance(value, c_void_p) and not value:
+        raise UsageError(f"{where} is an object that holds nothing")
+    return value
+
+
 def status_of(name: str, *arguments: object) -> "tuple[int, str]":
     """Calls a function that gives a status: its status, and what it says of a failure."""
     said = ErrorText()
-    status = getattr(lib, name)(*arguments, ctypes.byref(said))
+    kinds = PROTOTYPES[name][1]
+    checked = [_checked(name, i, value, kind) for i, (value, kind) in enumerate(zip(arguments, kinds))]
+    status = getattr(lib, name)(*checked, ctypes.byref(said))
     return status, said.text.decode("utf-8", "replace")
 
 
@@ -311,11 +380,16 @@ def call(name: str, *arguments: object) -> None:
 
 
 def text(value: "str | os.PathLike | None") -> "bytes | None":
-    return None if value is None else os.fsencode(value)
+    return None if value is None else _whole(os.fsencode(value), "a path")
 
 
 def ids(tokens: object) -> "ctypes.Array":
-    values = [int(token) for token in tokens]
+    """Token ids, of any iterable of integers."""
+    if isinstance(tokens, (str, bytes)):
+        raise TypeError("token ids are a string, expected integers")
+    if isinstance(tokens, np.ma.MaskedArray):
+        raise TypeError("token ids are a masked array: what is masked has no value")
+    values = [number(token, f"token id {i}") for i, token in enumerate(tokens)]  # type: ignore[arg-type]
     return (c_uint32 * len(values))(*values)
 
 
@@ -326,6 +400,13 @@ class Handle:
 
     def __init__(self) -> None:
         self._pointer = c_void_p()
+
+    @property
+    def _held(self) -> c_void_p:
+        pointer = getattr(self, "_pointer", None)
+        if not pointer:
+            raise UsageError(f"this {type(self).__name__} holds nothing")
+        return pointer
 
     def __del__(self) -> None:
         pointer = getattr(self, "_pointer", None)

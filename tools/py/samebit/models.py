@@ -21,7 +21,7 @@ class Model(Handle):
 
     def __init__(self, folder: Path, overlays: Sequence[str] = ()):
         super().__init__()
-        listed = (ctypes.c_char_p * max(len(overlays), 1))(*[text(one) for one in overlays])
+        listed = library.words(overlays, "overlays")
         call("samebit_checkpoint_open", text(folder), listed, len(overlays), ctypes.byref(self._pointer))
 
     @property
@@ -30,34 +30,34 @@ class Model(Handle):
         found = {}
         for i in range(lib.samebit_config_count()):
             name, value = lib.samebit_config_name(i), ctypes.c_double()
-            call("samebit_checkpoint_config", self._pointer, name, ctypes.byref(value))
+            call("samebit_checkpoint_config", self._held, name, ctypes.byref(value))
             found[name.decode()] = int(value.value) if value.value.is_integer() else value.value
         return found
 
     @property
     def family(self) -> str:
-        return lib.samebit_checkpoint_family(self._pointer).decode()
+        return lib.samebit_checkpoint_family(self._held).decode()
 
     @property
     def tensors(self) -> List[str]:
         names = []
-        for i in range(lib.samebit_checkpoint_tensors(self._pointer)):
+        for i in range(lib.samebit_checkpoint_tensors(self._held)):
             one = Array()
-            call("samebit_checkpoint_tensor", self._pointer, i, ctypes.byref(one))
+            call("samebit_checkpoint_tensor", self._held, i, ctypes.byref(one))
             names.append(one.name.decode())
         return names
 
     def tensor(self, name: str) -> np.ndarray:
         """A tensor as the file has it, of a NumPy type with the same bits where NumPy has none of its own."""
         one = Array()
-        call("samebit_checkpoint_find", self._pointer, name.encode(), ctypes.byref(one))
+        call("samebit_checkpoint_find", self._held, library.word(name, "name"), ctypes.byref(one))
         return arrays.raw(one.memory(self), one.bytes)
 
     @property
     def digest(self) -> str:
         """What `samebit hash` prints of the checkpoint."""
         found = Digest()
-        call("samebit_checkpoint_digest", self._pointer, ctypes.byref(found))
+        call("samebit_checkpoint_digest", self._held, ctypes.byref(found))
         return str(found)
 
     def session(self, **options: object) -> "Session":
@@ -81,21 +81,21 @@ class State(Handle):
 
     @property
     def position(self) -> int:
-        return lib.samebit_state_position(self._pointer)
+        return lib.samebit_state_position(self._held)
 
     @property
     def digests(self) -> Digests:
         target, mtp = Digest(), Digest()
-        call("samebit_state_digests", self._pointer, ctypes.byref(target), ctypes.byref(mtp))
+        call("samebit_state_digests", self._held, ctypes.byref(target), ctypes.byref(mtp))
         return Digests(str(target), str(mtp))
 
     @property
     def pieces(self) -> Dict[str, np.ndarray]:
         """Its arrays by name, where they lie."""
         found = {}
-        for i in range(lib.samebit_state_pieces(self._pointer)):
+        for i in range(lib.samebit_state_pieces(self._held)):
             one, name = Array(), Name()
-            call("samebit_state_piece", self._pointer, i, ctypes.byref(one), ctypes.byref(name))
+            call("samebit_state_piece", self._held, i, ctypes.byref(one), ctypes.byref(name))
             found[name.text.decode()] = (
                 arrays.raw(one.memory(self), one.bytes)
                 if one.bytes
@@ -105,7 +105,9 @@ class State(Handle):
 
     def difference(self, other: "State") -> Optional[str]:
         """None where both are equal to the bit, else where they differ first."""
-        status, said = library.status_of("samebit_state_compare", self._pointer, other._pointer)
+        if not isinstance(other, State):
+            raise TypeError(f"{other!r} is no State")
+        status, said = library.status_of("samebit_state_compare", self._held, other._held)
         if status in (0, 1):
             return said if status else None
         raise library.Error(said)
@@ -140,16 +142,24 @@ class Session(Handle):
     ):
         super().__init__()
         self.model = model  # must outlive it
-        listed = (ctypes.c_char_p * max(len(settings), 1))(*[one.encode() for one in settings])
+        if not isinstance(model, Model):
+            raise TypeError(f"{model!r} is no Model")
+        if tap is not None and not callable(tap):
+            raise TypeError(f"tap is {tap!r}, expected something to call")
+        listed = library.words(settings, "settings")
         options = SessionOptions(size=ctypes.sizeof(SessionOptions))
-        options.profile, options.settings, options.setting_count = profile.encode(), listed, len(settings)
-        options.threads, options.mtp = threads, int(mtp)
-        options.temperature, options.top_k, options.top_p, options.min_p = temperature, top_k, top_p, min_p
-        options.seed, options.sequence = seed, sequence
+        options.profile, options.settings = library.word(profile, "profile"), listed
+        options.setting_count = len(settings)
+        options.threads, options.mtp = library.number(threads, "threads"), int(bool(mtp))
+        options.temperature = library.real(temperature, "temperature")
+        options.top_k = library.number(top_k, "top_k")
+        options.top_p, options.min_p = library.real(top_p, "top_p"), library.real(min_p, "min_p")
+        options.seed = library.number(seed, "seed", 2**64 - 1)
+        options.sequence = library.number(sequence, "sequence", 2**64 - 1)
         self._raised: Optional[BaseException] = None
         if tap is not None:
             options.tap = self._tap = self._tapped(tap)
-        call("samebit_session_new", model._pointer, ctypes.byref(options), ctypes.byref(self._pointer))
+        call("samebit_session_new", model._held, ctypes.byref(options), ctypes.byref(self._pointer))
 
     def _tapped(self, tap: Callable[[str, np.ndarray], None]) -> "library.TAP":
         def run(_: object, name: bytes, data: object, rows: int, cols: int) -> int:
@@ -164,7 +174,7 @@ class Session(Handle):
 
     def _call(self, name: str, *arguments: object) -> None:
         try:
-            call(name, self._pointer, *arguments)
+            call(name, self._held, *arguments)
         except library.Error:
             raised, self._raised = self._raised, None
             if raised is not None:
@@ -173,20 +183,22 @@ class Session(Handle):
 
     def feed(self, tokens: Sequence[int]) -> None:
         """Feeds tokens in one call; any split of a sequence into calls gives the same bits in profile exact."""
-        self._call("samebit_session_feed", ids(tokens), len(tokens))
+        given = ids(tokens)
+        self._call("samebit_session_feed", given, len(given))
 
     def verify(self, tokens: Sequence[int]) -> None:
         """The same, and `keep` can undo it."""
-        self._call("samebit_session_verify", ids(tokens), len(tokens))
+        given = ids(tokens)
+        self._call("samebit_session_verify", given, len(given))
 
     def keep(self, kept: int) -> None:
         """Keeps the first rows of the last verify, as if only they had been fed."""
-        self._call("samebit_session_keep", kept)
+        self._call("samebit_session_keep", library.number(kept, "kept"))
 
     def draft(self, token: int) -> np.ndarray:
         """One step of the MTP head: logits of the token behind `token`."""
         found = np.empty(self._width("vocab_size"), np.float32)
-        self._call("samebit_session_draft", token, found.ctypes.data)
+        self._call("samebit_session_draft", library.number(token, "token"), found.ctypes.data)
         return found
 
     def _width(self, name: str) -> int:
@@ -195,7 +207,7 @@ class Session(Handle):
     @property
     def rows(self) -> int:
         """Rows of the last call."""
-        return lib.samebit_session_rows(self._pointer)
+        return lib.samebit_session_rows(self._held)
 
     def _rows(self, function: str, width: str, rows: Optional[int]) -> np.ndarray:
         count = self.rows
@@ -215,15 +227,17 @@ class Session(Handle):
 
     @property
     def position(self) -> int:
-        return lib.samebit_session_position(self._pointer)
+        return lib.samebit_session_position(self._held)
 
     def reset(self) -> None:
-        lib.samebit_session_reset(self._pointer)
+        lib.samebit_session_reset(self._held)
 
     def generate(self, prompt: Sequence[int], n: int, drafts: int = 0) -> Generated:
         """Feeds a prompt and generates n tokens, in rounds of so many drafts of the MTP head."""
+        given, n = ids(prompt), library.number(n, "n", library.LONGEST)
+        drafts = library.number(drafts, "drafts")
         tokens, digests = (ctypes.c_uint32 * max(n, 1))(), (Digest * max(n, 1))()
-        self._call("samebit_session_generate", ids(prompt), len(prompt), n, drafts, tokens, digests)
+        self._call("samebit_session_generate", given, len(given), n, drafts, tokens, digests)
         return Generated(list(tokens[:n]), [str(one) for one in digests[:n]])
 
     @property
@@ -235,16 +249,25 @@ class Session(Handle):
 
     @state.setter
     def state(self, state: State) -> None:
-        self._call("samebit_session_set_state", state._pointer)
+        if not isinstance(state, State):
+            raise TypeError(f"{state!r} is no State")
+        self._call("samebit_session_set_state", state._held)
 
     def state_at(self, kept: int) -> State:
         """The state that keep(kept) would leave."""
         found = State()
-        self._call("samebit_session_state_at", kept, ctypes.byref(found._pointer))
+        self._call("samebit_session_state_at", library.number(kept, "kept"), ctypes.byref(found._pointer))
         return found
 
     def save(self, path: Path, tokens: Optional[Sequence[int]] = None) -> None:
-        self._call("samebit_session_save", text(path), None if tokens is None else ids(tokens))
+        self._call("samebit_session_save", text(path), None if tokens is None else self._fed(tokens))
+
+    def _fed(self, tokens: Sequence[int]) -> "ctypes.Array":
+        """All tokens that were fed, one for each position: C reads as many."""
+        given = ids(tokens)
+        if len(given) != self.position:
+            raise library.UsageError(f"{len(given)} tokens are named, expected the {self.position} that were fed")
+        return given
 
     def load(self, path: Path) -> None:
         self._call("samebit_session_load", text(path))

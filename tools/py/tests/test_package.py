@@ -180,3 +180,87 @@ def test_metamorphic():
     assert not samebit.metamorphic(neighbour, case, repeats=2).passed
     with pytest.raises(ZeroDivisionError):
         samebit.metamorphic(lambda **inputs: 1 / 0, case)
+
+
+def test_what_crosses_to_c_is_checked(folder, tmp_path):
+    """Each of these was cut to another number, or read memory that is nobody's."""
+    model = samebit.Model(folder)
+    session = model.session(mtp=True)
+    far = 2**32 + 1
+    for call in (
+        lambda: session.generate([1, 2], -1),
+        lambda: session.generate([1, 2], 2**40),
+        lambda: session.generate([1, 2], 1, -1),
+        lambda: session.generate([1, 2], 1, far),
+        lambda: session.generate([far], 1),
+        lambda: session.feed([far]),
+        lambda: session.feed([-1]),
+        lambda: session.verify([far]),
+        lambda: session.draft(far),
+        lambda: session.keep(-1),
+        lambda: session.state_at(-1),
+        lambda: session.save(tmp_path / "s", [1, 2, 3]),
+        lambda: session.save(str(tmp_path / "s") + "\0more"),
+        lambda: model.session(seed=2**64),
+        lambda: model.session(seed=-1),
+        lambda: model.session(sequence=2**64),
+        lambda: model.session(top_k=-1),
+        lambda: model.session(threads=far),
+        lambda: model.session(temperature=1e300),
+        lambda: model.session(top_p=float("nan")),
+        lambda: model.session(profile="exact\0hf"),
+        lambda: model.session(settings=["beta=act\0"]),
+        lambda: model.tensor("x\0y"),
+        lambda: samebit.vectors("rmsnorm", seed=2**64),
+        lambda: samebit.vectors("rmsnorm", seed=-1),
+        lambda: samebit.vectors("rmsnorm", shape="rows=4\0"),
+        lambda: samebit.judge(samebit.vectors("rmsnorm"), np.zeros((1,) * 9, np.float32)),
+        lambda: samebit.State().position,
+        lambda: samebit.State().digests,
+        lambda: samebit.Case().shape,
+    ):
+        with pytest.raises(samebit.UsageError):
+            call()
+    for call in (
+        lambda: session.feed([1.5]),
+        lambda: session.feed([1.0]),
+        lambda: session.feed([True]),
+        lambda: session.feed("123"),
+        lambda: session.feed(np.array([1.0])),
+        lambda: session.feed(np.ma.masked_array([1, 2], [True, False])),
+        lambda: session.feed(None),
+        lambda: session.generate([1], 1.0),
+        lambda: session.generate([1], 1, None),
+        lambda: session.draft(1.0),
+        lambda: model.session(seed="7"),
+        lambda: model.session(top_k=1.0),
+        lambda: model.session(temperature="hot"),
+        lambda: model.session(settings="beta=act"),
+        lambda: model.session(profile=b"exact"),
+        lambda: model.session(tap=3),
+        lambda: samebit.Model(folder, overlays="mtp.*=x"),
+        lambda: samebit.Session(folder),
+        lambda: setattr(session, "state", None),
+        lambda: session.state.difference(session),
+        lambda: samebit.vectors("rmsnorm", seed=1.5),
+        lambda: samebit.metamorphic(lambda x: x, samebit.vectors("rmsnorm"), repeats=1.5),
+        lambda: arrays.memory(np.ma.masked_array(np.zeros(3, np.float32), [0, 1, 0])),
+        lambda: arrays.memory(np.ma.masked),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_what_may_cross_does(folder, tmp_path):
+    model = samebit.Model(folder)
+    session = model.session(mtp=np.bool_(True), seed=2**64 - 1, sequence=np.uint64(7), top_k=np.int32(0), temperature=0)
+    session.feed(np.array([1, 2], np.uint16))
+    session.feed(iter((np.int64(3),)))
+    assert session.position == 3
+    session.save(tmp_path / "s", (1, 2, 3))
+    again = model.session(mtp=True)
+    again.load(tmp_path / "s")
+    assert session.state.difference(again.state) is None
+    assert again.generate(range(1, 3), np.int8(2), drafts=0).tokens
+    assert model.session(settings=("beta=act",), threads=1).rows == 0
+    assert samebit.vectors("rmsnorm", seed=2**64 - 1).seed == 2**64 - 1
