@@ -90,18 +90,20 @@ static size_t begin_of(const char *text)
     return strspn(text, " \t\r\n") + 1;
 }
 
-sb_status sb_json_measure(const char *text, size_t n, const char *file, size_t *members,
-                          size_t *key_bytes, sb_error *err)
+sb_status sb_json_measure(const char *text, size_t n, const char *file, const char *besides,
+                          size_t *members, size_t *key_bytes, sb_error *err)
 {
     sb_json_member m;
+    const size_t length = strlen(besides);
     *members = 0;
     *key_bytes = 0;
     sb_status status = check(text, n, file, 0, err);
     if (status)
         return status;
     for (size_t at = begin_of(text); sb_json_next(text, n, &at, &m);) {
-        ++*members;
-        *key_bytes += m.key_end - m.key;
+        size_t key = m.key_end - m.key;
+        *members += key != length + 2 || memcmp(text + m.key + 1, besides, length) != 0;
+        *key_bytes += key;
     }
     return SB_OK;
 }

@@ -36,10 +36,10 @@ typedef sb_status (*sb_json_member_fn)(void *ctx, const char *key, json_t *value
 sb_status sb_json_each(const char *text, size_t n, const char *file, sb_json_member_fn visit,
                        void *ctx, sb_error *err);
 
-/* Before that: whether the text is sound, how many members its object has, and the bytes of their
- * keys as they are written. */
-sb_status sb_json_measure(const char *text, size_t n, const char *file, size_t *members,
-                          size_t *key_bytes, sb_error *err);
+/* Before that: whether the text is sound, how many members its object has, those of the key
+ * `besides` not counted, and the bytes of all keys as they are written. */
+sb_status sb_json_measure(const char *text, size_t n, const char *file, const char *besides,
+                          size_t *members, size_t *key_bytes, sb_error *err);
 
 /* Reads and parses a file. */
 sb_status sb_json_load(const char *path, json_t **out, sb_error *err);

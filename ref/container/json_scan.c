@@ -149,9 +149,9 @@ enum {
     COST_OBJECT = 224,
     COST_MEMBER = 104,
     COST_ARRAY = 128,
-    COST_STRING = 80,
+    COST_STRING = 66,
     COST_NUMBER = 32,
-    COST_PLACE = 16
+    COST_PLACE = 24
 };
 
 static const char *scan_scalar(scan *s)

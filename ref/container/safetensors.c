@@ -182,10 +182,8 @@ static sb_status read_member(void *ctx, const char *key, json_t *value, sb_error
                        "%s: tensor \"%s\": its name has %zu bytes, expected 1 to %d",
                        SB_SHOW(r->file), SB_SHOW(key), n, SB_MAX_TENSOR_NAME);
     if (r->out->count == at->room)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s: the header lists more than %zu tensors, expected at most %d, and %d "
-                       "bytes for each",
-                       SB_SHOW(r->file), at->room, SB_MAX_TENSORS, LEAST);
+        return sb_fail(err, SB_ERR_INPUT, "%s: the header has no %d bytes for each of its tensors",
+                       SB_SHOW(r->file), LEAST);
     sb_tensor *t = &r->out->tensors[r->out->count++];
     t->name = strcpy(at->name, key);
     at->name += n + 1;
@@ -224,14 +222,14 @@ static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_er
     size_t members, key_bytes;
     char name[sizeof(sb_shown) + 16];
     snprintf(name, sizeof name, "%s (header)", SB_SHOW(r->file));
-    sb_status status = sb_json_measure(text, n, name, &members, &key_bytes, err);
+    sb_status status = sb_json_measure(text, n, name, "__metadata__", &members, &key_bytes, err);
     if (status != SB_OK)
         return status;
-    size_t most = n / LEAST + 1; /* more cannot all be sound: the first that is not ends it */
-    if (members > most)
-        members = most;
     if (members > SB_MAX_TENSORS)
-        members = SB_MAX_TENSORS;
+        return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
+                       SB_SHOW(r->file), members, SB_MAX_TENSORS);
+    if (members > n / LEAST + 1) /* they cannot all be sound: the first that is not ends it */
+        members = n / LEAST + 1;
     r->out->tensors = sb_alloc(members, sizeof *r->out->tensors);
     r->out->names = sb_alloc(key_bytes, 1);
     if (!r->out->tensors || !r->out->names)

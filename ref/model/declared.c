@@ -201,10 +201,12 @@ static sb_status read_declared(const documents *docs, sb_declared_reading *readi
         status = dialects[declared->dialect].read(reading, err);
     if (status == SB_OK)
         status = note_others(docs, reading, err);
+    if (status != SB_OK)
+        return status; /* a rule may lack its text */
     sb_rules_close(&declared->ignore);
     sb_rules_close(&declared->targets);
     sb_rules_close(&declared->blocks);
-    return status;
+    return SB_OK;
 }
 
 static sb_status build(const documents *docs, sb_declared **out, sb_error *err)

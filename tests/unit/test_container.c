@@ -3,6 +3,7 @@
 
 #include "ref/container/dtype.h"
 #include "ref/container/json.h"
+#include "ref/container/json_scan.h"
 #include "ref/container/safetensors.h"
 #include "ref/container/show.h"
 
@@ -332,6 +333,91 @@ static void test_a_file_is_read_as_it_is(void **state)
     free(bytes);
 }
 
+/* --- memory that a text takes -------------------------------------------------------------------
+ */
+
+static size_t taken, most_taken; /* bytes that jansson holds, and held at most */
+
+static void *counted(size_t bytes)
+{
+    size_t *block = malloc(bytes + 16);
+    if (!block)
+        return NULL;
+    *block = bytes;
+    taken += bytes + 16;
+    most_taken = taken > most_taken ? taken : most_taken;
+    return block + 2;
+}
+
+static void uncounted(void *block)
+{
+    size_t *from = block ? (size_t *)block - 2 : NULL;
+    taken -= from ? *from + 16 : 0;
+    free(from);
+}
+
+/* `count` times a piece between two ends; %zu in it is a number of seven digits. */
+static char *many(const char *open, const char *piece, size_t count, const char *close, size_t *n)
+{
+    char *text = malloc(count * (strlen(piece) + 8) + 64);
+    assert_non_null(text);
+    *n = (size_t)sprintf(text, "%s", open);
+    for (size_t i = 0; i < count; i++) {
+        const char *number = strstr(piece, "%zu");
+        *n += (size_t)sprintf(text + *n, "%s%.*s", i ? "," : "",
+                              number ? (int)(number - piece) : (int)strlen(piece), piece);
+        if (number)
+            *n += (size_t)sprintf(text + *n, "%07zu%s", 1000000 + i, number + 3);
+    }
+    *n += (size_t)sprintf(text + *n, "%s", close);
+    return text;
+}
+
+/* What is parsed takes no more than was estimated, and so at most its share; mean texts are refused
+ * before anything is taken. */
+static void test_memory_of_a_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *open, *piece, *close;
+        int good, rich; /* whether sb_json_parse takes it, and sb_json_parse_rich */
+    } cases[] = {
+        {"[", "{}", "]", 0, 0},
+        {"[", "[]", "]", 0, 0},
+        {"[", "0", "]", 0, 0},
+        {"[", "\"\"", "]", 0, 0},
+        {"[", "null", "]", 1, 1},
+        {"{", "\"%zu\":{}", "}", 0, 0},
+        {"{", "\"%zu\":1", "}", 0, 1},
+        {"{\"weight_map\":{",
+         "\"model.layers.0.mlp.experts.%zu.down_proj.weight\":"
+         "\"model-00001-of-00002.safetensors\"",
+         "}}", 1, 1},
+        {"{\"ignore\":[", "\"model.layers.0.mlp.experts.%zu.down_proj\"", "]}", 1, 1},
+        {"{\"merges\":[", "\"\u0120a %zu\"", "]}", 1, 1},
+        {"[", "{\"token\":\" a\",\"logprob\":-1.2345678901234567,\"bytes\":[32,97]}", "]", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sb_error err;
+        json_t *root = NULL;
+        size_t n, at, cost;
+        char *text = many(cases[i].open, cases[i].piece, 300000, cases[i].close, &n);
+        assert_null(sb_json_scan_cost(text, n, &at, &cost));
+        json_set_alloc_funcs(counted, uncounted);
+        most_taken = 0;
+        assert_int_equal(sb_json_parse(text, n, "x", &root, &err) == SB_OK, cases[i].good);
+        json_decref(cases[i].good ? root : NULL);
+        if (!cases[i].good)
+            assert_int_equal(most_taken, 0);
+        assert_int_equal(sb_json_parse_rich(text, n, "x", &root, &err) == SB_OK, cases[i].rich);
+        json_decref(cases[i].rich ? root : NULL);
+        json_set_alloc_funcs(malloc, free);
+        assert_int_equal(taken, 0);
+        assert_true(most_taken <= cost);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_shown_names_are_short_and_one_line),
         cmocka_unit_test(test_what_stands_behind_a_path),
         cmocka_unit_test(test_a_file_is_read_as_it_is),
+        cmocka_unit_test(test_memory_of_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,8 @@ typedef struct log {
 static void tell(void *ctx, sb_problem problem, const char *file, const char *tensor,
                  const char *message)
 {
-    static const char *const names[] = {"file",      "index", "no-file",    "stray",
-                                        "unindexed", "lost",  "twin-equal", "twin-differs"};
+    static const char *const names[] = {"file",      "unread", "index",      "no-file",     "stray",
+                                        "unindexed", "lost",   "twin-equal", "twin-differs"};
     log *l = ctx;
     size_t used = strlen(l->text);
     snprintf(l->text + used, sizeof l->text - used, "%s %s %s: %s\n", names[problem], file,
