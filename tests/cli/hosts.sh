@@ -50,6 +50,22 @@ fi
 run 0 --help
 says 'commands:'
 
+# --- two writers of one folder: one wins, the other says so; and what a killed one has left is said ---
+"$SAMEBIT" make "$work/two" --preset T1 > "$work/first" 2>&1 &
+first=$!
+until [ -d "$work/two.partial" ] || ! kill -0 $first 2> /dev/null; do :; done
+kill -STOP $first
+refused 2 make "$work/two" --preset T4
+says_err 'another process is writing it'
+kill -CONT $first
+wait $first
+check "the first writer fails" test $? = 0
+run 0 info "$work/two"
+mkdir "$work/old.partial"
+refused 2 make "$work/old" --preset T4
+says_err 'left by a run that was cut off'
+check "a leftover was touched" test -d "$work/old.partial" -a ! -e "$work/old"
+
 # --- a shard that becomes shorter while it is mapped ---
 # The command stands still as soon as it has the file, which is then cut, and goes on.
 seq -s, 1 380 > "$work/ids"
