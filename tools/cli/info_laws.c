@@ -48,12 +48,12 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The values of an object in order of their keys; takes the object. */
+/* The values of an object in order of their keys, or NULL; takes the object. */
 static json_t *in_order(json_t *object)
 {
     size_t n = json_object_size(object), i = 0;
     const char **keys = sb_alloc(n, sizeof *keys);
-    json_t *out = json_array(), *value;
+    json_t *out = keys ? json_array() : NULL, *value;
     const char *key;
     json_object_foreach(object, key, value)
     {
@@ -74,7 +74,7 @@ sb_status sb_containers_json(const sb_checkpoint *checkpoint, json_t **out, sb_e
     json_t *rows = json_object();
     sb_status status = sb_each_layer(checkpoint, add_container, rows, err);
     *out = in_order(rows);
-    return status;
+    return status || *out ? status : sb_fail(err, SB_ERR_MEMORY, "out of memory for containers");
 }
 
 void sb_containers_print(const json_t *containers)
