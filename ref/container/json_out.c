@@ -21,6 +21,11 @@ void sb_json_watch(void)
     json_set_alloc_funcs(watched, free);
 }
 
+int sb_json_lost(void)
+{
+    return lost;
+}
+
 char *sb_json_dumps(const json_t *document, size_t flags)
 {
     char *text = document && !lost ? json_dumps(document, flags) : NULL;

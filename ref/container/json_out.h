@@ -12,6 +12,9 @@
 /* For programs, not for the library: jansson may be the host's, too. */
 void sb_json_watch(void);
 
+/* Whether an allocation failed since: what was made of JSON may lack something. */
+int sb_json_lost(void);
+
 /* The text, for free(); NULL if memory was out, ever, or the document is NULL. */
 char *sb_json_dumps(const json_t *document, size_t flags);
 

@@ -51,11 +51,15 @@ static sb_status list_files(survey *s, sb_error *err)
         return sb_fail(err, SB_ERR_IO, "%s: cannot list: %s", SB_SHOW(s->c->folder),
                        strerror(errno));
     sb_status status = SB_OK;
-    for (struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir)) {
+    errno = 0;
+    for (struct dirent *entry = readdir(dir); entry && !status; errno = 0, entry = readdir(dir)) {
         size_t n = strlen(entry->d_name), tail = strlen(SB_SUFFIX);
         if (n > tail && strcmp(entry->d_name + n - tail, SB_SUFFIX) == 0)
             status = add_name(s, entry->d_name, err);
     }
+    if (!status && errno)
+        status =
+            sb_fail(err, SB_ERR_IO, "%s: cannot list: %s", SB_SHOW(s->c->folder), strerror(errno));
     closedir(dir);
     if (s->count)
         qsort(s->names, s->count, sizeof *s->names, by_text);

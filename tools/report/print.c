@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/container/file.h"
+#include "ref/container/json_out.h"
 
 sb_status sb_print_memory(sb_print_fn print, const void *ctx, const char *what, char **text,
                           size_t *size, sb_error *err)
@@ -12,7 +13,7 @@ sb_status sb_print_memory(sb_print_fn print, const void *ctx, const char *what, 
     FILE *out = open_memstream(text, size);
     int failed = !out || !print(out, ctx) || ferror(out);
     failed |= out && fclose(out) != 0;
-    if (!failed)
+    if (!failed && !sb_json_lost())
         return SB_OK;
     free(*text);
     *text = NULL;

@@ -1,18 +1,13 @@
 #include "tools/report/xml.h"
 
-#include <stdlib.h>
-
-#include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/report/print.h"
 
 void sb_xml_escape(FILE *out, const char *text)
 {
-    char *clean = sb_strdup(text);
-    if (clean)
-        sb_clean_text(clean);
-    for (const char *c = clean ? clean : ""; *c; c++) {
-        switch (*c) {
+    while (*text) {
+        size_t n = sb_shown_bytes(text);
+        switch (n ? *text : '?') {
         case '&':
             fputs("&amp;", out);
             break;
@@ -29,10 +24,10 @@ void sb_xml_escape(FILE *out, const char *text)
             fputs("&apos;", out);
             break;
         default:
-            fputc(*c, out);
+            fwrite(n ? text : "?", 1, n ? n : 1, out);
         }
+        text += n ? n : 1;
     }
-    free(clean);
 }
 
 void sb_xml_open_case(FILE *out, const char *class_name, const char *name)
