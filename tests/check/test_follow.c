@@ -284,6 +284,55 @@ static void test_cut(void **state)
     folder_free(original);
 }
 
+/* One NVFP4 matrix of the original times `column`, under scales of its own and half the divisor. */
+static void requantize_nvfp4(folder *f, const folder *original, const char *module,
+                             float (*column)(uint64_t k))
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.weight_packed", module);
+    folder_tensor *codes = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.weight_scale", module);
+    folder_tensor *scales = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.weight_global_scale", module);
+    folder_tensor *global = folder_find(f, name);
+    uint64_t cols = codes->shape[1] * 2;
+    folder_set(global, 0, folder_get(global, 0) / 2);
+    for (uint64_t b = 0; b < folder_values(scales); b++) {
+        float largest = 0;
+        for (uint64_t k = 16 * b; k < 16 * b + 16; k++) {
+            float w = weight_of(original, module, k) * column(k % cols);
+            largest = w > largest ? w : -w > largest ? -w : largest;
+        }
+        folder_set(scales, b, largest / 6 * folder_get(global, 0));
+        for (uint64_t k = 16 * b; k < 16 * b + 16; k++)
+            folder_set_nibble(codes, k,
+                              sb_e2m1_hardware(weight_of(original, module, k) * column(k % cols) *
+                                               folder_get(global, 0) / folder_get(scales, b)));
+    }
+}
+
+/* V-24: "Where the norm before a layer was scaled" - a smoothing whose other half is lost. */
+static void test_smoothed_nvfp4(void **state)
+{
+    folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
+    (void)state;
+    declare(f, "SmoothQuantModifier");
+    divide_norm(f, "model.layers.1.post_attention_layernorm.weight");
+    folder_result *r = folder_check(f, BF16, NULL);
+    const sb_finding *finding = folder_finding(r, 24, SB_LEVEL_error, UP);
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->message, "the norm before it was scaled"));
+    assert_null(folder_finding(r, 24, SB_LEVEL_error, "layers.2."));
+    folder_result_free(r);
+    requantize_nvfp4(f, original, UP, two_of_three);
+    r = folder_check(f, BF16, NULL);
+    assert_null(folder_finding(r, 24, SB_LEVEL_error, UP));
+    assert_null(folder_finding(r, 23, SB_LEVEL_error, UP));
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(original);
+}
+
 /* --- check 18 --------------------------------------------------------------------------------- */
 
 /* V-18: "The largest block scale over the fused layers" - every up has less than the full scale,
@@ -329,10 +378,11 @@ static void test_partner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clipped),      cmocka_unit_test(test_smoothed),
-        cmocka_unit_test(test_dead_columns), cmocka_unit_test(test_row),
-        cmocka_unit_test(test_columns),      cmocka_unit_test(test_partner),
-        cmocka_unit_test(test_layer),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_clipped),        cmocka_unit_test(test_smoothed),
+        cmocka_unit_test(test_dead_columns),   cmocka_unit_test(test_row),
+        cmocka_unit_test(test_columns),        cmocka_unit_test(test_partner),
+        cmocka_unit_test(test_layer),          cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_smoothed_nvfp4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,14 +75,18 @@ typedef struct limits {
 } limits;
 static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
 
-int sb_fp4_may_be_tuned(const sb_panel *p, sb_follow *f)
+static const sb_member *member_of(const sb_panel *p)
 {
     const sb_units *units = &p->check->self.units;
+    size_t n = strlen(units->prefix);
+    return sb_member_plain(units, strncmp(p->name, units->prefix, n) == 0 ? p->name + n : p->name);
+}
+
+int sb_fp4_may_be_tuned(const sb_panel *p, sb_follow *f)
+{
     if (!(sb_recipe_of(p->check) & ~(unsigned)SB_RECIPE_there) && !sb_producer_tunes(p->check))
         return 0;
-    size_t n = strlen(units->prefix);
-    const sb_member *m =
-        sb_member_plain(units, strncmp(p->name, units->prefix, n) == 0 ? p->name + n : p->name);
+    const sb_member *m = member_of(p);
     *f = m ? sb_follow_of(p->check, m) : (sb_follow){.how = SB_FOLLOWS_unknown};
     return sb_follow_may_be(f);
 }
@@ -122,6 +126,29 @@ static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char 
     return 1;
 }
 
+/* V-24: "Where the norm before a layer was scaled" - 1 if it was, whatever is said. */
+static int tell_normed(const sb_fp4 *f, const limits *l, const char *tensor, const char *piece)
+{
+    const sb_member *m = f->panel->check->self.checkpoint ? member_of(f->panel) : NULL;
+    char text[256];
+    if (!m || !sb_follow_is_normed(f->panel->check, m))
+        return 0;
+    sb_follow follow = sb_follow_of(f->panel->check, m);
+    if (follow.how == SB_FOLLOWS_unknown)
+        return 0;
+    int columns = follow.how == SB_FOLLOWS_columns && !follow.paired;
+    if (columns || (follow.error > l->wrong && !sb_follow_may_be(&follow)))
+        sb_find(f->panel->findings, 24, SB_LEVEL_error, tensor,
+                "%sthe norm before it was scaled, and the product of both is not the original's: "
+                "relative error %.4g, expected 0.08 to %.2g: %s",
+                piece, follow.error, l->bad, sb_follow_text(&follow, text, sizeof text));
+    else if (follow.left > l->bad)
+        sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
+                "%sfar from its original: relative error %.4g, a usual one is 0.08 to %.2g", piece,
+                follow.left, l->bad);
+    return 1;
+}
+
 /* V-24: "above 0.20 an ERROR, above 0.12 a WARN" */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
 {
@@ -138,6 +165,8 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
                     "%sthe original is zero, or no number, and this is not", piece);
         return;
     }
+    if (tell_normed(f, l, tensor, piece))
+        return;
     double slope = best_factor(seen), off = slope > 1 ? slope - 1 : 1 - slope;
     int factor = off > (f->mx ? 2 * SLOPE : SLOPE);
     if ((d > l->wrong || factor) && tell_tuned(f, d, tensor, piece))
