@@ -53,7 +53,7 @@ says 'commands:'
 # --- two writers of one folder: one wins, the other says so; and what a killed one has left is said ---
 "$SAMEBIT" make "$work/two" --preset T1 > "$work/first" 2>&1 &
 first=$!
-until [ -d "$work/two.partial" ] || ! kill -0 $first 2> /dev/null; do :; done
+until [ -n "$(ls "$work/two.partial" 2> /dev/null)" ] || ! kill -0 $first 2> /dev/null; do :; done
 kill -STOP $first
 refused 2 make "$work/two" --preset T4
 says_err 'another process is writing it'

@@ -11,7 +11,7 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
-void sb_bench_made_remove(const char *path)
+static void remove_folder(const char *path)
 {
     DIR *dir = opendir(path);
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
@@ -23,6 +23,22 @@ void sb_bench_made_remove(const char *path)
     if (dir)
         closedir(dir);
     rmdir(path);
+}
+
+/* With what a writer that was stopped has left beside it (ref/container/target.h). */
+void sb_bench_made_remove(const char *path)
+{
+    char partial[SB_BENCH_PATH + 16];
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    remove_folder(partial);
+    remove_folder(path);
+}
+
+static int is_there(const char *path)
+{
+    char partial[SB_BENCH_PATH + 16];
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    return access(path, F_OK) == 0 || access(partial, F_OK) == 0;
 }
 
 /* Takes the signal in a thread, where all functions may be called, and then lets it have its way.
@@ -38,7 +54,7 @@ static void *wait_for_signals(void *path)
     sigaddset(&ends, SIGHUP);
     if (sigwait(&ends, &which))
         return NULL;
-    for (int i = 0; i < MOST && access(path, F_OK) == 0; i++)
+    for (int i = 0; i < MOST && is_there(path); i++)
         sb_bench_made_remove(path);
     signal(which, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
