@@ -10,12 +10,15 @@
  * is kept. Where a function fails, *out is left as it was. Threads. There is no global state that a
  * caller could see. Different handles may be used by different threads at the same time, and so may
  * one checkpoint, one state or one case, which never change; one session is used by one thread at a
- * time. A call computes with OpenMP on the threads that its options say; how many those are never
- * changes a bit. Numbers. Arrays are dense, row-major and little-endian; float is binary32. A
- * thread that calls must round to nearest and keep subnormals (no FTZ, no DAZ): every call that
- * computes looks, and refuses. Stability. Structs whose first member is `size` may grow behind
- * their end: set it to sizeof before the call, and the rest to 0. Lists that are read by index may
- * grow; everything else stays as long as the library is libsamebit.so.0. */
+ * time. A call computes on the threads that its options say, or on fewer where the system starts no
+ * more, or on its own thread alone while another call of the process has them; how many those are
+ * never changes a bit. A call behind a fork() starts threads of its own. Numbers. Arrays are dense,
+ * row-major and little-endian; float is binary32. The floating-point mode of the thread that calls
+ * (how it rounds, whether it flushes subnormals) is set aside during a call and put back at its
+ * end; functions of the caller that are called back run in the default mode. Stability. Structs
+ * whose first member is `size` may grow behind their end: set it to sizeof before the call, and the
+ * rest to 0. Lists that are read by index may grow; everything else stays as long as the library is
+ * libsamebit.so.0. */
 #ifndef SAMEBIT_H
 #define SAMEBIT_H
 
@@ -168,7 +171,7 @@ typedef struct samebit_session_options {
     const char *profile;         /* NULL: "exact" */
     const char *const *settings; /* single knobs behind it, "beta=act" */
     size_t setting_count;
-    unsigned threads; /* 0: those of OpenMP */
+    unsigned threads; /* 0: as many as the process may keep busy */
     int mtp;          /* the MTP head is fed along; the checkpoint must have one */
     samebit_tap tap;  /* NULL: none */
     void *tap_ctx;

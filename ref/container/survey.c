@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
@@ -98,8 +99,17 @@ typedef struct opening {
     sb_error why;
 } opening;
 
-static void open_one(const survey *s, size_t i, opening *o)
+typedef struct opener {
+    survey *s;
+    opening *all;
+} opener;
+
+static void open_one(void *ctx, size_t i, size_t worker)
 {
+    const opener *by = ctx;
+    const survey *s = by->s;
+    opening *o = &by->all[i];
+    (void)worker;
     char *path = sb_path_join(s->c->folder, s->names[i]);
     o->status = path ? sb_safetensors_open(path, &o->file, &o->why) : no_memory(s, &o->why);
     if (o->status) {
@@ -117,9 +127,8 @@ static sb_status open_files(survey *s, sb_error *err)
     opening *all = sb_alloc(s->count, sizeof *all);
     s->c->shards = sb_alloc(s->count, sizeof *s->c->shards);
     sb_status status = all && s->c->shards ? SB_OK : no_memory(s, err);
-#pragma omp parallel for schedule(dynamic, 1) if (!status)
-    for (size_t i = 0; i < (status ? 0 : s->count); i++)
-        open_one(s, i, &all[i]);
+    opener by = {s, all};
+    sb_parallel_in_order(status ? 0 : s->count, 1, open_one, &by);
     for (size_t i = 0; all && s->c->shards && i < s->count; i++) {
         sb_shard *shard = &s->c->shards[s->c->shard_count];
         if (!all[i].status) {

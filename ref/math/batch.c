@@ -1,6 +1,5 @@
 #include "ref/math/batch.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,10 +27,11 @@ typedef struct job {
     sb_tile_factor product; /* of the factors */
     float *out;             /* (count, rows) */
     const sb_tile_kernels *tile;
-    double *packed; /* the inputs, block of columns by block, each (count, columns) */
-    double *norms;  /* (count) of the inputs, at least */
-    int *grids;     /* (count) */
-    size_t height;  /* rows of a tile */
+    double *packed;     /* the inputs, block of columns by block, each (count, columns) */
+    double *norms;      /* (count) of the inputs, at least */
+    int *grids;         /* (count) */
+    size_t height;      /* rows of a tile */
+    struct room *rooms; /* of each thread */
 } job;
 
 /* What a thread has for itself. */
@@ -260,8 +260,11 @@ static void round_tile(const job *j, const room *m, uint32_t row, size_t rows)
         settle_row(j, m, row + (uint32_t)r, r);
 }
 
-static void one_tile(const job *j, const room *m, uint32_t row)
+static void one_tile(void *ctx, size_t i, size_t worker)
 {
+    const job *j = ctx;
+    const room *m = &j->rooms[worker];
+    const uint32_t row = (uint32_t)(i * j->height);
     const size_t left = j->w->rows - row, rows = left < j->height ? left : j->height;
     const size_t cols = j->w->cols;
     if (reads(j->w))
@@ -309,23 +312,24 @@ static void free_room(size_t threads, room *rooms)
     free(rooms);
 }
 
+static void one_input(void *ctx, size_t t, size_t worker)
+{
+    (void)worker;
+    pack_input(ctx, t);
+}
+
 /* All rows with at most AT_ONCE inputs. */
 static sb_status some_inputs(job *j)
 {
     const size_t threads = sb_threads_here();
-    const int64_t rows = j->w->rows, height = (int64_t)j->height;
-    room *rooms = sb_alloc(threads, sizeof *rooms);
-    sb_status status = rooms ? make_room(j, threads, rooms) : SB_ERR_MEMORY;
-#pragma omp parallel if (!status && sb_worth_threads((double)j->count * j->w->rows * j->w->cols))
-    {
-#pragma omp for schedule(static)
-        for (int64_t t = 0; t < (status ? 0 : (int64_t)j->count); t++)
-            pack_input(j, (size_t)t);
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < (status ? 0 : rows); i += height)
-            one_tile(j, &rooms[omp_get_thread_num()], (uint32_t)i);
+    const int many = sb_worth_threads((double)j->count * j->w->rows * j->w->cols);
+    j->rooms = sb_alloc(threads, sizeof *j->rooms);
+    const sb_status status = j->rooms ? make_room(j, threads, j->rooms) : SB_ERR_MEMORY;
+    if (!status) {
+        sb_parallel_for(j->count, many, one_input, j);
+        sb_parallel_for((j->w->rows + j->height - 1) / j->height, many, one_tile, j);
     }
-    free_room(threads, rooms);
+    free_room(threads, j->rooms);
     return status;
 }
 

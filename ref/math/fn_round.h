@@ -29,9 +29,6 @@ const sb_fn_exception *sb_fn_exceptions(sb_fn fn, size_t *count);
 /* RN32 of the real number that y approximates. `input` are the bits of x, for the exceptions. */
 float sb_fn_round(sb_fn fn, uint32_t input, double y);
 
-/* Called where the proof says that nothing can arrive: stops the program. */
-_Noreturn void sb_fn_unreachable(sb_fn fn, uint32_t input);
-
 float sb_fn_nan(void); /* the canonical one */
 
 /* Cores. x is a binary32 value, in the range the function of fn.h leaves to its core. */

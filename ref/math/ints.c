@@ -1,6 +1,5 @@
 #include "ref/math/ints.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,19 +254,18 @@ static void one_tile(const job *j, uint32_t row, double *wide)
     }
 }
 
-/* Integers take half the time of other products; and a parallel region is not free, not even one of
- * one thread. */
-static void all_rows(const job *j)
+static void tile_of(void *ctx, size_t i, size_t worker)
 {
-    const uint32_t rows = j->w->rows;
-    if (sb_threads_here() == 1 || !sb_worth_threads((double)j->count * rows * j->w->cols / 2)) {
-        for (uint32_t i = 0; i < rows; i += SB_INT_ROWS)
-            one_tile(j, i, j->wide);
-        return;
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < (int64_t)rows; i += SB_INT_ROWS)
-        one_tile(j, (uint32_t)i, j->wide + (size_t)omp_get_thread_num() * j->w->cols);
+    const job *j = ctx;
+    one_tile(j, (uint32_t)(i * SB_INT_ROWS), j->wide + worker * j->w->cols);
+}
+
+/* Integers take half the time of other products. */
+static void all_rows(job *j)
+{
+    const double products = (double)j->count * j->w->rows * j->w->cols;
+    sb_parallel_for(((size_t)j->w->rows + SB_INT_ROWS - 1) / SB_INT_ROWS,
+                    sb_worth_threads(products / 2), tile_of, j);
 }
 
 sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,

@@ -1,6 +1,5 @@
 #include "ref/math/many.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -23,7 +22,7 @@ typedef struct job {
     const sb_dot_kernels *set;
     sb_row_input *inputs; /* (count) */
     double *room;         /* of each thread; then of the inputs, input_room each */
-    size_t each, input_room;
+    size_t each, input_room, threads;
 } job;
 
 /* The outputs of AT_ONCE rows. */
@@ -97,8 +96,11 @@ static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r,
     }
 }
 
-static void one_piece(const job *j, uint32_t first, double *room)
+static void one_piece(void *ctx, size_t i, size_t worker)
 {
+    const job *j = ctx;
+    double *room = j->room + worker * j->each;
+    const uint32_t first = (uint32_t)(i * AT_ONCE);
     const uint32_t left = j->w->rows - first, rows = left < AT_ONCE ? left : AT_ONCE;
     piece p;
     int any = 0;
@@ -110,21 +112,20 @@ static void one_piece(const job *j, uint32_t first, double *room)
         settle_row(j, &p, first, r, room);
 }
 
-/* All rows with at most SB_MANY_INPUTS inputs. */
-static void some_inputs(const job *j)
+static void one_input(void *ctx, size_t t, size_t worker)
 {
-    const int64_t rows = j->w->rows, count = (int64_t)j->count;
-    double *for_inputs = j->room + sb_threads_here() * j->each;
-#pragma omp parallel if (sb_worth_threads((double)j->count * j->w->rows * j->w->cols))
-    {
-#pragma omp for schedule(static)
-        for (int64_t t = 0; t < count; t++)
-            j->inputs[t] = sb_row_prepare(j->w, j->x + (size_t)t * j->w->cols,
-                                          for_inputs + (size_t)t * j->input_room);
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < rows; i += AT_ONCE)
-            one_piece(j, (uint32_t)i, j->room + (size_t)omp_get_thread_num() * j->each);
-    }
+    const job *j = ctx;
+    double *for_inputs = j->room + j->threads * j->each;
+    (void)worker;
+    j->inputs[t] = sb_row_prepare(j->w, j->x + t * j->w->cols, for_inputs + t * j->input_room);
+}
+
+/* All rows with at most SB_MANY_INPUTS inputs. */
+static void some_inputs(job *j)
+{
+    const int many = sb_worth_threads((double)j->count * j->w->rows * j->w->cols);
+    sb_parallel_for(j->count, many, one_input, j);
+    sb_parallel_for(((size_t)j->w->rows + AT_ONCE - 1) / AT_ONCE, many, one_piece, j);
 }
 
 sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
@@ -137,7 +138,8 @@ sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const s
     j.input_room = sb_row_input_room(w);
     j.each = sb_row_room(w) + sb_tile_padded(w->cols);
     /* nothing is read of it before it was written */
-    j.room = sb_realloc(NULL, sb_threads_here() * j.each + most * j.input_room, sizeof *j.room);
+    j.threads = sb_threads_here();
+    j.room = sb_realloc(NULL, j.threads * j.each + most * j.input_room, sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
     for (size_t t = 0; t < count; t += j.count) {

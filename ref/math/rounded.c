@@ -1,6 +1,6 @@
 #include "ref/math/rounded.h"
 
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +124,8 @@ typedef struct job {
     float *out;
     uint32_t height;    /* rows of a strip */
     const worth *table; /* of the weights, or NULL */
+    struct room *rooms; /* of each thread */
+    atomic_int failed;
 } job;
 
 /* What a thread has for itself. */
@@ -153,7 +155,7 @@ static void free_room(room *m)
     free(m->y);
 }
 
-static sb_status one_strip(const job *j, const room *m, uint32_t first)
+static sb_status run_strip(const job *j, const room *m, uint32_t first)
 {
     static const sb_scalar one = SB_SCALAR_ONE;
     const uint32_t left = j->w->rows - first, rows = left < j->height ? left : j->height;
@@ -171,6 +173,17 @@ static sb_status one_strip(const job *j, const room *m, uint32_t first)
     return status;
 }
 
+/* The first strip of a thread makes its room. */
+static void one_strip(void *ctx, size_t i, size_t worker)
+{
+    job *j = ctx;
+    room *m = &j->rooms[worker];
+    if (atomic_load_explicit(&j->failed, memory_order_relaxed))
+        return;
+    if ((!m->row && make_room(j, m)) || run_strip(j, m, (uint32_t)(i * j->height)))
+        atomic_store(&j->failed, 1);
+}
+
 /* A strip for each thread, at least; of so many values, if there are rows enough. */
 static uint32_t height_of(const sb_matrix *w, size_t count)
 {
@@ -185,21 +198,19 @@ sb_status sb_dot_rounded(const sb_matrix *w, const sb_rounding *how, const doubl
                          float *out)
 {
     worth table;
-    job j = {w, how, x, count, out, height_of(w, count), NULL};
-    const int64_t rows = w->rows;
-    int failed = 0;
+    job j = {.w = w, .how = how, .x = x, .count = count, .out = out, .height = height_of(w, count)};
+    const size_t threads = sb_threads_here();
+    j.rooms = sb_alloc(threads, sizeof *j.rooms);
+    if (!j.rooms)
+        return SB_ERR_MEMORY;
     if (has_table(w, how)) {
         make_table(w, how, &table);
         j.table = &table;
     }
-#pragma omp parallel reduction(| : failed) if (sb_worth_threads((double)count * w->rows * w->cols))
-    {
-        room m = {0};
-        failed = make_room(&j, &m) != SB_OK;
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < rows; i += j.height)
-            failed |= failed || one_strip(&j, &m, (uint32_t)i) != SB_OK;
-        free_room(&m);
-    }
-    return failed ? SB_ERR_MEMORY : SB_OK;
+    sb_parallel_for(((size_t)w->rows + j.height - 1) / j.height,
+                    sb_worth_threads((double)count * w->rows * w->cols), one_strip, &j);
+    for (size_t i = 0; i < threads; i++)
+        free_room(&j.rooms[i]);
+    free(j.rooms);
+    return j.failed ? SB_ERR_MEMORY : SB_OK;
 }

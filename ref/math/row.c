@@ -1,6 +1,5 @@
 #include "ref/math/row.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,10 +285,13 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
                 settle(j, first + r, room, &effort);
 }
 
-static void some_rows(const job *j, uint32_t first, uint32_t rows, double *room)
+static void some_rows(void *ctx, size_t i, size_t worker)
 {
+    const job *j = ctx;
     const size_t cols = j->w->cols;
-    double *wide = room + 2 * sb_row_room(j->w);
+    const uint32_t first = (uint32_t)(i * AT_ONCE), left = j->w->rows - first;
+    const uint32_t rows = left < AT_ONCE ? left : AT_ONCE;
+    double *room = j->room + worker * j->each, *wide = room + 2 * sb_row_room(j->w);
     if (j->input.x) {
         read_rows(j, first, rows, room);
         return;
@@ -312,10 +314,8 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     j.in_place = sb_row_scales_lie_well(w);
     if (sb_row_reads(w))
         j.input = sb_row_prepare(w, x, j.room + threads * j.each);
-#pragma omp parallel for schedule(static) if (sb_worth_threads((double)w->rows * w->cols))
-    for (int64_t i = 0; i < (int64_t)w->rows; i += AT_ONCE)
-        some_rows(&j, (uint32_t)i, w->rows - i < AT_ONCE ? (uint32_t)(w->rows - i) : AT_ONCE,
-                  j.room + (size_t)omp_get_thread_num() * j.each);
+    sb_parallel_for(((size_t)w->rows + AT_ONCE - 1) / AT_ONCE,
+                    sb_worth_threads((double)w->rows * w->cols), some_rows, &j);
     free(j.room);
     return SB_OK;
 }

@@ -80,6 +80,9 @@ sb_status sb_math_check(sb_error *err)
         if (!checks[i].good())
             return sb_fail(err, SB_ERR_NUMERIC, "this process cannot compute: %s",
                            checks[i].complaint);
+    if (sb_math_missed())
+        return sb_fail(err, SB_ERR_NUMERIC,
+                       "this process cannot compute: a function had no value for its input");
     return SB_OK;
 }
 

@@ -9,6 +9,11 @@
  * no excess precision, NaN honest, in the thread that calls. SB_ERR_NUMERIC names what is wrong. */
 sb_status sb_math_check(sb_error *err);
 
+/* Whether an input ever came to a function of fn.h that the proof of its table says cannot come:
+ * the arithmetic of a thread was another one then. Its value was NaN; sb_math_check() refuses
+ * since. */
+int sb_math_missed(void);
+
 /* The same, and selects the dot kernels (isa NULL means the environment variable SAMEBIT_ISA, or
  * "auto"). Every command calls it first. */
 sb_status sb_math_start(const char *isa, sb_error *err);

@@ -1,6 +1,5 @@
 #include "ref/math/strips.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -56,9 +55,8 @@ static sb_strip strip_at(const job *j, uint32_t first)
 
 /* The outputs from `row` on that the sums left open. */
 static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
-                   sb_effort *effort)
+                   double *wide, sb_effort *effort)
 {
-    double *wide = j->room + (size_t)omp_get_thread_num() * j->each;
     double *scales = wide + sb_tile_padded(j->w->cols);
     unsigned char *together = (unsigned char *)(scales + sb_row_room(j->w));
     const size_t each = sb_matrix_repack_each(j->w);
@@ -76,8 +74,11 @@ static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned cha
     }
 }
 
-static void one_strip(const job *j, uint32_t first)
+static void one_strip(void *ctx, size_t i, size_t worker)
 {
+    const job *j = ctx;
+    const uint32_t first = (uint32_t)(i * j->height);
+    double *wide = j->room + worker * j->each;
     const sb_strip strip = strip_at(j, first);
     double sums[SB_STRIP_ROWS], magnitudes[SB_STRIP_ROWS];
     unsigned char open[SB_STRIP_ROWS];
@@ -86,7 +87,7 @@ static void one_strip(const job *j, uint32_t first)
     if (!sb_row_round(j->w->cols, j->factor, sums, magnitudes, strip.rows, j->out + first, open))
         return;
     for (uint32_t r = 0; r < strip.rows; r += TOGETHER)
-        settle(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r,
+        settle(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r, wide,
                &effort);
 }
 
@@ -120,9 +121,8 @@ sb_status sb_dot_strips(const sb_matrix *w, const double *x, const sb_scalar *fa
     const sb_status status = begin(&j);
     if (status)
         return end(&j, status);
-#pragma omp parallel for schedule(static) if (sb_worth_threads((double)w->rows * w->cols))
-    for (int64_t i = 0; i < (int64_t)w->rows; i += j.height)
-        one_strip(&j, (uint32_t)i);
+    sb_parallel_for(((size_t)w->rows + j.height - 1) / j.height,
+                    sb_worth_threads((double)w->rows * w->cols), one_strip, &j);
     return end(&j, SB_OK);
 }
 

@@ -140,8 +140,10 @@ static void quantize_group(const job *j, size_t first, size_t n, float *scale)
     multiply_out(j, first, n, g.scale);
 }
 
-static void quantize_row(const job *j, size_t row)
+static void quantize_row(void *ctx, size_t row, size_t worker)
 {
+    const job *j = ctx;
+    (void)worker;
     for (size_t k = 0; k < j->cols; k += j->group) {
         size_t left = j->cols - k;
         quantize_group(j, row * j->cols + k, left < j->group ? left : j->group,
@@ -149,18 +151,10 @@ static void quantize_row(const job *j, size_t row)
     }
 }
 
-/* A parallel region is not free, not even one of one thread. */
-static void quantize_rows(const job *j)
+static void quantize_rows(job *j)
 {
-    const double values = j->rows > 1 ? (double)j->rows * (double)j->cols : 0;
-    if (!sb_worth_threads(values * SB_COST_rounded)) {
-        for (size_t row = 0; row < j->rows; row++)
-            quantize_row(j, row);
-        return;
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < (int64_t)j->rows; row++)
-        quantize_row(j, (size_t)row);
+    const double values = (double)j->rows * (double)j->cols;
+    sb_parallel_for(j->rows, sb_worth_threads(values * SB_COST_rounded), quantize_row, j);
 }
 
 static void set_scheme(job *j)

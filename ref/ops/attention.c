@@ -136,30 +136,48 @@ static void join(const wave *w, size_t index, size_t h)
         out[i] = sb_act(w->knobs, out[i] / w->total[head]);
 }
 
-/* Each step needs the whole of the one before it. */
-static void attend(const wave *w)
+/* --- the steps of a wave: each needs the whole of the one before it --------------------------- */
+
+static void score_tile(void *ctx, size_t i, size_t worker)
+{
+    const wave *w = ctx;
+    (void)worker;
+    score(w, i / w->parts, i % w->parts);
+}
+
+static void softmax_row(void *ctx, size_t i, size_t worker)
+{
+    const wave *w = ctx;
+    const size_t n = w->a->first + w->row + i / w->a->heads + 1;
+    (void)worker;
+    w->total[i] = softmax(w->knobs, w->p + i * w->longest, n);
+}
+
+static void weigh_tile(void *ctx, size_t i, size_t worker)
+{
+    const wave *w = ctx;
+    (void)worker;
+    weigh(w, i / w->parts, i % w->parts);
+}
+
+static void join_row(void *ctx, size_t i, size_t worker)
+{
+    const wave *w = ctx;
+    const size_t group_size = w->a->heads / w->a->kv_heads;
+    (void)worker;
+    join(w, i / group_size, i % group_size);
+}
+
+static void attend(wave *w)
 {
     const sb_attention_args *a = w->a;
     const double products = 2 * (double)(w->rows * a->heads * a->hd) * (double)w->longest;
-    const size_t group_size = a->heads / a->kv_heads, heads = w->rows * a->heads;
-    const int64_t tiles = (int64_t)(w->rows * a->kv_heads * w->parts), rows = (int64_t)heads;
-#pragma omp parallel if (sb_worth_threads(products))
-    {
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < tiles; i++)
-            score(w, (size_t)i / w->parts, (size_t)i % w->parts);
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < rows; i++) {
-            size_t n = a->first + w->row + (size_t)i / a->heads + 1;
-            w->total[i] = softmax(w->knobs, w->p + (size_t)i * w->longest, n);
-        }
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < tiles; i++)
-            weigh(w, (size_t)i / w->parts, (size_t)i % w->parts);
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < rows; i++)
-            join(w, (size_t)i / group_size, (size_t)i % group_size);
-    }
+    const size_t rows = w->rows * a->heads, tiles = w->rows * a->kv_heads * w->parts;
+    const int many = sb_worth_threads(products);
+    sb_parallel_for(tiles, many, score_tile, w);
+    sb_parallel_for(rows, many, softmax_row, w);
+    sb_parallel_for(tiles, many, weigh_tile, w);
+    sb_parallel_for(rows, many, join_row, w);
 }
 
 /* Rows at once: enough to feed all threads, and few parts in memory. */
@@ -208,23 +226,34 @@ sb_status sb_split_gate_ref(const sb_knobs *knobs, const sb_split_gate_args *a)
     return SB_OK;
 }
 
+typedef struct gating {
+    const sb_knobs *knobs;
+    const sb_attn_gate_args *a;
+} gating;
+
+enum { PIECE = 256 };
+
+static void gate_piece(void *ctx, size_t piece, size_t worker)
+{
+    const gating *g = ctx;
+    const sb_attn_gate_args *a = g->a;
+    const size_t i = piece * PIECE, count = a->count - i < PIECE ? a->count - i : PIECE;
+    float open[PIECE];
+    (void)worker;
+    sb_sigmoid_many(a->gate + i, count, open);
+    if (SB_IS(g->knobs, attn_gate, act))
+        sb_act_many(g->knobs, open, count, open);
+    for (size_t l = 0; l < count; l++)
+        open[l] = a->in[i + l] * open[l];
+    sb_act_many(g->knobs, open, count, a->out + i);
+}
+
 /* "y = R( RN(o sigmoid(gate)) )"; K-12: "act to round sigmoid(gate)" */
 sb_status sb_attn_gate_ref(const sb_knobs *knobs, const sb_attn_gate_args *a)
 {
-    enum { PIECE = 256 };
-    const int64_t pieces = (int64_t)((a->count + PIECE - 1) / PIECE);
+    gating g = {knobs, a};
     const double values = (double)a->count;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        const size_t i = (size_t)piece * PIECE;
-        const size_t count = a->count - i < PIECE ? a->count - i : PIECE;
-        float open[PIECE];
-        sb_sigmoid_many(a->gate + i, count, open);
-        if (SB_IS(knobs, attn_gate, act))
-            sb_act_many(knobs, open, count, open);
-        for (size_t l = 0; l < count; l++)
-            open[l] = a->in[i + l] * open[l];
-        sb_act_many(knobs, open, count, a->out + i);
-    }
+    sb_parallel_for((a->count + PIECE - 1) / PIECE, sb_worth_threads(values * SB_COST_exponential),
+                    gate_piece, &g);
     return SB_OK;
 }

@@ -79,6 +79,24 @@ static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, si
     }
 }
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_conv_args *a;
+    tap *at;
+    sb_dots_term *terms;
+    float *row;
+} job;
+
+static void one_strip(void *ctx, size_t s, size_t worker)
+{
+    const job *j = ctx;
+    const size_t channels = j->a->weight->rows, taps = j->a->weight->cols;
+    (void)worker;
+    for (size_t ch = s * BLOCK; ch < channels; ch += (size_t)STRIPS * BLOCK)
+        convolve(j->knobs, j->a, ch, channels - ch < BLOCK ? channels - ch : BLOCK,
+                 j->at + s * taps, j->terms + s * taps, j->row + s * taps * BLOCK);
+}
+
 sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
 {
     size_t channels = a->weight->rows, taps = a->weight->cols;
@@ -86,15 +104,10 @@ sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
     sb_dots_term *terms = sb_alloc(STRIPS * taps, sizeof *terms);
     float *row = sb_alloc(STRIPS * taps, BLOCK * sizeof *row);
     sb_status status = at && terms && row ? SB_OK : SB_ERR_MEMORY;
-    int64_t strips = status ? 0 : STRIPS;
     const double values = (double)a->rows * (double)channels;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
-    for (int64_t strip = 0; strip < strips; strip++) {
-        size_t s = (size_t)strip;
-        for (size_t ch = s * BLOCK; ch < channels; ch += (size_t)STRIPS * BLOCK)
-            convolve(knobs, a, ch, channels - ch < BLOCK ? channels - ch : BLOCK, at + s * taps,
-                     terms + s * taps, row + s * taps * BLOCK);
-    }
+    job j = {knobs, a, at, terms, row};
+    sb_parallel_for(status ? 0 : STRIPS, sb_worth_threads(values * SB_COST_exponential), one_strip,
+                    &j);
     free(at);
     free(terms);
     free(row);

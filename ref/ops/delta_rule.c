@@ -49,31 +49,39 @@ static void step(const one_head *at, const float *q, const float *k, const float
         o[j] = sb_act(at->knobs, o[j] * at->scale);
 }
 
-/* R-9: "At every length of call, this recurrent form is the definition."
- * R-9: "per value head h, whose query and key head is floor(h / r)" */
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_delta_rule_args *a;
+    float scale;
+} job;
+
+/* "per value head h, whose query and key head is floor(h / r)" */
+static void run_head(void *ctx, size_t h, size_t worker)
+{
+    const job *j = ctx;
+    const sb_delta_rule_args *a = j->a;
+    const size_t hk = h / (a->v_heads / a->k_heads), size = a->dk * a->dv;
+    one_head of = {j->knobs, a->state + h * size, a->dk, a->dv, j->scale, NULL};
+    (void)worker;
+    for (size_t t = 0; t < a->rows; t++) {
+        int last = t + 1 == a->rows && h + 1 < a->v_heads;
+        of.next = last ? of.S + size : NULL;
+        const float *q = a->q + (t * a->k_heads + hk) * a->dk;
+        const float *k = a->k + (t * a->k_heads + hk) * a->dk;
+        const float *v = a->v + t * a->v_stride + h * a->dv;
+        size_t at = t * a->v_heads + h;
+        step(&of, q, k, v, a->g[at], a->beta[at], a->out + at * a->dv);
+        if (a->trail)
+            sb_keep_state(j->knobs, of.S, size, a->trail + at * size);
+    }
+    sb_keep_state(j->knobs, of.S, size, of.S);
+}
+
+/* "At every length of call, this recurrent form is the definition." */
 sb_status sb_delta_rule_ref(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
-    size_t per_key = a->v_heads / a->k_heads;
-    float scale = sb_scales_output(knobs, 1) ? sb_root_power((double)a->dk, -1, 2) : 1.0f;
-    int64_t heads = (int64_t)a->v_heads;
+    job j = {knobs, a, sb_scales_output(knobs, 1) ? sb_root_power((double)a->dk, -1, 2) : 1.0f};
     const double values = (double)(a->rows * a->v_heads * a->dk) * (double)a->dv;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_state))
-    for (int64_t head = 0; head < heads; head++) {
-        size_t h = (size_t)head, hk = h / per_key;
-        size_t size = a->dk * a->dv;
-        one_head of = {knobs, a->state + h * size, a->dk, a->dv, scale, NULL};
-        for (size_t t = 0; t < a->rows; t++) {
-            int last = t + 1 == a->rows && h + 1 < a->v_heads;
-            of.next = last ? of.S + size : NULL;
-            const float *q = a->q + (t * a->k_heads + hk) * a->dk;
-            const float *k = a->k + (t * a->k_heads + hk) * a->dk;
-            const float *v = a->v + t * a->v_stride + h * a->dv;
-            size_t at = t * a->v_heads + h;
-            step(&of, q, k, v, a->g[at], a->beta[at], a->out + at * a->dv);
-            if (a->trail)
-                sb_keep_state(knobs, of.S, size, a->trail + at * size);
-        }
-        sb_keep_state(knobs, of.S, size, of.S);
-    }
+    sb_parallel_for(a->v_heads, sb_worth_threads(values * SB_COST_state), run_head, &j);
     return SB_OK;
 }

@@ -7,6 +7,7 @@
 #include "ref/ops/chunk.h"
 #include "ref/ops/form.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* "D_ij = exp( RN(G_i - G_j) )" */
@@ -158,15 +159,25 @@ static sb_status run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, si
     return SB_OK;
 }
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_delta_rule_chunk_args *a;
+    atomic_int failed;
+} job;
+
+static void one_head(void *ctx, size_t h, size_t worker)
+{
+    job *j = ctx;
+    (void)worker;
+    if (run_head(j->knobs, j->a, h))
+        atomic_store(&j->failed, 1);
+}
+
 /* "the call is cut into chunks of 64 rows from its own start" */
 sb_status sb_delta_rule_chunk_ref(const sb_knobs *knobs, const sb_delta_rule_chunk_args *a)
 {
-    int failed = 0;
-    int64_t heads = (int64_t)a->v_heads;
+    job j = {.knobs = knobs, .a = a};
     const double values = (double)(a->rows * a->v_heads * a->dk) * (double)a->dv;
-    const int many = sb_worth_threads(values * SB_COST_state);
-#pragma omp parallel for schedule(static) reduction(| : failed) if (many)
-    for (int64_t head = 0; head < heads; head++)
-        failed |= run_head(knobs, a, (size_t)head) != SB_OK;
-    return failed ? SB_ERR_MEMORY : SB_OK;
+    sb_parallel_for(a->v_heads, sb_worth_threads(values * SB_COST_state), one_head, &j);
+    return j.failed ? SB_ERR_MEMORY : SB_OK;
 }

@@ -27,6 +27,30 @@ static float softplus(sb_knob_value form, float x)
     return form == SB_softplus_log_exp_abs && x > 0.0f ? x + log_exp(-x) : log_exp(x);
 }
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_gates_args *a;
+    const float *a_log, *dt_bias;
+    sb_knob_value form;
+    int rounds;
+} job;
+
+static void one_row(void *ctx, size_t t, size_t worker)
+{
+    const job *j = ctx;
+    const sb_gates_args *a = j->a;
+    (void)worker;
+    for (size_t h = 0; h < a->heads; h++) {
+        size_t at = t * a->heads + h;
+        float speed = sb_exp(j->a_log[h]);
+        float step = softplus(j->form, a->a[at] + j->dt_bias[h]);
+        a->g[at] = -speed * step;
+        a->beta[at] = sb_sigmoid(a->b[at]);
+        if (j->rounds)
+            a->beta[at] = sb_act(j->knobs, a->beta[at]);
+    }
+}
+
 /* "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )" */
 sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
 {
@@ -34,22 +58,13 @@ sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
     if (!a_log)
         return SB_ERR_MEMORY;
     float *dt_bias = a_log + a->heads;
-    sb_knob_value form = sb_softplus_of(knobs, a->form);
-    int rounds = sb_beta_rounds(knobs, a->form);
+    job j = {.knobs = knobs, .a = a, .a_log = a_log, .dt_bias = dt_bias};
+    j.form = sb_softplus_of(knobs, a->form);
+    j.rounds = sb_beta_rounds(knobs, a->form);
     sb_a_log_row(knobs, a->a_log, a_log);
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
     const double values = 3 * (double)a->rows * (double)a->heads;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
-    for (int64_t t = 0; t < (int64_t)a->rows; t++)
-        for (size_t h = 0; h < a->heads; h++) {
-            size_t at = (size_t)t * a->heads + h;
-            float speed = sb_exp(a_log[h]);
-            float step = softplus(form, a->a[at] + dt_bias[h]);
-            a->g[at] = -speed * step;
-            a->beta[at] = sb_sigmoid(a->b[at]);
-            if (rounds)
-                a->beta[at] = sb_act(knobs, a->beta[at]);
-        }
+    sb_parallel_for(a->rows, sb_worth_threads(values * SB_COST_exponential), one_row, &j);
     free(a_log);
     return SB_OK;
 }

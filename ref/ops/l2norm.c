@@ -89,33 +89,48 @@ static void apply(const sb_knobs *knobs, const norm *of, const float *x, size_t 
         sb_act_many(knobs, y, dk, y);
 }
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_l2norm_args *a;
+    norm form;
+    float scale;
+    int divides, leaves, rounds;
+    float *squares; /* of each thread */
+} job;
+
+/* Query or key i of all rows. */
+static void one_vector(void *ctx, size_t i, size_t worker)
+{
+    const job *j = ctx;
+    const sb_l2norm_args *a = j->a;
+    const size_t heads = 2 * a->heads, width = a->heads * a->dk, t = i / heads, h = i % heads;
+    const float *x = a->qkv + t * a->stride + h * a->dk;
+    int is_query = h < a->heads;
+    float *to = is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
+    norm of = j->form;
+    measure(j->knobs, x, a->dk, a->eps, j->squares + worker * a->dk, &of);
+    apply(j->knobs, &of, x, a->dk, j->rounds, to);
+    for (size_t l = 0; l < a->dk && is_query && !j->leaves; l++)
+        to[l] = j->divides ? to[l] / j->scale : to[l] * j->scale;
+}
+
 /* R-6: "q = RN( RN(x n) RN(dk^-1/2) )"
  * K-16: "by_form divides instead where K-15 chose the recurrent form" */
 sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
 {
-    int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
-    int leaves = sb_scales_output(knobs, a->recurrent);
-    float scale = sb_root_power((double)a->dk, divides ? 1 : -1, 2);
-    norm form = {.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
-    int rounds = sb_l2norm_rounds(knobs, a->form) || form.form == SB_l2norm_act;
-    size_t width = a->heads * a->dk, heads = 2 * a->heads;
-    float *squares = sb_alloc(sb_threads_here(), a->dk * sizeof *squares);
-    if (!squares)
+    job j = {.knobs = knobs, .a = a};
+    j.divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
+    j.leaves = sb_scales_output(knobs, a->recurrent);
+    j.scale = sb_root_power((double)a->dk, j.divides ? 1 : -1, 2);
+    j.form =
+        (norm){.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
+    j.rounds = sb_l2norm_rounds(knobs, a->form) || j.form.form == SB_l2norm_act;
+    j.squares = sb_alloc(sb_threads_here(), a->dk * sizeof *j.squares);
+    if (!j.squares)
         return SB_ERR_MEMORY;
-    const double values = (double)(a->rows * heads) * (double)a->dk;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_rounded))
-    for (int64_t i = 0; i < (int64_t)(a->rows * heads); i++) {
-        size_t t = (size_t)i / heads, h = (size_t)i % heads;
-        const float *x = a->qkv + t * a->stride + h * a->dk;
-        int is_query = h < a->heads;
-        float *to =
-            is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
-        norm of = form;
-        measure(knobs, x, a->dk, a->eps, squares + (size_t)omp_get_thread_num() * a->dk, &of);
-        apply(knobs, &of, x, a->dk, rounds, to);
-        for (size_t l = 0; l < a->dk && is_query && !leaves; l++)
-            to[l] = divides ? to[l] / scale : to[l] * scale;
-    }
-    free(squares);
+    const size_t count = a->rows * 2 * a->heads;
+    const double values = (double)count * (double)a->dk;
+    sb_parallel_for(count, sb_worth_threads(values * SB_COST_rounded), one_vector, &j);
+    free(j.squares);
     return SB_OK;
 }

@@ -10,23 +10,34 @@
 
 enum { BLOCK = 256 /* elements at once */ };
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_swiglu_args *a;
+    int rounds;
+} job;
+
+static void one_block(void *ctx, size_t block, size_t worker)
+{
+    const job *j = ctx;
+    const sb_swiglu_args *a = j->a;
+    const size_t i = block * BLOCK, count = a->count - i < BLOCK ? a->count - i : BLOCK;
+    float activated[BLOCK];
+    (void)worker;
+    sb_silu_many(a->gate + i, count, activated);
+    if (j->rounds)
+        sb_act_many(j->knobs, activated, count, activated);
+    for (size_t l = 0; l < count; l++)
+        activated[l] = activated[l] * a->up[i + l];
+    sb_act_many(j->knobs, activated, count, a->out + i);
+}
+
 /* "a = R( RN(silu(gate) up) )" */
 sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 {
-    int rounds = sb_rounds_silu(knobs, a->kind);
+    job j = {knobs, a, sb_rounds_silu(knobs, a->kind)};
     const double values = (double)a->count;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
-    for (int64_t block = 0; block < (int64_t)((a->count + BLOCK - 1) / BLOCK); block++) {
-        const size_t i = (size_t)block * BLOCK;
-        const size_t count = a->count - i < BLOCK ? a->count - i : BLOCK;
-        float activated[BLOCK];
-        sb_silu_many(a->gate + i, count, activated);
-        if (rounds)
-            sb_act_many(knobs, activated, count, activated);
-        for (size_t l = 0; l < count; l++)
-            activated[l] = activated[l] * a->up[i + l];
-        sb_act_many(knobs, activated, count, a->out + i);
-    }
+    sb_parallel_for((a->count + BLOCK - 1) / BLOCK, sb_worth_threads(values * SB_COST_exponential),
+                    one_block, &j);
     return SB_OK;
 }
 

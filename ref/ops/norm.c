@@ -25,6 +25,26 @@ static float one_plus(const sb_knobs *knobs, float w)
     return SB_IS(knobs, norm_weight, act) ? sb_act(knobs, factor) : factor;
 }
 
+typedef struct plain {
+    const sb_knobs *knobs;
+    const sb_rmsnorm_args *a;
+    const float *weight;
+} plain;
+
+static void plain_row(void *ctx, size_t t, size_t worker)
+{
+    const plain *j = ctx;
+    const sb_rmsnorm_args *a = j->a;
+    const float *x = a->in + t * a->n;
+    float *y = a->out + t * a->n, r = inverse_rms(x, a->n, a->eps);
+    (void)worker;
+    for (size_t i = 0; i < a->n; i++) {
+        float normalised = x[i] * r;
+        y[i] = normalised * j->weight[i];
+    }
+    sb_act_many(j->knobs, y, a->n, y);
+}
+
 /* "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
 sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
@@ -34,17 +54,9 @@ sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
     sb_param_row(knobs, a->weight, 0, weight);
     for (size_t i = 0; i < a->n; i++)
         weight[i] = one_plus(knobs, weight[i]);
+    plain j = {knobs, a, weight};
     const double values = (double)a->rows * (double)a->n;
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_rounded))
-    for (int64_t t = 0; t < (int64_t)a->rows; t++) {
-        const float *x = a->in + (size_t)t * a->n;
-        float *y = a->out + (size_t)t * a->n, r = inverse_rms(x, a->n, a->eps);
-        for (size_t i = 0; i < a->n; i++) {
-            float normalised = x[i] * r;
-            y[i] = normalised * weight[i];
-        }
-        sb_act_many(knobs, y, a->n, y);
-    }
+    sb_parallel_for(a->rows, sb_worth_threads(values * SB_COST_rounded), plain_row, &j);
     free(weight);
     return SB_OK;
 }
@@ -75,17 +87,28 @@ static void gated_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a, co
     sb_act_many(knobs, p, a->n, a->out + row * a->n);
 }
 
+typedef struct gated {
+    const sb_knobs *knobs;
+    const sb_gated_rmsnorm_args *a;
+    float *weight; /* and behind it two rows of each thread */
+} gated;
+
+static void gated_row(void *ctx, size_t row, size_t worker)
+{
+    const gated *j = ctx;
+    gated_norm(j->knobs, j->a, j->weight, row, j->weight + (1 + 2 * worker) * j->a->n);
+}
+
 sb_status sb_gated_rmsnorm_ref(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
 {
     float *weight = sb_alloc(1 + 2 * sb_threads_here(), a->n * sizeof *weight);
     if (!weight)
         return SB_ERR_MEMORY;
     const double values = (double)(a->rows * a->heads) * (double)a->n;
+    gated j = {knobs, a, weight};
     sb_param_row(knobs, a->weight, 0, weight);
-#pragma omp parallel for schedule(static) if (sb_worth_threads(values * SB_COST_exponential))
-    for (int64_t row = 0; row < (int64_t)(a->rows * a->heads); row++)
-        gated_norm(knobs, a, weight, (size_t)row,
-                   weight + (1 + 2 * (size_t)omp_get_thread_num()) * a->n);
+    sb_parallel_for(a->rows * a->heads, sb_worth_threads(values * SB_COST_exponential), gated_row,
+                    &j);
     free(weight);
     return SB_OK;
 }

@@ -1,9 +1,9 @@
 /* experts.c - the experts of the reference: rows that chose the same one are gathered and meet its
- * weights together, and threads share all matrices of a call in one parallel region.
+ * weights together, and threads share all matrices of a call in one loop.
  *
  * Outputs of `linear` depend on one row of weights and one row of the input each (R-2), so any
  * grouping gives the bits of one op per row and slot. */
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +110,7 @@ static sb_status run_piece(const sb_knobs *knobs, const piece *p)
 /* Rows of a piece: so many pieces that threads which have ended early find another. */
 static uint32_t piece_rows(uint32_t rows, size_t matrices)
 {
-    size_t threads = (size_t)omp_get_max_threads();
+    size_t threads = sb_threads();
     size_t parts = threads < 2 ? 1 : (4 * threads + matrices - 1) / matrices;
     uint32_t each = (uint32_t)((rows + parts - 1) / parts);
     each = (each + LINE - 1) / LINE * LINE;
@@ -122,29 +122,42 @@ static double products(const sb_expert_linear_args *a, size_t n)
     return (double)n * (double)(a->rows * a->kept) * a->weight->rows * a->weight->cols;
 }
 
+typedef struct work {
+    const sb_knobs *knobs;
+    const sb_expert_linear_args *args;
+    size_t n, parts; /* matrices of an expert, and pieces of a matrix */
+    uint32_t each;   /* rows of a piece */
+    grouped g;
+    atomic_int worst;
+} work;
+
+static void one_piece(void *ctx, size_t i, size_t worker)
+{
+    work *j = ctx;
+    const size_t matrix = i / j->parts, at = matrix / j->n;
+    const uint32_t rows = j->args->weight->rows, first = (uint32_t)(i % j->parts) * j->each;
+    const piece p = {.all = j->args + matrix % j->n,
+                     .pairs = j->g.order + j->g.first[at],
+                     .count = j->g.first[at + 1] - j->g.first[at],
+                     .first = first,
+                     .rows = rows - first < j->each ? rows - first : j->each};
+    const int failed = (int)run_piece(j->knobs, &p);
+    int worst = atomic_load(&j->worst);
+    (void)worker;
+    while (failed > worst && !atomic_compare_exchange_weak(&j->worst, &worst, failed))
+        ;
+}
+
 sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     const uint32_t rows = args->weight->rows;
-    grouped g;
-    sb_status status = group(args, &g);
-    const uint32_t each = piece_rows(rows, n * (g.groups ? g.groups : 1));
-    const size_t parts = (rows + each - 1) / each;
-    const int64_t pieces = status ? 0 : (int64_t)(n * g.groups * parts);
-    int worst = (int)status;
-#pragma omp parallel for schedule(dynamic, 1)                                                      \
-    reduction(max                                                                                  \
-              : worst) if (sb_worth_threads(products(args, n)))
-    for (int64_t i = 0; i < pieces; i++) {
-        const size_t matrix = (size_t)i / parts, at = matrix / n;
-        const uint32_t first = (uint32_t)((size_t)i % parts) * each;
-        const piece p = {.all = args + matrix % n,
-                         .pairs = g.order + g.first[at],
-                         .count = g.first[at + 1] - g.first[at],
-                         .first = first,
-                         .rows = rows - first < each ? rows - first : each};
-        const int failed = (int)run_piece(knobs, &p);
-        worst = failed > worst ? failed : worst;
-    }
-    free_grouped(&g);
-    return (sb_status)worst;
+    work j = {.knobs = knobs, .args = args, .n = n};
+    const sb_status status = group(args, &j.g);
+    j.each = piece_rows(rows, n * (j.g.groups ? j.g.groups : 1));
+    j.parts = (rows + j.each - 1) / j.each;
+    atomic_store(&j.worst, (int)status);
+    sb_parallel_in_order(status ? 0 : n * j.g.groups * j.parts, sb_worth_threads(products(args, n)),
+                         one_piece, &j);
+    free_grouped(&j.g);
+    return (sb_status)atomic_load(&j.worst);
 }

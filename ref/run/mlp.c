@@ -1,5 +1,7 @@
 /* mlp.c - the feed-forward half of a layer: experts with a gated shared expert, or one dense MLP.
  */
+#include <stdatomic.h>
+
 #include "ref/base/threads.h"
 #include "ref/run/schedule.h"
 
@@ -179,22 +181,32 @@ static sb_moe_combine_args combine_args(const sb_call *call, size_t t)
                                  .out = s->out + t * H};
 }
 
+typedef struct combining {
+    const sb_call *call;
+    atomic_int failed;
+} combining;
+
+static void combine_row(void *ctx, size_t t, size_t worker)
+{
+    combining *j = ctx;
+    const sb_moe_combine_args args = combine_args(j->call, t);
+    (void)worker;
+    if (sb_backend_ref()->ops.moe_combine(j->call->knobs, &args))
+        atomic_store(&j->failed, 1);
+}
+
 /* All rows on all threads, where nobody watches and the op is the reference's, which threads may
  * run at the same time. Whether that was done; if one of them fails, it is to be done again. */
 static int combined_together(const sb_call *call)
 {
     const sb_op_table *ref = &sb_backend_ref()->ops;
     const size_t T = call->rows;
-    int failed = 0;
+    combining j = {.call = call};
     if (call->hook || call->backend->ops.moe_combine != ref->moe_combine ||
         !sb_worth_threads((double)T * call->model->config.hidden_size * SB_COST_rounded))
         return 0;
-#pragma omp parallel for schedule(static) reduction(| : failed)
-    for (int64_t t = 0; t < (int64_t)T; t++) {
-        const sb_moe_combine_args args = combine_args(call, (size_t)t);
-        failed |= ref->moe_combine(call->knobs, &args) != SB_OK;
-    }
-    return !failed;
+    sb_parallel_for(T, 1, combine_row, &j);
+    return !j.failed;
 }
 
 static sb_status mixture(sb_call *call, const sb_layer *layer)

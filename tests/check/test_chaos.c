@@ -5,11 +5,11 @@
  */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "tests/check/folder.h"
 
@@ -156,9 +156,9 @@ static void one(uint64_t key, uint64_t index)
     for (uint32_t edits = 1 + roll(&d, 4); edits > 0; edits--)
         edit(f, &d);
     const char *path = folder_write(f);
-    omp_set_num_threads(1);
+    sb_threads_set(1);
     folder_result *a = folder_try_made(path, original, NULL);
-    omp_set_num_threads(3);
+    sb_threads_set(3);
     folder_result *b = folder_try_made(path, original, NULL);
     same(a, b);
     folder_result_free(a);

@@ -22,9 +22,6 @@ for program in "$SAMEBIT" "$helpers/json_at" "$helpers/npy_rows"; do
     [ -x "$program" ] || { echo "$program is not built: make tests"; exit 2; }
 done
 
-# Many short runs on a shared machine: threads that wait should not spin.
-export OMP_WAIT_POLICY=passive
-
 good() { passed=$((passed + 1)); }
 bad() {
     failed=$((failed + 1))

@@ -23,7 +23,7 @@ else
     BUILD=${BUILD:-build}
     bin=$BUILD tests=$BUILD/tests/gpu
 fi
-export LC_ALL=C OMP_WAIT_POLICY=passive
+export LC_ALL=C
 limit=560 patience=240 jobs=$(nproc) engine=gpu small=
 while [ $# -gt 0 ]; do
     case $1 in

@@ -8,13 +8,15 @@
  * MPFR's results
  *
  * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
+#include <pthread.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "tests/exhaustive/oracle.h"
 #include "tests/exhaustive/parts.h"
 
@@ -36,12 +38,22 @@ static int certain(double y, float *rounded)
     return y != 0 && isfinite(y) && sb_bits_f32(low) == sb_bits_f32(high);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void report(sb_fn fn, float x, float got, float want)
 {
-#pragma omp critical
+    pthread_mutex_lock(&lock);
     fprintf(stderr, "FAIL %s(%08x = %a) got %08x want %08x\n", oracle_table[fn].name,
             (unsigned)sb_bits_f32(x), (double)x, (unsigned)sb_bits_f32(got),
             (unsigned)sb_bits_f32(want));
+    pthread_mutex_unlock(&lock);
 }
 
 static void check_block(sb_fn fn, uint64_t first, uint64_t end, int full, tally *t)
@@ -62,22 +74,35 @@ static void check_block(sb_fn fn, uint64_t first, uint64_t end, int full, tally 
     }
 }
 
+typedef struct sweep {
+    sb_fn fn;
+    uint64_t first, end;
+    int full;
+    tally total;
+} sweep;
+
+static void one_block(void *ctx, size_t b, size_t worker)
+{
+    const uint64_t size = (uint64_t)1 << BLOCK_BITS;
+    sweep *s = ctx;
+    tally t = {0, 0, 0, 0};
+    const uint64_t from = s->first + b * size, to = from + size < s->end ? from + size : s->end;
+    (void)worker;
+    check_block(s->fn, from, to, s->full, &t);
+    pthread_mutex_lock(&lock);
+    s->total.inputs += t.inputs;
+    s->total.special += t.special;
+    s->total.by_mpfr += t.by_mpfr;
+    s->total.wrong += t.wrong;
+    pthread_mutex_unlock(&lock);
+}
+
 static tally check(sb_fn fn, uint64_t first, uint64_t end, int full)
 {
-    uint64_t inputs = 0, special = 0, by_mpfr = 0, wrong = 0;
-    uint64_t size = (uint64_t)1 << BLOCK_BITS, blocks = (end - first + size - 1) / size;
-#pragma omp parallel for schedule(dynamic) reduction(+ : inputs, special, by_mpfr, wrong)
-    for (uint64_t b = 0; b < blocks; b++) {
-        tally t = {0, 0, 0, 0};
-        uint64_t from = first + b * size, to = from + size < end ? from + size : end;
-        check_block(fn, from, to, full, &t);
-        inputs += t.inputs;
-        special += t.special;
-        by_mpfr += t.by_mpfr;
-        wrong += t.wrong;
-    }
-    tally total = {inputs, special, by_mpfr, wrong};
-    return total;
+    const uint64_t size = (uint64_t)1 << BLOCK_BITS;
+    sweep s = {fn, first, end, full, {0, 0, 0, 0}};
+    sb_parallel_in_order((size_t)((end - first + size - 1) / size), 1, one_block, &s);
+    return s.total;
 }
 
 static int find(const char *name)
@@ -100,14 +125,14 @@ static int screen(int only)
     for (int fn = 0; fn < SB_FN_COUNT; fn++) {
         if (only >= 0 && fn != only)
             continue;
-        double start = omp_get_wtime();
+        double start = seconds();
         tally t = check((sb_fn)fn, 0, INPUTS, 0);
         int good = t.wrong == 0 && t.inputs == INPUTS;
         printf("%s screen %s: %llu inputs, %llu special, %llu by MPFR, %llu wrong, "
                "%.1f s on %d threads\n",
                good ? "PASS" : "FAIL", oracle_table[fn].name, (unsigned long long)t.inputs,
                (unsigned long long)t.special, (unsigned long long)t.by_mpfr,
-               (unsigned long long)t.wrong, omp_get_wtime() - start, omp_get_max_threads());
+               (unsigned long long)t.wrong, seconds() - start, (int)sb_threads());
         fflush(stdout);
         passed += good ? 1 : 0;
         failed += good ? 0 : 1;
@@ -123,13 +148,13 @@ static int full(int fn, unsigned part, unsigned parts, const char *log)
         printf("%salready in %s\n", key, log);
         return close_with(1, 0);
     }
-    double start = omp_get_wtime();
+    double start = seconds();
     uint64_t first = INPUTS * part / parts, end = INPUTS * (part + 1) / parts;
     tally t = check((sb_fn)fn, first, end, 1);
     int good = t.wrong == 0 && t.inputs == end - first && t.inputs > 0;
     snprintf(line, sizeof line, "%s%s %llu inputs, %llu wrong, %.1f s\n", key,
              good ? "PASS" : "FAIL", (unsigned long long)t.inputs, (unsigned long long)t.wrong,
-             omp_get_wtime() - start);
+             seconds() - start);
     fputs(line, stdout);
     if (!part_log(log, line))
         return 3;
@@ -142,27 +167,38 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+typedef struct search {
+    sb_fn fn;
+    uint32_t *rows;
+    size_t count;
+} search;
+
+static void search_block(void *ctx, size_t b, size_t worker)
+{
+    search *s = ctx;
+    (void)worker;
+    for (uint64_t i = 0; i < (uint64_t)1 << BLOCK_BITS; i++) {
+        uint32_t bits = (uint32_t)(((uint64_t)b << BLOCK_BITS) + i);
+        float x = sb_f32_from_bits(bits), rounded;
+        if (!oracle_asks_core(s->fn, x))
+            continue;
+        double y = oracle_table[s->fn].core((double)x);
+        if (y == 0 || certain(y, &rounded))
+            continue;
+        pthread_mutex_lock(&lock);
+        if (s->count < ROWS_MAX)
+            s->rows[s->count++] = bits;
+        pthread_mutex_unlock(&lock);
+    }
+}
+
 /* Collects the ambiguous inputs of one function, in order; returns how many. */
 static size_t ambiguous(sb_fn fn, uint32_t *rows)
 {
-    size_t count = 0;
-#pragma omp parallel for schedule(dynamic)
-    for (uint64_t b = 0; b < INPUTS >> BLOCK_BITS; b++) {
-        for (uint64_t i = 0; i < (uint64_t)1 << BLOCK_BITS; i++) {
-            uint32_t bits = (uint32_t)((b << BLOCK_BITS) + i);
-            float x = sb_f32_from_bits(bits), rounded;
-            if (!oracle_asks_core(fn, x))
-                continue;
-            double y = oracle_table[fn].core((double)x);
-            if (y == 0 || certain(y, &rounded))
-                continue;
-#pragma omp critical
-            if (count < ROWS_MAX)
-                rows[count++] = bits;
-        }
-    }
-    qsort(rows, count, sizeof rows[0], by_value);
-    return count;
+    search s = {fn, rows, 0};
+    sb_parallel_in_order((size_t)(INPUTS >> BLOCK_BITS), 1, search_block, &s);
+    qsort(rows, s.count, sizeof rows[0], by_value);
+    return s.count;
 }
 
 static int write_exceptions(const char *path)

@@ -5,14 +5,25 @@
  * every line of the table that is printed must stand in FILE
  *
  * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
+#include <pthread.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "ref/formats/e2m1_forms.h"
 #include "tests/exhaustive/codec_oracle.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
 
 enum { BLOCK_BITS = 18, BLOCKS = 1 << (32 - BLOCK_BITS), FORMS = SB_E2M1_FORM_COUNT };
 
@@ -30,12 +41,29 @@ static uint64_t wrong_in_block(const codec *c, uint64_t first)
     for (uint64_t bits = first; bits < first + ((uint64_t)1 << BLOCK_BITS); bits++) {
         float x = sb_f32_from_bits((uint32_t)bits);
         uint32_t got = c->encode(x), want = codec_expected(c, x, &hint);
-        if (got != want && wrong++ < 1)
-#pragma omp critical
+        if (got != want && wrong++ < 1) {
+            pthread_mutex_lock(&lock);
             fprintf(stderr, "FAIL %s(%08x = %a) got %02x want %02x\n", c->name, (unsigned)bits,
                     (double)x, (unsigned)got, (unsigned)want);
+            pthread_mutex_unlock(&lock);
+        }
     }
     return wrong;
+}
+
+typedef struct sweep {
+    const codec *c;
+    uint64_t wrong;
+} sweep;
+
+static void one_block(void *ctx, size_t b, size_t worker)
+{
+    sweep *s = ctx;
+    const uint64_t wrong = wrong_in_block(s->c, (uint64_t)b << BLOCK_BITS);
+    (void)worker;
+    pthread_mutex_lock(&lock);
+    s->wrong += wrong;
+    pthread_mutex_unlock(&lock);
 }
 
 static int codecs(const char *only)
@@ -44,16 +72,15 @@ static int codecs(const char *only)
     codec_prepare();
     for (size_t k = 0; k < codec_count; k++) {
         const codec *c = &codec_table[k];
-        uint64_t wrong = 0;
         if (only && strcmp(only, c->name) != 0)
             continue;
-        double start = omp_get_wtime();
-#pragma omp parallel for schedule(dynamic) reduction(+ : wrong)
-        for (uint64_t b = 0; b < BLOCKS; b++)
-            wrong += wrong_in_block(c, b << BLOCK_BITS);
+        double start = seconds();
+        sweep s = {c, 0};
+        sb_parallel_in_order((size_t)BLOCKS, 1, one_block, &s);
+        const uint64_t wrong = s.wrong;
         printf("%s codec %s: 4294967296 inputs, %llu wrong, %.1f s on %d threads\n",
-               wrong ? "FAIL" : "PASS", c->name, (unsigned long long)wrong, omp_get_wtime() - start,
-               omp_get_max_threads());
+               wrong ? "FAIL" : "PASS", c->name, (unsigned long long)wrong, seconds() - start,
+               (int)sb_threads());
         fflush(stdout);
         passed += wrong == 0;
         failed += wrong != 0;
@@ -116,28 +143,33 @@ static void compare_block(uint64_t first, difference found[FORMS][FORMS])
     }
 }
 
+static void all_forms(void *ctx, size_t b, size_t worker)
+{
+    difference found[FORMS][FORMS] = {{{{0}, 0}}};
+    (void)ctx;
+    (void)worker;
+    for (unsigned f = 0; f < FORMS; f++)
+        for (unsigned g = 0; g < FORMS; g++)
+            found[f][g].first = (uint64_t)1 << 32;
+    compare_block((uint64_t)b << BLOCK_BITS, found);
+    pthread_mutex_lock(&lock);
+    for (unsigned f = 0; f < FORMS; f++)
+        for (unsigned g = 0; g < FORMS; g++) {
+            difference *to = &differences[f][g], *from = &found[f][g];
+            for (unsigned c = 0; c < CLASSES; c++)
+                to->count[c] += from->count[c];
+            if (to->first > from->first)
+                to->first = from->first;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
 static void compare_all(void)
 {
     for (unsigned f = 0; f < FORMS; f++)
         for (unsigned g = 0; g < FORMS; g++)
             differences[f][g].first = (uint64_t)1 << 32;
-#pragma omp parallel for schedule(dynamic)
-    for (uint64_t b = 0; b < BLOCKS; b++) {
-        difference found[FORMS][FORMS] = {{{{0}, 0}}};
-        for (unsigned f = 0; f < FORMS; f++)
-            for (unsigned g = 0; g < FORMS; g++)
-                found[f][g].first = (uint64_t)1 << 32;
-        compare_block(b << BLOCK_BITS, found);
-#pragma omp critical
-        for (unsigned f = 0; f < FORMS; f++)
-            for (unsigned g = 0; g < FORMS; g++) {
-                difference *to = &differences[f][g], *from = &found[f][g];
-                for (unsigned c = 0; c < CLASSES; c++)
-                    to->count[c] += from->count[c];
-                if (to->first > from->first)
-                    to->first = from->first;
-            }
-    }
+    sb_parallel_in_order((size_t)BLOCKS, 1, all_forms, NULL);
 }
 
 /* One row of the table, for people and for the document. */
@@ -175,7 +207,7 @@ static int stands_in(const char *path, const char *wanted)
 static int forms(const char *document)
 {
     unsigned passed = 0, failed = 0;
-    double start = omp_get_wtime();
+    double start = seconds();
     compare_all();
     for (unsigned f = 0; f < FORMS; f++)
         for (unsigned g = f + 1; g < FORMS; g++) {
@@ -186,8 +218,8 @@ static int forms(const char *document)
             passed += good ? 1 : 0;
             failed += good ? 0 : 1;
         }
-    printf("forms: 4294967296 inputs, %.1f s on %d threads\n", omp_get_wtime() - start,
-           omp_get_max_threads());
+    printf("forms: 4294967296 inputs, %.1f s on %d threads\n", seconds() - start,
+           (int)sb_threads());
     return close_with(passed, failed);
 }
 

@@ -4,7 +4,6 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
-export OMP_WAIT_POLICY=passive
 if [ "${CHECK_ALL-}" = 1 ]; then
     "$SAMEBIT" fault --all --quiet --tokens "${FAULT_TOKENS:-100000}" &&
         "$SAMEBIT" fault --sensitivity

@@ -7,10 +7,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>
-#include <omp.h>
 #include <sys/stat.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "tests/lib/checkpoint.h"
@@ -199,7 +199,7 @@ static void check_same(const sb_findings *a, const sb_findings *b)
 static sb_status run_check(const sb_check_options *options, int threads, sb_check *check)
 {
     sb_error err = {""};
-    omp_set_num_threads(threads);
+    sb_threads_set((size_t)threads);
     sb_status status = sb_check_run(options, check, &err);
     FUZZ_CHECK(!status || status == SB_ERR_INPUT || status == SB_ERR_UNSUPPORTED);
     if (status)

@@ -7,10 +7,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
-#include <omp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "tests/fuzz/json_mutate.h"
@@ -237,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_draws d = {key, 0};
     if (!folder) {
         folder = test_path("fuzz_folder", "folder");
-        omp_set_num_threads(1);
+        sb_threads_set(1);
     }
     mkdir(folder, 0777);
     empty(folder);

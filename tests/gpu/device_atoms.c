@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/json.h"
 #include "tests/gpu/atom_host.h"
@@ -103,13 +104,25 @@ static void right(int which, const uint32_t *in, int odd, int model, uint32_t *o
     memcpy(out, d, sizeof d);
 }
 
-static const char *call(int which, const uint32_t *in, uint32_t *out, size_t warps)
+typedef struct turns {
+    int which;
+    uint64_t first;
+    uint32_t *in, *out;
+} turns;
+
+static void instead_of_device(void *ctx, size_t i, size_t worker)
+{
+    const turns *j = ctx;
+    (void)worker;
+    right(j->which, j->in + i * LANE_IN, i & 1, 1, j->out + i * LANE_OUT);
+}
+
+static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
 {
     if (!instead)
         return device_atom(which, in, out, warps);
-#pragma omp parallel for
-    for (size_t i = 0; i < warps; i++)
-        right(which, in + i * LANE_IN, i & 1, 1, out + i * LANE_OUT);
+    turns j = {which, 0, in, out};
+    sb_parallel_for(warps, 1, instead_of_device, &j);
     if (planted)
         out[warps / 2 * LANE_OUT + 5] ^= 1;
     return NULL;
@@ -133,14 +146,19 @@ static void hold(uint64_t fragment, const uint32_t *got, const uint32_t *want, t
     t->fragments++;
 }
 
+static void draw_one(void *ctx, size_t i, size_t worker)
+{
+    const turns *j = ctx;
+    (void)worker;
+    draw(j->which, j->first + i, j->in + i * LANE_IN);
+    right(j->which, j->in + i * LANE_IN, i & 1, 0, j->out + i * LANE_OUT);
+}
+
 static const char *batch(int which, uint64_t first, size_t warps, uint32_t *in, uint32_t *out,
                          uint32_t *want, tally *t)
 {
-#pragma omp parallel for
-    for (size_t i = 0; i < warps; i++) {
-        draw(which, first + i, in + i * LANE_IN);
-        right(which, in + i * LANE_IN, i & 1, 0, want + i * LANE_OUT);
-    }
+    turns j = {which, first, in, want};
+    sb_parallel_for(warps, 1, draw_one, &j);
     const char *wrong = call(which, in, out, warps);
     for (size_t i = 0; i < warps && !wrong; i++)
         hold(first + i, out + i * LANE_OUT, want + i * LANE_OUT, t);

@@ -4,7 +4,7 @@
 # device the command says what has not been shown.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-export BUILD=${BUILD:-build} OMP_WAIT_POLICY=passive
+export BUILD=${BUILD:-build}
 programs=$BUILD/tests/gpu
 passed=0 failed=0 skipped=0
 work=$(mktemp -d) || exit 2

@@ -6,6 +6,7 @@
  * host: the functions as the host compiles them in the place of the device. plant: that, and one
  * result of each off by a unit, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
  * device, or where the time was over before the last argument. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "tests/gpu/device_kernels.h"
 #include "tests/gpu/math_functions.h"
 
@@ -25,13 +27,49 @@ typedef struct tally {
     char first[120];
 } tally;
 
+/* Arguments of a turn. */
+enum { TURN = 4096 };
+
+typedef struct turns {
+    const math_function *f;
+    const float *x;
+    float *y;
+    size_t count;
+    tally *t;
+    pthread_mutex_t lock; /* of the tally */
+} turns;
+
+static void run_turn(void *ctx, size_t turn, size_t worker)
+{
+    const turns *j = ctx;
+    (void)worker;
+    for (size_t i = turn * TURN; i < j->count && i < (turn + 1) * TURN; i++)
+        j->y[i] = j->f->run(j->x[i]);
+}
+
+static void hold_turn(void *ctx, size_t turn, size_t worker)
+{
+    turns *j = ctx;
+    (void)worker;
+    for (size_t i = turn * TURN; i < j->count && i < (turn + 1) * TURN; i++) {
+        const float expected = j->f->right(j->x[i]);
+        const uint32_t want = sb_bits_f32(expected), got = sb_bits_f32(j->y[i]);
+        if (got == want || (j->y[i] != j->y[i] && expected != expected)) /* a NaN is a NaN */
+            continue;
+        pthread_mutex_lock(&j->lock);
+        if (j->t->differ++ == 0)
+            snprintf(j->t->first, sizeof j->t->first, ": %08x gives %08x, not %08x",
+                     (unsigned)sb_bits_f32(j->x[i]), (unsigned)got, (unsigned)want);
+        pthread_mutex_unlock(&j->lock);
+    }
+}
+
 static const char *call(const math_function *f, const float *x, float *y, size_t count)
 {
     if (!instead)
         return device_function(f->name, x, y, count);
-#pragma omp parallel for
-    for (size_t i = 0; i < count; i++)
-        y[i] = f->run(x[i]);
+    turns j = {.f = f, .x = x, .y = y, .count = count};
+    sb_parallel_for((count + TURN - 1) / TURN, 1, run_turn, &j);
     if (planted)
         y[count / 4] = sb_f32_from_bits(sb_bits_f32(y[count / 4]) ^ 1); /* among the positive */
     return NULL;
@@ -42,17 +80,8 @@ static const char *hold(const math_function *f, const float *x, float *y, size_t
     const char *wrong = call(f, x, y, count);
     if (wrong)
         return wrong;
-#pragma omp parallel for
-    for (size_t i = 0; i < count; i++) {
-        const float expected = f->right(x[i]);
-        const uint32_t want = sb_bits_f32(expected), got = sb_bits_f32(y[i]);
-        if (got != want && (y[i] == y[i] || expected == expected)) { /* a NaN is a NaN */
-#pragma omp critical
-            if (t->differ++ == 0)
-                snprintf(t->first, sizeof t->first, ": %08x gives %08x, not %08x",
-                         (unsigned)sb_bits_f32(x[i]), (unsigned)got, (unsigned)want);
-        }
-    }
+    turns j = {f, x, y, count, t, PTHREAD_MUTEX_INITIALIZER};
+    sb_parallel_for((count + TURN - 1) / TURN, 1, hold_turn, &j);
     t->arguments += count;
     return NULL;
 }

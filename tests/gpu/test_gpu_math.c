@@ -9,12 +9,14 @@
  *                                      writes the tables of exceptions
  *
  * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
+#include <pthread.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "ref/math/fn.h"
 #include "tests/gpu/math_functions.h"
 #include "tests/lib/check_all.h"
@@ -65,22 +67,35 @@ static void look(function *run, function *right, uint32_t input, tally *t)
         note(t, &d);
 }
 
+typedef struct sweeping {
+    function *run, *right;
+    uint64_t first, stride, count;
+    tally *t;
+    pthread_mutex_t lock; /* of t */
+} sweeping;
+
+static void sweep_block(void *ctx, size_t b, size_t worker)
+{
+    sweeping *s = ctx;
+    const uint64_t stop = (b + 1) * BLOCK < s->count ? (b + 1) * BLOCK : s->count;
+    (void)worker;
+    for (uint64_t i = b * BLOCK; i < stop; i++) {
+        difference d;
+        if (!differs(s->run, s->right, (uint32_t)(s->first + i * s->stride), &d))
+            continue;
+        pthread_mutex_lock(&s->lock);
+        note(s->t, &d);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
 /* All inputs from first to end in steps. */
 static void sweep(function *run, function *right, uint64_t first, uint64_t end, uint64_t stride,
                   tally *t)
 {
-    uint64_t count = (end - first + stride - 1) / stride, blocks = (count + BLOCK - 1) / BLOCK;
-#pragma omp parallel for schedule(dynamic)
-    for (uint64_t b = 0; b < blocks; b++) {
-        uint64_t stop = (b + 1) * BLOCK < count ? (b + 1) * BLOCK : count;
-        for (uint64_t i = b * BLOCK; i < stop; i++) {
-            difference d;
-            if (differs(run, right, (uint32_t)(first + i * stride), &d)) {
-#pragma omp critical
-                note(t, &d);
-            }
-        }
-    }
+    const uint64_t count = (end - first + stride - 1) / stride;
+    sweeping s = {run, right, first, stride, count, t, PTHREAD_MUTEX_INITIALIZER};
+    sb_parallel_in_order((size_t)((count + BLOCK - 1) / BLOCK), 1, sweep_block, &s);
     t->inputs += count;
 }
 

@@ -5,9 +5,9 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 unset MAKEFLAGS MFLAGS MAKELEVEL
 passed=0 failed=0 skipped=0
-promised='-std=c11 -fopenmp -ffp-contract=off -fno-fast-math -fno-math-errno -frounding-math -Wall -Wextra
+promised='-std=c11 -pthread -ffp-contract=off -fno-fast-math -fno-math-errno -frounding-math -Wall -Wextra
     -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror'
-forbidden='-f(fast|unsafe|finite|associative|reciprocal)-?math|-Ofast|-ffp-contract=(fast|on)|-flto'
+forbidden='-f(fast|unsafe|finite|associative|reciprocal)-?math|-Ofast|-ffp-contract=(fast|on)|-flto|-fopenmp'
 
 # lines SETTINGS...: the compilations that a build from nothing would run, and the link of the program
 lines() { make -n -B BUILD=build/never "$@" program 2>&1 | grep -E "^[a-z0-9_-]*(gcc|clang) "; }

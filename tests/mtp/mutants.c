@@ -1,4 +1,5 @@
 /* mutants.c - the script, the driver, and the list. */
+#include "ref/base/pool.h"
 #include "tests/mtp/mutants.h"
 
 #include "tests/lib/cmocka.h"
@@ -6,10 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "tests/lib/poison.h"
 
@@ -210,9 +207,7 @@ void slip_play(const sb_model *model, const sb_slip *s, slip_run *run)
     sb_slip_game *game = calloc(1, sizeof *game);
     assert_non_null(game);
     memset(run, 0, sizeof *run);
-#ifdef _OPENMP
-    omp_set_num_threads(1);
-#endif
+    sb_threads_set(1);
     game->model = model;
     game->prompt_call = 5;
     game->backend = *sb_backend_ref();

@@ -1,12 +1,9 @@
 /* mutants_head.c - mistakes in what the head is fed, and harmless ways to do the same. */
+#include "ref/base/pool.h"
 #include "tests/lib/cmocka.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "tests/mtp/mutants.h"
 
@@ -196,10 +193,6 @@ void sb_slip_used_session(sb_slip_game *game, sb_slip_stage stage)
 void sb_slip_two_threads(sb_slip_game *game, sb_slip_stage stage)
 {
     (void)game;
-#ifdef _OPENMP
     if (stage == SB_SLIP_open)
-        omp_set_num_threads(2);
-#else
-    (void)stage;
-#endif
+        sb_threads_set(2);
 }

@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 
 sb_session *play_session(const sb_model *model, const sb_session_options *options)
 {
@@ -205,9 +202,7 @@ static sb_model **place_of(const char *preset, const char *recipe, const char *k
         i++;
     assert_true(i < MODELS);
     strcpy(models[i].name, name);
-#ifdef _OPENMP
-    omp_set_num_threads(1);
-#endif
+    sb_threads_set(1);
     return &models[i].model;
 }
 

@@ -1,14 +1,11 @@
 /* test_exact.c - profile exact, seed 42: the same tokens, and the same state behind them, with and
  * without drafts, for every K, however the prompt is fed, by either way back, with 1 and 2 threads;
  * greedy, and sampled where a draft is accepted exactly when it is the row's own draw (P-11). */
+#include "ref/base/pool.h"
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "tests/mtp/play.h"
 
@@ -49,9 +46,7 @@ static text make(const sb_model *model, const sb_sampling *sampling, const way *
     float logits[384];
     text t = {.drafted = 0};
     sb_error err = {""};
-#ifdef _OPENMP
-    omp_set_num_threads(w->threads);
-#endif
+    sb_threads_set((size_t)w->threads);
     assert_true(model->config.vocab_size <= 384);
     sb_session *s = play_session(model, NULL);
     sb_rounds *r = play_rounds(s, sampling, w->rollback);

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "tests/lib/plain.h"
 #include "tests/mtp/play.h"
 
@@ -26,9 +23,7 @@ static const sb_model *t4(void)
 static int one_thread(void **state)
 {
     (void)state;
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* the counter of failing allocations is not made for several */
-#endif
+    sb_threads_set(1); /* the counter of failing allocations is not made for several */
     return 0;
 }
 

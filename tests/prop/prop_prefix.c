@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/run/prefix.h"
 #include "ref/run/round.h"
 #include "tests/lib/checkpoint.h"
@@ -502,9 +499,7 @@ static void test_no_memory(void **state)
 {
     unsigned long faults = 0;
     (void)state;
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* the counter of faults is not made for several */
-#endif
+    sb_threads_set(1); /* the counter of faults is not made for several */
     sb_session *alone = plain(model, ids, 6);
     for (unsigned long n = 1;; n++) {
         sb_prefix_store *store = new_store(model, B, 0, NULL);

@@ -1,11 +1,8 @@
 /* prop_threads.c - A-2: the number of threads changes nothing. */
+#include "ref/base/pool.h"
 #include "tests/lib/cmocka.h"
 
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
@@ -19,9 +16,7 @@ static test_record taps_of(const sb_model *model, const sb_knobs *knobs, int thr
     test_record taps = {NULL, 0, 0};
     uint32_t ids[CALL + STEPS];
     test_draw_ids("threads", model->config.vocab_size, ids, CALL + STEPS);
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
+    sb_threads_set((size_t)threads);
     sb_session *session = test_session(model, knobs, &taps);
     test_feed(session, ids, CALL);
     for (size_t i = 0; i < STEPS; i++)

@@ -3,12 +3,16 @@
 #include "tests/lib/cmocka.h"
 
 #include <fenv.h>
-#include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "ref/base/fp_mode.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/run/session.h"
 #include "ref/samebit.h"
 #include "tests/lib/checkpoint.h"
@@ -294,7 +298,7 @@ static int look(void *ctx, const char *name, float *data, size_t rows, size_t co
     assert_non_null(name);
     assert_non_null(data);
     assert_true(rows * cols > 0);
-    s->threads = omp_get_max_threads();
+    s->threads = (int)sb_threads();
     return ++s->calls == s->end;
 }
 
@@ -305,11 +309,11 @@ static void a_tap_sees_and_ends_a_call(void **state)
     samebit_session_options options = {
         .size = sizeof options, .tap = look, .tap_ctx = &s, .threads = 3};
     samebit_session *session = new_session(&options);
-    int before = omp_get_max_threads();
+    int before = (int)sb_threads();
     good(samebit_session_feed(session, prompt, PROMPT, &err));
     assert_true(s.calls > 20);
     assert_int_equal(s.threads, 3);
-    assert_int_equal(omp_get_max_threads(), before);
+    assert_int_equal((int)sb_threads(), before);
     s.end = s.calls + 5;
     refused(samebit_session_feed(session, prompt, PROMPT, &err), SAMEBIT_USAGE, "tap");
     refused(samebit_session_feed(session, prompt, PROMPT, &err), SAMEBIT_USAGE, "");
@@ -552,50 +556,137 @@ static void memory_runs_out_anywhere(void **state)
     assert_true(failed > 20);
 }
 
+/* What a thread of the host has. */
+enum { HOSTS = 4, TOKENS = 6 };
+
+typedef struct host {
+    pthread_t thread;
+    int status;
+    uint32_t tokens[TOKENS];
+    samebit_digest digest;
+} host;
+
+static void *live_in_a_thread(void *arg)
+{
+    host *h = arg;
+    samebit_error own;
+    samebit_session *s = NULL;
+    samebit_session_options o = {.size = sizeof o, .mtp = 1, .threads = 2};
+    h->status = (int)samebit_session_new(checkpoint, &o, &s, &own);
+    if (!h->status)
+        h->status =
+            (int)samebit_session_generate(s, prompt, PROMPT, TOKENS, 2, h->tokens, NULL, &own);
+    if (!h->status)
+        h->status = (int)samebit_checkpoint_digest(checkpoint, &h->digest, &own);
+    samebit_session_free(s);
+    return NULL;
+}
+
+static void plain_tokens(uint32_t tokens[TOKENS])
+{
+    samebit_session *session = new_with_head();
+    good(samebit_session_generate(session, prompt, PROMPT, TOKENS, 2, tokens, NULL, &err));
+    samebit_session_free(session);
+}
+
 /* The same sequence in many threads at the same time, on one checkpoint; each with its own errors.
  */
 static void threads_do_not_meet(void **state)
 {
     (void)state;
-    enum { THREADS = 4, N = 6 };
-    uint32_t tokens[THREADS][N], expected[N];
-    samebit_digest digest[THREADS];
-    int status[THREADS] = {0};
-    samebit_session *session = new_with_head();
-    good(samebit_session_generate(session, prompt, PROMPT, N, 2, expected, NULL, &err));
-    samebit_session_free(session);
-#pragma omp parallel for num_threads(THREADS)
-    for (int i = 0; i < THREADS; i++) {
-        samebit_error own;
-        samebit_session *s = NULL;
-        samebit_session_options o = {.size = sizeof o, .mtp = 1, .threads = 1};
-        status[i] = (int)samebit_session_new(checkpoint, &o, &s, &own);
-        if (!status[i])
-            status[i] =
-                (int)samebit_session_generate(s, prompt, PROMPT, N, 2, tokens[i], NULL, &own);
-        if (!status[i])
-            status[i] = (int)samebit_checkpoint_digest(checkpoint, &digest[i], &own);
-        samebit_session_free(s);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(status[i], 0);
-        assert_memory_equal(tokens[i], expected, sizeof expected);
-        assert_string_equal(digest[i].hex, digest[0].hex);
+    host hosts[HOSTS];
+    uint32_t expected[TOKENS];
+    plain_tokens(expected);
+    for (int i = 0; i < HOSTS; i++)
+        assert_int_equal(pthread_create(&hosts[i].thread, NULL, live_in_a_thread, &hosts[i]), 0);
+    for (int i = 0; i < HOSTS; i++)
+        pthread_join(hosts[i].thread, NULL);
+    for (int i = 0; i < HOSTS; i++) {
+        assert_int_equal(hosts[i].status, 0);
+        assert_memory_equal(hosts[i].tokens, expected, sizeof expected);
+        assert_string_equal(hosts[i].digest.hex, hosts[0].digest.hex);
     }
 }
 
-/* A host that rounds upwards, as some do for a while, gets an error and no wrong bits. */
-static void a_thread_that_rounds_otherwise_is_refused(void **state)
+/* Behind fork(), with the threads of the parent gone. */
+static void a_child_goes_on(void **state)
 {
     (void)state;
-    samebit_session *session = new_session(NULL);
-    int before = fegetround();
+    host h;
+    int ended;
+    uint32_t expected[TOKENS];
+    plain_tokens(expected);
+    const pid_t child = fork();
+    if (child == 0) {
+        live_in_a_thread(&h);
+        _exit(h.status != 0 || memcmp(h.tokens, expected, sizeof expected) != 0);
+    }
+    assert_true(child > 0 && waitpid(child, &ended, 0) == child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+}
+
+/* Rounds upwards and, where that has a bit, flushes subnormals. */
+static void spoil(void *ctx, size_t i, size_t worker)
+{
+    (void)ctx;
+    (void)i;
+    (void)worker;
     assert_int_equal(fesetround(FE_UPWARD), 0);
-    samebit_status status = samebit_session_feed(session, prompt, PROMPT, &err);
-    fesetround(before);
-    refused(status, SAMEBIT_REFUSED, "round");
-    good(samebit_session_feed(session, prompt, PROMPT, &err));
+#if defined(__x86_64__)
+    sb_fp_mode mode = sb_fp_mode_now();
+    mode.word |= 0x8040; /* FTZ and DAZ */
+    sb_fp_mode_set(mode);
+#endif
+}
+
+static int spoil_in_a_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols)
+{
+    (void)name;
+    (void)data;
+    (void)rows;
+    (void)cols;
+    spoil(ctx, 0, 0);
+    return 0;
+}
+
+static void feed_in_mode(int main_too, int workers, int tap)
+{
+    float expected[V], logits[V];
+    samebit_session_options options = {
+        .size = sizeof options, .threads = 3, .tap = tap ? spoil_in_a_tap : NULL};
+    samebit_session *plain = new_session(NULL), *session = new_session(&options);
+    const sb_fp_mode before = sb_fp_mode_now();
+    const uint32_t token = 5;
+    good(samebit_session_feed(plain, prompt, PROMPT, &err));
+    good(samebit_session_feed(plain, &token, 1, &err));
+    good(samebit_session_logits(plain, 0, 1, expected, &err));
+    sb_threads_set(3);
+    for (int call = 0; call < 2; call++) { /* before the first call, and between two */
+        if (workers)
+            sb_parallel_for(64, 1, spoil, NULL);
+        sb_fp_mode_set(before);
+        if (main_too)
+            spoil(NULL, 0, 0);
+        const sb_fp_mode mine = sb_fp_mode_now();
+        good(call ? samebit_session_feed(session, &token, 1, &err)
+                  : samebit_session_feed(session, prompt, PROMPT, &err));
+        assert_int_equal(sb_fp_mode_now().word, mine.word);
+        assert_int_equal(sb_fp_mode_now().x87, mine.x87);
+    }
+    good(samebit_session_logits(session, 0, 1, logits, &err));
+    sb_fp_mode_set(before);
+    sb_threads_set(0);
+    assert_memory_equal(logits, expected, sizeof logits);
     samebit_session_free(session);
+    samebit_session_free(plain);
+}
+
+/* A host that rounds upwards, or flushes, gets the same bits, and its mode back. */
+static void a_mode_of_the_host_is_set_aside(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 8; which++)
+        feed_in_mode(which & 1, which & 2, which & 4);
 }
 
 int main(void)
@@ -618,7 +709,8 @@ int main(void)
         cmocka_unit_test(missing_arguments_are_errors),
         cmocka_unit_test(memory_runs_out_anywhere),
         cmocka_unit_test(threads_do_not_meet),
-        cmocka_unit_test(a_thread_that_rounds_otherwise_is_refused),
+        cmocka_unit_test(a_child_goes_on),
+        cmocka_unit_test(a_mode_of_the_host_is_set_aside),
     };
     return cmocka_run_group_tests(tests, open_checkpoint, close_checkpoint);
 }

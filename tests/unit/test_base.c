@@ -4,7 +4,6 @@
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
-#include "ref/base/threads.h"
 
 static void test_messages(void **state)
 {
@@ -262,25 +261,6 @@ static void test_normal_values(void **state)
     assert_true(neighbours / N > -0.006 && neighbours / N < 0.006);
 }
 
-/* A region inside another has one thread, unless more levels may share out work. */
-static void test_threads_of_a_region(void **state)
-{
-    const int levels = omp_get_max_active_levels(), threads = omp_get_max_threads();
-    size_t inside[3] = {0, 0, 0};
-    (void)state;
-    omp_set_num_threads(3);
-    for (int most = 1; most <= 2; most++) {
-        omp_set_max_active_levels(most);
-        assert_int_equal(sb_threads_here(), 3);
-#pragma omp parallel num_threads(3)
-        inside[omp_get_thread_num()] = sb_threads_here();
-        for (size_t i = 0; i < 3; i++)
-            assert_int_equal(inside[i], most == 1 ? 1 : 3);
-    }
-    omp_set_max_active_levels(levels);
-    omp_set_num_threads(threads);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,7 +271,6 @@ int main(void)
         cmocka_unit_test(test_allocations_fail_on_demand),
         cmocka_unit_test(test_bytes_are_little_endian),
         cmocka_unit_test(test_digests),
-        cmocka_unit_test(test_threads_of_a_region),
         cmocka_unit_test(test_random_values_are_frozen),
         cmocka_unit_test(test_random_values_depend_on_everything),
         cmocka_unit_test(test_uniform_values),

@@ -2,7 +2,6 @@
  * kernels: all packings, lengths that no vector divides, any number of inputs, hostile values. */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/formats/wide.h"
 #include "ref/math/batch.h"
 #include "ref/math/kernels.h"
@@ -310,7 +310,7 @@ static void test_large(void **state)
                 memset(codes + 4 * (n * COLS + 2048), 0, 4 * (COLS - 2048));
         define(&m, &factor, INPUTS);
         for (int threads = 1; threads < 6; threads += 2) {
-            omp_set_num_threads(threads);
+            sb_threads_set((size_t)threads);
             check(&m, &factor, INPUTS, "large");
         }
     }

@@ -1,12 +1,12 @@
 /* test_experts_batch.c - experts that run together leave the bits of one op per row and slot. */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/run/schedule.h"
 #include "tests/lib/checkpoint.h"
@@ -245,7 +245,7 @@ static int shape_is_sound(uint32_t rows, size_t kept, size_t each, size_t n, int
 static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
 {
     assert_true(shape_is_sound(rows, kept, each, n, 0));
-    if (omp_get_max_threads() == 1)
+    if ((int)sb_threads() == 1)
         assert_false(shape_is_sound(rows, kept, each, n, 1));
 }
 
@@ -253,18 +253,18 @@ static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
 static void test_shapes(void **state)
 {
     static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, MOST_ROWS};
-    const int threads = omp_get_max_threads();
+    const int threads = (int)sb_threads();
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         draw(rows[i]);
         for (int t = 1; t <= 5; t += 2) {
-            omp_set_num_threads(t);
+            sb_threads_set((size_t)t);
             check_shape(rows[i], 3, 3, 1);
             check_shape(rows[i], 8, 1, 1);
             check_shape(rows[i], 4, 4, 2);
         }
     }
-    omp_set_num_threads(threads);
+    sb_threads_set((size_t)threads);
 }
 
 /* Memory that is missing anywhere is said, and nothing is lost. */
@@ -272,11 +272,11 @@ static void test_no_memory(void **state)
 {
     sb_knobs knobs;
     float out[PAIRS * 16];
-    const int threads = omp_get_max_threads();
+    const int threads = (int)sb_threads();
     (void)state;
     draw(16);
     sb_knobs_exact(&knobs);
-    omp_set_num_threads(1);
+    sb_threads_set(1);
     const sb_expert_linear_args args = {
         made.matrix, sizeof(sb_matrix), EXPERTS, made.ids, PAIRS, 1, 1, 0, made.in, out};
     sb_status status = SB_ERR_MEMORY;
@@ -288,7 +288,7 @@ static void test_no_memory(void **state)
     }
     assert_int_equal(status, SB_OK);
     assert_true(n > 5);
-    omp_set_num_threads(threads);
+    sb_threads_set((size_t)threads);
 }
 
 int main(void)

@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "tests/unit/free_play.h"
+#include "ref/base/pool.h"
 #include "tools/sim/sim.h"
 
 #define PROGRAM "test_free"
@@ -324,9 +321,7 @@ static void test_threads_change_nothing(void **state)
     double ratio[2], envelope[2];
     (void)state;
     for (int i = 0; i < 2; i++) {
-#ifdef _OPENMP
-        omp_set_num_threads(i + 1);
-#endif
+        sb_threads_set((size_t)i + 1);
         free_play p = {.model = model_of("T1"),
                        .knobs = &knobs,
                        .backend = free_play_sim("sequential"),
@@ -339,9 +334,7 @@ static void test_threads_change_nothing(void **state)
         envelope[i] = p.v.tokens[p.v.token_count - 1].envelope;
         sb_verdicts_free(&p.v);
     }
-#ifdef _OPENMP
-    omp_set_num_threads(1);
-#endif
+    sb_threads_set(1);
     assert_memory_equal(&ratio[0], &ratio[1], sizeof *ratio);
     assert_memory_equal(&envelope[0], &envelope[1], sizeof *envelope);
 }

@@ -1,13 +1,13 @@
 /* test_ints.c - sums of codes in integers are those of exact.h, in every kernel. */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "ref/math/dot.h"
@@ -211,18 +211,18 @@ static void test_rounding(void **state)
 static void test_threads_and_memory(void **state)
 {
     float one[INPUTS * ROWS], many[INPUTS * ROWS];
-    const int threads = omp_get_max_threads();
+    const int threads = (int)sb_threads();
     (void)state;
     key = sb_rng_key(42, "threads");
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
     draw_weight(ORDINARY, MOST);
     draw_input(ORDINARY, MOST);
-    omp_set_num_threads(1);
+    sb_threads_set(1);
     assert_int_equal(sb_ints_matrix(&made.w, &made.x, INPUTS, &made.factor, one), SB_OK);
-    omp_set_num_threads(3);
+    sb_threads_set(3);
     assert_int_equal(sb_ints_matrix(&made.w, &made.x, INPUTS, &made.factor, many), SB_OK);
     assert_memory_equal(one, many, sizeof(float) * INPUTS * made.w.rows);
-    omp_set_num_threads(threads);
+    sb_threads_set((size_t)threads);
     for (unsigned long n = 1; n <= 3; n++) {
         sb_alloc_fail_at(n);
         assert_int_equal(sb_ints_matrix(&made.w, &made.x, 1, &made.factor, one), SB_ERR_MEMORY);

@@ -3,11 +3,11 @@
  * subnormal, huge or not finite. */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/math/dot.h"
 #include "ref/math/dots.h"
@@ -258,7 +258,7 @@ static void test_threads(void **state)
     } cases[] = {{1, 4500}, {3, 2046}, {70, 5}};
     static const char *const settings[] = {"scores=f32", "scores=flash", "scores=f16",
                                            "scores=act"};
-    const int threads = omp_get_max_threads();
+    const int threads = (int)sb_threads();
     for (size_t i = 0; i < 12; i++) {
         const size_t rows = cases[i % 3].rows, n = cases[i % 3].first + rows;
         sb_knobs knobs;
@@ -277,12 +277,12 @@ static void test_threads(void **state)
         for (size_t set = 1; sb_dot_set(set); set++)
             for (int many = 1; many <= 3; many++) {
                 const char *name = choose(set);
-                omp_set_num_threads(many);
+                sb_threads_set((size_t)many);
                 args.out = set == 1 && many == 1 ? first : second;
                 assert_int_equal(sb_attention_ref(&knobs, &args), SB_OK);
                 same("attention", name, n, args.out, first, rows * HEADS * HD);
             }
-        omp_set_num_threads(threads);
+        sb_threads_set((size_t)threads);
     }
 }
 

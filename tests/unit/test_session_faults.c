@@ -6,12 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/run/schedule.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
@@ -226,9 +223,7 @@ static void test_no_memory_for_a_call(void **state)
     static const char *const settings[] = {"",
                                            "act=bf16 params=act delta_rule=chunk64 moe_sum=slots"};
     (void)state;
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* the counter of faults is not made for several */
-#endif
+    sb_threads_set(1); /* the counter of faults is not made for several */
     sb_model *model = test_model_open(test_checkpoint_with(
         PROGRAM, &(sb_make_options){.dir = "T5-bf16", .preset = "T5", .no_mtp = 1}));
     for (size_t i = 0; i < COUNT(settings); i++) {

@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/run/round.h"
 #include "ref/state/trail.h"
@@ -30,9 +27,7 @@ static int open_model(void **state)
     (void)state;
     model = test_model_open(test_checkpoint("test_state", "T4", NULL, "bf16", "text"));
     test_draw_ids("state", V, ids, ROOM);
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* the counter of faults is not made for several */
-#endif
+    sb_threads_set(1); /* the counter of faults is not made for several */
     return 0;
 }
 

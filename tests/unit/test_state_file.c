@@ -7,12 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "tests/lib/checkpoint.h"
@@ -630,9 +627,7 @@ static void test_no_memory(void **state)
     const char *path = test_path(PROGRAM, "memory");
     unsigned long n, faults = 0;
     (void)state;
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* the counter of faults is not made for several */
-#endif
+    sb_threads_set(1); /* the counter of faults is not made for several */
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     for (n = 1;; n++) {

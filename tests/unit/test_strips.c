@@ -2,12 +2,12 @@
  * of exact.h by every set of kernels, and what its sums promise (ref/math/row.h). */
 #include "tests/lib/cmocka.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
 #include "ref/math/kernels.h"
@@ -234,7 +234,7 @@ static void test_families(void **state)
             for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
                 const sb_matrix m = draw_layer(&kinds[k], f, shapes[i][0], shapes[i][1]);
                 const sb_scalar one = SB_SCALAR_ONE, some = {{0.37f, -3.0f}, {1.7f, 1.0f}};
-                omp_set_num_threads(1 + (int)(i % 3));
+                sb_threads_set(1 + (size_t)(i % 3));
                 if (!check_few() || i % 2 == f % 2)
                     check_layer(&m, i % 2 ? &some : &one, f, &certain, &all);
                 forget(&m);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "ref/base/fp_mode.h"
 #include "ref/base/status.h"
 #include "ref/container/dtype.h"
 #include "ref/run/model.h"
@@ -49,11 +50,8 @@ static inline sb_error *sb_api_error(samebit_error *err)
     return (sb_error *)(void *)err;
 }
 
-/* A status of the library as one of ref/samebit.h. */
-static inline samebit_status sb_api_status(sb_status status)
-{
-    return (samebit_status)sb_exit_status(status);
-}
+/* A status of the library as one of ref/samebit.h; no good one if a function had no value. */
+samebit_status sb_api_status(sb_status status);
 
 samebit_status sb_api_missing(const char *function, samebit_error *err);
 
@@ -68,9 +66,22 @@ samebit_status sb_api_missing(const char *function, samebit_error *err);
  * arithmetic of its thread. */
 sb_status sb_api_start(sb_error *err);
 
-/* The same with a number of threads for this call (0: any), which the end puts back. */
-sb_status sb_api_begin(unsigned threads, int *before, sb_error *err);
-void sb_api_end(int before);
+/* The same with a number of threads for this call (0: any). */
+sb_status sb_api_start_on(unsigned threads, sb_error *err);
+
+/* What of the caller's thread is set aside during a call, and put back wherever the call ends. */
+typedef struct sb_api_call {
+    sb_fp_mode mode;
+    size_t threads;
+} sb_api_call;
+
+sb_api_call sb_api_begin(void);
+void sb_api_end(const sb_api_call *call);
+
+#define SB_API_CALL sb_api_call call_ __attribute__((cleanup(sb_api_end), unused)) = sb_api_begin()
+
+/* After a function of the caller, which may have set a mode of its own. */
+void sb_api_came_back(void);
 
 /* A struct of the caller, `size` bytes of which the first are its size: what both know of it. */
 sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_error *err);

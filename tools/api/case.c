@@ -140,6 +140,7 @@ samebit_status samebit_case_make(const char *op, const char *format, const char 
                                  const char *regime, const char *input, uint64_t seed,
                                  samebit_case **out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(op && out);
     sb_error *error = sb_api_error(err);
     sb_gate_request request;
@@ -160,6 +161,7 @@ samebit_status samebit_case_make(const char *op, const char *format, const char 
 samebit_status samebit_case_read(const char *path, samebit_case **out, samebit_name *arith,
                                  samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(path && out);
     sb_error *error = sb_api_error(err);
     sb_gate_arith ar;
@@ -177,6 +179,7 @@ samebit_status samebit_case_read(const char *path, samebit_case **out, samebit_n
 samebit_status samebit_case_write(const samebit_case *c, const char *arith, const char *path,
                                   samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && arith && path);
     sb_error *error = sb_api_error(err);
     sb_gate_arith ar;
@@ -277,6 +280,7 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
                                         const char *input, const samebit_array *arrays,
                                         size_t count, samebit_case **out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(op && out && (arrays || !count));
     sb_error *error = sb_api_error(err);
     sb_gate_request request;
@@ -310,6 +314,7 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
 
 samebit_status samebit_case_about(const samebit_case *c, samebit_case_info *out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && out);
     const samebit_case_info info = {.op = c->c->op->name,
                                     .format = c->c->format,
@@ -328,6 +333,7 @@ size_t samebit_case_inputs(const samebit_case *c)
 samebit_status samebit_case_input(const samebit_case *c, size_t i, samebit_array *out,
                                   samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && out);
     if (i >= c->c->arrays)
         return sb_api_status(
@@ -352,6 +358,7 @@ sb_status sb_api_output(const samebit_case *c, size_t i, sb_error *err)
 samebit_status samebit_case_output(const samebit_case *c, size_t i, samebit_array *out,
                                    samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && out);
     sb_status status = sb_api_output(c, i, sb_api_error(err));
     if (status)
@@ -370,6 +377,7 @@ int samebit_case_is_choice(const samebit_case *c, size_t output)
 samebit_status samebit_case_real(const samebit_case *c, size_t output, double *hi, double *lo,
                                  samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && hi);
     sb_status status = sb_api_output(c, output, sb_api_error(err));
     for (size_t i = 0; !status && i < c->c->output[output].count; i++) {
@@ -383,6 +391,7 @@ samebit_status samebit_case_real(const samebit_case *c, size_t output, double *h
 samebit_status samebit_case_bound(const samebit_case *c, size_t output, const char *arith,
                                   double *bound, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && arith && bound);
     sb_error *error = sb_api_error(err);
     sb_gate_arith ar;

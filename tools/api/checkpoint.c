@@ -14,6 +14,7 @@ samebit_status samebit_checkpoint_open(const char *folder, const char *const *ov
                                        size_t overlay_count, samebit_checkpoint **out,
                                        samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(folder && out && (overlays || !overlay_count));
     for (size_t i = 0; i < overlay_count; i++)
         SB_API_NEED(overlays[i]);
@@ -55,6 +56,7 @@ void samebit_checkpoint_close(samebit_checkpoint *checkpoint)
 samebit_status samebit_checkpoint_resident_limit(samebit_checkpoint *checkpoint, uint64_t bytes,
                                                  samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint);
     sb_pager_limit(checkpoint->model->pager, bytes);
     return SAMEBIT_OK;
@@ -106,6 +108,7 @@ const char *samebit_config_name(size_t i)
 samebit_status samebit_checkpoint_config(const samebit_checkpoint *checkpoint, const char *name,
                                          double *out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && name && out);
     const sb_model *model = checkpoint->model;
     const sb_config *c = &model->config;
@@ -145,6 +148,7 @@ samebit_status samebit_checkpoint_storage(const samebit_checkpoint *checkpoint, 
                                           const char **name, uint64_t *layers, uint64_t *bytes,
                                           samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && name && layers && bytes);
     if (i >= SB_CONTAINER_COUNT)
         return sb_api_status(sb_fail(sb_api_error(err), SB_ERR_USAGE,
@@ -173,6 +177,7 @@ size_t samebit_checkpoint_tensors(const samebit_checkpoint *checkpoint)
 samebit_status samebit_checkpoint_tensor(const samebit_checkpoint *checkpoint, size_t i,
                                          samebit_array *out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && out);
     size_t count = samebit_checkpoint_tensors(checkpoint);
     if (i >= count)
@@ -185,6 +190,7 @@ samebit_status samebit_checkpoint_tensor(const samebit_checkpoint *checkpoint, s
 samebit_status samebit_checkpoint_find(const samebit_checkpoint *checkpoint, const char *name,
                                        samebit_array *out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && name && out);
     const sb_tensor *t = sb_checkpoint_find(checkpoint->model->checkpoint, name);
     if (!t)
@@ -211,6 +217,7 @@ sb_status sb_api_checkpoint_digest(samebit_checkpoint *checkpoint, sb_digest *ou
 samebit_status samebit_checkpoint_digest(samebit_checkpoint *checkpoint, samebit_digest *out,
                                          samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && out);
     sb_digest digest;
     sb_status status = sb_api_checkpoint_digest(checkpoint, &digest, sb_api_error(err));

@@ -1,7 +1,6 @@
 /* common.c - how calls begin and end, and what needs no handle. */
-#include <omp.h>
-
 #include "ref/base/hash.h"
+#include "ref/base/pool.h"
 #include "ref/base/spec.h"
 #include "ref/math/start.h"
 #include "tools/api/api.h"
@@ -19,6 +18,7 @@ unsigned samebit_spec_version(void)
 samebit_status samebit_digest_f32(const float *values, size_t count, samebit_digest *out,
                                   samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED((values || !count) && out);
     sb_digest digest = sb_digest_f32(values, count);
     sb_api_digest(out, &digest);
@@ -54,17 +54,34 @@ sb_status sb_api_start(sb_error *err)
     return chosen.status ? sb_fail(err, chosen.status, "%s", chosen.err.text) : SB_OK;
 }
 
-sb_status sb_api_begin(unsigned threads, int *before, sb_error *err)
+sb_status sb_api_start_on(unsigned threads, sb_error *err)
 {
-    *before = omp_get_max_threads();
     if (threads)
-        omp_set_num_threads((int)threads);
+        sb_threads_set(threads);
     return sb_api_start(err);
 }
 
-void sb_api_end(int before)
+sb_api_call sb_api_begin(void)
 {
-    omp_set_num_threads(before);
+    const sb_api_call call = {sb_fp_mode_now(), sb_threads_asked()};
+    sb_fp_mode_set(sb_fp_mode_default());
+    return call;
+}
+
+void sb_api_end(const sb_api_call *call)
+{
+    sb_threads_set(call->threads);
+    sb_fp_mode_set(call->mode);
+}
+
+void sb_api_came_back(void)
+{
+    sb_fp_mode_set(sb_fp_mode_default());
+}
+
+samebit_status sb_api_status(sb_status status)
+{
+    return (samebit_status)sb_exit_status(status || !sb_math_missed() ? status : SB_ERR_NUMERIC);
 }
 
 sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_error *err)

@@ -35,16 +35,15 @@ static sb_status new_logits(const samebit_session *s, float **out, sb_error *err
 
 samebit_status samebit_session_pick(samebit_session *session, uint32_t *token, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && token);
-    int before;
     float *logits = NULL;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = new_logits(session, &logits, sb_api_error(err));
     if (!status)
         status = pick(session, logits, token, sb_api_error(err));
     free(logits);
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
@@ -63,22 +62,21 @@ samebit_status samebit_session_round(samebit_session *session, uint32_t token, u
                                      const uint32_t *given, size_t limit, samebit_round *out,
                                      samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && out);
     sb_round_ask ask = {.token = token, .drafts = k, .given = given, .forced = -1, .limit = limit};
     sb_round round;
     samebit_round shown = {0};
-    int before;
     sb_error *error = sb_api_error(err);
     /* a size that is wrong must not cost a round */
     sb_status status = sb_api_give(out, out->size, &shown, sizeof shown, error);
     if (status)
         return sb_api_status(status);
-    status = sb_api_begin(session->threads, &before, error);
+    status = sb_api_start_on(session->threads, error);
     if (!status)
         status = need_rounds(session, error);
     if (!status)
         status = sb_rounds_next(session->rounds, &ask, &round, error);
-    sb_api_end(before);
     if (status)
         return sb_api_status(status);
     show_round(&round, &shown);
@@ -133,9 +131,9 @@ samebit_status samebit_session_generate(samebit_session *session, const uint32_t
                                         uint32_t *tokens, samebit_digest *logits,
                                         samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && prompt && (tokens || !n));
     course c = {.s = session, .n = n, .tokens = tokens, .digests = logits};
-    int before;
     float *room = NULL;
     sb_error *error = sb_api_error(err);
     if (drafts > SAMEBIT_DRAFTS || (drafts && !sb_session_has_mtp(session->session)))
@@ -143,12 +141,11 @@ samebit_status samebit_session_generate(samebit_session *session, const uint32_t
                                      "%u drafts; expected at most %d, and a session with the MTP "
                                      "head",
                                      (unsigned)drafts, (int)SAMEBIT_DRAFTS));
-    sb_status status = sb_api_begin(session->threads, &before, error);
+    sb_status status = sb_api_start_on(session->threads, error);
     if (!status)
         status = new_logits(session, &room, error);
     if (!status)
         status = generate(&c, prompt, prompt_count, drafts, room, error);
     free(room);
-    sb_api_end(before);
     return sb_api_status(status);
 }

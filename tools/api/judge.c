@@ -81,6 +81,7 @@ samebit_status samebit_case_judge(const samebit_case *c, const char *arith,
                                   const samebit_array *got, size_t count, samebit_result *out,
                                   samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && got && out);
     sb_error *error = sb_api_error(err);
     sb_gate_got taken[SB_GATE_OUTPUTS];
@@ -125,6 +126,7 @@ static sb_status trust(const samebit_case *c, const sb_gate_power *power, samebi
 samebit_status samebit_case_power(const samebit_case *c, const char *arith, const char *dtype,
                                   samebit_power *out, samebit_result *result, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && arith && out);
     sb_error *error = sb_api_error(err);
     sb_dtype type = SB_DTYPE_F32;

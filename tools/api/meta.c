@@ -20,7 +20,9 @@ static sb_status call(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
     sb_api_case(&variant, &handle);
     for (size_t i = 0; i < c->outputs; i++)
         rooms[i] = (samebit_room){sb_dtype_name(out[i].dtype), out[i].data, out[i].bytes};
-    return from->kernel(from->ctx, &handle, rooms) ? SB_ERR_USAGE : SB_OK;
+    const int ended = from->kernel(from->ctx, &handle, rooms);
+    sb_api_came_back();
+    return ended ? SB_ERR_USAGE : SB_OK;
 }
 
 static void show_row(const sb_gate_meta_row *from, sb_gate_meta_kind kind, samebit_meta_row *to)
@@ -51,6 +53,7 @@ samebit_status samebit_case_metamorphic(const samebit_case *c, samebit_kernel ke
                                         const char *const *dtypes, unsigned repeats,
                                         samebit_meta *out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(c && kernel && out);
     _Static_assert((int)SB_GATE_METAS <= (int)SAMEBIT_META_ROWS, "room for all");
     sb_error *error = sb_api_error(err);

@@ -1,7 +1,6 @@
 /* session.c - sessions of ref/samebit.h: a sequence is fed, undone, and asked for its outputs. */
 #include "ref/run/session.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,7 +34,9 @@ static sb_status show_tap(void *ctx, const char *name, float *data, size_t rows,
                           sb_error *err)
 {
     const samebit_session *s = ctx;
-    if (s->tap(s->tap_ctx, name, data, rows, cols) == 0)
+    const int ended = s->tap(s->tap_ctx, name, data, rows, cols);
+    sb_api_came_back();
+    if (!ended)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE, "the caller's tap ended the call at %s", name);
 }
@@ -93,6 +94,7 @@ samebit_status samebit_session_new(samebit_checkpoint *checkpoint,
                                    const samebit_session_options *options, samebit_session **out,
                                    samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(checkpoint && out);
     samebit_session_options none = {.size = sizeof none}, own;
     sb_error *error = sb_api_error(err);
@@ -129,48 +131,44 @@ void samebit_session_free(samebit_session *session)
 samebit_status samebit_session_feed(samebit_session *session, const uint32_t *tokens, size_t n,
                                     samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && (tokens || !n));
-    int before;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = sb_session_feed(session->session, tokens, n, sb_api_error(err));
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
 samebit_status samebit_session_verify(samebit_session *session, const uint32_t *tokens, size_t n,
                                       samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && (tokens || !n));
-    int before;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = sb_session_verify(session->session, tokens, n, session->round_options.rollback,
                                    sb_api_error(err));
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
 samebit_status samebit_session_keep(samebit_session *session, size_t kept, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session);
-    int before;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = sb_session_keep(session->session, kept, sb_api_error(err));
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
 samebit_status samebit_session_draft(samebit_session *session, uint32_t token, float *logits,
                                      samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && logits);
-    int before;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = sb_session_draft(session->session, token, logits, sb_api_error(err));
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
@@ -196,18 +194,18 @@ size_t samebit_session_rows(const samebit_session *session)
 samebit_status samebit_session_logits(samebit_session *session, size_t row, size_t count,
                                       float *logits, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && (logits || !count));
-    int before;
-    sb_status status = sb_api_begin(session->threads, &before, sb_api_error(err));
+    sb_status status = sb_api_start_on(session->threads, sb_api_error(err));
     if (!status)
         status = sb_session_logits_of(session->session, row, count, logits, sb_api_error(err));
-    sb_api_end(before);
     return sb_api_status(status);
 }
 
 samebit_status samebit_session_hidden(const samebit_session *session, size_t row, size_t count,
                                       float *hidden, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && (hidden || !count));
     size_t rows = sb_session_rows(session->session),
            H = session->checkpoint->model->config.hidden_size;

@@ -27,6 +27,7 @@ static sb_status wrap(samebit_checkpoint *checkpoint, sb_state *state, samebit_s
 samebit_status samebit_session_state(const samebit_session *session, samebit_state **out,
                                      samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && out);
     sb_state *copy = NULL;
     sb_status status = sb_state_copy(sb_session_state(session->session), &copy, sb_api_error(err));
@@ -38,6 +39,7 @@ samebit_status samebit_session_state(const samebit_session *session, samebit_sta
 samebit_status samebit_session_state_at(const samebit_session *session, size_t kept,
                                         samebit_state **out, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && out);
     sb_state *copy = NULL;
     sb_status status = sb_session_state_at(session->session, kept, &copy, sb_api_error(err));
@@ -58,6 +60,7 @@ void samebit_state_free(samebit_state *state)
 samebit_status samebit_session_set_state(samebit_session *session, const samebit_state *state,
                                          samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && state);
     return sb_api_status(sb_session_set_state(session->session, state->state, sb_api_error(err)));
 }
@@ -78,6 +81,7 @@ int samebit_state_has_mtp(const samebit_state *state)
 samebit_status samebit_state_digests(const samebit_state *state, samebit_digest *target,
                                      samebit_digest *mtp, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(state);
     sb_digest found[2] = {{""}, {""}};
     sb_status status = sb_state_digest(state->state, &found[0], sb_api_error(err));
@@ -98,6 +102,7 @@ size_t samebit_state_pieces(const samebit_state *state)
 samebit_status samebit_state_piece(const samebit_state *state, size_t i, samebit_array *out,
                                    samebit_name *name, samebit_error *err)
 {
+    SB_API_CALL;
     static const char *const axes[] = {[SB_PIECE_keys] = "token,head,column",
                                        [SB_PIECE_values] = "token,head,column",
                                        [SB_PIECE_conv_state] = "column,channel",
@@ -117,6 +122,7 @@ samebit_status samebit_state_piece(const samebit_state *state, size_t i, samebit
 samebit_status samebit_state_compare(const samebit_state *a, const samebit_state *b,
                                      samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(a && b);
     sb_state_difference difference;
     sb_difference_text text;
@@ -139,6 +145,7 @@ static sb_status origin_of(samebit_session *s, sb_state_origin *origin, sb_error
 samebit_status samebit_session_save(samebit_session *session, const char *path,
                                     const uint32_t *tokens, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && path);
     sb_state_origin origin;
     sb_status status = origin_of(session, &origin, sb_api_error(err));
@@ -167,6 +174,7 @@ static sb_status resume(samebit_session *s, sb_state_file *file, const char *pat
 
 samebit_status samebit_session_load(samebit_session *session, const char *path, samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && path);
     sb_state_file *file = NULL;
     sb_status status = sb_state_file_open(path, &file, sb_api_error(err));
@@ -178,6 +186,7 @@ samebit_status samebit_session_load(samebit_session *session, const char *path, 
 samebit_status samebit_session_load_bytes(samebit_session *session, const void *bytes, size_t size,
                                           samebit_error *err)
 {
+    SB_API_CALL;
     SB_API_NEED(session && (bytes || !size));
     sb_state_file *file = NULL;
     sb_status status =

@@ -3,7 +3,6 @@
 #include "tools/bench/bench_check.h"
 
 #include <fcntl.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/container/file.h"
 #include "tools/bench/bench_folder.h"
 #include "tools/check/check.h"
@@ -47,33 +47,55 @@ static cost better(cost a, cost b)
     return (cost){a.wall < b.wall ? a.wall : b.wall, a.cpu < b.cpu ? a.cpu : b.cpu};
 }
 
+typedef struct hashing {
+    const char *path;
+    struct {
+        int fd; /* 0: not opened yet */
+        unsigned char *memory;
+        sb_hash *hash;
+        uint64_t bytes;
+    } * of; /* each thread */
+} hashing;
+
+static void hash_piece(void *ctx, size_t i, size_t worker)
+{
+    hashing *h = ctx;
+    if (!h->of[worker].fd) {
+        h->of[worker].fd = open(h->path, O_RDONLY);
+        h->of[worker].memory = sb_alloc(PIECE, 1);
+        h->of[worker].hash = sb_hash_new();
+    }
+    if (h->of[worker].fd < 0 || !h->of[worker].memory || !h->of[worker].hash)
+        return;
+    ssize_t n = pread(h->of[worker].fd, h->of[worker].memory, PIECE, (off_t)i * PIECE);
+    if (n > 0) {
+        sb_hash_bytes(h->of[worker].hash, h->of[worker].memory, (size_t)n);
+        h->of[worker].bytes += (uint64_t)n;
+    }
+}
+
 /* The yardstick: PIECE bytes at a time, each thread its own pieces. Returns bytes, 0 on failure. */
 static uint64_t hash_file(const char *path)
 {
+    const size_t threads = sb_threads();
     struct stat info;
     uint64_t bytes = 0;
-    if (stat(path, &info) != 0)
+    hashing h = {.path = path};
+    h.of = sb_alloc(threads, sizeof *h.of);
+    if (!h.of || stat(path, &info) != 0) {
+        free(h.of);
         return 0;
-    long pieces = (long)((info.st_size + PIECE - 1) / PIECE);
-#pragma omp parallel reduction(+ : bytes)
-    {
-        int fd = open(path, O_RDONLY);
-        unsigned char *memory = sb_alloc(PIECE, 1);
-        sb_hash *hash = sb_hash_new();
-#pragma omp for schedule(dynamic, 1)
-        for (long i = 0; i < pieces; i++) {
-            ssize_t n = fd < 0 || !memory || !hash ? 0 : pread(fd, memory, PIECE, (off_t)i * PIECE);
-            if (n > 0) {
-                sb_hash_bytes(hash, memory, (size_t)n);
-                bytes += (uint64_t)n;
-            }
-        }
-        if (hash)
-            sb_hash_free(hash);
-        free(memory);
-        if (fd >= 0)
-            close(fd);
     }
+    sb_parallel_in_order((size_t)((info.st_size + PIECE - 1) / PIECE), 1, hash_piece, &h);
+    for (size_t i = 0; i < threads; i++) {
+        bytes += h.of[i].bytes;
+        if (h.of[i].hash)
+            sb_hash_free(h.of[i].hash);
+        free(h.of[i].memory);
+        if (h.of[i].fd > 0)
+            close(h.of[i].fd);
+    }
+    free(h.of);
     return bytes;
 }
 
@@ -158,7 +180,7 @@ int sb_bench_check(const char *folder, const char *original)
     int sound = 1;
     printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` against pread and "
            "XXH3\n",
-           folder, original ? " against " : "", original ? original : "", omp_get_max_threads());
+           folder, original ? " against " : "", original ? original : "", (int)sb_threads());
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
         sound = bench_way(folder, original, io, 0);
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
@@ -181,7 +203,7 @@ int sb_bench_check_made(const char *folder)
     if (sound)
         printf("check of 4 * 10^8 weights in %s-*, %d threads; check_over_hash is the speed of "
                "`samebit check`\nagainst pread and XXH3 over the same files\n",
-               folder, omp_get_max_threads());
+               folder, (int)sb_threads());
     for (unsigned f = 0; f < SB_BENCH_FORMATS && sound; f++)
         for (int way = 0; way < 4 && sound; way++) {
             const char *original = way % 2 ? paths[SB_BENCH_bf16] : NULL;

@@ -1,11 +1,11 @@
 #include "tools/bench/cpu.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/machine.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 
 enum { STREAM_PASSES = 5, FULL_EVERY = 4, PREFILLS = 3 };
@@ -145,7 +145,7 @@ static sb_status run_threads(task *t, unsigned threads, sb_bench_decode *out, sb
 {
     sb_status status = SB_OK;
     out->threads = threads;
-    omp_set_num_threads((int)threads);
+    sb_threads_set(threads);
     sb_session_reset(t->session);
     read_stream(t, threads, 0);
     if (t->options->context)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 
 enum { MOST = 1024, LARGE_PAGE = 2 << 20 };
 
@@ -54,6 +55,17 @@ static size_t last_cache(void)
 #endif
 }
 
+enum { FILL = 1 << 16 /* doubles of a turn */ };
+
+static void fill(void *ctx, size_t piece, size_t worker)
+{
+    const sb_bench_stream *out = ctx;
+    const size_t count = out->bytes / sizeof *out->memory, first = piece * FILL;
+    (void)worker;
+    for (size_t i = first; i < count && i < first + FILL; i++)
+        out->memory[i] = (double)(i & 7);
+}
+
 sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err)
 {
     size_t least = 4 * last_cache();
@@ -69,10 +81,7 @@ sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err)
     madvise(memory, out->bytes, MADV_HUGEPAGE);
 #endif
     out->memory = memory;
-    int64_t count = (int64_t)(out->bytes / sizeof *out->memory);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        out->memory[i] = (double)(i & 7);
+    sb_parallel_for((out->bytes / sizeof *out->memory + FILL - 1) / FILL, 1, fill, out);
     return SB_OK;
 }
 
@@ -127,18 +136,35 @@ static double sum_plain(const double *at, size_t n)
     return sum;
 }
 
+enum { RUN = 64 };
+
+typedef struct pass {
+    const sb_bench_stream *stream;
+    size_t threads, each; /* runs */
+    int wide;
+    double *sum;
+} pass;
+
+static void sum_share(void *ctx, size_t t, size_t worker)
+{
+    const pass *p = ctx;
+    const size_t runs = p->stream->bytes / sizeof(double) / RUN, first = t * p->each;
+    const size_t n = (t + 1 == p->threads ? runs - first : p->each) * RUN;
+    const double *at = p->stream->memory + first * RUN;
+    (void)worker;
+    p->sum[t] = p->wide ? sum_wide(at, n) : sum_plain(at, n);
+}
+
 double sb_bench_stream_pass(sb_bench_stream *stream, unsigned threads)
 {
-    enum { RUN = 64 };
-    int wide = has_wide();
-    int64_t runs = (int64_t)(stream->bytes / sizeof(double) / RUN), each = runs / threads;
-    double sum = 0, start = sb_bench_now();
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
-    for (int64_t t = 0; t < (int64_t)threads; t++) {
-        const double *at = stream->memory + t * each * RUN;
-        size_t n = (size_t)(t + 1 == (int64_t)threads ? runs - t * each : each) * RUN;
-        sum += wide ? sum_wide(at, n) : sum_plain(at, n);
-    }
-    stream->sum += sum;
+    double sums[SB_THREADS_MOST], start = sb_bench_now();
+    const size_t before = sb_threads_asked();
+    pass p = {.stream = stream, .threads = threads, .wide = has_wide(), .sum = sums};
+    p.each = stream->bytes / sizeof(double) / RUN / threads;
+    sb_threads_set(threads);
+    sb_parallel_for(threads, 1, sum_share, &p);
+    sb_threads_set(before);
+    for (unsigned t = 0; t < threads; t++)
+        stream->sum += sums[t];
     return (double)stream->bytes / (sb_bench_now() - start);
 }

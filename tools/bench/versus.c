@@ -1,10 +1,10 @@
 /* versus.c - the price of correct rounding: the same stored matrices by the reference and by rows
  * in binary32, in turn. */
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/math/dot.h"
 #include "ref/math/law.h"
@@ -98,22 +98,31 @@ static sb_status by_reference(const work *w, const unit *u, sb_error *err)
     return status ? sb_fail(err, status, "a linear layer failed") : SB_OK;
 }
 
+typedef struct yardstick {
+    const work *w;
+    const unit *u;
+    size_t threads;
+} yardstick;
+
+static void f32_share(void *ctx, size_t t, size_t worker)
+{
+    const yardstick *y = ctx;
+    const size_t rows = y->u->first->rows, all = rows * y->u->count;
+    const size_t end = all * (t + 1) / y->threads;
+    (void)worker;
+    for (size_t at = all * t / y->threads, count; at < end; at += count) {
+        const size_t row = at % rows;
+        count = rows - row < end - at ? rows - row : end - at;
+        sb_f32_rows(matrix_of(y->u, at / rows), y->w->kind, (uint32_t)row, (uint32_t)count,
+                    y->w->laid, y->w->plain + at);
+    }
+}
+
 /* The rows of all matrices of the unit, in one piece per thread. */
 static void by_f32(const work *w, const unit *u)
 {
-    const int64_t threads = omp_get_max_threads();
-    const size_t rows = u->first->rows, all = rows * u->count;
-#pragma omp parallel for schedule(static, 1)
-    for (int64_t t = 0; t < threads; t++) {
-        size_t at = all * (size_t)t / (size_t)threads,
-               end = all * (size_t)(t + 1) / (size_t)threads;
-        while (at < end) {
-            size_t row = at % rows, count = rows - row < end - at ? rows - row : end - at;
-            sb_f32_rows(matrix_of(u, at / rows), w->kind, (uint32_t)row, (uint32_t)count, w->laid,
-                        w->plain + at);
-            at += count;
-        }
-    }
+    yardstick y = {w, u, sb_threads()};
+    sb_parallel_for(y.threads, 1, f32_share, &y);
 }
 
 /* The yardstick must compute the same layer: as exactly as its input allows. */
@@ -169,7 +178,7 @@ static sb_status run(const work *w, const sb_bench_options *options, unsigned th
     double exact[SB_BENCH_PASSES], plain[SB_BENCH_PASSES], ratio[SB_BENCH_PASSES], one[4];
     double read[SB_BENCH_PASSES], cpu[SB_BENCH_PASSES];
     sb_status status = SB_OK;
-    omp_set_num_threads((int)threads);
+    sb_threads_set(threads);
     for (size_t p = 0; p < options->passes + 1 && !status; p++) {
         size_t at = p ? p - 1 : 0; /* the first pass compares */
         status = one_pass(w, p == 0, one, err);

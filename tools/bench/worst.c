@@ -1,11 +1,11 @@
 #include "tools/bench/worst.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
 #include "ref/math/row.h"
@@ -378,15 +378,15 @@ sb_status sb_bench_worst(size_t passes, int plant,
                                           uint64_t total),
                          sb_worst_report *report, sb_error *err)
 {
-    const int threads = omp_get_max_threads();
+    const size_t threads = sb_threads_asked();
     sb_status status = SB_OK;
     *report = (sb_worst_report){.compared = 0};
-    omp_set_num_threads(1);
+    sb_threads_set(1);
     for (size_t i = 0; i < SB_WORST_FORMATS && !status; i++) {
         status = one_format(i, passes < PASSES ? passes : PASSES, plant, report, err);
         if (progress)
             progress(NULL, "formats", i + 1, SB_WORST_FORMATS);
     }
-    omp_set_num_threads(threads);
+    sb_threads_set(threads);
     return status;
 }

@@ -1,9 +1,10 @@
 /* hashes.c - check 52: files against the hashes under which the hub stores them. */
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/container/overlay.h"
 #include "ref/container/show.h"
 #include "tools/check/check.h"
@@ -25,12 +26,14 @@ typedef struct run {
     sb_hub_files files;
     result *results;   /* of each file */
     sb_source *source; /* NULL: what is read stays in the cache of the operating system */
-    uint64_t done, total;
+    _Atomic uint64_t done;
+    uint64_t total;
 } run;
 
 typedef struct reading {
     run *r;
     uint32_t shard;
+    size_t worker;
 } reading;
 
 /* I-2: "stays; the rest leaves the cache behind the reader" */
@@ -39,20 +42,19 @@ static void was_read(void *ctx, int fd, uint64_t first, uint64_t end)
     const reading *at = ctx;
     run *r = at->r;
     const sb_check_options *o = r->check->options;
-    uint64_t done;
     if (r->source && at->shard != SB_HUB_NO_SHARD)
         sb_source_drop(r->source, at->shard, fd, first, end);
-#pragma omp atomic capture
-    done = r->done += end - first;
-    if (o->progress && omp_get_thread_num() == 0 && done < r->total)
+    const uint64_t done = atomic_fetch_add(&r->done, end - first) + (end - first);
+    if (o->progress && at->worker == 0 && done < r->total)
         o->progress(o->progress_ctx, "hash", done, r->total);
 }
 
-static void hash_one(run *r, size_t i)
+static void hash_one(void *ctx, size_t i, size_t worker)
 {
+    run *r = ctx;
     const sb_hub_file *file = &r->files.rows[i];
     result *got = &r->results[i];
-    reading at = {r, file->shard};
+    reading at = {r, file->shard, worker};
     int wanted[SB_HASH_KINDS] = {0};
     for (unsigned w = 0; w < SB_HUB_WITNESSES; w++) {
         size_t n = strlen(file->hash[w]);
@@ -68,9 +70,7 @@ static void hash_all(run *r)
     const sb_check_options *o = r->check->options;
     for (size_t i = 0; i < r->files.count; i++)
         r->total += r->files.rows[i].size;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (size_t i = 0; i < r->files.count; i++)
-        hash_one(r, i);
+    sb_parallel_in_order(r->files.count, 1, hash_one, r);
     if (o->progress)
         o->progress(o->progress_ctx, "hash", r->total, r->total);
 }

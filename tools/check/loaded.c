@@ -1,12 +1,14 @@
 #include "tools/check/loaded.h"
 
+#include <pthread.h>
 #include <inttypes.h>
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/container/show.h"
 #include "tools/check/loaded_parts.h"
 
@@ -104,36 +106,50 @@ static uint64_t value_bytes(const sb_loaded_entry *e)
 static void say_progress(const comparison *c, uint64_t done, uint64_t total)
 {
     const sb_check_options *o = c->check->options;
-    if (o->progress && omp_get_thread_num() == 0 && (done < total || !omp_in_parallel()))
+    if (o->progress)
         o->progress(o->progress_ctx, "loaded", done, total);
+}
+
+typedef struct expecting {
+    comparison *c;
+    size_t first, failed; /* entries */
+    uint64_t total;
+    _Atomic uint64_t done;
+    pthread_mutex_t lock; /* of failed, status and why */
+    sb_status status;
+    sb_error why;
+} expecting;
+
+static void expect_one(void *ctx, size_t at, size_t worker)
+{
+    expecting *x = ctx;
+    sb_loaded_entry *e = &x->c->entries[x->first + at];
+    sb_error why;
+    const sb_status status = sb_loaded_expect(e, &why);
+    const uint64_t done = atomic_fetch_add(&x->done, value_bytes(e)) + value_bytes(e);
+    if (worker == 0 && done < x->total)
+        say_progress(x->c, done, x->total);
+    if (!status)
+        return;
+    pthread_mutex_lock(&x->lock);
+    if (at < x->failed) {
+        x->failed = at;
+        x->status = status;
+        x->why = why;
+    }
+    pthread_mutex_unlock(&x->lock);
 }
 
 /* Of several failures the first entry's is told, whichever thread had it. */
 static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
 {
-    size_t failed = end;
-    uint64_t done = 0, total = 0;
-    sb_status result = SB_OK;
+    expecting x = {
+        .c = c, .first = first, .failed = end - first, .lock = PTHREAD_MUTEX_INITIALIZER};
     for (size_t i = first; i < end; i++)
-        total += value_bytes(&c->entries[i]);
-#pragma omp parallel for schedule(dynamic, 1)
-    for (size_t i = first; i < end; i++) {
-        sb_error why;
-        uint64_t so_far;
-        sb_status status = sb_loaded_expect(&c->entries[i], &why);
-#pragma omp atomic capture
-        so_far = done += value_bytes(&c->entries[i]);
-        say_progress(c, so_far, total);
-        if (!status)
-            continue;
-#pragma omp critical(sb_loaded_failed)
-        if (i < failed) {
-            failed = i;
-            result = sb_fail(err, status, "%s", why.text);
-        }
-    }
-    say_progress(c, total, total);
-    return result;
+        x.total += value_bytes(&c->entries[i]);
+    sb_parallel_in_order(end - first, 1, expect_one, &x);
+    say_progress(c, x.total, x.total);
+    return x.status ? sb_fail(err, x.status, "%s", x.why.text) : SB_OK;
 }
 
 /* --- what was dropped --------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 #include "tools/check/payload.h"
 
-#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "tools/check/payload_parts.h"
 
 typedef struct place {
@@ -36,8 +38,11 @@ typedef struct run {
     place *order;
     sb_source *own, *other; /* NULL without an original */
     sb_findings *findings;  /* per unit */
-    uint64_t done, total;   /* bytes of the checkpoint itself */
-    size_t failed;          /* position of the first unit that failed, or the number of units */
+    sb_worker *workers;     /* of each thread */
+    _Atomic uint64_t done;  /* bytes of the checkpoint itself */
+    uint64_t total;
+    pthread_mutex_t lock; /* of what follows */
+    size_t failed;        /* position of the first unit that failed, or the number of units */
     sb_status status;
     sb_error why;
 } run;
@@ -59,44 +64,46 @@ static uint64_t unit_marks(const sb_unit *unit)
     return marks;
 }
 
-static void one_unit(run *r, sb_worker *w, size_t at)
+/* The first unit of a thread opens its reader. */
+static void one_unit(void *ctx, size_t at, size_t worker)
 {
+    run *r = ctx;
+    sb_worker *w = &r->workers[worker];
     sb_unit *unit = &r->check->self.units.rows[r->order[at].unit];
     const sb_check_options *options = r->check->options;
     sb_error err;
+    if (!w->reader)
+        w->reader = sb_reader_new(r->own, r->other);
+    w->check = r->check;
     sb_status status = w->reader ? sb_read_unit(w, unit, &r->findings[r->order[at].unit], &err)
                                  : sb_payload_no_memory(unit->name, &err);
-    uint64_t done;
-#pragma omp atomic capture
-    done = r->done += unit_bytes(unit);
-    if (options->progress && omp_get_thread_num() == 0 && done < r->total)
+    const uint64_t bytes = unit_bytes(unit), done = atomic_fetch_add(&r->done, bytes) + bytes;
+    if (options->progress && worker == 0 && done < r->total)
         options->progress(options->progress_ctx, "check", done, r->total);
     if (!status)
         return;
-#pragma omp critical(sb_check_failed)
+    pthread_mutex_lock(&r->lock);
     if (at < r->failed) {
         r->failed = at;
         r->status = status;
         r->why = err;
     }
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void all_units(run *r)
 {
-    size_t count = r->check->self.units.count;
-    uint64_t bytes = 0;
-#pragma omp parallel reduction(+ : bytes)
-    {
-        sb_worker w = {.check = r->check, .reader = sb_reader_new(r->own, r->other)};
-#pragma omp for schedule(dynamic, 1)
-        for (size_t at = 0; at < count; at++)
-            one_unit(r, &w, at);
-        bytes += w.bytes;
-        sb_reader_free(w.reader);
-        free(w.scratch);
-        free(w.columns);
+    const size_t threads = sb_threads();
+    r->check->bytes_read = 0;
+    sb_parallel_in_order(r->check->self.units.count, 1, one_unit, r);
+    for (size_t i = 0; i < threads; i++) {
+        sb_worker *w = &r->workers[i];
+        r->check->bytes_read += w->bytes;
+        if (w->reader)
+            sb_reader_free(w->reader);
+        free(w->scratch);
+        free(w->columns);
     }
-    r->check->bytes_read = bytes;
 }
 
 static sb_status start(run *r, sb_error *err)
@@ -105,7 +112,8 @@ static sb_status start(run *r, sb_error *err)
     size_t count = r->failed;
     r->order = sb_alloc(count, sizeof *r->order);
     r->findings = sb_alloc(count, sizeof *r->findings);
-    if (!r->order || !r->findings)
+    r->workers = sb_alloc(sb_threads(), sizeof *r->workers);
+    if (!r->order || !r->findings || !r->workers)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu units", count);
     uint64_t marks = 0;
     for (size_t i = 0; i < count; i++) {
@@ -130,11 +138,12 @@ static void finish(run *r)
     sb_source_free(r->other);
     free(r->order);
     free(r->findings);
+    free(r->workers);
 }
 
 sb_status sb_check_payload(sb_check *check, sb_error *err)
 {
-    run r = {.check = check, .failed = check->self.units.count};
+    run r = {.check = check, .lock = PTHREAD_MUTEX_INITIALIZER, .failed = check->self.units.count};
     const sb_check_options *o = check->options;
     sb_status status = start(&r, err);
     if (!status) {

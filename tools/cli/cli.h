@@ -19,7 +19,7 @@ json_t *sb_document(const char *command);
 /* Prints a document to stdout, keys in the order of insertion, and releases it. */
 sb_status sb_print_document(json_t *document, sb_error *err);
 
-/* Sets the number of threads; 0 leaves it to OpenMP. */
+/* Sets the number of threads; 0 leaves the default. */
 void sb_set_threads(unsigned threads);
 
 /* A progress line on stderr, only if that is a terminal: "what 12/100, 48 s left". done == total

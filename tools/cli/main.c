@@ -4,10 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
+#include "ref/base/pool.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/math/start.h"
@@ -38,12 +35,8 @@ sb_status sb_print_document(json_t *document, sb_error *err)
 
 void sb_set_threads(unsigned threads)
 {
-#ifdef _OPENMP
     if (threads)
-        omp_set_num_threads((int)threads);
-#else
-    (void)threads;
-#endif
+        sb_threads_set(threads);
 }
 
 /* --- progress ----------------------------------------------------------------------------------
@@ -151,6 +144,8 @@ int main(int argc, char **argv)
             break;
         }
     }
+    if (!status && sb_math_missed())
+        status = sb_math_check(&err);
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
         status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
     if ((!status || status == SB_ERR_DIFF) && sb_json_lost())

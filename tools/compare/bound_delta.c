@@ -5,9 +5,11 @@
  * number per column, the 2-norm. */
 #include "tools/compare/bound_chunk.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/ops/form.h"
 #include "tools/compare/wide_fn.h"
 
@@ -245,6 +247,22 @@ static int run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, const sb
     return 0;
 }
 
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_delta_rule_args *a;
+    const sb_delta_side *sides;
+    size_t count;
+    atomic_int failed;
+} job;
+
+static void one_head(void *ctx, size_t index, size_t worker)
+{
+    job *j = ctx;
+    (void)worker;
+    if (run_head(j->knobs, j->a, j->sides, j->count, index))
+        atomic_store(&j->failed, 1);
+}
+
 static int same_balls(const sb_ball *a, const sb_ball *b, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -257,18 +275,14 @@ sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_a
                                     const sb_delta_side *sides, size_t count)
 {
     size_t keys = a->rows * a->k_heads * a->dk;
-    int failed = 0;
     if (count > 1 &&
         !(same_balls(sides[0].q, sides[1].q, keys) && same_balls(sides[0].k, sides[1].k, keys))) {
         sb_status status = sb_bound_delta_rule_sides(knobs, a, sides, 1);
         return status ? status : sb_bound_delta_rule_sides(knobs, a, sides + 1, 1);
     }
-#pragma omp parallel for schedule(static)                                                          \
-    reduction(|                                                                                    \
-              : failed) if (a->rows * a->v_heads * a->dk * a->dv > ALONE)
-    for (size_t index = 0; index < a->v_heads; index++)
-        failed |= run_head(knobs, a, sides, count, index);
-    return failed ? SB_ERR_MEMORY : SB_OK;
+    job j = {.knobs = knobs, .a = a, .sides = sides, .count = count};
+    sb_parallel_for(a->v_heads, a->rows * a->v_heads * a->dk * a->dv > ALONE, one_head, &j);
+    return j.failed ? SB_ERR_MEMORY : SB_OK;
 }
 
 sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,

@@ -1,10 +1,12 @@
 /* bound_linear.c - rows of matrices, and the operations that work element by element. */
 #include "tools/compare/bound.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/formats/wide.h"
 #include "ref/ops/rounding.h"
 #include "ref/ops/param.h"
@@ -239,16 +241,25 @@ static int bound_lanes(const layer *l, uint32_t first)
     return failed;
 }
 
+typedef struct job {
+    const layer *l;
+    atomic_int failed;
+} job;
+
+static void some_lanes(void *ctx, size_t i, size_t worker)
+{
+    job *j = ctx;
+    (void)worker;
+    if (bound_lanes(j->l, (uint32_t)(i * LANES)))
+        atomic_store(&j->failed, 1);
+}
+
 static sb_status bound_rows(const layer *l)
 {
     size_t n = l->weight->rows;
-    int failed = 0;
-#pragma omp parallel for schedule(static)                                                          \
-    reduction(|                                                                                    \
-              : failed) if (l->rows * n * l->weight->cols > ALONE)
-    for (size_t first = 0; first < n; first += LANES)
-        failed |= bound_lanes(l, (uint32_t)first);
-    return failed ? SB_ERR_MEMORY : SB_OK;
+    job j = {.l = l};
+    sb_parallel_for((n + LANES - 1) / LANES, l->rows * n * l->weight->cols > ALONE, some_lanes, &j);
+    return j.failed ? SB_ERR_MEMORY : SB_OK;
 }
 
 /* Inputs that are balls, a side's own. */

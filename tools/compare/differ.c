@@ -1,11 +1,11 @@
 #include "tools/compare/differ.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 
 struct sb_differ {
     const sb_model *model;
@@ -211,26 +211,34 @@ static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first
     return SB_OK;
 }
 
+typedef struct ways {
+    sb_differ *d;
+    const sb_step *step;
+    sb_error *err, of_ops;
+    sb_status ops, whole;
+} ways;
+
+static void one_way(void *ctx, size_t i, size_t worker)
+{
+    ways *w = ctx;
+    sb_differ *d = w->d;
+    (void)worker;
+    if (i == 0 && d->forced)
+        w->ops = sb_forced_step(d->forced, w->step, d->worst, &w->of_ops);
+    if (i == 1 && d->free)
+        w->whole = sb_free_step(d->free, w->step, w->err);
+}
+
 /* Each way has a model to run and verdicts of its own, so they need not wait for each other. With
  * many threads it is better to share the work inside them, which one inside the other cannot. */
 static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
 {
     enum { FEW = 4 };
-    int threads = omp_get_max_threads(), at_once = d->forced && d->free && threads <= FEW;
-    sb_error of_ops = {{0}};
-    sb_status ops = SB_OK, whole = SB_OK;
-#pragma omp parallel sections num_threads(threads < 2 ? 1 : 2) if (at_once)
-    {
-#pragma omp section
-        if (d->forced)
-            ops = sb_forced_step(d->forced, step, d->worst, &of_ops);
-#pragma omp section
-        if (d->free)
-            whole = sb_free_step(d->free, step, err);
-    }
-    if (ops)
-        *err = of_ops;
-    return ops ? ops : whole;
+    ways w = {.d = d, .step = step, .err = err};
+    sb_parallel_for(2, d->forced && d->free && sb_threads() <= FEW, one_way, &w);
+    if (w.ops)
+        *err = w.of_ops;
+    return w.ops ? w.ops : w.whole;
 }
 
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "tools/compare/envelope_parts.h"
 #include "tools/compare/wide_fn.h"
@@ -189,16 +190,27 @@ static void run_lane(sb_envelope_lane *lane, const task *t)
     lane->status = t->run(lane, t);
 }
 
+typedef struct others {
+    sb_envelope *e;
+    const task *t;
+} others;
+
+static void other_lane(void *ctx, size_t i, size_t worker)
+{
+    const others *of = ctx;
+    (void)worker;
+    run_lane(&of->e->lanes[i + 1], of->t);
+}
+
 /* The reference first, then the others, which read what it left and do not see each other: side by
  * side, but for a twin that may have a state of its own. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
     run_lane(&e->lanes[0], t);
-    int64_t count = e->lanes[0].status ? 1 : (int64_t)e->count;
-#pragma omp parallel for schedule(dynamic) if (!e->twin)
-    for (int64_t i = 1; i < count; i++)
-        run_lane(&e->lanes[i], t);
-    for (int64_t i = 0; i < count; i++)
+    const size_t count = e->lanes[0].status ? 1 : e->count;
+    others of = {e, t};
+    sb_parallel_in_order(count - 1, !e->twin, other_lane, &of);
+    for (size_t i = 0; i < count; i++)
         if (e->lanes[i].status)
             return sb_fail(err, e->lanes[i].status, "%s", e->lanes[i].err.text);
     return SB_OK;

@@ -1,6 +1,7 @@
 /* clean.c - correct engines, of which each must pass. */
 #include <stdio.h>
 
+#include "ref/base/pool.h"
 #include "tools/fault/campaign_parts.h"
 
 enum { CLEAN_RUNS = 16 }; /* side by side */
@@ -40,6 +41,13 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     return status ? status : sb_campaign_model(c, name, &t->reference, err);
 }
 
+static void see_run(void *ctx, size_t r, size_t worker)
+{
+    clean_run *run = (clean_run *)ctx + r;
+    (void)worker;
+    run->status = sb_campaign_see(&run->trial, &run->found, &run->err);
+}
+
 /* Runs `count` of them from number i on, side by side, and judges them in their order until there
  * are enough tokens: what was run too many does not count. */
 static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t count, uint64_t tokens,
@@ -51,9 +59,7 @@ static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t count, uint64_t t
         status = clean_trial(c, i + r, &runs[r], err);
     if (status)
         return status;
-#pragma omp parallel for schedule(dynamic) if (count > 1)
-    for (size_t r = 0; r < count; r++)
-        runs[r].status = sb_campaign_see(&runs[r].trial, &runs[r].found, &runs[r].err);
+    sb_parallel_in_order(count, 1, see_run, runs);
     for (size_t r = 0; r < count && *done < tokens; r++) {
         if (runs[r].status)
             return sb_fail(err, runs[r].status, "%s", runs[r].err.text);

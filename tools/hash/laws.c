@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "tools/hash/nvfp4_table.h"
 
 typedef struct histogram {
@@ -140,26 +141,35 @@ static void add_row(const sb_law_counts *row, sb_law_counts *counts)
     }
 }
 
+typedef struct counting {
+    const sb_matrix *m;
+    uint32_t first;
+    float *values; /* two rows each */
+    sb_law_counts rows[ROWS];
+} counting;
+
+static void one_row(void *ctx, size_t i, size_t worker)
+{
+    counting *c = ctx;
+    float *x = c->values + 2 * i * c->m->cols;
+    (void)worker;
+    c->rows[i] = count_row(c->m, c->first + (uint32_t)i, x, x + c->m->cols);
+}
+
 static sb_status count_by_rows(const sb_matrix *m, sb_law_counts *counts, sb_error *err)
 {
-    float *values = sb_alloc((size_t)2 * ROWS * m->cols, sizeof *values);
-    if (!values)
+    counting c = {.m = m};
+    c.values = sb_alloc((size_t)2 * ROWS * m->cols, sizeof *c.values);
+    if (!c.values)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for rows of %u values",
                        (unsigned)m->cols);
-    for (uint32_t first = 0; first < m->rows; first += ROWS) {
-        sb_law_counts rows[ROWS];
-        long n = m->rows - first < ROWS ? (long)(m->rows - first) : ROWS;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (n * (long)m->cols > ALONE)
-#endif
-        for (long i = 0; i < n; i++) {
-            float *x = values + (size_t)(2 * i) * m->cols;
-            rows[i] = count_row(m, first + (uint32_t)i, x, x + m->cols);
-        }
-        for (long i = 0; i < n; i++)
-            add_row(&rows[i], counts);
+    for (; c.first < m->rows; c.first += ROWS) {
+        const size_t n = m->rows - c.first < ROWS ? m->rows - c.first : ROWS;
+        sb_parallel_for(n, n * m->cols > ALONE, one_row, &c);
+        for (size_t i = 0; i < n; i++)
+            add_row(&c.rows[i], counts);
     }
-    free(values);
+    free(c.values);
     return SB_OK;
 }
 

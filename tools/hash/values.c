@@ -5,6 +5,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/container/show.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
@@ -25,7 +26,7 @@ float sb_canonical_divisor(sb_factor factor, float origin)
 /* Rows that are made at once, by all threads, and then hashed in order. */
 typedef struct chunk {
     const sb_matrix *matrix;
-    uint32_t rows;
+    uint32_t rows, first;      /* of the chunk that is made */
     size_t room;               /* bytes of a row's codes and scales */
     unsigned char *bytes;      /* (rows, room) */
     size_t *used;              /* (rows) */
@@ -117,32 +118,31 @@ void sb_exact_values(const sb_matrix *matrix, uint32_t row, double *wide, float 
     }
 }
 
-static void make_row(const chunk *c, uint32_t first, uint32_t i)
+static void make_row(void *ctx, size_t i, size_t worker)
 {
+    const chunk *c = ctx;
+    const uint32_t row = c->first + (uint32_t)i;
     const sb_matrix *m = c->matrix;
-    float *values = c->values + (size_t)i * m->cols;
-    unsigned char *begin = c->bytes + (size_t)i * c->room;
-    unsigned char *at = put_codes(m, first + i, values, begin);
-    c->used[i] = (size_t)(put_scales(m, first + i, at) - begin);
+    float *values = c->values + i * m->cols;
+    unsigned char *begin = c->bytes + i * c->room;
+    unsigned char *at = put_codes(m, row, values, begin);
+    (void)worker;
+    c->used[i] = (size_t)(put_scales(m, row, at) - begin);
     if (c->table)
-        table_row(c, first + i, values);
+        table_row(c, row, values);
     else
-        sb_exact_values(m, first + i, c->wide + (size_t)i * m->cols, values);
+        sb_exact_values(m, row, c->wide + i * m->cols, values);
 }
 
-static void hash_rows(const chunk *c, sb_hash *values, sb_hash *exact)
+static void hash_rows(chunk *c, sb_hash *values, sb_hash *exact)
 {
-    for (uint32_t first = 0; first < c->matrix->rows; first += c->rows) {
-        uint32_t left = c->matrix->rows - first;
-        long rows = (long)(left < c->rows ? left : c->rows);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (rows * (long)c->matrix->cols > ALONE)
-#endif
-        for (long i = 0; i < rows; i++)
-            make_row(c, first, (uint32_t)i);
-        for (long i = 0; i < rows; i++)
-            sb_hash_bytes(values, c->bytes + (size_t)i * c->room, c->used[i]);
-        sb_hash_f32(exact, c->values, (size_t)rows * c->matrix->cols);
+    for (c->first = 0; c->first < c->matrix->rows; c->first += c->rows) {
+        const uint32_t left = c->matrix->rows - c->first;
+        const size_t rows = left < c->rows ? left : c->rows;
+        sb_parallel_for(rows, rows * c->matrix->cols > ALONE, make_row, c);
+        for (size_t i = 0; i < rows; i++)
+            sb_hash_bytes(values, c->bytes + i * c->room, c->used[i]);
+        sb_hash_f32(exact, c->values, rows * c->matrix->cols);
     }
 }
 

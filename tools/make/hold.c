@@ -1,9 +1,11 @@
 /* hold.c - quantized layers computed as a whole: each weight is drawn once. */
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/formats/format.h"
 #include "tools/make/bulk.h"
 #include "tools/make/pieces_parts.h"
@@ -61,46 +63,62 @@ static size_t count_of(const sb_bands *b)
     return (size_t)(b->linear->rows * b->linear->cols);
 }
 
-/* Draws a layer and finds its largest magnitude. */
-static float draw(const sb_pieces *p, const sb_bands *b, float *room, size_t each,
-                  unsigned char *weights)
+typedef struct layer_job {
+    const sb_pieces *p;
+    const sb_bands *b;
+    sb_held *h;
+    float factor, *room; /* `each` of each thread */
+    size_t each;
+    unsigned char *weights;
+    _Atomic uint32_t largest; /* the bits of a magnitude: in the order of what they say */
+} layer_job;
+
+static void draw_rows(void *ctx, size_t i, size_t worker)
 {
-    const sb_make_linear *l = b->linear;
-    float largest = 0.0f;
-#pragma omp parallel for schedule(dynamic, 1)                                                      \
-    reduction(max                                                                                  \
-              : largest) if (count_of(b) > SB_PIECES_ALONE)
-    for (uint64_t r = 0; r < l->rows; r += SB_PIECES_ROWS) {
-        float *mine = room + (size_t)omp_get_thread_num() * each;
-        uint64_t n = l->rows - r < SB_PIECES_ROWS ? l->rows - r : SB_PIECES_ROWS;
-        sb_pieces_draw(p, l, r, n, mine);
-        sb_bulk_bf16_codes(mine, (size_t)(n * l->cols), weights + 2 * r * l->cols);
-        float a = sb_largest(mine, (size_t)(n * l->cols));
-        largest = a > largest ? a : largest;
-    }
-    return largest;
+    layer_job *j = ctx;
+    const sb_make_linear *l = j->b->linear;
+    const uint64_t r = (uint64_t)i * SB_PIECES_ROWS;
+    const uint64_t n = l->rows - r < SB_PIECES_ROWS ? l->rows - r : SB_PIECES_ROWS;
+    float *mine = j->room + worker * j->each;
+    sb_pieces_draw(j->p, l, r, n, mine);
+    sb_bulk_bf16_codes(mine, (size_t)(n * l->cols), j->weights + 2 * r * l->cols);
+    sb_pieces_keep_largest(&j->largest, sb_largest(mine, (size_t)(n * l->cols)));
 }
 
-static void quantize(sb_held *h, const sb_bands *b, float factor, float *room, size_t each,
-                     const unsigned char *weights)
+/* Draws a layer and finds its largest magnitude. */
+static float draw(layer_job *j)
 {
+    const uint64_t rows = j->b->linear->rows;
+    atomic_store(&j->largest, 0);
+    sb_parallel_in_order((size_t)((rows + SB_PIECES_ROWS - 1) / SB_PIECES_ROWS),
+                         count_of(j->b) > SB_PIECES_ALONE, draw_rows, j);
+    return sb_f32_from_bits(atomic_load(&j->largest));
+}
+
+static void quantize_band(void *ctx, size_t i, size_t worker)
+{
+    const layer_job *j = ctx;
+    const sb_bands *b = j->b;
     const sb_make_linear *l = b->linear;
-    const uint64_t bands = (l->rows + b->rows - 1) / b->rows;
-#pragma omp parallel for schedule(dynamic, 1) if (count_of(b) > SB_PIECES_ALONE)
-    for (uint64_t i = 0; i < bands; i++) {
-        sb_band work = b->prototype;
-        uint64_t first = i * b->rows;
-        float *mine = room + (size_t)omp_get_thread_num() * each;
-        work.rows = l->rows - first < b->rows ? l->rows - first : b->rows;
-        sb_decode(SB_FORMAT_bf16, weights + 2 * first * l->cols, (size_t)(work.rows * l->cols),
-                  mine);
-        work.weights = mine;
-        work.factor = factor;
-        work.codes = h->bytes[0] + i * b->bytes[0];
-        work.scales = h->bytes[1] + i * b->bytes[1];
-        work.zeros = h->bytes[2] + i * b->bytes[2];
-        sb_scheme_at(l->scheme)->quantize(&work);
-    }
+    sb_band work = b->prototype;
+    const uint64_t first = i * b->rows;
+    float *mine = j->room + worker * j->each;
+    work.rows = l->rows - first < b->rows ? l->rows - first : b->rows;
+    sb_decode(SB_FORMAT_bf16, j->weights + 2 * first * l->cols, (size_t)(work.rows * l->cols),
+              mine);
+    work.weights = mine;
+    work.factor = j->factor;
+    work.codes = j->h->bytes[0] + i * b->bytes[0];
+    work.scales = j->h->bytes[1] + i * b->bytes[1];
+    work.zeros = j->h->bytes[2] + i * b->bytes[2];
+    sb_scheme_at(l->scheme)->quantize(&work);
+}
+
+static void quantize(layer_job *j)
+{
+    const sb_bands *b = j->b;
+    sb_parallel_in_order((size_t)((b->linear->rows + b->rows - 1) / b->rows),
+                         count_of(b) > SB_PIECES_ALONE, quantize_band, j);
 }
 
 /* Room for the results and the weights of all of them, and for one band per thread. */
@@ -123,7 +141,7 @@ static int make_room(sb_pieces *p, group *g, float **room, size_t *each)
             h->left += b->all[k];
         }
     }
-    *room = sb_alloc((size_t)omp_get_max_threads() * *each, sizeof **room);
+    *room = sb_alloc(sb_threads() * *each, sizeof **room);
     return !failed && *room;
 }
 
@@ -132,28 +150,34 @@ sb_status sb_pieces_hold(sb_pieces *p, size_t linear, sb_error *err)
     const sb_scheme_info *info = sb_scheme_at(p->plan->linears[linear].scheme);
     group g;
     int fits = 0;
-    float *room = NULL, largest = 0.0f, factor = 0.0f;
-    size_t each;
+    float largest = 0.0f;
+    layer_job j = {.p = p};
     sb_status status = p->held[linear].tried ? SB_OK : find_group(p, linear, &g, &fits, err);
     if (status || !fits)
         return status;
-    if (make_room(p, &g, &room, &each)) {
+    if (make_room(p, &g, &j.room, &j.each)) {
         for (size_t i = 0; i < g.count; i++) {
-            float a = draw(p, &g.bands[i], room, each, g.weights[i]);
+            j.b = &g.bands[i];
+            j.weights = g.weights[i];
+            float a = draw(&j);
             p->largest[g.first + i] = a;
             largest = a > largest ? a : largest;
         }
         if (info->factor)
-            factor = info->factor(largest, p->plan->rule);
-        for (size_t i = 0; i < g.count; i++)
-            quantize(&p->held[g.first + i], &g.bands[i], factor, room, each, g.weights[i]);
+            j.factor = info->factor(largest, p->plan->rule);
+        for (size_t i = 0; i < g.count; i++) {
+            j.b = &g.bands[i];
+            j.h = &p->held[g.first + i];
+            j.weights = g.weights[i];
+            quantize(&j);
+        }
     } else {
         status = sb_fail(err, SB_ERR_MEMORY, "out of memory for rows of %s",
                          p->plan->linears[linear].module);
     }
     for (size_t i = 0; i < g.count; i++)
         free(g.weights[i]);
-    free(room);
+    free(j.room);
     return status;
 }
 

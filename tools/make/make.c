@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
@@ -87,6 +88,22 @@ static void tell(job *j, const sb_make_tensor *t, size_t count)
     j->done += work_of(j->plan, t) * (double)count / (double)t->bytes;
 }
 
+typedef struct filling {
+    const sb_maker *maker;
+    const sb_make_tensor *t;
+    uint64_t first; /* value */
+    size_t values, size;
+    unsigned char *bytes;
+} filling;
+
+static void fill_block(void *ctx, size_t block, size_t worker)
+{
+    const filling *f = ctx;
+    const size_t at = block * BLOCK, left = f->values - at;
+    (void)worker;
+    draw_block(f->maker, f->t, f->first + at, left < BLOCK ? left : BLOCK, f->bytes + at * f->size);
+}
+
 /* Blocks do not depend on each other, so threads may share them. */
 static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, unsigned char *bytes,
                       size_t count, sb_error *err)
@@ -97,17 +114,9 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
     if (t->content != SB_CONTENT_plain)
         return sb_pieces_fill(&j->pieces, t, first_byte, bytes, count, err);
     size_t size = sb_format_bytes(format_of(t->dtype));
-    uint64_t first = first_byte / size;
-    size_t values = count / size;
-    long blocks = (long)((values + BLOCK - 1) / BLOCK);
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (blocks > ALONE)
-#endif
-    for (long block = 0; block < blocks; block++) {
-        size_t at = (size_t)block * BLOCK;
-        size_t n = values - at < BLOCK ? values - at : BLOCK;
-        draw_block(&j->maker, t, first + at, n, bytes + at * size);
-    }
+    filling f = {&j->maker, t, first_byte / size, count / size, size, bytes};
+    const size_t blocks = (f.values + BLOCK - 1) / BLOCK;
+    sb_parallel_for(blocks, blocks > ALONE, fill_block, &f);
     return SB_OK;
 }
 

@@ -1,22 +1,18 @@
 #include "tools/make/pieces.h"
 
-#include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "tools/make/bulk.h"
 #include "tools/make/draw.h"
 #include "tools/make/pieces_parts.h"
 
 enum { ROWS = SB_PIECES_ROWS, ALONE = SB_PIECES_ALONE };
-
-static size_t thread(void)
-{
-    return (size_t)omp_get_thread_num();
-}
 
 sb_status sb_pieces_new(const sb_maker *maker, const sb_make_plan *plan, uint64_t most,
                         sb_pieces *out, sb_error *err)
@@ -66,25 +62,42 @@ static sb_status no_memory(const sb_make_linear *l, sb_error *err)
 
 /* --- what a whole tensor shares --------------------------------------------------------------- */
 
+void sb_pieces_keep_largest(_Atomic uint32_t *largest, float magnitude)
+{
+    const uint32_t bits = sb_bits_f32(magnitude);
+    uint32_t so_far = atomic_load(largest);
+    while (bits > so_far && !atomic_compare_exchange_weak(largest, &so_far, bits))
+        ;
+}
+
+typedef struct finding {
+    const sb_pieces *p;
+    const sb_make_linear *l;
+    float *rows; /* `room` of each thread */
+    size_t room;
+    _Atomic uint32_t largest;
+} finding;
+
+static void look_at_rows(void *ctx, size_t i, size_t worker)
+{
+    finding *f = ctx;
+    const uint64_t r = (uint64_t)i * ROWS, n = f->l->rows - r < ROWS ? f->l->rows - r : ROWS;
+    float *mine = f->rows + worker * f->room;
+    sb_pieces_draw(f->p, f->l, r, n, mine);
+    sb_pieces_keep_largest(&f->largest, sb_largest(mine, (size_t)(n * f->l->cols)));
+}
+
 static sb_status find_largest(sb_pieces *p, size_t linear, sb_error *err)
 {
     const sb_make_linear *l = &p->plan->linears[linear];
-    const size_t room = ROWS * (size_t)l->cols;
-    float largest = 0.0f;
-    float *rows = sb_alloc((size_t)omp_get_max_threads() * room, sizeof *rows);
-    if (!rows)
+    finding f = {.p = p, .l = l, .room = ROWS * (size_t)l->cols};
+    f.rows = sb_alloc(sb_threads() * f.room, sizeof *f.rows);
+    if (!f.rows)
         return no_memory(l, err);
-#pragma omp parallel for schedule(dynamic, 1) reduction(max                                        \
-                                                        : largest) if (l->rows * l->cols > ALONE)
-    for (uint64_t r = 0; r < l->rows; r += ROWS) {
-        float *mine = rows + thread() * room;
-        uint64_t n = l->rows - r < ROWS ? l->rows - r : ROWS;
-        sb_pieces_draw(p, l, r, n, mine);
-        float a = sb_largest(mine, (size_t)(n * l->cols));
-        largest = a > largest ? a : largest;
-    }
-    free(rows);
-    p->largest[linear] = largest;
+    sb_parallel_in_order((size_t)((l->rows + ROWS - 1) / ROWS), l->rows * l->cols > ALONE,
+                         look_at_rows, &f);
+    free(f.rows);
+    p->largest[linear] = sb_f32_from_bits(atomic_load(&f.largest));
     return SB_OK;
 }
 
@@ -182,22 +195,38 @@ static void copy_band(const unsigned char *from, uint64_t band_first, size_t ban
         memcpy(bytes + (start - first), from + (start - band_first), (size_t)(end - start));
 }
 
+typedef struct filling {
+    const sb_pieces *p;
+    const sb_bands *b;
+    uint64_t begin, first; /* band; byte */
+    unsigned char *bytes;
+    size_t count, room;
+    float *scratch; /* `room` of each thread */
+} filling;
+
+static void fill_band(void *ctx, size_t i, size_t worker)
+{
+    const filling *f = ctx;
+    const size_t size = f->b->bytes[f->b->wanted];
+    const uint64_t band = f->begin + i;
+    unsigned char *results[3];
+    compute(f->p, f->b, band, f->scratch + worker * f->room, results);
+    copy_band(results[f->b->wanted], band * size, size, f->first, f->bytes, f->count);
+}
+
 static sb_status fill_bands(const sb_pieces *p, const sb_bands *b, uint64_t first,
                             unsigned char *bytes, size_t count, sb_error *err)
 {
     size_t size = b->bytes[b->wanted];
     uint64_t begin = first / size, end = (first + count + size - 1) / size;
-    size_t room = (scratch_bytes(b) + sizeof(float) - 1) / sizeof(float);
-    float *scratch = sb_alloc((size_t)omp_get_max_threads() * room, sizeof *scratch);
-    if (!scratch)
+    filling f = {p, b, begin, first, bytes, count, 0, NULL};
+    f.room = (scratch_bytes(b) + sizeof(float) - 1) / sizeof(float);
+    f.scratch = sb_alloc(sb_threads() * f.room, sizeof *f.scratch);
+    if (!f.scratch)
         return no_memory(b->linear, err);
-#pragma omp parallel for schedule(dynamic, 1) if ((end - begin) * b->rows * b->linear->cols > ALONE)
-    for (uint64_t band = begin; band < end; band++) {
-        unsigned char *results[3];
-        compute(p, b, band, scratch + thread() * room, results);
-        copy_band(results[b->wanted], band * size, size, first, bytes, count);
-    }
-    free(scratch);
+    sb_parallel_in_order((size_t)(end - begin), (end - begin) * b->rows * b->linear->cols > ALONE,
+                         fill_band, &f);
+    free(f.scratch);
     return SB_OK;
 }
 

@@ -26,6 +26,9 @@ sb_status sb_pieces_measure(const sb_pieces *pieces, size_t linear, sb_bands *ou
 void sb_pieces_draw(const sb_pieces *pieces, const sb_make_linear *linear, uint64_t first,
                     uint64_t rows, float *out);
 
+/* Keeps the larger magnitude: its bits, which stand in the order of magnitudes. */
+void sb_pieces_keep_largest(_Atomic uint32_t *largest, float magnitude);
+
 /* Computes and holds a layer with all that share its factor, if that has not been tried and there
  * is room. */
 sb_status sb_pieces_hold(sb_pieces *pieces, size_t linear, sb_error *err);

@@ -24,7 +24,6 @@ gcc -I ref docs/examples/example.c -L "$build" -l:libsamebit.so.0 -Wl,-rpath,"$b
 "$out/example-here" "$out/T1" > "$out/here" && "$qemu" -L /usr/aarch64-linux-gnu "$out/example" "$out/T1" > "$out/there" &&
     cmp "$out/here" "$out/there" || exit 1
 
-# libgomp is not of those that manylinux systems have: it goes into the wheel
 SAMEBIT_LIBRARY=$there/libsamebit.so.0 SAMEBIT_PLATFORM=linux_aarch64 \
     "$build/py/tests/bin/pip" wheel -q --no-deps -w "$out/plain" ./tools/py || exit 1
 LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib PATH=$build/py/tests/bin:$PATH \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 
 /* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "chain has no
  * frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) )" */
@@ -123,26 +124,38 @@ static void weigh(const head *of, float divisor, float *out)
         out[i] = sb_act(of->knobs, out[i] * scale_or_one(a->value_scale) / divisor);
 }
 
+typedef struct job {
+    const sb_sim_arith *s;
+    const sb_knobs *knobs;
+    const sb_attention_args *a;
+    float scale, *scratch;
+} job;
+
+static void one_head(void *ctx, size_t h, size_t worker)
+{
+    const job *j = ctx;
+    const sb_attention_args *a = j->a;
+    (void)worker;
+    for (size_t t = 0; t < a->rows; t++) {
+        size_t at = (t * a->heads + h) * a->hd;
+        head of = {.s = j->s, .knobs = j->knobs, .a = a, .n = a->first + t + 1};
+        of.kv_head = h / (a->heads / a->kv_heads);
+        of.p = j->scratch + h * (a->first + a->rows + a->hd);
+        of.q = of.p + a->first + a->rows;
+        scores(&of, a->q + at, j->scale);
+        weigh(&of, softmax(&of), a->out + at);
+    }
+}
+
 sb_status sb_sim_attention(const sb_sim_arith *s, const sb_knobs *knobs, const sb_attention_args *a)
 {
-    size_t longest = a->first + a->rows, group = a->heads / a->kv_heads;
-    float *scratch = sb_alloc(a->heads, (longest + a->hd) * sizeof *scratch);
-    if (!scratch)
+    size_t longest = a->first + a->rows;
+    job j = {.s = s, .knobs = knobs, .a = a, .scale = sb_sim_power((double)a->hd, -0.5)};
+    j.scratch = sb_alloc(a->heads, (longest + a->hd) * sizeof *j.scratch);
+    if (!j.scratch)
         return SB_ERR_MEMORY;
-    float scale = sb_sim_power((double)a->hd, -0.5);
-    int64_t heads = (int64_t)a->heads;
-#pragma omp parallel for schedule(static) if (a->rows * a->heads * longest * a->hd > 200000)
-    for (int64_t h = 0; h < heads; h++)
-        for (size_t t = 0; t < a->rows; t++) {
-            size_t at = (t * a->heads + (size_t)h) * a->hd;
-            head of = {.s = s, .knobs = knobs, .a = a, .n = a->first + t + 1};
-            of.kv_head = (size_t)h / group;
-            of.p = scratch + (size_t)h * (longest + a->hd);
-            of.q = of.p + longest;
-            scores(&of, a->q + at, scale);
-            weigh(&of, softmax(&of), a->out + at);
-        }
-    free(scratch);
+    sb_parallel_for(a->heads, a->rows * a->heads * longest * a->hd > 200000, one_head, &j);
+    free(j.scratch);
     return SB_OK;
 }
 

@@ -2,10 +2,12 @@
  * then products of matrices. */
 #include "tools/sim/arith.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/ops/form.h"
 
 enum { CHUNK = 64 };
@@ -148,14 +150,26 @@ static sb_status run_head(const sb_sim_arith *s, const sb_knobs *knobs, const sb
     return SB_OK;
 }
 
+typedef struct job {
+    const sb_sim_arith *s;
+    const sb_knobs *knobs;
+    const sb_delta_rule_chunk_args *a;
+    atomic_int failed;
+} job;
+
+static void one_head(void *ctx, size_t h, size_t worker)
+{
+    job *j = ctx;
+    (void)worker;
+    if (run_head(j->s, j->knobs, j->a, h))
+        atomic_store(&j->failed, 1);
+}
+
 /* "the call is cut into chunks of 64 rows from its own start" */
 sb_status sb_sim_delta_rule_chunk(const sb_sim_arith *s, const sb_knobs *knobs,
                                   const sb_delta_rule_chunk_args *a)
 {
-    int failed = 0;
-    int64_t heads = (int64_t)a->v_heads;
-#pragma omp parallel for schedule(static) reduction(| : failed) if (a->rows > 8)
-    for (int64_t head = 0; head < heads; head++)
-        failed |= run_head(s, knobs, a, (size_t)head) != SB_OK;
-    return failed ? SB_ERR_MEMORY : SB_OK;
+    job j = {.s = s, .knobs = knobs, .a = a};
+    sb_parallel_for(a->v_heads, a->rows > 8, one_head, &j);
+    return j.failed ? SB_ERR_MEMORY : SB_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/ops/form.h"
 #include "ref/ops/param.h"
 
@@ -118,27 +119,39 @@ static void step(const sb_sim_arith *s, const sb_knobs *knobs, const sb_delta_ru
         out[j] = sb_act(knobs, out[j] * scale);
 }
 
+typedef struct job {
+    const sb_sim_arith *s;
+    const sb_knobs *knobs;
+    const sb_delta_rule_args *a;
+    float scale, *corrections;
+} job;
+
+static void run_head(void *ctx, size_t head, size_t worker)
+{
+    const job *j = ctx;
+    const sb_delta_rule_args *a = j->a;
+    const size_t size = a->dk * a->dv;
+    float *state = a->state + head * size;
+    (void)worker;
+    for (size_t t = 0; t < a->rows; t++) {
+        step(j->s, j->knobs, a, t, head, j->scale, state, j->corrections + head * a->dv);
+        if (a->trail)
+            sb_keep_state(j->knobs, state, size, a->trail + (t * a->v_heads + head) * size);
+    }
+    sb_keep_state(j->knobs, state, size, state);
+}
+
 /* K-16: "output leaves q unscaled, and the output of the rule is multiplied before R" */
 sb_status sb_sim_delta_rule(const sb_sim_arith *s, const sb_knobs *knobs,
                             const sb_delta_rule_args *a)
 {
-    size_t size = a->dk * a->dv;
-    float scale = sb_scales_output(knobs, 1) ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
-    int64_t heads = (int64_t)a->v_heads;
-    float *corrections = sb_alloc(a->v_heads * a->dv, sizeof *corrections);
-    if (!corrections)
+    const size_t size = a->dk * a->dv;
+    job j = {.s = s, .knobs = knobs, .a = a};
+    j.scale = sb_scales_output(knobs, 1) ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
+    j.corrections = sb_alloc(a->v_heads * a->dv, sizeof *j.corrections);
+    if (!j.corrections)
         return SB_ERR_MEMORY;
-#pragma omp parallel for schedule(static) if (a->rows * a->v_heads * size > 200000)
-    for (int64_t head = 0; head < heads; head++) {
-        float *state = a->state + (size_t)head * size;
-        for (size_t t = 0; t < a->rows; t++) {
-            step(s, knobs, a, t, (size_t)head, scale, state, corrections + (size_t)head * a->dv);
-            if (a->trail)
-                sb_keep_state(knobs, state, size,
-                              a->trail + (t * a->v_heads + (size_t)head) * size);
-        }
-        sb_keep_state(knobs, state, size, state);
-    }
-    free(corrections);
+    sb_parallel_for(a->v_heads, a->rows * a->v_heads * size > 200000, run_head, &j);
+    free(j.corrections);
     return SB_OK;
 }

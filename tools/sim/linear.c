@@ -1,10 +1,10 @@
 /* linear.c - rows of matrices. */
 #include "tools/sim/arith.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"
@@ -66,7 +66,7 @@ typedef struct room {
 
 static sb_status make_room(size_t k, room *all)
 {
-    size_t threads = (size_t)omp_get_max_threads();
+    size_t threads = sb_threads();
     all->wide = sb_alloc(threads * k, sizeof *all->wide);
     all->row = sb_alloc(threads * k, sizeof *all->row);
     all->panel = sb_alloc(threads * k, SB_SIM_COLUMNS * sizeof *all->panel);
@@ -101,24 +101,37 @@ static void outputs(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linea
     }
 }
 
+typedef struct job {
+    const sb_sim_arith *s;
+    const sb_knobs *knobs;
+    const sb_linear_args *a;
+    operands of;
+    room all; /* of all threads */
+} job;
+
+static void one_panel(void *ctx, size_t p, size_t worker)
+{
+    const job *j = ctx;
+    const size_t n = j->a->weight->rows, thread = worker * j->a->weight->cols;
+    const size_t first = p * SB_SIM_COLUMNS;
+    const size_t count = n - first < SB_SIM_COLUMNS ? n - first : SB_SIM_COLUMNS;
+    const room mine = {j->all.wide + thread, j->all.row + thread,
+                       j->all.panel + thread * SB_SIM_COLUMNS};
+    outputs(j->s, j->knobs, j->a, &j->of, &mine, first, count);
+}
+
 sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a)
 {
     size_t n = a->weight->rows, k = a->weight->cols;
-    int64_t panels = (int64_t)((n + SB_SIM_COLUMNS - 1) / SB_SIM_COLUMNS);
-    operands of;
-    room all = {NULL, NULL, NULL};
-    sb_status status = make_operands(knobs, a, &of);
+    job j = {.s = s, .knobs = knobs, .a = a};
+    sb_status status = make_operands(knobs, a, &j.of);
     if (!status)
-        status = make_room(k, &all);
-#pragma omp parallel for schedule(static) if (!status && a->rows * n * k > 1000000)
-    for (int64_t p = 0; p < (status ? 0 : panels); p++) {
-        size_t thread = (size_t)omp_get_thread_num() * k, first = (size_t)p * SB_SIM_COLUMNS;
-        size_t count = n - first < SB_SIM_COLUMNS ? n - first : SB_SIM_COLUMNS;
-        room mine = {all.wide + thread, all.row + thread, all.panel + thread * SB_SIM_COLUMNS};
-        outputs(s, knobs, a, &of, &mine, first, count);
-    }
-    free(of.in);
-    free_room(&all);
+        status = make_room(k, &j.all);
+    if (!status)
+        sb_parallel_for((n + SB_SIM_COLUMNS - 1) / SB_SIM_COLUMNS, a->rows * n * k > 1000000,
+                        one_panel, &j);
+    free(j.of.in);
+    free_room(&j.all);
     return status;
 }
 
