@@ -134,4 +134,15 @@ refused 3 bench cpu "$work/none"
 # shellcheck disable=SC2086
 run 4 bench cpu "$work/T4" $quick --threads 1 --blas "$work/none.so"
 says_err 'no OpenBLAS can be loaded'
+# --- beside busy processes: they are gone at the end ---------------------------------------------------
+run 0 bench cpu --preset T1 --tokens 2 --passes 1 --hogs 2 --json
+at hogs 2
+at passes 1
+positive ratio.median
+positive token_seconds.median
+positive token_seconds_of_one_thread.median
+refused 2 bench cpu --preset T1 --hogs 2 --threads 1
+says_err 'not with --threads'
+refused 2 bench cpu --preset T1 --hogs 300
+
 finish

@@ -318,3 +318,26 @@ void sb_bench_json_worst(const sb_worst_report *r, const sb_bench_options *o, js
                         json_real(sb_worst_of_prompts(r)->prompt_times.median));
     json_object_set_new(document, "worst", list);
 }
+
+/* --- beside busy processes -------------------------------------------------------------------- */
+
+void sb_bench_print_hogs(const sb_hogs_report *r)
+{
+    printf("beside %zu busy process%s, %zu pairs in turn:\n", r->hogs, r->hogs == 1 ? "" : "es",
+           r->passes);
+    printf("  a token on %zu thread%s: %.3f ms (%.3f to %.3f)\n", r->threads,
+           r->threads == 1 ? "" : "s", 1e3 * r->many.median, 1e3 * r->many.least,
+           1e3 * r->many.most);
+    printf("  a token on 1 thread: %.3f ms (%.3f to %.3f)\n", 1e3 * r->one.median,
+           1e3 * r->one.least, 1e3 * r->one.most);
+    printf("  ratio: %.3f (%.3f to %.3f)\n", r->ratio.median, r->ratio.least, r->ratio.most);
+}
+
+void sb_bench_json_hogs(const sb_hogs_report *r, json_t *document)
+{
+    json_object_update_new(
+        document, json_pack("{s:I,s:I,s:I,s:o,s:o,s:o}", "hogs", (json_int_t)r->hogs, "threads",
+                            (json_int_t)r->threads, "passes", (json_int_t)r->passes,
+                            "token_seconds", noise(r->many), "token_seconds_of_one_thread",
+                            noise(r->one), "ratio", noise(r->ratio)));
+}

@@ -4,6 +4,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "tools/bench/hogs.h"
 #include "tools/bench/made.h"
 #include "tools/cli/bench_show.h"
 #include "tools/cli/bench_step.h"
@@ -22,7 +23,10 @@ static const char about[] =
     "exponents,\n"
     "annulling each other, in the middle between two numbers. For every stored format it prints\n"
     "how many times longer they take than rows as in a model, with one input (a step) and with\n"
-    "many (a prompt), and what share of them the first rounding test and the next left open.";
+    "many (a prompt), and what share of them the first rounding test and the next left open.\n"
+    "\n"
+    "With --hogs N it only times tokens, beside N processes that never sleep: with the threads\n"
+    "that are taken by default, and on one, in turn; of the ratio the median is told.";
 
 static const char more[] =
     "example:\n"
@@ -38,7 +42,7 @@ typedef struct wishes {
     sb_knobs knobs;
     const char *folder; /* NULL: to be made */
     const char *threads, *vs, *profile, *library;
-    uint64_t layers, tokens, context, prefill, passes, stream, extrapolate;
+    uint64_t layers, tokens, context, prefill, passes, stream, extrapolate, hogs;
     int worst, as_json;
 } wishes;
 
@@ -53,11 +57,15 @@ static int is_one_of(const char *name, const char *const *list)
 static sb_status check_given(const wishes *w, const sb_command_line *line, sb_error *err)
 {
     static const char *const makes[] = {"format", "layers", NULL};
+    static const char *const not_hogs[] = {"prefill", "threads",   "vs",    "blas", "extrapolate",
+                                           "stream",  "self-test", "worst", NULL};
     static const char *const of_worst[] = {"worst", "passes", "self-test", "json", NULL};
     for (size_t i = 0; i < line->opt_count; i++) {
         const char *name = line->opts[i].name;
         if (!(line->given >> i & 1))
             continue;
+        if (w->hogs && is_one_of(name, not_hogs))
+            return sb_fail(err, SB_ERR_USAGE, "--hogs times tokens only: not with --%s", name);
         if (w->worst && !is_one_of(name, of_worst))
             return sb_fail(err, SB_ERR_USAGE, "--worst makes rows of its own: not with --%s", name);
         if (!w->worst && !w->make.preset && is_one_of(name, makes))
@@ -85,12 +93,14 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
         {"blas", 0, SB_OPT_STRING, &w->library, "FILE",
          "binary32 and binary64 weights in this OpenBLAS, too; auto: the one of the system"},
         {"passes", 0, SB_OPT_NUMBER, &w->passes, "N",
-         "of that comparison, or of --worst (7; at most 64)"},
+         "of that comparison, of --worst or --hogs (7; at most 64)"},
         {"profile", 0, SB_OPT_STRING, &w->profile, "P", "exact (default), w4a4, ..."},
         {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N", "to a model of N layers (40)"},
         {"stream", 0, SB_OPT_NUMBER, &w->stream, "MIB", "size of the array that is read"},
         {"worst", 0, SB_OPT_FLAG, &w->worst, NULL,
          "rows that are hard to round, of every format, against rows as in a model"},
+        {"hogs", 0, SB_OPT_NUMBER, &w->hogs, "N",
+         "tokens beside N busy processes, on all threads and on one (at most 256)"},
         {"self-test", 0, SB_OPT_FLAG, &w->bench.plant, NULL,
          "spoil one output: the comparison must find it, and nothing is timed"},
         SB_OPT_JSON(&w->as_json),
@@ -147,6 +157,8 @@ static sb_status check_numbers(wishes *w, sb_error *err)
         status = in_range("prefill", w->prefill, 0, 1 << 16, err);
     if (!status)
         status = in_range("passes", w->passes, 1, SB_BENCH_PASSES, err);
+    if (!status)
+        status = in_range("hogs", w->hogs, 0, SB_HOGS_MOST, err);
     if (!status)
         status = in_range("extrapolate", w->extrapolate, 1, 4096, err);
     return status ? status : in_range("stream", w->stream, 0, 1 << 20, err);
@@ -246,6 +258,24 @@ static sb_status run_worst(const wishes *w, sb_error *err)
     return status;
 }
 
+static sb_status beside_hogs(const wishes *w, const char *folder, sb_error *err)
+{
+    sb_model *model = NULL;
+    sb_hogs_report report;
+    sb_status status = sb_model_open(folder, &model, err);
+    if (!status)
+        status = sb_bench_hogs(model, &w->bench, (size_t)w->hogs, &report, err);
+    sb_model_close(model);
+    if (!status && !w->as_json)
+        sb_bench_print_hogs(&report);
+    if (status || !w->as_json)
+        return status;
+    json_t *document = sb_document("bench");
+    json_object_set_new(document, "what", json_string("cpu"));
+    sb_bench_json_hogs(&report, document);
+    return sb_print_document(document, err);
+}
+
 static sb_status run_checkpoint(wishes *w, sb_error *err)
 {
     static char made[SB_BENCH_PATH]; /* a thread may look at it to the end */
@@ -256,11 +286,13 @@ static sb_status run_checkpoint(wishes *w, sb_error *err)
     w->bench.progress = sb_progress;
     if (!w->folder)
         status = make(w, made, err);
-    if (!status)
+    if (!status && w->hogs)
+        status = beside_hogs(w, w->folder ? w->folder : made, err);
+    else if (!status)
         status = measure(w, w->folder ? w->folder : made, report, err);
     if (*made)
         sb_bench_made_remove(made);
-    if (!status)
+    if (!status && !w->hogs)
         status = print(w, report, err);
     free(report);
     return status;
