@@ -20,8 +20,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # the suites call make with settings of their own
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CMOCKA_XML_FILE CMOCKA_TEST_ABORT SAMEBIT_ISA OMP_NUM_THREADS
-# on a shared machine, threads that wait should not spin
-export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout OMP_WAIT_POLICY=passive
+export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout
 export BUILD=${BUILD:-build} JOBS=${JOBS:-$(($(nproc) + 1))}
 export SAMEBIT=${SAMEBIT:-$PWD/$BUILD/samebit}
 [ "${BUILD#/}" = "$BUILD" ] || SAMEBIT=$BUILD/samebit
@@ -221,7 +220,9 @@ suite_gpu() {
 }
 suite_matrix() { parts tests/matrix.sh; }
 # those that use every processor by themselves run alone, and are shown while they run
-suite_asan() { at_once=1 scripts tests/asan.sh; }
+suite_asan() { # threads, too, if all is asked for
+    at_once=1 scripts tests/asan.sh $([ "${CHECK_ALL-}" != 1 ] || echo tests/tsan.sh)
+}
 suite_exhaustive() {
     local at_once=1
     member "tests/exhaustive/all32 --screen" "$BUILD/tests/exhaustive/all32" --screen
