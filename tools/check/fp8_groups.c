@@ -360,17 +360,19 @@ static int is_near(const sb_member *m)
     return is_fp8(m) && s->compared ? s->far.count == 0 : -1;
 }
 
-/* V-31: "if more than half of the matrices of a decoder layer have such codes" */
-static int layer_is_tuned(usual *u, const sb_member *m)
+/* V-31: "if more than half of the matrices of a decoder layer have such codes", and "up to a
+ * relative error of 0.1": tuning moves codes by a step. */
+static int layer_is_tuned(usual *u, const sb_member *m, double ratio)
 {
-    return u->producer == SB_PRODUCER_auto_round &&
+    return u->producer == SB_PRODUCER_auto_round && ratio <= 0.1 &&
            !sb_block_agrees(&u->near, &u->check->self.units, m, is_near);
 }
 
 static void tell_far(usual *u, const sb_member *m, double ratio)
 {
     const sb_seen *seen = m->seen;
-    sb_check_find(u->check, 31, layer_is_tuned(u, m) ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
+    sb_check_find(u->check, 31, layer_is_tuned(u, m, ratio) ? SB_LEVEL_info : SB_LEVEL_error,
+                  code_name(m),
                   "%s%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
                   "weight; relative error %.4f, expected 0.0264%s: %s",
                   PIECE(m), *PIECE(m) ? ": " : "", seen->fp8.far.count, seen->distance.count, ratio,
