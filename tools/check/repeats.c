@@ -115,9 +115,11 @@ static void find(repeats *r)
             first = i;
             continue;
         }
-        size_t with = equal(r, &m[first], &m[i]) ? first : i - 1;
-        if ((with == first || equal(r, &m[with], &m[i])) && says_enough(r, &m[i]))
-            add(r, &m[with], &m[i]);
+        const sb_mark *with = equal(r, &m[first], &m[i])   ? &m[first]
+                              : equal(r, &m[i - 1], &m[i]) ? &m[i - 1]
+                                                           : NULL;
+        if (with && says_enough(r, &m[i]))
+            add(r, with, &m[i]);
     }
 }
 
