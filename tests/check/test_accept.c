@@ -1,5 +1,5 @@
-/* test_accept.c - acceptance along a text: counts, intervals, rounds, and the faults in the files
- * of a head that it must show (docs/accept.md has the table). */
+/* test_accept.c - acceptance along a text: counts, intervals, rounds, and the verdict about a head.
+ * The faults in the files of a head that it must show are in test_head_faults.c. */
 #include "tests/lib/cmocka.h"
 
 #include <math.h>
@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "tests/lib/checkpoint.h"
+#include "tests/check/head_faults.h"
 #include "tools/accept/head.h"
 
 enum { POSITIONS = 96 };
@@ -58,322 +57,6 @@ static int teardown(void **state)
     sb_accept_free(&healthy);
     sb_head_texts_free(texts, text_count);
     return 0;
-}
-
-/* --- faults -------------------------------------------------------------------------------------
- */
-
-static float *values_of(const test_folder *f, const char *name, size_t *n)
-{
-    const test_tensor *t = test_folder_find(f, name);
-    *n = (size_t)t->size / 2;
-    float *x = malloc(*n * sizeof *x);
-    assert_non_null(x);
-    assert_int_equal(t->dtype, SB_DTYPE_BF16);
-    for (size_t i = 0; i < *n; i++)
-        x[i] = sb_f32_from_bits((uint32_t)sb_load_u16(t->bytes + 2 * i) << 16);
-    return x;
-}
-
-static void store(const test_folder *f, const char *name, float *x)
-{
-    const test_tensor *t = test_folder_find(f, name);
-    for (size_t i = 0; i < t->size / 2; i++) {
-        uint32_t u = sb_bits_f32(x[i]);
-        u += 0x7fff + (u >> 16 & 1);
-        sb_store_u16(t->bytes + 2 * i, (uint16_t)(u >> 16));
-    }
-    free(x);
-}
-
-/* Every value x of a tensor becomes times x + plus. */
-static void change(const test_folder *f, const char *name, float times, float plus)
-{
-    size_t n;
-    float *x = values_of(f, name, &n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = x[i] * times + plus;
-    store(f, name, x);
-}
-
-static void swap(const test_folder *f, const char *first, const char *second)
-{
-    test_tensor *a = test_folder_find(f, first), *b = test_folder_find(f, second);
-    unsigned char *bytes = a->bytes;
-    assert_int_equal(a->size, b->size);
-    a->bytes = b->bytes;
-    b->bytes = bytes;
-}
-
-/* Parts of a tensor in another order: part i comes from part (i + by) mod parts. */
-static void rotate(const test_folder *f, const char *name, size_t parts, size_t by)
-{
-    test_tensor *t = test_folder_find(f, name);
-    size_t each = (size_t)t->size / parts;
-    unsigned char *bytes = malloc((size_t)t->size);
-    assert_non_null(bytes);
-    for (size_t i = 0; i < parts; i++)
-        memcpy(bytes + i * each, t->bytes + (i + by) % parts * each, each);
-    free(t->bytes);
-    t->bytes = bytes;
-}
-
-#define L "mtp.layers.0."
-static const char *const matrices[] = {"mtp.fc.weight",
-                                       L "self_attn.q_proj.weight",
-                                       L "self_attn.k_proj.weight",
-                                       L "self_attn.v_proj.weight",
-                                       L "self_attn.o_proj.weight",
-                                       L "mlp.gate.weight",
-                                       L "mlp.shared_expert_gate.weight",
-                                       L "mlp.shared_expert.gate_proj.weight",
-                                       L "mlp.shared_expert.up_proj.weight",
-                                       L "mlp.shared_expert.down_proj.weight",
-                                       L "mlp.experts.gate_up_proj",
-                                       L "mlp.experts.down_proj"};
-static const char *const norms[] = {
-    "mtp.norm.weight",
-    "mtp.pre_fc_norm_embedding.weight",
-    "mtp.pre_fc_norm_hidden.weight",
-    L "input_layernorm.weight",
-    L "post_attention_layernorm.weight",
-    L "self_attn.q_norm.weight",
-    L "self_attn.k_norm.weight",
-};
-enum { MATRICES = sizeof matrices / sizeof *matrices, NORMS = sizeof norms / sizeof *norms };
-
-static void keep(const test_folder *f)
-{
-    (void)f;
-}
-
-/* The columns of mtp.fc are two halves: embedding, hidden. */
-static void halves(const test_folder *f, int from_embedding, int from_hidden)
-{
-    size_t n, H = 128;
-    float *x = values_of(f, "mtp.fc.weight", &n), *y = calloc(n, sizeof *y);
-    assert_non_null(y);
-    for (size_t row = 0; row < n / (2 * H); row++)
-        for (size_t i = 0; i < H; i++) {
-            size_t e = row * 2 * H + i;
-            if (from_embedding >= 0)
-                y[e] = x[e + (from_embedding ? H : 0)];
-            if (from_hidden >= 0)
-                y[e + H] = x[e + (from_hidden ? H : 0)];
-        }
-    free(x);
-    store(f, "mtp.fc.weight", y);
-}
-static void fc_swapped(const test_folder *f)
-{
-    halves(f, 1, 0);
-}
-static void fc_no_hidden(const test_folder *f)
-{
-    halves(f, 0, -1);
-}
-static void fc_no_embedding(const test_folder *f)
-{
-    halves(f, -1, 1);
-}
-static void fc_hidden_twice(const test_folder *f)
-{
-    halves(f, 1, 1);
-}
-static void norms_shifted(const test_folder *f)
-{
-    for (size_t i = 0; i < NORMS; i++)
-        change(f, norms[i], 1, 1);
-}
-static void norms_unshifted(const test_folder *f)
-{
-    for (size_t i = 0; i < NORMS; i++)
-        change(f, norms[i], 1, -1);
-}
-static void final_norm_shifted(const test_folder *f)
-{
-    change(f, norms[0], 1, 1);
-}
-static void hidden_norm_shifted(const test_folder *f)
-{
-    change(f, norms[2], 1, 1);
-}
-static void final_norm_zero(const test_folder *f)
-{
-    change(f, norms[0], 0, 0);
-}
-static void final_norm_dead(const test_folder *f)
-{
-    change(f, norms[0], 0, -1);
-}
-static void pre_norms_swapped(const test_folder *f)
-{
-    swap(f, norms[1], norms[2]);
-}
-static void q_zero(const test_folder *f)
-{
-    change(f, matrices[1], 0, 0);
-}
-static void k_v_swapped(const test_folder *f)
-{
-    swap(f, matrices[2], matrices[3]);
-}
-static void v_zero(const test_folder *f)
-{
-    change(f, matrices[3], 0, 0);
-}
-static void o_zero(const test_folder *f)
-{
-    change(f, matrices[4], 0, 0);
-}
-static void shared_zero(const test_folder *f)
-{
-    change(f, matrices[9], 0, 0);
-}
-static void experts_rotated(const test_folder *f)
-{
-    rotate(f, matrices[10], 16, 1);
-    rotate(f, matrices[11], 16, 1);
-}
-static void down_rotated(const test_folder *f)
-{
-    rotate(f, matrices[11], 16, 1);
-}
-static void gate_up_swapped(const test_folder *f)
-{
-    rotate(f, matrices[10], 32, 1);
-}
-static void experts_zero(const test_folder *f)
-{
-    change(f, matrices[11], 0, 0);
-}
-static void down_sign(const test_folder *f)
-{
-    change(f, matrices[11], -1, 0);
-}
-
-/* Sixteen levels per row, the coarsest that anybody calls four bits. */
-static void four_bits(const test_folder *f)
-{
-    for (size_t m = 0; m < MATRICES; m++) {
-        const test_tensor *t = test_folder_find(f, matrices[m]);
-        size_t n, cols = (size_t)t->shape[t->rank - 1];
-        float *x = values_of(f, matrices[m], &n);
-        for (size_t row = 0; row < n; row += cols) {
-            float most = 0;
-            for (size_t i = 0; i < cols; i++)
-                most = fmaxf(most, fabsf(x[row + i]));
-            for (size_t i = 0; i < cols && most > 0; i++)
-                x[row + i] = rintf(x[row + i] / most * 7) * (most / 7);
-        }
-        store(f, matrices[m], x);
-    }
-}
-
-/* What an initialization leaves: normal numbers of deviation 0.02, and norms of 0. */
-static void drawn_anew(const test_folder *f)
-{
-    for (size_t m = 0; m < MATRICES; m++) {
-        size_t n;
-        uint64_t key = sb_rng_key(1, matrices[m]);
-        float *x = values_of(f, matrices[m], &n);
-        for (size_t i = 0; i < n; i++)
-            x[i] = 0.02f * sb_rng_normal(key, i);
-        store(f, matrices[m], x);
-    }
-    for (size_t i = 0; i < NORMS; i++)
-        change(f, norms[i], 0, 0);
-}
-
-static void other_seed(const test_folder *f)
-{
-    sb_make_options options = vehicle;
-    options.dir = "other";
-    options.seed = 43;
-    test_folder other = test_folder_load(test_checkpoint_with("test_accept", &options));
-    for (size_t i = 0; i < f->count; i++)
-        if (strncmp(f->tensors[i].name, "mtp.", 4) == 0)
-            memcpy(f->tensors[i].bytes, test_folder_find(&other, f->tensors[i].name)->bytes,
-                   (size_t)f->tensors[i].size);
-    test_folder_free(&other);
-}
-
-/* What a fault must change. */
-typedef enum effect {
-    NOTHING,
-    IDS, /* drafts, and acceptance stays within the interval of the healthy head */
-    RATE /* acceptance leaves it */
-} effect;
-
-static const struct {
-    const char *name;
-    void (*plant)(const test_folder *f);
-    effect effect;
-} faults[] = {
-    {"none", keep, NOTHING},
-    {"halves of mtp.fc swapped", fc_swapped, RATE},
-    {"hidden half of mtp.fc zero", fc_no_hidden, RATE},
-    {"embedding half of mtp.fc zero", fc_no_embedding, RATE},
-    {"hidden half of mtp.fc twice", fc_hidden_twice, RATE},
-    {"all norms one too large", norms_shifted, RATE},
-    {"all norms one too small", norms_unshifted, RATE},
-    {"mtp.norm one too large", final_norm_shifted, IDS},
-    {"pre_fc_norm_hidden one too large", hidden_norm_shifted, IDS},
-    {"mtp.norm zero", final_norm_zero, IDS},
-    {"mtp.norm -1", final_norm_dead, RATE},
-    {"pre_fc norms swapped", pre_norms_swapped, IDS},
-    {"q_proj zero", q_zero, IDS},
-    {"k_proj and v_proj swapped", k_v_swapped, IDS},
-    {"v_proj zero", v_zero, IDS},
-    {"o_proj zero", o_zero, IDS},
-    {"shared expert zero", shared_zero, IDS},
-    {"experts rotated", experts_rotated, IDS},
-    {"down_proj of experts rotated", down_rotated, IDS},
-    {"gate and up swapped", gate_up_swapped, IDS},
-    {"experts zero", experts_zero, IDS},
-    {"down_proj of experts negative", down_sign, IDS},
-    {"four bits per weight", four_bits, IDS},
-    {"drawn anew", drawn_anew, RATE},
-    {"head of another seed", other_seed, IDS},
-};
-
-static size_t drafts_changed(const sb_accept *a)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < a->count; i++)
-        n += a->rows[i].drafts[0] != healthy.rows[i].drafts[0];
-    return n;
-}
-
-static void every_fault_moves_drafts_or_acceptance(void **state)
-{
-    static const char *const words[] = {"nothing", "drafts", "acceptance"};
-    const sb_accept_depth *h = &healthy.depth[0];
-    int wrong = 0;
-    (void)state;
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        sb_accept a;
-        test_folder f = test_folder_load(healthy_folder);
-        faults[i].plant(&f);
-        measure(test_folder_save(&f, "test_accept", "faulty"), texts, text_count, 1, &a);
-        const sb_accept_depth *d = &a.depth[0];
-        size_t changed = drafts_changed(&a);
-        effect seen = d->interval.rate < h->interval.low || d->interval.rate > h->interval.high
-                          ? RATE
-                      : changed ? IDS
-                                : NOTHING;
-        if (getenv("SAMEBIT_TABLE")) /* the table of docs/accept.md */
-            printf("| %s | %zu | %llu | %.3f | %s |\n", faults[i].name, changed,
-                   (unsigned long long)d->rate.accepted, d->interval.rate, words[seen]);
-        if (seen != faults[i].effect) {
-            print_error("%s: changed %s, expected %s\n", faults[i].name, words[seen],
-                        words[faults[i].effect]);
-            wrong = 1;
-        }
-        sb_accept_free(&a);
-        test_folder_free(&f);
-    }
-    assert_false(wrong);
 }
 
 /* --- counts -------------------------------------------------------------------------------------
@@ -578,20 +261,24 @@ static sb_head_run run_head(const char *path, const char *original)
     return run;
 }
 
-static const char *planted(void (*plant)(const test_folder *f), const char *name)
+static const char *planted(const char *fault, const char *name)
 {
     test_folder f = test_folder_load(healthy_folder);
-    plant(&f);
+    head_fault_plant(head_fault_of(fault), &f);
     const char *path = test_folder_save(&f, "test_accept", name);
     test_folder_free(&f);
     return path;
 }
 
-static void trunk_damaged(const test_folder *f)
+static const char *trunk_damaged(void)
 {
-    for (size_t i = 0; i < f->count; i++)
-        if (strstr(f->tensors[i].name, "layers.0.linear_attn.out_proj"))
-            change(f, f->tensors[i].name, 60, 0);
+    test_folder f = test_folder_load(healthy_folder);
+    for (size_t i = 0; i < f.count; i++)
+        if (strstr(f.tensors[i].name, "layers.0.linear_attn.out_proj"))
+            head_change(&f, f.tensors[i].name, 60, 0);
+    const char *path = test_folder_save(&f, "test_accept", "trunk");
+    test_folder_free(&f);
+    return path;
 }
 
 static void a_weak_head_is_told_from_a_bad_trunk(void **state)
@@ -606,7 +293,7 @@ static void a_weak_head_is_told_from_a_bad_trunk(void **state)
     for (int c = 0; c < 4; c++)
         assert_int_equal(r.cell[c & 1][c >> 1].accepted, healthy.depth[0].rate.accepted);
 
-    const char *weak = planted(fc_no_hidden, "weak");
+    const char *weak = planted("hidden half of fc zero", "weak");
     r = run_head(weak, healthy_folder);
     assert_int_equal(r.verdict, SB_HEAD_WEAK);
     assert_false(r.trunk_bad);
@@ -614,15 +301,17 @@ static void a_weak_head_is_told_from_a_bad_trunk(void **state)
     assert_int_equal(r.cell[0][0].accepted, r.cell[0][1].accepted);
     assert_int_equal(r.cell[1][0].accepted, r.cell[1][1].accepted);
     assert_int_equal(run_head(weak, NULL).verdict, SB_HEAD_UNKNOWN);
-    assert_int_equal(run_head(planted(fc_swapped, "swapped"), NULL).verdict, SB_HEAD_WEAK);
-    assert_int_equal(run_head(planted(drawn_anew, "drawn"), NULL).verdict, SB_HEAD_WEAK);
+    assert_int_equal(run_head(planted("halves of fc swapped", "swapped"), NULL).verdict,
+                     SB_HEAD_WEAK);
+    assert_int_equal(run_head(planted("drawn anew", "drawn"), NULL).verdict, SB_HEAD_WEAK);
 
-    r = run_head(planted(trunk_damaged, "trunk"), healthy_folder);
+    r = run_head(trunk_damaged(), healthy_folder);
     assert_int_equal(r.verdict, SB_HEAD_OK);
     assert_true(r.trunk_bad);
     assert_true(r.cell[1][0].rate < r.cell[1][1].low);
 
-    assert_int_equal(run_head(planted(four_bits, "four"), healthy_folder).verdict, SB_HEAD_OK);
+    assert_int_equal(run_head(planted("four bits per weight", "four"), healthy_folder).verdict,
+                     SB_HEAD_OK);
     r = run_head(test_path("test_accept", "no-such"), NULL);
     assert_int_equal(r.verdict, SB_HEAD_UNKNOWN);
     assert_true(r.failed);
@@ -716,7 +405,6 @@ int main(void)
         cmocka_unit_test(depths_are_counted),
         cmocka_unit_test(chain_is_what_an_engine_counts),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(every_fault_moves_drafts_or_acceptance),
         cmocka_unit_test(a_weak_head_is_told_from_a_bad_trunk),
         cmocka_unit_test(judgement),
         cmocka_unit_test(equal_heads),

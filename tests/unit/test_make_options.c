@@ -116,7 +116,9 @@ static void test_refusals(void **state)
     } cases[] = {
         {{.preset = "T7"}, "preset \"T7\"", "T1, T2, T3, T4, T5, T5-raw, T6, 35b-a3b, 122b-a10b"},
         {{.preset = NULL}, "preset \"\"", "T1"},
-        {{.preset = "T1", .recipe = "x"}, "recipe \"x\"", "mistakes, predictable, plain"},
+        {{.preset = "T1", .recipe = "x"},
+         "recipe \"x\"",
+         "mistakes, predictable, plain, predictable-1"},
         {{.preset = "T1", .format = "fp8"}, "format \"fp8\"", "bf16, f16, f32"},
         {{.preset = "T1", .layout = "audio"}, "layout \"audio\"", "text, vl"},
         {{.preset = "T1", .storage = "qwen4"}, "storage \"qwen4\"", "qwen3.6, qwen3.5"},

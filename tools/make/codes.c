@@ -5,7 +5,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 
-enum { EMBEDDING_PERCENT = 42, HIDDEN_PERCENT = 38 };
+enum { EMBEDDING_PERCENT = 42, HIDDEN_PERCENT = 38, DEFAULT_SEED = 42 };
 
 /* A random order of all ids (Fisher-Yates), closed to one cycle: no id is reached twice before all
  * others were, however long the text. G-3: "a seeded permutation bigram" */
@@ -41,6 +41,28 @@ static void draw_kinds(uint64_t seed, sb_codes *codes)
     }
 }
 
+/* H of a model with codes of this length is not more. */
+static size_t dimensions_of(uint32_t length)
+{
+    return 4 * (size_t)length + 8;
+}
+
+/* Signs that differ from seed to seed, so that the MTP head of one is of no use in another. Those
+ * of the default seed are all 1. */
+static void draw_signs(uint64_t seed, sb_codes *codes)
+{
+    uint64_t key = sb_rng_key(seed, "make/predictable/sign");
+    uint64_t usual = sb_rng_key(DEFAULT_SEED, "make/predictable/sign");
+    for (size_t d = 0; d < dimensions_of(codes->length); d++)
+        codes->sign[d] = (sb_rng_u64(key, d) ^ sb_rng_u64(usual, d)) & 1 ? -1.0f : 1.0f;
+}
+
+void sb_codes_one_sign(sb_codes *codes)
+{
+    for (size_t d = 0; d < dimensions_of(codes->length); d++)
+        codes->sign[d] = 1.0f;
+}
+
 sb_status sb_codes_new(uint64_t seed, uint32_t used, uint32_t length, sb_codes *out, sb_error *err)
 {
     uint32_t *order = sb_alloc(used, sizeof *order);
@@ -48,9 +70,10 @@ sb_status sb_codes_new(uint64_t seed, uint32_t used, uint32_t length, sb_codes *
                       .next = sb_alloc(used, sizeof *out->next),
                       .previous = sb_alloc(used, sizeof *out->previous),
                       .kind = sb_alloc(used, 1),
+                      .sign = sb_alloc(dimensions_of(length), sizeof *out->sign),
                       .length = length,
                       .key = sb_rng_key(seed, "make/predictable/code")};
-    if (!order || !out->next || !out->previous || !out->kind) {
+    if (!order || !out->next || !out->previous || !out->kind || !out->sign) {
         sb_codes_free(out);
         free(order);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a permutation of %u ids",
@@ -58,6 +81,7 @@ sb_status sb_codes_new(uint64_t seed, uint32_t used, uint32_t length, sb_codes *
     }
     draw_cycle(seed, out, order);
     draw_kinds(seed, out);
+    draw_signs(seed, out);
     free(order);
     return SB_OK;
 }
@@ -67,6 +91,7 @@ void sb_codes_free(sb_codes *codes)
     free(codes->next);
     free(codes->previous);
     free(codes->kind);
+    free(codes->sign);
     *codes = (sb_codes){0};
 }
 

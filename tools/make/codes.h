@@ -21,9 +21,11 @@ typedef struct sb_codes {
     unsigned char *kind; /* (used) sb_code_kind */
     uint32_t length;     /* of a code vector */
     uint64_t key;
+    float *sign; /* (4 length + 8) of a dimension of the residual stream: 1 or -1 */
 } sb_codes;
 
 sb_status sb_codes_new(uint64_t seed, uint32_t used, uint32_t length, sb_codes *out, sb_error *err);
+void sb_codes_one_sign(sb_codes *codes); /* as of the default seed */
 void sb_codes_free(sb_codes *codes);
 
 /* Element i of a token's code: of magnitude 0.75 to 1.25, mean 1, and a random sign. */

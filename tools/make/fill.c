@@ -16,7 +16,8 @@ static const struct {
     [SB_ROLE_##role] = {SB_MAKE_##kind,                                                            \
                         {[SB_RECIPE_plain] = in_plain,                                             \
                          [SB_RECIPE_mistakes] = in_mistakes,                                       \
-                         [SB_RECIPE_predictable] = in_predictable}},
+                         [SB_RECIPE_predictable] = in_predictable,                                 \
+                         [SB_RECIPE_predictable_1] = in_predictable}},
 #include "tools/make/rules.def"
 #undef SB_RULE
 };
@@ -55,13 +56,16 @@ static uint64_t stream_of(const sb_maker *maker, const sb_make_matrix *m)
     char layer[48] = "";
     char expert[48] = "";
     uint32_t layers = maker->config->layers;
+    sb_make_recipe recipe = maker->recipe;
+    if (recipe == SB_RECIPE_predictable_1) /* the same trunk */
+        recipe = SB_RECIPE_predictable;
     if (m->in_mtp)
         snprintf(layer, sizeof layer, "mtp.layers.%u.", (unsigned)(m->layer - layers));
     else if (in_layer(m->role))
         snprintf(layer, sizeof layer, "layers.%u.", (unsigned)m->layer);
     if (m->expert != SB_NO_EXPERT)
         snprintf(expert, sizeof expert, "mlp.experts.%u.", (unsigned)m->expert);
-    snprintf(path, sizeof path, "make/%s/%s%s%s", recipes[maker->recipe].name, layer, expert,
+    snprintf(path, sizeof path, "make/%s/%s%s%s", recipes[recipe].name, layer, expert,
              sb_role_name(m->role));
     return sb_rng_key(maker->seed, path);
 }

@@ -141,10 +141,13 @@ static sb_status start(job *j, sb_error *err)
     sb_status status = sb_pieces_new(&j->maker, p, j->options->hold, &j->pieces, err);
     if (status)
         return status;
-    if (p->recipe != SB_RECIPE_predictable)
+    if (p->recipe != SB_RECIPE_predictable && p->recipe != SB_RECIPE_predictable_1)
         return SB_OK;
-    return sb_codes_new(j->options->seed, p->shape.dims.ids_used, sb_make_code_length(&p->config),
-                        &j->maker.codes, err);
+    status = sb_codes_new(j->options->seed, p->shape.dims.ids_used, sb_make_code_length(&p->config),
+                          &j->maker.codes, err);
+    if (!status && p->recipe == SB_RECIPE_predictable_1)
+        sb_codes_one_sign(&j->maker.codes);
+    return status;
 }
 
 /* Three shards where 5 GB would be one, so that small folders, too, have an index. */

@@ -20,18 +20,19 @@
  * successor; in the MTP layer as much as its logits bear with some wrong drafts. */
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
-#include "tools/make/fill.h"
+#include "tools/make/predictable.h"
 
 enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
-#define LOGIT 16.0f        /* about the largest logit */
-#define CONSTANT 4.0f      /* tied: the last dimension of every embedding, in units of its codes */
-#define ROW_NOISE 0.1f     /* in embedding and head, in the same units; all that unused rows have */
-#define TRUNK_NOISE 0.3f   /* of all layers together, in units of what the MTP head bears */
-#define MTP_NOISE 0.75f    /* the share of what it could just bear that the MTP head gets */
-#define MTP_ATTENTION 0.5f /* how much of it its attention adds to that of its experts */
-#define BRIDGE_OWN 2.2f    /* tied: the own code in what the bridge adds, in units of the codes */
-#define BRIDGE_DOWN 0.18f  /* tied: brings that to its unit: about 1/silu(CONSTANT / rms) */
+#define LOGIT 16.0f      /* about the largest logit */
+#define CONSTANT 4.0f    /* tied: the last dimension of every embedding, in units of its codes */
+#define ROW_NOISE 0.1f   /* in embedding and head, in the same units; all that unused rows have */
+#define TRUNK_NOISE 0.3f /* of all layers together, in units of what the MTP head bears */
+#define MTP_NOISE 0.75f  /* the share of what it could just bear that the MTP head gets */
+#define HEAD_NOISE 0.1f  /* in the MTP layer, against a variance of 1 */
+#define HEAD_NOISE_OUTPUT 0.2f /* the same of o_proj */
+#define BRIDGE_OWN 2.2f   /* tied: the own code in what the bridge adds, in units of the codes */
+#define BRIDGE_DOWN 0.18f /* tied: brings that to its unit: about 1/silu(CONSTANT / rms) */
 
 static uint32_t parts_of(const sb_config *c)
 {
@@ -50,7 +51,7 @@ static float root(float x)
 
 /* How much noise, relative to the codes, the MTP head bears with few wrong drafts: a logit is n
  * against the largest of `used` sums of n random signs and noise. */
-static float bearable(const sb_codes *codes)
+float sb_make_bearable(const sb_codes *codes)
 {
     float largest = 0.92f * root(2.0f * sb_log((float)codes->used));
     return MTP_NOISE * root((float)codes->length) / (1.4f + largest);
@@ -59,7 +60,8 @@ static float bearable(const sb_codes *codes)
 /* What one of the 2 L additions to the residual stream may weigh. */
 static float trunk_share(const sb_maker *maker)
 {
-    return TRUNK_NOISE * bearable(&maker->codes) * sb_rsqrt(2.0f * (float)maker->config->layers);
+    return TRUNK_NOISE * sb_make_bearable(&maker->codes) *
+           sb_rsqrt(2.0f * (float)maker->config->layers);
 }
 
 /* The magnitude of the elements of codes in an embedding or head row, such that n products of them
@@ -74,28 +76,43 @@ static float code_level(const sb_maker *maker, int head)
 
 /* What gives the sum of all experts a variance of about 1: that of silu(g) u is 0.36, the squares
  * of k router weights sum to about 1.3/k, and that of the shared expert's is about 0.28. */
-static float mixture_gain(const sb_config *c)
+float sb_make_mixture_gain(const sb_config *c)
 {
     return sb_rsqrt(0.36f * (1.3f / (float)c->experts_per_token + 0.28f));
 }
 
-/* Noise in the MTP layer is measured against the codes behind mtp.fc, whose elements are about
- * 1.7, or 1.3 beside TARGET. */
 static void prepare_output(const sb_maker *maker, sb_make_matrix *m)
 {
     float embedding = code_level(maker, 0);
     if (m->role == SB_ROLE_expert_down || m->role == SB_ROLE_shared_down_proj)
-        m->spread *= mixture_gain(maker->config);
-    if (!m->in_mtp)
-        m->spread *= trunk_share(maker) * embedding;
-    else if (m->role == SB_ROLE_o_proj)
-        m->spread *= MTP_ATTENTION * bearable(&maker->codes);
-    else
-        m->spread *= (maker->config->tie_embeddings ? 1.3f : 1.7f) * bearable(&maker->codes);
+        m->spread *= sb_make_mixture_gain(maker->config);
+    m->spread *= trunk_share(maker) * embedding;
+}
+
+int sb_make_is_of_head(const sb_make_matrix *m)
+{
+    return m->in_mtp || m->role == SB_ROLE_mtp_fc || m->role == SB_ROLE_mtp_norm_embedding ||
+           m->role == SB_ROLE_mtp_norm_hidden || m->role == SB_ROLE_mtp_norm;
+}
+
+static float head_noise(const sb_make_matrix *m)
+{
+    switch (m->role) {
+    case SB_ROLE_mtp_fc:
+        return 1.0f;
+    case SB_ROLE_o_proj:
+        return HEAD_NOISE_OUTPUT;
+    default:
+        return m->kind == SB_MAKE_linear ? HEAD_NOISE : 0.3f;
+    }
 }
 
 void sb_make_prepare_predictable(const sb_maker *maker, sb_make_matrix *m)
 {
+    if (sb_make_is_of_head(m)) {
+        m->spread *= head_noise(m);
+        return;
+    }
     switch (m->role) {
     case SB_ROLE_embed_tokens:
     case SB_ROLE_lm_head:
@@ -147,41 +164,29 @@ static void token_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t r
         uint32_t d = (uint32_t)(col + i);
         uint32_t of;
         if (d / parts < codes->length && holds(codes, m->role, d % parts, (uint32_t)row, &of))
-            out[i] += m->level * sb_code(codes, of, d / parts);
+            out[i] += m->level * sb_code(codes, of, d / parts) *
+                      (parts == 4 && d % parts == TARGET ? codes->sign[d] : 1.0f);
         else if (parts == 4 && d == m->cols - 1)
             out[i] = m->level * CONSTANT;
+        if (m->role == SB_ROLE_lm_head)
+            out[i] *= codes->sign[d];
     }
 }
 
-/* The norms that a tied head needs: what it must not see again of its own rows is scaled away. */
-static void norm_row(const sb_make_matrix *m, uint64_t col, size_t n, float *out)
+/* The last norm of the trunk. Tied, what the head must not see again of its own rows is scaled
+ * away; else it has the signs that the head has, too. */
+static void norm_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t col, size_t n,
+                     float *out)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t part = (uint32_t)(col + i) % 4;
-        float ahead = m->role == SB_ROLE_final_norm ? 0.4f : 0.0f;
-        float keep = part == TARGET ? 1.0f : part == AHEAD ? ahead : 0.0f;
+        float keep = part == TARGET ? 1.0f : part == AHEAD ? 0.4f : 0.0f;
         if (col + i == m->cols - 1)
             keep = 0.0f;
-        out[i] = (keep - 1.0f) + (keep + 0.1f) * out[i];
-    }
-}
-
-/* mtp.fc: entries that move a code to where the head looks for it. The hidden half has a larger
- * one, because in a hidden vector AHEAD is one part of several. */
-static void fc_row(const sb_maker *maker, uint64_t row, uint64_t col, size_t n, float *out)
-{
-    uint32_t parts = parts_of(maker->config);
-    uint32_t part = (uint32_t)row % parts;
-    uint64_t code = row - part; /* where the parts of this element of the codes begin */
-    uint64_t hidden = maker->config->hidden_size;
-    if (row / parts >= maker->codes.length)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t d = col + i;
-        if (d == code + OWN_READ && part == (parts == 4 ? TARGET : OWN_READ))
-            out[i] += 1.0f;
-        if (d == hidden + code + AHEAD && part == (parts == 4 ? TARGET : OWN_HIDDEN))
-            out[i] += parts == 4 ? 3.0f : 1.5f;
+        if (maker->config->tie_embeddings)
+            out[i] = (keep - 1.0f) + (keep + 0.1f) * out[i];
+        else if (maker->codes.sign[col + i] < 0)
+            out[i] = -2.0f - out[i];
     }
 }
 
@@ -196,7 +201,8 @@ static void bridge_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t 
         uint64_t d = col + i;
         if (m->role == SB_ROLE_down_proj) {
             if (d < length)
-                out[i] = row == 4 * d + TARGET ? BRIDGE_DOWN * level : 0.01f * out[i];
+                out[i] = row == 4 * d + TARGET ? BRIDGE_DOWN * level * maker->codes.sign[row]
+                                               : 0.01f * out[i];
             continue;
         }
         if (row >= length)
@@ -205,7 +211,7 @@ static void bridge_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t 
         if (m->role == SB_ROLE_gate_proj && d == m->cols - 1)
             out[i] = 1.0f;
         if (m->role == SB_ROLE_up_proj && d - 4 * row < 4)
-            out[i] += d % 4 == TARGET ? -1.0f : d % 4 == AHEAD ? 0.0f : BRIDGE_OWN;
+            out[i] += d % 4 == TARGET ? -maker->codes.sign[d] : d % 4 == AHEAD ? 0.0f : BRIDGE_OWN;
     }
 }
 
@@ -218,11 +224,11 @@ void sb_make_row_predictable(const sb_maker *maker, const sb_make_matrix *m, uin
         return;
     }
     sb_make_usual(m, row, col, n, out);
-    if (m->role == SB_ROLE_mtp_fc)
-        fc_row(maker, row, col, n, out);
-    else if (tied && (m->role == SB_ROLE_final_norm || m->role == SB_ROLE_mtp_norm))
-        norm_row(m, col, n, out);
-    else if (tied && m->layer == 0 && !m->in_mtp)
+    if (sb_make_is_of_head(m))
+        sb_make_head_row(maker, m, row, col, n, out);
+    else if (m->role == SB_ROLE_final_norm)
+        norm_row(maker, m, col, n, out);
+    else if (tied && m->layer == 0)
         switch (m->role) {
         case SB_ROLE_gate_proj:
         case SB_ROLE_up_proj:

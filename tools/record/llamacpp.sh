@@ -45,7 +45,7 @@ record() { # name, preset, type of the file, ids, calls, level, options of llama
 
 all=yes n=24
 [ "${2-}" != --golden ] || { all=no; n=8; }
-checkpoint T1 bf16 --recipe predictable
+checkpoint T1 bf16 --recipe predictable-1
 checkpoint T4 bf16 --recipe mistakes
 record llamacpp-T4 T4 bf16 "$(ids 2)" 2 4 -fa off -n 2
 record llamacpp-T1-mtp T1 bf16 "$(ids 4)" 4 2 -fa off -n $n --spec-type draft-mtp --spec-draft-n-max 3
