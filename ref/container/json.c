@@ -85,9 +85,13 @@ sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_
 /* --- one member at a time -----------------------------------------------------------------------
  */
 
-static size_t begin_of(const char *text)
+/* Behind the first brace; the text has no end of its own, so that strspn would not do. */
+static size_t begin_of(const char *text, size_t n)
 {
-    return strspn(text, " \t\r\n") + 1;
+    size_t at = 0;
+    while (at < n && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n'))
+        at++;
+    return at + 1;
 }
 
 sb_status sb_json_measure(const char *text, size_t n, const char *file, const char *besides,
@@ -100,7 +104,7 @@ sb_status sb_json_measure(const char *text, size_t n, const char *file, const ch
     sb_status status = check(text, n, file, 0, err);
     if (status)
         return status;
-    for (size_t at = begin_of(text); sb_json_next(text, n, &at, &m);) {
+    for (size_t at = begin_of(text, n); sb_json_next(text, n, &at, &m);) {
         size_t key = m.key_end - m.key;
         *members += key != length + 2 || memcmp(text + m.key + 1, besides, length) != 0;
         *key_bytes += key;
@@ -135,7 +139,7 @@ sb_status sb_json_each(const char *text, size_t n, const char *file, sb_json_mem
     char *room = NULL;
     size_t have = 0;
     sb_status status = SB_OK;
-    for (size_t at = begin_of(text); !status && sb_json_next(text, n, &at, &m);) {
+    for (size_t at = begin_of(text, n); !status && sb_json_next(text, n, &at, &m);) {
         size_t need = m.value_end - m.key + 2;
         if (need > have) {
             free(room);

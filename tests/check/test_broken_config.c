@@ -5,11 +5,11 @@
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
+#include "tests/lib/check_all.h"
 #include "tools/check/mtp.h"
 #include "tools/check/report.h"
 
@@ -132,8 +132,7 @@ static int is_found(const folder_result *r, const fault *f)
 
 static void nothing_else_is_hidden(void **state)
 {
-    const char *all = getenv("CHECK_ALL");
-    size_t looked_at = 0, hidden = 0, step = all && strcmp(all, "1") == 0 ? 1 : 3;
+    size_t looked_at = 0, hidden = 0, step = check_all() ? 1 : 3;
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i += step) {
         const fault *f = &faults[i];

@@ -15,6 +15,7 @@
 
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
+#include "tests/lib/check_all.h"
 #include "tools/accept/head.h"
 
 enum { TEXT = 160, POSITIONS = 96 };
@@ -22,8 +23,7 @@ enum { TEXT = 160, POSITIONS = 96 };
 /* Whether number i of a list is looked at, of which one in `of` is without CHECK_ALL. */
 static int is_chosen(size_t i, size_t of)
 {
-    const char *all = getenv("CHECK_ALL");
-    return i % of == 0 || (all && strcmp(all, "1") == 0);
+    return i % of == 0 || check_all();
 }
 
 static const char *trained(void)

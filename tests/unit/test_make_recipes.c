@@ -328,10 +328,10 @@ static uint32_t named(const sb_codes *codes, const double *x)
     return best;
 }
 
-/* Without any layer: the head of the model sees the successor of every token in its embedding, and
- * mtp.fc lets a token be known from its embedding for some, and from that of the token before it
- * for others. G-3: "a part of it can be predicted by the MTP head only from the hidden half of its
- * input" */
+/* Without any layer, the head of the model sees the successor of every token in its embedding.
+ * Behind mtp.fc some tokens are known from their own embedding. The others are known from the
+ * embedding of the token before. G-3: "a part of it can be predicted by the MTP head only from the
+ * hidden half of its input" */
 static void check_halves_of_fc(const sb_model *model, const sb_codes *codes)
 {
     const sb_weights *w = model->weights;

@@ -89,15 +89,15 @@ static void tell(const pool *p, const sb_kin *kin, int which, double usual)
     const sb_member *m = kin->member;
     const sb_quant *q = &m->matrix.quant;
     int zeros = which == SB_FIT_ZEROS;
-    sb_check_find(
-        p->check, 55, SB_LEVEL_error, sb_tensor_with(m, zeros ? q->zero_points : q->scales),
-        "%s%sof %" PRIu64 " pairs of groups that were compared the one with the larger %s "
-        "has the %s codes in %d %%, as chance would have it; in %d %% in the other "
-        "matrices: the %s are those of other %s, or the codes are",
-        m->unit->found.experts ? SB_SHOW(m->name) : "", m->unit->found.experts ? ": " : "",
-        base_of(kin, which), zeros ? "zero point" : "scale", zeros ? "larger" : "smaller",
-        percent(relation(kin, which)), percent(usual), zeros ? "zero points" : "scales",
-        q->groups > 1 ? "groups, rows or matrices" : "rows or matrices");
+    sb_check_find(p->check, 55, SB_LEVEL_error,
+                  sb_tensor_with(m, zeros ? q->zero_points : q->scales),
+                  "%sof %" PRIu64 " pairs of groups that were compared the one with the larger %s "
+                  "has the %s codes in %d %%, as chance would have it; in %d %% in the other "
+                  "matrices: the %s are those of other %s, or the codes are",
+                  SB_PIECE(m), base_of(kin, which), zeros ? "zero point" : "scale",
+                  zeros ? "larger" : "smaller", percent(relation(kin, which)), percent(usual),
+                  zeros ? "zero points" : "scales",
+                  q->groups > 1 ? "groups, rows or matrices" : "rows or matrices");
 }
 
 /* V-155: "Nothing is said if more than half of them" */
@@ -145,11 +145,9 @@ static void judge_shift(const pool *p)
             !kin->member->seen->fit.ranked[SB_FIT_ZEROS] || sb_format_bits(m->matrix.format) != 4)
             continue;
         sb_check_find(p->check, 55, SB_LEVEL_error, sb_tensor_with(m, m->matrix.quant.zero_points),
-                      "%s%scodes lie %.2f steps %s their zero points on average, in most other "
+                      "%scodes lie %.2f steps %s their zero points on average, in most other "
                       "matrices at most %.2f: the zero points are off by a step",
-                      m->unit->found.experts ? SB_SHOW(m->name) : "",
-                      m->unit->found.experts ? ": " : "", magnitude(shift),
-                      shift < 0 ? "below" : "above", usual);
+                      SB_PIECE(m), magnitude(shift), shift < 0 ? "below" : "above", usual);
     }
 }
 

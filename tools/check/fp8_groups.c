@@ -55,13 +55,6 @@ static unsigned scale_bytes(const sb_member *m)
     return (unsigned)sb_format_bytes(m->matrix.quant.scale_format);
 }
 
-/* " of expert 3", for a piece of a stack: the member's own name. */
-static const char *piece_name(const sb_member *m, sb_shown *room)
-{
-    return m->unit->found.experts ? sb_show(m->name, room) : "";
-}
-
-#define PIECE(m) piece_name((m), &(sb_shown){{0}})
 #define PLACES(u, m, which, byte, bytes)                                                           \
     sb_show_places((u)->check, (m), &(m)->seen->fp8.which, (byte), (bytes), &(sb_places_text){{0}})
 
@@ -73,8 +66,8 @@ static void judge_codes(const usual *u, const sb_member *m)
     const sb_seen_fp8 *s = &m->seen->fp8;
     if (s->nan.count)
         sb_check_find(u->check, 28, SB_LEVEL_fatal, code_name(m),
-                      "%s%s%" PRIu64 " codes are NaN, expected numbers: %s", PIECE(m),
-                      *PIECE(m) ? ": " : "", s->nan.count, PLACES(u, m, nan, sb_code_byte, 1));
+                      "%s%" PRIu64 " codes are NaN, expected numbers: %s", SB_PIECE(m),
+                      s->nan.count, PLACES(u, m, nan, sb_code_byte, 1));
 }
 
 /* --- 29 --------------------------------------------------------------------------------------- */
@@ -118,20 +111,19 @@ static void judge_size(const usual *u, const sb_member *m)
     int mean = mean_exponent(s), apart = mean - u->middle;
     if (s->high_scale.count)
         sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
-                      "%s%s%" PRIu64
-                      " scales mean a largest weight above 1e3 (scales are %g to %g): "
+                      "%s%" PRIu64 " scales mean a largest weight above 1e3 (scales are %g to %g): "
                       "%s",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->high_scale.count, (double)s->least,
-                      (double)s->most, PLACES(u, m, high_scale, sb_scale_byte, scale_bytes(m)));
+                      SB_PIECE(m), s->high_scale.count, (double)s->least, (double)s->most,
+                      PLACES(u, m, high_scale, sb_scale_byte, scale_bytes(m)));
     else if (s->live && u->has_middle && apart >= 10)
         sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
-                      "%s%sscales of %g to %g are 2^%d times those of the other matrices", PIECE(m),
-                      *PIECE(m) ? ": " : "", (double)s->least, (double)s->most, apart);
+                      "%sscales of %g to %g are 2^%d times those of the other matrices",
+                      SB_PIECE(m), (double)s->least, (double)s->most, apart);
     else if (s->live > 1 && sb_bits_f32(s->most) >> 23 > (uint32_t)(mean + 127 + 10) &&
              !is_low(u, m))
         sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
-                      "%s%sthe largest scale is %g, but the average one 2^%d", PIECE(m),
-                      *PIECE(m) ? ": " : "", (double)s->most, mean);
+                      "%sthe largest scale is %g, but the average one 2^%d", SB_PIECE(m),
+                      (double)s->most, mean);
 }
 
 static void tell_low(const usual *u, const sb_units *units)
@@ -155,33 +147,32 @@ static void judge_scales(const usual *u, const sb_member *m)
     const sb_seen_fp8 *s = &m->seen->fp8;
     if (s->bad_scale.count)
         sb_check_find(u->check, 29, SB_LEVEL_fatal, scale_name(m),
-                      "%s%s%" PRIu64 " scales are negative, infinite or NaN, expected positive "
+                      "%s%" PRIu64 " scales are negative, infinite or NaN, expected positive "
                       "numbers: %s",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->bad_scale.count,
+                      SB_PIECE(m), s->bad_scale.count,
                       PLACES(u, m, bad_scale, sb_scale_byte, scale_bytes(m)));
     if (s->lost.count)
         sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
-                      "%s%s%" PRIu64 " scales are 0 over codes that are not: %s", PIECE(m),
-                      *PIECE(m) ? ": " : "", s->lost.count,
-                      PLACES(u, m, lost, sb_scale_byte, scale_bytes(m)));
+                      "%s%" PRIu64 " scales are 0 over codes that are not: %s", SB_PIECE(m),
+                      s->lost.count, PLACES(u, m, lost, sb_scale_byte, scale_bytes(m)));
     if (s->dead.count && s->live && s->dead_least >= s->least / 4)
         sb_check_find(u->check, 29, SB_LEVEL_error, code_name(m),
-                      "%s%s%" PRIu64
+                      "%s%" PRIu64
                       " units are zero under scales that weights gave, expected codes that are not "
                       "zero: %s",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->dead.count,
+                      SB_PIECE(m), s->dead.count,
                       PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
     if (is_inverse(s))
         sb_check_find(u->check, 29, SB_LEVEL_fatal, scale_name(m),
-                      "%s%severy scale is above 1 (%g to %g): the inverse was stored, expected "
+                      "%severy scale is above 1 (%g to %g): the inverse was stored, expected "
                       "multipliers of about largest weight / 448",
-                      PIECE(m), *PIECE(m) ? ": " : "", (double)s->least, (double)s->most);
+                      SB_PIECE(m), (double)s->least, (double)s->most);
     else
         judge_size(u, m);
     if (u->producer == SB_PRODUCER_modelopt && is_off_lattice(m))
         sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
-                      "%s%s448 times the scale %.9g is no BF16 number, as a largest weight is",
-                      PIECE(m), *PIECE(m) ? ": " : "", (double)s->least);
+                      "%s448 times the scale %.9g is no BF16 number, as a largest weight is",
+                      SB_PIECE(m), (double)s->least);
 }
 
 /* --- 30 --------------------------------------------------------------------------------------- */
@@ -242,17 +233,17 @@ static void judge_max(const usual *u, const sb_member *m)
     int amax = 2 * u->low <= u->live; /* V-30: "half of all units at least" */
     if (2 * u->rounded <= u->matrices && was_rounded(u, m))
         sb_check_find(u->check, 30, SB_LEVEL_error, scale_name(m),
-                      "%s%sall %" PRIu32 " scales are powers of two and every unit has code 0x7e: "
+                      "%sall %" PRIu32 " scales are powers of two and every unit has code 0x7e: "
                       "the scales were rounded and the codes were not computed again",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->live);
+                      SB_PIECE(m), s->live);
     if (!s->low.count || !amax || misses_by_habit(u, m))
         return;
     if (m->unit->found.container == SB_CONTAINER_fp8_tensor && partner_is_full(u, m))
         return;
     sb_check_find(u->check, 30, max_level(u, m), code_name(m),
-                  "%s%s%" PRIu64 " of %" PRIu32 " units that share a scale have no code as large "
+                  "%s%" PRIu64 " of %" PRIu32 " units that share a scale have no code as large "
                   "as the scale is for (largest code of all: 0x%02x, expected 0x7e%s): %s",
-                  PIECE(m), *PIECE(m) ? ": " : "", s->low.count, s->live, s->top,
+                  SB_PIECE(m), s->low.count, s->live, s->top,
                   s->live_powers ? ", from 0x76 on under powers of two" : "",
                   PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
 }
@@ -339,19 +330,18 @@ static void judge_whole(const usual *u, const sb_member *m, double ratio)
     f = sb_follow_of(u->check, m);
     if (!sb_follow_may_be(&f))
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%s%sthe relative error is %.4f, expected 0.0264, up to 0.05 of tuned codes: "
+                      "%sthe relative error is %.4f, expected 0.0264, up to 0.05 of tuned codes: "
                       "%s",
-                      PIECE(m), *PIECE(m) ? ": " : "", f.error,
-                      sb_follow_text(&f, text, sizeof text));
+                      SB_PIECE(m), f.error, sb_follow_text(&f, text, sizeof text));
     else if (f.dead)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
-                      "%s%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
+                      "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
                       "those whose inputs were always zero; relative error of the others %.4f",
-                      PIECE(m), *PIECE(m) ? ": " : "", f.dead, f.left);
+                      SB_PIECE(m), f.dead, f.left);
     else if (f.left > 0.05)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
-                      "%s%sfar from its original: relative error %.4f, a usual one is 0.0264",
-                      PIECE(m), *PIECE(m) ? ": " : "", f.left);
+                      "%sfar from its original: relative error %.4f, a usual one is 0.0264",
+                      SB_PIECE(m), f.left);
 }
 
 static int is_near(const sb_member *m)
@@ -373,10 +363,10 @@ static void tell_far(usual *u, const sb_member *m, double ratio)
     const sb_seen *seen = m->seen;
     sb_check_find(u->check, 31, layer_is_tuned(u, m, ratio) ? SB_LEVEL_info : SB_LEVEL_error,
                   code_name(m),
-                  "%s%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
+                  "%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
                   "weight; relative error %.4f, expected 0.0264%s: %s",
-                  PIECE(m), *PIECE(m) ? ": " : "", seen->fp8.far.count, seen->distance.count, ratio,
-                  signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
+                  SB_PIECE(m), seen->fp8.far.count, seen->distance.count, ratio, signature(ratio),
+                  PLACES(u, m, far, sb_code_byte, 1));
 }
 
 /* V-31: "a nearest code to t = w / S within |t| / 256" */
@@ -397,20 +387,19 @@ static void judge_nearest(usual *u, const sb_member *m)
         tell_far(u, m, ratio);
     else if (s->clipped.count)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%s%s%" PRIu64 " of the original's weights are more than a tenth beyond 448 "
+                      "%s%" PRIu64 " of the original's weights are more than a tenth beyond 448 "
                       "times the scale, and were clipped: the scale is that of other weights: %s",
-                      PIECE(m), *PIECE(m) ? ": " : "", s->clipped.count,
-                      PLACES(u, m, clipped, sb_code_byte, 1));
+                      SB_PIECE(m), s->clipped.count, PLACES(u, m, clipped, sb_code_byte, 1));
     else if (ratio > 0.03)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%s%sthe relative error is %.4f, expected 0.0264: the scales are far too "
+                      "%sthe relative error is %.4f, expected 0.0264: the scales are far too "
                       "large for these weights",
-                      PIECE(m), *PIECE(m) ? ": " : "", ratio);
+                      SB_PIECE(m), ratio);
     else if (ratio < 0.015 && seen->distance.count >= 16384 && seen->distance.master2 > 0)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
-                      "%s%sthe relative error is %.4f, expected 0.0264: the original has hardly "
+                      "%sthe relative error is %.4f, expected 0.0264: the original has hardly "
                       "more digits than FP8",
-                      PIECE(m), *PIECE(m) ? ": " : "", ratio);
+                      SB_PIECE(m), ratio);
 }
 
 /* V-31: "no single code is bound: one INFO says so" */

@@ -3,6 +3,7 @@
 
 #include "ref/container/show.h"
 #include "ref/formats/wide.h"
+#include "tools/check/rows.h"
 #include "tools/check/scan_scales.h"
 
 enum {
@@ -26,13 +27,12 @@ static void tell(sb_check *check, const sb_member *m)
     const sb_places *lone = &m->seen->lone;
     float scale = sb_matrix_scale(&m->matrix, lone->row[0], lone->col[0]);
     sb_check_find(check, 54, SB_LEVEL_error, sb_scale_name(m->unit),
-                  "%s%sthe scale %.4g of row %" PRIu32 ", column %" PRIu32
+                  "%sthe scale %.4g of row %" PRIu32 ", column %" PRIu32
                   " is about 2^%d times those of its row and column (%" PRIu64
                   " such scales), and its codes are those of usual weights, expected less than 64 "
                   "times: an exponent is damaged",
-                  m->unit->found.experts ? SB_SHOW(m->name) : "",
-                  m->unit->found.experts ? ": " : "", (double)scale, lone->row[0], lone->col[0],
-                  m->seen->lone_apart, lone->count);
+                  SB_PIECE(m), (double)scale, lone->row[0], lone->col[0], m->seen->lone_apart,
+                  lone->count);
 }
 
 void sb_check_lone_scales(sb_check *check)

@@ -158,3 +158,11 @@ const char *sb_show_places(const sb_check *check, const sb_member *member, const
         snprintf(room->text + used, size - used, "; ...");
     return room->text;
 }
+
+const char *sb_piece_prefix(const sb_member *member, sb_piece_text *room)
+{
+    room->text[0] = '\0';
+    if (member->unit->found.experts)
+        snprintf(room->text, sizeof room->text, "%s: ", SB_SHOW(member->name));
+    return room->text;
+}

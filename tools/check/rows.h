@@ -34,6 +34,15 @@ const char *sb_show_places(const sb_check *check, const sb_member *member, const
 const unsigned char *sb_code_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
 const unsigned char *sb_scale_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
 
+/* What findings begin with: "NAME: " of a piece of a stack, whose tensor is that of the stack; else
+ * nothing. */
+typedef struct sb_piece_text {
+    char text[288];
+} sb_piece_text;
+
+const char *sb_piece_prefix(const sb_member *member, sb_piece_text *room);
+#define SB_PIECE(member) sb_piece_prefix((member), &(sb_piece_text){{0}})
+
 /* The name of the tensor that holds this byte, or of the codes. */
 const char *sb_tensor_with(const sb_member *member, const unsigned char *byte);
 

@@ -95,8 +95,8 @@ static sb_status check_inputs(const sb_command_line *line, const output *out, sb
     return status;
 }
 
-/* Whether a file written to one path would replace that of the other: the same name in the same
- * folder, however it is spelled and through whatever links. */
+/* *is: both paths lead to one file, which writing would replace. They do if they end, links
+ * followed, at the same name in the same folder. */
 static sb_status same_place(const char *a, const char *b, int *is, sb_error *err)
 {
     const char *const paths[2] = {a, b};

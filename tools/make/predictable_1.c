@@ -8,7 +8,7 @@
 
 enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
-#define ATTENTION 0.5f /* how much of the noise attention adds to that of the experts */
+#define ATTENTION 0.5f /* noise of attention, as a part of what the drafts bear */
 
 /* Noise is measured against the codes behind mtp.fc, whose elements are about 1.7, or 1.3 beside
  * TARGET. */
