@@ -26,8 +26,9 @@ good() { passed=$((passed + 1)); }
 bad() {
     failed=$((failed + 1))
     printf 'FAILED %s\n  after: samebit %s\n' "$1" "$last"
-    head -c 600 "$out" | sed 's/^/  stdout: /'
-    head -c 600 "$err" | sed 's/^/  stderr: /'
+    # what is cut off gets an end of line: the closing line must stand alone
+    head -c 600 "$out" | sed -e 's/^/  stdout: /' -e '$a\'
+    head -c 600 "$err" | sed -e 's/^/  stderr: /' -e '$a\'
 }
 skip() {
     skipped=$((skipped + 1))

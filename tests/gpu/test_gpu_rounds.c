@@ -77,7 +77,7 @@ static const way ways[] = {
     {{.top_p = 1}, SB_ACCEPT_match, 0},
     {{.top_p = 1}, SB_ACCEPT_match, 3},
     {{.seed = 42, .temperature = 3, .top_k = 40, .top_p = 0.95f}, SB_ACCEPT_match, 0},
-    {{.seed = 43, .temperature = 2, .top_k = 40, .top_p = 0.95f}, SB_ACCEPT_match, 3},
+    {{.seed = 43, .temperature = 6, .top_k = 40, .top_p = 0.95f}, SB_ACCEPT_match, 3},
     {{.seed = 5, .sequence = 2, .temperature = 2, .top_p = 1}, SB_ACCEPT_residual, 2},
 };
 enum { WAYS = sizeof ways / sizeof *ways };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,9 @@ static void say_file(uintptr_t address)
         close(fd);
 }
 
+/* Threads that read the same file meet its end together: the first one speaks. */
+static atomic_flag spoken = ATOMIC_FLAG_INIT;
+
 static void shrunk(int number, siginfo_t *info, void *context)
 {
     static const char before[] = "samebit: ", behind[] = ": ended while it was read: something "
@@ -84,6 +88,8 @@ static void shrunk(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL); /* no file: it comes again */
         return;
     }
+    while (atomic_flag_test_and_set(&spoken))
+        pause(); /* the first thread ends the process */
     say(before, sizeof before - 1);
     say_file((uintptr_t)info->si_addr);
     say(behind, sizeof behind - 1);
