@@ -145,7 +145,9 @@ OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$
     $(call sources,tests/*.c $(if $(HAVE_CXX),tests/*/*.c tests/gpu/*.cc,$(filter-out tests/gpu/%,$(wildcard tests/*/*.c)))))
 # of the other sources of tests/, those with a main are programs, the rest help the tests
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
-HELP_SRC := $(filter-out $(PROGRAM_SRC),$(OTHER_SRC))
+# (what stands in for calls of the system, in one of them)
+WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c
+HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC),$(OTHER_SRC))
 # the arithmetic digest is also built where there is no cmocka and no MPFR: only with what it includes
 DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
     $(subst ",,$(shell grep -s 'include "tests/' tests/arith_digest.c)))))
@@ -273,10 +275,13 @@ $(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o $(TOOLS) $(GPU) $(LIB)
 $(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@
+# those that run the whole program have all of it
+$(addprefix $(BUILD)/tests/fuzz/,fuzz_bundle fuzz_command): $(GPU)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(call objects,$(FUZZ_DRIVER)) $(HELP) $(TOOLS) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(TEST_LIBS) -o $@
+	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(TOOLS) $(filter $(GPU),$^) $(LIB) \
+	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
@@ -287,6 +292,11 @@ $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
 $(BUILD)/tests/fault/test_sweep: LINK += $(addprefix -Wl$(comma)--wrap=,open write fsync rename renameat2 mkdir rmdir \
     unlink link symlink flock stat lstat fstat read pread mmap opendir readdir malloc calloc realloc posix_memalign \
     open_memstream)
+# how far the parser came, and what is written where
+$(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_parse open rename renameat2 mkdir rmdir unlink \
+    link symlink)
+$(BUILD)/tests/fault/test_sweep: $(call objects,tests/fault/sweep_calls.c)
+$(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
 # threads that cannot be started
 $(BUILD)/tests/unit/test_pool: LINK += -Wl,--wrap=pthread_create
 $(filter $(BUILD)/tests/gpu/% $(BUILD)/tests/fault/%,$(TEST_BIN)): $(GPU)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every fuzz target over the files of golden/bad and over damaged copies of them: nothing may crash, hang or
-# break a law that the target states. MUTATIONS=N damaged copies for each target (20000; a twentieth of them where
-# one takes long), from SEED (1); a failure is repeated by the command that is printed, with -v.
+# break a law that the target states. MUTATIONS=N damaged copies for each target (20000; a part of them where
+# one takes long), or as many as BUDGET=SECONDS hold, from SEED (1). A failure says which mutation it was; it is
+# repeated by the command that is printed, with -f NUMBER -n 1 in place of -n or -t. docs/fuzzing.md has the list.
 #
 #   tests/fuzz.sh [TARGET...]   these targets, or all
 #   tests/fuzz.sh --list        their names
@@ -37,12 +38,18 @@ for target in "${targets[@]}"; do
         fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
-        # a whole check each, of milliseconds; to fuzz_folder any bytes are the key of what it changes
+        # a whole check each, of milliseconds; to it and those behind it any bytes are the key of what they change
         fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;
+        fuzz_generation) files=(golden/bad/EXPECTED) count=$((mutations / 20)) ;;
+        fuzz_sglang) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;;
+        fuzz_bundle) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;; # a whole replay
+        fuzz_command) files=(golden/bad/EXPECTED) count=$((mutations / 80)) ;; # a whole process
         fuzz_check) files=(-e .checkpoint golden/check) count=$((mutations / 20)) ;;
         *) files=(golden/bad) ;;
     esac
-    command=("$build/tests/fuzz/$target" -n "$count" -s "${SEED:-1}" "${files[@]}")
+    amount=(-n "$count")
+    [ -z "${BUDGET-}" ] || amount=(-t "$BUDGET")
+    command=("$build/tests/fuzz/$target" "${amount[@]}" -s "${SEED:-1}" "${files[@]}")
     if "${command[@]}"; then
         passed=$((passed + 1))
     else

@@ -41,6 +41,21 @@ run 1 diff "$a" --engine sim:sequential+neighbour_pairs --forced --tokens 1,2,3 
 check "two bundles of one failure differ" cmp "$b" "$work/first"
 check "something temporary is left" test "$(find "$work" -maxdepth 1 -name 'b.safetensors*' | wc -l)" = 1
 
+# a bound so small that no number says how often the error has it: null, where it was "out of memory"
+run 1 replay "$work/first" --json
+bounds=$(sed -n 's/.*"elements": \([0-9]*\).*/\1/p' "$out")
+data=$((8 + $(od -An -tu8 -N8 "$work/first")))
+cp "$work/first" "$work/tiny"
+printf '\001\0\0\0\0\0\0\0%.0s' $(seq "$bounds") | dd of="$work/tiny" bs=4096 seek=$data oflag=seek_bytes conv=notrunc 2> "$err"
+run 1 replay "$work/tiny" --json
+at verdict FAIL
+at worst null
+run 1 replay "$work/tiny"
+check "a worst that is no number" sh -c "! grep -q 'worst inf' '$out'"
+printf '\0\0\0\0\0\0\131\100%.0s' $(seq "$bounds") | dd of="$work/tiny" bs=4096 seek=$data oflag=seek_bytes conv=notrunc 2> "$err"
+run 0 replay "$work/tiny" --json
+at verdict WITHIN
+
 # what was not seen in an op is not replayed: of a pack and of a file from another run
 run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$work/free.tar" -q
 says_err 'free.tar: only reports, nothing to replay: no op was judged alone'

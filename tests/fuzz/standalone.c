@@ -1,16 +1,20 @@
 /* standalone.c - drives a fuzz target without libFuzzer.
  *
- *   fuzz_<target> [-n MUTATIONS] [-s SEED] [-e SUFFIX] [-v] PATH...
+ *   fuzz_<target> [-n MUTATIONS] [-t SECONDS] [-f FIRST] [-s SEED] [-e SUFFIX] [-v] PATH...
  *
  * Runs the target over every file given or found in a folder given (those whose name ends in
- * SUFFIX), then over MUTATIONS damaged ones. Mutation i is a pure function of the files, SEED and
- * i. After a crash, -v shows which one it was. Exit status 1 if no input at all was accepted: then
- * the target, or the choice of files, is broken. */
+ * SUFFIX), then over MUTATIONS damaged ones, from number FIRST on; with -t until SECONDS are over,
+ * or so many mutations if -n stands there, too. Mutation i is a pure function of the files, SEED
+ * and i: what ends the program says its number, and -f repeats it. Exit status 1 if no input at all
+ * was accepted: then the target, or the choice of files, is broken. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
+#include <limits.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
@@ -225,43 +229,120 @@ static unsigned long number(const char *text)
     return value;
 }
 
-int main(int argc, char **argv)
+/* --- which one it was
+ * ------------------------------------------------------------------------------------------ */
+
+static char current[48]; /* "fuzz_x: mutation N\n"; empty before the first */
+
+static void name_current(unsigned long i)
 {
-    corpus c = {.suffix = ""};
-    unsigned long mutations = 0;
-    uint64_t seed = 1;
-    int verbose = 0;
+    snprintf(current, sizeof current, "fuzz_%.20s: mutation %lu\n", fuzz_name, i);
+}
+
+static void say_current(void)
+{
+    if (write(STDERR_FILENO, current, strlen(current)) < 0)
+        _exit(3);
+}
+
+static void on_signal(int signal_number)
+{
+    say_current();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* A sanitizer ends the program by itself. */
+void __sanitizer_set_death_callback(void (*call)(void)) __attribute__((weak));
+
+static void watch_for_death(void)
+{
+    if (__sanitizer_set_death_callback) {
+        __sanitizer_set_death_callback(say_current);
+        signal(SIGABRT, on_signal);
+        return;
+    }
+    static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTERM};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], on_signal);
+}
+
+/* --- the command line
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct settings {
+    unsigned long mutations, first, seconds;
+    uint64_t seed;
+    int counted, verbose;
+} settings;
+
+/* Options up to the first path, whose place is returned. */
+static int read_options(int argc, char **argv, settings *o, corpus *c)
+{
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "-n") == 0)
-            mutations = number(argv[++i]);
+        if (strcmp(argv[i], "-n") == 0) {
+            o->mutations = number(argv[++i]);
+            o->counted = 1;
+        } else if (strcmp(argv[i], "-t") == 0)
+            o->seconds = number(argv[++i]);
+        else if (strcmp(argv[i], "-f") == 0)
+            o->first = number(argv[++i]);
         else if (strcmp(argv[i], "-s") == 0)
-            seed = number(argv[++i]);
+            o->seed = number(argv[++i]);
         else if (strcmp(argv[i], "-e") == 0 && i + 1 < argc)
-            c.suffix = argv[++i];
+            c->suffix = argv[++i];
         else if (strcmp(argv[i], "-v") == 0)
-            verbose = 1;
+            o->verbose = 1;
         else
             die(argv[i], "unknown option");
     }
-    for (; i < argc; i++)
+    if (o->seconds && !o->counted)
+        o->mutations = ULONG_MAX;
+    return i;
+}
+
+/* Seconds of a clock that nobody sets. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Returns how many ran. */
+static unsigned long run_mutations(const corpus *c, const settings *o)
+{
+    double begin = now();
+    unsigned long k = 0;
+    for (; k < o->mutations && !(o->seconds && now() - begin >= (double)o->seconds); k++) {
+        name_current(o->first + k);
+        if (o->verbose)
+            say_current();
+        run_mutation(c, o->seed, o->first + k);
+    }
+    return k;
+}
+
+int main(int argc, char **argv)
+{
+    corpus c = {.suffix = ""};
+    settings o = {.seed = 1};
+    for (int i = read_options(argc, argv, &o, &c); i < argc; i++)
         add_path(&c, argv[i]);
     if (c.count == 0)
         die(fuzz_name, "no files");
     qsort(c.files, c.count, sizeof *c.files, by_path);
+    watch_for_death();
     clock_t begin = clock();
     for (size_t k = 0; k < c.count; k++) {
-        if (verbose)
+        if (o.verbose)
             fprintf(stderr, "%s\n", c.files[k].path);
         run_exact(c.files[k].bytes, c.files[k].size);
     }
-    for (unsigned long k = 0; k < mutations; k++) {
-        if (verbose)
-            fprintf(stderr, "mutation %lu\n", k);
-        run_mutation(&c, seed, k);
-    }
-    printf("fuzz %s: %zu files, %lu mutations, %lu accepted, %.1f s\n", fuzz_name, c.count,
-           mutations, fuzz_accepted, (double)(clock() - begin) / CLOCKS_PER_SEC);
+    unsigned long ran = run_mutations(&c, &o);
+    printf("fuzz %s: %zu files, %lu mutations, %lu accepted, %.1f s\n", fuzz_name, c.count, ran,
+           fuzz_accepted, (double)(clock() - begin) / CLOCKS_PER_SEC);
     for (size_t k = 0; k < c.count; k++) {
         free(c.files[k].path);
         free(c.files[k].bytes);

@@ -73,6 +73,33 @@ static size_t damage(const char *path)
     return refused;
 }
 
+/* A bundle whose first "act=f32" is another text of that size; what the refusal says. */
+static void with_knob(const char *path, const char *by, sb_error *err)
+{
+    static char bytes[1 << 22];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    char *at = memchr(bytes + 8, '{', size - 8);
+    while (strncmp(at, "act=f32 ", 8) != 0)
+        at++;
+    memcpy(at, by, 8);
+    sb_bundle *b = NULL;
+    assert_int_equal(sb_bundle_parse((unsigned char *)bytes, size, path, &b, err), SB_ERR_INPUT);
+}
+
+/* A refusal quotes the word on one line, whatever is in it. */
+static void check_knobs(const char *path)
+{
+    sb_error err = {{0}};
+    with_knob(path, "acx=f32 ", &err);
+    assert_non_null(strstr(err.text, "there is no knob 'acx'"));
+    with_knob(path, "a\\n=f32 ", &err);
+    assert_non_null(strstr(err.text, "there is no knob 'a?'"));
+    assert_null(strpbrk(err.text, "\n\r\033"));
+}
+
 static void test_bundles(void **state)
 {
     size_t refused = 0;
@@ -106,6 +133,8 @@ static void test_bundles(void **state)
         assert_string_equal(run.verdicts.unbundled, "");
         check_bundle(path, m, &run.verdicts.first_failure);
         refused += damage(path);
+        if (i == 0)
+            check_knobs(path);
         sb_verdicts_free(&run.verdicts);
     }
     for (size_t i = 0; i < 4; i++)

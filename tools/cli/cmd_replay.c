@@ -19,18 +19,20 @@ typedef struct result {
     size_t count, outside, changed;
     size_t first; /* element that is outside, else the one nearest to its bound */
     double worst; /* error / bound of it, largest */
-    int infinite; /* ... outside a bound of 0, or no number */
+    int infinite; /* ... outside a bound of nearly 0, or no number */
     sb_verdict verdict;
 } result;
 
-/* error / bound; -1 where the bound is 0 and the error is not, or where one is no number. */
+/* error / bound; -1 where the bound is 0 and the error is not, or so much smaller that there is no
+ * such number, or where one is none. */
 static double ratio_of(float recorded, float own, double bound)
 {
     double error = (double)recorded - (double)own;
     error = error < 0.0 ? -error : error;
     if (error == 0.0)
         return 0.0;
-    return error > 0.0 && bound > 0.0 ? error / bound : -1.0;
+    double ratio = error > 0.0 && bound > 0.0 ? error / bound : -1.0;
+    return ratio <= 0x1.fffffffffffffp1023 ? ratio : -1.0;
 }
 
 /* What is judged of a bundle: what was recorded, or what another backend gives. */

@@ -370,6 +370,8 @@ static sb_status read_knobs(const reader *r)
         status = n ? sb_knobs_set(&r->b->knobs, one, r->err) : SB_OK;
         at += n + (at[n] == ' ');
     }
+    if (status && r->err)
+        sb_clean_text(r->err->text); /* which quotes the word */
     return status ? sb_fail_in(r->err, SB_ERR_INPUT, SB_SHOW(r->path)) : SB_OK;
 }
 

@@ -1,0 +1,21 @@
+/* program.h - the program inside a fuzz target: its main, and what it prints. */
+#ifndef SB_TESTS_FUZZ_PROGRAM_H
+#define SB_TESTS_FUZZ_PROGRAM_H
+
+#include <stddef.h>
+
+/* The program's own main, under another name. */
+int samebit_main(int argc, char **argv);
+
+/* From here on stdout and stderr of this process go to two files, until printed_end. */
+typedef struct printed {
+    int out, err;              /* what they were */
+    char *out_text, *err_text; /* by printed_end; printed_free */
+    size_t out_size, err_size;
+} printed;
+
+void printed_begin(printed *p);
+void printed_end(printed *p);
+void printed_free(printed *p);
+
+#endif
