@@ -8,19 +8,17 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "ref/base/pool.h"
-#include "ref/base/rng.h"
-#include "ref/container/file.h"
+#include "tests/fuzz/checked.h"
+#include "tests/fuzz/made_files.h"
 #include "tests/fuzz/json_mutate.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/check/report.h"
 
 const char fuzz_name[] = "folder";
 unsigned long fuzz_accepted; /* every text that was changed is still JSON */
 
-enum { MOST_FILES = 16, MOST_TEXT = 1 << 20 };
+enum { MOST_FILES = 16 };
 
 /* One folder to start from; made when it is first drawn. */
 typedef struct vehicle {
@@ -72,24 +70,14 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 
 static void add_file(vehicle *v, const char *name)
 {
-    sb_error err;
-    size_t size, n = strlen(name);
-    unsigned char *bytes;
-    char *path = sb_path_join(v->path, name);
-    FUZZ_CHECK(path && v->files < MOST_FILES && v->shard_count < MOST_FILES);
+    size_t n = strlen(name);
+    FUZZ_CHECK(v->files < MOST_FILES && v->shard_count < MOST_FILES);
     if (n > 5 && strcmp(name + n - 5, ".json") == 0) {
-        FUZZ_CHECK(sb_read_file(path, MOST_TEXT, &bytes, &size, &err) == SB_OK);
-        char *text = malloc(size + 1);
-        FUZZ_CHECK(text);
-        memcpy(text, bytes, size);
-        text[size] = '\0';
-        free(bytes);
         v->names[v->files] = strdup(name);
-        v->texts[v->files++] = text;
+        v->texts[v->files++] = files_text(v->path, name);
     } else {
         v->shards[v->shard_count++] = strdup(name);
     }
-    free(path);
 }
 
 static const vehicle *vehicle_at(size_t i)
@@ -112,31 +100,6 @@ static const vehicle *vehicle_at(size_t i)
     }
     free(entries);
     return v;
-}
-
-static void write_text(const char *folder, const char *name, const char *text)
-{
-    char *path = sb_path_join(folder, name);
-    FILE *file = path ? fopen(path, "wb") : NULL;
-    FUZZ_CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
-    free(path);
-}
-
-/* Everything goes, so that nothing of the folder before it stays. */
-static void empty(const char *folder)
-{
-    struct dirent **entries;
-    int n = scandir(folder, &entries, NULL, by_name);
-    for (int k = 0; k < n; k++) {
-        char *path = sb_path_join(folder, entries[k]->d_name);
-        FUZZ_CHECK(path);
-        if (strcmp(entries[k]->d_name, ".") != 0 && strcmp(entries[k]->d_name, "..") != 0)
-            unlink(path);
-        free(path);
-        free(entries[k]);
-    }
-    if (n >= 0)
-        free(entries);
 }
 
 /* config.json more often than all others. */
@@ -167,80 +130,32 @@ static int make_folder(const char *folder, const vehicle *v, json_draws *d)
     }
     for (size_t i = 0; i < v->files; i++)
         if (text[i] || json_draw(d, 100))
-            write_text(folder, v->names[i], text[i] ? text[i] : v->texts[i]);
+            files_write_text(folder, v->names[i], text[i] ? text[i] : v->texts[i]);
     if (json_draw(d, 10) == 0) {
         size_t from = drawn_file(v, d);
         char *changed = json_mutate(v->texts[from], 1, d, &well);
-        write_text(folder, more[json_draw(d, sizeof more / sizeof *more)], changed);
+        files_write_text(folder, more[json_draw(d, sizeof more / sizeof *more)], changed);
         valid &= well;
         free(changed);
     }
     for (size_t i = 0; i < v->shard_count; i++) {
-        char *from = sb_path_join(v->path, v->shards[i]), *to = sb_path_join(folder, v->shards[i]);
-        FUZZ_CHECK(from && to && link(from, to) == 0);
-        free(from);
-        free(to);
+        files_link(v->path, v->shards[i], folder);
     }
     for (size_t i = 0; i < v->files; i++)
         free(text[i]);
     return valid;
 }
 
-static void print_report(sb_check *check, const sb_check_options *options)
-{
-    static FILE *sink;
-    sb_mtp_audit audit;
-    sb_error err = {""};
-    if (!sink)
-        sink = fopen("/dev/null", "w");
-    FUZZ_CHECK(sink);
-    FUZZ_CHECK(sb_mtp_audit_make(check, &audit, &err) == SB_OK && audit.why[0]);
-    sb_report report = {
-        .check = check, .mtp = &audit, .path = options->path, .against = options->against};
-    FUZZ_CHECK(sb_report_make(&report, &err) == SB_OK);
-    FUZZ_CHECK(report.made + report.skipped + report.nothing == SB_CHECK_LAST);
-    sb_report_style style = {.lines = SIZE_MAX, .verbose = 1};
-    sb_report_text(&report, &style, sink);
-    json_t *document = sb_report_json(&report, json_object());
-    FUZZ_CHECK(document);
-    char *text = json_dumps(document, 0);
-    FUZZ_CHECK(text);
-    free(text);
-    json_decref(document);
-    sb_report_free(&report);
-}
-
-static void check_folder(const sb_check_options *options)
-{
-    sb_check check;
-    sb_error err = {""};
-    sb_status status = sb_check_run(options, &check, &err);
-    FUZZ_CHECK(!status || status == SB_ERR_INPUT || status == SB_ERR_UNSUPPORTED);
-    if (status)
-        FUZZ_CHECK(*err.text && !strpbrk(err.text, "\n\r"));
-    for (size_t i = 0; i < check.findings.count; i++) {
-        const sb_finding *row = &check.findings.rows[i];
-        FUZZ_CHECK(row->check >= 1 && row->check <= SB_CHECK_LAST && row->level <= SB_LEVEL_fatal);
-        FUZZ_CHECK(*row->message && !strpbrk(row->message, "\n\r\t"));
-    }
-    if (!status)
-        print_report(&check, options);
-    sb_check_free(&check);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *folder;
-    uint64_t key = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < size; i++)
-        key = (key ^ data[i]) * UINT64_C(1099511628211);
-    json_draws d = {key, 0};
+    json_draws d = {fuzz_key(data, size), 0};
     if (!folder) {
         folder = test_path("fuzz_folder", "folder");
         sb_threads_set(1);
     }
     mkdir(folder, 0777);
-    empty(folder);
+    files_empty(folder);
     const vehicle *v = vehicle_at(json_draw(&d, VEHICLES));
     fuzz_accepted += (unsigned long)make_folder(folder, v, &d);
     /* headers for most of them: the payload is not what was changed */
@@ -253,6 +168,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         options.path = v->path;
         options.against = folder;
     }
-    check_folder(&options);
+    sb_check check;
+    checked_run(&options, &check);
+    sb_check_free(&check);
     return 0;
 }
