@@ -97,6 +97,25 @@ says 'exact: '
 says 'act=bf16'
 run 0 info --machine
 says 'dot product kernels: '
+# every list as a document, which --json promises
+run 0 info --ops --json
+at ops.0.name "$(sed -n 's/^SB_OP(\([a-z_0-9]*\),.*/\1/p' ref/ops/ops.def | head -n 1)"
+run 0 info --knobs --json
+at knobs.0.name act
+at knobs.0.values.0 f32
+run 0 info --profiles --json
+at profiles.0.name exact
+at profiles.1.set.act bf16
+run 0 info --ops --machine --json
+at ops.0.clause R-1
+check "the kernels" test -n "$(value dot)"
+run 0 trace --kinds --json
+at kinds.0.name npy
+run 0 make --list --json
+at preset.0.name T1
+run 0 fault --list --json
+at faults.0.name F06
+at faults.0.must_pass false
 for isa in exact scalar; do
     SAMEBIT_ISA=$isa "$SAMEBIT" info --machine > "$out"
     says "dot product kernels: $isa"

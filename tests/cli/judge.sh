@@ -160,6 +160,9 @@ refused 3 judge "$v" "$got" --baseline "$v"
 
 # --- the metamorphic gate -------------------------------------------------------------------------------------------
 batches=$work/batches gave=$work/gave
+run 0 vectors linear --format bf16 --metamorphic -o "$batches" --json
+at folder "$batches"
+rm -r "$batches"
 run 0 vectors linear --format bf16 --metamorphic -o "$batches"
 mkdir "$gave"
 kernel() { for f in "$batches"/*; do made --rows "$f" "$gave/${f##*/}" "$@"; done; }

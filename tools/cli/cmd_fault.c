@@ -136,6 +136,20 @@ static void print_written(const fault_request *r)
                SB_SHOW(r->write));
 }
 
+static sb_status list_json(const sb_faults *faults, sb_error *err)
+{
+    json_t *document = sb_document("fault"), *rows = json_array();
+    for (size_t i = 0; i < faults->count; i++) {
+        const sb_fault *f = &faults->items[i];
+        json_array_append_new(rows, json_pack("{s:s,s:s,s:b,s:s,s:s,s:s}", "name", f->name, "plant",
+                                              sb_fault_plant_name(f->plant), "must_pass", f->benign,
+                                              "fires", f->benign ? "" : f->fires, "words", f->words,
+                                              "origin", f->origin));
+    }
+    json_object_set_new(document, "faults", rows);
+    return sb_print_document(document, err);
+}
+
 static void print_list(const sb_faults *faults)
 {
     for (size_t i = 0; i < faults->count; i++) {
@@ -326,7 +340,9 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         status = check_write(&faults, &r, err);
     if (r.write)
         r.tokens = 0;
-    if (!status && r.list)
+    if (!status && r.list && r.json)
+        status = list_json(&faults, err);
+    else if (!status && r.list)
         print_list(&faults);
     else if (!status)
         status = campaign(&r, &faults, err);

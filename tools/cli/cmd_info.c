@@ -43,6 +43,51 @@ static void list_profiles(void)
     }
 }
 
+/* --- the same as JSON ---------------------------------------------------------------------------
+ */
+
+static json_t *ops_json(void)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < sb_op_count(); i++)
+        json_array_append_new(
+            rows, json_pack("{s:s,s:s}", "name", sb_op_name(i), "clause", sb_op_clause(i)));
+    return rows;
+}
+
+static json_t *knobs_json(void)
+{
+    json_t *rows = json_array();
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
+        json_t *values = json_array();
+        for (unsigned v = 0; v < SB_VALUE_COUNT; v++)
+            if (sb_knob_of_value((sb_knob_value)v) == (sb_knob)k)
+                json_array_append_new(values, json_string(sb_knob_value_name((sb_knob_value)v)));
+        json_array_append_new(rows, json_pack("{s:s,s:s,s:s,s:o}", "name", sb_knob_name((sb_knob)k),
+                                              "clause", sb_knob_clause((sb_knob)k), "help",
+                                              sb_knob_help((sb_knob)k), "values", values));
+    }
+    return rows;
+}
+
+static json_t *profiles_json(void)
+{
+    json_t *rows = json_array();
+    sb_knobs exact, knobs;
+    sb_knobs_exact(&exact);
+    for (size_t i = 0; i < sb_profile_count(); i++) {
+        json_t *set = json_object();
+        int known = !sb_knobs_profile(&knobs, sb_profile_name(i), NULL);
+        for (unsigned k = 0; known && k < SB_KNOB_COUNT; k++)
+            if (knobs.value[k] != exact.value[k])
+                json_object_set_new(set, sb_knob_name((sb_knob)k),
+                                    json_string(sb_knob_value_name(knobs.value[k])));
+        json_array_append_new(rows, json_pack("{s:s,s:s,s:o}", "name", sb_profile_name(i), "help",
+                                              sb_profile_help(i), "set", set));
+    }
+    return rows;
+}
+
 static json_t *config_json(const sb_config *c)
 {
     json_t *layers = json_array();
@@ -222,21 +267,51 @@ static sb_status show(const char *folder, int as_json, sb_error *err)
     return status;
 }
 
+typedef struct lists {
+    int ops, knobs, profiles, machine;
+} lists;
+
+static sb_status show_lists(const lists *l, int as_json, sb_error *err)
+{
+    if (as_json) {
+        json_t *document = sb_document("info");
+        if (l->ops)
+            json_object_set_new(document, "ops", ops_json());
+        if (l->knobs)
+            json_object_set_new(document, "knobs", knobs_json());
+        if (l->profiles)
+            json_object_set_new(document, "profiles", profiles_json());
+        if (l->machine)
+            json_object_set_new(document, "dot", json_string(sb_dot_selected()));
+        return sb_print_document(document, err);
+    }
+    if (l->ops)
+        list_ops();
+    if (l->knobs)
+        list_knobs();
+    if (l->profiles)
+        list_profiles();
+    if (l->machine)
+        printf("dot product kernels: %s\n", sb_dot_selected());
+    return SB_OK;
+}
+
 sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
 {
-    int as_json = 0, ops = 0, knobs = 0, profiles = 0, machine = 0, laws = 0;
+    int as_json = 0, laws = 0;
+    lists l = {.ops = 0};
     const sb_opt opts[] = {
         SB_OPT_JSON(&as_json),
         {"laws", 0, SB_OPT_FLAG, &laws, NULL,
          "where laws of dequantization differ, instead; with --json per matrix, too"},
-        {"ops", 0, SB_OPT_FLAG, &ops, NULL, "list the operations and their clauses; no CKPT"},
-        {"knobs", 0, SB_OPT_FLAG, &knobs, NULL, "list the knobs and their values; no CKPT"},
-        {"profiles", 0, SB_OPT_FLAG, &profiles, NULL, "list the profiles; no CKPT"},
-        {"machine", 0, SB_OPT_FLAG, &machine, NULL,
+        {"ops", 0, SB_OPT_FLAG, &l.ops, NULL, "list the operations and their clauses; no CKPT"},
+        {"knobs", 0, SB_OPT_FLAG, &l.knobs, NULL, "list the knobs and their values; no CKPT"},
+        {"profiles", 0, SB_OPT_FLAG, &l.profiles, NULL, "list the profiles; no CKPT"},
+        {"machine", 0, SB_OPT_FLAG, &l.machine, NULL,
          "print the dot product kernels in use; no CKPT"},
     };
     sb_command_line line = {
-        .usage = "info (CKPT [--laws] [--json] | --ops | --knobs | --profiles | --machine)",
+        .usage = "info (CKPT [--laws] | --ops | --knobs | --profiles | --machine) [--json]",
         .about = "Shows configuration, layers, formats and bytes of a checkpoint, and what its\n"
                  "configuration files declare of quantization against what is stored; every\n"
                  "tensor is accounted for, or the folder is refused.",
@@ -246,20 +321,12 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    if (line.operands == (unsigned)(ops | knobs | profiles | machine))
+    if (line.operands == (unsigned)(l.ops | l.knobs | l.profiles | l.machine))
         return sb_fail(err, SB_ERR_USAGE,
                        "expected a checkpoint folder or one of the lists; usage: "
                        "samebit %s",
                        line.usage);
-    if (ops)
-        list_ops();
-    if (knobs)
-        list_knobs();
-    if (profiles)
-        list_profiles();
-    if (machine)
-        printf("dot product kernels: %s\n", sb_dot_selected());
-    if (line.operands && laws)
-        return sb_info_laws(line.operand[0], as_json, err);
-    return line.operands ? show(line.operand[0], as_json, err) : SB_OK;
+    if (!line.operands)
+        return show_lists(&l, as_json, err);
+    return laws ? sb_info_laws(line.operand[0], as_json, err) : show(line.operand[0], as_json, err);
 }

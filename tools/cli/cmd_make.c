@@ -100,6 +100,25 @@ static sb_status print_made(const wishes *w, sb_error *err)
     return SB_OK;
 }
 
+static sb_status print_lists(int as_json, sb_error *err)
+{
+    if (!as_json) {
+        sb_make_list(stdout);
+        return SB_OK;
+    }
+    json_t *document = sb_document("make");
+    for (unsigned list = 0; list < SB_MAKE_LISTS; list++) {
+        size_t count;
+        const sb_make_choice *choices = sb_make_choices((sb_make_list_id)list, &count);
+        json_t *rows = json_array();
+        for (size_t i = 0; i < count; i++)
+            json_array_append_new(
+                rows, json_pack("{s:s,s:s}", "name", choices[i].name, "help", choices[i].help));
+        json_object_set_new(document, sb_make_list_name((sb_make_list_id)list), rows);
+    }
+    return sb_print_document(document, err);
+}
+
 sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
 {
     wishes w = {.o = {.recipe = "mistakes",
@@ -111,10 +130,8 @@ sb_status sb_cmd_make(int argc, char **argv, sb_error *err)
     sb_status status = parse(&w, &line, argc, argv, err);
     if (status || line.helped)
         return status;
-    if (w.list && line.operands == 0) {
-        sb_make_list(stdout);
-        return SB_OK;
-    }
+    if (w.list && line.operands == 0)
+        return print_lists(w.as_json, err);
     status = check(&w, &line, err);
     if (!status)
         status = sb_make(&w.o, err);

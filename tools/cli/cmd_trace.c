@@ -356,10 +356,8 @@ sb_status sb_cmd_trace(int argc, char **argv, sb_error *err)
     sb_status status = parse(&r, &line, argc, argv, err);
     if (status || line.helped)
         return status;
-    if (r.kinds) {
-        sb_dumped_kinds();
-        return SB_OK;
-    }
+    if (r.kinds)
+        return sb_dumped_kinds(r.as_json, err);
     r.dir = line.operand[0];
     status = report_all(&r, err);
     sb_trace_writer_free(r.writer);

@@ -291,10 +291,17 @@ static sb_status write_batches(const request *r, const plan *p, sb_error *err)
     sb_status status = make_case(r, &p->items[0], &c, err);
     if (!status)
         status = sb_gate_meta_write(c, r->output, &files, err);
-    if (!status)
-        printf("%zu files in %s\n", files, SB_SHOW(r->output));
     sb_gate_case_free(c);
-    return status;
+    if (status)
+        return status;
+    if (r->as_json) {
+        json_t *d = sb_document("vectors");
+        json_object_set_new(d, "folder", json_string(SB_SHOW(r->output)));
+        json_object_set_new(d, "batches", json_integer((json_int_t)files));
+        return sb_print_document(d, err);
+    }
+    printf("%zu files in %s\n", files, SB_SHOW(r->output));
+    return SB_OK;
 }
 
 /* files: NULL for text. */

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "tools/cli/cli.h"
 #include "tools/trace/trace_file.h"
 
 static int is_trace(const char *path)
@@ -70,8 +71,17 @@ void sb_dumped_clear(sb_dumped *d)
     d->count = 0;
 }
 
-void sb_dumped_kinds(void)
+sb_status sb_dumped_kinds(int as_json, sb_error *err)
 {
+    if (as_json) {
+        json_t *document = sb_document("trace"), *rows = json_array();
+        for (size_t i = 0; i < sb_dump_count(); i++)
+            json_array_append_new(rows, json_pack("{s:s,s:s}", "name", sb_dump_at(i)->name, "what",
+                                                  sb_dump_at(i)->what));
+        json_object_set_new(document, "kinds", rows);
+        return sb_print_document(document, err);
+    }
     for (size_t i = 0; i < sb_dump_count(); i++)
         printf("%-16s %s\n", sb_dump_at(i)->name, sb_dump_at(i)->what);
+    return SB_OK;
 }

@@ -34,7 +34,7 @@ sb_status sb_dumped_open(sb_dumped *dumped, const char *path, const sb_config *c
                          const char *folder, sb_dump **out, sb_error *err);
 void sb_dumped_clear(sb_dumped *dumped);
 
-/* The readers, a line each. */
-void sb_dumped_kinds(void);
+/* The readers, a line each, or as JSON. */
+sb_status sb_dumped_kinds(int as_json, sb_error *err);
 
 #endif
