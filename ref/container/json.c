@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "ref/container/json_build.h"
 #include "ref/container/json_scan.h"
 #include "ref/container/show.h"
 
@@ -25,44 +26,46 @@ static sb_status fail_at(const char *file, const char *text, size_t at, const ch
                    at - line_start + 1, SB_SHOW(what));
 }
 
-/* True for what the first pass leaves to jansson. Anything else that jansson says about a text that
- * passed it means that memory is out, which jansson reports as all kinds of errors, or as none:
- * then there is no text, and the code was never set. */
-static int is_about_the_text(const json_error_t *why)
-{
-    enum json_error_code code = why->text[0] ? json_error_code(why) : json_error_unknown;
-    return code == json_error_duplicate_key || code == json_error_numeric_overflow ||
-           code == json_error_invalid_utf8;
-}
+/* How a text is read: with at most so many times its size of memory, 0 for any; and as json_build.h
+ * says of loose. */
+typedef struct manner {
+    size_t times;
+    int loose;
+} manner;
 
 /* Everything that can be known of a text without memory. */
-static sb_status check(const char *text, size_t n, const char *file, size_t times, sb_error *err)
+static sb_status check(const char *text, size_t n, const char *file, manner how, size_t *token,
+                       sb_error *err)
 {
     if (n > SB_JSON_MAX_BYTES)
         return sb_fail(err, SB_ERR_INPUT, "%s: %zu bytes of JSON, expected at most %d",
                        SB_SHOW(file), n, SB_JSON_MAX_BYTES);
-    size_t at, cost;
-    const char *wrong = sb_json_scan_cost(text, n, &at, &cost);
+    size_t at;
+    sb_json_need need;
+    const char *wrong = sb_json_scan(text, n, how.loose, &at, &need);
     if (wrong)
         return fail_at(file, text, at, wrong, err);
-    if (times && cost > times * n + SB_JSON_MORE)
+    if (how.times && need.memory > how.times * n + SB_JSON_MORE)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: its %zu bytes of JSON would take %zu bytes of memory, expected at most "
                        "%zu times as much",
-                       SB_SHOW(file), n, cost, times);
+                       SB_SHOW(file), n, need.memory, how.times);
+    *token = need.token;
     return SB_OK;
 }
 
-/* C-4: "a key that stands twice is refused" - by jansson, which otherwise keeps the last one. The
- * text is that of `whole` from `from` on, or one made of it. */
-static sb_status load(const char *text, size_t n, const char *file, const char *whole, size_t from,
-                      json_t **out, sb_error *err)
+/* The text is that of `whole` from `from` on, or one made of it. */
+static sb_status read_as(const char *text, size_t n, const char *file, const char *whole,
+                         size_t from, manner how, json_t **out, sb_error *err)
 {
-    json_error_t why;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root && is_about_the_text(&why))
-        return fail_at(file, whole, from + (why.position > 0 ? (size_t)why.position - 1 : 0),
-                       why.text, err);
+    size_t token, at;
+    const char *wrong;
+    sb_status status = check(text, n, file, how, &token, err);
+    if (status)
+        return status;
+    json_t *root = sb_json_build(text, token, how.loose, &at, &wrong);
+    if (!root && wrong)
+        return fail_at(file, whole, from + at, wrong, err);
     if (!root)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for its JSON", SB_SHOW(file));
     *out = root;
@@ -71,15 +74,19 @@ static sb_status load(const char *text, size_t n, const char *file, const char *
 
 sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err)
 {
-    sb_status status = check(text, n, file, SB_JSON_TIMES, err);
-    return status ? status : load(text, n, file, text, 0, out, err);
+    return read_as(text, n, file, text, 0, (manner){SB_JSON_TIMES, 0}, out, err);
 }
 
 sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_t **out,
                              sb_error *err)
 {
-    sb_status status = check(text, n, file, SB_JSON_TIMES_RICH, err);
-    return status ? status : load(text, n, file, text, 0, out, err);
+    return read_as(text, n, file, text, 0, (manner){SB_JSON_TIMES_RICH, 0}, out, err);
+}
+
+sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json_t **out,
+                              sb_error *err)
+{
+    return read_as(text, n, file, text, 0, (manner){SB_JSON_TIMES_RICH, 1}, out, err);
 }
 
 /* --- one member at a time -----------------------------------------------------------------------
@@ -101,7 +108,8 @@ sb_status sb_json_measure(const char *text, size_t n, const char *file, const ch
     const size_t length = strlen(besides);
     *members = 0;
     *key_bytes = 0;
-    sb_status status = check(text, n, file, 0, err);
+    size_t token;
+    sb_status status = check(text, n, file, (manner){0, 0}, &token, err);
     if (status)
         return status;
     for (size_t at = begin_of(text, n); sb_json_next(text, n, &at, &m);) {
@@ -121,9 +129,8 @@ static sb_status visit_one(const char *text, const sb_json_member *m, const char
     room[0] = '{';
     memcpy(room + 1, text + m->key, n - 2);
     room[n - 1] = '}';
-    sb_status status = check(room, n, file, SB_JSON_TIMES, err);
-    if (!status)
-        status = load(room, n, file, text, m->key - 1, &object, err);
+    sb_status status =
+        read_as(room, n, file, text, m->key - 1, (manner){SB_JSON_TIMES, 0}, &object, err);
     if (status)
         return status;
     void *iter = json_object_iter(object);

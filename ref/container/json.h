@@ -1,9 +1,8 @@
 /* json.h - strict JSON, and fields fetched with messages that say where they stand.
  *
  * Strict: the whole text is one object or array, no key stands twice in an object, no comments, no
- * NaN, nothing behind the end. The text is first walked over once without memory (json_scan.h): the
- * parser would lose the sign of an integer -0, would spend memory and stack on hostile texts, and
- * cannot be trusted to tell a bad text from memory that is out. */
+ * NaN, nothing behind the end. The text is first walked over once without memory (json_scan.h), so
+ * that a hostile one is refused before it costs any; then its values are built (json_build.h). */
 #ifndef SB_CONTAINER_JSON_H
 #define SB_CONTAINER_JSON_H
 
@@ -24,11 +23,16 @@ enum {
     SB_JSON_MORE = 1 << 20
 };
 
-/* Parses n bytes, which may take SB_JSON_TIMES their size of memory, or `times`. `file` names them
+/* Parses n bytes, which may take SB_JSON_TIMES their size of memory, or _RICH. `file` names them
  * in messages: "file:line:column: ...". json_decref releases. */
 sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err);
 sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_t **out,
                              sb_error *err);
+
+/* As Python reads it, but that all numbers are reals: of a key that stands twice the last value
+ * stays, and an integer may be -0 or larger than 64 bits hold. */
+sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json_t **out,
+                              sb_error *err);
 
 /* Walks over the members of an object, one parsed at a time; a key that stands twice is left to the
  * caller to find. A visitor that fails has written err. */

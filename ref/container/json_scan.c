@@ -9,8 +9,9 @@ typedef struct scan {
     size_t n;
     size_t at;
     size_t values;
-    size_t cost; /* bytes of memory */
+    sb_json_need need;
     size_t depth;
+    int loose;
     char closers[SB_JSON_MAX_DEPTH]; /* what ends each open object or array */
 } scan;
 
@@ -32,7 +33,7 @@ static int is_digit(char c)
 }
 
 /* The four digits of \uXXXX, or -1. */
-static int hex4(const char *text)
+int sb_json_hex4(const char *text)
 {
     int value = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -52,7 +53,7 @@ static const char *scan_escape(scan *s)
     s->at++;
     if (c != 'u')
         return c && strchr("\"\\/bfnrt", c) ? NULL : "an unknown escape in a string";
-    int code = s->n - s->at >= 4 ? hex4(s->text + s->at) : -1;
+    int code = s->n - s->at >= 4 ? sb_json_hex4(s->text + s->at) : -1;
     s->at += 4;
     if (code <= 0 || (code >= 0xdc00 && code <= 0xdfff))
         return "an escape that is no character";
@@ -60,7 +61,7 @@ static const char *scan_escape(scan *s)
         return NULL;
     if (s->n - s->at < 6 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
         return "half a surrogate pair";
-    code = hex4(s->text + s->at + 2);
+    code = sb_json_hex4(s->text + s->at + 2);
     s->at += 6;
     return code >= 0xdc00 && code <= 0xdfff ? NULL : "half a surrogate pair";
 }
@@ -96,7 +97,7 @@ static size_t scan_digits(scan *s)
     return s->at - begin;
 }
 
-/* An integer -0 is refused: the parser would forget its sign. -0.0 and -0e1 are reals. */
+/* An integer -0 is refused: its sign would be forgotten. -0.0 and -0e1 are reals. */
 static const char *scan_number(scan *s)
 {
     size_t begin = s->at;
@@ -120,7 +121,7 @@ static const char *scan_number(scan *s)
         if (scan_digits(s) == 0)
             return "a number without a digit in its exponent";
     }
-    if (!minus || !zero || real)
+    if (!minus || !zero || real || s->loose)
         return NULL;
     s->at = begin;
     return "the integer -0, expected digits without a sign";
@@ -154,16 +155,23 @@ enum {
     COST_PLACE = 24
 };
 
+static void note_token(scan *s, size_t begin)
+{
+    if (s->at - begin > s->need.token)
+        s->need.token = s->at - begin;
+}
+
 static const char *scan_scalar(scan *s)
 {
     const size_t begin = s->at;
     const char first = peek(s);
     const char *wrong = scan_word(s);
-    s->cost += COST_PLACE;
+    note_token(s, begin);
+    s->need.memory += COST_PLACE;
     if (first == '"')
-        s->cost += COST_STRING + (s->at - begin);
+        s->need.memory += COST_STRING + (s->at - begin);
     else if (first == '-' || is_digit(first))
-        s->cost += COST_NUMBER;
+        s->need.memory += COST_NUMBER;
     return wrong;
 }
 
@@ -175,7 +183,8 @@ static const char *scan_key(scan *s)
     const char *wrong = scan_string(s);
     if (wrong)
         return wrong;
-    s->cost += COST_MEMBER + (s->at - begin);
+    note_token(s, begin);
+    s->need.memory += COST_MEMBER + (s->at - begin);
     skip_space(s);
     if (peek(s) != ':')
         return "expected ':'";
@@ -189,7 +198,7 @@ static const char *scan_open(scan *s, int *entered)
     if (s->depth == SB_JSON_MAX_DEPTH)
         return "nested deeper than 64 levels";
     char closer = peek(s) == '{' ? '}' : ']';
-    s->cost += (size_t)(COST_PLACE + (closer == '}' ? COST_OBJECT : COST_ARRAY));
+    s->need.memory += (size_t)(COST_PLACE + (closer == '}' ? COST_OBJECT : COST_ARRAY));
     s->at++;
     skip_space(s);
     *entered = peek(s) != closer;
@@ -239,9 +248,9 @@ static const char *scan_value(scan *s)
     }
 }
 
-const char *sb_json_scan_cost(const char *text, size_t n, size_t *at, size_t *cost)
+const char *sb_json_scan(const char *text, size_t n, int loose, size_t *at, sb_json_need *need)
 {
-    scan s = {.text = text, .n = n};
+    scan s = {.text = text, .n = n, .loose = loose};
     skip_space(&s);
     const char *wrong = peek(&s) != '{' && peek(&s) != '[' ? "expected '{' or '['" : scan_value(&s);
     if (!wrong) {
@@ -249,14 +258,8 @@ const char *sb_json_scan_cost(const char *text, size_t n, size_t *at, size_t *co
         wrong = s.at < n ? "expected the end of the text" : NULL;
     }
     *at = s.at < n ? s.at : n;
-    *cost = s.cost;
+    *need = s.need;
     return wrong;
-}
-
-const char *sb_json_scan(const char *text, size_t n, size_t *at)
-{
-    size_t cost;
-    return sb_json_scan_cost(text, n, at, &cost);
 }
 
 int sb_json_next(const char *text, size_t n, size_t *at, sb_json_member *out)

@@ -4,27 +4,39 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Half a surrogate pair, or beyond Unicode. */
+static int is_no_character(uint32_t c)
+{
+    return (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
+}
+
 static int is_forbidden(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-           (c >= 0xd800 && c < 0xe000) || (c & 0xfffe) == 0xfffe || c > 0x10ffff;
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c & 0xfffe) == 0xfffe;
 }
 
-size_t sb_shown_bytes(const char *text)
+size_t sb_utf8_bytes(const char *text, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *c = (const unsigned char *)text;
     size_t n = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
     if (n == 0 || c[0] >= 0xf8)
         return 0;
-    uint32_t code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
+    *code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) {
         if ((c[i] & 0xc0) != 0x80)
             return 0;
-        code = code << 6 | (c[i] & 0x3fu);
+        *code = *code << 6 | (c[i] & 0x3fu);
     }
-    return code < least[n] || is_forbidden(code) ? 0 : n;
+    return *code < least[n] || is_no_character(*code) ? 0 : n;
+}
+
+size_t sb_shown_bytes(const char *text)
+{
+    uint32_t code = 0;
+    size_t n = sb_utf8_bytes(text, &code);
+    return n && !is_forbidden(code) ? n : 0;
 }
 
 void sb_print_shown(const char *text, FILE *out)

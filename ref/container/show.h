@@ -7,7 +7,13 @@
 #define SB_CONTAINER_SHOW_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+
+/* Bytes of the character at text, and what it is; 0 if it is no well-formed UTF-8. Of a text
+ * without an end of its own, the byte behind it may be asked for after a character that was begun.
+ */
+size_t sb_utf8_bytes(const char *text, uint32_t *code);
 
 /* Bytes of the character at text, which ends with a NUL, if it may be shown; else 0. That may not:
  * what is no well-formed UTF-8, controls (C0, DEL, C1), separators of lines and paragraphs, the

@@ -1,6 +1,8 @@
 /* test_container.c - strict JSON, dtypes, and every rule of one safetensors file. */
 #include "tests/unit/scratch.h"
 
+#include <limits.h>
+
 #include "ref/container/dtype.h"
 #include "ref/container/json.h"
 #include "ref/container/json_scan.h"
@@ -400,9 +402,10 @@ static void test_memory_of_a_text(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sb_error err;
         json_t *root = NULL;
-        size_t n, at, cost;
+        size_t n, at;
+        sb_json_need need;
         char *text = many(cases[i].open, cases[i].piece, 300000, cases[i].close, &n);
-        assert_null(sb_json_scan_cost(text, n, &at, &cost));
+        assert_null(sb_json_scan(text, n, 0, &at, &need));
         json_set_alloc_funcs(counted, uncounted);
         most_taken = 0;
         assert_int_equal(sb_json_parse(text, n, "x", &root, &err) == SB_OK, cases[i].good);
@@ -413,7 +416,92 @@ static void test_memory_of_a_text(void **state)
         json_decref(cases[i].rich ? root : NULL);
         json_set_alloc_funcs(malloc, free);
         assert_int_equal(taken, 0);
-        assert_true(most_taken <= cost);
+        assert_true(most_taken <= need.memory);
+        free(text);
+    }
+}
+
+/* --- values --------------------------------------------------------------------------------------
+ */
+
+static const char *const texts[] = {
+    "{'a string of more than sixteen bytes': 'and another one of more than thirty-two bytes', "
+    "'b': [1234567890123456789, -9223372036854775808, 0.1234567890123456789012345678901234567]}",
+    "[' \\\" \\\\ \\/ \\b\\f\\n\\r\\t \\u00e9\\u20AC\\ud83d\\uDE00 "
+    "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80']",
+    "[0, 1, -1, 0.0, -0.0, 1e3, 1E-3, 1.5e+300, 4.9e-324, 1e-400, 9223372036854775807, -0e1]",
+    "{'': {}, 'a': [], 'b': [[], {}, [[]]], 'c': true, 'd': false, 'e': null, '\\u0065\\u00e9': 1}",
+    " [ { 'x' : [ 1 , 2 ] , 'y' : 'z' } ] ",
+};
+
+/* What jansson's own parser makes of a text is what we make of it, but for memory that is out. */
+static void test_json_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        sb_error err;
+        json_t *root = NULL;
+        char *text = scratch_json(texts[i]);
+        check_status(text, sb_json_parse(text, strlen(text), "x", &root, &err), &err, SB_OK, "");
+        json_t *same = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+        assert_true(json_equal(root, same));
+        char *own = json_dumps(root, JSON_REAL_PRECISION(17)),
+             *other = json_dumps(same, JSON_REAL_PRECISION(17));
+        assert_string_equal(own, other); /* order, and the sign of 0.0 */
+        free(own);
+        free(other);
+        json_decref(same);
+        json_decref(root);
+        free(text);
+    }
+}
+
+static void test_json_as_python_reads_it(void **state)
+{
+    (void)state;
+    sb_error err;
+    json_t *root = NULL;
+    char *text = scratch_json("{'a': 1000000000000000000000000000000, 'b': -0, 'c': 1, 'c': 2}");
+    size_t n = strlen(text);
+    check_status("strict", sb_json_parse(text, n, "x", &root, &err), &err, SB_ERR_INPUT, "-0");
+    check_status("loose", sb_json_parse_loose(text, n, "x", &root, &err), &err, SB_OK, "");
+    assert_true(json_real_value(json_object_get(root, "a")) == 1e30);
+    assert_true(json_real_value(json_object_get(root, "c")) == 2);
+    assert_true(json_is_real(json_object_get(root, "b")));
+    json_decref(root);
+    free(text);
+    check_status("loose", sb_json_parse_loose("[1e999]", 7, "x", &root, &err), &err, SB_ERR_INPUT,
+                 "overflow");
+}
+
+static unsigned long until_one_fails;
+
+static void *one_fails(size_t bytes)
+{
+    return until_one_fails && --until_one_fails == 0 ? NULL : malloc(bytes);
+}
+
+/* One allocation fails, and those behind it do not: no value lacks a byte, and nothing ends. */
+static void test_json_without_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *text = scratch_json(texts[i]);
+        for (unsigned long n = 1; n; n++) {
+            sb_error err;
+            json_t *root = NULL;
+            json_set_alloc_funcs(one_fails, free);
+            until_one_fails = n;
+            sb_status status = sb_json_parse(text, strlen(text), "x", &root, &err);
+            int failed = until_one_fails == 0;
+            json_set_alloc_funcs(malloc, free);
+            if (failed)
+                check_status(text, status, &err, SB_ERR_MEMORY, "x: out of memory");
+            else
+                n = ULONG_MAX;
+            json_decref(status ? NULL : root);
+            assert_true(n < 1000 || status == SB_OK);
+        }
         free(text);
     }
 }
@@ -431,6 +519,9 @@ int main(void)
         cmocka_unit_test(test_what_stands_behind_a_path),
         cmocka_unit_test(test_a_file_is_read_as_it_is),
         cmocka_unit_test(test_memory_of_a_text),
+        cmocka_unit_test(test_json_values),
+        cmocka_unit_test(test_json_as_python_reads_it),
+        cmocka_unit_test(test_json_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,15 +32,12 @@ static json_t *read_loosely(const char *path, sb_status *status)
     unsigned char *bytes;
     size_t count;
     sb_error unused;
-    json_error_t why;
-    if (sb_read_file(path, SB_JSON_MAX_BYTES, &bytes, &count, &unused))
+    json_t *json = NULL;
+    *status = sb_read_file(path, SB_JSON_MAX_BYTES, &bytes, &count, &unused);
+    if (*status)
         return NULL;
-    json_t *json = json_loadb((const char *)bytes, count, JSON_DECODE_INT_AS_REAL, &why);
+    *status = sb_json_parse_loose((const char *)bytes, count, path, &json, &unused);
     free(bytes);
-    if (json)
-        *status = SB_OK;
-    else if (json_error_code(&why) == json_error_out_of_memory)
-        *status = SB_ERR_MEMORY;
     return json;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpu/gpu.h"
 #include "ref/base/bytes.h"
+#include "ref/container/json.h"
 #include "ref/container/map.h"
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
@@ -167,7 +168,7 @@ static sb_status no_bundle(const sb_map *map, const char *path, sb_error *err)
     json_t *document = NULL;
     sb_status status = sb_tar_find(map->data, map->size, path, "report.json", &report, err);
     if (!status)
-        document = json_loadb(report.bytes, report.count, 0, NULL);
+        (void)sb_json_parse_rich((const char *)report.bytes, report.count, path, &document, err);
     const char *why =
         json_string_value(json_object_get(json_object_get(document, "bundle"), "missing"));
     sb_tar_names(map->data, map->size, names, sizeof names);
