@@ -291,7 +291,7 @@ $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
 # the calls that tests/fault/sweep_calls.c lets fail
 $(BUILD)/tests/fault/test_sweep: LINK += $(addprefix -Wl$(comma)--wrap=,open write fsync rename renameat2 mkdir rmdir \
     unlink link symlink flock stat lstat fstat read pread mmap opendir readdir malloc calloc realloc posix_memalign \
-    open_memstream)
+    open_memstream pthread_create)
 # how far the parser came, and what is written where
 $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_parse open rename renameat2 mkdir rmdir unlink \
     link symlink)

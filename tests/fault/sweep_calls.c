@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -50,16 +51,23 @@ static int call(const char *name, int changes)
     return 1;
 }
 
-static int starves(const char *name)
+/* The n-th of its kind, alone or with all behind it. */
+static int fails(const char *name, sweep_way alone, sweep_way with_all)
 {
-    if (now.way < SWEEP_STARVE)
+    if (now.way != alone && now.way != with_all)
         return 0;
     unsigned long count = ++now.count;
-    if (!now.n || (now.way == SWEEP_STARVE ? count < now.n : count != now.n))
+    if (!now.n || (now.way == with_all ? count < now.n : count != now.n))
         return 0;
     now.failed = name;
-    errno = ENOMEM;
     return 1;
+}
+
+static int starves(const char *name)
+{
+    int failed = fails(name, SWEEP_ONE, SWEEP_STARVE);
+    errno = failed ? ENOMEM : errno;
+    return failed;
 }
 
 #define WRAP(type, name, parameters, arguments, changes, failure)                                  \
@@ -109,6 +117,18 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t count)
         __real_write(fd, bytes, count / 2) < 0)
         return -1;
     return call("write", 1) ? -1 : __real_write(fd, bytes, count);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
+                          void *arg)
+{
+    return fails("pthread_create", SWEEP_FEWER, SWEEP_ALONE)
+               ? EAGAIN
+               : __real_pthread_create(thread, how, run, arg);
 }
 
 /* --- memory -------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ typedef enum sweep_way {
     SWEEP_FAIL, /* the n-th call of the system fails */
     SWEEP_STARVE, /* the n-th allocation fails, and all behind it */
     SWEEP_ONE,    /* only the n-th allocation fails */
+    SWEEP_ALONE,  /* the n-th thread cannot be started, nor any behind it */
+    SWEEP_FEWER,  /* only the n-th thread cannot be started */
     SWEEP_WAYS
 } sweep_way;
 

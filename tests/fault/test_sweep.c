@@ -1,7 +1,8 @@
 /* test_sweep.c - every command of sweep.def is ended at every call that changes files, and has
- * every call of the system and every allocation of it fail, one at a time. What an output is then:
- * the old one, the new one, not there, or refused by name. An exit status of 0 has the whole
- * stdout, and 1 means a difference and nothing else.
+ * every call of the system, every allocation and every start of a thread of it fail, one at a time.
+ * What an output is then: the old one, the new one, not there, or refused by name. An exit status
+ * of 0 has the whole stdout, and 1 means a difference and nothing else. Without threads a command
+ * does and says what it does with them.
  *
  * A fixed sample of the places, all of them with CHECK_ALL=1. `test_sweep COMMAND...` sweeps the
  * commands that have such a text, whole. */
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ref/base/hash.h"
@@ -27,21 +29,23 @@ int samebit_main(int argc, char **argv);
 #include "tools/cli/main.c"
 #undef main
 
-enum { PATH = 512, WORDS = 32 };
+enum { PATH = 512, WORDS = 32, THREADS = 4 };
 
 typedef struct row {
+    int status;
     const char *before, *command, *output, *reader;
 } row;
 
 static const row rows[] = {
-#define SB_SWEEP(before, command, output, reader) {before, command, output, reader},
+#define SB_SWEEP(status, before, command, output, reader) {status, before, command, output, reader},
 #include "tests/fault/sweep.def"
 #undef SB_SWEEP
 };
 
-static const char *const ways[] = {"count", "kill", "fail", "starve", "one"};
+static const char *const ways[] = {"count", "kill", "fail", "starve", "one", "alone", "fewer"};
 static char root[PATH], place[PATH]; /* all of it, and the folder that commands run in */
 static unsigned passed, failed, skipped;
+static unsigned long threads; /* that were not started */
 
 /* --- files
  * ---------------------------------------------------------------------------------------- */
@@ -49,6 +53,13 @@ static unsigned passed, failed, skipped;
 static int is_temporary(const char *name)
 {
     return strstr(name, ".tmp-") != NULL;
+}
+
+static int is_passing(const char *name)
+{
+    const size_t n = strlen(name);
+    return is_temporary(name) || strncmp(name, "samebit-bench-", 14) == 0 ||
+           (n > 8 && strcmp(name + n - 8, ".partial") == 0);
 }
 
 static void remove_all(const char *path)
@@ -141,8 +152,7 @@ static int has_temporary(const char *path)
     for (struct dirent *e; dir && !found && (e = readdir(dir)) != NULL;) {
         char inner[2 * PATH];
         snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-        size_t n = strlen(e->d_name);
-        found = is_temporary(e->d_name) || (n > 8 && strcmp(e->d_name + n - 8, ".partial") == 0);
+        found = is_passing(e->d_name);
         if (!found && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             found = has_temporary(inner);
     }
@@ -182,7 +192,7 @@ static void become(const char *command, sweep_way way, unsigned long n, int erro
     if (chdir(place) != 0 || !freopen(out, "wb", stdout) || !freopen(err, "wb", stderr))
         _exit(99);
     int argc = words_of(text, argv);
-    sb_set_threads(1);
+    sb_set_threads(way < SWEEP_ALONE ? 1 : THREADS);
     sweep_begin(way, n, error);
     int status = samebit_main(argc, argv);
     ending end = {status, sweep_calls(), ""};
@@ -239,12 +249,22 @@ typedef struct expected {
     char *text; /* stdout */
 } expected;
 
+/* The folder as the command finds it: most runs that fail leave it so. */
 static void fresh(const row *r)
 {
+    static const row *of;
+    static tree as;
+    tree is = tree_of(place);
+    if (of == r && same_tree(&is, &as) && !has_temporary(place))
+        return;
     remove_all(place);
-    if (mkdir(place, 0777) != 0 ||
-        (*r->before && exit_of(&(ending){run(r->before, SWEEP_COUNT, 0, 0).status, 0, ""})))
+    ending end = {0};
+    if (mkdir(place, 0777) == 0 && *r->before)
+        end = run(r->before, SWEEP_COUNT, 0, 0);
+    if (exit_of(&end) < 0 || exit_of(&end) > 1)
         fprintf(stderr, "%s fails\n", r->before);
+    of = r;
+    as = tree_of(place);
 }
 
 /* Whether what stands at a path is the old, the new, nothing, or refused. */
@@ -302,11 +322,26 @@ static const char *wrong(const expected *x, sweep_way way, const ending *end)
         return "ended by a signal";
     if (code == x->exit && *x->row->output && !same_tree(&is, &x->new))
         return "ends well without its output";
-    if (code != x->exit && code != 2 && code != 3)
+    if (code != x->exit && (way >= SWEEP_ALONE || (code != 2 && code != 3)))
         return "an exit status that says something else";
     if (!may_leave(way, end->call) && has_temporary(place))
         return "a temporary file is left";
     return NULL;
+}
+
+/* To the next character that both texts must have: the times that `bench cpu` tells differ. */
+static const char *past(const char *text, const expected *x)
+{
+    return strncmp(x->row->command, "bench cpu ", 10) == 0 ? text + strspn(text, "0123456789.+-e")
+                                                           : text;
+}
+
+static int same_text(const expected *x, const char *a)
+{
+    const char *b = past(x->text, x);
+    for (a = past(a, x); *a && *a == *b; a = past(a + 1, x))
+        b = past(b + 1, x);
+    return *a == *b;
 }
 
 /* A graft says that a file was not linked where links are not to be had. */
@@ -316,7 +351,7 @@ static const char *wrong_text(const expected *x, const ending *end)
     const char *what = NULL;
     if (!out || !err)
         what = "no stdout";
-    else if (exit_of(end) == x->exit && strcmp(out, x->text) != 0 && strcmp(end->call, "link") != 0)
+    else if (exit_of(end) == x->exit && !same_text(x, out) && strcmp(end->call, "link") != 0)
         what = "another stdout";
     else if (exit_of(end) != x->exit && !strstr(err, "samebit: "))
         what = "no word about it";
@@ -337,14 +372,16 @@ static void one(const expected *x, sweep_way way, unsigned long n)
         passed++;
 }
 
-/* Every place, or so many of them, evenly. */
-static void sweep(const expected *x, sweep_way way, unsigned long most)
+/* Every place, or so many of them, evenly; returns how many. */
+static unsigned long sweep(const expected *x, sweep_way way, unsigned long most)
 {
     fresh(x->row);
     ending end = run(x->row->command, way, 0, 0);
     unsigned long count = end.calls, places = most && most < count ? most : count;
     for (unsigned long i = 0; i < places; i++)
         one(x, way, 1 + (places == count ? i : (i * count + count / 2) / places));
+    threads += way >= SWEEP_ALONE ? places : 0;
+    return places;
 }
 
 static void command(const row *r, unsigned long most)
@@ -357,13 +394,17 @@ static void command(const row *r, unsigned long most)
     x.exit = exit_of(&end);
     x.new = tree_of(*r->output ? x.output : "");
     x.text = printed("stdout");
-    if (x.exit != 0 || !x.text || (*r->output && !x.new.there)) {
+    if (x.exit != r->status || !x.text || (*r->output && !x.new.there)) {
         report(&x, SWEEP_COUNT, 0, "", "does not run");
     } else {
-        if (*r->output)
-            sweep(&x, SWEEP_KILL, most);
-        for (int way = SWEEP_FAIL; way < SWEEP_WAYS; way++)
-            sweep(&x, (sweep_way)way, most);
+        const time_t begin = time(NULL);
+        unsigned long places[SWEEP_WAYS] = {0};
+        for (int way = *r->output ? SWEEP_KILL : SWEEP_FAIL; way < SWEEP_WAYS; way++)
+            places[way] = sweep(&x, (sweep_way)way, most);
+        if (!most)
+            printf("%s: %lu kills, %lu calls, %lu allocations, %lu threads, %.0f s\n", r->command,
+                   places[SWEEP_KILL], places[SWEEP_FAIL], places[SWEEP_ONE], places[SWEEP_FEWER],
+                   difftime(time(NULL), begin));
     }
     free(x.text);
 }
@@ -371,31 +412,114 @@ static void command(const row *r, unsigned long most)
 /* --- all of them
  * ---------------------------------------------------------------------------------- */
 
+/* What a command of inputs() printed becomes an input. */
+static void keep_stdout(const char *name)
+{
+    char from[2 * PATH], to[2 * PATH];
+    snprintf(from, sizeof from, "%s/stdout", root);
+    snprintf(to, sizeof to, "%s/%s", place, name);
+    if (rename(from, to) != 0)
+        printf("%s is not there\n", name);
+}
+
+/* The output of a kernel: of the file that it was given, or of each in the folder, a copy in which
+ * one tensor has the name that an output must have. */
+static void write_output(const char *from, const char *to, const char *tensor)
+{
+    struct dirent **list = NULL;
+    const size_t length = strlen(tensor);
+    size_t size;
+    int n = mkdir(to, 0777) == 0 ? scandir(from, &list, NULL, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        char inner[2 * PATH], copy[2 * PATH];
+        snprintf(inner, sizeof inner, "%s/%s", from, list[i]->d_name);
+        snprintf(copy, sizeof copy, "%s/%s", to, list[i]->d_name);
+        if (list[i]->d_name[0] != '.')
+            write_output(inner, copy, tensor);
+        free(list[i]);
+    }
+    free(list);
+    char *bytes = n < 0 && rmdir(to) == 0 ? read_whole(from, &size) : NULL;
+    for (size_t i = 8; bytes && i + length < size; i++)
+        if (memcmp(bytes + i, tensor, length) == 0) {
+            memcpy(bytes + i, "\"out\"     ", length);
+            break;
+        }
+    FILE *out = bytes ? fopen(to, "wb") : NULL;
+    if (bytes && (!out || fwrite(bytes, 1, size, out) != size || fclose(out) != 0))
+        printf("%s cannot be written\n", to);
+    free(bytes);
+}
+
+/* From the folder of inputs to another. */
+static void write_in(const char *from, const char *to, const char *tensor)
+{
+    char whole[2][2 * PATH];
+    snprintf(whole[0], sizeof whole[0], "%s/%s", place, from);
+    snprintf(whole[1], sizeof whole[1], "%s/%s", place, to);
+    write_output(whole[0], whole[1], tensor);
+}
+
 static void inputs(void)
 {
-    static const char *const made[] = {
-        "make bf --preset T4 --layers 1 --tokenizer",
-        "make q --preset T4 --layers 1 --format nvfp4-ct",
-        "make other --preset T4 --layers 1 --seed 7",
-        "run bf --tokens 1,2 -n 1 --trace tr",
-        "state save bf --tokens 1,2 -o st",
-        "golden write gd bf --tokens 1,2 -n 1",
-        "vectors rmsnorm -o v",
+    static const struct {
+        int status;
+        const char *command, *stdout_to;
+    } made[] = {
+        {0, "make bf --preset T4 --layers 1 --tokenizer", NULL},
+        {0, "make q --preset T4 --layers 1 --format nvfp4-ct", NULL},
+        {0, "make other --preset T4 --layers 1 --seed 7", NULL},
+        {0, "run bf --tokens 1,2 -n 1 --trace tr", NULL},
+        {0, "state save bf --tokens 1,2 -o st", NULL},
+        {0, "golden write gd bf --tokens 1,2 -n 1", NULL},
+        {0, "hash bf", "manifest"},
+        {0, "vectors rmsnorm --shape rows=2,n=7 -o v", NULL},
+        {1,
+         "diff bf --engine sim:sequential+last_column_lost --forced --tokens 1,2 -n 1 --bundle "
+         "bundle",
+         NULL},
+        {0, "judge v got --json", "judged"},
+        {0, "vectors rmsnorm --shape rows=2,n=7 --metamorphic -o batches", NULL},
     };
     char path[2 * PATH];
     snprintf(place, sizeof place, "%.400s/in", root);
     if (mkdir(place, 0777) != 0)
         return;
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
-        ending end = run(made[i], SWEEP_COUNT, 0, 0);
-        if (exit_of(&end) != 0)
-            printf("%s fails\n", made[i]);
+        ending end = run(made[i].command, SWEEP_COUNT, 0, 0);
+        if (exit_of(&end) != made[i].status)
+            printf("%s fails\n", made[i].command);
+        if (made[i].stdout_to)
+            keep_stdout(made[i].stdout_to);
+        if (strstr(made[i].command, " -o v")) {
+            write_in("v", "got", "\"exact\"");
+            write_in("v", "wrong", "\"bound\"");
+        } else if (strstr(made[i].command, " -o batches")) {
+            write_in("batches", "gave", "\"in.x\"");
+        }
     }
     snprintf(path, sizeof path, "%s/ids", place);
     FILE *ids = fopen(path, "wb");
     if (ids && fputs("1,2,3,4,5,6,7,8\n", ids) >= 0)
         fclose(ids);
     snprintf(place, sizeof place, "%.400s/run", root);
+}
+
+/* Whether every command has a row. */
+static void all_have_rows(void)
+{
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        const size_t n = strlen(commands[c].name);
+        size_t i = 0;
+        while (i < sizeof rows / sizeof *rows &&
+               (strncmp(rows[i].command, commands[c].name, n) != 0 || rows[i].command[n] != ' '))
+            i++;
+        passed += i < sizeof rows / sizeof *rows;
+        if (i == sizeof rows / sizeof *rows) {
+            failed++;
+            printf("FAILED sweep.def has no row of samebit %s\n", commands[c].name);
+        }
+    }
 }
 
 static int chosen(const row *r, int argc, char **argv)
@@ -410,16 +534,27 @@ int main(int argc, char **argv)
 {
     const char *all = getenv("CHECK_ALL"), *tmp = getenv("TMPDIR");
     const unsigned long most = argc > 1 || (all && strcmp(all, "1") == 0) ? 0 : 5;
+    char in[2 * PATH];
     snprintf(root, sizeof root, "%.300s/samebit-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(root))
         return 2;
+    unsetenv("TMPDIR"); /* what a command makes for itself is made where we look */
+    all_have_rows();
     inputs();
-    tree before = tree_of(root);
+    snprintf(in, sizeof in, "%s/in", root);
+    const tree before = tree_of(in);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (chosen(&rows[i], argc, argv))
             command(&rows[i], most);
-    remove_all(place);
-    (void)before;
+    const tree behind = tree_of(in);
+    if (!same_tree(&before, &behind)) {
+        failed++;
+        printf("FAILED a command has changed its inputs\n");
+    }
+    if (argc < 2 && threads == 0) {
+        failed++;
+        printf("FAILED no command starts a thread\n");
+    }
     remove_all(root);
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
     return failed != 0;

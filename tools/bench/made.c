@@ -77,16 +77,17 @@ sb_status sb_bench_made_new(char path[SB_BENCH_PATH], sb_error *err)
 {
     const char *where = getenv("TMPDIR");
     pthread_t thread;
+    sigset_t before;
     int n = snprintf(path, SB_BENCH_PATH, "%s/samebit-bench-XXXXXX", where && *where ? where : ".");
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
     block(SIGINT);
     block(SIGTERM);
     block(SIGHUP);
     if (n < 0 || n >= SB_BENCH_PATH || !mkdtemp(path))
         return sb_fail(err, SB_ERR_IO, "%s: cannot make a temporary folder", SB_SHOW(path));
-    if (pthread_create(&thread, NULL, wait_for_signals, path)) {
-        sb_bench_made_remove(path);
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a thread");
-    }
-    pthread_detach(thread);
+    if (pthread_create(&thread, NULL, wait_for_signals, path) == 0)
+        pthread_detach(thread);
+    else
+        pthread_sigmask(SIG_SETMASK, &before, NULL); /* a signal then leaves the folder */
     return SB_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
@@ -15,7 +16,7 @@
 #include "tools/gate/meta_parts.h"
 
 /* V-119: "Every file but base.safetensors says which rows of that its rows are" */
-static const char key_rows[] = "samebit.meta.rows";
+static const char key_rows[] = "samebit.meta.rows", base_name[] = "base.safetensors";
 
 /* --- writing -----------------------------------------------------------------------------------
  */
@@ -100,11 +101,12 @@ static sb_status write_kind(const sb_gate_case *c, sb_gate_meta_kind kind, const
     return status;
 }
 
-/* The case as it is, three times: a program gives it the same each time. */
+/* The case as it is, three times: a program gives it the same each time. base.safetensors, without
+ * which nothing is judged, is written last of all. */
 static sb_status write_plain(const sb_gate_case *c, const char *folder, size_t *files,
                              sb_error *err)
 {
-    static const char *const names[] = {"base", "repeated-1", "repeated-2"};
+    static const char *const names[] = {"repeated-1", "repeated-2", "base"};
     size_t rows = sb_meta_rows(c);
     sb_meta_variant v = {.rows = sb_alloc(rows + 1, sizeof(size_t)), .count = rows};
     sb_status status = v.rows ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for rows");
@@ -119,16 +121,27 @@ static sb_status write_plain(const sb_gate_case *c, const char *folder, size_t *
     return status;
 }
 
+/* From here on the folder is refused until it is whole. */
+static sb_status remove_base(const char *folder, sb_error *err)
+{
+    char *path = sb_path_join(folder, base_name);
+    sb_status status = path ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    if (path && unlink(path) != 0 && errno != ENOENT)
+        status = sb_fail(err, SB_ERR_IO, "%s: cannot remove: %s", SB_SHOW(path), strerror(errno));
+    free(path);
+    return status;
+}
+
 sb_status sb_gate_meta_write(const sb_gate_case *c, const char *folder, size_t *files,
                              sb_error *err)
 {
     *files = 0;
     if (mkdir(folder, 0777) && errno != EEXIST)
         return sb_fail(err, SB_ERR_IO, "%s: %s", SB_SHOW(folder), strerror(errno));
-    sb_status status = write_plain(c, folder, files, err);
+    sb_status status = remove_base(folder, err);
     for (int k = SB_GATE_META_alone; k < SB_GATE_METAS && !status && !sb_meta_why_not(c); k++)
         status = write_kind(c, (sb_gate_meta_kind)k, folder, files, err);
-    return status;
+    return status ? status : write_plain(c, folder, files, err);
 }
 
 /* --- comparing ---------------------------------------------------------------------------------
@@ -358,7 +371,7 @@ sb_status sb_gate_meta_judge(const char *folder, const char *got, sb_gate_meta *
     folders d = {.in = folder, .got = got, .out = out};
     sb_safetensors in = {.count = 0};
     *out = (sb_gate_meta){.verdict = SB_VERDICT_none};
-    sb_status status = open_in(folder, "base.safetensors", &in, err);
+    sb_status status = open_in(folder, base_name, &in, err);
     if (!status && !sb_metadata_get(&in.metadata, key_rows))
         status = sb_fail(err, SB_ERR_INPUT,
                          "%s/base.safetensors: no %s; expected a file of samebit vectors "
@@ -366,7 +379,7 @@ sb_status sb_gate_meta_judge(const char *folder, const char *got, sb_gate_meta *
                          SB_SHOW(folder), key_rows);
     if (!status) {
         d.base_rows = count_rows(&in);
-        status = open_in(got, "base.safetensors", &d.base, err);
+        status = open_in(got, base_name, &d.base, err);
     }
     for (int k = 0; k < SB_GATE_METAS && !status; k++)
         status = judge_kind(&d, (sb_gate_meta_kind)k, err);
