@@ -33,7 +33,8 @@ typedef struct manner {
     int loose;
 } manner;
 
-/* Everything that can be known of a text without memory. */
+/* C-8: "What its values would take is counted before memory is asked for" - and everything else
+ * that can be known of a text without any. */
 static sb_status check(const char *text, size_t n, const char *file, manner how, size_t *token,
                        sb_error *err)
 {

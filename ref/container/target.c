@@ -227,7 +227,7 @@ void sb_target_close(sb_target *t)
 /* --- the change of places -----------------------------------------------------------------------
  */
 
-/* Both folders change places; *old then names the old one. */
+/* C-9: "it and the old folder change places at once" - *old then names the old one. */
 static sb_status exchange(const sb_target *t, const char **old, sb_error *err)
 {
     *old = t->partial;
