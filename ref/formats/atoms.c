@@ -5,12 +5,13 @@
 #include "ref/base/bytes.h"
 
 const sb_atom sb_atoms[] = {
-#define SB_ATOM(id, what, terms, block, group, fraction, kept, addend, form, evidence)             \
+#define SB_ATOM(id, what, terms, block, group, order, fraction, kept, addend, form, evidence)      \
     {#id,                                                                                          \
      what,                                                                                         \
      terms,                                                                                        \
      block,                                                                                        \
      group,                                                                                        \
+     SB_ATOM_##order,                                                                              \
      fraction,                                                                                     \
      kept,                                                                                         \
      SB_ATOM_##addend,                                                                             \
@@ -112,15 +113,38 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
     return pack(sum, unit, atom->kept);
 }
 
+enum { MOST_TERMS = 64 };
+
+/* H-4: "in pairs, block i has every pair of neighbours whose number is i modulo that of the blocks"
+ */
+static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *terms, size_t i,
+                                    sb_atom_term *room)
+{
+    size_t block = atom->block / atom->group, blocks = atom->terms / atom->block;
+    if (atom->order == SB_ATOM_IN_ROW)
+        return terms + i * block;
+    for (size_t k = 0; k < block; k++)
+        room[k] = terms[2 * (k / 2 * blocks + i) + k % 2];
+    return room;
+}
+
 /* H-4: "blocks follow each other, each with the result of the one before as its C; where C enters
  * last, the first has 0, and the end is RN(D + C)" */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
 {
+    sb_atom_term room[MOST_TERMS];
     float sum = atom->addend == SB_ATOM_LAST ? 0.0f : c;
-    size_t count = atom->terms / atom->group, block = atom->block / atom->group;
-    for (size_t i = 0; i < count; i += block)
-        sum = sb_atom_block(atom, terms + i, block, sum);
+    for (size_t i = 0; i < atom->terms / atom->block; i++)
+        sum = sb_atom_block(atom, block_of(atom, terms, i, room), atom->block / atom->group, sum);
     return atom->addend == SB_ATOM_LAST ? sum + c : sum;
+}
+
+size_t sb_atom_blocks(const sb_atom *atom, size_t n)
+{
+    size_t blocks = atom->terms / atom->block, rest = n % atom->terms;
+    size_t spread = atom->order == SB_ATOM_IN_PAIRS ? 2 : atom->block; /* before the next block */
+    size_t touched = (rest + spread - 1) / spread;
+    return n / atom->terms * blocks + (touched < blocks ? touched : blocks);
 }
 
 /* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, but for sums
@@ -137,7 +161,7 @@ static float special(const float *a, size_t step_a, const float *b, size_t step_
 float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
                   const float *b, size_t step_b, size_t n)
 {
-    sb_atom_term terms[64];
+    sb_atom_term terms[MOST_TERMS];
     float sum = 0.0f;
     for (size_t i = 0; i < n; i++)
         if (!sb_is_finite_f32(a[i * step_a]) || !sb_is_finite_f32(b[i * step_b]))

@@ -10,6 +10,8 @@
 
 #include "ref/formats/format.h"
 
+/* The terms of the first block: the first in number, or every other pair (H-4). */
+typedef enum sb_atom_order { SB_ATOM_IN_ROW, SB_ATOM_IN_PAIRS } sb_atom_order;
 typedef enum sb_atom_addend { SB_ATOM_FIRST, SB_ATOM_LAST } sb_atom_addend;
 typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_form;
 
@@ -19,7 +21,8 @@ typedef enum sb_atom_evidence { SB_ATOM_MEASURED, SB_ATOM_PUBLISHED } sb_atom_ev
 typedef struct sb_atom {
     const char *name, *what;
     unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
-    int fraction, kept;           /* bits below the largest exponent; of the result */
+    sb_atom_order order;
+    int fraction, kept; /* bits below the largest exponent; of the result */
     sb_atom_addend addend;
     sb_atom_form form;
     sb_atom_evidence evidence;
@@ -57,6 +60,9 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
 
 /* One instruction (H-4) on atom->terms terms; for a grouped atom on terms / group of them. */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c);
+
+/* How many blocks a chain over n products has that are not all fill (H-4). */
+size_t sb_atom_blocks(const sb_atom *atom, size_t n);
 
 /* Instruction after instruction over n pairs, the last filled up with zeros, each adding to the
  * result of the one before: C is 0 at first. All operands are values of `format`, which need not be

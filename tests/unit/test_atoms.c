@@ -58,11 +58,15 @@ static float wide_dot(const sb_atom *atom, int least, const float *a, const floa
     float sum = 0.0f;
     for (size_t first = 0; first < n; first += atom->terms) {
         float d = atom->addend == SB_ATOM_LAST ? 0.0f : sum;
-        for (size_t at = first; at < first + atom->terms; at += atom->block) {
+        size_t blocks = atom->terms / atom->block;
+        for (size_t q = 0; q < blocks; q++) {
             wide_term terms[MOST];
             for (size_t i = 0; i < atom->block; i++) {
-                long double x = at + i < n ? (long double)a[at + i] : 0;
-                long double y = at + i < n ? (long double)b[at + i] : 0;
+                size_t at =
+                    first + (atom->order == SB_ATOM_IN_PAIRS ? i / 2 * 2 * blocks + 2 * q + i % 2
+                                                             : q * atom->block + i);
+                long double x = at < n ? (long double)a[at] : 0;
+                long double y = at < n ? (long double)b[at] : 0;
                 int e = exponent_of(x, least) + exponent_of(y, least);
                 terms[i] = (wide_term){x * y, x * y == 0 ? -126 : e};
             }
@@ -143,7 +147,7 @@ static void test_changed_rows(void **state)
         const sb_atom *atom = &sb_atoms[id];
         if (atom->group > 1)
             continue;
-        sb_atom changed[6] = {*atom, *atom, *atom, *atom, *atom, *atom};
+        sb_atom changed[7] = {*atom, *atom, *atom, *atom, *atom, *atom, *atom};
         changed[0].fraction++;
         changed[1].fraction--;
         changed[2].kept--;
@@ -151,7 +155,8 @@ static void test_changed_rows(void **state)
         changed[4].addend = atom->addend == SB_ATOM_LAST ? SB_ATOM_FIRST : SB_ATOM_LAST;
         changed[5].terms *= 2;
         changed[5].block *= 2;
-        for (size_t i = 0; i < 6; i++)
+        changed[6].order = atom->order == SB_ATOM_IN_PAIRS ? SB_ATOM_IN_ROW : SB_ATOM_IN_PAIRS;
+        for (size_t i = 0; i < (atom->terms > atom->block ? 7 : 6); i++)
             if (first_difference(atom, &changed[i], 3) == cases())
                 fail_msg("%s: change %zu is not seen", atom->name, i);
     }
@@ -196,6 +201,25 @@ static void test_cut(void **state)
     /* C at the end, rounded to nearest */
     assert_true(OF(hopper_fp8_mma, f16, one, s, s, s, 0x1p-20f) == one + ulp);
     assert_true(OF(hopper_f16, f16, one, s, s, s, 0x1p-20f) == one);
+}
+
+/* H-4: "in pairs, block i has every pair of neighbours whose number is i modulo that of the
+ * blocks": the two terms of 2^-26 lie in the first block, in the second, or one in each. */
+static void test_pairs(void **state)
+{
+    const float s = 0x1p-13f, one = 1.0f;
+    (void)state;
+    assert_true(OF(hopper_fp8_mma, f16, 0.0f, s, s, s, s, one, one, -one, one) == 0x1p-25f);
+    assert_true(OF(hopper_fp8_mma, f16, 0.0f, one, one, -one, one, s, s, s, s) == 0x1p-25f);
+    assert_true(OF(hopper_fp8_mma, f16, 0.0f, s, s, one, one, -one, one, s, s) == 0.0f);
+    assert_true(OF(ada_fp8, f16, 0.0f, s, s, s, s, one, one, -one, one) == 0.0f);
+    const sb_atom *pairs = &sb_atoms[SB_ATOM_hopper_fp8_mma], *row = &sb_atoms[SB_ATOM_ada_fp8];
+    static const size_t some[][3] = {{0, 0, 0},  {1, 1, 1},  {2, 1, 1},  {3, 2, 1}, {16, 2, 1},
+                                     {17, 2, 2}, {32, 2, 2}, {33, 3, 3}, {96, 6, 6}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        assert_int_equal(sb_atom_blocks(pairs, some[i][0]), some[i][1]);
+        assert_int_equal(sb_atom_blocks(row, some[i][0]), some[i][2]);
+    }
 }
 
 static void test_exponents(void **state)
@@ -296,10 +320,15 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_exponents),    cmocka_unit_test(test_range),
-        cmocka_unit_test(test_groups),       cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_changed_rows), cmocka_unit_test(test_against_long_double),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_exponents),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_changed_rows),
+        cmocka_unit_test(test_against_long_double),
     };
     return cmocka_run_group_tests_name("atoms", tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ double sb_bound_codes_error(const sb_bound_codes *codes, const sb_atom *unit, si
 {
     int grouped = codes->scheme == SB_SCHEME_fp8_group;
     size_t chain = grouped ? codes->group : codes->weight->cols;
-    double blocks = (double)((chain + unit->block - 1) / unit->block);
+    double blocks = (double)sb_atom_blocks(unit, chain);
     double terms = (double)(unit->block / unit->group + 1);
     double cut = terms * half_to(unit->fraction) + half_to(unit->kept);
     double rho = blocks * cut + ((grouped ? (double)codes->groups : 0.0) + 20.0) * SB_UNIT;
