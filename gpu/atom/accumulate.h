@@ -8,7 +8,7 @@
 #include "gpu/atom/target.h"
 
 enum {
-    SB_ATOM_ZERO_EXPONENT = -126, /* of a zero term, and the least of C */
+    SB_ATOM_ZERO_EXPONENT = -133, /* of a zero term (Z of H-2): f16, bf16, FP8 */
     SB_ATOM_CUT_MMA = 25,         /* bits kept below the largest exponent: f16, bf16, FP8 */
     SB_ATOM_CUT_NVFP4 = 35,
 };

@@ -5,7 +5,8 @@
 #include "ref/base/bytes.h"
 
 const sb_atom sb_atoms[] = {
-#define SB_ATOM(id, what, terms, block, group, order, fraction, kept, addend, form, evidence)      \
+#define SB_ATOM(id, what, terms, block, group, order, fraction, kept, zero, addend, form,          \
+                evidence)                                                                          \
     {#id,                                                                                          \
      what,                                                                                         \
      terms,                                                                                        \
@@ -14,6 +15,7 @@ const sb_atom sb_atoms[] = {
      SB_ATOM_##order,                                                                              \
      fraction,                                                                                     \
      kept,                                                                                         \
+     zero,                                                                                         \
      SB_ATOM_##addend,                                                                             \
      SB_ATOM_##form,                                                                               \
      SB_ATOM_##evidence},
@@ -28,8 +30,6 @@ const sb_atom *sb_atom_find(const char *name)
             return &sb_atoms[i];
     return NULL;
 }
-
-enum { ZERO_EXPONENT = -126 };
 
 /* The least exponent and the fraction bits of a format. */
 static const struct {
@@ -62,14 +62,15 @@ static sb_atom_term split(float x, int least, int fraction)
     return term;
 }
 
-/* H-2: "its exponent is the sum of theirs, whatever its leading digit; that of a zero is -126" */
+/* H-2: "its exponent is the sum of theirs, whatever its leading digit; that of a zero is the Z of
+ * the row" */
 sb_atom_term sb_atom_product(sb_format format, float a, float b)
 {
     sb_atom_term x = split(a, shapes[format].least, shapes[format].fraction);
     sb_atom_term y = split(b, shapes[format].least, shapes[format].fraction);
     sb_atom_term product = {x.digits * y.digits, x.unit + y.unit, x.exponent + y.exponent};
     if (product.digits == 0)
-        product.exponent = ZERO_EXPONENT;
+        product.exponent = SB_ATOM_OF_ZERO;
     return product;
 }
 
@@ -101,9 +102,8 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
     if (!sb_is_finite_f32(c)) /* H-6 */
         return c == c ? c : sb_f32_from_bits(0x7fffffffu);
     sb_atom_term addend = split(c, -126, 23);
-    if (addend.digits == 0)
-        addend.exponent = ZERO_EXPONENT;
-    int largest = addend.exponent;
+    /* where nothing is zero, C is not, whose exponent is above Z */
+    int largest = addend.digits && addend.exponent > atom->zero ? addend.exponent : atom->zero;
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
     int unit = largest - atom->fraction;
@@ -188,6 +188,6 @@ sb_atom_term sb_atom_group(const int8_t *a, const int8_t *b, float scale_a, floa
     sb_atom_term x = split(scale_a, -6, 3), y = split(scale_b, -6, 3);
     sb_atom_term group = {sum * x.digits * y.digits, x.unit + y.unit - 2, x.exponent + y.exponent};
     if (x.digits == 0 || y.digits == 0)
-        group.exponent = ZERO_EXPONENT;
+        group.exponent = SB_ATOM_OF_ZERO;
     return group;
 }

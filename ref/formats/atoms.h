@@ -23,6 +23,7 @@ typedef struct sb_atom {
     unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
     sb_atom_order order;
     int fraction, kept; /* bits below the largest exponent; of the result */
+    int zero;           /* the exponent of a zero, below that of any other C */
     sb_atom_addend addend;
     sb_atom_form form;
     sb_atom_evidence evidence;
@@ -39,7 +40,9 @@ extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
 /* digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit + 13), and at
- * most 2^48. */
+ * most 2^48. Of a zero, SB_ATOM_OF_ZERO: its exponent is for the row to say. */
+enum { SB_ATOM_OF_ZERO = -4096 };
+
 typedef struct sb_atom_term {
     int64_t digits;
     int unit, exponent;
@@ -48,11 +51,12 @@ typedef struct sb_atom_term {
 /* A finite product (H-2): a and b are values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
-/* H-2: "scale that is a power of two adds its exponent to that of the product" */
+/* H-2: "scale that is a power of two adds its exponent to that of the product, unless that is zero"
+ */
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
     const sb_atom_term scaled = {term.digits, term.unit + power, term.exponent + power};
-    return scaled; /* C++ has no compound literals */
+    return term.digits ? scaled : term; /* C++ has no compound literals */
 }
 
 /* One block (H-1, H-3): the terms and c in one go. n is at most 64. */

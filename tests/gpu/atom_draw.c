@@ -40,7 +40,10 @@ static uint32_t draw_code(sb_format format, unsigned kind, uint64_t key, uint64_
         return is_special(format, draw) ? draw ^ (1u << (bits - 2)) : draw;
     if (which % 8 == 0)
         return draw >> (bits - 1) << (bits - 1);
-    return sb_f32_to_code(format, sb_rng_normal(key, 2 * at) * (which < 20 ? 0x1p-7f : 1.0f));
+    float scale = which < 20 ? 0x1p-7f : 1.0f;
+    if (kind == ATOM_TINY) /* a product of two is one of the least number's, or below */
+        scale *= format == SB_FORMAT_bf16 ? 0x1p-76f : format == SB_FORMAT_f16 ? 0x1p-12f : 0x1p-5f;
+    return sb_f32_to_code(format, sb_rng_normal(key, 2 * at) * scale);
 }
 
 static float draw_c(unsigned kind, uint64_t key, uint64_t at)
@@ -53,6 +56,8 @@ static float draw_c(unsigned kind, uint64_t key, uint64_t at)
         uint32_t bits = (uint32_t)sb_rng_u64(key, 2 * at);
         return sb_f32_from_bits((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
     }
+    if (kind == ATOM_TINY)
+        return which < 48 ? (which & 1 ? -0.0f : 0.0f) : x * 0x1p-147f;
     if (kind == ATOM_HUGE_C && which < 48)
         return x * sb_f32_from_bits((127 - 64 + 3 * which) << 23);
     return kind == ATOM_ORDINARY && which < 8 ? 0.0f : x;

@@ -15,7 +15,7 @@ extern "C" {
 namespace
 {
 
-enum { WARPS = 9 };
+enum { WARPS = 10 };
 
 /* `count` words from the member `name`. */
 void read_words(const json_t *from, const char *name, uint32_t *out, size_t count)

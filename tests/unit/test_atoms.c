@@ -22,7 +22,7 @@ static int exponent_of(long double x, int least)
 {
     int e = 0;
     if (x == 0)
-        return -126;
+        return least;
     (void)frexpl(x, &e);
     return e - 1 > least ? e - 1 : least;
 }
@@ -43,7 +43,7 @@ typedef struct wide_term {
 
 static float wide_block(const sb_atom *atom, const wide_term *terms, size_t n, float c)
 {
-    int largest = exponent_of((long double)c, -126);
+    int largest = c == 0 ? atom->zero : exponent_of((long double)c, -126);
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
     int scale = atom->fraction - largest;
@@ -68,7 +68,7 @@ static float wide_dot(const sb_atom *atom, int least, const float *a, const floa
                 long double x = at < n ? (long double)a[at] : 0;
                 long double y = at < n ? (long double)b[at] : 0;
                 int e = exponent_of(x, least) + exponent_of(y, least);
-                terms[i] = (wide_term){x * y, x * y == 0 ? -126 : e};
+                terms[i] = (wide_term){x * y, x * y == 0 ? atom->zero : e};
             }
             d = wide_block(atom, terms, atom->block, d);
         }
@@ -83,12 +83,14 @@ static float wide_dot(const sb_atom *atom, int least, const float *a, const floa
 
 static const struct {
     sb_format format;
-    int least, spread; /* exponents are drawn within +-spread */
+    int least, centre, spread; /* exponents are drawn within centre +- spread */
 } kinds[] = {
-    {SB_FORMAT_bf16, -126, 60}, {SB_FORMAT_bf16, -126, 6}, {SB_FORMAT_f16, -14, 13},
-    {SB_FORMAT_f16, -14, 3},    {SB_FORMAT_e4m3, -6, 8},   {SB_FORMAT_e4m3, -6, 2},
-    {SB_FORMAT_e5m2, -14, 12},  {SB_FORMAT_f32, -126, 60}, {SB_FORMAT_f32, -126, 4},
+    {SB_FORMAT_bf16, -126, 0, 60},  {SB_FORMAT_bf16, -126, 0, 6}, {SB_FORMAT_f16, -14, 0, 13},
+    {SB_FORMAT_f16, -14, 0, 3},     {SB_FORMAT_e4m3, -6, 0, 8},   {SB_FORMAT_e4m3, -6, 0, 2},
+    {SB_FORMAT_e5m2, -14, 0, 12},   {SB_FORMAT_f32, -126, 0, 60}, {SB_FORMAT_f32, -126, 0, 4},
+    {SB_FORMAT_bf16, -126, -76, 1}, /* sums of the least numbers there are */
 };
+enum { TINY = sizeof kinds / sizeof *kinds - 1 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Values of the format, one in eight of them 0, and some the negative of the one before. */
@@ -97,7 +99,8 @@ static void draw(size_t kind, uint64_t key, size_t n, float *x)
     for (size_t i = 0; i < n; i++) {
         uint32_t what = sb_rng_below(key, 4 * i, 8);
         int e = (int)sb_rng_below(key, 4 * i + 1, 2 * (uint32_t)kinds[kind].spread + 1);
-        float value = ldexpf(sb_rng_normal(key, 4 * i + 2), e - kinds[kind].spread);
+        float value =
+            ldexpf(sb_rng_normal(key, 4 * i + 2), kinds[kind].centre + e - kinds[kind].spread);
         if (what == 1 && i)
             value = -x[i - 1];
         x[i] = what == 0 ? 0.0f : sb_round_to(kinds[kind].format, value);
@@ -147,7 +150,7 @@ static void test_changed_rows(void **state)
         const sb_atom *atom = &sb_atoms[id];
         if (atom->group > 1)
             continue;
-        sb_atom changed[7] = {*atom, *atom, *atom, *atom, *atom, *atom, *atom};
+        sb_atom changed[8] = {*atom, *atom, *atom, *atom, *atom, *atom, *atom, *atom};
         changed[0].fraction++;
         changed[1].fraction--;
         changed[2].kept--;
@@ -156,8 +159,10 @@ static void test_changed_rows(void **state)
         changed[5].terms *= 2;
         changed[5].block *= 2;
         changed[6].order = atom->order == SB_ATOM_IN_PAIRS ? SB_ATOM_IN_ROW : SB_ATOM_IN_PAIRS;
-        for (size_t i = 0; i < (atom->terms > atom->block ? 7 : 6); i++)
-            if (first_difference(atom, &changed[i], 3) == cases())
+        changed[7].zero = -126;
+        for (size_t i = 0; i < 8; i++)
+            if ((i != 6 || atom->terms > atom->block) && (i != 7 || atom->kept == 23) &&
+                first_difference(atom, &changed[i], i == 7 ? (size_t)TINY : 3) == cases())
                 fail_msg("%s: change %zu is not seen", atom->name, i);
     }
 }
@@ -235,9 +240,54 @@ static void test_exponents(void **state)
     assert_true(small.exponent == -6 && small.digits == 8 && small.unit == -12);
     assert_int_equal(sb_atom_product(SB_FORMAT_f16, 0x1p-9f, 1.0f).exponent, -9);
     assert_int_equal(sb_atom_product(SB_FORMAT_f16, 0x1p-24f, 1.0f).exponent, -14);
-    assert_int_equal(sb_atom_product(SB_FORMAT_bf16, -0.0f, 4.0f).exponent, -126);
+    assert_int_equal(sb_atom_product(SB_FORMAT_bf16, -0.0f, 4.0f).exponent, SB_ATOM_OF_ZERO);
     assert_int_equal(sb_atom_scaled(small, -3).exponent, -9);
     assert_int_equal(sb_atom_scaled(small, -3).unit, -15);
+    assert_int_equal(sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0.0f, 1.0f), 254).exponent,
+                     SB_ATOM_OF_ZERO);
+}
+
+/* H-2: "that of a zero is the Z of the row": beside a C of 0, terms too small for binary32 are kept
+ * down to 2^(Z - F), 2^-156 of Ampere and 2^-158 of Hopper; beside any other C, they are not. */
+static void test_zero_exponent(void **state)
+{
+    const float low = 0x1p-80f, tiny = 0x1p-149f;
+    float a[16], b[16];
+    (void)state;
+    for (size_t i = 0; i < 16; i++)
+        a[i] = 0x1p-73f, b[i] = low;
+    const sb_atom *hopper = &sb_atoms[SB_ATOM_hopper_f16], *ampere = &sb_atoms[SB_ATOM_ampere_f16];
+    assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 16) == tiny);
+    assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 16) == 0.0f); /* two blocks of 8 */
+    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-158, twice, makes it whole */
+    assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 16) == tiny);
+    sb_atom nearer = *hopper;
+    nearer.zero = -132;
+    assert_true(sb_atom_dot(&nearer, SB_FORMAT_bf16, a, 1, b, 1, 16) == 0.0f);
+    for (size_t i = 0; i < 8; i++)
+        a[i] = 0x1p-72f;
+    assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 8) == tiny);
+    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-157: below what Ampere keeps */
+    assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 8) == 0.0f);
+    assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 8) == tiny);
+    assert_true(OF(hopper_f16, bf16, tiny, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low,
+                   0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f) == tiny);
+}
+
+/* H-2: "unless that is zero": no scale makes a C of 39372510 less exact. */
+static void test_scaled_zeros(void **state)
+{
+    const float c = 39372510.0f;
+    sb_atom_term terms[MOST];
+    (void)state;
+    for (size_t i = 0; i < MOST; i++)
+        terms[i] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0.0f, 2.0f), 144);
+    assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == c);
+    terms[7] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0x1p-6f, 0x1p-6f), 120);
+    assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == 0x1p108f);
+    terms[7] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0x1p-6f, 0x1p-6f), 44);
+    terms[9] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, -0x1p-6f, 0x1p-6f), 44);
+    assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == 39372416.0f);
 }
 
 static void test_range(void **state)
@@ -299,7 +349,7 @@ static void test_empty_group(void **state)
     terms[2] = terms[3] = sb_atom_group(one, one, 0.0f, 448.0f);
     assert_int_equal(terms[0].exponent, 16);
     assert_int_equal(terms[1].exponent, -12);
-    assert_int_equal(terms[2].exponent, -126);
+    assert_int_equal(terms[2].exponent, SB_ATOM_OF_ZERO);
     assert_true(sb_atom_run(atom, terms, 0.0f) == 0x1p-18f);
     assert_true(sb_atom_run(atom, terms, 0x1p-20f) == 0x1p-18f);
     assert_true(sb_atom_run(atom, terms, 0x1p-19f) == 0x1p-18f + 0x1p-19f);
@@ -327,6 +377,8 @@ int main(void)
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_empty_group),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_zero_exponent),
+        cmocka_unit_test(test_scaled_zeros),
         cmocka_unit_test(test_changed_rows),
         cmocka_unit_test(test_against_long_double),
     };

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 NAN = 0x7FFFFFFF
 LEAST = -126
+OF_ZERO = -133  # Z of H-2; -139 of NVFP4, where no bit depends on it
 
 
 # --- formats: a code is None (not finite), or sign, digits, exponent and value -----------------------
@@ -71,7 +72,7 @@ def to_f32(x):
 def block(terms, c, kept):
     """terms: pairs of a value and its exponent; c: bits of a finite binary32."""
     value, exponent = F32.value(c)
-    terms = terms + [(value, LEAST if value == 0 else exponent)]
+    terms = terms + [(value, OF_ZERO if value == 0 else exponent)]
     unit = Fraction(2) ** (max(e for _, e in terms) - kept)
     return to_f32(sum(toward_zero(v / unit) for v, _ in terms) * unit)
 
@@ -103,7 +104,7 @@ def flat(format, a, b, c):
     terms = []
     for x, y in zip(a, b):
         (u, i), (v, j) = format.value(x), format.value(y)
-        terms.append((u * v, i + j if u * v != 0 else LEAST))
+        terms.append((u * v, i + j if u * v != 0 else OF_ZERO))
     return block(terms, c, 25)
 
 
@@ -116,7 +117,7 @@ def grouped(a, b, scales_a, scales_b, c):
             continue
         total = sum(E2M1.value(a[k])[0] * E2M1.value(b[k])[0] for k in range(16 * q, 16 * q + 16))
         (u, i), (v, j) = E4M3.value(x), E4M3.value(y)
-        terms.append((total * u * v, i + j if u * v != 0 else LEAST))
+        terms.append((total * u * v, i + j if u * v != 0 else OF_ZERO))
     parts = [part for part in parts if part is not None]
     return not_finite(parts) if parts else block(terms, c, 35)
 
@@ -175,7 +176,8 @@ def operand(numbers, format, kind):
     if numbers.below(8) == 0:
         return sign
     spread = {"bf16": 40, "f16": 12, "e4m3": 6}[format.name] if kind == "wide" else 3
-    field = format.bias + numbers.below(2 * spread + 1) - spread
+    centre = {"bf16": 76, "f16": 11, "e4m3": 3}[format.name] if kind == "tiny" else 0
+    field = format.bias + numbers.below(2 * spread + 1) - spread - centre
     return sign | field << format.fraction | tail
 
 
@@ -184,6 +186,8 @@ def addend(numbers, kind):
     hard = [0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
     if kind == "hostile" and numbers.below(3) == 0:
         return sign | hard[numbers.below(len(hard))]
+    if kind == "tiny":  # 0, or a number near the least there is
+        return sign | (numbers.below(64) if numbers.below(4) == 0 else 0)
     spread = {"wide": 60, "huge": 90, "codes": 120}.get(kind, 4)
     return sign | 127 + numbers.below(2 * spread + 1) - spread << 23 | tail
 
@@ -206,7 +210,7 @@ def cancel(a, b):
         b[k + 1] = b[k]
 
 
-KINDS = ["plain", "codes", "wide", "huge", "cancel", "hostile", "hostile", "plain", "wide"]
+KINDS = ["plain", "codes", "wide", "huge", "cancel", "hostile", "hostile", "plain", "wide", "tiny"]
 
 
 def warp(format, number):

@@ -98,7 +98,8 @@ float element(const line &a, const line &b, float c)
         return special(a, b, c);
     if (!sb_atom_finite(c))
         return sb_atom_beyond(c);
-    int16_t most = (int16_t)sb_atom_split(c).exponent;
+    /* H-2: "that of a zero is the Z of the row" */
+    int16_t most = (int16_t)(c == 0.0f ? (int)SB_ATOM_ZERO_EXPONENT : sb_atom_split(c).exponent);
     for (unsigned k = 0; k < K; k++) {
         int16_t exponent = (int16_t)(a.exponent[k] + b.exponent[k]);
         most = exponent > most ? exponent : most;
