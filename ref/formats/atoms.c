@@ -18,7 +18,8 @@ const sb_atom sb_atoms[] = {
      zero,                                                                                         \
      SB_ATOM_##addend,                                                                             \
      SB_ATOM_##form,                                                                               \
-     SB_ATOM_##evidence},
+     SB_ATOM_##evidence,                                                                           \
+     0},
 #include "ref/formats/atoms.def"
 #undef SB_ATOM
 };
@@ -110,7 +111,9 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
     int64_t sum = shifted(addend.digits, addend.unit - unit);
     for (size_t i = 0; i < n; i++)
         sum += shifted(terms[i].digits, terms[i].unit - unit);
-    return pack(sum, unit, atom->kept);
+    const float cut = pack(sum, unit, atom->kept);
+    /* H-13: "a negative sum that the cut leaves nothing of is -0, or +0" */
+    return cut == 0.0f && atom->open & SB_ATOM_PLUS_ZERO ? 0.0f : cut;
 }
 
 enum { MOST_TERMS = 64 };
@@ -180,14 +183,20 @@ float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t 
 /* H-5: "the sum of the products of a group is exact, and so is its product with both scales; its
  * exponent is the sum of those of the scales, also where the sum is zero, and that of a zero where
  * a scale is" */
-sb_atom_term sb_atom_group(const int8_t *a, const int8_t *b, float scale_a, float scale_b)
+sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
+                           float scale_b)
 {
     int64_t sum = 0;
-    for (size_t i = 0; i < 16; i++)
+    int empty = 1;
+    for (size_t i = 0; i < 16; i++) {
         sum += (int64_t)a[i] * b[i];
+        empty = empty && (a[i] == 0 || b[i] == 0);
+    }
     sb_atom_term x = split(scale_a, -6, 3), y = split(scale_b, -6, 3);
     sb_atom_term group = {sum * x.digits * y.digits, x.unit + y.unit - 2, x.exponent + y.exponent};
-    if (x.digits == 0 || y.digits == 0)
+    /* H-13: "a group all of whose products are zero has the exponent of its scales, or that of a
+     * zero" */
+    if (x.digits == 0 || y.digits == 0 || (empty && atom->open & SB_ATOM_EMPTY_AS_ZERO))
         group.exponent = SB_ATOM_OF_ZERO;
     return group;
 }

@@ -18,6 +18,9 @@ typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_for
 /* How a row is known: bits of that hardware were reproduced, or only models of others agree. */
 typedef enum sb_atom_evidence { SB_ATOM_MEASURED, SB_ATOM_PUBLISHED } sb_atom_evidence;
 
+/* What nobody has measured (H-13), as bits: each is set where the second of two readings holds. */
+enum { SB_ATOM_EMPTY_AS_ZERO = 1, SB_ATOM_PLUS_ZERO = 2 };
+
 typedef struct sb_atom {
     const char *name, *what;
     unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
@@ -27,6 +30,7 @@ typedef struct sb_atom {
     sb_atom_addend addend;
     sb_atom_form form;
     sb_atom_evidence evidence;
+    unsigned open; /* readings; of the rows of the table 0, the first of each */
 } sb_atom;
 
 typedef enum sb_atom_id {
@@ -76,6 +80,7 @@ float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t 
                   const float *b, size_t step_b, size_t n);
 
 /* A group of 16 (H-5): codes are twice the values of E2M1, scales are values of UE4M3. */
-sb_atom_term sb_atom_group(const int8_t *a, const int8_t *b, float scale_a, float scale_b);
+sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
+                           float scale_b);
 
 #endif

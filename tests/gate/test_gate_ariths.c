@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/base/rng.h"
+#include "ref/formats/small_float.h"
 #include "tools/gate/gate.h"
 
 static void every_row_has_a_name_that_finds_it(void **state)
@@ -195,6 +196,67 @@ static void fp8_units_are_covered_at_every_length(void **state)
     assert_int_equal(rows, 5);
 }
 
+/* A chain of FP4 over 16 units, whose groups have supports that lie apart, or do not; and 2^e of
+ * T-52, the exact sum and that of magnitudes. */
+typedef struct fp4_chain {
+    float sum;
+    double exact, magnitude, floor;
+} fp4_chain;
+
+static float scale_at(uint64_t key, uint32_t at, uint32_t large)
+{
+    return sb_ue4m3_to_f32((uint8_t)((large ? 0x60 : 1) + sb_rng_below(key, at, 31)));
+}
+
+static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
+{
+    fp4_chain c = {0};
+    sb_atom_term terms[4];
+    for (uint32_t g = 0; g < 64; g++) {
+        int8_t x[16], y[16];
+        double sum = 0.0, size = 0.0, scales;
+        const uint32_t apart = sb_rng_below(key, 100 * g, 2);
+        const float s = scale_at(key, 100 * g + 1, apart), t = scale_at(key, 100 * g + 2, apart);
+        for (uint32_t k = 0; k < 16; k++) {
+            x[k] = (int8_t)(2.0f * sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 3, 16)));
+            y[k] =
+                (int8_t)(2.0f * sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 20, 16)));
+            x[k] = apart && k % 2 ? 0 : x[k];
+            y[k] = apart && k % 2 == 0 ? 0 : y[k];
+            sum += x[k] * y[k];
+            size += x[k] * y[k] < 0 ? -x[k] * y[k] : x[k] * y[k];
+        }
+        scales = (double)s * (double)t;
+        c.exact += sum * scales / 4.0, c.magnitude += size * scales / 4.0;
+        scales = sb_larger((double)s, 0x1p-6) * sb_larger((double)t, 0x1p-6);
+        c.floor = sb_larger(c.floor, scales);
+        terms[g % 4] = sb_atom_group(unit, x, y, s, t);
+        if (g % 4 == 3)
+            c.sum = sb_atom_run(unit, terms, c.sum);
+    }
+    return c;
+}
+
+/* T-52 for both readings of H-13: "a group all of whose products are zero has the exponent of its
+ * scales, or that of a zero" */
+static void the_bound_of_fp4_holds_for_both_readings(void **state)
+{
+    (void)state;
+    sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
+    size_t differ = 0;
+    other.open = SB_ATOM_EMPTY_AS_ZERO;
+    for (uint64_t key = 1; key < 3000; key++) {
+        const fp4_chain first = chain_of(&sb_atoms[SB_ATOM_sm120_nvfp4], key);
+        const fp4_chain second = chain_of(&other, key);
+        const double rho = 16.0 * (5.0 * 0x1p-35 + 0x1p-23);
+        const double limit = rho * (first.magnitude + first.floor) / (1.0 - rho);
+        assert_true(apart((double)first.sum, first.exact) <= limit);
+        assert_true(apart((double)second.sum, second.exact) <= limit);
+        differ += first.sum != second.sum;
+    }
+    assert_true(differ > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +266,7 @@ int main(void)
         cmocka_unit_test(rounding_points_are_values_of_profile_hf),
         cmocka_unit_test(bf16_mma_covers_every_unit_of_its_kind),
         cmocka_unit_test(fp8_units_are_covered_at_every_length),
+        cmocka_unit_test(the_bound_of_fp4_holds_for_both_readings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,11 +56,19 @@ static float draw_c(unsigned kind, uint64_t key, uint64_t at)
         uint32_t bits = (uint32_t)sb_rng_u64(key, 2 * at);
         return sb_f32_from_bits((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
     }
+    if (kind == ATOM_APART)
+        return which < 16 ? 0.0f : x * 0x1p-10f;
     if (kind == ATOM_TINY)
         return which < 48 ? (which & 1 ? -0.0f : 0.0f) : x * 0x1p-147f;
     if (kind == ATOM_HUGE_C && which < 48)
         return x * sb_f32_from_bits((127 - 64 + 3 * which) << 23);
     return kind == ATOM_ORDINARY && which < 8 ? 0.0f : x;
+}
+
+/* Of ATOM_APART: the quarters of k in which supports lie apart, as bits. */
+static unsigned apart(uint64_t key)
+{
+    return (unsigned)(key >> 20 & 15) | 1u << (key >> 24 & 3);
 }
 
 static uint32_t draw_scales(unsigned kind, uint64_t key, uint64_t at)
@@ -71,6 +79,8 @@ static uint32_t draw_scales(unsigned kind, uint64_t key, uint64_t at)
         uint32_t which = sb_rng_below(key, 8 * at + 2 * q + 1, 64);
         if (kind == ATOM_ORDINARY || kind == ATOM_CANCEL)
             draw = 0x30 + draw % 16;
+        if (kind == ATOM_APART)
+            draw = apart(key) >> q & 1 ? 0x60 + draw % 31 : 1 + draw % 31;
         if (kind == ATOM_HOSTILE && which < 16)
             draw = hostile_scales[which];
         word |= draw << 8 * q;
@@ -90,6 +100,13 @@ static void cancel(unsigned bits, uint32_t *a, uint32_t *b)
         *b = (*b & low) | (*b & low) << bits;
 }
 
+/* Zero in every second element: in A the odd ones, in B the even ones, so that each product is. */
+static uint32_t halved(unsigned bits, int of_a, uint32_t word)
+{
+    const uint32_t low = bits == 16 ? 0xffffu : bits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
+    return of_a ? word & low : word & ~low;
+}
+
 void atom_draw(sb_format format, unsigned kind, uint64_t key, atom_warp *out)
 {
     unsigned bits = sb_format_bits(format), width = 32 / bits;
@@ -101,6 +118,9 @@ void atom_draw(sb_format format, unsigned kind, uint64_t key, atom_warp *out)
             uint32_t word = 0;
             for (unsigned e = 0; e < width; e++)
                 word |= draw_code(format, kind, key, (6 * lane + r) * 8 + e) << bits * e;
+            if (kind == ATOM_APART && /* H-8: the quarter of k that the register has */
+                apart(key) >> (2 * (r < 4 ? r / 2 : r - 4) + lane % 4 / 2) & 1)
+                word = halved(bits, r < 4, word);
             if (r < 4)
                 out->a[lane][r] = word;
             else

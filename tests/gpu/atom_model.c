@@ -81,7 +81,7 @@ static float grouped(const sb_atom *atom, const uint16_t *a, const uint16_t *b, 
             x[i] = (int8_t)(2 * sb_e2m1_to_f32((uint8_t)a[16 * q + i]));
             y[i] = (int8_t)(2 * sb_e2m1_to_f32((uint8_t)b[16 * q + i]));
         }
-        terms[q] = sb_atom_group(x, y, scale_a, scale_b);
+        terms[q] = sb_atom_group(atom, x, y, scale_a, scale_b);
     }
     return sb_atom_run(atom, terms, c);
 }

@@ -38,6 +38,7 @@ enum {
     ATOM_HUGE_C,   /* C far above, or far below, the products */
     ATOM_HOSTILE,  /* NaN, infinities, subnormals, the largest and the least, scales 0 and NaN */
     ATOM_FEW,      /* all but one or two columns zero; C of all kinds */
+    ATOM_APART,    /* zero in A or in B throughout some parts, whose scales are large; C is small */
     ATOM_TINY,     /* products about as small as the least number; C is 0, or such a number */
     ATOM_KINDS
 };

@@ -1,10 +1,13 @@
 /* device_atoms.c - the atoms on a device against their host bodies, bit for bit: random and hostile
- * fragments, and those of golden/atoms.
+ * fragments, and those of golden/atoms. Where two readings are open (H-13), the device
+ * has the bits of one of them throughout, and which is said.
  *
- *   device_atoms COUNT SECONDS [host|plant]   so many fragments of each atom, if the time is enough
+ *   device_atoms COUNT SECONDS [host|other|mixed|plant]   so many fragments of each atom, if the
+ *                                                         time is enough
  *
- * host: the interpreter of ref/formats/atoms.h in the place of the device. plant: that, and one bit
- * of each result wrong, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
+ * host: the interpreter of ref/formats/atoms.h in the place of the device. other: that, with the
+ * second readings. mixed: that, with each in turn, and plant: the first, and one bit of each result
+ * wrong, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
  * device, or where the time was over before the last fragment. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,26 +27,33 @@ static const struct atom {
     sb_format format;
     sb_atom_id row;
     unsigned from_a, from_b;
+    unsigned open; /* of a device's own instruction, what H-13 leaves open of it */
 } atoms[DEVICE_ATOM_COUNT] = {
-    [DEVICE_ATOM_bf16] = {"bf16", SB_FORMAT_bf16, SB_ATOM_sm120_f16, 0, 0},
-    [DEVICE_ATOM_f16] = {"f16", SB_FORMAT_f16, SB_ATOM_sm120_f16, 0, 0},
-    [DEVICE_ATOM_e4m3] = {"e4m3", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0},
-    [DEVICE_ATOM_e4m3_portable] = {"e4m3, portable", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0},
-    [DEVICE_ATOM_nvfp4] = {"nvfp4", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0},
-    [DEVICE_ATOM_nvfp4_12] = {"nvfp4<1,2>", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 1, 2},
-    [DEVICE_ATOM_nvfp4_portable] = {"nvfp4, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0},
+    [DEVICE_ATOM_bf16] = {"bf16", SB_FORMAT_bf16, SB_ATOM_sm120_f16, 0, 0, SB_ATOM_PLUS_ZERO},
+    [DEVICE_ATOM_f16] = {"f16", SB_FORMAT_f16, SB_ATOM_sm120_f16, 0, 0, 0},
+    [DEVICE_ATOM_e4m3] = {"e4m3", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0, 0},
+    [DEVICE_ATOM_e4m3_portable] = {"e4m3, portable", SB_FORMAT_e4m3, SB_ATOM_sm120_fp8, 0, 0, 0},
+    [DEVICE_ATOM_nvfp4] = {"nvfp4", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0,
+                           SB_ATOM_EMPTY_AS_ZERO},
+    [DEVICE_ATOM_nvfp4_12] = {"nvfp4<1,2>", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 1, 2,
+                              SB_ATOM_EMPTY_AS_ZERO},
+    [DEVICE_ATOM_nvfp4_portable] = {"nvfp4, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4, 0, 0,
+                                    0},
     [DEVICE_ATOM_nvfp4_portable_01] = {"nvfp4<0,1>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
-                                       0, 1},
+                                       0, 1, 0},
     [DEVICE_ATOM_nvfp4_portable_12] = {"nvfp4<1,2>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
-                                       1, 2},
+                                       1, 2, 0},
     [DEVICE_ATOM_nvfp4_portable_13] = {"nvfp4<1,3>, portable", SB_FORMAT_e2m1, SB_ATOM_sm120_nvfp4,
-                                       1, 3},
-    [DEVICE_ATOM_s8] = {"s8", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
-    [DEVICE_ATOM_convert] = {"conversions", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
-    [DEVICE_ATOM_ldmatrix] = {"ldmatrix", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0},
+                                       1, 3, 0},
+    [DEVICE_ATOM_s8] = {"s8", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0, 0},
+    [DEVICE_ATOM_convert] = {"conversions", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0, 0},
+    [DEVICE_ATOM_ldmatrix] = {"ldmatrix", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0, 0},
 };
 
-static int instead, planted; /* of the device, the interpreter; and a wrong bit */
+/* of the device, the interpreter; its readings, the first, the second or each in turn; and a wrong
+ * bit */
+static int instead, planted;
+static enum { FIRST, SECOND, MIXED } readings;
 
 /* --- fragments as words ------------------------------------------------------------------------
  */
@@ -90,38 +100,49 @@ static void draw(int which, uint64_t at, uint32_t *out)
 
 /* --- what is right -----------------------------------------------------------------------------
  */
-static void right(int which, const uint32_t *in, int odd, int model, uint32_t *out)
+static void right(int which, const uint32_t *in, int odd, uint32_t *out)
 {
     atom_warp w;
     from_words(which, in, &w);
-    if (!model || atoms[which].row == SB_ATOM_COUNT) {
-        atom_host(which, &w, in, odd, out);
-        return;
-    }
+    atom_host(which, &w, in, odd, out);
+}
+
+/* The row by the interpreter, with readings of H-13. */
+static void by_model(int which, const uint32_t *in, unsigned open, uint32_t *out)
+{
+    atom_warp w;
     float d[32][4];
+    sb_atom row = sb_atoms[atoms[which].row];
+    row.open = open;
+    from_words(which, in, &w);
     memcpy(d, w.c, sizeof d);
-    atom_model(&sb_atoms[atoms[which].row], atoms[which].format, &w, 8, d);
+    atom_model(&row, atoms[which].format, &w, 8, d);
     memcpy(out, d, sizeof d);
 }
 
 typedef struct turns {
     int which;
     uint64_t first;
-    uint32_t *in, *out;
+    uint32_t *in, *out, *other;
 } turns;
 
 static void instead_of_device(void *ctx, size_t i, size_t worker)
 {
     const turns *j = ctx;
     (void)worker;
-    right(j->which, j->in + i * LANE_IN, i & 1, 1, j->out + i * LANE_OUT);
+    const int second = readings == SECOND || (readings == MIXED && i & 1);
+    if (atoms[j->which].row == SB_ATOM_COUNT)
+        right(j->which, j->in + i * LANE_IN, i & 1, j->out + i * LANE_OUT);
+    else
+        by_model(j->which, j->in + i * LANE_IN, second ? atoms[j->which].open : 0,
+                 j->out + i * LANE_OUT);
 }
 
 static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
 {
     if (!instead)
         return device_atom(which, in, out, warps);
-    turns j = {which, 0, in, out};
+    turns j = {which, 0, in, out, NULL};
     sb_parallel_for(warps, 1, instead_of_device, &j);
     if (planted)
         out[warps / 2 * LANE_OUT + 5] ^= 1;
@@ -131,18 +152,28 @@ static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
 /* --- one atom ----------------------------------------------------------------------------------
  */
 typedef struct tally {
-    uint64_t fragments, differ;
+    uint64_t fragments, differ, from_other, decide; /* elements; of both readings */
     char first[200];
 } tally;
 
-static void hold(uint64_t fragment, const uint32_t *got, const uint32_t *want, tally *t)
+/* other: the second reading, or what is wanted where that is not known to be different. */
+static void hold(int which, uint64_t fragment, const uint32_t *in, const uint32_t *got,
+                 const uint32_t *want, const uint32_t *other, tally *t)
 {
-    for (unsigned i = 0; i < LANE_OUT; i++)
+    static uint32_t second[LANE_OUT];
+    if (atoms[which].open && !t->from_other && memcmp(got, want, sizeof second) != 0) {
+        by_model(which, in, atoms[which].open, second);
+        other = second;
+    }
+    for (unsigned i = 0; i < LANE_OUT; i++) {
+        t->from_other += got[i] != other[i];
+        t->decide += want[i] != other[i];
         if (got[i] != want[i] && t->differ++ == 0)
             snprintf(t->first, sizeof t->first,
                      ": fragment %llu, lane %u, element %u is %08x, not %08x",
                      (unsigned long long)fragment, i / DEVICE_OUT, i % DEVICE_OUT, (unsigned)got[i],
                      (unsigned)want[i]);
+    }
     t->fragments++;
 }
 
@@ -150,34 +181,65 @@ static void draw_one(void *ctx, size_t i, size_t worker)
 {
     const turns *j = ctx;
     (void)worker;
-    draw(j->which, j->first + i, j->in + i * LANE_IN);
-    right(j->which, j->in + i * LANE_IN, i & 1, 0, j->out + i * LANE_OUT);
+    uint32_t *in = j->in + i * LANE_IN, *out = j->out + i * LANE_OUT;
+    draw(j->which, j->first + i, in);
+    right(j->which, in, i & 1, out);
+    if (atoms[j->which].open && (j->first + i) % ATOM_KINDS >= ATOM_APART)
+        by_model(j->which, in, atoms[j->which].open, j->other + i * LANE_OUT);
+    else
+        memcpy(j->other + i * LANE_OUT, out, LANE_OUT * sizeof *out);
 }
 
-static const char *batch(int which, uint64_t first, size_t warps, uint32_t *in, uint32_t *out,
-                         uint32_t *want, tally *t)
+/* Of a batch: what goes in, what came out, and what should by both readings. */
+typedef struct room {
+    uint32_t *in, *out, *want, *other;
+} room;
+
+static const char *batch(int which, uint64_t first, size_t warps, const room *r, tally *t)
 {
-    turns j = {which, first, in, want};
+    turns j = {which, first, r->in, r->want, r->other};
     sb_parallel_for(warps, 1, draw_one, &j);
-    const char *wrong = call(which, in, out, warps);
+    const char *wrong = call(which, r->in, r->out, warps);
     for (size_t i = 0; i < warps && !wrong; i++)
-        hold(first + i, out + i * LANE_OUT, want + i * LANE_OUT, t);
+        hold(which, first + i, r->in + i * LANE_IN, r->out + i * LANE_OUT, r->want + i * LANE_OUT,
+             r->other + i * LANE_OUT, t);
     return wrong;
 }
 
 /* SAID_skipped: nothing was wrong as far as it came. */
 enum { SAID_failed, SAID_passed, SAID_skipped, SAID_WORDS };
 
-static int said(const char *name, const char *wrong, const tally *t, uint64_t asked)
+/* H-13: which reading the device has. */
+static void say_reading(unsigned open, const tally *t)
+{
+    static const char *const of_groups[] = {"a group of zeros has the exponent of its scales",
+                                            "a group of zeros has the exponent of a zero"};
+    static const char *const of_signs[] = {"a negative sum that is cut away is -0",
+                                           "a negative sum that is cut away is +0"};
+    const char *const *readings_of = open == SB_ATOM_EMPTY_AS_ZERO ? of_groups : of_signs;
+    if (!open || (t->differ && t->from_other))
+        return;
+    if (t->decide)
+        printf("; %s, as %llu elements decide", readings_of[t->differ != 0],
+               (unsigned long long)t->decide);
+    else
+        printf("; %s, or not: no element decides", readings_of[0]);
+}
+
+static int said(const char *name, unsigned open, const char *wrong, const tally *t, uint64_t asked)
 {
     static const char *const words[SAID_WORDS] = {"[  FAILED  ]", "[       OK ]", "[  SKIPPED ]"};
-    const int verdict = wrong || t->differ || (!t->fragments && !asked) ? SAID_failed
-                        : t->fragments < asked                          ? SAID_skipped
-                                                                        : SAID_passed;
-    printf("%s atom %s: %llu fragments%s, %llu elements differ%s%s%s\n", words[verdict], name,
+    const int differs = t->differ && (!open || t->from_other);
+    const int verdict = wrong || differs || (!t->fragments && !asked) ? SAID_failed
+                        : t->fragments < asked                        ? SAID_skipped
+                                                                      : SAID_passed;
+    printf("%s atom %s: %llu fragments%s, %llu elements differ%s%s%s", words[verdict], name,
            (unsigned long long)t->fragments,
            verdict == SAID_skipped ? " until the time was over, not all" : "",
-           (unsigned long long)t->differ, t->first, wrong ? ": " : "", wrong ? wrong : "");
+           (unsigned long long)(differs ? t->differ : 0), differs ? t->first : "",
+           wrong ? ": " : "", wrong ? wrong : "");
+    say_reading(open, t);
+    printf("\n");
     fflush(stdout);
     return verdict;
 }
@@ -189,17 +251,15 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int check(int which, uint64_t count, double seconds, uint32_t *in, uint32_t *out,
-                 uint32_t *want)
+static int check(int which, uint64_t count, double seconds, const room *r)
 {
     tally t = {0};
     const char *wrong = NULL;
     const double begin = now();
     for (uint64_t at = 0; at < count && !wrong && now() - begin < seconds; at += BATCH) {
-        wrong =
-            batch(which, at, count - at < BATCH ? (size_t)(count - at) : BATCH, in, out, want, &t);
+        wrong = batch(which, at, count - at < BATCH ? (size_t)(count - at) : BATCH, r, &t);
     }
-    return said(atoms[which].name, wrong, &t, count);
+    return said(atoms[which].name, atoms[which].open, wrong, &t, count);
 }
 
 /* --- golden/atoms ------------------------------------------------------------------------------
@@ -220,7 +280,7 @@ static int read_words(const json_t *from, const char *name, uint32_t *out, size_
 /* A recorded fragment, as far as there is a kernel with its selectors; 0: the file is damaged. */
 static int golden_warp(int which, const json_t *from, uint64_t at, tally *t, const char **wrong)
 {
-    static uint32_t in[LANE_IN], out[LANE_OUT], want[LANE_OUT];
+    static uint32_t in[LANE_IN], out[LANE_OUT], want[LANE_OUT], other[LANE_OUT];
     atom_warp w = {.from_a = 0};
     uint32_t c[32][4];
     int good = read_words(from, "a", w.a[0], 128) && read_words(from, "b", w.b[0], 64) &&
@@ -233,8 +293,11 @@ static int golden_warp(int which, const json_t *from, uint64_t at, tally *t, con
     memcpy(w.c, c, sizeof c);
     to_words(&w, in);
     *wrong = call(which, in, out, 1);
+    memcpy(other, want, sizeof other);
+    if (atoms[which].open)
+        by_model(which, in, atoms[which].open, other);
     if (!*wrong)
-        hold(at, out, want, t);
+        hold(which, at, in, out, want, other, t);
     return 1;
 }
 
@@ -253,7 +316,7 @@ static int check_golden(int which, const char *file)
     for (size_t i = 0; i < json_array_size(warps) && !wrong; i++)
         if (!golden_warp(which, json_array_get(warps, i), i, &t, &wrong))
             wrong = "the file is damaged";
-    const int verdict = said(name, wrong, &t, 0);
+    const int verdict = said(name, atoms[which].open, wrong, &t, 0);
     json_decref(document);
     return verdict;
 }
@@ -271,30 +334,33 @@ int main(int argc, char **argv)
                   {DEVICE_ATOM_nvfp4_portable, "nvfp4"},
                   {DEVICE_ATOM_nvfp4_portable_13, "nvfp4"}};
     enum { GOLDEN = sizeof golden / sizeof *golden };
-    planted = argc == 4 && strcmp(argv[3], "plant") == 0;
-    instead = planted || (argc == 4 && strcmp(argv[3], "host") == 0);
+    const char *mode = argc == 4 ? argv[3] : "";
+    planted = strcmp(mode, "plant") == 0;
+    readings = strcmp(mode, "other") == 0 ? SECOND : strcmp(mode, "mixed") == 0 ? MIXED : FIRST;
+    instead = planted || readings || strcmp(mode, "host") == 0;
     if (argc < 3 || argc > 4 || (argc == 4 && !instead)) {
-        fprintf(stderr, "usage: %s COUNT SECONDS [host|plant]\n", argv[0]);
+        fprintf(stderr, "usage: %s COUNT SECONDS [host|other|mixed|plant]\n", argv[0]);
         return 2;
     }
     if (!instead && !device_name()) {
         printf("SKIPPED atoms: there is no device\n");
         return 4;
     }
-    uint32_t *in = sb_alloc(BATCH * LANE_IN, sizeof *in);
-    uint32_t *out = sb_alloc(BATCH * LANE_OUT, sizeof *out);
-    uint32_t *want = sb_alloc(BATCH * LANE_OUT, sizeof *want);
+    const room r = {sb_alloc(BATCH * LANE_IN, 4), sb_alloc(BATCH * LANE_OUT, 4),
+                    sb_alloc(BATCH * LANE_OUT, 4), sb_alloc(BATCH * LANE_OUT, 4)};
+    const int there = r.in && r.out && r.want && r.other;
     int count[SAID_WORDS] = {0};
     const double each = strtod(argv[2], NULL) / DEVICE_ATOM_COUNT;
     for (int i = 0; i < GOLDEN; i++)
         count[check_golden(golden[i].which, golden[i].file)]++;
-    for (int which = 0; which < DEVICE_ATOM_COUNT && in && out && want; which++)
-        count[check(which, strtoull(argv[1], NULL, 10), each, in, out, want)]++;
+    for (int which = 0; which < DEVICE_ATOM_COUNT && there; which++)
+        count[check(which, strtoull(argv[1], NULL, 10), each, &r)]++;
     printf("%d passed, %d failed, %d skipped\n", count[SAID_passed], count[SAID_failed],
            count[SAID_skipped]);
-    free(in);
-    free(out);
-    free(want);
+    free(r.in);
+    free(r.out);
+    free(r.want);
+    free(r.other);
     return count[SAID_passed] == DEVICE_ATOM_COUNT + GOLDEN ? 0
            : count[SAID_failed] || !count[SAID_skipped]     ? 1
                                                             : 4;

@@ -56,6 +56,15 @@ if [ -x "$programs/device_atoms" ] && [ -x "$programs/device_math" ]; then
     check "atoms with a wrong bit" ends 1 "$programs/device_atoms" 12 30 plant
     check "and each is seen" says "^0 passed, $atoms failed"
     check "of the atoms at least one" test "$atoms" -gt 0
+    check "atoms with the second readings" ends 0 "$programs/device_atoms" 16 30 other
+    check "which are no failure" says "^$atoms passed, 0 failed"
+    check "and said of groups" says 'atom nvfp4: .* of a zero, as [1-9][0-9]* elements decide$'
+    check "and of signs" says 'atom bf16: .* is +0, as [1-9][0-9]* elements decide$'
+    check "and are none of the portable body" says 'atom nvfp4, portable: .* 0 elements differ$'
+    check "atoms with readings in turn" ends 1 "$programs/device_atoms" 16 30 mixed
+    check "which is said" says 'FAILED.* atom nvfp4: .*fragment'
+    check "the first readings" ends 0 "$programs/device_atoms" 16 30 host
+    check "are said as well" says 'atom nvfp4: .* of its scales, as [1-9][0-9]* elements decide$'
     check "functions" ends 0 "$programs/device_math" 1000003 20 host
     functions=$(all_of)
     check "functions with a wrong bit" ends 1 "$programs/device_math" 1000003 20 plant

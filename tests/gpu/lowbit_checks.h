@@ -73,8 +73,9 @@ inline float plain_step(const test_layer *l, const float *w, const float *s, con
             a[i] = static_cast<int8_t>(2.0f * w[first + at + i]);
             b[i] = static_cast<int8_t>(2.0f * x->code[first + at + i]);
         }
-        terms[q] = sb_atom_group(a, b, at < count ? s[first + at] : 0.0f,
-                                 at < count ? x->scale[first + at] : 0.0f);
+        terms[q] =
+            sb_atom_group(&sb_atoms[SB_ATOM_sm120_nvfp4], a, b, at < count ? s[first + at] : 0.0f,
+                          at < count ? x->scale[first + at] : 0.0f);
     }
     return sb_atom_run(&sb_atoms[SB_ATOM_sm120_nvfp4], terms, sum);
 }

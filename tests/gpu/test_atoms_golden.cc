@@ -15,7 +15,7 @@ extern "C" {
 namespace
 {
 
-enum { WARPS = 10 };
+enum { WARPS = 11, APART = 8 };
 
 /* `count` words from the member `name`. */
 void read_words(const json_t *from, const char *name, uint32_t *out, size_t count)
@@ -120,6 +120,23 @@ void test_e4m3(void **)
         [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_fp8, SB_FORMAT_e4m3, w, d); });
 }
 
+/* H-13: the other reading gives other elements than those recorded, in the fragment made for it. */
+void test_open(void **)
+{
+    json_t *file = NULL;
+    sb_error err;
+    recorded warp;
+    assert_int_equal(sb_json_load("golden/atoms/nvfp4.json", &file, &err), SB_OK);
+    read_warp(json_array_get(json_object_get(file, "warps"), APART), true, &warp);
+    json_decref(file);
+    const size_t count = differences(&warp, [](const atom_warp *w, float d[32][4]) {
+        sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
+        other.open = SB_ATOM_EMPTY_AS_ZERO;
+        atom_model(&other, SB_FORMAT_e2m1, w, 8, d);
+    });
+    assert_true(count > 0);
+}
+
 void test_nvfp4(void **)
 {
     hold(
@@ -137,10 +154,8 @@ void test_nvfp4(void **)
 int main()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_e4m3),
-        cmocka_unit_test(test_nvfp4),
+        cmocka_unit_test(test_bf16),  cmocka_unit_test(test_f16),  cmocka_unit_test(test_e4m3),
+        cmocka_unit_test(test_nvfp4), cmocka_unit_test(test_open),
     };
     return cmocka_run_group_tests_name("atoms: golden fragments", tests, NULL, NULL);
 }

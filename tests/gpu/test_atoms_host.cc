@@ -346,6 +346,21 @@ void test_zero_exponent(void **)
         }
 }
 
+/* H-13: fragments decide between the readings, of each atom that has them. */
+void test_open(void **)
+{
+    for (unsigned which = 0; which < ATOMS; which++) {
+        sb_atom empty = sb_atoms[atoms[which].row], plus = empty;
+        empty.open = SB_ATOM_EMPTY_AS_ZERO;
+        plus.open = SB_ATOM_PLUS_ZERO;
+        assert_int_equal(seen_in_row(which, &empty, ATOM_APART) > 0, which == NVFP4);
+        assert_int_equal(seen_in_row(which, &plus, ATOM_TINY) > 0,
+                         atoms[which].format == SB_FORMAT_bf16);
+        assert_int_equal(seen_in_row(which, &empty, ATOM_ORDINARY), 0);
+        assert_int_equal(seen_in_row(which, &plus, ATOM_ORDINARY), 0);
+    }
+}
+
 /* A model with one bit more or less, or one that rounds in two steps, is another. */
 void test_other_models(void **)
 {
@@ -422,10 +437,15 @@ void test_ldmatrix(void **)
 int main()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_every_code),    cmocka_unit_test(test_every_scale),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_other_models),
-        cmocka_unit_test(test_zero_exponent), cmocka_unit_test(test_s8),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_reach),
+        cmocka_unit_test(test_every_code),
+        cmocka_unit_test(test_every_scale),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_other_models),
+        cmocka_unit_test(test_zero_exponent),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_s8),
         cmocka_unit_test(test_ldmatrix),
     };
     return cmocka_run_group_tests_name("atoms: host bodies", tests, NULL, NULL);

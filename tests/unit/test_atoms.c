@@ -329,7 +329,7 @@ static void test_groups(void **state)
                 b[k] = (int8_t)(2 * q);
                 sum += (long double)p * (long double)q;
             }
-            terms[g] = sb_atom_group(a, b, x, y);
+            terms[g] = sb_atom_group(atom, a, b, x, y);
             exact += sum * (long double)x * (long double)y;
         }
         float want = cut_to(exact, 23), got = sb_atom_run(atom, terms, c);
@@ -344,15 +344,42 @@ static void test_empty_group(void **state)
     int8_t one[16] = {2}, none[16] = {0};
     const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
     (void)state;
-    sb_atom_term terms[4] = {sb_atom_group(one, none, 448.0f, 448.0f),
-                             sb_atom_group(one, one, 0x1p-9f, 0x1p-9f)};
-    terms[2] = terms[3] = sb_atom_group(one, one, 0.0f, 448.0f);
+    sb_atom_term terms[4] = {sb_atom_group(atom, one, none, 448.0f, 448.0f),
+                             sb_atom_group(atom, one, one, 0x1p-9f, 0x1p-9f)};
+    terms[2] = terms[3] = sb_atom_group(atom, one, one, 0.0f, 448.0f);
     assert_int_equal(terms[0].exponent, 16);
     assert_int_equal(terms[1].exponent, -12);
     assert_int_equal(terms[2].exponent, SB_ATOM_OF_ZERO);
     assert_true(sb_atom_run(atom, terms, 0.0f) == 0x1p-18f);
     assert_true(sb_atom_run(atom, terms, 0x1p-20f) == 0x1p-18f);
     assert_true(sb_atom_run(atom, terms, 0x1p-19f) == 0x1p-18f + 0x1p-19f);
+}
+
+/* H-13: the other readings, and what is not open. */
+static void test_open(void **state)
+{
+    int8_t one[16] = {2}, apart[16] = {0, 2}, minus[16] = {2, 2}, both[16] = {2, -2};
+    sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
+    (void)state;
+    other.open = SB_ATOM_EMPTY_AS_ZERO;
+    sb_atom_term terms[4] = {sb_atom_group(&other, one, apart, 448.0f, 448.0f),
+                             sb_atom_group(&other, one, one, 0x1p-9f, 0x1p-9f)};
+    terms[2] = terms[3] = sb_atom_group(&other, one, one, 0.0f, 448.0f);
+    assert_int_equal(terms[0].exponent, SB_ATOM_OF_ZERO);
+    assert_int_equal(terms[1].exponent, -12);
+    assert_true(sb_atom_run(&other, terms, 0x1p-20f) == 0x1p-18f + 0x1p-20f);
+    assert_int_equal(
+        sb_atom_group(&sb_atoms[SB_ATOM_sm120_nvfp4], one, apart, 448.0f, 448.0f).exponent, 16);
+    /* products that cancel are no zeros */
+    assert_int_equal(sb_atom_group(&other, minus, both, 448.0f, 448.0f).exponent, 16);
+
+    sb_atom plus = sb_atoms[SB_ATOM_hopper_f16];
+    plus.open = SB_ATOM_PLUS_ZERO;
+    const float a[2] = {-0x1p-76f, 0x1p-60f}, b[2] = {0x1p-76f, 0x1p-80f};
+    const sb_atom *row = &sb_atoms[SB_ATOM_hopper_f16];
+    assert_int_equal(sb_bits_f32(sb_atom_dot(row, SB_FORMAT_bf16, a, 1, b, 1, 1)), 0x80000000);
+    assert_int_equal(sb_bits_f32(sb_atom_dot(&plus, SB_FORMAT_bf16, a, 1, b, 1, 1)), 0);
+    assert_true(sb_atom_dot(&plus, SB_FORMAT_bf16, a, 1, b, 1, 2) == 0x1p-140f - 0x1p-149f);
 }
 
 static void test_table(void **state)
@@ -370,17 +397,12 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_exponents),
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_zero_exponent),
-        cmocka_unit_test(test_scaled_zeros),
-        cmocka_unit_test(test_changed_rows),
-        cmocka_unit_test(test_against_long_double),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_exponents),     cmocka_unit_test(test_range),
+        cmocka_unit_test(test_groups),        cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_open),          cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_zero_exponent), cmocka_unit_test(test_scaled_zeros),
+        cmocka_unit_test(test_changed_rows),  cmocka_unit_test(test_against_long_double),
     };
     return cmocka_run_group_tests_name("atoms", tests, NULL, NULL);
 }

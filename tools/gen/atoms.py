@@ -117,7 +117,7 @@ def grouped(a, b, scales_a, scales_b, c):
             continue
         total = sum(E2M1.value(a[k])[0] * E2M1.value(b[k])[0] for k in range(16 * q, 16 * q + 16))
         (u, i), (v, j) = E4M3.value(x), E4M3.value(y)
-        terms.append((total * u * v, i + j if u * v != 0 else OF_ZERO))
+        terms.append((total * u * v, i + j if u * v != 0 else OF_ZERO))  # H-13: the first reading
     parts = [part for part in parts if part is not None]
     return not_finite(parts) if parts else block(terms, c, 35)
 
@@ -188,14 +188,16 @@ def addend(numbers, kind):
         return sign | hard[numbers.below(len(hard))]
     if kind == "tiny":  # 0, or a number near the least there is
         return sign | (numbers.below(64) if numbers.below(4) == 0 else 0)
-    spread = {"wide": 60, "huge": 90, "codes": 120}.get(kind, 4)
-    return sign | 127 + numbers.below(2 * spread + 1) - spread << 23 | tail
+    spread, centre = {"wide": 60, "huge": 90, "codes": 120}.get(kind, 4), 10 if kind == "apart" else 0
+    return sign | 127 + numbers.below(2 * spread + 1) - spread - centre << 23 | tail
 
 
 def scales(numbers, kind):
     word = 0
     for q in range(4):
         code = 0x30 + numbers.below(16) if kind == "plain" else numbers.below(0x7F)
+        if kind == "apart":
+            code = 0x60 + code % 31 if q % 2 else 1 + code % 31
         if kind == "hostile" and numbers.below(12) == 0:
             code = [0, 0x7F, 0x80, 0xFF, 1, 0x7E][numbers.below(6)]
         word |= code << 8 * q
@@ -210,7 +212,17 @@ def cancel(a, b):
         b[k + 1] = b[k]
 
 
-KINDS = ["plain", "codes", "wide", "huge", "cancel", "hostile", "hostile", "plain", "wide", "tiny"]
+def apart(a, b):
+    """In the odd quarters of k, each product is zero, and neither factor throughout."""
+    for k in range(len(a)):
+        if 4 * k // len(a) % 2 and k % 2:
+            a[k] = 0
+    for k in range(len(b)):
+        if 4 * k // len(b) % 2 and k % 2 == 0:
+            b[k] = 0
+
+
+KINDS = ["plain", "codes", "wide", "huge", "cancel", "hostile", "hostile", "plain", "apart", "wide", "tiny"]
 
 
 def warp(format, number):
@@ -226,6 +238,11 @@ def warp(format, number):
                 row[k] ^= 1 << (bits - 1)
         for column in b:
             cancel([], column)
+    if kind == "apart":
+        for row in a:
+            apart(row, [])
+        for column in b:
+            apart([], column)
     p, q = number % 2, number % 4
     sa, sb = ([scales(numbers, kind) for _ in range(32)] for _ in range(2))
     row_scale = [sa[4 * (m % 8) + 2 * p + m // 8] for m in range(16)]
