@@ -364,7 +364,7 @@ demo: $(PROGRAM)
 # what some tests use is fetched while the others are built
 .PHONY: optional
 optional: | $(HAVE)
-	@tools/deps clang cross || echo 'What needs these is SKIPPED.'
+	@tools/deps clang cross python || echo 'What needs these is SKIPPED.'
 
 check: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh
@@ -373,11 +373,11 @@ check-all: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh --all
 
 # every one of the 2^32 inputs of every function through MPFR, and ten million rows, in parts; it goes on
-# where it stopped
+# where it stopped; then every fuzz target for an hour (docs/fuzzing.md)
 check-long: tests
 	@BUILD=$(BUILD) bash tests/long.sh
-	@BUILD=$(BUILD) MUTATIONS=15000000 LIMIT=7200 bash tests/run_all.sh fuzz
-	@BUILD=$(BUILD) bash tests/asan.sh folders
+	@BUILD=$(BUILD) BUDGET=3600 LIMIT=5400 bash tests/run_all.sh fuzz
+	@BUILD=$(BUILD) BUDGET=3600 bash tests/asan.sh long
 
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan
@@ -401,8 +401,8 @@ bench: $(BENCH_BIN) $(PROGRAM)
 	$(BENCH_BIN) --check-made $(BUILD)/bench-check
 	@rm -rf $(BUILD)/bench-check-*
 
-fuzz: $(FUZZ_BIN)
-	@BUILD=$(BUILD) MUTATIONS=5000000 LIMIT=3600 bash tests/run_all.sh fuzz
+fuzz: $(FUZZ_BIN) $(PROGRAM) $(LIBRARIES)
+	@BUILD=$(BUILD) BUDGET=600 LIMIT=1200 bash tests/run_all.sh fuzz
 
 # what was recorded; WRITE=1 records it anew, for a change of the specification and never for a failure
 golden: tests
@@ -450,9 +450,9 @@ help:
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
 	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
 	@echo 'make gpu-bundle  a folder for another x86-64 machine that does the same where nothing is installed'
-	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then fuzzing'
+	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then an hour of each fuzzer'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
-	@echo 'make fuzz        the fuzzers for longer'
+	@echo 'make fuzz        the fuzzers, ten minutes each'
 	@echo 'make kernels     registers, shared memory, occupancy and loads of each kernel; WRITE=1 writes docs/gpu-kernels.md'
 	@echo 'make bench       speed of single parts, on this machine (samebit bench cpu CKPT: of tokens and ops)'
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'

@@ -3,7 +3,8 @@
 # build of their own. First it is shown that the sanitizers are there: on every line of the build log, and
 # in the program. CHECK_ALL=1 adds the other suites.
 #
-#   tests/asan.sh folders    fuzz_folder alone, 200,000 folders: what `make check-long` runs
+#   tests/asan.sh long    the fuzz targets of whole folders and commands, each for BUDGET seconds (3600): what
+#                         `make check-long` runs
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 plain=${BUILD:-build}
@@ -14,9 +15,10 @@ settings=(BUILD="$asan" CC="${ASAN_CC:-gcc}" OPT="-Og -g1"
     EXTRA="$flag -fno-sanitize-recover=all -fno-omit-frame-pointer -DXXH_NO_INLINE_HINTS=1")
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:detect_leaks=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-if [ "${1-}" = folders ]; then
-    make -s -j"${JOBS:-2}" "${settings[@]}" "$asan/tests/fuzz/fuzz_folder" || exit 1
-    BUILD=$asan MUTATIONS=${MUTATIONS:-8000000} exec bash tests/fuzz.sh fuzz_folder # a fortieth of them
+if [ "${1-}" = long ]; then
+    long=(fuzz_folder fuzz_bundle fuzz_sglang fuzz_generation fuzz_command)
+    make -s -j"${JOBS:-2}" "${settings[@]}" "${long[@]/#/$asan/tests/fuzz/}" || exit 1
+    BUILD=$asan BUDGET=${BUDGET:-3600} exec bash tests/fuzz.sh "${long[@]}"
 fi
 # the sanitizers ask how, not how often; and what only draws many numbers, or makes many folders by code
 # that other tests run, waits for CHECK_ALL

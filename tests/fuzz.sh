@@ -2,7 +2,8 @@
 # Every fuzz target over the files of golden/bad and over damaged copies of them: nothing may crash, hang or
 # break a law that the target states. MUTATIONS=N damaged copies for each target (20000; a part of them where
 # one takes long), or as many as BUDGET=SECONDS hold, from SEED (1). A failure says which mutation it was; it is
-# repeated by the command that is printed, with -f NUMBER -n 1 in place of -n or -t. docs/fuzzing.md has the list.
+# repeated by the command that is printed, with -f NUMBER -n 1 in place of -n or -t (Python: --first NUMBER --calls 1).
+# docs/fuzzing.md has the list.
 #
 #   tests/fuzz.sh [TARGET...]   these targets, or all
 #   tests/fuzz.sh --list        their names
@@ -11,11 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD:-build}
 mutations=${MUTATIONS:-20000}
 [ "${CHECK_ALL-}" != 1 ] || mutations=${MUTATIONS:-500000}
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 targets=(tests/fuzz/fuzz_*.c)
 targets=("${targets[@]##*/}")
 targets=("${targets[@]%.c}")
+# the Python package loads the shared library, which a sanitized or static build has not
+[ ! -f "$build/libsamebit.so.0" ] || targets+=(python)
 case "${1-}" in
     --list) printf '%s\n' "${targets[@]}" && exit ;;
     ?*) targets=("$@") ;;
@@ -42,19 +45,28 @@ for target in "${targets[@]}"; do
         fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;
         fuzz_generation) files=(golden/bad/EXPECTED) count=$((mutations / 20)) ;;
         fuzz_sglang) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;;
-        fuzz_bundle) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;; # a whole replay
-        fuzz_command) files=(golden/bad/EXPECTED) count=$((mutations / 80)) ;; # a whole process
+        fuzz_bundle) files=(golden/bad/EXPECTED) count=$((mutations / 20)) ;; # a whole replay
+        fuzz_command) files=(golden/bad/EXPECTED) count=$((mutations / 100)) ;; # a whole process
         fuzz_check) files=(-e .checkpoint golden/check) count=$((mutations / 20)) ;;
         *) files=(golden/bad) ;;
     esac
     amount=(-n "$count")
     [ -z "${BUDGET-}" ] || amount=(-t "$BUDGET")
-    command=("$build/tests/fuzz/$target" "${amount[@]}" -s "${SEED:-1}" "${files[@]}")
+    if [ "$target" = python ]; then
+        python=$(tools/deps --python 2> /dev/null) ||
+            { skipped=$((skipped + 1)) && echo "SKIPPED python: no Python 3.9 or later has numpy (tools/deps python)"; continue; }
+        amount=(--calls "$((mutations / 20))")
+        [ -z "${BUDGET-}" ] || amount=(--seconds "$BUDGET")
+        command=(env SAMEBIT="$(realpath "$build/samebit")" SAMEBIT_LIBRARY="$(realpath "$build/libsamebit.so.0")"
+            PYTHONPATH="$PWD/tools/py" "$python" tools/py/tests/boundary.py "${amount[@]}" --seed "${SEED:-42}")
+    else
+        command=("$build/tests/fuzz/$target" "${amount[@]}" -s "${SEED:-1}" "${files[@]}")
+    fi
     if "${command[@]}"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1)) && echo "FAILED $target: ${command[*]}"
     fi
 done
-printf '%d passed, %d failed, 0 skipped\n' $passed $failed
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
 [ $failed = 0 ]

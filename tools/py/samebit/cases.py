@@ -115,6 +115,12 @@ def _described(array: Any, name: str) -> Tuple[Array, Any]:
     return one, at.owner
 
 
+def _case(value: object) -> "Case":
+    if not isinstance(value, Case):
+        raise TypeError(f"{value!r} is no Case")
+    return value
+
+
 class Case(Handle):
     """One operation on one set of inputs, with what is expected of it. `vectors` makes one."""
 
@@ -163,7 +169,7 @@ class Case(Handle):
         if self.format:
             words += ["--format", self.format]
         words += ["--shape", self.shape, "--regime", self.regime, "--input", info.input.decode().lower()]
-        words += ["--seed", str(self.seed)] + (["--arith", arith] if arith else [])
+        words += ["--seed", str(self.seed)] + (["--arith", arith] if library.word_or_none(arith, "arith") else [])
         return shlex.join(words)
 
     def _input_arrays(self) -> Dict[str, Array]:
@@ -229,13 +235,18 @@ class Case(Handle):
 
     def write(self, path: Path, arith: Optional[str] = None) -> None:
         """The file that `samebit vectors` writes."""
-        call("samebit_case_write", self._held, library.word(arith or "fp32", "arith"), text(path))
+        call("samebit_case_write", self._held, library.word_or_none(arith, "arith") or b"fp32", text(path))
 
     @staticmethod
     def read(path: Path) -> "Case":
         found, arith = Case(), Name()
         call("samebit_case_read", text(path), ctypes.byref(found._pointer), ctypes.byref(arith))
         return found
+
+
+def _upper(input: Optional[str]) -> Optional[bytes]:
+    named = library.word_or_none(input, "input")
+    return named.upper() if named else None
 
 
 def vectors(
@@ -248,15 +259,15 @@ def vectors(
 ) -> Case:
     """A case: a pure function of its arguments. `op` may have a format in front, "nvfp4_linear"."""
     name, found = find(op)
-    form = format or found
+    form = found if format is None or format == "" else format
     case = Case()
     call(
         "samebit_case_make",
         name.encode(),
-        library.word(form, "format") if form else None,
-        library.word(shape, "shape") if shape else None,
-        library.word(regime, "regime") if regime else None,
-        library.word(input, "input").upper() if input else None,
+        library.word_or_none(form, "format"),
+        library.word_or_none(shape, "shape"),
+        library.word_or_none(regime, "regime"),
+        _upper(input),
         library.number(seed, "seed", 2**64 - 1),
         ctypes.byref(case._pointer),
     )
@@ -272,16 +283,18 @@ def case_of(
 ) -> Case:
     """A case of inputs of one's own: all that a made case of this op, format and shape has."""
     name, found = find(op)
-    form = format or found
+    form = found if format is None or format == "" else format
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs are {type(inputs).__name__}, expected arrays by name")
     described = [_described(array, key) for key, array in inputs.items()]
     listed = (Array * max(len(described), 1))(*[one for one, _ in described])
     case = Case()
     call(
         "samebit_case_from_arrays",
         name.encode(),
-        library.word(form, "format") if form else None,
+        library.word_or_none(form, "format"),
         library.word(shape, "shape"),
-        library.word(input, "input").upper() if input else None,
+        _upper(input),
         listed,
         len(described),
         ctypes.byref(case._pointer),
@@ -294,7 +307,7 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
     """Runs a kernel on a case: its parameters are named as inputs, or as numbers of the shape; a parameter
     `case` gets the case itself; `more` are arguments that are neither. Those with defaults that the case does
     not have keep these."""
-    given: Dict[str, Any] = {**case.params, **case.inputs(like), "case": case, **more}
+    given: Dict[str, Any] = {**_case(case).params, **case.inputs(like), "case": case, **more}
     wanted = inspect.signature(kernel).parameters
     if any(one.kind == one.VAR_KEYWORD for one in wanted.values()):
         return kernel(**{**case.inputs(like), **more})
@@ -317,8 +330,10 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
 
 def _named(case: Case, got: Got) -> Dict[str, Any]:
     """What a kernel gave, by the names of outputs."""
-    names = list(case.outputs)
+    names = list(_case(case).outputs)
     if isinstance(got, Mapping):
+        for name in got:
+            library.word(name, "the name of an output")
         found = {name.removeprefix("out.") if name != "out" else name: value for name, value in got.items()}
     elif isinstance(got, (tuple, list)):
         if len(got) > len(names):
@@ -381,11 +396,12 @@ def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str]
     unknown = [name for name in found if name not in names]
     if unknown:
         raise library.UsageError(f"{case} has no output {unknown[0]!r}; it has {', '.join(names)}")
-    wanted = names if need == "all" else [need] if need else []
+    needed = library.word_or_none(need, "need")
+    wanted = names if need == "all" else [need] if needed else []
     described = [_described(value, name if name == "out" else "out." + name) for name, value in found.items()]
     listed = (Array * max(len(described), 1))(*[one for one, _ in described])
     raw = JudgeResult(size=ctypes.sizeof(JudgeResult))
-    name = library.word(arith, "arith") if arith else None
+    name = library.word_or_none(arith, "arith")
     status, said = library.status_of(
         "samebit_case_judge", case._held, name, listed, len(described), ctypes.byref(raw)
     )
@@ -416,7 +432,7 @@ class Power(NamedTuple):
 def power(case: Case, arith: str = "fp32", dtype: str = "F32") -> Power:
     """dtype: of the outputs, as safetensors spells it; narrow ones show less."""
     raw = PowerResult(size=ctypes.sizeof(PowerResult))
-    call("samebit_case_power", case._held, library.word(arith, "arith"), library.word(dtype, "dtype"), ctypes.byref(raw), None)
+    call("samebit_case_power", _case(case)._held, library.word(arith, "arith"), library.word(dtype, "dtype"), ctypes.byref(raw), None)
     names = [[one for one in part.decode().split(", ") if one] for part in (raw.shown, raw.missed)]
     return Power(raw.planted, raw.caught, *names)
 
@@ -463,6 +479,9 @@ def check(
     shapes="all". Nothing that ran is nothing that passed."""
     name, form = find(op)
     info = describe(name)
+    if not callable(kernel):
+        raise TypeError(f"kernel is {kernel!r}, expected something to call")
+    library.number(seed, "seed", 2**64 - 1)
     chosen = info.regimes if regimes == "all" else [regimes] if isinstance(regimes, str) else list(regimes)
     at = [None, *info.shapes] if shapes == "all" else [shapes] if shapes is None or isinstance(shapes, str) else shapes
     report = Report()
@@ -508,7 +527,7 @@ def metamorphic(
 ) -> MetaReport:
     """Calls a kernel again and again: the same inputs, each row alone, rows in another order, in batches of
     other widths, in two calls. All must give the same bits: nothing is expected, and nothing is tolerated."""
-    names = list(case.outputs)
+    names = list(_case(case).outputs)
     first = _named(case, call_kernel(kernel, case, like, **more))
     types = [arrays.memory(first[name]).dtype if name in first else "F32" for name in names]
     raised: List[BaseException] = []

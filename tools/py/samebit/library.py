@@ -307,8 +307,8 @@ LONGEST = 1 << 24  # positions of a sequence
 
 
 def number(value: object, name: str, high: int = 2**32 - 1) -> int:
-    """An integer of any kind, from 0 to `high`; no truth value, no real number, no text."""
-    if isinstance(value, (bool, np.bool_)):
+    """An integer of any kind, from 0 to `high`; no truth value, no real number, no text, nothing masked."""
+    if isinstance(value, (bool, np.bool_, np.ma.MaskedArray)):
         raise TypeError(f"{name} is {value!r}, expected an integer")
     try:
         found = operator.index(value)  # type: ignore[arg-type]
@@ -336,18 +336,23 @@ def word(value: object, name: str) -> bytes:
     return _whole(value.encode(), name)
 
 
+def word_or_none(value: object, name: str) -> "bytes | None":
+    """The same, where None and an empty one leave it to the library."""
+    return None if value is None else word(value, name) or None
+
+
 def _whole(value: bytes, name: str) -> bytes:
     if b"\0" in value:
         raise UsageError(f"{name} has a NUL in it: {value!r}")
     return value
 
 
-def words(values: object, name: str) -> "ctypes.Array":
-    """A list of texts for C, at least one place long."""
+def words(values: object, name: str) -> "tuple[ctypes.Array, int]":
+    """A list of texts for C, at least one place long, and how many there are, whatever `values` says of itself."""
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{name} is one string, expected a sequence of them")
     listed = [_whole(os.fsencode(one), name) for one in values]  # type: ignore[attr-defined]
-    return (c_char_p * max(len(listed), 1))(*listed)
+    return (c_char_p * max(len(listed), 1))(*listed), len(listed)
 
 
 def _checked(name: str, i: int, value: object, kind: object) -> object:
@@ -407,6 +412,10 @@ class Handle:
         if not pointer:
             raise UsageError(f"this {type(self).__name__} holds nothing")
         return pointer
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        """A copy would free what the other holds."""
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
 
     def __del__(self) -> None:
         pointer = getattr(self, "_pointer", None)

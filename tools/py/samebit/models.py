@@ -21,8 +21,8 @@ class Model(Handle):
 
     def __init__(self, folder: Path, overlays: Sequence[str] = ()):
         super().__init__()
-        listed = library.words(overlays, "overlays")
-        call("samebit_checkpoint_open", text(folder), listed, len(overlays), ctypes.byref(self._pointer))
+        listed, count = library.words(overlays, "overlays")
+        call("samebit_checkpoint_open", text(folder), listed, count, ctypes.byref(self._pointer))
 
     @property
     def config(self) -> Dict[str, float]:
@@ -124,6 +124,7 @@ class Session(Handle):
     """
 
     _free = "samebit_session_free"
+    _raised: Optional[BaseException] = None  # by the tap
 
     def __init__(
         self,
@@ -141,30 +142,38 @@ class Session(Handle):
         sequence: int = 0,
     ):
         super().__init__()
-        self.model = model  # must outlive it
+        self._model = model  # must outlive it
         if not isinstance(model, Model):
             raise TypeError(f"{model!r} is no Model")
         if tap is not None and not callable(tap):
             raise TypeError(f"tap is {tap!r}, expected something to call")
-        listed = library.words(settings, "settings")
+        listed, count = library.words(settings, "settings")
         options = SessionOptions(size=ctypes.sizeof(SessionOptions))
         options.profile, options.settings = library.word(profile, "profile"), listed
-        options.setting_count = len(settings)
+        options.setting_count = count
         options.threads, options.mtp = library.number(threads, "threads"), int(bool(mtp))
         options.temperature = library.real(temperature, "temperature")
         options.top_k = library.number(top_k, "top_k")
         options.top_p, options.min_p = library.real(top_p, "top_p"), library.real(min_p, "min_p")
         options.seed = library.number(seed, "seed", 2**64 - 1)
         options.sequence = library.number(sequence, "sequence", 2**64 - 1)
-        self._raised: Optional[BaseException] = None
         if tap is not None:
             options.tap = self._tap = self._tapped(tap)
         call("samebit_session_new", model._held, ctypes.byref(options), ctypes.byref(self._pointer))
 
+    @property
+    def model(self) -> Model:
+        """The one that it was made with, whose widths its arrays have."""
+        self._held  # or it says that there is none
+        return self._model
+
     def _tapped(self, tap: Callable[[str, np.ndarray], None]) -> "library.TAP":
         def run(_: object, name: bytes, data: object, rows: int, cols: int) -> int:
             try:
-                tap(name.decode(), np.ctypeslib.as_array(data, shape=(rows, cols)))
+                there = np.ctypeslib.as_array(data, shape=(rows, cols))
+                shown = there.copy()  # which may be kept: what is there is of this call only
+                tap(name.decode(), shown)
+                there[...] = shown.reshape(there.shape)
                 return 0
             except BaseException as why:  # goes on behind the call: C cannot carry it
                 self._raised = why
@@ -211,6 +220,8 @@ class Session(Handle):
 
     def _rows(self, function: str, width: str, rows: Optional[int]) -> np.ndarray:
         count = self.rows
+        if isinstance(rows, (bool, np.bool_, slice)):
+            raise TypeError(f"row is {rows!r}, expected an integer or None")
         first = 0 if rows is None else range(count)[rows]
         taken = count if rows is None else 1
         found = np.empty((taken, self._width(width)), np.float32)

@@ -1,9 +1,12 @@
 """The package itself: its functions are those of the header, arrays go in and out, errors say what they should."""
 
+import copy
 import os
 import pathlib
+import pickle
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -249,6 +252,71 @@ def test_what_crosses_to_c_is_checked(folder, tmp_path):
     ):
         with pytest.raises(TypeError):
             call()
+
+
+class Longer(list):
+    """Says that it is longer than it is."""
+
+    def __len__(self):
+        return 4096
+
+
+def test_a_copy_would_free_twice(folder):
+    model = samebit.Model(folder)
+    for one in (model, model.session(), model.session().state, samebit.vectors("rmsnorm")):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                copied(one)
+
+
+def test_what_an_argument_says_of_itself_is_not_believed(folder):
+    model = samebit.Model(folder, overlays=Longer())
+    assert model.session(settings=Longer(["beta=act"])).rows == 0
+    session = model.session()
+    session.feed(Longer([1, 2]))
+    assert session.rows == 2
+    with pytest.raises(AttributeError):
+        session.model = model
+    for call in (
+        lambda: session.keep(np.ma.masked_array(1, True)),
+        lambda: session.logits(True),
+        lambda: samebit.vectors("rmsnorm", shape=0),
+        lambda: samebit.vectors("rmsnorm", format=False),
+        lambda: samebit.vectors("rmsnorm", regime=[]),
+        lambda: samebit.vectors("rmsnorm", input=0.0),
+        lambda: samebit.judge(samebit.vectors("rmsnorm"), None, arith=0),
+        lambda: samebit.judge(samebit.vectors("rmsnorm"), {1: np.zeros(1)}),
+        lambda: samebit.judge("case", None),
+        lambda: samebit.power(None),
+        lambda: samebit.vectors("rmsnorm").command(b""),
+        lambda: samebit.case_of("rmsnorm", [], "rows=1,n=32"),
+        lambda: samebit.check(None, "rmsnorm", regimes=[]),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(samebit.UsageError):
+        samebit.Session.__new__(samebit.Session).feed([1])
+
+
+def test_what_a_tap_keeps_stays(folder):
+    """The memory behind it is of one call, and gone with the session."""
+    kept = []
+    session = samebit.Model(folder).session(tap=lambda name, array: kept.append((array, array.copy())))
+    session.feed([1, 2])
+    session.feed([3])
+    del session
+    assert len(kept) > 20 and all(np.array_equal(one, then) for one, then in kept)
+    changed = samebit.Model(folder).session(tap=lambda name, array: array.fill(0) if name == "embed" else None)
+    plain = samebit.Model(folder).session()
+    changed.feed([1])
+    plain.feed([1])
+    assert not np.array_equal(changed.logits(), plain.logits())
+
+
+def test_boundary():
+    """A slice of the fuzzer; tests/fuzz.sh runs it for as long as one likes."""
+    found = subprocess.run([sys.executable, TREE / "tools/py/tests/boundary.py", "--calls", "300"], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
 
 
 def test_what_may_cross_does(folder, tmp_path):
