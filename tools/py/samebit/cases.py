@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import itertools
 import json
 import os
 import shlex
@@ -321,7 +322,8 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
             f"the kernel wants {', '.join(missing)}; {case} has {', '.join(case.inputs())}, and of its shape "
             f"{', '.join(case.params)}"
         )
-    positional = [given[name] for name, one in wanted.items() if one.kind == one.POSITIONAL_ONLY]
+    only = [name for name, one in wanted.items() if one.kind == one.POSITIONAL_ONLY]
+    positional = [given[name] for name in itertools.takewhile(given.__contains__, only)]
     named = {
         name: given[name] for name, one in wanted.items() if name in given and one.kind not in (one.POSITIONAL_ONLY,)
     }
@@ -592,5 +594,5 @@ def write_got(path: Path, case: Case, got: Got) -> None:
         at += len(data)
     written = json.dumps(header, separators=(",", ":")).encode()
     written += b" " * (-len(written) % 8)
-    with open(path, "wb") as file:
+    with open(os.fspath(path), "wb") as file:  # an integer would be a file descriptor of the process
         file.write(struct.pack("<Q", len(written)) + written + b"".join(parts))

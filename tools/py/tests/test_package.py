@@ -288,6 +288,7 @@ def test_what_an_argument_says_of_itself_is_not_believed(folder):
         lambda: samebit.judge(samebit.vectors("rmsnorm"), {1: np.zeros(1)}),
         lambda: samebit.judge("case", None),
         lambda: samebit.power(None),
+        lambda: samebit.write_got(2, samebit.vectors("rmsnorm"), None),
         lambda: samebit.vectors("rmsnorm").command(b""),
         lambda: samebit.case_of("rmsnorm", [], "rows=1,n=32"),
         lambda: samebit.check(None, "rmsnorm", regimes=[]),
@@ -317,6 +318,12 @@ def test_boundary():
     """A slice of the fuzzer; tests/fuzz.sh runs it for as long as one likes."""
     found = subprocess.run([sys.executable, TREE / "tools/py/tests/boundary.py", "--calls", "300"], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
+
+
+def test_a_kernel_keeps_its_defaults():
+    case = samebit.vectors("rmsnorm", shape="rows=1,n=32")
+    assert samebit.cases.call_kernel(lambda n, other=7, /: (n, other), case) == (32, 7)
+    assert samebit.cases.call_kernel(lambda n, /, other=7: (n, other), case) == (32, 7)
 
 
 def test_what_may_cross_does(folder, tmp_path):
