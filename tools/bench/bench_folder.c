@@ -11,7 +11,7 @@
 #include "ref/formats/format.h"
 #include "tools/make/scheme.h"
 
-enum { LAYERS = 2, EXPERTS = 64, MATRICES = 3, WIDE = 2048, NARROW = 512, TILE = 128, PARTS = 4 };
+enum { LAYERS = 2, EXPERTS = 64, MATRICES = 3, WIDE = 2048, NARROW = 512, PARTS = 4 };
 #define VALUES ((size_t)WIDE * NARROW)
 
 static const sb_scheme schemes[] = {SB_SCHEME_plain, SB_SCHEME_nvfp4_ct, SB_SCHEME_fp8_block};
@@ -23,16 +23,21 @@ const char *sb_bench_format_name(sb_bench_format format)
     return names[format];
 }
 
-/* A drawn matrix as its parts; one of no rows of tiles is the same for every expert. */
+/* A matrix as its parts. */
 typedef struct part {
     sb_scheme_tensor tensor;
     unsigned char *bytes;
     size_t size;
 } part;
 
+/* The matrix that is written, whose name is `path`. The parts of gate_proj and up_proj are alike.
+ */
 typedef struct job {
     sb_scheme scheme;
-    part parts[LAYERS][MATRICES][PARTS];
+    float *weights;
+    unsigned char *bf16;
+    part parts[MATRICES][PARTS];
+    char path[128];
 } job;
 
 static uint64_t rows_of(unsigned m)
@@ -48,17 +53,6 @@ static int part_at(sb_scheme scheme, size_t i, unsigned m, sb_scheme_tensor *out
     return i == 0;
 }
 
-static void draw(unsigned layer, unsigned m, float *weights, unsigned char *bf16)
-{
-    char path[32];
-    snprintf(path, sizeof path, "bench %u %u", layer, m);
-    uint64_t key = sb_rng_key(42, path);
-    for (size_t i = 0; i < VALUES; i++)
-        weights[i] = 0.02f * sb_rng_normal(key, i);
-    sb_encode(SB_FORMAT_bf16, weights, VALUES, bf16);
-    sb_decode(SB_FORMAT_bf16, bf16, VALUES, weights);
-}
-
 static const part *part_with(const part *parts, sb_content content)
 {
     for (unsigned i = 0; i < PARTS; i++)
@@ -68,7 +62,7 @@ static const part *part_with(const part *parts, sb_content content)
 }
 
 /* Band by band: a quantizer takes no more rows than share a scale. */
-static void quantize(sb_scheme scheme, unsigned m, const float *weights, part *parts)
+static void quantize(sb_scheme scheme, unsigned m, const float *weights, const part *parts)
 {
     const sb_scheme_info *info = sb_scheme_at(scheme);
     const part *codes = part_with(parts, SB_CONTENT_codes);
@@ -91,57 +85,67 @@ static void quantize(sb_scheme scheme, unsigned m, const float *weights, part *p
     }
 }
 
-static sb_status make_matrix(job *j, unsigned layer, unsigned m, float *weights, sb_error *err)
+static sb_status ask_for_room(job *j, sb_error *err)
 {
-    part *parts = j->parts[layer][m];
-    unsigned char *bf16 = sb_alloc(VALUES, 2);
     sb_scheme_tensor t;
-    for (unsigned i = 0; bf16 && i < PARTS && part_at(j->scheme, i, m, &t); i++) {
-        uint64_t bytes = 0;
-        sb_status status = sb_dtype_bytes(t.dtype, t.rank, t.shape, &bytes, err);
-        if (status)
-            return status;
-        parts[i] = (part){t, sb_alloc(bytes, 1), (size_t)bytes};
-        if (!parts[i].bytes)
-            return sb_fail(err, SB_ERR_MEMORY, "out of memory for a matrix");
-    }
-    if (!bf16)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a matrix");
-    draw(layer, m, weights, bf16);
-    if (j->scheme == SB_SCHEME_plain)
-        memcpy(parts[0].bytes, bf16, parts[0].size);
-    else
-        quantize(j->scheme, m, weights, parts);
-    free(bf16);
-    return SB_OK;
+    j->weights = sb_alloc(VALUES, sizeof *j->weights);
+    j->bf16 = sb_alloc(VALUES, 2);
+    int all = j->weights && j->bf16;
+    for (unsigned m = 0; m < MATRICES && all; m++)
+        for (unsigned i = 0; i < PARTS && all && part_at(j->scheme, i, m, &t); i++) {
+            uint64_t bytes = 0;
+            sb_status status = sb_dtype_bytes(t.dtype, t.rank, t.shape, &bytes, err);
+            if (status)
+                return status;
+            j->parts[m][i] = (part){t, sb_alloc(bytes, 1), (size_t)bytes};
+            all = j->parts[m][i].bytes != NULL;
+        }
+    return all ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a matrix");
 }
 
-/* Tile (r, c) of the expert is tile (r + down, c + right) of what was drawn. */
+static void free_room(job *j)
+{
+    free(j->weights);
+    free(j->bf16);
+    for (unsigned m = 0; m < MATRICES; m++)
+        for (unsigned i = 0; i < PARTS; i++)
+            free(j->parts[m][i].bytes);
+}
+
+/* Drawn by its name alone, so that every format has the same weights. */
+static void draw(job *j, unsigned m)
+{
+    const uint64_t key = sb_rng_key(42, j->path);
+    for (size_t i = 0; i < VALUES; i++)
+        j->weights[i] = 0.02f * sb_rng_normal(key, i);
+    sb_encode(SB_FORMAT_bf16, j->weights, VALUES, j->bf16);
+    if (j->scheme == SB_SCHEME_plain) {
+        memcpy(j->parts[m][0].bytes, j->bf16, j->parts[m][0].size);
+        return;
+    }
+    sb_decode(SB_FORMAT_bf16, j->bf16, VALUES, j->weights);
+    quantize(j->scheme, m, j->weights, j->parts[m]);
+}
+
+/* The parts of a matrix come one behind the other. */
 static sb_status fill(void *ctx, const sb_tensor *t, uint64_t first, unsigned char *bytes,
                       size_t count, sb_error *err)
 {
     job *j = ctx;
-    unsigned layer, expert, m = 0, i = 0;
-    if (sscanf(t->name, "model.layers.%u.mlp.experts.%u.", &layer, &expert) != 2 || first != 0)
-        return sb_fail(err, SB_ERR_INPUT, "%s: not a matrix of the benchmark", t->name);
-    while (!strstr(t->name, matrices[m]))
+    const char *suffix = strrchr(t->name, '.');
+    unsigned m = 0, i = 0;
+    while (m < MATRICES && !strstr(t->name, matrices[m]))
         m++;
-    part *parts = j->parts[layer][m];
-    while (strcmp(strrchr(t->name, '.') + 1, parts[i].tensor.suffix) != 0)
+    if (m == MATRICES || first != 0 || !suffix)
+        return sb_fail(err, SB_ERR_INPUT, "%s: not a matrix of the benchmark", t->name);
+    const size_t path = (size_t)(suffix - t->name);
+    if (strncmp(j->path, t->name, path) != 0 || j->path[path]) {
+        snprintf(j->path, sizeof j->path, "%.*s", (int)path, t->name);
+        draw(j, m);
+    }
+    while (strcmp(suffix + 1, j->parts[m][i].tensor.suffix) != 0)
         i++;
-    size_t down = rows_of(m) / TILE, right = VALUES / rows_of(m) / TILE;
-    size_t rows = parts[i].tensor.rank == 2 ? (size_t)parts[i].tensor.shape[0] : 1;
-    size_t row = count / rows, shift = expert / down % right * (row / right);
-    if (rows == 1) {
-        memcpy(bytes, parts[i].bytes, count);
-        return SB_OK;
-    }
-    for (size_t r = 0; r < rows; r++) {
-        const unsigned char *from =
-            parts[i].bytes + (r + expert % down * (rows / down)) % rows * row;
-        memcpy(bytes + r * row, from + shift, row - shift);
-        memcpy(bytes + r * row + row - shift, from, shift);
-    }
+    memcpy(bytes, j->parts[m][i].bytes, count);
     return SB_OK;
 }
 
@@ -151,7 +155,7 @@ static sb_status declare(const job *j, sb_writer *w, sb_error *err)
     char name[128];
     for (unsigned n = 0; n < LAYERS * EXPERTS * MATRICES && !status; n++) {
         unsigned layer = n / EXPERTS / MATRICES, expert = n / MATRICES % EXPERTS, m = n % MATRICES;
-        const part *parts = j->parts[layer][m];
+        const part *parts = j->parts[m];
         for (unsigned i = 0; i < PARTS && parts[i].bytes && !status; i++) {
             snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.%s.%s", layer, expert,
                      matrices[m], parts[i].tensor.suffix);
@@ -164,14 +168,9 @@ static sb_status declare(const job *j, sb_writer *w, sb_error *err)
 
 sb_status sb_bench_folder(const char *folder, sb_bench_format format, sb_error *err)
 {
-    static job j;
+    job j = {.scheme = schemes[format]};
     sb_writer *w = NULL;
-    float *weights = sb_alloc(VALUES, sizeof *weights);
-    sb_status status = weights ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory");
-    memset(&j, 0, sizeof j);
-    j.scheme = schemes[format];
-    for (unsigned n = 0; n < LAYERS * MATRICES && !status; n++)
-        status = make_matrix(&j, n / MATRICES, n % MATRICES, weights, err);
+    sb_status status = ask_for_room(&j, err);
     if (!status)
         status = sb_writer_new(folder, 0, SB_WRITER_REPLACE, &w, err);
     if (!status)
@@ -179,9 +178,6 @@ sb_status sb_bench_folder(const char *folder, sb_bench_format format, sb_error *
     if (!status)
         status = sb_writer_run(w, fill, &j, err);
     sb_writer_free(w);
-    free(weights);
-    for (unsigned n = 0; n < LAYERS * MATRICES; n++)
-        for (unsigned i = 0; i < PARTS; i++)
-            free(j.parts[n / MATRICES][n % MATRICES][i].bytes);
+    free_room(&j);
     return status;
 }

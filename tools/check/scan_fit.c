@@ -10,43 +10,88 @@ enum {
     LEAST = 16     /* groups at the end of a panel that are a window, too */
 };
 
-/* A group: the columns of a row that share a scale. */
-typedef struct group {
-    double scale, zero;
-    double mean, spread; /* of the codes: their mean and variance */
-} group;
-
 typedef struct sample {
     const sb_matrix *m;
     sb_fit *fit;
     int zeros; /* there are zero points */
     double own_zeros[GROUPS];
-    group groups[WINDOW];
+    double scale[WINDOW], zero[WINDOW];  /* of groups: columns of a row that share a scale */
+    double mean[WINDOW], spread[WINDOW]; /* of their codes: mean and variance */
     unsigned count;
 } sample;
 
-static int order_of(double a, double b)
+/* --- Kendall's statistic ------------------------------------------------------------------------
+ */
+
+static void sort(const double *key, unsigned n, unsigned char *order)
 {
-    return (a > b) - (a < b);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned at = i;
+        for (; at > 0 && key[order[at - 1]] > key[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = (unsigned char)i;
+    }
+}
+
+/* The end of a stretch of equal keys that begins at `first`. */
+static unsigned end_of_ties(const double *key, const unsigned char *order, unsigned n,
+                            unsigned first)
+{
+    unsigned end = first + 1;
+    while (end < n && key[order[end]] == key[order[first]])
+        end++;
+    return end;
+}
+
+static uint64_t below(unsigned bit)
+{
+    return bit < 64 ? (UINT64_C(1) << bit) - 1 : UINT64_MAX;
+}
+
+/* Of the pairs of n things, those that x and y order alike less those that they do not; *ranked
+ * grows by those that x orders. Things come by rising x. `seen` has a bit for each of smaller x, at
+ * its place by rising y: below its own place the pairs agree, above it they do not. */
+static int64_t kendall(const double *x, const double *y, unsigned n, uint64_t *ranked)
+{
+    unsigned char by_x[WINDOW], by_y[WINDOW];
+    uint64_t less[WINDOW], more[WINDOW], place[WINDOW], seen = 0;
+    int64_t agree = 0;
+    sort(x, n, by_x);
+    sort(y, n, by_y);
+    for (unsigned first = 0, end; first < n; first = end) {
+        end = end_of_ties(y, by_y, n, first);
+        for (unsigned i = first; i < end; i++) {
+            less[by_y[i]] = below(first);
+            more[by_y[i]] = ~below(end);
+            place[by_y[i]] = UINT64_C(1) << i;
+        }
+    }
+    for (unsigned first = 0, end; first < n; first = end) {
+        end = end_of_ties(x, by_x, n, first);
+        *ranked += (uint64_t)first * (end - first);
+        for (unsigned i = first; i < end; i++)
+            agree += __builtin_popcountll(seen & less[by_x[i]]) -
+                     __builtin_popcountll(seen & more[by_x[i]]);
+        for (unsigned i = first; i < end; i++)
+            seen |= place[by_x[i]];
+    }
+    return agree;
 }
 
 static void end_window(sample *s)
 {
     sb_fit *f = s->fit;
     uint64_t n = s->count;
-    for (unsigned i = 1; i < s->count; i++)
-        for (unsigned j = 0; j < i; j++) {
-            const group *a = &s->groups[i], *b = &s->groups[j];
-            int scales = order_of(a->scale, b->scale), zeros = order_of(a->zero, b->zero);
-            f->ranked[SB_FIT_SCALES] += scales != 0;
-            f->ranked[SB_FIT_ZEROS] += zeros != 0;
-            f->agree[SB_FIT_SCALES] -= scales * order_of(a->spread, b->spread);
-            f->agree[SB_FIT_ZEROS] += zeros * order_of(a->mean, b->mean);
-        }
+    f->agree[SB_FIT_SCALES] -= kendall(s->scale, s->spread, s->count, &f->ranked[SB_FIT_SCALES]);
+    if (s->zeros)
+        f->agree[SB_FIT_ZEROS] += kendall(s->zero, s->mean, s->count, &f->ranked[SB_FIT_ZEROS]);
     f->pairs += n * (n - 1) / 2;
     f->variance += n * (n - 1) * (2 * n + 5); /* Kendall's */
     s->count = 0;
 }
+
+/* --- the sample ---------------------------------------------------------------------------------
+ */
 
 static void take_group(sample *s, uint32_t row, uint32_t index)
 {
@@ -61,14 +106,15 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         sum += (double)codes[k];
         squares += (double)codes[k] * (double)codes[k];
     }
-    if (!(squares > 0)) /* a dead group has any scale; NaN is told of elsewhere */
+    double scale = (double)sb_matrix_scale(s->m, row, first);
+    scale = scale < 0 ? -scale : scale;  /* AutoRound's have a sign */
+    if (!(squares > 0) || !(scale >= 0)) /* a dead group has any scale; NaN is told of elsewhere */
         return;
-    group *g = &s->groups[s->count++];
-    g->scale = (double)sb_matrix_scale(s->m, row, first);
-    g->scale = g->scale < 0 ? -g->scale : g->scale; /* AutoRound's have a sign */
-    g->zero = s->zeros && index < GROUPS ? s->own_zeros[index] : 0;
-    g->mean = sum / count + g->zero;
-    g->spread = squares / count - sum / count * (sum / count);
+    const unsigned at = s->count++;
+    s->scale[at] = scale;
+    s->zero[at] = s->zeros && index < GROUPS ? s->own_zeros[index] : 0;
+    s->mean[at] = sum / count + s->zero[at];
+    s->spread[at] = squares / count - sum / count * (sum / count);
     if (s->zeros) {
         s->fit->steps += (int64_t)sum;
         s->fit->codes += count;
