@@ -64,7 +64,7 @@ static sb_status read_as(const char *text, size_t n, const char *file, const cha
     sb_status status = check(text, n, file, how, &token, err);
     if (status)
         return status;
-    json_t *root = sb_json_build(text, token, how.loose, &at, &wrong);
+    json_t *root = sb_json_build(text, n, token, how.loose, &at, &wrong);
     if (!root && wrong)
         return fail_at(file, whole, from + at, wrong, err);
     if (!root)

@@ -8,14 +8,15 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/json.h"
 #include "ref/container/json_scan.h"
 #include "ref/container/show.h"
 
 typedef struct build {
     const char *text;
     size_t at;
-    char *room;   /* for the longest string or number, and a NUL */
-    size_t count; /* bytes in it */
+    char *room;   /* for a string or number, and a NUL; before it stand the keys that lead to it */
+    size_t count; /* bytes of the string */
     int loose;
     const char *wrong;
 } build;
@@ -158,11 +159,11 @@ static int build_member(build *b, json_t *object)
         return refuse(b, b->at, "duplicate object key");
     b->at++;
     peek(b);
-    char *key = sb_strdup(b->room);
-    json_t *value = key ? build_value(b) : NULL;
-    const int set = value && json_object_set_new_nocheck(object, key, value) == 0;
-    free(key);
-    return set;
+    char *key = b->room;
+    b->room += b->count + 1;
+    json_t *value = build_value(b);
+    b->room = key;
+    return value && json_object_set_new_nocheck(object, key, value) == 0;
 }
 
 static json_t *build_object(build *b)
@@ -203,12 +204,14 @@ static json_t *build_value(build *b)
     }
 }
 
-json_t *sb_json_build(const char *text, size_t token, int loose, size_t *at, const char **wrong)
+json_t *sb_json_build(const char *text, size_t n, size_t token, int loose, size_t *at,
+                      const char **wrong)
 {
-    build b = {.text = text, .loose = loose};
-    b.room = sb_alloc(token + 1, 1);
-    json_t *root = b.room ? build_value(&b) : NULL;
-    free(b.room);
+    const size_t most = (SB_JSON_MAX_DEPTH + 1) * (token + 1); /* a key of each object around it */
+    char *room = sb_alloc((most < n ? most : n) + 1, 1);
+    build b = {.text = text, .room = room, .loose = loose};
+    json_t *root = room ? build_value(&b) : NULL;
+    free(room);
     *at = b.at;
     *wrong = b.wrong;
     return root;

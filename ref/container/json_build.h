@@ -11,6 +11,7 @@
 /* The text must be one that sb_json_scan passed, `token` its longest one. NULL: *wrong says what is
  * wrong at byte *at, or memory is out and *wrong is NULL. loose: as Python reads it, but that all
  * numbers are reals: of a key that stands twice the last value stays. */
-json_t *sb_json_build(const char *text, size_t token, int loose, size_t *at, const char **wrong);
+json_t *sb_json_build(const char *text, size_t n, size_t token, int loose, size_t *at,
+                      const char **wrong);
 
 #endif
