@@ -364,7 +364,7 @@ demo: $(PROGRAM)
 # what some tests use is fetched while the others are built
 .PHONY: optional
 optional: | $(HAVE)
-	@tools/deps clang cross python || echo 'What needs these is SKIPPED.'
+	@tools/deps clang cross || echo 'What needs these is SKIPPED.'
 
 check: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh

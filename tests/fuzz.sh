@@ -14,11 +14,19 @@ mutations=${MUTATIONS:-20000}
 [ "${CHECK_ALL-}" != 1 ] || mutations=${MUTATIONS:-500000}
 passed=0 failed=0 skipped=0
 
+with_numpy() { # the first Python 3.9 or later that has numpy; BUILD/py-fuzz is where one may put its own
+    local python
+    for python in "${PYTHON:-python3}" "$build"/py-fuzz/bin/python /usr/bin/python3; do
+        "$python" -c 'import sys, numpy; sys.exit(sys.version_info < (3, 9))' > /dev/null 2>&1 && echo "$python" && return
+    done
+    return 1
+}
+
 targets=(tests/fuzz/fuzz_*.c)
 targets=("${targets[@]##*/}")
 targets=("${targets[@]%.c}")
-# the Python package loads the shared library, which a sanitized or static build has not
-[ ! -f "$build/libsamebit.so.0" ] || targets+=(python)
+# `make check` needs no Python; and the package loads the shared library, which a sanitized or static build has not
+[ -z "${BUDGET-}" ] || [ ! -f "$build/libsamebit.so.0" ] || targets+=(python)
 case "${1-}" in
     --list) printf '%s\n' "${targets[@]}" && exit ;;
     ?*) targets=("$@") ;;
@@ -53,8 +61,7 @@ for target in "${targets[@]}"; do
     amount=(-n "$count")
     [ -z "${BUDGET-}" ] || amount=(-t "$BUDGET")
     if [ "$target" = python ]; then
-        python=$(tools/deps --python 2> /dev/null) ||
-            { skipped=$((skipped + 1)) && echo "SKIPPED python: no Python 3.9 or later has numpy (tools/deps python)"; continue; }
+        python=$(with_numpy) || { skipped=$((skipped + 1)) && echo "SKIPPED python: no Python 3.9 or later has numpy"; continue; }
         amount=(--calls "$((mutations / 20))")
         [ -z "${BUDGET-}" ] || amount=(--seconds "$BUDGET")
         command=(env SAMEBIT="$(realpath "$build/samebit")" SAMEBIT_LIBRARY="$(realpath "$build/libsamebit.so.0")"

@@ -47,6 +47,10 @@ report $? "a fresh environment: install, first test, $((SECONDS - begin)) second
 (cd tools/py/tests && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" -m pytest -q -p no:cacheprovider .) > "$work/package" 2>&1
 report $? "the package and the plug-in: $(tail -n 1 "$work/package")" "$work/package"
 
+# The same boundary, with arguments that nobody would write (docs/fuzzing.md).
+(cd "$work" && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" "$OLDPWD/tools/py/tests/boundary.py" --calls 5000) > "$work/boundary" 2>&1
+report $? "the boundary, 5000 calls" "$work/boundary"
+
 # The platform tag that the libraries allow; what a system may lack goes into the wheel.
 PATH=$work/tests/bin:$PATH "$work/tests/bin/auditwheel" repair --plat auto -w "$work/many" "$wheel" > "$work/repair" 2>&1
 report $? "a wheel for manylinux: $(cd "$work/many" 2> /dev/null && echo ./*.whl)" "$work/repair"
