@@ -66,7 +66,7 @@ static const bad_case bad_cases[] = {
     {"huge-integer.safetensors", 3, "too big integer"},
     {"minus-zero.safetensors", 3, "the integer -0, expected digits without a sign"},
     {"half-surrogate.safetensors", 3, "half a surrogate pair"},
-    {"not-utf8.safetensors", 3, "unable to decode byte 0xff"},
+    {"not-utf8.safetensors", 3, "bytes in a string that are not UTF-8"},
     {"nul-escape.safetensors", 3, "an escape that is no character"},
     {"duplicate-tensor.safetensors", 3, "duplicate object key"},
     {"duplicate-field.safetensors", 3, "duplicate object key"},
