@@ -6,7 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-static atomic_int lost; /* an allocation of jansson failed: a document may lack members */
+static atomic_int watching, lost; /* lost: an allocation failed, a document may lack members */
 
 static void *watched(size_t bytes)
 {
@@ -18,7 +18,13 @@ static void *watched(size_t bytes)
 
 void sb_json_watch(void)
 {
+    watching = 1;
     json_set_alloc_funcs(watched, free);
+}
+
+void sb_json_lose(void)
+{
+    lost |= watching;
 }
 
 int sb_json_lost(void)

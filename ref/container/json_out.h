@@ -12,7 +12,11 @@
 /* For programs, not for the library: jansson may be the host's, too. */
 void sb_json_watch(void);
 
-/* Whether an allocation failed since: what was made of JSON may lack something. */
+/* Says the same of an allocation of one's own, where lines are printed and nobody asks; nothing in
+ * a process that does not watch. */
+void sb_json_lose(void);
+
+/* Whether an allocation failed since: what is told may lack something. */
 int sb_json_lost(void);
 
 /* The text, for free(); NULL if memory was out, ever, or the document is NULL. */

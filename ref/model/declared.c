@@ -219,10 +219,13 @@ static sb_status build(const documents *docs, sb_declared **out, sb_error *err)
     if (status != SB_OK || !found)
         return status;
     reading.declared = sb_alloc(1, sizeof *reading.declared);
-    if (!reading.declared)
-        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for its quantization",
-                       SB_SHOW(reading.object.file));
-    status = read_declared(docs, &reading, err);
+    if (reading.declared)
+        reading.declared->lost = sb_alloc(1, sizeof *reading.declared->lost);
+    if (!reading.declared || !reading.declared->lost)
+        status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for its quantization",
+                         SB_SHOW(reading.object.file));
+    else
+        status = read_declared(docs, &reading, err);
     if (status == SB_OK)
         *out = reading.declared;
     else
@@ -291,6 +294,7 @@ void sb_declared_free(sb_declared *declared)
     free(declared->notes);
     free(declared->schemes);
     free(declared->file);
+    free(declared->lost);
     sb_rules_free(&declared->ignore);
     sb_rules_free(&declared->targets);
     sb_rules_free(&declared->blocks);
@@ -301,7 +305,17 @@ sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_de
                           sb_error *err)
 {
     *out = sb_declared_no("no quantization is declared");
-    return declared ? dialects[declared->dialect].answer(declared, module, out, err) : SB_OK;
+    if (!declared)
+        return SB_OK;
+    sb_status status = dialects[declared->dialect].answer(declared, module, out, err);
+    if (status == SB_ERR_MEMORY)
+        *declared->lost = 1;
+    return status;
+}
+
+int sb_declared_lost(const sb_declared *declared)
+{
+    return declared && *declared->lost;
 }
 
 int sb_declaration_same(const sb_declaration *a, const sb_declaration *b)

@@ -138,6 +138,10 @@ void sb_declared_free(sb_declared *declared); /* NULL is fine */
 sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_declaration *out,
                           sb_error *err);
 
+/* Whether memory was out for any answer so far: for those who ask many times and take a failure for
+ * no answer. */
+int sb_declared_lost(const sb_declared *declared);
+
 /* Whether two declarations say the same of a module, whatever rules said it. */
 int sb_declaration_same(const sb_declaration *a, const sb_declaration *b);
 

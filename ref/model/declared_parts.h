@@ -2,6 +2,8 @@
 #ifndef SB_MODEL_DECLARED_PARTS_H
 #define SB_MODEL_DECLARED_PARTS_H
 
+#include <stdatomic.h>
+
 #include "ref/container/json.h"
 #include "ref/model/declared.h"
 #include "ref/model/declared_pattern.h"
@@ -73,6 +75,7 @@ struct sb_declared {
     uint8_t unlisted; /* modelopt: MIXED_PRECISION without a list of layers */
     char **notes;
     size_t note_count;
+    atomic_int *lost; /* memory was out for an answer */
 };
 
 /* The texts while they are read. `object` is what declares: quantization_config, or the object of

@@ -307,6 +307,7 @@ static void test_memory_that_ends(void **state)
             sb_alloc_fail_at(0);
             if (status != SB_OK)
                 check_status("memory", status, &err, SB_ERR_MEMORY, "out of memory");
+            assert_int_equal(sb_declared_lost(d), d && status != SB_OK);
             sb_declared_free(d);
             assert_true(n < 10000);
         }

@@ -205,7 +205,7 @@ sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error 
         if (!status)
             check_across(out);
     }
-    if (!status && out->findings.lost)
+    if (!status && (out->findings.lost || sb_declared_lost(out->self.declared)))
         status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for the findings",
                          SB_SHOW(options->path));
     drop_unwanted(out);

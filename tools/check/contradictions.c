@@ -11,14 +11,16 @@ static int begins(const char *text, const char *with)
 }
 
 /* The first layer of which quantization_config.json declares something else; NULL: of none. */
-static const sb_unit *first_other(const sb_check *check)
+static const sb_unit *first_other(sb_check *check)
 {
     const sb_units *u = &check->self.units;
     const char *folder = sb_checkpoint_folder(check->self.checkpoint);
     const sb_unit *other = NULL;
     sb_declared *copy = NULL;
     sb_error ignored;
-    if (sb_declared_load_copy(folder, &copy, &ignored))
+    sb_status status = sb_declared_load_copy(folder, &copy, &ignored);
+    check->findings.lost |= status == SB_ERR_MEMORY;
+    if (status)
         return NULL;
     for (size_t i = 0; i < u->count && copy && !other; i++) {
         sb_declaration ours = {0}, theirs = {0};
@@ -27,6 +29,7 @@ static const sb_unit *first_other(const sb_check *check)
             !sb_declared_for(copy, name, &theirs, &ignored) && !sb_declaration_same(&ours, &theirs))
             other = &u->rows[i];
     }
+    check->findings.lost |= sb_declared_lost(copy);
     sb_declared_free(copy);
     return other;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 
 const char *sb_check_state_name(sb_check_state state)
@@ -23,6 +24,8 @@ char *sb_report_clean(const char *text)
     char *out = sb_strdup(text);
     if (out)
         sb_clean_text(out);
+    else
+        sb_json_lose();
     return out;
 }
 

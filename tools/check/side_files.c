@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,11 @@
 
 int sb_side_exists(const char *folder, const char *name)
 {
-    char *path = sb_path_join(folder, name);
-    int exists = path && access(path, F_OK) == 0;
-    free(path);
-    return exists;
+    char path[PATH_MAX];
+    const size_t n = strlen(folder);
+    const char *between = n && folder[n - 1] != '/' ? "/" : "";
+    return snprintf(path, sizeof path, "%s%s%s", folder, between, name) < (int)sizeof path &&
+           access(path, F_OK) == 0;
 }
 
 /* V-151: "read as Python reads it" - with model_max_length 10^30, which is no integer of 64 bits;

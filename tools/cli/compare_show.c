@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 
@@ -179,6 +180,8 @@ static json_t *ranking(const sb_pair *p)
         for (size_t i = 0; i < p->layer_count; i++)
             json_array_append_new(out, json_string(p->layers[ranks[i]].name));
     }
+    if (!ranks)
+        sb_json_lose();
     free(ranks);
     return out;
 }

@@ -136,8 +136,7 @@ int main(int argc, char **argv)
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
         status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
     if ((!status || status == SB_ERR_DIFF) && sb_json_lost())
-        status = sb_fail(&err, SB_ERR_MEMORY,
-                         "out of memory for JSON: what was told may lack something");
+        status = sb_fail(&err, SB_ERR_MEMORY, "out of memory: what was told may lack something");
     if (status) {
         fputs("samebit: ", stderr);
         sb_print_shown(err.text, stderr); /* whatever it quotes, it steers no terminal */

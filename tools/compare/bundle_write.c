@@ -127,6 +127,8 @@ static void add_values(bundle *b, const char *group, const sb_matrix *m)
 {
     size_t count = (size_t)m->rows * m->cols;
     double *values = count <= BUNDLE_SHOWN ? sb_alloc(count, sizeof *values) : NULL;
+    if (count <= BUNDLE_SHOWN && !values)
+        b->status = SB_ERR_MEMORY;
     for (uint32_t i = 0; values && i < m->rows; i++)
         sb_matrix_wide(m, i, values + (size_t)i * m->cols);
     if (values)

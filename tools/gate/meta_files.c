@@ -313,8 +313,12 @@ static sb_status judge_kind(folders *d, sb_gate_meta_kind kind, sb_error *err)
         free(v.rows);
         snprintf(file, sizeof file, "%s.safetensors", v.name);
         char *path = sb_path_join(d->in, file);
-        if (path && !status && stat(path, &info) == 0)
+        if (!path || status)
+            status = sb_fail(err, SB_ERR_MEMORY, "out of memory for rows");
+        else if (stat(path, &info) == 0)
             status = judge_file(d, file, v.name, kind, err);
+        else if (errno != ENOENT)
+            status = sb_fail(err, SB_ERR_IO, "%s: %s", SB_SHOW(path), strerror(errno));
         free(path);
     }
     return status;

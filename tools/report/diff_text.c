@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/text.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/run/backend.h"
 #include "tools/report/diff.h"
@@ -142,6 +143,8 @@ static void print_sums(const sb_verdicts *v, FILE *out)
                 sums.drafted[1]);
     if (sb_statistics_of(v, &statistics, NULL) == SB_OK)
         sb_statistics_text(&statistics, out);
+    else
+        sb_json_lose();
     sb_statistics_free(&statistics);
 }
 

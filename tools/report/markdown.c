@@ -8,6 +8,7 @@
 #include "ref/base/spec.h"
 #include "ref/base/text.h"
 #include "ref/run/backend.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 
 /* Text of anyone between two backquotes: neither these nor the bars of a table end it. */
@@ -16,8 +17,10 @@ static void print_code(FILE *out, const char *text)
     char *clean = sb_strdup(text);
     if (clean)
         sb_clean_text(clean);
+    else
+        sb_json_lose();
     fputc('`', out);
-    for (const char *c = clean ? clean : "?"; *c; c++)
+    for (const char *c = clean ? clean : ""; *c; c++)
         fputc(*c == '`' ? '\'' : *c == '|' ? '/' : *c, out);
     fputs(text[0] ? "`" : " `", out);
     free(clean);
