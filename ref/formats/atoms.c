@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
 
 const sb_atom sb_atoms[] = {
-#define SB_ATOM(id, what, terms, block, group, order, fraction, kept, zero, addend, form,          \
+#define SB_ATOM(id, what, terms, block, group, order, fraction, kept, sums, zero, addend, form,    \
                 evidence)                                                                          \
     {#id,                                                                                          \
      what,                                                                                         \
@@ -15,6 +16,7 @@ const sb_atom sb_atoms[] = {
      SB_ATOM_##order,                                                                              \
      fraction,                                                                                     \
      kept,                                                                                         \
+     SB_ATOM_##sums,                                                                               \
      zero,                                                                                         \
      SB_ATOM_##addend,                                                                             \
      SB_ATOM_##form,                                                                               \
@@ -96,13 +98,33 @@ static float pack(int64_t sum, int unit, int kept)
     return sb_f32_from_bits(sign | (uint32_t)(exponent + 127) << 23 | tail);
 }
 
+/* H-3: "Of sums in f16, it is rounded to binary16, to nearest, ties to even" */
+static float pack_half(int64_t sum, int unit)
+{
+    uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
+    int exponent = unit - 1;
+    for (uint64_t rest = size; rest; rest >>= 1)
+        exponent++;
+    int last = (exponent < -14 ? -14 : exponent) - 10; /* the place of the last digit kept */
+    if (last > unit) {
+        uint64_t whole = last - unit < 63 ? (uint64_t)1 << (last - unit) : (uint64_t)1 << 63;
+        uint64_t below = size & (whole - 1), half = whole / 2;
+        size /= whole;
+        size += below > half || (below == half && size & 1);
+        unit = last;
+    }
+    float x = pack((int64_t)size, unit, 23);
+    x = x >= 65536.0f ? sb_f32_from_bits(0x7f800000u) : x;
+    return sum < 0 ? -x : x;
+}
+
 /* H-1: "each term, C among them, is cut toward zero at F bits below the largest exponent of all,
  * and the sum of what is left is exact" */
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
     if (!sb_is_finite_f32(c)) /* H-6 */
         return c == c ? c : sb_f32_from_bits(0x7fffffffu);
-    sb_atom_term addend = split(c, -126, 23);
+    sb_atom_term addend = split(c, atom->sums == SB_ATOM_F16 ? -14 : -126, 23);
     /* where nothing is zero, C is not, whose exponent is above Z */
     int largest = addend.digits && addend.exponent > atom->zero ? addend.exponent : atom->zero;
     for (size_t i = 0; i < n; i++)
@@ -111,7 +133,8 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
     int64_t sum = shifted(addend.digits, addend.unit - unit);
     for (size_t i = 0; i < n; i++)
         sum += shifted(terms[i].digits, terms[i].unit - unit);
-    const float cut = pack(sum, unit, atom->kept);
+    const float cut =
+        atom->sums == SB_ATOM_F16 ? pack_half(sum, unit) : pack(sum, unit, atom->kept);
     /* H-13: "a negative sum that the cut leaves nothing of is -0, or +0" */
     return cut == 0.0f && atom->open & SB_ATOM_PLUS_ZERO ? 0.0f : cut;
 }
@@ -131,6 +154,15 @@ static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *ter
     return room;
 }
 
+/* H-4: "the end is RN(D + C)", of a D and a C of the format of the sums; H-6 */
+static float added(const sb_atom *atom, float d, float c)
+{
+    float sum = d + c; /* of two numbers of binary16 it may be rounded twice without harm */
+    if (sum != sum)
+        return sb_f32_from_bits(0x7fffffffu);
+    return atom->sums == SB_ATOM_F16 ? sb_round_to(SB_FORMAT_f16, sum) : sum;
+}
+
 /* H-4: "blocks follow each other, each with the result of the one before as its C; where C enters
  * last, the first has 0, and the end is RN(D + C)" */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
@@ -139,7 +171,7 @@ float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
     float sum = atom->addend == SB_ATOM_LAST ? 0.0f : c;
     for (size_t i = 0; i < atom->terms / atom->block; i++)
         sum = sb_atom_block(atom, block_of(atom, terms, i, room), atom->block / atom->group, sum);
-    return atom->addend == SB_ATOM_LAST ? sum + c : sum;
+    return atom->addend == SB_ATOM_LAST ? added(atom, sum, c) : sum;
 }
 
 size_t sb_atom_blocks(const sb_atom *atom, size_t n)

@@ -12,6 +12,7 @@
 
 /* The terms of the first block: the first in number, or every other pair (H-4). */
 typedef enum sb_atom_order { SB_ATOM_IN_ROW, SB_ATOM_IN_PAIRS } sb_atom_order;
+typedef enum sb_atom_sums { SB_ATOM_F32, SB_ATOM_F16 } sb_atom_sums;
 typedef enum sb_atom_addend { SB_ATOM_FIRST, SB_ATOM_LAST } sb_atom_addend;
 typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_form;
 
@@ -26,6 +27,7 @@ typedef struct sb_atom {
     unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
     sb_atom_order order;
     int fraction, kept; /* bits below the largest exponent; of the result */
+    sb_atom_sums sums;  /* what C and results are values of */
     int zero;           /* the exponent of a zero, below that of any other C */
     sb_atom_addend addend;
     sb_atom_form form;

@@ -27,6 +27,13 @@ static int exponent_of(long double x, int least)
     return e - 1 > least ? e - 1 : least;
 }
 
+static float to_half(long double x)
+{
+    int e = exponent_of(x, -14);
+    x = ldexpl(rintl(ldexpl(x, 10 - e)), e - 10);
+    return fabsl(x) >= 65536 ? (float)copysignl(HUGE_VALL, x) : (float)x;
+}
+
 static float cut_to(long double sum, int kept)
 {
     int e = exponent_of(sum, -126);
@@ -43,13 +50,18 @@ typedef struct wide_term {
 
 static float wide_block(const sb_atom *atom, const wide_term *terms, size_t n, float c)
 {
-    int largest = c == 0 ? atom->zero : exponent_of((long double)c, -126);
+    int halves = atom->sums == SB_ATOM_F16;
+    if (isinf(c))
+        return c;
+    int largest = c == 0 ? atom->zero : exponent_of((long double)c, halves ? -14 : -126);
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
     int scale = atom->fraction - largest;
     long double sum = truncl(ldexpl((long double)c, scale));
     for (size_t i = 0; i < n; i++)
         sum += truncl(ldexpl(terms[i].value, scale));
+    if (halves && sum != 0)
+        return to_half(ldexpl(sum, -scale));
     return cut_to(ldexpl(sum, -scale), atom->kept);
 }
 
@@ -72,7 +84,15 @@ static float wide_dot(const sb_atom *atom, int least, const float *a, const floa
             }
             d = wide_block(atom, terms, atom->block, d);
         }
-        sum = atom->addend == SB_ATOM_LAST ? d + sum : d;
+        if (atom->addend == SB_ATOM_LAST && isinf(d) && isinf(sum) && d != sum)
+            d = sb_f32_from_bits(0x7fffffff);
+        else if (atom->addend == SB_ATOM_LAST && atom->sums == SB_ATOM_F16 && !isinf(d + sum))
+            d = d + sum == 0 ? d + sum : to_half((long double)d + (long double)sum);
+        else if (atom->addend == SB_ATOM_LAST)
+            d += sum;
+        if (d != d)
+            return d;
+        sum = d;
     }
     return sum;
 }
@@ -160,7 +180,8 @@ static void test_changed_rows(void **state)
         changed[5].block *= 2;
         changed[6].order = atom->order == SB_ATOM_IN_PAIRS ? SB_ATOM_IN_ROW : SB_ATOM_IN_PAIRS;
         changed[7].zero = -126;
-        for (size_t i = 0; i < 8; i++)
+        /* the F of sums in f16 needs large products that cancel: test_halves */
+        for (size_t i = atom->sums == SB_ATOM_F16 ? 3 : 0; i < 8; i++)
             if ((i != 6 || atom->terms > atom->block) && (i != 7 || atom->kept == 23) &&
                 first_difference(atom, &changed[i], i == 7 ? (size_t)TINY : 3) == cases())
                 fail_msg("%s: change %zu is not seen", atom->name, i);
@@ -272,6 +293,45 @@ static void test_zero_exponent(void **state)
     assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 8) == tiny);
     assert_true(OF(hopper_f16, bf16, tiny, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low,
                    0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f) == tiny);
+}
+
+/* H-3: "Of sums in f16, it is rounded to binary16, to nearest, ties to even" */
+static void test_halves(void **state)
+{
+    const float big = 0x1p15f, ten = 0x1p10f, one = 1.0f, two = 2.0f;
+    (void)state;
+    /* F, beside products of 2^25 */
+    assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == one);
+    assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, 0.5f) == 0.0f);
+    assert_true(OF(ampere_f16_half, f16, 0.0f, big, ten, -big, ten, one, two) == two);
+    assert_true(OF(ampere_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == 0.0f);
+    assert_true(OF(b200_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == one);
+    assert_true(OF(ada_fp8_half, f16, 0.0f, one, 0x1p13f, -one, 0x1p13f, one, one) == one);
+    assert_true(OF(ada_fp8_half, f16, 0.0f, one, 0x1p13f, -one, 0x1p13f, one, 0.5f) == 0.0f);
+    /* ties, also of numbers below 2^-14, and what is just above */
+    assert_true(OF(hopper_f16_half, f16, one, one, 0x1p-11f) == one);
+    assert_true(OF(hopper_f16_half, f16, one + 0x1p-10f, one, 0x1p-11f) == one + 0x1p-9f);
+    assert_true(OF(hopper_f16_half, f16, one, one, 0x1p-11f, 0x1p-12f, 0x1p-12f) == one + 0x1p-10f);
+    assert_true(OF(hopper_f16_half, f16, -one, -one, 0x1p-11f, -0x1p-12f, 0x1p-12f) ==
+                -one - 0x1p-10f);
+    assert_true(OF(hopper_f16_half, f16, 0.0f, 0x1p-12f, 0x1p-13f) == 0.0f);
+    assert_true(OF(hopper_f16_half, f16, 0x1p-24f, 0x1p-12f, 0x1p-13f) == 0x1p-23f);
+    assert_int_equal(sb_bits_f32(OF(hopper_f16_half, f16, 0.0f, -0x1p-12f, 0x1p-13f)), 0x80000000);
+    /* 65519 is the largest number, 65520 infinite */
+    assert_true(OF(hopper_f16_half, f16, 0x1.ffcp15f, one, 15.0f) == 0x1.ffcp15f);
+    assert_true(OF(hopper_f16_half, f16, 0x1.ffcp15f, one, 16.0f) == HUGE_VALF);
+    assert_true(OF(hopper_f16_half, f16, -0x1.ffcp15f, one, -16.0f) == -HUGE_VALF);
+    /* a block rounds, and so does the next; what C of f16 is added to last is rounded before */
+    assert_true(OF(hopper_fp8_mma_half, f16, one, one, 0x1p-11f) == one);
+    assert_true(OF(hopper_fp8_mma_half, f16, -one, one, one, one, 0x1p-11f) == 0.0f);
+    assert_true(OF(hopper_fp8_mma_half, f16, -one, one, 0x1p-11f) == -one + 0x1p-11f);
+    /* blocks, of two numbers that one rounding would have kept */
+    assert_true(OF(hopper_fp8_mma_half, f16, 0.0f, one, one, 0x1p-12f, one, 0.0f, 0.0f, 0.0f, 0.0f,
+                   0x1p-12f, one) == one);
+    const float inf = HUGE_VALF;
+    assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma_half, f16, -inf, big, two)), 0x7fffffff);
+    assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma, f16, inf, big, two)), 0x7f800000);
+    assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma, f16, NAN, big, two)), 0x7fffffff);
 }
 
 /* H-2: "unless that is zero": no scale makes a C of 39372510 less exact. */
@@ -397,12 +457,19 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_exponents),     cmocka_unit_test(test_range),
-        cmocka_unit_test(test_groups),        cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_open),          cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_zero_exponent), cmocka_unit_test(test_scaled_zeros),
-        cmocka_unit_test(test_changed_rows),  cmocka_unit_test(test_against_long_double),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_exponents),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_zero_exponent),
+        cmocka_unit_test(test_scaled_zeros),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_changed_rows),
+        cmocka_unit_test(test_against_long_double),
     };
     return cmocka_run_group_tests_name("atoms", tests, NULL, NULL);
 }

@@ -34,8 +34,14 @@ static const sb_arithmetic units[] = {
 
 enum { UNITS = sizeof units / sizeof *units };
 
-/* Behind the first ones stand the rows that have a bound: exponents of groups come from scales,
- * which a reduction does not see (T-50). */
+/* Exponents of groups come from scales, which a reduction does not see, and sums in f16 overflow
+ * (T-50). */
+static int has_bound(const sb_atom *atom)
+{
+    return atom->group == 1 && atom->sums == SB_ATOM_F32;
+}
+
+/* Behind the first ones stand the rows that have a bound. */
 const sb_arithmetic *sb_arithmetic_at(size_t i)
 {
     static const sb_arithmetic *const first[] = {&sb_arithmetic_reference, &sb_arithmetic_library,
@@ -44,7 +50,7 @@ const sb_arithmetic *sb_arithmetic_at(size_t i)
     if (i < before)
         return first[i];
     for (size_t u = 0, seen = before; u < UNITS; u++)
-        if (units[u].atom->group == 1 && seen++ == i)
+        if (has_bound(units[u].atom) && seen++ == i)
             return &units[u];
     return NULL;
 }

@@ -39,7 +39,8 @@ extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md
 extern const sb_arithmetic sb_arithmetic_library;   /* torch on a CPU: T-2, T-3 */
 
 /* By name: "reference", "library", "sm120", which has a unit for each kind of operands, of every
- * ungrouped row of atoms.def its name, the order of terms being unknown, and its name with
+ * ungrouped row of atoms.def with binary32 sums its name, the order of terms being unknown, and its
+ * name with
  * "+order", where they are added as they are numbered. NULL if there is none such. */
 const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
