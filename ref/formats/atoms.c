@@ -69,6 +69,10 @@ static sb_atom_term split(float x, int least, int fraction)
  * the row" */
 sb_atom_term sb_atom_product(sb_format format, float a, float b)
 {
+    if (!sb_is_finite_f32(a) || !sb_is_finite_f32(b)) {
+        const float beyond = a * b;
+        return (sb_atom_term){beyond != beyond ? 0 : beyond > 0 ? 1 : -1, 0, SB_ATOM_BEYOND};
+    }
     sb_atom_term x = split(a, shapes[format].least, shapes[format].fraction);
     sb_atom_term y = split(b, shapes[format].least, shapes[format].fraction);
     sb_atom_term product = {x.digits * y.digits, x.unit + y.unit, x.exponent + y.exponent};
@@ -118,17 +122,30 @@ static float pack_half(int64_t sum, int unit)
     return sum < 0 ? -x : x;
 }
 
+/* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, but for sums
+ * that IEEE 754 makes infinite" */
+static float beyond(const sb_atom_term *terms, size_t n, float c)
+{
+    float sum = sb_is_finite_f32(c) ? 0.0f : c;
+    for (size_t i = 0; i < n; i++)
+        if (terms[i].exponent == SB_ATOM_BEYOND)
+            sum += terms[i].digits
+                       ? sb_f32_from_bits(terms[i].digits < 0 ? 0xff800000u : 0x7f800000u)
+                       : sb_f32_from_bits(0x7fffffffu);
+    return sum == sum ? sum : sb_f32_from_bits(0x7fffffffu);
+}
+
 /* H-1: "each term, C among them, is cut toward zero at F bits below the largest exponent of all,
  * and the sum of what is left is exact" */
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
-    if (!sb_is_finite_f32(c)) /* H-6 */
-        return c == c ? c : sb_f32_from_bits(0x7fffffffu);
     sb_atom_term addend = split(c, atom->sums == SB_ATOM_F16 ? -14 : -126, 23);
     /* where nothing is zero, C is not, whose exponent is above Z */
     int largest = addend.digits && addend.exponent > atom->zero ? addend.exponent : atom->zero;
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
+    if (largest == SB_ATOM_BEYOND || !sb_is_finite_f32(c))
+        return beyond(terms, n, c);
     int unit = largest - atom->fraction;
     int64_t sum = shifted(addend.digits, addend.unit - unit);
     for (size_t i = 0; i < n; i++)
@@ -182,25 +199,11 @@ size_t sb_atom_blocks(const sb_atom *atom, size_t n)
     return n / atom->terms * blocks + (touched < blocks ? touched : blocks);
 }
 
-/* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, but for sums
- * that IEEE 754 makes infinite" */
-static float special(const float *a, size_t step_a, const float *b, size_t step_b, size_t n)
-{
-    float sum = 0.0f;
-    for (size_t i = 0; i < n; i++)
-        if (!sb_is_finite_f32(a[i * step_a]) || !sb_is_finite_f32(b[i * step_b]))
-            sum += a[i * step_a] * b[i * step_b];
-    return sum == sum ? sum : sb_f32_from_bits(0x7fffffffu);
-}
-
 float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
                   const float *b, size_t step_b, size_t n)
 {
     sb_atom_term terms[MOST_TERMS];
     float sum = 0.0f;
-    for (size_t i = 0; i < n; i++)
-        if (!sb_is_finite_f32(a[i * step_a]) || !sb_is_finite_f32(b[i * step_b]))
-            return special(a, step_a, b, step_b, n);
     for (size_t first = 0; first < n; first += atom->terms) {
         for (size_t i = 0; i < atom->terms; i++) {
             size_t at = first + i;

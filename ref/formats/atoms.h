@@ -46,15 +46,16 @@ extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
 /* digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit + 13), and at
- * most 2^48. Of a zero, SB_ATOM_OF_ZERO: its exponent is for the row to say. */
-enum { SB_ATOM_OF_ZERO = -4096 };
+ * most 2^48. Of a zero, SB_ATOM_OF_ZERO: its exponent is for the row to say. Of an
+ * infinity, SB_ATOM_BEYOND and digits 1 or -1; of a NaN, SB_ATOM_BEYOND and digits 0. */
+enum { SB_ATOM_OF_ZERO = -4096, SB_ATOM_BEYOND = 4096 };
 
 typedef struct sb_atom_term {
     int64_t digits;
     int unit, exponent;
 } sb_atom_term;
 
-/* A finite product (H-2): a and b are values of the format. */
+/* A product (H-2): a and b are values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
 /* H-2: "scale that is a power of two adds its exponent to that of the product, unless that is zero"
@@ -62,7 +63,8 @@ sb_atom_term sb_atom_product(sb_format format, float a, float b);
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
     const sb_atom_term scaled = {term.digits, term.unit + power, term.exponent + power};
-    return term.digits ? scaled : term; /* C++ has no compound literals */
+    return term.digits && term.exponent != SB_ATOM_BEYOND ? scaled
+                                                          : term; /* C++ has no compound literals */
 }
 
 /* One block (H-1, H-3): the terms and c in one go. n is at most 64. */

@@ -51,20 +51,10 @@ static float flat(const sb_atom *atom, sb_format format, const uint16_t *a, cons
                   float c)
 {
     sb_atom_term terms[MOST];
-    int beyond = 0;
-    float sum = c;
-    for (unsigned k = 0; k < atom->terms; k++) {
-        float x = sb_code_to_f32(format, a[k]), y = sb_code_to_f32(format, b[k]);
-        if (!sb_is_finite_f32(x) || !sb_is_finite_f32(y)) {
-            beyond = 1;
-            sum += x * y;
-        } else {
-            terms[k] = sb_atom_product(format, x, y);
-        }
-    }
-    if (!beyond)
-        return sb_atom_run(atom, terms, c);
-    return sum == sum ? sum : sb_f32_from_bits(0x7fffffffu);
+    for (unsigned k = 0; k < atom->terms; k++)
+        terms[k] =
+            sb_atom_product(format, sb_code_to_f32(format, a[k]), sb_code_to_f32(format, b[k]));
+    return sb_atom_run(atom, terms, c);
 }
 
 static float grouped(const sb_atom *atom, const uint16_t *a, const uint16_t *b, uint32_t scales_a,

@@ -195,6 +195,35 @@ for file in config.json model.safetensors; do
     echo "note    golden/trained/dense/$file: $same"
 done
 
+# Atoms: what was published from hardware, all of it, and another model on sums that should part them.
+vectors=$build/tests/unit/test_atoms_published
+rm -rf "$work/atoms" && mkdir -p "$work/atoms"
+cat tools/gen/requirements.txt tools/gen/atoms/requirements.txt >"$work/atoms/requirements.txt"
+tools/gen/venv.sh "$build/venv-atoms" "$work/atoms/requirements.txt" >"$work/atoms.log" 2>&1 &&
+    "$build/venv-atoms/bin/python" tools/gen/atoms/simulated.py "$work/atoms/simulated.safetensors" >>"$work/atoms.log" 2>&1
+status=$?
+report $status "MMA-Sim on the rows of ref/formats/atoms.def"
+[ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
+"$vectors" "$work/atoms/simulated.safetensors" >"$work/atoms.log" 2>&1
+status=$?
+report $status "the rows agree with MMA-Sim, but for what docs/atoms.md has as open"
+[ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/atoms.log"
+BUILD=$build bash tests/cli/atoms.sh --simulated "$work/atoms/simulated.safetensors"
+report $? "docs/atoms.md: the table of MMA-Sim is what comes out now"
+cards=https://github.com/north-numerical-computing/MATLAB-tensor-core
+if git clone -q "$cards" "$work/atoms/cards" >"$work/atoms.log" 2>&1; then
+    python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/published.safetensors" >"$work/atoms.log" 2>&1 &&
+        "$vectors" "$work/atoms/published.safetensors" >>"$work/atoms.log" 2>&1
+    status=$?
+    report $status "all vectors that were published from tensor cores"
+    [ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
+    python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/some.safetensors" 1250 &&
+        cmp "$work/atoms/some.safetensors" golden/atoms/published.safetensors
+    report $? "golden/atoms/published.safetensors is what was published"
+else
+    skip "vectors of tensor cores" "$cards cannot be cloned: $(tail -n 1 "$work/atoms.log")"
+fi
+
 # The sampler: what its other implementation finds is what is committed.
 "$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
 report $? "the sampler of tools/gen"

@@ -32,6 +32,8 @@ generator() {
         state/*) echo "tests/unit/test_state_file.c, WRITE_SEEDS=1" ;;
         dumps/llamacpp-T4/* | dumps/llamacpp-T1-mtp/* | dumps/llamacpp-kld.bin | dumps/llamacpp-*.json)
             echo "tools/record/llamacpp.sh --golden, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
+        atoms/published.*) echo "tools/gen/atoms/published.py," \
+            "github.com/north-numerical-computing/MATLAB-tensor-core b12b5a700957655375a1b0c1d0c26e76065da015" ;;
         atoms/*) echo "tools/gen/atoms.py" ;;
         trace/seed*) echo "tests/unit/test_trace_read.c, WRITE_SEEDS=1" ;;
         trace/*) echo "tools/record/hf.py, transformers 5.17.0, torch 2.15.0" ;;
