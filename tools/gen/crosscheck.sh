@@ -210,7 +210,7 @@ report $status "the rows agree with MMA-Sim, but for what docs/atoms.md has as o
 [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/atoms.log"
 BUILD=$build bash tests/cli/atoms.sh --simulated "$work/atoms/simulated.safetensors"
 report $? "docs/atoms.md: the table of MMA-Sim is what comes out now"
-cards=https://github.com/north-numerical-computing/MATLAB-tensor-core
+cards=${ATOMS_CARDS:-https://github.com/north-numerical-computing/MATLAB-tensor-core} # or a clone
 if git clone -q "$cards" "$work/atoms/cards" >"$work/atoms.log" 2>&1; then
     python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/published.safetensors" >"$work/atoms.log" 2>&1 &&
         "$vectors" "$work/atoms/published.safetensors" >>"$work/atoms.log" 2>&1
