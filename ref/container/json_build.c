@@ -109,7 +109,10 @@ static void turn_point(char *number)
 
 static json_t *build_number(build *b)
 {
-    const size_t begin = b->at, n = strspn(b->text + begin, "+-.0123456789eE");
+    const size_t begin = b->at;
+    size_t n = 1;
+    while (strchr("+-.0123456789eE", b->text[begin + n])) /* a text does not end with a number */
+        n++;
     memcpy(b->room, b->text + begin, n);
     b->room[n] = '\0';
     b->at += n;
