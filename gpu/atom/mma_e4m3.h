@@ -35,8 +35,8 @@ SB_ATOM_FN void sb_e4m3_largest(uint32_t a, uint32_t b, sb_e4m3_element *out)
         uint32_t code_a = a >> i & 0xff, code_b = b >> i & 0xff;
         out->finite = out->finite && (code_a & 0x7f) != 0x7f && (code_b & 0x7f) != 0x7f;
         int exponent = sb_e4m3_split(code_a).exponent + sb_e4m3_split(code_b).exponent;
-        /* H-2: "that of a zero is the Z of the row": below those of all others, where it can be the
-         * largest only if the sum is zero */
+        /* H-2: "A product of zero and a C of zero have the exponent Z", which is below that of any
+         * FP8 product: where it is the largest, the sum is zero */
         bool more = (code_a & 0x7f) && (code_b & 0x7f) && exponent > out->most;
         out->most = more ? exponent : out->most;
     }

@@ -38,7 +38,7 @@ SB_ATOM_FN float sb_nvfp4_end(const int32_t (&sums)[4], const sb_nvfp4_scales &a
     if (!sb_atom_finite(c))
         return sb_atom_beyond(c);
     sb_atom_parts addend = sb_atom_split(c);
-    /* H-5: "its exponent is the sum of those of the scales, also where the sum is zero" */
+    /* H-5: "Its exponent is the sum of those of the scales, also where the sum is zero" */
     int most = addend.exponent;
 #ifdef __CUDA_ARCH__
 #pragma unroll

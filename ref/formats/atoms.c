@@ -65,8 +65,8 @@ static sb_atom_term split(float x, int least, int fraction)
     return term;
 }
 
-/* H-2: "its exponent is the sum of theirs, whatever its leading digit; that of a zero is the Z of
- * the row" */
+/* H-2: "Its exponent is the sum of the exponents of its two operands, whatever its leading digit"
+ */
 sb_atom_term sb_atom_product(sb_format format, float a, float b)
 {
     if (!sb_is_finite_f32(a) || !sb_is_finite_f32(b)) {
@@ -102,7 +102,7 @@ static float pack(int64_t sum, int unit, int kept)
     return sb_f32_from_bits(sign | (uint32_t)(exponent + 127) << 23 | tail);
 }
 
-/* H-3: "Of sums in f16, it is rounded to binary16, to nearest, ties to even" */
+/* H-3: "rounds its sum to binary16 instead, to nearest, ties to even" */
 static float pack_half(int64_t sum, int unit)
 {
     uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
@@ -140,8 +140,9 @@ static float beyond(const sb_atom_term *terms, size_t n, float c)
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
     sb_atom_term addend = split(c, atom->sums == SB_ATOM_F16 ? -14 : -126, 23);
-    /* where nothing is zero, C is not, whose exponent is above Z */
-    int largest = addend.digits && addend.exponent > atom->zero ? addend.exponent : atom->zero;
+    /* H-2: "A product of zero and a C of zero have the exponent Z", which is below that of any
+     * other C: products of zero need not be asked for it. */
+    int largest = addend.digits ? addend.exponent : atom->zero;
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
     if (largest == SB_ATOM_BEYOND || !sb_is_finite_f32(c))
@@ -152,14 +153,13 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
         sum += shifted(terms[i].digits, terms[i].unit - unit);
     const float cut =
         atom->sums == SB_ATOM_F16 ? pack_half(sum, unit) : pack(sum, unit, atom->kept);
-    /* H-13: "a negative sum that the cut leaves nothing of is -0, or +0" */
+    /* H-13: "A negative sum of which the cut leaves nothing is -0, or +0" */
     return cut == 0.0f && atom->open & SB_ATOM_PLUS_ZERO ? 0.0f : cut;
 }
 
 enum { MOST_TERMS = 64 };
 
-/* H-4: "in pairs, block i has every pair of neighbours whose number is i modulo that of the blocks"
- */
+/* H-4: "terms are taken two neighbours at a time, and each pair goes to the next block in turn" */
 static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *terms, size_t i,
                                     sb_atom_term *room)
 {
@@ -171,7 +171,7 @@ static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *ter
     return room;
 }
 
-/* H-4: "the end is RN(D + C)", of a D and a C of the format of the sums; H-6 */
+/* H-4: "the result is RN(D + C)", of a D and a C of the format of the sums; H-6 */
 static float added(const sb_atom *atom, float d, float c)
 {
     float sum = d + c; /* of two numbers of binary16 it may be rounded twice without harm */
@@ -180,8 +180,8 @@ static float added(const sb_atom *atom, float d, float c)
     return atom->sums == SB_ATOM_F16 ? sb_round_to(SB_FORMAT_f16, sum) : sum;
 }
 
-/* H-4: "blocks follow each other, each with the result of the one before as its C; where C enters
- * last, the first has 0, and the end is RN(D + C)" */
+/* H-4: "Each takes the result of the block before as its C. Where C enters last, the first block
+ * has a C of 0, and the result is RN(D + C)." */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
 {
     sb_atom_term room[MOST_TERMS];
@@ -215,9 +215,9 @@ float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t 
     return sum;
 }
 
-/* H-5: "the sum of the products of a group is exact, and so is its product with both scales; its
- * exponent is the sum of those of the scales, also where the sum is zero, and that of a zero where
- * a scale is" */
+/* H-5: "The sum of the products of a group is exact, and so is its product with both scales; each
+ * group is one term of H-1. Its exponent is the sum of those of the scales, also where the sum is
+ * zero; where a scale is zero, it is Z." */
 sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
                            float scale_b)
 {
@@ -229,8 +229,7 @@ sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b
     }
     sb_atom_term x = split(scale_a, -6, 3), y = split(scale_b, -6, 3);
     sb_atom_term group = {sum * x.digits * y.digits, x.unit + y.unit - 2, x.exponent + y.exponent};
-    /* H-13: "a group all of whose products are zero has the exponent of its scales, or that of a
-     * zero" */
+    /* H-13: "A group whose products are all zero has the exponent of its scales, or Z." */
     if (x.digits == 0 || y.digits == 0 || (empty && atom->open & SB_ATOM_EMPTY_AS_ZERO))
         group.exponent = SB_ATOM_OF_ZERO;
     return group;

@@ -10,7 +10,7 @@
 
 #include "ref/formats/format.h"
 
-/* The terms of the first block: the first in number, or every other pair (H-4). */
+/* How terms are shared among blocks (H-4). */
 typedef enum sb_atom_order { SB_ATOM_IN_ROW, SB_ATOM_IN_PAIRS } sb_atom_order;
 typedef enum sb_atom_sums { SB_ATOM_F32, SB_ATOM_F16 } sb_atom_sums;
 typedef enum sb_atom_addend { SB_ATOM_FIRST, SB_ATOM_LAST } sb_atom_addend;
@@ -58,8 +58,8 @@ typedef struct sb_atom_term {
 /* A product (H-2): a and b are values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
-/* H-2: "scale that is a power of two adds its exponent to that of the product, unless that is zero"
- */
+/* H-2: "A scale that is a power of two adds its exponent to that of the product; a product of zero
+ * keeps Z." */
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
     const sb_atom_term scaled = {term.digits, term.unit + power, term.exponent + power};

@@ -330,8 +330,8 @@ size_t seen_in_row(unsigned which, const sb_atom *changed, unsigned kind)
     return count;
 }
 
-/* H-2: "that of a zero is the Z of the row": seen in bfloat16 alone, whose products can be so
- * small. */
+/* H-2: "A product of zero and a C of zero have the exponent Z": seen in bfloat16 alone, whose
+ * products can be so small. */
 void test_zero_exponent(void **)
 {
     static const int others[] = {-126, -132, -134};

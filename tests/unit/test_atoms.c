@@ -1,6 +1,6 @@
 /* test_atoms.c - the interpreter of docs/atoms.md against small cases worked out by hand, and
  * against long double arithmetic on random and hostile operands; and that no row could be another.
- * SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default 2400). */
+ * SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default 4000). */
 #include "tests/lib/cmocka.h"
 
 #include <math.h>
@@ -131,7 +131,7 @@ static uint64_t cases(void)
 {
     const char *text = getenv("SAMEBIT_CASES");
     unsigned long n = text ? strtoul(text, NULL, 10) / 25 : 0;
-    return n ? n : 2400;
+    return n ? n : 4000;
 }
 
 /* The first case in which the interpreter and the other program, which computes `other`, differ; or
@@ -229,8 +229,8 @@ static void test_cut(void **state)
     assert_true(OF(hopper_f16, f16, one, s, s, s, 0x1p-20f) == one);
 }
 
-/* H-4: "in pairs, block i has every pair of neighbours whose number is i modulo that of the
- * blocks": the two terms of 2^-26 lie in the first block, in the second, or one in each. */
+/* H-4: "terms are taken two neighbours at a time, and each pair goes to the next block in turn":
+ * the two pairs of 2^-26 lie in the first block, in the second, or one in each. */
 static void test_pairs(void **state)
 {
     const float s = 0x1p-13f, one = 1.0f;
@@ -268,8 +268,9 @@ static void test_exponents(void **state)
                      SB_ATOM_OF_ZERO);
 }
 
-/* H-2: "that of a zero is the Z of the row": beside a C of 0, terms too small for binary32 are kept
- * down to 2^(Z - F), 2^-156 of Ampere and 2^-158 of Hopper; beside any other C, they are not. */
+/* H-2: "A product of zero and a C of zero have the exponent Z": beside a C of 0, terms too small
+ * for binary32 are kept down to 2^(Z - F), 2^-156 of Ampere and 2^-158 of Hopper; beside any other
+ * C, they are not. */
 static void test_zero_exponent(void **state)
 {
     const float low = 0x1p-80f, tiny = 0x1p-149f;
@@ -295,7 +296,7 @@ static void test_zero_exponent(void **state)
                    0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f) == tiny);
 }
 
-/* H-3: "Of sums in f16, it is rounded to binary16, to nearest, ties to even" */
+/* H-3: "rounds its sum to binary16 instead, to nearest, ties to even" */
 static void test_halves(void **state)
 {
     const float big = 0x1p15f, ten = 0x1p10f, one = 1.0f, two = 2.0f;
@@ -334,7 +335,7 @@ static void test_halves(void **state)
     assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma, f16, NAN, big, two)), 0x7fffffff);
 }
 
-/* H-2: "unless that is zero": no scale makes a C of 39372510 less exact. */
+/* H-2: "a product of zero keeps Z": no scale makes a C of 39372510 less exact. */
 static void test_scaled_zeros(void **state)
 {
     const float c = 39372510.0f;

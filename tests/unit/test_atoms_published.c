@@ -76,7 +76,7 @@ static int gives(const atom_vectors *v, size_t i, unsigned open)
     return atom_vectors_got(v, &row, i) == atom_vectors_want(v, i);
 }
 
-/* H-13: "Two readings are OPEN" */
+/* H-13: "Two points are OPEN, each with two readings." */
 static tally judge(const atom_vectors *v)
 {
     tally t = {0};

@@ -98,7 +98,7 @@ float element(const line &a, const line &b, float c)
         return special(a, b, c);
     if (!sb_atom_finite(c))
         return sb_atom_beyond(c);
-    /* H-2: "that of a zero is the Z of the row" */
+    /* H-2: "A product of zero and a C of zero have the exponent Z" */
     int16_t most = (int16_t)(c == 0.0f ? (int)SB_ATOM_ZERO_EXPONENT : sb_atom_split(c).exponent);
     for (unsigned k = 0; k < K; k++) {
         int16_t exponent = (int16_t)(a.exponent[k] + b.exponent[k]);
