@@ -16,6 +16,7 @@
 #include "ref/base/rng.h"
 #include "tests/check/folder_parts.h"
 #include "tests/lib/checkpoint.h"
+#include "tests/lib/splice.h"
 
 /* A file in memory. */
 typedef struct image {
@@ -47,24 +48,11 @@ static image header_of(const folder *f, const char *file)
     return h;
 }
 
-/* Replaces `old` bytes at `at` by new ones. */
-static void splice(image *im, size_t at, size_t old, const void *by, size_t n)
-{
-    unsigned char *bytes = malloc(im->size - old + n);
-    assert_non_null(bytes);
-    memcpy(bytes, im->bytes, at);
-    memcpy(bytes + at, by, n);
-    memcpy(bytes + at + n, im->bytes + at + old, im->size - at - old);
-    free(im->bytes);
-    im->bytes = bytes;
-    im->size = im->size - old + n;
-}
-
 static void replace_in_header(image *h, const folder_damage *d)
 {
     for (size_t at = 0, n = strlen(d->old); at + n <= h->size; at++)
         if (memcmp(h->bytes + at, d->old, n) == 0) {
-            splice(h, at, n, d->by, strlen(d->by));
+            splice(&h->bytes, &h->size, at, n, d->by, strlen(d->by));
             return;
         }
     fail_msg("the header has no %s", d->old);
@@ -147,9 +135,9 @@ static image image_of(const folder *f, const char *file)
         if (d->kind == DAMAGE_HEADER && is_for(f, d, file))
             replace_in_header(&im, d);
     size_t pad = (8 - im.size % 8) % 8;
-    splice(&im, im.size, 0, "       ", pad);
+    splice(&im.bytes, &im.size, im.size, 0, "       ", pad);
     sb_store_u64(length, im.size);
-    splice(&im, 0, 0, length, sizeof length);
+    splice(&im.bytes, &im.size, 0, 0, length, sizeof length);
     for (size_t i = 0; i < f->count; i++)
         data += strcmp(f->tensors[i]->file, file) == 0 ? f->tensors[i]->size : 0;
     im.bytes = realloc(im.bytes, im.size + (size_t)data + 1);

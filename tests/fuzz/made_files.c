@@ -47,10 +47,10 @@ void files_write_text(const char *folder, const char *name, const char *text)
 
 void files_link(const char *from, const char *name, const char *folder)
 {
-    char *old = sb_path_join(from, name), *new = sb_path_join(folder, name);
-    sure(old && new &&link(old, new) == 0, name);
-    free(old);
-    free(new);
+    char *there = sb_path_join(from, name), *here = sb_path_join(folder, name);
+    sure(there && here && link(there, here) == 0, name);
+    free(there);
+    free(here);
 }
 
 char *files_text(const char *folder, const char *name)

@@ -7,6 +7,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/text.h"
 #include "ref/container/file.h"
+#include "tests/lib/splice.h"
 #include "tools/dump/zip.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
@@ -84,18 +85,6 @@ static const char *const texts[] = {"value",
                                     "\xe2\x80\xae",
                                     "a\nb"};
 
-/* `count` bytes at `at` become others. */
-static void splice(torch_member *m, size_t at, size_t count, const void *by, size_t size)
-{
-    unsigned char *out = sure(malloc(m->size - count + size + 1));
-    memcpy(out, m->bytes, at);
-    memcpy(out + at, by, size);
-    memcpy(out + at + size, m->bytes + at + count, m->size - at - count);
-    free(m->bytes);
-    m->bytes = out;
-    m->size = m->size - count + size;
-}
-
 /* The place of the n-th opcode `op`, as far as bytes look like one, counted round; or SIZE_MAX. */
 static size_t opcode(const torch_member *m, unsigned char op, size_t n)
 {
@@ -121,7 +110,7 @@ static void change_text(torch_member *m, json_draws *d)
     size_t n = strlen(by);
     sb_store_u32(text, (uint32_t)(json_draw(d, 20) ? n : json_draw(d, 1000)));
     memcpy(text + 4, by, n);
-    splice(m, at + 1, 4 + (size_t)length, text, 4 + n);
+    splice(&m->bytes, &m->size, at + 1, 4 + (size_t)length, text, 4 + n);
 }
 
 /* A number of BININT1 by another one, which may be longer. */
@@ -137,14 +126,14 @@ static void change_number(torch_member *m, json_draws *d)
         text[0] = 0x8a;
         text[1] = 8;
         sb_store_u64(text + 2, (uint64_t)json_draw(d, 1 << 16) << json_draw(d, 48));
-        splice(m, at, 2, text, 10);
+        splice(&m->bytes, &m->size, at, 2, text, 10);
     } else if (by < 0 || by > 255) {
         text[0] = 'J';
         sb_store_u32(text + 1, (uint32_t)by);
-        splice(m, at, 2, text, 5);
+        splice(&m->bytes, &m->size, at, 2, text, 5);
     } else {
         text[1] = (unsigned char)by;
-        splice(m, at, 2, text, 2);
+        splice(&m->bytes, &m->size, at, 2, text, 2);
     }
 }
 
@@ -154,12 +143,12 @@ static void change_bytes(torch_member *m, json_draws *d)
     n = n < m->size - at ? n : m->size - at;
     switch (json_draw(d, 4)) {
     case 0:
-        splice(m, at, n, "", 0);
+        splice(&m->bytes, &m->size, at, n, "", 0);
         return;
     case 1: { /* a piece of itself once more */
         unsigned char piece[16];
         memcpy(piece, m->bytes + at, n);
-        splice(m, json_draw(d, m->size + 1), 0, piece, n);
+        splice(&m->bytes, &m->size, json_draw(d, m->size + 1), 0, piece, n);
         return;
     }
     default:

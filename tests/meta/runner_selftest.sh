@@ -181,7 +181,7 @@ stopped() {
 [[ $part != stopped-? ]] || for JOBS in ${part#stopped-}; do
     stopped INT 130 lasting
     stopped TERM 143 lasting
-    stopped INT 130 nested_runner lasting
+    GRACE=40 stopped INT 130 nested_runner lasting # on a busy machine a runner tidies up in more than 10 seconds
     GRACE=1 stopped INT 130 stubborn
     GRACE=1 stopped INT 130 childish stubborn
     stopped TERM 143 tidy
