@@ -1,7 +1,7 @@
 /* json_build.h - the values of a text that json_scan.h found sound; for json.c.
  *
  * The values are jansson's, its parser is not used: where its buffer cannot grow, it drops bytes of
- * strings, writes behind its own room or ends the process (2.14). */
+ * strings or ends the process (2.14). */
 #ifndef SB_CONTAINER_JSON_BUILD_H
 #define SB_CONTAINER_JSON_BUILD_H
 
