@@ -341,9 +341,11 @@ static void test_scaled_zeros(void **state)
     const float c = 39372510.0f;
     sb_atom_term terms[MOST];
     (void)state;
-    for (size_t i = 0; i < MOST; i++)
-        terms[i] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0.0f, 2.0f), 144);
-    assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == c);
+    for (int power = -254; power <= 254; power++) {
+        for (size_t i = 0; i < MOST; i++)
+            terms[i] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0.0f, 2.0f), power);
+        assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == c);
+    }
     terms[7] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0x1p-6f, 0x1p-6f), 120);
     assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == 0x1p108f);
     terms[7] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0x1p-6f, 0x1p-6f), 44);
