@@ -196,16 +196,19 @@ static void fp8_units_are_covered_at_every_length(void **state)
     assert_int_equal(rows, 6);
 }
 
-/* A chain of FP4 over 16 units, whose groups have supports that lie apart, or do not; and 2^e of
- * T-52, the exact sum and that of magnitudes. */
+/* A chain of FP4 over 16 units, and 2^e of T-52, the exact sum and that of magnitudes. Supports of
+ * some groups lie apart; with an odd key of none, and all products are positive. */
 typedef struct fp4_chain {
     float sum;
     double exact, magnitude, floor;
 } fp4_chain;
 
+/* Of any size with an odd key; else large where all products are zero, and small elsewhere. */
 static float scale_at(uint64_t key, uint32_t at, uint32_t large)
 {
-    return sb_ue4m3_to_f32((uint8_t)((large ? 0x60 : 1) + sb_rng_below(key, at, 31)));
+    const uint32_t code =
+        key % 2 ? 1 + sb_rng_below(key, at, 0x7e) : (large ? 0x60 : 1) + sb_rng_below(key, at, 31);
+    return sb_ue4m3_to_f32((uint8_t)code);
 }
 
 static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
@@ -215,12 +218,14 @@ static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
     for (uint32_t g = 0; g < 64; g++) {
         int8_t x[16], y[16];
         double sum = 0.0, size = 0.0, scales;
-        const uint32_t apart = sb_rng_below(key, 100 * g, 2);
+        const uint32_t apart = key % 2 ? 0 : sb_rng_below(key, 100 * g, 2);
+        const uint32_t codes = key % 2 ? 8 : 16; /* those without a sign are the first */
         const float s = scale_at(key, 100 * g + 1, apart), t = scale_at(key, 100 * g + 2, apart);
         for (uint32_t k = 0; k < 16; k++) {
-            x[k] = (int8_t)(2.0f * sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 3, 16)));
-            y[k] =
-                (int8_t)(2.0f * sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 20, 16)));
+            x[k] =
+                (int8_t)(2.0f * sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 3, codes)));
+            y[k] = (int8_t)(2.0f *
+                            sb_e2m1_to_f32((uint8_t)sb_rng_below(key, 100 * g + k + 20, codes)));
             x[k] = apart && k % 2 ? 0 : x[k];
             y[k] = apart && k % 2 == 0 ? 0 : y[k];
             sum += x[k] * y[k];
@@ -244,6 +249,7 @@ static void the_bound_of_fp4_holds_for_both_readings(void **state)
     (void)state;
     sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
     size_t differ = 0;
+    double worst = 0.0;
     other.open = SB_ATOM_EMPTY_AS_ZERO;
     for (uint64_t key = 1; key < 3000; key++) {
         const fp4_chain first = chain_of(&sb_atoms[SB_ATOM_sm120_nvfp4], key);
@@ -252,9 +258,10 @@ static void the_bound_of_fp4_holds_for_both_readings(void **state)
         const double limit = rho * (first.magnitude + first.floor) / (1.0 - rho);
         assert_true(apart((double)first.sum, first.exact) <= limit);
         assert_true(apart((double)second.sum, second.exact) <= limit);
+        worst = sb_larger(worst, apart((double)first.sum, first.exact) / limit);
         differ += first.sum != second.sum;
     }
-    assert_true(differ > 0);
+    assert_true(differ > 0 && worst > 0.4); /* half of the bound would not do */
 }
 
 int main(void)
