@@ -32,8 +32,10 @@ static sb_gpu *opened()
 
 /* Y-60: "a pair of row and slot has the bits that the linear layer of its expert's weight gives its
  * row" */
-static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
+static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
+    if (n != 1)
+        return SB_ERR_UNSUPPORTED;
     reference = !sb_gpu_computes(SB_OP_linear, knobs);
     if (reference)
         return SB_ERR_UNSUPPORTED;

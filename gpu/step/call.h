@@ -140,13 +140,13 @@ struct sb_step_call {
             (call).did(name, run);                                                                 \
     } while (0)
 
-/* s->y to s->out, as in ref/run/mixer.c and mlp.c; of attention keys and values alone. */
+/* s->y to s->out, as in ref/run/layer.c; of attention keys and values alone. */
 void sb_step_gdn(sb_step_call &c, const sb_layer *layer);
 void sb_step_attention(sb_step_call &c, const sb_layer *layer);
 void sb_step_entries(sb_step_call &c, const sb_layer *layer);
 void sb_step_mlp(sb_step_call &c, const sb_layer *layer);
 
-/* ref/run/schedule.c and mtp.c: a layer, s->x to s->x; a call of the model from its tokens to what
+/* ref/run/layer.c and trunk.c: a layer, s->x to s->x; a call of the model from its tokens to what
  * follows them; the MTP head, from `hidden` and `tokens` to head_hidden, or to its entries, "each a
  * key and a value of the head's layer" (S-7): nobody asks for what is behind them. */
 void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full);

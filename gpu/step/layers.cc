@@ -1,4 +1,4 @@
-/* layers.cc - the layer loop and the MTP head: ref/run/schedule.c and mtp.c over resident arrays.
+/* layers.cc - a layer, the trunk, the MTP head: ref/run/layer.c and trunk.c over resident arrays.
  */
 #include "gpu/op/draw.h"
 #include "gpu/op/linears.h"

@@ -1,4 +1,4 @@
-/* mixer.cc - the two kinds of token mixing: ref/run/mixer.c over resident arrays. */
+/* mixer.cc - the two kinds of token mixing: those of ref/run/layer.c over resident arrays. */
 #include "gpu/step/call.h"
 
 extern "C" {

@@ -1,4 +1,4 @@
-/* mlp.cc - the feed-forward half of a layer: ref/run/mlp.c over resident arrays. */
+/* mlp.cc - the feed-forward half of a layer: that of ref/run/layer.c over resident arrays. */
 #include "gpu/op/experts.h"
 #include "gpu/step/call.h"
 

@@ -1,19 +1,8 @@
 #include "ref/run/backend.h"
 
-static sb_status experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
-{
-    return sb_experts_ref(knobs, args, 1);
-}
-
-static sb_status expert_pair(const sb_knobs *knobs, const sb_expert_linear_args pair[2])
-{
-    return sb_experts_ref(knobs, pair, 2);
-}
-
 static const sb_backend reference = {
     .name = "ref",
-    .experts = experts,
-    .expert_pair = expert_pair,
+    .experts = sb_experts_ref,
     .ops =
         {
 #define SB_OP(name, clause) .name = sb_##name##_ref,

@@ -53,12 +53,10 @@ typedef struct sb_backend {
     const char *name;
     sb_op_table ops;
     const char *(*why)(void); /* what the op that failed last has said; NULL, or NULL: nothing */
-    /* Optional: the ops of sb_expert_linear_args together, with the bits that they have one by one.
-     * SB_ERR_UNSUPPORTED: not these experts; then they are run one by one. */
-    sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args);
-    /* Optional: the same of two projections of the same experts, neither of which needs the other:
-     * gate and up. */
-    sb_status (*expert_pair)(const sb_knobs *knobs, const sb_expert_linear_args pair[2]);
+    /* Optional: the ops of n projections of the same experts, none of which reads what another has
+     * written, with the bits that they have one by one. SB_ERR_UNSUPPORTED: not these experts, or
+     * not so many at once; then they are run in smaller portions. */
+    sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
     /* How tokens are chosen; NULL, as in the reference: by sample.h. The tokens of R-20 of logits
      * (rows, n), draws, and drafts judged. */
     sb_status (*greedy)(const float *logits, size_t rows, uint32_t n, uint32_t *tokens);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/run/schedule.h"
+#include "ref/run/trunk.h"
 
 struct sb_session {
     const sb_model *model;

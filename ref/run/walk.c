@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/run/schedule.h"
+#include "ref/run/layer.h"
 #include "ref/run/session.h"
+#include "ref/run/trunk.h"
 
 struct sb_walk {
     const sb_model *model;
@@ -123,7 +124,6 @@ static size_t rows_from(size_t at, size_t n)
 
 sb_status sb_walk_embed(sb_walk *w, const uint32_t *tokens, size_t n, float *stream, sb_error *err)
 {
-    const sb_weights *weights = w->model->weights;
     sb_status status = SB_OK;
     for (size_t i = 0; i < n; i++)
         if (tokens[i] >= w->model->config.vocab_size)
@@ -131,12 +131,8 @@ sb_status sb_walk_embed(sb_walk *w, const uint32_t *tokens, size_t n, float *str
                            (unsigned)tokens[i], (unsigned)w->model->config.vocab_size);
     for (size_t at = 0; at < n && !status; at += SB_WALK_ROWS) {
         size_t rows = rows_from(at, n);
-        sb_call one = begin(w, at, rows, SB_NO_LAYER, err), *call = &one;
-        status = SB_RUN(call, embed, "embed", .table = &weights->embed_tokens,
-                        .tokens = tokens + at, .rows = rows, .out = w->scratch.x);
-        if (!status)
-            status = sb_show_tap(call, "embed", w->scratch.x, rows, w->model->config.hidden_size);
-        w->scratch.stream = w->scratch.x;
+        sb_call call = begin(w, at, rows, SB_NO_LAYER, err);
+        status = sb_run_embed(&call, tokens + at);
         get(w, stream + at * sb_walk_width(w), rows);
     }
     return status;
@@ -151,7 +147,8 @@ sb_status sb_walk_layer(sb_walk *w, uint32_t layer, size_t n, float *stream, sb_
         size_t rows = rows_from(at, n);
         sb_call call = begin(w, at, rows, layer, err);
         put(w, stream + at * width, rows);
-        status = sb_run_layer(&call, &w->model->weights->layers[layer], full);
+        sb_run_layer(&call, &w->model->weights->layers[layer], full);
+        status = call.status;
         get(w, stream + at * width, rows);
     }
     return status;
@@ -161,9 +158,8 @@ sb_status sb_walk_logits(sb_walk *w, const float *stream, float *logits, sb_erro
 {
     sb_call call = begin(w, 0, 1, SB_NO_LAYER, err);
     put(w, stream, 1);
-    sb_status status = sb_run_rmsnorm(&call, &w->model->weights->final_norm, w->scratch.stream, 1,
-                                      w->model->config.hidden_size, w->scratch.hidden, "norm");
-    return status ? status : sb_run_head(&call, 0, 1, "logits", logits);
+    sb_run_norm(&call, w->scratch.hidden);
+    return sb_run_head(&call, 0, 1, "logits", logits);
 }
 
 /* What the head is fed of a token: K-28. */
@@ -176,8 +172,7 @@ static sb_status feature(sb_walk *w, const float *stream, float *out, sb_error *
         return SB_OK;
     }
     sb_call call = begin(w, 0, 1, SB_NO_LAYER, err);
-    return sb_run_rmsnorm(&call, &w->model->weights->final_norm, w->scratch.stream, 1, H, out,
-                          "norm");
+    return sb_run_norm(&call, out);
 }
 
 /* The entries of S-7, one after the other. */
@@ -195,10 +190,10 @@ sb_status sb_walk_drafts(sb_walk *w, const float *stream, const uint32_t *tokens
         if (t > 0)
             status = feature(w, stream + (t - 1) * sb_walk_width(w), hidden, err);
         sb_call call = begin(w, w->state->mtp_entries, 1, c->layers, err);
-        if (!status)
-            status = sb_run_mtp(&call, hidden, tokens + t);
+        call.status = status;
+        status = sb_run_mtp(&call, hidden, tokens + t);
         w->state->mtp_entries++;
-        if (!status && t > 0)
+        if (t > 0)
             status = sb_run_head(&call, 0, 1, "mtp.logits", w->logits);
         if (!status && t > 0)
             guess[t] = sb_greedy(w->logits, c->vocab_size);

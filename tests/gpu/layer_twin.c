@@ -86,7 +86,7 @@ static sb_status run(const sb_backend *on, const call *c, const side *s, float *
                                            .in = s->in,
                                            .out = out};
     const sb_linear_args alone = {s->weight, SB_LINEAR_layer, s->in, c->rows, out};
-    const sb_status status = c->experts && on->experts ? on->experts(&s->knobs, &experts)
+    const sb_status status = c->experts && on->experts ? on->experts(&s->knobs, &experts, 1)
                              : c->experts              ? sb_experts_ref(&s->knobs, &experts, 1)
                                                        : on->ops.linear(&s->knobs, &alone);
     const char *why = status && on->why ? on->why() : NULL;

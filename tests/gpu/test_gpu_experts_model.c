@@ -17,9 +17,9 @@ enum { MOST_ROWS = 145, MOST_KEPT = 8 };
 
 static size_t grouped; /* calls that the backend took */
 
-static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args)
+static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
-    sb_status status = sb_backend_emu()->experts(knobs, args);
+    sb_status status = sb_backend_emu()->experts(knobs, args, n);
     grouped += status == SB_OK;
     return status;
 }
@@ -90,7 +90,7 @@ static int is_the_same(const sb_knobs *knobs, const sb_expert_linear_args *of, s
         in[i] = sb_round_to(SB_FORMAT_bf16, sb_rng_normal(seed + rows, i));
     draw_ids(ids, rows * a.kept, a.kept, a.experts, kind);
     sb_backend_emu_seed(seed);
-    sb_status status = sb_backend_emu()->experts(knobs, &a);
+    sb_status status = sb_backend_emu()->experts(knobs, &a, 1);
     if (status && !*planted)
         fail_msg("%zu rows: status %d, %s", rows, (int)status, sb_backend_emu()->why());
     const char *fault = planted;
@@ -215,25 +215,25 @@ static void test_refusals(void **state)
     a.kept = a.each = 2;
     a.in = in;
     a.out = out;
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_ERR_USAGE);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_ERR_USAGE);
     assert_string_equal(sb_backend_emu()->why(),
                         "row 0 has kept expert 16, and there are 16 of them");
     ids[1] = 15;
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_OK);
-    assert_int_equal(sb_backend_emu()->experts(&exact, &a), SB_ERR_UNSUPPORTED);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_OK);
+    assert_int_equal(sb_backend_emu()->experts(&exact, &a, 1), SB_ERR_UNSUPPORTED);
     in[3] = 0x1.000002p0f; /* not in bfloat16 */
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_ERR_UNSUPPORTED);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_ERR_UNSUPPORTED);
     in[3] = 1.0f;
     a.rows = 0;
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_OK);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_OK);
     a.rows = 1;
     sb_expert *others = sb_alloc(c->experts, sizeof *others);
     assert_non_null(others);
     memcpy(others, m->weights->layers[0].experts, c->experts * sizeof *others);
     a.weight = &others->gate;
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_OK);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_OK);
     others[9].gate.quant.factor = (sb_factor){SB_DIVISOR, 2.0f};
-    assert_int_equal(sb_backend_emu()->experts(&knobs, &a), SB_ERR_UNSUPPORTED);
+    assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_ERR_UNSUPPORTED);
     free(others);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(m);

@@ -8,7 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
-#include "ref/run/schedule.h"
+#include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
 
@@ -47,23 +47,32 @@ static const char *first_apart(const test_record *a, const test_record *b)
     return NULL;
 }
 
+/* A table that runs one projection of the experts at a time. */
+static sb_status no_pairs(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
+{
+    return n > 1 ? SB_ERR_UNSUPPORTED : sb_experts_ref(knobs, args, n);
+}
+
 static void check_model(const char *preset, const char *format, const char *profile)
 {
     static const size_t rows[] = {1, 2, 3, 5, 9, 70, LONG};
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", preset, NULL, format, "text"));
-    sb_backend apart = *sb_backend_ref();
+    sb_backend apart = *sb_backend_ref(), singles = apart;
     sb_knobs knobs;
     uint32_t ids[LONG];
     apart.experts = NULL;
-    apart.expert_pair = NULL;
+    singles.experts = no_pairs;
     set_knobs(&knobs, profile);
     test_draw_ids("experts", V, ids, LONG);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         test_record together = recorded(model, NULL, &knobs, ids, rows[i]);
         test_record singly = recorded(model, &apart, &knobs, ids, rows[i]);
+        test_record parted = recorded(model, &singles, &knobs, ids, rows[i]);
         assert_null(first_apart(&together, &singly));
+        assert_null(first_apart(&parted, &singly));
         test_record_free(&together);
+        test_record_free(&parted);
         test_record_free(&singly);
     }
     sb_model_close(model);
@@ -92,7 +101,7 @@ static void test_other_linear(void **state)
     (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "bf16", "text"));
-    sb_backend other = *sb_backend_ref(), apart = other, paired = other;
+    sb_backend other = *sb_backend_ref(), apart = other;
     sb_knobs knobs;
     uint32_t ids[3];
     set_knobs(&knobs, "exact");
@@ -100,30 +109,24 @@ static void test_other_linear(void **state)
     other.ops.linear = nudged;
     apart.ops.linear = nudged;
     apart.experts = NULL;
-    apart.expert_pair = NULL;
-    paired.ops.linear = nudged;
-    paired.experts = NULL;
     test_record a = recorded(model, &other, &knobs, ids, 3);
     test_record b = recorded(model, &apart, &knobs, ids, 3);
-    test_record c = recorded(model, &paired, &knobs, ids, 3);
     test_record plain = recorded(model, NULL, &knobs, ids, 3);
     assert_null(first_apart(&a, &b));
-    assert_null(first_apart(&c, &b));
     assert_non_null(first_apart(&a, &plain));
     test_record_free(&a);
     test_record_free(&b);
-    test_record_free(&c);
     test_record_free(&plain);
     sb_model_close(model);
 }
 
 static size_t experts_spoiled;
 
-/* The last bit of the last expert that the last row has kept, of the third projection. */
-static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *args)
+/* The last bit of the last expert that the last row has kept, of the first down_proj. */
+static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
-    sb_status status = sb_backend_ref()->experts(knobs, args);
-    if (++experts_spoiled == 3)
+    sb_status status = sb_experts_ref(knobs, args, n);
+    if (args->kind == SB_LINEAR_expert_down && ++experts_spoiled == 1)
         args->out[args->rows * args->kept * args->weight->rows - 1] *= 1 + 0x1p-23f;
     return status;
 }
@@ -156,13 +159,13 @@ static void test_one_wrong_value(void **state)
 
 static size_t experts_seen;
 
-static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args)
+static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
-    experts_seen++;
-    return sb_backend_ref()->experts(knobs, args);
+    experts_seen += n;
+    return sb_experts_ref(knobs, args, n);
 }
 
-/* So does one with another `experts`: a pair of the reference would pass it by. */
+/* So is one with another `experts`. */
 static void test_other_experts(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
-#include "ref/run/schedule.h"
+#include "ref/run/call.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"
@@ -115,6 +115,66 @@ static void test_expert_who_is_not_there(void **state)
     sb_model_close(model);
 }
 
+/* A hook that fails at its call number `at`, and counts those that came. */
+typedef struct failing {
+    size_t calls, at, taps;
+    char first[64]; /* the op that failed */
+} failing;
+
+static sb_status fail_at(void *ctx, const sb_op_call *call)
+{
+    failing *f = ctx;
+    if (++f->calls == f->at) {
+        snprintf(f->first, sizeof f->first, "%s", call->name);
+        return sb_fail(call->err, SB_ERR_IO, "planted at %s", call->name);
+    }
+    return sb_op_run(call);
+}
+
+static sb_status count_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                           sb_error *err)
+{
+    failing *f = ctx;
+    (void)name, (void)data, (void)rows, (void)cols, (void)err;
+    f->taps++;
+    return SB_OK;
+}
+
+static sb_status fed_failing(const sb_model *model, failing *f, sb_error *err)
+{
+    const sb_session_options options = {
+        .tap = count_tap, .tap_ctx = f, .hook = fail_at, .hook_ctx = f, .mtp = 1};
+    sb_session *session = NULL;
+    assert_int_equal(sb_session_new(model, &options, &session, err), SB_OK);
+    const sb_status status = sb_session_feed(session, ids, N, err);
+    if (status)
+        assert_int_equal(sb_session_rows(session), 0);
+    sb_session_free(session);
+    return status;
+}
+
+/* Errors stick to a call: behind the op that failed none runs, no value is shown, and the message
+ * is that of the first. Each op of a call of the trunk and of the head fails once. */
+static void test_errors_stick(void **state)
+{
+    (void)state;
+    sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T1", NULL, "bf16", "text"));
+    size_t taps_before = 0;
+    failing whole = {0};
+    sb_error err = {""};
+    assert_int_equal(fed_failing(model, &whole, &err), SB_OK);
+    assert_true(whole.calls > 100);
+    for (size_t at = 1; at <= whole.calls; at++) {
+        failing f = {.at = at};
+        assert_int_equal(fed_failing(model, &f, &err), SB_ERR_IO);
+        assert_int_equal(f.calls, at);
+        assert_true(f.taps >= taps_before && f.taps < whole.taps);
+        check_message("hook", &err, (const char *const[]){"planted at ", f.first}, 2);
+        taps_before = f.taps;
+    }
+    sb_model_close(model);
+}
+
 /* Only the row that meets the value fails; after a reset the other rows are what they always were.
  */
 static void test_reset_after_failure(void **state)
@@ -170,15 +230,19 @@ static void test_every_place(void **state)
     (void)state;
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "f32", "text"));
     sb_error err = {""};
-    const sb_call call = {.model = model, .layer = SB_NO_LAYER, .err = &err};
+    sb_call call = {.model = model, .layer = SB_NO_LAYER, .err = &err};
     for (size_t i = 0; i < WIDTH; i++)
         values[i] = i % 2 ? FLT_MAX : -FLT_MAX;
     for (size_t n = 0; n <= WIDTH; n++) {
-        assert_int_equal(sb_show_tap(&call, "tap", values, 1, n), SB_OK);
+        call.status = SB_OK;
+        sb_run_tap(&call, "tap", values, 1, n);
+        assert_int_equal(call.status, SB_OK);
         for (size_t i = 0; i < n; i++) {
             const float good = values[i];
             values[i] = bad[i % COUNT(bad)];
-            assert_int_equal(sb_show_tap(&call, "tap", values, 1, n), SB_ERR_NUMERIC);
+            call.status = SB_OK;
+            sb_run_tap(&call, "tap", values, 1, n);
+            assert_int_equal(call.status, SB_ERR_NUMERIC);
             snprintf(column, sizeof column, "column %zu is", i);
             assert_non_null(strstr(err.text, column));
             values[i] = good;
@@ -304,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted_values),
         cmocka_unit_test(test_expert_who_is_not_there),
+        cmocka_unit_test(test_errors_stick),
         cmocka_unit_test(test_reset_after_failure),
         cmocka_unit_test(test_planted_head),
         cmocka_unit_test(test_every_place),

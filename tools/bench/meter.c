@@ -139,12 +139,14 @@ static sb_status look_at_experts(sb_meter *m, sb_bench_row *row, const sb_knobs 
     return status;
 }
 
-static sb_status done(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n,
-                      double seconds, sb_status status)
+static sb_status experts(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     sb_meter *m = active;
     sb_bench_row *row = row_of(m, SB_BENCH_experts, sb_bench_matrix_format(args->weight));
     uint64_t bytes = 0;
+    const double start = sb_bench_now();
+    sb_status status = m->ref->experts(knobs, args, n);
+    const double seconds = sb_bench_now() - start;
     if (status)
         return status;
     for (size_t p = 0; p < n; p++)
@@ -153,20 +155,6 @@ static sb_status done(const sb_knobs *knobs, const sb_expert_linear_args *args, 
     for (size_t p = 0; p < n && !status; p++)
         status = look_at_experts(m, row, knobs, &args[p]);
     return status;
-}
-
-static sb_status experts(const sb_knobs *knobs, const sb_expert_linear_args *args)
-{
-    double start = sb_bench_now();
-    sb_status status = active->ref->experts(knobs, args);
-    return done(knobs, args, 1, sb_bench_now() - start, status);
-}
-
-static sb_status expert_pair(const sb_knobs *knobs, const sb_expert_linear_args pair[2])
-{
-    double start = sb_bench_now();
-    sb_status status = active->ref->expert_pair(knobs, pair);
-    return done(knobs, pair, 2, sb_bench_now() - start, status);
 }
 
 void sb_meter_start(sb_meter *m, const sb_model *model, int plant, sb_session_options *options)
@@ -178,8 +166,6 @@ void sb_meter_start(sb_meter *m, const sb_model *model, int plant, sb_session_op
                     .plant = plant};
     if (m->backend.experts)
         m->backend.experts = experts;
-    if (m->backend.expert_pair)
-        m->backend.expert_pair = expert_pair;
     active = m;
     *options = (sb_session_options){
         .backend = &m->backend, .hook = hook, .hook_ctx = m, .hook_skips_experts = 1};

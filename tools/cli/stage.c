@@ -213,7 +213,7 @@ static sb_status bring(const stage *s, const item *i)
                                         .in = s->in,
                                         .out = s->out};
     sb_status status =
-        s->backend->experts ? s->backend->experts(s->knobs, &args) : SB_ERR_UNSUPPORTED;
+        s->backend->experts ? s->backend->experts(s->knobs, &args, 1) : SB_ERR_UNSUPPORTED;
     if (status != SB_ERR_UNSUPPORTED)
         return status;
     status = SB_OK;

@@ -1,0 +1,287 @@
+/* layer.c - a decoder layer of each kind, op by op in the order of its formulas (R-19).
+ *
+ * The arrays are those of the call's scratch: x is the residual stream, y what a mixer or an MLP
+ * reads, out what it gives. An op that follows a failed one does nothing (call.h). */
+#include "ref/run/layer.h"
+
+#include "ref/ops/kv_cache.h"
+#include "ref/run/form.h"
+
+/* The stored matrix of a role in this layer. */
+#define W(role) (&layer->w[SB_ROLE_##role])
+
+static void linear_of(sb_call *call, sb_linear_kind kind, const char *tap, const sb_matrix *weight,
+                      const float *in, float *out)
+{
+    SB_RUN(call, linear, SB_MADE({tap, out, weight->rows}), .weight = weight, .kind = kind,
+           .in = in, .rows = call->rows, .out = out);
+}
+
+static void linear(sb_call *call, const char *tap, const sb_matrix *weight, const float *in,
+                   float *out)
+{
+    linear_of(call, SB_LINEAR_layer, tap, weight, in, out);
+}
+
+/* Of `heads` vectors of n elements in each row. */
+static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, const float *in,
+                    size_t heads, size_t n, float *out)
+{
+    SB_RUN(call, rmsnorm, SB_MADE({tap, out, heads * n}), .in = in, .weight = weight,
+           .eps = call->model->config.eps_f32, .rows = call->rows * heads, .n = n, .out = out);
+}
+
+/* --- linear attention: y to out ------------------------------------------------------------ */
+
+static void delta_rule(sb_call *call, int chunks, const sb_delta_rule_args *args)
+{
+    const sb_value made[] = {
+        {"linear_attn.core_out", args->out, sb_config_value_width(&call->model->config)}, {0}};
+    sb_run_op(call, chunks ? SB_OP_delta_rule_chunk : SB_OP_delta_rule, args, NULL, made);
+}
+
+static void linear_attention(sb_call *call, const sb_layer *layer)
+{
+    const sb_config *c = &call->model->config;
+    const size_t T = call->rows, C = sb_config_conv_channels(c);
+    const size_t Kd = sb_config_key_width(c), Vd = sb_config_value_width(c), nV = c->lin_v_heads;
+    const int chunks = sb_takes_chunks(call->knobs, call->kind, T, call->position == 0);
+    const sb_form form = sb_form_of(call->kind);
+    sb_layer_state *state = &call->state->layers[call->layer];
+    sb_trail *trail = call->trail;
+    sb_scratch *s = call->s;
+
+    linear(call, "linear_attn.in_proj_qkv", W(in_proj_qkv), s->y, s->qkv);
+    linear(call, "linear_attn.in_proj_z", W(in_proj_z), s->y, s->z);
+    linear(call, "linear_attn.in_proj_b", W(in_proj_b), s->y, s->b);
+    linear(call, "linear_attn.in_proj_a", W(in_proj_a), s->y, s->a);
+    SB_RUN(call, conv, SB_MADE({"linear_attn.conv", s->conv, C}), .in = s->qkv, .weight = W(conv1d),
+           .rows = T, .state = state->conv,
+           .trail = trail ? sb_trail_conv(trail, call->layer, 1) : NULL, .form = form,
+           .out = s->conv);
+    SB_RUN(call, gates, SB_MADE({"linear_attn.g", s->g, nV}, {"linear_attn.beta", s->beta, nV}),
+           .a = s->a, .b = s->b, .a_log = W(A_log), .dt_bias = W(dt_bias), .rows = T, .heads = nV,
+           .form = form, .g = s->g, .beta = s->beta);
+    SB_RUN(call, l2norm, SB_MADE({"linear_attn.q", s->lin_q, Kd}, {"linear_attn.k", s->lin_k, Kd}),
+           .qkv = s->conv, .rows = T, .stride = C, .heads = c->lin_k_heads, .dk = c->lin_k_dim,
+           .eps = sb_l2norm_eps(call->knobs, c), .recurrent = !chunks, .form = form, .q = s->lin_q,
+           .k = s->lin_k);
+    delta_rule(call, chunks,
+               &(const sb_delta_rule_args){
+                   .q = s->lin_q,
+                   .k = s->lin_k,
+                   .v = s->conv + 2 * Kd,
+                   .v_stride = C,
+                   .g = s->g,
+                   .beta = s->beta,
+                   .rows = T,
+                   .k_heads = c->lin_k_heads,
+                   .v_heads = nV,
+                   .dk = c->lin_k_dim,
+                   .dv = c->lin_v_dim,
+                   .state = state->recurrent,
+                   .trail = trail ? sb_trail_recurrent(trail, call->layer, 1) : NULL,
+                   .out = s->core});
+    SB_RUN(call, gated_rmsnorm, SB_MADE({"linear_attn.norm", s->normed, Vd}), .in = s->core,
+           .z = s->z, .weight = W(linear_norm), .eps = c->eps_f32, .rows = T, .heads = nV,
+           .n = c->lin_v_dim, .out = s->normed);
+    linear(call, "linear_attn.out_proj", W(linear_out_proj), s->normed, s->out);
+}
+
+/* --- full attention: y to out ---------------------------------------------------------------- */
+
+static void rope(sb_call *call, const char *tap, size_t heads, float *x)
+{
+    const sb_config *c = &call->model->config;
+    const uint32_t *position = call->s->position;
+    SB_RUN(call, rope, SB_MADE({tap, x, heads * c->head_dim}), .x = x, .rows = call->rows,
+           .heads = heads, .hd = c->head_dim, .rd = c->rotary_dim, .theta = c->rope_theta,
+           .position = {position, position, position},
+           .section = c->has_mrope ? c->mrope_section : NULL);
+}
+
+/* K-24, in both caches. */
+static void store(const sb_call *call, const sb_layer *layer, float *keys, float *values)
+{
+    const size_t count = call->rows * sb_config_kv_width(&call->model->config);
+    if (call->status)
+        return;
+    sb_kv_store(call->knobs, layer->k_scale, keys, count, keys);
+    sb_kv_store(call->knobs, layer->v_scale, call->s->value, count, values);
+}
+
+static void full_attention(sb_call *call, const sb_layer *layer)
+{
+    const sb_config *c = &call->model->config;
+    const size_t T = call->rows, Qd = sb_config_query_width(c), hd = c->head_dim;
+    const size_t first = (size_t)call->position, before = first * sb_config_kv_width(c);
+    sb_layer_state *state = &call->state->layers[call->layer];
+    float *keys = state->keys + before, *values = state->values + before;
+    sb_scratch *s = call->s;
+
+    linear(call, "self_attn.q_proj", W(q_proj), s->y, s->packed);
+    linear(call, "self_attn.k_proj", W(k_proj), s->y, s->key);
+    linear(call, "self_attn.v_proj", W(v_proj), s->y, s->value);
+    SB_RUN(call, split_gate,
+           SB_MADE({"self_attn.query", s->query, Qd}, {"self_attn.gate", s->gate, Qd}),
+           .in = s->packed, .rows = T, .heads = c->heads, .hd = hd, .query = s->query,
+           .gate = s->gate);
+    rmsnorm(call, "self_attn.q_norm", W(q_norm), s->query, c->heads, hd, s->query_normed);
+    rope(call, "self_attn.q_rope", c->heads, s->query_normed);
+    rmsnorm(call, "self_attn.k_norm", W(k_norm), s->key, c->kv_heads, hd, keys);
+    rope(call, "self_attn.k_rope", c->kv_heads, keys);
+    store(call, layer, keys, values);
+    SB_RUN(call, attention, SB_MADE({"self_attn.core_out", s->attended, Qd}), .q = s->query_normed,
+           .keys = state->keys, .values = state->values, .rows = T, .first = first,
+           .heads = c->heads, .kv_heads = c->kv_heads, .hd = hd,
+           .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
+           .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
+    SB_RUN(call, attn_gate, SB_MADE({"self_attn.gated", s->attended, Qd}), .in = s->attended,
+           .gate = s->gate, .count = T * Qd, .out = s->attended);
+    linear(call, "self_attn.o_proj", W(o_proj), s->attended, s->out);
+}
+
+/* --- one MLP, or experts and a gated shared expert: y to out ---------------------------------- */
+
+static void swiglu(sb_call *call, const char *tap, sb_mlp_kind kind, float *gate, const float *up,
+                   size_t n)
+{
+    SB_RUN(call, swiglu, SB_MADE({tap, gate, n}), .gate = gate, .up = up, .count = call->rows * n,
+           .kind = kind, .out = gate);
+}
+
+static void dense_mlp(sb_call *call, const sb_layer *layer)
+{
+    sb_scratch *s = call->s;
+    linear(call, "mlp.gate_proj", W(gate_proj), s->y, s->gate_out);
+    linear(call, "mlp.up_proj", W(up_proj), s->y, s->up_out);
+    swiglu(call, "mlp.swiglu", SB_MLP_dense, s->gate_out, s->up_out, W(gate_proj)->rows);
+    linear(call, "mlp.out", W(down_proj), s->gate_out, s->out);
+}
+
+static void shared_expert(sb_call *call, const sb_layer *layer)
+{
+    sb_scratch *s = call->s;
+    linear(call, "mlp.shared_expert.gate_proj", W(shared_gate_proj), s->y, s->shared_gate);
+    linear(call, "mlp.shared_expert.up_proj", W(shared_up_proj), s->y, s->shared_up);
+    swiglu(call, "mlp.shared_expert.swiglu", SB_MLP_shared, s->shared_gate, s->shared_up,
+           W(shared_gate_proj)->rows);
+    linear(call, "mlp.shared_expert", W(shared_down_proj), s->shared_gate, s->shared_out);
+    linear_of(call, SB_LINEAR_shared_gate, "mlp.shared_expert_gate", W(shared_expert_gate), s->y,
+              s->shared_logit);
+}
+
+/* The ids as values of a tap. What a backend chose must exist before its weights are looked up. */
+static void take_ids(sb_call *call)
+{
+    const sb_config *c = &call->model->config;
+    const size_t k = c->experts_per_token;
+    for (size_t i = 0; i < call->rows * k && !call->status; i++) {
+        const uint32_t id = call->s->ids[i];
+        call->s->ids_shown[i] = (float)id;
+        if (id >= c->experts)
+            call->status = sb_fail(call->err, SB_ERR_DIFF,
+                                   "layer %u: in slot %zu of row %zu the router chose expert %u; "
+                                   "there are %u",
+                                   call->layer, i % k, i / k, id, c->experts);
+    }
+    sb_run_tap(call, "mlp.router_ids", call->s->ids_shown, call->rows, k);
+    sb_run_tap(call, "mlp.router_weights", call->s->weights, call->rows, k);
+    if (!call->status)
+        sb_pager_experts(sb_call_pager(call), call->layer, call->s->ids, call->rows * k);
+}
+
+/* One projection of every kept expert of every row: (T, k, n) from the rows of `in`, which `each`
+ * neighbouring slots share. */
+static sb_expert_linear_args projection(const sb_call *call, const sb_matrix *weight,
+                                        sb_linear_kind kind, const float *in, size_t each,
+                                        float *out)
+{
+    const sb_config *c = &call->model->config;
+    return (sb_expert_linear_args){.weight = weight,
+                                   .stride = sizeof(sb_expert),
+                                   .experts = c->experts,
+                                   .ids = call->s->ids,
+                                   .rows = call->rows,
+                                   .kept = c->experts_per_token,
+                                   .each = each,
+                                   .kind = kind,
+                                   .in = in,
+                                   .out = out};
+}
+
+static void kept_experts(sb_call *call, const sb_expert *experts)
+{
+    static const char *const taps[] = {"mlp.experts.gate_proj", "mlp.experts.up_proj",
+                                       "mlp.experts.down_proj"};
+    const sb_config *c = &call->model->config;
+    const size_t k = c->experts_per_token;
+    sb_scratch *s = call->s;
+    const sb_expert_linear_args gate_up[] = {
+        projection(call, &experts->gate, SB_LINEAR_layer, s->y, k, s->gate_out),
+        projection(call, &experts->up, SB_LINEAR_layer, s->y, k, s->up_out)};
+    const sb_expert_linear_args down =
+        projection(call, &experts->down, SB_LINEAR_expert_down, s->gate_out, 1, s->expert_out);
+    sb_run_experts(call, gate_up, 2, taps);
+    swiglu(call, "mlp.experts.swiglu", SB_MLP_expert, s->gate_out, s->up_out,
+           k * c->moe_intermediate);
+    sb_run_experts(call, &down, 1, taps + 2);
+}
+
+static void mixture_of_experts(sb_call *call, const sb_layer *layer)
+{
+    const sb_config *c = &call->model->config;
+    const size_t k = c->experts_per_token;
+    sb_scratch *s = call->s;
+    linear_of(call, SB_LINEAR_router, "mlp.gate", W(router), s->y, s->router_logits);
+    SB_RUN(call, router, SB_MADE({.tap = "mlp.router_ids"}), .logits = s->router_logits,
+           .rows = call->rows, .experts = c->experts, .kept = k, .renormalise = c->norm_topk_prob,
+           .ids = s->ids, .weights = s->weights);
+    take_ids(call);
+    shared_expert(call, layer);
+    kept_experts(call, layer->experts);
+    const sb_moe_combine_args first = {.expert_out = s->expert_out,
+                                       .weights = s->weights,
+                                       .ids = s->ids,
+                                       .shared_out = s->shared_out,
+                                       .kept = k,
+                                       .n = c->hidden_size,
+                                       .out = s->out};
+    sb_run_combine(call, &first, s->shared_logit, "mlp.out");
+}
+
+/* --- the layer: x to x ------------------------------------------------------------------------ */
+
+/* x = x + out; K-48: "sum norms RN(x + y)" - the next norm reads that */
+static void residual(sb_call *call, const char *tap)
+{
+    sb_scratch *s = call->s;
+    const size_t H = call->model->config.hidden_size;
+    float *sum = SB_IS(call->knobs, norm_input, sum) ? s->sum : NULL;
+    SB_RUN(call, add, SB_MADE({tap, s->x, H}), .a = s->x, .b = s->out, .count = call->rows * H,
+           .out = s->x, .sum = sum);
+    s->stream = sum ? sum : s->x;
+}
+
+/* R-19: "x = x + mixer( rmsnorm(x, input_layernorm) ), then x = x + mlp( rmsnorm(x,
+ * post_attention_layernorm) )" */
+void sb_run_layer(sb_call *call, const sb_layer *layer, int full)
+{
+    const sb_config *c = &call->model->config;
+    sb_scratch *s = call->s;
+    sb_pager_enter(sb_call_pager(call), call->layer);
+    rmsnorm(call, "input_layernorm", W(input_layernorm), s->stream, 1, c->hidden_size, s->y);
+    if (full)
+        full_attention(call, layer);
+    else
+        linear_attention(call, layer);
+    residual(call, "attn_residual");
+    rmsnorm(call, "post_attention_layernorm", W(post_attention_layernorm), s->stream, 1,
+            c->hidden_size, s->y);
+    if (c->experts)
+        mixture_of_experts(call, layer);
+    else
+        dense_mlp(call, layer);
+    residual(call, "output");
+    sb_pager_leave(sb_call_pager(call), call->layer);
+}
