@@ -4,6 +4,7 @@
  * row-major, binary32; their shapes stand beside them. Outputs never alias inputs unless the struct
  * says "in place". Every op returns SB_OK or SB_ERR_MEMORY (scratch it could not get); a value that
  * is not finite flows through as A-6 says and is caught by the session. Formulas: docs/spec.md.
+ * Each member has a row in args.def, or args.c does not compile.
  *
  * A-3: "one IEEE 754 binary32 operation at a time, rounded to nearest even, in the order in which
  * the clause writes it, and never contracted": hence the many named steps in the functions. */

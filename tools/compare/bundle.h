@@ -8,6 +8,8 @@
 
 #include "ref/base/status.h"
 #include "ref/container/safetensors.h"
+#include "ref/ops/args.h"
+#include "ref/ops/values.h"
 #include "ref/run/hook.h"
 #include "tools/compare/verdict.h"
 
@@ -22,9 +24,6 @@ typedef struct sb_bundle_source {
     const double *bound;
 } sb_bundle_source;
 
-/* Bytes of the argument struct of an op. */
-size_t sb_bundle_args_size(sb_op op);
-
 /* Of linear and embed only the failing row, and the rows of the weight around the element. */
 sb_status sb_bundle_write(const char *path, const sb_bundle_source *from, sb_error *err);
 
@@ -38,10 +37,10 @@ typedef struct sb_bundle {
     float *expected, *recorded;
     double *bound;
     float *out; /* (rows, cols) what sb_bundle_run left */
-    void *args; /* sb_<op>_args */
+    sb_any_args args;
     void **blocks;
     size_t block_count;
-    sb_matrix matrices[2]; /* whose bytes are those of the file */
+    sb_matrix matrices[SB_OP_PARAMS]; /* whose bytes are those of the file */
     size_t matrix_count;
     sb_safetensors *file;
 } sb_bundle;

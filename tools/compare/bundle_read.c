@@ -10,7 +10,7 @@
 #include "ref/container/show.h"
 #include "ref/ops/values.h"
 #include "tools/compare/bundle.h"
-#include "tools/compare/bundle_fields.h"
+#include "tools/compare/bundle_matrix.h"
 
 /* No number of an argument struct is larger. */
 enum { BUNDLE_MOST = 1 << 26 };
@@ -89,19 +89,19 @@ static void *words_of(reader *r, const char *group, const char *name, sb_dtype d
 
 /* --- numbers and parameters ------------------------------------------------------------------- */
 
-static sb_status read_number(const reader *r, const bundle_field *f)
+static sb_status read_number(const reader *r, const sb_arg *arg)
 {
-    void *member = bundle_member(r->b->args, f);
+    void *member = sb_arg_at(&r->b->args, arg);
     double x;
-    if (!number_of(text_of(r, "args"), f->name, &x))
-        return wrong(r, f->name, "is no argument of the bundle");
-    if (f->kind == BUNDLE_float)
+    if (!number_of(text_of(r, "args"), arg->name, &x))
+        return wrong(r, arg->name, "is no argument of the bundle");
+    if (arg->kind == SB_ARG_float || arg->kind == SB_ARG_scalar)
         *(float *)member = (float)x;
-    else if (f->kind == BUNDLE_double)
+    else if (arg->kind == SB_ARG_double)
         *(double *)member = x;
     else if (!(x >= 0 && x <= BUNDLE_MOST) || x != (double)(size_t)x)
-        return wrong(r, f->name, "is no whole number below 2^26");
-    else if (f->kind == BUNDLE_int)
+        return wrong(r, arg->name, "is no whole number below 2^26");
+    else if (arg->kind == SB_ARG_int)
         *(int *)member = (int)x;
     else
         *(size_t *)member = (size_t)x;
@@ -126,14 +126,14 @@ static int indices_fit(const sb_matrix *m)
     return 1;
 }
 
-static sb_status read_matrix(reader *r, const bundle_field *f)
+static sb_status read_matrix(reader *r, const sb_arg *arg)
 {
     double numbers[BUNDLE_MATRIX_NUMBERS];
     char key[64], group[64];
     bundle_parts parts;
     sb_matrix *m = &r->b->matrices[r->b->matrix_count++];
-    snprintf(key, sizeof key, "param.%s", f->name);
-    snprintf(group, sizeof group, "param.%s.", f->name);
+    snprintf(key, sizeof key, "param.%s", arg->name);
+    snprintf(group, sizeof group, "param.%s.", arg->name);
     for (size_t i = 0; i < BUNDLE_MATRIX_NUMBERS; i++)
         if (!number_of(text_of(r, key), bundle_matrix_names[i], &numbers[i]))
             return wrong(r, key, "lacks a number");
@@ -158,7 +158,7 @@ static sb_status read_matrix(reader *r, const bundle_field *f)
         (parts.zero_points && !m->quant.zero_points) ||
         (parts.group_index && !m->quant.group_index) || !indices_fit(m))
         return wrong(r, key, "has tensors that do not fit its numbers");
-    *(const sb_matrix **)bundle_member(r->b->args, f) = m;
+    *(const sb_matrix **)sb_arg_at(&r->b->args, arg) = m;
     return SB_OK;
 }
 
@@ -246,35 +246,35 @@ static int small(const sb_op_value *v)
     return v && (double)v->rows * (double)v->cols <= 0x1p30;
 }
 
-static sb_status read_ids(reader *r, const bundle_field *f)
+static sb_status read_ids(reader *r, const sb_arg *arg)
 {
     sb_bundle *b = r->b;
-    size_t count = *(size_t *)(void *)((unsigned char *)b->args + f->count_offset);
-    uint32_t *ids = words_of(r, "in.", f->name, SB_DTYPE_U32, count);
-    const sb_embed_args *embed = b->args;
-    if (!ids && b->op == SB_OP_embed)
-        return wrong(r, f->name, "is missing, or of another size");
-    for (size_t i = 0; b->op == SB_OP_embed && i < count; i++)
-        if (ids[i] >= embed->table->rows)
-            return wrong(r, f->name, "has an id that the table has not");
-    *(const uint32_t **)bundle_member(b->args, f) = ids;
+    const size_t count = sb_arg_count(&b->args, arg);
+    uint32_t *ids = words_of(r, "in.", arg->name, SB_DTYPE_U32, count);
+    const uint32_t most = b->op == SB_OP_embed ? b->args.embed.table->rows : 0;
+    if (!ids && most)
+        return wrong(r, arg->name, "is missing, or of another size");
+    for (size_t i = 0; most && i < count; i++)
+        if (ids[i] >= most)
+            return wrong(r, arg->name, "has an id that the table has not");
+    *(const uint32_t **)sb_arg_at(&b->args, arg) = ids;
     return SB_OK;
 }
 
-static sb_status read_array(reader *r, const bundle_field *f, const sb_op_values *v)
+static sb_status read_array(reader *r, const sb_arg *arg, const sb_op_values *v)
 {
-    int is_out = f->kind == BUNDLE_out;
+    int is_out = arg->kind == SB_ARG_output;
     const sb_op_value *value =
-        is_out ? value_of(v->out, v->outputs, f->name) : value_of(v->in, v->inputs, f->name);
+        is_out ? value_of(v->out, v->outputs, arg->name) : value_of(v->in, v->inputs, arg->name);
     if (!small(value))
-        return wrong(r, f->name, "is too large");
+        return wrong(r, arg->name, "is too large");
     size_t count = value->rows * value->cols;
     float *x =
-        is_out ? keep(r, count, sizeof *x) : words_of(r, "in.", f->name, SB_DTYPE_F32, count);
+        is_out ? keep(r, count, sizeof *x) : words_of(r, "in.", arg->name, SB_DTYPE_F32, count);
     if (!x)
-        return wrong(r, f->name, "is missing, or of another size");
-    *(float **)bundle_member(r->b->args, f) = x;
-    if (strcmp(f->name, r->b->output) == 0 && f->kind != BUNDLE_in) {
+        return wrong(r, arg->name, "is missing, or of another size");
+    *(float **)sb_arg_at(&r->b->args, arg) = x;
+    if (strcmp(arg->name, r->b->output) == 0 && arg->kind != SB_ARG_input) {
         r->b->out = x;
         r->b->rows = value->rows;
         r->b->cols = value->cols;
@@ -282,58 +282,78 @@ static sb_status read_array(reader *r, const bundle_field *f, const sb_op_values
     return SB_OK;
 }
 
-static sb_status read_positions(reader *r, sb_rope_args *a)
+static sb_status read_positions(reader *r, const sb_arg *arg)
 {
     static const char *const names[3] = {"time", "height", "width"};
+    const uint32_t **position = sb_arg_at(&r->b->args, arg);
     for (size_t i = 0; i < 3; i++) {
-        a->position[i] = words_of(r, "in.position.", names[i], SB_DTYPE_U32, a->rows);
-        if (!a->position[i])
+        position[i] =
+            words_of(r, "in.position.", names[i], SB_DTYPE_U32, sb_arg_count(&r->b->args, arg));
+        if (!position[i])
             return wrong(r, "in.position", "is missing, or of another size");
     }
-    a->section = words_of(r, "in.", "section", SB_DTYPE_U32, 3);
     return SB_OK;
 }
 
 /* The expert ids that a router writes; as the output that failed they are numbers like others. */
-static sb_status make_ids(reader *r, sb_router_args *a)
+static sb_status make_ids(reader *r, const sb_arg *arg, const sb_op_values *v)
 {
     sb_bundle *b = r->b;
-    a->ids = keep(r, a->rows * a->kept, sizeof *a->ids);
-    if (!a->ids || strcmp(b->output, "ids") != 0)
-        return a->ids ? SB_OK : SB_ERR_MEMORY;
-    b->out = keep(r, a->rows * a->kept, sizeof *b->out);
-    b->rows = a->rows;
-    b->cols = a->kept;
+    const sb_op_value *value = value_of(v->out, v->outputs, arg->name);
+    if (!small(value))
+        return wrong(r, arg->name, "is too large");
+    const size_t count = value->rows * value->cols;
+    uint32_t *ids = keep(r, count, sizeof *ids);
+    *(uint32_t **)sb_arg_at(&b->args, arg) = ids;
+    if (!ids || strcmp(b->output, arg->name) != 0)
+        return ids ? SB_OK : SB_ERR_MEMORY;
+    b->out = keep(r, count, sizeof *b->out);
+    b->rows = value->rows;
+    b->cols = value->cols;
     return b->out ? SB_OK : SB_ERR_MEMORY;
+}
+
+/* What is no number and no parameter: their shapes are known by then. */
+static sb_status read_rest(reader *r, const sb_arg *arg, const sb_op_values *v)
+{
+    switch (arg->kind) {
+    case SB_ARG_input:
+    case SB_ARG_inplace:
+    case SB_ARG_state:
+    case SB_ARG_output:
+        return read_array(r, arg, v);
+    case SB_ARG_ids:
+        return read_ids(r, arg);
+    case SB_ARG_choice:
+        return make_ids(r, arg, v);
+    case SB_ARG_positions:
+        return read_positions(r, arg);
+    case SB_ARG_section:
+        *(const uint32_t **)sb_arg_at(&r->b->args, arg) =
+            words_of(r, "in.", arg->name, SB_DTYPE_U32, 3);
+        return SB_OK;
+    default: /* nobody asks for what may be NULL */
+        return SB_OK;
+    }
 }
 
 static sb_status read_args(reader *r)
 {
     sb_bundle *b = r->b;
+    const sb_arg_list list = sb_args_of(b->op);
     sb_status status = SB_OK;
-    for (size_t i = 0; i < bundle_field_count && !status; i++) {
-        const bundle_field *f = &bundle_fields[i];
-        if (f->op == b->op && f->kind <= BUNDLE_double)
-            status = read_number(r, f);
-        else if (f->op == b->op && f->kind == BUNDLE_matrix)
-            status = read_matrix(r, f);
-    }
-    if (!status && !args_fit(b->op, b->args))
+    for (size_t i = 0; i < list.count && !status; i++)
+        if (sb_arg_is_number(&list.args[i]))
+            status = read_number(r, &list.args[i]);
+        else if (list.args[i].kind == SB_ARG_weight)
+            status = read_matrix(r, &list.args[i]);
+    if (!status && !args_fit(b->op, &b->args))
         status = wrong(r, "samebit.bundle.args", "has numbers that do not fit together");
     if (status)
         return status;
-    sb_op_values v = sb_op_values_of(b->op, b->args);
-    for (size_t i = 0; i < bundle_field_count && !status; i++) {
-        const bundle_field *f = &bundle_fields[i];
-        if (f->op == b->op && f->kind == BUNDLE_ids)
-            status = read_ids(r, f);
-        else if (f->op == b->op && f->kind > BUNDLE_double && f->kind != BUNDLE_matrix)
-            status = read_array(r, f, &v);
-    }
-    if (!status && b->op == SB_OP_rope)
-        status = read_positions(r, b->args);
-    if (!status && b->op == SB_OP_router)
-        status = make_ids(r, b->args);
+    const sb_op_values v = sb_op_values_of(b->op, &b->args);
+    for (size_t i = 0; i < list.count && !status; i++)
+        status = read_rest(r, &list.args[i], &v);
     return status;
 }
 
@@ -399,8 +419,7 @@ static sb_status read_keys(reader *r)
             b->op = (sb_op)op;
     if (b->op == SB_OP_COUNT)
         return wrong(r, "samebit.bundle.op", "is no op");
-    b->args = keep(r, 1, BUNDLE_ARGS);
-    return b->args ? read_knobs(r) : SB_ERR_MEMORY;
+    return read_knobs(r);
 }
 
 /* Takes over the file. */
@@ -464,11 +483,11 @@ sb_status sb_bundle_run(sb_bundle *b, const sb_op_table *table, sb_op_hook hook,
                              .name = b->name,
                              .layer = b->layer,
                              .rows = b->rows,
-                             .args = b->args,
+                             .args = &b->args,
                              .knobs = &b->knobs,
                              .table = table};
     sb_status status = hook ? hook(hook_ctx, &call) : sb_op_run(&call);
-    const sb_router_args *router = b->args;
+    const sb_router_args *router = &b->args.router;
     for (size_t i = 0; b->op == SB_OP_router && b->out != router->weights && i < b->rows * b->cols;
          i++)
         b->out[i] = (float)router->ids[i];

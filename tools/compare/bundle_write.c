@@ -12,7 +12,7 @@
 #include "ref/formats/wide.h"
 #include "ref/ops/values.h"
 #include "tools/compare/bundle.h"
-#include "tools/compare/bundle_fields.h"
+#include "tools/compare/bundle_matrix.h"
 
 enum { BUNDLE_TENSORS = 24, BUNDLE_TEXT = 4096, BUNDLE_WINDOW = 64, BUNDLE_SHOWN = 1 << 20 };
 
@@ -168,55 +168,67 @@ static const sb_op_value *value_of(const sb_op_values *v, const char *name)
     return NULL;
 }
 
-static void add_number(bundle *b, const bundle_field *f, const void *member)
+static void add_number(bundle *b, const sb_arg *arg, const void *member)
 {
-    if (f->kind == BUNDLE_size)
-        say(b->args, "%s=%zu ", f->name, *(const size_t *)member);
-    else if (f->kind == BUNDLE_int)
-        say(b->args, "%s=%d ", f->name, *(const int *)member);
-    else if (f->kind == BUNDLE_float)
-        say(b->args, "%s=%a ", f->name, (double)*(const float *)member);
+    if (arg->kind == SB_ARG_size)
+        say(b->args, "%s=%zu ", arg->name, *(const size_t *)member);
+    else if (arg->kind == SB_ARG_int)
+        say(b->args, "%s=%d ", arg->name, *(const int *)member);
+    else if (arg->kind == SB_ARG_double)
+        say(b->args, "%s=%a ", arg->name, *(const double *)member);
     else
-        say(b->args, "%s=%a ", f->name, *(const double *)member);
+        say(b->args, "%s=%a ", arg->name, (double)*(const float *)member);
 }
 
-static void add_field(bundle *b, const bundle_field *f, void *args, const sb_op_values *v)
-{
-    void *member = bundle_member(args, f);
-    const sb_op_value *value = value_of(v, f->name);
-    switch (f->kind) {
-    case BUNDLE_size:
-    case BUNDLE_int:
-    case BUNDLE_float:
-    case BUNDLE_double:
-        add_number(b, f, member);
-        break;
-    case BUNDLE_in:
-    case BUNDLE_inplace:
-    case BUNDLE_state:
-        if (value)
-            add_f32(b, "in.", f->name, value->data, value->rows, value->cols, value->stride);
-        break;
-    case BUNDLE_ids:
-        if (*(const uint32_t *const *)member)
-            add_u32(b, "in.", f->name, *(const uint32_t *const *)member,
-                    *(const size_t *)(const void *)((unsigned char *)args + f->count_offset));
-        break;
-    case BUNDLE_matrix:
-        add_matrix(b, f->name, *(const sb_matrix *const *)member);
-        break;
-    case BUNDLE_out:
-        break;
-    }
-}
-
-static void add_positions(bundle *b, const sb_rope_args *a)
+static void add_positions(bundle *b, const uint32_t *const position[3], size_t rows)
 {
     static const char *const names[3] = {"time", "height", "width"};
     for (size_t i = 0; i < 3; i++)
-        add_u32(b, "in.position.", names[i], a->position[i], a->rows);
-    if (a->section)
-        add_u32(b, "in.", "section", a->section, 3);
+        add_u32(b, "in.position.", names[i], position[i], rows);
+}
+
+static void add_value(bundle *b, const sb_op_value *value)
+{
+    if (value)
+        add_f32(b, "in.", value->name, value->data, value->rows, value->cols, value->stride);
+}
+
+static void add_arg(bundle *b, const sb_arg *arg, void *args, const sb_op_values *v)
+{
+    void *member = sb_arg_at(args, arg);
+    switch (arg->kind) {
+    case SB_ARG_size:
+    case SB_ARG_int:
+    case SB_ARG_float:
+    case SB_ARG_double:
+    case SB_ARG_scalar:
+        add_number(b, arg, member);
+        break;
+    case SB_ARG_input:
+    case SB_ARG_inplace:
+    case SB_ARG_state:
+        add_value(b, value_of(v, arg->name));
+        break;
+    case SB_ARG_ids:
+        if (*(const uint32_t *const *)member)
+            add_u32(b, "in.", arg->name, *(const uint32_t *const *)member, sb_arg_count(args, arg));
+        break;
+    case SB_ARG_positions:
+        add_positions(b, member, sb_arg_count(args, arg));
+        break;
+    case SB_ARG_section:
+        if (*(const uint32_t *const *)member)
+            add_u32(b, "in.", arg->name, *(const uint32_t *const *)member, 3);
+        break;
+    case SB_ARG_weight:
+        add_matrix(b, arg->name, *(const sb_matrix *const *)member);
+        break;
+    case SB_ARG_trail:
+    case SB_ARG_output:
+    case SB_ARG_second:
+    case SB_ARG_choice:
+        break;
+    }
 }
 
 /* One row of a linear layer or of the embedding, and the part of the table around the element. */
@@ -341,23 +353,19 @@ static sb_status write_file(const char *path, bundle *b, const sb_bundle_source 
 
 sb_status sb_bundle_write(const char *path, const sb_bundle_source *from, sb_error *err)
 {
-    union {
-        unsigned char bytes[BUNDLE_ARGS];
-        double aligned;
-    } args;
+    const sb_op op = from->call->op;
+    const sb_arg_list list = sb_args_of(op);
+    sb_any_args args;
     slice cut = {.first = 0};
     bundle *b = sb_alloc(1, sizeof *b);
     if (!b)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a bundle");
-    memcpy(args.bytes, from->call->args, sb_bundle_args_size(from->call->op));
-    size_t row = cut_args(from, args.bytes, &cut);
-    sb_op_values v = sb_op_values_of(from->call->op, args.bytes);
+    sb_args_copy(op, from->call->args, &args);
+    size_t row = cut_args(from, &args, &cut);
+    sb_op_values v = sb_op_values_of(op, &args);
     add_results(b, from, &cut, row);
-    for (size_t i = 0; i < bundle_field_count; i++)
-        if (bundle_fields[i].op == from->call->op)
-            add_field(b, &bundle_fields[i], args.bytes, &v);
-    if (from->call->op == SB_OP_rope)
-        add_positions(b, (const sb_rope_args *)(const void *)args.bytes);
+    for (size_t i = 0; i < list.count; i++)
+        add_arg(b, &list.args[i], &args, &v);
     for (size_t k = 0; k < SB_KNOB_COUNT; k++)
         say(b->knobs, "%s=%s ", sb_knob_name((sb_knob)k),
             sb_knob_value_name(from->call->knobs->value[k]));

@@ -12,7 +12,7 @@ void forced_clear_kept(struct forced_kept *k)
 {
     for (size_t i = 0; i < SB_OP_INPUTS; i++)
         free(k->copy[i]);
-    *k = (struct forced_kept){.args = {{0}}};
+    *k = (struct forced_kept){.copy = {NULL}};
 }
 
 void forced_drop_kept(sb_forced *f)
@@ -35,14 +35,10 @@ static int overwritten(const sb_op_values *v, const float *input)
 /* The argument that points to an input. */
 static void replace(struct forced_kept *k, const float *old, float *copy)
 {
-    for (size_t i = 0; i < bundle_field_count; i++) {
-        const bundle_field *field = &bundle_fields[i];
-        int reads = field->kind == BUNDLE_in || field->kind == BUNDLE_inplace ||
-                    field->kind == BUNDLE_state;
-        if (field->op != k->call.op || !reads)
-            continue;
-        const float **member = bundle_member(k->args.bytes, field);
-        if (*member == old)
+    const sb_arg_list list = sb_args_of(k->call.op);
+    for (size_t i = 0; i < list.count; i++) {
+        const float **member = sb_arg_at(&k->args, &list.args[i]);
+        if (sb_arg_is_read(&list.args[i]) && *member == old)
             *member = copy;
     }
 }
@@ -50,7 +46,7 @@ static void replace(struct forced_kept *k, const float *old, float *copy)
 sb_status forced_keep_call(struct forced_kept *k, const sb_op_call *call, int all)
 {
     *k = (struct forced_kept){.call = *call};
-    memcpy(k->args.bytes, call->args, sb_bundle_args_size(call->op));
+    sb_args_copy(call->op, call->args, &k->args);
     sb_op_values v = sb_op_values_of(call->op, call->args);
     for (size_t i = 0; i < v.inputs; i++) {
         const sb_op_value *in = &v.in[i];
@@ -89,7 +85,7 @@ static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_
 {
     for (size_t i = 0; i < f->kept_count; i++) {
         const struct forced_kept *k = &f->kept_calls[i];
-        sb_op_values v = sb_op_values_of(k->call.op, k->args.bytes);
+        sb_op_values v = sb_op_values_of(k->call.op, &k->args);
         for (size_t j = 0; j < v.outputs && j < SB_OP_OUTPUTS; j++) {
             *out = v.out[j];
             if (k->call.op == SB_OP_rope) /* in place, and alone */
@@ -112,7 +108,7 @@ sb_status forced_write_bundle(sb_forced *f, const sb_place *place, const struct 
 {
     sb_op_call call = k->call;
     sb_bundle_source source = *from;
-    call.args = k->args.bytes;
+    call.args = &k->args;
     source.call = &call;
     source.place = place;
     source.arithmetic = f->options.arithmetic->name;

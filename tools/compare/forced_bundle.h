@@ -3,17 +3,12 @@
 #ifndef SB_COMPARE_FORCED_BUNDLE_H
 #define SB_COMPARE_FORCED_BUNDLE_H
 
-#include "ref/ops/values.h"
 #include "tools/compare/bundle.h"
-#include "tools/compare/bundle_fields.h"
 #include "tools/compare/forced_parts.h"
 
 struct forced_kept {
     sb_op_call call;
-    union {
-        unsigned char bytes[BUNDLE_ARGS];
-        double aligned;
-    } args;
+    sb_any_args args;
     float *copy[SB_OP_INPUTS]; /* of inputs that would not last */
 };
 

@@ -32,19 +32,14 @@ sb_status forced_keep_state(sb_forced *f, const sb_op_call *call)
     return *slot ? forced_keep_call(*slot, call, 1) : SB_ERR_MEMORY;
 }
 
-static void *member_of(void *args, sb_op op, const char *name)
+static void *member_of(struct forced_kept *k, const char *name)
 {
-    for (size_t i = 0; i < bundle_field_count; i++)
-        if (bundle_fields[i].op == op && strcmp(bundle_fields[i].name, name) == 0)
-            return bundle_member(args, &bundle_fields[i]);
-    return NULL;
+    return sb_arg_at(&k->args, sb_arg_find(k->call.op, name));
 }
 
 static float *without_trail(struct forced_kept *k)
 {
-    sb_conv_args *conv = (void *)k->args.bytes;
-    sb_delta_rule_args *rule = (void *)k->args.bytes; /* of both forms */
-    float **trail = k->call.op == SB_OP_conv ? &conv->trail : &rule->trail, *old = *trail;
+    float **trail = member_of(k, "trail"), *old = *trail;
     *trail = NULL;
     return old;
 }
@@ -53,17 +48,17 @@ static float *without_trail(struct forced_kept *k)
 static int gives(const struct forced_kept *k, size_t rows, const float *expected)
 {
     struct forced_kept again = *k;
-    *(size_t *)member_of(again.args.bytes, k->call.op, "rows") = rows;
-    again.call.args = again.args.bytes;
-    sb_op_values v = sb_op_values_of(k->call.op, again.args.bytes);
+    *(size_t *)member_of(&again, "rows") = rows;
+    again.call.args = &again.args;
+    sb_op_values v = sb_op_values_of(k->call.op, &again.args);
     size_t count = v.state.rows * v.state.cols;
     float *state = sb_alloc(count, sizeof *state);
     float *out = sb_alloc(v.out[0].rows * v.out[0].cols, sizeof *out);
     int same = 0;
     if (state && out) {
         memcpy(state, v.state.data, count * sizeof *state);
-        *(float **)member_of(again.args.bytes, k->call.op, "state") = state;
-        *(float **)member_of(again.args.bytes, k->call.op, "out") = out;
+        *(float **)member_of(&again, "state") = state;
+        *(float **)member_of(&again, "out") = out;
         same = !sb_op_run(&again.call) && memcmp(state, expected, count * sizeof *state) == 0;
     }
     free(state);
@@ -74,7 +69,7 @@ static int gives(const struct forced_kept *k, size_t rows, const float *expected
 /* Of a verify only the rows that stay have left something behind. */
 static int cut_rows(struct forced_kept *k, const float *expected)
 {
-    size_t *rows = member_of(k->args.bytes, k->call.op, "rows");
+    size_t *rows = member_of(k, "rows");
     int verify = without_trail(k) != NULL;
     for (size_t n = *rows; n > 0; n = verify ? n - 1 : 0)
         if (gives(k, n, expected)) {
@@ -93,7 +88,7 @@ sb_status forced_bundle_state(sb_forced *f, const sb_place *place, sb_op op, siz
         forced_no_bundle(f, place, "was not left by one call of an op");
         return SB_OK;
     }
-    sb_op_value state = sb_op_values_of(k->call.op, k->args.bytes).state;
+    sb_op_value state = sb_op_values_of(k->call.op, &k->args).state;
     size_t count = state.rows * state.cols;
     double *bound = sb_alloc(count, sizeof *bound);
     if (!bound)

@@ -1,23 +1,10 @@
-/* op_fault_args.h - a copy of the arguments of any op, and its members by name. */
+/* op_fault_args.h - an input of any op by its name, and what a fault does to it. */
 #ifndef SB_FAULT_OP_FAULT_ARGS_H
 #define SB_FAULT_OP_FAULT_ARGS_H
 
+#include "ref/ops/args.h"
 #include "ref/ops/values.h"
 #include "ref/run/hook.h"
-
-typedef union sb_any_args {
-#define SB_OP(name, clause) sb_##name##_args name;
-#include "ref/ops/ops.def"
-#undef SB_OP
-} sb_any_args;
-
-/* 0, or -1 if there is no such op. */
-int sb_any_args_copy(const sb_op_call *call, sb_any_args *to);
-
-/* Members by name (op_fault_args.c has the list); NULL: the op has none of that name. */
-const float **sb_any_args_input(sb_any_args *args, sb_op op, const char *field);
-const sb_matrix **sb_any_args_param(sb_any_args *args, sb_op op, const char *field);
-float *sb_any_args_scalar(sb_any_args *args, sb_op op, const char *field);
 
 /* The input of that name with its shape; 0 if the op has none. */
 int sb_op_input_find(const sb_op_call *call, const char *field, sb_op_value *out);

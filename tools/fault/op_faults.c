@@ -16,6 +16,13 @@ static sb_status run_with(const sb_op_call *call, const sb_any_args *args)
     return sb_op_run(&changed);
 }
 
+/* Copies the arguments; the member of the copy that the fault names. */
+static void *copied(const sb_plant *plant, const sb_op_call *call, sb_any_args *args)
+{
+    sb_args_copy(call->op, call->args, args);
+    return sb_arg_at(args, sb_arg_find(call->op, plant->fault->field));
+}
+
 /* --- one input, copied and changed --------------------------------------------------------------
  */
 
@@ -25,7 +32,7 @@ static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_ed
     sb_any_args args;
     sb_op_value in;
     sb_status status = SB_ERR_USAGE;
-    if (sb_any_args_copy(call, &args) || !sb_op_input_find(call, plant->fault->field, &in))
+    if (!sb_op_input_find(call, plant->fault->field, &in))
         return status;
     float *changed = sb_alloc(in.rows * in.stride, sizeof *changed);
     if (!changed)
@@ -35,7 +42,7 @@ static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_ed
         memcpy(in.data, changed, in.rows * in.stride * sizeof *changed);
         status = sb_op_run(call);
     } else {
-        *sb_any_args_input(&args, call->op, plant->fault->field) = changed;
+        *(const float **)copied(plant, call, &args) = changed;
         status = run_with(call, &args);
     }
     free(changed);
@@ -99,9 +106,7 @@ static sb_status with_param(const sb_plant *plant, const sb_op_call *call,
 {
     sb_any_args args;
     sb_mistake_param param = {.bytes = NULL};
-    if (sb_any_args_copy(call, &args))
-        return SB_ERR_USAGE;
-    const sb_matrix **at = sb_any_args_param(&args, call->op, plant->fault->field);
+    const sb_matrix **at = copied(plant, call, &args);
     sb_status status = sb_mistake_edit(*at, edit, &param);
     *at = &param.matrix;
     if (!status)
@@ -146,9 +151,7 @@ SB_WITH_PARAM(negate_oldest_tap, negate_first_column)
 static sb_status with_scalar(const sb_plant *plant, const sb_op_call *call, float factor)
 {
     sb_any_args args;
-    if (sb_any_args_copy(call, &args))
-        return SB_ERR_USAGE;
-    *sb_any_args_scalar(&args, call->op, plant->fault->field) *= factor;
+    *(float *)copied(plant, call, &args) *= factor;
     return run_with(call, &args);
 }
 

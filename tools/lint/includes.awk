@@ -40,7 +40,7 @@ BEGIN {
     # of ref/ops the types and the choices, not one reference function; of tools/fault the mistakes
     # that a comparison is explained with
     row("tools/compare", "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
-        "ref/ops/op.h ref/ops/ops.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
+        "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
         "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
         "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \

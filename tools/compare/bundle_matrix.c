@@ -1,26 +1,8 @@
-#include "tools/compare/bundle_fields.h"
+#include "tools/compare/bundle_matrix.h"
 
 #include <string.h>
 
 #include "tools/compare/bundle.h"
-
-#define ROW(op, member, kind, count)                                                               \
-    {SB_OP_##op, #member, BUNDLE_##kind, offsetof(sb_##op##_args, member), count},
-
-const bundle_field bundle_fields[] = {
-#define SIZE(op, member) ROW(op, member, size, 0)
-#define INT(op, member) ROW(op, member, int, 0)
-#define FLOAT(op, member) ROW(op, member, float, 0)
-#define DOUBLE(op, member) ROW(op, member, double, 0)
-#define IN(op, member) ROW(op, member, in, 0)
-#define OUT(op, member) ROW(op, member, out, 0)
-#define INPLACE(op, member) ROW(op, member, inplace, 0)
-#define STATE(op, member) ROW(op, member, state, 0)
-#define IDS(op, member, count) ROW(op, member, ids, offsetof(sb_##op##_args, count))
-#define MATRIX(op, member) ROW(op, member, matrix, 0)
-#include "tools/compare/bundle_args.def"
-};
-const size_t bundle_field_count = sizeof bundle_fields / sizeof *bundle_fields;
 
 const char *const bundle_matrix_names[BUNDLE_MATRIX_NUMBERS] = {
     "rows",        "cols",       "first_row", "format",      "quantized",   "scale_format",
@@ -140,16 +122,6 @@ bundle_extent bundle_extent_of(const sb_matrix *m, uint64_t last)
         e.zero_points = (uint64_t)q->groups * ((stored + words - 1) / words) * 4;
     e.group_index = 4 * (uint64_t)m->cols;
     return e;
-}
-
-size_t sb_bundle_args_size(sb_op op)
-{
-    static const size_t sizes[] = {
-#define SB_OP(name, clause) sizeof(sb_##name##_args),
-#include "ref/ops/ops.def"
-#undef SB_OP
-    };
-    return sizes[op];
 }
 
 static void align(const float *expected, float *found, size_t count)
