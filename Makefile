@@ -133,9 +133,11 @@ DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op
 DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/%_emu.cc gpu/op/room.cc,\
     $(wildcard gpu/op/*.cc gpu/op/*.cu gpu/meter/device.cu gpu/step/*.cu))))
 CLI_MAIN := tools/cli/main.c
-TEST_SRC := $(call sources,tests/unit/test_*.c tests/prop/prop_*.c tests/fault/test_*.c \
-    tests/hf/test_*.c tests/quant/test_*.c tests/check/test_*.c tests/mtp/test_*.c \
-    tests/meta/test_*.c tests/gate/test_*.c $(if $(HAVE_CXX),tests/gpu/test_*.c tests/gpu/test_*.cc))
+# a suite is one program of the cases of a folder; a test with a main is a program of its own, and says why
+SUITES := unit prop fault mtp hf quant check gate $(if $(HAVE_CXX),gpu)
+TEST_SRC := $(call sources,$(foreach suite,$(SUITES),$(foreach end,c cc,tests/$(suite)/test_*.$(end) tests/$(suite)/prop_*.$(end))))
+ALONE_SRC := $(shell grep -lw '^int main' $(TEST_SRC))
+suite_sources = $(filter-out $(ALONE_SRC),$(filter tests/$(1)/%,$(TEST_SRC)))
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 # what launches kernels of its own is there where nvcc is: tests/device/check.sh
@@ -144,10 +146,11 @@ DEVICE_TEST_KERNELS := $(call device_objects,tests/gpu/device_kernels.cu)
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$(DEVICE_TEST_SRC)),\
     $(call sources,tests/*.c $(if $(HAVE_CXX),tests/*/*.c tests/gpu/*.cc,$(filter-out tests/gpu/%,$(wildcard tests/*/*.c)))))
 # of the other sources of tests/, those with a main are programs, the rest help the tests
-PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(OTHER_SRC)))
+SUITE_MAIN := tests/lib/suite_main.c
+PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(filter-out $(SUITE_MAIN),$(OTHER_SRC))))
 # (what stands in for calls of the system, in one of them)
 WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c
-HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC),$(OTHER_SRC))
+HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC) $(SUITE_MAIN),$(OTHER_SRC))
 # the arithmetic digest is also built where there is no cmocka and no MPFR: only with what it includes
 DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
     $(subst ",,$(shell grep -s 'include "tests/' tests/arith_digest.c)))))
@@ -161,7 +164,8 @@ STATIC := $(BUILD)/install/libsamebit.a
 LIBRARIES := $(if $(findstring -static,$(EXTRA))$(findstring -fsanitize,$(EXTRA)),,$(SHARED) $(STATIC))
 GPU := $(BUILD)/libgpu.a
 PROGRAM := $(BUILD)/samebit
-TEST_BIN := $(call binaries,$(TEST_SRC) $(PROGRAM_SRC))
+SUITE_BIN := $(foreach suite,$(SUITES),$(if $(call suite_sources,$(suite)),$(BUILD)/suites/$(suite)))
+TEST_BIN := $(call binaries,$(ALONE_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
 # the program on a runtime that only writes down what kernels are started with
 LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches $(BUILD)/tests/gpu/device_ops_launches)
@@ -182,9 +186,9 @@ HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
 lib: $(SHARED) $(STATIC)
-tests: $(PROGRAM) $(LIBRARIES) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
+tests: $(PROGRAM) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
-$(HAVE): tools/deps $(if $(INSTALLING),FORCE)
+$(HAVE): tools/deps $(if $(filter-out tests,$(INSTALLING)),FORCE)
 	@mkdir -p $(@D)
 	@tools/deps $(if $(INSTALLING),,--check) build $(if $(TESTING),test)
 	@touch $@
@@ -195,16 +199,24 @@ comma := ,
 silent = $(findstring s,$(filter-out --%,-$(firstword $(MAKEFLAGS))))
 step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
 
-# These change only when their content does, and what they decide is built again.
-$(BUILD)/flags: FORCE | $(HAVE)
-	@{ echo '$(COMPILE) $(HOT_OPT) $(TEST_OPT) $(COLD_OPT)'; echo '$(LINK) $(LIBS)'; $(CC) --version | head -n 1; } > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-$(BUILD)/flags-cxx: FORCE | $(HAVE)
-	@{ echo '$(COMPILE_CXX) $(TEST_OPT)'; $(CXX) --version | head -n 1; } > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-$(BUILD)/members: FORCE | $(HAVE)
-	@printf '%s\n' $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(DEVICE_SRC) $(HELP_SRC) > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# Each line of these is one word of a setting; they are written only where they would change, and what they decide
+# is built again.
+define note
+$(BUILD)/$(1): $$(if $$(call differs,$$(strip $$(file <$(BUILD)/$(1))),$$(strip $$($(2)))),FORCE) | $(HAVE)
+	@mkdir -p $$(@D)
+	@printf '%s\n' $$(foreach word,$$($(2)),'$$(subst ','\'',$$(word))') > $$@
+endef
+differs = $(subst x$(1)x,,x$(2)x)$(subst x$(2)x,,x$(1)x)
+FLAGS := $(COMPILE) $(HOT_OPT) $(TEST_OPT) $(COLD_OPT) $(LINK) $(LIBS) $(shell $(CC) --version 2> /dev/null | head -n 1)
+FLAGS_CXX := $(COMPILE_CXX) $(TEST_OPT) $(shell $(CXX) --version 2> /dev/null | head -n 1)
+FLAGS_DEVICE := $(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS) $(NVCC_COMMON)
+MEMBERS := $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(DEVICE_SRC) $(HELP_SRC)
+CASES := $(TEST_SRC)
+$(eval $(call note,flags,FLAGS))
+$(if $(HAVE_CXX),$(eval $(call note,flags-cxx,FLAGS_CXX)))
+$(if $(NVCC),$(eval $(call note,flags-device,FLAGS_DEVICE)))
+$(eval $(call note,members,MEMBERS))
+$(eval $(call note,suites/members,CASES))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -215,9 +227,6 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
 	$(call step,CXX,$<)
 	$(quiet)$(COMPILE_CXX) $(if $(filter tests/%,$<),$(call own_opt,$<)) -MMD -MP -c $< -o $@
 
-$(BUILD)/flags-device: FORCE | $(HAVE)
-	@printf '%s\n' '$(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS)' '$(NVCC_COMMON)' > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # what ptxas says of each kernel stays beside the object: tests/gpu/device_gates.sh reads it
 define make_device
 @mkdir -p $(@D)
@@ -237,16 +246,18 @@ $(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device
 
 define make_archive
 $(call step,AR,$@)
-$(quiet)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
+$(quiet)rm -f $@ && $(AR) rcsD $(1) $@ $(filter %.o,$^)
 endef
+# those of this build name the objects, and copy none
+THIN := --thin
 $(LIB): $(call objects,$(LIB_SRC)) $(BUILD)/members
-	$(make_archive)
+	$(call make_archive,$(THIN))
 $(TOOLS): $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC))) $(BUILD)/members
-	$(make_archive)
+	$(call make_archive,$(THIN))
 $(GPU): $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC)) $(BUILD)/members
-	$(make_archive)
+	$(call make_archive,$(THIN))
 $(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
-	$(make_archive)
+	$(call make_archive,$(THIN))
 
 API_OBJ := $(call objects,$(filter tools/api/%,$(TOOL_SRC)))
 API_MAP := tools/api/samebit.map
@@ -261,52 +272,60 @@ $(BUILD)/install/samebit.o: $(API_OBJ) $(TOOLS) $(LIB)
 	$(call step,LD,$@)
 	$(quiet)$(CC) $(EXTRA) -r -nostdlib $(filter %.o %.a,$^) -o $@ && $(OBJCOPY) --localize-hidden $@
 $(STATIC): $(BUILD)/install/samebit.o
-	$(make_archive)
+	$(call make_archive)
 
-$(PROGRAM): $(call objects,$(CLI_MAIN)) $(TOOLS) $(GPU) $(LIB)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) $(NVCC_LIBS) -o $@
+# link ARCHIVES,LIBRARIES: a program that is linked again where an object changes that it has, not wherever an
+# archive does: the linker says what it took out of them, and $@.d names it. Archives are there before, in an order
+# in which each names what the later ones have.
+define link
+@mkdir -p $(@D)
+$(call step,LD,$@)
+$(quiet)$(LINK) -Wl,-t $(filter %.o,$^) $(1) $(2) -o $@ > $@.taken || { cat $@.taken; exit 1; }
+@awk -v obj='$(BUILD)/obj/' -v or='$(1)' 'index($$0, obj) == 1 && /\.o$$/ { had = had " " $$0; rules = rules $$0 ":\n" } \
+    index($$0, obj "ref/") == 1 { lib = 1 } END { printf "$@:%s\n%s", lib ? had : " " or, lib ? rules : "" }' \
+    $@.taken > $@.d && rm $@.taken
+endef
+$(PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU) $(LIB)
+	$(call link,$(TOOLS) $(GPU) $(LIB),$(LIBS) $(NVCC_LIBS))
 $(BUILD)/tests/gpu/samebit_launches: $(call objects,$(CLI_MAIN))
-$(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c) $(HELP)
-$(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o $(TOOLS) $(GPU) $(LIB)
-	@mkdir -p $(@D)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(TOOLS) $(GPU) $(LIB) $(LIBS) -o $@
-$(BUILD)/bench: $(call objects,$(BENCH_SRC)) $(TOOLS) $(LIB)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o %.a,$^) $(LIBS) -lm -o $@
-# those that run the whole program have all of it
-$(addprefix $(BUILD)/tests/fuzz/,fuzz_bundle fuzz_command): $(GPU)
-$(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(call objects,$(FUZZ_DRIVER)) $(HELP) $(TOOLS) $(LIB)
-	@mkdir -p $(@D)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(TOOLS) $(filter $(GPU),$^) $(LIB) \
-	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
-$(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) $(LIB)
-	@mkdir -p $(@D)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $^ -o $@
-# its subject is a decoder that errs, which it plants
+$(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c)
+$(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o | $(HELP) $(TOOLS) $(GPU) $(LIB)
+	$(call link,$(HELP) $(TOOLS) $(GPU) $(LIB),$(LIBS))
+$(BUILD)/bench: $(call objects,$(BENCH_SRC)) | $(TOOLS) $(LIB)
+	$(call link,$(TOOLS) $(LIB),$(LIBS) -lm)
+$(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) | $(LIB)
+	$(call link,$(LIB),)
+# tests and fuzzers; those that run the whole program, or kernels, have all of it
+HAS_GPU := $(addprefix $(BUILD)/,suites/fault suites/gpu tests/fault/% tests/gpu/% tests/fuzz/fuzz_bundle \
+    tests/fuzz/fuzz_command)
+$(filter $(HAS_GPU),$(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN)): | $(GPU)
+define link_test
+$(call link,$(HELP) $(TOOLS) $(if $(filter $(HAS_GPU),$@),$(GPU)) $(LIB),$(TEST_LIBS) $(if $(filter $(HAS_GPU),$@),$(NVCC_LIBS)))
+endef
+$(foreach suite,$(SUITES),$(eval $(BUILD)/suites/$(suite): $(call objects,$(call suite_sources,$(suite)))))
+$(SUITE_BIN): $(call objects,$(SUITE_MAIN)) $(BUILD)/suites/members | $(HELP) $(TOOLS) $(LIB)
+	$(link_test)
+$(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(call objects,$(FUZZ_DRIVER)) | $(HELP) $(TOOLS) $(LIB)
+	$(link_test)
+$(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o | $(HELP) $(TOOLS) $(LIB)
+	$(link_test)
+# What the linker puts in the place of calls is so for a whole program; these have mains of their own.
+# check/test_decoding: its subject is a decoder that errs, which it plants
 $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
-# the calls that tests/fault/sweep_calls.c lets fail; -z now: its many children need not look for symbols
+# unit/test_pool: threads that cannot be started
+$(BUILD)/tests/unit/test_pool: LINK += -Wl,--wrap=pthread_create
+# fault/test_sweep: the calls that sweep_calls.c lets fail; -z now: its many children need not look for symbols
 $(BUILD)/tests/fault/test_sweep: LINK += -Wl,-z,now $(addprefix -Wl$(comma)--wrap=,open write fsync rename renameat2 mkdir rmdir \
     unlink link symlink flock stat lstat fstat read pread mmap opendir readdir malloc calloc realloc posix_memalign \
     open_memstream pthread_create)
-# how far the parser came, and what is written where
+$(BUILD)/tests/fault/test_sweep: $(call objects,tests/fault/sweep_calls.c)
+# fuzz_command: how far the parser came, and what is written where
 $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_parse open rename renameat2 mkdir rmdir unlink \
     link symlink)
-$(BUILD)/tests/fault/test_sweep: $(call objects,tests/fault/sweep_calls.c)
 $(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
-# threads that cannot be started
-$(BUILD)/tests/unit/test_pool: LINK += -Wl,--wrap=pthread_create
-$(filter $(BUILD)/tests/gpu/% $(BUILD)/tests/fault/%,$(TEST_BIN)): $(GPU)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
-$(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o $(HELP) $(TOOLS) $(LIB)
-	@mkdir -p $(@D)
-	$(call step,LD,$@)
-	$(quiet)$(LINK) $(filter %.o $(HELP),$^) $(filter $(TOOLS),$^) $(filter $(GPU),$^) $(filter $(LIB),$^) \
-	    $(TEST_LIBS) $(if $(filter $(GPU),$^),$(NVCC_LIBS)) -o $@
 
+-include $(addsuffix .d,$(PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- installing ---------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs the test suites in a fixed order and counts what they say of themselves.
 #
-#   tests/run_all.sh [--all] [SUITE...]     all suites of `make check`, or those named
-#   tests/run_all.sh --programs PROGRAM...  any programs that speak as tests do (the runner's own tests)
+#   tests/run_all.sh [--all] [--times] [SUITE...]     all suites of `make check`, or those named
+#   tests/run_all.sh --programs PROGRAM...           any programs that speak as tests do (the runner's own tests)
 #
 #   --all           the longer forms of `make check-all`
+#   --times         at the end, seconds of wall clock and of processor: of the slowest members and of each suite
 #   BUILD=DIR       the build to test (build); its tests must have been built: make tests
 #   JOBS=N          members of a suite that run at the same time, and jobs of the builds that the suites make
 #                   for themselves (the processors and one more: some members sleep, or wait for a file)
@@ -68,12 +69,13 @@ problem() { problems+=("$1"); printf '%s\n' "$1"; }
 # a pipe: `wait -n` may miss one.
 # The members, of which the first `shown` were shown. The status is empty while one runs; `left`, of one that
 # is left out; `opens` and `closes`, of the two lines around a suite, which take a place among the members.
-names=() statuses=() shown=0 running=0
+names=() suites=() statuses=() shown=0 running=0
 live=() # those that are shown while they run
+times=0 # whether each leaves its times
 
 # begin INDEX OUTPUT COMMAND...: one member, up to its end; a signal passes on to the group that timeout makes
 begin() {
-    local index=$1 output=$2 status stopped=
+    local index=$1 output=$2 status stopped= start=$EPOCHREALTIME
     shift 2
     trap '' HUP INT # which the whole group may get; the runner sends TERM
     trap 'trap "" TERM; stopped=1; kill $(jobs -pr)' TERM # once: what is being cleaned up is left in peace
@@ -84,12 +86,14 @@ begin() {
     if { [ -n "$stopped" ] || [ $status = 124 ]; } && kill -- -$!; then
         timeout "$grace" bash -c "while kill -0 -- -$!; do sleep 0.1; done" || kill -KILL -- -$!
     fi
+    [ $times = 0 ] || { echo "$start $EPOCHREALTIME" && times; } > "$logs/$index.times"
     echo "$index $status" >&"$ended"
 }
 # member NAME COMMAND...: runs one test program, when there is room
 member() {
     local index=${#names[@]}
     names+=("$1")
+    suites[index]=${suite-}
     shift
     while [ $running -ge "$at_once" ]; do one_ends; done
     running=$((running + 1))
@@ -171,11 +175,19 @@ verdict() {
 }
 
 # --- suites: each calls member for what it has --------------------------------------------------------
-# A program in BUILD, built from a source; one that was not built is silent and therefore fails.
+# The cases of a source: of its suite, BUILD/suites/FOLDER, or a program of its own, if it has a main. What was not
+# built is silent and therefore fails.
 compiled() {
-    local source
+    local source name
     for source in "$@"; do
-        [ -e "$source" ] && wanted "$source" && member "${source%.c*}" "$BUILD/${source%.c*}"
+        [ -e "$source" ] && wanted "$source" || continue
+        name=${source%.c*}
+        if grep -qw '^int main' "$source"; then
+            member "$name" "$BUILD/$name"
+        else
+            name=${name#tests/}
+            member "tests/$name" "$BUILD/suites/${name%%/*}" "${name##*/}"
+        fi
     done
 }
 scripts() {
@@ -197,7 +209,7 @@ wanted() {
 }
 
 suite_lint() { scripts tools/lint/*.sh; }
-suite_meta() { compiled tests/meta/test_*.c; scripts tests/meta/*.sh; }
+suite_meta() { scripts tests/meta/*.sh; }
 suite_unit() { compiled tests/unit/test_*.c; }
 suite_prop() { compiled tests/prop/prop_*.c; }
 suite_fault() { compiled tests/fault/test_*.c; scripts tests/fault/*.sh; }
@@ -250,11 +262,34 @@ closes() {
     printf '=== %s: %d s\n' "$1" $((SECONDS - began[opened]))
 }
 
+# Of each member `start end` and what bash's times says: of its own shell, and of all that this waited for.
+show_times() {
+    local index
+    echo
+    for index in "${!names[@]}"; do
+        [ ! -e "$logs/$index.times" ] || echo "${suites[index]:-programs} ${names[index]// /_} $(tr '\n' ' ' < "$logs/$index.times")"
+    done | awk '
+    function seconds(t,    part) { split(t, part, /[ms]/); return part[1] * 60 + part[2] }
+    {
+        spent = seconds($5) + seconds($6) + seconds($7) + seconds($8)
+        printf "1 %8.1f %8.1f  %s\n", $4 - $3, spent, $2
+        count[$1]++
+        sum[$1] += spent
+        if (!($1 in first) || $3 < first[$1]) first[$1] = $3
+        if ($4 > last[$1]) last[$1] = $4
+    }
+    END { for (s in count) printf "2 %8.1f %8.1f  %s, %d members\n", last[s] - first[s], sum[s], s, count[s] }' |
+        sort -k1,1n -k3,3nr | awk '
+    $1 != part { part = $1; n = 0; print part == 1 ? "  wall processor  the slowest members" : "  wall processor  suites" }
+    part == 2 || n++ < 25 { print substr($0, 3) }'
+}
+
 # --- main -----------------------------------------------------------------------------------------------
 chosen=()
 while [ $# -gt 0 ]; do
     case "$1" in
         --all) all=1 limit=${LIMIT:-3000} ;;
+        --times) times=1 ;;
         --programs)
             shift
             for program in "$@"; do member "$program" "$program"; done
@@ -275,6 +310,7 @@ export CHECK_ALL=$all
 [ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
 for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
 all_end
+[ $times = 0 ] || show_times
 
 echo
 if [ ${#problems[@]} -gt 0 ]; then

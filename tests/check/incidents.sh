@@ -10,7 +10,7 @@ document=docs/check/incidents.md
 tables=$(mktemp) || exit 2
 trap 'rm -f "$tables"' EXIT
 
-if ! "${BUILD:-build}/tests/check/test_faults" --table > "$tables"; then
+if ! "${BUILD:-build}/suites/check" test_faults --table > "$tables"; then
     echo "test_faults --table failed"
     echo "0 passed, 1 failed, 0 skipped"
     exit 1

@@ -1,6 +1,6 @@
 /* test_accept.c - acceptance along a text: counts, intervals, rounds, and the verdict about a head.
  * The faults in the files of a head that it must show are in test_head_faults.c. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,18 +42,16 @@ static void write_texts(const char *folder, uint64_t positions, sb_accept_text *
     sb_model_close(model);
 }
 
-static int setup(void **state)
+TEST_FIXTURE(setup)
 {
-    (void)state;
     healthy_folder = test_checkpoint_with("test_accept", &vehicle);
     write_texts(healthy_folder, POSITIONS, &texts, &text_count);
     measure(healthy_folder, texts, text_count, 1, &healthy);
     return 0;
 }
 
-static int teardown(void **state)
+TEST_FIXTURE(teardown)
 {
-    (void)state;
     sb_accept_free(&healthy);
     sb_head_texts_free(texts, text_count);
     return 0;
@@ -63,14 +61,13 @@ static int teardown(void **state)
  */
 
 /* E-1, position by position and in another way: a session of its own for each. */
-static void rows_are_those_of_rounds(void **state)
+TEST(rows_are_those_of_rounds)
 {
     enum { K = 3, COUNT = 14 };
     const sb_accept_text text = {texts[0].ids, COUNT, 0};
     sb_accept a;
     sb_error err;
     float *logits = malloc(384 * sizeof *logits);
-    (void)state;
     assert_non_null(logits);
     measure(healthy_folder, &text, 1, K, &a);
     assert_int_equal(a.count, COUNT - 1);
@@ -109,11 +106,10 @@ static void rows_are_those_of_rounds(void **state)
 }
 
 /* E-2: sums by depth, of several texts. */
-static void depths_are_counted(void **state)
+TEST(depths_are_counted)
 {
     sb_accept a;
     uint64_t by_hand[3] = {0}, sum = 0;
-    (void)state;
     measure(healthy_folder, texts, text_count, 3, &a);
     assert_int_equal(a.count, POSITIONS);
     assert_int_equal(a.texts, text_count);
@@ -142,7 +138,7 @@ static void depths_are_counted(void **state)
 }
 
 /* E-6: what rounds along the text would count is what rounds do count. */
-static void chain_is_what_an_engine_counts(void **state)
+TEST(chain_is_what_an_engine_counts)
 {
     enum { K = 3 };
     sb_accept a;
@@ -150,8 +146,7 @@ static void chain_is_what_an_engine_counts(void **state)
     sb_session *session = NULL;
     sb_rounds *rounds = NULL;
     uint64_t count = 0, accepted = 0;
-    size_t first = 0; /* where the second round begins */
-    (void)state;
+    size_t first = 0;            /* where the second round begins */
     assert_true(text_count > 1); /* E-14: "random prompts", each another */
     assert_memory_not_equal(texts[0].ids, texts[1].ids, 4 * sizeof *texts[0].ids);
     measure(healthy_folder, texts, 1, K, &a);
@@ -198,10 +193,9 @@ static void chain_is_what_an_engine_counts(void **state)
 }
 
 /* Presets at their full depth: what recipe `predictable` promises. */
-static void predictable_lies_between(void **state)
+TEST(predictable_lies_between)
 {
     static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
-    (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         sb_accept a;
         sb_accept_text *own;
@@ -220,14 +214,13 @@ static void predictable_lies_between(void **state)
     }
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     sb_accept a;
     sb_error err;
     uint32_t id = 5, bad[2] = {5, 4000};
     sb_model *model = test_model_open(healthy_folder);
     sb_accept_options options = {.drafts = 1};
-    (void)state;
     assert_int_equal(sb_accept_measure(model, &(sb_accept_text){&id, 1, 0}, 1, &options, &a, &err),
                      SB_ERR_INPUT);
     sb_accept_free(&a);
@@ -281,9 +274,8 @@ static const char *trunk_damaged(void)
     return path;
 }
 
-static void a_weak_head_is_told_from_a_bad_trunk(void **state)
+TEST(a_weak_head_is_told_from_a_bad_trunk)
 {
-    (void)state;
     sb_head_run r = run_head(healthy_folder, NULL);
     assert_int_equal(r.verdict, SB_HEAD_UNKNOWN);
     assert_non_null(strstr(r.why, "--against"));
@@ -337,10 +329,9 @@ static sb_head_run cells(uint64_t common, uint64_t own, uint64_t other, uint64_t
     return run;
 }
 
-static void judgement(void **state)
+TEST(judgement)
 {
     enum { NOT = 999 };
-    (void)state;
     assert_int_equal(cells(3, 140, 141, 140, 141).verdict, SB_HEAD_OK);
     assert_int_equal(cells(3, 120, 141, 121, 141).verdict, SB_HEAD_WEAK);
     assert_int_equal(cells(3, 120, 141, 141, 141).verdict, SB_HEAD_WEAK);
@@ -382,11 +373,10 @@ static size_t weak_by_chance(uint64_t of, float rate, size_t runs)
 }
 
 /* What docs/accept.md says of it. */
-static void equal_heads(void **state)
+TEST(equal_heads)
 {
     static const float rates[] = {0.5f, 0.7f, 0.9f};
     enum { RUNS = 4000 };
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         for (uint64_t of = 64; of <= 256; of *= 4) {
             size_t weak = weak_by_chance(of, rates[i], RUNS);
@@ -398,17 +388,4 @@ static void equal_heads(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_those_of_rounds),
-        cmocka_unit_test(depths_are_counted),
-        cmocka_unit_test(chain_is_what_an_engine_counts),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(a_weak_head_is_told_from_a_bad_trunk),
-        cmocka_unit_test(judgement),
-        cmocka_unit_test(equal_heads),
-        cmocka_unit_test(predictable_lies_between),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

@@ -2,7 +2,7 @@
  * say so, and what needs no configuration is looked at all the same.
  *
  * CHECK_ALL=1: every fault of faults.def; else every third. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,9 +79,8 @@ static void audit(folder *f, const char *what)
     folder_free(f);
 }
 
-static void heads_without_a_declaration(void **state)
+TEST(heads_without_a_declaration)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
         audit(break_config(&configs[i]), configs[i].path ? configs[i].path : "config.json");
     audit(with_large_integer(CT1), "2^63");
@@ -130,10 +129,9 @@ static int is_found(const folder_result *r, const fault *f)
     return 0;
 }
 
-static void nothing_else_is_hidden(void **state)
+TEST(nothing_else_is_hidden)
 {
     size_t looked_at = 0, hidden = 0, step = check_all() ? 1 : 3;
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i += step) {
         const fault *f = &faults[i];
         if (is_among(f->check, skipped) || strstr(f->plant, "config"))
@@ -155,11 +153,10 @@ static void nothing_else_is_hidden(void **state)
     assert_int_equal(hidden, 0);
 }
 
-static void what_was_not_looked_at_is_said(void **state)
+TEST(what_was_not_looked_at_is_said)
 {
     static const unsigned lacking[] = {3, 5, 6, 10};
     sb_error err;
-    (void)state;
     folder *f = folder_of(CT1);
     folder_remove(f, "config.json");
     folder_result *r = folder_check(f, NULL, NULL);
@@ -178,14 +175,4 @@ static void what_was_not_looked_at_is_said(void **state)
     r = folder_check_made(CT1, NULL, NULL);
     expect_none(r, 9);
     folder_result_free(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_else_is_hidden),
-        cmocka_unit_test(what_was_not_looked_at_is_said),
-        cmocka_unit_test(heads_without_a_declaration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  *
  *   SAMEBIT_CHAOS=N  how many folders (60; 3000 with CHECK_ALL=1)
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,17 +166,10 @@ static void one(uint64_t key, uint64_t index)
     folder_free(f);
 }
 
-static void test_chaos(void **state)
+TEST(test_chaos)
 {
     const char *count = getenv("SAMEBIT_CHAOS"), *all = getenv("CHECK_ALL");
     uint64_t n = count ? strtoull(count, NULL, 10) : all && *all == '1' ? 3000 : 60;
-    (void)state;
     for (uint64_t i = 0; i < n; i++)
         one(sb_rng_key(42, "chaos"), i);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chaos)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * CHECK_ALL=1: every pair of formats (with scale rules), presets, recipes, layouts, storages,
  * shards and KV scales; else each of them once. How many findings of each check above INFO there
  * are is printed. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,34 +59,6 @@ static const char *const quantized[] = {
 #undef SB_FIXTURE
 };
 
-static void test_quantizers(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof quantized / sizeof *quantized; i++) {
-        char path[256];
-        snprintf(path, sizeof path, "golden/quant/%s", quantized[i]);
-        folder *f = folder_at(path);
-        int experts = folder_maybe(f, "model.layers.0.mlp.gate.weight") != NULL;
-        folder_free(f);
-        clean(path, NULL);
-        clean(path, experts ? "golden/quant/in/moe-mtp" : "golden/quant/in/dense");
-    }
-    print_warnings("golden/quant");
-}
-
-static void test_originals(void **state)
-{
-    (void)state;
-    static const char *const paths[] = {"golden/quant/in/moe-mtp", "golden/quant/in/dense",
-                                        "golden/hf/small/dense", "golden/hf/small/moe",
-                                        "golden/hf/small/next"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        clean(paths[i], NULL);
-        clean(paths[i], paths[i]);
-    }
-    print_warnings("originals");
-}
-
 /* --- converted folders --------------------------------------------------------------------------
  */
 
@@ -98,30 +70,6 @@ static void convert(const char *source, const char *target, const char *to)
     if (sb_convert(&o, &c, &err))
         fail_msg("%s: %s", source, err.text);
     sb_conversion_free(&c);
-}
-
-/* To the other dialect, where global scales are reciprocals of binary32, and back. */
-static void test_converted(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *source, *original, *there, *back;
-    } cases[] = {
-        {"golden/quant/ct-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-modelopt", "nvfp4-ct"},
-        {"golden/quant/modelopt-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-ct", "nvfp4-modelopt"},
-        {"T3 nvfp4-ct", "T3 bf16", "nvfp4-modelopt", "nvfp4-ct"},
-        {"T3 nvfp4-modelopt", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
-        {"T3 nvidia-mix", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
-    };
-    const char *there = test_path("test_clean", "there"), *back = test_path("test_clean", "back");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        convert(folder_path(cases[i].source), there, cases[i].there);
-        clean(there, NULL);
-        clean(there, cases[i].original);
-        convert(there, back, cases[i].back);
-        clean(back, cases[i].original);
-    }
-    print_warnings("converted");
 }
 
 /* --- made folders -------------------------------------------------------------------------------
@@ -252,11 +200,11 @@ static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
     _exit(0);
 }
 
-static void test_made(void **state)
+/* First of all: it forks, which threads would not survive. */
+TEST(test_made)
 {
     static pairwise_case cases[CASES];
     const char *all = getenv("CHECK_ALL");
-    (void)state;
     factors[FORMAT].count = list_formats();
     size_t count;
     if (all && *all == '1') {
@@ -276,13 +224,51 @@ static void test_made(void **state)
     }
 }
 
-int main(void)
+TEST(test_quantizers)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made), /* forks, which threads would not survive */
-        cmocka_unit_test(test_quantizers),
-        cmocka_unit_test(test_originals),
-        cmocka_unit_test(test_converted),
+    for (size_t i = 0; i < sizeof quantized / sizeof *quantized; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "golden/quant/%s", quantized[i]);
+        folder *f = folder_at(path);
+        int experts = folder_maybe(f, "model.layers.0.mlp.gate.weight") != NULL;
+        folder_free(f);
+        clean(path, NULL);
+        clean(path, experts ? "golden/quant/in/moe-mtp" : "golden/quant/in/dense");
+    }
+    print_warnings("golden/quant");
+}
+
+TEST(test_originals)
+{
+    static const char *const paths[] = {"golden/quant/in/moe-mtp", "golden/quant/in/dense",
+                                        "golden/hf/small/dense", "golden/hf/small/moe",
+                                        "golden/hf/small/next"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        clean(paths[i], NULL);
+        clean(paths[i], paths[i]);
+    }
+    print_warnings("originals");
+}
+
+/* To the other dialect, where global scales are reciprocals of binary32, and back. */
+TEST(test_converted)
+{
+    static const struct {
+        const char *source, *original, *there, *back;
+    } cases[] = {
+        {"golden/quant/ct-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-modelopt", "nvfp4-ct"},
+        {"golden/quant/modelopt-nvfp4", "golden/quant/in/moe-mtp", "nvfp4-ct", "nvfp4-modelopt"},
+        {"T3 nvfp4-ct", "T3 bf16", "nvfp4-modelopt", "nvfp4-ct"},
+        {"T3 nvfp4-modelopt", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
+        {"T3 nvidia-mix", "T3 bf16", "nvfp4-ct", "nvfp4-modelopt"},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const char *there = test_path("test_clean", "there"), *back = test_path("test_clean", "back");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        convert(folder_path(cases[i].source), there, cases[i].there);
+        clean(there, NULL);
+        clean(there, cases[i].original);
+        convert(there, back, cases[i].back);
+        clean(back, cases[i].original);
+    }
+    print_warnings("converted");
 }

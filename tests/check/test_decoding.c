@@ -1,7 +1,7 @@
 /* test_decoding.c - check 48 sees a decoder that errs. No file can make the decoders of samebit
  * disagree, so the fault is planted in the program: the linker puts the function below in place of
  * the fast decoder (see the Makefile). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "ref/formats/wide.h"
 #include "tests/check/folder.h"
@@ -56,22 +56,19 @@ static void is_not(const folder_result *r, const char *layer)
     expect_none(r, 48);
 }
 
-static void test_wrong(void **state)
+TEST(test_right)
 {
-    (void)state;
+    every_case(is_not);
+}
+
+TEST(test_wrong)
+{
     wrong = 1;
     every_case(is_found);
     wrong = 0;
 }
 
-static void test_right(void **state)
+int main(int argc, char **argv)
 {
-    (void)state;
-    every_case(is_not);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right), cmocka_unit_test(test_wrong)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return suite_main(argc, argv);
 }

@@ -4,7 +4,7 @@
  *   test_faults --table    all faults, with what `samebit check` says (docs/check/incidents.md)
  *   test_faults --only N   the rows of check N alone
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,10 +130,9 @@ static void test_row(void **state)
 
 /* Every check has a fault that it must find and a variation that it must not. 48 compares two
  * decoders of samebit, and no file makes them differ: see test_decoding.c. */
-static void test_every_check(void **state)
+static void test_every_check(void **state __attribute__((unused)))
 {
     unsigned missing = 0;
-    (void)state;
     for (unsigned check = 1; check <= SB_CHECK_LAST; check++) {
         unsigned faults = 0, variations = 0;
         for (size_t i = 0; i < ROWS; i++)
@@ -183,25 +182,25 @@ static void print_table(void)
     }
 }
 
-int main(int argc, char **argv)
+/* `check 'test_faults/12 *'` runs those of check 12. */
+TEST_ROWS(faults)
 {
-    static struct CMUnitTest tests[ROWS + 1];
     static char names[ROWS][320];
-    unsigned only = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
-    size_t count = 0;
-    if (argc == 2 && strcmp(argv[1], "--table") == 0) {
-        print_table();
-        return 0;
-    }
-    tests[count++] =
-        (struct CMUnitTest){"every check has both", test_every_check, NULL, NULL, NULL};
+    suite_add(place,
+              (struct CMUnitTest){"every check has both", test_every_check, NULL, NULL, NULL});
     for (size_t i = 0; i < ROWS; i++) {
-        if (only && rows[i].check != only)
-            continue;
         snprintf(names[i], sizeof names[i], "%u %s: %s", rows[i].check,
                  rows[i].benign ? "benign" : "fault", rows[i].what);
-        tests[count++] =
-            (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+        suite_add(place,
+                  (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]});
     }
-    return _cmocka_run_group_tests("faults", tests, count, NULL, NULL);
 }
+
+static int table(int argc, char **argv)
+{
+    if (argc != 2 || strcmp(argv[1], "--table") != 0)
+        return 2;
+    print_table();
+    return 0;
+}
+TEST_ARGS(table)

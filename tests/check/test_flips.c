@@ -10,7 +10,7 @@
  * Of codes it is demanded: each flip is caught by the nearest-code checks (23, 31), or is a NaN to
  * check 28, except of +0 and -0, and where the flipped code is nearest within the slack of a
  * rounding boundary, which is computed here, from the bytes, without any code of the checks. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -318,30 +318,17 @@ static void flip_all(const char *vehicle, const char *against)
     sb_checkpoint_close(t.original);
 }
 
-static void test_ct(void **state)
+TEST(test_ct)
 {
-    (void)state;
     flip_all("golden/quant/ct-nvfp4", "golden/quant/in/moe-mtp");
 }
 
-static void test_modelopt(void **state)
+TEST(test_modelopt)
 {
-    (void)state;
     flip_all("golden/quant/modelopt-nvfp4", "golden/quant/in/moe-mtp");
 }
 
-static void test_fp8(void **state)
+TEST(test_fp8)
 {
-    (void)state;
     flip_all("T4 fp8-block recipe=plain", "T4 bf16 recipe=plain");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ct),
-        cmocka_unit_test(test_modelopt),
-        cmocka_unit_test(test_fp8),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

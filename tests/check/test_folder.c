@@ -1,5 +1,5 @@
 /* test_folder.c - the frame itself: a folder that is copied, changed, written and checked. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -35,18 +35,16 @@ static void same_bytes(const char *vehicle)
     folder_free(f);
 }
 
-static void test_same(void **state)
+TEST(test_same)
 {
-    (void)state;
     same_bytes(VEHICLE);
     same_bytes("T4 bf16 recipe=plain shards=one");
     same_bytes("golden/quant/autoround-gptq-mtp");
 }
 
 /* Edits of names, shapes and the index, as the survey of the files finds them. */
-static void test_edits(void **state)
+TEST(test_edits)
 {
-    (void)state;
     folder *f = folder_of(VEHICLE), *g = folder_copy(f);
     const char *first = g->tensors[0]->file, *last = g->tensors[g->count - 1]->file;
     size_t count = g->count;
@@ -69,9 +67,8 @@ static void test_edits(void **state)
     folder_free(g);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     folder *f = folder_of(VEHICLE);
     folder_tensor *t = folder_find(f, "model.norm.weight");
     folder_set(t, 5, 0.5f);
@@ -88,9 +85,8 @@ static void test_values(void **state)
     folder_free(f);
 }
 
-static void test_config(void **state)
+TEST(test_config)
 {
-    (void)state;
     folder *f = folder_of(VEHICLE);
     assert_string_equal(folder_json_get(f, "config.json", "num_hidden_layers"), "4");
     folder_json(f, "config.json", "quantization_config.ignore.0", "\"re:.*nothing\"");
@@ -104,9 +100,8 @@ static void test_config(void **state)
 }
 
 /* Damage that only files can have. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     for (int kind = 0; kind < 5; kind++) {
         folder *f = folder_of(VEHICLE);
         char *file = f->tensors[f->count - 1]->file;
@@ -125,13 +120,4 @@ static void test_damage(void **state)
         folder_result_free(r);
         folder_free(f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),   cmocka_unit_test(test_edits),  cmocka_unit_test(test_values),
-        cmocka_unit_test(test_config), cmocka_unit_test(test_damage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * belong to others, factors of columns with and without the norm that takes them back, zero
  * columns, single rows.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,10 +78,9 @@ static float two_of_three(uint64_t k)
 
 /* V-31: "weights of the original beyond 1.1 times 448 S were clipped" - scales of a partner whose
  * largest weight is less; every code is a nearest one. */
-static void test_clipped(void **state)
+TEST(test_clipped)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain"), *original = folder_of(BF16);
-    (void)state;
     requantize(f, original, UP, one, 1.0f);
     folder_result *r = folder_check(f, BF16, NULL);
     expect_none(r, 31);
@@ -110,12 +109,11 @@ static void divide_norm(folder *f, const char *norm)
 }
 
 /* V-38: "it is the product that is compared" */
-static void test_smoothed(void **state)
+TEST(test_smoothed)
 {
     static const char *const fed[] = {"q_proj", "k_proj", "v_proj"};
     folder *f = folder_of("T3 fp8-channel recipe=plain"), *original = folder_of(BF16);
     char module[128];
-    (void)state;
     declare(f, "SmoothQuantModifier");
     divide_norm(f, "model.layers.3.input_layernorm.weight");
     folder_result *r = folder_check(f, BF16, NULL); /* the weights are as they were */
@@ -150,12 +148,11 @@ static folder_result *checked(folder *f)
 }
 
 /* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" */
-static void test_dead_columns(void **state)
+TEST(test_dead_columns)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
     folder_tensor *t = folder_find(f, UP ".weight_packed");
     uint64_t cols = t->shape[1] * 8;
-    (void)state;
     declare(f, "GPTQModifier");
     for (uint64_t i = 0; i < t->shape[0]; i++)
         for (uint64_t k = 0; k < cols; k += 4)
@@ -168,12 +165,11 @@ static void test_dead_columns(void **state)
 }
 
 /* V-38: "a row is off" - two rows of other weights among tuned codes. */
-static void test_row(void **state)
+TEST(test_row)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
     folder_tensor *t = folder_find(f, UP ".weight_packed");
     uint64_t row = t->shape[1] * 4;
-    (void)state;
     declare(f, "GPTQModifier");
     for (uint64_t i = 0; i < 8 * t->shape[1] * t->shape[0]; i += 5) { /* as tuning moves codes */
         unsigned code = folder_nibble(t, i);
@@ -190,12 +186,11 @@ static void test_row(void **state)
 }
 
 /* V-38: "a factor for each row, or for each column" */
-static void test_columns(void **state)
+TEST(test_columns)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
     folder_tensor *t = folder_find(f, UP ".weight_packed");
     uint64_t cols = t->shape[1] * 8;
-    (void)state;
     declare(f, "GPTQModifier");
     for (uint64_t i = 0; i < t->shape[0]; i++)
         for (uint64_t k = 0; k < cols; k += 2)
@@ -210,10 +205,9 @@ static void test_columns(void **state)
 
 /* V-38: "of AutoRound a decoder layer" - it kept what it tuned of layer 1 alone, where no code is
  * bound; in layer 0 one code of another weight is found, and so is a scale that is another's. */
-static void test_layer(void **state)
+TEST(test_layer)
 {
     folder *f = folder_of("T3 int8-gptq recipe=plain");
-    (void)state;
     folder_json(f, "config.json", "quantization_config.autoround_version", "\"0.16.1\"");
     folder_json(f, "config.json", "quantization_config.iters", "8");
     for (size_t i = 0; i < f->count; i++) {
@@ -259,10 +253,9 @@ static void requantize_blocks(folder *f, const folder *original, const char *mod
 }
 
 /* V-24: "what lies beyond the last code is compared as that code" */
-static void test_cut(void **state)
+TEST(test_cut)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
-    (void)state;
     requantize_blocks(f, original, UP, 0.55f);
     folder_result *r = folder_check(f, BF16, NULL); /* nobody says that scales were tuned */
     expect_finding(r, 24, SB_LEVEL_error, UP);
@@ -312,10 +305,9 @@ static void requantize_nvfp4(folder *f, const folder *original, const char *modu
 }
 
 /* V-24: "Where the norm before a layer was scaled" - a smoothing whose other half is lost. */
-static void test_smoothed_nvfp4(void **state)
+TEST(test_smoothed_nvfp4)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
-    (void)state;
     declare(f, "SmoothQuantModifier");
     divide_norm(f, "model.layers.1.post_attention_layernorm.weight");
     folder_result *r = folder_check(f, BF16, NULL);
@@ -338,10 +330,9 @@ static void test_smoothed_nvfp4(void **state)
 /* V-18: "The largest block scale over the fused layers" - every up has less than the full scale,
  * which is its gate's, and a block without a code of 7: searched scales, and not scales of 4 or 6.
  */
-static void test_partner(void **state)
+TEST(test_partner)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain");
-    (void)state;
     declare(f, "GPTQModifier");
     for (size_t i = 0; i < f->count; i++) {
         folder_tensor *t = f->tensors[i];
@@ -373,16 +364,4 @@ static void test_partner(void **state)
     assert_non_null(finding ? finding : folder_finding(r, 18, SB_LEVEL_error, NULL));
     folder_result_free(r);
     folder_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clipped),        cmocka_unit_test(test_smoothed),
-        cmocka_unit_test(test_dead_columns),   cmocka_unit_test(test_row),
-        cmocka_unit_test(test_columns),        cmocka_unit_test(test_partner),
-        cmocka_unit_test(test_layer),          cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_smoothed_nvfp4),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

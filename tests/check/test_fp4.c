@@ -1,5 +1,5 @@
 /* test_fp4.c - the FP4 checks on panels made here: the fast pass against the definitions. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -139,9 +139,8 @@ static int closest(unsigned code, double t)
     return own <= best;
 }
 
-static void test_definition(void **state)
+TEST(test_definition)
 {
-    (void)state;
     for (int i = -1800; i <= 1800; i++) {
         double t = i / 256.0;
         for (unsigned code = 0; code < 16; code++) {
@@ -235,9 +234,8 @@ static void agree(block *b, double multiplier)
         fail_msg("a block is in doubt that the definition accepts");
 }
 
-static void test_fast_random(void **state)
+TEST(test_fast_random)
 {
-    (void)state;
     for (uint64_t i = 0; i < 20000; i++) {
         block b;
         double multiplier = 1e-4 * (1 + (double)sb_rng_uniform(KEY, 3 * i));
@@ -256,9 +254,8 @@ static void test_fast_random(void **state)
 }
 
 /* Quotients on the boundaries, at the end of the slack, and a hair beyond, for every code. */
-static void test_fast_boundaries(void **state)
+TEST(test_fast_boundaries)
 {
-    (void)state;
     static const double at[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 6, 7};
     static const double by[] = {1,
                                 1 + 0x1p-8,
@@ -284,9 +281,8 @@ static void test_fast_boundaries(void **state)
 
 /* --- whole panels ----------------------------------------------------------------------------- */
 
-static void test_sound(void **state)
+TEST(test_sound)
 {
-    (void)state;
     for (int s = 0; s < SCHEMES; s++) {
         vehicle *v = new_vehicle((scheme)s);
         pass(v, 1);
@@ -307,9 +303,8 @@ static void test_sound(void **state)
 }
 
 /* The moments and the distance, from codes and sums, against the plain way. */
-static void test_moments(void **state)
+TEST(test_moments)
 {
-    (void)state;
     for (int s = 0; s < SCHEMES; s++) {
         vehicle *v = new_vehicle((scheme)s);
         v->codes[5] ^= 0x88; /* signs count */
@@ -346,9 +341,8 @@ static void test_moments(void **state)
 
 /* V-23: "A flipped bit of a code" is found wherever the definition sees it, and only few are not
  * seen. */
-static void test_every_bit(void **state)
+TEST(test_every_bit)
 {
-    (void)state;
     unsigned missed = 0, seen = 0;
     vehicle *v = new_vehicle(CT);
     v->matrix.rows = v->master.rows = ROWS;
@@ -375,9 +369,8 @@ static void test_every_bit(void **state)
 }
 
 /* Scale bytes: NaN, negative, zero over codes, one bit flipped; a row of lost codes, a dead row. */
-static void test_scale_bytes(void **state)
+TEST(test_scale_bytes)
 {
-    (void)state;
     vehicle *v = new_vehicle(CT);
     unsigned char *scale = &v->scales[2 * COLS / 16 + 1], kept = *scale;
     *scale = 0x7f;
@@ -410,9 +403,8 @@ static void test_scale_bytes(void **state)
 
 /* V-25: a flipped bit of a block scale is told always, and nearly always some code under it is no
  * nearest one any more. */
-static void test_every_scale_bit(void **state)
+TEST(test_every_scale_bit)
 {
-    (void)state;
     unsigned codes_too = 0, count = 0;
     for (int s = 0; s < SCHEMES; s++) {
         vehicle *v = new_vehicle((scheme)s);
@@ -470,9 +462,8 @@ static sb_seen seen_by(const char *isa, vehicle *v, char *text, size_t size)
     return v->seen;
 }
 
-static void test_same_everywhere(void **state)
+TEST(test_same_everywhere)
 {
-    (void)state;
     static char plain[1 << 14], fast[1 << 14];
     if (!sb_dot_avx2_supported())
         skip();
@@ -503,9 +494,8 @@ static void expect_global(vehicle *v, float value, int level, int with_master)
     assert_int_equal(worst_of(v, 16), level);
 }
 
-static void test_global(void **state)
+TEST(test_global)
 {
-    (void)state;
     vehicle *v = new_vehicle(CT);
     float g = v->matrix.quant.factor.value;
     expect_global(v, 0.0f, SB_LEVEL_fatal, 0);
@@ -524,9 +514,8 @@ static void test_global(void **state)
 }
 
 /* Order of nibbles and signs: the words of the message. */
-static void test_signatures(void **state)
+TEST(test_signatures)
 {
-    (void)state;
     char text[256];
     vehicle *v = new_vehicle(MODELOPT);
     for (size_t i = 0; i < sizeof v->codes; i++)
@@ -546,29 +535,9 @@ static void test_signatures(void **state)
     free_vehicle(v);
 }
 
-static void test_root(void **state)
+TEST(test_root)
 {
-    (void)state;
     for (double x = 1e-200; x < 1e200; x *= 37)
         assert_true(fabs(sb_fp4_root(x) - sqrt(x)) <= 1e-12 * sqrt(x));
     assert_true(sb_fp4_root(0) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_fast_random),
-        cmocka_unit_test(test_fast_boundaries),
-        cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_every_bit),
-        cmocka_unit_test(test_scale_bytes),
-        cmocka_unit_test(test_global),
-        cmocka_unit_test(test_signatures),
-        cmocka_unit_test(test_every_scale_bit),
-        cmocka_unit_test(test_root),
-        cmocka_unit_test(test_same_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_fp4_groups.c - FP4 matrices side by side: who is to blame, and what is a producer's habit.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,12 +38,11 @@ static size_t count_of(const folder_result *r, unsigned check, sb_level level)
 }
 
 /* V-26: "at the member that is to blame", with and without an original. */
-static void test_blame(void **state)
+TEST(test_blame)
 {
     static const char *const odd[] = {
         EXPERT "gate_proj", EXPERT "up_proj", "model.layers.3.self_attn.q_proj",
         "model.layers.3.self_attn.k_proj", "model.layers.3.self_attn.v_proj"};
-    (void)state;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         for (int against = 0; against < 2; against++) {
             char name[96];
@@ -61,9 +60,8 @@ static void test_blame(void **state)
 }
 
 /* V-26: "it is one line" where all differ. */
-static void test_habit(void **state)
+TEST(test_habit)
 {
-    (void)state;
     folder *f = folder_of(CT);
     scale_all(f, ".up_proj.weight_global_scale", 0.5f);
     folder_result *r = folder_check(f, NULL, NULL);
@@ -80,9 +78,8 @@ static void test_habit(void **state)
 }
 
 /* V-24: "further than 0.04 from 1": every global scale of a role a tenth off. */
-static void test_factor_of_all(void **state)
+TEST(test_factor_of_all)
 {
-    (void)state;
     folder *f = folder_of(CT);
     scale_all(f, ".down_proj.weight_global_scale", 1 / 0.9f);
     folder_result *r = folder_check(f, BF16, NULL);
@@ -99,9 +96,8 @@ static void no_sevens(folder_tensor *t)
             folder_set_nibble(t, i, folder_nibble(t, i) - 1);
 }
 
-static void test_recipe(void **state)
+TEST(test_recipe)
 {
-    (void)state;
     folder *f = folder_of(CT);
     no_sevens(folder_find(f, EXPERT "down_proj.weight_packed"));
     folder_result *r = folder_check(f, NULL, NULL);
@@ -120,9 +116,8 @@ static void test_recipe(void **state)
 }
 
 /* The global scale of another matrix: a plausible number, but not this one's. */
-static void test_stale_global(void **state)
+TEST(test_stale_global)
 {
-    (void)state;
     folder *f = folder_of(CT);
     folder_tensor *t = folder_find(f, EXPERT "down_proj.weight_global_scale");
     folder_set(t, 0, 0.75f * folder_get(t, 0)); /* a BF16 number still */
@@ -138,9 +133,8 @@ static void test_stale_global(void **state)
     folder_free(f);
 }
 
-static void test_inputs(void **state)
+TEST(test_inputs)
 {
-    (void)state;
     folder *f = folder_of(MODELOPT);
     folder_tensor *t = folder_find(f, EXPERT "up_proj.input_scale");
     float was = folder_get(t, 0);
@@ -164,10 +158,9 @@ static void test_inputs(void **state)
 }
 
 /* Halves of W13 swapped: gate and up of an expert, whole. Only an original tells. */
-static void test_swapped(void **state)
+TEST(test_swapped)
 {
     static const char *const parts[] = {"weight_packed", "weight_scale"};
-    (void)state;
     folder *f = folder_of(CT);
     for (unsigned i = 0; i < 2; i++) {
         char gate[96], up[96];
@@ -181,15 +174,4 @@ static void test_swapped(void **state)
     expect_finding(r, 23, SB_LEVEL_error, EXPERT "up_proj");
     folder_result_free(r);
     folder_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blame),        cmocka_unit_test(test_factor_of_all),
-        cmocka_unit_test(test_habit),        cmocka_unit_test(test_recipe),
-        cmocka_unit_test(test_stale_global), cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_swapped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_fp8.c - FP8 under `samebit check`: the tables against the definition, the pass against both,
  * and what is said of files. V-28 to V-31. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,11 +33,10 @@ static int nearest_in_words(uint8_t code, long double t)
     return 1;
 }
 
-static void test_definition(void **state)
+TEST(test_definition)
 {
     uint64_t key = sb_rng_key(1, "fp8");
     size_t near = 0, all = 0;
-    (void)state;
     for (unsigned i = 0; i < 4000; i++) {
         double scale = (double)sb_round_to(SB_FORMAT_bf16, 0.001f + sb_rng_uniform(key, 3 * i));
         double t = (double)sb_e4m3_to_f32((uint8_t)sb_rng_below(key, 3 * i + 1, 0x7f));
@@ -58,11 +57,10 @@ static void test_definition(void **state)
     assert_true(near >= 4000 && near < all / 50);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
     uint64_t key = sb_rng_key(2, "fp8");
     sb_fp8_table table;
-    (void)state;
     sb_fp8_fill(&table);
     for (unsigned code = 0; code < 256; code++) {
         if ((code & 0x7f) != 0x7f)
@@ -82,11 +80,10 @@ static void test_table(void **state)
 
 /* Of the codes that a quantizer gives, every one is nearest, and none with a bit flipped is, but
  * for the sign of zeros and next to a halfway point. */
-static void test_flips(void **state)
+TEST(test_flips)
 {
     uint64_t key = sb_rng_key(3, "fp8");
     unsigned kept = 0, zeros = 0, flips = 0;
-    (void)state;
     for (unsigned i = 0; i < 20000; i++) {
         float w = sb_round_to(SB_FORMAT_bf16, sb_rng_normal(key, i));
         float scale = sb_round_to(SB_FORMAT_bf16, 5.0f / 448 * (1 + sb_rng_uniform(key, i)));
@@ -150,11 +147,10 @@ static void check_case(const quant_spec *spec, uint64_t seed)
     scan_case_free(&c);
 }
 
-static void test_pass(void **state)
+TEST(test_pass)
 {
     size_t count, done = 0;
     const quant_spec *specs = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         sb_container c = specs[i].container;
         if (c != SB_CONTAINER_mxfp8 && c != SB_CONTAINER_fp8_block &&
@@ -181,12 +177,11 @@ static const sb_seen_fp8 *seen_of(const folder_result *r, const char *plain)
 #define TENSOR "layers.1.mlp.experts.1.up_proj"
 
 /* 300 flips in one tensor: all that the definition calls far are counted, and nothing else. */
-static void test_many_flips(void **state)
+TEST(test_many_flips)
 {
     static const char *const vehicles[] = {"T3 fp8-block recipe=plain",
                                            "T3 fp8-channel recipe=plain",
                                            "T3 fp8-tensor recipe=plain", "T3 mxfp8 recipe=plain"};
-    (void)state;
     for (unsigned v = 0; v < 4; v++) {
         folder *f = folder_of(vehicles[v]);
         folder_tensor *t = folder_find(f, "model." TENSOR ".weight");
@@ -218,10 +213,9 @@ static float to_power(float x)
 }
 
 /* V-30: all scales of a file, and those of one layer, rounded up to powers of two. */
-static void test_rounded_scales(void **state)
+TEST(test_rounded_scales)
 {
     folder *f = folder_of("T6 fp8-block recipe=plain");
-    (void)state;
     folder_map(folder_find(f, "model.layers.0.linear_attn.in_proj_z.weight_scale_inv"), to_power);
     folder_result *r = folder_check(f, NULL, NULL);
     expect_finding(r, 30, SB_LEVEL_error, "layers.0.linear_attn.in_proj_z.weight_scale_inv");
@@ -240,10 +234,9 @@ static void test_rounded_scales(void **state)
 }
 
 /* V-30: cut at 240 everywhere, which one finding tells. */
-static void test_all_cut(void **state)
+TEST(test_all_cut)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain");
-    (void)state;
     for (size_t i = 0; i < f->count; i++)
         for (uint64_t b = 0; f->tensors[i]->dtype == SB_DTYPE_F8_E4M3 && b < f->tensors[i]->size;
              b++)
@@ -258,12 +251,11 @@ static void test_all_cut(void **state)
 
 /* V-30: "in blocks that a piece of a stack of experts shares with another" - of 192 rows 96 are
  * gate and 96 up, and the full code of the first block is among the gates alone. */
-static void test_stack(void **state)
+TEST(test_stack)
 {
     enum { E = 8, ROWS = 192, COLS = 320 };
     const uint64_t codes[] = {E, ROWS, COLS}, grid[] = {E, 2, 3};
     folder *f = folder_of("T6 fp8-block recipe=plain");
-    (void)state;
     assert_true(folder_drop_all(f, "model.layers.1.mlp.experts.") > 0);
     folder_tensor *c =
         folder_add(f, "model.layers.1.mlp.experts.gate_up_proj", SB_DTYPE_F8_E4M3, 3, codes, NULL);
@@ -290,12 +282,11 @@ static void test_stack(void **state)
 }
 
 /* The place in a message is the byte of the file. */
-static void test_place(void **state)
+TEST(test_place)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain");
     folder_tensor *t = folder_find(f, "model." TENSOR ".weight");
     char place[64];
-    (void)state;
     t->bytes[5 * t->shape[1] + 7] = 0xff;
     folder_result *r = folder_check(f, NULL, NULL);
     const sb_finding *finding = folder_finding(r, 28, SB_LEVEL_fatal, TENSOR);
@@ -320,9 +311,8 @@ static void move_codes(folder_tensor *t, uint64_t every)
 
 /* V-31: codes of all matrices are a step beside the nearest, as GPTQ's: judged as a whole. The same
  * in one matrix is damage, and so is a wrong scale among such matrices. */
-static void test_compensated(void **state)
+TEST(test_compensated)
 {
-    (void)state;
     folder *f = folder_of("T3 fp8-channel recipe=plain");
     folder_tensor *t = folder_find(f, "model." TENSOR ".weight");
     move_codes(t, 5);
@@ -343,16 +333,4 @@ static void test_compensated(void **state)
     expect_finding(r, 31, SB_LEVEL_error, TENSOR);
     folder_result_free(r);
     folder_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition), cmocka_unit_test(test_table),
-        cmocka_unit_test(test_flips),      cmocka_unit_test(test_pass),
-        cmocka_unit_test(test_many_flips), cmocka_unit_test(test_rounded_scales),
-        cmocka_unit_test(test_all_cut),    cmocka_unit_test(test_place),
-        cmocka_unit_test(test_stack),      cmocka_unit_test(test_compensated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_hashes.c - check 52: files against the hashes that the hub stored, in the two places where
  * huggingface_hub leaves them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <limits.h>
 #include <openssl/evp.h>
@@ -206,13 +206,12 @@ static sb_check_state state_of(const char *path, const sb_check_options *options
 /* --- tests --------------------------------------------------------------------------------------
  */
 
-static void test_known(void **state)
+TEST(test_known)
 {
     static const int all[SB_HASH_KINDS] = {1, 1, 1};
     const char *path = test_path("test_hashes", "known");
     sb_file_hashes h;
     sb_error err;
-    (void)state;
     make_folder(path);
     store(path, "abc", "abc", 3);
     char *file = sb_path_join(path, "abc");
@@ -225,9 +224,8 @@ static void test_known(void **state)
     assert_int_equal(sb_file_hash(path, all, NULL, NULL, &h, &err), SB_ERR_IO);
 }
 
-static void test_sound(void **state)
+TEST(test_sound)
 {
-    (void)state;
     sb_check_options options = only_hashes();
     const char *path = downloaded("sound");
     expect_hashes(path, 0, SB_LEVEL_info, NULL);
@@ -264,7 +262,7 @@ static void do_damage(const char *path, const char *name, damage d)
     free(b.at);
 }
 
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
     static const struct {
         damage damage;
@@ -273,7 +271,6 @@ static void test_damaged(void **state)
                 {HOLE, "bytes were changed after the download"},
                 {SHIFT, "bytes were changed after the download"},
                 {CUT, "the download is incomplete"}};
-    (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const char *path = downloaded("damaged");
         do_damage(path, names[1], list[i].damage);
@@ -286,9 +283,8 @@ static void test_damaged(void **state)
     }
 }
 
-static void test_edited(void **state)
+TEST(test_edited)
 {
-    (void)state;
     const char *path = downloaded("edited");
     store(path, "README.md", "# my model\n", 11);
     expect_hashes(path, 1, SB_LEVEL_warn, "README.md: its git hash is ");
@@ -299,9 +295,8 @@ static void test_edited(void **state)
     expect_hashes(path, 2, SB_LEVEL_warn, "config.json: its git hash is ");
 }
 
-static void test_commits(void **state)
+TEST(test_commits)
 {
-    (void)state;
     const char *path = downloaded("commits");
     witness(path, "README.md", COMMIT_B, NULL);
     expect_hashes(path, 1, SB_LEVEL_warn, "files of two commits in one folder: README.md is of");
@@ -310,9 +305,8 @@ static void test_commits(void **state)
 }
 
 /* What is no hash is not held against anything, and a cache between may give the plain SHA-1. */
-static void test_other_etags(void **state)
+TEST(test_other_etags)
 {
-    (void)state;
     const char *path = downloaded("etags");
     witness(path, names[0], COMMIT_A, "d41d8cd98f00b204e9800998ecf8427e");
     witness(path, names[1], "main", "\"0123456789\"");
@@ -325,14 +319,4 @@ static void test_other_etags(void **state)
     assert_non_null(f);
     assert_non_null(strstr(f->message, "2 files of tensors have no hash of the hub"));
     folder_result_free(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),   cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_edited),
-        cmocka_unit_test(test_commits), cmocka_unit_test(test_other_etags),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_head_faults.c - recipe `predictable` needs every part of its MTP head: each fault takes more
  * of the acceptance than chance explains, and a head of another seed takes all of it. CHECK_ALL=1
  * has all faults and seeds, else there is a slice of them; SAMEBIT_ONLY names one of the tests. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,12 +99,11 @@ static int check_faults(const char *preset)
 }
 
 /* Others: SAMEBIT_PRESETS="T2 T3 T5 T6". */
-static void every_part_is_needed(void **state)
+TEST(every_part_is_needed)
 {
     const char *presets = getenv("SAMEBIT_PRESETS");
     char list[64], *rest = NULL;
     int wrong = 0;
-    (void)state;
     snprintf(list, sizeof list, "%s", presets ? presets : "T1 T4");
     for (char *p = strtok_r(list, " ", &rest); p; p = strtok_r(NULL, " ", &rest))
         wrong |= check_faults(p);
@@ -158,18 +157,16 @@ static void check_stale(const char *preset)
         fail_msg("%s: %u of %u heads of other seeds are weak", preset, weak, (unsigned)seeds);
 }
 
-static void a_stale_head_is_weak(void **state)
+TEST(a_stale_head_is_weak)
 {
-    (void)state;
     check_stale("T1");
     check_stale("T4");
 }
 
 /* Seeds whose trunk repeats a token, and so tells nothing of its head, are not counted. */
-static void no_healthy_head_is_weak(void **state)
+TEST(no_healthy_head_is_weak)
 {
     enum { SEEDS = 100 };
-    (void)state;
     uint64_t seeds = check_all() ? SEEDS : 2;
     uint64_t least = POSITIONS, most = 0, telling = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -187,15 +184,4 @@ static void no_healthy_head_is_weak(void **state)
     if (telling * 4 < seeds * 3 || least * 4 < POSITIONS || most * 10 > 9 * POSITIONS)
         fail_msg("%u of %u tell, %u to %u accepted", (unsigned)telling, (unsigned)seeds,
                  (unsigned)least, (unsigned)most);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_healthy_head_is_weak),
-        cmocka_unit_test(a_stale_head_is_weak),
-        cmocka_unit_test(every_part_is_needed),
-    };
-    cmocka_set_test_filter(getenv("SAMEBIT_ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_int.c - integers under `samebit check`: both ways through a matrix against each other and
  * against the decoder, codes against the definition, and what is said of files. V-33 to V-39. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,13 +31,12 @@ static unsigned stands_in_words(int code, int zero, sb_int_range range, double w
     return (far ? SB_INT_FAR : 0u) | (beyond ? SB_INT_BEYOND : 0u);
 }
 
-static void test_codes(void **state)
+TEST(test_codes)
 {
     static const sb_format formats[] = {SB_FORMAT_uint4, SB_FORMAT_int4, SB_FORMAT_uint8,
                                         SB_FORMAT_int8};
     uint64_t key = sb_rng_key(1, "int");
     unsigned far = 0, beyond = 0, all = 0;
-    (void)state;
     for (unsigned i = 0; i < 40000; i++) {
         sb_int_range range = sb_int_range_of(formats[i % 4]);
         uint32_t codes = (uint32_t)(range.most - range.least + 1);
@@ -135,11 +134,10 @@ static void check_case(const quant_spec *spec, uint64_t seed)
     scan_case_free(&c);
 }
 
-static void test_pass(void **state)
+TEST(test_pass)
 {
     size_t count, done = 0;
     const quant_spec *specs = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++)
         if (is_int(specs[i].container)) {
             check_case(&specs[i], i);
@@ -161,7 +159,7 @@ static void test_pass(void **state)
 
 /* A group that no column is in has nothing to be judged by: what was seen is a function of the
  * bytes, and not of what stood in memory. */
-static void test_empty_group(void **state)
+TEST(test_empty_group)
 {
     quant_spec spec = {.container = SB_CONTAINER_int_gptq,
                        .rows = 8,
@@ -184,7 +182,6 @@ static void test_empty_group(void **state)
     }
     expect_same_ints("an empty group", &seen[0].ints, &seen[1].ints);
     assert_int_equal(seen[0].ints.groups, 3 * 8);
-    (void)state;
     scan_case_free(&c);
 }
 
@@ -200,11 +197,10 @@ static float larger(float x)
 
 /* Codes that no longer are the nearest ones, in all layers, but all within a step: nothing is
  * found, and then one code four steps off, which AutoRound does not do and GPTQ may. */
-static void test_tuned(void **state)
+TEST(test_tuned)
 {
     static const char *const vehicles[] = {"T3 int4-autoround recipe=plain",
                                            "T3 int4-gptq recipe=plain"};
-    (void)state;
     for (unsigned v = 0; v < 2; v++) {
         folder *f = folder_of(vehicles[v]);
         for (size_t n = 0; n < f->count; n++)
@@ -230,7 +226,7 @@ static void test_tuned(void **state)
 
 /* 300 flips in one tensor of each layout: what the definition lets stay is next to a halfway point,
  * or beyond an end. */
-static void test_many_flips(void **state)
+TEST(test_many_flips)
 {
     static const struct {
         const char *vehicle, *tensor;
@@ -239,7 +235,6 @@ static void test_many_flips(void **state)
                 {"T3 int4-ct recipe=plain", TENSOR ".weight_packed", 290},
                 {"T3 int4-awq recipe=plain", TENSOR ".qweight", 290},
                 {"T3 int8-gptq recipe=plain", TENSOR ".qweight", 240}};
-    (void)state;
     for (unsigned v = 0; v < 4; v++) {
         folder *f = folder_of(rows[v].vehicle);
         folder_tensor *t = folder_find(f, rows[v].tensor);
@@ -270,9 +265,8 @@ static void expect_planted(const char *vehicle, const char *against, const char 
     folder_free(f);
 }
 
-static void test_planted(void **state)
+TEST(test_planted)
 {
-    (void)state;
     /* the other convention where no word shows which it is */
     expect_planted("golden/quant/gptq-asym", NULL, "nibbles-plus layers.1.mlp.up_proj.qzeros 1", 36,
                    SB_LEVEL_warn, "layers.1.mlp.up_proj");
@@ -295,11 +289,10 @@ static void test_planted(void **state)
                    SB_LEVEL_error, TENSOR ".weight_scale");
 }
 
-static void test_awq_as_v1(void **state)
+TEST(test_awq_as_v1)
 {
     folder *f = folder_of("golden/quant/awq");
     folder_tensor *t = folder_find(f, "layers.1.mlp.up_proj.qzeros");
-    (void)state;
     memset(t->bytes, 0x77, (size_t)t->size);
     folder_result *r = folder_check(f, NULL, NULL);
     expect_finding(r, 33, SB_LEVEL_fatal, "layers.1.mlp.up_proj.qzeros");
@@ -308,9 +301,8 @@ static void test_awq_as_v1(void **state)
 }
 
 /* V-38: "the mean is more than half a step off": AWQ's zero points less one in every matrix. */
-static void test_awq_less_one(void **state)
+TEST(test_awq_less_one)
 {
-    (void)state;
     folder *f = folder_of("T3 int4-awq recipe=plain");
     for (size_t i = 0; i < f->count; i++)
         if (strstr(f->tensors[i]->name, ".qzeros"))
@@ -326,7 +318,7 @@ static void test_awq_less_one(void **state)
 
 /* Zero points of compressed-tensors lie along the rows; a matrix of many rows is read in parts, and
  * each row keeps its own. */
-static void test_many_rows(void **state)
+TEST(test_many_rows)
 {
     enum { ROWS = 12008, COLS = 128 };
     const uint64_t codes[] = {ROWS, COLS / 8}, one[] = {ROWS, 1}, zeros[] = {ROWS / 8, 1},
@@ -337,7 +329,6 @@ static void test_many_rows(void **state)
     folder_tensor *s = folder_find(f, "layers.1.mlp.up_proj.weight_scale");
     folder_tensor *shape = folder_find(f, "layers.1.mlp.up_proj.weight_shape");
     folder_tensor *w = folder_find(in, "layers.1.mlp.up_proj.weight");
-    (void)state;
     folder_resize(c, 2, codes);
     folder_resize(z, 2, zeros);
     folder_resize(s, 2, one);
@@ -364,10 +355,9 @@ static void test_many_rows(void **state)
 
 /* AutoRound's signs in a file that is said to be GPTQModel's: accepted as long as all layers are
  * so. */
-static void test_signed(void **state)
+TEST(test_signed)
 {
     folder_result *r = folder_check_made("T3 int4-gptq recipe=plain rule=signed-max", BF16, NULL);
-    (void)state;
     expect_none(r, 34);
     expect_none_above(r, SB_LEVEL_warn);
     folder_result_free(r);
@@ -398,10 +388,9 @@ static void to_bytes(folder *f)
 
 /* V-36: "a byte for each code" - W4AFP8's weights, in groups: clean, then a code that four bits do
  * not have, then codes in groups of another size than the declared one. */
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
-    (void)state;
     to_bytes(f);
     folder_result *r = folder_check(f, BF16, NULL);
     const sb_member *m = sb_member_plain(&r->check.self.units, &TENSOR[6]);
@@ -419,10 +408,9 @@ static void test_bytes(void **state)
 
 /* V-4: "codes of other widths" - six bits in words are refused by their name, and by nothing else.
  */
-static void test_six_bits(void **state)
+TEST(test_six_bits)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
-    (void)state;
     for (size_t i = 0; i < f->count; i++) {
         folder_tensor *t = f->tensors[i];
         uint64_t shape[2] = {t->shape[0], t->shape[1] / 2 * 3};
@@ -440,17 +428,4 @@ static void test_six_bits(void **state)
     expect_only(r, 4, "");
     folder_result_free(r);
     folder_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes),       cmocka_unit_test(test_pass),
-        cmocka_unit_test(test_empty_group), cmocka_unit_test(test_tuned),
-        cmocka_unit_test(test_many_flips),  cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_awq_as_v1),   cmocka_unit_test(test_signed),
-        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_awq_less_one),
-        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_six_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_loaded.c - an engine made here, which dequantizes by a law, rounds, and makes mistakes: each
  * is told apart. What real engines hold is in tests/cli/check_loaded.sh. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,14 +174,13 @@ static const sb_loaded_row *row_of(const finding *f, const char *part)
 
 /* Every law that gives weights, in every format: nothing is wrong, and the law is one that the
  * values allow. */
-static void test_laws(void **state)
+TEST(test_laws)
 {
     static const char *const vehicles[] = {"T4 nvfp4-ct layers=4",  "T4 nvfp4-modelopt layers=4",
                                            "T4 fp8-block layers=4", "T4 int4-gptq layers=4",
                                            "T4 mxfp4 layers=4",     "T3 nvfp4-ct layers=4"};
     static const sb_law laws[] = {SB_LAW_exact, SB_LAW_mo_mul, SB_LAW_ct_div, SB_LAW_ct_rcp,
                                   SB_LAW_bf16_scale};
-    (void)state;
     for (size_t v = 0; v < sizeof vehicles / sizeof *vehicles; v++)
         for (size_t law = 0; law < sizeof laws / sizeof *laws; law++) {
             engine e = {.law = laws[law], .to = (v + law) % 2 ? SB_FORMAT_bf16 : SB_FORMAT_f32};
@@ -197,9 +196,8 @@ static void test_laws(void **state)
 
 /* In F32 two laws are two lists of values, and the right one is named. (Of a divisor mo_mul and
  * ct_rcp are one.) */
-static void test_law_named(void **state)
+TEST(test_law_named)
 {
-    (void)state;
     engine e = {.law = SB_LAW_mo_mul, .to = SB_FORMAT_f32};
     finding f = compare("T4 nvfp4-ct layers=4", &e);
     size_t named = 0;
@@ -210,9 +208,8 @@ static void test_law_named(void **state)
 }
 
 /* All tensors as they are stored: the quantized ones by their bytes. */
-static void test_raw(void **state)
+TEST(test_raw)
 {
-    (void)state;
     engine e = {.law = SB_LAW_exact, .to = SB_FORMAT_bf16, .raw = 1};
     finding f = compare("T4 mxfp4 layers=4", &e);
     if (sb_loaded_bad(&f.loaded)) {
@@ -259,10 +256,9 @@ static float one_zero(float x)
 }
 
 /* ModelOpt's own dequantization has no -0: right in its layout, and in no other. */
-static void test_one_zero(void **state)
+TEST(test_one_zero)
 {
     static const char *const vehicles[] = {"T4 nvfp4-modelopt layers=4", "T4 nvfp4-ct layers=4"};
-    (void)state;
     for (size_t v = 0; v < 2; v++)
         for (int to_bf16 = 0; to_bf16 < 2; to_bf16++) {
             engine e = {.law = SB_LAW_mo_mul,
@@ -301,11 +297,10 @@ static void mistake_is(const char *vehicle, sb_law law, sb_format to, float (*mi
     release(&f);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
     static const char quantized[] = "T4 nvfp4-ct layers=4", plain[] = "T4 bf16 layers=4",
                       wide[] = "T4 f32 layers=4";
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const char *vehicle = i ? plain : quantized;
         sb_law law = SB_LAW_ct_div;
@@ -324,7 +319,7 @@ static void test_mistakes(void **state)
 }
 
 /* A list is read or refused in one line, and never half. */
-static void test_lists(void **state)
+TEST(test_lists)
 {
     static const char *const bad[] = {
         "",
@@ -335,7 +330,6 @@ static void test_lists(void **state)
         "{\"format\": \"samebit-loaded 1\", \"parameters\": [{\"name\": \"a\", \"shape\": "
         "[4294967296, "
         "4294967296], \"dtype\": \"BF16\", \"digest\": \"00000000000000000000000000000000\"}]}"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         sb_loaded_list list;
         sb_error err = {""};
@@ -348,13 +342,12 @@ static void test_lists(void **state)
 }
 
 /* Memory that is out at any moment is told, and nothing is lost or freed twice. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     sb_check_options options = {.headers_only = 1};
     folder_result *checked = folder_check_made("T4 nvfp4-ct layers=4", NULL, &options);
     engine e = {.law = SB_LAW_ct_div, .to = SB_FORMAT_bf16, .bad = "o_proj", .mistake = minus};
     text t = {0};
-    (void)state;
     list_begin(&t);
     fill(&t, &e, &checked->check);
     fputs("]}", t.out);
@@ -376,15 +369,4 @@ static void test_memory(void **state)
     }
     free(t.at);
     folder_result_free(checked);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_laws),     cmocka_unit_test(test_law_named),
-        cmocka_unit_test(test_raw),      cmocka_unit_test(test_one_zero),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The fast looks at BF16 and FP8: with AVX2 and without the same bits, sums as a loop in binary64
  * makes them, and no FP8 code without a doubt that is not a nearest one. V-12, V-31. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,12 +47,11 @@ static void expect_same_bits(const sb_fp8_lanes *a, const sb_fp8_lanes *b, int w
     assert_int_equal(a->top, b->top);
 }
 
-static void test_fp8_paths(void **state)
+TEST(test_fp8_paths)
 {
     static unsigned char codes[SB_FP8_PIECE];
     static float weights[SB_FP8_PIECE];
     unsigned doubtful[5] = {0};
-    (void)state;
     for (unsigned n = 0; n < 500; n++) {
         uint64_t key = sb_rng_key(n, "looks");
         unsigned groups = 1 + sb_rng_below(key, 1u << 21, SB_FP8_PIECE / SB_FP8_GROUP);
@@ -75,9 +74,8 @@ static void test_fp8_paths(void **state)
 }
 
 /* Values of all codes, one by one. */
-static void test_fp8_values(void **state)
+TEST(test_fp8_values)
 {
-    (void)state;
     for (unsigned code = 0; code < 256; code++) {
         unsigned char codes[SB_FP8_GROUP];
         sb_fp8_lanes l;
@@ -98,11 +96,10 @@ static void test_fp8_values(void **state)
 
 /* Quotients all around every code: no doubt means that the definition agrees, and next to the value
  * of a normal code there is none. */
-static void test_fp8_doubts(void **state)
+TEST(test_fp8_doubts)
 {
     uint64_t key = sb_rng_key(7, "looks"), at = 0;
     unsigned sure = 0, refused = 0;
-    (void)state;
     for (unsigned code = 0; code < 256; code++)
         for (unsigned i = 0; i < 4000 && (code & 0x7f) != 0x7f; i++) {
             float scale = i % 3 ? 1e-3f + sb_rng_uniform(key, at++) : 0.37f;
@@ -131,10 +128,9 @@ static void test_fp8_doubts(void **state)
 
 /* --- BF16 ------------------------------------------------------------------------------------- */
 
-static void test_bf16_paths(void **state)
+TEST(test_bf16_paths)
 {
     static unsigned char bytes[2 * SB_BF16_PIECE];
-    (void)state;
     for (unsigned n = 0; n < 500; n++) {
         uint64_t key = sb_rng_key(n, "bf16");
         unsigned steps = 1 + sb_rng_below(key, 1u << 21, SB_BF16_PIECE / SB_BF16_STEP);
@@ -211,21 +207,10 @@ static void check_row(unsigned kind, uint32_t cols)
     assert_int_equal(seen.plain.nans, kind == 6 && cols > 1030);
 }
 
-static void test_bf16_rows(void **state)
+TEST(test_bf16_rows)
 {
     static const uint32_t lengths[] = {1, 2, 15, 16, 17, 31, 100, 1023, 1024, 1025, 2048, 2999};
-    (void)state;
     for (unsigned kind = 0; kind < 7; kind++)
         for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++)
             check_row(kind, lengths[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fp8_paths),  cmocka_unit_test(test_fp8_values),
-        cmocka_unit_test(test_fp8_doubts), cmocka_unit_test(test_bf16_paths),
-        cmocka_unit_test(test_bf16_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,9 +37,8 @@ static void expect_text(const folder_result *r, unsigned check, sb_level level, 
     }
 }
 
-static void locations(void **state)
+TEST(locations)
 {
-    (void)state;
     folder_result *r = planted(BF16, "set model.layers.1.mlp.experts.down_proj 40000 nan", NULL);
     /* expert 2 of 8 with 128 x 128 values: 40000 = 2 * 16384 + 56 * 128 + 64 */
     expect_text(r, 12, SB_LEVEL_fatal, "model.layers.1.mlp.experts.down_proj",
@@ -58,9 +57,8 @@ static void locations(void **state)
     folder_result_free(r);
 }
 
-static void duplicate_experts(void **state)
+TEST(duplicate_experts)
 {
-    (void)state;
     folder *f = folder_of(BF16);
     folder_tensor *t = folder_find(f, "model.layers.1.mlp.experts.down_proj");
     memcpy(t->bytes + 5 * 32768, t->bytes + 2 * 32768, 32768);
@@ -77,9 +75,8 @@ static void duplicate_experts(void **state)
     folder_free(f);
 }
 
-static void moved_experts(void **state)
+TEST(moved_experts)
 {
-    (void)state;
     folder *f = folder_of(SPLIT);
     plant(f, "swap-all model.layers.1.mlp.experts.1. model.layers.1.mlp.experts.2.");
     folder_result *r = folder_check(f, BF16, NULL);
@@ -103,10 +100,9 @@ static void moved_experts(void **state)
     folder_free(f);
 }
 
-static void exchanged_gate_and_up(void **state)
+TEST(exchanged_gate_and_up)
 {
     static const char *const vehicles[] = {SPLIT, CT, "T3 int4-gptq recipe=plain"};
-    (void)state;
     for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
         folder_result *r = planted(vehicles[i],
                                    "swap-all model.layers.2.mlp.experts.3.gate_proj "
@@ -125,9 +121,8 @@ static float negative(float x)
     return -x;
 }
 
-static void conversions(void **state)
+TEST(conversions)
 {
-    (void)state;
     folder_result *r = planted(BF16, "plus model.layers.3.self_attn.q_norm.weight 0", BF16);
     expect_none(r, 45);
     folder_result_free(r);
@@ -155,9 +150,8 @@ static void conversions(void **state)
     folder_free(f);
 }
 
-static void other_dtypes(void **state)
+TEST(other_dtypes)
 {
-    (void)state;
     folder_result *r = folder_check_made("T3 f16 recipe=plain", BF16, NULL);
     expect_none_above(r, SB_LEVEL_warn);
     expect_finding(r, 14, SB_LEVEL_warn, NULL);
@@ -173,9 +167,8 @@ static void other_dtypes(void **state)
 }
 
 /* Sums are kept in lanes of binary32; they must be near those that a loop over the values gives. */
-static void moments(void **state)
+TEST(moments)
 {
-    (void)state;
     folder_result *r = folder_check_made("T6 bf16", NULL, NULL); /* 320 columns, and norms */
     folder *f = folder_of("T6 bf16");
     static const char *const names[] = {"model.layers.0.linear_attn.out_proj",
@@ -207,7 +200,7 @@ static void moments(void **state)
 
 /* The definition agrees with the fast decoder on what every quantizer wrote, and notices one ulp.
  */
-static void definitions(void **state)
+TEST(definitions)
 {
     static const char *const vehicles[] = {
         "golden/quant/ct-nvfp4",
@@ -226,7 +219,6 @@ static void definitions(void **state)
         "golden/quant/ct-w4a16",
         "T6 nvfp4-ct",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
         folder_result *r = folder_check_made(vehicles[i], NULL, NULL);
         size_t matrices = 0;
@@ -249,9 +241,8 @@ static void definitions(void **state)
 }
 
 /* The median and the root that messages use. */
-static void helpers(void **state)
+TEST(helpers)
 {
-    (void)state;
     double values[] = {5, 1, 4, 2, 3};
     assert_true(sb_median(values, 5) == 3);
     assert_true(sb_median(values, 0) == 0);
@@ -260,16 +251,4 @@ static void helpers(void **state)
         assert_true(error < 1e-6 && error > -1e-6);
     }
     assert_true(sb_root(0) == 0 && sb_root(-1) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(locations),     cmocka_unit_test(duplicate_experts),
-        cmocka_unit_test(moved_experts), cmocka_unit_test(exchanged_gate_and_up),
-        cmocka_unit_test(conversions),   cmocka_unit_test(other_dtypes),
-        cmocka_unit_test(moments),       cmocka_unit_test(definitions),
-        cmocka_unit_test(helpers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static int names(const sb_mtp_audit *a, const char *reference)
     return 0;
 }
 
-static void sound_heads(void **state)
+TEST(sound_heads)
 {
     static const char *const vehicles[] = {
         CT,
@@ -78,7 +78,6 @@ static void sound_heads(void **state)
         "T5 nvfp4-ct recipe=plain",
         "T3 bf16 recipe=plain storage=qwen3.5 layout=vl",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {
         sb_mtp_audit a = audit_of(vehicles[i], "", NULL, NULL);
         expect(&a, SB_MTP_FILE_OK);
@@ -90,9 +89,8 @@ static void sound_heads(void **state)
     }
 }
 
-static void counts(void **state)
+TEST(counts)
 {
-    (void)state;
     sb_mtp_audit a = audit_of(BF16, "", BF16, NULL);
     assert_int_equal(a.tensors, 19);
     assert_int_equal(a.implied, 19);
@@ -106,7 +104,7 @@ static void counts(void **state)
     assert_int_equal(a.parts[0].container, SB_CONTAINER_plain);
 }
 
-static void bad_files(void **state)
+TEST(bad_files)
 {
     static const struct {
         const char *vehicle, *plant;
@@ -125,7 +123,6 @@ static void bad_files(void **state)
          "zero mtp.layers.0.mlp.shared_expert.down_proj.weight",
          SB_MTP_values},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_mtp_audit a = audit_of(rows[i].vehicle, rows[i].plant, NULL, NULL);
         expect(&a, SB_MTP_FILE_BAD);
@@ -137,14 +134,13 @@ static void bad_files(void **state)
 }
 
 /* The payload is whole, and no engine that goes by the index finds it. */
-static void not_in_the_index(void **state)
+TEST(not_in_the_index)
 {
     static const char *const plants[] = {
         "move-all mtp. model_mtp.safetensors; unindex-all mtp.",
         "move-all mtp. model_mtp.safetensors; unindex-all mtp.; config quantization_config.ignore "
         "[]",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
         sb_mtp_audit a = audit_of(CT, plants[i], NULL, NULL);
         expect(&a, SB_MTP_FILE_BAD);
@@ -167,7 +163,7 @@ static void not_in_the_index(void **state)
 }
 
 /* What is to be fetched, and not a graft: the original is not needed for that. */
-static void file_of_the_head_is_lost(void **state)
+TEST(file_of_the_head_is_lost)
 {
     static const struct {
         const char *plant, *says;
@@ -181,7 +177,6 @@ static void file_of_the_head_is_lost(void **state)
         {"move-all mtp. head.safetensors; lost head.safetensors; config mtp_num_hidden_layers 0",
          "puts 19 tensors of the head into head.safetensors, which is missing"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_mtp_audit a = audit_of(CT, rows[i].plant, NULL, NULL);
         expect(&a, SB_MTP_FILE_BAD);
@@ -193,17 +188,15 @@ static void file_of_the_head_is_lost(void **state)
     assert_true(a.lines[SB_MTP_index].state != SB_MTP_bad);
 }
 
-static void none_declared(void **state)
+TEST(none_declared)
 {
-    (void)state;
     sb_mtp_audit a = audit_of("T3 nvfp4-ct recipe=plain no-mtp", "", NULL, NULL);
     expect(&a, SB_MTP_NONE_DECLARED);
 }
 
 /* BF16 under a configuration that no longer excludes it. */
-static void contradicts_declaration(void **state)
+TEST(contradicts_declaration)
 {
-    (void)state;
     sb_mtp_audit a = audit_of(CT, "config quantization_config.ignore []", NULL, NULL);
     expect(&a, SB_MTP_FILE_BAD);
     expect_state(&a, SB_MTP_representation, SB_MTP_bad);
@@ -212,9 +205,8 @@ static void contradicts_declaration(void **state)
 }
 
 /* Its block list ends with the trunk, and the head is quantized all the same. */
-static void auto_round_quantizes_the_head(void **state)
+TEST(auto_round_quantizes_the_head)
 {
-    (void)state;
     sb_mtp_audit a = audit_of("golden/quant/autoround-gptq-mtp", "", NULL, NULL);
     expect(&a, SB_MTP_FILE_OK);
     assert_int_equal(a.tensors, 3 * (3 * 4 + 7) + 10);
@@ -222,17 +214,15 @@ static void auto_round_quantizes_the_head(void **state)
     assert_true(a.lines[SB_MTP_representation].state != SB_MTP_bad);
 }
 
-static void double_quantization_is_a_note(void **state)
+TEST(double_quantization_is_a_note)
 {
-    (void)state;
     sb_mtp_audit a = audit_of(BF16, "through mtp.layers.0.self_attn.q_proj.weight fp8", NULL, NULL);
     expect(&a, SB_MTP_FILE_OK);
     expect_state(&a, SB_MTP_double_quantization, SB_MTP_note);
 }
 
-static void headers_only(void **state)
+TEST(headers_only)
 {
-    (void)state;
     sb_check_options options = {.headers_only = 1};
     sb_mtp_audit a = audit_of(CT, "", NULL, &options);
     expect(&a, SB_MTP_FILE_OK);
@@ -240,9 +230,8 @@ static void headers_only(void **state)
     expect_state(&a, SB_MTP_coverage, SB_MTP_ok);
 }
 
-static void loader_faults_fit_the_layout(void **state)
+TEST(loader_faults_fit_the_layout)
 {
-    (void)state;
     sb_mtp_audit a = audit_of(CT, "", NULL, NULL);
     assert_true(names(&a, "vllm#40252"));
     assert_false(names(&a, "vllm#39475"));
@@ -256,11 +245,10 @@ static void loader_faults_fit_the_layout(void **state)
     assert_true(names(&a, "sglang#36158"));
 }
 
-static void faults_of_one_engine(void **state)
+TEST(faults_of_one_engine)
 {
     sb_check_options options = {.engine = sb_mtp_engine_named("vLLM")};
     char known[200];
-    (void)state;
     sb_mtp_engine_names(known, sizeof known);
     assert_non_null(strstr(known, "vllm, sglang, llamacpp"));
     assert_ptr_equal(sb_mtp_engine_named("llama.cpp"), sb_mtp_engine_named("llamacpp"));
@@ -287,23 +275,4 @@ static void faults_of_one_engine(void **state)
         for (size_t k = 0; k < a.fault_count; k++)
             assert_non_null(sb_mtp_engine_named(a.faults[k]->engine));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_heads),
-        cmocka_unit_test(counts),
-        cmocka_unit_test(bad_files),
-        cmocka_unit_test(not_in_the_index),
-        cmocka_unit_test(file_of_the_head_is_lost),
-        cmocka_unit_test(none_declared),
-        cmocka_unit_test(contradicts_declaration),
-        cmocka_unit_test(auto_round_quantizes_the_head),
-        cmocka_unit_test(double_quantization_is_a_note),
-        cmocka_unit_test(headers_only),
-        cmocka_unit_test(loader_faults_fit_the_layout),
-        cmocka_unit_test(faults_of_one_engine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

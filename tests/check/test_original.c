@@ -1,6 +1,6 @@
 /* test_original.c - what is taken for the original of something else, and what must still be
  * compared (V-14). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static size_t errors(const folder_result *r)
 }
 
 /* V-14: "one finding says so, and nothing else is compared" - of every kind of model and format. */
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
     static const char *const pairs[][2] = {
         {"T1 bf16 recipe=plain", "T1 bf16 recipe=plain seed=43"},
@@ -34,7 +34,6 @@ static void test_strangers(void **state)
         {"T4 int4-gptq recipe=plain", "T4 bf16 recipe=plain seed=43"},
         {"T3 nvfp4-ct recipe=plain", "T3 bf16 recipe=plain layout=vl seed=43"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         folder_result *r = folder_check_made(pairs[i][0], pairs[i][1], NULL);
         if (!is_stranger(r) || errors(r) != 1) {
@@ -63,10 +62,9 @@ static void compared(folder *f, const char *against, const char *what)
 }
 
 /* V-14: "A model that was tuned" is compared, and so is one of which a kind of tensors is lost. */
-static void test_compared(void **state)
+TEST(test_compared)
 {
     static const char *const models[] = {"T3 bf16 recipe=plain", "T4 bf16 recipe=plain"};
-    (void)state;
     for (size_t m = 0; m < 2; m++) {
         folder *f = folder_of(models[m]);
         for (size_t i = 0; i < f->count; i++)
@@ -84,10 +82,9 @@ static void test_compared(void **state)
 }
 
 /* Only where check 14 is wanted, and where the payload may be read. */
-static void test_not_asked(void **state)
+TEST(test_not_asked)
 {
     sb_check_options skip = {.skip = {[14] = 1}}, headers = {.headers_only = 1};
-    (void)state;
     folder_result *r =
         folder_check_made("T3 nvfp4-ct recipe=plain", "T3 bf16 recipe=plain seed=43", &skip);
     expect_finding(r, 24, SB_LEVEL_error, NULL);
@@ -96,14 +93,4 @@ static void test_not_asked(void **state)
     r = folder_check_made("T3 nvfp4-ct recipe=plain", "T3 bf16 recipe=plain seed=43", &headers);
     assert_int_equal(errors(r), 0);
     folder_result_free(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_compared),
-        cmocka_unit_test(test_not_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_overlaid.c - a folder with modules of another one laid over it: each is judged by what holds
  * for the folder that it is from. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char *written(const char *as)
 }
 
 /* W-8: "read by the declaration of their own folder" */
-static void test_zero_points(void **state)
+TEST(test_zero_points)
 {
     char overlay[1400];
     const char *const overlays[] = {overlay};
@@ -33,7 +33,6 @@ static void test_zero_points(void **state)
     size_t own = 0, laid = 0;
     sb_check check;
     sb_error err = {""};
-    (void)state;
     snprintf(overlay, sizeof overlay, "layers.1.*=%s", written("\"gptq\""));
     sb_check_options options = {
         .path = base, .overlays = overlays, .overlay_count = 1, .headers_only = 0};
@@ -51,10 +50,4 @@ static void test_zero_points(void **state)
     }
     assert_true(own > 0 && laid > 0);
     sb_check_free(&check);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_zero_points)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

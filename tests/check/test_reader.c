@@ -1,5 +1,5 @@
 /* Ways of reading give the same bytes, once, and leave the cache as they found it. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "tools/check/check.h"
 #include "tools/check/reader.h"
 
-#define TEST "test_reader"
+#define PROGRAM "test_reader"
 
 enum { SMALL = 1000, MIDDLE = 9000001, LARGE = SB_READER_LARGEST + 12345 };
 
@@ -46,7 +46,7 @@ static sb_checkpoint *open_folder(void)
     sb_checkpoint *c = NULL;
     sb_status status = SB_OK;
     if (!folder) {
-        folder = test_path(TEST, "bytes");
+        folder = test_path(PROGRAM, "bytes");
         status = sb_writer_new(folder, 10000000, SB_WRITER_REPLACE, &w, &err);
         for (unsigned i = 0; i < TENSORS && !status; i++)
             status = sb_writer_add(w, tensors[i].name, SB_DTYPE_U8, 1, &tensors[i].bytes, &err);
@@ -101,9 +101,8 @@ static const unsigned char *fetch(kit *k, const char *name, uint64_t first, uint
     return bytes;
 }
 
-static void same_bytes(void **state)
+TEST(same_bytes)
 {
-    (void)state;
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++) {
         kit k = kit_new(io);
         assert_int_not_equal(sb_source_io(k.source), SB_IO_auto);
@@ -123,9 +122,8 @@ static void same_bytes(void **state)
 }
 
 /* A range that a slot holds is not read again, and other slots do not touch it. */
-static void slots(void **state)
+TEST(slots)
 {
-    (void)state;
     for (sb_io io = SB_IO_map; io < SB_IO_COUNT; io++) {
         kit k = kit_new(io);
         const unsigned char *whole = fetch(&k, "b", 100, 200000, 3);
@@ -145,11 +143,10 @@ static void slots(void **state)
 }
 
 /* A file that has become shorter is an error that names it. */
-static void short_file(void **state)
+TEST(short_file)
 {
     sb_error err = {""};
     const unsigned char *bytes;
-    (void)state;
     kit k = kit_new(SB_IO_pread);
     const sb_tensor *t = sb_checkpoint_find(k.checkpoint, "b");
     char *path = sb_path_join(sb_checkpoint_folder(k.checkpoint),
@@ -210,9 +207,8 @@ static void read_all(sb_io io)
 }
 
 /* I-2: what was in the cache stays, what was not leaves. */
-static void cache_is_left(void **state)
+TEST(cache_is_left)
 {
-    (void)state;
     sb_checkpoint *c = open_folder();
     set_cached(c, 1);
     long whole = cached(c);
@@ -244,11 +240,10 @@ static void cache_is_left(void **state)
 }
 
 /* A check finds the same whatever way is chosen. */
-static void same_findings(void **state)
+TEST(same_findings)
 {
-    (void)state;
-    const char *folder = test_checkpoint(TEST, "T3", NULL, "nvfp4-ct", NULL);
-    const char *other = test_checkpoint(TEST, "T3", "plain", "bf16", NULL);
+    const char *folder = test_checkpoint(PROGRAM, "T3", NULL, "nvfp4-ct", NULL);
+    const char *other = test_checkpoint(PROGRAM, "T3", "plain", "bf16", NULL);
     size_t count = 0;
     sb_digest digest = {""};
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT; io++) {
@@ -266,14 +261,4 @@ static void same_findings(void **state)
         assert_string_equal((own[0].hex[0] ? own[0] : own[1]).hex, digest.hex);
         sb_check_free(&check);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes),    cmocka_unit_test(slots),
-        cmocka_unit_test(short_file),    cmocka_unit_test(cache_is_left),
-        cmocka_unit_test(same_findings),
-    };
-    return cmocka_run_group_tests_name(TEST, tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_report.c - waivers, and text that may hold anything. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,8 @@ static void clean_is(const char *text, const char *expected)
 }
 
 /* What neither XML nor JSON has becomes a question mark, byte for byte; the rest stays. */
-static void test_clean(void **state)
+TEST(test_clean)
 {
-    (void)state;
     clean_is("", "");
     clean_is("a<&>\"'b", "a<&>\"'b");
     clean_is("\x01\x1f\x7f\n", "????");
@@ -39,11 +38,10 @@ static sb_status parse(const char *text, sb_waivers *out, sb_error *err)
     return sb_waivers_parse(text, strlen(text), "file", out, err);
 }
 
-static void test_waivers(void **state)
+TEST(test_waivers)
 {
     sb_waivers w;
     sb_error err = {""};
-    (void)state;
     assert_int_equal(parse("# nothing\n\n \t\r\nfp4-nearest  a.*#b \t# because # of\r\n15 * # x\n"
                            "loaded m?p.* # no head",
                            &w, &err),
@@ -66,11 +64,10 @@ static void test_waivers(void **state)
 
 /* A message that is cut within a character, or shows a name that is no UTF-8, is text all the same:
  * for every report. */
-static void test_messages(void **state)
+TEST(test_messages)
 {
     sb_findings f = {0};
     char text[1500];
-    (void)state;
     for (size_t i = 0; i + 2 < sizeof text; i += 2)
         memcpy(text + i, "\xc3\xa9", 3);
     sb_find(&f, 1, SB_LEVEL_error, "", "%s", text);
@@ -81,12 +78,11 @@ static void test_messages(void **state)
     sb_findings_free(&f);
 }
 
-static void test_bad_waivers(void **state)
+TEST(test_bad_waivers)
 {
     static const char *const bad[] = {"15 * x",    "15 *",      "15 * #",  "15 * #  ",
                                       "15 # why",  "x * # why", "0 * # y", "15 a b # y",
                                       "* * # why", "015 * # y"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[64];
         sb_waivers w;
@@ -96,15 +92,4 @@ static void test_bad_waivers(void **state)
             fail_msg("'%s': %s", bad[i], err.text);
         sb_waivers_free(&w);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_waivers),
-        cmocka_unit_test(test_bad_waivers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_same_format.c - V-14 against an original that is quantized, too: in every format the
  * smallest fault of every part is seen, and copies, other calibrations and other quantizers pass.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +53,8 @@ static int is_input(const char *name)
 }
 
 /* V-14: "One bit of any part" */
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (size_t i = 0; i < FORMATS; i++) {
         const char *name = vehicle(formats[i], "");
         folder *intact = folder_of(name);
@@ -85,9 +84,8 @@ static void test_bits(void **state)
 }
 
 /* V-14: "A layer more than half of whose codes differ is one finding" */
-static void test_foreign(void **state)
+TEST(test_foreign)
 {
-    (void)state;
     for (size_t i = 0; i < FORMATS; i++) {
         const char *name = vehicle(formats[i], "");
         folder *f = folder_of(name), *other = folder_of(vehicle(formats[i], " seed=43"));
@@ -111,9 +109,8 @@ static void test_foreign(void **state)
     }
 }
 
-static void test_copy(void **state)
+TEST(test_copy)
 {
-    (void)state;
     for (size_t i = 0; i < FORMATS; i++) {
         const char *name = vehicle(formats[i], "");
         size_t tensors;
@@ -127,11 +124,10 @@ static void test_copy(void **state)
 }
 
 /* V-14: "It counts every tensor without a counterpart or a law" */
-static void test_counted(void **state)
+TEST(test_counted)
 {
     size_t tensors, inputs = 0;
     folder_result *r = folder_check_made(vehicle("nvfp4-ct", ""), vehicle("bf16", ""), NULL);
-    (void)state;
     const sb_checkpoint *c = r->check.self.checkpoint;
     for (size_t i = 0; i < sb_checkpoint_count(c); i++)
         inputs += is_input(sb_checkpoint_at(c, i)->name) != 0;
@@ -150,7 +146,7 @@ static void test_counted(void **state)
 }
 
 /* Every layer quantized by another tool, or into another dialect: one WARN; but not one of them. */
-static void test_anew(void **state)
+TEST(test_anew)
 {
     static const char *const pairs[][2] = {
         {"nvfp4-ct", "nvfp4-modelopt"}, {"nvfp4-modelopt", "nvfp4-ct"},
@@ -159,7 +155,6 @@ static void test_anew(void **state)
         {"int4-awq", "int4-gptq"},      {"fp8-block", "fp8-channel"},
         {"int8-gptq", "int4-gptq"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const char *original = vehicle(pairs[i][1], "");
         folder *f = folder_of(vehicle(pairs[i][0], ""));
@@ -185,11 +180,10 @@ static void test_anew(void **state)
 }
 
 /* The same codes under a global scale of 0.9 of its size, in every layer, is no other quantizer. */
-static void test_globals(void **state)
+TEST(test_globals)
 {
     const char *name = vehicle("nvfp4-ct", "");
     folder *f = folder_of(name);
-    (void)state;
     for (size_t k = 0; k < f->count; k++)
         if (strstr(f->tensors[k]->name, ".weight_global_scale"))
             folder_set(f->tensors[k], 0, folder_get(f->tensors[k], 0) * 0.9f);
@@ -200,10 +194,9 @@ static void test_globals(void **state)
 }
 
 /* V-14: bits lost in every layer are no other quantizer, unless each is a code and the next one. */
-static void test_rot(void **state)
+TEST(test_rot)
 {
     static const char *const rotten[] = {"nvfp4-ct", "fp8-block", "int4-gptq"};
-    (void)state;
     for (size_t i = 0; i < sizeof rotten / sizeof *rotten; i++) {
         const char *name = vehicle(rotten[i], "");
         folder *f = folder_of(name);
@@ -218,7 +211,7 @@ static void test_rot(void **state)
 }
 
 /* Into the other dialect of NVFP4, which has reciprocals for global scales: the same values. */
-static void test_converted(void **state)
+TEST(test_converted)
 {
     const char *name = vehicle("nvfp4-ct", ""),
                *target = test_path("test_same_format", "converted");
@@ -227,7 +220,6 @@ static void test_converted(void **state)
     sb_conversion c;
     sb_error err = {""};
     size_t tensors;
-    (void)state;
     if (sb_convert(&o, &c, &err))
         fail_msg("%s", err.text);
     sb_conversion_free(&c);
@@ -250,11 +242,10 @@ static void test_converted(void **state)
     }
 }
 
-static void test_calibrated(void **state)
+TEST(test_calibrated)
 {
     const char *name = vehicle("nvidia-mix", " kv");
     folder *f = folder_of(name);
-    (void)state;
     for (size_t k = 0; k < f->count; k++)
         if (is_input(f->tensors[k]->name) || strstr(f->tensors[k]->name, "k_scale"))
             folder_set(f->tensors[k], 0, folder_get(f->tensors[k], 0) * 1.25f);
@@ -264,16 +255,4 @@ static void test_calibrated(void **state)
     expect_none_above(r, SB_LEVEL_warn);
     folder_result_free(r);
     folder_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),       cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_copy),       cmocka_unit_test(test_counted),
-        cmocka_unit_test(test_anew),       cmocka_unit_test(test_globals),
-        cmocka_unit_test(test_calibrated), cmocka_unit_test(test_rot),
-        cmocka_unit_test(test_converted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

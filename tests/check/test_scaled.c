@@ -1,6 +1,6 @@
 /* test_scaled.c - what AWQ scales is no fault, and zeros of pruned experts, dead experts, heads and
  * padding are no error. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -50,17 +50,15 @@ static int level_of_scaled(const char *name, int rows, const char *more)
     return level;
 }
 
-static void test_factors_explain(void **state)
+TEST(test_factors_explain)
 {
-    (void)state;
     assert_int_equal(level_of_scaled("model.layers.2.mlp.gate.weight", 0, ""), SB_LEVEL_info);
     assert_int_equal(level_of_scaled("model.layers.1.linear_attn.in_proj_a.weight", 1, ""),
                      SB_LEVEL_info);
 }
 
-static void test_factors_do_not(void **state)
+TEST(test_factors_do_not)
 {
-    (void)state;
     assert_int_equal(level_of_scaled("model.layers.2.mlp.gate.weight", 0,
                                      "zero model.layers.2.mlp.gate.weight 3 1"),
                      SB_LEVEL_error);
@@ -74,9 +72,8 @@ static void test_factors_do_not(void **state)
 }
 
 /* Nothing in the layer of the head is quantized: nobody has scaled it. */
-static void test_head_is_not_scaled(void **state)
+TEST(test_head_is_not_scaled)
 {
-    (void)state;
     assert_int_equal(level_of_scaled("mtp.layers.0.mlp.gate.weight", 0, ""), SB_LEVEL_error);
 }
 
@@ -91,9 +88,8 @@ static int level_of_zeros(const char *vehicle, const char *zeros, const char *wh
     return level;
 }
 
-static void test_zeros_by_nature(void **state)
+TEST(test_zeros_by_nature)
 {
-    (void)state;
     assert_int_equal(level_of_zeros("T3 fp8-tensor recipe=plain",
                                     "columns model.layers.1.mlp.experts.6.down_proj.weight 64 64; "
                                     "zero model.layers.1.mlp.experts.6.gate_proj.weight 64 64; "
@@ -107,15 +103,4 @@ static void test_zeros_by_nature(void **state)
     assert_int_equal(
         level_of_zeros(BF16, "zero model.layers.3.self_attn.q_proj.weight 0 512", ".q_proj"),
         SB_LEVEL_warn);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_factors_explain),
-        cmocka_unit_test(test_factors_do_not),
-        cmocka_unit_test(test_head_is_not_scaled),
-        cmocka_unit_test(test_zeros_by_nature),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

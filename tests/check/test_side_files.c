@@ -1,5 +1,5 @@
 /* test_side_files.c - check 51: tokenizer, generation settings, chat template, leftovers. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -171,9 +171,8 @@ static void expect_said(const folder_result *r, int level, const char *says, siz
     }
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         folder *f = sound();
         if (rows[i].old)
@@ -189,9 +188,8 @@ static void test_rows(void **state)
 
 /* Nothing beside the tensors is nothing to look at; and so are the files that `samebit make`
  * writes. */
-static void test_none(void **state)
+TEST(test_none)
 {
-    (void)state;
     folder *f = folder_of("T3 bf16 recipe=plain");
     folder_result *r = look(f, NULL);
     expect_said(r, -1, NULL, 0);
@@ -255,9 +253,8 @@ static const struct {
     {"generation_config.json", "20", "40", SB_LEVEL_warn, "top_k is 40, in the original 20"},
 };
 
-static void test_beside(void **state)
+TEST(test_beside)
 {
-    (void)state;
     folder *o = sound();
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
         folder *f = sound();
@@ -280,14 +277,4 @@ static void test_beside(void **state)
     folder_result_free(r);
     folder_free(f);
     folder_free(o);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_beside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* test_structure.c - the checks that need headers only, beyond what faults.def plants: the words of
  * the messages, damaged containers, missing files, and what a fault must not drag along.
  *
- *   test_structure               the tests
- *   test_structure --sparse DIR  writes DIR/FORMAT, headers of a 35B model for each of some formats
+ *   check test_structure --sparse DIR  writes DIR/FORMAT, headers of a 35B model for each of some
+ * formats
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -82,9 +82,8 @@ static const struct {
      "no quantization is declared"},
 };
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_check_options headers = {.headers_only = 1};
         folder *f = folder_of(rows[i].vehicle);
@@ -129,9 +128,8 @@ static void expect_said(const folder_result *r, unsigned check, sb_level level, 
 }
 
 /* One finding tells of all that a missing file holds; no other check tells of it again. */
-static void test_missing_files(void **state)
+TEST(test_missing_files)
 {
-    (void)state;
     sb_check_options headers = {.headers_only = 1};
     folder *f = folder_of(CT);
     plant(f, "lost model-00002-of-00003.safetensors; lost model-00003-of-00003.safetensors");
@@ -149,9 +147,8 @@ static void test_missing_files(void **state)
 }
 
 /* Nor if no file of the text model is here. */
-static void test_only_mtp_is_here(void **state)
+TEST(test_only_mtp_is_here)
 {
-    (void)state;
     sb_check_options headers = {.headers_only = 1};
     folder *f = folder_of(CT);
     plant(f, "move-all mtp. model_mtp.safetensors; lost model-00001-of-00003.safetensors; "
@@ -165,9 +162,8 @@ static void test_only_mtp_is_here(void **state)
 }
 
 /* An original of which one file is here serves for what that file holds. */
-static void test_original_in_part(void **state)
+TEST(test_original_in_part)
 {
-    (void)state;
     folder *original = folder_of(STACKED);
     plant(original, "lost model-00003-of-00003.safetensors");
     char path[512];
@@ -179,9 +175,8 @@ static void test_original_in_part(void **state)
     folder_free(original);
 }
 
-static void test_stray_files(void **state)
+TEST(test_stray_files)
 {
-    (void)state;
     sb_check_options headers = {.headers_only = 1};
     folder *f = folder_of(CT);
     plant(f, "move-all mtp. model_mtp.safetensors; unindex-all mtp.");
@@ -194,9 +189,8 @@ static void test_stray_files(void **state)
 }
 
 /* 10^3 like faults are a few lines and a number. */
-static void test_repetitions(void **state)
+TEST(test_repetitions)
 {
-    (void)state;
     sb_check_options headers = {.headers_only = 1};
     folder *f = folder_of(CT);
     plant(f, "drop-all .gate_proj.weight_scale");
@@ -252,9 +246,8 @@ static void expect_refused(const folder *sound, const char *name)
     folder_free(f);
 }
 
-static void test_damaged_files(void **state)
+TEST(test_damaged_files)
 {
-    (void)state;
     folder *sound = folder_of(CT);
     DIR *dir = opendir("golden/bad");
     unsigned seen = 0;
@@ -271,9 +264,8 @@ static void test_damaged_files(void **state)
     assert_true(seen >= 30);
 }
 
-static void test_damaged_folders(void **state)
+TEST(test_damaged_folders)
 {
-    (void)state;
     static const struct {
         const char *name;
         sb_level level;
@@ -325,9 +317,8 @@ static void make_big(const char *format, const char *dir)
 }
 
 /* CHECK_ALL=1: all of them. */
-static void test_identities(void **state)
+TEST(test_identities)
 {
-    (void)state;
     const char *all = getenv("CHECK_ALL");
     size_t count = all && strcmp(all, "1") == 0 ? sizeof big / sizeof *big : 3;
     for (size_t i = 0; i < count; i++) {
@@ -342,11 +333,10 @@ static void test_identities(void **state)
 }
 
 /* Nor a small file for a million experts. */
-static void test_many_experts(void **state)
+TEST(test_many_experts)
 {
     static const uint64_t most[3] = {SB_MAX_EXPERTS, 2, 1}, more[3] = {SB_MAX_EXPERTS + 1, 2, 1};
     folder *f = folder_of(STACKED);
-    (void)state;
     folder_add(f, "model.layers.8.mlp.experts.down_proj", SB_DTYPE_BF16, 3, most, NULL);
     folder_add(f, "model.layers.9.mlp.experts.down_proj", SB_DTYPE_BF16, 3, more, NULL);
     folder_result *r = folder_check(f, NULL, NULL);
@@ -357,10 +347,9 @@ static void test_many_experts(void **state)
 }
 
 /* A kilobyte of configuration must not ask for gigabytes of expectations. */
-static void test_absurd(void **state)
+TEST(test_absurd)
 {
     folder *f = folder_of(CT);
-    (void)state;
     folder_json(f, "config.json", "layer_types", NULL);
     folder_json(f, "config.json", "num_hidden_layers", "1024");
     folder_json(f, "config.json", "num_experts", "4096");
@@ -372,20 +361,15 @@ static void test_absurd(void **state)
     folder_free(f);
 }
 
-int main(int argc, char **argv)
+static int make_all(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),         cmocka_unit_test(test_missing_files),
-        cmocka_unit_test(test_only_mtp_is_here), cmocka_unit_test(test_original_in_part),
-        cmocka_unit_test(test_stray_files),      cmocka_unit_test(test_repetitions),
-        cmocka_unit_test(test_damaged_files),    cmocka_unit_test(test_damaged_folders),
-        cmocka_unit_test(test_identities),       cmocka_unit_test(test_absurd),
-        cmocka_unit_test(test_many_experts),
-    };
-    for (size_t i = 0; argc > 2 && i < sizeof big / sizeof *big; i++) {
+    if (argc != 3 || strcmp(argv[1], "--sparse") != 0)
+        return 2;
+    for (size_t i = 0; i < sizeof big / sizeof *big; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", argv[2], big[i].format);
         make_big(big[i].format, path);
     }
-    return argc > 1 ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+TEST_ARGS(make_all)

@@ -7,7 +7,7 @@
  *
  * CHECK_ALL=1: every variation in every format, and every fault of the head; else a third and a
  * quarter of them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,10 +85,9 @@ static void expect_sound(const char *path, const char *against)
     folder_result_free(r);
 }
 
-static void sound_formats(void **state)
+TEST(sound_formats)
 {
     char text[TEXT];
-    (void)state;
     expect_sound(trained(), NULL);
     expect_sound(trained(), trained());
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
@@ -183,13 +182,12 @@ static const struct {
     {"dead neurons", dead_neurons},
 };
 
-static void sound_variations(void **state)
+TEST(sound_variations)
 {
     static const char *const formats[] = {"bf16",     "fp8-block",      "fp8-channel",
                                           "nvfp4-ct", "mxfp4",          "int4-gptq",
                                           "int4-awq", "nvfp4-modelopt", "nvidia-mix"};
     char vehicle[2400];
-    (void)state;
     for (size_t i = 0; i < sizeof variations / sizeof *variations; i++) {
         folder *f = folder_at(trained());
         variations[i].change(f);
@@ -256,11 +254,10 @@ static int fails(const char *vehicle, const char *what, const char *against)
     return failed;
 }
 
-static void planted_faults(void **state)
+TEST(planted_faults)
 {
     char text[TEXT];
     size_t wrong = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *vehicle = in_format(faults[i].format, text);
         int alone = fails(vehicle, faults[i].plant, NULL);
@@ -313,9 +310,8 @@ static sb_head_run run_head(const char *path, const char *original)
     return run;
 }
 
-static void a_healthy_head(void **state)
+TEST(a_healthy_head)
 {
-    (void)state;
     sb_head_run r = run_head(trained(), NULL);
     printf("healthy: %d of %d accepted, best constant %d\n", (int)r.cell[0][0].accepted,
            (int)r.cell[0][0].of, (int)r.common);
@@ -325,11 +321,10 @@ static void a_healthy_head(void **state)
 }
 
 /* Quantized, trunk and head drift together: it drafts as well as before. */
-static void a_quantized_head(void **state)
+TEST(a_quantized_head)
 {
     static const char *const formats[] = {"fp8-block", "nvfp4-ct", "int4-autoround"};
     char text[TEXT];
-    (void)state;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         sb_head_run run = run_head(folder_path(in_format(formats[i], text)), NULL);
         printf("%s: %d of %d accepted\n", formats[i], (int)run.cell[0][0].accepted,
@@ -344,10 +339,9 @@ static const char *with_original(const char *path)
     return getenv("SAMEBIT_TABLE") ? sb_head_verdict_name(run_head(path, trained()).verdict) : "";
 }
 
-static void faults_of_the_head(void **state)
+TEST(faults_of_the_head)
 {
     size_t wrong = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof head_faults / sizeof *head_faults; i++) {
         if (!is_chosen(i, 4))
             continue;
@@ -371,14 +365,4 @@ static void faults_of_the_head(void **state)
         folder_free(f);
     }
     assert_int_equal(wrong, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_formats),    cmocka_unit_test(sound_variations),
-        cmocka_unit_test(planted_faults),   cmocka_unit_test(a_healthy_head),
-        cmocka_unit_test(a_quantized_head), cmocka_unit_test(faults_of_the_head),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Runs of zeros are the same however the bytes come, and pages bound those that count. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +57,9 @@ static uint64_t count_of(const sb_tensor *t, uint64_t offset, uint64_t first, ui
     return count;
 }
 
-static void test_pages(void **state)
+TEST(test_pages)
 {
     enum { AT = 1000 };
-    (void)state;
     assert_int_equal(count_of(&matrix, AT, 8192, 12288), 1);
     assert_int_equal(count_of(&matrix, AT, 8190, 12293), 1); /* stray zeros beside it */
     assert_int_equal(count_of(&matrix, AT, 8192, 8192 + 16 * 4096), 1);
@@ -76,10 +75,9 @@ static void test_pages(void **state)
 }
 
 /* What explains zeros in a vector: a half, a third or a quarter of it. */
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
     sb_tensor vector = {.dtype = SB_DTYPE_F32, .rank = 1, .shape = {3072}, .bytes = 12288};
-    (void)state;
     assert_int_equal(count_of(&vector, 4096, 8192, 12288), 0); /* the keys' part of a bias */
     assert_int_equal(count_of(&vector, 5000, 8192, 12288), 1);
     vector.dtype = SB_DTYPE_I32;
@@ -87,9 +85,8 @@ static void test_vectors(void **state)
 }
 
 /* Two of them, and more than are kept. */
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     fill();
     for (uint64_t page = 1; page < 41; page += 2)
         memset(bytes + page * 4096 - 1000, 0, 4096);
@@ -98,14 +95,4 @@ static void test_many(void **state)
     assert_int_equal(list->count, 20);
     assert_int_equal(list->runs[SB_ZERO_RUNS - 1].first, (2 * SB_ZERO_RUNS - 1) * 4096);
     free(list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

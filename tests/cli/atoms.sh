@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 document=docs/atoms.md
 vectors=golden/atoms/published.safetensors
-program=${BUILD:-build}/tests/unit/test_atoms_published
+program=("${BUILD:-build}/suites/unit" test_atoms_published)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
@@ -22,13 +22,13 @@ heading() { case $1 in "$vectors") echo "### What hardware gave" ;; *) echo "###
 # rows HEADING: the rows that the document has below it, up to the next heading
 rows() { awk -v heading="$1" '/^#/ { here = $0 == heading } here && /^\| `/' "$document"; }
 write() { # write FILE: its rows in the place of those that are there
-    "$program" --table "$1" > "$work/rows" || exit 1
+    "${program[@]}" --table "$1" > "$work/rows" || exit 1
     awk -v heading="$(heading "$1")" 'NR == FNR { rows = rows $0 "\n"; next } /^#/ { here = $0 == heading }
         here && /^\| `/ { next } { print } here && /^\|---/ { printf "%s", rows }' "$work/rows" "$document" \
         > "$work/document" && cat "$work/document" > "$document"
 }
 same() { # same FILE
-    "$program" --table "$1" > "$work/rows" && [ -s "$work/rows" ] &&
+    "${program[@]}" --table "$1" > "$work/rows" && [ -s "$work/rows" ] &&
         diff <(rows "$(heading "$1")") "$work/rows"
 }
 
@@ -42,13 +42,13 @@ case ${1-} in
         sees() { # sees OFFSET: that a file with another byte there fails
             cp "$vectors" "$work/published" && printf '\125' |
                 dd of="$work/published" bs=1 seek="$1" conv=notrunc 2> "$work/dd" &&
-                ! "$program" "$work/published" > "$work/said" 2>&1 && grep -q 'differ, first vector' "$work/said"
+                ! "${program[@]}" "$work/published" > "$work/said" 2>&1 && grep -q 'differ, first vector' "$work/said"
         }
         check "a wrong result is not seen" sees $((head + 8 + first))
         check "a wrong operand is not seen" sees $((size - 1)) # the last of the last vector of E5M2
         sed 's|"d/ada_fp8/|"d/ada_fp9/|' "$vectors" > "$work/renamed"
         check "a row that is none is not refused" eval \
-            '! "$program" "$work/renamed" > "$work/said" 2>&1 && grep -q "does not fit" "$work/said"'
+            '! "${program[@]}" "$work/renamed" > "$work/said" 2>&1 && grep -q "does not fit" "$work/said"'
         ;;
 esac
 echo "$passed passed, $failed failed, 0 skipped"

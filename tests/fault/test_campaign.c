@@ -1,6 +1,6 @@
 /* test_campaign.c - the judge of faults judged: what it calls caught, survived, misplaced, an
  * alarm. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,19 +23,17 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
 static sb_campaign *campaign;
 static scratch_path folder;
 
-static int begin(void **state)
+TEST_FIXTURE(begin)
 {
     sb_error err = {""};
-    (void)state;
     test_path("test_campaign", "none"); /* starts the arithmetic */
     folder = scratch_new();
     return sb_campaign_new(&(sb_campaign_options){.folder = folder.text, .seed = 1, .found = keep},
                            &campaign, &err);
 }
 
-static int end(void **state)
+TEST_FIXTURE(end)
 {
-    (void)state;
     sb_campaign_free(campaign);
     return rmdir(folder.text);
 }
@@ -55,10 +53,9 @@ static void judged(sb_fault fault, sb_fault_result expected)
                  sb_fault_result_name(last.result), sb_fault_result_name(expected), last.place);
 }
 
-static void test_results(void **state)
+TEST(test_results)
 {
     sb_fault f = {.plant = SB_PLANT_op, .arg = "swiglu.sign", .fires = "op:swiglu", .quiet = "ops"};
-    (void)state;
     judged(f, SB_FAULT_CAUGHT);
     f.fires = "op:embed";
     f.quiet = "";
@@ -82,7 +79,7 @@ static void test_results(void **state)
 }
 
 /* A fault of a kernel is gone behind its run; who does not see the right one has not caught it. */
-static void test_kernels(void **state)
+TEST(test_kernels)
 {
     sb_fault f = {.plant = SB_PLANT_kernel,
                   .arg = "swiglu_rounded",
@@ -92,7 +89,6 @@ static void test_kernels(void **state)
                   .fires = "op:swiglu",
                   .quiet = "ops"};
     sb_fault sound = f;
-    (void)state;
     if (!sb_backend_emu()) {
         judged(f, SB_FAULT_SKIPPED);
         skip();
@@ -130,13 +126,12 @@ static int is_known(const char *word)
 }
 
 /* Every fault of kernels stands in the list, and its words mean something. */
-static void test_plants(void **state)
+TEST(test_plants)
 {
     sb_faults faults;
     sb_error err = {""};
     size_t count;
     const sb_gpu_fault *plants = sb_gpu_faults(&count);
-    (void)state;
     assert_int_equal(sb_faults_list(&faults, &err), SB_OK);
     for (size_t i = 0; i < count; i++) {
         char words[200], name[80], *next = NULL;
@@ -154,10 +149,9 @@ static void test_plants(void **state)
     sb_faults_free(&faults);
 }
 
-static void test_signs(void **state)
+TEST(test_signs)
 {
     sb_signs signs = {.count = 0};
-    (void)state;
     sb_sign_add(&signs, "op:rope");
     sb_sign_add(&signs, "logits");
     sb_sign_add(&signs, "logits");
@@ -172,11 +166,10 @@ static void test_signs(void **state)
 }
 
 /* Each plant that a row names exists, each row has what it needs, no name stands twice. */
-static void test_list(void **state)
+TEST(test_list)
 {
     sb_faults faults;
     sb_error err = {""};
-    (void)state;
     assert_int_equal(sb_faults_list(&faults, &err), SB_OK);
     assert_true(faults.count > 150);
     for (size_t i = 0; i < faults.count; i++) {
@@ -200,12 +193,4 @@ static void test_list(void **state)
     sb_faults_free(&faults);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),    cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_results), cmocka_unit_test(test_plants),
-        cmocka_unit_test(test_kernels),
-    };
-    return cmocka_run_group_tests_name("campaign", tests, begin, end);
-}
+TEST_GROUP(begin, end)

@@ -1,5 +1,5 @@
 /* test_mutants.c - the comparison with transformers catches what is wrong and only that. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,9 @@
 
 static hf_fixture fixture;
 
-static int open_fixture(void **state)
+TEST_FIXTURE(open_fixture)
 {
     sb_error err = {{0}};
-    (void)state;
     if (hf_fixture_open("T1", "f32", &fixture, &err)) {
         print_error("%s\n", err.text);
         return -1;
@@ -21,9 +20,8 @@ static int open_fixture(void **state)
     return 0;
 }
 
-static int close_fixture(void **state)
+TEST_FIXTURE(close_fixture)
 {
-    (void)state;
     hf_fixture_close(&fixture);
     return 0;
 }
@@ -32,7 +30,7 @@ static int close_fixture(void **state)
 static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
 {
     unsigned count = 0;
-    forced_run(f, &fixture, ops);
+    hf_forced_run(f, &fixture, ops);
     assert_int_equal(f->status, SB_OK);
     for (int op = 0; op < FORCED_OPS; op++)
         if (!forced_passed(f, (forced_op)op)) {
@@ -42,11 +40,10 @@ static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
     return count;
 }
 
-static void test_reference_passes(void **state)
+TEST(test_reference_passes)
 {
     static forced f;
     forced_op last = FORCED_OPS;
-    (void)state;
     unsigned count = failures(&sb_backend_ref()->ops, &f, &last);
     if (count)
         fail_msg("%s: %s", forced_op_name(last), f.rows[last].first);
@@ -76,18 +73,16 @@ static void run_mutant(const sb_mistake *m)
                    m->op, f.rows[op].identical, f.rows[op].compared, f.rows[op].apart);
 }
 
-static void test_mistakes_are_caught(void **state)
+TEST(test_mistakes_are_caught)
 {
-    (void)state;
     for (size_t i = 0; i < sb_mistake_count(); i++)
         if (!sb_mistake_at(i)->benign)
             run_mutant(sb_mistake_at(i));
 }
 
-static void test_other_orders_pass(void **state)
+TEST(test_other_orders_pass)
 {
     unsigned count = 0;
-    (void)state;
     for (size_t i = 0; i < sb_mistake_count(); i++)
         if (sb_mistake_at(i)->benign) {
             run_mutant(sb_mistake_at(i));
@@ -96,9 +91,8 @@ static void test_other_orders_pass(void **state)
     assert_true(count >= 2);
 }
 
-static void test_every_op_has_a_mutant(void **state)
+TEST(test_every_op_has_a_mutant)
 {
-    (void)state;
     for (size_t op = 0; op < sb_op_count(); op++) {
         unsigned count = 0;
         for (size_t i = 0; i < sb_mistake_count(); i++)
@@ -108,13 +102,4 @@ static void test_every_op_has_a_mutant(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_op_has_a_mutant),
-        cmocka_unit_test(test_reference_passes),
-        cmocka_unit_test(test_mistakes_are_caught),
-        cmocka_unit_test(test_other_orders_pass),
-    };
-    return cmocka_run_group_tests_name("mutants", tests, open_fixture, close_fixture);
-}
+TEST_GROUP(open_fixture, close_fixture)

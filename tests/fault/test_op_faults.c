@@ -1,5 +1,5 @@
 /* test_op_faults.c - each generated op fault is where it was planted, and changes something. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,11 +106,10 @@ static const char *setting_of(sb_op op)
     return op == SB_OP_delta_rule_chunk ? "delta_rule=chunk64" : NULL;
 }
 
-static void test_each_fault_is_where_it_was_planted(void **state)
+TEST(test_each_fault_is_where_it_was_planted)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");
     listener sound[2] = {{.plant.ran = 0}};
-    (void)state;
     run(model, NULL, &sound[0]);
     run(model, "delta_rule=chunk64", &sound[1]);
     for (size_t i = 0; i < sb_op_fault_count(); i++) {
@@ -130,12 +129,11 @@ static void test_each_fault_is_where_it_was_planted(void **state)
     silence(&sound[1]);
 }
 
-static void test_mistakes_are_planted_too(void **state)
+TEST(test_mistakes_are_planted_too)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");
     listener sound = {.plant.ran = 0};
     listener l = {.plant = {.mistake = sb_mistake_find("gated_norm_one_plus"), .layer = 2}};
-    (void)state;
     run(model, NULL, &sound);
     run(model, NULL, &l);
     const test_tap *tap = difference(&l.record, &sound.record);
@@ -147,14 +145,13 @@ static void test_mistakes_are_planted_too(void **state)
 }
 
 /* Outside of the calls that have it a fault changes nothing: the benign twin. */
-static void test_elsewhere_nothing_changes(void **state)
+TEST(test_elsewhere_nothing_changes)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");
     listener sound = {.plant.ran = 0};
     listener l = {.plant = {.fault = sb_op_fault_find("linear.sign"),
                             .layer = SB_EVERY_LAYER,
                             .from = PROMPT + DECODE + 1}};
-    (void)state;
     run(model, NULL, &sound);
     run(model, NULL, &l);
     assert_non_null(l.plant.fault);
@@ -164,10 +161,9 @@ static void test_elsewhere_nothing_changes(void **state)
     silence(&sound);
 }
 
-static void test_every_pair_has_a_row(void **state)
+TEST(test_every_pair_has_a_row)
 {
     unsigned rows[SB_OP_COUNT][SB_OP_FAULT_KINDS] = {{0}};
-    (void)state;
     for (size_t i = 0; i < sb_op_fault_count(); i++) {
         const sb_op_fault *f = sb_op_fault_at(i);
         rows[f->op][f->kind]++;
@@ -181,13 +177,4 @@ static void test_every_pair_has_a_row(void **state)
                          sb_op_fault_kind_name((sb_op_fault_kind)kind), rows[op][kind]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pair_has_a_row),
-        cmocka_unit_test(test_each_fault_is_where_it_was_planted),
-        cmocka_unit_test(test_mistakes_are_planted_too),
-        cmocka_unit_test(test_elsewhere_nothing_changes),
-    };
-    return cmocka_run_group_tests_name("op faults", tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

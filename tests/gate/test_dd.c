@@ -1,6 +1,6 @@
 /* test_dd.c - double-double against MPFR, 300 bits: every operation and function over its range,
  * with both halves of the arguments drawn, and what is beyond the range. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -86,9 +86,8 @@ static double worst_of_two(got_two got, exact_two exact, double reach, int cance
     return worst;
 }
 
-static void test_arithmetic(void **state)
+TEST(test_arithmetic)
 {
-    (void)state;
     static const struct {
         const char *name;
         got_two got;
@@ -109,9 +108,8 @@ static void test_arithmetic(void **state)
     }
 }
 
-static void test_fma_sums(void **state)
+TEST(test_fma_sums)
 {
-    (void)state;
     uint64_t seed = 3;
     sb_dd sum = sb_dd_of(0.0);
     mpfr_t exact, term, size;
@@ -192,9 +190,8 @@ static double worst_of(const range *r)
     return worst;
 }
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
-    (void)state;
     static const range row[] = {
         {"exp", sb_dd_exp, mpfr_exp, -1.0, 1.0, LINEAR},
         {"exp wide", sb_dd_exp, mpfr_exp, -744.0, 709.7, LINEAR},
@@ -231,9 +228,8 @@ static void test_functions(void **state)
     }
 }
 
-static void test_pow(void **state)
+TEST(test_pow)
 {
-    (void)state;
     uint64_t seed = 5;
     double worst = 0.0;
     mpfr_t x, y;
@@ -252,9 +248,8 @@ static void test_pow(void **state)
     assert_true(worst <= FUNCTION);
 }
 
-static void test_beyond_the_range(void **state)
+TEST(test_beyond_the_range)
 {
-    (void)state;
     assert_true(sb_dd_exp(sb_dd_of(1e4)).hi == INFINITY);
     assert_true(sb_dd_exp(sb_dd_of(709.9)).hi == INFINITY);
     assert_true(sb_dd_exp(sb_dd_of(-1e4)).hi == 0.0);
@@ -275,9 +270,8 @@ static void test_beyond_the_range(void **state)
 }
 
 /* The constants of dd_fn.c, which are not exported: log 2 and the pi / 2 that sine sees. */
-static void test_constants(void **state)
+TEST(test_constants)
 {
-    (void)state;
     mpfr_t y;
     mpfr_init2(y, BITS);
     mpfr_const_log2(y, MPFR_RNDN);
@@ -291,14 +285,4 @@ static void test_constants(void **state)
     mpfr_neg(y, y, MPFR_RNDN);
     assert_true(error_of(y, sb_dd_sin(x), 1) <= 0x1p-130);
     mpfr_clear(y);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arithmetic),       cmocka_unit_test(test_fma_sums),
-        cmocka_unit_test(test_functions),        cmocka_unit_test(test_pow),
-        cmocka_unit_test(test_beyond_the_range), cmocka_unit_test(test_constants),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_gate_act.c - vectors of activations: swiglu, and the quantization of inputs. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -41,10 +41,9 @@ static void check_real_swiglu(const sb_gate_case *c)
     free(up);
 }
 
-static void test_swiglu(void **state)
+TEST(test_swiglu)
 {
     const char *const *shapes = sb_gate_op_swiglu()->shapes;
-    (void)state;
     for (int regime = 0; regime < SB_GATE_REGIMES; regime++)
         for (size_t s = 0; s == 0 || shapes[s - 1]; s++) {
             sb_gate_case *c = check_case("swiglu", NULL, s ? shapes[s - 1] : NULL,
@@ -277,10 +276,9 @@ static void check_act(const sb_gate_case *c)
     close_kernel(&k);
 }
 
-static void test_act_quant(void **state)
+TEST(test_act_quant)
 {
     const char *const ops[] = {"act_quant_nvfp4", "act_quant_fp8"};
-    (void)state;
     for (size_t o = 0; o < 2; o++) {
         const sb_gate_op *op = sb_gate_op_find(ops[o]);
         for (size_t f = 0; op->formats[f]; f++) {
@@ -332,9 +330,8 @@ static const struct {
     {"act_quant_fp8", "token-sglang", NULL, HALF, SB_GATE_REGIME_least},
 };
 
-static void test_faults_of_kernels_show(void **state)
+TEST(test_faults_of_kernels_show)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
         sb_gate_case *c = check_case(slips[i].op, slips[i].format, slips[i].shape, slips[i].regime,
                                      SB_DTYPE_BF16);
@@ -345,14 +342,4 @@ static void test_faults_of_kernels_show(void **state)
         close_kernel(&k);
         sb_gate_case_free(c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_swiglu),
-        cmocka_unit_test(test_act_quant),
-        cmocka_unit_test(test_faults_of_kernels_show),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,11 @@
 
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/gate.h"
 
-static void every_row_has_a_name_that_finds_it(void **state)
+TEST(every_row_has_a_name_that_finds_it)
 {
-    (void)state;
     sb_gate_arith at, of;
     assert_true(sb_gate_arith_count() > 10);
     for (size_t i = 0; i < sb_gate_arith_count(); i++) {
@@ -25,9 +25,8 @@ static void every_row_has_a_name_that_finds_it(void **state)
     }
 }
 
-static void units_of_the_list_of_atoms_are_names_too(void **state)
+TEST(units_of_the_list_of_atoms_are_names_too)
 {
-    (void)state;
     for (size_t i = 0; i < sb_arithmetic_count(); i++) {
         const sb_arithmetic *ar = sb_arithmetic_at(i);
         sb_gate_arith of;
@@ -43,9 +42,8 @@ static void units_of_the_list_of_atoms_are_names_too(void **state)
     }
 }
 
-static void other_names_are_refused_with_those_there_are(void **state)
+TEST(other_names_are_refused_with_those_there_are)
 {
-    (void)state;
     static const char *const names[] = {"",
                                         "bf16",
                                         "+bf16",
@@ -65,9 +63,8 @@ static void other_names_are_refused_with_those_there_are(void **state)
 }
 
 /* V-104: "inside them what profile `hf` rounds" */
-static void rounding_points_are_values_of_profile_hf(void **state)
+TEST(rounding_points_are_values_of_profile_hf)
 {
-    (void)state;
     sb_knobs hf, exact;
     sb_gate_arith ar;
     assert_int_equal(sb_knobs_profile(&hf, "hf", NULL), SB_OK);
@@ -122,9 +119,8 @@ static void shuffle(uint64_t key, size_t n)
 }
 
 /* V-103: "the bound of ampere_f16 is at least that of each row whose form is HALF, in any order" */
-static void bf16_mma_covers_every_unit_of_its_kind(void **state)
+TEST(bf16_mma_covers_every_unit_of_its_kind)
 {
-    (void)state;
     sb_gate_arith cover;
     size_t rows = 0;
     assert_int_equal(sb_gate_arith_of("bf16_mma", &cover, NULL), SB_OK);
@@ -168,9 +164,8 @@ static double rho_of(const sb_atom *atom, size_t chain)
 }
 
 /* V-109: "35 u for 32 products where sums keep 23 bits, and 37 2^-13 where they keep 13" */
-static void fp8_units_are_covered_at_every_length(void **state)
+TEST(fp8_units_are_covered_at_every_length)
 {
-    (void)state;
     sb_gate_arith wide, narrow;
     size_t rows = 0;
     assert_int_equal(sb_gate_arith_of("fp8_mma", &wide, NULL), SB_OK);
@@ -244,9 +239,8 @@ static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
 
 /* T-52 for both readings of H-13: "A group whose products are all zero has the exponent of its
  * scales, or Z." */
-static void the_bound_of_fp4_holds_for_both_readings(void **state)
+TEST(the_bound_of_fp4_holds_for_both_readings)
 {
-    (void)state;
     sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
     size_t differ = 0;
     double worst = 0.0;
@@ -262,18 +256,4 @@ static void the_bound_of_fp4_holds_for_both_readings(void **state)
         differ += first.sum != second.sum;
     }
     assert_true(differ > 0 && worst > 0.4); /* half of the bound would not do */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_a_name_that_finds_it),
-        cmocka_unit_test(units_of_the_list_of_atoms_are_names_too),
-        cmocka_unit_test(other_names_are_refused_with_those_there_are),
-        cmocka_unit_test(rounding_points_are_values_of_profile_hf),
-        cmocka_unit_test(bf16_mma_covers_every_unit_of_its_kind),
-        cmocka_unit_test(fp8_units_are_covered_at_every_length),
-        cmocka_unit_test(the_bound_of_fp4_holds_for_both_readings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

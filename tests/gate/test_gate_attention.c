@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 
 /* What a kernel is written like: right in four ways, then mistakes. */
 enum {
@@ -191,9 +192,8 @@ static double one(const char *shape, const char *regime, int kind)
     return worst;
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     held_everywhere("gated_attention", 0.9);
 }
 
@@ -211,9 +211,8 @@ static void check_plain(const char *shape, const char *regime)
     sb_gate_case_free(c);
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     const sb_gate_op *op = sb_gate_op_find("gated_attention");
     for (int g = 0; g < SB_GATE_REGIMES; g++)
         for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++)
@@ -222,9 +221,8 @@ static void plain_kernels_pass(void **state)
 
 /* V-51: "each of the roundings between the ops may be there or not" - and none of them is binary32.
  */
-static void kernels_in_bfloat16_pass_where_that_is_allowed(void **state)
+TEST(kernels_in_bfloat16_pass_where_that_is_allowed)
 {
-    (void)state;
     static const char *const regimes[] = {"normal", "negative", "ties",         "tiny",
                                           "huge",   "index",    "cancellation", "padding"};
     for (size_t g = 0; g < sizeof regimes / sizeof *regimes; g++) {
@@ -241,9 +239,8 @@ static void kernels_in_bfloat16_pass_where_that_is_allowed(void **state)
     }
 }
 
-static void planted_mistakes_fail(void **state)
+TEST(planted_mistakes_fail)
 {
-    (void)state;
     static const char *const planted[] = {"kv_map_mod", "scores_unscaled", "newest_unseen",
                                           "gate_is_silu", "halves_swapped"};
     sb_gate_case *c = held_case("gated_attention", NULL, "normal", SB_DTYPE_BF16);
@@ -254,9 +251,8 @@ static void planted_mistakes_fail(void **state)
 }
 
 /* The regime that is made for each; NULL: where it is right all the same. */
-static void broken_kernels_fail(void **state)
+TEST(broken_kernels_fail)
 {
-    (void)state;
     static const struct {
         int kind;
         const char *shape, *fails, *passes;
@@ -353,24 +349,10 @@ static void check_wide(const char *regime)
     sb_gate_case_free(c);
 }
 
-static void real_values_agree_with_mpfr(void **state)
+TEST(real_values_agree_with_mpfr)
 {
-    (void)state;
     static const char *const regimes[] = {"normal", "negative", "ties", "tiny",
                                           "huge",   "one-hot",  "index"};
     for (size_t i = 0; i < sizeof regimes / sizeof *regimes; i++)
         check_wide(regimes[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(kernels_in_bfloat16_pass_where_that_is_allowed),
-        cmocka_unit_test(planted_mistakes_fail),
-        cmocka_unit_test(broken_kernels_fail),
-        cmocka_unit_test(real_values_agree_with_mpfr),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,20 +16,19 @@
 #include "ref/container/safetensors.h"
 #include "ref/container/writer.h"
 #include "tests/gate/tiny_op.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/file.h"
 
 static char path[64];
 
-static int make_path(void **state)
+TEST_FIXTURE(make_path)
 {
-    (void)state;
     snprintf(path, sizeof path, "/tmp/test_gate_core.%ld", (long)getpid());
     return 0;
 }
 
-static int remove_path(void **state)
+TEST_FIXTURE(remove_path)
 {
-    (void)state;
     remove(path);
     return 0;
 }
@@ -55,9 +54,8 @@ static sb_gate_arith arith(const char *name)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static void defaults_are_those_of_the_list(void **state)
+TEST(defaults_are_those_of_the_list)
 {
-    (void)state;
     sb_gate_case *c = made(NULL, NULL, NULL, SB_DTYPE_BF16, 42);
     assert_string_equal(c->format, "plain");
     assert_string_equal(sb_gate_shape_of(c).text, "rows=3,k=20");
@@ -74,9 +72,8 @@ static void defaults_are_those_of_the_list(void **state)
 }
 
 /* What is wrong is named, with what was found and what is expected. */
-static void wrong_requests_are_refused(void **state)
+TEST(wrong_requests_are_refused)
 {
-    (void)state;
     static const struct {
         sb_gate_request request;
         const char *says[3];
@@ -119,9 +116,8 @@ static void wrong_requests_are_refused(void **state)
     assert_non_null(strstr(err.text, "'nothing'"));
 }
 
-static void contracts_exclude_whole_names(void **state)
+TEST(contracts_exclude_whole_names)
 {
-    (void)state;
     sb_gate_op op = {.not_regimes = "zeros hug"};
     assert_true(sb_gate_takes(&op, SB_GATE_REGIME_huge));
     assert_false(sb_gate_takes(&op, SB_GATE_REGIME_zeros));
@@ -133,9 +129,8 @@ static void contracts_exclude_whole_names(void **state)
 }
 
 /* Every op of the list can be looked up, once, and says all that the list shows. */
-static void the_list_is_whole(void **state)
+TEST(the_list_is_whole)
 {
-    (void)state;
     for (size_t i = 0; i < sb_gate_op_count(); i++) {
         const sb_gate_op *op = sb_gate_op_at(i);
         assert_ptr_equal(sb_gate_op_find(op->name), op);
@@ -153,9 +148,8 @@ static void the_list_is_whole(void **state)
 /* --- bounds ----------------------------------------------------------------------------------- */
 
 /* V-107: "under exact it is |exact - real|" */
-static void bounds_reach_from_real_to_the_end_of_the_ball(void **state)
+TEST(bounds_reach_from_real_to_the_end_of_the_ball)
 {
-    (void)state;
     sb_gate_case *c = made(NULL, "rows=5,k=33", "normal", SB_DTYPE_F32, 42);
     const sb_gate_output *y = &c->output[0];
     double *bound = sb_alloc(y->count, sizeof *bound);
@@ -217,9 +211,8 @@ static sb_status parsed(const unsigned char *bytes, size_t size, sb_error *err)
     return status;
 }
 
-static void a_file_gives_back_its_case(void **state)
+TEST(a_file_gives_back_its_case)
 {
-    (void)state;
     for (int regime = 0; regime < SB_GATE_REGIMES; regime++) {
         if (!sb_gate_takes(tiny_op(), (sb_gate_regime)regime))
             continue;
@@ -253,9 +246,8 @@ static void a_file_gives_back_its_case(void **state)
     }
 }
 
-static void the_same_case_is_the_same_bytes(void **state)
+TEST(the_same_case_is_the_same_bytes)
 {
-    (void)state;
     size_t size[2];
     unsigned char *bytes[2];
     for (int i = 0; i < 2; i++) {
@@ -286,9 +278,8 @@ static const unsigned char *tensor(const sb_safetensors *file, const char *name,
 }
 
 /* V-101: "real.hi, real.lo and bound are F64, exact is F32 and bf16 is BF16" */
-static void tensors_hold_what_they_are_called(void **state)
+TEST(tensors_hold_what_they_are_called)
 {
-    (void)state;
     sb_gate_case *c = made(NULL, NULL, NULL, SB_DTYPE_F32, 42);
     const sb_gate_output *y = &c->output[0], *largest = &c->output[1];
     sb_gate_arith ar = arith("fp32");
@@ -325,9 +316,8 @@ static void tensors_hold_what_they_are_called(void **state)
 }
 
 /* Every bit of the file but those of the container's own "format": one that is wrong is refused. */
-static void every_wrong_bit_is_refused(void **state)
+TEST(every_wrong_bit_is_refused)
 {
-    (void)state;
     static const char own[] = "\"format\":\"pt\"";
     sb_gate_case *c = made(NULL, "rows=2,k=3", NULL, SB_DTYPE_BF16, 42);
     size_t size, skip = 0;
@@ -418,9 +408,8 @@ static sb_status write_edited(const sb_safetensors *from, const edit *e)
     return status;
 }
 
-static void what_is_missing_or_too_much_or_of_another_case_is_refused(void **state)
+TEST(what_is_missing_or_too_much_or_of_another_case_is_refused)
 {
-    (void)state;
     static const edit edits[] = {
         {.drop = "in.x", .says = "in.x is missing"},
         {.drop = "real.lo", .says = "real.lo is missing"},
@@ -482,9 +471,8 @@ static void what_is_missing_or_too_much_or_of_another_case_is_refused(void **sta
 }
 
 /* All that is expected fits the inputs, and these are no inputs of the seed. */
-static void other_inputs_than_those_of_the_seed_are_refused(void **state)
+TEST(other_inputs_than_those_of_the_seed_are_refused)
 {
-    (void)state;
     sb_gate_case *c = made(NULL, NULL, NULL, SB_DTYPE_F32, 42);
     sb_error err = {""};
     size_t size;
@@ -498,9 +486,8 @@ static void other_inputs_than_those_of_the_seed_are_refused(void **state)
     sb_gate_case_free(c);
 }
 
-static void no_memory_is_said_wherever_it_runs_out(void **state)
+TEST(no_memory_is_said_wherever_it_runs_out)
 {
-    (void)state;
     sb_gate_case *c = made(NULL, "rows=2,k=3", NULL, SB_DTYPE_BF16, 42);
     sb_gate_arith ar = arith("fp32");
     size_t size;
@@ -531,21 +518,4 @@ static void no_memory_is_said_wherever_it_runs_out(void **state)
     sb_gate_case_free(c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_list),
-        cmocka_unit_test(wrong_requests_are_refused),
-        cmocka_unit_test(contracts_exclude_whole_names),
-        cmocka_unit_test(the_list_is_whole),
-        cmocka_unit_test(bounds_reach_from_real_to_the_end_of_the_ball),
-        cmocka_unit_test(a_file_gives_back_its_case),
-        cmocka_unit_test(the_same_case_is_the_same_bytes),
-        cmocka_unit_test(tensors_hold_what_they_are_called),
-        cmocka_unit_test(every_wrong_bit_is_refused),
-        cmocka_unit_test(what_is_missing_or_too_much_or_of_another_case_is_refused),
-        cmocka_unit_test(other_inputs_than_those_of_the_seed_are_refused),
-        cmocka_unit_test(no_memory_is_said_wherever_it_runs_out),
-    };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+TEST_GROUP(make_path, remove_path)

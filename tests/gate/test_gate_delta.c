@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 
 /* What a kernel is written like: nothing wrong, other orders, then mistakes. */
 enum {
@@ -297,9 +298,8 @@ static void exact_lies_within_bounds(const char *name)
             held_at(name, NULL, sb_gate_regime_name((sb_gate_regime)g), SB_DTYPE_BF16, 0.5);
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     exact_lies_within_bounds("delta_rule");
     exact_lies_within_bounds("delta_rule_chunk");
 }
@@ -346,17 +346,15 @@ static void plain_kernels_pass(const char *name, const size_t *lengths, size_t c
                   fmax(most[1], most[2]));
 }
 
-static void kernels_row_by_row_pass(void **state)
+TEST(kernels_row_by_row_pass)
 {
-    (void)state;
     static const size_t lengths[] = {0};
     plain_kernels_pass("delta_rule", lengths, 1);
 }
 
 /* V-143: "row by row or in chunks of any length, either form in binary32 inside" */
-static void kernels_in_chunks_pass(void **state)
+TEST(kernels_in_chunks_pass)
 {
-    (void)state;
     static const size_t lengths[] = {0, 16, 32, 64};
     plain_kernels_pass("delta_rule_chunk", lengths, 4);
 }
@@ -373,9 +371,8 @@ static void check_bfloat16(const char *op, const char *shape, const char *regime
     sb_gate_case_free(c);
 }
 
-static void bfloat16_outputs_pass(void **state)
+TEST(bfloat16_outputs_pass)
 {
-    (void)state;
     for (int g = 0; g < SB_GATE_REGIMES; g++) {
         const char *regime = sb_gate_regime_name((sb_gate_regime)g);
         if (!sb_gate_takes(sb_gate_op_find("delta_rule"), (sb_gate_regime)g))
@@ -386,9 +383,8 @@ static void bfloat16_outputs_pass(void **state)
     }
 }
 
-static void planted_mistakes_fail(void **state)
+TEST(planted_mistakes_fail)
 {
-    (void)state;
     static const struct {
         const char *name, *shape, *regime;
         size_t output;
@@ -412,9 +408,8 @@ static void planted_mistakes_fail(void **state)
         }
 }
 
-static void broken_kernels_fail(void **state)
+TEST(broken_kernels_fail)
 {
-    (void)state;
     for (int kind = HEAD_MOD; kind <= PREDICTS_FIRST; kind++)
         if (!(one("delta_rule", NULL, "normal", kind, 0, kind == TURNED ? 1 : 0) > 1.0))
             fail_msg("kernel %d passes row by row", kind);
@@ -427,9 +422,8 @@ static void broken_kernels_fail(void **state)
 /* F31 needs a length that is not a multiple of the chunk, F32 a state, F30 two value heads per key
  * head and more than one key head, B47 decays that end the range. Without its mistake each kernel
  * passes. */
-static void mistakes_need_the_inputs_made_for_them(void **state)
+TEST(mistakes_need_the_inputs_made_for_them)
 {
-    (void)state;
     static const struct {
         const char *shape, *regime;
         int kind;
@@ -569,9 +563,8 @@ static void check_wide(const char *op, const char *shape, const char *regime)
     sb_gate_case_free(c);
 }
 
-static void real_values_are_those_of_mpfr(void **state)
+TEST(real_values_are_those_of_mpfr)
 {
-    (void)state;
     static const char *const regimes[] = {"normal", "huge", "tiny", "ties", "one-hot", "zeros"};
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++) {
         check_wide("delta_rule", "rows=9,k_heads=2,v_heads=4,dk=7,dv=5", regimes[r]);
@@ -579,19 +572,4 @@ static void real_values_are_those_of_mpfr(void **state)
         check_wide("delta_rule_chunk", "rows=33,k_heads=2,v_heads=2,dk=8,dv=3", regimes[r]);
     }
     mpfr_free_cache();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(kernels_row_by_row_pass),
-        cmocka_unit_test(kernels_in_chunks_pass),
-        cmocka_unit_test(bfloat16_outputs_pass),
-        cmocka_unit_test(planted_mistakes_fail),
-        cmocka_unit_test(broken_kernels_fail),
-        cmocka_unit_test(mistakes_need_the_inputs_made_for_them),
-        cmocka_unit_test(real_values_are_those_of_mpfr),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "ref/base/bytes.h"
 #include "tests/gate/tiny_op.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/case.h"
 
 enum { ROWS = 24, COLS = 400 };
@@ -33,9 +34,8 @@ static float size_of(float x)
     return x < 0.0f ? -x : x;
 }
 
-static void all_values_are_numbers_of_their_type(void **state)
+TEST(all_values_are_numbers_of_their_type)
 {
-    (void)state;
     for (int regime = 0; regime < SB_GATE_REGIMES; regime++)
         for (int role = 0; role <= SB_GATE_STATE; role++)
             for (size_t t = 0; t < 3; t++) {
@@ -53,9 +53,8 @@ static void all_values_are_numbers_of_their_type(void **state)
             }
 }
 
-static void a_value_depends_on_seed_and_name_and_on_nothing_else(void **state)
+TEST(a_value_depends_on_seed_and_name_and_on_nothing_else)
 {
-    (void)state;
     const size_t bytes = sizeof v;
     draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, v);
     draw(SB_GATE_REGIME_normal, SB_DTYPE_F32, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, w);
@@ -69,9 +68,8 @@ static void a_value_depends_on_seed_and_name_and_on_nothing_else(void **state)
 }
 
 /* The mean square is 1/cols up to a factor of 2: the order is a power of two. */
-static void weights_have_the_order_of_their_columns(void **state)
+TEST(weights_have_the_order_of_their_columns)
 {
-    (void)state;
     for (size_t cols = 1; cols <= COLS; cols = cols * 3 + 1) {
         double sum = 0.0;
         size_t rows = ROWS * COLS / cols;
@@ -83,9 +81,8 @@ static void weights_have_the_order_of_their_columns(void **state)
     }
 }
 
-static void negative_values_are_below_0_and_weights_above(void **state)
+TEST(negative_values_are_below_0_and_weights_above)
 {
-    (void)state;
     for (int role = 0; role <= SB_GATE_LOGIT; role++) {
         drawn(SB_GATE_REGIME_negative, (sb_gate_role)role);
         for (size_t i = 0; i < ROWS * COLS; i++)
@@ -93,9 +90,8 @@ static void negative_values_are_below_0_and_weights_above(void **state)
     }
 }
 
-static void ties_are_pairs_of_rows_of_few_values(void **state)
+TEST(ties_are_pairs_of_rows_of_few_values)
 {
-    (void)state;
     drawn(SB_GATE_REGIME_ties, SB_GATE_ACTIVATION);
     for (size_t r = 0; r < ROWS; r += 2)
         assert_memory_equal(v + r * COLS, v + (r + 1) * COLS, COLS * sizeof *v);
@@ -117,9 +113,8 @@ static double largest(void)
     return most;
 }
 
-static void tiny_least_and_huge_are_as_large_as_they_say(void **state)
+TEST(tiny_least_and_huge_are_as_large_as_they_say)
 {
-    (void)state;
     drawn(SB_GATE_REGIME_tiny, SB_GATE_ACTIVATION);
     assert_true(largest() > 1e-8 && largest() < 1e-7);
     drawn(SB_GATE_REGIME_least, SB_GATE_ACTIVATION);
@@ -145,9 +140,8 @@ static double block_largest(size_t row, size_t block)
 }
 
 /* A scale of E4M3 is a block's largest / 6 in units in which the tensor's largest has 448. */
-static void some_blocks_have_subnormal_scales_and_some_rows_only_such(void **state)
+TEST(some_blocks_have_subnormal_scales_and_some_rows_only_such)
 {
-    (void)state;
     drawn(SB_GATE_REGIME_subnormal, SB_GATE_WEIGHT);
     double unit = largest() / 448.0;
     for (size_t row = 0; row < ROWS; row++) {
@@ -164,9 +158,8 @@ static void some_blocks_have_subnormal_scales_and_some_rows_only_such(void **sta
     }
 }
 
-static void zeros_are_rows_and_blocks_among_others(void **state)
+TEST(zeros_are_rows_and_blocks_among_others)
 {
-    (void)state;
     for (int role = 0; role <= SB_GATE_WEIGHT; role++) {
         size_t rows = 0, blocks = 0, wide = 0, half = 0;
         drawn(SB_GATE_REGIME_zeros, (sb_gate_role)role);
@@ -188,9 +181,8 @@ static void zeros_are_rows_and_blocks_among_others(void **state)
     }
 }
 
-static void narrow_arrays_are_not_all_zero(void **state)
+TEST(narrow_arrays_are_not_all_zero)
 {
-    (void)state;
     for (size_t cols = 1; cols <= COLS; cols++)
         for (uint64_t seed = 0; seed < 40; seed++) {
             size_t nonzero = 0;
@@ -201,9 +193,8 @@ static void narrow_arrays_are_not_all_zero(void **state)
         }
 }
 
-static void one_hot_rows_have_one_value_each_in_another_column(void **state)
+TEST(one_hot_rows_have_one_value_each_in_another_column)
 {
-    (void)state;
     size_t columns = 0, before = COLS;
     drawn(SB_GATE_REGIME_one_hot, SB_GATE_ACTIVATION);
     for (size_t r = 0; r < ROWS; r++) {
@@ -221,9 +212,8 @@ static void one_hot_rows_have_one_value_each_in_another_column(void **state)
 }
 
 /* Columns 64 apart, and rows 8 apart, have equal codes. */
-static void index_codes_tell_rows_and_columns_apart(void **state)
+TEST(index_codes_tell_rows_and_columns_apart)
 {
-    (void)state;
     drawn(SB_GATE_REGIME_index, SB_GATE_ACTIVATION);
     for (size_t r = 0; r < 8; r++)
         for (size_t i = 0; i < 16; i++)
@@ -235,9 +225,8 @@ static void index_codes_tell_rows_and_columns_apart(void **state)
             assert_true(v[16 * b + i] != v[i]);
 }
 
-static void pairs_cancel_against_equal_weights(void **state)
+TEST(pairs_cancel_against_equal_weights)
 {
-    (void)state;
     draw(SB_GATE_REGIME_cancellation, SB_DTYPE_BF16, 42, "x", SB_GATE_ACTIVATION, ROWS, COLS, v);
     draw(SB_GATE_REGIME_cancellation, SB_DTYPE_BF16, 42, "w", SB_GATE_WEIGHT, ROWS, COLS, w);
     for (size_t r = 0; r < ROWS; r++) {
@@ -250,23 +239,4 @@ static void pairs_cancel_against_equal_weights(void **state)
         }
         assert_true(sum != 0.0 && (sum < 0.0 ? -sum : sum) < size / 50.0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_values_are_numbers_of_their_type),
-        cmocka_unit_test(a_value_depends_on_seed_and_name_and_on_nothing_else),
-        cmocka_unit_test(weights_have_the_order_of_their_columns),
-        cmocka_unit_test(negative_values_are_below_0_and_weights_above),
-        cmocka_unit_test(ties_are_pairs_of_rows_of_few_values),
-        cmocka_unit_test(tiny_least_and_huge_are_as_large_as_they_say),
-        cmocka_unit_test(some_blocks_have_subnormal_scales_and_some_rows_only_such),
-        cmocka_unit_test(zeros_are_rows_and_blocks_among_others),
-        cmocka_unit_test(narrow_arrays_are_not_all_zero),
-        cmocka_unit_test(one_hot_rows_have_one_value_each_in_another_column),
-        cmocka_unit_test(index_codes_tell_rows_and_columns_apart),
-        cmocka_unit_test(pairs_cancel_against_equal_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_gate_experts.c - vectors of routed experts, of the shared expert and of their sum: against
  * formulas in 300 bits, plain kernels, and kernels with the mistakes of real ones. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -268,22 +268,19 @@ static void every_regime(const char *op, const char *const *formats, const char 
         }
 }
 
-static void test_experts(void **state)
+TEST(test_experts)
 {
-    (void)state;
     every_regime("experts", sb_gate_op_experts()->formats, FEW_EXPERTS);
 }
 
-static void test_shared_expert(void **state)
+TEST(test_shared_expert)
 {
-    (void)state;
     every_regime("shared_expert", sb_gate_op_shared_expert()->formats, NARROW_SHARED);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
     static const char *const ops[] = {"experts", "shared_expert"};
-    (void)state;
     for (size_t o = 0; o < 2; o++) {
         const char *const *shapes = sb_gate_op_find(ops[o])->shapes;
         for (size_t s = 0; shapes[s]; s++) {
@@ -327,9 +324,8 @@ static const struct {
     {"shared_expert", "fp8-block", CHECK_CLAMP, NO_SLIP, SB_GATE_REGIME_normal},
 };
 
-static void test_faults_of_kernels_show(void **state)
+TEST(test_faults_of_kernels_show)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         sb_gate_case *c = check_case(faults[i].op, faults[i].format,
                                      strcmp(faults[i].op, "experts") == 0 ? EXPERTS : SHARED,
@@ -374,10 +370,9 @@ static float *run_combine(const sb_gate_case *c, int backwards)
     return out;
 }
 
-static void test_moe_combine(void **state)
+TEST(test_moe_combine)
 {
     const char *const *shapes = sb_gate_op_moe_combine()->shapes;
-    (void)state;
     for (int regime = 0; regime < SB_GATE_REGIMES; regime++)
         for (size_t s = 0; s == 0 || shapes[s - 1]; s++) {
             sb_gate_case *c = check_case("moe_combine", NULL, s ? shapes[s - 1] : NULL,
@@ -397,36 +392,20 @@ static void test_moe_combine(void **state)
         }
 }
 
-static void test_more_slots_than_experts(void **state)
+TEST(test_more_slots_than_experts)
 {
     const sb_gate_request r = {
         .op = "experts", .shape = "experts=2,slots=3", .input = SB_DTYPE_BF16};
     sb_error err = {{0}};
     sb_gate_case *c = NULL;
-    (void)state;
     assert_int_equal(sb_gate_case_make(&r, &c, &err), SB_ERR_USAGE);
 }
 
-static void test_rows_in_other_batches(void **state)
+TEST(test_rows_in_other_batches)
 {
-    (void)state;
     check_batches("experts", "rows=3,experts=3,slots=2,hidden=32,inner=32");
     check_batches("shared_expert", "rows=3,hidden=32,inner=32");
     check_batches("moe_combine", "rows=3,n=5");
     check_batches("swiglu", "rows=3,n=5");
     check_batches("act_quant_fp8", "rows=3,k=130");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_shared_expert),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_faults_of_kernels_show),
-        cmocka_unit_test(test_moe_combine),
-        cmocka_unit_test(test_more_slots_than_experts),
-        cmocka_unit_test(test_rows_in_other_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

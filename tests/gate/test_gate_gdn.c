@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 
 /* What a kernel is written like: nothing wrong, another order, then mistakes. */
 enum {
@@ -212,9 +213,8 @@ static double worst_of(const char *op, const char *shape, const char *regime, in
 
 /* In regime cancellation, sums of conv are less than their terms' roundings, and softplus of what
  * is far below 0 is less than the least number. */
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     for (size_t i = 0; i < OPS; i++)
         held_everywhere(ops[i].name, 0.6);
 }
@@ -240,9 +240,8 @@ static double check_plain(const char *op, const char *shape, const char *regime)
     return most;
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     for (size_t i = 0; i < OPS; i++) {
         const sb_gate_op *op = sb_gate_op_find(ops[i].name);
         double most = 0.0;
@@ -254,9 +253,8 @@ static void plain_kernels_pass(void **state)
     }
 }
 
-static void planted_mistakes_fail(void **state)
+TEST(planted_mistakes_fail)
 {
-    (void)state;
     static const struct {
         const char *op, *shape, *regime, *mistake;
         size_t output;
@@ -280,9 +278,8 @@ static void planted_mistakes_fail(void **state)
 }
 
 /* V-144: "is not one of them" - of the forms of softplus */
-static void broken_kernels_fail(void **state)
+TEST(broken_kernels_fail)
 {
-    (void)state;
     static const struct {
         const char *op, *shape, *regime;
         int kind;
@@ -419,9 +416,8 @@ static void check_wide(const char *op, const char *regime, size_t output,
     sb_gate_case_free(c);
 }
 
-static void real_values_are_those_of_mpfr(void **state)
+TEST(real_values_are_those_of_mpfr)
 {
-    (void)state;
     static const char *const regimes[] = {"normal", "negative", "tiny", "least", "zeros"};
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++) {
         check_wide("conv", regimes[r], 0, wide_conv);
@@ -432,14 +428,4 @@ static void real_values_are_those_of_mpfr(void **state)
         check_wide("gated_rmsnorm", regimes[r], 0, wide_norm);
     }
     mpfr_free_cache();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound), cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(planted_mistakes_fail),         cmocka_unit_test(broken_kernels_fail),
-        cmocka_unit_test(real_values_are_those_of_mpfr),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_gate_gdn_cases.c - cases of linear attention and norms: what is refused, that rows and cuts
  * are as the ops say, and that a wrong state fails beside a right output. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +36,8 @@ static void refused(const sb_gate_case *damaged, const char *name, const char *w
         fail_msg("%s: %s is not refused: %s", c.op->name, name, err.text);
 }
 
-static void every_input_must_be_there_with_its_type_and_shape(void **state)
+TEST(every_input_must_be_there_with_its_type_and_shape)
 {
-    (void)state;
     for (size_t s = 0; s < SMALL; s++) {
         sb_gate_case *c =
             check_case(small[s].op, NULL, small[s].shape, SB_GATE_REGIME_normal, SB_DTYPE_BF16);
@@ -59,9 +58,8 @@ static void every_input_must_be_there_with_its_type_and_shape(void **state)
 }
 
 /* V-142: "g, beta and initial_state are binary32" */
-static void values_that_no_layer_has_are_refused(void **state)
+TEST(values_that_no_layer_has_are_refused)
 {
-    (void)state;
     static const char *const ops[] = {"delta_rule", "delta_rule_chunk"};
     static const char *const singles[] = {"g", "beta", "initial_state"};
     for (size_t op = 0; op < 2; op++) {
@@ -138,18 +136,16 @@ static sb_verdict cut(const char *op, const char *shape, sb_dtype input, sb_dtyp
     return m.row[SB_GATE_META_split].verdict;
 }
 
-static void rows_do_not_see_each_other(void **state)
+TEST(rows_do_not_see_each_other)
 {
-    (void)state;
     check_batches("gates", "rows=9,heads=3");
     check_batches("l2norm", "rows=9,dk=7,scale=1");
     check_batches("rmsnorm", "rows=9,n=7");
     check_batches("gated_rmsnorm", "rows=9,n=7");
 }
 
-static void sequences_may_be_cut_where_the_op_says(void **state)
+TEST(sequences_may_be_cut_where_the_op_says)
 {
-    (void)state;
     static const char *const convs[] = {"rows=9,channels=7", "rows=9,channels=3,width=8",
                                         "rows=2,channels=5", "rows=5,channels=3,width=2"};
     static const char *const rules[] = {"rows=9,dk=8,dv=4", "rows=9,dk=8,dv=8,l2norm=1",
@@ -213,9 +209,8 @@ static void check_state(const char *op, const char *shape, const char *mistake)
     sb_gate_case_free(c);
 }
 
-static void a_wrong_state_fails_beside_a_right_output(void **state)
+TEST(a_wrong_state_fails_beside_a_right_output)
 {
-    (void)state;
     check_state("conv", NULL, "conv_state_stale");
     check_state("conv", "rows=1", "conv_state_stale");
     check_state("delta_rule", NULL, "state_transposed");
@@ -228,16 +223,4 @@ static void a_wrong_state_fails_beside_a_right_output(void **state)
     assert_true(r.of[2].outside > 0);
     assert_non_null(strstr(r.words, "out.states: row 1"));
     sb_gate_case_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_input_must_be_there_with_its_type_and_shape),
-        cmocka_unit_test(values_that_no_layer_has_are_refused),
-        cmocka_unit_test(rows_do_not_see_each_other),
-        cmocka_unit_test(sequences_may_be_cut_where_the_op_says),
-        cmocka_unit_test(a_wrong_state_fails_beside_a_right_output),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

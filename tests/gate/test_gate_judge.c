@@ -1,6 +1,6 @@
 /* test_gate_judge.c - judgement: what is right passes in every type, what is one step outside does
  * not, and the words say where; inference, power, and the comparison with an earlier judgement. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -133,11 +133,10 @@ static sb_gate_result judged(const sb_gate_case *c, const char *name, const sb_g
 /* --- what is right -----------------------------------------------------------------------------
  */
 
-static void a_right_output_passes_in_every_type(void **state)
+TEST(a_right_output_passes_in_every_type)
 {
     static const sb_dtype types[] = {SB_DTYPE_F32, SB_DTYPE_F64, SB_DTYPE_BF16, SB_DTYPE_F16};
     static const char *const ariths[] = {"exact", "fp32", "bf16_mma", "fp8_short"};
-    (void)state;
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
     for (size_t t = 0; t < 4; t++)
         for (size_t a = 0; a < 4; a++) {
@@ -154,12 +153,11 @@ static void a_right_output_passes_in_every_type(void **state)
     sb_gate_case_free(c);
 }
 
-static void choices_are_read_in_every_type_of_whole_numbers(void **state)
+TEST(choices_are_read_in_every_type_of_whole_numbers)
 {
     static const sb_dtype types[] = {SB_DTYPE_U8,  SB_DTYPE_I8,  SB_DTYPE_I16,
                                      SB_DTYPE_U16, SB_DTYPE_I32, SB_DTYPE_U32,
                                      SB_DTYPE_I64, SB_DTYPE_U64, SB_DTYPE_F8_E4M3};
-    (void)state;
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32),
@@ -180,10 +178,9 @@ static void choices_are_read_in_every_type_of_whole_numbers(void **state)
  */
 
 /* The first number of the type above real + bound, and the last one that is still inside. */
-static void the_ends_of_the_interval_decide(void **state)
+TEST(the_ends_of_the_interval_decide)
 {
     static const sb_dtype types[] = {SB_DTYPE_F32, SB_DTYPE_F64, SB_DTYPE_BF16, SB_DTYPE_F16};
-    (void)state;
     sb_gate_op op = with_room();
     sb_gate_case *c = made(&op, "rows=4,k=18", NULL);
     sb_gate_arith ar = arith("fp32");
@@ -228,9 +225,8 @@ static void the_ends_of_the_interval_decide(void **state)
     sb_gate_case_free(c);
 }
 
-static void the_first_of_many_is_named(void **state)
+TEST(the_first_of_many_is_named)
 {
-    (void)state;
     sb_gate_case *c = made(tiny_op(), "rows=4,k=18", NULL);
     sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
     for (size_t i = 25; i < 30; i++)
@@ -244,9 +240,8 @@ static void the_first_of_many_is_named(void **state)
     sb_gate_case_free(c);
 }
 
-static void what_is_no_number_is_counted(void **state)
+TEST(what_is_no_number_is_counted)
 {
-    (void)state;
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
     sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_BF16)};
     sb_store_u16(at(&got[0], 2 * 5), 0x7fc0);
@@ -267,9 +262,8 @@ static void what_is_no_number_is_counted(void **state)
 }
 
 /* -0 is 0 within a bound, but other bits. */
-static void a_negative_zero_is_a_zero_but_to_the_bit(void **state)
+TEST(a_negative_zero_is_a_zero_but_to_the_bit)
 {
-    (void)state;
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
     c->output[0].exact[4] = 0.0f;
     c->output[0].real[4] = (sb_dd){0.0, 0.0};
@@ -298,9 +292,8 @@ static void refused(const sb_gate_case *c, const sb_gate_got *got, const char *w
         fail_msg("'%s' lacks '%s'", err.text, words);
 }
 
-static void other_shapes_and_types_are_refused(void **state)
+TEST(other_shapes_and_types_are_refused)
 {
-    (void)state;
     sb_gate_case *c = made(tiny_op(), "rows=4,k=6", NULL);
     sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
     got[0].shape[0] = 6, got[0].shape[1] = 4;
@@ -324,13 +317,12 @@ static void other_shapes_and_types_are_refused(void **state)
     sb_gate_case_free(c);
 }
 
-static void merged_and_split_axes_are_read_and_said(void **state)
+TEST(merged_and_split_axes_are_read_and_said)
 {
     static const struct {
         unsigned rank;
         uint64_t shape[3];
     } shapes[] = {{1, {24}}, {3, {4, 2, 3}}, {3, {2, 2, 6}}, {3, {4, 1, 6}}, {3, {1, 4, 6}}};
-    (void)state;
     sb_gate_case *c = made(tiny_op(), "rows=4,k=6", NULL);
     sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32)};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -344,9 +336,8 @@ static void merged_and_split_axes_are_read_and_said(void **state)
     sb_gate_case_free(c);
 }
 
-static void an_open_choice_is_a_near_tie(void **state)
+TEST(an_open_choice_is_a_near_tie)
 {
-    (void)state;
     sb_gate_op op = with_ties();
     sb_gate_case *c = made(&op, NULL, NULL);
     sb_gate_got got[SB_GATE_OUTPUTS] = {got_of(&c->output[0], SB_DTYPE_F32),
@@ -365,11 +356,10 @@ static void an_open_choice_is_a_near_tie(void **state)
 }
 
 /* V-110: "An element that the arithmetic does not bound is right only with the bits" */
-static void what_has_no_bound_is_not_judged(void **state)
+TEST(what_has_no_bound_is_not_judged)
 {
     static const sb_dtype types[] = {SB_DTYPE_F32, SB_DTYPE_BF16, SB_DTYPE_F16};
     static const float others[] = {99.0f, -1.0f, 0.0f, INFINITY};
-    (void)state;
     sb_gate_op op = with_room();
     op.bound = bound_by_nothing;
     sb_gate_case *c = made(&op, NULL, NULL);
@@ -419,9 +409,8 @@ static const char *inferred(const sb_gate_case *c, const sb_gate_got *got, sb_ga
     return ar->name;
 }
 
-static void the_tightest_arithmetic_is_inferred(void **state)
+TEST(the_tightest_arithmetic_is_inferred)
 {
-    (void)state;
     sb_gate_arith ar;
     sb_gate_point point[SB_KNOB_COUNT];
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
@@ -450,9 +439,8 @@ static void the_tightest_arithmetic_is_inferred(void **state)
 }
 
 /* A row that bounds nothing explains nothing. */
-static void what_has_no_bound_is_not_inferred(void **state)
+TEST(what_has_no_bound_is_not_inferred)
 {
-    (void)state;
     sb_gate_arith ar;
     sb_gate_op op = with_room();
     op.bound = bound_by_nothing;
@@ -471,9 +459,8 @@ static void what_has_no_bound_is_not_inferred(void **state)
 }
 
 /* What would have shown in an output that nobody gave has not been shown. */
-static void only_what_is_given_shows_mistakes(void **state)
+TEST(only_what_is_given_shows_mistakes)
 {
-    (void)state;
     sb_gate_power all, some;
     sb_gate_arith ar = arith("fp32");
     sb_gate_op op = *tiny_op();
@@ -496,9 +483,8 @@ static void only_what_is_given_shows_mistakes(void **state)
 }
 
 /* In binary16 the rows are zeros: those of a kernel that wrote nothing are no better or worse. */
-static void zeros_that_pass_are_mistrusted(void **state)
+TEST(zeros_that_pass_are_mistrusted)
 {
-    (void)state;
     sb_gate_request r = {.op = "l2norm", .regime = "least", .input = SB_DTYPE_BF16, .seed = 42};
     sb_gate_case *c = NULL;
     sb_gate_power p;
@@ -517,9 +503,8 @@ static void zeros_that_pass_are_mistrusted(void **state)
     sb_gate_case_free(c);
 }
 
-static void planted_mistakes_are_shown_by_name(void **state)
+TEST(planted_mistakes_are_shown_by_name)
 {
-    (void)state;
     sb_gate_arith ar = arith("fp32");
     sb_gate_power p;
     sb_gate_result r = {.verdict = SB_VERDICT_WITHIN};
@@ -538,9 +523,8 @@ static void planted_mistakes_are_shown_by_name(void **state)
 }
 
 /* Inputs of zeros show no mistake: what passes on them is not believed. */
-static void inputs_that_show_nothing_are_mistrusted(void **state)
+TEST(inputs_that_show_nothing_are_mistrusted)
 {
-    (void)state;
     sb_gate_arith ar = arith("fp32");
     sb_gate_power p;
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
@@ -566,9 +550,8 @@ static void inputs_that_show_nothing_are_mistrusted(void **state)
  */
 
 /* Against the roundings of the formats, and the cell of a number is what is rounded to it. */
-static void elements_are_rounded_as_their_formats_are(void **state)
+TEST(elements_are_rounded_as_their_formats_are)
 {
-    (void)state;
     for (uint32_t i = 0; i < 0x10000; i += 3) {
         uint16_t code = (uint16_t)i;
         for (int half = 0; half < 2; half++) {
@@ -630,13 +613,12 @@ static const char *words_of(const sb_judge_change *c, size_t i)
     return json_string_value(json_object_get(json_array_get(c->rows, i), "what"));
 }
 
-static void what_changed_since_a_baseline_is_said(void **state)
+TEST(what_changed_since_a_baseline_is_said)
 {
     static const char good[] = CASE("WITHIN", "i", "d0", "\"0\",\"1\",\"2\"", "0.25");
     static const char other[] = CASE("WITHIN", "i", "d1", "\"0\",\"x\",\"y\"", "0.5");
     static const char bad[] = CASE("FAIL", "i", "d2", "\"x\",\"1\",\"2\"", "null");
     static const char empty[] = "{\"command\":\"judge\",\"cases\":[]}";
-    (void)state;
     sb_judge_change c = change(good, good);
     assert_int_equal(c.worse + c.better + c.changed + json_array_size(c.rows), 0);
     sb_judge_change_free(&c);
@@ -667,7 +649,7 @@ static void what_changed_since_a_baseline_is_said(void **state)
     sb_judge_change_free(&c);
 }
 
-static void a_baseline_of_other_inputs_or_of_anything_else_is_refused(void **state)
+TEST(a_baseline_of_other_inputs_or_of_anything_else_is_refused)
 {
     static const char no_name_of_output[] = "{\"command\":\"judge\",\"cases\":[{\"name\":\"a\","
                                             "\"verdict\":\"FAIL\",\"outputs\":[{}],"
@@ -679,7 +661,6 @@ static void a_baseline_of_other_inputs_or_of_anything_else_is_refused(void **sta
                                       "{\"command\":\"judge\",\"cases\":[{\"name\":\"a\"}]}",
                                       "{\"command\":\"judge\",\"cases\":[1]}",
                                       no_name_of_output};
-    (void)state;
     sb_error err = {""};
     json_t *d = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -694,30 +675,4 @@ static void a_baseline_of_other_inputs_or_of_anything_else_is_refused(void **sta
     assert_non_null(strstr(err.text, "case a has other inputs than now"));
     json_decref(a);
     json_decref(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_right_output_passes_in_every_type),
-        cmocka_unit_test(choices_are_read_in_every_type_of_whole_numbers),
-        cmocka_unit_test(the_ends_of_the_interval_decide),
-        cmocka_unit_test(the_first_of_many_is_named),
-        cmocka_unit_test(what_is_no_number_is_counted),
-        cmocka_unit_test(a_negative_zero_is_a_zero_but_to_the_bit),
-        cmocka_unit_test(other_shapes_and_types_are_refused),
-        cmocka_unit_test(merged_and_split_axes_are_read_and_said),
-        cmocka_unit_test(an_open_choice_is_a_near_tie),
-        cmocka_unit_test(what_has_no_bound_is_not_judged),
-        cmocka_unit_test(the_tightest_arithmetic_is_inferred),
-        cmocka_unit_test(what_has_no_bound_is_not_inferred),
-        cmocka_unit_test(only_what_is_given_shows_mistakes),
-        cmocka_unit_test(zeros_that_pass_are_mistrusted),
-        cmocka_unit_test(planted_mistakes_are_shown_by_name),
-        cmocka_unit_test(inputs_that_show_nothing_are_mistrusted),
-        cmocka_unit_test(elements_are_rounded_as_their_formats_are),
-        cmocka_unit_test(what_changed_since_a_baseline_is_said),
-        cmocka_unit_test(a_baseline_of_other_inputs_or_of_anything_else_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

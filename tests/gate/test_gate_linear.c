@@ -1,7 +1,7 @@
 /* test_gate_linear.c - vectors of linear layers and of the head: what they expect against weights
  * decoded from their bytes by other code and summed in 300 bits; plain kernels pass, and kernels
  * with the mistakes of real ones do not. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -145,10 +145,9 @@ static void check_kernels(const sb_gate_case *c)
     }
 }
 
-static void test_every_format_in_every_regime(void **state)
+TEST(test_every_format_in_every_regime)
 {
     const char *const *formats = sb_gate_op_linear()->formats;
-    (void)state;
     for (size_t f = 0; formats[f]; f++)
         for (int regime = 0; regime < SB_GATE_REGIMES; regime++) {
             sb_gate_case *c =
@@ -162,11 +161,10 @@ static void test_every_format_in_every_regime(void **state)
         }
 }
 
-static void test_shapes_and_inputs(void **state)
+TEST(test_shapes_and_inputs)
 {
     static const sb_dtype inputs[] = {SB_DTYPE_BF16, SB_DTYPE_F16, SB_DTYPE_F32};
     const char *const *shapes = sb_gate_op_linear()->shapes;
-    (void)state;
     for (size_t s = 0; shapes[s]; s++)
         for (size_t i = 0; i < 3; i++) {
             static const char *const formats[] = {"nvfp4-ct", "fp8-block", "int4-gptq"};
@@ -179,11 +177,10 @@ static void test_shapes_and_inputs(void **state)
 
 /* Element of an odd shape that only some formats have: the last block has one row and one column.
  */
-static void test_odd_widths(void **state)
+TEST(test_odd_widths)
 {
     static const char *const formats[] = {"bf16", "fp8-block", "fp8-channel", "fp8-tensor",
                                           "fp8-block-w8a8"};
-    (void)state;
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         sb_gate_case *c = check_case("linear", formats[f], "rows=3,n=129,k=129",
                                      SB_GATE_REGIME_normal, SB_DTYPE_BF16);
@@ -231,9 +228,8 @@ static const struct {
 };
 
 /* Under the widest units that the format has, and rounded to bfloat16 as well. */
-static void test_faults_of_kernels_show(void **state)
+TEST(test_faults_of_kernels_show)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         sb_gate_case *c = check_case("linear", faults[i].format, faults[i].shape, faults[i].regime,
                                      SB_DTYPE_BF16);
@@ -251,13 +247,12 @@ static void test_faults_of_kernels_show(void **state)
 }
 
 /* What some regimes are made for is missed in regime normal, as the kernels' own tests miss it. */
-static void test_normal_values_hide_faults(void **state)
+TEST(test_normal_values_hide_faults)
 {
     static const struct {
         const char *format, *shape;
         int fault;
     } hidden[] = {{"nvfp4-ct", "n=16,k=160", CHECK_PADS}, {"int4-gptq", SHAPE, CHECK_HALF_SCALE}};
-    (void)state;
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
         sb_gate_case *c = check_case("linear", hidden[i].format, hidden[i].shape,
                                      SB_GATE_REGIME_normal, SB_DTYPE_BF16);
@@ -268,11 +263,10 @@ static void test_normal_values_hide_faults(void **state)
     }
 }
 
-static void test_shapes_that_a_format_does_not_have(void **state)
+TEST(test_shapes_that_a_format_does_not_have)
 {
     static const char *const requests[][2] = {
         {"nvfp4-ct", "k=250"}, {"mxfp4", "k=240"}, {"int4-gptq", "n=129"}, {"int4-ct", "k=200"}};
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         const sb_gate_request r = {.op = "linear",
                                    .format = requests[i][0],
@@ -286,17 +280,15 @@ static void test_shapes_that_a_format_does_not_have(void **state)
 }
 
 /* Rows of inputs in other batches: what follows from them is made anew. */
-static void test_rows_in_other_batches(void **state)
+TEST(test_rows_in_other_batches)
 {
-    (void)state;
     check_batches("linear", "rows=4,n=8,k=128");
     check_batches("head", "rows=3,vocabulary=10,padded=12,k=32");
 }
 
 /* What no maker would write, and a file can say. */
-static void test_damaged_inputs_are_refused(void **state)
+TEST(test_damaged_inputs_are_refused)
 {
-    (void)state;
     check_refused("linear", "nvfp4-ct", "weight_scale_swizzled", 0, 0x01010101, "without blocks");
     check_refused("linear", "nvfp4-ct", "weight_global_scale", 0, 0, "factor");
     check_refused("linear", "nvfp4-modelopt", "weight_scale_2", 0, 0x7f800000, "factor");
@@ -315,11 +307,10 @@ static void test_damaged_inputs_are_refused(void **state)
 }
 
 /* The scales in blocks, read as tensor cores read them. */
-static void test_scales_in_blocks(void **state)
+TEST(test_scales_in_blocks)
 {
     sb_gate_case *c = check_case("linear", "nvfp4-w4a4", "rows=130,n=136,k=320",
                                  SB_GATE_REGIME_normal, SB_DTYPE_BF16);
-    (void)state;
     static const char *const names[][2] = {{"weight_scale", "weight_scale_swizzled"},
                                            {"x_scale", "x_scale_swizzled"}};
     for (size_t i = 0; i < 2; i++) {
@@ -336,11 +327,10 @@ static void test_scales_in_blocks(void **state)
     sb_gate_case_free(c);
 }
 
-static void test_head(void **state)
+TEST(test_head)
 {
     const char *const *formats = sb_gate_op_head()->formats, *const *shapes =
                                                                  sb_gate_op_head()->shapes;
-    (void)state;
     for (size_t f = 0; formats[f]; f++)
         for (int regime = 0; regime < SB_GATE_REGIMES; regime++) {
             sb_gate_case *c = check_case("head", formats[f], "rows=1,vocabulary=60,padded=64",
@@ -356,21 +346,4 @@ static void test_head(void **state)
         check_mistakes(c);
         sb_gate_case_free(c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_format_in_every_regime),
-        cmocka_unit_test(test_shapes_and_inputs),
-        cmocka_unit_test(test_odd_widths),
-        cmocka_unit_test(test_faults_of_kernels_show),
-        cmocka_unit_test(test_normal_values_hide_faults),
-        cmocka_unit_test(test_shapes_that_a_format_does_not_have),
-        cmocka_unit_test(test_rows_in_other_batches),
-        cmocka_unit_test(test_damaged_inputs_are_refused),
-        cmocka_unit_test(test_scales_in_blocks),
-        cmocka_unit_test(test_head),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

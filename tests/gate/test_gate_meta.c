@@ -1,6 +1,6 @@
 /* test_gate_meta.c - the metamorphic gate: kernels that are right pass, whatever their arithmetic,
  * and each that sees what it must not is caught by the variant that is made for it. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,9 +200,8 @@ static sb_gate_meta gated(const sb_gate_op *op, sb_gate_kernel fn, fault f)
     return m;
 }
 
-static void a_right_kernel_passes_every_variant(void **state)
+TEST(a_right_kernel_passes_every_variant)
 {
-    (void)state;
     sb_gate_op op = with_rows();
     sb_gate_meta m = gated(&op, add_rows, NONE);
     assert_int_equal(m.verdict, SB_VERDICT_IDENTICAL);
@@ -226,9 +225,8 @@ static void caught(fault f, sb_gate_meta_kind kind, const char *words)
         fail_msg("'%s' lacks '%s'", m.row[kind].words, words);
 }
 
-static void planted_faults_are_caught_where_they_show(void **state)
+TEST(planted_faults_are_caught_where_they_show)
 {
-    (void)state;
     caught(NEIGHBOUR, SB_GATE_META_alone, "alone-0: out: row 0, column 19 is ");
     caught(NEIGHBOUR, SB_GATE_META_permuted, "permuted-0: out: row ");
     caught(NEIGHBOUR, SB_GATE_META_split, "split-1-before: out: row 0, column 19 is ");
@@ -243,9 +241,8 @@ static void planted_faults_are_caught_where_they_show(void **state)
 }
 
 /* What a fault does not touch stays quiet. */
-static void other_variants_stay_quiet(void **state)
+TEST(other_variants_stay_quiet)
 {
-    (void)state;
     sb_gate_op op = with_rows();
     sb_gate_meta m = gated(&op, add_rows, BY_WIDTH);
     assert_int_equal(m.row[SB_GATE_META_repeated].verdict, SB_VERDICT_IDENTICAL);
@@ -255,16 +252,14 @@ static void other_variants_stay_quiet(void **state)
     assert_int_equal(m.row[SB_GATE_META_surroundings].verdict, SB_VERDICT_IDENTICAL);
 }
 
-static void a_constant_is_mistrusted(void **state)
+TEST(a_constant_is_mistrusted)
 {
-    (void)state;
     sb_gate_op op = with_rows();
     assert_int_equal(gated(&op, add_rows, CONSTANT).verdict, SB_VERDICT_MISTRUSTED);
 }
 
-static void what_an_op_does_not_promise_is_skipped_with_the_reason(void **state)
+TEST(what_an_op_does_not_promise_is_skipped_with_the_reason)
 {
-    (void)state;
     sb_gate_meta m = gated(tiny_op(), add_rows, NEIGHBOUR);
     assert_int_equal(m.verdict, SB_VERDICT_IDENTICAL);
     assert_int_equal(m.row[SB_GATE_META_alone].verdict, SB_VERDICT_SKIPPED);
@@ -272,9 +267,8 @@ static void what_an_op_does_not_promise_is_skipped_with_the_reason(void **state)
                         "the op does not say which inputs have rows");
 }
 
-static void a_sequence_is_cut_with_its_state_carried(void **state)
+TEST(a_sequence_is_cut_with_its_state_carried)
 {
-    (void)state;
     sb_gate_op op = running_sum();
     sb_gate_meta m = gated(&op, sum_rows, NONE);
     assert_int_equal(m.verdict, SB_VERDICT_IDENTICAL);
@@ -323,9 +317,8 @@ static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room 
 
 /* What the ops say of their rows is true: the reference passes.
  */
-static void the_reference_passes_for_every_op(void **state)
+TEST(the_reference_passes_for_every_op)
 {
-    (void)state;
     for (size_t i = 0; i < sb_gate_op_count(); i++) {
         const sb_gate_op *op = sb_gate_op_at(i);
         sb_gate_case *c = made(op);
@@ -345,9 +338,8 @@ static void the_reference_passes_for_every_op(void **state)
     }
 }
 
-static void a_kernel_that_gives_up_ends_the_gate(void **state)
+TEST(a_kernel_that_gives_up_ends_the_gate)
 {
-    (void)state;
     sb_gate_op op = with_rows();
     sb_gate_case *c = made(&op);
     kernel k = {GIVES_UP, 0};
@@ -360,9 +352,8 @@ static void a_kernel_that_gives_up_ends_the_gate(void **state)
 }
 
 /* Where memory runs out nothing has passed: no variant is left out for that. */
-static void no_memory_is_no_pass(void **state)
+TEST(no_memory_is_no_pass)
 {
-    (void)state;
     sb_gate_op op = with_rows();
     sb_gate_case *c = made(&op);
     kernel k = {NONE, 0};
@@ -382,20 +373,4 @@ static void no_memory_is_no_pass(void **state)
     for (int kind = 0; kind < SB_GATE_METAS; kind++)
         assert_int_equal(m.row[kind].calls, all.row[kind].calls);
     sb_gate_case_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_right_kernel_passes_every_variant),
-        cmocka_unit_test(planted_faults_are_caught_where_they_show),
-        cmocka_unit_test(other_variants_stay_quiet),
-        cmocka_unit_test(a_constant_is_mistrusted),
-        cmocka_unit_test(what_an_op_does_not_promise_is_skipped_with_the_reason),
-        cmocka_unit_test(a_sequence_is_cut_with_its_state_carried),
-        cmocka_unit_test(the_reference_passes_for_every_op),
-        cmocka_unit_test(a_kernel_that_gives_up_ends_the_gate),
-        cmocka_unit_test(no_memory_is_no_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

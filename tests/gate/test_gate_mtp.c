@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 
 /* What a kernel is written like: right in two ways, then mistakes. */
 enum {
@@ -111,15 +112,13 @@ static double held(const sb_gate_case *c, int kind, size_t *outside_bf16)
     return worst;
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     held_everywhere("mtp", 0.95);
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     const sb_gate_op *op = sb_gate_op_find("mtp");
     for (int g = 0; g < SB_GATE_REGIMES; g++)
         for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++) {
@@ -137,9 +136,8 @@ static void plain_kernels_pass(void **state)
 }
 
 /* The order of the halves and 1 + w of each show in every regime. */
-static void mistakes_fail_in_every_regime(void **state)
+TEST(mistakes_fail_in_every_regime)
 {
-    (void)state;
     const sb_gate_op *op = sb_gate_op_find("mtp");
     for (int g = 0; g < SB_GATE_REGIMES; g++) {
         const char *regime = sb_gate_regime_name((sb_gate_regime)g);
@@ -155,22 +153,10 @@ static void mistakes_fail_in_every_regime(void **state)
     }
 }
 
-static void more_mistakes_fail_in_normal(void **state)
+TEST(more_mistakes_fail_in_normal)
 {
-    (void)state;
     sb_gate_case *c = held_case("mtp", NULL, "normal", SB_DTYPE_BF16);
     assert_true(held_mistake(c, "bf16_mma+bf16", "last_column_lost") > 1.0);
     assert_true(held(c, JOINED_NORM, NULL) > 1.0);
     sb_gate_case_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(mistakes_fail_in_every_regime),
-        cmocka_unit_test(more_mistakes_fail_in_normal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

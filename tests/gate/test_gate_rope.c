@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/whole.h"
 
 /* What a kernel is written like: nothing wrong, sums from behind, then mistakes. */
@@ -148,9 +149,8 @@ static double one(const char *shape, const char *regime, int kind)
     return worst;
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     held_everywhere("qk_norm_rope", 0.95);
 }
 
@@ -168,9 +168,8 @@ static void check_plain(const char *shape, const char *regime)
     sb_gate_case_free(c);
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     const sb_gate_op *op = sb_gate_op_find("qk_norm_rope");
     for (int g = 0; g < SB_GATE_REGIMES; g++)
         for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++)
@@ -179,9 +178,8 @@ static void plain_kernels_pass(void **state)
 
 /* V-51: "each of the roundings between the ops may be there or not" - and none of them is binary32.
  */
-static void kernels_in_bfloat16_pass_where_that_is_allowed(void **state)
+TEST(kernels_in_bfloat16_pass_where_that_is_allowed)
 {
-    (void)state;
     static const char *const shapes[] = {"first=0", "rows=9", "first=16773119,rows=2,theta=10000"};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         sb_gate_case *c = held_case("qk_norm_rope", shapes[s], "normal", SB_DTYPE_BF16);
@@ -197,9 +195,8 @@ static void kernels_in_bfloat16_pass_where_that_is_allowed(void **state)
     }
 }
 
-static void mistakes_fail(void **state)
+TEST(mistakes_fail)
 {
-    (void)state;
     static const char *const planted[] = {"norm_plain_weight", "neighbour_pairs"};
     sb_gate_case *c = held_case("qk_norm_rope", NULL, "normal", SB_DTYPE_BF16);
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
@@ -214,9 +211,8 @@ static void mistakes_fail(void **state)
 }
 
 /* F33 passes at position 0, where nothing turns, and fails at all others. */
-static void turning_all_channels_shows_behind_position_0(void **state)
+TEST(turning_all_channels_shows_behind_position_0)
 {
-    (void)state;
     assert_true(one("first=0,rows=1", "normal", ALL_CHANNELS) <= 1.0);
     assert_true(one("first=1,rows=1", "normal", ALL_CHANNELS) > 1.0);
     assert_true(one("first=262143,rows=1", "normal", ALL_CHANNELS) > 1.0);
@@ -298,23 +294,9 @@ static void check_wide(const char *shape)
     sb_gate_case_free(c);
 }
 
-static void real_values_agree_with_mpfr(void **state)
+TEST(real_values_agree_with_mpfr)
 {
-    (void)state;
     check_wide("rows=2,heads=2");
     check_wide("rows=2,heads=1,first=262143,hd=24,rd=12");
     check_wide("rows=2,heads=1,first=16773119,hd=16,rd=16,theta=10000");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(kernels_in_bfloat16_pass_where_that_is_allowed),
-        cmocka_unit_test(mistakes_fail),
-        cmocka_unit_test(turning_all_channels_shows_behind_position_0),
-        cmocka_unit_test(real_values_agree_with_mpfr),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

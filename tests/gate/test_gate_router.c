@@ -10,6 +10,7 @@
 
 #include "ref/base/bytes.h"
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 
 /* What a kernel is written like: right in three ways, then mistakes. */
 enum {
@@ -155,9 +156,8 @@ static int fails(verdict v)
     return !(v.worst <= 1.0) || v.ids.wrong;
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     held_everywhere("router", 0.7);
 }
 
@@ -171,9 +171,8 @@ static void check_plain(const char *shape, const char *regime, sb_dtype input)
     }
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     const sb_gate_op *op = sb_gate_op_find("router");
     for (int g = 0; g < SB_GATE_REGIMES; g++)
         for (size_t s = 0; sb_gate_takes(op, (sb_gate_regime)g) && op->shapes[s]; s++) {
@@ -183,9 +182,8 @@ static void plain_kernels_pass(void **state)
 }
 
 /* V-55: "Arithmetic exact leaves nothing open" */
-static void equals_are_open_but_in_exact(void **state)
+TEST(equals_are_open_but_in_exact)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", NULL, "ties", SB_DTYPE_BF16);
     verdict loose = held(c, "fp32", LAST_OF_EQUALS), strict = held(c, "exact", LAST_OF_EQUALS);
     assert_true(loose.ids.open > 0 && loose.ids.wrong == 0);
@@ -197,9 +195,8 @@ static void equals_are_open_but_in_exact(void **state)
 }
 
 /* V-55: "an expert that stands twice in a row never is" - also where each alone would be. */
-static void equals_do_not_stand_twice(void **state)
+TEST(equals_do_not_stand_twice)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
     float *logits = sb_gate_values(c, "logits"), *ids = c->output[1].exact;
     float got[4] = {ids[0], ids[1], ids[2], ids[3]};
@@ -217,9 +214,8 @@ static void equals_do_not_stand_twice(void **state)
 }
 
 /* Other experts are not open: of 800 slots the neighbour is within the arithmetic of none. */
-static void neighbours_are_not_open(void **state)
+TEST(neighbours_are_not_open)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", "rows=100", "normal", SB_DTYPE_F32);
     const sb_gate_output *ids = &c->output[1];
     sb_gate_arith ar;
@@ -242,9 +238,8 @@ static int never_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t
 /* V-55: "Choices that are open one by one must also stand together" - of three experts each of
  * which may change places with its neighbour, the last two are no choice where the first is
  * certainly above the last. */
-static void neighbours_of_neighbours(void **state)
+TEST(neighbours_of_neighbours)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", "rows=1,experts=3,kept=2", "normal", SB_DTYPE_F32);
     sb_gate_arith ar;
     int found = 0;
@@ -268,9 +263,8 @@ static void neighbours_of_neighbours(void **state)
 
 /* The judge asks for it: in regime ties a choice that leaves a larger logit out fails as a whole.
  */
-static void judged_together(void **state)
+TEST(judged_together)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
     float *ids = c->output[1].exact, got[4] = {ids[1], ids[0], ids[2], ids[3]};
     assert_int_equal(held_choose(c, "fp32", 1, got).wrong, 0);
@@ -281,9 +275,8 @@ static void judged_together(void **state)
     sb_gate_case_free(c);
 }
 
-static void mistakes_fail(void **state)
+TEST(mistakes_fail)
 {
-    (void)state;
     sb_gate_case *c = held_case("router", NULL, "normal", SB_DTYPE_BF16);
     assert_true(held_mistake(c, "bf16_mma+bf16", "no_renormalisation") > 1.0);
     sb_gate_case_free(c);
@@ -313,19 +306,4 @@ static void mistakes_fail(void **state)
     /* equal ones are skipped or repeated where there are none: nobody sees it */
     assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_SKIPPED)));
     assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_AGAIN)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(equals_are_open_but_in_exact),
-        cmocka_unit_test(equals_do_not_stand_twice),
-        cmocka_unit_test(neighbours_are_not_open),
-        cmocka_unit_test(neighbours_of_neighbours),
-        cmocka_unit_test(judged_together),
-        cmocka_unit_test(mistakes_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

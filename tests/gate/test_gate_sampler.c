@@ -11,6 +11,7 @@
 
 #include "ref/run/sample.h"
 #include "tests/gate/held.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/whole.h"
 
 /* What a kernel is written like: right in three ways, then mistakes. */
@@ -201,16 +202,14 @@ static verdict one(const char *shape, const char *regime, sb_dtype input, int ki
     return found;
 }
 
-static void exact_lies_within_every_bound(void **state)
+TEST(exact_lies_within_every_bound)
 {
-    (void)state;
     held_everywhere("sampler", 0.75);
 }
 
 /* Section P draws the same tokens: the case only gives it the random numbers. */
-static void exact_is_section_p(void **state)
+TEST(exact_is_section_p)
 {
-    (void)state;
     sb_gate_case *c = held_case("sampler", "rows=16", "normal", SB_DTYPE_F32);
     float *logits = sb_gate_values(c, "logits");
     size_t n = sb_gate_size(c, "vocab");
@@ -244,9 +243,8 @@ static void check_plain(const char *shape, const char *regime, sb_dtype input)
     }
 }
 
-static void plain_kernels_pass(void **state)
+TEST(plain_kernels_pass)
 {
-    (void)state;
     static const char *const shapes[] = {"vocab=257", "vocab=1",    "vocab=2",
                                          "vocab=31",  "vocab=1025", "rows=40,vocab=64"};
     const sb_gate_op *op = sb_gate_op_find("sampler");
@@ -259,9 +257,8 @@ static void plain_kernels_pass(void **state)
             }
 }
 
-static void mistakes_fail(void **state)
+TEST(mistakes_fail)
 {
-    (void)state;
     static const struct {
         int kind;
         sb_dtype input;
@@ -285,9 +282,8 @@ static void mistakes_fail(void **state)
 }
 
 /* What an arithmetic leaves open is little: of 400 draws in regime normal not one. */
-static void few_draws_are_open(void **state)
+TEST(few_draws_are_open)
 {
-    (void)state;
     sb_gate_case *c = held_case("sampler", "rows=400,vocab=64", "normal", SB_DTYPE_F32);
     const sb_gate_output *y = &c->output[0];
     sb_gate_arith ar;
@@ -301,16 +297,4 @@ static void few_draws_are_open(void **state)
     assert_false(c->op->open(c, &ar, 0, 0, 64.0));
     assert_false(c->op->open(c, &ar, 0, 0, 0.5));
     sb_gate_case_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_lies_within_every_bound),
-        cmocka_unit_test(exact_is_section_p),
-        cmocka_unit_test(plain_kernels_pass),
-        cmocka_unit_test(mistakes_fail),
-        cmocka_unit_test(few_draws_are_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

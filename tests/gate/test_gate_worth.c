@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "tests/lib/suite.h"
 #include "tools/gate/case.h"
 
 static double size_of(double x)
@@ -67,9 +68,8 @@ static void check_case(const sb_gate_op *op, const char *format, sb_gate_regime 
     sb_gate_case_free(c);
 }
 
-static void inputs_of_every_regime_can_show_something(void **state)
+TEST(inputs_of_every_regime_can_show_something)
 {
-    (void)state;
     static const char *const none[] = {NULL, NULL};
     for (size_t i = 0; i < sb_gate_op_count(); i++) {
         const sb_gate_op *op = sb_gate_op_at(i);
@@ -79,12 +79,4 @@ static void inputs_of_every_regime_can_show_something(void **state)
                 if (sb_gate_takes(op, (sb_gate_regime)regime))
                     check_case(op, formats[f], (sb_gate_regime)regime);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_of_every_regime_can_show_something),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_protocol.c - protocol vectors: kernels written from the engines' own conventions pass, in
  * two orders and carrying their own states; each planted fault of the protocol is caught. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,9 +59,8 @@ static int ops_of(size_t layout)
     return sb_protocol_layout_at(layout)->prompts ? 1 : 2;
 }
 
-static void test_plain_kernels_pass(void **state)
+TEST(test_plain_kernels_pass)
 {
-    (void)state;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
         for (int op = 0; op < ops_of(i); op++)
             for (int form = 0; form < 4; form++) {
@@ -78,9 +77,8 @@ static void test_plain_kernels_pass(void **state)
 }
 
 /* The real values are those of the same kernel without rounding, to what binary64 can say. */
-static void test_real_values(void **state)
+TEST(test_real_values)
 {
-    (void)state;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
         for (int op = 0; op < ops_of(i); op++) {
             sb_protocol *p = make(sb_protocol_layout_at(i)->name, ops[op], 0, 7);
@@ -120,9 +118,8 @@ static sums sums_of(sb_protocol *p)
 }
 
 /* A bound that is too wide shows nothing; and what a chained kernel brings with it widens it. */
-static void test_width_of_bounds(void **state)
+TEST(test_width_of_bounds)
 {
-    (void)state;
     for (int op = 0; op < 2; op++) {
         sb_protocol *p = make("vllm", ops[op], 0, 42), *q = make("vllm", ops[op], 1, 42);
         sums alone = sums_of(p), chained = sums_of(q);
@@ -137,9 +134,8 @@ static void test_width_of_bounds(void **state)
 }
 
 /* Profile exact is within its bound, and every bit of it is asked for under "exact". */
-static void test_exact(void **state)
+TEST(test_exact)
 {
-    (void)state;
     for (int op = 0; op < 2; op++) {
         sb_protocol *p = make("plain", ops[op], 0, 1);
         kernel_way way = {.exact = 1};
@@ -155,9 +151,8 @@ static void test_exact(void **state)
     }
 }
 
-static void test_regimes(void **state)
+TEST(test_regimes)
 {
-    (void)state;
     static const char *const regimes[] = {"tiny", "huge"};
     for (int i = 0; i < 2; i++)
         for (int op = 0; op < 2; op++) {
@@ -175,9 +170,8 @@ static void test_regimes(void **state)
 
 /* A kernel that goes on from its own states: only their sum of errors is allowed it, and a state
  * that is a thousandth off is seen. */
-static void test_chained(void **state)
+TEST(test_chained)
 {
-    (void)state;
     for (int form = 0; form < 2; form++) {
         sb_protocol *p = make(form ? "vllm" : "plain", "delta_rule", 1, 9);
         kernel_way way = {.reversed = form};
@@ -209,9 +203,8 @@ static int can_have(const sb_protocol *p, kernel_fault fault)
     return fault != KERNEL_WINDOW_KEPT;
 }
 
-static void test_faults_are_caught(void **state)
+TEST(test_faults_are_caught)
 {
-    (void)state;
     size_t caught = 0;
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
         for (int op = 0; op < ops_of(i); op++) {
@@ -234,9 +227,8 @@ static void test_faults_are_caught(void **state)
 }
 
 /* V-123: what a protocol of default length has in it. */
-static void test_what_is_in_it(void **state)
+TEST(test_what_is_in_it)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 8; seed++)
         for (size_t i = 0; i < 2; i++) {
             sb_protocol *p = make(i ? "vllm" : "plain", "delta_rule", 0, seed);
@@ -269,9 +261,8 @@ static void test_what_is_in_it(void **state)
 
 /* Memory of nobody holds NaN and other values in every slot and row: a kernel that writes NaN over
  * NaN, as one does that takes padding for the null slot, changes no bit, or a sign alone. */
-static void test_hostile_memory(void **state)
+TEST(test_hostile_memory)
 {
-    (void)state;
     for (int op = 0; op < 2; op++) {
         sb_protocol *p = make("vllm", ops[op], 0, 42);
         const sb_protocol_round *r = &p->round[0];
@@ -293,9 +284,8 @@ static void test_hostile_memory(void **state)
     }
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     const scratch_path folder = scratch_new(), v = scratch_join(folder.text, "v.safetensors"),
                        w = scratch_join(folder.text, "w.safetensors");
     const char *path = v.text, *other = w.text;
@@ -331,9 +321,8 @@ static void test_files(void **state)
 }
 
 /* What is missing, of another shape or type, is refused and not passed. */
-static void test_incomplete(void **state)
+TEST(test_incomplete)
 {
-    (void)state;
     sb_protocol *p = make("plain", "delta_rule", 0, 42);
     sb_gate_arith ar = arith("fp32");
     sb_protocol_result result;
@@ -357,9 +346,8 @@ static void test_incomplete(void **state)
 }
 
 /* Memory that runs out anywhere is said, and all is given back (the sanitizers look). */
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     const scratch_path folder = scratch_new(), v = scratch_join(folder.text, "v.safetensors");
     const char *path = v.text;
     sb_gate_arith ar = arith("fp32");
@@ -380,23 +368,4 @@ static void test_out_of_memory(void **state)
     }
     assert_true(failures > 15);
     scratch_remove(folder.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_kernels_pass),
-        cmocka_unit_test(test_real_values),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_width_of_bounds),
-        cmocka_unit_test(test_regimes),
-        cmocka_unit_test(test_chained),
-        cmocka_unit_test(test_faults_are_caught),
-        cmocka_unit_test(test_what_is_in_it),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_incomplete),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_hostile_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,7 @@
 # tables. Sourced behind gates.bash, by device_gates.sh.
 targets='90 121'
 # objects_of BUILD: not what an earlier build has left
-objects_of() {
-    ar t "$1/libgpu.a" | grep '[.]cuda[.]o$' | while read -r name; do find "$1/device/gpu" -name "$name"; done
-}
+objects_of() { ar t "$1/libgpu.a" | grep '[.]cuda[.]o$'; }
 
 # --- tables of a set of objects, in a folder ---------------------------------------------------------
 # tables FOLDER OBJECT...: FOLDER/log, what ptxas said; /kernels, `SM KERNEL REGISTERS BYTES`, the bytes of shared

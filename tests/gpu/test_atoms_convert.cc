@@ -9,7 +9,7 @@ extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 }
 
 namespace
@@ -33,7 +33,7 @@ uint32_t half_of(float x)
     return x == x ? sb_f32_to_f16(x) : 0x7fff;
 }
 
-void test_out(void **)
+TEST(test_out)
 {
     for (uint32_t two = 0; two < 0x10000; two++) {
         float low = sb_e4m3_to_f32((uint8_t)two), high = sb_e4m3_to_f32((uint8_t)(two >> 8));
@@ -78,7 +78,7 @@ void around(uint32_t bits)
     }
 }
 
-void test_middles(void **)
+TEST(test_middles)
 {
     for (uint32_t code = 0; code < 0x7f; code++) {
         float x = sb_e4m3_to_f32((uint8_t)code), next = sb_e4m3_to_f32((uint8_t)(code + 1));
@@ -96,7 +96,7 @@ void test_middles(void **)
             into(sb_f32_from_bits(code << 16 | low), sb_f32_from_bits(code << 16 | 0x80000000u));
 }
 
-void test_random(void **)
+TEST(test_random)
 {
     const char *text = getenv("SAMEBIT_CASES");
     unsigned long most = text ? strtoul(text, NULL, 10) : 0;
@@ -107,13 +107,3 @@ void test_random(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out),
-        cmocka_unit_test(test_middles),
-        cmocka_unit_test(test_random),
-    };
-    return cmocka_run_group_tests_name("atoms: conversions", tests, NULL, NULL);
-}

@@ -9,7 +9,7 @@
 
 extern "C" {
 #include "ref/container/json.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 }
 
 namespace
@@ -99,21 +99,21 @@ void model(sb_atom_id row, sb_format format, const atom_warp *warp, float d[32][
     atom_model(&sb_atoms[row], format, warp, 8, d);
 }
 
-void test_bf16(void **)
+TEST(test_bf16)
 {
     hold(
         "bf16", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_bf16(w->a, w->b, d); },
         [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_f16, SB_FORMAT_bf16, w, d); });
 }
 
-void test_f16(void **)
+TEST(test_f16)
 {
     hold(
         "f16", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_f16(w->a, w->b, d); },
         [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_f16, SB_FORMAT_f16, w, d); });
 }
 
-void test_e4m3(void **)
+TEST(test_e4m3)
 {
     hold(
         "e4m3", false, [](const atom_warp *w, float d[32][4]) { sb_warp_mma_e4m3(w->a, w->b, d); },
@@ -121,7 +121,7 @@ void test_e4m3(void **)
 }
 
 /* H-13: the other reading gives other elements than those recorded, in the fragment made for it. */
-void test_open(void **)
+TEST(test_open)
 {
     json_t *file = NULL;
     sb_error err;
@@ -137,7 +137,7 @@ void test_open(void **)
     assert_true(count > 0);
 }
 
-void test_nvfp4(void **)
+TEST(test_nvfp4)
 {
     hold(
         "nvfp4", true,
@@ -150,12 +150,3 @@ void test_nvfp4(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),  cmocka_unit_test(test_f16),  cmocka_unit_test(test_e4m3),
-        cmocka_unit_test(test_nvfp4), cmocka_unit_test(test_open),
-    };
-    return cmocka_run_group_tests_name("atoms: golden fragments", tests, NULL, NULL);
-}

@@ -13,7 +13,7 @@ extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 }
 
 namespace
@@ -91,7 +91,7 @@ size_t compare_same(unsigned which, const atom_warp *warp, unsigned only)
 /* --- random and hostile ------------------------------------------------------------------------
  */
 
-void test_random(void **)
+TEST(test_random)
 {
     for (unsigned which = 0; which < ATOMS; which++)
         for (unsigned kind = 0; kind < ATOM_KINDS; kind++) {
@@ -109,7 +109,7 @@ void test_random(void **)
 }
 
 /* What the fragments reach: without these the test above would show little. */
-void test_reach(void **)
+TEST(test_reach)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
         size_t nan = 0, infinite = 0, zero = 0, subnormal = 0;
@@ -162,7 +162,7 @@ void every_pair(unsigned which, unsigned bits, unsigned columns)
         }
 }
 
-void test_every_code(void **)
+TEST(test_every_code)
 {
     every_pair(0, 16, 8);
     every_pair(1, 16, 8);
@@ -171,7 +171,7 @@ void test_every_code(void **)
 
 /* All pairs of scale bytes, in each of the four places, with codes that differ; and all pairs of
  * E2M1 codes. */
-void test_every_scale(void **)
+TEST(test_every_scale)
 {
     for (unsigned first = 0; first < 256; first += 16)
         for (unsigned other = 0; other < 256; other += 8) {
@@ -301,7 +301,7 @@ size_t seen(unsigned which, change *how)
     return count;
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
         assert_true(seen(which, registers_of_a) > 0);
@@ -332,7 +332,7 @@ size_t seen_in_row(unsigned which, const sb_atom *changed, unsigned kind)
 
 /* H-2: "A product of zero and a C of zero have the exponent Z": seen in bfloat16 alone, whose
  * products can be so small. */
-void test_zero_exponent(void **)
+TEST(test_zero_exponent)
 {
     static const int others[] = {-126, -132, -134};
     for (unsigned which = 0; which < ATOMS; which++)
@@ -347,7 +347,7 @@ void test_zero_exponent(void **)
 }
 
 /* H-13: fragments decide between the readings, of each atom that has them. */
-void test_open(void **)
+TEST(test_open)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
         sb_atom empty = sb_atoms[atoms[which].row], plus = empty;
@@ -362,7 +362,7 @@ void test_open(void **)
 }
 
 /* A model with one bit more or less, or one that rounds in two steps, is another. */
-void test_other_models(void **)
+TEST(test_other_models)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
         const sb_atom row = sb_atoms[atoms[which].row];
@@ -383,7 +383,7 @@ void test_other_models(void **)
 /* --- s8 and ldmatrix ---------------------------------------------------------------------------
  */
 
-void test_s8(void **)
+TEST(test_s8)
 {
     for (uint64_t i = 0; i < 300; i++) {
         atom_warp warp;
@@ -408,7 +408,7 @@ void test_s8(void **)
 }
 
 /* Every element knows its matrix, row and column. */
-void test_ldmatrix(void **)
+TEST(test_ldmatrix)
 {
     uint32_t rows[32][4];
     for (uint32_t lane = 0; lane < 32; lane++)
@@ -433,20 +433,3 @@ void test_ldmatrix(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_every_code),
-        cmocka_unit_test(test_every_scale),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_other_models),
-        cmocka_unit_test(test_zero_exponent),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_s8),
-        cmocka_unit_test(test_ldmatrix),
-    };
-    return cmocka_run_group_tests_name("atoms: host bodies", tests, NULL, NULL);
-}

@@ -12,7 +12,7 @@
 extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 }
 
 namespace
@@ -98,7 +98,7 @@ bool as_model(unsigned which, const atom_warp *warp, const uint32_t out[32][4], 
     return memcmp(want, out, sizeof want) == 0;
 }
 
-void test_mma(void **)
+TEST(test_mma)
 {
     static given_words in;
     static result_words out;
@@ -121,7 +121,7 @@ void test_mma(void **)
         }
 }
 
-void test_s8(void **)
+TEST(test_s8)
 {
     static given_words in;
     static result_words out;
@@ -156,7 +156,7 @@ template <int COUNT, bool TRANSPOSED> void one_ldmatrix(const given_words in)
                 }
 }
 
-void test_ldmatrix(void **)
+TEST(test_ldmatrix)
 {
     static given_words in;
     fill(45, in);
@@ -169,7 +169,7 @@ void test_ldmatrix(void **)
 }
 
 /* The two readings of an E2M1 code that the portable body of NVFP4 rests on. */
-void test_doubled(void **)
+TEST(test_doubled)
 {
     const int size[8] = {0, 1, 2, 3, 4, 6, 8, 12};
     for (uint32_t four = 0; four < 0x10000; four++) {
@@ -183,14 +183,3 @@ void test_doubled(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mma),
-        cmocka_unit_test(test_s8),
-        cmocka_unit_test(test_ldmatrix),
-        cmocka_unit_test(test_doubled),
-    };
-    return cmocka_run_group_tests_name("atoms: lanes in the emulator", tests, NULL, NULL);
-}

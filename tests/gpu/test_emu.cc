@@ -1,6 +1,6 @@
 /* test_emu.cc - the emulator: right kernels under many schedules, and each fault caught and named.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdio.h>
@@ -119,7 +119,7 @@ static void check_warps(bench *b)
         assert_int_equal(b->out[i], (i + 9) % 32 + 9);
 }
 
-static void test_right_kernels(void **)
+TEST(test_right_kernels)
 {
     uint64_t before = 0, first = 0, different = 0;
     for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
@@ -180,7 +180,7 @@ static void caught(size_t elements, L launch, const char *kernel,
 #define CAUGHT(n, how, kernel, ...)                                                                \
     caught(n, [](bench *b) { return how(kernel); }, #kernel, {__VA_ARGS__})
 
-static void test_faults_of_barriers(void **)
+TEST(test_faults_of_barriers)
 {
     CAUGHT(700, SUM, sum_blocks<NO_BARRIER>, UNORDERED);
     CAUGHT(700, SUM, sum_blocks<DIVERGENT>,
@@ -195,7 +195,7 @@ static void test_faults_of_barriers(void **)
     CAUGHT(2000, TWO_WARPS, hand_over<NO_BARRIER2>, UNORDERED);
 }
 
-static void test_faults_of_memory(void **)
+TEST(test_faults_of_memory)
 {
     CAUGHT(700, SUM, sum_blocks<OUTSIDE>,
            "a read of 4 bytes at byte 2800 of buffer x is out of range: [0, 2800), element 700");
@@ -206,7 +206,7 @@ static void test_faults_of_memory(void **)
     CAUGHT(2000, INTO_X, persistent<NONE>, "a write in buffer x, which the host gave as an input");
 }
 
-static void test_faults_of_copies(void **)
+TEST(test_faults_of_copies)
 {
     CAUGHT(2000, TILES, pipeline<NO_WAIT>, UNORDERED);
     CAUGHT(2000, TILES, pipeline<WAIT_EARLY>, UNORDERED);
@@ -225,7 +225,7 @@ static void test_faults_of_copies(void **)
     CAUGHT(2000, COPIES, two_copies<NO_WAIT>, UNORDERED);
 }
 
-static void test_faults_of_warps(void **)
+TEST(test_faults_of_warps)
 {
     CAUGHT(700, SUM, sum_blocks<MISSING>, "misses lane 5: thread (37,0,0) waits in __syncthreads");
     CAUGHT(700, SUM, sum_blocks<WRONG_MASK>, "mask 0xfffffffe lacks lane 0, which calls it");
@@ -233,16 +233,16 @@ static void test_faults_of_warps(void **)
 }
 
 /* Y-14: "What stands in Y-4, Y-5 and Y-7 to Y-13 is a fault as ever." */
-static void test_without_history(void **unused)
+TEST(test_without_history)
 {
     history = false;
-    test_right_kernels(unused);
+    test_right_kernels(suite_state);
     CAUGHT(700, SUM, sum_blocks<DIVERGENT>,
            "a divergent barrier: 32 of 96 threads are there; thread (32,0,0) has returned");
     CAUGHT(700, SUM, sum_blocks<NO_BARRIER>, "which nothing has written");
     CAUGHT(2000, TRANSPOSE, transpose<NO_BARRIER>, "which nothing has written");
     CAUGHT(2000, TILES, pipeline<NO_WAIT>, "an asynchronous copy is on its way");
-    test_faults_of_memory(unused);
+    test_faults_of_memory(suite_state);
     CAUGHT(700, SUM, sum_blocks<MISSING>, "misses lane 5: thread (37,0,0) waits in __syncthreads");
     CAUGHT(700, SUM, sum_blocks<WRONG_MASK>, "lacks lane 0", "a shuffle reads lane 0");
     CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>, "a shuffle reads lane 16, which its mask 0x0000ffff");
@@ -255,15 +255,15 @@ static void test_without_history(void **unused)
     history = true;
 }
 
-int main()
+TEST_FIXTURE(start)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_kernels),    cmocka_unit_test(test_faults_of_barriers),
-        cmocka_unit_test(test_faults_of_memory), cmocka_unit_test(test_faults_of_copies),
-        cmocka_unit_test(test_faults_of_warps),  cmocka_unit_test(test_without_history),
-    };
     emulator = sb_emu_new(0);
-    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
-    sb_emu_free(emulator);
-    return failed;
+    return emulator ? 0 : -1;
 }
+
+TEST_FIXTURE(end)
+{
+    sb_emu_free(emulator);
+    return 0;
+}
+TEST_GROUP(start, end)

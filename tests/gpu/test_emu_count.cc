@@ -1,5 +1,5 @@
 /* test_emu_count.cc - what the emulator counts (Y-15): bytes by direction, operations, launches. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static void are(const char *kernel, const char *what, const sb_emu_unlike &launc
 
 /* Y-15: "how many different ones they are, in each launch and in each block, and how many are read
  * in pieces of less than 16" - both start anew with each launch. */
-static void test_unlike(void **)
+TEST(test_unlike)
 {
     open();
     if (RUN(again, 3) != SB_OK || RUN(fours, 1) != SB_OK || RUN(copies, 1) != SB_OK)
@@ -135,7 +135,7 @@ static void test_unlike(void **)
     close();
 }
 
-static void test_counts(void **)
+TEST(test_counts)
 {
     open();
     for (unsigned grid = 1; grid <= 4; grid += 3)
@@ -162,7 +162,7 @@ static void test_counts(void **)
 
 /* Y-15: "what is a fault without it is a fault as ever" - an input stays one, and has all its
  * values. */
-static void test_inputs(void **)
+TEST(test_inputs)
 {
     open();
     assert_int_equal(sb_emu_unset(&in, 0), sizeof x);
@@ -175,7 +175,7 @@ static void test_inputs(void **)
 }
 
 /* Nothing is counted that was not asked for. */
-static void test_silence(void **)
+TEST(test_silence)
 {
     open();
     sb_emu_count(emulator, nullptr);
@@ -185,7 +185,7 @@ static void test_silence(void **)
     close();
 }
 
-static void test_full(void **)
+TEST(test_full)
 {
     static char names[SB_EMU_TALLIES][8];
     open();
@@ -201,16 +201,16 @@ static void test_full(void **)
     close();
 }
 
-int main()
+TEST_FIXTURE(start)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts), cmocka_unit_test(test_unlike),
-        cmocka_unit_test(test_inputs), cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_full),
-    };
     emulator = sb_emu_new(0);
     queue = {emulator, &err};
-    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
-    sb_emu_free(emulator);
-    return failed;
+    return emulator ? 0 : -1;
 }
+
+TEST_FIXTURE(end)
+{
+    sb_emu_free(emulator);
+    return 0;
+}
+TEST_GROUP(start, end)

@@ -1,7 +1,7 @@
 /* test_emu_launch.cc - dependent launches on the emulator (Y-16): what a kernel may touch before it
  * waits for the launch before its own, and that each of its threads waits.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <string.h>
@@ -102,7 +102,7 @@ static void check(const char *what, sb_status status, unsigned of_block)
     }
 }
 
-static void right_kernels(void **)
+TEST(right_kernels)
 {
 #define IS_RIGHT(kernel, of_block)                                                                 \
     do {                                                                                           \
@@ -186,7 +186,7 @@ static void says(sb_status status, const char *text)
         fail_msg("%s\nis not: %s", err.text, text);
 }
 
-static void each_fault(void **)
+TEST(each_fault)
 {
 #define IS_FAULT(fault, text)                                                                      \
     do {                                                                                           \
@@ -216,14 +216,17 @@ static void each_fault(void **)
         }
 }
 
-int main()
+TEST_FIXTURE(start)
 {
     emulator = sb_emu_new(0);
     queue.emu = emulator;
     queue.err = &err;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(right_kernels),
-                                       cmocka_unit_test(each_fault)};
-    const int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
-    sb_emu_free(emulator);
-    return failed;
+    return emulator ? 0 : -1;
 }
+
+TEST_FIXTURE(end)
+{
+    sb_emu_free(emulator);
+    return 0;
+}
+TEST_GROUP(start, end)

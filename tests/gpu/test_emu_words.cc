@@ -1,6 +1,6 @@
 /* test_emu_words.cc - the words of CUDA, one by one: what they give, what they accept, what they
  * refuse. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static unsigned a_thousand_expected(unsigned i)
     return x_of(1023 - i);
 }
 
-static void test_places(void **)
+TEST(test_places)
 {
     RIGHT(places, dim3(2, 2, 2), dim3(7, 5, 3), places_expected, 840);
     RIGHT(a_thousand, 1, 1024, a_thousand_expected, 1024);
@@ -233,7 +233,7 @@ KERNEL(absent_lanes) /* 20 of 32 */
     y[threadIdx.x] = __shfl_sync(0xffffffffu, static_cast<unsigned>(x[threadIdx.x]), 0);
 }
 
-static void test_warps(void **)
+TEST(test_warps)
 {
     RIGHT(shuffles, 1, 32, shuffles_expected, 256);
     RIGHT(reductions, 1, 20, reductions_expected, 160);
@@ -337,7 +337,7 @@ KERNEL(all_shared)
     y[threadIdx.x] = big[SB_EMU_SHARED_BYTES / 4 - 1 - threadIdx.x];
 }
 
-static void test_memory(void **)
+TEST(test_memory)
 {
     RIGHT(bytes_of_a_word, 1, 256, bytes_of_a_word_expected, 64);
     REFUSED(overlapping_bytes, 1, 64, "a race: a write of byte 4 of shared array halves");
@@ -412,7 +412,7 @@ KERNEL(spinning) /* on what only a later block would write */
     }
 }
 
-static void test_atomics(void **)
+TEST(test_atomics)
 {
     fresh(0);
     memset(output.word, 0, sizeof output.word);
@@ -520,7 +520,7 @@ KERNEL(left_bulk)
     y[0] = 0;
 }
 
-static void test_barriers_and_copies(void **)
+TEST(test_barriers_and_copies)
 {
     RIGHT(zeros, 1, 32, zeros_expected, 128);
     RIGHT(nothing_read, 1, 32, zero, 128);
@@ -535,7 +535,7 @@ static void test_barriers_and_copies(void **)
 }
 
 /* --- launches -------------------------------------------------------------------------------- */
-static void test_launches(void **)
+TEST(test_launches)
 {
     fresh(0);
     assert_int_equal(run("k", places, 1, 1025, 0), SB_ERR_USAGE);
@@ -548,7 +548,7 @@ static void test_launches(void **)
                      SB_OK);
 }
 
-static void test_out_of_memory(void **) /* wherever it is asked for */
+TEST(test_out_of_memory) /* wherever it is asked for */
 {
     unsigned long n = 1;
     for (sb_status status = SB_ERR_MEMORY; status != SB_OK; n++) {
@@ -570,7 +570,7 @@ static void test_out_of_memory(void **) /* wherever it is asked for */
     assert_true(n > 64); /* those of the emulator, of the launch, and of the copies of 32 threads */
 }
 
-static void test_seeds(void **) /* the same seed: the same order, and the same fault first */
+TEST(test_seeds) /* the same seed: the same order, and the same fault first */
 {
     unsigned different = 0;
     for (uint64_t seed = 1; seed < 9; seed++) {
@@ -590,7 +590,7 @@ static void test_seeds(void **) /* the same seed: the same order, and the same f
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------ */
-static void test_arithmetic(void **)
+TEST(test_arithmetic)
 {
     const uint64_t key = sb_rng_key(7, "fma");
     for (uint64_t i = 0; i < 300000; i++) {
@@ -623,23 +623,17 @@ static void test_arithmetic(void **)
     assert_true(__frcp_rn(3.0f) == 0x1.555556p-2f);
 }
 
-int main()
+TEST_FIXTURE(start)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_warps),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_barriers_and_copies),
-        cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_arithmetic),
-    };
     emulator = sb_emu_new(0);
-    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
+    return emulator ? 0 : -1;
+}
+
+TEST_FIXTURE(end)
+{
     sb_emu_region_close(&input.region);
     sb_emu_region_close(&output.region);
     sb_emu_free(emulator);
-    return failed;
+    return 0;
 }
+TEST_GROUP(start, end)

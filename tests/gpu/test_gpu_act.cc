@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/kernel/act_quant.cuh"
+#include "tests/lib/suite.h"
 
 extern "C" {
 #include "ref/base/bytes.h"
@@ -191,7 +192,7 @@ bool fp4_as_reference(const room *r)
 
 /* --- tests -------------------------------------------------------------------------------------
  */
-void test_fp8_group(void **)
+TEST(test_fp8_group)
 {
     const struct {
         size_t rows;
@@ -207,7 +208,7 @@ void test_fp8_group(void **)
         }
 }
 
-void test_fp8_token(void **)
+TEST(test_fp8_token)
 {
     for (uint32_t cols : {96u, 320u, 1000u})
         for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
@@ -220,7 +221,7 @@ void test_fp8_token(void **)
 }
 
 /* Every finite bfloat16 under scales of all sizes, and as the largest of its row. */
-void test_fp8_exhaustive(void **)
+TEST(test_fp8_exhaustive)
 {
     const uint16_t largest[] = {0x7f7f, 0x43e0, 0x3f80, 0x2edc, 0x0001, 0x0000};
     for (uint16_t most : largest) {
@@ -239,7 +240,7 @@ void test_fp8_exhaustive(void **)
     }
 }
 
-void test_fp4(void **)
+TEST(test_fp4)
 {
     const sb_factor factors[] = {{SB_DIVISOR, 448.0f * 6.0f / 5.0f},
                                  {SB_MULTIPLIER, 0.0007f},
@@ -260,7 +261,7 @@ void test_fp4(void **)
 
 /* Every finite bfloat16 as the largest of a group; the others are drawn below it, many of them near
  * the middle of two values of E2M1. */
-void test_fp4_exhaustive(void **)
+TEST(test_fp4_exhaustive)
 {
     const sb_factor factors[] = {
         {SB_DIVISOR, 611.0f}, {SB_MULTIPLIER, 0.0123f}, {SB_DIVISOR, 1.0f}};
@@ -282,7 +283,7 @@ void test_fp4_exhaustive(void **)
 }
 
 /* The comparisons see a code, a scale and a byte of the padding. */
-void test_faults(void **)
+TEST(test_faults)
 {
     room r = make(2, 320, 8, 128, "sm121-w8a8");
     draw(&r, 0);
@@ -306,13 +307,3 @@ void test_faults(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fp8_group),      cmocka_unit_test(test_fp8_token),
-        cmocka_unit_test(test_fp8_exhaustive), cmocka_unit_test(test_fp4),
-        cmocka_unit_test(test_fp4_exhaustive), cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests_name("quantized inputs of kernels", tests, NULL, NULL);
-}

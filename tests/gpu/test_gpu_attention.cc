@@ -2,6 +2,7 @@
  * reference, and a row's bits whatever else is in the call, in one block for all parts of the cache
  * or in one for each. */
 #include "tests/gpu/attention_call.h"
+#include "tests/lib/suite.h"
 
 /* Groups of 3, 1 and 8; and heads as large models have them. */
 static const shape shapes[] = {{3, 1, 64}, {2, 2, 128}, {16, 2, 256}};
@@ -11,7 +12,7 @@ static void check(const shape &s, const cache &kv, size_t first, size_t rows, ui
     is_within(SB_OP_attention, call_of(s, kv, first, rows), seed, knobs_of_cache(kv));
 }
 
-static void test_prompts(void **)
+TEST_WITH(test_prompts, NULL, test_release)
 {
     split_now = false;
     for (const size_t rows : call_rows)
@@ -20,7 +21,7 @@ static void test_prompts(void **)
     check(small, narrow, 0, 65, 1);
 }
 
-static void test_steps(void **)
+TEST_WITH(test_steps, NULL, test_release)
 {
     for (int split = 0; split < 2; split++) {
         split_now = split != 0;
@@ -53,7 +54,7 @@ static bool same_in_calls_of(size_t width, const cache &kv, const sb_attention_a
     return true;
 }
 
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     for (const cache &kv : {plain, narrow}) {
         const sb_attention_args a = call_of(small, kv, 246, 18);
@@ -64,7 +65,7 @@ static void test_rows(void **)
     }
 }
 
-/* With CHECK_ALL=1, which has a group of its own: more parts than 64, in one block and in one for
+/* With CHECK_ALL=1: more parts than 64, in one block and in one for
  * each: within the bound, and the same bits; and prompts over the ends of parts. */
 static void test_many_parts(void **)
 {
@@ -83,7 +84,7 @@ static void test_many_parts(void **)
                       knobs_of_cache(rows % 2 ? plain : narrow));
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     split_now = false;
     for (const char *fault :
@@ -98,17 +99,14 @@ static void test_faults(void **)
         catches(fault, SB_OP_attention, call_of(small, plain, 300, 2), false, 1);
 }
 
-int main()
+TEST_ROWS(at_length)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_prompts, test_release),
-        cmocka_unit_test_teardown(test_steps, test_release),
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    const CMUnitTest at_length[] = {
-        cmocka_unit_test_teardown(test_many_parts, test_release),
-    };
-    const int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
-    return failed + (check_all() ? cmocka_run_group_tests(at_length, nullptr, nullptr) : 0);
+    if (check_all())
+        suite_add(place, {"test_many_parts", test_many_parts, nullptr, test_release, nullptr});
+}
+
+/* A program of its own: it has a source of the program in it, changed by attention_call.h. */
+int main(int argc, char **argv)
+{
+    return suite_main(argc, argv);
 }

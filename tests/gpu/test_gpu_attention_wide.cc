@@ -4,6 +4,7 @@
 
 #include "gpu/emu/count.h"
 #include "tests/gpu/emu_bench.h"
+#include "tests/lib/suite.h"
 
 /* --- the bits ----------------------------------------------------------------------------------
  */
@@ -41,7 +42,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Numbers of rows up to 130, with CHECK_ALL=1 all of them, at the begin of a sequence or not, over
  * the end of a part or not. */
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     static const size_t firsts[] = {0, 3, 200, 250};
     sb_backend_emu_history(0);
@@ -53,7 +54,7 @@ static void test_rows(void **)
 }
 
 /* Heads of large models, of groups of 8, 6 and 16, in parts of their own and not. */
-static void test_large_heads(void **)
+TEST_WITH(test_large_heads, NULL, test_release)
 {
     sb_backend_emu_history(0);
     compare({16, 2, 256}, plain, 130, 9, false);
@@ -63,7 +64,7 @@ static void test_large_heads(void **)
 }
 
 /* Races are looked for. */
-static void test_schedules(void **)
+TEST_WITH(test_schedules, NULL, test_release)
 {
     const shape s = {8, 1, 64};
     for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
@@ -75,7 +76,7 @@ static void test_schedules(void **)
 }
 
 /* And the bound of the reference. */
-static void test_within(void **)
+TEST_WITH(test_within, NULL, test_release)
 {
     wide_now = true;
     split_now = false;
@@ -146,7 +147,7 @@ template <class KV, int TILES> static counted expect_read(uint32_t first, uint32
     return got;
 }
 
-static void test_read(void **)
+TEST_WITH(test_read, NULL, test_release)
 {
     const counted few = expect_read<uint16_t, 1>(0, 33), many = expect_read<uint16_t, 4>(0, 33);
     print_message("33 rows: keys read %llu bytes by blocks of one tile, %llu by blocks of four\n",
@@ -157,7 +158,7 @@ static void test_read(void **)
 }
 
 /* The prompt of docs/gpu.md. */
-static void test_read_prompt(void **)
+TEST_WITH(test_read_prompt, NULL, test_release)
 {
     const counted few = expect_read<uint16_t, 1>(0, 128), many = expect_read<uint16_t, 4>(0, 128);
     print_message("128 rows: keys read %llu bytes by blocks of one tile, %llu by blocks of four\n",
@@ -176,7 +177,7 @@ static bool rows_cut(size_t rows, size_t parts, bool split, bool wide)
 
 /* Steps and verifies have blocks of one tile, also over a long cache; prompts have those of four
  * where they are 32 at least. */
-static void test_choice(void **)
+TEST_WITH(test_choice, NULL, test_release)
 {
     assert_true(rows_cut(1, 1, false, false));
     for (size_t rows = 1; rows <= 9; rows++)
@@ -194,7 +195,7 @@ static void test_choice(void **)
 
 /* --- faults ------------------------------------------------------------------------------------
  */
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     wide_now = true;
     split_now = false;
@@ -205,17 +206,8 @@ static void test_faults(void **)
         catches(fault, SB_OP_attention, call_of(small, plain, 50, 33), false, 1);
 }
 
-int main()
+/* A program of its own: it has a source of the program in it, changed by attention_call.h. */
+int main(int argc, char **argv)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_large_heads, test_release),
-        cmocka_unit_test_teardown(test_schedules, test_release),
-        cmocka_unit_test_teardown(test_within, test_release),
-        cmocka_unit_test_teardown(test_read, test_release),
-        cmocka_unit_test_teardown(test_read_prompt, test_release),
-        cmocka_unit_test_teardown(test_choice, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return suite_main(argc, argv);
 }

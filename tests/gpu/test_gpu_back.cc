@@ -14,6 +14,7 @@ static uint64_t products;
 #define __fmaf_rn(a, b, c) (products++, __fmaf_rn(a, b, c))
 #define __fmul_rn(a, b) (products++, __fmul_rn(a, b))
 #include "tests/gpu/back_kernels.cuh"
+#include "tests/lib/suite.h"
 
 enum way { SNAPSHOTS, SLOTS, REPLAY, RULE, LATER, WAYS };
 static const char *const way_names[WAYS] = {
@@ -293,7 +294,7 @@ static void try_all(const shape &s, size_t n, size_t m, bool shown)
 }
 
 /* Those of T1 and T5, T3, T4 and T6, and T2. */
-static void test_presets(void **)
+TEST(test_presets)
 {
     static const shape presets[] = {
         {2, 4, 64, 64}, {2, 6, 64, 64}, {2, 2, 64, 64}, {16, 32, 32, 32}, {2, 4, 128, 128}};
@@ -305,7 +306,7 @@ static void test_presets(void **)
 }
 
 /* A layer of Qwen3.6-35B-A3B. */
-static void test_large(void **)
+TEST(test_large)
 {
     const shape large = {16, 32, 128, 128};
     puts("| way | rows | kept | launches | state written | state read | rows written | rows read |"
@@ -316,15 +317,16 @@ static void test_large(void **)
                 try_all(large, n, m, true);
 }
 
-int main()
+TEST_FIXTURE(start)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),
-        cmocka_unit_test(test_large),
-    };
     emulator = sb_emu_new(0);
     queue = {emulator, &err};
-    const int failed = emulator ? cmocka_run_group_tests(tests, nullptr, nullptr) : 1;
-    sb_emu_free(emulator);
-    return failed;
+    return emulator ? 0 : -1;
 }
+
+TEST_FIXTURE(end)
+{
+    sb_emu_free(emulator);
+    return 0;
+}
+TEST_GROUP(start, end)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/gpu/chunk_model.h"
+#include "tests/lib/suite.h"
 
 static const shape small = {1, 2, 32, 33}, pair = {2, 4, 32, 8}, odd = {1, 3, 24, 7};
 static const shape shapes[] = {{1, 1, 64, 40}, {1, 1, 128, 16}, {1, 1, 72, 32}, odd};
@@ -37,7 +38,7 @@ static sb_delta_rule_args chunk_call(const shape &s, size_t rows, bool rounded)
     return a;
 }
 
-static void test_values(void **)
+TEST_WITH(test_values, NULL, test_release)
 {
     uint64_t seed = 0;
     for (const size_t rows :
@@ -68,7 +69,7 @@ static void has_bits_of_model(const shape &s, size_t rows, bool rounded, uint64_
     assert_true(same_bits(a.state, last, state));
 }
 
-static void test_model(void **)
+TEST_WITH(test_model, NULL, test_release)
 {
     uint64_t seed = 1;
     for (const bool rounded : {false, true}) {
@@ -109,7 +110,7 @@ static void has_same_bits(const shape &s, size_t rows, uint64_t seed)
 
 /* Heads of T1 to T6, those of 35B-A3B among them (T2's: 128 by 128, two heads to a key), and odd
  * ones; lengths about the ends of tiles and chunks. */
-static void test_variants(void **)
+TEST_WITH(test_variants, NULL, test_release)
 {
     static const shape heads[] = {{1, 2, 64, 64}, {1, 3, 64, 64}, {2, 4, 32, 32}, odd};
     uint64_t seed = 1;
@@ -123,7 +124,7 @@ static void test_variants(void **)
 
 /* S-3: "only for splits that leave the cut into chunks of R-10": rows do not know of what stands
  * behind them, and a call may end where a chunk does. */
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
     const size_t values = odd.v_heads * odd.dv, state = odd.v_heads * odd.dk * odd.dv;
@@ -147,7 +148,7 @@ static void test_rows(void **)
 }
 
 /* The first head beside heads that have other values, also of another key head. */
-static void test_heads(void **)
+TEST_WITH(test_heads, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
     const size_t rows = 66, state = pair.dk * pair.dv, per_key = pair.v_heads / pair.k_heads;
@@ -187,7 +188,7 @@ static double largest(const float *x, const float *y, size_t count)
 
 /* A prompt of 70 rows in chunks, and three steps row by row from where it ends: about the state of
  * 73 rows that went row by row. */
-static void test_steps(void **)
+TEST_WITH(test_steps, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
     const size_t state = small.v_heads * small.dk * small.dv, values = small.v_heads * small.dv;
@@ -213,7 +214,7 @@ static void test_steps(void **)
 
 /* K-16: "R-22 always does so": queries come unscaled, and rounded where K-33 says so; not so for
  * the rule row by row. */
-static void test_l2norm(void **)
+TEST_WITH(test_l2norm, NULL, test_release)
 {
     const size_t rows = 3, heads = 2, dk = 48, width = 2 * heads * dk + 5;
     sb_l2norm_args a = {};
@@ -236,7 +237,7 @@ static void test_l2norm(void **)
 }
 
 /* Y-12: the chunks of R-10 are the reference's. */
-static void test_forms(void **)
+TEST_WITH(test_forms, NULL, test_release)
 {
     sb_knobs knobs = chunk_knobs(false);
     for (const char *form : {"delta_rule=chunk64", "delta_rule=by_call", "delta_rule=by_rows"}) {
@@ -247,7 +248,7 @@ static void test_forms(void **)
     assert_true(sb_gpu_computes(SB_OP_delta_rule_chunk, &knobs));
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     for (const char *fault : {"chunk_padding", "chunk_diagonal", "chunk_substitute", "chunk_lanes",
                               "chunk_decay", "chunk_carry", "chunk_barrier", "chunk_barrier2",
@@ -257,20 +258,4 @@ static void test_faults(void **)
     for (const char *fault : {"chunk_ahead", "chunk_kept"})
         catches(fault, SB_OP_delta_rule_chunk, chunk_call(odd, 66, true), false, 1,
                 chunk_knobs(true));
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_values, test_release),
-        cmocka_unit_test_teardown(test_model, test_release),
-        cmocka_unit_test_teardown(test_variants, test_release),
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_heads, test_release),
-        cmocka_unit_test_teardown(test_steps, test_release),
-        cmocka_unit_test_teardown(test_l2norm, test_release),
-        cmocka_unit_test_teardown(test_forms, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -5,6 +5,7 @@
 #include "gpu/emu/count.h"
 #include "gpu/kernel/delta_carry.cuh"
 #include "tests/gpu/delta_call.h"
+#include "tests/lib/suite.h"
 
 /* The buffers of one call; those between the kernels have no values before. */
 class chunk_call
@@ -146,7 +147,7 @@ static const shape shapes[] = {{1, 2, 128, 128}, {1, 1, 72, 40}, {2, 2, 80, 64}}
 
 /* Bytes of rows (of R rows, H heads, G heads of keys, dk and dv), and of what lies between the
  * kernels (C chunks, K and V: dk and dv filled up; V / 32 blocks have the columns of a head). */
-static void test_bytes(void **)
+TEST_WITH(test_bytes, NULL, test_release)
 {
     for (const shape &s : shapes)
         for (const size_t rows : {size_t(64), size_t(70), size_t(128)})
@@ -181,7 +182,7 @@ static void test_bytes(void **)
 }
 
 /* Of one chunk of a head of 128 by 128: what docs/gpu.md and docs/profiles.md say. */
-static void test_instructions(void **)
+TEST_WITH(test_instructions, NULL, test_release)
 {
     for (const bool one : {true, false}) {
         static sb_emu_counts counts;
@@ -198,11 +199,4 @@ static void test_instructions(void **)
         assert_int_equal(sb_emu_counted(&counts, name_of(one, true), "ldmatrix").times, 464);
         test_release(nullptr);
     }
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {cmocka_unit_test_teardown(test_bytes, test_release),
-                                cmocka_unit_test_teardown(test_instructions, test_release)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,6 +1,7 @@
 /* test_gpu_conv.cc - the convolution: the reference's outputs within the bound, its states bit by
  * bit, and a row's bits whatever else is in the call. */
 #include "tests/gpu/gpu_op.h"
+#include "tests/lib/suite.h"
 
 enum { TAPS = 4 };
 
@@ -28,7 +29,7 @@ static sb_conv_args call_of(size_t rows)
     return a;
 }
 
-static void test_values(void **)
+TEST_WITH(test_values, NULL, test_release)
 {
     for (const size_t rows : call_rows)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
@@ -55,7 +56,7 @@ static bool same_in_calls_of(size_t width, const float *whole, const float *last
     return same_bits(a.out, whole, MOST * CHANNELS) && same_bits(a.state, last, KEPT);
 }
 
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_conv_args a = call_of(MOST);
     runs(SB_OP_conv, a, 0);
@@ -63,18 +64,8 @@ static void test_rows(void **)
         assert_true(same_in_calls_of(width, a.out, a.state));
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     for (const char *fault : {"conv_tail", "conv_silu", "conv_state", "conv_stretch"})
         catches(fault, SB_OP_conv, call_of(17));
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_values, test_release),
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

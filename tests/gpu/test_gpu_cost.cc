@@ -6,6 +6,7 @@
 #include "gpu/op/experts.h"
 #include "tests/gpu/cost_cases.h"
 #include "tests/gpu/linear_layers.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -56,7 +57,7 @@ uint64_t tiles_read(const sb_matrix &m, size_t rows)
     return rows <= 16 ? tiles : sb_cost_up(tiles, 2) * 2 * sb_cost_up(rows, 64);
 }
 
-void test_linear(void **)
+TEST(test_linear)
 {
     static const uint32_t sizes[][2] = {{40, 320}, {48, 576}, {8, 96}};
     for (uint32_t kind = 0; kind < LAYER_COUNT; kind++)
@@ -79,7 +80,7 @@ void test_linear(void **)
 }
 
 /* Bytes of a matrix by its format alone, as `samebit bench` has them. */
-void test_packed(void **)
+TEST(test_packed)
 {
     static const struct {
         layer_kind kind;
@@ -104,7 +105,7 @@ void test_packed(void **)
 }
 
 /* Blocks of 128 rows by 128 outputs, of which 64 are as few as there may be. */
-void test_wide(void **)
+TEST(test_wide)
 {
     enum { N = 64 * 128 - 40, COLUMNS = 96 };
     static const layer_kind kinds[] = {LAYER_bf16, LAYER_nvfp4_ct, LAYER_fp8_channel};
@@ -157,7 +158,7 @@ void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
     test_release(nullptr);
 }
 
-void test_experts(void **)
+TEST(test_experts)
 {
     static const layer_kind kinds[] = {LAYER_bf16,  LAYER_nvfp4_ct,    LAYER_fp8_block,
                                        LAYER_mxfp8, LAYER_fp8_tensor,  LAYER_gptq,
@@ -254,7 +255,7 @@ void check_norms(account *a, size_t rows, size_t n)
     a->is(shape, sb_gpu_gated_rmsnorm(a->gpu, &a->knobs, &gated), {SB_COST_gated_rmsnorm});
 }
 
-void test_recurrent(void **)
+TEST(test_recurrent)
 {
     account a;
     for (const size_t rows : call_rows) {
@@ -340,7 +341,7 @@ void check_gate(account *a, size_t rows, size_t heads, size_t hd)
     a->is(shape, sb_gpu_attn_gate(a->gpu, &a->knobs, &gate), {SB_COST_attn_gate});
 }
 
-void test_attention(void **)
+TEST(test_attention)
 {
     account a;
     for (const size_t rows : call_rows) {
@@ -421,7 +422,7 @@ void check_combine(account *a, size_t kept)
     a->is(shape, sb_gpu_moe_combine(a->gpu, &a->knobs, &args), {SB_COST_moe_combine});
 }
 
-void test_rest(void **)
+TEST(test_rest)
 {
     account a;
     for (const size_t rows : call_rows) {
@@ -460,7 +461,7 @@ void is_seen(const char *fault, const char *why)
 }
 
 /* And lines that are wrong: a byte too few of weights, a role's bytes in another buffer. */
-void test_mistakes(void **)
+TEST(test_mistakes)
 {
     is_seen("linear_tail", "bytes of weights read: 12672, not 15936");
     account a;
@@ -481,21 +482,9 @@ void test_mistakes(void **)
 }
 
 /* test_gpu_cost_fused and test_gpu_cost_lowbit say so of those from add_norm on. */
-void test_all_seen(void **)
+TEST(test_all_seen)
 {
     cost_all_seen(static_cast<sb_cost_kernel>(0), SB_COST_add_norm);
 }
 
 } // namespace
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),    cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_packed),    cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_rest),      cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_all_seen),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -9,6 +9,7 @@
 #include "gpu/op/experts_pairs.h"
 #include "tests/gpu/cost_cases.h"
 #include "tests/gpu/fused.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -137,7 +138,7 @@ void check_norms(const fused_shape &s, uint32_t rows, unsigned forms)
     c.is(SB_COST_add_norm, shape, run_norm(c, s, rows, forms, y));
 }
 
-void test_norms(void **)
+TEST_WITH(test_norms, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         for (unsigned forms = 1; forms < 8; forms++)
@@ -180,7 +181,7 @@ void check_attn_gate(const fused_shape &s, uint32_t rows)
                          layer, rows));
 }
 
-void test_inputs(void **)
+TEST_WITH(test_inputs, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         check_swiglu(s, rows);
@@ -224,7 +225,7 @@ template <class KV> void check_heads(const fused_shape &s, uint32_t rows, bool l
     c.is(SB_COST_heads, shape, sb_heads_launch(&c.queue, job));
 }
 
-void test_heads(void **)
+TEST_WITH(test_heads, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         check_heads<uint16_t>(s, rows, rows % 2 == 0);
@@ -313,7 +314,7 @@ void check_gdn_end(const fused_shape &s, uint32_t rows, bool trail, unsigned for
     c.is(SB_COST_gdn_end, shape, sb_gdn_end_launch(&c.queue, job));
 }
 
-void test_gdn(void **)
+TEST_WITH(test_gdn, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         for (const bool trail : {false, true}) {
@@ -396,7 +397,7 @@ void check_token(uint32_t n, uint32_t rows, uint32_t parts)
                           parts));
 }
 
-void test_choices(void **)
+TEST_WITH(test_choices, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         if (s.E)
@@ -480,7 +481,7 @@ void check_copies(const fused_shape &s, uint32_t rows)
                    n));
 }
 
-void test_steps(void **)
+TEST_WITH(test_steps, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         check_numbers(rows);
@@ -490,7 +491,7 @@ void test_steps(void **)
 
 /* --- many rows ---------------------------------------------------------------------------------
  * Which kernels the ledger takes a call to have is what the host side of the ops decides. */
-void test_many(void **)
+TEST(test_many)
 {
     for (uint32_t rows = 1; rows < 1200; rows += 21)
         for (uint32_t n = 16; n < 9000; n += 112) {
@@ -505,7 +506,7 @@ void test_many(void **)
  */
 /* A kernel that reads one row's gate for all; a token that is not written; and lines that are
  * wrong, of bytes, of a buffer and of a kernel. */
-void test_mistakes(void **)
+TEST_WITH(test_mistakes, NULL, test_release)
 {
     sb_cost_shape shape = shape_of_norm(odd, 3, 7), step = {};
     shape.pairs = 3 * odd.k;
@@ -539,25 +540,9 @@ void test_mistakes(void **)
                 "sb_step_accept_kernel, launches: 0, not 1");
 }
 
-void test_all_seen(void **)
+TEST(test_all_seen)
 {
     cost_all_seen(SB_COST_add_norm, SB_COST_act_fp8);
 }
 
 } // namespace
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_norms, test_release),
-        cmocka_unit_test_teardown(test_inputs, test_release),
-        cmocka_unit_test_teardown(test_heads, test_release),
-        cmocka_unit_test_teardown(test_gdn, test_release),
-        cmocka_unit_test_teardown(test_choices, test_release),
-        cmocka_unit_test_teardown(test_steps, test_release),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test_teardown(test_mistakes, test_release),
-        cmocka_unit_test(test_all_seen),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

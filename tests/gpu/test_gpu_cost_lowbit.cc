@@ -6,6 +6,7 @@
 #include "gpu/op/experts.h"
 #include "gpu/op/resident.h"
 #include "tests/gpu/cost_cases.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -103,7 +104,7 @@ sb_cost_kernel multiplies_sets(const test_layer &l)
 }
 
 /* Y-90: blocks of 128 by 128 for many rows. */
-void test_wide(void **)
+TEST(test_wide)
 {
     for (const lowbit_kind &kind : kinds) {
         if (kind.cols > (check_all() ? 320 : 130))
@@ -122,7 +123,7 @@ void test_wide(void **)
     }
 }
 
-void test_linear(void **)
+TEST(test_linear)
 {
     for (const lowbit_kind &kind : kinds) {
         account a;
@@ -175,7 +176,7 @@ void check_experts(const lowbit_kind &kind, size_t rows, size_t each, unsigned s
     test_release(nullptr);
 }
 
-void test_experts(void **)
+TEST(test_experts)
 {
     for (const lowbit_kind &kind : kinds)
         for (const size_t rows : {1, 2, 4, 8, 9, 40, 65, +MOST_ROWS})
@@ -226,7 +227,7 @@ void check_delta(account *a, size_t rows, size_t dk, size_t dv, bool rounds)
     test_release(nullptr);
 }
 
-void test_delta(void **)
+TEST(test_delta)
 {
     account a;
     for (const size_t rows : {1, 2, 15, 17, 63, 64, 65, 128, 130})
@@ -292,7 +293,7 @@ void check_judge(account *a, const sb_sampling &of, uint32_t rows, uint32_t n)
     a->is(shape, sb_gpu_judge(a->gpu, &args), {SB_COST_judge});
 }
 
-void test_tokens(void **)
+TEST(test_tokens)
 {
     account a;
     for (const uint32_t rows : {1u, 4u, 16u})
@@ -334,7 +335,7 @@ template <class KV> void check_append(account *a, const char *cache, size_t rows
           {SB_COST_kv_append});
 }
 
-void test_append(void **)
+TEST(test_append)
 {
     account a;
     for (const size_t rows : call_rows) {
@@ -366,7 +367,7 @@ void is_seen(const lowbit_kind &kind, const char *fault, const sb_cost_shape &of
     test_release(nullptr);
 }
 
-void test_mistakes(void **)
+TEST(test_mistakes)
 {
     sb_cost_shape right = {}, byte = {}, step = {}, scale = {};
     byte.packed = 1;
@@ -393,20 +394,9 @@ void test_mistakes(void **)
     test_release(nullptr);
 }
 
-void test_all_seen(void **)
+TEST(test_all_seen)
 {
     cost_all_seen(SB_COST_act_fp8, SB_COST_KERNELS);
 }
 
 } // namespace
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),   cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_experts),  cmocka_unit_test(test_delta),
-        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_append),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_all_seen),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

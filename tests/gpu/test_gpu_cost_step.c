@@ -1,6 +1,6 @@
 /* test_gpu_cost_step.c - B-16: what `samebit bench` says that the kernels of a step move is what
  * they move in one, counted on the emulator. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -137,9 +137,8 @@ static void check_fused(const kind *of, uint64_t context, uint32_t rows)
     sb_model_close(model);
 }
 
-static void fused_steps(void **state)
+TEST(fused_steps)
 {
-    (void)state;
     static const kind plain[] = {{"T4", "bf16", "sm121"}, {"T1", "bf16", "sm121"}},
                       mixed[] = {{"T4", "nvidia-mix", "sm121"}, {"T1", "nvidia-mix", "sm121"}};
     for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++) {
@@ -153,9 +152,8 @@ static void fused_steps(void **state)
     }
 }
 
-static void fused_coded_steps(void **state)
+TEST(fused_coded_steps)
 {
-    (void)state;
     for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++)
         for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++)
             if (rows == 4 * (i % 2) + 1 || check_all())
@@ -163,9 +161,8 @@ static void fused_coded_steps(void **state)
 }
 
 /* Behind so many tokens that parts of the cache are blocks of their own (Y-97). */
-static void split_steps(void **state)
+TEST(split_steps)
 {
-    (void)state;
     static const kind all[] = {{"T4", "bf16", "sm121"},
                                {"T4", "nvfp4-ct", "sm121-w4a4"},
                                {"T1", "nvidia-mix", "sm121"},
@@ -233,9 +230,8 @@ static void check_part(const kind *of, const step_part *part)
     sb_model_close(model);
 }
 
-static void prompts(void **state)
+TEST(prompts)
 {
-    (void)state;
     static const kind all[] = {
         {"T1", "bf16", "sm121"},       {"T4", "nvidia-mix", "sm121"}, {"T6", "nvfp4-ct", "sm121"},
         {"T1", "nvidia-mix", "sm121"}, {"T2", "nvidia-mix", "sm121"}, {"T4", "bf16", "sm121"},
@@ -251,9 +247,8 @@ static void prompts(void **state)
         }
 }
 
-static void coded_prompts(void **state)
+TEST(coded_prompts)
 {
-    (void)state;
     for (unsigned i = 0; i < (check_all() ? CODED : USUAL); i++) {
         check_part(&coded[i], &(step_part){.rows = 10 + 7 * i, .fused = 1});
         if (check_all())
@@ -271,9 +266,8 @@ static void check_head(const kind *of, size_t rows)
         check_part(of, &(step_part){STEP_ACCEPT, 3, rows, 1, 1});
 }
 
-static void heads(void **state)
+TEST(heads)
 {
-    (void)state;
     static const kind all[] = {{"T1", "bf16", "sm121"},           {"T4", "nvidia-mix", "sm121"},
                                {"T4", "bf16", "sm121"},           {"T1", "nvidia-mix", "sm121"},
                                {"T2", "nvidia-mix", "sm121"},     {"T6", "nvfp4-ct", "sm121"},
@@ -284,13 +278,4 @@ static void heads(void **state)
                 check_head(&all[i], rows);
     if (check_all())
         check_part(&all[2], &(step_part){STEP_DRAFT, 257, 1, 1, 1});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_steps),   cmocka_unit_test(fused_coded_steps),
-        cmocka_unit_test(split_steps),   cmocka_unit_test(prompts),
-        cmocka_unit_test(coded_prompts), cmocka_unit_test(heads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_gpu_delta.cc - the delta rule: outputs and states within the bound, the trail, and a row's
  * bits whatever else is in the call. */
 #include "tests/gpu/delta_call.h"
+#include "tests/lib/suite.h"
 
 /* Those of the test models and of a large one, and odd ones. */
 static const shape small = {2, 4, 32, 32}, odd = {1, 3, 24, 40};
@@ -11,7 +12,7 @@ static sb_delta_rule_args scaled_call(const shape &s, size_t rows)
     return call_of(s, rows, true, 1.0 / sqrt(static_cast<double>(s.dk)));
 }
 
-static void test_values(void **)
+TEST_WITH(test_values, NULL, test_release)
 {
     for (const size_t rows : call_rows)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
@@ -38,7 +39,7 @@ static bool same_in_calls_of(size_t width, const sb_delta_rule_args &whole)
            same_bits(a.state, whole.state, state);
 }
 
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_delta_rule_args a = scaled_call(odd, 19);
     runs(SB_OP_delta_rule, a, 0);
@@ -46,19 +47,9 @@ static void test_rows(void **)
         assert_true(same_in_calls_of(width, a));
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     for (const char *fault :
          {"delta_tail", "delta_lanes", "delta_padding", "delta_barrier", "delta_barrier2"})
         catches(fault, SB_OP_delta_rule, scaled_call(odd, 17));
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_values, test_release),
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,7 +1,7 @@
 /* test_gpu_drafts.c - what drafts leave behind on the emulator: tokens, logits and states are, bit
  * for bit, those of a run that is fed token by token; greedy or with any number of drafts accepted,
  * by either way back, under any order of threads. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,10 +112,9 @@ static void check(const setting *s, two_runs *r, size_t drafts, int forced, uint
 }
 
 /* Every number of drafts with every number of them accepted; in short the largest and the least. */
-static void test_every_depth(void **state)
+TEST(test_every_depth)
 {
     const setting s = {"T4", "bf16", "sm121", 5, SB_ROLLBACK_snapshots};
-    (void)state;
     sb_model *model = model_of(&s);
     two_runs r = begin(model, &s);
     for (size_t drafts = 1; drafts <= 4; drafts += check_all() ? 1 : 3)
@@ -143,7 +142,7 @@ static void check_setting(const setting *s)
 }
 
 /* Both ways back; over the first end of a part of attention, at 256. */
-static void test_settings(void **state)
+TEST(test_settings)
 {
     static const setting settings[] = {
         {"T3", "nvfp4a16-ct", "sm121", 2, SB_ROLLBACK_snapshots},
@@ -151,17 +150,15 @@ static void test_settings(void **state)
         {"T1", "fp8-block", "sm121", 3, SB_ROLLBACK_replay},
         {"T5", "int4-fp8-hybrid", "sm121", 1, SB_ROLLBACK_snapshots},
     };
-    (void)state;
     for (size_t i = 0; i < (check_all() ? sizeof settings / sizeof *settings : 2); i++)
         check_setting(&settings[i]);
 }
 
 /* Kernels that leave another state behind a call of several rows, or let a row see a draft. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
     static const char *const faults[] = {"conv_state", "attention_mask"};
     const setting s = {"T4", "bf16", "sm121", 5, SB_ROLLBACK_snapshots};
-    (void)state;
     sb_model *model = model_of(&s);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *what = NULL;
@@ -176,14 +173,4 @@ static void test_faults(void **state)
     }
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_depth),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_gpu_elementwise.cc - the ops without a sum: the bits of the reference, whatever the values,
  * the shape and the schedule. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/kernel/elementwise.cuh"
 #include "tests/gpu/gpu_op.h"
@@ -19,7 +19,7 @@ static void draw(uint64_t seed)
 
 /* --- random values, every shape
  * ------------------------------------------------------------------------------------ */
-static void test_embed(void **)
+TEST(test_embed)
 {
     static const sb_format formats[] = {SB_FORMAT_bf16, SB_FORMAT_f16, SB_FORMAT_f32};
     static const uint32_t widths[] = {1, 96, 320, 513};
@@ -39,7 +39,7 @@ static void test_embed(void **)
 }
 
 /* Values of binary32 that are no bfloat16, too. */
-static void test_add(void **)
+TEST(test_add)
 {
     draw(1);
     for (size_t i = 0; i < MOST; i++)
@@ -50,7 +50,7 @@ static void test_add(void **)
     }
 }
 
-static void test_gates(void **)
+TEST(test_gates)
 {
     draw(2);
     for (const uint32_t heads : {1, 6, 24}) {
@@ -67,7 +67,7 @@ static void test_gates(void **)
     }
 }
 
-static void test_split_gate(void **)
+TEST(test_split_gate)
 {
     draw(3);
     for (const size_t rows : rows_of) {
@@ -76,7 +76,7 @@ static void test_split_gate(void **)
     }
 }
 
-static void test_products(void **)
+TEST(test_products)
 {
     draw(4);
     for (const size_t rows : rows_of) {
@@ -91,7 +91,7 @@ static void test_products(void **)
 
 /* --- values at the edges
  * ------------------------------------------------------------------------------------ */
-static void test_hostile(void **)
+TEST(test_hostile)
 {
     static const uint32_t bits[] = {0,          0x80000000, 1,          0x80000001, 0x00010000,
                                     0x007f0000, 0x00800000, 0x7f7f0000, 0xff7f0000, 0x7f800000,
@@ -113,7 +113,7 @@ static void test_hostile(void **)
 }
 
 /* In place, as the schedule runs them. */
-static void test_in_place(void **)
+TEST(test_in_place)
 {
     draw(5);
     const sb_knobs knobs = sm121();
@@ -134,7 +134,7 @@ static void test_in_place(void **)
 /* --- faults
  * ------------------------------------------------------------------------------------------------
  */
-static void test_faults(void **)
+TEST(test_faults)
 {
     const sb_matrix a_log = op_matrix("a_log", 1, 1.0f, SB_FORMAT_f32, 1, 8);
     const sb_matrix dt_bias = op_matrix("dt_bias", 1, 2.0f, SB_FORMAT_bf16, 1, 8);
@@ -153,15 +153,4 @@ static void test_faults(void **)
     sb_gpu_forget(sb_backend_emu());
     free(const_cast<unsigned char *>(a_log.data));
     free(const_cast<unsigned char *>(dt_bias.data));
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_embed),    cmocka_unit_test(test_add),
-        cmocka_unit_test(test_gates),    cmocka_unit_test(test_split_gate),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

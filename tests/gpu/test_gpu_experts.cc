@@ -2,11 +2,12 @@
 #include "gpu/kernel/wide_lowbit.cuh"
 #include "tests/gpu/lowbit_checks.h"
 #include "tests/gpu/routing.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
 
-void test_routing(void **)
+TEST(test_routing)
 {
     const uint32_t pairs[] = {1, 8, 18, 72, 255, 257, 700};
     const uint32_t experts[] = {8, 16, 256, 33, 512, 1, 31};
@@ -147,7 +148,7 @@ void check_pairs(const lowbit_kind *kind, size_t rows, uint32_t kept, unsigned d
     drop_layer(&l);
 }
 
-void test_layers(void **)
+TEST(test_layers)
 {
     const struct {
         size_t rows;
@@ -196,7 +197,7 @@ void check_uneven(const lowbit_kind *kind, const char *fault)
     drop_layer(&l);
 }
 
-void test_uneven(void **)
+TEST(test_uneven)
 {
     for (const lowbit_kind &kind : kinds)
         for (const char *fault : {"", "experts_tile", "wide_rows"})
@@ -205,7 +206,7 @@ void test_uneven(void **)
     check_uneven(&kinds[2], "wide_scales");
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "lowbit_lanes"})
         for (const lowbit_kind &kind : kinds) {
@@ -229,14 +230,3 @@ void test_faults(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_routing),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_uneven),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests_name("experts", tests, NULL, NULL);
-}

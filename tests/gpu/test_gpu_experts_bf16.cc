@@ -1,6 +1,6 @@
 /* test_gpu_experts_bf16.cc - experts whose inputs stay in bfloat16: a pair has the bits that a
  * linear layer of its expert's weight gives its row. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -170,7 +170,7 @@ void check_kind(layer_kind kind, uint32_t rows, uint32_t kept, uint64_t seed, co
     close_experts(&e);
 }
 
-void test_kinds(void **)
+TEST(test_kinds)
 {
     for (uint64_t seed = 0; seed < 5; seed++) {
         const uint32_t rows[] = {1, 9, 3, 17, 40};
@@ -183,7 +183,7 @@ void test_kinds(void **)
 
 /* Y-66: "A set reads each code of its expert's weights once." So does a call of up to 8 rows, whose
  * pairs of an expert are one set: experts that nobody chose are not read. */
-void test_passes(void **)
+TEST(test_passes)
 {
     static experts e;
     const uint32_t n = 24, k = 320, kept = 3;
@@ -249,7 +249,7 @@ template <int CODES, bool GROUPED> void check_uneven(layer_kind kind, const char
     close_experts(&e);
 }
 
-void test_uneven(void **)
+TEST(test_uneven)
 {
     check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "");
     check_uneven<SB_CODES_e4m3, true>(LAYER_fp8_block, "");
@@ -261,7 +261,7 @@ void test_uneven(void **)
     check_uneven<SB_CODES_nvfp4, false>(LAYER_nvfp4_ct, "experts_tile");
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     for (const char *fault : {"experts_tile", "tile_tail", "tile_barrier", "linear_lanes"})
         check_kind<SB_CODES_bf16, false>(LAYER_bf16, 5, 2, 0, fault);
@@ -269,14 +269,3 @@ void test_faults(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_passes),
-        cmocka_unit_test(test_uneven),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests_name("experts in bfloat16", tests, NULL, NULL);
-}

@@ -1,6 +1,6 @@
 /* test_gpu_experts_both.cc - gate and up of experts in one launch (Y-66): the bits of each alone,
  * one sort and one staging; and every code of the experts that are needed is read once. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ void check(layer_kind gate, layer_kind up, size_t rows, size_t each, uint64_t la
     close(&r);
 }
 
-void test_bits_and_launches(void **)
+TEST(test_bits_and_launches)
 {
     for (const layer_kind kind :
          {LAYER_bf16, LAYER_nvfp4_ct, LAYER_fp8_block, LAYER_fp8_channel, LAYER_awq, LAYER_ct8})
@@ -99,7 +99,7 @@ void test_bits_and_launches(void **)
     check(LAYER_fp8_block, LAYER_fp8_channel, 2, KEPT, 2);
 }
 
-void test_refused(void **)
+TEST(test_refused)
 {
     static rig r;
     open(&r, LAYER_bf16, LAYER_bf16, 2, KEPT);
@@ -116,7 +116,7 @@ void test_refused(void **)
     close(&r);
 }
 
-void test_planted(void **)
+TEST(test_planted)
 {
     static rig r;
     open(&r, LAYER_nvfp4_ct, LAYER_nvfp4_ct, 3, KEPT);
@@ -133,13 +133,3 @@ void test_planted(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_and_launches),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests_name("gate and up of experts", tests, nullptr, nullptr);
-}

@@ -1,6 +1,6 @@
 /* test_gpu_experts_kept.cc - Y-63: weights of several matrices are packed once, whether they are
  * asked for together or one by one. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/op/gpu.h"
 
@@ -79,7 +79,7 @@ sb_status beyond(rig *r, unsigned which)
     return work.finish();
 }
 
-void test_once(void **)
+TEST(test_once)
 {
     static rig r;
     open(&r);
@@ -98,7 +98,7 @@ void test_once(void **)
 }
 
 /* Single ones first: they move to the others, and what they had is given back. */
-void test_single_first(void **)
+TEST(test_single_first)
 {
     static rig r;
     open(&r);
@@ -118,7 +118,7 @@ void test_single_first(void **)
 }
 
 /* What fails leaves what was there. */
-void test_failure(void **)
+TEST(test_failure)
 {
     static rig r;
     open(&r);
@@ -142,13 +142,3 @@ void test_failure(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_single_first),
-        cmocka_unit_test(test_failure),
-    };
-    return cmocka_run_group_tests_name("weights of experts", tests, nullptr, nullptr);
-}

@@ -1,6 +1,6 @@
 /* test_gpu_experts_model.c - experts together as a backend has them: Y-60, for weights of every
  * container, and a whole model. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,9 +115,8 @@ static sb_expert_linear_args projection(const sb_expert *experts, const sb_confi
                                    .kind = down ? SB_LINEAR_expert_down : SB_LINEAR_layer};
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     sb_model *m = test_model_open(test_checkpoint("gpu_experts", "T1", NULL, "bf16", "text"));
     sb_knobs knobs = knobs_of("sm121");
     for (int down = 0; down < 2; down++) {
@@ -160,9 +159,8 @@ static sb_model *open_layer(size_t i)
 }
 
 /* Every kind of weight and of input. */
-static void test_formats(void **state)
+TEST(test_formats)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         sb_model *m = open_layer(i);
         sb_knobs knobs = knobs_of(layers[i].profile);
@@ -179,9 +177,8 @@ static void test_formats(void **state)
 }
 
 /* More than 32 pairs of an expert on average, of each kind of quantized inputs: blocks of 128. */
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         if (!strcmp(layers[i].profile, "sm121"))
             continue;
@@ -200,9 +197,8 @@ static void test_many(void **state)
 
 /* --- no kernel for all of them -----------------------------------------------------------------
  */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     uint32_t ids[2] = {0, 16};
     float in[128] = {0}, out[256];
     sb_model *m = test_model_open(test_checkpoint("gpu_experts", "T1", NULL, "bf16", "text"));
@@ -240,9 +236,8 @@ static void test_refusals(void **state)
 }
 
 /* Y-62: each expert has a factor of its own for its input. */
-static void test_input_factors(void **state)
+TEST(test_input_factors)
 {
-    (void)state;
     sb_model *m = test_model_open(test_checkpoint("gpu_experts", "T3", NULL, "nvfp4-ct", "text"));
     const sb_config *c = &m->config;
     sb_knobs knobs = knobs_of("sm121-w4a4");
@@ -356,20 +351,9 @@ static void check_model(const char *preset, const char *format, const char *prof
     sb_model_close(m);
 }
 
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     check_model("T1", "bf16", "sm121", 1);
     check_model("T2", "bf16", "sm121", 0);
     check_model("T5", "nvfp4-ct", "sm121-w4a4", 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),          cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_many),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_input_factors), cmocka_unit_test(test_models),
-    };
-    return cmocka_run_group_tests_name("experts together", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_gpu_frame.cc - what every op stands on: who computes, buffers, weights that stay, and what
  * is said where something fails. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ extern "C" {
 
 /* --- who computes
  * ------------------------------------------------------------------------------------------- */
-static void test_computes(void **)
+TEST(test_computes)
 {
     sb_knobs knobs, exact;
     size_t kernels = 0;
@@ -37,7 +37,7 @@ static void test_computes(void **)
 }
 
 /* Under other knobs an op is the reference's, and what failed there is not the kernels'. */
-static void test_reference(void **)
+TEST(test_reference)
 {
     float x[5] = {1.0f, 2.0f, 0x1.000002p0f, -4.0f, 0x1p-30f}, y[5] = {0}, out[5];
     sb_knobs exact;
@@ -68,7 +68,7 @@ static sb_status copy(sb_gpu *gpu, unsigned missing, int *in, int *out)
     return work.finish();
 }
 
-static void test_buffers(void **)
+TEST(test_buffers)
 {
     sb_gpu *gpu = nullptr;
     int in[32], out[32];
@@ -87,7 +87,7 @@ static void test_buffers(void **)
     sb_gpu_close(gpu);
 }
 
-static void test_too_many(void **)
+TEST(test_too_many)
 {
     sb_gpu *gpu = nullptr;
     int word = 0;
@@ -139,7 +139,7 @@ static void look(sb_gpu *gpu, const sb_matrix *m)
 }
 
 /* Enough for a table that has to grow; twice, and once more when they were forgotten. */
-static void test_weights(void **)
+TEST(test_weights)
 {
     enum { MATRICES = 700 };
     static const unsigned char bytes[64] = {0};
@@ -175,7 +175,7 @@ static void test_weights(void **)
 }
 
 /* Whatever allocation fails: a status, nothing lost. */
-static void test_memory(void **)
+TEST(test_memory)
 {
     const sb_matrix table = op_matrix("table", 1, 1.0f, SB_FORMAT_bf16, 4, 8);
     const uint32_t tokens[2] = {3, 1};
@@ -217,7 +217,7 @@ static sb_status available(const char *text, uint64_t *bytes, sb_error *err)
     return status;
 }
 
-static void test_room(void **)
+TEST(test_room)
 {
     sb_error err;
     uint64_t bytes = 0;
@@ -234,15 +234,4 @@ static void test_room(void **)
     assert_string_equal(err.text, "the weights have 1.0 GB, and 2.1 GB of memory are available, of "
                                   "which a run wants one for itself");
     assert_int_equal(sb_gpu_fits(0, one - 1, &err), SB_ERR_MEMORY);
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_computes), cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_buffers),  cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_weights),  cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_room),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -4,6 +4,7 @@
 #include "gpu/kernel/experts.cuh"
 #include "gpu/kernel/fused_route.cuh"
 #include "tests/gpu/fused.h"
+#include "tests/lib/suite.h"
 
 /* --- experts -----------------------------------------------------------------------------------
  */
@@ -79,7 +80,7 @@ static bool same_choice(const fused_shape &s, uint32_t rows, bool renormalise, u
            fused_same(a.sets, c.sets, 2 * size_t(a.count));
 }
 
-static void test_choice(void **)
+TEST_WITH(test_choice, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
         const bool same = s.E == 0 || (same_choice(s, rows, rows % 3 != 0, 8, seed) &&
@@ -130,7 +131,7 @@ static bool same_token(uint32_t n, uint32_t rows, uint32_t parts, uint64_t seed)
     return same;
 }
 
-static void test_tokens(void **)
+TEST_WITH(test_tokens, NULL, test_release)
 {
     for (const uint32_t n : {1u, 997u, 5000u})
         for (uint32_t rows = 1; rows <= FUSED_ROWS; rows++)
@@ -139,20 +140,10 @@ static void test_tokens(void **)
                     fail_msg("%u logits, %u rows, %u parts: another token", n, rows, parts);
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     fused_catches("fused_choice_barrier",
                   [](uint64_t seed) { return same_choice(fused_shapes[1], 4, true, 8, seed); });
     fused_catches("fused_argmax_early",
                   [](uint64_t seed) { return same_token(4000, 3, 16, seed); });
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_choice, test_release),
-        cmocka_unit_test_teardown(test_tokens, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

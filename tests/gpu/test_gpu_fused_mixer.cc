@@ -5,6 +5,7 @@
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/kernel/rope.cuh"
 #include "tests/gpu/fused.h"
+#include "tests/lib/suite.h"
 
 extern "C" {
 #include "ref/ops/kv_cache.h"
@@ -150,7 +151,7 @@ template <class KV> static bool same_heads(const fused_shape &s, uint32_t rows, 
            fused_same(a.keys, o.keys, cache) && fused_same(a.values, o.values, cache);
 }
 
-static void test_heads(void **)
+TEST_WITH(test_heads, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
         const bool same = same_heads<uint16_t>(s, rows, seed) && same_heads<uint8_t>(s, rows, seed);
@@ -343,7 +344,7 @@ static bool same_gdn(const fused_shape &s, uint32_t rows, states how, bool round
            fused_same(a.state, o.state, g.slots * g.size);
 }
 
-static void test_gdn(void **)
+TEST_WITH(test_gdn, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
         bool same = true;
@@ -357,7 +358,7 @@ static void test_gdn(void **)
     });
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     const fused_shape &t1 = fused_shapes[0], &t2 = fused_shapes[1];
     fused_catches("fused_heads_barrier",
@@ -369,14 +370,4 @@ static void test_faults(void **)
                   [&](uint64_t seed) { return same_gdn(narrow, 2, TRAIL, false, seed); });
     for (const char *fault : {"fused_gdn_head", "fused_gdn_barrier", "fused_gdn_barrier2"})
         fused_catches(fault, [&](uint64_t seed) { return same_gdn(t1, 2, TRAIL, false, seed); });
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_heads, test_release),
-        cmocka_unit_test_teardown(test_gdn, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

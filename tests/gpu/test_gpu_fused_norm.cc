@@ -2,6 +2,7 @@
  * of layers that are staged at once, have the bits of the kernels one by one. */
 #include "gpu/kernel/fused_norm.cuh"
 #include "tests/gpu/fused.h"
+#include "tests/lib/suite.h"
 
 /* --- the stream --------------------------------------------------------------------------------
  */
@@ -112,7 +113,7 @@ static bool same_norm(const fused_shape &s, uint32_t rows, kind what, bool in_pl
            fused_same(a.in.pairs, l.in.pairs, fused_pairs(shape, rows));
 }
 
-static void test_norms(void **)
+TEST_WITH(test_norms, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
         bool same = same_norm(s, rows, NOTHING, false, seed) &&
@@ -171,7 +172,7 @@ static bool same_attn_gate(const fused_shape &s, uint32_t rows, uint64_t seed)
            b.complete() && fused_same(x.staged, mine, words);
 }
 
-static void test_inputs(void **)
+TEST_WITH(test_inputs, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
         const bool same = same_swiglu(s, rows, seed) && same_attn_gate(s, rows, seed);
@@ -180,7 +181,7 @@ static void test_inputs(void **)
     });
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     const fused_shape &s = fused_shapes[1];
     fused_catches("fused_norm_barrier",
@@ -190,14 +191,4 @@ static void test_faults(void **)
     fused_catches("fused_stage_row",
                   [&](uint64_t seed) { return same_norm(s, 3, NOTHING, false, seed); });
     fused_catches("fused_gate_half", [&](uint64_t seed) { return same_attn_gate(s, 3, seed); });
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_norms, test_release),
-        cmocka_unit_test_teardown(test_inputs, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

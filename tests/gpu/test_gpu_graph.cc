@@ -1,7 +1,7 @@
 /* test_gpu_graph.cc - launches that are recorded and replayed (Y-17), and what must not be done
  * while they are recorded (Y-18); on the emulator.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static void is(const bench *b, const bench *want)
 }
 
 /* Y-17: "A replay does what the launches would do in their order" */
-static void test_replay(void **)
+TEST(test_replay)
 {
     bench b, want;
     for (int replays = 0; replays <= 3; replays++) {
@@ -138,7 +138,7 @@ static void test_replay(void **)
 }
 
 /* Two graphs of one body. */
-static void test_two(void **)
+TEST(test_two)
 {
     bench b, want;
     sb_graph *graph[2] = {};
@@ -170,7 +170,7 @@ static void says(const bench *b, sb_status status, sb_status want, const char *t
 }
 
 /* A fault of a kernel ends the replay where it is. */
-static void test_faults(void **)
+TEST(test_faults)
 {
     bench b;
     sb_graph *graph = nullptr;
@@ -187,7 +187,7 @@ static void test_faults(void **)
 }
 
 /* A buffer that loses its values between two launches of a record does so in each replay. */
-static void test_unset(void **)
+TEST(test_unset)
 {
     bench b;
     sb_emu_record record = {};
@@ -241,7 +241,7 @@ static void takes_results(sb_gpu_work &work, bench *)
 }
 
 /* Y-18: "an error that names the buffer, and the recording fails" */
-static void test_refused(void **)
+TEST(test_refused)
 {
     const struct {
         void (*does)(sb_gpu_work &work, bench *b);
@@ -275,7 +275,7 @@ static void test_refused(void **)
     }
 }
 
-static void test_order(void **)
+TEST(test_order)
 {
     bench b;
     sb_graph *graph = nullptr, *other = nullptr;
@@ -291,14 +291,4 @@ static void test_order(void **)
     assert_null(other);
     sb_graph_free(graph);
     sb_gpu_close(b.gpu);
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_replay),  cmocka_unit_test(test_two),
-        cmocka_unit_test(test_faults),  cmocka_unit_test(test_unset),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_order),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

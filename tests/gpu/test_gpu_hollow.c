@@ -1,6 +1,6 @@
 /* test_gpu_hollow.c - models of which only the shapes are there, on weights that kernels draw: what
  * they compute is finite, of the size of what it comes from, and different for every token. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -140,12 +140,11 @@ static void held(const char *preset, const char *recipe, const char *profile, co
                  profile, x->seen.rows, x->seen.alike);
 }
 
-static void test_finite(void **state)
+TEST(test_finite)
 {
     static const char *const presets[] = {"T1", "T2", "T3", "T4"};
     static const char *const recipes[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
     static const char *const profiles[] = {"sm121", "sm121-w8a8", "sm121-w4a4"};
-    (void)state;
     sb_backend_emu_history(0);
     for (size_t p = 0; p < 4; p++)
         for (size_t r = 0; r < (p == 0 ? 4 : 1); r++)
@@ -158,10 +157,9 @@ static void test_finite(void **state)
 }
 
 /* The seed says all of it; and the kernels that draw have no race. */
-static void test_seed(void **state)
+TEST(test_seed)
 {
     sb_hollow_options o = options_of("T1", "nvidia-mix");
-    (void)state;
     o.layers = check_all() ? 0 : 4;
     sb_backend_emu_history(0);
     const outcome x = run(&o, "sm121", 42), other = run(&o, "sm121", 43);
@@ -172,10 +170,9 @@ static void test_seed(void **state)
 }
 
 /* As deep as the published model is: 40 layers. */
-static void test_deep(void **state)
+TEST(test_deep)
 {
     sb_hollow_options o = options_of("T1", "nvidia-mix");
-    (void)state;
     o.layers = 40;
     sb_backend_emu_history(0);
     const outcome x = run(&o, "sm121", 7);
@@ -184,11 +181,10 @@ static void test_deep(void **state)
 
 /* B-18: "nothing is made, written or brought" - only shapes
  * alone; and the bytes are those of the ledger. */
-static void test_large(void **state)
+TEST(test_large)
 {
     static const char *const recipes[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
     static sb_moves_model ledger;
-    (void)state;
     for (size_t r = 0; r < 4; r++) {
         const sb_hollow_options o = options_of("35b-a3b", recipes[r]);
         const sb_moves_recipe *recipe;
@@ -204,11 +200,4 @@ static void test_large(void **state)
         assert_int_equal(sb_checkpoint_bytes(hollow.model->checkpoint), bytes);
         sb_hollow_free(&hollow);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_finite), cmocka_unit_test(test_seed),
-                                       cmocka_unit_test(test_deep), cmocka_unit_test(test_large)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

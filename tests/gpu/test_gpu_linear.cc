@@ -1,6 +1,6 @@
 /* test_gpu_linear.cc - linear layers on the bf16 atom: the bits of a plain program, of every width
  * and place; bounds; planted faults. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 
@@ -42,7 +42,7 @@ static void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint
     bench_close(&b);
 }
 
-static void test_bits(void **)
+TEST(test_bits)
 {
     static const uint32_t shapes[][2] = {{24, 96}, {40, 320}, {8, 576}, {16, 1040}, {8, 2880}};
     static const uint32_t rows[] = {1, 3, 8, 9, 16, 17};
@@ -53,7 +53,7 @@ static void test_bits(void **)
 }
 
 /* NaN and infinities in weights and inputs stay in their rows, and zeros do not hide them. */
-static void test_hostile(void **)
+TEST(test_hostile)
 {
     enum { N = 24, K = 96, ROWS = 4 };
     static float out[ROWS * N], expected[ROWS * N];
@@ -78,7 +78,7 @@ static void test_hostile(void **)
 /* --- a row by itself ---------------------------------------------------------------------------
  */
 /* Y-46: "no bit of it depends on what else is in the call" */
-static void test_widths(void **)
+TEST(test_widths)
 {
     static const layer_kind kinds[] = {LAYER_bf16, LAYER_nvfp4_ct, LAYER_fp8_block, LAYER_ct};
     static const uint32_t widths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
@@ -99,7 +99,7 @@ static void test_widths(void **)
     }
 }
 
-static void test_schedules(void **)
+TEST(test_schedules)
 {
     static float first[17 * 40], other[17 * 40];
     bench b;
@@ -133,7 +133,7 @@ static uint32_t outside(const bench *b, const float *out, uint32_t rows, sb_line
     return beyond;
 }
 
-static void test_bound(void **)
+TEST(test_bound)
 {
     static float out[5 * 40];
     for (uint32_t kind = 0; kind < LAYER_COUNT; kind++)
@@ -170,7 +170,7 @@ static bool caught(layer_kind kind, const char *what, uint32_t rows, uint32_t k 
     return seen;
 }
 
-static void test_planted(void **)
+TEST(test_planted)
 {
     assert_false(caught(LAYER_nvfp4_ct, "", 3));
     assert_true(caught(LAYER_nvfp4_ct, "linear_tail", 3));
@@ -186,14 +186,4 @@ static void test_planted(void **)
     }
     assert_false(caught(LAYER_nvfp4_ct, "linear_ring", 3));    /* a chunk for each warp */
     assert_false(caught(LAYER_fp8_block, "linear_scales", 3)); /* which has no such scales */
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),   cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_widths), cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_bound),  cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

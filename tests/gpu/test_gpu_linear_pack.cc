@@ -1,5 +1,5 @@
 /* test_gpu_linear_pack.cc - packed weights, read by the formulas of the layout, are the weights. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static uint32_t differing(const sb_matrix *m, const packed *p)
 static const uint32_t shapes[][2] = {{16, 64}, {24, 96}, {40, 320}, {8, 32}, {32, 512}, {72, 160}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static void test_values(void **)
+TEST(test_values)
 {
     for (int kind = 0; kind < LAYER_COUNT; kind++)
         for (int i = 0; i < SHAPES; i++) {
@@ -154,7 +154,7 @@ static void test_values(void **)
 }
 
 /* Rows that begin within a matrix, in an order of their own. */
-static void test_rows(void **)
+TEST(test_rows)
 {
     static const uint32_t map[20] = {3,  1, 4,  15, 9,  2, 6,  5,  35, 8,
                                      38, 7, 13, 12, 32, 0, 11, 10, 14, 30};
@@ -171,7 +171,7 @@ static void test_rows(void **)
 }
 
 /* A weight in F16 or F32 is taken if bfloat16 holds it: docs/gpu-linear.md behind Y-40. */
-static void test_refused(void **)
+TEST(test_refused)
 {
     static const float held[2] = {0.5f, -1.25f}, not_held[2] = {0.5f, 1.001f};
     sb_linear_shape shape;
@@ -191,7 +191,7 @@ static void test_refused(void **)
 }
 
 /* Codes and scales that are NaN stay so; a scale below zero has no value. */
-static void test_hostile(void **)
+TEST(test_hostile)
 {
     layer l;
     packed p;
@@ -213,7 +213,7 @@ static void test_hostile(void **)
 }
 
 /* Tiles one by one are the tiles all at once. */
-static void test_parts(void **)
+TEST(test_parts)
 {
     layer l;
     packed p;
@@ -231,7 +231,7 @@ static void test_parts(void **)
 }
 
 /* That the comparison sees: a code in another lane, exchanged scales, a lost column, a fill. */
-static void test_planted(void **)
+TEST(test_planted)
 {
     layer l;
     packed p;
@@ -259,14 +259,4 @@ static void test_planted(void **)
     }
     drop(&p);
     layer_free(&l);
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

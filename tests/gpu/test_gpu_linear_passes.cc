@@ -1,6 +1,6 @@
 /* test_gpu_linear_passes.cc - a call of up to 64 rows reads the weights of a linear layer in one
  * pass: counted on the emulator (Y-15). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/emu/count.h"
 #include "tests/gpu/linear_bench.h"
@@ -53,7 +53,7 @@ static uint64_t expected(const bench *b, uint32_t rows)
            (of_rows ? static_cast<uint64_t>(rows) * N * sizeof(float) : 0);
 }
 
-static void test_one_pass(void **)
+TEST(test_one_pass)
 {
     static const uint32_t widths[] = {1, 2, 4, 8, 9, 16, 17, 64, 65};
     static float counted[MOST * N], out[MOST * N];
@@ -72,10 +72,4 @@ static void test_one_pass(void **)
         }
         bench_close(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_pass)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,6 +1,6 @@
 /* test_gpu_linears.cc - several linear layers of one input (Y-65): the bits of each alone, in as
  * few launches as the kinds of their weights allow, with the input staged once or given staged. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ bool as_alone(rig *r, const several &c)
     return same;
 }
 
-void test_bits_and_launches(void **)
+TEST(test_bits_and_launches)
 {
     static rig r;
     for (const several &c : cases)
@@ -153,7 +153,7 @@ void test_bits_and_launches(void **)
 }
 
 /* An input that was staged before; that of the arguments is not read. */
-void test_staged(void **)
+TEST(test_staged)
 {
     static rig r;
     static float nothing[ROWS * K];
@@ -183,7 +183,7 @@ void test_staged(void **)
 }
 
 /* Others of the arguments' layers have another input, or other rows; one is no bfloat16. */
-void test_apart(void **)
+TEST(test_apart)
 {
     static rig r;
     static float other[ROWS * K];
@@ -200,7 +200,7 @@ void test_apart(void **)
     close(&r, cases[0]);
 }
 
-void test_planted(void **)
+TEST(test_planted)
 {
     static rig r;
     for (const char *fault : {"linear_block", "linear_tile", "linear_wait"})
@@ -220,14 +220,3 @@ void test_planted(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_and_launches),
-        cmocka_unit_test(test_staged),
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests_name("several linear layers", tests, nullptr, nullptr);
-}

@@ -1,6 +1,6 @@
 /* test_gpu_meter.cc - the kernels that measure a card: what they come to, that they do each access
  * once, and that nothing is said where nothing keeps time. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/emu/count.h"
 #include "gpu/meter/memory.cuh"
@@ -38,7 +38,7 @@ static void measure(const sb_meter_options *o, sb_meter_report *report)
 }
 
 /* B-17: "the emulator shows that they come to what the host computes, and has no time" */
-static void test_meter(void **)
+TEST(test_meter)
 {
     static const sb_meter_options none = sb_meter_options();
     static const sb_meter_options odd = {7, {16, 16, 32784, 131088}, 0, 1, 5, 9, 48, 3};
@@ -60,7 +60,7 @@ static void test_meter(void **)
 }
 
 /* The memory's rate is that of what no cache holds. */
-static void test_memory(void **)
+TEST(test_memory)
 {
     sb_meter_report report = sb_meter_report();
     for (uint32_t i = 0; i < SB_METER_SIZES; i++) {
@@ -85,7 +85,7 @@ static sb_emu_region open_counted(emu_bench *e, const char *name, void *host, si
 }
 
 /* B-17: "reads each byte once" - whether the words fill the last round of loads or not. */
-static void test_once(void **)
+TEST(test_once)
 {
     enum { BLOCKS = 2, MOST = 2 * BLOCKS * SB_METER_THREADS * SB_METER_LOADS + 5 };
     static const size_t sizes[] = {1, 511, 4095, 4096, 4097, MOST};
@@ -120,7 +120,7 @@ static void test_once(void **)
 }
 
 /* The numbers of SplitMix64, which others have. */
-static void test_bits(void **)
+TEST(test_bits)
 {
     static const uint64_t of_42[] = {UINT64_C(0xbdd732262feb6e95), UINT64_C(0x28efe333b266f103)};
     for (uint64_t i = 0; i < 2; i++)
@@ -138,7 +138,7 @@ static void add_once(float *out)
 
 /* Launches are noted with the names of their ops while they are watched, up to the room there is,
  * and not behind that. */
-static void test_watch(void **)
+TEST(test_watch)
 {
     const sb_backend *emu = sb_backend_emu();
     sb_meter_launch launches[4] = {};
@@ -165,12 +165,4 @@ static void test_watch(void **)
     assert_int_equal(sb_meter_watched(emu, &count, &err), SB_OK);
     assert_int_equal(count, 1);
     assert_true(out[3] == 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_meter), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_once), cmocka_unit_test(test_watch),
-                                       cmocka_unit_test(test_bits)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

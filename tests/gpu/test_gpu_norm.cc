@@ -1,5 +1,5 @@
 /* test_gpu_norm.cc - the norms: inside their bounds, and a row by itself. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/kernel/norm.cuh"
 #include "tests/gpu/gpu_op.h"
@@ -13,7 +13,7 @@ static const size_t rows_of[] = {1, 2, 3, 5, 9, 16, 17, 64, 65};
 
 static sb_matrix weights[sizeof widths / sizeof *widths];
 
-static int setup(void **)
+TEST_FIXTURE(setup)
 {
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         weights[i] = op_matrix("weight", widths[i], 0.3f, SB_FORMAT_bf16, 1, widths[i]);
@@ -22,7 +22,7 @@ static int setup(void **)
     return 0;
 }
 
-static int teardown(void **)
+TEST_FIXTURE(teardown)
 {
     sb_gpu_forget(sb_backend_emu());
     for (const sb_matrix &w : weights)
@@ -50,7 +50,7 @@ static sb_l2norm_args l2norm(const float *in, size_t rows, size_t heads, size_t 
 
 /* --- bounds
  * ---------------------------------------------------------------------------------------------- */
-static void test_rmsnorm(void **)
+TEST(test_rmsnorm)
 {
     for (size_t width = 0; width < sizeof widths / sizeof *widths; width++)
         for (const size_t rows : rows_of)
@@ -58,7 +58,7 @@ static void test_rmsnorm(void **)
                 is_within(SB_OP_rmsnorm, rmsnorm(width, x, rows, out), rows % 6);
 }
 
-static void test_gated_rmsnorm(void **)
+TEST(test_gated_rmsnorm)
 {
     for (size_t width = 0; width < sizeof widths / sizeof *widths; width++)
         for (const size_t rows : rows_of)
@@ -66,7 +66,7 @@ static void test_gated_rmsnorm(void **)
                 is_within(SB_OP_gated_rmsnorm, gated(width, x, z, rows, out), rows % 6);
 }
 
-static void test_l2norm(void **)
+TEST(test_l2norm)
 {
     for (const size_t dk : {32, 64, 128, 144})
         for (const size_t rows : rows_of)
@@ -75,7 +75,7 @@ static void test_l2norm(void **)
 }
 
 /* Zeros, the smallest and the largest values. */
-static void test_edges(void **)
+TEST(test_edges)
 {
     static float edges[6 * 64];
     static const float values[] = {0.0f, 0x1p-149f, 0x1p-70f, 0x1p60f, -0x1p-30f, 0x1p-126f};
@@ -101,7 +101,7 @@ template <class F, class G> static void each_width(size_t most, size_t to, F run
         }
 }
 
-static void test_rows(void **)
+TEST(test_rows)
 {
     const sb_knobs knobs = sm121();
     const size_t w = 6, n = widths[w];
@@ -129,7 +129,7 @@ static void test_rows(void **)
 }
 
 /* The same bits where activations are stored as bfloat16. */
-static void test_storage(void **)
+TEST(test_storage)
 {
     enum { ROWS = 3, N = 320 };
     static uint16_t narrow[ROWS * N], to[ROWS * N];
@@ -163,7 +163,7 @@ static void test_storage(void **)
 /* --- faults
  * ------------------------------------------------------------------------------------------------
  */
-static void test_faults(void **)
+TEST(test_faults)
 {
     static float small[5 * 320];
     for (size_t i = 0; i < 5 * 320; i++)
@@ -176,13 +176,4 @@ static void test_faults(void **)
     catches("reduce_half_warp", SB_OP_l2norm, l2norm(x, 5, 2, 32, out, second));
 }
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_rmsnorm), cmocka_unit_test(test_gated_rmsnorm),
-        cmocka_unit_test(test_l2norm),  cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

@@ -1,7 +1,7 @@
 /* test_gpu_resident.cc - what a call leaves in memory that stays is nothing to the next one (Y-75):
  * an output that is not written, and one that is read before it is, is a fault of the emulator,
  * though the call before has left the right values there. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <string.h>
@@ -75,7 +75,7 @@ void is_stopped(rig *r, sb_status status)
 }
 
 /* Y-75: "an output that no input of its op shares is without a value before" */
-void test_left_over(void **)
+TEST(test_left_over)
 {
     float values[N];
     rig r;
@@ -93,7 +93,7 @@ void test_left_over(void **)
 }
 
 /* One that an input shares has the input's values: the last element stays what it was. */
-void test_shared(void **)
+TEST(test_shared)
 {
     float values[N];
     rig r;
@@ -108,7 +108,7 @@ void test_shared(void **)
 
 /* Memory that is given to another buffer while it is still to be read: the sum's, of which the
  * second half becomes the output of a call that leaves out an element. */
-void test_reused(void **)
+TEST(test_reused)
 {
     rig r;
     open(&r);
@@ -128,7 +128,7 @@ void test_reused(void **)
 }
 
 /* A replay begins without values, too, each time. */
-void test_replayed(void **)
+TEST(test_replayed)
 {
     sb_graph *graph = nullptr;
     rig r;
@@ -147,7 +147,7 @@ void test_replayed(void **)
 }
 
 /* What an op has as scratch has another op's values, of the same pool and name, or none. */
-void test_scratch(void **)
+TEST(test_scratch)
 {
     rig r;
     open(&r);
@@ -176,13 +176,3 @@ void test_scratch(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_left_over), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_reused),    cmocka_unit_test(test_replayed),
-        cmocka_unit_test(test_scratch),
-    };
-    return cmocka_run_group_tests_name("memory that stays", tests, nullptr, nullptr);
-}

@@ -1,6 +1,7 @@
 /* test_gpu_rope.cc - rotary positions: the reference's bits, for one and for three position
  * streams, and what is not turned. */
 #include "tests/gpu/gpu_op.h"
+#include "tests/lib/suite.h"
 
 struct shape {
     size_t heads, hd, rd;
@@ -35,7 +36,7 @@ static sb_rope_args call_of(const shape &s, size_t rows, size_t skipped)
     return a;
 }
 
-static void test_values(void **)
+TEST_WITH(test_values, NULL, test_release)
 {
     for (const size_t rows : call_rows)
         for (uint64_t seed = 0; seed < SCHEDULES; seed++)
@@ -45,7 +46,7 @@ static void test_values(void **)
             is_exact(SB_OP_rope, call_of(s, rows, 0), rows);
 }
 
-static void test_rows(void **)
+TEST_WITH(test_rows, NULL, test_release)
 {
     const shape &s = shapes[0];
     const size_t size = s.heads * s.hd;
@@ -59,18 +60,8 @@ static void test_rows(void **)
         }
 }
 
-static void test_faults(void **)
+TEST_WITH(test_faults, NULL, test_release)
 {
     for (const char *fault : {"rope_stream", "rope_pair", "rope_sign"})
         catches(fault, SB_OP_rope, call_of(shapes[0], 9, 0), true);
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_values, test_release),
-        cmocka_unit_test_teardown(test_rows, test_release),
-        cmocka_unit_test_teardown(test_faults, test_release),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,7 +1,7 @@
 /* test_gpu_rounds.c - a session on the emulator's backend chooses its tokens there: under profile
  * exact, whose other ops are the reference's, the rounds are the reference's (Y-70), and a fault in
  * a kernel of section P changes them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -13,17 +13,15 @@ enum { TOKENS = 12, V = 384 };
 
 static sb_model *model;
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model =
         test_model_open(test_checkpoint("test_gpu_rounds", "T1", "predictable", "bf16", "text"));
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
     return 0;
@@ -89,9 +87,8 @@ static int same(const course *a, const course *b)
            memcmp(a->accepted, b->accepted, sizeof a->accepted) == 0;
 }
 
-static void test_rounds(void **state)
+TEST(test_rounds)
 {
-    (void)state;
     course right, got;
     for (size_t i = 0; i < WAYS; i++) {
         assert_true(go(sb_backend_ref(), &ways[i], &right));
@@ -103,9 +100,8 @@ static void test_rounds(void **state)
 }
 
 /* Each kernel is asked: a fault of it is in the tokens, or ends the call. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
-    (void)state;
     const struct {
         const char *plant;
         size_t way;
@@ -123,9 +119,8 @@ static void test_faults(void **state)
 }
 
 /* A backend without them draws as the reference does. */
-static void test_without(void **state)
+TEST(test_without)
 {
-    (void)state;
     course right, got;
     sb_backend bare = *sb_backend_emu();
     bare.greedy = NULL;
@@ -139,12 +134,4 @@ static void test_without(void **state)
     sb_gpu_plant(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_without),
-    };
-    return cmocka_run_group_tests_name("rounds of a session", tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

@@ -1,5 +1,5 @@
 /* test_gpu_router.cc - the choice of experts, and the sum of what they gave. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "gpu/cuda.h"
 #include "tests/gpu/gpu_op.h"
@@ -9,7 +9,7 @@ static float logits[ROWS * EXPERTS], weights[ROWS * KEPT], again[ROWS * KEPT];
 static uint32_t ids[ROWS * KEPT], ids_again[ROWS * KEPT];
 static float expert_out[KEPT * WIDTH], shared_out[WIDTH], out[WIDTH];
 
-static int setup(void **)
+TEST_FIXTURE(setup)
 {
     op_draw("logits", 1, 3.0f, ROWS * EXPERTS, logits);
     op_draw("expert_out", 1, 1.0f, KEPT * WIDTH, expert_out);
@@ -24,7 +24,7 @@ static sb_router_args router(const float *in, size_t rows, size_t experts, size_
 }
 
 /* Logits have eight bits of a bfloat16, so that ties are frequent. */
-static void test_router(void **)
+TEST(test_router)
 {
     static const size_t shapes[][2] = {{1, 1},   {4, 2},   {8, 8},    {31, 3},  {32, 4},
                                        {33, 33}, {96, 10}, {128, 40}, {512, 10}};
@@ -40,7 +40,7 @@ static void test_router(void **)
         }
 }
 
-static void test_ties(void **)
+TEST(test_ties)
 {
     static float same[3 * 64];
     for (size_t i = 0; i < 3 * 64; i++)
@@ -52,7 +52,7 @@ static void test_ties(void **)
 }
 
 /* Too many for the kernel, and values that the session refuses: nothing breaks. */
-static void test_limits(void **)
+TEST(test_limits)
 {
     static float many[1025];
     const sb_knobs knobs = sm121();
@@ -67,7 +67,7 @@ static void test_limits(void **)
         assert_true(ids[slot] < 1024);
 }
 
-static void test_rows(void **)
+TEST(test_rows)
 {
     const sb_knobs knobs = sm121();
     const size_t most = 17, e = 48, k = 5;
@@ -90,7 +90,7 @@ static sb_moe_combine_args combine(size_t kept, size_t n)
     return {expert_out, weights, ids, shared_out, -0.75f, kept, n, out};
 }
 
-static void test_combine(void **)
+TEST(test_combine)
 {
     setup(nullptr);
     for (const size_t kept : {1, 2, 8, 10, 40})
@@ -101,7 +101,7 @@ static void test_combine(void **)
 /* --- faults
  * ------------------------------------------------------------------------------------------------
  */
-static void test_faults(void **)
+TEST(test_faults)
 {
     setup(nullptr);
     catches("combine_first_slot", SB_OP_moe_combine, combine(8, 96));
@@ -112,14 +112,9 @@ static void test_faults(void **)
     catches("router_last_of_equals", SB_OP_router, router(same, 1, 64, 6));
 }
 
-int main()
+TEST_FIXTURE(forget)
 {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_router),  cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_limits),  cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_combine), cmocka_unit_test(test_faults),
-    };
-    const int failed = cmocka_run_group_tests(tests, setup, nullptr);
     sb_gpu_forget(sb_backend_emu());
-    return failed;
+    return 0;
 }
+TEST_GROUP(setup, forget)

@@ -1,7 +1,7 @@
 /* test_gpu_rows.c - a row of a whole model on the emulator has the same bits in a step and in every
  * place of a call of 1 to 9 rows or a prompt, whatever other sequence was computed in between: all
  * values, of all ops, and the state. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,9 +196,8 @@ static void check_widths(const char *preset, const char *format)
     sb_model_close(model);
 }
 
-static void test_widths(void **state)
+TEST(test_widths)
 {
-    (void)state;
     check_widths("T4", "bf16");
     check_widths("T3", "nvidia-mix");
     if (!check_all())
@@ -210,10 +209,9 @@ static void test_widths(void **state)
 }
 
 /* Kernels whose rows depend on the call that they are in. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
     static const char *const faults[] = {"conv_state", "attention_mask", "conv_stretch"};
-    (void)state;
     sb_model *model = open_model("T4", "bf16");
     sequence single[2], whole;
     begin_single(model, single);
@@ -233,13 +231,4 @@ static void test_faults(void **state)
     end(&single[1]);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/kernel/exact_sum.cuh"
+#include "tests/lib/suite.h"
 
 extern "C" {
 #include "ref/base/bytes.h"
@@ -52,7 +53,7 @@ bool sums_are_right()
     return true;
 }
 
-void test_sums(void **)
+TEST(test_sums)
 {
     assert_true(sums_are_right());
     sb_digits none;
@@ -110,7 +111,7 @@ uint32_t greedy_rows(const float *logits, uint32_t rows, uint32_t n, uint64_t se
     return same;
 }
 
-void test_greedy(void **)
+TEST(test_greedy)
 {
     const uint64_t seeds = check_all() ? 5 : 2;
     for (uint32_t n : {1u, 37u, 384u, 9001u}) /* the last in three parts */
@@ -123,7 +124,7 @@ void test_greedy(void **)
 }
 
 /* Y-70: "Nothing is larger than a NaN that stands first, and no other NaN is the largest" */
-void test_greedy_bits(void **)
+TEST(test_greedy_bits)
 {
     const float nan = sb_f32_from_bits(0x7fc00000), minus = sb_f32_from_bits(0xffc00001);
     const float inf = sb_f32_from_bits(0x7f800000);
@@ -189,7 +190,7 @@ void draws_agree(uint32_t rows, uint32_t n, unsigned setting, uint64_t seed)
     free(logits);
 }
 
-void test_draws(void **)
+TEST(test_draws)
 {
     for (unsigned i = 0; i < SETTINGS; i++) {
         for (uint32_t n : {1u, 2u, 37u})
@@ -202,7 +203,7 @@ void test_draws(void **)
 }
 
 /* Without p the tokens are the same; many seeds. */
-void test_seeds(void **)
+TEST(test_seeds)
 {
     const uint32_t n = 50, seeds = check_all() ? 400 : 25;
     sb_sampling s = settings[0];
@@ -225,7 +226,7 @@ void test_seeds(void **)
 }
 
 /* P-1: "a call with any other value, or with a logit that is not finite, is refused" */
-void test_refused(void **)
+TEST(test_refused)
 {
     const uint32_t n = 300;
     float *logits = draw_logits(ROWS, n, 0);
@@ -296,7 +297,7 @@ judged draw_drafts(uint32_t n, const sb_sampling &s, uint64_t seed, float noise)
     return j;
 }
 
-void test_drafts(void **)
+TEST(test_drafts)
 {
     unsigned seen[2] = {0, 0};
     for (uint64_t seed = 0; seed < (check_all() ? 40 : 6); seed++) {
@@ -343,7 +344,7 @@ uint32_t differing(const char *name, const float *logits, uint32_t n, const sb_s
     return wrong;
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     const uint32_t n = 64;
     float *logits = draw_logits(ROWS, n, 0);
@@ -357,7 +358,7 @@ void test_faults(void **)
     free(logits);
 }
 
-void test_greedy_faults(void **)
+TEST(test_greedy_faults)
 {
     const uint32_t n = 64;
     float *logits = draw_logits(ROWS, n, 0);
@@ -385,7 +386,7 @@ uint32_t misjudged(const char *name, judged j, const sb_sampling &s)
     return wrong;
 }
 
-void test_draft_faults(void **)
+TEST(test_draft_faults)
 {
     const sb_sampling s = settings[1];
     uint32_t rest = 0, word = 0;
@@ -399,15 +400,3 @@ void test_draft_faults(void **)
 }
 
 } // namespace
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),          cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_greedy_bits),   cmocka_unit_test(test_draws),
-        cmocka_unit_test(test_seeds),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_drafts),        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_greedy_faults), cmocka_unit_test(test_draft_faults),
-    };
-    return cmocka_run_group_tests_name("draws by kernels", tests, NULL, NULL);
-}

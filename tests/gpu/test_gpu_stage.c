@@ -1,6 +1,6 @@
 /* test_gpu_stage.c - weights brought before the first token: each matrix once and as ops want it,
  * the files in their order and given back, and what is said where it does not work. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
 }
 
 /* Of a model in bfloat16, every byte. */
-static void test_once(void **state)
+TEST(test_once)
 {
     sb_model *model =
         test_model_open(test_checkpoint("test_gpu_stage", "T5", NULL, "bf16", "text"));
@@ -83,7 +83,6 @@ static void test_once(void **state)
     sb_staged staged;
     uint64_t alone, behind;
     sb_error err = {""};
-    (void)state;
     const sb_digest want = run(model, &knobs, &alone);
     sb_gpu_forget(sb_backend_emu());
     seen = calls = 0;
@@ -107,12 +106,11 @@ static void test_once(void **state)
 }
 
 /* As the knobs want it: other profiles pack other codes. */
-static void test_profiles(void **state)
+TEST(test_profiles)
 {
     static const char *const profiles[] = {"sm121", "sm121-w4a4"};
     sb_model *model =
         test_model_open(test_checkpoint("test_gpu_stage", "T1", NULL, "nvfp4-ct", "text"));
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const sb_knobs knobs = knobs_of(profiles[i]);
         sb_staged staged;
@@ -132,7 +130,7 @@ static void test_profiles(void **state)
     sb_model_close(model);
 }
 
-static void test_said(void **state)
+TEST(test_said)
 {
     sb_model *model = test_model_open(test_checkpoint("test_gpu_stage", "T5", NULL, "f16", "text"));
     const sb_knobs knobs = knobs_of("sm121");
@@ -140,7 +138,6 @@ static void test_said(void **state)
     sb_staged staged;
     sb_error err = {""};
     uint64_t bytes;
-    (void)state;
     assert_int_equal(sb_stage(sb_backend_emu(), &knobs, model, NULL, &staged, &err),
                      SB_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.text, "weights cannot be brought to the device: "));
@@ -156,7 +153,7 @@ static void test_said(void **state)
 }
 
 /* Whatever allocation fails: a status, a message, nothing lost, and ops compute again. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     sb_model *model =
         test_model_open(test_checkpoint("test_gpu_stage", "T4", NULL, "bf16", "text"));
@@ -164,7 +161,6 @@ static void test_memory(void **state)
     sb_status status = SB_ERR_MEMORY;
     unsigned long n = 1;
     uint64_t bytes;
-    (void)state;
     for (; status != SB_OK && n < 100000; n += 1 + n / 2) {
         sb_error err = {""};
         sb_gpu_forget(sb_backend_emu());
@@ -178,15 +174,4 @@ static void test_memory(void **state)
     run(model, &knobs, &bytes);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_profiles),
-        cmocka_unit_test(test_said),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_gpu_step.c - a step on the emulator, whose arrays all stay where kernels run, has the bits
  * of a session that brings and fetches the arrays of each op (Y-71): tokens, logits, hidden vectors
  * and states, over prompts, steps, drafts, verifies and the way back. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -293,9 +293,8 @@ static const script scripts[] = {
     {"T1", "bf16", "sm121", "kv_cache=fp8", 4, "| p40 p40 p40 p40 p40 p40 p15 m1 v k1 m2 v a d"},
 };
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     sb_backend_emu_history(0);
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         both b;
@@ -312,7 +311,7 @@ static void test_bits(void **state)
 
 /* Y-74: behind a first call of each kind, nothing is brought, fetched or allocated between the
  * first launch and the last; before, what would be is named. */
-static void test_sealed(void **state)
+TEST(test_sealed)
 {
     static const script rows[] = {
         {"T1", "bf16", "sm121", NULL, 4, "| p2 d m2 v a s d m2 v k1 m2 v a d d"},
@@ -320,7 +319,6 @@ static void test_sealed(void **state)
         {"T1", "fp8-block", "sm121-w8a8", NULL, 4, "| p2 d g2 v a s d g2 v k1 d"}};
     const script cold = {"T4", "bf16", "sm121", NULL, 0, "p2 d s g1 v"};
     both b;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (left_out(&rows[i]))
             continue;
@@ -338,11 +336,10 @@ static void test_sealed(void **state)
 }
 
 /* Races are looked for (Y-6), in several orders of threads and blocks. */
-static void test_history(void **state)
+TEST(test_history)
 {
     static const script rows[] = {{"T4", "bf16", "sm121", NULL, 0, "p3 d g1 v k1 d"},
                                   {"T4", "nvfp4-ct", "sm121-w4a4", NULL, 0, "p2 d g1 v a"}};
-    (void)state;
     sb_backend_emu_history(1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         both b;
@@ -361,7 +358,7 @@ static void test_history(void **state)
  */
 /* Y-75: "so is a read of a position that no call has written", which stops the second one; the
  * others go on to other bits. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
     static const struct {
         const char *plant, *words, *said;
@@ -371,7 +368,6 @@ static void test_faults(void **state)
                 {"step_position", "p3 d", "the state of row 0"},
                 {"step_slot", "p3 d", "the state of row 3"},
                 {"step_token", "p3 d", "the hidden vector of row 0"}};
-    (void)state;
     sb_backend_emu_history(0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         script s = {"T4", "bf16", "sm121", NULL, 0, rows[i].words};
@@ -387,15 +383,4 @@ static void test_faults(void **state)
             close_both(&b);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_sealed),
-        cmocka_unit_test(test_history),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests_name("a step", tests, NULL, NULL);
 }

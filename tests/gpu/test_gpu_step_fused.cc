@@ -8,6 +8,7 @@
 #include "gpu/emu/count.h"
 #include "gpu/op/gpu.h"
 #include "gpu/step/step.h"
+#include "tests/lib/suite.h"
 
 extern "C" {
 #include "tests/lib/checkpoint.h"
@@ -187,7 +188,7 @@ static bool play(both *b, const char *words)
 
 /* --- the same bits -----------------------------------------------------------------------------
  */
-static void test_bits(void **)
+TEST_WITH(test_bits, NULL, test_release)
 {
     static const char all[] = "p3 v1 v1 v4 k2 m2 v3 k3 p12 v9 k5 v1";
     static const char few[] = "p3 v1 v4 k2 m2 v3 k3 | v1 p12 v9 k5 v1";
@@ -249,21 +250,21 @@ static void count_launches(const char *format, const char *profile)
     }
 }
 
-static void test_launches(void **)
+TEST_WITH(test_launches, NULL, test_release)
 {
     count_launches("bf16", "sm121");
     if (check_all())
         count_launches("nvidia-mix", "sm121-w8a8");
 }
 
-static int setup(void **)
+TEST_FIXTURE(setup)
 {
     sb_backend_emu_history(0);
     return 0;
 }
 
 /* Races are looked for. */
-static void test_history(void **)
+TEST_WITH(test_history, NULL, test_release)
 {
     const script s = {"T4", "bf16", "sm121", nullptr, "p3 v1 v3 k1 v1", 0};
     sb_backend_emu_history(1);
@@ -279,12 +280,4 @@ static void test_history(void **)
     sb_backend_emu_history(0);
 }
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_bits, test_release),
-        cmocka_unit_test_teardown(test_launches, test_release),
-        cmocka_unit_test_teardown(test_history, test_release),
-    };
-    return cmocka_run_group_tests(tests, setup, nullptr);
-}
+TEST_GROUP(setup, NULL)

@@ -1,6 +1,6 @@
 /* test_gpu_step_graph.c - decode steps and verifies of 2 to 9 rows as graphs have the bits of their
  * launches (Y-19), on the emulator; and what would make a graph another call is seen. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -29,12 +29,11 @@ static sb_status compare(const subject *s, step_graphs *found, sb_error *err)
     return status;
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
     /* a layer of linear attention and the head, which has full attention; or a period of layers */
     const subject subjects[] = {{"T4", "bf16", "sm121", 0},
                                 {"T1", "nvfp4-ct", "sm121-w4a4", check_all() ? 4 : 1}};
-    (void)state;
     sb_backend_emu_history(0);
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
         step_graphs found;
@@ -45,10 +44,4 @@ static void test_bits(void **state)
             fail_msg("%s %s: %s", subjects[i].format, subjects[i].profile, found.first);
         assert_true(found.calls >= 30 && found.values > 10000);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits)};
-    return cmocka_run_group_tests_name("graphs of a step", tests, NULL, NULL);
 }

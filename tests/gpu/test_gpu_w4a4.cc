@@ -1,5 +1,6 @@
 /* test_gpu_w4a4.cc - linear layers of E2M1 weights with E2M1 inputs, in the emulator. */
 #include "tests/gpu/lowbit_checks.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -35,17 +36,17 @@ const lowbit_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-void test_chain(void **)
+TEST(test_chain)
 {
     check_chain(kinds, KINDS);
 }
 
-void test_bound(void **)
+TEST(test_bound)
 {
     check_bound(kinds, KINDS);
 }
 
-void test_single(void **)
+TEST(test_single)
 {
     check_single(&kinds[1]);
     check_single(&kinds[4]);
@@ -54,7 +55,7 @@ void test_single(void **)
 /* T-52: "a group with a scale of 0 as nothing", while one of zeros counts with its scales: beside
  * the largest, other groups lose nearly all. Without that scale the sums are the same numbers and
  * their bound is small, which the outputs with it do not keep. */
-void test_empty_group(void **)
+TEST(test_empty_group)
 {
     static const lowbit_kind kind = {
         "K 64", SB_CONTAINER_nvfp4_ct, 16, 64, 1, 16, {SB_DIVISOR, 1.0f}, {SB_DIVISOR, 512.0f}};
@@ -82,19 +83,19 @@ void test_empty_group(void **)
     drop_layer(&l);
 }
 
-void test_places(void **)
+TEST(test_places)
 {
     check_places(&kinds[0]);
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     for (const char *fault : {"tile_tail", "lowbit_lanes", "tile_barrier", "w4a4_scales"})
         check_fault(&kinds[0], fault);
     check_fault(&kinds[5], "tile_ring");
 }
 
-void test_poison(void **)
+TEST(test_poison)
 {
     for (const lowbit_kind &kind : kinds)
         check_poison(&kind);
@@ -102,7 +103,7 @@ void test_poison(void **)
 
 /* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - which the unit
  * would not see. */
-void test_signed_scale(void **)
+TEST(test_signed_scale)
 {
     test_layer l = make_layer(&kinds[0], 1, 51, false, false);
     check_room r = open_room(&l, 52);
@@ -118,7 +119,7 @@ void test_signed_scale(void **)
 
 /* Y-54: "which have been multiplied with each other before, if there are two" - where that is a
  * number. */
-void test_factors(void **)
+TEST(test_factors)
 {
     const struct {
         sb_factor weight, input;
@@ -140,15 +141,3 @@ void test_factors(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),   cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_single),  cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_places),  cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_poison),  cmocka_unit_test(test_signed_scale),
-        cmocka_unit_test(test_factors),
-    };
-    return cmocka_run_group_tests_name("linear layers W4A4", tests, NULL, NULL);
-}

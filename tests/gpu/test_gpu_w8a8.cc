@@ -1,5 +1,6 @@
 /* test_gpu_w8a8.cc - linear layers of E4M3 weights with E4M3 inputs, in the emulator. */
 #include "tests/gpu/lowbit_checks.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -25,28 +26,28 @@ const lowbit_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-void test_chain(void **)
+TEST(test_chain)
 {
     check_chain(kinds, KINDS);
 }
 
-void test_bound(void **)
+TEST(test_bound)
 {
     check_bound(kinds, KINDS);
 }
 
-void test_single(void **)
+TEST(test_single)
 {
     check_single(&kinds[5]);
 }
 
-void test_places(void **)
+TEST(test_places)
 {
     check_places(&kinds[0]);
     check_places(&kinds[4]);
 }
 
-void test_faults(void **)
+TEST(test_faults)
 {
     for (const char *fault : {"tile_tail", "lowbit_lanes", "tile_barrier"}) {
         check_fault(&kinds[0], fault);
@@ -56,19 +57,10 @@ void test_faults(void **)
     check_fault(&kinds[6], "tile_ring");
 }
 
-void test_poison(void **)
+TEST(test_poison)
 {
     for (const lowbit_kind &kind : kinds)
         check_poison(&kind);
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),  cmocka_unit_test(test_bound),  cmocka_unit_test(test_places),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_single), cmocka_unit_test(test_poison),
-    };
-    return cmocka_run_group_tests_name("linear layers W8A8", tests, NULL, NULL);
-}

@@ -1,6 +1,6 @@
 /* test_gpu_wide.cc - linear layers of many rows: the bits of those of few rows, in every format and
  * for sizes that no tile divides; what is read, counted; planted faults. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 
@@ -103,7 +103,7 @@ void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint32_t wi
 
 /* Fewer chunks than parts and more, as many as parts, one; N below a tile of 16, beside a block of
  * 128, and beyond one; groups of all sizes come with the kinds. */
-void test_bits(void **)
+TEST(test_bits)
 {
     static const uint32_t shapes[][2] = {{24, 96},  {136, 320}, {40, 576},
                                          {8, 1040}, {256, 512}, {16, 48}};
@@ -115,7 +115,7 @@ void test_bits(void **)
 }
 
 /* Zeros of either sign, infinities and NaN. */
-void test_hostile(void **)
+TEST(test_hostile)
 {
     for (const uint32_t k : {uint32_t(96), uint32_t(576)}) {
         pair_of_outputs p;
@@ -137,7 +137,7 @@ void test_hostile(void **)
     }
 }
 
-void test_schedules(void **)
+TEST(test_schedules)
 {
     pair_of_outputs p;
     open_pair(&p, LAYER_awq, 40, 576, 90);
@@ -179,7 +179,7 @@ void expect_read(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows)
     close_pair(&p);
 }
 
-void test_read(void **)
+TEST(test_read)
 {
     for (uint32_t kind = 0; kind < LAYER_COUNT; kind++)
         expect_read(static_cast<layer_kind>(kind), 144, 192, 140);
@@ -189,7 +189,7 @@ void test_read(void **)
 
 /* --- which calls -------------------------------------------------------------------------------
  */
-void test_choice(void **)
+TEST(test_choice)
 {
     sb_linear_shape shape = sb_linear_shape();
     shape.rows = 2048;
@@ -214,7 +214,7 @@ __global__ void places(sb_global<uint32_t> out)
     out[at.y * gridDim.x + at.x] = blockIdx.y * gridDim.x + blockIdx.x + 1;
 }
 
-void test_blocks(void **)
+TEST(test_blocks)
 {
     static uint32_t seen[64 * 64];
     for (uint32_t x = 1; x <= 20; x += 3)
@@ -243,7 +243,7 @@ bool caught(layer_kind kind, const char *what)
     return seen;
 }
 
-void test_planted(void **)
+TEST(test_planted)
 {
     assert_false(caught(LAYER_nvfp4_ct, ""));
     assert_true(caught(LAYER_nvfp4_ct, "wide_wait"));
@@ -257,14 +257,3 @@ void test_planted(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),      cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_schedules), cmocka_unit_test(test_read),
-        cmocka_unit_test(test_choice),    cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

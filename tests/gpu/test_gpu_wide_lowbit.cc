@@ -4,6 +4,7 @@
 #include "gpu/emu/count.h"
 #include "gpu/kernel/wide_lowbit.cuh"
 #include "tests/gpu/lowbit_checks.h"
+#include "tests/lib/suite.h"
 
 namespace
 {
@@ -179,7 +180,7 @@ void compare(const lowbit_kind *kind, size_t rows, uint64_t seed, uint32_t most 
     close_pair(&p);
 }
 
-void test_bits(void **)
+TEST(test_bits)
 {
     static const size_t rows[] = {65, 128, 1, 129, 127, 66, 264};
     for (size_t i = 0; i < KINDS; i++) {
@@ -191,7 +192,7 @@ void test_bits(void **)
 }
 
 /* Both against a plain program of Y-52 to Y-54, and the bound of T-52. */
-void test_chain(void **)
+TEST(test_chain)
 {
     for (size_t i = 0; i < KINDS; i++) {
         const bool fp4 = i >= FP4_40;
@@ -205,7 +206,7 @@ void test_chain(void **)
 }
 
 /* Zeros of either sign, infinities and NaN, of inputs and of scales of weights. */
-void test_hostile(void **)
+TEST(test_hostile)
 {
     for (const size_t kind : {BLOCKS_40, ROWS_24, FP4_40, STATIC_INPUT}) {
         pair_of_outputs p = open_pair(&kinds[kind], 70, 5, false);
@@ -229,7 +230,7 @@ void test_hostile(void **)
     }
 }
 
-void test_schedules(void **)
+TEST(test_schedules)
 {
     for (const size_t kind : {BLOCKS_40, FP4_40}) {
         pair_of_outputs p = open_pair(&kinds[kind], 70, 9, false);
@@ -268,7 +269,7 @@ void expect_read(const lowbit_kind *kind, size_t rows)
     close_pair(&p);
 }
 
-void test_read(void **)
+TEST(test_read)
 {
     expect_read(&kinds[BLOCKS_136], 140);
     expect_read(&kinds[ROWS_24], 130);
@@ -278,7 +279,7 @@ void test_read(void **)
 
 /* --- which calls -------------------------------------------------------------------------------
  */
-void test_choice(void **)
+TEST(test_choice)
 {
     for (const uint32_t bits : {4u, 8u}) {
         for (const uint32_t unit : {0u, 128u, 97u}) {
@@ -331,7 +332,7 @@ void check_op(const lowbit_kind *kind)
     drop_layer(&l);
 }
 
-void test_op(void **)
+TEST(test_op)
 {
     check_op(&kinds[BLOCKS_ONE]);
     check_op(&kinds[FP4_K16]);
@@ -353,7 +354,7 @@ bool caught(size_t kind, const char *what)
     return seen;
 }
 
-void test_planted(void **)
+TEST(test_planted)
 {
     for (const size_t kind : {BLOCKS_40, ROWS_24, FP4_40}) {
         assert_false(caught(kind, ""));
@@ -371,14 +372,3 @@ void test_planted(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_hostile), cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_read),    cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_planted), cmocka_unit_test(test_op),
-    };
-    return cmocka_run_group_tests_name("many rows, quantized inputs", tests, nullptr, nullptr);
-}

@@ -1,7 +1,7 @@
 /* test_gpu_wide_ops.cc - which calls of the ops are computed by blocks of 128 rows (Y-61, Y-85), as
  * the launches of the ordinary calls say, and that this decides no bit: those of calls of few rows.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <initializer_list>
 #include <stdio.h>
@@ -124,14 +124,14 @@ void check_linear(const one &c)
     sb_gpu_close(r.gpu);
 }
 
-void test_linear(void **)
+TEST(test_linear)
 {
     for (const one &c : linears)
         check_linear(c);
 }
 
 /* Y-65: of several layers of one input those of many rows go alone. */
-void test_linears(void **)
+TEST(test_linears)
 {
     enum { N = 8072, K = 16, ROWS = 65 };
     static float together[2][ROWS * N], alone[ROWS * N];
@@ -230,7 +230,7 @@ void check_experts(layer_kind kind, size_t rows)
     sb_gpu_close(r.gpu);
 }
 
-void test_experts(void **)
+TEST(test_experts)
 {
     for (const size_t rows : {size_t(64), size_t(96), size_t(300)})
         check_experts(LAYER_nvfp4_ct, rows);
@@ -238,13 +238,3 @@ void test_experts(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_linears),
-        cmocka_unit_test(test_experts),
-    };
-    return cmocka_run_group_tests_name("ops of many rows", tests, nullptr, nullptr);
-}

@@ -43,7 +43,7 @@ static void note(forced_row *row, const char *format, va_list args)
         vsnprintf(row->first, sizeof row->first, format, args);
 }
 
-void forced_fail(forced *f, forced_op op, const char *format, ...)
+void hf_forced_fail(forced *f, forced_op op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -74,7 +74,7 @@ const sb_tensor *forced_tensor(forced *f, forced_op op, size_t length, unsigned 
 {
     const sb_tensor *tensor = hf_find(f->fixture, "op.%zu.%u.%s", length, layer, tap);
     if (!tensor)
-        forced_fail(f, op, "%s has no op.%zu.%u.%s", f->fixture->name, length, layer, tap);
+        hf_forced_fail(f, op, "%s has no op.%zu.%u.%s", f->fixture->name, length, layer, tap);
     return tensor;
 }
 
@@ -117,8 +117,8 @@ static void compare_one(forced *f, forced_op op, const char *tap, const forced_o
     row->ours = fmax(row->ours, outside(got, out->ours[i]));
     row->theirs = fmax(row->theirs, outside(want, out->theirs[i]));
     if (apart > 1.0)
-        forced_fail(f, op, "%s: row %zu, column %zu is %.9g, recorded %.9g, bound %.3g", tap,
-                    i / size, i % size, (double)got, (double)want, bound);
+        hf_forced_fail(f, op, "%s: row %zu, column %zu is %.9g, recorded %.9g, bound %.3g", tap,
+                       i / size, i % size, (double)got, (double)want, bound);
     row->apart = fmax(row->apart, apart);
 }
 
@@ -206,7 +206,7 @@ static void set_knobs(forced *f)
         forced_status(f, sb_knobs_set(&f->their_knobs, "act=f32", NULL));
 }
 
-void forced_run(forced *f, const hf_fixture *fixture, const sb_op_table *ops)
+void hf_forced_run(forced *f, const hf_fixture *fixture, const sb_op_table *ops)
 {
     *f = (forced){.fixture = fixture, .ops = ops};
     set_knobs(f);

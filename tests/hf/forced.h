@@ -41,7 +41,7 @@ typedef struct forced {
 } forced;
 
 /* Runs every check of one recording. */
-void forced_run(forced *f, const hf_fixture *fixture, const sb_op_table *ops);
+void hf_forced_run(forced *f, const hf_fixture *fixture, const sb_op_table *ops);
 
 const char *forced_op_name(forced_op op);
 
@@ -97,7 +97,7 @@ void forced_compare(forced *f, forced_op op, const char *tap, const forced_out *
 void forced_compare_wide(forced *f, forced_op op, const char *tap, const forced_out *out,
                          const float *want, size_t size);
 
-void forced_fail(forced *f, forced_op op, const char *format, ...) SB_PRINTF(3, 4);
+void hf_forced_fail(forced *f, forced_op op, const char *format, ...) SB_PRINTF(3, 4);
 
 /* The checks, by the part of the model they are about. */
 void forced_check_gdn(forced *f, const forced_call *call);

@@ -10,7 +10,8 @@ static void check_embed(forced *f, const forced_call *call)
     const float *want = forced_values(f, FORCED_embed, call->length, 0, "input");
     size_t width = f->fixture->model->config.hidden_size;
     if (!tokens || !want) {
-        forced_fail(f, FORCED_embed, "%s has no tokens or no input of layer 0", f->fixture->name);
+        hf_forced_fail(f, FORCED_embed, "%s has no tokens or no input of layer 0",
+                       f->fixture->name);
         return;
     }
     const float *all = hf_values(&f->arena, tokens);
@@ -67,6 +68,6 @@ void forced_check_logits(forced *f)
                           hf_values(&f->arena, hidden), hf_rows(hidden),
                           hf_values(&f->arena, logits));
         else
-            forced_fail(f, FORCED_linear, "%s has no %s", f->fixture->name, tap);
+            hf_forced_fail(f, FORCED_linear, "%s has no %s", f->fixture->name, tap);
     }
 }

@@ -129,8 +129,8 @@ static void check_head(forced *f, const char *call, int steps)
         if (tensor)
             v[i] = hf_values(&f->arena, tensor);
         else if (i < 7)
-            forced_fail(f, FORCED_delta_rule, "%s has no %s of %s", f->fixture->name, taps[i],
-                        call);
+            hf_forced_fail(f, FORCED_delta_rule, "%s has no %s of %s", f->fixture->name, taps[i],
+                           call);
         if (!tensor && i < 7)
             return;
         if (i == 0)

@@ -73,10 +73,10 @@ static void check_choices(forced *f, const float *logits, const uint32_t *ids,
         if (fabs(of_a.mid - of_b.mid) <= SB_BOUND_SLACK * (of_a.rad + of_b.rad))
             f->rows[FORCED_router].adopted++;
         else
-            forced_fail(f, FORCED_router,
-                        "row %zu, slot %zu: expert %u, recorded %u: logits %.9g, %.9g", row, i,
-                        (unsigned)a, (unsigned)b, (double)logits[row * E + a],
-                        (double)logits[row * E + b]);
+            hf_forced_fail(f, FORCED_router,
+                           "row %zu, slot %zu: expert %u, recorded %u: logits %.9g, %.9g", row, i,
+                           (unsigned)a, (unsigned)b, (double)logits[row * E + a],
+                           (double)logits[row * E + b]);
     }
 }
 
@@ -98,7 +98,7 @@ static void check_router(forced *f, const forced_call *call, const float *logits
     FORCED_RUN(f, router, args);
     for (size_t i = 0; i < rows * k; i++)
         if (ours[i] >= E) {
-            forced_fail(f, FORCED_router, "row %zu has expert %u", i / k, (unsigned)ours[i]);
+            hf_forced_fail(f, FORCED_router, "row %zu has expert %u", i / k, (unsigned)ours[i]);
             return;
         }
     FORCED_BOUND(f, router, args, weights, NULL);

@@ -23,8 +23,8 @@ trap 'rm -f "$new"' EXIT
     echo ' *   HF_WHOLE("recording", "calls", identical hidden values, all, identical logits, all)'
     echo ' */'
     for test in test_forced test_end_to_end; do
-        SAMEBIT_SHARES=print "$build/tests/hf/$test" 2> /dev/null | grep -E '^HF_(SHARE|WHOLE)\(' ||
-            { echo "$build/tests/hf/$test printed no shares" >&2; exit 1; }
+        SAMEBIT_SHARES=print "$build/suites/hf" "$test" 2> /dev/null | grep -E '^HF_(SHARE|WHOLE)\(' ||
+            { echo "$test printed no shares" >&2; exit 1; }
     done
 } > "$new"
 cp "$new" "$out"

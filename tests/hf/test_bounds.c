@@ -1,6 +1,6 @@
 /* test_bounds.c - the bounds hold for plain binary32 programs in other orders of summation, on data
  * chosen to hurt, and they are not so wide that they say nothing. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -146,10 +146,9 @@ static void chunked(const sb_delta_rule_args *a, int order)
 }
 
 /* Both forms, each against the ball of its own form. */
-static void test_delta_rule(void **state)
+TEST_WITH(test_delta_rule, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
-    (void)state;
     sb_knobs_exact(&knobs);
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++)
         for (int form = 0; form < 2; form++)
@@ -172,12 +171,11 @@ static void test_delta_rule(void **state)
 /* T-67: programs of both forms lie in the ball of any form, in all orders, those with smaller
  * chunks too; and that of rows is too small for chunks somewhere, or the clause would not be
  * needed. */
-static void test_any_form(void **state)
+TEST_WITH(test_any_form, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
     static const size_t rows_of[] = {0, 64, 32, 16};
     size_t outside = 0;
-    (void)state;
     sb_knobs_exact(&knobs);
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++)
         for (int form = 0; form < 4; form++)
@@ -219,10 +217,9 @@ static void test_any_form(void **state)
 }
 
 /* T-12, T-66: a program that begins from another state, known up to the norms of its columns. */
-static void test_incoming(void **state)
+TEST_WITH(test_incoming, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
-    (void)state;
     sb_knobs_exact(&knobs);
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++)
         for (int form = 0; form < 2; form++) {
@@ -259,10 +256,9 @@ static void test_incoming(void **state)
 }
 
 /* The two forms compute the same: their balls meet, and the reference stays in its own. */
-static void test_reference_forms(void **state)
+TEST_WITH(test_reference_forms, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
-    (void)state;
     sb_knobs_exact(&knobs);
     for (size_t r = 0; r < sizeof regimes / sizeof *regimes; r++) {
         sb_ball *out[2], *end[2];
@@ -290,9 +286,8 @@ static void test_reference_forms(void **state)
 /* --- softmax, norms, sums
  * -------------------------------------------------------------------------- */
 
-static void test_softmax(void **state)
+TEST_WITH(test_softmax, NULL, hf_release_drawn)
 {
-    (void)state;
     for (size_t n = 1; n <= 1024; n *= 4)
         for (int spread = 0; spread < 3; spread++) {
             static const float scales[3] = {0.1f, 4.0f, 30.0f};
@@ -314,9 +309,8 @@ static void test_softmax(void **state)
         }
 }
 
-static void test_reductions(void **state)
+TEST_WITH(test_reductions, NULL, hf_release_drawn)
 {
-    (void)state;
     for (size_t n = 1; n <= 4096; n = n * 4 + 1)
         for (int order = 0; order < 3; order++) {
             char what[80];
@@ -332,11 +326,10 @@ static void test_reductions(void **state)
 }
 
 /* T-1, T-3: operands with spread, every corner of both balls, one operation of binary32. */
-static void test_corners(void **state)
+TEST_WITH(test_corners, NULL, hf_release_drawn)
 {
     const sb_arithmetic *ar = &sb_arithmetic_library;
     const float *x = hf_normal("x", 2000, 0.0f, 8.0f), *y = hf_normal("y", 2000, 3.0f, 2.0f);
-    (void)state;
     for (size_t i = 0; i < 2000; i++)
         for (int corner = 0; corner < 4; corner++) {
             float r = fabsf(x[i]) * 0x1p-12f, s = fabsf(y[i]) * 0x1p-12f;
@@ -365,18 +358,4 @@ static void test_corners(void **state)
                     fail_msg("function %zu of %.9g, %.9g is %.9g, allowed %.9g +- %.3g", k,
                              (double)c, (double)d, (double)got[k], in[k].mid, in[k].rad);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_corners, hf_release_drawn),
-        cmocka_unit_test_teardown(test_reductions, hf_release_drawn),
-        cmocka_unit_test_teardown(test_softmax, hf_release_drawn),
-        cmocka_unit_test_teardown(test_delta_rule, hf_release_drawn),
-        cmocka_unit_test_teardown(test_any_form, hf_release_drawn),
-        cmocka_unit_test_teardown(test_incoming, hf_release_drawn),
-        cmocka_unit_test_teardown(test_reference_forms, hf_release_drawn),
-    };
-    return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_bounds_engines.c - the bounds under the knobs of engines: a plain binary32 program that
  * rounds where the knobs say lies in the ball of these knobs, in three orders of summation, and one
  * that rounds elsewhere does not. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -221,7 +221,7 @@ static sb_status reference_attention(const sb_knobs *k, float *out)
 }
 
 /* The ball of flash holds whatever rounds each probability once, or not at all (T-21). */
-static void test_attention(void **state)
+TEST_WITH(test_attention, NULL, hf_release_drawn)
 {
     static const struct {
         const char *settings[FORMS], *covered, *either;
@@ -231,7 +231,6 @@ static void test_attention(void **state)
          "12"},
         {{"act=f16", "act=f16 scores=act", "act=f16 scores=flash"}, "02", "12"},
         {{"", "scores=f16"}, NULL, NULL}};
-    (void)state;
     for (int scaled = 0; scaled < 2; scaled++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             subject s = {.name = "attention",
@@ -296,13 +295,12 @@ static sb_status reference_rope(const sb_knobs *k, float *out)
     return sb_rope_ref(k, &a);
 }
 
-static void test_rope(void **state)
+TEST_WITH(test_rope, NULL, hf_release_drawn)
 {
     /* a chain has a wider ball around the same centre, and few steps stay in the narrow one */
     static const subject exact = {"rope",     3 * 4 * RD, {"", "rope_freq=chain"},
                                   plain_rope, bound_rope, reference_rope,
                                   "01",       "10"};
-    (void)state;
     check(&exact);
 }
 
@@ -426,7 +424,7 @@ static sb_status reference_swiglu(const sb_knobs *k, float *out)
     return sb_swiglu_ref(k, &a);
 }
 
-static void test_norm_and_linear(void **state)
+TEST_WITH(test_norm_and_linear, NULL, hf_release_drawn)
 {
     static const subject norm = {"rmsnorm",  T * N,      {"act=bf16", "act=bf16 norm_weight=act"},
                                  plain_norm, bound_norm, reference_norm,
@@ -442,7 +440,6 @@ static void test_norm_and_linear(void **state)
                 {SB_LINEAR_expert_down, "act=bf16 moe_sum=epilogue", ""},
                 {SB_LINEAR_layer, "act=bf16 moe_sum=epilogue logits=f32", "01 10"},
                 {SB_LINEAR_router, "act=bf16 linear_input=weight", "01 10"}};
-    (void)state;
     check(&norm);
     kind = SB_LINEAR_layer;
     check(&input);
@@ -455,10 +452,9 @@ static void test_norm_and_linear(void **state)
     }
 }
 
-static void test_swiglu(void **state)
+TEST_WITH(test_swiglu, NULL, hf_release_drawn)
 {
     static const char *const covered[] = {"12 21 13 31 23 32", "03 30 12 21", "02 20 03 30 23 32"};
-    (void)state;
     for (int i = 0; i <= SB_MLP_dense; i++) {
         subject s = {"swiglu",
                      T * N,
@@ -542,7 +538,7 @@ static sb_status reference_combine(const sb_knobs *k, float *out)
     return sb_moe_combine_ref(k, &a);
 }
 
-static void test_combine(void **state)
+TEST_WITH(test_combine, NULL, hf_release_drawn)
 {
     static const subject forms = {"moe_combine",
                                   H,
@@ -554,18 +550,5 @@ static void test_combine(void **state)
                                   reference_combine,
                                   NULL,
                                   NULL};
-    (void)state;
     check(&forms);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_attention, hf_release_drawn),
-        cmocka_unit_test_teardown(test_rope, hf_release_drawn),
-        cmocka_unit_test_teardown(test_norm_and_linear, hf_release_drawn),
-        cmocka_unit_test_teardown(test_swiglu, hf_release_drawn),
-        cmocka_unit_test_teardown(test_combine, hf_release_drawn),
-    };
-    return cmocka_run_group_tests_name("bounds of engines", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * In binary32 a worst-case bound through all layers says nothing, so nothing here is a bound: the
  * yardstick is how far the model's own results move when every intermediate value is rounded anew
  * at random. In bfloat16 profile hf is compared bit by bit. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -264,17 +264,9 @@ static void run_bf16(const char *preset)
 
 #define TEST_f32(preset) run_f32(#preset)
 #define TEST_bf16(preset) run_bf16(#preset)
-#define TEST(preset, type)                                                                         \
-    static void test_##preset##_##type(void **state)                                               \
+#define CASE(preset, type)                                                                         \
+    TEST(test_##preset##_##type)                                                                   \
     {                                                                                              \
-        (void)state;                                                                               \
         TEST_##type(preset);                                                                       \
     }
-HF_FIXTURES(TEST)
-
-int main(void)
-{
-#define ROW(preset, type) cmocka_unit_test(test_##preset##_##type),
-    const struct CMUnitTest tests[] = {HF_FIXTURES(ROW)};
-    return cmocka_run_group_tests_name("end to end", tests, NULL, NULL);
-}
+HF_FIXTURES(CASE)

@@ -1,6 +1,6 @@
 /* test_forced.c - every op against transformers, fed with what transformers fed its own: profile
  * exact against binary32, profile hf against bfloat16. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void run(const char *preset, const char *type)
     sb_error err = {{0}};
     if (hf_fixture_open(preset, type, &fixture, &err))
         fail_msg("%s", err.text);
-    forced_run(&f, &fixture, &sb_backend_ref()->ops);
+    hf_forced_run(&f, &fixture, &sb_backend_ref()->ops);
     printf("recorded op                 values same(%%)    wide  same(%%)  open(%%)     apart     "
            "ours "
            "  theirs  ties\n");
@@ -112,17 +112,9 @@ static void run(const char *preset, const char *type)
     hf_fixture_close(&fixture);
 }
 
-#define TEST(preset, type)                                                                         \
-    static void test_##preset##_##type(void **state)                                               \
+#define CASE(preset, type)                                                                         \
+    TEST(test_##preset##_##type)                                                                   \
     {                                                                                              \
-        (void)state;                                                                               \
         run(#preset, #type);                                                                       \
     }
-HF_FIXTURES(TEST)
-
-int main(void)
-{
-#define ROW(preset, type) cmocka_unit_test(test_##preset##_##type),
-    const struct CMUnitTest tests[] = {HF_FIXTURES(ROW)};
-    return cmocka_run_group_tests_name("forced", tests, NULL, NULL);
-}
+HF_FIXTURES(CASE)

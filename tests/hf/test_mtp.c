@@ -1,6 +1,6 @@
 /* test_mtp.c - the MTP head against an independent voice: value by value with recorded inputs, in
  * derived bounds; from recorded hidden vectors to drafts; with mistakes planted. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +21,9 @@ enum { MODELS = 3, SEEDS = 3 };
 static const char *const model_names[MODELS] = {"moe", "dense", "next"};
 static voice models[MODELS];
 
-static int open_models(void **state)
+TEST_FIXTURE(open_models)
 {
     sb_error err = {""};
-    (void)state;
     for (size_t i = 0; i < MODELS; i++)
         if (voice_open(model_names[i], &models[i], &err)) {
             print_error("%s\n", err.text);
@@ -33,9 +32,8 @@ static int open_models(void **state)
     return 0;
 }
 
-static int close_models(void **state)
+TEST_FIXTURE(close_models)
 {
-    (void)state;
     for (size_t i = 0; i < MODELS; i++)
         voice_close(&models[i]);
     return 0;
@@ -98,10 +96,9 @@ static size_t expected_steps(const voice *v)
     return calls * voice_steps(v) + (size_t)VOICE_TRACED * VOICE_DRAFTS;
 }
 
-static void test_every_value(void **state)
+TEST(test_every_value)
 {
     static forced f;
-    (void)state;
     for (size_t i = 0; i < MODELS; i++) {
         size_t steps = force(&models[i], NULL, NULL, &sb_arithmetic_reference, &f);
         assert_int_equal(steps, expected_steps(&models[i]));
@@ -182,22 +179,20 @@ static void check_arrangement(voice *v, const sb_knobs *knobs, const char *prefi
     assert_true(sure * 10 >= count * 9);
 }
 
-static void test_end_to_end(void **state)
+TEST(test_end_to_end)
 {
-    (void)state;
     for (size_t i = 0; i < MODELS; i++)
         check_arrangement(&models[i], NULL, "");
 }
 
 /* K-26 to K-28 */
-static void test_arrangements(void **state)
+TEST(test_arrangements)
 {
     static const struct {
         const char *prefix, *knobs[2];
     } rows[] = {{"variant.shifted.", {"mtp_position=token", NULL}},
                 {"variant.zero_first.", {"mtp_position=token", "mtp_first=zeros"}},
                 {"variant.before_norm.", {"mtp_hidden=residual", NULL}}};
-    (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         sb_knobs knobs;
         sb_knobs_exact(&knobs);
@@ -243,9 +238,8 @@ static void check_plant(voice *v, const head_plant *plant)
                                 : apart > 100 * ENVELOPES * envelope);
 }
 
-static void test_mistakes_are_caught(void **state)
+TEST(test_mistakes_are_caught)
 {
-    (void)state;
     for (size_t i = 0; i < MODELS; i++)
         for (size_t p = 0; p < head_plant_count(); p++)
             if (models[i].fixture.model->config.experts || !head_plant_at(p)->mixture)
@@ -253,11 +247,10 @@ static void test_mistakes_are_caught(void **state)
 }
 
 /* Other orders of summation pass, in the ball of a library. */
-static void test_harmless_twins_pass(void **state)
+TEST(test_harmless_twins_pass)
 {
     static forced f;
     size_t twins = 0;
-    (void)state;
     for (size_t m = 0; m < sb_mistake_count(); m++) {
         sb_backend backend = *sb_backend_ref();
         if (!sb_mistake_at(m)->benign)
@@ -279,12 +272,4 @@ static void test_harmless_twins_pass(void **state)
     assert_true(twins >= 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_value),         cmocka_unit_test(test_end_to_end),
-        cmocka_unit_test(test_arrangements),        cmocka_unit_test(test_mistakes_are_caught),
-        cmocka_unit_test(test_harmless_twins_pass),
-    };
-    return cmocka_run_group_tests_name("mtp", tests, open_models, close_models);
-}
+TEST_GROUP(open_models, close_models)

@@ -3,7 +3,7 @@
  * Three folders of other widths than the presets: experts per file, two shards, a tied head, a rope
  * share that config.json states in two places. Router ids must be those of transformers; hidden
  * vectors and logits lie within 16 envelopes of the model's own re-rounding (T-15), an estimate. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -136,30 +136,17 @@ static void run_small(const char *name)
     hf_release(&s.arena);
 }
 
-static void test_moe(void **state)
+TEST(test_moe)
 {
-    (void)state;
     run_small("moe");
 }
 
-static void test_dense(void **state)
+TEST(test_dense)
 {
-    (void)state;
     run_small("dense");
 }
 
-static void test_next(void **state)
+TEST(test_next)
 {
-    (void)state;
     run_small("next");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moe),
-        cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,7 +374,7 @@ void voice_force(voice_run *run, const char *name, float *data, size_t rows, siz
     forced_op op =
         inside ? layer_value(&v, name + strlen(LAYER), want) : outside_the_layer(&v, name);
     if (op == FORCED_OPS) {
-        forced_fail(f, FORCED_linear, "%s: nothing is known of this value", name);
+        hf_forced_fail(f, FORCED_linear, "%s: nothing is known of this value", name);
         return;
     }
     forced_compare(f, op, name, &v.out, want, cols);

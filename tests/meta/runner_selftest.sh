@@ -153,6 +153,11 @@ several() {
     check "what did not want to end is gone" gone stubborn
     LIMIT=1 runs 1 "0 passed, 1 failed, 0 skipped" "the time limit of a runner" nested_runner
     check "what a runner had begun is gone" gone lasting
+    program busy <<< "timeout 60 bash -c 'while :; do times | grep -q \"^0m0.[5-9]\" && exit; done'; echo '1 passed, 0 failed'"
+    (cd "$scratch" && bash "$runner" --times --programs "$scratch/first" "$scratch/busy") > "$scratch/output" 2>&1
+    check "what takes processor time is first among the slowest" eval \
+        'grep -A1 "the slowest members" "$scratch/output" | tail -n 1 | grep -qE " +[0-9.]+ +(0[.][5-9]|[1-9]).* $scratch/busy$"'
+    check "the last line counts" [ "$(tail -n 1 "$scratch/output")" = "2 passed, 0 failed, 0 skipped" ]
     JOBS=none runs 2 "JOBS=none is no number of jobs" "a number of jobs that is none" good
 }
 [ $part != several ] || several
@@ -197,10 +202,11 @@ done
         failed=$((failed + 1)) && echo "FAILED a suite without a member" && cat "$scratch/output"
     fi
 
-    # two suites of one member each, which wait for each other: JOBS=2 runs both, and shows one behind the other
-    cd "$scratch/empty" && mkdir -p tests/{prop,fault} b/tests/{prop,fault}
-    touch tests/prop/prop_a.c tests/fault/test_b.c
-    cp "$scratch/meet_a" b/tests/prop/prop_a && cp "$scratch/meet_b" b/tests/fault/test_b
+    # two suites of one member each, one of which is a program of its own, which wait for each other: JOBS=2 runs
+    # both, and shows one behind the other
+    cd "$scratch/empty" && mkdir -p tests/{prop,fault} b/{suites,tests/fault}
+    touch tests/prop/prop_a.c && echo "int main(void)" > tests/fault/test_b.c
+    cp "$scratch/meet_a" b/suites/prop && cp "$scratch/meet_b" b/tests/fault/test_b
     for JOBS in 1 2; do
         rm -f "$scratch"/here-*
         TRIES=$((JOBS == 1 ? 5 : 100)) BUILD=b bash "$runner" prop fault 2>&1 | sed 's/: [0-9]* s$/: N s/' > "$scratch/output"

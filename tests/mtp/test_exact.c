@@ -2,7 +2,7 @@
  * without drafts, for every K, however the prompt is fed, by either way back, with 1 and 2 threads;
  * greedy, and sampled where a draft is accepted exactly when it is the row's own draw (P-11). */
 #include "ref/base/pool.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -123,17 +123,15 @@ static void run_sampling(const sb_model *model, const char *preset, const sb_sam
         fail_msg("%s: %zu of %zu drafts accepted shows nothing", name, accepted, drafted);
 }
 
-static void test_every_k(void **state)
+TEST(test_every_k)
 {
-    (void)state;
     for (size_t i = 0; i < SAMPLINGS; i++)
         run_sampling(play_flat_model("test_mtp_exact", "T4", "predictable"), "T4", &samplings[i]);
 }
 
 /* Another way to read the same: texts of other settings are other texts. */
-static void test_texts_differ(void **state)
+TEST(test_texts_differ)
 {
-    (void)state;
     const sb_model *model = play_flat_model("test_mtp_exact", "T4", "predictable");
     for (size_t i = 0; i < SAMPLINGS; i++) {
         text a = make_plainly(model, &samplings[i]);
@@ -150,9 +148,8 @@ static void test_texts_differ(void **state)
 }
 
 /* The splits, threads and ways back that K alone did not meet, at K = 3. */
-static void test_every_way(void **state)
+TEST(test_every_way)
 {
-    (void)state;
     const sb_model *model = play_flat_model("test_mtp_exact", "T4", "predictable");
     text plain = make_plainly(model, &samplings[2]);
     for (size_t cut = 0; cut < PROMPT; cut++)
@@ -168,10 +165,9 @@ static void test_every_way(void **state)
 }
 
 /* Experts and Qwen3-Next. */
-static void test_other_models(void **state)
+TEST(test_other_models)
 {
     static const char *const presets[] = {"T3", "T5"};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const sb_model *model = play_flat_model("test_mtp_exact", presets[i], "predictable");
         text plain = make_plainly(model, &samplings[1 + i]);
@@ -183,13 +179,4 @@ static void test_other_models(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_k),
-        cmocka_unit_test(test_texts_differ),
-        cmocka_unit_test(test_every_way),
-        cmocka_unit_test(test_other_models),
-    };
-    return cmocka_run_group_tests_name("drafts change nothing", tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

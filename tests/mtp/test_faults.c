@@ -1,6 +1,6 @@
 /* test_faults.c - memory that is not there, taps that stop a call, and asks that do not fit, in the
  * middle of drafts and rounds: what is left is the state before, or a session that refuses. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,8 @@ static const sb_model *t4(void)
     return play_model(PROGRAM, "T4", "mistakes");
 }
 
-static int one_thread(void **state)
+TEST_FIXTURE(one_thread)
 {
-    (void)state;
     sb_threads_set(1); /* the counter of failing allocations is not made for several */
     return 0;
 }
@@ -141,9 +140,8 @@ static void run_attempt(const char *name, attempt it, sb_rollback rollback)
     sb_state_free(after);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     run_attempt("a round, snapshots", try_round, SB_ROLLBACK_snapshots);
     run_attempt("a round, replay", try_round, SB_ROLLBACK_replay);
     run_attempt("drafts", try_drafts, SB_ROLLBACK_snapshots);
@@ -152,11 +150,10 @@ static void test_no_memory(void **state)
 }
 
 /* A state that cannot be copied leaves the verify, which can still be cut. */
-static void test_no_memory_for_a_state(void **state)
+TEST(test_no_memory_for_a_state)
 {
     sb_error err = {""};
     sb_state *copy = NULL;
-    (void)state;
     for (unsigned long n = 1;; n++) {
         bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
         assert_int_equal(try_verify(&b, &err), SB_OK);
@@ -175,11 +172,10 @@ static void test_no_memory_for_a_state(void **state)
     sb_state_free(copy);
 }
 
-static void test_no_memory_for_rounds(void **state)
+TEST(test_no_memory_for_rounds)
 {
     sb_rounds *rounds = NULL;
     sb_error err = {""};
-    (void)state;
     bench b = set_up(SB_ROLLBACK_snapshots);
     for (unsigned long n = 1; !rounds; n++) {
         sb_alloc_fail_at(n);
@@ -210,9 +206,8 @@ static sb_status stop_at(void *ctx, const char *name, float *data, size_t rows, 
 }
 
 /* A round that is stopped in any place: drafts, trunk, head, logits, replay. */
-static void test_stopped_anywhere(void **state)
+TEST(test_stopped_anywhere)
 {
-    (void)state;
     for (int way = 0; way < 2; way++) {
         unsigned long n = 1;
         size_t refused = 0, unchanged = 0;
@@ -249,10 +244,9 @@ static void test_stopped_anywhere(void **state)
 }
 
 /* Drafts that were stopped do not reach the next: it begins anew (S-8). */
-static void test_draft_behind_a_failed_one(void **state)
+TEST(test_draft_behind_a_failed_one)
 {
     float sound[V], got[V];
-    (void)state;
     stop s = {0};
     sb_session *session = play_session(t4(), &(sb_session_options){.tap = stop_at, .tap_ctx = &s});
     uint32_t token = play_prompt(session, "faults", PROMPT);
@@ -273,10 +267,9 @@ static void test_draft_behind_a_failed_one(void **state)
 }
 
 /* A round's drafts are those behind its own token, whatever was drafted before for nobody. */
-static void test_drafts_of_a_round_begin_anew(void **state)
+TEST(test_drafts_of_a_round_begin_anew)
 {
     float logits[V];
-    (void)state;
     bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
     const sb_round_ask ask = {.token = b.token, .drafts = 3, .forced = 1};
     assert_int_equal(sb_session_draft(b.session, 11, logits, NULL), SB_OK);
@@ -311,9 +304,8 @@ static void end_drafts(bench *b, int how, const sb_state *set)
         play_set(b->session, set);
 }
 
-static void test_what_ends_a_row_of_drafts(void **state)
+TEST(test_what_ends_a_row_of_drafts)
 {
-    (void)state;
     for (int how = 0; how < ENDS; how++) {
         float x[V], y[V];
         bench b = set_up(SB_ROLLBACK_snapshots), twin = set_up(SB_ROLLBACK_snapshots);
@@ -330,10 +322,9 @@ static void test_what_ends_a_row_of_drafts(void **state)
 }
 
 /* Asks that do not fit change nothing. */
-static void test_refused_asks(void **state)
+TEST(test_refused_asks)
 {
     static const uint32_t given[K] = {1, V};
-    (void)state;
     for (int way = 0; way < 2; way++) {
         bench b = set_up((sb_rollback)way);
         sb_state *before = play_copy(sb_session_state(b.session));
@@ -371,11 +362,10 @@ static void test_refused_asks(void **state)
 }
 
 /* A round that is refused does not cut a verify that came before it. */
-static void test_refused_behind_a_verify(void **state)
+TEST(test_refused_behind_a_verify)
 {
     sb_round round;
     sb_error err = {""};
-    (void)state;
     bench b = set_up(SB_ROLLBACK_snapshots);
     assert_int_equal(try_verify(&b, &err), SB_OK);
     sb_state *before = play_copy(sb_session_state(b.session));
@@ -388,10 +378,9 @@ static void test_refused_behind_a_verify(void **state)
 }
 
 /* S-7: the entries of a state must be those of the session's K-27; a head must be there or not. */
-static void test_refused_states(void **state)
+TEST(test_refused_states)
 {
     sb_error err = {""};
-    (void)state;
     sb_knobs zeros = test_knobs("mtp_first=zeros");
     sb_session *pair = play_session(t4(), NULL);
     sb_session *with = play_session(t4(), &(sb_session_options){.knobs = &zeros});
@@ -411,19 +400,4 @@ static void test_refused_states(void **state)
     sb_session_free(without);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_no_memory_for_a_state),
-        cmocka_unit_test(test_no_memory_for_rounds),
-        cmocka_unit_test(test_stopped_anywhere),
-        cmocka_unit_test(test_draft_behind_a_failed_one),
-        cmocka_unit_test(test_drafts_of_a_round_begin_anew),
-        cmocka_unit_test(test_what_ends_a_row_of_drafts),
-        cmocka_unit_test(test_refused_asks),
-        cmocka_unit_test(test_refused_states),
-        cmocka_unit_test(test_refused_behind_a_verify),
-    };
-    return cmocka_run_group_tests_name("faults in rounds", tests, one_thread, play_close_models);
-}
+TEST_GROUP(one_thread, play_close_models)

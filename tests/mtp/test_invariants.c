@@ -1,6 +1,6 @@
 /* test_invariants.c - what must hold of any program for these models (docs/invariants.md): calls,
  * rounds, and states. test_invariants_values.c has those of the values inside a call. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,12 +31,11 @@ static void draw(const char *name, uint32_t *ids, size_t n)
 }
 
 /* 2: any cut of a prompt, and of a prompt of more rows than one block of the cache. */
-static void test_02_any_split_is_the_same(void **state)
+TEST(test_02_any_split_is_the_same)
 {
     enum { LONG = 70 };
     static const size_t cuts[] = {1, 2, 3, 4, 7, 63, 64, 65, 69};
     uint32_t ids[LONG];
-    (void)state;
     draw("split", ids, LONG);
     sb_session *whole = play_session(t4(), NULL), *parts = play_session(t4(), NULL);
     test_feed(whole, ids, LONG);
@@ -55,9 +54,8 @@ static void test_02_any_split_is_the_same(void **state)
 }
 
 /* 3: in full in test_tree_*.c; here on Qwen3-Next with experts. */
-static void test_03_a_round_is_its_accepted_tokens(void **state)
+TEST(test_03_a_round_is_its_accepted_tokens)
 {
-    (void)state;
     assert_int_equal(
         tree_grow(&(tree_plan){
             .model = t5(), .prompt = "T5", .prompt_tokens = 3, .drafts = 3, .rounds = 1}),
@@ -66,10 +64,9 @@ static void test_03_a_round_is_its_accepted_tokens(void **state)
 
 /* 4: rounds of other rejected drafts, and the same accepted ones. If nothing were undone they would
  * differ: the last of them is not undone. */
-static void test_04_rejected_drafts_leave_no_trace(void **state)
+TEST(test_04_rejected_drafts_leave_no_trace)
 {
     uint32_t ids[4], other[4];
-    (void)state;
     draw("accepted", ids, 4);
     draw("rejected", other, 4);
     for (int way = 0; way < 2; way++)
@@ -102,9 +99,8 @@ static void test_04_rejected_drafts_leave_no_trace(void **state)
 }
 
 /* 5: straight behind a round of which more than one token was kept. */
-static void test_05_no_drafts_behind_many_accepted(void **state)
+TEST(test_05_no_drafts_behind_many_accepted)
 {
-    (void)state;
     for (int way = 0; way < 2; way++)
         for (int accepted = 1; accepted <= 3; accepted++) {
             sb_session *plain = play_session(t5(), NULL), *s = play_session(t5(), NULL);
@@ -131,11 +127,10 @@ static void test_05_no_drafts_behind_many_accepted(void **state)
 }
 
 /* 6: greedy, with drafts of the head and without. test_exact.c goes on with sampling. */
-static void test_06_greedy_with_drafts_is_greedy(void **state)
+TEST(test_06_greedy_with_drafts_is_greedy)
 {
     enum { TOKENS = 40 };
     uint32_t plainly[TOKENS + 1];
-    (void)state;
     const sb_model *model = play_model(PROGRAM, "T4", "predictable");
     sb_session *plain = play_session(model, NULL), *s = play_session(model, NULL);
     sb_rounds *r = play_rounds(s, NULL, SB_ROLLBACK_snapshots);
@@ -163,9 +158,8 @@ static void test_06_greedy_with_drafts_is_greedy(void **state)
 }
 
 /* 7: the bonus is never counted, the limit cuts what is emitted and what is kept. */
-static void test_07_counts(void **state)
+TEST(test_07_counts)
 {
-    (void)state;
     sb_session *s = play_session(t4(), NULL);
     sb_rounds *r = play_rounds(s, NULL, SB_ROLLBACK_snapshots);
     uint32_t token = play_prompt(s, "prompt", 3);
@@ -193,10 +187,9 @@ static void test_07_counts(void **state)
 }
 
 /* 9: a state taken at any position, in a session of another past, and other tokens behind it. */
-static void test_09_a_taken_state_is_recomputing(void **state)
+TEST(test_09_a_taken_state_is_recomputing)
 {
     uint32_t ids[N], other[N];
-    (void)state;
     draw("first", ids, N);
     draw("second", other, N);
     sb_session *s = play_session(t4(), NULL), *anew = play_session(t4(), NULL);
@@ -237,12 +230,11 @@ static void poison_all(sb_state *s)
 }
 
 /* 10: what a sequence before it left; with one cell that a new sequence reads, it is noticed. */
-static void test_10_a_reused_session_starts_anew(void **state)
+TEST(test_10_a_reused_session_starts_anew)
 {
     static const char *const settings[] = {"", "mtp_first=zeros"};
     uint32_t ids[N];
     sb_error err;
-    (void)state;
     draw("anew", ids, N);
     for (size_t i = 0; i < 2; i++) {
         sb_knobs knobs = test_knobs(settings[i]);
@@ -266,12 +258,11 @@ static void test_10_a_reused_session_starts_anew(void **state)
 
 /* 11: a session is one row of a batch; they are fed in two orders, and alone. A call has no padding
  * rows, and a round's rejected rows are those of 4. */
-static void test_11_order_of_sequences(void **state)
+TEST(test_11_order_of_sequences)
 {
     enum { SEQUENCES = 3 };
     sb_state *alone[SEQUENCES];
     uint32_t ids[SEQUENCES][N];
-    (void)state;
     for (size_t i = 0; i < SEQUENCES; i++) {
         char name[16];
         snprintf(name, sizeof name, "sequence %zu", i);
@@ -300,11 +291,10 @@ static void test_11_order_of_sequences(void **state)
 }
 
 /* 13: entries are one fewer than tokens, as many under zeros of K-27. */
-static void test_13_entries_of_the_head(void **state)
+TEST(test_13_entries_of_the_head)
 {
     static const char *const settings[] = {"", "mtp_first=zeros"};
     uint32_t ids[N];
-    (void)state;
     draw("entries", ids, N);
     for (size_t i = 0; i < 2; i++) {
         sb_knobs knobs = test_knobs(settings[i]);
@@ -321,11 +311,10 @@ static void test_13_entries_of_the_head(void **state)
 
 /* K-27: "the pair of the zero vector and x_0, at position 0", whatever K-26 says: the same keys to
  * the bit, while the entry behind it turns with the position. */
-static void test_13_first_entry_is_at_position_0(void **state)
+TEST(test_13_first_entry_is_at_position_0)
 {
     static const char *const settings[] = {"mtp_first=zeros", "mtp_first=zeros mtp_position=token"};
     sb_session *s[2];
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         sb_knobs knobs = test_knobs(settings[i]);
         s[i] = play_session(t4(), &(sb_session_options){.knobs = &knobs});
@@ -351,11 +340,10 @@ static void first_draft(const sb_state *from, uint32_t token, float *logits)
 }
 
 /* 13: the first draft reads h_t, x_{t+1} and the entries, and nothing of the target's state. */
-static void test_13_what_the_first_draft_reads(void **state)
+TEST(test_13_what_the_first_draft_reads)
 {
     enum { V = 384 };
     float sound[V], got[V];
-    (void)state;
     sb_session *s = play_session(t4(), NULL);
     uint32_t token = play_prompt(s, "first draft", 6);
     sb_state *a = play_copy(sb_session_state(s)), *b = play_copy(a);
@@ -389,21 +377,4 @@ static void test_13_what_the_first_draft_reads(void **state)
     sb_session_free(s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_02_any_split_is_the_same),
-        cmocka_unit_test(test_03_a_round_is_its_accepted_tokens),
-        cmocka_unit_test(test_04_rejected_drafts_leave_no_trace),
-        cmocka_unit_test(test_05_no_drafts_behind_many_accepted),
-        cmocka_unit_test(test_06_greedy_with_drafts_is_greedy),
-        cmocka_unit_test(test_07_counts),
-        cmocka_unit_test(test_09_a_taken_state_is_recomputing),
-        cmocka_unit_test(test_10_a_reused_session_starts_anew),
-        cmocka_unit_test(test_11_order_of_sequences),
-        cmocka_unit_test(test_13_entries_of_the_head),
-        cmocka_unit_test(test_13_first_entry_is_at_position_0),
-        cmocka_unit_test(test_13_what_the_first_draft_reads),
-    };
-    return cmocka_run_group_tests_name("invariants of states", tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

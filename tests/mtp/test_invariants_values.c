@@ -1,5 +1,5 @@
 /* test_invariants_values.c - what must hold of the values inside a call (docs/invariants.md). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,13 +103,12 @@ static sb_status chunk_without_state(const sb_knobs *knobs, const sb_delta_rule_
 }
 
 /* 1: within rounding, at lengths around a chunk and with a cut inside one. */
-static void test_01_chunks_are_the_recurrent_form(void **state)
+TEST(test_01_chunks_are_the_recurrent_form)
 {
     static const size_t cases[][2] = {{1, 0},  {2, 0},   {63, 0},  {64, 0},
                                       {65, 0}, {130, 0}, {100, 37}};
     sb_backend lost = *sb_backend_ref();
     double most = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double found = apart(cases[i][0], cases[i][1], "delta_rule=chunk64", NULL);
         most = fmax(most, found);
@@ -127,12 +126,11 @@ static void test_01_chunks_are_the_recurrent_form(void **state)
 
 /* 8: the conv state is the last three rows of in_proj_qkv, to the bit, behind calls, drafts that
  * are rejected, and drafts that are kept. */
-static void test_08_conv_state_is_three_rows(void **state)
+TEST(test_08_conv_state_is_three_rows)
 {
     enum { ROOM = 64 };
     play_tap taps[] = {{.name = GDN "in_proj_qkv"}, {.name = NULL}};
     uint32_t ids[N];
-    (void)state;
     draw("conv", ids, N);
     sb_session *s = start(t5(), "", NULL, taps);
     size_t C = sb_config_conv_channels(&t5()->config);
@@ -189,7 +187,7 @@ static void check_growth(const sb_config *c, const float *before, const float *a
     }
 }
 
-static void test_12_gates_and_norms(void **state)
+TEST(test_12_gates_and_norms)
 {
     play_tap taps[] = {{.name = GDN "g"}, {.name = GDN "beta"}, {.name = GDN "q"},
                        {.name = GDN "k"}, {.name = GDN "conv"}, {.name = NULL}};
@@ -197,7 +195,6 @@ static void test_12_gates_and_norms(void **state)
     size_t n = sb_state_recurrent_size(c), key = sb_config_key_width(c);
     float *before = calloc(n, sizeof *before);
     uint32_t ids[N];
-    (void)state;
     assert_non_null(before);
     draw("gates", ids, N);
     sb_session *s = start(t5(), "", NULL, taps);
@@ -252,10 +249,9 @@ static void router_sums(const sb_model *model, double *low, double *high)
 
 /* 14: k roundings of at most 2^-25 each and the divisor's; without norm_topk_prob they fall short.
  */
-static void test_14_router_weights(void **state)
+TEST(test_14_router_weights)
 {
     double low, high, tolerance = 5 * 0x1p-24;
-    (void)state;
     router_sums(t5(), &low, &high);
     assert_true(low >= 1 - tolerance && high <= 1 + tolerance);
     router_sums(play_model(PROGRAM, "T5-raw", "mistakes"), &low, &high);
@@ -276,11 +272,10 @@ static void permute(test_tensor *t, const size_t *order)
 
 /* 15: experts and rows of the router in another order: not a bit differs, because no sum has an
  * order. (Router rows that are equal would: the tie goes to the lowest id; the recipe has none.) */
-static void test_15_order_of_experts(void **state)
+TEST(test_15_order_of_experts)
 {
     enum { E = 8 };
     static const size_t order[E] = {5, 2, 7, 0, 1, 6, 3, 4};
-    (void)state;
     const char *sound = test_checkpoint(PROGRAM, "T3", "plain", "bf16", NULL);
     sb_model *a = test_model_open(sound);
     sb_state *states[3];
@@ -329,7 +324,7 @@ static sb_status rope_shifted(const sb_knobs *knobs, const sb_rope_args *a)
 
 /* 16: all positions later by a constant. The layers before the first attention have no positions,
  * and it sees only their differences; what is left is the rounding of an angle of SHIFT + N. */
-static void test_16_shifted_positions(void **state)
+TEST(test_16_shifted_positions)
 {
     play_tap a[] = {
         {.name = "layers.2.output"}, {.name = "layers.3.self_attn.core_out"}, {.name = NULL}};
@@ -338,7 +333,6 @@ static void test_16_shifted_positions(void **state)
     sb_backend backend = *sb_backend_ref();
     uint32_t ids[N];
     double apart_by[2];
-    (void)state;
     draw("shift", ids, N);
     backend.ops.rope = rope_shifted;
     sb_session *plain = start(t5(), "", NULL, a), *late = start(t5(), "", &backend, b);
@@ -362,15 +356,4 @@ static void test_16_shifted_positions(void **state)
     sb_session_free(late);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_01_chunks_are_the_recurrent_form),
-        cmocka_unit_test(test_08_conv_state_is_three_rows),
-        cmocka_unit_test(test_12_gates_and_norms),
-        cmocka_unit_test(test_14_router_weights),
-        cmocka_unit_test(test_15_order_of_experts),
-        cmocka_unit_test(test_16_shifted_positions),
-    };
-    return cmocka_run_group_tests_name("invariants of values", tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

@@ -1,6 +1,6 @@
 /* test_mutants.c - every mistake of mutants.def is seen, first where it is made and nowhere else,
  * and other ways of doing the same are never taken for one. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +16,8 @@ static const sb_model *model_of(size_t preset)
     return play_model("test_mtp_mutants", presets[preset], "mistakes");
 }
 
-static int play_sound(void **state)
+TEST_FIXTURE(play_sound)
 {
-    (void)state;
     for (size_t i = 0; i < PRESETS; i++)
         slip_play(model_of(i), NULL, &sound[i]);
     return 0;
@@ -42,24 +41,22 @@ static void check(const sb_slip *s, size_t preset)
                  s->what, moved ? "move" : "stay", s->ids);
 }
 
-static void test_mistakes_are_killed(void **state)
+TEST(test_mistakes_are_killed)
 {
-    (void)state;
     for (size_t i = 0; i < slip_count(); i++)
         for (size_t preset = 0; preset < PRESETS && !slip_at(i)->same; preset++)
             check(slip_at(i), preset);
 }
 
-static void test_harmless_ways_pass(void **state)
+TEST(test_harmless_ways_pass)
 {
-    (void)state;
     for (size_t i = 0; i < slip_count(); i++)
         for (size_t preset = 0; preset < PRESETS && slip_at(i)->same; preset++)
             check(slip_at(i), preset);
 }
 
 /* The mistakes that the list must have, whatever else it has. */
-static void test_list_is_complete(void **state)
+TEST(test_list_is_complete)
 {
     static const char *const names[] = {
         "stale_slot",        "slot_off_by_one",     "conv_forgotten",    "entries_not_rewound",
@@ -67,7 +64,6 @@ static void test_list_is_complete(void **state)
         "decay_of_rejected", "conv_shifted",        "last_hidden_stale", "recycled_before_norm",
         "head_not_primed",   "accepted_zero_wraps", "zero_draft_stale",  "boundary_hidden"};
     static const char *const faults[] = {"F06", "F07", "F08", "F09", "F10", "F11", "F12"};
-    (void)state;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t i = 0;
         while (i < slip_count() && strcmp(slip_at(i)->name, names[n]) != 0)
@@ -84,12 +80,4 @@ static void test_list_is_complete(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_is_complete),
-        cmocka_unit_test(test_mistakes_are_killed),
-        cmocka_unit_test(test_harmless_ways_pass),
-    };
-    return cmocka_run_group_tests_name("mistakes in rounds", tests, play_sound, play_close_models);
-}
+TEST_GROUP(play_sound, play_close_models)

@@ -6,7 +6,7 @@
  * and a chi-square sum over all contexts with enough draws has few cells. What sb_rounds_next does
  * is done here once more from distributions that are computed once; both give the same tokens, and
  * mistakes can be planted in the second. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -131,12 +131,11 @@ static void acceptance(double *one, double *both)
 }
 
 /* The first prompt of a list behind which all kinds of rounds are frequent. */
-static int find_prompt(void **state)
+TEST_FIXTURE(find_prompt)
 {
     sb_sampler *sampler = NULL;
     double one = 0, both = 0;
     char prompt[32];
-    (void)state;
     session = play_session(play_flat_model("test_mtp_residual", "T4", "predictable"), NULL);
     assert_int_equal(sb_sampler_new(&settings, V, &sampler, NULL), SB_OK);
     for (unsigned i = 0; i < 60 && !(one > 0.3 && one < 0.9 && both > 0.1 && both < 0.8 * one);
@@ -150,12 +149,12 @@ static int find_prompt(void **state)
     return one > 0.3 && both > 0.1 ? 0 : -1;
 }
 
-static int forget_distributions(void **state)
+TEST_FIXTURE(forget_distributions)
 {
     sb_sampler_free(same_words);
     sb_state_free(root);
     sb_session_free(session);
-    return play_close_models(state);
+    return play_close_models(NULL);
 }
 
 static size_t place_in(const uint32_t *tokens, uint32_t token)
@@ -295,10 +294,9 @@ static double run(mistake m, double *mean)
 }
 
 /* What is done here is what sb_rounds_next does. */
-static void test_rounds_are_these(void **state)
+TEST(test_rounds_are_these)
 {
     size_t emitted[4] = {0};
-    (void)state;
     for (uint64_t i = 0; i < COMPARED; i++) {
         sb_sampling mine = settings;
         sb_round_options options = {.sampling = &mine, .acceptance = SB_ACCEPT_residual};
@@ -322,10 +320,9 @@ static void test_rounds_are_these(void **state)
         assert_true(emitted[n] > 3);
 }
 
-static void test_as_plain_sampling(void **state)
+TEST(test_as_plain_sampling)
 {
     double mean, one, both;
-    (void)state;
     assert_true(run(PLAIN, &mean) <= 1);
     assert_true(run(NONE, &mean) <= 1);
     /* of a row min(p, q) is accepted; the number of tokens has a variance below 1 */
@@ -333,10 +330,9 @@ static void test_as_plain_sampling(void **state)
     assert_true(fabs(mean - (1 + one + both)) < 4 / sqrt(SEQUENCES));
 }
 
-static void test_mistakes_are_seen(void **state)
+TEST(test_mistakes_are_seen)
 {
     double mean;
-    (void)state;
     for (int m = ALWAYS_ACCEPT; m < MISTAKES; m++)
         if (!(run((mistake)m, &mean) > 1))
             fail_msg("%s is not seen", names[m]);
@@ -345,10 +341,9 @@ static void test_mistakes_are_seen(void **state)
 /* Power: a distribution in which 2 % of all draws of the first token have moved from its likeliest
  * to the next is as good as never taken for the right one: the sum exceeds its mean under it,
  * freedom + lambda, by its standard deviation sqrt(2 freedom + 4 lambda) times z. */
-static void test_power(void **state)
+TEST(test_power)
 {
     double lambda = 0, most = 0, next = 0, freedom = 60;
-    (void)state;
     for (size_t i = 0; i < V; i++)
         if ((double)p[0][i] > most) {
             next = most;
@@ -362,13 +357,4 @@ static void test_power(void **state)
     assert_true(z > 2.33); /* 0.99 */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds_are_these),
-        cmocka_unit_test(test_as_plain_sampling),
-        cmocka_unit_test(test_mistakes_are_seen),
-        cmocka_unit_test(test_power),
-    };
-    return cmocka_run_group_tests_name("residual", tests, find_prompt, forget_distributions);
-}
+TEST_GROUP(find_prompt, forget_distributions)

@@ -1,6 +1,6 @@
 /* test_tree_more.c - S-10 on every other kind of folder, under other knobs, and along long chains
  * of rounds that nothing sets back. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,63 +35,54 @@ static void grow_made(const char *name, const char *preset, const char *format, 
     sb_model_close(model);
 }
 
-static void test_three_heads_per_key_head(void **state)
+TEST(test_three_heads_per_key_head)
 {
-    (void)state;
     grow_made("T3", "T3", NULL, NULL, "");
 }
 
-static void test_dense_tied(void **state)
+TEST(test_dense_tied)
 {
-    (void)state;
     grow_made("T4", "T4", NULL, NULL, "");
 }
 
-static void test_next_layout(void **state)
+TEST(test_next_layout)
 {
-    (void)state;
     grow_made("T5", "T5", NULL, NULL, "");
 }
 
-static void test_nvfp4(void **state)
+TEST(test_nvfp4)
 {
-    (void)state;
     grow_made("T3-nvfp4", "T3", "nvfp4-ct", NULL, "act_fp4=vllm_ref");
 }
 
-static void test_fp8(void **state)
+TEST(test_fp8)
 {
-    (void)state;
     grow_made("T3-fp8", "T3", "fp8-block", NULL, "act_fp8_group=vllm_cuda kv_cache=fp8");
 }
 
-static void test_experts_apart_and_fused(void **state)
+TEST(test_experts_apart_and_fused)
 {
-    (void)state;
     grow_made("T3-apart", "T3", NULL, "split", "");
     grow_made("T3-fused", "T3", NULL, "fused", "");
 }
 
 /* K-26 to K-28 */
-static void test_other_heads(void **state)
+TEST(test_other_heads)
 {
-    (void)state;
     const sb_model *model = play_model(PROGRAM, "T4", "mistakes");
     grow_on(model, "position of the token", 4, "mtp_position=token");
     grow_on(model, "an entry of zeros", 4, "mtp_first=zeros mtp_position=token");
     grow_on(model, "before the norm", 4, "mtp_hidden=residual");
 }
 
-static void test_rounding_activations(void **state)
+TEST(test_rounding_activations)
 {
-    (void)state;
     grow_on(play_model(PROGRAM, "T4", "mistakes"), "bf16", 4,
             "act=bf16 params=act conv_sum=act beta=act gated_norm=act scores=act");
 }
 
-static void test_long_prompt(void **state)
+TEST(test_long_prompt)
 {
-    (void)state;
     grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 63", 63, "");
     grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 70", 70, "");
     grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 1", 1, "");
@@ -130,9 +121,8 @@ static void run_chain(const sb_model *model, sb_rollback rollback, const char *n
     sb_session_free(session);
 }
 
-static void test_chains(void **state)
+TEST(test_chains)
 {
-    (void)state;
     run_chain(play_model(PROGRAM, "T4", "mistakes"), SB_ROLLBACK_snapshots, "mistakes, snapshots",
               30);
     run_chain(play_model(PROGRAM, "T4", "mistakes"), SB_ROLLBACK_replay, "mistakes, replay", 30);
@@ -142,19 +132,4 @@ static void test_chains(void **state)
               30);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_three_heads_per_key_head),
-        cmocka_unit_test(test_dense_tied),
-        cmocka_unit_test(test_next_layout),
-        cmocka_unit_test(test_nvfp4),
-        cmocka_unit_test(test_fp8),
-        cmocka_unit_test(test_experts_apart_and_fused),
-        cmocka_unit_test(test_other_heads),
-        cmocka_unit_test(test_rounding_activations),
-        cmocka_unit_test(test_long_prompt),
-        cmocka_unit_test(test_chains),
-    };
-    return cmocka_run_group_tests_name("trees of other folders", tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

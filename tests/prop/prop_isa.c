@@ -1,6 +1,6 @@
 /* prop_isa.c - A-2: the instruction set changes nothing, and neither does deciding every sum
  * exactly. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -52,39 +52,24 @@ static void check(const char *preset, const char *format, const char *settings)
     sb_model_close(model);
 }
 
-static void test_isa_bf16(void **state)
+TEST(test_isa_bf16)
 {
-    (void)state;
     check("T5", "bf16", "");
 }
 
-static void test_isa_f16(void **state)
+TEST(test_isa_f16)
 {
-    (void)state;
     check("T4", "f16", "act=f16 delta_rule=by_call");
 }
 
-static void test_isa_f32(void **state)
+TEST(test_isa_f32)
 {
-    (void)state;
     check("T4", "f32", "");
 }
 
-static void test_unknown_isa(void **state)
+TEST(test_unknown_isa)
 {
     sb_error err = {""};
-    (void)state;
     assert_int_equal(sb_dot_select("mmx", &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "mmx"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_isa_bf16),
-        cmocka_unit_test(test_isa_f16),
-        cmocka_unit_test(test_isa_f32),
-        cmocka_unit_test(test_unknown_isa),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

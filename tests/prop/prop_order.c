@@ -1,6 +1,6 @@
 /* prop_order.c - results are defined by mathematics and not by an order: terms of a sum, rows of a
  * matrix, experts of a layer, rows of a batch. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +34,9 @@ static void permutation(const char *name, uint32_t *p, uint32_t n)
 }
 
 /* Terms of very different size, in many orders: one result. */
-static void test_order_of_terms(void **state)
+TEST_WITH(test_order_of_terms, NULL, test_release)
 {
     uint64_t key = sb_rng_key(11, "terms");
-    (void)state;
     for (uint32_t n = 1; n <= K; n += 7) {
         float a[K], b[K], first = 0;
         for (uint32_t i = 0; i < n; i++) {
@@ -63,10 +62,9 @@ static void test_order_of_terms(void **state)
 }
 
 /* Permuted rows of a matrix permute outputs; permuted columns and inputs leave them. */
-static void test_order_of_rows_and_columns(void **state)
+TEST_WITH(test_order_of_rows_and_columns, NULL, test_release)
 {
     uint32_t rows[N], cols[K];
-    (void)state;
     permutation("rows", rows, N);
     permutation("cols", cols, K);
     sb_knobs exact = test_knobs("");
@@ -87,10 +85,9 @@ static void test_order_of_rows_and_columns(void **state)
 }
 
 /* One sum over experts: their order does not matter, nor does one of weight 0. */
-static void test_order_of_experts(void **state)
+TEST_WITH(test_order_of_experts, NULL, test_release)
 {
     uint32_t p[E];
-    (void)state;
     permutation("experts", p, E);
     sb_knobs exact = test_knobs("");
     const float *f = test_normal("f", E * K, 0, 1), *w = test_normal("w", E, 0.1f, 0.3f);
@@ -113,9 +110,8 @@ static void test_order_of_experts(void **state)
 }
 
 /* A batch of rows is each row alone, for the ops that have no state. */
-static void test_rows_do_not_see_each_other(void **state)
+TEST_WITH(test_rows_do_not_see_each_other, NULL, test_release)
 {
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *x = test_normal("x", T * K, 0, 1);
     sb_matrix w = test_matrix(SB_FORMAT_f32, test_normal("w", N * K, 0, 1), N, K), row = w;
@@ -149,14 +145,13 @@ static void permute_blocks(const test_folder *f, const char *name, const uint32_
 
 /* Experts stored in another order, and the rows of the router alike: the same hidden vectors. Equal
  * logits would be decided by the order, so the recipe without duplicated router rows is taken. */
-static void test_experts_in_another_order(void **state)
+TEST(test_experts_in_another_order)
 {
     static const char *const tensors[] = {"mlp.gate.weight", "mlp.experts.gate_up_proj",
                                           "mlp.experts.down_proj"};
     enum { ROWS = 12, H = 128 };
     float hidden[2][ROWS * H];
     uint32_t p[E], ids[ROWS];
-    (void)state;
     permutation("stored experts", p, E);
     test_draw_ids("experts", 384, ids, ROWS);
     const char *folders[2];
@@ -179,16 +174,4 @@ static void test_experts_in_another_order(void **state)
         sb_model_close(model);
     }
     test_same("hidden", hidden[1], hidden[0], ROWS * H);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_order_of_terms, test_release),
-        cmocka_unit_test_teardown(test_order_of_rows_and_columns, test_release),
-        cmocka_unit_test_teardown(test_order_of_experts, test_release),
-        cmocka_unit_test_teardown(test_rows_do_not_see_each_other, test_release),
-        cmocka_unit_test(test_experts_in_another_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

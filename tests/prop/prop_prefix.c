@@ -1,6 +1,6 @@
 /* prop_prefix.c - S-12: a sequence that continues from a stored state has the bits of one that does
  * not, and a stored state is that of the tokens it is stored for. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +19,15 @@ enum { V = 384, B = 4, N = 19, LONG = 70 };
 static sb_model *model; /* T4 */
 static uint32_t ids[LONG];
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model = test_model_open(test_checkpoint("prop_prefix", "T4", NULL, "bf16", "text"));
     test_draw_ids("prefix", V, ids, LONG);
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_model_close(model);
     return 0;
 }
@@ -127,19 +125,17 @@ static void check_lengths(const char *preset, size_t step)
     sb_model_close(m);
 }
 
-static void test_all_lengths(void **state)
+TEST(test_all_lengths)
 {
-    (void)state;
     check_lengths("T4", 1);
     check_lengths("T1", 7);
     check_lengths("T5", 5);
 }
 
 /* A, B, A: sequences that part in the middle of a block, at a boundary, and at the first token. */
-static void test_branches(void **state)
+TEST(test_branches)
 {
     static const size_t parts[] = {0, B - 1, B, 2 * B + 1, N - 1};
-    (void)state;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         uint32_t other[N];
         sb_prefix_store *store = new_store(model, B, 0, NULL);
@@ -204,10 +200,9 @@ static void check_round(size_t prompt, size_t k, size_t accepted, sb_rollback ro
     sb_prefix_store_free(store);
 }
 
-static void test_rounds(void **state)
+TEST(test_rounds)
 {
     static const size_t drafts[] = {0, 1, 6};
-    (void)state;
     for (size_t prompt = B; prompt < 2 * B; prompt++)
         for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++)
             for (size_t accepted = 0; accepted <= drafts[i]; accepted++) {
@@ -218,13 +213,12 @@ static void test_rounds(void **state)
 }
 
 /* S-9 and S-12 one after the other: several rounds on one sequence, zero-draft rounds between. */
-static void test_rounds_in_a_row(void **state)
+TEST(test_rounds_in_a_row)
 {
     static const int accepts[] = {3, 0, 2, -1, 1, 3, -1, 0};
     uint32_t fed[64];
     sb_rounds *rounds = NULL;
     sb_error err;
-    (void)state;
     sb_prefix_store *store = new_store(model, 2, 0, NULL);
     sb_session *session = test_session_mtp(model, NULL, 1);
     feed(store, session, ids, 3);
@@ -256,11 +250,10 @@ static void test_rounds_in_a_row(void **state)
 
 /* Rows of two rounds counted as one have states between them that are not kept: refused, where they
  * would stand under other tokens than they follow. */
-static void test_two_rounds_are_not_one(void **state)
+TEST(test_two_rounds_are_not_one)
 {
     sb_error err;
     size_t stored;
-    (void)state;
     sb_prefix_store *store = new_store(model, 2, 0, NULL);
     sb_session *session = test_session_mtp(model, NULL, 1);
     for (size_t n = 0; n < 6; n += 3)
@@ -276,9 +269,8 @@ static void test_two_rounds_are_not_one(void **state)
 }
 
 /* A store with room for some entries keeps those used last, the same ones every time. */
-static void test_eviction(void **state)
+TEST(test_eviction)
 {
-    (void)state;
     sb_prefix_store *whole = new_store(model, B, 0, NULL);
     sb_session *session = test_session_mtp(model, NULL, 1);
     feed(whole, session, ids, 12);
@@ -357,9 +349,8 @@ static void publish(fault f, sb_prefix_store *store, sb_session *session)
     sb_state_free(snapshot);
 }
 
-static void test_wrong_snapshots_show(void **state)
+TEST(test_wrong_snapshots_show)
 {
-    (void)state;
     for (fault f = SOUND; f < FAULTS; f++) {
         sb_prefix_store *store = new_store(model, B, 0, NULL);
         sb_session *session = test_session_mtp(model, NULL, 1);
@@ -382,11 +373,10 @@ static void test_wrong_snapshots_show(void **state)
 }
 
 /* A reader that writes into what it was given is found by the next one. */
-static void test_changed_entries_are_refused(void **state)
+TEST(test_changed_entries_are_refused)
 {
     size_t reused;
     sb_error err;
-    (void)state;
     for (int head = 0; head < 2; head++) {
         sb_prefix_store *store = new_store(model, B, 0, NULL);
         sb_session *session = test_session_mtp(model, NULL, 1);
@@ -435,9 +425,8 @@ static void check_chunks(const char *settings, size_t block, int as_one_call)
     sb_prefix_store_free(seen);
 }
 
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
-    (void)state;
     check_chunks("", 50, 1);
     check_chunks("delta_rule=chunk64", 64, 1);
     check_chunks("delta_rule=chunk64", 50, 0);
@@ -446,12 +435,11 @@ static void test_chunks(void **state)
 }
 
 /* With chunks a round stores nothing: its bits are not those of calls of whole blocks. */
-static void test_rounds_with_chunks(void **state)
+TEST(test_rounds_with_chunks)
 {
     uint32_t fed[N + 16];
     size_t stored = 9;
     sb_knobs knobs = test_knobs("delta_rule=chunk64");
-    (void)state;
     sb_prefix_store *store = new_store(model, B, 0, &knobs);
     sb_session *session = test_session_mtp(model, &knobs, 1);
     size_t n = run_round(store, session, 5, 6, 6, SB_ROLLBACK_replay, fed, &stored);
@@ -465,14 +453,13 @@ static void test_rounds_with_chunks(void **state)
 /* --- wrong use, and memory that is not there ---------------------------------------------------
  */
 
-static void test_wrong_use(void **state)
+TEST(test_wrong_use)
 {
     sb_prefix_options options = {.block = 0};
     sb_prefix_store *store = NULL;
     sb_knobs knobs = test_knobs("act=bf16");
     size_t reused;
     sb_error err;
-    (void)state;
     assert_int_equal(sb_prefix_store_new(model, &options, &store, &err), SB_ERR_USAGE);
     store = new_store(model, B, 0, NULL);
     sb_session *bare = test_session_mtp(model, NULL, 0), *right = test_session_mtp(model, NULL, 1),
@@ -495,10 +482,9 @@ static void test_wrong_use(void **state)
     sb_prefix_store_free(NULL);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     unsigned long faults = 0;
-    (void)state;
     sb_threads_set(1); /* the counter of faults is not made for several */
     sb_session *alone = plain(model, ids, 6);
     for (unsigned long n = 1;; n++) {
@@ -525,21 +511,4 @@ static void test_no_memory(void **state)
     sb_session_free(alone);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_lengths),
-        cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_rounds_in_a_row),
-        cmocka_unit_test(test_two_rounds_are_not_one),
-        cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_wrong_snapshots_show),
-        cmocka_unit_test(test_changed_entries_are_refused),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_rounds_with_chunks),
-        cmocka_unit_test(test_wrong_use),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

@@ -3,7 +3,7 @@
  * every position, logits of the last ones, and every value of the state.
  *
  * CHECK_ALL=1 takes more formats, and prompts that end inside a tile. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static void check_sample(const sample *s, size_t n, int spoil)
     sb_model_close(model);
 }
 
-static void test_prompts(void **state)
+TEST(test_prompts)
 {
     static const sample samples[] = {
         {"T2", "nvfp4-ct", "exact", 1},
@@ -178,17 +178,8 @@ static void test_prompts(void **state)
         {"T6", "f16", "exact", 0},
     };
     static const size_t lengths[] = {97, 193, 385, 511};
-    (void)state;
     for (size_t i = 0; i < (check_all() ? sizeof samples / sizeof *samples : 3); i++)
         check_sample(&samples[i], N, i == 0);
     for (size_t i = 0; i < (check_all() ? sizeof lengths / sizeof *lengths : 0); i++)
         check_sample(&samples[4], lengths[i], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompts),
-    };
-    return cmocka_run_group_tests_name("prompts", tests, NULL, NULL);
 }

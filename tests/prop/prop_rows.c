@@ -2,7 +2,7 @@
  * definition; and the promises of row.h one by one.
  *
  * SAMEBIT_CASES / 10 is the number of matrices (default 10000, about 70000 rows). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <mpfr.h>
 #include <stdio.h>
@@ -27,9 +27,8 @@ static unsigned long cases_wanted(void)
     return (n ? n : 100000) / 10;
 }
 
-static void test_rows_equal_the_definition(void **state)
+TEST(test_rows_equal_the_definition)
 {
-    (void)state;
     const uint64_t key = sb_rng_key(42, "rows");
     unsigned long rows[ROWS_FAMILY_COUNT] = {0}, all = 0, strips = 0;
     for (unsigned long i = 0; i < cases_wanted(); i++) {
@@ -121,9 +120,8 @@ static int misled(const sight *s, size_t steps, float want)
 
 /* Also: what the comparison above would make of a kernel whose bound is an eighth of what it has to
  * be, or of one that drops an element. */
-static void test_kernels_keep_their_promises(void **state)
+TEST(test_kernels_keep_their_promises)
 {
-    (void)state;
     const uint64_t key = sb_rng_key(42, "promises");
     sight s;
     double worst = 0;
@@ -156,13 +154,4 @@ static void test_kernels_keep_their_promises(void **state)
                   looked, worst, plain, certain, eighth, dropped);
     assert_true(worst > 0.2 && certain > plain * 9 / 10);
     assert_true(eighth > 10 && dropped > looked / 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_equal_the_definition),
-        cmocka_unit_test(test_kernels_keep_their_promises),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* prop_split.c - S-2: however the same tokens are split over calls, the same bits come out. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,38 +84,33 @@ static void check_preset(const char *preset)
     sb_model_close(model);
 }
 
-static void test_t1(void **state)
+TEST(test_t1)
 {
-    (void)state;
     check_preset("T1");
 }
 
-static void test_t3(void **state)
+TEST(test_t3)
 {
-    (void)state;
     check_preset("T3");
 }
 
-static void test_t4(void **state)
+TEST(test_t4)
 {
-    (void)state;
     check_preset("T4");
 }
 
-static void test_t5(void **state)
+TEST(test_t5)
 {
-    (void)state;
     check_preset("T5");
 }
 
 /* S-3: with chunks a split inside a chunk shows, and one between chunks of the first call does not.
  */
-static void test_chunks_show_splits(void **state)
+TEST(test_chunks_show_splits)
 {
     static const size_t cuts[] = {64, 50};
     uint32_t ids[N];
     sb_knobs knobs;
-    (void)state;
     sb_knobs_exact(&knobs);
     assert_int_equal(sb_knobs_set(&knobs, "delta_rule=chunk64", NULL), SB_OK);
     sb_model *model = test_model_open(test_checkpoint("prop_split", "T4", NULL, "bf16", "text"));
@@ -133,16 +128,4 @@ static void test_chunks_show_splits(void **state)
     sb_session_free(whole);
     sb_session_free(parts);
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_t1),
-        cmocka_unit_test(test_t3),
-        cmocka_unit_test(test_t4),
-        cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_chunks_show_splits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

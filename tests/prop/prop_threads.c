@@ -1,6 +1,6 @@
 /* prop_threads.c - A-2: the number of threads changes nothing. */
 #include "ref/base/pool.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -50,23 +50,12 @@ static void check_preset(const char *preset, const char *settings)
     sb_model_close(model);
 }
 
-static void test_threads_exact(void **state)
+TEST(test_threads_exact)
 {
-    (void)state;
     check_preset("T3", "");
 }
 
-static void test_threads_chunks(void **state)
+TEST(test_threads_chunks)
 {
-    (void)state;
     check_preset("T4", "act=bf16 params=act delta_rule=chunk64 scores=act l2norm=act");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_exact),
-        cmocka_unit_test(test_threads_chunks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

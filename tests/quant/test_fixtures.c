@@ -1,6 +1,6 @@
 /* test_fixtures.c - checkpoints of the real quantizers: every weight as the library that wrote it
  * reads it, bit for bit, and every layer's output within its derived bound. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,30 +219,17 @@ static void each(fixture_check check)
     }
 }
 
-static void test_weights_equal_the_library(void **state)
+TEST(test_weights_equal_the_library)
 {
-    (void)state;
     each(check_weights);
 }
 
-static void test_rows_equal_the_library(void **state)
+TEST(test_rows_equal_the_library)
 {
-    (void)state;
     each(check_rows);
 }
 
-static void test_layers_lie_in_their_bounds(void **state)
+TEST(test_layers_lie_in_their_bounds)
 {
-    (void)state;
     each(check_layers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights_equal_the_library),
-        cmocka_unit_test(test_rows_equal_the_library),
-        cmocka_unit_test(test_layers_lie_in_their_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * one case. A case makes the checkpoint, runs it, and runs it again in another way: with other
  * kernels, with the tokens cut into other calls (where S-2 promises the same bits). The
  * logits and the state must be the same. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,9 +157,8 @@ static size_t prefer_small(pairwise_case *cases, size_t count)
     return changed;
 }
 
-static void test_every_pair(void **state)
+TEST(test_every_pair)
 {
-    (void)state;
     static pairwise_case cases[CASES];
     size_t count = 0, pairs;
     const sb_make_choice *choices = sb_make_choices(SB_MAKE_FORMATS, &count);
@@ -180,10 +179,4 @@ static void test_every_pair(void **state)
         if (status != 0)
             fail_msg("the %s cases ended with status %d, see above", half ? "odd" : "even", status);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_pair)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_quantizers.c - the quantizers of tools/make against the real ones: on the weights that a
  * real program was given, the codes, scales, zero points and factors are the bytes that it wrote.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -155,9 +155,8 @@ static counts compare(const quantizer_row *row, const formula *how)
     return seen;
 }
 
-static void test_quantizers_write_the_real_bytes(void **state)
+TEST(test_quantizers_write_the_real_bytes)
 {
-    (void)state;
     size_t equal = 0;
     for (size_t i = 0; quantizer_row_at(i); i++) {
         const quantizer_row *row = quantizer_row_at(i);
@@ -188,9 +187,8 @@ static const quantizer_row *row_of(const char *folder)
     return NULL;
 }
 
-static void test_planted_mistakes_are_seen(void **state)
+TEST(test_planted_mistakes_are_seen)
 {
-    (void)state;
     for (size_t i = 0; planted_at(i); i++) {
         const planted *p = planted_at(i);
         formula how = formula_of(row_of(p->folder));
@@ -209,9 +207,8 @@ static void one_changed(const sb_band *b)
 }
 
 /* One bit of each layer: nothing else differs, and the message says where. */
-static void test_one_changed_code_is_named(void **state)
+TEST(test_one_changed_code_is_named)
 {
-    (void)state;
     const quantizer_row *row = row_of("ct-fp8");
     formula how = formula_of(row);
     how.quantize = one_changed;
@@ -220,14 +217,4 @@ static void test_one_changed_code_is_named(void **state)
     const char *where = "model.layers.0.linear_attn.in_proj_qkv.weight (codes), byte 32766:";
     if (!strstr(seen.first, where))
         fail_msg("%s: does not say %s", seen.first, where);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantizers_write_the_real_bytes),
-        cmocka_unit_test(test_planted_mistakes_are_seen),
-        cmocka_unit_test(test_one_changed_code_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

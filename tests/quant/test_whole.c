@@ -4,7 +4,7 @@
  * measured is how far the logits are from the library's; a layer that is wired wrongly, or read
  * under a wrong scale, is further away by orders of magnitude, and the last test shows it. The
  * layers themselves are held to derived bounds in test_fixtures.c. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,9 +72,8 @@ static sb_knobs library_knobs(const quant_fixture *f)
     return knobs;
 }
 
-static void test_logits_are_near_the_library(void **state)
+TEST(test_logits_are_near_the_library)
 {
-    (void)state;
     for (size_t i = 0; quant_row_at(i); i++) {
         quant_fixture f;
         quant_fixture_open(quant_row_at(i), &f);
@@ -102,9 +101,8 @@ static void turn_experts(sb_model *model)
 }
 
 /* Experts exchanged, or factors taken in the wrong direction. */
-static void test_wrong_wiring_is_far_away(void **state)
+TEST(test_wrong_wiring_is_far_away)
 {
-    (void)state;
     quant_fixture f;
     quant_fixture_open(quant_row_at(0), &f);
     turn_experts(f.model);
@@ -116,13 +114,4 @@ static void test_wrong_wiring_is_far_away(void **state)
     printf("experts exchanged: %.2e, factors inverted: %.2e\n", exchanged, inverted);
     assert_true(exchanged > 100 * NEAR_WEIGHTS && inverted > 100 * NEAR_WEIGHTS);
     quant_fixture_close(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logits_are_near_the_library),
-        cmocka_unit_test(test_wrong_wiring_is_far_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

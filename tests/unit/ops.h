@@ -13,6 +13,9 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 
+/* A body, wherever it stands: test_ops.c registers it. */
+#define OP_TEST(name) void test_##name(void **state __attribute__((unused)))
+
 #define SB_OP(name, clause) void test_##name(void **state);
 #include "ref/ops/ops.def"
 #undef SB_OP

@@ -63,7 +63,7 @@ static sb_attention_args draw(size_t T, size_t first, size_t heads, size_t kv, s
                                .hd = hd};
 }
 
-void test_attention(void **state)
+OP_TEST(attention)
 {
     static const char *const settings[] = {"",
                                            "act=bf16",
@@ -75,7 +75,6 @@ void test_attention(void **state)
                                            "scores=flash",
                                            "scores=f16",
                                            "act=bf16 scores=f16"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++) {
         check_attention(settings[s], draw(1, 0, 1, 1, 1));
         check_attention(settings[s], draw(5, 0, 6, 2, 7));
@@ -91,10 +90,9 @@ void test_attention(void **state)
 }
 
 /* The first position has only itself: p = 1 and the value comes out as it is. */
-void test_attention_to_itself(void **state)
+OP_TEST(attention_to_itself)
 {
     enum { HEADS = 4, KV = 2, HD = 5 };
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_attention_args a = draw(1, 0, HEADS, KV, HD);
     a.out = test_output(HEADS * HD);
@@ -113,13 +111,12 @@ void test_attention_to_itself(void **state)
 
 /* "query head j uses key/value head floor(j / (nQ / nKV))": 6 heads over 2, values say whose they
  * are. */
-void test_attention_head_map(void **state)
+OP_TEST(attention_head_map)
 {
     static const float q[6] = {100, 100, 100, -100, -100, -100};
     static const float keys[4] = {1, 1, -1, -1},
                        values[4] = {10, 11, 20, 21}; /* 2 positions, 2 heads */
     static const float expected[6] = {10, 10, 10, 21, 21, 21};
-    (void)state;
     sb_knobs exact = test_knobs("");
     float *out = test_output(6);
     RUN(attention, &exact, .q = q, .keys = keys, .values = values, .rows = 1, .first = 1,
@@ -128,10 +125,9 @@ void test_attention_head_map(void **state)
 }
 
 /* u <= t: what stands behind a row does not change it. */
-void test_attention_is_causal(void **state)
+OP_TEST(attention_is_causal)
 {
     enum { T = 6, HEADS = 2, HD = 4 };
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_attention_args a = draw(T, 2, HEADS, 1, HD);
     a.out = test_output(T * HEADS * HD);
@@ -150,17 +146,15 @@ void test_attention_is_causal(void **state)
     }
 }
 
-void test_attention_over_long_context(void **state)
+OP_TEST(attention_over_long_context)
 {
-    (void)state;
     check_attention("", draw(2, 298, 2, 1, 16));
     check_attention("act=bf16 scores=act", draw(1, 299, 2, 2, 8));
 }
 
-void test_attention_of_nan(void **state)
+OP_TEST(attention_of_nan)
 {
     static const float q[2] = {1, 1}, bad[6] = {1, 1, NAN, 1, 1, 1}, good[6] = {1, 2, 3, 4, 5, 6};
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (int in_keys = 0; in_keys < 2; in_keys++) {
         float *out = test_output(2);
@@ -220,11 +214,10 @@ static size_t all_outputs(const sb_knobs *k, float *out)
     return (size_t)(o + N - out);
 }
 
-void test_rounding_to_the_activation_type(void **state)
+OP_TEST(rounding_to_the_activation_type)
 {
     static const char *const types[] = {"act=bf16", "act=f16"};
     enum { ROOM = 512 };
-    (void)state;
     sb_knobs exact = test_knobs("");
     float *plain = test_output(ROOM), *narrow = test_output(ROOM);
     size_t n = all_outputs(&exact, plain), changed = 0;

@@ -128,9 +128,8 @@ static void check_chunks(const char *settings, delta_operands o)
     test_same("state", S, want_S, o.state_size);
 }
 
-void test_delta_rule_chunk(void **state)
+OP_TEST(delta_rule_chunk)
 {
-    (void)state;
     check_chunks("", delta_draw(1, 1, 1, 1, 1, 0.1f));
     check_chunks("act=bf16", delta_draw(5, 2, 3, 5, 3, 0.3f));
     check_chunks("act=f16", delta_draw(63, 1, 2, 4, 3, 0.1f));
@@ -185,7 +184,7 @@ static long double largest_sum(const sb_delta_rule_args *a)
  * never amplifies what went wrong before it: T rows add at most a few roundings each of something
  * that is at most |S| + |v|; an exponent G_i - G_j carries the roundings of two sums of size |G|
  * and its own. */
-void test_chunk_is_recurrent(void **state)
+OP_TEST(chunk_is_recurrent)
 {
     static const size_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
     static const float decays[] = {0, 0.02f, 0.5f, 5, 60};
@@ -212,10 +211,9 @@ void test_chunk_is_recurrent(void **state)
 }
 
 /* With beta = 0 nothing is written: S is decayed once, by the exponential of the rounded sum. */
-void test_chunk_without_beta_decays(void **state)
+OP_TEST(chunk_without_beta_decays)
 {
     static const size_t lengths[] = {1, 2, 63, 64};
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (size_t n = 0; n < COUNT(lengths); n++) {
         delta_operands o = delta_draw(lengths[n], 1, 1, 5, 4, 0.05f);
@@ -232,10 +230,9 @@ void test_chunk_without_beta_decays(void **state)
 }
 
 /* "cut into chunks of 64 rows from its own start": 64 + 40 rows are two calls, 50 + 54 are not. */
-void test_chunk_boundaries(void **state)
+OP_TEST(chunk_boundaries)
 {
     static const size_t cuts[] = {64, 50};
-    (void)state;
     sb_knobs exact = test_knobs("");
     const sb_op_table *ops = &sb_backend_ref()->ops;
     delta_operands o = delta_draw(104, 1, 1, 4, 4, 0.05f);

@@ -29,7 +29,7 @@ static void plain_conv(const sb_knobs *k, sb_form form, const sb_matrix *weight,
         memcpy(carried, u + T * C, (kw - 1) * C * sizeof *u);
 }
 
-void test_conv(void **state)
+OP_TEST(conv)
 {
     static const char *const settings[] = {"",
                                            "act=bf16",
@@ -39,7 +39,6 @@ void test_conv(void **state)
                                            "act=bf16 conv_product=act_steps conv_sum=act"};
     static const size_t kernels[] = {4, 1, 2, 5};
     enum { C = 11 };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(kernels); i++)
             for (size_t T = 1; T <= 6; T++) {
@@ -61,12 +60,11 @@ void test_conv(void **state)
 }
 
 /* "w[ch, j] u_{t-(kw-1)+j}[ch]": a weight that is 1 at tap j shows the column kw-1-j rows ago. */
-void test_conv_taps(void **state)
+OP_TEST(conv_taps)
 {
     enum { KW = 4, T = 5 };
     static const float in[T] = {1, 2, 3, 4, 5}, before[KW - 1] = {-3, -2, -1};
     static const float columns[KW - 1 + T] = {-3, -2, -1, 1, 2, 3, 4, 5};
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (size_t tap = 0; tap < KW; tap++) {
         float one_hot[KW] = {0};
@@ -82,10 +80,9 @@ void test_conv_taps(void **state)
 
 /* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
  * state are those without a trail. */
-void test_conv_trail(void **state)
+OP_TEST(conv_trail)
 {
     enum { KW = 4, C = 3, T = 6, BACK = (KW - 1) * C };
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *in = test_normal("u", T * C, 0, 1), *before = test_normal("s", BACK, 0, 1);
     sb_matrix w = test_matrix(SB_FORMAT_f32, test_normal("w", C * KW, 0, 1), C, KW);
@@ -104,10 +101,9 @@ void test_conv_trail(void **state)
 
 /* Any split over calls is one call; lengths 1 to 5 pass less, as much and more than the state
  * holds. */
-void test_conv_splits(void **state)
+OP_TEST(conv_splits)
 {
     enum { KW = 4, C = 3, MOST = 5, BACK = (KW - 1) * C };
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *in = test_normal("u", MOST * C, 0, 1);
     sb_matrix w = test_matrix(SB_FORMAT_f32, test_normal("w", C * KW, 0, 1), C, KW);
@@ -126,10 +122,9 @@ void test_conv_splits(void **state)
     }
 }
 
-void test_conv_of_nan(void **state)
+OP_TEST(conv_of_nan)
 {
     static const float in[5] = {1, NAN, 1, INFINITY, 1}, weight[2] = {0.5f, 0};
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_matrix w = test_matrix(SB_FORMAT_bf16, weight, 1, 2);
     float *conv_state = test_copy(NULL, 1), *out = test_output(5);
@@ -183,7 +178,7 @@ static void check_rope(const char *settings, sb_rope_args a, const float *in)
     test_same(settings, a.x, want, n);
 }
 
-void test_rope(void **state)
+OP_TEST(rope)
 {
     static const char *const settings[] = {
         "",
@@ -202,7 +197,6 @@ void test_rope(void **state)
     static const uint32_t position[3][4] = {
         {0, 1, 262143, 77}, {5, 0, 3, 1000}, {9, 2, 0, 16777215}};
     enum { T = 4, HEADS = 3 };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(widths); i++) {
             sb_rope_args a = {.rows = T,
@@ -218,11 +212,10 @@ void test_rope(void **state)
         }
 }
 
-void test_rope_at_position_0(void **state)
+OP_TEST(rope_at_position_0)
 {
     enum { HD = 64 };
     static const uint32_t zero = 0;
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *in = test_normal("x", 2 * HD, 0, 1);
     float *x = test_copy(in, 2 * HD);
@@ -232,11 +225,10 @@ void test_rope_at_position_0(void **state)
 }
 
 /* Frequency 0 turns by one radian per position: dimension 0 pairs with rd/2, and not with 1. */
-void test_rope_pairs(void **state)
+OP_TEST(rope_pairs)
 {
     enum { HD = 12, RD = 8 };
     static const uint32_t one = 1;
-    (void)state;
     sb_knobs exact = test_knobs("");
     float c = plain_cos(1), s = plain_sin(1);
     for (size_t i = 0; i < HD; i++) {
@@ -258,13 +250,12 @@ void test_rope_pairs(void **state)
 }
 
 /* R-8 with [11, 11, 10]: T, H, W in turn, and the last two frequencies are T and H. */
-void test_rope_streams(void **state)
+OP_TEST(rope_streams)
 {
     enum { RD = 64, HALF = RD / 2 };
     static const char streams[] = "THWTHWTHWTHWTHWTHWTHWTHWTHWTHWTH";
     static const uint32_t section[3] = {11, 11, 10}, positions[3] = {1000003, 77, 40009};
     float x[RD] = {0};
-    (void)state;
     assert_int_equal(strlen(streams), HALF);
     sb_knobs exact = test_knobs("");
     for (size_t f = 0; f < HALF; f++)
@@ -283,11 +274,10 @@ void test_rope_streams(void **state)
 }
 
 /* The last exact position, with the fastest frequency: the argument is reduced exactly. */
-void test_rope_far_out(void **state)
+OP_TEST(rope_far_out)
 {
     static const uint32_t last = (1u << 24) - 1;
     float x[2] = {1, 0};
-    (void)state;
     sb_knobs exact = test_knobs("");
     RUN(rope, &exact, .x = x, .rows = 1, .heads = 1, .hd = 2, .rd = 2, .theta = 1e7,
         .position = {&last, &last, &last});

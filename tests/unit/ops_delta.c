@@ -96,9 +96,8 @@ static void check_delta(const char *settings, delta_operands o)
     test_same("state", S, want_S, o.state_size);
 }
 
-void test_delta_rule(void **state)
+OP_TEST(delta_rule)
 {
-    (void)state;
     check_delta("", delta_draw(1, 1, 1, 1, 1, 0.1f));
     check_delta("", delta_draw(7, 2, 3, 5, 3, 0.3f));
     check_delta("act=bf16", delta_draw(4, 3, 1, 9, 2, 1));
@@ -141,15 +140,14 @@ static void check_trail(const char *settings)
 }
 
 /* K-35: "those between the rows of a verify, which goes on with the unrounded ones" */
-void test_delta_rule_trail(void **state)
+OP_TEST(delta_rule_trail)
 {
-    (void)state;
     check_trail("");
     check_trail("act=bf16 delta_state=act");
 }
 
 /* One row, one head, dk = dv = 1, by hand: {S, g, q, k, v, beta} -> {S, o}. */
-void test_delta_rule_by_hand(void **state)
+OP_TEST(delta_rule_by_hand)
 {
     static const float cases[][8] = {
         {4, 0, 2, 1, 1, 0.5f, 2.5f, 5},          /* m = 4, d = -1.5 */
@@ -158,7 +156,6 @@ void test_delta_rule_by_hand(void **state)
         {4, 0, 0.25f, 0.5f, 3, 1, 4.5f, 1.125f}, /* m = 2, d = 1 */
         {4, 0, 3, 1, 1, 0, 4, 12},               /* beta 0: nothing is written */
     };
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (size_t i = 0; i < COUNT(cases); i++) {
         const float *c = cases[i];
@@ -173,13 +170,12 @@ void test_delta_rule_by_hand(void **state)
 }
 
 /* "whose query and key head is floor(h / r)": r = 3, all heads different, nothing is written. */
-void test_delta_rule_head_map(void **state)
+OP_TEST(delta_rule_head_map)
 {
     static const float S[6] = {1, 2, 3, 4, 5, 6}, q[2] = {10, 1000}, zeros[6] = {0};
     static const float expected[6] = {10, 20, 30, 4000, 5000, 6000}, k[2] = {1, 0},
                        beta[6] = {0, 1, 1, 0, 1, 1};
     static const float v[6] = {9, 8, 7, 6, 5, 4}, written[6] = {1, 8, 7, 4, 5, 6};
-    (void)state;
     sb_knobs exact = test_knobs("");
     float *heads = test_copy(S, 6), *out = test_output(6);
     RUN(delta_rule, &exact, .q = q, .k = k, .v = v, .v_stride = 6, .g = zeros, .beta = zeros,
@@ -191,12 +187,11 @@ void test_delta_rule_head_map(void **state)
     test_same("S", heads, written, 6); /* the second key is 0: its value heads keep theirs */
 }
 
-void test_delta_rule_zero_keys(void **state)
+OP_TEST(delta_rule_zero_keys)
 {
     enum { DK = 3, DV = 2 };
     static const float g[2] = {-0.5f, -0.25f}, beta[2] = {1, 0.5f}, k[2 * DK] = {0};
     float want[DK * DV];
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *q = test_normal("q", 2 * DK, 0, 1), *v = test_normal("v", 2 * DV, 0, 1);
     const float *initial = test_normal("S", DK * DV, 0, 1);
@@ -210,10 +205,9 @@ void test_delta_rule_zero_keys(void **state)
     test_same("decayed state", S, want, DK * DV);
 }
 
-void test_delta_rule_of_nan(void **state)
+OP_TEST(delta_rule_of_nan)
 {
     static const float one[2] = {1, 1}, v[2] = {NAN, 1}, zero[1] = {0};
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (int chunk = 0; chunk < 2; chunk++) {
         float S[2] = {1, 1}, *out = test_output(2);

@@ -8,13 +8,12 @@
 #include "ref/ops/kv_cache.h"
 
 /* Scores 0 and -s, values 0 and v: f32 gives R(v p), act R(v R(p)), flash R(R(e) v / (1 + e)). */
-void test_flash_divides_at_the_end(void **state)
+OP_TEST(flash_divides_at_the_end)
 {
     static const char *const forms[3] = {"act=bf16", "act=bf16 scores=act",
                                          "act=bf16 scores=flash"};
     static const float q[1] = {1};
     int differ[3] = {0};
-    (void)state;
     for (int n = 1; n < 40; n++) {
         float got[3], keys[2] = {0, -0.0625f * (float)n}, values[2] = {0, 1.6953125f};
         const float e = plain_exp(keys[1]), p = e / (1 + e), v = values[1];
@@ -35,13 +34,12 @@ void test_flash_divides_at_the_end(void **state)
 }
 
 /* 1 + 2^-11 is 1 in binary16, and so is a query's; a probability of 2^-25 is 0. */
-void test_scores_in_binary16(void **state)
+OP_TEST(scores_in_binary16)
 {
     static const float q[1] = {1 + 0x1p-11f}, keys[2] = {0x1p11f, 0x1p11f - 0x1p-2f};
     static const float values[2] = {1, 3};
     const float gap = plain_exp(-0x1p-2f), p = sb_round_to(SB_FORMAT_f16, gap / (1 + gap));
     const float first = sb_round_to(SB_FORMAT_f16, 1 / (1 + gap)), want = first + 3 * p;
-    (void)state;
     sb_knobs k = test_knobs("scores=f16");
     float *out = test_output(1);
     RUN(attention, &k, .q = q, .keys = keys, .values = values, .rows = 1, .first = 1, .heads = 1,
@@ -50,12 +48,11 @@ void test_scores_in_binary16(void **state)
     assert_true(fabsf(*out - (1 + 3 * gap) / (1 + gap)) > 0x1p-14f);
 }
 
-void test_cache_in_binary16(void **state)
+OP_TEST(cache_in_binary16)
 {
     static const float in[] = {1 + 0x1p-11f, 1 + 0x3p-11f, -0.1f, 65519, 65520, 0x1p-25f, -0.0f};
     static const float want[] = {1, 1 + 0x1p-9f, -0x1.998p-4f, 65504, INFINITY, 0, -0.0f};
     float out[COUNT(in)];
-    (void)state;
     sb_knobs k = test_knobs("kv_cache=f16");
     sb_kv_store(&k, 0.5f, in, COUNT(in), out); /* scales are for FP8 */
     test_same("cache", out, want, COUNT(in));
@@ -64,12 +61,11 @@ void test_cache_in_binary16(void **state)
 
 /* theta = 2^12, rd = 8: the step is 2^-3, and all angles are exact; theta = 3, rd = 8: the third
  * angle is two rounded products. */
-void test_angles_in_a_chain(void **state)
+OP_TEST(angles_in_a_chain)
 {
     static const uint32_t position[1] = {5};
     const float step = plain_power(3, -0.25L), twice = 5.0f * step * step, thrice = twice * step;
     const float want[3] = {plain_cos(5), plain_cos(5.0f * step), plain_cos(thrice)};
-    (void)state;
     sb_knobs chain = test_knobs("rope_freq=chain"), exact = test_knobs("");
     float x[8] = {1, 1, 1, 1}, y[8] = {1, 1, 1, 1};
     RUN(rope, &chain, .x = x, .rows = 1, .heads = 1, .hd = 8, .rd = 8, .theta = 3,
@@ -90,14 +86,13 @@ void test_angles_in_a_chain(void **state)
 
 /* K-8: inverse frequencies that transformers 5.14.1 and torch 2.15.0 had of theta = 1e7 and rd = 24
  * (Qwen3_5TextRotaryEmbedding.inv_freq): seven of twelve are not RN( 1 / RN( theta^(2f/rd) ) ). */
-void test_frequencies_of_torch(void **state)
+OP_TEST(frequencies_of_torch)
 {
     static const uint32_t recorded[12] = {0x3f800000, 0x3e85a3da, 0x3d8b8753, 0x3c91ad39,
                                           0x3b981877, 0x3a9ecc21, 0x39a5cb60, 0x38ad1991,
                                           0x37b4ba1e, 0x36bcb0c1, 0x35c50137, 0x34cdaf6a};
     static const uint32_t positions[] = {1, 140, 1001, 262143, 16777215};
     int others = 0;
-    (void)state;
     sb_knobs torch = test_knobs("rope_freq=torch"), exact = test_knobs("");
     for (size_t p = 0; p < COUNT(positions); p++) {
         const uint32_t *at = &positions[p];
@@ -119,10 +114,9 @@ void test_frequencies_of_torch(void **state)
 }
 
 /* 1 + 2^-9 is 1 in bfloat16. With ss / n = 1 and eps = 0 the norm is the factor. */
-void test_norm_weight_is_rounded(void **state)
+OP_TEST(norm_weight_is_rounded)
 {
     static const float in[2] = {256, 256}, weight[2] = {0x1p-9f, 0x1p-7f};
-    (void)state;
     sb_knobs k = test_knobs("act=f16 norm_weight=act"), wide = test_knobs("norm_weight=act");
     sb_matrix w = test_matrix(SB_FORMAT_f32, weight, 1, 2);
     float *out = test_output(2);
@@ -139,7 +133,7 @@ void test_norm_weight_is_rounded(void **state)
 }
 
 /* 1 + 1 + 256 is 258 in bfloat16 in this order, 256 in the opposite one. */
-void test_experts_in_eager_order(void **state)
+OP_TEST(experts_in_eager_order)
 {
     static const float f[3] = {256, 1, 1}, w[3] = {1, 1, 1}, zero = 0;
     static const struct {
@@ -151,7 +145,6 @@ void test_experts_in_eager_order(void **state)
         {{3, 2, 5}, "act=bf16 moe_sum=eager", 256}, {{0, 2, 5}, "act=bf16 moe_sum=after", 258},
         {{0, 2, 5}, "act=bf16 moe_sum=slots", 258}, {{0, 2, 5}, "moe_sum=eager", 258},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         sb_knobs k = test_knobs(cases[i].form);
         float *out = test_output(1);
@@ -164,7 +157,7 @@ void test_experts_in_eager_order(void **state)
 
 /* f = 257 is not a bfloat16. Half of it is 128.5 and rounds to 128 (to even); half of R(f) = 256 is
  * 128 as well, but twice f is 514, and twice R(f) is 512. */
-void test_weights_inside_down_proj(void **state)
+OP_TEST(weights_inside_down_proj)
 {
     static const float in[2] = {256, 1}, ones[2] = {1, 1}, two[1] = {2}, zero = 0;
     static const struct {
@@ -177,7 +170,6 @@ void test_weights_inside_down_proj(void **state)
         {"act=bf16 moe_sum=slots", 256, 512},
         {"act=bf16", 256, 512},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         sb_knobs k = test_knobs(cases[i].form);
         sb_matrix w = test_matrix(SB_FORMAT_f32, ones, 1, 2);
@@ -192,13 +184,12 @@ void test_weights_inside_down_proj(void **state)
 
 /* sigmoid(1) = 0.73105860 is 187/256 in bfloat16. Step by step R(187/256) - 1/2 = 59/256 is left,
  * in one sum 0.2310586, whose nearest bfloat16 is 237/1024. */
-void test_shared_gate_in_one_sum(void **state)
+OP_TEST(shared_gate_in_one_sum)
 {
     static const float one = 1, three = 3;
     static const struct {
         float routed, steps, fused;
     } cases[] = {{-0.5f, 59.0f / 256, 237.0f / 1024}, {-4, -1.8125f, -1.8046875f}};
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int fused = 0; fused < 2; fused++) {
             sb_knobs k = test_knobs(fused ? "act=bf16 moe_sum=slots shared_gate=fused"
@@ -211,7 +202,7 @@ void test_shared_gate_in_one_sum(void **state)
 }
 
 /* 257 under each knob, by each kind of layer: R of R-2, or not. */
-void test_outputs_that_stay_wide(void **state)
+OP_TEST(outputs_that_stay_wide)
 {
     static const float in[2] = {256, 1}, ones[2] = {1, 1};
     static const struct {
@@ -223,7 +214,6 @@ void test_outputs_that_stay_wide(void **state)
         {"shared_gate=fused", SB_LINEAR_shared_gate},
         {"moe_sum=epilogue", SB_LINEAR_expert_down},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int kind = 0; kind <= SB_LINEAR_head; kind++)
             for (int format = 0; format < 2; format++) { /* read in place, or cast first (K-2) */
@@ -239,7 +229,7 @@ void test_outputs_that_stay_wide(void **state)
 }
 
 /* Which MLP rounds silu(gate): rows expert, shared, dense. */
-void test_silu_of_each_mlp(void **state)
+OP_TEST(silu_of_each_mlp)
 {
     static const float gate = 0.1875f, up = 1.5f;
     static const struct {
@@ -252,7 +242,6 @@ void test_silu_of_each_mlp(void **state)
         {"act=bf16 swiglu=act swiglu_dense=shared_f32", {1, 0, 0}},
         {"act=bf16 swiglu_dense=shared_f32", {0, 0, 0}},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int kind = 0; kind <= SB_MLP_dense; kind++) {
             sb_knobs k = test_knobs(cases[i].knobs);

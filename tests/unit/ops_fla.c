@@ -137,9 +137,8 @@ static void check_fla(const char *settings, delta_operands o)
     test_same("state", S, want_S, o.state_size);
 }
 
-void test_chunk_fla(void **state)
+OP_TEST(chunk_fla)
 {
-    (void)state;
     check_fla("delta_rule=chunk_fla", delta_draw(1, 1, 1, 1, 1, 0.1f));
     check_fla("delta_rule=chunk_fla act=bf16", delta_draw(1, 1, 1, 4, 2, 0.1f));
     check_fla("delta_rule=chunk_fla act=bf16", delta_draw(5, 2, 3, 5, 3, 0.3f));
@@ -154,7 +153,7 @@ void test_chunk_fla(void **state)
 /* The rule in long double without any rounding, dk^-1/2 in the output: in binary32 R-22 comes as
  * close as R-10 (test_chunk_is_recurrent), and with bfloat16 matrices, in which each of the
  * roundings is 2^16 times as large, within 2^16 times that; the state is not scaled. */
-void test_chunk_fla_is_the_rule(void **state)
+OP_TEST(chunk_fla_is_the_rule)
 {
     static const size_t lengths[] = {1, 2, 63, 64, 65, 130};
     static const char *const settings[] = {"delta_rule=chunk_fla", "delta_rule=chunk_fla act=bf16"};
@@ -180,10 +179,9 @@ void test_chunk_fla_is_the_rule(void **state)
 
 /* What is rounded, one row, dk = dv = 1, beta and decay powers of two, by hand in bfloat16: the
  * copy of the state that is read and predicted from, and not the state that is carried on. */
-void test_chunk_fla_by_hand(void **state)
+OP_TEST(chunk_fla_by_hand)
 {
     static const float zero[1] = {0}, one[1] = {1}, half[1] = {0.5f};
-    (void)state;
     sb_knobs k = test_knobs("delta_rule=chunk_fla act=bf16");
     float S = 1 + 0x1p-9f, *out = test_output(1); /* R(S) is 1 */
     RUN(delta_rule_chunk, &k, .g = zero, .q = one, .k = one, .v = zero, .beta = half, .v_stride = 1,

@@ -99,7 +99,7 @@ static void check_l2norm(const char *settings, sb_form form, int recurrent, size
     test_same(settings, k, want_k, n);
 }
 
-void test_l2norm(void **state)
+OP_TEST(l2norm)
 {
     static const size_t shapes[][4] = {
         {1, 1, 1, 0}, {3, 2, 7, 5}, {2, 3, 64, 11}}; /* T nK dk rest */
@@ -123,7 +123,6 @@ void test_l2norm(void **state)
                                            "act=bf16 l2norm=act",
                                            "act=f16 l2norm=act q_scale=by_form",
                                            "l2norm=vllm act=bf16 l2norm_round=act_prompt"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(shapes); i++)
             for (int call = 0; call < 6; call++)
@@ -132,10 +131,9 @@ void test_l2norm(void **state)
 }
 
 /* "eps is added to the sum, not to the mean": with ss = 1e-6 the norm is halved, whatever dk. */
-void test_l2norm_of_zeros(void **state)
+OP_TEST(l2norm_of_zeros)
 {
     float in[32] = {0}, expected[8] = {0}; /* one head of width 8, queries then keys, two rows */
-    (void)state;
     sb_knobs exact = test_knobs("");
     in[16] = in[24] = 0x1p-10f;
     float *q = test_output(16), *k = test_output(16);
@@ -149,11 +147,10 @@ void test_l2norm_of_zeros(void **state)
     test_same("q", q + 8, expected, 8);
 }
 
-void test_l2norm_reads_queries_then_keys(void **state)
+OP_TEST(l2norm_reads_queries_then_keys)
 {
     enum { HEADS = 3 };
     static const float in[2 * HEADS + 1] = {1, -1, 1, -1, -1, 1, 77}; /* dk = 1: signs remain */
-    (void)state;
     sb_knobs exact = test_knobs("");
     float *q = test_output(HEADS), *k = test_output(HEADS);
     RUN(l2norm, &exact, .qkv = in, .rows = 1, .stride = 2 * HEADS + 1, .heads = HEADS, .dk = 1,
@@ -205,7 +202,7 @@ static void check_gates(const char *settings, sb_form form)
     test_same(settings, beta, want_beta, ALL);
 }
 
-void test_gates(void **state)
+OP_TEST(gates)
 {
     static const char *const settings[] = {"",
                                            "act=bf16",
@@ -219,7 +216,6 @@ void test_gates(void **state)
                                            "act=bf16 params=act a_log=stored",
                                            "act=bf16 params=plain_act",
                                            "act=f16 beta=act params=act softplus=log1p_exp"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (int form = 0; form < 3; form++)
             check_gates(settings[s], (sb_form)form);
@@ -227,11 +223,10 @@ void test_gates(void **state)
 
 /* Where log(1 + e^x) is computed from the rounded sum, nothing decays below -17, and log1p keeps
  * what there is. */
-void test_gates_that_stop(void **state)
+OP_TEST(gates_that_stop)
 {
     static const float a[3] = {-16, -18, -30}, zero[1] = {0};
     static const char *const stop[] = {"softplus=log_exp", "softplus=log_exp_abs", "softplus=vllm"};
-    (void)state;
     sb_matrix none = test_matrix(SB_FORMAT_bf16, zero, 1, 1);
     for (size_t s = 0; s <= COUNT(stop); s++) {
         sb_knobs k = test_knobs(s < COUNT(stop) ? stop[s] : "softplus=log1p_exp");
@@ -244,10 +239,9 @@ void test_gates_that_stop(void **state)
 }
 
 /* Far below, softplus(x) is e^x and never negative; far above it is x; NaN is not lost. */
-void test_gates_extremes(void **state)
+OP_TEST(gates_extremes)
 {
     static const float a[8] = {-200, -88, -30, 0, 21, 300, -0.0f, NAN}, zero[1] = {0};
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_matrix none = test_matrix(SB_FORMAT_bf16, zero, 1, 1);
     float *g = test_output(8), *beta = test_output(8);

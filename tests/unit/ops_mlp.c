@@ -8,11 +8,10 @@
 static const char *const settings[] = {
     "", "act=bf16", "act=f16", "act=bf16 params=act", "act=f16 params=act", "params=act"};
 
-void test_embed(void **state)
+OP_TEST(embed)
 {
     enum { V = 7, H = 13, T = 5 };
     static const uint32_t tokens[T] = {6, 0, 3, 3, 5};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (int format = 0; format < SB_FORMAT_COUNT; format++) {
             if (!sb_format_is_plain((sb_format)format))
@@ -62,11 +61,10 @@ static void check_narrowed(const sb_matrix *w, const float *in, size_t T)
     }
 }
 
-void test_linear(void **state)
+OP_TEST(linear)
 {
     static const size_t shapes[][3] = {
         {1, 1, 1}, {3, 5, 17}, {2, 33, 64}, {1, 9, 301}, {7, 31, 97}};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(shapes); i++) {
             size_t T = shapes[i][0], N = shapes[i][1], K = shapes[i][2];
@@ -85,10 +83,9 @@ void test_linear(void **state)
     check_linear(&exact, &w, test_normal("big x", 5 * 101, 0, 1), 5);
 }
 
-void test_linear_of_hostile_values(void **state)
+OP_TEST(linear_of_hostile_values)
 {
     enum { T = 9, N = 23, K = 19 };
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *in = test_hostile("x", T * K);
     sb_matrix w = test_matrix(SB_FORMAT_f32, test_hostile("w", N * K), N, K);
@@ -107,14 +104,13 @@ void test_linear_of_hostile_values(void **state)
     }
 }
 
-void test_linear_with_row_map(void **state)
+OP_TEST(linear_with_row_map)
 {
     enum { N = 6, K = 3, STORED = 8 };
     static const uint32_t map[N] = {7, 0, 3, 3, 1, 6};
     static const float in[K] = {1.0f, 0.0f, 0.0f};
     static const char *const sets[] = {"", "act=bf16 params=act"};
     float values[STORED * K] = {0};
-    (void)state;
     for (size_t i = 0; i < STORED; i++)
         values[i * K] = (float)i;
     for (size_t s = 0; s < COUNT(sets); s++) {
@@ -129,10 +125,9 @@ void test_linear_with_row_map(void **state)
     }
 }
 
-void test_split_gate(void **state)
+OP_TEST(split_gate)
 {
     enum { T = 3, HEADS = 5, HD = 7 };
-    (void)state;
     sb_knobs knobs = test_knobs("act=bf16"); /* nothing is rounded: copies */
     const float *in = test_normal("packed", T * HEADS * 2 * HD, 0, 1);
     float *query = test_output(T * HEADS * HD), *gate = test_output(T * HEADS * HD);
@@ -146,11 +141,10 @@ void test_split_gate(void **state)
 }
 
 /* "hd query rows, then hd gate rows" per head, and not all queries before all gates. */
-void test_split_gate_order(void **state)
+OP_TEST(split_gate_order)
 {
     static const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}; /* two heads of width 2 */
     static const float queries[4] = {1, 2, 5, 6}, gates[4] = {3, 4, 7, 8};
-    (void)state;
     sb_knobs exact = test_knobs("");
     float *query = test_output(4), *gate = test_output(4);
     RUN(split_gate, &exact, .in = in, .rows = 1, .heads = 2, .hd = 2, .query = query, .gate = gate);
@@ -196,36 +190,32 @@ static void check_elementwise(const sb_knobs *k, const float *a, const float *b)
     test_same("add", sum, want[2], MANY);
 }
 
-void test_attn_gate(void **state)
+OP_TEST(attn_gate)
 {
-    (void)state;
     for (size_t s = 0; s < COUNT(gate_settings); s++) {
         sb_knobs knobs = test_knobs(gate_settings[s]);
         check_elementwise(&knobs, test_normal("a", MANY, 0, 3), test_normal("b", MANY, 0, 4));
     }
 }
 
-void test_swiglu(void **state)
+OP_TEST(swiglu)
 {
-    (void)state;
     for (size_t s = 0; s < COUNT(gate_settings); s++) {
         sb_knobs knobs = test_knobs(gate_settings[s]);
         check_elementwise(&knobs, test_normal("gate", MANY, -1, 9), test_normal("up", MANY, 0, 1));
     }
 }
 
-void test_add(void **state)
+OP_TEST(add)
 {
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++) {
         sb_knobs knobs = test_knobs(settings[s]);
         check_elementwise(&knobs, test_normal("x", MANY, 0, 1), test_normal("y", MANY, 0, 1e-3f));
     }
 }
 
-void test_elementwise_of_hostile_values(void **state)
+OP_TEST(elementwise_of_hostile_values)
 {
-    (void)state;
     for (size_t s = 0; s < COUNT(gate_settings); s++) {
         sb_knobs knobs = test_knobs(gate_settings[s]);
         check_elementwise(&knobs, test_hostile("a", MANY), test_hostile("b", MANY));
@@ -238,9 +228,8 @@ void test_elementwise_of_hostile_values(void **state)
     check_elementwise(&exact, test_normal("a", MANY, 0, 1), strange);
 }
 
-void test_outputs_may_be_inputs(void **state)
+OP_TEST(outputs_may_be_inputs)
 {
-    (void)state;
     sb_knobs knobs = test_knobs("act=bf16");
     const float *a = test_normal("a", MANY, 0, 3), *b = test_normal("b", MANY, 0, 3);
     float *apart = test_output(MANY), *in_place = test_copy(a, MANY);

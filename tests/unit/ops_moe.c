@@ -50,12 +50,11 @@ static void check_router(const char *setting, const float *logits, size_t T, siz
     }
 }
 
-void test_router(void **state)
+OP_TEST(router)
 {
     static const char *const settings[] = {"", "act=bf16", "act=bf16 router_weight=act",
                                            "act=f16 router_weight=act", "router_weight=act"};
     static const size_t shapes[][3] = {{1, 1, 1}, {5, 16, 4}, {3, 33, 8}, {2, 7, 7}, {4, 64, 1}};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(shapes); i++)
             for (int renormalise = 0; renormalise < 2; renormalise++) {
@@ -68,7 +67,7 @@ void test_router(void **state)
 }
 
 /* "the lowest index first among equals, in descending order" */
-void test_router_ties(void **state)
+OP_TEST(router_ties)
 {
     enum { E = 8, KEPT = 3 };
     static const struct {
@@ -81,7 +80,6 @@ void test_router_ties(void **state)
         {{0, 0, 0, 0, 0, 0, 1, 2}, {7, 6, 0}},
         {{-0.0f, 0.0f, -0.0f, -1, -1, -1, -1, -1}, {0, 1, 2}}, /* zeros are equal */
     };
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_knobs highest = test_knobs("router_tie=highest");
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -102,10 +100,9 @@ void test_router_ties(void **state)
 }
 
 /* Renormalised weights sum to 1; raw ones are what they are among all experts. */
-void test_router_sums(void **state)
+OP_TEST(router_sums)
 {
     enum { E = 16, KEPT = 4, T = 20 };
-    (void)state;
     sb_knobs exact = test_knobs("");
     const float *logits = test_normal("logits", T * E, 0, 1);
     for (int renormalise = 0; renormalise < 2; renormalise++) {
@@ -135,12 +132,11 @@ void test_router_sums(void **state)
     }
 }
 
-void test_router_keeps_all(void **state)
+OP_TEST(router_keeps_all)
 {
     enum { E = 6 };
     static const float logits[E] = {2, -1, 2, 8, 0, 8};
     static const uint32_t expected[E] = {3, 5, 0, 2, 4, 1};
-    (void)state;
     sb_knobs exact = test_knobs("");
     uint32_t *ids = test_ids(E);
     float *w = test_output(E);
@@ -151,7 +147,7 @@ void test_router_keeps_all(void **state)
 }
 
 /* Any bits end, with ids that exist; the session refuses the logits (S-6). */
-void test_router_of_nan(void **state)
+OP_TEST(router_of_nan)
 {
     enum { E = 5, KEPT = 3 };
     static const float cases[][E] = {{NAN, NAN, NAN, NAN, NAN},
@@ -159,7 +155,6 @@ void test_router_of_nan(void **state)
                                      {4, NAN, 4, NAN, NAN},
                                      {INFINITY, INFINITY, 0, 0, 0},
                                      {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}};
-    (void)state;
     sb_knobs exact = test_knobs("");
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint32_t *ids = test_ids(KEPT);
@@ -206,7 +201,7 @@ static float plain_combine(const sb_knobs *k, const sb_moe_combine_args *a, size
     return sb_act(k, routed + shared);
 }
 
-void test_moe_combine(void **state)
+OP_TEST(moe_combine)
 {
     static const char *const settings[] = {"",
                                            "act=bf16",
@@ -224,7 +219,6 @@ void test_moe_combine(void **state)
     static const size_t kept_of[] = {1, 2, 8, 10};
     static const uint32_t ids[10] = {40, 7, 63, 0, 8, 21, 3, 62, 9, 1};
     enum { N = 37 };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(kept_of); i++) {
             sb_knobs k = test_knobs(settings[s]);
@@ -247,11 +241,10 @@ void test_moe_combine(void **state)
 }
 
 /* One sum loses nothing; slots round in between. sigmoid(0) = 1/2. */
-void test_moe_dot_and_slots(void **state)
+OP_TEST(moe_dot_and_slots)
 {
     static const float f[3] = {0x1p30f, 1.0f, -0x1p30f}, w[3] = {1, 1, 1}, shared = 0x1p-20f;
     static const float nan_f[3] = {1, NAN, 1};
-    (void)state;
     sb_knobs dot = test_knobs(""), slots = test_knobs("moe_sum=slots");
     float *out = test_output(1);
     RUN(moe_combine, &dot, .expert_out = f, .weights = w, .shared_out = &shared, .kept = 3, .n = 1,

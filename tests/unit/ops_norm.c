@@ -9,7 +9,7 @@ static float mean_root(const float *x, size_t n, float eps)
     return plain_rsqrt(mean + eps);
 }
 
-void test_rmsnorm(void **state)
+OP_TEST(rmsnorm)
 {
     static const char *const settings[] = {"",
                                            "act=bf16",
@@ -19,7 +19,6 @@ void test_rmsnorm(void **state)
                                            "act=f16 norm_weight=act"};
     static const size_t widths[] = {1, 2, 17, 96, 333};
     enum { T = 3 };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(widths); i++) {
             sb_knobs k = test_knobs(settings[s]);
@@ -43,12 +42,11 @@ void test_rmsnorm(void **state)
 
 /* A zero row stays zero; eps is added to the mean (with n = 4, ss = 4 eps, half of the root is
  * eps). */
-void test_rmsnorm_of_zeros(void **state)
+OP_TEST(rmsnorm_of_zeros)
 {
     static const float in[8] = {0, 0, 0, 0, 0x1p-10f, -0x1p-10f, 0x1p-10f, 0x1p-10f};
     static const float weight[4] = {0, 0, 3, -1}, zero[4] = {0, 0, 0, -0.0f};
     const float r = plain_rsqrt(0x1p-19f);
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_matrix w = test_matrix(SB_FORMAT_bf16, weight, 1, 4);
     float *out = test_output(8);
@@ -63,13 +61,12 @@ void test_rmsnorm_of_zeros(void **state)
         assert_true(isnan(out[i]));
 }
 
-void test_gated_rmsnorm(void **state)
+OP_TEST(gated_rmsnorm)
 {
     static const char *const settings[] = {"", "act=bf16", "act=f16", "act=bf16 gated_norm=act",
                                            "act=f16 gated_norm=act params=act"};
     static const size_t widths[] = {1, 2, 31, 64};
     enum { T = 2, HEADS = 3 };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(widths); i++) {
             sb_knobs k = test_knobs(settings[s]);
@@ -95,10 +92,9 @@ void test_gated_rmsnorm(void **state)
 }
 
 /* Norm before gate, plain weight: a huge z does not disappear in the norm. */
-void test_gated_rmsnorm_norm_before_gate(void **state)
+OP_TEST(gated_rmsnorm_norm_before_gate)
 {
     static const float in[2] = {2, -2}, z[2] = {100, 0}, weight[2] = {3, 5};
-    (void)state;
     sb_knobs exact = test_knobs("");
     sb_matrix w = test_matrix(SB_FORMAT_bf16, weight, 1, 2);
     float *out = test_output(2);

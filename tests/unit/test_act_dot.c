@@ -2,7 +2,7 @@
  *
  * R-2 over K-18 to K-23, and R-12 over K-24. SAMEBIT_CASES / 2500 is the number of layers per
  * kind (default 40). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -198,11 +198,10 @@ static void count_differences(const kind *k, const layer *l, unsigned long *coar
     }
 }
 
-static void test_layers(void **state)
+TEST_WITH(test_layers, NULL, test_release)
 {
     unsigned long coarse = 0, unquantized = 0, outputs = 0;
     layer *l = malloc(sizeof *l);
-    (void)state;
     key = sb_rng_key(42, "layers");
     for (size_t i = 0; i < COUNT(kinds); i++)
         for (unsigned long c = 0; c < cases(); c++) {
@@ -228,11 +227,10 @@ static void test_layers(void **state)
 
 /* K-17: "factor_last applies the factor to the rounded dot product" - one number for weight and
  * input, in the direction of the file. */
-static void test_factor_last(void **state)
+TEST(test_factor_last)
 {
     unsigned long one_by_one = 0, folded = 0;
     layer *l = malloc(sizeof *l);
-    (void)state;
     key = sb_rng_key(42, "factor_last");
     for (size_t i = 0; i < COUNT(kinds); i++)
         for (unsigned long c = 0; c < cases(); c++) {
@@ -276,11 +274,10 @@ static void test_factor_last(void **state)
 
 /* K-2: "act first rounds each parameter to the activation type" - also to binary32, which does not
  * hold every exact value. */
-static void test_params_in_binary32(void **state)
+TEST(test_params_in_binary32)
 {
     unsigned long differ = 0;
     layer *l = malloc(sizeof *l);
-    (void)state;
     key = sb_rng_key(42, "params");
     for (unsigned long c = 0; c < cases(); c++) {
         sb_knobs act = test_knobs("params=act"), stored = test_knobs("");
@@ -307,14 +304,13 @@ static void test_params_in_binary32(void **state)
  * --------------------------------------------------------------------------------------- */
 
 /* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x" */
-static void test_store(void **state)
+TEST_WITH(test_store, NULL, test_release)
 {
     static const float z[] = {0, 1, 0.0371f, 3e-5f, 7, 0x1p-130f};
     enum { COUNT_X = 3000 };
     float x[COUNT_X], got[COUNT_X], same[COUNT_X];
     unsigned long saturated = 0, zero = 0;
     sb_knobs fp8 = test_knobs("kv_cache=fp8"), act = test_knobs("");
-    (void)state;
     key = sb_rng_key(42, "cache");
     for (size_t i = 0; i < COUNT_X; i++)
         x[i] = i < 9 ? (float)((int)i - 4) * 0x1p-149f
@@ -380,11 +376,10 @@ static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t
 }
 
 /* K-24: "the dot products of R-12 are multiplied with z before they are rounded" */
-static void test_attention_over_codes(void **state)
+TEST_WITH(test_attention_over_codes, NULL, test_release)
 {
     static const char *const settings[] = {"kv_cache=fp8", "kv_cache=fp8 act=bf16 scores=act"};
     unsigned long later = 0; /* rounding twice would have shown */
-    (void)state;
     for (unsigned long c = 0; c < cases(); c++)
         for (size_t s = 0; s < COUNT(settings); s++) {
             sb_knobs k = test_knobs(settings[s]);
@@ -418,16 +413,4 @@ static void test_attention_over_codes(void **state)
             later += twice * z[0] != oracle_dot(a.q, keys, 1, HD, z[0]);
         }
     assert_true(later > cases() / 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_layers, test_release),
-        cmocka_unit_test(test_factor_last),
-        cmocka_unit_test(test_params_in_binary32),
-        cmocka_unit_test_teardown(test_store, test_release),
-        cmocka_unit_test_teardown(test_attention_over_codes, test_release),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

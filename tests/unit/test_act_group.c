@@ -1,5 +1,5 @@
 /* test_act_group.c - scales of single groups (K-18 to K-21), where values do not show them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@
 
 /* Where all codes are 0 no value shows the scale, but the byte in a kernel's output does: K-18
  * "0.125 where that is 0", K-19 "the distance of 1 from the next value of the activation type". */
-static void test_scale_of_nothing(void **state)
+TEST(test_scale_of_nothing)
 {
     static const struct {
         const char *settings;
@@ -32,7 +32,6 @@ static void test_scale_of_nothing(void **state)
         {"act_fp8_token=vllm", sb_act_fp8_token, 1 / 229376.0f, 1 / 229376.0f},
     };
     static const float zeros[16], tiny[16] = {[5] = 0.001f};
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
         sb_knobs knobs = test_knobs(cases[i / 2].settings);
         int fp4 = cases[i / 2].quantize == sb_act_nvfp4;
@@ -56,10 +55,9 @@ static void test_scale_of_nothing(void **state)
 
 /* Largest magnitudes whose E4M3 scale is within an ulp or two of a tie, where every last bit of the
  * formulas of K-18 decides. */
-static void test_scales_near_ties(void **state)
+TEST(test_scales_near_ties)
 {
     static const float divisors[] = {5, 7, 11, 13, 100, 384, 2688.0f / 11.0625f, 0.3f};
-    (void)state;
     for (unsigned v = SB_act_fp4_ct; sb_knob_of_value((sb_knob_value)v) == SB_KNOB_act_fp4; v++)
         for (size_t d = 0; d < 2 * COUNT(divisors); d++)
             for (unsigned i = 0; i < 16 * 5; i++) {
@@ -86,13 +84,4 @@ static void test_scales_near_ties(void **state)
                     fail_msg("act_fp4=%s: G %a, amax %a gives %a, expected %a", form,
                              (double)divisors[d / 2], (double)x, (double)g.scale, want.scale);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale_of_nothing),
-        cmocka_unit_test(test_scales_near_ties),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

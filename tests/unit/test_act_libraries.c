@@ -3,7 +3,7 @@
  * golden/quant/activations.safetensors, act-ct.safetensors (compressed-tensors) and
  * act-modelopt.safetensors (ModelOpt) hold inputs in binary32 and BF16 and what the quantizers made
  * of them: every value must be the same. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -248,10 +248,9 @@ static size_t differences(const struct scheme *s, const char *type, const char *
     return differ;
 }
 
-static void test_libraries(void **state)
+TEST(test_libraries)
 {
     static const char *const types[] = {"f32", "bf16"};
-    (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
         for (size_t t = 0; t < COUNT(types); t++) {
             const struct scheme *s = &schemes[i];
@@ -263,9 +262,8 @@ static void test_libraries(void **state)
 }
 
 /* The recordings tell the forms apart: it is not these libraries that the others describe. */
-static void test_other_forms(void **state)
+TEST(test_other_forms)
 {
-    (void)state;
     assert_true(differences(&schemes[0], "bf16", "vllm_ref") > 0);
     assert_true(differences(&schemes[0], "bf16", "modelopt") > 0);
     assert_true(differences(&schemes[2], "bf16", "vllm_cuda") > 0);
@@ -273,9 +271,8 @@ static void test_other_forms(void **state)
     assert_true(differences(&schemes[4], "bf16", "vllm") > 0);
 }
 
-static int open_files(void **state)
+TEST_FIXTURE(open_files)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(recordings); i++) {
         sb_error err;
         if (sb_safetensors_open(recordings[i].path, &files[i], &err)) {
@@ -286,19 +283,11 @@ static int open_files(void **state)
     return 0;
 }
 
-static int close_files(void **state)
+TEST_FIXTURE(close_files)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(recordings); i++)
         sb_safetensors_close(&files[i]);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_libraries),
-        cmocka_unit_test(test_other_forms),
-    };
-    return cmocka_run_group_tests(tests, open_files, close_files);
-}
+TEST_GROUP(open_files, close_files)

@@ -1,6 +1,6 @@
 /* test_act_quant.c - inputs of linear layers as K-18 to K-25 quantize them: every form against a
  * plain computation on drawn and on structured rows, and what decides whether there is one. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -177,12 +177,11 @@ static const sb_factor inputs[] = {{SB_DIVISOR, 2688.0f / 11.0625f},
                                    {SB_MULTIPLIER, 0x1p-126f}};
 
 /* Every form of every knob, in every activation type, and both forms of K-20. */
-static void test_forms(void **state)
+TEST(test_forms)
 {
     static const char *const types[] = {"f32", "bf16", "f16"};
     float *x = malloc(sizeof(float) * ROWS * COLS);
     unsigned forms = 0;
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++)
         for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
             const char *form = sb_knob_value_name((sb_knob_value)v);
@@ -222,11 +221,10 @@ static double first_value(const char *settings, const kind *k, sb_factor input, 
     return value;
 }
 
-static void test_special_cases(void **state)
+TEST(test_special_cases)
 {
     const kind *fp4 = &kinds[0], *group = &kinds[4], *token = &kinds[6], *fixed = &kinds[8];
     sb_factor G1 = {SB_DIVISOR, 1}, S = {SB_MULTIPLIER, 0.5f}, none = {SB_NO_FACTOR, 0};
-    (void)state;
     /* s = E4(6 / 6) = 1: the codes are the elements; E4(3 / 6) = 1/2 */
     assert_true(first_value("act_fp4=vllm_ref", fp4, G1, 6, -2.6f) == -3);
     assert_true(first_value("act_fp4=vllm_ref", fp4, G1, 3, 1.2f) == 1); /* 2.4 -> 2 of 1/2 */
@@ -251,10 +249,9 @@ static void test_special_cases(void **state)
 }
 
 /* K-25: "a group with a value that is not finite has NaN for all of its values" - and no other. */
-static void test_poison(void **state)
+TEST(test_poison)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++)
         for (size_t b = 0; b < COUNT(bad); b++) {
             sb_knobs knobs = test_knobs("dequant=mo_mul"), w4;
@@ -331,13 +328,12 @@ static unsigned long check_law(const kind *kd, const sb_knobs *k, const char *la
     return differ;
 }
 
-static void test_laws(void **state)
+TEST(test_laws)
 {
     static const char *const laws[] = {"exact", "mo_mul", "ct_div", "ct_rcp", "factor_last"};
     static const char *const types[] = {"", "act=bf16 params=act"};
     float *x = malloc(sizeof(float) * ROWS * COLS);
     unsigned long differ = 0;
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++)
         for (size_t l = 0; l < COUNT(laws) * COUNT(types); l++) {
             const char *law = laws[l / 2];
@@ -353,14 +349,13 @@ static void test_laws(void **state)
 /* --- which layers
  * ------------------------------------------------------------------------------------- */
 
-static void test_schemes(void **state)
+TEST(test_schemes)
 {
     static const char *const knobs_of[] = {"act_fp4", "act_mx", "act_fp8_group", "act_fp8_token",
                                            "act_fp8_static"};
     static const sb_container weights_only[] = {SB_CONTAINER_int_gptq, SB_CONTAINER_int_awq,
                                                 SB_CONTAINER_int_ct, SB_CONTAINER_int8_channel,
                                                 SB_CONTAINER_plain};
-    (void)state;
     for (size_t k = 0; k < COUNT(knobs_of); k++) {
         sb_knobs on = set(test_knobs(""), knobs_of[k], "ct"), off = test_knobs("");
         for (size_t i = 0; i < COUNT(kinds); i++) {
@@ -382,13 +377,12 @@ static void test_schemes(void **state)
 }
 
 /* Without a scheme the values are the inputs, and nothing is rounded. */
-static void test_none(void **state)
+TEST(test_none)
 {
     sb_knobs knobs = test_knobs("dequant=ct_div act=bf16");
     sb_matrix w = weight_of(&kinds[0], inputs[0]);
     float x[COLS];
     sb_input got;
-    (void)state;
     for (size_t i = 0; i < COLS; i++)
         x[i] = structured(7, i);
     assert_int_equal(sb_quantize_input(&knobs, &w, x, 1, &got), SB_OK);
@@ -399,13 +393,12 @@ static void test_none(void **state)
     assert_null(got.values);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static const float x[COLS];
     sb_knobs knobs = test_knobs("dequant=ct_div act_fp4=ct");
     sb_matrix w = weight_of(&kinds[0], inputs[0]);
     sb_input got;
-    (void)state;
     for (unsigned long n = 1; n <= 5; n++) {
         sb_alloc_fail_at(n);
         sb_status status = sb_quantize_input(&knobs, &w, x, 1, &got);
@@ -413,15 +406,4 @@ static void test_memory(void **state)
         assert_int_equal(status, n <= 4 ? SB_ERR_MEMORY : SB_OK);
         sb_input_free(&got);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),   cmocka_unit_test(test_special_cases),
-        cmocka_unit_test(test_poison),  cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_schemes), cmocka_unit_test(test_none),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_act_table.c - how often the forms of K-18, K-19, K-21 and K-22 differ on seeded data; every
  * line of the tables must stand in docs/activations.md. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,10 +143,9 @@ static unsigned check_table(const struct table *t)
     return missing;
 }
 
-static void test_document(void **state)
+TEST(test_document)
 {
     unsigned missing = 0;
-    (void)state;
     x = malloc(ELEMENTS * sizeof *x);
     for (size_t i = 0; i < COUNT(tables); i++)
         missing += check_table(&tables[i]);
@@ -155,10 +154,9 @@ static void test_document(void **state)
         fail_msg("the %u lines above are not in " DOCUMENT, missing);
 }
 
-static int read_document(void **state)
+TEST_FIXTURE(read_document)
 {
     FILE *in = fopen(DOCUMENT, "rb");
-    (void)state;
     document = calloc(1, 1 << 20);
     if (!in || !document)
         return -1;
@@ -167,15 +165,10 @@ static int read_document(void **state)
     return got ? 0 : -1;
 }
 
-static int free_document(void **state)
+TEST_FIXTURE(free_document)
 {
-    (void)state;
     free(document);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_document)};
-    return cmocka_run_group_tests(tests, read_document, free_document);
-}
+TEST_GROUP(read_document, free_document)

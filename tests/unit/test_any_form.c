@@ -1,6 +1,6 @@
 /* test_any_form.c - an engine of which nobody knows in which form it computes the delta rule, T-67:
  * chunks are believed beside the rows of `exact`, mistakes of either form are not. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void finish(const char *what, forced_run *run, sb_verdict verdict)
 }
 
 /* Chunks are beside the bound of rows, and within that of any form; rows are within both. */
-static void test_forms(void **state)
+TEST(test_forms)
 {
     static const struct {
         const char *what, *preset, *engine;
@@ -60,7 +60,6 @@ static void test_forms(void **state)
         {"chunks, rows claimed", "T6", "delta_rule=by_call", 0, SB_VERDICT_FAIL},
     };
     sb_knobs rows = test_knobs("delta_rule=recurrent");
-    (void)state;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         sb_model *model = model_of(runs[i].preset);
         sb_knobs engine = test_knobs(runs[i].engine);
@@ -74,13 +73,12 @@ static void test_forms(void **state)
     }
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
     static const char *const names[] = {"decay_after_prediction", "state_kept_whole",
                                         "state_dropped"};
     sb_model *model = model_of("T4");
     sb_knobs rows = test_knobs("delta_rule=recurrent"), chunks = test_knobs("delta_rule=chunk64");
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         sb_op_table ops;
         const sb_mistake *m = sb_mistake_find(names[i]);
@@ -112,12 +110,11 @@ static sb_status move_one(void *ctx, const sb_op_call *call)
     return SB_OK;
 }
 
-static void test_one_element(void **state)
+TEST(test_one_element)
 {
     sb_model *model = model_of("T4");
     sb_knobs rows = test_knobs("delta_rule=recurrent"), chunks = test_knobs("delta_rule=by_call");
     double bound = 0.0;
-    (void)state;
     for (int i = 0; i < 3; i++) {
         static const double times[] = {0.0, 2.0, 0.5};
         sb_op_table ops;
@@ -139,14 +136,4 @@ static void test_one_element(void **state)
         sb_verdicts_free(&run.verdicts);
     }
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_one_element),
-    };
-    return cmocka_run_group_tests_name("any_form", tests, NULL, NULL);
 }

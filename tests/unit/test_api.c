@@ -1,6 +1,6 @@
 /* test_api.c - ref/samebit.h: a session says what the library behind it says, wrong arguments are
  * errors, and no order of freeing is wrong. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <fenv.h>
 #include <pthread.h>
@@ -42,17 +42,15 @@ static void refused(samebit_status status, samebit_status expected, const char *
     memset(&err, 0, sizeof err);
 }
 
-static int open_checkpoint(void **state)
+TEST_FIXTURE(open_checkpoint)
 {
-    (void)state;
     folder = test_checkpoint(PROGRAM, "T4", "predictable", "bf16", "text");
     good(samebit_checkpoint_open(folder, NULL, 0, &checkpoint, &err));
     return 0;
 }
 
-static int close_checkpoint(void **state)
+TEST_FIXTURE(close_checkpoint)
 {
-    (void)state;
     samebit_checkpoint_close(checkpoint);
     return 0;
 }
@@ -73,9 +71,8 @@ static samebit_session *new_with_head(void)
 /* --- checkpoints -------------------------------------------------------------------------------
  */
 
-static void checkpoint_says_what_it_is(void **state)
+TEST(checkpoint_says_what_it_is)
 {
-    (void)state;
     double value;
     assert_string_equal(samebit_version(), SAMEBIT_VERSION);
     assert_int_equal(samebit_spec_version(), 2);
@@ -93,9 +90,8 @@ static void checkpoint_says_what_it_is(void **state)
     assert_int_equal(samebit_checkpoint_is_full(checkpoint, 4000), 0);
 }
 
-static void checkpoint_shows_its_tensors(void **state)
+TEST(checkpoint_shows_its_tensors)
 {
-    (void)state;
     samebit_array array, found;
     uint64_t total = 0, layers, bytes;
     const char *name;
@@ -122,9 +118,8 @@ static void checkpoint_shows_its_tensors(void **state)
             SAMEBIT_USAGE, "form");
 }
 
-static void checkpoint_has_a_digest(void **state)
+TEST(checkpoint_has_a_digest)
 {
-    (void)state;
     samebit_digest digest, again;
     sb_digest expected;
     sb_error error;
@@ -137,9 +132,8 @@ static void checkpoint_has_a_digest(void **state)
     assert_string_equal(again.hex, expected.hex);
 }
 
-static void open_refuses(void **state)
+TEST(open_refuses)
 {
-    (void)state;
     samebit_checkpoint *none = (samebit_checkpoint *)1;
     const char *overlays[] = {"no-equals-sign", NULL};
     refused(samebit_checkpoint_open("/nowhere/at/all", NULL, 0, &none, &err), SAMEBIT_REFUSED,
@@ -155,9 +149,8 @@ static void open_refuses(void **state)
 }
 
 /* The layer of the library itself says what it is to be. */
-static void logits_are_those_of_the_library(void **state)
+TEST(logits_are_those_of_the_library)
 {
-    (void)state;
     float expected[V], found[PROMPT * V], hidden[H];
     sb_error error;
     sb_model *model = test_model_open(folder);
@@ -188,9 +181,8 @@ static void logits_are_those_of_the_library(void **state)
 /* --- sessions ----------------------------------------------------------------------------------
  */
 
-static void drafts_change_no_token(void **state)
+TEST(drafts_change_no_token)
 {
-    (void)state;
     enum { N = 12 };
     uint32_t plain[N], drafted[N];
     samebit_digest plain_logits[N], logits[N];
@@ -212,9 +204,8 @@ static void drafts_change_no_token(void **state)
     samebit_session_free(session);
 }
 
-static void a_round_is_shown(void **state)
+TEST(a_round_is_shown)
 {
-    (void)state;
     uint32_t token, given[3] = {7, 7, 7};
     samebit_round round = {.size = sizeof round},
                   small = {.size = offsetof(samebit_round, drafted)};
@@ -243,9 +234,8 @@ static void a_round_is_shown(void **state)
     samebit_session_free(session);
 }
 
-static void a_verify_is_undone(void **state)
+TEST(a_verify_is_undone)
 {
-    (void)state;
     samebit_state *kept = NULL, *fed = NULL, *ahead = NULL;
     samebit_session *session = new_with_head(), *plain = new_with_head();
     good(samebit_session_verify(session, prompt, PROMPT, &err));
@@ -269,9 +259,8 @@ static void a_verify_is_undone(void **state)
     samebit_session_free(plain);
 }
 
-static void the_head_drafts(void **state)
+TEST(the_head_drafts)
 {
-    (void)state;
     float logits[V], again[V];
     samebit_session *session = new_with_head();
     good(samebit_session_feed(session, prompt, PROMPT, &err));
@@ -302,9 +291,8 @@ static int look(void *ctx, const char *name, float *data, size_t rows, size_t co
     return ++s->calls == s->end;
 }
 
-static void a_tap_sees_and_ends_a_call(void **state)
+TEST(a_tap_sees_and_ends_a_call)
 {
-    (void)state;
     seen s = {0};
     samebit_session_options options = {
         .size = sizeof options, .tap = look, .tap_ctx = &s, .threads = 3};
@@ -322,9 +310,8 @@ static void a_tap_sees_and_ends_a_call(void **state)
     samebit_session_free(session);
 }
 
-static void options_are_checked(void **state)
+TEST(options_are_checked)
 {
-    (void)state;
     const char *wrong[] = {"beta=blue"}, *none[] = {NULL}, *right[] = {"beta=act", "act=bf16"};
     samebit_session *session = NULL;
     samebit_session_options o = {.size = sizeof o};
@@ -364,9 +351,8 @@ static void options_are_checked(void **state)
 /* --- states ------------------------------------------------------------------------------------
  */
 
-static void a_state_goes_on(void **state)
+TEST(a_state_goes_on)
 {
-    (void)state;
     samebit_session *session = new_with_head(), *other = new_with_head();
     samebit_state *copy = NULL, *a = NULL, *b = NULL;
     samebit_digest target, mtp;
@@ -415,9 +401,8 @@ static unsigned char *read_all(const char *path, size_t *size)
     return bytes;
 }
 
-static void a_state_file_belongs(void **state)
+TEST(a_state_file_belongs)
 {
-    (void)state;
     const char *path = test_path(PROGRAM, "state");
     samebit_session *session = new_with_head(), *other = new_with_head();
     samebit_session_options bf16 = {.size = sizeof bf16, .profile = "hf", .mtp = 1};
@@ -454,9 +439,8 @@ static void a_state_file_belongs(void **state)
 /* --- lives and threads -------------------------------------------------------------------------
  */
 
-static void any_order_of_freeing(void **state)
+TEST(any_order_of_freeing)
 {
-    (void)state;
     samebit_checkpoint *own = NULL, *second = NULL;
     samebit_session *session = NULL, *other = NULL;
     samebit_state *s = NULL;
@@ -480,9 +464,8 @@ static void any_order_of_freeing(void **state)
     samebit_state_free(s);
 }
 
-static void missing_arguments_are_errors(void **state)
+TEST(missing_arguments_are_errors)
 {
-    (void)state;
     samebit_session *session = new_session(NULL);
     uint32_t token = 1;
     float x = 0;
@@ -538,9 +521,8 @@ static samebit_status live(const char *path)
     return status;
 }
 
-static void memory_runs_out_anywhere(void **state)
+TEST(memory_runs_out_anywhere)
 {
-    (void)state;
     const char *path = test_path(PROGRAM, "short-of-memory");
     unsigned long failed = 0;
     samebit_status status = SAMEBIT_REFUSED;
@@ -591,9 +573,8 @@ static void plain_tokens(uint32_t tokens[TOKENS])
 
 /* The same sequence in many threads at the same time, on one checkpoint; each with its own errors.
  */
-static void threads_do_not_meet(void **state)
+TEST(threads_do_not_meet)
 {
-    (void)state;
     host hosts[HOSTS];
     uint32_t expected[TOKENS];
     plain_tokens(expected);
@@ -609,9 +590,8 @@ static void threads_do_not_meet(void **state)
 }
 
 /* Behind fork(), with the threads of the parent gone. */
-static void a_child_goes_on(void **state)
+TEST(a_child_goes_on)
 {
-    (void)state;
     host h;
     int ended;
     uint32_t expected[TOKENS];
@@ -682,35 +662,10 @@ static void feed_in_mode(int main_too, int workers, int tap)
 }
 
 /* A host that rounds upwards, or flushes, gets the same bits, and its mode back. */
-static void a_mode_of_the_host_is_set_aside(void **state)
+TEST(a_mode_of_the_host_is_set_aside)
 {
-    (void)state;
     for (int which = 0; which < 8; which++)
         feed_in_mode(which & 1, which & 2, which & 4);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoint_says_what_it_is),
-        cmocka_unit_test(checkpoint_shows_its_tensors),
-        cmocka_unit_test(checkpoint_has_a_digest),
-        cmocka_unit_test(open_refuses),
-        cmocka_unit_test(logits_are_those_of_the_library),
-        cmocka_unit_test(drafts_change_no_token),
-        cmocka_unit_test(a_round_is_shown),
-        cmocka_unit_test(a_verify_is_undone),
-        cmocka_unit_test(the_head_drafts),
-        cmocka_unit_test(a_tap_sees_and_ends_a_call),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(a_state_goes_on),
-        cmocka_unit_test(a_state_file_belongs),
-        cmocka_unit_test(any_order_of_freeing),
-        cmocka_unit_test(missing_arguments_are_errors),
-        cmocka_unit_test(memory_runs_out_anywhere),
-        cmocka_unit_test(threads_do_not_meet),
-        cmocka_unit_test(a_child_goes_on),
-        cmocka_unit_test(a_mode_of_the_host_is_set_aside),
-    };
-    return cmocka_run_group_tests(tests, open_checkpoint, close_checkpoint);
-}
+TEST_GROUP(open_checkpoint, close_checkpoint)

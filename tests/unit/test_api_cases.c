@@ -1,6 +1,6 @@
 /* test_api_cases.c - cases of ref/samebit.h: they are those of the program, they can be made from a
  * caller's arrays, and wrong arguments are errors. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,9 +62,8 @@ static size_t inputs(const samebit_case *c, samebit_array out[ARRAYS])
     return count;
 }
 
-static void the_lists_end(void **state)
+TEST(the_lists_end)
 {
-    (void)state;
     size_t op = 0, i = 0;
     while (samebit_op_name(op) && strcmp(samebit_op_name(op), "linear") != 0)
         op++;
@@ -100,9 +99,8 @@ static void the_lists_end(void **state)
     assert_null(samebit_arith_help(samebit_arith_count()));
 }
 
-static void a_case_is_that_of_the_program(void **state)
+TEST(a_case_is_that_of_the_program)
 {
-    (void)state;
     sb_gate_request request = {.op = "linear",
                                .format = "nvfp4-ct",
                                .shape = SHAPE,
@@ -154,9 +152,8 @@ static void a_case_is_that_of_the_program(void **state)
     samebit_case_free(NULL);
 }
 
-static void a_file_comes_back(void **state)
+TEST(a_file_comes_back)
 {
-    (void)state;
     const char *path = test_path(PROGRAM, "case.safetensors");
     samebit_case *c = make("fp8-block"), *again = NULL;
     samebit_name arith;
@@ -180,9 +177,8 @@ static void a_file_comes_back(void **state)
 }
 
 /* The caller's own numbers: the expected values follow them. */
-static void a_case_from_arrays(void **state)
+TEST(a_case_from_arrays)
 {
-    (void)state;
     samebit_case *c = make("nvfp4-ct"), *own = NULL;
     samebit_array arrays[ARRAYS], a, b;
     char names[ARRAYS][64];
@@ -221,9 +217,8 @@ static void a_case_from_arrays(void **state)
 }
 
 /* What is wrong with one array, or with their number. */
-static void arrays_are_looked_at(void **state)
+TEST(arrays_are_looked_at)
 {
-    (void)state;
     samebit_case *c = make("bf16"), *own = NULL;
     samebit_array arrays[ARRAYS + 1], kept;
     size_t count = inputs(c, arrays);
@@ -269,9 +264,8 @@ static void arrays_are_looked_at(void **state)
     samebit_case_free(c);
 }
 
-static void requests_are_looked_at(void **state)
+TEST(requests_are_looked_at)
 {
-    (void)state;
     samebit_case *c = NULL;
     samebit_case_info info = {.size = 1};
     samebit_array a;
@@ -323,9 +317,8 @@ static samebit_status live(void)
     return status;
 }
 
-static void memory_runs_out_anywhere(void **state)
+TEST(memory_runs_out_anywhere)
 {
-    (void)state;
     unsigned long failed = 0;
     samebit_status status = SAMEBIT_REFUSED;
     while (status) {
@@ -338,18 +331,4 @@ static void memory_runs_out_anywhere(void **state)
         assert_true(failed < 10000);
     }
     assert_true(failed > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lists_end),
-        cmocka_unit_test(a_case_is_that_of_the_program),
-        cmocka_unit_test(a_file_comes_back),
-        cmocka_unit_test(a_case_from_arrays),
-        cmocka_unit_test(arrays_are_looked_at),
-        cmocka_unit_test(requests_are_looked_at),
-        cmocka_unit_test(memory_runs_out_anywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

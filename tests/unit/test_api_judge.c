@@ -1,6 +1,6 @@
 /* test_api_judge.c - judgements of ref/samebit.h: what is right passes, what is spoiled does not,
  * and wrong arguments are errors. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,9 +57,8 @@ static float bf16(const samebit_array *a, size_t i)
     return value;
 }
 
-static void what_is_right_passes(void **state)
+TEST(what_is_right_passes)
 {
-    (void)state;
     float values[ROWS * N];
     samebit_case *c = make("normal");
     samebit_array got = expected(c, values);
@@ -87,9 +86,8 @@ static void what_is_right_passes(void **state)
     samebit_case_free(c);
 }
 
-static void what_is_spoiled_fails(void **state)
+TEST(what_is_spoiled_fails)
 {
-    (void)state;
     float values[ROWS * N];
     samebit_case *c = make("normal");
     samebit_array got = expected(c, values);
@@ -120,9 +118,8 @@ static void what_is_spoiled_fails(void **state)
     samebit_case_free(c);
 }
 
-static void outputs_are_looked_at(void **state)
+TEST(outputs_are_looked_at)
 {
-    (void)state;
     float values[ROWS * N];
     samebit_case *c = make("normal");
     samebit_array got = expected(c, values), two[2] = {got, got};
@@ -149,9 +146,8 @@ static void outputs_are_looked_at(void **state)
     samebit_case_free(c);
 }
 
-static void inputs_have_power(void **state)
+TEST(inputs_have_power)
 {
-    (void)state;
     float values[ROWS * N];
     samebit_case *c = make("normal");
     samebit_array got = expected(c, values);
@@ -175,9 +171,8 @@ static void inputs_have_power(void **state)
 }
 
 /* Inputs of a caller that are all 0 show no mistake. */
-static void what_shows_nothing_is_mistrusted(void **state)
+TEST(what_shows_nothing_is_mistrusted)
 {
-    (void)state;
     static const unsigned char zeros[N * K * 2];
     float values[ROWS * N];
     samebit_case *c = make("normal"), *own = NULL;
@@ -235,9 +230,8 @@ static int run(void *ctx, const samebit_case *c, const samebit_room *out)
     return 0;
 }
 
-static void kernels_are_called_again(void **state)
+TEST(kernels_are_called_again)
 {
-    (void)state;
     static samebit_meta meta;
     samebit_case *c = make("normal");
     kernel k = {NONE, 0};
@@ -275,9 +269,8 @@ static int of_rows(void *ctx, const samebit_case *c, const samebit_room *out)
     return 0;
 }
 
-static void a_row_must_not_see_others(void **state)
+TEST(a_row_must_not_see_others)
 {
-    (void)state;
     static samebit_meta meta;
     samebit_case *c = NULL;
     int sees_rows = 0, failed = 0;
@@ -308,9 +301,8 @@ static samebit_array as_choice(samebit_array a)
 
 /* Of every op: the case, and the same from its own arrays; what is expected passes as what it is.
  */
-static void every_op_can_be_judged(void **state)
+TEST(every_op_can_be_judged)
 {
-    (void)state;
     enum { INPUTS = 32, OUTPUTS = 4 };
     for (size_t op = 0; op < samebit_op_count(); op++) {
         samebit_case *c = NULL, *own = NULL;
@@ -339,19 +331,4 @@ static void every_op_can_be_judged(void **state)
         samebit_case_free(own);
         samebit_case_free(c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_right_passes),
-        cmocka_unit_test(what_is_spoiled_fails),
-        cmocka_unit_test(every_op_can_be_judged),
-        cmocka_unit_test(outputs_are_looked_at),
-        cmocka_unit_test(inputs_have_power),
-        cmocka_unit_test(what_shows_nothing_is_mistrusted),
-        cmocka_unit_test(kernels_are_called_again),
-        cmocka_unit_test(a_row_must_not_see_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_atoms.c - the interpreter of docs/atoms.md against small cases worked out by hand, and
  * against long double arithmetic on random and hostile operands; and that no row could be another.
  * SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default 4000). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -152,9 +152,8 @@ static uint64_t first_difference(const sb_atom *atom, const sb_atom *other, size
     return most;
 }
 
-static void test_against_long_double(void **state)
+TEST(test_against_long_double)
 {
-    (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++)
         for (size_t kind = 0; kind < KINDS && sb_atoms[id].group == 1; kind++) {
             const sb_atom *atom = &sb_atoms[id];
@@ -163,9 +162,8 @@ static void test_against_long_double(void **state)
 }
 
 /* A row with one number changed gives other bits: the data could have shown it. */
-static void test_changed_rows(void **state)
+TEST(test_changed_rows)
 {
-    (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++) {
         const sb_atom *atom = &sb_atoms[id];
         if (atom->group > 1)
@@ -206,10 +204,9 @@ static float of(sb_atom_id id, sb_format format, float c, size_t n, const float 
     of(SB_ATOM_##id, SB_FORMAT_##format, c, sizeof((float[]){__VA_ARGS__}) / sizeof(float) / 2,    \
        (float[]){__VA_ARGS__})
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
     const float s = 0x1p-12f, one = 1.0f, ulp = 0x1p-23f;
-    (void)state;
     /* two terms of half a unit in the last place of C */
     assert_true(OF(hopper_f16, bf16, one, s, s, s, s) == one + ulp);
     assert_true(OF(ampere_f16, bf16, one, s, s, s, s) == one + ulp);
@@ -231,10 +228,9 @@ static void test_cut(void **state)
 
 /* H-4: "terms are taken two neighbours at a time, and each pair goes to the next block in turn":
  * the two pairs of 2^-26 lie in the first block, in the second, or one in each. */
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     const float s = 0x1p-13f, one = 1.0f;
-    (void)state;
     assert_true(OF(hopper_fp8_mma, f16, 0.0f, s, s, s, s, one, one, -one, one) == 0x1p-25f);
     assert_true(OF(hopper_fp8_mma, f16, 0.0f, one, one, -one, one, s, s, s, s) == 0x1p-25f);
     assert_true(OF(hopper_fp8_mma, f16, 0.0f, s, s, one, one, -one, one, s, s) == 0.0f);
@@ -248,10 +244,9 @@ static void test_pairs(void **state)
     }
 }
 
-static void test_exponents(void **state)
+TEST(test_exponents)
 {
     const float s = 0x1p-12f, half = 0x1p-13f;
-    (void)state;
     /* 1.5 * 1.5 counts as 2^0, 2.25 as 2^1 */
     assert_true(OF(hopper_f16, bf16, 0.0f, 1.5f, 1.5f, -1.5f, 1.5f, s, half) == 0x1p-25f);
     assert_true(OF(hopper_f16, bf16, -2.25f, 1.5f, 1.5f, s, half) == 0.0f);
@@ -271,11 +266,10 @@ static void test_exponents(void **state)
 /* H-2: "A product of zero and a C of zero have the exponent Z": beside a C of 0, terms too small
  * for binary32 are kept down to 2^(Z - F), 2^-156 of Ampere and 2^-158 of Hopper; beside any other
  * C, they are not. */
-static void test_zero_exponent(void **state)
+TEST(test_zero_exponent)
 {
     const float low = 0x1p-80f, tiny = 0x1p-149f;
     float a[16], b[16];
-    (void)state;
     for (size_t i = 0; i < 16; i++)
         a[i] = 0x1p-73f, b[i] = low;
     const sb_atom *hopper = &sb_atoms[SB_ATOM_hopper_f16], *ampere = &sb_atoms[SB_ATOM_ampere_f16];
@@ -297,10 +291,9 @@ static void test_zero_exponent(void **state)
 }
 
 /* H-3: "rounds its sum to binary16 instead, to nearest, ties to even" */
-static void test_halves(void **state)
+TEST(test_halves)
 {
     const float big = 0x1p15f, ten = 0x1p10f, one = 1.0f, two = 2.0f;
-    (void)state;
     /* F, beside products of 2^25 */
     assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == one);
     assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, 0.5f) == 0.0f);
@@ -336,11 +329,10 @@ static void test_halves(void **state)
 }
 
 /* H-2: "a product of zero keeps Z": no scale makes a C of 39372510 less exact. */
-static void test_scaled_zeros(void **state)
+TEST(test_scaled_zeros)
 {
     const float c = 39372510.0f;
     sb_atom_term terms[MOST];
-    (void)state;
     for (int power = -254; power <= 254; power++) {
         for (size_t i = 0; i < MOST; i++)
             terms[i] = sb_atom_scaled(sb_atom_product(SB_FORMAT_e4m3, 0.0f, 2.0f), power);
@@ -353,10 +345,9 @@ static void test_scaled_zeros(void **state)
     assert_true(sb_atom_run(&sb_atoms[SB_ATOM_sm120_mxf8], terms, c) == 39372416.0f);
 }
 
-static void test_range(void **state)
+TEST(test_range)
 {
     const float top = 0x1p64f;
-    (void)state;
     assert_true(isinf(OF(hopper_f16, bf16, 0.0f, top, top)));
     assert_true(OF(hopper_f16, bf16, -0x1p127f, -top, 0x1p63f) == -HUGE_VALF);
     assert_true(OF(hopper_f16, bf16, 0.0f, top, top, -top, 0x1p63f) == 0x1p127f);
@@ -379,11 +370,10 @@ static void test_range(void **state)
 }
 
 /* H-5: groups of 16 against the exact sum, which nothing is cut from for ordinary scales. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
     const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
     uint64_t key = sb_rng_key(42, "groups");
-    (void)state;
     for (uint64_t i = 0, most = cases(); i < most; i++) {
         sb_atom_term terms[4];
         float c = sb_rng_normal(key, 1000 * i);
@@ -411,11 +401,10 @@ static void test_groups(void **state)
 }
 
 /* A group whose sum is 0 still counts with the exponent of its scales. */
-static void test_empty_group(void **state)
+TEST(test_empty_group)
 {
     int8_t one[16] = {2}, none[16] = {0};
     const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
-    (void)state;
     sb_atom_term terms[4] = {sb_atom_group(atom, one, none, 448.0f, 448.0f),
                              sb_atom_group(atom, one, one, 0x1p-9f, 0x1p-9f)};
     terms[2] = terms[3] = sb_atom_group(atom, one, one, 0.0f, 448.0f);
@@ -428,11 +417,10 @@ static void test_empty_group(void **state)
 }
 
 /* H-13: the other readings, and what is not open. */
-static void test_open(void **state)
+TEST(test_open)
 {
     int8_t one[16] = {2}, apart[16] = {0, 2}, minus[16] = {2, 2}, both[16] = {2, -2};
     sb_atom other = sb_atoms[SB_ATOM_sm120_nvfp4];
-    (void)state;
     other.open = SB_ATOM_EMPTY_AS_ZERO;
     sb_atom_term terms[4] = {sb_atom_group(&other, one, apart, 448.0f, 448.0f),
                              sb_atom_group(&other, one, one, 0x1p-9f, 0x1p-9f)};
@@ -454,9 +442,8 @@ static void test_open(void **state)
     assert_true(sb_atom_dot(&plus, SB_FORMAT_bf16, a, 1, b, 1, 2) == 0x1p-140f - 0x1p-149f);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     for (int id = 0; id < SB_ATOM_COUNT; id++) {
         const sb_atom *atom = &sb_atoms[id];
         assert_ptr_equal(sb_atom_find(atom->name), atom);
@@ -464,24 +451,4 @@ static void test_table(void **state)
         assert_true(atom->block % atom->group == 0 && atom->kept <= 23);
     }
     assert_null(sb_atom_find("hopper"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_exponents),
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_zero_exponent),
-        cmocka_unit_test(test_scaled_zeros),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_changed_rows),
-        cmocka_unit_test(test_against_long_double),
-    };
-    return cmocka_run_group_tests_name("atoms", tests, NULL, NULL);
 }

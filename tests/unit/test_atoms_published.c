@@ -8,7 +8,7 @@
  *
  * A result of another model (source mmasim) may differ where H-13 has two readings, and is then
  * that of the second; everything else must be equal, in every bit. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,10 +129,9 @@ static void hold(const atom_vectors *v, void *ctx)
                  atom_vectors_got(v, v->row, t.first), atom_vectors_want(v, t.first));
 }
 
-static void test_every_bit(void **state)
+TEST(test_every_bit)
 {
     size_t vectors = 0, sets = each(hold, &vectors);
-    (void)state;
     assert_true(sets >= 10 && vectors >= 1000 * sets);
 }
 
@@ -169,10 +168,9 @@ static void perturb(const atom_vectors *v, void *ctx)
 }
 
 /* Another row gives other bits; and every row that is MEASURED has vectors. */
-static void test_other_rows(void **state)
+TEST(test_other_rows)
 {
     size_t rows = 0;
-    (void)state;
     each(perturb, &rows);
     for (int id = 0; id < SB_ATOM_COUNT && strstr(path, "published"); id++)
         if ((sb_atoms[id].evidence == SB_ATOM_MEASURED) != (rows >> id & 1))
@@ -204,15 +202,15 @@ static void line(const atom_vectors *v, void *ctx)
     printf("\n");
 }
 
-int main(int argc, char **argv)
+static int other_file(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_bit),
-                                       cmocka_unit_test(test_other_rows)};
     if (argc == 3 && strcmp(argv[1], "--table") == 0) {
         path = argv[2];
         return each(line, NULL) == 0;
     }
-    if (argc == 2)
-        path = argv[1];
-    return cmocka_run_group_tests_name("atoms: published vectors", tests, NULL, NULL);
+    if (argc != 2)
+        return 2;
+    path = argv[1];
+    return SUITE_RUNS;
 }
+TEST_ARGS(other_file)

@@ -1,13 +1,13 @@
 /* test_base.c - statuses, memory, bytes, digests and random numbers. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     sb_error err;
     assert_int_equal(sb_fail(&err, SB_ERR_INPUT, "%s: %d", "file", 7), SB_ERR_INPUT);
     assert_string_equal(err.text, "file: 7");
@@ -25,17 +25,15 @@ static void test_messages(void **state)
     assert_true(strlen(err.text) < sizeof err.text);
 }
 
-static void test_exit_statuses(void **state)
+TEST(test_exit_statuses)
 {
-    (void)state;
     static const int expected[] = {0, 1, 2, 3, 3, 3, 3, 3, 4};
     for (int i = SB_OK; i <= SB_ERR_SKIPPED; i++)
         assert_int_equal(sb_exit_status((sb_status)i), expected[i]);
 }
 
-static void test_allocation(void **state)
+TEST(test_allocation)
 {
-    (void)state;
     unsigned char *block = sb_alloc(100, 3);
     assert_non_null(block);
     for (size_t i = 0; i < 300; i++)
@@ -60,9 +58,8 @@ static void test_allocation(void **state)
     free(copy);
 }
 
-static void test_lists_grow(void **state)
+TEST(test_lists_grow)
 {
-    (void)state;
     size_t count = 0, room = 0, moved = 0;
     unsigned *list = NULL;
     for (; count < 1000; count++) {
@@ -93,9 +90,8 @@ static void test_lists_grow(void **state)
     }
 }
 
-static void test_allocations_fail_on_demand(void **state)
+TEST(test_allocations_fail_on_demand)
 {
-    (void)state;
     sb_alloc_fail_at(3);
     void *one = sb_alloc(1, 1);
     void *two = sb_realloc(NULL, 1, 1);
@@ -111,9 +107,8 @@ static void test_allocations_fail_on_demand(void **state)
     free(three);
 }
 
-static void test_bytes_are_little_endian(void **state)
+TEST(test_bytes_are_little_endian)
 {
-    (void)state;
     unsigned char bytes[9] = {0};
     sb_store_u64(bytes + 1, 0x0123456789abcdefu); /* not aligned */
     assert_memory_equal(bytes, "\x00\xef\xcd\xab\x89\x67\x45\x23\x01", 9);
@@ -143,9 +138,8 @@ static sb_digest digest_of(const void *bytes, size_t n, size_t part)
 }
 
 /* D-1: "XXH3-128 of the little-endian bytes" - published values of the algorithm first. */
-static void test_digests(void **state)
+TEST(test_digests)
 {
-    (void)state;
     assert_string_equal(digest_of("", 0, 1).hex, "99aa06d3014798d86001c324468d497f");
     assert_string_equal(digest_of("abc", 3, 3).hex, "06b05ab6733a618578af5f94892f3950");
     static float values[5000];
@@ -172,9 +166,8 @@ static void test_digests(void **state)
 }
 
 /* Changed values would change every synthetic checkpoint and every golden file. */
-static void test_random_values_are_frozen(void **state)
+TEST(test_random_values_are_frozen)
 {
-    (void)state;
     uint64_t key = sb_rng_key(42, "layers.3.mlp.gate.weight");
     sb_hash *hash = sb_hash_new();
     assert_non_null(hash);
@@ -188,9 +181,8 @@ static void test_random_values_are_frozen(void **state)
     sb_hash_free(hash);
 }
 
-static void test_random_values_depend_on_everything(void **state)
+TEST(test_random_values_depend_on_everything)
 {
-    (void)state;
     uint64_t key = sb_rng_key(1, "a");
     assert_true(key != sb_rng_key(2, "a"));
     assert_true(key != sb_rng_key(1, "b"));
@@ -206,9 +198,8 @@ static void test_random_values_depend_on_everything(void **state)
             assert_true(forward[i] != forward[k]);
 }
 
-static void test_uniform_values(void **state)
+TEST(test_uniform_values)
 {
-    (void)state;
     enum { N = 1 << 20, BINS = 64 };
     unsigned bins[BINS] = {0};
     unsigned thirds[3] = {0};
@@ -235,9 +226,8 @@ static void test_uniform_values(void **state)
         assert_true(thirds[i] > N / 3 - 3000 && thirds[i] < N / 3 + 3000);
 }
 
-static void test_normal_values(void **state)
+TEST(test_normal_values)
 {
-    (void)state;
     enum { N = 1 << 20 };
     double sum = 0;
     double squares = 0;
@@ -259,22 +249,4 @@ static void test_normal_values(void **state)
     assert_true(squares / N > 0.99 && squares / N < 1.01);
     assert_true(fourth / N > 2.84 && fourth / N < 2.96); /* twelve uniforms: 3 - 6/5/12 = 2.9 */
     assert_true(neighbours / N > -0.006 && neighbours / N < 0.006);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_exit_statuses),
-        cmocka_unit_test(test_allocation),
-        cmocka_unit_test(test_lists_grow),
-        cmocka_unit_test(test_allocations_fail_on_demand),
-        cmocka_unit_test(test_bytes_are_little_endian),
-        cmocka_unit_test(test_digests),
-        cmocka_unit_test(test_random_values_are_frozen),
-        cmocka_unit_test(test_random_values_depend_on_everything),
-        cmocka_unit_test(test_uniform_values),
-        cmocka_unit_test(test_normal_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_batch.c - many inputs at once give the bits of exact.h for each (A-2, Q-3), by every set of
  * kernels: all packings, lengths that no vector divides, any number of inputs, hostile values. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,9 +276,8 @@ static uint32_t draw_cols(const kind *k, family f)
     return (roll(3) ? cols[f] : 1 + roll(300)) / unit * unit + unit;
 }
 
-static void test_all(void **state)
+TEST(test_all)
 {
-    (void)state;
     size_t missed = 0;
     for (size_t i = 0; i < KINDS; i++)
         for (family f = 0; f < FAMILIES; f++) {
@@ -295,9 +294,8 @@ static void test_all(void **state)
 }
 
 /* Several blocks of columns, more inputs than meet a tile, any number of threads. */
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     static const size_t some[] = {0, 2, 3, 16};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         key = sb_rng_key(i, "large");
@@ -342,9 +340,8 @@ static void compare_by_four(const sb_dot_kernels *set, const sb_matrix *m)
     free(room);
 }
 
-static void test_by_four(void **state)
+TEST(test_by_four)
 {
-    (void)state;
     for (size_t s = 0; sb_dot_set(s); s++)
         for (family f = 0; sb_dot_set(s)->many[SB_FORMAT_e2m1] && f < POISON; f++) {
             assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
@@ -369,9 +366,8 @@ static sb_matrix rows_of(uint32_t cols, const float weights[2], int zeros_behind
 
 /* Of inputs that meet the same row, some are decided by each of the ways to get at the bits, in any
  * order: sums as they come, exact in binary64, with errors kept, by all bits. */
-static void test_efforts(void **state)
+TEST(test_efforts)
 {
-    (void)state;
     enum { HERE = 64, WAYS = 5, MANY = 40 };
     const sb_scalar one = SB_SCALAR_ONE;
     key = sb_rng_key(0, "efforts");
@@ -397,9 +393,8 @@ static void test_efforts(void **state)
 
 /* Sums that are exact in binary64, and after a product and a quotient so near to the middle of two
  * neighbours that binary64 cannot tell: between 2^49 and 2^50, by inputs of 26 bits. */
-static void test_factors(void **state)
+TEST(test_factors)
 {
-    (void)state;
     enum { HERE = 16, MANY = 40 };
     const sb_scalar some[] = {
         {{0.37f, -3.0f}, {1.7f, 1.0f}}, {{1, 1}, {0.3f, 1}}, {{7.1f, 1}, {1, 1}}};
@@ -442,9 +437,8 @@ static unsigned long failures_of(dot_inputs *dot, const sb_matrix *m)
 }
 
 /* Nothing is lost where memory is. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     sb_matrix m = draw_layer(&kinds[16], ORDINARY, 64);
     assert_true(failures_of(sb_dot_batch, &m) > 4);
     m = draw_layer(&kinds[3], ORDINARY, 64);
@@ -453,23 +447,11 @@ static void test_memory(void **state)
 }
 
 /* Of no inputs, nothing is asked and nothing is written. */
-static void test_no_inputs(void **state)
+TEST(test_no_inputs)
 {
     const sb_matrix w = {.data = codes, .format = SB_FORMAT_bf16, .rows = ROWS, .cols = 64};
     const sb_scalar one = SB_SCALAR_ONE;
     float untouched = 77;
-    (void)state;
     assert_int_equal(sb_dot_batch(&w, x, 0, &one, &untouched), SB_OK);
     assert_true(untouched == 77);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),       cmocka_unit_test(test_large),
-        cmocka_unit_test(test_by_four),   cmocka_unit_test(test_efforts),
-        cmocka_unit_test(test_factors),   cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_no_inputs),
-    };
-    return cmocka_run_group_tests_name("many inputs at once", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_bounds_fla.c - the bounds of the gated delta rule with the roundings of R-22, of a scaled
  * output and of a rounded state, hold for plain binary32 programs in other orders of summation,
  * whose inverse is made of blocks, and for the reference; and they say something. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -297,12 +297,11 @@ static void check(const char *settings, const struct regime *r, bound of, rule r
     assert_true(most > 0x1p-13);
 }
 
-static void test_fla(void **state)
+TEST_WITH(test_fla, NULL, test_release)
 {
     static const char *const settings[] = {"delta_rule=chunk_fla", "delta_rule=chunk_fla act=bf16",
                                            "delta_rule=chunk_fla act=bf16 delta_state=act",
                                            "delta_rule=chunk_fla act=f16"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t r = 0; r < COUNT(regimes); r++)
             check(settings[s], &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_ref,
@@ -320,7 +319,7 @@ static size_t outside(const float *got, const sb_ball *in, size_t count)
 
 /* A program that forgets any one of the roundings is found out, in the outputs or in the state;
  * what only the state shows, in a short call, before the balls have grown. */
-static void test_forgotten_roundings(void **state)
+TEST_WITH(test_forgotten_roundings, NULL, test_release)
 {
     static const size_t rows[] = {ROWS, 12};
     static sb_ball out[ROWS * DV], end[DK * DV];
@@ -338,37 +337,24 @@ static void test_forgotten_roundings(void **state)
             printf("  rounding %d forgotten, %zu rows: %zu outputs and %zu states outside\n",
                    forgotten, a.rows, of_out, of_state);
             found += of_out + of_state;
-            test_release(state);
+            test_release(NULL);
         }
         assert_true(found > 0);
     }
 }
 
-static void test_by_rows(void **state)
+TEST_WITH(test_by_rows, NULL, test_release)
 {
-    (void)state;
     for (size_t r = 0; r < COUNT(regimes); r++)
         check("delta_rule=by_rows", &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_ref,
               plain_by_rows);
 }
 
-static void test_steps(void **state)
+TEST_WITH(test_steps, NULL, test_release)
 {
     static const char *const settings[] = {"q_scale=output",
                                            "q_scale=output act=bf16 delta_state=act"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t r = 0; r < COUNT(regimes); r++)
             check(settings[s], &regimes[r], sb_bound_delta_rule, sb_delta_rule_ref, plain_steps);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_fla, test_release),
-        cmocka_unit_test_teardown(test_forgotten_roundings, test_release),
-        cmocka_unit_test_teardown(test_by_rows, test_release),
-        cmocka_unit_test_teardown(test_steps, test_release),
-    };
-    return cmocka_run_group_tests_name("bounds of R-22", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_bounds_gdn.c - the bounds of linear attention hold under its knobs for plain binary32
  * programs in other orders of summation, and for the reference, and they say something. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -76,11 +76,10 @@ static void plain_conv(const sb_knobs *k, const float *w, const float *u, float 
         }
 }
 
-static void test_conv(void **state)
+TEST_WITH(test_conv, NULL, test_release)
 {
     static const char *const settings[] = {"", "conv_product=act", "act=bf16 conv_product=act",
                                            "act=bf16 conv_product=act conv_sum=act"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++) {
         sb_knobs k = test_knobs(settings[s]);
         const float *w = test_normal("w", CHANNELS * TAPS, 0, 1), *u = test_normal("u", MOST, 0, 2);
@@ -116,7 +115,7 @@ static float plain_softplus_form(const sb_knobs *k, float x)
     return x + logf(1.0f + expf(-x));
 }
 
-static void test_gates(void **state)
+TEST_WITH(test_gates, NULL, test_release)
 {
     static const char *const settings[] = {"",
                                            "softplus=log1p_exp",
@@ -125,7 +124,6 @@ static void test_gates(void **state)
                                            "act=bf16 beta=act",
                                            "act=bf16 params=act a_log=stored"};
     enum { ALL = ROWS * HEADS };
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++) {
         sb_knobs k = test_knobs(settings[s]);
         const float *log_speed = test_normal("A_log", HEADS, 0, 1);
@@ -224,24 +222,13 @@ static void check_l2norm(const char *settings)
     inside(settings, a.k, second[1], N, &own);
 }
 
-static void test_l2norm(void **state)
+TEST_WITH(test_l2norm, NULL, test_release)
 {
     static const char *const settings[] = {
         "l2norm=rsqrt",    "l2norm=reciprocal",   "l2norm=divide",
         "l2norm=max_norm", "l2norm=rms_sum",      "l2norm=rms_mean",
         "l2norm=no_eps",   "act=bf16 l2norm=act", "act=bf16 l2norm_round=act",
         "q_scale=output"};
-    (void)state;
     for (size_t s = 0; s < COUNT(settings); s++)
         check_l2norm(settings[s]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_conv, test_release),
-        cmocka_unit_test_teardown(test_gates, test_release),
-        cmocka_unit_test_teardown(test_l2norm, test_release),
-    };
-    return cmocka_run_group_tests_name("bounds of linear attention", tests, NULL, NULL);
 }

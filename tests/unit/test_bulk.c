@@ -1,7 +1,7 @@
 /* test_bulk.c - the loops over many weights give what the functions of the formats give one by one.
  *
  * Every comparison is also made with one byte spoiled, which it must find. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 
@@ -82,9 +82,8 @@ static void compare_bf16(uint32_t round, int plant)
         same(y[i], i < n ? sb_round_to(SB_FORMAT_bf16, x[i]) : x[i], x[i]);
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     check(compare_bf16, ROUNDS, 2);
 }
 
@@ -99,9 +98,8 @@ static void compare_e4m3(uint32_t round, int plant)
         same_code(codes[i], sb_f32_to_e4m3(x[i]), x[i]);
 }
 
-static void test_e4m3(void **state)
+TEST(test_e4m3)
 {
-    (void)state;
     check(compare_e4m3, ROUNDS, 1);
 }
 
@@ -130,9 +128,8 @@ static void compare_e2m1(uint32_t round, int plant)
     }
 }
 
-static void test_e2m1(void **state)
+TEST(test_e2m1)
 {
-    (void)state;
     check(compare_e2m1, ROUNDS, 2);
 }
 
@@ -160,19 +157,7 @@ static void compare_arithmetic(uint32_t pass, int plant)
     same(largest, most, x[0]);
 }
 
-static void test_arithmetic(void **state)
+TEST(test_arithmetic)
 {
-    (void)state;
     check(compare_arithmetic, 2 * ROUNDS, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_e4m3),
-        cmocka_unit_test(test_e2m1),
-        cmocka_unit_test(test_arithmetic),
-    };
-    return cmocka_run_group_tests_name("loops over weights", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_bundle.c - replay bundles: what failed fails again alone, and a damaged file is refused. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -100,12 +100,11 @@ static void check_knobs(const char *path)
     assert_null(strpbrk(err.text, "\n\r\033"));
 }
 
-static void test_bundles(void **state)
+TEST(test_bundles)
 {
     size_t refused = 0;
     static const char *const formats[] = {"bf16", "nvfp4-ct", "int4-gptq", "fp8-block"};
     sb_model *models[4];
-    (void)state;
     for (size_t i = 0; i < 4; i++)
         models[i] =
             test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", formats[i], "text"));
@@ -220,7 +219,7 @@ static void check_spoiled(const spoiled *s, const char *path)
 }
 
 /* Prompt 3, two tokens, a round that keeps one of its three rows. */
-static void test_choices_and_states(void **state)
+TEST(test_choices_and_states)
 {
     static const spoiled all[] = {
         {"layers.1.mlp.router_ids", 0, other_expert, "ids", ""},
@@ -232,7 +231,6 @@ static void test_choices_and_states(void **state)
         {"layers.1.linear_attn.conv_state", 6, unchanged, NULL, ""},
         {"layers.3.self_attn.keys", 5, larger, NULL, "is no op's"},
     };
-    (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", "bf16", "text"));
     sb_knobs by_call = test_knobs("delta_rule=by_call");
@@ -269,13 +267,4 @@ static void test_choices_and_states(void **state)
         sb_verdicts_free(&run.verdicts);
     }
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bundles),
-        cmocka_unit_test(test_choices_and_states),
-    };
-    return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
 }

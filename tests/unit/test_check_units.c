@@ -1,4 +1,5 @@
 /* test_check_units.c - units cover a checkpoint, each tensor once, and its bytes are read whole. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/mem.h"
@@ -65,9 +66,8 @@ static void check_folder(const char *path)
     sb_checkpoint_close(checkpoint);
 }
 
-static void test_every_tensor_is_in_one_unit(void **state)
+TEST(test_every_tensor_is_in_one_unit)
 {
-    (void)state;
     static const char *const formats[] = {"bf16",      "nvfp4-ct", "mxfp8",   "fp8-block",
                                           "int4-gptq", "int4-awq", "int4-ct", "nvidia-mix"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -81,9 +81,8 @@ static void test_every_tensor_is_in_one_unit(void **state)
         }
 }
 
-static void test_the_original_is_found_under_other_names(void **state)
+TEST(test_the_original_is_found_under_other_names)
 {
-    (void)state;
     sb_error err = {""};
     scratch_path a = made("T1", "nvfp4-ct", NULL), b = made("T1", "bf16", "fused");
     sb_check check;
@@ -105,9 +104,8 @@ static void test_the_original_is_found_under_other_names(void **state)
     scratch_remove(b.text);
 }
 
-static void test_memory_that_ends(void **state)
+TEST(test_memory_that_ends)
 {
-    (void)state;
     scratch_path dir = made("T1", "bf16", NULL);
     sb_check_options options = {.path = dir.text};
     sb_status status = SB_ERR_MEMORY;
@@ -121,14 +119,4 @@ static void test_memory_that_ends(void **state)
         assert_true(status == SB_OK || status == SB_ERR_MEMORY);
     }
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tensor_is_in_one_unit),
-        cmocka_unit_test(test_the_original_is_found_under_other_names),
-        cmocka_unit_test(test_memory_that_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_config.c - config.json: what is read, every refusal, and what looks odd but must be read. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/mem.h"
@@ -6,9 +7,8 @@
 #include "ref/model/config.h"
 #include "tests/unit/config_bases.h"
 
-static void test_a_release_with_vision(void **state)
+TEST(test_a_release_with_vision)
 {
-    (void)state;
     sb_config c = read_good(vl, "", "");
     assert_int_equal(c.family, SB_QWEN3_5_MOE);
     assert_string_equal(c.architecture, "Qwen3_5MoeForConditionalGeneration");
@@ -34,9 +34,8 @@ static void test_a_release_with_vision(void **state)
     assert_string_equal(c.output_gate_type, "silu");
 }
 
-static void test_the_flat_forms(void **state)
+TEST(test_the_flat_forms)
 {
-    (void)state;
     sb_config c = read_good(flat, "", "");
     assert_true(c.family == SB_QWEN3_5_MOE && !c.vl && c.experts == 256 && c.layer_is_full[3]);
     c = read_good(dense, "", "");
@@ -57,9 +56,8 @@ static void test_the_flat_forms(void **state)
 }
 
 /* What the configuration classes fill in; a rope_theta they would guess is not filled in. */
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     sb_error err;
     sb_config c;
     static const char *const minimal[] = {"{'model_type':'qwen3_5_moe','rope_theta':1e7}",
@@ -91,9 +89,8 @@ static void test_defaults(void **state)
                  SB_ERR_INPUT, "rope_theta is 0 (absent)");
 }
 
-static void test_other_models_are_refused_by_name(void **state)
+TEST(test_other_models_are_refused_by_name)
 {
-    (void)state;
     static const change changes[] = {
         {flat, "qwen3_5_moe_text", "llama", SB_ERR_UNSUPPORTED, "model_type is \"llama\", which"},
         {flat, "qwen3_5_moe_text", "qwen2", SB_ERR_UNSUPPORTED, "\"qwen2\", which is not read"},
@@ -158,9 +155,8 @@ static void test_other_models_are_refused_by_name(void **state)
     CHECK_CHANGES(changes);
 }
 
-static void test_numbers_are_in_range_and_fit_each_other(void **state)
+TEST(test_numbers_are_in_range_and_fit_each_other)
 {
-    (void)state;
     static const change changes[] = {
         {vl, "'hidden_size':2048", "'hidden_size':0", SB_ERR_INPUT,
          "config.json: text_config.hidden_size is 0, expected 1 to 16777216"},
@@ -218,9 +214,8 @@ static void test_numbers_are_in_range_and_fit_each_other(void **state)
 
 #define ROPE "'rope_theta':10000000,'rope_type':'default','partial_rotary_factor':0.25"
 
-static void test_rope(void **state)
+TEST(test_rope)
 {
-    (void)state;
     static const change changes[] = {
         {flat, "'rope_type':'default'", "'rope_type':'yarn'", SB_ERR_UNSUPPORTED,
          "rope_parameters.rope_type is \"yarn\", which is not read: expected \"default\""},
@@ -261,9 +256,8 @@ static void test_rope(void **state)
     assert_true(sb_bits_f64(c.rope_theta) == sb_bits_f64(500));
 }
 
-static void test_layer_kinds(void **state)
+TEST(test_layer_kinds)
 {
-    (void)state;
     static const change changes[] = {
         {vl, "'full_attention']", "'full_attention','full_attention']", SB_ERR_INPUT,
          "layer_types is an array of 9, expected an array of num_hidden_layers = 8"},
@@ -299,9 +293,8 @@ static void *counted_malloc(size_t bytes)
     return sb_alloc(bytes, 1);
 }
 
-static void test_files_and_memory_that_ends(void **state)
+TEST(test_files_and_memory_that_ends)
 {
-    (void)state;
     sb_error err;
     sb_config c;
     scratch_path dir = scratch_new();
@@ -325,19 +318,4 @@ static void test_files_and_memory_that_ends(void **state)
     check_status("empty", sb_config_load(path.text, &c, &err), &err, SB_ERR_INPUT,
                  "config.json:1:1");
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_release_with_vision),
-        cmocka_unit_test(test_the_flat_forms),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_other_models_are_refused_by_name),
-        cmocka_unit_test(test_numbers_are_in_range_and_fit_each_other),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_layer_kinds),
-        cmocka_unit_test(test_files_and_memory_that_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

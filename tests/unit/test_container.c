@@ -1,4 +1,5 @@
 /* test_container.c - strict JSON, dtypes, and every rule of one safetensors file. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <limits.h>
@@ -29,9 +30,8 @@ static void check_json(const json_case *c)
     free(text);
 }
 
-static void test_json_is_strict(void **state)
+TEST(test_json_is_strict)
 {
-    (void)state;
     static const json_case cases[] = {
         {"{}", SB_OK, ""},
         {"[]", SB_OK, ""},
@@ -76,9 +76,8 @@ static void test_json_is_strict(void **state)
         check_json(&cases[i]);
 }
 
-static void test_json_refuses_what_is_behind_a_nul(void **state)
+TEST(test_json_refuses_what_is_behind_a_nul)
 {
-    (void)state;
     sb_error err;
     json_t *root;
     check_status("NUL", sb_json_parse("{}\0{}", 5, "x.json", &root, &err), &err, SB_ERR_INPUT,
@@ -96,9 +95,8 @@ static char *nest(size_t n, char open, char shut)
     return text;
 }
 
-static void test_json_limits(void **state)
+TEST(test_json_limits)
 {
-    (void)state;
     sb_error err;
     json_t *root;
     char *text = nest(SB_JSON_MAX_DEPTH, '[', ']');
@@ -154,9 +152,8 @@ static sb_status fetch_string(const sb_json_object *object, const char *key, sb_
     return sb_json_string(object, key, &value, err);
 }
 
-static void test_json_fields_name_what_they_found(void **state)
+TEST(test_json_fields_name_what_they_found)
 {
-    (void)state;
     static const struct {
         fetch get;
         const char *key;
@@ -201,9 +198,8 @@ static void test_json_fields_name_what_they_found(void **state)
 
 /* --- dtypes and shown names ------------------------------------------------------------------ */
 
-static void test_dtype_bytes(void **state)
+TEST(test_dtype_bytes)
 {
-    (void)state;
     static const struct {
         const char *dtype;
         unsigned rank;
@@ -239,9 +235,8 @@ static void test_dtype_bytes(void **state)
     }
 }
 
-static void test_dtype_names(void **state)
+TEST(test_dtype_names)
 {
-    (void)state;
     sb_dtype dtype;
     for (unsigned i = 0; i < SB_DTYPE_COUNT; i++) {
         assert_true(sb_dtype_find(sb_dtype_name((sb_dtype)i), &dtype));
@@ -258,9 +253,8 @@ static void test_dtype_names(void **state)
 }
 
 /* The path is in the message as it was shown there: escaped, and a long one cut. */
-static void test_what_stands_behind_a_path(void **state)
+TEST(test_what_stands_behind_a_path)
 {
-    (void)state;
     static const char *const plain[] = {"a/b", "a\nb"};
     char path[600], message[1200];
     sb_shown room;
@@ -281,9 +275,8 @@ static void test_what_stands_behind_a_path(void **state)
     }
 }
 
-static void test_shown_names_are_short_and_one_line(void **state)
+TEST(test_shown_names_are_short_and_one_line)
 {
-    (void)state;
     sb_shown room;
     assert_string_equal(sb_show("layers.0.mlp", &room), "layers.0.mlp");
     assert_string_equal(sb_show("a\nb\x7f", &room), "a\\x0ab\\x7f");
@@ -310,9 +303,8 @@ static void test_shown_names_are_short_and_one_line(void **state)
 
 /* --- one file: see test_container_rules.c for the rules of the header ------------------------- */
 
-static void test_a_file_is_read_as_it_is(void **state)
+TEST(test_a_file_is_read_as_it_is)
 {
-    (void)state;
     size_t n;
     sb_error err;
     sb_safetensors file;
@@ -377,9 +369,8 @@ static char *many(const char *open, const char *piece, size_t count, const char 
 
 /* What is parsed takes no more than was estimated, and so at most its share; mean texts are refused
  * before anything is taken. */
-static void test_memory_of_a_text(void **state)
+TEST(test_memory_of_a_text)
 {
-    (void)state;
     static const struct {
         const char *open, *piece, *close;
         int good, rich; /* whether sb_json_parse takes it, and sb_json_parse_rich */
@@ -435,9 +426,8 @@ static const char *const texts[] = {
 };
 
 /* What jansson's own parser makes of a text is what we make of it, but for memory that is out. */
-static void test_json_values(void **state)
+TEST(test_json_values)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         sb_error err;
         json_t *root = NULL;
@@ -456,9 +446,8 @@ static void test_json_values(void **state)
     }
 }
 
-static void test_json_as_python_reads_it(void **state)
+TEST(test_json_as_python_reads_it)
 {
-    (void)state;
     sb_error err;
     json_t *root = NULL;
     char *text = scratch_json("{'a': 1000000000000000000000000000000, 'b': -0, 'c': 1, 'c': 2}");
@@ -482,9 +471,8 @@ static void *one_fails(size_t bytes)
 }
 
 /* One allocation fails, and those behind it do not: no value lacks a byte, and nothing ends. */
-static void test_json_without_memory(void **state)
+TEST(test_json_without_memory)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char *text = scratch_json(texts[i]);
         for (unsigned long n = 1; n; n++) {
@@ -504,24 +492,4 @@ static void test_json_without_memory(void **state)
         }
         free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_is_strict),
-        cmocka_unit_test(test_json_refuses_what_is_behind_a_nul),
-        cmocka_unit_test(test_json_limits),
-        cmocka_unit_test(test_json_fields_name_what_they_found),
-        cmocka_unit_test(test_dtype_bytes),
-        cmocka_unit_test(test_dtype_names),
-        cmocka_unit_test(test_shown_names_are_short_and_one_line),
-        cmocka_unit_test(test_what_stands_behind_a_path),
-        cmocka_unit_test(test_a_file_is_read_as_it_is),
-        cmocka_unit_test(test_memory_of_a_text),
-        cmocka_unit_test(test_json_values),
-        cmocka_unit_test(test_json_as_python_reads_it),
-        cmocka_unit_test(test_json_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_container_bad.c - golden/bad: every damaged file or folder is refused, with the exit status
  * and the words that golden/bad/EXPECTED gives it. Run from the root of the repository. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/container/checkpoint.h"
@@ -11,9 +12,8 @@
 #define CORPUS "golden/bad"
 
 /* The committed bytes are those of the generator: nobody edits them by hand. */
-static void test_the_corpus_is_what_its_generator_makes(void **state)
+TEST(test_the_corpus_is_what_its_generator_makes)
 {
-    (void)state;
     for (size_t i = 0; i < BAD_FILES; i++) {
         unsigned char expected[BAD_MOST];
         unsigned char *bytes;
@@ -71,9 +71,8 @@ static void check_entry(const char *name, int exit_status, const char *fragment)
         fail_msg("%s: the message does not name the file: %s", name, err.text);
 }
 
-static void test_every_entry_is_refused_as_expected(void **state)
+TEST(test_every_entry_is_refused_as_expected)
 {
-    (void)state;
     char line[512];
     size_t cases = 0;
     size_t good = 0;
@@ -95,13 +94,4 @@ static void test_every_entry_is_refused_as_expected(void **state)
     fclose(list);
     assert_int_equal(cases, BAD_CASES);
     assert_true(good >= 3); /* a reader that refuses everything must not pass */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_corpus_is_what_its_generator_makes),
-        cmocka_unit_test(test_every_entry_is_refused_as_expected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_container_checkpoint.c - folders: one file, shards and their index, links, memory that ends.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <time.h>
@@ -37,9 +38,8 @@ static void check_open(const char *path, sb_status expected, const char *fragmen
         sb_checkpoint_close(c);
 }
 
-static void test_two_shards_are_one_set(void **state)
+TEST(test_two_shards_are_one_set)
 {
-    (void)state;
     sb_error err;
     sb_checkpoint *c;
     uint64_t declared = 7;
@@ -67,9 +67,8 @@ static void test_two_shards_are_one_set(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_index_rules(void **state)
+TEST(test_index_rules)
 {
-    (void)state;
     static const struct {
         const char *index;
         sb_status status;
@@ -118,9 +117,8 @@ static void test_index_rules(void **state)
     }
 }
 
-static void test_a_tensor_in_two_shards(void **state)
+TEST(test_a_tensor_in_two_shards)
 {
-    (void)state;
     scratch_path dir = two_shards("{" MAP "}");
     scratch_write_safetensors(dir.text, "s1.safetensors",
                               "{" U8("a", "0", "1") "," U8("b", "1", "2") "}", 2);
@@ -129,9 +127,8 @@ static void test_a_tensor_in_two_shards(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_a_single_file(void **state)
+TEST(test_a_single_file)
 {
-    (void)state;
     sb_error err;
     sb_checkpoint *c;
     uint64_t declared;
@@ -155,9 +152,8 @@ static void test_a_single_file(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_what_is_not_a_checkpoint(void **state)
+TEST(test_what_is_not_a_checkpoint)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     scratch_path path = scratch_join(dir.text, "absent");
     check_open(path.text, SB_ERR_IO, "absent: cannot open: No such file");
@@ -181,9 +177,8 @@ static void test_what_is_not_a_checkpoint(void **state)
 }
 
 /* snapshots/<revision>/<name> -> ../../blobs/<hash>, every file of the checkpoint */
-static void test_links_of_the_hub_cache(void **state)
+TEST(test_links_of_the_hub_cache)
 {
-    (void)state;
     static const char *const names[] = {"s1.safetensors", "s2.safetensors",
                                         "model.safetensors.index.json", "config.json"};
     scratch_path blobs = two_shards("{" MAP "}");
@@ -214,9 +209,8 @@ static void *counted_malloc(size_t bytes)
 }
 
 /* The n-th allocation fails, for every n: always SB_ERR_MEMORY; the sanitizer build sees leaks. */
-static void test_memory_that_ends(void **state)
+TEST(test_memory_that_ends)
 {
-    (void)state;
     scratch_path dir = two_shards("{'metadata':{'total_size':3}," MAP "}");
     scratch_path file = scratch_join(dir.text, "s2.safetensors");
     json_set_alloc_funcs(counted_malloc, free);
@@ -258,9 +252,8 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void test_a_large_index(void **state)
+TEST(test_a_large_index)
 {
-    (void)state;
     enum { TENSORS = 100000, SHARDS = 16 };
     static const uint64_t shape[2] = {2, 2};
     sb_error err;
@@ -290,19 +283,4 @@ static void test_a_large_index(void **state)
     assert_int_equal(sb_checkpoint_shards(c), SHARDS);
     sb_checkpoint_close(c);
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_shards_are_one_set),
-        cmocka_unit_test(test_index_rules),
-        cmocka_unit_test(test_a_tensor_in_two_shards),
-        cmocka_unit_test(test_a_single_file),
-        cmocka_unit_test(test_what_is_not_a_checkpoint),
-        cmocka_unit_test(test_links_of_the_hub_cache),
-        cmocka_unit_test(test_memory_that_ends),
-        cmocka_unit_test(test_a_large_index),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_container_rules.c - every rule of a safetensors file: what breaks it, and what looks odd but
  * keeps it and must be read. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/container/safetensors.h"
@@ -33,9 +34,8 @@ static void check_rules(const rule *rules, size_t n)
 #define T(name, dtype, shape, offsets)                                                             \
     "'" name "':{'dtype':'" dtype "','shape':" shape ",'data_offsets':" offsets "}"
 
-static void test_what_must_be_read(void **state)
+TEST(test_what_must_be_read)
 {
-    (void)state;
     static const rule rules[] = {
         {"{}", 0, SB_OK, "", 0},
         {"{}     ", 0, SB_OK, "", 0},
@@ -59,9 +59,8 @@ static void test_what_must_be_read(void **state)
     CHECK_RULES(rules);
 }
 
-static void test_the_header_frame(void **state)
+TEST(test_the_header_frame)
 {
-    (void)state;
     static const rule rules[] = {
         {"", 0, SB_ERR_INPUT, "begins with byte 0x00, expected '{'", 0},
         {"[]", 0, SB_ERR_INPUT, "begins with byte 0x5b, expected '{'", 0},
@@ -84,9 +83,8 @@ static void test_the_header_frame(void **state)
     CHECK_RULES(rules);
 }
 
-static void test_the_entry_of_a_tensor(void **state)
+TEST(test_the_entry_of_a_tensor)
 {
-    (void)state;
     static const rule rules[] = {
         {"{'a':[]}", 0, SB_ERR_INPUT, "tensor \"a\" is an array of 0, expected an object", 0},
         {"{'a':{}}", 0, SB_ERR_INPUT, "tensor \"a\".dtype is absent", 0},
@@ -127,9 +125,8 @@ static void test_the_entry_of_a_tensor(void **state)
     CHECK_RULES(rules);
 }
 
-static void test_offsets_cover_the_data(void **state)
+TEST(test_offsets_cover_the_data)
 {
-    (void)state;
     static const rule rules[] = {
         {"{" T("a", "U8", "[2]", "[0]") "}", 2, SB_ERR_INPUT, "has 1 elements, expected 2 to 2", 0},
         {"{" T("a", "U8", "[2]", "[0,2,4]") "}", 2, SB_ERR_INPUT, "has 3 elements", 0},
@@ -161,9 +158,8 @@ static void test_offsets_cover_the_data(void **state)
     CHECK_RULES(rules);
 }
 
-static void test_the_length_of_the_header(void **state)
+TEST(test_the_length_of_the_header)
 {
-    (void)state;
     static const struct {
         uint64_t length;
         size_t size; /* of the file */
@@ -191,9 +187,8 @@ static void test_the_length_of_the_header(void **state)
     }
 }
 
-static void test_names_have_a_limit(void **state)
+TEST(test_names_have_a_limit)
 {
-    (void)state;
     for (size_t n = SB_MAX_TENSOR_NAME; n <= SB_MAX_TENSOR_NAME + 1; n++) {
         char header[SB_MAX_TENSOR_NAME + 100] = "{'";
         memset(header + 2, 'n', n);
@@ -207,9 +202,8 @@ static void test_names_have_a_limit(void **state)
     }
 }
 
-static void test_tensors_are_counted_before_they_are_read(void **state)
+TEST(test_tensors_are_counted_before_they_are_read)
 {
-    (void)state;
     size_t n = 0;
     char *header = malloc(16u * (SB_MAX_TENSORS + 1));
     assert_non_null(header);
@@ -222,9 +216,8 @@ static void test_tensors_are_counted_before_they_are_read(void **state)
 }
 
 /* Every cut of a good file is refused: nothing that is missing goes unnoticed. */
-static void test_every_truncation_is_refused(void **state)
+TEST(test_every_truncation_is_refused)
 {
-    (void)state;
     size_t n;
     sb_error err;
     sb_safetensors file;
@@ -245,19 +238,4 @@ static void test_every_truncation_is_refused(void **state)
         free(copy);
     }
     free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_must_be_read),
-        cmocka_unit_test(test_the_header_frame),
-        cmocka_unit_test(test_the_entry_of_a_tensor),
-        cmocka_unit_test(test_offsets_cover_the_data),
-        cmocka_unit_test(test_the_length_of_the_header),
-        cmocka_unit_test(test_names_have_a_limit),
-        cmocka_unit_test(test_tensors_are_counted_before_they_are_read),
-        cmocka_unit_test(test_every_truncation_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_container_survey.c - a damaged folder opened as far as it can be: what is told, what is
  * left.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/mem.h"
@@ -60,9 +61,8 @@ static scratch_path folder(const char *index)
 
 #define ALL "a@s1.safetensors b@s2.safetensors c@s2.safetensors"
 
-static void test_a_sound_folder_tells_nothing(void **state)
+TEST(test_a_sound_folder_tells_nothing)
 {
-    (void)state;
     scratch_path dir = folder(MAP);
     check_survey(dir.text, "", ALL);
     scratch_remove(dir.text);
@@ -74,9 +74,8 @@ static void test_a_sound_folder_tells_nothing(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_a_damaged_file_is_left_out(void **state)
+TEST(test_a_damaged_file_is_left_out)
 {
-    (void)state;
     scratch_path dir = folder(MAP);
     scratch_write_safetensors(dir.text, "s1.safetensors", A, 2);
     check_survey(dir.text,
@@ -86,9 +85,8 @@ static void test_a_damaged_file_is_left_out(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_index_and_files_apart(void **state)
+TEST(test_index_and_files_apart)
 {
-    (void)state;
     scratch_path dir = folder("{'weight_map':{'a':'s1.safetensors','b':'s3.safetensors'}}");
     check_survey(dir.text,
                  "no-file s3.safetensors -: is missing: " INDEX " puts 1 tensors into it\n"
@@ -114,9 +112,8 @@ static void test_index_and_files_apart(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_of_twins_the_indexed_one_stays(void **state)
+TEST(test_of_twins_the_indexed_one_stays)
 {
-    (void)state;
     scratch_path dir = folder("{'weight_map':{'a':'s3.safetensors','b':'s2.safetensors',"
                               "'c':'s2.safetensors'}}");
     scratch_write_safetensors(dir.text, "s3.safetensors",
@@ -132,9 +129,8 @@ static void test_of_twins_the_indexed_one_stays(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_nothing_to_look_at(void **state)
+TEST(test_nothing_to_look_at)
 {
-    (void)state;
     sb_checkpoint *c = NULL;
     sb_error err = {""};
     log l = {""};
@@ -148,9 +144,8 @@ static void test_nothing_to_look_at(void **state)
 }
 
 /* One misnamed tensor that sorts before the others does not decide. */
-static void test_the_prefix_is_that_of_most_names(void **state)
+TEST(test_the_prefix_is_that_of_most_names)
 {
-    (void)state;
     sb_checkpoint *c = NULL;
     sb_error err = {""};
     log l = {""};
@@ -169,9 +164,8 @@ static void test_the_prefix_is_that_of_most_names(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_memory_that_ends(void **state)
+TEST(test_memory_that_ends)
 {
-    (void)state;
     scratch_path dir = folder(MAP);
     for (unsigned long n = 1;; n++) {
         sb_checkpoint *c = NULL;
@@ -189,18 +183,4 @@ static void test_memory_that_ends(void **state)
         assert_int_equal(status, SB_ERR_MEMORY);
     }
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_sound_folder_tells_nothing),
-        cmocka_unit_test(test_a_damaged_file_is_left_out),
-        cmocka_unit_test(test_index_and_files_apart),
-        cmocka_unit_test(test_of_twins_the_indexed_one_stays),
-        cmocka_unit_test(test_nothing_to_look_at),
-        cmocka_unit_test(test_the_prefix_is_that_of_most_names),
-        cmocka_unit_test(test_memory_that_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_container_writer.c - the published layout byte for byte, and nothing lost when it fails. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <errno.h>
@@ -86,9 +87,8 @@ static void run_ok(sb_writer *w)
 }
 
 /* The bytes that the Python library writes for these tensors. */
-static void test_one_file_as_the_reference_writes_it(void **state)
+TEST(test_one_file_as_the_reference_writes_it)
 {
-    (void)state;
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\"},"
         "\"s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
@@ -118,9 +118,8 @@ static void test_one_file_as_the_reference_writes_it(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_shards_and_their_index(void **state)
+TEST(test_shards_and_their_index)
 {
-    (void)state;
     static const char index[] = "{\n  \"metadata\": {\n    \"total_size\": 25\n  },\n"
                                 "  \"weight_map\": {\n"
                                 "    \"a\\\"\\\\\": \"model-00002-of-00003.safetensors\",\n"
@@ -149,9 +148,8 @@ static void test_shards_and_their_index(void **state)
     scratch_remove(parent.text);
 }
 
-static void test_pieces_are_bounded(void **state)
+TEST(test_pieces_are_bounded)
 {
-    (void)state;
     enum { BYTES = 2 * SB_WRITER_PIECE + 5 };
     sb_error err;
     sb_writer *w;
@@ -175,9 +173,8 @@ static void test_pieces_are_bounded(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_what_cannot_be_declared(void **state)
+TEST(test_what_cannot_be_declared)
 {
-    (void)state;
     sb_error err;
     sb_writer *w;
     filling f = {0};
@@ -228,9 +225,8 @@ static void run_bad(sb_writer *w, uint64_t fail_at, sb_status expected, const ch
     sb_writer_free(w);
 }
 
-static void test_what_exists_is_not_lost(void **state)
+TEST(test_what_exists_is_not_lost)
 {
-    (void)state;
     scratch_path parent = scratch_new();
     scratch_path dir = scratch_join(parent.text, "ckpt");
     run_bad(five(dir.text, 3, 0), 1, SB_ERR_NUMERIC, "told to fail");
@@ -264,9 +260,8 @@ static void test_what_exists_is_not_lost(void **state)
 }
 
 /* The second of three renames fails, in a folder that the writer made: nothing of it is left. */
-static void test_a_rename_that_fails(void **state)
+TEST(test_a_rename_that_fails)
 {
-    (void)state;
     sb_error err;
     scratch_path parent = scratch_new();
     scratch_path dir = scratch_join(parent.text, "ckpt");
@@ -280,9 +275,8 @@ static void test_a_rename_that_fails(void **state)
     scratch_remove(parent.text);
 }
 
-static void test_memory_that_ends(void **state)
+TEST(test_memory_that_ends)
 {
-    (void)state;
     scratch_path parent = scratch_new();
     scratch_path dir = scratch_join(parent.text, "ckpt");
     unsigned long n = 1;
@@ -304,9 +298,8 @@ static void test_memory_that_ends(void **state)
     scratch_remove(parent.text);
 }
 
-static void test_whole_files(void **state)
+TEST(test_whole_files)
 {
-    (void)state;
     sb_error err;
     unsigned char *bytes;
     size_t n;
@@ -333,19 +326,4 @@ static void test_whole_files(void **state)
                  "is a folder, expected a regular file");
     assert_int_equal(scratch_entries(dir.text), 1);
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_file_as_the_reference_writes_it),
-        cmocka_unit_test(test_shards_and_their_index),
-        cmocka_unit_test(test_pieces_are_bounded),
-        cmocka_unit_test(test_what_cannot_be_declared),
-        cmocka_unit_test(test_what_exists_is_not_lost),
-        cmocka_unit_test(test_a_rename_that_fails),
-        cmocka_unit_test(test_memory_that_ends),
-        cmocka_unit_test(test_whole_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_convert.c - between the dialects and back: the very bytes, or a refusal that loses nothing.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/nvfp4_folder.h"
 
 #include <dirent.h>
@@ -174,17 +175,15 @@ static void both_ways(nvfp4_dialect dialect)
     sb_conversion_free(&third);
 }
 
-static void test_there_and_back(void **state)
+TEST(test_there_and_back)
 {
-    (void)state;
     both_ways(NVFP4_CT);
     both_ways(NVFP4_MODELOPT);
 }
 
 /* The numbers themselves, with the reciprocal taken here. */
-static void test_direction(void **state)
+TEST(test_direction)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_CT);
     const char *a = save(&f, "direction"), *b = path_of("direction-b");
     sb_conversion c = convert(a, b, "nvfp4-modelopt");
@@ -202,9 +201,8 @@ static void test_direction(void **state)
 }
 
 /* A reader of the result is told what stood there, in both directions. */
-static void test_detect_offers_the_origin(void **state)
+TEST(test_detect_offers_the_origin)
 {
-    (void)state;
     for (unsigned d = 0; d < 2; d++) {
         sb_checkpoint *checkpoint = NULL;
         sb_found found;
@@ -226,9 +224,8 @@ static void test_detect_offers_the_origin(void **state)
 }
 
 /* The MTP head quantized as the rest is: no rule of engines says so, and none denies it. */
-static void test_quantized_mtp(void **state)
+TEST(test_quantized_mtp)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_CT);
     nvfp4_layer(&f, NVFP4_CT, "mtp.layers.0.self_attn.q_proj", 4, 32, 7003.0f, 5.0f);
     const char *a = save(&f, "mtp"), *b = path_of("mtp-b"), *c = path_of("mtp-c");
@@ -241,9 +238,8 @@ static void test_quantized_mtp(void **state)
 }
 
 /* What the rules would not restore: other shapes, BF16, a stack with its own names. */
-static void test_unusual_storage_comes_back(void **state)
+TEST(test_unusual_storage_comes_back)
 {
-    (void)state;
     const float one = 0.25f, factors[3] = {0.0001f, 0.0003f, 0.007f};
     const uint64_t codes[3] = {3, 8, 16}, scales[3] = {3, 8, 2}, none = 1;
     test_folder f = nvfp4_folder(NVFP4_MODELOPT);
@@ -303,9 +299,8 @@ static test_folder mixed(int input)
     return f;
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     test_folder f = mixed(1);
     const char *a = save(&f, "mixed"), *b = path_of("mixed-b"), *c = path_of("mixed-c");
     sb_conversion there = convert(a, b, "nvfp4-ct"), back = convert(b, c, "nvfp4-modelopt");
@@ -367,9 +362,8 @@ static const char *save_sharded(test_folder *f, const char *name)
     return path;
 }
 
-static void test_shards_and_metadata_stay(void **state)
+TEST(test_shards_and_metadata_stay)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_CT);
     size_t shards = (f.count + 6) / 7;
     const char *a = save_sharded(&f, "shards"), *b = path_of("shards-b"), *c = path_of("shards-c");
@@ -401,9 +395,8 @@ static void test_shards_and_metadata_stay(void **state)
     sb_conversion_free(&back);
 }
 
-static void test_writer_refuses_metadata(void **state)
+TEST(test_writer_refuses_metadata)
 {
-    (void)state;
     static const char *const wrong[][3] = {
         {"a", "format", "twice"}, {"b", "k", "not declared"}, {"a", "k", "twice"}};
     for (size_t i = 0; i < 3; i++) {
@@ -437,9 +430,8 @@ static char *config_of(const char *folder)
 }
 
 /* Only the one value changes: "1e-06", a text that looks like a key, and all blanks stay. */
-static void test_config_keeps_its_bytes(void **state)
+TEST(test_config_keeps_its_bytes)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_MODELOPT);
     const char *a = save(&f, "config"), *b = path_of("config-b");
     sb_conversion c = convert(a, b, "nvfp4-ct");
@@ -475,9 +467,8 @@ static void test_config_keeps_its_bytes(void **state)
 /* --- refusals -----------------------------------------------------------------------------------
  */
 
-static void test_targets_are_not_lost(void **state)
+TEST(test_targets_are_not_lost)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_CT);
     const char *a = save(&f, "safe"), *b = path_of("safe-b"), *odd = path_of("safe-odd");
     char link[1200];
@@ -522,9 +513,8 @@ static void make_folder_meanwhile(void *ctx, const char *what, uint64_t done, ui
         put_file(arrives, "config.json", "precious");
 }
 
-static void test_a_target_that_arrives_meanwhile(void **state)
+TEST(test_a_target_that_arrives_meanwhile)
 {
-    (void)state;
     test_folder f = some_layers(NVFP4_CT);
     const char *a = save(&f, "late");
     sb_conversion c;
@@ -543,9 +533,8 @@ static void test_a_target_that_arrives_meanwhile(void **state)
     sb_conversion_free(&c);
 }
 
-static void test_what_no_dialect_can_say(void **state)
+TEST(test_what_no_dialect_can_say)
 {
-    (void)state;
     const char *to = path_of("refused-b");
     const uint64_t shape[2] = {16, 32}, scale[2] = {16, 1};
     test_folder f = nvfp4_folder(NVFP4_MODELOPT);
@@ -596,9 +585,8 @@ static const char *with_metadata(const char *from, const char *tensor, const cha
     return path;
 }
 
-static void test_origins(void **state)
+TEST(test_origins)
 {
-    (void)state;
     static const char tensor[] = "model.layers.0.mlp.experts.2.up_proj.weight_scale_2";
     static const char key[] = "samebit.origin.model.layers.0.mlp.experts.2.up_proj.weight_scale_2";
     static const char stored[] =
@@ -640,24 +628,4 @@ static void test_origins(void **state)
     refuse(with_metadata(b, tensor, stored, "F32 [1] model.layers.0.mlp.experts.2.up_proj.weight",
                          "origin-bad"),
            to, "nvfp4-ct", 0, SB_ERR_INPUT, "has no tensor weight_global_scale");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_direction),
-        cmocka_unit_test(test_detect_offers_the_origin),
-        cmocka_unit_test(test_quantized_mtp),
-        cmocka_unit_test(test_unusual_storage_comes_back),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_shards_and_metadata_stay),
-        cmocka_unit_test(test_writer_refuses_metadata),
-        cmocka_unit_test(test_config_keeps_its_bytes),
-        cmocka_unit_test(test_targets_are_not_lost),
-        cmocka_unit_test(test_a_target_that_arrives_meanwhile),
-        cmocka_unit_test(test_what_no_dialect_can_say),
-        cmocka_unit_test(test_origins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* test_declared.c - declarations of the smaller dialects, and which of several objects declares. */
+#include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
-static void test_block_fp8(void **state)
+TEST(test_block_fp8)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'fp8','fmt':'e4m3','activation_scheme':'dynamic',"
               "'weight_block_size':[128,128],'modules_to_not_convert':['lm_head','" LAYER(
@@ -43,9 +43,8 @@ static void test_block_fp8(void **state)
     sb_declared_free(d);
 }
 
-static void test_gptq(void **state)
+TEST(test_gptq)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'gptq','bits':4,'group_size':128,'sym':true,'desc_act':false,"
               "'lm_head':false,'checkpoint_format':'gptq','meta':{'quantizer':['gptqmodel:5.0']},"
@@ -85,9 +84,8 @@ static void test_gptq(void **state)
 }
 
 /* AWQ takes parts of names: "gate" leaves out more than the router. */
-static void test_awq(void **state)
+TEST(test_awq)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'awq','bits':4,'group_size':128,'zero_point':true,'version':'GEMM',"
               "'modules_to_not_convert':['mlp.gate','linear_attn']"),
@@ -111,9 +109,8 @@ static void test_awq(void **state)
     QUANT("'quant_method':'auto-round','bits':4,'group_size':128,'sym':true,'data_type':'int',"    \
           "'iters':200,'autoround_version':'0.9.0'" more)
 
-static void test_auto_round(void **state)
+TEST(test_auto_round)
 {
-    (void)state;
     sb_declared *d = declared_good(
         AUTO_ROUND(
             ",'packing_format':'auto_round:auto_gptq','block_name_to_quantize':["
@@ -150,9 +147,8 @@ static void test_auto_round(void **state)
     sb_declared_free(d);
 }
 
-static void test_packings_of_auto_round(void **state)
+TEST(test_packings_of_auto_round)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *answer;
@@ -189,9 +185,8 @@ static void test_packings_of_auto_round(void **state)
     sb_declared_free(d);
 }
 
-static void test_mxfp4(void **state)
+TEST(test_mxfp4)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'mxfp4','modules_to_not_convert':['" LAYER(1) "mlp.experts']"), NULL,
         NULL);
@@ -207,9 +202,8 @@ static void test_mxfp4(void **state)
 #define FP8 "'quant_method':'fp8'"
 #define AWQ "'quant_method':'awq','bits':4"
 
-static void test_which_object_declares(void **state)
+TEST(test_which_object_declares)
 {
-    (void)state;
     static const struct {
         declared_texts texts;
         sb_dialect dialect;
@@ -250,9 +244,8 @@ static void test_which_object_declares(void **state)
     }
 }
 
-static void test_notes_about_other_files(void **state)
+TEST(test_notes_about_other_files)
 {
-    (void)state;
     sb_declared *d =
         declared_good(QUANT(AWQ ",'group_size':128"), "{'quantization':{'quant_algo':'FP8'}}",
                       "{" AWQ ",'group_size':64,'other':1}");
@@ -267,9 +260,8 @@ static void test_notes_about_other_files(void **state)
     sb_declared_free(d);
 }
 
-static void test_caches(void **state)
+TEST(test_caches)
 {
-    (void)state;
     static const struct {
         const char *value;
         sb_declared_kv kv;
@@ -288,20 +280,4 @@ static void test_caches(void **state)
         assert_int_equal(sb_declared_kv_cache(d), cases[i].kv);
         sb_declared_free(d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_block_fp8),
-        cmocka_unit_test(test_gptq),
-        cmocka_unit_test(test_awq),
-        cmocka_unit_test(test_auto_round),
-        cmocka_unit_test(test_packings_of_auto_round),
-        cmocka_unit_test(test_mxfp4),
-        cmocka_unit_test(test_which_object_declares),
-        cmocka_unit_test(test_notes_about_other_files),
-        cmocka_unit_test(test_caches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_declared_bad.c - malformed declarations and what is said of them; patterns that take too
  * long; files; memory that ends. */
+#include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
 #include <jansson.h>
@@ -43,9 +44,8 @@ static void check_bad(const char *const form, const bad *cases, size_t n)
 
 #define CHECK_BAD(form, cases) check_bad(form, cases, sizeof(cases) / sizeof((cases)[0]))
 
-static void test_where_the_object_should_be(void **state)
+TEST(test_where_the_object_should_be)
 {
-    (void)state;
     static const bad cases[] = {
         {"'fp8'", IN, "config.json: quantization_config is the string \"fp8\", expected an object"},
         {"[]", IN, "quantization_config is an array of 0, expected an object"},
@@ -64,9 +64,8 @@ static void test_where_the_object_should_be(void **state)
     CHECK_BAD("{'text_config':{'quantization_config':%s}}", others);
 }
 
-static void test_compressed_tensors(void **state)
+TEST(test_compressed_tensors)
 {
-    (void)state;
     static const bad cases[] = {
         {CT "[]", IN, "quantization_config.config_groups is an array of 0, expected an object"},
         {CT "{'g':[]}", UN, "config_groups.g is a scheme by its name"},
@@ -146,9 +145,8 @@ static void test_compressed_tensors(void **state)
     CHECK_BAD("{'quantization_config':{%s}}", cases);
 }
 
-static void test_the_other_dialects(void **state)
+TEST(test_the_other_dialects)
 {
-    (void)state;
     static const bad cases[] = {
         {FP8 ",'fmt':'e5m2'", IN, "fmt is the string \"e5m2\", expected \"e4m3\" or"},
         {FP8 ",'activation_scheme':'none'", IN, "activation_scheme is the string \"none\""},
@@ -212,9 +210,8 @@ static void test_the_other_dialects(void **state)
 }
 
 /* Refused when a module is asked about: the pattern itself is sound. */
-static void test_patterns_that_take_too_long(void **state)
+TEST(test_patterns_that_take_too_long)
 {
-    (void)state;
     sb_error err;
     sb_declaration answer;
     char name[64];
@@ -247,9 +244,8 @@ static void test_patterns_that_take_too_long(void **state)
                  "a regular expression of 5000 bytes, expected at most 4096");
 }
 
-static void test_folders(void **state)
+TEST(test_folders)
 {
-    (void)state;
     sb_error err;
     sb_declared *d;
     scratch_path dir = scratch_new();
@@ -278,9 +274,8 @@ static void *counted_malloc(size_t bytes)
 }
 
 /* Of files that use every kind of memory, each allocation fails once. */
-static void test_memory_that_ends(void **state)
+TEST(test_memory_that_ends)
 {
-    (void)state;
     static const declared_texts cases[] = {
         {QUANT(CT8("") ",'ignore':['lm_head','re:.*gate$']"), NULL, NULL},
         {QUANT(MO
@@ -314,17 +309,4 @@ static void test_memory_that_ends(void **state)
         assert_true(n > 30);
     }
     json_set_alloc_funcs(malloc, free);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_where_the_object_should_be),
-        cmocka_unit_test(test_compressed_tensors),
-        cmocka_unit_test(test_the_other_dialects),
-        cmocka_unit_test(test_patterns_that_take_too_long),
-        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_memory_that_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

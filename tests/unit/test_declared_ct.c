@@ -1,4 +1,5 @@
 /* test_declared_ct.c - what configurations of compressed-tensors declare, and of which modules. */
+#include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
 #define NVFP4_ARGS(dynamic)                                                                        \
@@ -16,9 +17,8 @@
     CT(format, "'group_0':{'targets':[" targets "],'weights':{" weights "}" more "}", "")
 
 /* As llm-compressor writes it: the ignore list names every module, whatever its class. */
-static void test_an_expanded_list(void **state)
+TEST(test_an_expanded_list)
 {
-    (void)state;
     sb_declared *d = declared_good(
         CT("nvfp4-pack-quantized", "'group_0':" NVFP4_GROUP("'Linear'"),
            ",'global_compression_ratio':null,'ignore':['" LAYER(0) "linear_attn.norm','" LAYER(0) "linear_attn.in_proj_qkv','" LAYER(
@@ -64,9 +64,8 @@ static void test_an_expanded_list(void **state)
 }
 
 /* A target that is a group of its own format: experts in NVFP4, attention in FP8 by rows. */
-static void test_mixed_precision(void **state)
+TEST(test_mixed_precision)
 {
-    (void)state;
     sb_declared *d = declared_good(
         CT("mixed-precision",
            "'group_0':{'format':'nvfp4-pack-quantized','targets':['re:.*mlp\\\\.(experts|"
@@ -96,9 +95,8 @@ static void test_mixed_precision(void **state)
 }
 
 /* re.match: from the first character on, and not to the last. */
-static void test_regular_expressions_of_the_ignore_list(void **state)
+TEST(test_regular_expressions_of_the_ignore_list)
 {
-    (void)state;
     static const struct {
         const char *entry;
         const char *module;
@@ -139,9 +137,8 @@ static void test_regular_expressions_of_the_ignore_list(void **state)
 }
 
 /* Names before regular expressions, these in the order of their text, then classes. */
-static void test_the_order_of_targets(void **state)
+TEST(test_the_order_of_targets)
 {
-    (void)state;
 #define GROUP(name, size, targets)                                                                 \
     "'" name "':{'targets':[" targets                                                              \
     "],'weights':{'num_bits':4,'type':'int','strategy':'group','group_size':" size "}}"
@@ -165,9 +162,8 @@ static void test_the_order_of_targets(void **state)
     sb_declared_free(d);
 }
 
-static void test_schemes(void **state)
+TEST(test_schemes)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *answer;
@@ -219,9 +215,8 @@ static void test_schemes(void **state)
 }
 
 /* Groups without weights are of files that quantize only the cache. */
-static void test_nothing_but_the_cache(void **state)
+TEST(test_nothing_but_the_cache)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'compressed-tensors','config_groups':{'g':{'targets':['Linear'],"
               "'weights':null}},'kv_cache_scheme':{'num_bits':8,'type':'int'}"),
@@ -231,17 +226,4 @@ static void test_nothing_but_the_cache(void **state)
     assert_int_equal(sb_declared_kv_cache(d), SB_KV_INT8);
     assert_string_equal(sb_declared_kv_name(SB_KV_INT8), "int8");
     sb_declared_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_expanded_list),
-        cmocka_unit_test(test_mixed_precision),
-        cmocka_unit_test(test_regular_expressions_of_the_ignore_list),
-        cmocka_unit_test(test_the_order_of_targets),
-        cmocka_unit_test(test_schemes),
-        cmocka_unit_test(test_nothing_but_the_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

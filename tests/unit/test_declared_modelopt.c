@@ -1,6 +1,7 @@
 /* test_declared_modelopt.c - what ModelOpt's two files declare, and where they contradict each
  * other.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
 #define LAYERS                                                                                     \
@@ -13,9 +14,8 @@
 
 /* Layers of three kinds, as in the releases with quantized attention: what is not listed is not
  * quantized, and one entry stands for the experts of a layer. */
-static void test_mixed_precision(void **state)
+TEST(test_mixed_precision)
 {
-    (void)state;
     sb_declared *d =
         declared_good(QUANT(MIXED(",'ignore':['mtp*','model.visual*']," LAYERS)), NULL, NULL);
     static const declared_case cases[] = {
@@ -40,9 +40,8 @@ static void test_mixed_precision(void **state)
 }
 
 /* One quant_algo and globs; a name is a whole name, and the answer says where vLLM takes a part. */
-static void test_one_algorithm(void **state)
+TEST(test_one_algorithm)
 {
-    (void)state;
     sb_declared *d = declared_good(
         QUANT("'quant_method':'modelopt','quant_algo':'NVFP4','producer':{'version':'0.37.0'},"
               "'config_groups':{'group_0':{'targets':['Linear'],'weights':{'num_bits':4},"
@@ -75,9 +74,8 @@ static void test_one_algorithm(void **state)
     sb_declared_free(d);
 }
 
-static void test_algorithms(void **state)
+TEST(test_algorithms)
 {
-    (void)state;
     static const struct {
         const char *algo;
         const char *answer;
@@ -113,9 +111,8 @@ static void test_algorithms(void **state)
 }
 
 /* config.json decides; what hf_quant_config.json says besides is noted. */
-static void test_two_files_that_differ(void **state)
+TEST(test_two_files_that_differ)
 {
-    (void)state;
 #define CONFIG                                                                                     \
     QUANT(MIXED(",'producer':{'name':'modelopt','version':'0.37.0'},'ignore':['mtp*']," LAYERS))
     sb_declared *d = declared_good(
@@ -150,9 +147,8 @@ static void test_two_files_that_differ(void **state)
 }
 
 /* The list of layers is looked for in three places. */
-static void test_where_the_layers_are_listed(void **state)
+TEST(test_where_the_layers_are_listed)
 {
-    (void)state;
     static const char in_hf[] = HF("'quant_algo':'MIXED_PRECISION'," LAYERS);
     sb_declared *d = declared_good(QUANT(MIXED("")), in_hf, NULL);
     static const declared_case listed[] = {{"lm_head", W4A16, "quantization.quantized_layers"},
@@ -177,16 +173,4 @@ static void test_where_the_layers_are_listed(void **state)
         {"lm_head", NO, "ignore[0]"}};
     DECLARED_CHECK(d, nowhere);
     sb_declared_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mixed_precision),
-        cmocka_unit_test(test_one_algorithm),
-        cmocka_unit_test(test_algorithms),
-        cmocka_unit_test(test_two_files_that_differ),
-        cmocka_unit_test(test_where_the_layers_are_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

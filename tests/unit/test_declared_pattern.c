@@ -1,6 +1,6 @@
 /* test_declared_pattern.c - patterns of module names: what must be in a name is looked for first,
  * and never changes what matches. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 
@@ -38,9 +38,8 @@ static const struct {
     {".*", 1, "", 1},
 };
 
-static void test_patterns(void **state)
+TEST(test_patterns)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_regex *regex = NULL;
         sb_error err;
@@ -55,9 +54,8 @@ static void test_patterns(void **state)
 }
 
 /* Longer than what is kept of a pattern. */
-static void test_long_patterns(void **state)
+TEST(test_long_patterns)
 {
-    (void)state;
     char pattern[400], name[500];
     for (size_t n = 1; n < sizeof pattern; n++) {
         sb_regex *regex = NULL;
@@ -75,13 +73,4 @@ static void test_long_patterns(void **state)
         assert_int_equal(yes, 0);
         sb_regex_free(regex);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_long_patterns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

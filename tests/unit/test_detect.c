@@ -1,6 +1,6 @@
 /* test_detect.c - every container in every form: what is found of it, and the exact rows. Q-1, Q-2,
  * Q-5 to Q-7, Q-9, Q-10, Q-12. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,11 +99,10 @@ static void check_variant(const quant_spec *s, uint64_t seed)
     quant_layer_free(&l);
 }
 
-static void test_every_variant(void **state)
+TEST(test_every_variant)
 {
     size_t count, seen[SB_CONTAINER_COUNT] = {0};
     const quant_spec *s = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         check_variant(&s[i], 7);
         seen[s[i].container]++;
@@ -114,11 +113,10 @@ static void test_every_variant(void **state)
 }
 
 /* A plain layer and a plain stack, under each name. */
-static void test_plain(void **state)
+TEST(test_plain)
 {
     static const sb_dtype dtypes[] = {SB_DTYPE_BF16, SB_DTYPE_F16, SB_DTYPE_F32};
     static const uint64_t shape[3] = {3, 4, 6};
-    (void)state;
     for (unsigned i = 0; i < 9; i++) {
         quant_spec s = {.experts = i / 3 ? 3 : 0, .names = i / 3 == 2 ? NAMES_LOW : NAMES_DOT};
         test_folder f = {.config = calloc(3, 1)};
@@ -186,9 +184,8 @@ static void check_words(int gptq, uint32_t word, uint32_t zeros)
     test_folder_free(&f);
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     check_words(1, 0x14BF9870, 0x77777777);
     check_words(1, 0x14BF9870, 0x88888888);
     check_words(0, 0x1B974F80, 0x88888888);
@@ -196,10 +193,9 @@ static void test_words(void **state)
 
 /* The borrow of v1: zero points 0, 3, 0, 15, 0, 0, 1, 0 are stored as their word less 0x11111111.
  */
-static void test_borrow(void **state)
+TEST(test_borrow)
 {
     static const uint32_t zero[8] = {0, 3, 0, 15, 0, 0, 1, 0};
-    (void)state;
     quant_spec s = {.container = SB_CONTAINER_int_gptq,
                     .rows = 8,
                     .cols = 8,
@@ -228,12 +224,11 @@ static void test_borrow(void **state)
 
 /* Rows through first_row and a row map read the same stored rows, and pieces of rows the same
  * columns. */
-static void test_views(void **state)
+TEST(test_views)
 {
     static const uint32_t map[5] = {4, 0, 7, 7, 2};
     size_t count;
     const quant_spec *s = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         if (s[i].experts || s[i].rows < 10)
             continue;
@@ -274,9 +269,8 @@ static void test_views(void **state)
     }
 }
 
-static void test_nothing_there(void **state)
+TEST(test_nothing_there)
 {
-    (void)state;
     test_folder f = {.config = calloc(3, 1)};
     test_folder_add(&f, QUANT_NAME "x.weight", SB_DTYPE_U8, 0, NULL);
     sb_checkpoint *checkpoint = save_and_open(&f);
@@ -287,7 +281,7 @@ static void test_nothing_there(void **state)
     test_folder_free(&f);
 }
 
-static void test_layer_of(void **state)
+TEST(test_layer_of)
 {
     static const struct {
         const char *tensor, *layer;
@@ -307,21 +301,9 @@ static void test_layer_of(void **state)
                  {"abcdefghijklmno.weight", "abcdefghijklmno"},
                  {"abcdefghijklmnop.weight", NULL}};
     char layer[16];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(sb_layer_of(cases[i].tensor, layer, sizeof layer), cases[i].layer != NULL);
         if (cases[i].layer)
             assert_string_equal(layer, cases[i].layer);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_variant), cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_words),         cmocka_unit_test(test_borrow),
-        cmocka_unit_test(test_views),         cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_layer_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

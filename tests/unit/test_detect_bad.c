@@ -1,6 +1,6 @@
 /* test_detect_bad.c - layers with one thing wrong: the status, and what the message names. Q-4,
  * Q-10. The variants with nothing wrong, and some harmless differences, stand among them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,9 +379,8 @@ static void check(const bad_layer *bad, const char *group, size_t row)
 }
 
 #define CHECK_ALL(group)                                                                           \
-    static void test_##group(void **state)                                                         \
+    TEST(test_##group)                                                                             \
     {                                                                                              \
-        (void)state;                                                                               \
         for (size_t i = 0; i < COUNT(group); i++)                                                  \
             check(&group[i], #group, i);                                                           \
     }
@@ -394,15 +393,14 @@ CHECK_ALL(stacks)
 CHECK_ALL(values)
 CHECK_ALL(asked)
 
-static void test_nothing_wrong(void **state)
+TEST(test_nothing_wrong)
 {
-    (void)state;
     for (unsigned b = 0; b < COUNT(bases); b++)
         check(&(bad_layer){.base = (base)b, .status = SB_OK}, quant_spec_text(&bases[b]), b);
 }
 
 /* Every pair of numbers in weight_shape, with nobody to say what is right: found or refused. */
-static void test_claimed_shapes(void **state)
+TEST(test_claimed_shapes)
 {
     static const uint64_t claims[] = {0,
                                       1,
@@ -424,7 +422,6 @@ static void test_claimed_shapes(void **state)
                                       ((uint64_t)1 << 63) + 1,
                                       UINT64_MAX - 126,
                                       UINT64_MAX};
-    (void)state;
     for (size_t i = 0; i < COUNT(claims) * COUNT(claims) * 2; i++) {
         quant_spec s = bases[i % 2 ? CT : CS];
         quant_layer l = quant_layer_draw(&s, 4);
@@ -443,16 +440,4 @@ static void test_claimed_shapes(void **state)
         sb_checkpoint_close(checkpoint);
         quant_layer_free(&l);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_wrong), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_unexplained),   cmocka_unit_test(test_superfluous),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_stacks),        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_asked),         cmocka_unit_test(test_claimed_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

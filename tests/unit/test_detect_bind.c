@@ -1,7 +1,7 @@
 /* test_detect_bind.c - quantized layers in whole folders, through sb_weights_bind: row maps, halves
  * of stacks, the scales of a cache, what is declared, what is counted, and memory that runs out.
  * M-7, M-8, Q-9, Q-11 to Q-13. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static void check_interleaved(const quant_spec *qkvz, const quant_spec *ba)
     test_folder_free(&f);
 }
 
-static void test_interleaved(void **state)
+TEST(test_interleaved)
 {
     static const quant_spec specs[][2] = {
         {{QKVZ, C(fp8_block), .bits = 8, .block = {128, 128}, .scale = SB_DTYPE_BF16,
@@ -139,7 +139,6 @@ static void test_interleaved(void **state)
          {BA, C(int_ct), .bits = 8, .block = {1, 32}, .scale = SB_DTYPE_BF16, .scale_rank = 2,
           .asymmetric = 1}},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(specs); i++)
         check_interleaved(&specs[i][0], &specs[i][1]);
 }
@@ -149,7 +148,7 @@ static void test_interleaved(void **state)
     .name = "model.layers.2.mlp.experts.gate_up_proj", .experts = 16, .rows = 256, .cols = 128
 #define DOWN .name = "model.layers.2.mlp.experts.down_proj", .experts = 16, .rows = 128, .cols = 128
 
-static void test_halves(void **state)
+TEST(test_halves)
 {
     static const quant_spec specs[][2] = {
         {{GATE_UP, C(fp8_block), .bits = 8, .block = {128, 128}, .scale = SB_DTYPE_BF16,
@@ -165,7 +164,6 @@ static void test_halves(void **state)
           .asymmetric = 1},
          {DOWN, C(mxfp4), .bits = 4, .block = {1, 32}, .scale = SB_DTYPE_U8, .scale_rank = 2}},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(specs); i++) {
         test_folder f = preset("T1");
         quant_layer up = put(&f, &specs[i][0]), down = put(&f, &specs[i][1]);
@@ -210,7 +208,7 @@ static const quant_spec o_proj = {.name = "model.layers.3.self_attn.o_proj",
                                   .input = 1};
 
 /* One quantized layer in T4, and what the cache's scales are called. */
-static void test_cache_scales(void **state)
+TEST(test_cache_scales)
 {
     static const struct {
         const char *names[2];
@@ -229,7 +227,6 @@ static void test_cache_scales(void **state)
         {{"k_proj.k_scale", "attn.k_scale"}, 0, 0, "attn.k_scale"},
         {{"q_proj.k_scale", NULL}, 0, 0, "q_proj.k_scale"},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         test_folder f = preset("T4");
         quant_layer l = put(&f, &o_proj);
@@ -263,7 +260,7 @@ static void test_cache_scales(void **state)
 
 /* GPTQ zero points: words that speak for themselves do, and others are what is declared (Q-12). A
  * declaration of other codes is one more disagreement (Q-11). */
-static void test_declared_zeros(void **state)
+TEST(test_declared_zeros)
 {
     static const struct {
         int asymmetric, v2;
@@ -275,7 +272,6 @@ static void test_declared_zeros(void **state)
                  {0, 0, "gptq_v2", 4, 0, 32}, {1, 1, "gptq_v2", 8, 1, 32},
                  {1, 0, "gptq", 4, 0, 64},    {1, 0, "gptq", 4, 0, 128}};
     size_t disagreements[COUNT(cases)];
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         quant_spec s = {.name = "model.layers.3.self_attn.o_proj",
                         .rows = 128,
@@ -321,7 +317,7 @@ static void test_declared_zeros(void **state)
 
 /* Q-11: "a layer whose tensors are not what is declared" - by family and by blocks, of which a
  * small layer has less than one. */
-static void test_held(void **state)
+TEST(test_held)
 {
 #define MODELOPT(algo) "\"quant_method\":\"modelopt\",\"quant_algo\":\"" algo "\""
 #define FP8(block) "\"quant_method\":\"fp8\",\"weight_block_size\":[" block "]"
@@ -348,7 +344,6 @@ static void test_held(void **state)
         {BLOCKS(130, 200, 64, 64), FP8("128,128"), 1},
         {BLOCKS(64, 40, 64, 40), FP8("128,128"), 0},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         quant_layer l = quant_layer_draw(&cases[i].spec, 11);
         sb_checkpoint *checkpoint = quant_open(&l.folder, "test_detect_bind");
@@ -382,7 +377,7 @@ static sb_status take_zeros(void *zeros, const char *name, const sb_found *found
 
 /* Q-12 where layers are walked without a model: "the declaration decides, and without one they are
  * of v1" - and words that speak for themselves ask for none. */
-static void test_walked_zeros(void **state)
+TEST(test_walked_zeros)
 {
     static const char v2[] = "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
                              "\"group_size\":32,\"checkpoint_format\":\"gptq_v2\"}}";
@@ -394,7 +389,6 @@ static void test_walked_zeros(void **state)
     } cases[] = {{1, v2, SB_OK, SB_ZEROS_gptq_v2},      {1, "{}", SB_OK, SB_ZEROS_gptq_v1},
                  {1, NULL, SB_OK, SB_ZEROS_gptq_v1},    {0, v2, SB_OK, SB_ZEROS_gptq_v1},
                  {1, "{", SB_ERR_INPUT, SB_ZEROS_none}, {0, "{", SB_OK, SB_ZEROS_gptq_v1}};
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         quant_spec s = {C(int_gptq),
                         .rows = 8,
@@ -426,7 +420,7 @@ static void test_walked_zeros(void **state)
 }
 
 /* The values of a cache's scale: finite and above 0. */
-static void test_bad_cache_scales(void **state)
+TEST(test_bad_cache_scales)
 {
     static const struct {
         uint32_t bits;
@@ -437,7 +431,6 @@ static void test_bad_cache_scales(void **state)
                  {0x7fc00000, "nan"},
                  {0x80000000, "is 0"}};
     static const char name[] = "model.layers.3.self_attn.v_proj.v_scale";
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         test_folder f = preset("T4");
         sb_store_u32(test_folder_add(&f, name, SB_DTYPE_F32, 1, (uint64_t[]){1})->bytes,
@@ -453,7 +446,7 @@ static void test_bad_cache_scales(void **state)
 }
 
 /* A superfluous part is an error here, too, and so is a part of a layer that has no codes. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
     static const struct {
         const char *name, *message;
@@ -461,7 +454,6 @@ static void test_parts(void **state)
                  {"model.layers.3.self_attn.q_proj.weight_scale", "does not belong"},
                  {"model.layers.3.self_attn.q_norm.weight_scale", "no place"},
                  {"model.embed_tokens.weight_scale", "no place"}};
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         test_folder f = preset("T4");
         quant_layer l = put(&f, &o_proj);
@@ -478,7 +470,7 @@ static void test_parts(void **state)
 }
 
 /* Every allocation fails once: an error that says so, and nothing is lost. */
-static void test_memory_runs_out(void **state)
+TEST(test_memory_runs_out)
 {
     static const char *const presets[] = {"T5", "T1"};
     static const quant_spec specs[] = {{QKVZ, C(fp8_block), .bits = 8, .block = {128, 128},
@@ -486,7 +478,6 @@ static void test_memory_runs_out(void **state)
                                        {GATE_UP, C(nvfp4_modelopt), .bits = 4, .block = {1, 16},
                                         .scale = SB_DTYPE_F8_E4M3, .scale_rank = 2,
                                         .factor = SB_DTYPE_F32, .factor_rank = 1}};
-    (void)state;
     for (unsigned i = 0; i < COUNT(specs); i++) {
         test_folder f = preset(presets[i]);
         quant_layer l = put(&f, &specs[i]);
@@ -516,20 +507,4 @@ static void test_memory_runs_out(void **state)
         quant_layer_free(&l);
         test_folder_free(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interleaved),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_cache_scales),
-        cmocka_unit_test(test_bad_cache_scales),
-        cmocka_unit_test(test_declared_zeros),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_walked_zeros),
-        cmocka_unit_test(test_memory_runs_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 #include "tools/compare/explain.h"
 
 /* --- the verdict of a whole ---------------------------------------------------------------------
@@ -32,9 +32,8 @@ static void expect(sb_verdicts *v, int required, sb_verdict verdict, const char 
     sb_verdicts_free(v);
 }
 
-static void the_heaviest_counts(void **unused)
+TEST(the_heaviest_counts)
 {
-    (void)unused;
     sb_verdicts v = MAKE(SB_VERDICT_IDENTICAL, SB_VERDICT_IDENTICAL);
     expect(&v, 0, SB_VERDICT_IDENTICAL, "");
     v = MAKE(SB_VERDICT_IDENTICAL, SB_VERDICT_WITHIN);
@@ -54,9 +53,8 @@ static void the_heaviest_counts(void **unused)
     expect(&v, 0, SB_VERDICT_FAIL, "");
 }
 
-static void nothing_is_no_success(void **unused)
+TEST(nothing_is_no_success)
 {
-    (void)unused;
     sb_verdicts v = {0};
     expect(&v, 0, SB_VERDICT_MISTRUSTED, "there are no rows");
     v = MAKE(SB_VERDICT_SKIPPED, SB_VERDICT_SKIPPED);
@@ -72,9 +70,8 @@ static void nothing_is_no_success(void **unused)
     expect(&v, 1, SB_VERDICT_SKIPPED, "op router could not be judged");
 }
 
-static void near_ties_are_few(void **unused)
+TEST(near_ties_are_few)
 {
-    (void)unused;
     sb_verdicts v =
         MAKE(SB_VERDICT_NEAR_TIE, SB_VERDICT_WITHIN, SB_VERDICT_WITHIN, SB_VERDICT_WITHIN);
     expect(&v, 0, SB_VERDICT_NEAR_TIE, "");
@@ -113,9 +110,8 @@ static void add_state(sb_step *step, uint64_t position, int with_data)
     assert_non_null(sb_step_add(&state->pieces, "layers.0.keys", 1, 4, with_data));
 }
 
-static void the_last_complete_step_is_kept(void **unused)
+TEST(the_last_complete_step_is_kept)
 {
-    (void)unused;
     sb_keep k = {0};
     keep(&k, make_step(0, 3, 2));
     keep(&k, make_step(3, 1, 1)); /* without a state it needs what was before */
@@ -148,9 +144,8 @@ static size_t rows_of(const sb_keep *k, const char *name)
     return v->rows;
 }
 
-static void rows_behind_the_failure_are_cut(void **unused)
+TEST(rows_behind_the_failure_are_cut)
 {
-    (void)unused;
     sb_keep k = {0};
     keep(&k, make_step(0, 6, 5));
     sb_keep_cut(&k, 2);
@@ -175,9 +170,8 @@ static void rows_behind_the_failure_are_cut(void **unused)
 /* --- words --------------------------------------------------------------------------------------
  */
 
-static void every_change_has_words(void **unused)
+TEST(every_change_has_words)
 {
-    (void)unused;
     size_t bare = 0;
     for (int i = 0; i < SB_VALUE_COUNT; i++) {
         char words[SB_WORDS];
@@ -189,17 +183,4 @@ static void every_change_has_words(void **unused)
     /* the ways in which libraries quantize activations are named as the knob names them */
     if (bare > 25)
         fail_msg("%zu values have no words in explain.def", bare);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_heaviest_counts),
-        cmocka_unit_test(nothing_is_no_success),
-        cmocka_unit_test(near_ties_are_few),
-        cmocka_unit_test(the_last_complete_step_is_kept),
-        cmocka_unit_test(rows_behind_the_failure_are_cut),
-        cmocka_unit_test(every_change_has_words),
-    };
-    return cmocka_run_group_tests_name("differ", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_dump_arrays.c - arrays of other programs' files: every value of the fixtures that these
  * programs wrote, what is refused, and that nothing hostile runs. */
+#include "tests/lib/suite.h"
 #include "tests/unit/dump_case.h"
 
 #include "ref/base/mem.h"
@@ -29,9 +30,8 @@ static void check_fixture(const char *path, const dump_given *given, size_t step
                  seen.rows, seen.taps, seen.unknown, seen.first_unknown);
 }
 
-static void test_numpy(void **state)
+TEST(test_numpy)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     scratch_path map = scratch_map(
         dir, "{'hidden1': {'tap': 'layers.1.output', 'dtype': 'BF16'}, 'mask': '', 'x*y': 'norm'}");
@@ -45,18 +45,16 @@ static void test_numpy(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_torch(void **state)
+TEST(test_torch)
 {
-    (void)state;
     check_fixture(GOLDEN "nested.pt", &nothing, 1, 3, 6, 2, "notes.empty");
     check_fixture(GOLDEN "nested.pt", &three, 1, 3, 6, 2, "notes.empty");
     check_fixture(GOLDEN "protocol4.pt", &three, 1, 3, 6, 0, "");
     check_fixture(GOLDEN "alone.pt", &three, 1, 3, 1, 0, "");
 }
 
-static void test_safetensors(void **state)
+TEST(test_safetensors)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     scratch_path map =
         scratch_map(dir, "{'Qwen3_5MoeForCausalLM.model.layers.*_outputs': 'layers.*'}");
@@ -78,9 +76,8 @@ static void test_safetensors(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_sglang(void **state)
+TEST(test_sglang)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     scratch_path map =
         scratch_map(dir, "{'model.embed_tokens': 'embed', 'model.layers.*': 'layers.*.output',"
@@ -104,7 +101,7 @@ static void test_sglang(void **state)
 /* --- what is refused ----------------------------------------------------------------------------
  */
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
     static const struct {
         const char *file, *fragment;
@@ -132,7 +129,6 @@ static void test_hostile(void **state)
         {"bad-order.npy", "the other byte order"},
         {"bad-fields.npy", "several fields"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[128];
         snprintf(path, sizeof path, GOLDEN "%s", cases[i].file);
@@ -174,13 +170,12 @@ static size_t find(const char *golden, const char *bytes, size_t n, unsigned whi
     return at;
 }
 
-static void test_archives(void **state)
+TEST(test_archives)
 {
     static const char central[] = "PK\x01\x02";
     const char *npz = GOLDEN "arrays.npz", *packed = GOLDEN "packed.npz";
     size_t first = find(npz, central, 4, 0), second = find(npz, central, 4, 1);
     size_t end = find(npz, "PK\x05\x06", 4, 0), deflated = find(packed, central, 4, 0);
-    (void)state;
     refuse_changed(npz, 0, "XY", 2, ".npz", "does not begin as a ZIP archive");
     refuse_changed(npz, end, "XY", 2, ".npz", "does not end with the directory");
     refuse_changed(npz, end + 20, "\x01", 1, ".npz", "its directory is damaged");
@@ -197,7 +192,7 @@ static void test_archives(void **state)
     refuse_changed(packed, 60, "????", 4, ".npz", "does not unpack to what it says");
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
     static const char good[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8), }";
     static const struct {
@@ -228,7 +223,6 @@ static void test_headers(void **state)
         {"['descr']", "no dictionary"},
     };
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "logits.npy");
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsigned char bytes[512] = "\x93NUMPY\x01";
         size_t n = strlen(cases[i].header);
@@ -272,7 +266,7 @@ static const dump_given two_by_three = {.ids = {1, 2, 3, NO_ID, 4, 5, 6, NO_ID, 
 static const dump_given uneven = {.ids = {1, NO_ID, 3, 4, 5, NO_ID, NO_ID}, .vocab_size = 8};
 
 /* One array in a folder, and how it is taken: "" if it is. */
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
     static const struct {
         const char *name, *descr, *shape;
@@ -305,7 +299,6 @@ static void test_shapes(void **state)
         {"mtp.embed", "<f4", "(2, 2, 4)", 16, &two_by_three, ""},
         {"mtp.embed", "<f4", "(2, 3, 4)", 24, &two_by_three, "expected 4 on axis 0"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64];
         scratch_path dir = scratch_new();
@@ -322,9 +315,8 @@ static void test_shapes(void **state)
     }
 }
 
-static void test_ids(void **state)
+TEST(test_ids)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     dump_given large = three;
     dump_seen seen = {.check = 0};
@@ -345,7 +337,7 @@ static void test_ids(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_map(void **state)
+TEST(test_map)
 {
     static const struct {
         const char *map, *fragment;
@@ -366,7 +358,6 @@ static void test_map(void **state)
         {"{'b': 'embed'}", "none of its 1 arrays"},
         {"{'a.0': 'embed', 'a.0': 'norm'}", "duplicate"},
     };
-    (void)state;
     scratch_path dir = scratch_new(), files = scratch_join(dir.text, "f");
     assert_int_equal(mkdir(files.text, 0777), 0);
     write_npy(files, "a.0.npy", "<f4", "(3, 4)", 12);
@@ -384,7 +375,7 @@ static void test_map(void **state)
 }
 
 /* A call that is larger than a step may be: the file is sparse. */
-static void test_large(void **state)
+TEST(test_large)
 {
     static const char header[] = "{'descr': '<f2', 'fortran_order': False, 'shape': (450, 65536)}";
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "embed.npy");
@@ -393,7 +384,6 @@ static void test_large(void **state)
     const uint32_t *const all[] = {ids};
     size_t n = sizeof header - 1, count = 450;
     sb_dump_options o = {.ids = all, .id_count = &count, .sequence_count = 1};
-    (void)state;
     sb_store_u16(bytes + 8, (uint16_t)n);
     memcpy(bytes + 10, header, n);
     scratch_write(path.text, bytes, 10 + n);
@@ -436,9 +426,8 @@ static sb_status play_ranks(const char *second, sb_error *err)
     return status;
 }
 
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
-    (void)state;
     check_fixture(GOLDEN "sglang-whole", &three, 1, 3, 1, 0, "");
     dump_refuse(GOLDEN "bad-sglang-cut", &three, SB_ERR_INPUT, "one rank's part of an array");
     dump_refuse(GOLDEN "bad-sglang-old", &three, SB_ERR_INPUT, "one rank's part of an array");
@@ -470,9 +459,8 @@ static size_t one_kind_each(const char *folder)
     return known;
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-    (void)state;
     assert_true(one_kind_each("golden/dumps/arrays") >= 31);
     assert_true(one_kind_each("golden/dumps") >= 8);
     assert_null(sb_dump_find("golden/trace/T1-f32"));
@@ -480,13 +468,12 @@ static void test_kinds(void **state)
 }
 
 /* Whichever allocation fails, and all behind it: that is said, and nothing is left behind. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static const char *const files[][2] = {
         {"npy", "npy"},         {"packed.npz", "npz"},
         {"nested.pt", "torch"}, {"arrays.safetensors", "safetensors"},
         {"sglang", "sglang"},   {"sglang-hook", "sglang-hook"}};
-    (void)state;
     scratch_path dir = scratch_new();
     scratch_path map = scratch_map(dir, "{'model.layers.*': 'layers.*.output'}");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -508,18 +495,4 @@ static void test_memory(void **state)
         }
     }
     scratch_remove(dir.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numpy),       cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_safetensors), cmocka_unit_test(test_sglang),
-        cmocka_unit_test(test_hostile),     cmocka_unit_test(test_archives),
-        cmocka_unit_test(test_headers),     cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_ids),         cmocka_unit_test(test_map),
-        cmocka_unit_test(test_large),       cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_kinds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_dump_logprobs.c - log-probabilities of other programs: which rounding, floors and lists
  * pass, which are named wrong, and what the readers of KLD base files and of answers make of
  * theirs. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -184,7 +184,7 @@ static void check(const form *f)
 }
 
 /* Of the recorded run itself: whatever is off is so by the form. */
-static void test_what_passes(void **state)
+TEST(test_what_passes)
 {
     static const form forms[] = {
         {.grid = 0},
@@ -194,12 +194,11 @@ static void test_what_passes(void **state)
         {.list = 1, .grid = 0.5, .limits = 1, .spoil = tie},
         {.list = 1, .floor = -4, .limits = 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         check(&forms[i]);
 }
 
-static void test_what_is_named(void **state)
+TEST(test_what_is_named)
 {
     static const form forms[] = {
         {.grid = 1e-3, .words = "the log probability of id"},
@@ -214,15 +213,13 @@ static void test_what_is_named(void **state)
         {.list = 1, .spoil = unsorted, .words = "the list is not sorted"},
         {.list = 1, .shift = 0.5, .words = "the log probability of id"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         check(&forms[i]);
 }
 
 /* Each value is within its bound; all of them together are not what a softmax gives. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     free_play p = play(NULL);
     double pair = INFINITY;
     for (size_t i = 0; i < p.v.token_count; i++)
@@ -238,14 +235,13 @@ static void test_sums(void **state)
 
 /* T-64: "Of a list, of values with a floor and of rounded ones" the divergence is at most the true
  * one, and where the rest is alike not far below it. */
-static void test_divergence_from_below(void **state)
+TEST(test_divergence_from_below)
 {
     static const float logits[] = {2, 1, 0, -1, -1.5f}, theirs[] = {1.5f, 1.5f, 0.25f, -1, -1.5f};
     enum { V = 5 };
     float logprobs[V], ids[V] = {1, 0, 2, 3, 4}, listed[V];
     const sb_near_ours ours = {logits, V, sb_near_log_sum(logits, V)};
     double whole = sb_near_kl(logits, theirs, V), sum = sb_near_log_sum(theirs, V);
-    (void)state;
     assert_true(whole > 0.05);
     for (size_t i = 0; i < V; i++)
         logprobs[i] = (float)((double)theirs[i] - sum);
@@ -286,9 +282,8 @@ static void tell(sb_spoken *s, uint32_t own, int ranked, int is_beyond)
 }
 
 /* J-37: "it is taken out of the list where its rank says so" */
-static void test_lists_of_answers(void **state)
+TEST(test_lists_of_answers)
 {
-    (void)state;
     for (int ranked = 0; ranked < 2; ranked++)
         for (int which = 0; which < 3; which++) { /* none, some or all stand beyond the list */
             sb_spoken s = {.floor = -9999};
@@ -308,10 +303,9 @@ static void test_lists_of_answers(void **state)
 }
 
 /* A drawn token stands before larger ones; one that is none of the largest has no value at all. */
-static void test_tokens_that_were_drawn(void **state)
+TEST(test_tokens_that_were_drawn)
 {
     static const double values[] = {-3, -0.5, -1.5};
-    (void)state;
     sb_spoken s = {.floor = SB_SPOKEN_UNLIKELY};
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(sb_spoken_token(&s, i, NULL), SB_OK);
@@ -345,9 +339,8 @@ static sb_status see_whole(void *ctx, const sb_step *step, sb_error *err)
 }
 
 /* J-36: "or `logprobs` where it has all ids" */
-static void test_a_list_of_all_ids(void **state)
+TEST(test_a_list_of_all_ids)
 {
-    (void)state;
     int seen = 0;
     sb_spoken s = {.floor = -9999};
     assert_int_equal(sb_spoken_token(&s, 1, NULL), SB_OK);
@@ -393,7 +386,7 @@ static sb_status see_row(void *ctx, const sb_step *step, sb_error *err)
 }
 
 /* J-31: "The widest row of the file says which it is" */
-static void test_clamps(void **state)
+TEST(test_clamps)
 {
     static const struct {
         float span;
@@ -407,7 +400,6 @@ static void test_clamps(void **state)
                 {24.5f, SB_ERR_INPUT, 0, ""},
                 {-1, SB_ERR_INPUT, 0, ""}};
     const sb_dump_options options = {.as = NULL};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unsigned char file[20 + 4 * CONTEXT + ROWS * ROW] = "_logits_";
         unsigned char *row = file + 20 + 4 * CONTEXT;
@@ -440,17 +432,4 @@ static void test_clamps(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_passes),
-        cmocka_unit_test(test_what_is_named),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_divergence_from_below),
-        cmocka_unit_test(test_lists_of_answers),
-        cmocka_unit_test(test_tokens_that_were_drawn),
-        cmocka_unit_test(test_a_list_of_all_ids),
-        cmocka_unit_test(test_clamps),
-    };
-    return cmocka_run_group_tests(tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

@@ -1,5 +1,5 @@
 /* test_experts_batch.c - experts that run together leave the bits of one op per row and slot. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +78,8 @@ static void check_model(const char *preset, const char *format, const char *prof
     sb_model_close(model);
 }
 
-static void test_whole_model(void **state)
+TEST(test_whole_model)
 {
-    (void)state;
     check_model("T1", "bf16", "exact");
     check_model("T1", "nvidia-mix", "exact");
     check_model("T1", "nvidia-mix", "sm121-w4a4");
@@ -96,9 +95,8 @@ static sb_status nudged(const sb_knobs *knobs, const sb_linear_args *args)
 
 /* A table with another `linear` is asked about experts, too, whatever else it has of the
  * reference. */
-static void test_other_linear(void **state)
+TEST(test_other_linear)
 {
-    (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "bf16", "text"));
     sb_backend other = *sb_backend_ref(), apart = other;
@@ -132,10 +130,9 @@ static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *arg
 }
 
 /* One wrong value of one expert is seen, where it is. */
-static void test_one_wrong_value(void **state)
+TEST(test_one_wrong_value)
 {
     static const size_t rows[] = {1, 70};
-    (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "nvidia-mix", "text"));
     sb_backend other = *sb_backend_ref();
@@ -166,9 +163,8 @@ static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *arg
 }
 
 /* So is one with another `experts`. */
-static void test_other_experts(void **state)
+TEST(test_other_experts)
 {
-    (void)state;
     sb_model *model =
         test_model_open(test_checkpoint("test_experts_batch", "T1", NULL, "bf16", "text"));
     sb_backend other = *sb_backend_ref();
@@ -253,11 +249,10 @@ static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
 }
 
 /* Pieces of a matrix, at every number of threads. */
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
     static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, MOST_ROWS};
     const int threads = (int)sb_threads();
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         draw(rows[i]);
         for (int t = 1; t <= 5; t += 2) {
@@ -271,12 +266,11 @@ static void test_shapes(void **state)
 }
 
 /* Memory that is missing anywhere is said, and nothing is lost. */
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     sb_knobs knobs;
     float out[PAIRS * 16];
     const int threads = (int)sb_threads();
-    (void)state;
     draw(16);
     sb_knobs_exact(&knobs);
     sb_threads_set(1);
@@ -292,14 +286,4 @@ static void test_no_memory(void **state)
     assert_int_equal(status, SB_OK);
     assert_true(n > 5);
     sb_threads_set((size_t)threads);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_model),     cmocka_unit_test(test_other_linear),
-        cmocka_unit_test(test_one_wrong_value), cmocka_unit_test(test_other_experts),
-        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Bytes per token from headers: of whole models of the real shapes, whose data is a hole. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/lib/sparse.h"
 #include "tools/floor/floor.h"
 
-#define TEST "test_floor"
+#define PROGRAM "test_floor"
 
 enum { SMALL, LARGE, MODELS };
 static const char *const presets[MODELS] = {"35b-a3b", "122b-a10b"};
@@ -98,7 +98,7 @@ static const char *make(const recipe *r, unsigned model, int stacked)
     char name[64];
     recipe copy = *r;
     snprintf(name, sizeof name, "%s-%s-%s", r->name, presets[model], stacked ? "stacked" : "split");
-    const char *folder = test_path(TEST, name);
+    const char *folder = test_path(PROGRAM, name);
     test_sparse_model(folder, presets[model], stacked, choose, &copy);
     return folder;
 }
@@ -136,9 +136,8 @@ static void about(double x, double by_hand)
         fail_msg("%.4f, worked out by hand: %.4g", x, by_hand);
 }
 
-static void figures_by_hand(void **state)
+TEST(figures_by_hand)
 {
-    (void)state;
     for (unsigned m = 0; m < MODELS; m++)
         for (unsigned i = 0; i < RECIPES; i++) {
             const recipe *r = &recipes[i];
@@ -155,9 +154,8 @@ static void figures_by_hand(void **state)
 
 /* Experts one by one or in stacks: the same bytes, but for input scales that stacks do not split.
  */
-static void split_and_stacked(void **state)
+TEST(split_and_stacked)
 {
-    (void)state;
     sb_ledger a = read_ledger(make(&recipes[MIX], SMALL, 0));
     sb_ledger b = read_ledger(make(&recipes[MIX], SMALL, 1));
     assert_int_equal(a.files.count + a.tensors.count + b.files.count + b.tensors.count, 0);
@@ -173,9 +171,8 @@ static void split_and_stacked(void **state)
 }
 
 /* Every class of the NVFP4 mixture of 35B-A3B, to the byte. */
-static void classes_by_hand(void **state)
+TEST(classes_by_hand)
 {
-    (void)state;
     enum { H = 2048, V = 248320, GDN = 30, ATT = 10, L = 40, I = 512 };
     sb_ledger l = read_ledger(make(&recipes[MIX], SMALL, 1));
     sb_floor f = floor_at(&l, 273, 32768, 1, 2);
@@ -215,11 +212,10 @@ static void close_to(double x, double expected, double within)
 }
 
 /* Unions of 8 of 256 and rounds, as worked out by hand. */
-static void speculation(void **state)
+TEST(speculation)
 {
     static const double times[] = {1, 1.97, 2.91, 3.82}, gb[] = {2.38, 2.93, 3.46, 3.98};
     static const double rounds[] = {107, 87, 74, 64};
-    (void)state;
     assert_true(sb_floor_union(256, 8, 1) == 8 && sb_floor_union(10, 3, 1) == 3);
     assert_true(sb_floor_union(4, 4, 7) == 4);
     /* 10 experts, 3 of them, two tokens: 10 (1 - 0.49) */
@@ -241,9 +237,8 @@ static void speculation(void **state)
 }
 
 /* At the break-even acceptance both ways are equally fast, below it speculation is slower. */
-static void break_even(void **state)
+TEST(break_even)
 {
-    (void)state;
     sb_ledger l = read_ledger(make(&recipes[MIX], LARGE, 1));
     for (uint32_t k = 1; k <= 4; k++) {
         sb_floor_options o = {
@@ -263,9 +258,8 @@ static void break_even(void **state)
     assert_true(floor_at(&l, 255, 0, 1, 2).break_even > 1);
 }
 
-static void options_count(void **state)
+TEST(options_count)
 {
-    (void)state;
     sb_ledger l = read_ledger(make(&recipes[MIX], SMALL, 1));
     sb_floor_options o = {.bandwidth = 273e9, .context = 1000, .kv_bytes = 2, .state_bytes = 2};
     sb_floor f, g = floor_at(&l, 273, 1000, 1, 0);
@@ -282,10 +276,9 @@ static void options_count(void **state)
 }
 
 /* A shard that is gone, and one without what the configuration asks for. */
-static void what_is_missing(void **state)
+TEST(what_is_missing)
 {
     char path[1024];
-    (void)state;
     const char *folder = make(&recipes[MIX], SMALL, 1);
     sb_ledger whole = read_ledger(folder);
     snprintf(path, sizeof path, "%s/model-00003-of-%05zu.safetensors", folder, whole.shards);
@@ -312,12 +305,11 @@ static const char *config_of(const char *folder)
 
 /* Names of unknown meaning are listed and not read; so are the vision tower and what loaders need.
  */
-static void not_read(void **state)
+TEST(not_read)
 {
     sb_error err;
-    (void)state;
     sb_make_options o = {
-        .dir = test_path(TEST, "vl"), .preset = "T2", .format = "int4-ct", .layout = "vl"};
+        .dir = test_path(PROGRAM, "vl"), .preset = "T2", .format = "int4-ct", .layout = "vl"};
     test_sparse_make(&o);
     sb_ledger l = read_ledger(o.dir);
     assert_int_equal(l.tensors.count, 0);
@@ -327,12 +319,12 @@ static void not_read(void **state)
     assert_int_equal(l.trunk[SB_FLOOR_other].tensors, 0);
     sb_floor f = floor_at(&l, 273, 0, 1, 0);
     assert_true(f.token.read[SB_FLOOR_vision] + f.token.read[SB_FLOOR_loader] == 0);
-    test_sparse *s = test_sparse_new(test_path(TEST, "strange"), 0);
+    test_sparse *s = test_sparse_new(test_path(PROGRAM, "strange"), 0);
     test_sparse_add(s, "model.layers.0.linear_attn.norm.weight", SB_DTYPE_BF16, 1,
                     (const uint64_t[]){128});
     test_sparse_add(s, "model.layers.0.memory.weight", SB_DTYPE_BF16, 2, (const uint64_t[]){7, 9});
     test_sparse_save(s, config_of(o.dir));
-    l = read_ledger(test_path(TEST, "strange"));
+    l = read_ledger(test_path(PROGRAM, "strange"));
     assert_int_equal(l.trunk[SB_FLOOR_other].stored, 2 * 7 * 9);
     assert_int_equal(l.trunk[SB_FLOOR_gdn].stored, 2 * 128);
     assert_true(l.tensors.count > 400 && l.files.count == 0);
@@ -343,10 +335,9 @@ static void not_read(void **state)
 }
 
 /* A dense model whose head is its embedding. */
-static void dense_and_tied(void **state)
+TEST(dense_and_tied)
 {
-    (void)state;
-    sb_make_options o = {.dir = test_path(TEST, "dense"), .preset = "0.8b"};
+    sb_make_options o = {.dir = test_path(PROGRAM, "dense"), .preset = "0.8b"};
     test_sparse_make(&o);
     sb_ledger l = read_ledger(o.dir);
     sb_floor f = floor_at(&l, 100, 0, 2, 2);
@@ -356,16 +347,4 @@ static void dense_and_tied(void **state)
     assert_true(f.draft.read[SB_FLOOR_dense] == 3 * 2.0 * 1024 * 3584);
     assert_true(f.token.read[SB_FLOOR_experts] == 0 && f.experts == 0);
     assert_true(f.verify.read[SB_FLOOR_dense] == f.token.read[SB_FLOOR_dense]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_by_hand), cmocka_unit_test(split_and_stacked),
-        cmocka_unit_test(classes_by_hand), cmocka_unit_test(speculation),
-        cmocka_unit_test(break_even),      cmocka_unit_test(options_count),
-        cmocka_unit_test(what_is_missing), cmocka_unit_test(not_read),
-        cmocka_unit_test(dense_and_tied),
-    };
-    return cmocka_run_group_tests_name("test_floor", tests, NULL, NULL);
 }

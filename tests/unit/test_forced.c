@@ -1,6 +1,6 @@
 /* test_forced.c - each op alone: mistakes fail in their own op and nowhere else, other orders of
  * summation nowhere; one wrong element is named; what is not recorded is not passed. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,10 +29,9 @@ static void expect(const char *what, const forced_run *run, sb_verdict verdict)
 
 /* The engine is the reference: every bit, in prefill, decode, rounds and drafts, with its own
  * arithmetic; where another is claimed, nobody believes it. */
-static void test_reference(void **state)
+TEST(test_reference)
 {
     static const char *const presets[] = {"T1", "T3", "T4", "T5"};
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         sb_model *model = model_of(presets[i]);
         forced_run run = {.model = model,
@@ -67,10 +66,9 @@ static void failed_ops(const sb_verdicts *v, char *text, size_t room)
 }
 
 /* States are recorded: else a wrong state fails in whichever form of the delta rule reads it. */
-static void test_states(void **state)
+TEST(test_states)
 {
     sb_model *model = model_of("T1");
-    (void)state;
     for (int i = 0; i < 2; i++) {
         sb_knobs knobs = test_knobs(i ? "delta_rule=by_call" : "delta_rule=recurrent");
         forced_run run = {.model = model,
@@ -88,11 +86,10 @@ static void test_states(void **state)
     sb_model_close(model);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
     sb_model *model = model_of("T1");
     sb_knobs by_call = test_knobs("delta_rule=by_call");
-    (void)state;
     for (size_t i = 0; i < sb_mistake_count(); i++) {
         const sb_mistake *m = sb_mistake_at(i);
         sb_op_table ops = sb_backend_ref()->ops;
@@ -121,13 +118,12 @@ static void test_mistakes(void **state)
 }
 
 /* Other orders in all models, in several profiles. */
-static void test_other_orders(void **state)
+TEST(test_other_orders)
 {
     static const char *const presets[] = {"T1", "T4", "T3", "T5"};
     static const char *const settings[] = {"delta_rule=recurrent", "delta_rule=chunk64",
                                            "act=bf16 delta_rule=by_call"};
     const char *all = getenv("CHECK_ALL"); /* 1: all models */
-    (void)state;
     for (size_t i = 0; i < (all && strcmp(all, "1") == 0 ? 4 : 2); i++) {
         sb_model *model = model_of(presets[i]);
         for (size_t j = 0; j < 3; j++) {
@@ -153,13 +149,12 @@ static void test_other_orders(void **state)
 
 /* Bounds that let everything pass, for the arithmetic is said to lose whatever is below 2^100: the
  * op whose sums are in another order is not believed, in binary32 and where few elements differ. */
-static void test_bounds_for_nothing(void **state)
+TEST(test_bounds_for_nothing)
 {
     static const char *const settings[] = {"delta_rule=recurrent", "act=bf16"};
     sb_arithmetic loose = sb_arithmetic_library;
     sb_model *model = model_of("T1");
     loose.underflow = 0x1p100;
-    (void)state;
     for (size_t i = 0; i < 2; i++)
         for (int wide = 0; wide < 2; wide++) {
             sb_knobs knobs = test_knobs(settings[i]);
@@ -225,7 +220,7 @@ static void plant_one(const sb_model *model, plant *p, double by, sb_verdicts *o
 }
 
 /* A first run with a gross error tells the bound; then twice the bound is named, half is not. */
-static void test_one_element(void **state)
+TEST(test_one_element)
 {
     static const struct {
         plant plant;
@@ -241,7 +236,6 @@ static void test_one_element(void **state)
         {{"norm", 0, SB_NO_LAYER, 6, 2, 0, 0, 0}, "rmsnorm", "norm"},
     };
     sb_model *model = model_of("T1");
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plant p = cases[i].plant;
         sb_verdicts v;
@@ -265,7 +259,7 @@ static void test_one_element(void **state)
 }
 
 /* What is not recorded is chained where balls pass, else skipped, and never passes unseen. */
-static void test_missing_taps(void **state)
+TEST(test_missing_taps)
 {
     static const struct {
         const char *taps;
@@ -289,7 +283,6 @@ static void test_missing_taps(void **state)
     };
     sb_model *model = model_of("T1");
     sb_op_table ops = sb_backend_ref()->ops;
-    (void)state;
     sb_mistake_find("linear_sequential")->plant(&ops);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         forced_run run = {
@@ -306,18 +299,4 @@ static void test_missing_taps(void **state)
         sb_verdicts_free(&run.verdicts);
     }
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_other_orders),
-        cmocka_unit_test(test_one_element),
-        cmocka_unit_test(test_missing_taps),
-        cmocka_unit_test(test_bounds_for_nothing),
-    };
-    return cmocka_run_group_tests_name("forced", tests, NULL, NULL);
 }

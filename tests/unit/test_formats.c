@@ -3,6 +3,7 @@
  * The oracle here is written from the definition of the formats with exact binary64 numbers: the
  * value of a code is a fraction times a power of two, and the nearest code is found by comparing
  * with the midpoint, never by shifting bits. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>
@@ -72,9 +73,8 @@ static void check_encode(const half *h, float x)
                  (unsigned)sb_bits_f32(x), (unsigned)got, (unsigned)expected);
 }
 
-static void test_every_code_decodes_to_its_value(void **state)
+TEST(test_every_code_decodes_to_its_value)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         const half *h = &halves[k];
         for (unsigned code = 0; code < 65536; code++) {
@@ -98,9 +98,8 @@ static float next_bits(float x, int up)
     return sb_f32_from_bits(up ? sb_bits_f32(x) + 1 : sb_bits_f32(x) - 1);
 }
 
-static void test_every_boundary_between_two_codes(void **state)
+TEST(test_every_boundary_between_two_codes)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         const half *h = &halves[k];
         for (unsigned code = 0; code < h->infinity; code++) {
@@ -120,9 +119,8 @@ static void test_every_boundary_between_two_codes(void **state)
     }
 }
 
-static void test_special_and_random_values(void **state)
+TEST(test_special_and_random_values)
 {
-    (void)state;
     static const uint32_t specials[] = {
         0x00000000, 0x80000000, 0x00000001, 0x807fffff, 0x00800000, 0x33000000, 0x33000001,
         0x32ffffff, 0x387fc000, 0x387fe000, 0x38800000, 0x477fe000, 0x477fefff, 0x477ff000,
@@ -143,9 +141,8 @@ static void test_special_and_random_values(void **state)
     }
 }
 
-static void test_arrays_need_no_alignment(void **state)
+TEST(test_arrays_need_no_alignment)
 {
-    (void)state;
     enum { N = 257 };
     static const sb_format all[] = {SB_FORMAT_f32, SB_FORMAT_bf16, SB_FORMAT_f16};
     static unsigned char bytes[1 + 4 * N];
@@ -176,9 +173,8 @@ static void test_arrays_need_no_alignment(void **state)
 
 /* Rounding many is rounding each, in place and beside: every upper half of a binary32, with lower
  * halves around the midpoint, and in arrays of all lengths up to 40. */
-static void test_many_are_rounded_as_one(void **state)
+TEST(test_many_are_rounded_as_one)
 {
-    (void)state;
     static const uint16_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
     enum { EACH = sizeof lower / sizeof *lower, MOST = 40 };
     float x[EACH], many[MOST + 1];
@@ -201,9 +197,8 @@ static void test_many_are_rounded_as_one(void **state)
     }
 }
 
-static void test_names_and_sizes(void **state)
+TEST(test_names_and_sizes)
 {
-    (void)state;
     assert_string_equal(sb_format_name(SB_FORMAT_f32), "F32");
     assert_string_equal(sb_format_name(SB_FORMAT_bf16), "BF16");
     assert_string_equal(sb_format_name(SB_FORMAT_f16), "F16");
@@ -212,9 +207,8 @@ static void test_names_and_sizes(void **state)
     assert_int_equal(sb_format_bytes(SB_FORMAT_f16), 2);
 }
 
-static void test_rows_of_a_matrix(void **state)
+TEST(test_rows_of_a_matrix)
 {
-    (void)state;
     static const uint32_t map[3] = {2, 0, 1};
     unsigned char bytes[1 + 2 * 6];
     float stored[6] = {0, 1, 2, 3, 4, 5};
@@ -230,18 +224,4 @@ static void test_rows_of_a_matrix(void **state)
         assert_true(row[0] == stored[2 * map[i]] && row[1] == stored[2 * map[i] + 1]);
         assert_ptr_equal(sb_matrix_row_bytes(&m, i), bytes + 1 + 4 * map[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_decodes_to_its_value),
-        cmocka_unit_test(test_every_boundary_between_two_codes),
-        cmocka_unit_test(test_special_and_random_values),
-        cmocka_unit_test(test_arrays_need_no_alignment),
-        cmocka_unit_test(test_many_are_rounded_as_one),
-        cmocka_unit_test(test_names_and_sizes),
-        cmocka_unit_test(test_rows_of_a_matrix),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

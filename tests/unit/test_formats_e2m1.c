@@ -1,5 +1,6 @@
 /* test_formats_e2m1.c - where the encoders of E2M1 that are in use differ, and that they do nowhere
  * else. All 2^32 arguments, counted: tests/exhaustive/codecs32.c, docs/e2m1.md. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>
@@ -76,9 +77,8 @@ static void check(float x)
     }
 }
 
-static void test_ties_values_and_their_neighbours(void **state)
+TEST(test_ties_values_and_their_neighbours)
 {
-    (void)state;
     for (unsigned code = 0; code < 8; code++) {
         double next = code < 7 ? magnitudes[code + 1] : 8;
         double places[2] = {magnitudes[code], (magnitudes[code] + next) / 2};
@@ -91,9 +91,8 @@ static void test_ties_values_and_their_neighbours(void **state)
     }
 }
 
-static void test_special_and_random_arguments(void **state)
+TEST(test_special_and_random_arguments)
 {
-    (void)state;
     static const uint32_t specials[] = {0x00000000, 0x00000001, 0x007fffff, 0x00800000, 0x3e800000,
                                         0x3e800001, 0x4b000000, 0x4b7fffff, 0x4b800000, 0x4b800001,
                                         0x4c000000, 0x4c000001, 0x4c800000, 0x4d000000, 0x4d800000,
@@ -113,9 +112,8 @@ static void test_special_and_random_arguments(void **state)
 }
 
 /* One argument for each way in which two forms differ, in the order of the list. */
-static void test_where_they_differ(void **state)
+TEST(test_where_they_differ)
 {
-    (void)state;
     static const struct {
         float x;
         uint8_t codes[6]; /* hardware, thresholds, predicates, ggml, modelopt, compressed-tensors */
@@ -139,23 +137,11 @@ static void test_where_they_differ(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (int f = 0; f < SB_E2M1_FORM_COUNT; f++) {
         assert_true(strlen(sb_e2m1_form_name((sb_e2m1_form)f)) > 3);
         assert_true(strlen(sb_e2m1_form_who((sb_e2m1_form)f)) > 3);
     }
     assert_string_equal(sb_e2m1_form_name(SB_E2M1_FORM_modelopt), "modelopt");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ties_values_and_their_neighbours),
-        cmocka_unit_test(test_special_and_random_arguments),
-        cmocka_unit_test(test_where_they_differ),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

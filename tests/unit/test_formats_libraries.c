@@ -2,6 +2,7 @@
  * golden/quant/codecs.safetensors holds for chosen arguments and for all codes. NaNs are compared
  * as NaNs: their payloads and signs differ from library to library and from one vector path of
  * torch to another. Run from the root of the repository. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>
@@ -107,9 +108,8 @@ static int is_nan_code(sb_format format, uint32_t code)
     return x != x;
 }
 
-static void test_encoding(void **state)
+TEST(test_encoding)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof libraries / sizeof libraries[0]; k++) {
         sb_format format = libraries[k].format;
         const sb_tensor *in = tensor(libraries[k].name, "in");
@@ -126,9 +126,8 @@ static void test_encoding(void **state)
     }
 }
 
-static void test_decoding(void **state)
+TEST(test_decoding)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof libraries / sizeof libraries[0]; k++) {
         char what[64];
         snprintf(what, sizeof what, "decoded.%s", libraries[k].library);
@@ -146,25 +145,16 @@ static void test_decoding(void **state)
     }
 }
 
-static int open_file(void **state)
+TEST_FIXTURE(open_file)
 {
     sb_error err;
-    (void)state;
     return sb_safetensors_open("golden/quant/codecs.safetensors", &file, &err) ? -1 : 0;
 }
 
-static int close_file(void **state)
+TEST_FIXTURE(close_file)
 {
-    (void)state;
     sb_safetensors_close(&file);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_decoding),
-    };
-    return cmocka_run_group_tests(tests, open_file, close_file);
-}
+TEST_GROUP(open_file, close_file)

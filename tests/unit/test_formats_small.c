@@ -2,6 +2,7 @@
  *
  * The oracle is tests/exhaustive/codec_oracle.c, which knows the formats by their definition; the
  * landmarks below were worked out by hand. All 2^32 arguments: tests/exhaustive/codecs32.c. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>
@@ -12,9 +13,8 @@
 #include "ref/formats/small_float.h"
 #include "tests/exhaustive/codec_oracle.h"
 
-static int setup(void **state)
+TEST_FIXTURE(setup)
 {
-    (void)state;
     codec_prepare();
     return 0;
 }
@@ -48,9 +48,8 @@ static double value_of(const codec *c, uint32_t code)
     return codec_value(c, magnitude);
 }
 
-static void test_every_code_decodes(void **state)
+TEST(test_every_code_decodes)
 {
-    (void)state;
     for (int f = SB_FORMAT_e4m3; f < SB_FORMAT_COUNT; f++) {
         sb_format format = (sb_format)f;
         const codec *c = plain_codec(format);
@@ -79,9 +78,8 @@ static void test_every_code_decodes(void **state)
 }
 
 /* What stands in the facts about the formats, and not in a list of ours. */
-static void test_landmarks_of_decoding(void **state)
+TEST(test_landmarks_of_decoding)
 {
-    (void)state;
     static const float e2m1[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     for (uint8_t code = 0; code < 8; code++) {
         assert_true(sb_e2m1_to_f32(code) == e2m1[code]);
@@ -131,9 +129,8 @@ static void check_around(const codec *c, double exact)
     }
 }
 
-static void test_every_value_and_every_boundary(void **state)
+TEST(test_every_value_and_every_boundary)
 {
-    (void)state;
     for (size_t k = 0; k < codec_count; k++) {
         const codec *c = &codec_table[k];
         for (uint32_t i = 0; i < c->list; i++) {
@@ -146,9 +143,8 @@ static void test_every_value_and_every_boundary(void **state)
     }
 }
 
-static void test_special_and_random_arguments(void **state)
+TEST(test_special_and_random_arguments)
 {
-    (void)state;
     static const uint32_t specials[] = {
         0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x003fffff, 0x00400000, 0x00400001,
         0x005fffff, 0x00600000, 0x00600001, 0x007fffff, 0x807fffff, 0x00800000, 0x7f7fffff,
@@ -172,9 +168,8 @@ static void test_special_and_random_arguments(void **state)
     }
 }
 
-static void test_landmarks_of_encoding(void **state)
+TEST(test_landmarks_of_encoding)
 {
-    (void)state;
     static const struct {
         double x;
         int saturated, unsaturated;
@@ -207,9 +202,8 @@ static void test_landmarks_of_encoding(void **state)
 }
 
 /* Powers of two: by hand, because the four ways differ on purpose. */
-static void test_landmarks_of_scales(void **state)
+TEST(test_landmarks_of_scales)
 {
-    (void)state;
     static const struct {
         float x;
         int nearest, up, exact, fp4, fp8;
@@ -244,9 +238,8 @@ static void test_landmarks_of_scales(void **state)
 
 /* --- arrays --------------------------------------------------------------------------------------
  */
-static void test_arrays_of_every_format(void **state)
+TEST(test_arrays_of_every_format)
 {
-    (void)state;
     enum { N = 301 };
     static unsigned char bytes[2 + 4 * N];
     float values[N], back[N + 1];
@@ -280,9 +273,8 @@ static void test_arrays_of_every_format(void **state)
     assert_int_equal(bytes[1], 0x07);
 }
 
-static void test_names_are_those_of_the_container(void **state)
+TEST(test_names_are_those_of_the_container)
 {
-    (void)state;
     unsigned named = 0;
     for (int f = 0; f < SB_FORMAT_COUNT; f++) {
         sb_format format = (sb_format)f;
@@ -302,17 +294,4 @@ static void test_names_are_those_of_the_container(void **state)
     assert_string_equal(sb_format_name(SB_FORMAT_e4m3), "F8_E4M3");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_decodes),
-        cmocka_unit_test(test_landmarks_of_decoding),
-        cmocka_unit_test(test_every_value_and_every_boundary),
-        cmocka_unit_test(test_special_and_random_arguments),
-        cmocka_unit_test(test_landmarks_of_encoding),
-        cmocka_unit_test(test_landmarks_of_scales),
-        cmocka_unit_test(test_arrays_of_every_format),
-        cmocka_unit_test(test_names_are_those_of_the_container),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+TEST_GROUP(setup, NULL)

@@ -1,6 +1,6 @@
 /* test_forms.c - K-30: prompts, decode steps and verifies under the knobs that tell them apart, and
  * the way back from a verify. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +21,8 @@ enum { TOKENS = 65, ANY = -1 };
 static sb_model *model;
 static uint32_t ids[TOKENS];
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model = test_model_open(test_checkpoint_with(
         "test_forms",
         &(sb_make_options){.dir = "T1", .preset = "T1", .format = "f32", .layers = 1}));
@@ -31,9 +30,8 @@ static int open_model(void **state)
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_model_close(model);
     return 0;
 }
@@ -75,7 +73,7 @@ static int same(const sb_digest *a, const sb_digest *b)
 
 /* Two settings, and in which calls they differ. Convolution, gates and norms of layer 0 depend on
  * the tokens alone; the rule on its state, too, so that of its differences the first ends a row. */
-static void test_calls(void **state)
+TEST(test_calls)
 {
     static const struct {
         const char *base, *other, *tap;
@@ -97,7 +95,6 @@ static void test_calls(void **state)
         {"", "delta_rule=chunk_fla", "q", {1, 1, 1, 1}},
         {"q_scale=by_form", "delta_rule=by_rows q_scale=by_form", "q", {0, 0, 0, 0}},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         sb_digest base[CALLS], other[CALLS];
         char tap[64];
@@ -129,9 +126,8 @@ static sb_digest first_output(const char *rule, size_t n)
 }
 
 /* K-15: "by_rows is recurrent for every call of one row" - also for the first. */
-static void test_by_rows(void **state)
+TEST(test_by_rows)
 {
-    (void)state;
     sb_digest lone = first_output("by_rows", 1), five = first_output("by_rows", 5);
     sb_digest steps = first_output("recurrent", 1), chunk = first_output("by_call", 1);
     sb_digest all_steps = first_output("recurrent", 5), chunks = first_output("chunk64", 5);
@@ -142,11 +138,10 @@ static void test_by_rows(void **state)
 /* S-10 under the profiles of engines: what is kept of a verify is, to the bit, what a verify of
  * these rows alone leaves, by snapshots and by replay, one row of it as well as all; and a later
  * step is the same. */
-static void test_way_back(void **state)
+TEST(test_way_back)
 {
     static const char *const profiles[] = {"vllm", "sglang", "llamacpp"};
     static const char *const more[] = {"delta_state=f32", "delta_state=act"};
-    (void)state;
     for (size_t i = 0; i < COUNT(profiles) * COUNT(more); i++) {
         sb_knobs knobs;
         sb_digest want[2];
@@ -177,14 +172,13 @@ static void test_way_back(void **state)
 }
 
 /* S-3 in one function: every value of these knobs that makes two of the calls above differ. */
-static void test_split_anywhere(void **state)
+TEST(test_split_anywhere)
 {
     static const char *const not_so[] = {
         "delta_rule=by_rows",      "delta_rule=prompt_fla", "l2norm=vllm",
         "l2norm_round=act_prompt", "softplus=vllm",         "beta=act_decode",
         "beta=act_prompt",         "delta_state=act",       "conv_product=act_steps"};
     static const char *const so[] = {"", "act=bf16 beta=act", "l2norm=divide conv_product=act"};
-    (void)state;
     for (size_t i = 0; i < COUNT(not_so); i++) {
         sb_knobs knobs = test_knobs(not_so[i]);
         assert_false(sb_knobs_split_anywhere(&knobs));
@@ -195,13 +189,4 @@ static void test_split_anywhere(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_by_rows),
-        cmocka_unit_test(test_way_back),
-        cmocka_unit_test(test_split_anywhere),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

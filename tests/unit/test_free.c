@@ -1,6 +1,6 @@
 /* test_free.c - the free comparison: correct engines pass in all profiles, and every kind of
  * difference is found, at the size that the bound says and not below it. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static sb_knobs profile(const char *name)
 }
 
 /* Levels, presets, profiles and orders of summation; chunks behind rounds by replay. */
-static void test_correct_engines_pass(void **state)
+TEST(test_correct_engines_pass)
 {
     static const struct {
         const char *preset, *profile, *sim;
@@ -37,7 +37,6 @@ static void test_correct_engines_pass(void **state)
         {"T3", "hf", "sequential", 3, 1},    {"T4", "exact", "fma", 3, 1},
         {"T5", "vllm", "lanes16", 1, 1},     {"T1", "sglang", "backward", 4, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_knobs knobs = profile(rows[i].profile);
         free_play p = {.model = model_of(rows[i].preset),
@@ -61,9 +60,8 @@ static void test_correct_engines_pass(void **state)
     }
 }
 
-static void test_the_reference_is_identical(void **state)
+TEST(test_the_reference_is_identical)
 {
-    (void)state;
     free_play p = {.model = model_of("T4"),
                    .level = 3,
                    .rounds = 6,
@@ -126,9 +124,8 @@ static const sb_token_verdict *token_at(const sb_verdicts *v, uint64_t position)
     return NULL;
 }
 
-static void test_one_logit(void **state)
+TEST(test_one_logit)
 {
-    (void)state;
     free_play p = spoiled(NULL, 0);
     double bound = token_at(&p.v, ROW)->envelope / sqrt(2);
     sb_verdicts_free(&p.v);
@@ -194,9 +191,8 @@ static void shorten_wrongly(free_play *p, sb_step *step)
     }
 }
 
-static void test_the_largest_only(void **state)
+TEST(test_the_largest_only)
 {
-    (void)state;
     free_play p = spoiled(shorten, 0);
     assert_int_equal(p.v.verdict, SB_VERDICT_WITHIN);
     assert_int_equal(p.v.tokens[p.v.token_count - 1].kl_is_lower, 1);
@@ -233,9 +229,8 @@ static void swap_expert(free_play *p, sb_step *step)
     ids[v->cols - 1] = other;
 }
 
-static void test_another_expert(void **state)
+TEST(test_another_expert)
 {
-    (void)state;
     free_play p = {
         .model = model_of("T1"), .level = 4, .rounds = 5, .perturbed = 4, .spoil = swap_expert};
     free_play_run(&p);
@@ -296,9 +291,8 @@ static const char *untrusted(sb_session *session, sb_verdicts *v)
     return v->reason;
 }
 
-static void test_what_cannot_be_trusted(void **state)
+TEST(test_what_cannot_be_trusted)
 {
-    (void)state;
     free_play p = spoiled(flatten, 0);
     assert_int_equal(p.v.verdict, SB_VERDICT_FAIL); /* far from the reference's */
     sb_verdicts_free(&p.v);
@@ -315,11 +309,10 @@ static void test_what_cannot_be_trusted(void **state)
 }
 
 /* The same verdicts, to the last bit, whatever the number of threads. */
-static void test_threads_change_nothing(void **state)
+TEST(test_threads_change_nothing)
 {
     sb_knobs knobs = profile("sglang");
     double ratio[2], envelope[2];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         sb_threads_set((size_t)i + 1);
         free_play p = {.model = model_of("T1"),
@@ -339,16 +332,4 @@ static void test_threads_change_nothing(void **state)
     assert_memory_equal(&envelope[0], &envelope[1], sizeof *envelope);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_correct_engines_pass),
-        cmocka_unit_test(test_the_reference_is_identical),
-        cmocka_unit_test(test_one_logit),
-        cmocka_unit_test(test_the_largest_only),
-        cmocka_unit_test(test_another_expert),
-        cmocka_unit_test(test_what_cannot_be_trusted),
-        cmocka_unit_test(test_threads_change_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

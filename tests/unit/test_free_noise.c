@@ -1,6 +1,6 @@
 /* test_free_noise.c - logits alone under a profile that rounds inputs and caches to fewer bits than
  * activations have: right engines lie well inside the noise, and wrong ones do not hide in it. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -28,10 +28,9 @@ static free_play play(const char *preset, const sb_backend *backend,
     return p;
 }
 
-static void test_right_engines_pass(void **state)
+TEST(test_right_engines_pass)
 {
     static const char *const rows[][2] = {{"T1", "backward"}, {"T1", "lanes8"}, {"T4", "fma"}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         free_play p = play(rows[i][0], free_play_sim(rows[i][1]), NULL);
         print_message("%s %s: %s, worst %.3g\n", rows[i][0], rows[i][1],
@@ -44,12 +43,11 @@ static void test_right_engines_pass(void **state)
 
 /* These are off by 2 to 6 bounds; a noise that is multiplied with the root of K/6 (T-41) hides
  * them. */
-static void test_wrong_ops_are_seen(void **state)
+TEST(test_wrong_ops_are_seen)
 {
     static const char *const mistakes[] = {"halves_swapped", "decay_after_prediction",
                                            "gate_before_norm", "no_renormalisation",
                                            "scores_unscaled"};
-    (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         sb_backend wrong = *free_play_sim("pairwise");
         const sb_mistake *m = sb_mistake_find(mistakes[i]);
@@ -76,9 +74,8 @@ static void exchange(free_play *p, sb_step *step)
         }
 }
 
-static void test_other_logits_are_seen(void **state)
+TEST(test_other_logits_are_seen)
 {
-    (void)state;
     for (int t4 = 0; t4 < 2; t4++) {
         free_play p = play(t4 ? "T4" : "T1", free_play_sim("pairwise"), exchange);
         assert_int_equal(p.v.verdict, SB_VERDICT_FAIL);
@@ -90,12 +87,4 @@ static void test_other_logits_are_seen(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_engines_pass),
-        cmocka_unit_test(test_wrong_ops_are_seen),
-        cmocka_unit_test(test_other_logits_are_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

@@ -1,6 +1,6 @@
 /* test_free_rounds.c - mistakes on the way back from a round, planted in an engine: with its states
  * they are named, and from its tokens alone they are a failure with the right side. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -30,9 +30,8 @@ static const struct {
     {"bonus_counted", "position", "", "the bonus token counted"},
 };
 
-static void test_named_from_states(void **state)
+TEST(test_named_from_states)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         free_play p = {.model = t4(),
                        .slip = faults[i].slip,
@@ -96,9 +95,8 @@ static const char *const like[] = {"from the first slot", "a round without draft
 enum { CHANGING = sizeof changing / sizeof *changing };
 
 /* What was emitted and accepted is known, and no logits and no states. */
-static void test_named_from_tokens(void **state)
+TEST(test_named_from_tokens)
 {
-    (void)state;
     free_play p = broken(NULL, 2, 1);
     assert_int_equal(p.v.failures, 0);
     assert_true(p.v.verdict <= SB_VERDICT_NEAR_TIE);
@@ -131,10 +129,9 @@ static sb_ids_verdict parting(const free_play *on, const free_play *off, size_t 
     return out;
 }
 
-static void test_two_lists_of_tokens(void **state)
+TEST(test_two_lists_of_tokens)
 {
     sb_verdicts v;
-    (void)state;
     free_play right = broken(NULL, 0, 0);
     sb_verdicts_free(&right.v);
     sb_ids_verdict out = parting(&right, sound(), 9, &v);
@@ -163,7 +160,7 @@ static void test_two_lists_of_tokens(void **state)
 
 /* (A dense model: where router rows are equal, experts part the sides in exact, too.) The second
  * largest logit, where rounding to bfloat16 leaves the choice open. */
-static void test_a_near_tie(void **state)
+TEST(test_a_near_tie)
 {
     sb_knobs knobs;
     sb_verdicts v = {0};
@@ -171,7 +168,6 @@ static void test_a_near_tie(void **state)
     sb_ids_verdict out;
     uint32_t sides[2][10];
     float logits[384];
-    (void)state;
     assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
     const sb_model *model = random_model();
     sb_session *session = test_session(model, &knobs, NULL);
@@ -301,11 +297,10 @@ static void play_batch(batch *b, sb_verdicts *v)
         sb_session_free(b->session[i]);
 }
 
-static void test_counts_of_another_sequence(void **state)
+TEST(test_counts_of_another_sequence)
 {
     sb_verdicts v = {0};
     const char *said = "";
-    (void)state;
     batch b = {.swapped = 0};
     play_batch(&b, &v);
     assert_int_equal(v.failures, 0);
@@ -322,12 +317,4 @@ static void test_counts_of_another_sequence(void **state)
     sb_verdicts_free(&v);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_named_from_states),          cmocka_unit_test(test_named_from_tokens),
-        cmocka_unit_test(test_two_lists_of_tokens),        cmocka_unit_test(test_a_near_tie),
-        cmocka_unit_test(test_counts_of_another_sequence),
-    };
-    return cmocka_run_group_tests(tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

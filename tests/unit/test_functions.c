@@ -16,6 +16,7 @@
 #include "ref/base/rng.h"
 #include "ref/math/start.h"
 #include "tests/exhaustive/oracle.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/families.h"
 
 static void check(sb_fn fn, uint32_t input, uint32_t want)
@@ -26,9 +27,8 @@ static void check(sb_fn fn, uint32_t input, uint32_t want)
                  (double)sb_f32_from_bits(input), (unsigned)got, (unsigned)want);
 }
 
-static void test_random_inputs_equal_mpfr(void **state)
+TEST(test_random_inputs_equal_mpfr)
 {
-    (void)state;
     const char *text = getenv("SAMEBIT_FN_CASES");
     unsigned long cases = text ? strtoul(text, NULL, 10) : 1000000;
     assert_true(cases > 0);
@@ -42,9 +42,8 @@ static void test_random_inputs_equal_mpfr(void **state)
 }
 
 /* Both binary32 neighbours of every exception are checked, too: the table must not spread. */
-static void test_exceptions(void **state)
+TEST(test_exceptions)
 {
-    (void)state;
     static const size_t rows_found[SB_FN_COUNT] = {53, 191, 132, 2, 222, 246, 576, 82, 45};
     unsigned long total = 0, naive_wrong = 0;
     for (int fn = 0; fn < SB_FN_COUNT; fn++) {
@@ -76,9 +75,8 @@ static void test_exceptions(void **state)
 }
 
 /* fn_round.h: the cores are off by less than 2^-50 = 8 u. */
-static void test_cores_keep_their_bound(void **state)
+TEST(test_cores_keep_their_bound)
 {
-    (void)state;
     for (int fn = 0; fn < SB_FN_COUNT; fn++) {
         uint64_t key = sb_rng_key(42, "core");
         double worst = 0;
@@ -98,9 +96,8 @@ static void test_cores_keep_their_bound(void **state)
 
 /* The binary32 values nearest to multiples of pi/2, where the reduction of sin and cos cancels
  * most. */
-static void test_hardest_angles(void **state)
+TEST(test_hardest_angles)
 {
-    (void)state;
     static const uint32_t nearest[] = {0x6f79be45, 0x50a3e87f, 0x437ce5f1, 0x6a1976f1, 0x53b146a6,
                                        0x65898498, 0x77584625, 0x4c2332e9, 0x4096cbe4, 0x7ebdcda0};
     for (size_t i = 0; i < 4 * sizeof nearest / sizeof nearest[0]; i++) {
@@ -119,9 +116,8 @@ static void test_hardest_angles(void **state)
 #define LEAST 0x00000001u
 #define MOST 0x7f7fffffu
 
-static void test_special_values(void **state)
+TEST(test_special_values)
 {
-    (void)state;
     static const struct {
         sb_fn fn;
         uint32_t input, want;
@@ -194,9 +190,8 @@ static void test_special_values(void **state)
 }
 
 /* x, and the 2000 binary32 values on either side of it, for every x at which a branch is taken. */
-static void test_around_the_branches(void **state)
+TEST(test_around_the_branches)
 {
-    (void)state;
     static const float points[] = {0,          89,          -104,     104,       -110,
                                    1,          -1,          0x1p-60f, -0x1p-60f, 0x1p-126f,
                                    -0x1p-125f, 4,           0.5f,     2,         0x1.921fb6p-1f,
@@ -224,9 +219,8 @@ static void check_root(double base, int numerator, unsigned denominator)
                  (unsigned)sb_bits_f32(got), (unsigned)sb_bits_f32(want));
 }
 
-static void test_rope_frequencies(void **state)
+TEST(test_rope_frequencies)
 {
-    (void)state;
     static const double thetas[] = {1e4, 5e5, 1e6, 5e6, 1e7, 1e8, 1.5e5, 10000.5};
     static const unsigned dims[] = {16, 32, 64, 128, 256};
     for (size_t t = 0; t < sizeof thetas / sizeof thetas[0]; t++)
@@ -236,10 +230,9 @@ static void test_rope_frequencies(void **state)
 }
 
 /* K-8: exponents that torch has, of all widths that are no power of two. */
-static void test_power_of_torch(void **state)
+TEST(test_power_of_torch)
 {
     static const double thetas[] = {1e4, 5e5, 1e6, 5e6, 1e7, 1e8, 150000.5, 1.5, 0x1p50, 16777215};
-    (void)state;
     for (size_t t = 0; t < sizeof thetas / sizeof thetas[0]; t++)
         for (unsigned rd = 6; rd <= 512; rd += rd < 64 ? 2 : 38)
             for (unsigned f = 1; f < rd / 2 && (rd & (rd - 1)); f++) {
@@ -254,9 +247,8 @@ static void test_power_of_torch(void **state)
     assert_true(sb_power(1e7, 0) == 1);
 }
 
-static void test_root_power_at_large(void **state)
+TEST(test_root_power_at_large)
 {
-    (void)state;
     uint64_t key = sb_rng_key(42, "root");
     for (uint64_t i = 0; i < 1500; i++) {
         uint64_t bits = sb_rng_u64(key, 4 * i) >> 1;
@@ -274,9 +266,8 @@ static void test_root_power_at_large(void **state)
 
 /* Results that are binary32 values or midpoints exactly, where MPFR's interval would never close.
  */
-static void test_exact_roots_and_ties(void **state)
+TEST(test_exact_roots_and_ties)
 {
-    (void)state;
     static const struct {
         double base;
         int numerator;
@@ -319,12 +310,11 @@ static void test_exact_roots_and_ties(void **state)
 }
 
 /* sqrt is an operation of IEEE 754, and the compiler's is one instruction. */
-static void test_sqrt(void **state)
+TEST(test_sqrt)
 {
     static const float special[] = {0.0f,  -0.0f,         INFINITY,     -INFINITY, NAN,
                                     -1.0f, 0x1p-149f,     1.0f,         4.0f,      0x1.fffffep127f,
                                     2.0f,  0x1.fffffep0f, 0x1.fffffep1f};
-    (void)state;
     uint64_t key = sb_rng_key(42, "sqrt");
     for (unsigned long i = 0; i < 1000000; i++) {
         size_t n = sizeof special / sizeof *special;
@@ -333,22 +323,4 @@ static void test_sqrt(void **state)
         if (isnan(want) ? sb_bits_f32(got) != 0x7fc00000u : sb_bits_f32(got) != sb_bits_f32(want))
             fail_msg("sqrt(%a): got %a want %a", (double)x, (double)got, (double)want);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_exceptions),
-        cmocka_unit_test(test_cores_keep_their_bound),
-        cmocka_unit_test(test_hardest_angles),
-        cmocka_unit_test(test_around_the_branches),
-        cmocka_unit_test(test_random_inputs_equal_mpfr),
-        cmocka_unit_test(test_rope_frequencies),
-        cmocka_unit_test(test_power_of_torch),
-        cmocka_unit_test(test_root_power_at_large),
-        cmocka_unit_test(test_exact_roots_and_ties),
-        cmocka_unit_test(test_sqrt),
-    };
-    return cmocka_run_group_tests_name("functions", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_graft.c - what the configuration of a graft says, dialect by dialect, and what it keeps. */
 #include "tests/lib/checkpoint.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void agree(const char *base, const char *pattern, const char *other)
 }
 
 /* W-5 in every dialect: what comes is less, more, or otherwise quantized than what goes. */
-static void test_dialects(void **state)
+TEST(test_dialects)
 {
     static const char *const pairs[][2] = {
         {"nvfp4-ct", "bf16"},       {"nvfp4-ct", "fp8-channel"},  {"nvfp4-ct", "fp8-tensor"},
@@ -126,16 +126,14 @@ static void test_dialects(void **state)
         {"int4-ct", "mxfp4"},       {"mxfp8", "int4-ct"},         {"int8-gptq", "bf16"},
     };
     static const char *const patterns[] = {"mtp.*", "layers.1.mlp.*", "*self_attn*"};
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         for (size_t p = 0; p < 2; p++)
             agree(pairs[i][0], patterns[(i + p) % 3], pairs[i][1]);
 }
 
 /* W-6: the modules that came, and no others, are declared as plain, and that is told. */
-static void test_hybrid(void **state)
+TEST(test_hybrid)
 {
-    (void)state;
     told t = graft(made("int4-autoround"), "layers.*.mlp.shared_expert.*", made("fp8-block"));
     assert_int_equal(t.note_count, 1);
     assert_non_null(strstr(t.notes, "\"auto-round\" has no words"));
@@ -143,7 +141,7 @@ static void test_hybrid(void **state)
 }
 
 /* W-15: what no dialect has words for is refused by its name, in a dry run, too. */
-static void test_unsaid(void **state)
+TEST(test_unsaid)
 {
     static const char *const rows[][4] = {
         {"nvfp4-ct", "layers.0.mlp.experts.*", "nvidia-mix",
@@ -153,7 +151,6 @@ static void test_unsaid(void **state)
         {"int4-gptq", "mtp.*", "fp8-block", "\"gptq\" has no words for 31 layers"},
         {"fp8-block", "layers.1.mlp.*", "fp8-channel", "\"fp8\" has no words for 27 layers"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int dry = 0; dry < 2; dry++) {
             told t;
@@ -166,11 +163,10 @@ static void test_unsaid(void **state)
 }
 
 /* W-16: FP8 blocks in the words of compressed-tensors and of ModelOpt. */
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
     static const char *const bases[] = {"nvfp4-ct", "fp8-channel", "int4-ct", "nvfp4-modelopt",
                                         "fp8-tensor"};
-    (void)state;
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         int modelopt = i >= 3;
         told t = graft(made(bases[i]), i % 2 ? "layers.1.mlp.*" : "mtp.*", made("fp8-block"));
@@ -183,7 +179,7 @@ static void test_blocks(void **state)
 }
 
 /* W-17: "rounded once from the exact value" - also a quotient that is nearly a tie, and is none. */
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
     static const struct {
         double x, divisor;
@@ -206,7 +202,6 @@ static void test_nearest(void **state)
         {0x1p-134, 1, 0, 0},
         {0x1.ffp127, 1, 0x7f80, 0}, /* beyond the largest */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int exact;
         uint16_t bits = sb_graft_bf16(rows[i].x, rows[i].divisor, &exact);
@@ -216,9 +211,8 @@ static void test_nearest(void **state)
 }
 
 /* Rules are few; what is there already is not said twice; a dry run says the same. */
-static void test_changes(void **state)
+TEST(test_changes)
 {
-    (void)state;
     told t = graft(made("nvfp4-ct"), "mtp.*", made("bf16")), dry;
     sb_error err = {""};
     assert_int_equal(t.change_count, 0);
@@ -238,9 +232,8 @@ static void test_changes(void **state)
 
 /* All bytes of config.json that are not quantization stay, and the head's number of layers comes.
  */
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     test_folder f = test_folder_load(made("nvfp4-ct"));
     size_t kept = 0;
     for (size_t i = 0; i < f.count; i++)
@@ -275,7 +268,7 @@ static sb_status refuse_all(void *ctx, const char *source, const char *result, s
 }
 
 /* W-10: a verifier that says no takes everything away again. */
-static void test_verify(void **state)
+TEST(test_verify)
 {
     int asked = 0;
     const char *const take[1] = {"mtp.*"};
@@ -289,7 +282,6 @@ static void test_verify(void **state)
     sb_grafted g;
     sb_error err = {""};
     sb_checkpoint *c = NULL;
-    (void)state;
     assert_int_equal(sb_graft(&o, &g, &err), SB_ERR_INPUT);
     assert_string_equal(err.text, "the verifier says no");
     assert_int_equal(asked, 1);
@@ -310,9 +302,8 @@ static void count_names(const sb_grafted *g, const char *kind, size_t *come, siz
 
 /* The published hybrid of INT4 with FP8 blocks, in its real shape, of which only headers are there.
  */
-static void test_published(void **state)
+TEST(test_published)
 {
-    (void)state;
     const char *const take[3] = {"layers.*.shared_expert.*", "layers.*.linear_attn.*",
                                  "layers.*.self_attn.*"};
     sb_make_options make = {
@@ -335,16 +326,4 @@ static void test_published(void **state)
     assert_true(come == 12 * 10 && alone == 12 * 8);
     assert_int_equal(g.notes.count, 1);
     sb_grafted_free(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dialects),  cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_unsaid),    cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_nearest),   cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_verify),
-        cmocka_unit_test(test_published),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

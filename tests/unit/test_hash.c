@@ -1,5 +1,6 @@
 /* test_hash.c - manifests and value hashes: equal for what means the same, different for every
  * planted fault. */
+#include "tests/lib/suite.h"
 #include "tests/unit/nvfp4_folder.h"
 
 #define XXH_INLINE_ALL
@@ -98,9 +99,8 @@ static const char *save(test_folder *f, const char *name)
 }
 
 /* D-5 written out by hand for a layer of 2 rows. */
-static void test_definition(void **state)
+TEST(test_definition)
 {
-    (void)state;
     enum { ROWS = 2, COLS = 32 };
     unsigned char stream[5 + 16 + ROWS * (COLS / 2 + 8 * COLS / 16) + 4], *at = stream;
     test_folder f = nvfp4_folder(NVFP4_CT);
@@ -135,9 +135,8 @@ static void test_definition(void **state)
 }
 
 /* D-6 for a layer in FP4, whose values come out of a table: row by row under law exact. */
-static void test_exact_hash(void **state)
+TEST(test_exact_hash)
 {
-    (void)state;
     enum { ROWS = 3, COLS = 48 };
     float values[ROWS * COLS];
     double wide[COLS];
@@ -157,9 +156,8 @@ static void test_exact_hash(void **state)
 }
 
 /* ModelOpt's multiplier is the reciprocal of a divisor here, with an exact one. */
-static void test_dialects_agree(void **state)
+TEST(test_dialects_agree)
 {
-    (void)state;
     test_folder ct = two_layers(NVFP4_CT, 8192, 256);
     test_folder modelopt = two_layers(NVFP4_MODELOPT, 1 / 8192.0f, 1 / 256.0f);
     const char *a = save(&ct, "ct"), *b = save(&modelopt, "modelopt");
@@ -185,9 +183,8 @@ static void test_dialects_agree(void **state)
     sb_manifest_free(&y);
 }
 
-static void test_faults_are_seen(void **state)
+TEST(test_faults_are_seen)
 {
-    (void)state;
     static const struct {
         const char *tensor;
         unsigned byte;
@@ -279,9 +276,8 @@ static test_folder experts(int stacked, char joint)
     return f;
 }
 
-static void test_stacks_agree_with_experts(void **state)
+TEST(test_stacks_agree_with_experts)
 {
-    (void)state;
     test_folder f = experts(0, '.');
     const char *split = save(&f, "split");
     f = experts(1, '_');
@@ -388,9 +384,8 @@ static const char *packed(int packing, int sym, const char *name)
 
 /* GPTQ files do not say whether they are v1 unless all zero points are 8, so that is the case in
  * which both conventions can be compared. */
-static void test_integer_packings_agree(void **state)
+TEST(test_integer_packings_agree)
 {
-    (void)state;
     const char *v1 = packed(1, 1, "gptq-v1");
     expect_same(packed(2, 1, "gptq-v2"), v1, 1);
     expect_same(packed(3, 1, "awq"), v1, 1);
@@ -423,9 +418,8 @@ static void compare_rows(const sb_matrix *m, const char *what)
 }
 
 /* All 256 codes of E4M3 under scales that overflow, underflow and are no numbers. */
-static void test_exact_values_are_those_of_the_law(void **state)
+TEST(test_exact_values_are_those_of_the_law)
 {
-    (void)state;
     static const uint32_t scales[] = {0x3f800000u, 0x00000001u, 0x00800001u, 0x7f000000u,
                                       0x7f800000u, 0x7fc00000u, 0x80000000u, 0x3eaaaaabu};
     unsigned char codes[256], bytes[4];
@@ -446,9 +440,8 @@ static void test_exact_values_are_those_of_the_law(void **state)
     }
 }
 
-static void test_tables_are_those_of_the_law(void **state)
+TEST(test_tables_are_those_of_the_law)
 {
-    (void)state;
     unsigned char codes[3][16], scales[3][2];
     for (unsigned i = 0; i < sizeof codes; i++)
         codes[i / 16][i % 16] = (unsigned char)sb_rng_u64(sb_rng_key(3, "codes"), i);
@@ -511,9 +504,8 @@ static void expect_refused(const char *path, const char *text, const char *words
         fail_msg("%s\nlacks: %s", err.text, words);
 }
 
-static void test_manifest_comes_back(void **state)
+TEST(test_manifest_comes_back)
 {
-    (void)state;
     char first[512];
     test_folder f = two_layers(NVFP4_CT, divisor, 256);
     nvfp4_plain(&f, "a \\ b", 2, 2);
@@ -562,9 +554,8 @@ static void test_manifest_comes_back(void **state)
 }
 
 /* The digest of the manifest is that of golden files, and shards do not change it. */
-static void test_shards_do_not_matter(void **state)
+TEST(test_shards_do_not_matter)
 {
-    (void)state;
     const char *one = test_checkpoint_with(
         "test_hash", &(sb_make_options){.dir = "one", .preset = "T4", .shard_bytes = 1u << 30});
     const char *many = test_checkpoint_with(
@@ -586,21 +577,4 @@ static void test_shards_do_not_matter(void **state)
     test_folder_find(&f, "model.norm.weight")->bytes[0] ^= 1;
     const char *changed = save(&f, "changed");
     expect_difference(changed, many, 0, "differs model.norm.weight: bytes");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_exact_hash),
-        cmocka_unit_test(test_dialects_agree),
-        cmocka_unit_test(test_faults_are_seen),
-        cmocka_unit_test(test_stacks_agree_with_experts),
-        cmocka_unit_test(test_integer_packings_agree),
-        cmocka_unit_test(test_exact_values_are_those_of_the_law),
-        cmocka_unit_test(test_tables_are_those_of_the_law),
-        cmocka_unit_test(test_manifest_comes_back),
-        cmocka_unit_test(test_shards_do_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
+#include "tests/lib/suite.h"
 #include "tools/hash/laws.h"
 
 enum { SCALES = 126, CODES = 7, COLS = 16 };
@@ -130,9 +131,8 @@ static void rates(int divisor, sb_law_counts *counts)
     }
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
     for (uint64_t i = 0; i < 40; i++) {
         sb_law_counts got = {0}, want = {0};
         sb_factor f = factor_of(i, i % 2);
@@ -145,9 +145,8 @@ static void test_counts(void **state)
 }
 
 /* A power of two rounds nowhere, and zeros of both signs are one value. */
-static void test_laws_that_agree(void **state)
+TEST(test_laws_that_agree)
 {
-    (void)state;
     sb_law_counts got = {0}, none = {0};
     sb_matrix m = all_pairs((sb_factor){SB_DIVISOR, 4096});
     for (unsigned row = 0; row < SCALES; row++)
@@ -180,9 +179,8 @@ static void expect_rate(const sb_law_counts *c, sb_law a, sb_law b, double low, 
     fail_msg("no such pair");
 }
 
-static void test_rates(void **state)
+TEST(test_rates)
 {
-    (void)state;
     sb_law_counts c;
     rates(0, &c);
     expect_rate(&c, SB_LAW_exact, SB_LAW_mo_mul, 8, 14);
@@ -195,9 +193,8 @@ static void test_rates(void **state)
 }
 
 /* INT4 under a binary16 scale: only law bf16_scale is another one. */
-static void test_bf16_scales(void **state)
+TEST(test_bf16_scales)
 {
-    (void)state;
     unsigned char codes[16] = {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}, scales[4];
     sb_law_counts got = {0};
     sb_store_u16(scales, sb_f32_to_f16(1.0f + 1.0f / 1024)); /* bf16 makes it 1 */
@@ -219,15 +216,4 @@ static void test_bf16_scales(void **state)
         int other = (a == SB_LAW_bf16_scale) != (b == SB_LAW_bf16_scale);
         assert_int_equal(got.f32[p], other ? 15 : 0); /* all codes of row 0 but 0 */
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_laws_that_agree),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_bf16_scales),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

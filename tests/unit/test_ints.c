@@ -1,5 +1,5 @@
 /* test_ints.c - sums of codes in integers are those of exact.h, in every kernel. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,10 +123,9 @@ static void compare(family f, uint32_t cols, size_t count)
     }
 }
 
-static void test_layers(void **state)
+TEST(test_layers)
 {
     static const uint32_t cols[] = {16, 32, 112, 128, 144, 256, 272, 528, 768, MOST};
-    (void)state;
     key = sb_rng_key(42, "ints");
     for (int round = 0; round < 8; round++)
         for (int f = 0; f < FAMILIES; f++)
@@ -141,9 +140,8 @@ static void test_layers(void **state)
 }
 
 /* What other kernels must do: nothing here may take it. */
-static void test_not_read(void **state)
+TEST(test_not_read)
 {
-    (void)state;
     key = sb_rng_key(42, "others");
     draw_weight(ORDINARY, 128);
     draw_input(ORDINARY, 128);
@@ -179,10 +177,9 @@ static float exactly(int64_t sum, const sb_scalar *factor)
 }
 
 /* Ties, numbers beside ties, long sums; factors that only move the point, and others. */
-static void test_rounding(void **state)
+TEST(test_rounding)
 {
     unsigned long ties = 0;
-    (void)state;
     key = sb_rng_key(42, "rounding");
     for (int i = 0; i < 40000; i++) {
         uint64_t head = (uint64_t)1 << 23 | draw(1u << 23), tail = 1;
@@ -208,11 +205,10 @@ static void test_rounding(void **state)
 }
 
 /* Rows are shared out, and memory that is missing is said. */
-static void test_threads_and_memory(void **state)
+TEST(test_threads_and_memory)
 {
     float one[INPUTS * ROWS], many[INPUTS * ROWS];
     const int threads = (int)sb_threads();
-    (void)state;
     key = sb_rng_key(42, "threads");
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
     draw_weight(ORDINARY, MOST);
@@ -228,15 +224,4 @@ static void test_threads_and_memory(void **state)
         assert_int_equal(sb_ints_matrix(&made.w, &made.x, 1, &made.factor, one), SB_ERR_MEMORY);
         sb_alloc_fail_at(0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_not_read),
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_threads_and_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_kept.c - sums a hair beside the middle of two binary32, which only the kept errors tell from
  * it (ref/math/kept.h), and sums in bins (bins.h), against exact.h. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 
@@ -132,21 +132,18 @@ static void check(void (*draw)(sum *), double least_certain)
         fail_msg("certain of %zu of %zu", certain, all);
 }
 
-static void test_product(void **state)
+TEST(test_product)
 {
-    (void)state;
     check(draw_product, 1);
 }
 
-static void test_factor(void **state)
+TEST(test_factor)
 {
-    (void)state;
     check(draw_factor, 0.99);
 }
 
-static void test_far(void **state)
+TEST(test_far)
 {
-    (void)state;
     check(draw_far, 1);
 }
 
@@ -187,9 +184,8 @@ static int check_parts(const sb_dot_kernels *set, const double *a, const double 
 }
 
 /* The exact sums of the bins are the digits of exact.h. */
-static void test_bins(void **state)
+TEST(test_bins)
 {
-    (void)state;
     enum { MOST = 300 };
     double a[MOST], b[MOST];
     int by_parts[8] = {0};
@@ -245,9 +241,8 @@ static void draw_products(double *a, double *b, size_t n, unsigned bits, int ali
 
 /* Whatever the number of products, all alike in sign included, levels neither leave their places
  * nor lose anything, and do for what lies far below the largest. */
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     static const size_t lengths[] = {1, 3, 8, 9, 255, 2048, 5003, LONG};
     double *a = malloc(LONG * sizeof *a), *b = malloc(LONG * sizeof *b);
     assert_non_null(a);
@@ -270,13 +265,4 @@ static void test_levels(void **state)
             }
     free(a);
     free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product), cmocka_unit_test(test_factor), cmocka_unit_test(test_far),
-        cmocka_unit_test(test_bins),    cmocka_unit_test(test_levels),
-    };
-    return cmocka_run_group_tests_name("sums that keep their errors", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_knobs.c - knobs and profiles as text, and the law of section K: a knob changes its own tap
  * and nothing before it. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +12,9 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define PROGRAM "test_knobs"
 
-static void test_first_values_are_exact(void **state)
+TEST(test_first_values_are_exact)
 {
     sb_knobs knobs, profile;
-    (void)state;
     sb_knobs_exact(&knobs);
     assert_int_equal(sb_knobs_profile(&profile, "exact", NULL), SB_OK);
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
@@ -30,9 +29,8 @@ static void test_first_values_are_exact(void **state)
 }
 
 /* Every knob and value can be set by name, and sets nothing else. */
-static void test_set_by_name(void **state)
+TEST(test_set_by_name)
 {
-    (void)state;
     for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
         sb_knobs knobs, before;
         char text[64];
@@ -56,7 +54,7 @@ static void check_lists_knobs(const char *message)
             fail_msg("\"%s\" does not list %s", message, sb_knob_name((sb_knob)k));
 }
 
-static void test_wrong_settings(void **state)
+TEST(test_wrong_settings)
 {
     static const char *const unknown[] = {
         "", "=", "=bf16", "ac=bf16", "acts=bf16", "Act=bf16", " act=bf16", "act =bf16", "act,bf16"};
@@ -64,7 +62,6 @@ static void test_wrong_settings(void **state)
                                            "act=bf166", "act=recurrent", "act=BF16", "act=f32=f32"};
     sb_knobs knobs, before;
     sb_error err;
-    (void)state;
     sb_knobs_exact(&knobs);
     before = knobs;
     for (size_t i = 0; i < COUNT(unknown); i++) {
@@ -80,7 +77,7 @@ static void test_wrong_settings(void **state)
     assert_memory_equal(&knobs, &before, sizeof knobs);
 }
 
-static void test_profiles(void **state)
+TEST(test_profiles)
 {
     static const struct {
         const char *profile;
@@ -94,7 +91,6 @@ static void test_profiles(void **state)
     };
     sb_knobs knobs, expected;
     sb_error err;
-    (void)state;
     assert_true(sb_profile_count() >= 2);
     assert_string_equal(sb_profile_name(0), "exact");
     for (size_t p = 0; p < sb_profile_count(); p++) {
@@ -205,9 +201,8 @@ static struct {
 } shared[20];
 static uint32_t ids[CALL + 1];
 
-static int open_models(void **state)
+TEST_FIXTURE(open_models)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(made); i++)
         models[i] = test_model_open(
             test_checkpoint_with(PROGRAM, &(sb_make_options){.dir = made[i].dir,
@@ -218,9 +213,8 @@ static int open_models(void **state)
     return 0;
 }
 
-static int close_models(void **state)
+TEST_FIXTURE(close_models)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(made); i++)
         sb_model_close(models[i]);
     for (size_t i = 0; i < COUNT(shared); i++)
@@ -351,9 +345,8 @@ static void check_law(const law *l, sb_knob knob)
     assert_true(values > 0);
 }
 
-static void test_knobs_change_their_tap(void **state)
+TEST(test_knobs_change_their_tap)
 {
-    (void)state;
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
         size_t i = 0;
         while (i < COUNT(laws) && strcmp(laws[i].name, sb_knob_name((sb_knob)k)) != 0)
@@ -367,11 +360,10 @@ static void test_knobs_change_their_tap(void **state)
 }
 
 /* The same knobs twice give the same taps: what the law finds is the knob. */
-static void test_repetition(void **state)
+TEST(test_repetition)
 {
     char differs[96];
     int in_step;
-    (void)state;
     sb_knobs knobs = test_knobs("act=bf16");
     test_record taps = record(0, &knobs, 5);
     first_difference(0, &knobs, &taps, 5, differs, &in_step);
@@ -381,7 +373,7 @@ static void test_repetition(void **state)
 
 /* K-15: "by_call is recurrent for a call of one row on a sequence that has a state, R-10 for every
  * other call"; K-16 follows the form. One layer of T6 is enough. */
-static void test_form_of_a_call(void **state)
+TEST(test_form_of_a_call)
 {
     static const struct {
         const char *base, *other;
@@ -397,7 +389,6 @@ static void test_form_of_a_call(void **state)
          1},
         {"", "q_scale=by_form", 5, "layers.0.linear_attn.q", 0},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         sb_knobs base = test_knobs(cases[i].base), other = test_knobs(cases[i].other);
         char differs[96];
@@ -411,13 +402,4 @@ static void test_form_of_a_call(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_values_are_exact), cmocka_unit_test(test_set_by_name),
-        cmocka_unit_test(test_wrong_settings),         cmocka_unit_test(test_profiles),
-        cmocka_unit_test(test_knobs_change_their_tap), cmocka_unit_test(test_repetition),
-        cmocka_unit_test(test_form_of_a_call),
-    };
-    return cmocka_run_group_tests(tests, open_models, close_models);
-}
+TEST_GROUP(open_models, close_models)

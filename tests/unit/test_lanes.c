@@ -1,7 +1,7 @@
 /* test_lanes.c - kernels that work on many results at a time give the bits of each by itself (A-2,
  * A-4), under every set of kernels: lengths that no vector divides, values that nearly tie, are
  * subnormal, huge or not finite. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,9 +108,8 @@ static size_t inputs(const function *f)
     return n;
 }
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
         const size_t n = inputs(&functions[f]);
         for (size_t i = 0; i < n; i++)
@@ -134,9 +133,8 @@ static void test_functions(void **state)
 static const size_t lengths[] = {1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17,   24,
                                  31, 32, 33, 39, 40, 64, 255, 256, 257, 300, 1000, 2049};
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     for (size_t i = 0; i < 30 * sizeof lengths / sizeof *lengths; i++) {
         const size_t n = lengths[i / 30];
         draw(a, n, (kind)(i % KINDS), i);
@@ -153,9 +151,8 @@ static void test_sums(void **state)
     }
 }
 
-static void test_dots(void **state)
+TEST(test_dots)
 {
-    (void)state;
     for (size_t i = 0; i < 400; i++) {
         const size_t n = i % 10 == 9 ? 40 : 1 + i % 10, count = 1 + i % 71;
         sb_dots_term terms[40];
@@ -176,9 +173,8 @@ static void test_dots(void **state)
 
 /* --- the delta rule -------------------------------------------------------------------------- */
 
-static void test_sweeps(void **state)
+TEST(test_sweeps)
 {
-    (void)state;
     static const size_t rows[] = {1, 2, 3, 5, 8, 16, 33, 128, SB_SWEEP_ROWS, SB_SWEEP_ROWS + 1};
     static sb_sweeper by, left;
     for (size_t i = 0; i < 150; i++) {
@@ -224,9 +220,8 @@ static void products(const float *q, size_t heads, const sb_rows *rows, const fl
         sb_product_join(p + h * rows->count, heads, h, rows, sums, size, out + h * rows->n);
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
-    (void)state;
     static const size_t widths[] = {16, 32, 48, 7, 256, 512, 528, 8, 1};
     static const size_t counts[] = {1, 2, 7, 8, 9, 16, 17, 40, 255, 257, 515, 2047, 2049, 4200};
     for (size_t i = 0; i < 3 * 14 * 2; i++) {
@@ -249,9 +244,8 @@ static void test_products(void **state)
 }
 
 /* The op itself: rows that see different positions, over any number of threads. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     enum { HD = 32, HEADS = 6, KV = 2 };
     static const struct {
         size_t rows, first;
@@ -284,14 +278,4 @@ static void test_threads(void **state)
             }
         sb_threads_set((size_t)threads);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_dots),      cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_products),  cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

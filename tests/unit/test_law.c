@@ -1,6 +1,6 @@
 /* test_law.c - each law of dequantization against its expression, evaluated here one operation at a
  * time, and law exact against MPFR: Q-1, Q-5, Q-8. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <mpfr.h>
 #include <stdio.h>
@@ -97,11 +97,10 @@ static void check_matrix(const quant_layer *l, const sb_matrix *m, uint32_t e)
     free(values);
 }
 
-static void test_every_variant(void **state)
+TEST(test_every_variant)
 {
     size_t count;
     const quant_spec *s = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         quant_layer l = quant_layer_draw(&s[i], 8);
         sb_checkpoint *checkpoint;
@@ -129,12 +128,11 @@ static const quant_spec nvfp4 = {.container = SB_CONTAINER_nvfp4_modelopt,
 
 /* Factors at the ends of binary32, where products and reciprocals overflow, underflow and lose
  * digits. */
-static void test_extreme_factors(void **state)
+TEST(test_extreme_factors)
 {
     static const uint32_t factors[] = {0,          1,          0x00000007, 0x007fffff, 0x00800001,
                                        0x3f800000, 0x3f7fffff, 0x3f800001, 0x7e800000, 0x7f000001,
                                        0x7f7fffff, 0x390db6db, 0x45e70000, 0x80000000};
-    (void)state;
     for (int special = 0; special < 2; special++) {
         quant_spec s = nvfp4;
         s.special = special;
@@ -184,7 +182,7 @@ static void check_f16_scales(void)
 }
 
 /* The laws are different laws: the shares of formats like these are far from 0. */
-static void test_laws_differ(void **state)
+TEST(test_laws_differ)
 {
     static const sb_factor factors[] = {{SB_DIVISOR, 7399.2f},
                                         {SB_MULTIPLIER, 1.35149268e-4f},
@@ -195,7 +193,6 @@ static void test_laws_differ(void **state)
     float row[SB_LAW_COUNT][256];
     double wide[256];
     unsigned differ[SB_LAW_COUNT][SB_LAW_COUNT] = {{0}};
-    (void)state;
     check_f16_scales();
     quant_find(&l, "test_law", &checkpoint, &found);
     for (unsigned i = 0; i < sizeof factors / sizeof *factors; i++) {
@@ -219,7 +216,7 @@ static void test_laws_differ(void **state)
 }
 
 /* Sixteen published weights in both dialects: the words, the common factor and the BF16 values. */
-static void test_published_vector(void **state)
+TEST(test_published_vector)
 {
     static const unsigned char codes[2][8] = {{0xf7, 0xd7, 0x45, 0x2b, 0x80, 0x80, 0xf6, 0x05},
                                               {0xf7, 0xd7, 0x45, 0x2b, 0x80, 0x00, 0xf6, 0x05}};
@@ -227,7 +224,6 @@ static void test_published_vector(void **state)
     static const uint16_t bf16[16] = {0x3dc7, 0xbdc7, 0x3dc7, 0xbd47, 0x3d47, 0x3d05,
                                       0xbcc7, 0x3c85, 0x0000, 0x8000, 0x0000, 0x8000,
                                       0x3d85, 0xbdc7, 0x3d47, 0x0000};
-    (void)state;
     for (int modelopt = 0; modelopt < 2; modelopt++) {
         quant_spec s = nvfp4;
         s.container = modelopt ? SB_CONTAINER_nvfp4_modelopt : SB_CONTAINER_nvfp4_ct;
@@ -254,12 +250,11 @@ static void test_published_vector(void **state)
 }
 
 /* A plain matrix has one value under every law. */
-static void test_plain(void **state)
+TEST(test_plain)
 {
     unsigned char bytes[2 * 3 * 40];
     double wide[40];
     float values[40], expected[40];
-    (void)state;
     for (unsigned i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)sb_rng_below(sb_rng_key(1, "plain"), i, 256);
     sb_matrix m = {.data = bytes, .format = SB_FORMAT_bf16, .rows = 3, .cols = 40};
@@ -272,11 +267,10 @@ static void test_plain(void **state)
         }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char *const names[] = {"exact",  "mo_mul",      "ct_div",
                                         "ct_rcp", "factor_last", "bf16_scale"};
-    (void)state;
     assert_int_equal(SB_LAW_COUNT, sizeof names / sizeof *names);
     for (unsigned law = 0; law < SB_LAW_COUNT; law++) {
         assert_string_equal(sb_law_name((sb_law)law), names[law]);
@@ -285,17 +279,12 @@ static void test_names(void **state)
     }
 }
 
-int main(void)
+TEST_FIXTURE(start)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_variant), cmocka_unit_test(test_extreme_factors),
-        cmocka_unit_test(test_laws_differ),   cmocka_unit_test(test_published_vector),
-        cmocka_unit_test(test_plain),         cmocka_unit_test(test_names),
-    };
     sb_error err;
-    if (sb_math_start(NULL, &err)) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (sb_math_start(NULL, &err) == SB_OK)
+        return 0;
+    print_error("%s\n", err.text);
+    return -1;
 }
+TEST_GROUP(start, NULL)

@@ -1,6 +1,6 @@
 /* test_make.c - synthetic checkpoints: what their bytes depend on (G-1) and how they are stored.
  * Options are the matter of test_make_options.c, values of test_make_recipes.c. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,9 +97,8 @@ static void check_digest(const char *recipe, const char *expected)
 }
 
 /* Recorded once: whoever changes one of these changes every golden file. */
-static void test_recorded_digests(void **state)
+TEST(test_recorded_digests)
 {
-    (void)state;
     check_digest("mistakes", "d06d198f3e458dbb81f67f54feebfb10");
     check_digest("predictable", "21d41daaff0ac7b6f82abc890daa09b2");
     check_digest("predictable-1", "e591eccdebf302432f1016b44bacd07c");
@@ -129,9 +128,8 @@ static void compare_file(const char *a, const char *b, const char *name)
 
 /* G-1: "a pure function of seed, preset, recipe, tensor name and element, and so is every byte of
  * the folder" */
-static void test_same_bytes_again(void **state)
+TEST(test_same_bytes_again)
 {
-    (void)state;
     made a = make("first", (sb_make_options){.preset = "T1"});
     made b = make("second", (sb_make_options){.preset = "T1"});
     const sb_checkpoint *c = a.model->checkpoint;
@@ -184,10 +182,9 @@ static void check_storage(const made *m, size_t way)
 }
 
 /* T2 is a larger T1, and waits for CHECK_ALL. */
-static void test_layouts_have_the_same_values(void **state)
+TEST(test_layouts_have_the_same_values)
 {
     const char *all = getenv("CHECK_ALL");
-    (void)state;
     for (size_t p = 0; p < COUNT(presets); p++) {
         if (strcmp(presets[p], "T2") == 0 && !(all && strcmp(all, "1") == 0))
             continue;
@@ -214,9 +211,8 @@ static void test_layouts_have_the_same_values(void **state)
 
 /* M-8: "they are read as the separate projections of Qwen3.5": T5 has the widths and names of T1,
  * so with as many layers its projections, read so, are those of T1. */
-static void test_interleaved(void **state)
+TEST(test_interleaved)
 {
-    (void)state;
     static const sb_role roles[] = {SB_ROLE_in_proj_qkv, SB_ROLE_in_proj_z, SB_ROLE_in_proj_b,
                                     SB_ROLE_in_proj_a};
     made plain = make("T1-4", (sb_make_options){.preset = "T1", .layers = 4});
@@ -246,9 +242,8 @@ static void count_wide(void *ctx, const sb_matrix *m)
 }
 
 /* F32 holds what the others round: so some values must have more digits than BF16. */
-static void test_formats_differ_by_rounding(void **state)
+TEST(test_formats_differ_by_rounding)
 {
-    (void)state;
     made bf16 = make("bf16", (sb_make_options){.preset = "T5"});
     made f16 = make("f16", (sb_make_options){.preset = "T5", .format = "f16"});
     made f32 = make("f32", (sb_make_options){.preset = "T5", .format = "f32"});
@@ -269,16 +264,4 @@ static void test_formats_differ_by_rounding(void **state)
     sb_model_close(bf16.model);
     sb_model_close(f16.model);
     sb_model_close(f32.model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded_digests),
-        cmocka_unit_test(test_same_bytes_again),
-        cmocka_unit_test(test_layouts_have_the_same_values),
-        cmocka_unit_test(test_interleaved),
-        cmocka_unit_test(test_formats_differ_by_rounding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

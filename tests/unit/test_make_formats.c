@@ -1,7 +1,7 @@
 /* test_make_formats.c - folders of every quantized format: what stands in them is what their row of
  * formats.def says, is read as that, and every code is a nearest one to the weight that the folder
  * of format bf16 holds. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -353,9 +353,8 @@ static void check_declared(const folder *f)
 /* --- the tests -----------------------------------------------------------------------------------
  */
 
-static void test_every_format(void **state)
+TEST(test_every_format)
 {
-    (void)state;
     for (size_t p = 0; p < COUNT(presets); p++) {
         folder original = make_original(presets[p].preset);
         for (size_t i = 0; i < sb_make_format_count(); i++) {
@@ -380,9 +379,8 @@ static void test_every_format(void **state)
 }
 
 /* The other prefix, and a vision tower that no dialect may declare quantized. */
-static void test_vision_layout(void **state)
+TEST(test_vision_layout)
 {
-    (void)state;
     static const char *const formats[] = {"nvfp4-ct",  "fp8-block",      "fp8-tensor", "nvidia-mix",
                                           "int4-gptq", "int4-autoround", "int4-awq"};
     sb_make_options o = {.preset = "T4", .layers = 4, .layout = "vl"};
@@ -404,9 +402,8 @@ static void test_vision_layout(void **state)
 }
 
 /* Rules that are not the first of their format, too, make nearest codes. */
-static void test_other_rules(void **state)
+TEST(test_other_rules)
 {
-    (void)state;
     static const char *const ways[][2] = {{"fp8-block", "reciprocal"},
                                           {"nvfp4-modelopt", "four-over-six"},
                                           {"nvidia-mix", "four-over-six"},
@@ -456,9 +453,8 @@ static findings check_copy(const layer *l, long code_byte, unsigned code_flip, l
 }
 
 /* Damage that these checks must see, and what they must not mind. */
-static void test_planted(void **state)
+TEST(test_planted)
 {
-    (void)state;
     folder original = make_original("T4");
     folder f = make_folder("planted",
                            (sb_make_options){.preset = "T4", .layers = 4, .format = "nvfp4-ct"});
@@ -510,9 +506,8 @@ static int is_bf16(float x)
 
 /* Scales of inputs: shared by what reads the same input, of every expert, and for ModelOpt such
  * that 2688 times them is a BF16 number. */
-static void test_input_scales(void **state)
+TEST(test_input_scales)
 {
-    (void)state;
     static const char *const same[][2] = {
         {"model.layers.3.self_attn.q_proj", "model.layers.3.self_attn.v_proj"},
         {"model.layers.0.mlp.experts.0.gate_proj", "model.layers.0.mlp.experts.0.up_proj"},
@@ -548,9 +543,8 @@ static void test_input_scales(void **state)
 }
 
 /* q, k and v, and gate and up, have one factor where engines fuse them. */
-static void test_fused_factors(void **state)
+TEST(test_fused_factors)
 {
-    (void)state;
     folder ct =
         make_folder("ct", (sb_make_options){.preset = "T1", .layers = 4, .format = "nvfp4-ct"});
     float q = number(&ct, "model.layers.3.self_attn.q_proj.weight_global_scale");
@@ -575,9 +569,8 @@ static void test_fused_factors(void **state)
 }
 
 /* Tensors that published folders of these formats are known to hold, without the vision tower. */
-static void test_published_counts(void **state)
+TEST(test_published_counts)
 {
-    (void)state;
     static const struct {
         const char *preset, *format;
         size_t tensors;
@@ -601,9 +594,8 @@ static void test_published_counts(void **state)
     }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct {
         sb_make_options options;
         const char *fragment;
@@ -627,20 +619,10 @@ static void test_refusals(void **state)
     }
 }
 
-static int start(void **state)
+TEST_FIXTURE(start)
 {
     sb_error err;
-    (void)state;
     return sb_math_start(NULL, &err) != SB_OK;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_format),     cmocka_unit_test(test_vision_layout),
-        cmocka_unit_test(test_other_rules),      cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_input_scales),     cmocka_unit_test(test_fused_factors),
-        cmocka_unit_test(test_published_counts), cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+TEST_GROUP(start, NULL)

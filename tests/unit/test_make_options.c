@@ -1,5 +1,5 @@
 /* test_make_options.c - what can be asked of `samebit make`, and what it refuses. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,8 @@ static sb_digest stored_digest(const made *m)
 }
 
 /* Layers that find no room to be held, some of them or all, have the same bytes. */
-static void test_hold(void **state)
+TEST(test_hold)
 {
-    (void)state;
     static const char *const formats[] = {"nvfp4-ct", "nvidia-mix", "fp8-block", "mxfp4",
                                           "fp8-channel"};
     static const uint64_t most[] = {0, 1, 20000};
@@ -54,9 +53,8 @@ static void test_hold(void **state)
     }
 }
 
-static void test_layers_and_mtp(void **state)
+TEST(test_layers_and_mtp)
 {
-    (void)state;
     made m = make("short", (sb_make_options){.preset = "T1", .layers = 5, .no_mtp = 1});
     assert_int_equal(m.model->config.layers, 5);
     assert_int_equal(m.model->config.mtp_layers, 0);
@@ -71,9 +69,8 @@ static void test_layers_and_mtp(void **state)
 }
 
 /* What a published folder is known to hold: tensors and parameters without the vision tower. */
-static void test_published_shapes(void **state)
+TEST(test_published_shapes)
 {
-    (void)state;
     static const struct {
         const char *preset, *storage;
         size_t tensors;
@@ -106,9 +103,8 @@ static void check_refused(const sb_make_options *o, const char *fragment, const 
                  (int)status, err.text, fragment, known);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     const char *dir = test_path("options", "refused");
     static const struct {
         sb_make_options options;
@@ -135,9 +131,8 @@ static void test_refusals(void **state)
 }
 
 /* A folder that holds something is left alone, to the byte. */
-static void test_nothing_is_overwritten(void **state)
+TEST(test_nothing_is_overwritten)
 {
-    (void)state;
     made m = make("kept", (sb_make_options){.preset = "T4"});
     sb_digest before = stored_digest(&m);
     sb_model_close(m.model);
@@ -166,9 +161,8 @@ static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
     w->total = total;
 }
 
-static void test_progress(void **state)
+TEST(test_progress)
 {
-    (void)state;
     watched w = {0, 0, 0, 0};
     made m =
         make("progress", (sb_make_options){.preset = "T3", .progress = watch, .progress_ctx = &w});
@@ -180,9 +174,8 @@ static void test_progress(void **state)
 
 /* What --list prints is what can be asked for. */
 /* A folder whose weights are those of another is what the preset would have been. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     static const struct {
         const char *preset, *experts;
     } sources[] = {{"T3", NULL}, {"T3", "split"}, {"T4", NULL}, {"T6", NULL}};
@@ -212,9 +205,8 @@ static void test_weights(void **state)
 }
 
 /* No head, so none is written; and what cannot be taken. */
-static void test_weights_refused(void **state)
+TEST(test_weights_refused)
 {
-    (void)state;
     made bare = make("bare", (sb_make_options){.preset = "T4", .no_mtp = 1});
     made taken = make("taken-bare", (sb_make_options){.weights = bare.dir});
     assert_int_equal(taken.model->config.mtp_layers, 0);
@@ -229,9 +221,8 @@ static void test_weights_refused(void **state)
     sb_model_close(next.model);
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
-    (void)state;
     static char text[8192];
     FILE *out = fmemopen(text, sizeof text - 1, "w");
     assert_non_null(out);
@@ -247,20 +238,4 @@ static void test_lists(void **state)
             assert_non_null(strstr(text, choices[i].help));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers_and_mtp),
-        cmocka_unit_test(test_published_shapes),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_nothing_is_overwritten),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_hold),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_weights_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

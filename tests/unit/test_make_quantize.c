@@ -1,7 +1,7 @@
 /* test_make_quantize.c - the formulas by which tools/make quantizes, on numbers that are known from
  * elsewhere: published vectors, and values that distinguish a formula from its neighbours. Whole
  * folders are the matter of test_make_formats.c. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -43,9 +43,8 @@ static void check_block(void (*quantize)(const sb_band *), float factor, uint32_
     assert_memory_equal(codes, expected, 8);
 }
 
-static void test_nvfp4_vector(void **state)
+TEST(test_nvfp4_vector)
 {
-    (void)state;
     const float amax = 93.0f / 256.0f;
     check_block(sb_quantize_nvfp4_ct, sb_factor_nvfp4_ct(amax, SB_SCALE_RULE_amax), 0x45e70000,
                 0x3c84fcad, 1);
@@ -55,9 +54,8 @@ static void test_nvfp4_vector(void **state)
 
 /* Divisors that llm-compressor 0.14 wrote for these largest magnitudes; the quotient 2688/A,
  * rounded once, is another number for the first two. */
-static void test_nvfp4_divisors(void **state)
+TEST(test_nvfp4_divisors)
 {
-    (void)state;
     static const struct {
         float amax, divisor;
     } known[] = {{0.68359375f, 3920.0f}, {7.8125f, 344.0f}, {0.36328125f, 7392.0f}};
@@ -72,9 +70,8 @@ static void test_nvfp4_divisors(void **state)
 }
 
 /* Groups of zeros, and groups too small for a scale. */
-static void test_nvfp4_zero_blocks(void **state)
+TEST(test_nvfp4_zero_blocks)
 {
-    (void)state;
     float zeros[16] = {0}, tiny[16] = {0x1p-40f};
     unsigned char codes[8], scale;
     sb_band b = {.rows = 1, .cols = 16, .codes = codes, .scales = &scale};
@@ -106,9 +103,8 @@ static double block_error(const float *w, const unsigned char *codes, unsigned c
 
 /* G-9: "whichever has the smaller sum of squared errors": never worse than mapping to 6, better for
  * many, and its scale is that of the largest magnitude or half as much again. */
-static void test_four_over_six(void **state)
+TEST(test_four_over_six)
 {
-    (void)state;
     unsigned better = 0;
     for (unsigned g = 0; g < 500; g++) {
         float w[16];
@@ -141,9 +137,8 @@ static void test_four_over_six(void **state)
  */
 
 /* G-10: "c = E4M3(bf16(w / S))": 455/448 of a tie, which the first rounding makes a tie. */
-static void test_fp8_rounds_twice(void **state)
+TEST(test_fp8_rounds_twice)
 {
-    (void)state;
     unsigned differ = 0;
     for (unsigned i = 0; i < 20000; i++) {
         float w[2] = {1.0f, sb_round_to(SB_FORMAT_bf16, sb_rng_uniform(3, i))};
@@ -160,9 +155,8 @@ static void test_fp8_rounds_twice(void **state)
 }
 
 /* No -0, and no scale of zero, in compressed-tensors. */
-static void test_fp8_zero(void **state)
+TEST(test_fp8_zero)
 {
-    (void)state;
     const float w[2] = {-0.0f, 0.0f};
     unsigned char codes[2] = {1, 1}, scale[2];
     sb_band b = {.weights = w, .rows = 1, .cols = 2, .codes = codes, .scales = scale, .factor = 1};
@@ -183,9 +177,8 @@ static float power_scale(float amax)
 
 /* G-12: "S is raised to a power of two": 448 2^k keeps its largest code, and what is above it loses
  * one bit. */
-static void test_ue8m0(void **state)
+TEST(test_ue8m0)
 {
-    (void)state;
     for (int k = -20; k < 3; k++) {
         float p = 1.0f;
         for (int i = 0; i < (k < 0 ? -k : k); i++)
@@ -199,9 +192,8 @@ static void test_ue8m0(void **state)
 }
 
 /* A block of 128 x 128 and its neighbours at the edges each have a scale of their own. */
-static void test_fp8_edges(void **state)
+TEST(test_fp8_edges)
 {
-    (void)state;
     static float w[3][130];
     static unsigned char codes[3][130];
     unsigned char scales[8];
@@ -219,9 +211,8 @@ static void test_fp8_edges(void **state)
  */
 
 /* -8, -1, 0, 1, 7, 3, -4, -7 with zero point 8 are these words. */
-static void test_int4_words(void **state)
+TEST(test_int4_words)
 {
-    (void)state;
     const float q[8] = {-8, -1, 0, 1, 7, 3, -4, -7};
     unsigned char codes[32 * 4 * 8] = {0}, scales[64], zeros[16];
     float w[64];
@@ -258,9 +249,8 @@ static void test_int4_words(void **state)
 }
 
 /* The AWQ word of the same eight numbers, with scales of one and zero points of eight: G-20. */
-static void test_awq_word(void **state)
+TEST(test_awq_word)
 {
-    (void)state;
     const float q[8] = {-8, -1, 0, 1, 7, 3, -4, -7};
     unsigned char codes[3 * 4], scales[16], zeros[4];
     float w[8][3];
@@ -283,9 +273,8 @@ static void test_awq_word(void **state)
 }
 
 /* G-17: "positive if a negative weight has it and else negative" */
-static void test_signed_scales(void **state)
+TEST(test_signed_scales)
 {
-    (void)state;
     static const struct {
         float largest, other, scale;
     } cases[] = {{-4, 3, 0.5f},
@@ -313,22 +302,4 @@ static void test_signed_scales(void **state)
         if (cases[i].largest == 4 || cases[i].largest == -4)
             assert_int_equal(sb_load_u32(codes) & 15, 0); /* -8 */
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nvfp4_vector),
-        cmocka_unit_test(test_nvfp4_divisors),
-        cmocka_unit_test(test_nvfp4_zero_blocks),
-        cmocka_unit_test(test_four_over_six),
-        cmocka_unit_test(test_fp8_rounds_twice),
-        cmocka_unit_test(test_fp8_zero),
-        cmocka_unit_test(test_ue8m0),
-        cmocka_unit_test(test_fp8_edges),
-        cmocka_unit_test(test_int4_words),
-        cmocka_unit_test(test_awq_word),
-        cmocka_unit_test(test_signed_scales),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

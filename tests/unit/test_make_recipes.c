@@ -1,7 +1,7 @@
 /* test_make_recipes.c - what the weights of the recipes are: G-2, statistically or exactly, and
  * G-3.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -229,9 +229,8 @@ static void check_halves(const sb_model *model)
     check_between("embedding half of fc", 0, embedding / hidden, 2.9, 3.1);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
-    (void)state;
     for (size_t p = 0; p < COUNT(presets); p++) {
         sb_model *model =
             test_model_open(test_checkpoint("recipes", presets[p], "mistakes", "bf16", "text"));
@@ -382,9 +381,8 @@ static void check_greedy(const sb_model *model, const sb_codes *codes)
     }
 }
 
-static void test_predictable(void **state)
+TEST(test_predictable)
 {
-    (void)state;
     static const uint32_t used[] = {377, 1024, 384, 384, 384, 384, 997};
     for (size_t p = 0; p < COUNT(presets); p++) {
         sb_model *model =
@@ -398,13 +396,4 @@ static void test_predictable(void **state)
         sb_codes_free(&codes);
         sb_model_close(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_predictable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@
 #include "ref/math/exact.h"
 #include "ref/math/kernels.h"
 #include "ref/math/start.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/families.h"
 
 enum { EXACT_BITS = 640 }; /* from 2^-298 to 2^(256 + 10) */
@@ -169,17 +170,15 @@ static void check_kind(family_kind kind)
 }
 
 #define KIND_TEST(name)                                                                            \
-    static void test_##name##_equals_mpfr(void **state)                                            \
+    TEST(test_##name##_equals_mpfr)                                                                \
     {                                                                                              \
-        (void)state;                                                                               \
         check_kind(KIND_##name);                                                                   \
     }
 FAMILY_KINDS(KIND_TEST)
 
 /* dot.h: |sum - S| <= bound and magnitude >= (1 - du) M, for each kernel set. */
-static void test_kernels_keep_their_bound(void **state)
+TEST(test_kernels_keep_their_bound)
 {
-    (void)state;
     static family_case c;
     static float absolute_a[FAMILY_TERMS_MAX], absolute_b[FAMILY_TERMS_MAX];
     mpfr_t sum, size, error;
@@ -211,9 +210,8 @@ static void test_kernels_keep_their_bound(void **state)
 
 /* --- laws ---------------------------------------------------------------------------------- */
 
-static void test_order_does_not_matter(void **state)
+TEST(test_order_does_not_matter)
 {
-    (void)state;
     static family_case c;
     uint64_t key = sb_rng_key(42, "order");
     for (uint64_t i = 0; i < 6000; i++) {
@@ -237,9 +235,8 @@ static void test_order_does_not_matter(void **state)
 }
 
 /* Zeros put in between move every term to other lanes and other pieces. */
-static void test_chunks_do_not_matter(void **state)
+TEST(test_chunks_do_not_matter)
 {
-    (void)state;
     static family_case c, apart;
     uint64_t key = sb_rng_key(42, "chunks");
     for (uint64_t i = 0; i < 6000; i++) {
@@ -265,9 +262,8 @@ static void test_chunks_do_not_matter(void **state)
 }
 
 /* The readable functions of exact.h, and strides of 1, on the same cases. */
-static void test_definition_by_itself(void **state)
+TEST(test_definition_by_itself)
 {
-    (void)state;
     static family_case c;
     mpfr_t sum;
     mpfr_init2(sum, EXACT_BITS);
@@ -286,9 +282,8 @@ static void test_definition_by_itself(void **state)
 
 /* Every column is a dot product of its own, whatever stands beside it, and a row of the matrix may
  * take the results. */
-static void test_columns_are_dot_products(void **state)
+TEST(test_columns_are_dot_products)
 {
-    (void)state;
     enum { COLUMNS = 75, STRIDE = COLUMNS + 2 };
     static family_case c;
     static float b[FAMILY_TERMS_MAX * STRIDE];
@@ -313,9 +308,8 @@ static void test_columns_are_dot_products(void **state)
     }
 }
 
-static void test_rows_are_found_through_the_map(void **state)
+TEST(test_rows_are_found_through_the_map)
 {
-    (void)state;
     const uint32_t map[] = {2, 0, 1};
     const float rows[] = {1, 2, 3, 4, 5, 6}, x[] = {1, 10};
     unsigned char bytes[3 * 2 * 2];
@@ -332,9 +326,8 @@ static void test_rows_are_found_through_the_map(void **state)
 }
 
 /* A NaN or an infinity anywhere, whatever stands beside it, gives 7fc00000. */
-static void test_non_finite_operands_poison(void **state)
+TEST(test_non_finite_operands_poison)
 {
-    (void)state;
     static const uint32_t bad[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u};
     static family_case c;
     uint64_t key = sb_rng_key(42, "poison");
@@ -363,9 +356,8 @@ static void test_non_finite_operands_poison(void **state)
 }
 
 /* {a, b} pairs, result */
-static void test_zeros_and_single_products(void **state)
+TEST(test_zeros_and_single_products)
 {
-    (void)state;
     const float least = 0x1p-149f, most = 0x1.fffffep127f;
     const struct {
         size_t n;
@@ -400,9 +392,8 @@ static void test_zeros_and_single_products(void **state)
 
 /* --- the wide accumulator -------------------------------------------------------------------- */
 
-static void test_carries_are_resolved_in_time(void **state)
+TEST(test_carries_are_resolved_in_time)
 {
-    (void)state;
     sb_exact acc;
     sb_exact_clear(&acc);
     acc.pending = (1u << 30) - 2; /* as if after so many additions */
@@ -422,9 +413,8 @@ static void test_carries_are_resolved_in_time(void **state)
 /* --- the rounding test -------------------------------------------------------------------------
  */
 
-static void test_rounding_test_is_not_fooled(void **state)
+TEST(test_rounding_test_is_not_fooled)
 {
-    (void)state;
     float r = 0;
     const double tie = 1 + 0x1p-24, bound = 108 * 0x1.0001p-53 + 0x1p-52; /* n = 100, magnitude 1 */
     assert_false(sb_round_certain((sb_partial){tie, 1}, 100, &r));
@@ -452,9 +442,8 @@ static void test_rounding_test_is_not_fooled(void **state)
 /* --- selection and start ------------------------------------------------------------------------
  */
 
-static void test_selection(void **state)
+TEST(test_selection)
 {
-    (void)state;
     sb_error err;
     assert_int_equal(sb_dot_select("exact", &err), SB_OK);
     assert_string_equal(sb_dot_selected(), "exact");
@@ -482,9 +471,8 @@ static void test_selection(void **state)
     assert_int_equal(sb_math_start(NULL, &err), SB_OK);
 }
 
-static void test_start_refuses_directed_rounding(void **state)
+TEST(test_start_refuses_directed_rounding)
 {
-    (void)state;
     static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     for (size_t i = 0; i < 3; i++) {
         sb_error err;
@@ -497,9 +485,8 @@ static void test_start_refuses_directed_rounding(void **state)
     assert_int_equal(sb_math_start("scalar", NULL), SB_OK);
 }
 
-static void test_start_refuses_flushed_subnormals(void **state)
+TEST(test_start_refuses_flushed_subnormals)
 {
-    (void)state;
 #if defined(__SSE__)
     static const unsigned modes[] = {0x8000u, 0x0040u, 0x8040u}; /* FTZ, DAZ, both */
     unsigned before = _mm_getcsr();
@@ -514,25 +501,4 @@ static void test_start_refuses_flushed_subnormals(void **state)
 #else
     skip();
 #endif
-}
-
-int main(void)
-{
-#define KIND_ENTRY(name) cmocka_unit_test(test_##name##_equals_mpfr),
-    const struct CMUnitTest tests[] = {
-        FAMILY_KINDS(KIND_ENTRY) cmocka_unit_test(test_kernels_keep_their_bound),
-        cmocka_unit_test(test_order_does_not_matter),
-        cmocka_unit_test(test_chunks_do_not_matter),
-        cmocka_unit_test(test_definition_by_itself),
-        cmocka_unit_test(test_columns_are_dot_products),
-        cmocka_unit_test(test_rows_are_found_through_the_map),
-        cmocka_unit_test(test_non_finite_operands_poison),
-        cmocka_unit_test(test_zeros_and_single_products),
-        cmocka_unit_test(test_carries_are_resolved_in_time),
-        cmocka_unit_test(test_rounding_test_is_not_fooled),
-        cmocka_unit_test(test_selection),
-        cmocka_unit_test(test_start_refuses_directed_rounding),
-        cmocka_unit_test(test_start_refuses_flushed_subnormals),
-    };
-    return cmocka_run_group_tests_name("math", tests, NULL, NULL);
 }

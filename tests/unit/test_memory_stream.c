@@ -1,6 +1,6 @@
 /* test_memory_stream.c - a checkpoint under a limit of memory: the same bits, and no more pages in
  * memory than the limit and two layers. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { V = 384, N = 6, LAYERS = 12, MEGA = 1 << 20 };
 
 static const char *folder;
 
-static int make_folder(void **state)
+TEST_FIXTURE(make_folder)
 {
     const sb_make_options options = {.dir = "stream",
                                      .preset = "T1",
@@ -24,7 +24,6 @@ static int make_folder(void **state)
                                      .format = "f32",
                                      .layers = LAYERS,
                                      .no_mtp = 1};
-    (void)state;
     folder = test_checkpoint_with("test_memory_stream", &options);
     return 0;
 }
@@ -121,11 +120,10 @@ static seen fed(const sb_model *model, sb_digest *digest)
     return s;
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
     static const uint64_t limits[] = {1, 8 * MEGA, 1 << 30};
     sb_digest free_of_it, digest;
-    (void)state;
     sb_model *model = test_model_open(folder);
     const uint64_t all = sb_pager_bytes(model->pager), margin = sb_pager_margin(model->pager);
     assert_true(all > 40 * MEGA && margin < all / 4);
@@ -157,9 +155,8 @@ static void test_limits(void **state)
 }
 
 /* They are asked for where all weights may stay, and no longer once there is a limit. */
-static void test_large_pages(void **state)
+TEST(test_large_pages)
 {
-    (void)state;
     sb_model *model = test_model_open(folder);
     const int before = large();
     sb_pager_limit(model->pager, 8 * MEGA);
@@ -179,12 +176,11 @@ static sb_status other_linear(const sb_knobs *knobs, const sb_linear_args *args)
     return sb_linear_ref(knobs, args);
 }
 
-static void test_other_backend(void **state)
+TEST(test_other_backend)
 {
     sb_backend other = *sb_backend_ref();
     sb_session *session = NULL;
     sb_error err;
-    (void)state;
     other.ops.linear = other_linear;
     const sb_session_options options = {.backend = &other};
     sb_model *model = test_model_open(folder);
@@ -198,9 +194,8 @@ static void test_other_backend(void **state)
     sb_model_close(model);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     sb_pager_limit(NULL, 1);
     sb_pager_watch(NULL, watch, NULL);
     sb_pager_enter(NULL, 0);
@@ -213,13 +208,4 @@ static void test_nothing(void **state)
     assert_true(sb_machine_memory() == 0 || sb_machine_memory() >= sb_peak_resident());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_large_pages),
-        cmocka_unit_test(test_other_backend),
-        cmocka_unit_test(test_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_folder, NULL);
-}
+TEST_GROUP(make_folder, NULL)

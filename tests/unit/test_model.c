@@ -1,5 +1,5 @@
 /* test_model.c - which tensors a model has, and how those of a folder are bound: M-4 to M-9. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,12 +86,11 @@ static size_t identity(size_t outside, size_t linear, size_t per_linear, size_t 
     return outside + linear * per_linear + full * per_full;
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
     static const sb_storage fused = {.prefix = "model.", .fused_experts = 1};
     static const sb_storage both = {"model.", 1, 1, 1}, split_mtp = {"model.", 1, 0, 1};
     static const sb_storage split = {"model.", 0, 0, 0}, all_split = {"model.", 0, 0, 1};
-    (void)state;
     assert_int_equal(enumerate(text_35b, fused).tensors, 693);
     assert_int_equal(enumerate(text_35b, fused).tensors, identity(3, 30, 18, 10, 15));
     assert_int_equal(enumerate(text_35b, both).tensors, 693 + 19);
@@ -107,10 +106,9 @@ static void test_counts(void **state)
 }
 
 /* The published numbers of parameters of 35B-A3B, whose shapes they check. */
-static void test_parameters(void **state)
+TEST(test_parameters)
 {
     static const sb_storage layouts[] = {{"model.", 1, 1, 1}, {"model.", 0, 0, 1}};
-    (void)state;
     for (size_t i = 0; i < COUNT(layouts); i++) {
         tally sum = enumerate(text_35b, layouts[i]);
         assert_true(sum.embedding == 508559360);
@@ -121,11 +119,10 @@ static void test_parameters(void **state)
     }
 }
 
-static void test_prefixes(void **state)
+TEST(test_prefixes)
 {
     static const char *const prefixes[] = {"model.", "model.language_model.",
                                            "language_model.model."};
-    (void)state;
     for (size_t i = 0; i < COUNT(prefixes); i++) {
         tally sum = enumerate(text_35b, (sb_storage){prefixes[i], 1, 1, 1});
         assert_int_equal(sum.outside, 1 + 19); /* lm_head and mtp stand alone */
@@ -134,11 +131,10 @@ static void test_prefixes(void **state)
     }
 }
 
-static void test_enumeration_stops(void **state)
+TEST(test_enumeration_stops)
 {
     sb_config config = parse(text_35b);
     sb_storage storage = {"model.", 1, 1, 1};
-    (void)state;
     for (size_t n = 1; n <= 693 + 19; n += 59) {
         tally sum = {.prefix = "", .stop_at = n};
         sb_error err;
@@ -149,7 +145,7 @@ static void test_enumeration_stops(void **state)
 
 /* M-8 by hand: nK = 2, nV = 6, dk = 2, dv = 1: groups of q q k k v v v z z z, and of b b b a a a.
  */
-static void test_row_maps(void **state)
+TEST(test_row_maps)
 {
     static const uint32_t qkv[14] = {0, 1, 10, 11, 2, 3, 12, 13, 4, 5, 6, 14, 15, 16};
     static const uint32_t z[6] = {7, 8, 9, 17, 18, 19}, b[6] = {0, 1, 2, 6, 7, 8};
@@ -158,7 +154,6 @@ static void test_row_maps(void **state)
                              "\"linear_num_value_heads\":6,\"linear_key_head_dim\":2,"
                              "\"linear_value_head_dim\":1," ROPE "}");
     uint32_t *maps[4] = {NULL};
-    (void)state;
     assert_int_equal(sb_row_maps(&config, maps), SB_OK);
     assert_memory_equal(maps[0], qkv, sizeof qkv);
     assert_memory_equal(maps[1], z, sizeof z);
@@ -243,9 +238,8 @@ static size_t row_number(const sb_matrix *m, uint32_t i)
 }
 
 /* T5, r = 2: value head h belongs to group h / 2, and groups are 64 q, 64 k, 128 v, 128 z rows. */
-static void test_interleaved_rows(void **state)
+TEST(test_interleaved_rows)
 {
-    (void)state;
     const char *folder = test_checkpoint_with(
         "test_model",
         &(sb_make_options){.dir = "T5", .preset = "T5", .format = "f32", .no_mtp = 1});
@@ -268,11 +262,10 @@ static void test_interleaved_rows(void **state)
     sb_model_close(model);
 }
 
-static void test_interleaved_is_separate(void **state)
+TEST(test_interleaved_is_separate)
 {
     enum { N = 9 };
     uint32_t ids[N];
-    (void)state;
     const char *folders[2];
     folders[0] = test_checkpoint_with(
         "test_model",
@@ -302,10 +295,9 @@ static void same_matrix(const sb_matrix *a, const sb_matrix *b)
 }
 
 /* M-7: gate above up in every expert of the trunk and of MTP, fused or not. */
-static void test_fused_is_split(void **state)
+TEST(test_fused_is_split)
 {
     sb_model *model[2];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const char *kind = i ? "split" : "fused";
         model[i] = test_model_open(test_checkpoint_with(
@@ -327,9 +319,8 @@ static void test_fused_is_split(void **state)
         sb_model_close(model[i]);
 }
 
-static void test_tied_head(void **state)
+TEST(test_tied_head)
 {
-    (void)state;
     sb_model *model = test_model_open(test_checkpoint("test_model", "T4", NULL, NULL, "text"));
     const sb_weights *w = model->weights;
     assert_ptr_equal(w->lm_head.data, w->embed_tokens.data);
@@ -342,20 +333,4 @@ static void test_tied_head(void **state)
     assert_int_equal(w->bound, sb_checkpoint_count(model->checkpoint));
     assert_true(w->bound_bytes == sb_checkpoint_bytes(model->checkpoint));
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_enumeration_stops),
-        cmocka_unit_test(test_row_maps),
-        cmocka_unit_test(test_interleaved_rows),
-        cmocka_unit_test(test_interleaved_is_separate),
-        cmocka_unit_test(test_fused_is_split),
-        cmocka_unit_test(test_tied_head),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_model_bind.c - folders whose tensors are not those that config.json asks for: M-4, M-6. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +23,14 @@ typedef struct bad_folder {
 
 static test_folder sound;
 
-static int load(void **state)
+TEST_FIXTURE(load)
 {
-    (void)state;
     sound = test_folder_load(test_checkpoint("test_model_bind", "T4", NULL, "bf16", "text"));
     return 0;
 }
 
-static int unload(void **state)
+TEST_FIXTURE(unload)
 {
-    (void)state;
     test_folder_free(&sound);
     return 0;
 }
@@ -195,9 +193,8 @@ static const bad_folder tensors_gone_or_new[] = {
      {"mtp.layers.1.input_layernorm.weight", "no place"}},
 };
 
-static void test_missing_and_unexpected(void **state)
+TEST(test_missing_and_unexpected)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(tensors_gone_or_new); i++)
         check(&tensors_gone_or_new[i]);
 }
@@ -269,19 +266,17 @@ static const bad_folder tensors_changed[] = {
      {NULL}},
 };
 
-static void test_wrong_shape_and_dtype(void **state)
+TEST(test_wrong_shape_and_dtype)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(tensors_changed); i++)
         check(&tensors_changed[i]);
 }
 
-static void test_vision_is_ignored(void **state)
+TEST(test_vision_is_ignored)
 {
     static const char *const names[] = {"model.visual.blocks.0.attn.qkv.weight",
                                         "visual.merger.mlp.0.bias"};
     static const uint64_t shape[2] = {5, 7};
-    (void)state;
     test_folder f = copy();
     for (size_t i = 0; i < COUNT(names); i++)
         test_folder_add(&f, names[i], SB_DTYPE_I8, 2, shape); /* whatever its type is */
@@ -298,9 +293,8 @@ static void test_vision_is_ignored(void **state)
 }
 
 /* No MTP tensors at all is another thing than some. */
-static void test_without_mtp(void **state)
+TEST(test_without_mtp)
 {
-    (void)state;
     test_folder f = copy();
     for (size_t i = f.count; i-- > 0;)
         if (strncmp(f.tensors[i].name, "mtp.", 4) == 0)
@@ -313,13 +307,4 @@ static void test_without_mtp(void **state)
     free(f.tensors);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_and_unexpected),
-        cmocka_unit_test(test_wrong_shape_and_dtype),
-        cmocka_unit_test(test_vision_is_ignored),
-        cmocka_unit_test(test_without_mtp),
-    };
-    return cmocka_run_group_tests(tests, load, unload);
-}
+TEST_GROUP(load, unload)

@@ -1,6 +1,6 @@
 /* The ledger of a step against three others: the ledger of `samebit floor` of the same checkpoint,
  * the parameters of its matrices, and the ops that a run calls. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tests/lib/sparse.h"
 #include "tools/bench/moves_kernels.h"
 
-#define TEST "test_moves"
+#define PROGRAM "test_moves"
 
 static sb_moves_model model_of(const char *preset, const sb_moves_recipe *recipe)
 {
@@ -80,7 +80,7 @@ static void same_as_floor(const char *preset, const char *format)
 {
     char name[64];
     snprintf(name, sizeof name, "%s-%s", preset, format);
-    const char *folder = test_path(TEST, name);
+    const char *folder = test_path(PROGRAM, name);
     const sb_make_options made = {.dir = folder, .preset = preset, .format = format, .seed = 42};
     const sb_moves_recipe recipe = {.name = format, .format = format};
     const sb_floor_options o = options_at(1, 1000, 2);
@@ -107,9 +107,8 @@ static void same_as_floor(const char *preset, const char *format)
     assert_true(fabs(round.break_even - f.break_even) < 1e-9);
 }
 
-static void bytes_of_floor(void **state)
+TEST(bytes_of_floor)
 {
-    (void)state;
     static const char *const presets[] = {"T1", "T2", "T4", "T5"};
     static const char *const formats[] = {"bf16",     "fp8-block",      "fp8-tensor",
                                           "nvfp4-ct", "nvidia-mix",     "mxfp4",
@@ -121,9 +120,8 @@ static void bytes_of_floor(void **state)
 }
 
 /* The figures of docs/floor.md, in GB per token. */
-static void bytes_of_recipes(void **state)
+TEST(bytes_of_recipes)
 {
-    (void)state;
     static const struct {
         const char *name;
         double small, large;
@@ -148,9 +146,8 @@ static void bytes_of_recipes(void **state)
 /* --- against the parameters ------------------------------------------------------------------- */
 
 /* A row of a step multiplies each weight of a matrix once: in BF16, two bytes. */
-static void one_product_per_weight(void **state)
+TEST(one_product_per_weight)
 {
-    (void)state;
     static const sb_moves_op matrices[] = {
         SB_MOVES_fusion,      SB_MOVES_gdn_in,    SB_MOVES_gdn_out,    SB_MOVES_conv,
         SB_MOVES_att_in,      SB_MOVES_att_out,   SB_MOVES_router,     SB_MOVES_experts_in,
@@ -173,9 +170,8 @@ static void one_product_per_weight(void **state)
 }
 
 /* Keys that rows see: the context, and of the step all up to their own. */
-static void products_of_attention(void **state)
+TEST(products_of_attention)
 {
-    (void)state;
     sb_moves_model m = model_of("T1", recipe_of("bf16")); /* 2 such layers, 4 heads of 64 */
     sb_floor_options o = options_at(2, 10, 0);
     sb_moves step;
@@ -311,9 +307,8 @@ static void rest_of_kernels(const sb_moves_model *m, const sb_floor_options *o, 
     }
 }
 
-static void ledger_of_kernels(void **state)
+TEST(ledger_of_kernels)
 {
-    (void)state;
     static const char *const presets[] = {"35b-a3b", "122b-a10b"};
     static const char *const names[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};
     for (size_t p = 0; p < 2; p++)
@@ -335,9 +330,8 @@ static void ledger_of_kernels(void **state)
 }
 
 /* The states of all rows of a verify are written, too; and nothing else changes. */
-static void trails_of_a_verify(void **state)
+TEST(trails_of_a_verify)
 {
-    (void)state;
     static sb_moves_kernels with, without;
     sb_moves_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
     sb_floor_options o = options_at(1, 0, 3);
@@ -358,9 +352,8 @@ static void trails_of_a_verify(void **state)
 
 /* Of matrices and of what is multiplied the fused kernels have what ops have one by one; but one
  * factor of each expert for gate and up. */
-static void fused_and_apart(void **state)
+TEST(fused_and_apart)
 {
-    (void)state;
     static sb_moves_kernels fused, apart;
     for (uint32_t rows = 1; rows <= SB_MOVES_FUSED_ROWS; rows++) {
         sb_moves_model m = model_of("35b-a3b", recipe_of("nvidia-mix"));
@@ -412,9 +405,8 @@ static void quantized_alike(const sb_moves_model *m, const sb_floor_options *o, 
     assert_true(fabs(k[1].total.weights / k[0].total.weights - 1) < 0.005);
 }
 
-static void ledger_of_profiles(void **state)
+TEST(ledger_of_profiles)
 {
-    (void)state;
     static const char *const of[][2] = {{"nvidia-mix", "sm121-w8a8"},
                                         {"nvidia-mix", "sm121-w4a4"},
                                         {"nvfp4-all", "sm121-w4a4"},
@@ -459,9 +451,8 @@ static sb_status note(void *ctx, const sb_op_call *call)
 }
 
 /* The ops of a step of one token and its logits, and of a step of the MTP head. */
-static void calls_of_a_run(void **state)
+TEST(calls_of_a_run)
 {
-    (void)state;
     static const char *const presets[] = {"T1", "T4", "T5"};
     static float logits[1024];
     for (size_t p = 0; p < sizeof presets / sizeof *presets; p++) {
@@ -471,7 +462,8 @@ static void calls_of_a_run(void **state)
         sb_moves step;
         sb_moves_model m = model_of(presets[p], recipe_of("bf16"));
         sb_floor_options o = options_at(2, 0, 0);
-        sb_model *model = test_model_open(test_checkpoint(TEST, presets[p], NULL, "bf16", "text"));
+        sb_model *model =
+            test_model_open(test_checkpoint(PROGRAM, presets[p], NULL, "bf16", "text"));
         sb_session_options options = {.hook = note, .hook_ctx = &c};
         for (int mtp = 0; mtp < 2; mtp++) {
             options.mtp = mtp;
@@ -494,9 +486,8 @@ static void calls_of_a_run(void **state)
 /* --- speculation ------------------------------------------------------------------------------ */
 
 /* By bytes alone, at acceptance 0.6 behind no context: the most drafts that still pay. */
-static void drafts_that_pay(void **state)
+TEST(drafts_that_pay)
 {
-    (void)state;
     static const struct {
         const char *name;
         uint32_t most;
@@ -513,16 +504,4 @@ static void drafts_that_pay(void **state)
             assert_int_equal(round.break_even <= 0.6, k <= known[i].most);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_floor),         cmocka_unit_test(bytes_of_recipes),
-        cmocka_unit_test(one_product_per_weight), cmocka_unit_test(products_of_attention),
-        cmocka_unit_test(ledger_of_kernels),      cmocka_unit_test(ledger_of_profiles),
-        cmocka_unit_test(trails_of_a_verify),     cmocka_unit_test(fused_and_apart),
-        cmocka_unit_test(calls_of_a_run),         cmocka_unit_test(drafts_that_pay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_normals.c - many normal numbers at a time are those of D-4, whatever computes them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <string.h>
 
@@ -21,29 +21,18 @@ static void check(uint64_t key, uint64_t first, size_t n)
     assert_true(got[n] == 77.0f);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    (void)state;
     for (size_t n = 0; n <= 40; n++)
         check(sb_rng_key(42, "lengths"), 3 * n, n);
 }
 
-static void test_streams(void **state)
+TEST(test_streams)
 {
     static const uint64_t firsts[] = {0, 1, 1000000007, UINT64_MAX / 4 - 11, UINT64_MAX - 2500};
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++)
         for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
             check(sb_rng_key(seed, "streams"), firsts[i], MOST);
     check(0, 0, MOST);
     check(UINT64_MAX, 0, MOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_streams),
-    };
-    return cmocka_run_group_tests_name("normal numbers", tests, NULL, NULL);
 }

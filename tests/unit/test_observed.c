@@ -1,5 +1,5 @@
 /* test_observed.c - intervals, the counters of engines, and the verdict about them. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +17,8 @@ static void near(double a, double b, double within)
 /* --- intervals ----------------------------------------------------------------------------------
  */
 
-static void roots(void **state)
+TEST(roots)
 {
-    (void)state;
     assert_true(sb_root64(0) == 0);
     assert_true(sb_root64(-1) == 0);
     for (double x = 1e-300; x < 1e300; x *= 7.3)
@@ -29,7 +28,7 @@ static void roots(void **state)
 
 /* Published: Newcombe 1998, "Two-sided confidence intervals for the single proportion", method 3.
  */
-static void wilson(void **state)
+TEST(wilson)
 {
     static const struct {
         uint64_t k, n;
@@ -38,7 +37,6 @@ static void wilson(void **state)
                 {15, 148, 0.0624, 0.1605},
                 {0, 20, 0, 0.1611},
                 {1, 29, 0.0061, 0.1718}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_rate rate = {rows[i].k, rows[i].n, 1};
         sb_interval got = sb_rate_interval(&rate, SB_Z_SHOWN);
@@ -60,7 +58,7 @@ static void wilson(void **state)
 
 /* Published: Newcombe 1998, "Interval estimation for the difference between independent
  * proportions", method 10. */
-static void newcombe(void **state)
+TEST(newcombe)
 {
     static const struct {
         uint64_t a, m, b, n;
@@ -70,7 +68,6 @@ static void newcombe(void **state)
                 {6, 7, 2, 7, 0.0582, 0.8062},
                 {5, 56, 0, 29, -0.0381, 0.1926},
                 {0, 10, 0, 20, -0.1611, 0.2775}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sb_rate a = {rows[i].a, rows[i].m, 1}, b = {rows[i].b, rows[i].n, 1};
         sb_interval d = sb_rate_difference(&a, &b, SB_Z_SHOWN);
@@ -94,11 +91,10 @@ static double effect_by_hand(const unsigned char *x, size_t n, size_t most)
     return sum / own;
 }
 
-static void design_effects(void **state)
+TEST(design_effects)
 {
     unsigned char x[120];
     size_t ends[2] = {60, 120}, whole[1] = {120};
-    (void)state;
     memset(x, 0, sizeof x);
     assert_true(sb_design_effect(x, whole, 1) == 1);
     memset(x, 1, sizeof x);
@@ -162,9 +158,8 @@ static void expect_vllm(const sb_observed *o, size_t parts, uint64_t times)
     assert_int_equal(o->by_depth[2], 20 * times);
 }
 
-static void vllm_metrics(void **state)
+TEST(vllm_metrics)
 {
-    (void)state;
     sb_observed o = parse(VLLM);
     expect_vllm(&o, 1, 1);
     sb_accept_definitions d = sb_observed_definitions(&o);
@@ -203,9 +198,8 @@ static void vllm_metrics(void **state)
     refuse("vllm:num_requests_running 3\n", "neither JSON nor metrics");
 }
 
-static void contradictions(void **state)
+TEST(contradictions)
 {
-    (void)state;
     refuse(V "drafts 100\n" V "draft_tokens 300\n" V "accepted_tokens 301\n", "bonus");
     refuse(V "drafts 100\n" V "draft_tokens 99\n", "one in each");
     refuse(V "drafts 9\n" POS("0", "10"), "accepted 10 times");
@@ -226,9 +220,8 @@ static void contradictions(void **state)
     refuse(POS("", "3"), "position that is not");
 }
 
-static void sglang_responses(void **state)
+TEST(sglang_responses)
 {
-    (void)state;
     sb_observed o =
         parse("[{\"text\":\"a\",\"meta_info\":{\"spec_verify_ct\":10,\"spec_accept_token_num\":15,"
               "\"spec_draft_token_num\":30,\"spec_accept_rate\":0.5,\"spec_accept_length\":2.6,"
@@ -259,9 +252,8 @@ static void sglang_responses(void **state)
     refuse("[{\"spec_verify_ct\":4},{\"draft_n\":1}]", "in one list");
 }
 
-static void llama_timings(void **state)
+TEST(llama_timings)
 {
-    (void)state;
     sb_observed o = parse("{\"content\":\"x\",\"timings\":{\"predicted_n\":60,\"predicted_ms\":9.5,"
                           "\"draft_n\":40,\"draft_n_accepted\":19}}");
     assert_int_equal(o.engine, SB_ENGINE_llama);
@@ -303,9 +295,8 @@ static sb_accept_comparison compare(size_t K, const char *text)
     return c;
 }
 
-static void by_depth(void **state)
+TEST(by_depth)
 {
-    (void)state;
     sb_accept_comparison c = compare(3, VLLM); /* 0.8 0.5 0.2 against 0.8 0.5 0.3 */
     assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
     assert_int_equal(c.count, 3);
@@ -336,9 +327,8 @@ static void by_depth(void **state)
     assert_non_null(strstr(c.why, "at depth 2"));
 }
 
-static void of_all_drafts(void **state)
+TEST(of_all_drafts)
 {
-    (void)state;
     /* the reference accepts 350 of 800 */
     sb_accept_comparison c = compare(
         4, "{\"spec_verify_ct\":100,\"spec_draft_token_num\":400,\"spec_accept_token_num\":170}");
@@ -365,7 +355,7 @@ static void of_all_drafts(void **state)
     assert_non_null(strstr(c.why, "accepted whole"));
 }
 
-static void not_enough(void **state)
+TEST(not_enough)
 {
     static const char *const texts[] = {
         V "drafts 100\n",
@@ -386,7 +376,6 @@ static void not_enough(void **state)
         "{\"timings\":{\"draft_n_accepted\":0,\"predicted_n\":101}}",
         "{\"timings\":{\"draft_n\":3,\"draft_n_accepted\":1,\"predicted_n\":2}}",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         sb_accept_comparison c = compare(4, texts[i]);
         if (c.verdict != SB_ACCEPT_UNKNOWN)
@@ -395,12 +384,11 @@ static void not_enough(void **state)
 }
 
 /* E-7: the design effect widens both sides. */
-static void effects_count(void **state)
+TEST(effects_count)
 {
     static const char *const texts[] = {V "drafts 200\n" V "draft_tokens 200\n" POS("0", "120"),
                                         V "drafts 200\n" V "draft_tokens 200\n" V
                                           "accepted_tokens 120\n"};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         sb_accept_comparison c;
         sb_accept a = reference(200, 1, usual); /* 0.8 */
@@ -462,10 +450,9 @@ static size_t verdicts(uint64_t seed, double p, double q, size_t runs, int total
     return n;
 }
 
-static void error_rates(void **state)
+TEST(error_rates)
 {
     enum { RUNS = 4000 };
-    (void)state;
     for (int totals = 0; totals < 2; totals++) {
         size_t wrong = RUNS - verdicts(1, 0.7, 0.7, RUNS, totals, SB_ACCEPT_CONSISTENT);
         size_t seen = verdicts(2, 0.8, 0.6, RUNS, totals, SB_ACCEPT_BELOW);
@@ -474,24 +461,4 @@ static void error_rates(void **state)
             fail_msg("totals %d: wrong %zu, below %zu, above %zu of %d", totals, wrong, seen, above,
                      RUNS);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(roots),
-        cmocka_unit_test(wilson),
-        cmocka_unit_test(newcombe),
-        cmocka_unit_test(design_effects),
-        cmocka_unit_test(vllm_metrics),
-        cmocka_unit_test(contradictions),
-        cmocka_unit_test(sglang_responses),
-        cmocka_unit_test(llama_timings),
-        cmocka_unit_test(by_depth),
-        cmocka_unit_test(of_all_drafts),
-        cmocka_unit_test(not_enough),
-        cmocka_unit_test(effects_count),
-        cmocka_unit_test(error_rates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

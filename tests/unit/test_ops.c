@@ -1,5 +1,6 @@
 /* test_ops.c - every operation of ops.def against a plain computation, and exact structured cases.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/ops.h"
 
 #include "ref/math/start.h"
@@ -15,25 +16,18 @@ float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row)
     return values;
 }
 
-static int start(void **state)
+TEST_FIXTURE(start)
 {
     sb_error err;
-    (void)state;
     if (sb_math_start(NULL, &err) == SB_OK)
         return 0;
     print_error("%s\n", err.text);
     return -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define SB_OP(name, clause) cmocka_unit_test_teardown(test_##name, test_release),
+#define SB_OP(name, clause) TEST_OF(test_##name, NULL, test_release)
 #include "ref/ops/ops.def"
 #undef SB_OP
-#define TEST(name) cmocka_unit_test_teardown(test_##name, test_release),
-        STRUCTURED_TESTS(TEST)
-#undef TEST
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+#define STRUCTURED(name) TEST_OF(test_##name, NULL, test_release)
+STRUCTURED_TESTS(STRUCTURED)
+TEST_GROUP(start, NULL)

@@ -1,7 +1,7 @@
 /* test_overlay.c - a checkpoint with tensors of another one in memory: it can be asked everything,
  * and is what the graft writes. */
 #include "tests/lib/checkpoint.h"
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,9 +113,8 @@ static void same_as_grafted(const char *base, const char *pattern, const char *o
     sb_checkpoint_close(before);
 }
 
-static void test_is_the_graft(void **state)
+TEST(test_is_the_graft)
 {
-    (void)state;
     const char *plain = made("bf16", "text"), *vl = made("bf16", "vl");
     const char *nvfp4 = made("nvfp4-ct", "text"), *int4 = made("int4-autoround", "text");
     same_as_grafted(nvfp4, "layers.2.*", plain);
@@ -125,9 +124,8 @@ static void test_is_the_graft(void **state)
     same_as_grafted(vl, "layers.?.mlp.*", nvfp4);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     const char *vl = made("bf16", "vl"), *plain = made("bf16", "text");
     sb_checkpoint *c = overlaid(vl, "layers.1.*", plain);
     assert_string_equal(sb_text_prefix(c), "model.language_model.");
@@ -144,9 +142,8 @@ static void test_names(void **state)
 }
 
 /* Two layers of stacks, the others one by one: bound, and nothing counts as a disagreement. */
-static void test_binds(void **state)
+TEST(test_binds)
 {
-    (void)state;
     const char *nvfp4 = made("nvfp4-ct", "text"), *plain = made("bf16", "text");
     char a[1400], b[1400];
     snprintf(a, sizeof a, "layers.0.*=%s", plain);
@@ -164,9 +161,8 @@ static void test_binds(void **state)
 }
 
 /* A module goes with all its parts, and a plan that fails leaves the base as it was. */
-static void test_plan(void **state)
+TEST(test_plan)
 {
-    (void)state;
     sb_checkpoint *base = opened(made("nvfp4-ct", "text")), *other = opened(made("bf16", "text"));
     const char *const one[1] = {"*layers.3.self_attn.q_proj.weight_scale"};
     sb_take take;
@@ -191,9 +187,8 @@ static void test_plan(void **state)
 }
 
 /* Memory that ends anywhere is an error, and nothing leaks or is used after it is gone. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     const char *base = made("bf16", "text"), *other = made("fp8-block", "text");
     char text[1400];
     snprintf(text, sizeof text, "layers.3.self_attn.*=%s", other);
@@ -208,14 +203,4 @@ static void test_memory(void **state)
             fail_msg("allocation %lu: %s", n, err.text);
         sb_checkpoint_close(c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_is_the_graft), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_binds),        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_pair.c - X-1 to X-5: two models on one text, held against sessions; planted differences. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,8 @@ static const char *folder;
 static uint32_t ids[TEXTS][N];
 static sb_pair_text texts[TEXTS];
 
-static int open_all(void **state)
+TEST_FIXTURE(open_all)
 {
-    (void)state;
     folder = test_checkpoint("test_pair", "T5", NULL, "bf16", "text");
     original = test_model_open(folder);
     for (size_t i = 0; i < TEXTS; i++) {
@@ -30,9 +29,8 @@ static int open_all(void **state)
     return 0;
 }
 
-static int close_all(void **state)
+TEST_FIXTURE(close_all)
 {
-    (void)state;
     sb_model_close(original);
     return 0;
 }
@@ -111,25 +109,22 @@ static void one_place(const char *tensor, const char *name)
     sb_model_close(b);
 }
 
-static void test_one_layer(void **state)
+TEST(test_one_layer)
 {
-    (void)state;
     one_place("model.layers.2.linear_attn.out_proj.weight", "layers.2");
     one_place("model.layers.3.mlp.gate.weight", "layers.3");
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
-    (void)state;
     one_place("lm_head.weight", "head");
     one_place("model.norm.weight", "head");
 }
 
 /* X-5: a head alone that is another one shows in the drafts, and is not taken for the same model.
  */
-static void test_head_alone(void **state)
+TEST(test_head_alone)
 {
-    (void)state;
     test_folder f =
         test_folder_load(test_checkpoint("test_pair", "T1", "predictable", "bf16", "text"));
     sb_model *a =
@@ -151,9 +146,8 @@ static void test_head_alone(void **state)
 }
 
 /* a router that chooses otherwise is counted where it stands; layers behind it only drift. */
-static void test_routing(void **state)
+TEST(test_routing)
 {
-    (void)state;
     sb_model *b = changed("model.layers.0.mlp.gate.weight");
     sb_pair p = measure(b, 5);
     assert_true(p.mixed == 5 && p.layers[1].routed[0] == 5u * original->config.experts_per_token);
@@ -165,9 +159,8 @@ static void test_routing(void **state)
     sb_model_close(b);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     sb_pair p = measure(original, 4);
     assert_true(p.kl.most == 0 && p.flip_count == 0 && p.agreement.accepted == p.tokens);
     for (size_t i = 0; i < p.layer_count; i++)
@@ -175,9 +168,8 @@ static void test_nothing(void **state)
     sb_pair_free(&p);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     sb_error err;
     sb_pair out;
     sb_model *other = test_model_open(test_checkpoint("test_pair", "T4", NULL, "bf16", "text"));
@@ -190,12 +182,4 @@ static void test_refused(void **state)
     sb_model_close(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_layer),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_routing),
-        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests_name("pair", tests, open_all, close_all);
-}
+TEST_GROUP(open_all, close_all)

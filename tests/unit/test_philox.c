@@ -1,5 +1,5 @@
 /* test_philox.c - Philox4x32-10 against the known answers published with Random123. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include "ref/base/philox.h"
 
@@ -18,9 +18,8 @@ static const known_answer KNOWN[] = {
      {0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}},
 };
 
-static void test_known_answers(void **state)
+TEST(test_known_answers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++) {
         sb_philox block = sb_philox4x32_10(KNOWN[i].counter, KNOWN[i].key);
         assert_memory_equal(block.word, KNOWN[i].block, sizeof block.word);
@@ -28,9 +27,8 @@ static void test_known_answers(void **state)
 }
 
 /* Every bit of the counter and of the key reaches every word: about half of the bits change. */
-static void test_every_bit_counts(void **state)
+TEST(test_every_bit_counts)
 {
-    (void)state;
     for (int bit = 0; bit < 192; bit++) {
         uint32_t in[6] = {1, 2, 3, 4, 5, 6};
         sb_philox before = sb_philox4x32_10(in, in + 4);
@@ -43,13 +41,4 @@ static void test_every_bit_counts(void **state)
             assert_in_range(changed, 3, 29);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_every_bit_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

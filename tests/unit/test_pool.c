@@ -1,6 +1,6 @@
 /* test_pool.c - threads that share out turns: every turn once, whoever calls, however many threads
  * there are; and how many there are by default. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <errno.h>
 #include <fenv.h>
@@ -91,10 +91,9 @@ static size_t workers_of(const count *c)
     return some;
 }
 
-static void every_turn_once(void **state)
+TEST(every_turn_once)
 {
     static const size_t counts[] = {0, 1, 2, 3, 4, 5, 6, 64, TURNS};
-    (void)state;
     for (size_t threads = 1; threads <= THREADS; threads++)
         for (size_t i = 0; i < 4 * sizeof counts / sizeof *counts; i++) {
             count c = {.naps = 0};
@@ -107,9 +106,8 @@ static void every_turn_once(void **state)
 }
 
 /* Turns that sleep are shared: all threads come, on a busy machine after some time. */
-static void all_threads_come(void **state)
+TEST(all_threads_come)
 {
-    (void)state;
     sb_threads_set(THREADS);
     for (int in_order = 0; in_order < 2; in_order++) {
         size_t came = 0;
@@ -131,9 +129,8 @@ static void slow_turn(void *ctx, size_t i, size_t worker)
     nap(i == 0 ? 300 : 2);
 }
 
-static void a_share_is_taken_over(void **state)
+TEST(a_share_is_taken_over)
 {
-    (void)state;
     sb_threads_set(2);
     count c = {.naps = 0};
     sb_parallel_for(100, 1, slow_turn, &c);
@@ -157,10 +154,9 @@ static void outer_turn(void *ctx, size_t i, size_t worker)
     sb_parallel_for(100, 1, one_turn, &n->inner[i]);
 }
 
-static void inside_there_is_one_thread(void **state)
+TEST(inside_there_is_one_thread)
 {
     static nest n;
-    (void)state;
     memset(&n, 0, sizeof n);
     sb_threads_set(THREADS);
     assert_int_equal(sb_threads_here(), THREADS);
@@ -183,10 +179,9 @@ static void not_so_outer_turn(void *ctx, size_t i, size_t worker)
     sb_parallel_for(50, 1, one_turn, &n->inner[i]);
 }
 
-static void inside_a_plain_loop_there_are_many(void **state)
+TEST(inside_a_plain_loop_there_are_many)
 {
     static nest n;
-    (void)state;
     memset(&n, 0, sizeof n);
     sb_threads_set(THREADS);
     sb_parallel_for(2, 0, not_so_outer_turn, &n);
@@ -210,12 +205,11 @@ static void *one_host(void *arg)
     return NULL;
 }
 
-static void hosts_do_not_meet(void **state)
+TEST(hosts_do_not_meet)
 {
     enum { HOSTS = 4 };
     static count counts[HOSTS];
     pthread_t threads[HOSTS];
-    (void)state;
     for (size_t i = 0; i < HOSTS; i++)
         assert_int_equal(start_plain(&threads[i], one_host, &counts[i]), 0);
     for (size_t i = 0; i < HOSTS; i++) {
@@ -251,9 +245,8 @@ static void look_at_a_child(void)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void a_child_has_threads_of_its_own(void **state)
+TEST(a_child_has_threads_of_its_own)
 {
-    (void)state;
     assert_true(child_is_well());
     look_at_a_child();
     /* and while another thread has the pool */
@@ -291,10 +284,9 @@ static void look_at_the_mode(void *ctx, size_t i, size_t worker)
     nap(2);
 }
 
-static void workers_set_their_mode(void **state)
+TEST(workers_set_their_mode)
 {
     atomic_uint wrong = 0;
-    (void)state;
     sb_threads_set(THREADS);
     sb_parallel_for(20, 1, spoil, NULL);
     assert_int_equal(fegetround(), FE_UPWARD); /* the caller's is its own */
@@ -354,9 +346,8 @@ static int no_more_processes(void)
     return setrlimit(RLIMIT_NPROC, &none) == 0 && none_at_all();
 }
 
-static void fewer_threads_do(void **state)
+TEST(fewer_threads_do)
 {
-    (void)state;
     in_a_child(two_only);
     in_a_child(none_at_all);
     in_a_child(no_more_processes);
@@ -392,13 +383,12 @@ static size_t quota(const char *root, const char *groups)
     return sb_quota_threads(path, root);
 }
 
-static void quotas_are_read(void **state)
+TEST(quotas_are_read)
 {
     static const char *const made[] = {"", "a", "a/b", "cpu", "cpu/c", NULL};
     static const char *const old[] = {"a/b/cpu.max", "a/cpu.max", "cpu.max",
                                       "cpu/c/cpu.cfs_quota_us"};
     const char *root = test_path(PROGRAM, "cgroup");
-    (void)state;
     folders(root, made);
     for (size_t i = 0; i < sizeof old / sizeof *old; i++) { /* of an earlier run */
         char path[1024];
@@ -425,9 +415,8 @@ static void quotas_are_read(void **state)
     assert_int_equal(sb_quota_threads("/nowhere/at/all", root), 0);
 }
 
-static void the_environment_decides(void **state)
+TEST(the_environment_decides)
 {
-    (void)state;
     assert_int_equal(setenv("OMP_NUM_THREADS", "7,2", 1), 0);
     assert_int_equal(sb_processors(), 7);
     assert_int_equal(setenv("OMP_NUM_THREADS", "100000", 1), 0);
@@ -439,20 +428,7 @@ static void the_environment_decides(void **state)
     assert_true(usual >= 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fewer_threads_do),
-        cmocka_unit_test(every_turn_once),
-        cmocka_unit_test(all_threads_come),
-        cmocka_unit_test(a_share_is_taken_over),
-        cmocka_unit_test(inside_there_is_one_thread),
-        cmocka_unit_test(inside_a_plain_loop_there_are_many),
-        cmocka_unit_test(hosts_do_not_meet),
-        cmocka_unit_test(a_child_has_threads_of_its_own),
-        cmocka_unit_test(workers_set_their_mode),
-        cmocka_unit_test(quotas_are_read),
-        cmocka_unit_test(the_environment_decides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return suite_main(argc, argv);
 }

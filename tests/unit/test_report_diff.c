@@ -1,5 +1,6 @@
 /* The reports of a comparison, from verdicts made by hand: every key of the contract, the places
  * that are named, and what of a long run is shown. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 #include "tools/report/diff.h"
 
@@ -121,9 +122,8 @@ static void is_null(json_t *document, const char *path)
         fail_msg("%s is not null", path);
 }
 
-static void json_has_the_contract(void **unused)
+TEST(json_has_the_contract)
 {
-    (void)unused;
     sb_verdicts v = {0};
     make_verdicts(&v);
     sb_diff_report report = report_of(&v);
@@ -163,9 +163,8 @@ static void json_has_the_contract(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void layers_are_named(void **unused)
+TEST(layers_are_named)
 {
-    (void)unused;
     sb_verdicts v = {.verdict = SB_VERDICT_WITHIN};
     sb_diff_report report = report_of(&v);
     json_t *d = sb_diff_json(&report, json_object());
@@ -212,9 +211,8 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-static void text_says_it(void **unused)
+TEST(text_says_it)
 {
-    (void)unused;
     sb_verdicts v = {0};
     make_verdicts(&v);
     char *text = text_of(&v, (sb_diff_style){0});
@@ -238,9 +236,8 @@ static void text_says_it(void **unused)
 }
 
 /* A round belongs to the row it begins with, not to a rejected row of the round before it. */
-static void rounds_stand_at_their_token(void **unused)
+TEST(rounds_stand_at_their_token)
 {
-    (void)unused;
     sb_verdicts v = {.verdict = SB_VERDICT_WITHIN};
     for (uint32_t round = 0; round < 2; round++) {
         sb_round_verdict *r = sb_verdicts_round(&v);
@@ -265,9 +262,8 @@ static void rounds_stand_at_their_token(void **unused)
 }
 
 /* Of a long run only what is not in order, and not without end. */
-static void long_runs_are_short(void **unused)
+TEST(long_runs_are_short)
 {
-    (void)unused;
     sb_verdicts v = {.verdict = SB_VERDICT_WITHIN};
     for (uint32_t i = 0; i < 1000; i++)
         add_token(&v, i, i, i == 777 ? SB_VERDICT_NEAR_TIE : SB_VERDICT_WITHIN);
@@ -290,9 +286,8 @@ static void long_runs_are_short(void **unused)
 /* --- JUnit --------------------------------------------------------------------------------------
  */
 
-static void junit_counts(void **unused)
+TEST(junit_counts)
 {
-    (void)unused;
     char text[8192] = "";
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "report.xml");
     sb_verdicts v = {0};
@@ -312,14 +307,4 @@ static void junit_counts(void **unused)
               "layers.2.linear_attn.core_out: found 2");
     has(text, "name=\"state.conv\">\n      <skipped");
     sb_verdicts_free(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_has_the_contract), cmocka_unit_test(layers_are_named),
-        cmocka_unit_test(text_says_it),          cmocka_unit_test(rounds_stand_at_their_token),
-        cmocka_unit_test(long_runs_are_short),   cmocka_unit_test(junit_counts),
-    };
-    return cmocka_run_group_tests_name("report_diff", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 #include "tools/report/html.h"
 #include "tools/report/jsonl.h"
@@ -194,9 +195,8 @@ static void is_safe(const char *page)
     assert_true(is_balanced(page));
 }
 
-static void hostile_names_stay_text(void **unused)
+TEST(hostile_names_stay_text)
 {
-    (void)unused;
     sb_verdicts v;
     make_verdicts(&v, 20, 4);
     make_failure(&v, 3, 2);
@@ -210,9 +210,8 @@ static void hostile_names_stay_text(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void says_what_failed(void **unused)
+TEST(says_what_failed)
 {
-    (void)unused;
     sb_verdicts v;
     make_verdicts(&v, 20, 4);
     make_failure(&v, 3, 2);
@@ -244,9 +243,8 @@ static void says_what_failed(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void leaves_out_what_is_not_there(void **unused)
+TEST(leaves_out_what_is_not_there)
 {
-    (void)unused;
     sb_verdicts v;
     make_verdicts(&v, 20, 4);
     free(v.cells.worst); /* as of a trace that has no ops */
@@ -274,9 +272,8 @@ static void leaves_out_what_is_not_there(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void long_runs_are_binned(void **unused)
+TEST(long_runs_are_binned)
 {
-    (void)unused;
     size_t size;
     sb_verdicts v;
     make_verdicts(&v, 10000, 64);
@@ -312,9 +309,8 @@ static void long_runs_are_binned(void **unused)
 /* --- one verdict --------------------------------------------------------------------------------
  */
 
-static void all_say_the_same(void **unused)
+TEST(all_say_the_same)
 {
-    (void)unused;
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "report.xml");
     sb_verdicts v;
     make_verdicts(&v, 4, 2);
@@ -353,9 +349,8 @@ static void all_say_the_same(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void two_engines(void **unused)
+TEST(two_engines)
 {
-    (void)unused;
     sb_verdicts v[2];
     make_verdicts(&v[0], 5, 2);
     make_verdicts(&v[1], 5, 2);
@@ -386,9 +381,8 @@ static void two_engines(void **unused)
 /* --- lines and Markdown ------------------------------------------------------------------------
  */
 
-static void lines_are_objects(void **unused)
+TEST(lines_are_objects)
 {
-    (void)unused;
     static const char *const types[] = {"head",        "token",         "round",  "op",
                                         "explanation", "first_failure", "summary"};
     static const size_t wanted[] = {1, 6, 1, 1, 1, 1, 1};
@@ -424,9 +418,8 @@ static void lines_are_objects(void **unused)
     sb_verdicts_free(&v);
 }
 
-static void commands_survive_a_shell(void **unused)
+TEST(commands_survive_a_shell)
 {
-    (void)unused;
     static const char *const arguments[] = {"diff", "a b", "it's", "", "$HOME", "plain-1,2=3"};
     sb_verdicts v;
     make_verdicts(&v, 2, 2);
@@ -442,9 +435,8 @@ static void commands_survive_a_shell(void **unused)
 /* --- cells --------------------------------------------------------------------------------------
  */
 
-static void cells_keep_the_worst(void **unused)
+TEST(cells_keep_the_worst)
 {
-    (void)unused;
     sb_cells c = {0}, other = {0};
     assert_true(sb_cells_rows(&c, 3, 1));
     assert_int_equal(c.layers, 5);
@@ -484,9 +476,8 @@ static unsigned char *make_pack(size_t *size)
     return bytes;
 }
 
-static void packs_are_read_again(void **unused)
+TEST(packs_are_read_again)
 {
-    (void)unused;
     size_t size, again;
     sb_tar_member m;
     sb_error err;
@@ -516,9 +507,8 @@ static void packs_are_read_again(void **unused)
 }
 
 /* Any cut, any byte otherwise: a member within the bytes, or a refusal. */
-static void damaged_packs_are_refused(void **unused)
+TEST(damaged_packs_are_refused)
 {
-    (void)unused;
     size_t size, found = 0;
     sb_tar_member m;
     unsigned char *bytes = make_pack(&size);
@@ -543,22 +533,4 @@ static void damaged_packs_are_refused(void **unused)
             bytes[i] = old;
         }
     free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hostile_names_stay_text),
-        cmocka_unit_test(says_what_failed),
-        cmocka_unit_test(leaves_out_what_is_not_there),
-        cmocka_unit_test(long_runs_are_binned),
-        cmocka_unit_test(all_say_the_same),
-        cmocka_unit_test(two_engines),
-        cmocka_unit_test(lines_are_objects),
-        cmocka_unit_test(commands_survive_a_shell),
-        cmocka_unit_test(cells_keep_the_worst),
-        cmocka_unit_test(packs_are_read_again),
-        cmocka_unit_test(damaged_packs_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

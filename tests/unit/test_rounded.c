@@ -1,6 +1,6 @@
 /* test_rounded.c - weights that a law, and then a type, rounds: with an input they give the bits of
  * exact.h for the values of law.h (Q-8, K-2, K-17), by every set of kernels, of every container. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,11 +110,10 @@ static void check_matrix(const sb_matrix *m, const char *of)
     close_layer(&l);
 }
 
-static void test_every_variant(void **state)
+TEST(test_every_variant)
 {
     size_t count;
     const quant_spec *s = quant_variants(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         quant_layer l = quant_layer_draw(&s[i], 8);
         sb_checkpoint *checkpoint;
@@ -180,13 +179,12 @@ static void check_values(const sb_matrix *m, const sb_rounding *how)
     free(out);
 }
 
-static void test_every_code(void **state)
+TEST(test_every_code)
 {
     static unsigned char codes[256 * 256], scales[256];
     static const sb_format kinds[][2] = {{SB_FORMAT_e2m1, SB_FORMAT_e4m3},
                                          {SB_FORMAT_e2m1, SB_FORMAT_e8m0},
                                          {SB_FORMAT_e4m3, SB_FORMAT_e8m0}};
-    (void)state;
     for (unsigned k = 0; k < 3; k++)
         for (unsigned i = 0; i < sizeof factors / sizeof *factors; i++) {
             sb_matrix m = codes_of(kinds[k][0], kinds[k][1], codes, scales);
@@ -198,7 +196,7 @@ static void test_every_code(void **state)
 }
 
 /* Every allocation that fails is told. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static unsigned char codes[256 * 256], scales[256];
     const sb_matrix m = codes_of(SB_FORMAT_e2m1, SB_FORMAT_e4m3, codes, scales);
@@ -206,7 +204,6 @@ static void test_memory(void **state)
     const double x[16] = {1};
     float out[256];
     unsigned long failed = 0;
-    (void)state;
     for (unsigned long n = 1;; n++) {
         sb_alloc_fail_at(n);
         const sb_status status = sb_dot_rounded(&m, &how, x, 1, out);
@@ -217,12 +214,4 @@ static void test_memory(void **state)
         failed++;
     }
     assert_true(failed >= 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_variant),
-                                       cmocka_unit_test(test_every_code),
-                                       cmocka_unit_test(test_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_row.c - whole layers as ref/math/row.h computes them, by every set of kernels, against
  * exact.h: formats, groups, lengths that no vector divides, and values chosen to hurt. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,18 +309,17 @@ static void check_family(family f)
     }
 }
 
-#define TEST(name, f)                                                                              \
-    static void name(void **state)                                                                 \
+#define FAMILY(name, f)                                                                            \
+    TEST(name)                                                                                     \
     {                                                                                              \
-        (void)state;                                                                               \
         check_family(f);                                                                           \
     }
-TEST(test_ordinary, ORDINARY)
-TEST(test_short, SHORT)
-TEST(test_extreme, EXTREME)
-TEST(test_cancels, CANCELS)
-TEST(test_zeros, ZEROS)
-TEST(test_poison, POISON)
+FAMILY(test_ordinary, ORDINARY)
+FAMILY(test_short, SHORT)
+FAMILY(test_extreme, EXTREME)
+FAMILY(test_cancels, CANCELS)
+FAMILY(test_zeros, ZEROS)
+FAMILY(test_poison, POISON)
 
 /* Codes of BF16 whose squares hurt where kernels add them up in binary32: most have one magnitude,
  * one that of `other`. */
@@ -360,10 +359,9 @@ static void draw_hard(const hard_row *hard, hard_inputs with, uint32_t place, la
 }
 
 /* With one of its codes at each place, and all of either sign. */
-static void test_hard_rows(void **state)
+TEST(test_hard_rows)
 {
     const kind plain = {SB_FORMAT_bf16, SB_FORMAT_f32, 0, SB_ZEROS_none, 0};
-    (void)state;
     key = sb_rng_key(0, "hard rows");
     at = 0;
     for (size_t h = 0; h < sizeof hard_rows / sizeof *hard_rows; h++)
@@ -469,9 +467,8 @@ static void check_lost_digits(size_t n, int large)
     free(room);
 }
 
-static void test_lost_digits(void **state)
+TEST(test_lost_digits)
 {
-    (void)state;
     for (size_t s = 0; sb_dot_set(s); s++) {
         assert_int_equal(sb_dot_select(sb_dot_set(s)->name, NULL), SB_OK);
         for (size_t n = 16; n <= 2048 && sb_dot_set(s)->row[SB_FORMAT_e2m1];
@@ -503,9 +500,8 @@ static void check_sets(const sb_matrix *w, const double *x, const float *want)
 /* Two large inputs undo each other, and what is left are two small ones, as far from them as a
  * rounding test allows. The smaller has one binary digit after the other of a fixed number: where
  * it is not 0 it may not be left out. */
-static void test_each_digit_counts(void **state)
+TEST(test_each_digit_counts)
 {
-    (void)state;
     enum { COLS = 512, COUNT = 3 };
     unsigned char codes[COUNT * COLS / 2] = {0}, scales[COUNT * COLS / 16];
     const sb_matrix w = in_nvfp4(codes, scales, COUNT, COLS);
@@ -527,9 +523,8 @@ static void test_each_digit_counts(void **state)
 }
 
 /* More rows than a thread takes at once, each of which has other codes and scales. */
-static void test_many_rows(void **state)
+TEST(test_many_rows)
 {
-    (void)state;
     enum { COLS = 48, COUNT = 53 };
     const sb_scalar one = SB_SCALAR_ONE;
     unsigned char codes[COUNT * COLS / 2], scales[COUNT * COLS / 16];
@@ -552,9 +547,8 @@ static void test_many_rows(void **state)
 }
 
 /* The same without scales, and as they are stored or in another order. */
-static void test_many_plain_rows(void **state)
+TEST(test_many_plain_rows)
 {
-    (void)state;
     enum { COLS = 37, COUNT = 61 };
     const sb_scalar one = SB_SCALAR_ONE;
     unsigned char codes[4 * COUNT * COLS];
@@ -583,9 +577,8 @@ static void test_many_plain_rows(void **state)
 }
 
 /* Rows that share their scales with some of their neighbours, or with all. */
-static void test_many_rows_of_a_block(void **state)
+TEST(test_many_rows_of_a_block)
 {
-    (void)state;
     enum { COLS = 48, COUNT = 77, GROUPS = COLS / 16 };
     static const uint32_t heights[] = {1, 3, 16, 24, 32, COUNT};
     const sb_scalar one = SB_SCALAR_ONE;
@@ -623,9 +616,8 @@ static void test_many_rows_of_a_block(void **state)
 }
 
 /* Sums of nothing, many or one at a time, are +0, with scales and without. */
-static void test_no_columns(void **state)
+TEST(test_no_columns)
 {
-    (void)state;
     for (size_t s = 0; sb_dot_set(s); s++)
         for (size_t k = 0; k < 2 * KINDS; k++) {
             sb_matrix w = {.format = kinds[k / 2].format, .rows = ROWS};
@@ -657,11 +649,10 @@ static void test_no_columns(void **state)
 }
 
 /* Codes that are the weights themselves; those of four bits always have scales. */
-static void test_no_scales(void **state)
+TEST(test_no_scales)
 {
     enum { LONGEST = 300 };
     const sb_scalar one = SB_SCALAR_ONE;
-    (void)state;
     for (size_t k = 0; k < KINDS; k++)
         for (size_t n = 1; n <= LONGEST && sb_format_bytes(kinds[k].format); n += n < 40 ? 1 : 26) {
             unsigned char codes[ROWS * LONGEST * 4];
@@ -689,7 +680,7 @@ static void test_no_scales(void **state)
 
 /* One stored scale that kernels do not read in place, in any row: rows as they are stored, behind
  * each other in another order, and with room between their scales. */
-static void test_odd_scales(void **state)
+TEST(test_odd_scales)
 {
     enum { STORED = 40, COLS = 48, WITH = 3, FURTHER = 5 };
     const unsigned char odd[] = {0x01, 0x7f, 0xb8};
@@ -698,7 +689,6 @@ static void test_odd_scales(void **state)
     unsigned char codes[STORED * COLS / 2], scales[2 * STORED * FURTHER];
     double x[COLS];
     float want[STORED], got[STORED];
-    (void)state;
     for (size_t i = 0; i < sizeof codes; i++)
         codes[i] = (unsigned char)roll(256);
     for (size_t i = 0; i < COLS; i++)
@@ -734,26 +724,4 @@ static void test_odd_scales(void **state)
         }
     }
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary),
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_extreme),
-        cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_hard_rows),
-        cmocka_unit_test(test_many_plain_rows),
-        cmocka_unit_test(test_many_rows_of_a_block),
-        cmocka_unit_test(test_lost_digits),
-        cmocka_unit_test(test_each_digit_counts),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_scales),
-        cmocka_unit_test(test_odd_scales),
-    };
-    return cmocka_run_group_tests_name("rows of layers", tests, NULL, NULL);
 }

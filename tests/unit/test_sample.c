@@ -1,6 +1,6 @@
 /* test_sample.c - the sampler against golden/sampler, which another program wrote from section P;
  * mistakes that these vectors tell apart; and what a draw may not depend on. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,9 +47,21 @@ static void make_logits(const char *name, float *logits, uint32_t n)
 
 /* --- the vectors -------------------------------------------------------------------------------*/
 
-static void test_vectors(void **state)
+TEST_FIXTURE(open_vectors)
 {
-    sample_vectors *v = *state;
+    *suite_state = sample_vectors_open();
+    return 0;
+}
+
+TEST_FIXTURE(close_vectors)
+{
+    sample_vectors_close(*suite_state);
+    return 0;
+}
+
+TEST_WITH(test_vectors, open_vectors, close_vectors)
+{
+    sample_vectors *v = *suite_state;
     char where[200];
     assert_true(sample_answers(v) > 20000);
     size_t different = sample_differences(v, (sample_voice){.is_library = 1}, 1, where);
@@ -61,9 +73,9 @@ static void test_vectors(void **state)
 }
 
 /* The bits do not depend on how sums are added up. */
-static void test_kernels(void **state)
+TEST_WITH(test_kernels, open_vectors, close_vectors)
 {
-    sample_vectors *v = *state;
+    sample_vectors *v = *suite_state;
     char where[200], before[32];
     strcpy(before, sb_dot_selected());
     assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
@@ -73,14 +85,14 @@ static void test_kernels(void **state)
         fail_msg("%zu answers differ with exact sums; first: %s", different, where);
 }
 
-static void test_mistakes(void **state)
+TEST_WITH(test_mistakes, open_vectors, close_vectors)
 {
     static const char *const name[] = {"none",
 #define PLAIN_NAME(name, what) #name,
                                        PLAIN_MISTAKES(PLAIN_NAME)
 #undef PLAIN_NAME
     };
-    sample_vectors *v = *state;
+    sample_vectors *v = *suite_state;
     int missed = 0;
     for (int m = PLAIN_none + 1; m < PLAIN_COUNT; m++) {
         char where[200];
@@ -101,9 +113,8 @@ enum { PLACES = 120 };
 
 /* The same draws forwards, backwards, with other draws in between, and by a sampler of their own:
  * P-14: "a draw does not depend on which draws were made before it" */
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     float logits[V], other[V];
     uint32_t expected[PLACES];
     make_logits("order", logits, V);
@@ -123,9 +134,8 @@ static void test_order(void **state)
 }
 
 /* Seed, sequence, position and purpose each make other draws. */
-static void test_streams(void **state)
+TEST(test_streams)
 {
-    (void)state;
     float logits[V];
     make_logits("streams", logits, V);
     sb_sampling settings[4] = {ALL, ALL, ALL, ALL};
@@ -150,9 +160,8 @@ static void test_streams(void **state)
 
 /* A token's own noise is all that it has: what is cut or added elsewhere never lets a token win
  * that lost against one that is still there. */
-static void test_other_tokens(void **state)
+TEST(test_other_tokens)
 {
-    (void)state;
     float logits[V];
     make_logits("others", logits, V);
     sb_sampling cut = ALL;
@@ -174,9 +183,8 @@ static void test_other_tokens(void **state)
 }
 
 /* R-20, and a temperature so low that nothing else can be drawn, agree. */
-static void test_greedy(void **state)
+TEST(test_greedy)
 {
-    (void)state;
     sb_sampling cold = ALL, colder = ALL;
     cold.temperature = 0;
     colder.temperature = 0x1p-149f;
@@ -194,9 +202,8 @@ static void test_greedy(void **state)
 }
 
 /* The largest vocabulary of a release, and what the filters promise about it. */
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     enum { LARGE = 248320 };
     float *logits = sb_alloc(LARGE, sizeof *logits), *p = sb_alloc(LARGE, sizeof *p);
     assert_true(logits && p);
@@ -235,9 +242,8 @@ static void expect_refused(sb_sampling s, const char *text)
     assert_null(sampler);
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
-    (void)state;
     const float bad_temperature[] = {-1, -0x1p-149f, NAN, INFINITY, -INFINITY};
     const float bad_top_p[] = {0, -0.0f, -0.5f, 1 + 0x1p-23f, NAN, INFINITY};
     const float bad_min_p[] = {-0x1p-149f, 1 + 0x1p-23f, NAN, -INFINITY};
@@ -266,9 +272,8 @@ static void test_settings(void **state)
     sb_sampler_free(sampler);
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
-    (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int temperature = 0; temperature < 2; temperature++)
         for (size_t i = 0; i < 3; i++) {
@@ -288,9 +293,8 @@ static void test_not_finite(void **state)
 }
 
 /* Whatever is not above 0 is never drawn; without anything to draw, token 0. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     sb_sampler *sampler = sampler_of(ALL, 4);
     const float odd[4] = {NAN, -1, 0x1p-149f, 0}, nothing[4] = {0, -0.0f, -1, NAN};
     for (uint64_t i = 0; i < PLACES; i++) {
@@ -304,9 +308,8 @@ static void test_weights(void **state)
     sb_sampler_free(sampler);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     for (unsigned long n = 1; n <= 5; n++) {
         sb_sampler *sampler = NULL;
         sb_alloc_fail_at(n);
@@ -316,35 +319,4 @@ static void test_memory(void **state)
         assert_int_equal(sampler != NULL, status == SB_OK);
         sb_sampler_free(sampler);
     }
-}
-
-static int open_vectors(void **state)
-{
-    *state = sample_vectors_open();
-    return 0;
-}
-
-static int close_vectors(void **state)
-{
-    sample_vectors_close(*state);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_vectors, open_vectors, close_vectors),
-        cmocka_unit_test_setup_teardown(test_kernels, open_vectors, close_vectors),
-        cmocka_unit_test_setup_teardown(test_mistakes, open_vectors, close_vectors),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_other_tokens),
-        cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

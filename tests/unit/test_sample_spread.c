@@ -5,7 +5,7 @@
  * that chance exceeds once in 1000 times. A sampler whose distribution is p' is found out with a
  * power of 99.8 % where N sum( (p' - p)^2 / p ) is 52, that is, where its probabilities are off
  * by 3.6 % of themselves (root mean square); the planted samplers below are. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 
@@ -133,18 +133,16 @@ static void expect_spread(emit_fn emit, const char *name, int right)
     }
 }
 
-static void test_right(void **state)
+TEST(test_right)
 {
-    (void)state;
     expect_spread(emit_plain, "plain", 1);
     expect_spread(emit_residual, "residual", 1);
     expect_spread(emit_greedy_draft, "residual, greedy draft", 1);
     expect_spread(emit_mixed, "mixed", 1);
 }
 
-static void test_wrong(void **state)
+TEST(test_wrong)
 {
-    (void)state;
     expect_spread(wrong_replacement, "replaced from p", 0);
     expect_spread(wrong_proposal, "q taken for 1", 0);
     expect_spread(wrong_word, "one word for draft and replacement", 0);
@@ -152,9 +150,8 @@ static void test_wrong(void **state)
 }
 
 /* Draws at a fixed position over sequences, where positions of one sequence were counted above. */
-static void test_sequences(void **state)
+TEST(test_sequences)
 {
-    (void)state;
     uint32_t count[2][V] = {{0}};
     pair m = {0};
     for (uint64_t sequence = 0; sequence < DRAWS; sequence++) {
@@ -184,9 +181,8 @@ static double dependence(uint32_t table[V][V])
     return sum;
 }
 
-static void test_neighbours(void **state)
+TEST(test_neighbours)
 {
-    (void)state;
     pair m = make_pair(42, 0), next = make_pair(42, 1), seed = make_pair(43, 0);
     uint32_t table[5][V][V] = {{{0}}};
     for (uint64_t i = 0; i < DRAWS; i++) {
@@ -207,9 +203,8 @@ static void test_neighbours(void **state)
 
 /* With `match`, P-11, a draft is accepted as often as it is likely: its distribution is 1 at one
  * token, and then residual mode accepts as often. */
-static void test_acceptance_rate(void **state)
+TEST(test_acceptance_rate)
 {
-    (void)state;
     pair m = make_pair(42, 0);
     const float certain[V] = {0, 0, 1};
     double expected = 0, match = 0, one_hot = 0, kept = 0;
@@ -227,14 +222,4 @@ static void test_acceptance_rate(void **state)
     assert_true(one_hot / DRAWS > (double)m.p[2] - 0.0125 &&
                 one_hot / DRAWS < (double)m.p[2] + 0.0125);
     sb_sampler_free(m.sampler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right),           cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_sequences),       cmocka_unit_test(test_neighbours),
-        cmocka_unit_test(test_acceptance_rate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

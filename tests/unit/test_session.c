@@ -1,5 +1,5 @@
 /* test_session.c - one sequence through one model: S-1, S-4, S-5, S-6, D-3, and what is kept. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -18,17 +18,15 @@ enum { V = 384, H = 128, N = 7 };
 static sb_model *model; /* T5: three linear layers and a full one, experts */
 static uint32_t ids[N];
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model = test_model_open(test_checkpoint("test_session", "T5", NULL, "bf16", "text"));
     test_draw_ids("session", V, ids, N);
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_model_close(model);
     return 0;
 }
@@ -49,9 +47,8 @@ static void check_empty(const sb_session *session)
 }
 
 /* Reset gives back a new session, and a session computes the same again. */
-static void test_reset(void **state)
+TEST(test_reset)
 {
-    (void)state;
     sb_session *session = test_session(model, NULL, NULL);
     check_empty(session);
     sb_digest empty = test_state_digest(session);
@@ -70,9 +67,8 @@ static void test_reset(void **state)
 }
 
 /* Two sessions of one model do not see each other. */
-static void test_sessions_are_apart(void **state)
+TEST(test_sessions_are_apart)
 {
-    (void)state;
     sb_session *a = test_session(model, NULL, NULL), *b = test_session(model, NULL, NULL);
     test_feed(a, ids, 3);
     test_feed(b, ids + 3, 2);
@@ -86,12 +82,11 @@ static void test_sessions_are_apart(void **state)
 }
 
 /* The logits of every row of a call are those of feeding up to there. */
-static void test_logits_of_all_rows(void **state)
+TEST(test_logits_of_all_rows)
 {
     static float all[N * V];
     float whole[V], single[V];
     sb_error err;
-    (void)state;
     sb_session *a = test_session(model, NULL, NULL), *b = test_session(model, NULL, NULL);
     test_feed(a, ids, N);
     assert_int_equal(sb_session_logits_of(a, 0, 1, all, &err), SB_OK);
@@ -123,12 +118,11 @@ static void append(unsigned char **at, const float *values, size_t count)
 }
 
 /* D-3 over one buffer, hashed in one piece. */
-static void test_state_digest_is_d3(void **state)
+TEST(test_state_digest_is_d3)
 {
     enum { ROOM = 1 << 20 };
     unsigned char *bytes = malloc(ROOM), *at = bytes;
     char hex[33];
-    (void)state;
     assert_non_null(bytes);
     sb_session *session = test_session(model, NULL, NULL);
     test_feed(session, ids, N);
@@ -177,7 +171,7 @@ static sb_status keep(void *ctx, const char *name, float *data, size_t rows, siz
 
 /* What is remembered: the last three columns before the convolution, keys after norm and rotation,
  * values as projected; and hidden is the final norm. */
-static void test_state_is_what_taps_show(void **state)
+TEST(test_state_is_what_taps_show)
 {
     kept taps[] = {{"layers.0.linear_attn.in_proj_qkv", NULL, 0},
                    {"layers.3.self_attn.k_rope", NULL, 0},
@@ -186,7 +180,6 @@ static void test_state_is_what_taps_show(void **state)
                    {NULL, NULL, 0}};
     sb_session_options options = {.tap = keep, .tap_ctx = taps};
     sb_session *session = NULL;
-    (void)state;
     assert_int_equal(sb_session_new(model, &options, &session, NULL), SB_OK);
     test_feed(session, ids, 5);
     const sb_state *s = sb_session_state(session);
@@ -205,12 +198,11 @@ static void test_state_is_what_taps_show(void **state)
 }
 
 /* S-5, each refusal with a message; a refused call leaves everything as it was. */
-static void test_refused_calls(void **state)
+TEST(test_refused_calls)
 {
     static const uint32_t beyond[3] = {1, V, 0};
     static const uint32_t last = V - 1;
     sb_error err;
-    (void)state;
     sb_session *session = test_session(model, NULL, NULL);
     test_feed(session, ids, N);
     sb_digest before = test_state_digest(session);
@@ -244,13 +236,12 @@ static sb_status stop_at(void *ctx, const char *name, float *data, size_t rows, 
     return SB_OK;
 }
 
-static void test_taps_may_stop_and_change(void **state)
+TEST(test_taps_may_stop_and_change)
 {
     static char stop[] = "layers.2.output", change[] = "layers.3.output";
     sb_session_options options = {.tap = stop_at, .tap_ctx = stop};
     sb_session *session = NULL;
     sb_error err;
-    (void)state;
     assert_int_equal(sb_session_new(model, &options, &session, NULL), SB_OK);
     assert_int_equal(sb_session_feed(session, ids, 2, &err), SB_ERR_DIFF);
     assert_string_equal(err.text, "stopped here");
@@ -266,28 +257,14 @@ static void test_taps_may_stop_and_change(void **state)
     sb_session_free(session);
 }
 
-static void test_greedy(void **state)
+TEST(test_greedy)
 {
     static const float logits[6] = {-3, 2, -0.0f, 2, 1, 2}, below[3] = {-5, -4, -4};
     static const float zeros[2] = {-0.0f, 0.0f};
-    (void)state;
     assert_int_equal(sb_greedy(logits, 6), 1); /* the lowest id among equals */
     assert_int_equal(sb_greedy(below, 3), 1);
     assert_int_equal(sb_greedy(zeros, 2), 0);
     assert_int_equal(sb_greedy(logits, 1), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_sessions_are_apart),
-        cmocka_unit_test(test_logits_of_all_rows),
-        cmocka_unit_test(test_state_digest_is_d3),
-        cmocka_unit_test(test_state_is_what_taps_show),
-        cmocka_unit_test(test_refused_calls),
-        cmocka_unit_test(test_taps_may_stop_and_change),
-        cmocka_unit_test(test_greedy),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

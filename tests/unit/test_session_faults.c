@@ -1,5 +1,5 @@
 /* test_session_faults.c - values that are not finite (S-6) and memory that is not there. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <float.h>
 #include <math.h>
@@ -72,9 +72,8 @@ static void check_message(const char *what, const sb_error *err, const char *con
             fail_msg("%s: message \"%s\" lacks \"%s\"", what, err->text, parts[i]);
 }
 
-static void test_planted_values(void **state)
+TEST(test_planted_values)
 {
-    (void)state;
     const char *sound = test_checkpoint(PROGRAM, "T4", NULL, "f32", "text");
     for (size_t i = 0; i < COUNT(plants); i++) {
         const plant *p = &plants[i];
@@ -98,9 +97,8 @@ static sb_status wild_router(const sb_knobs *knobs, const sb_router_args *args)
     return status;
 }
 
-static void test_expert_who_is_not_there(void **state)
+TEST(test_expert_who_is_not_there)
 {
-    (void)state;
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T1", NULL, "bf16", "text"));
     sb_backend backend = *sb_backend_ref();
     backend.ops.router = wild_router;
@@ -155,9 +153,8 @@ static sb_status fed_failing(const sb_model *model, failing *f, sb_error *err)
 
 /* Errors stick to a call: behind the op that failed none runs, no value is shown, and the message
  * is that of the first. Each op of a call of the trunk and of the head fails once. */
-static void test_errors_stick(void **state)
+TEST(test_errors_stick)
 {
-    (void)state;
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T1", NULL, "bf16", "text"));
     size_t taps_before = 0;
     failing whole = {0};
@@ -177,11 +174,10 @@ static void test_errors_stick(void **state)
 
 /* Only the row that meets the value fails; after a reset the other rows are what they always were.
  */
-static void test_reset_after_failure(void **state)
+TEST(test_reset_after_failure)
 {
     static const uint32_t harmless[2] = {1, 2};
     sb_digest digest[2];
-    (void)state;
     const char *sound = test_checkpoint(PROGRAM, "T4", NULL, "f32", "text");
     const char *folders[2] = {sound, planted(sound, "model.embed_tokens.weight", 5 * 128 + 7, NAN)};
     for (int i = 0; i < 2; i++) {
@@ -201,12 +197,11 @@ static void test_reset_after_failure(void **state)
 }
 
 /* A head that gives a NaN fails when logits are asked for, and names the position of the row. */
-static void test_planted_head(void **state)
+TEST(test_planted_head)
 {
     static const char *const parts[] = {"logits: row 0 (position 1)", "column 11", "NaN"};
     float logits[V];
     sb_error err;
-    (void)state;
     const char *sound = test_checkpoint_with(
         PROGRAM,
         &(sb_make_options){.dir = "T5", .preset = "T5", .format = "f32", .layers = 1, .no_mtp = 1});
@@ -221,13 +216,12 @@ static void test_planted_head(void **state)
 
 /* At every place of taps of all widths up to more than two vectors; the largest finite values pass.
  */
-static void test_every_place(void **state)
+TEST(test_every_place)
 {
     enum { WIDTH = 37 };
     const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
     float values[WIDTH];
     char column[32];
-    (void)state;
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "f32", "text"));
     sb_error err = {""};
     sb_call call = {.model = model, .layer = SB_NO_LAYER, .err = &err};
@@ -282,11 +276,10 @@ static void check_feed_faults(const sb_model *model, const char *settings,
     assert_true(n > 10);
 }
 
-static void test_no_memory_for_a_call(void **state)
+TEST(test_no_memory_for_a_call)
 {
     static const char *const settings[] = {"",
                                            "act=bf16 params=act delta_rule=chunk64 moe_sum=slots"};
-    (void)state;
     sb_threads_set(1); /* the counter of faults is not made for several */
     sb_model *model = test_model_open(test_checkpoint_with(
         PROGRAM, &(sb_make_options){.dir = "T5-bf16", .preset = "T5", .no_mtp = 1}));
@@ -302,11 +295,10 @@ static void test_no_memory_for_a_call(void **state)
 }
 
 /* A cache that could not grow is the cache it was: 65 positions need a second block. */
-static void test_no_memory_for_more_positions(void **state)
+TEST(test_no_memory_for_more_positions)
 {
     enum { MANY = 64 };
     uint32_t many[MANY];
-    (void)state;
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "f32", "text"));
     test_draw_ids("many", V, many, MANY);
     sb_session *session = test_session(model, NULL, NULL);
@@ -330,9 +322,8 @@ static void test_no_memory_for_more_positions(void **state)
 }
 
 /* Opening, binding, a session, a digest: no pointer is lost (ASan) and *out is not set. */
-static void test_no_memory_for_objects(void **state)
+TEST(test_no_memory_for_objects)
 {
-    (void)state;
     const char *folder = test_checkpoint_with(
         PROGRAM, &(sb_make_options){.dir = "T5-bf16", .preset = "T5", .no_mtp = 1});
     sb_model *model = NULL;
@@ -361,20 +352,4 @@ static void test_no_memory_for_objects(void **state)
     sb_alloc_fail_at(0);
     sb_session_free(session);
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planted_values),
-        cmocka_unit_test(test_expert_who_is_not_there),
-        cmocka_unit_test(test_errors_stick),
-        cmocka_unit_test(test_reset_after_failure),
-        cmocka_unit_test(test_planted_head),
-        cmocka_unit_test(test_every_place),
-        cmocka_unit_test(test_no_memory_for_a_call),
-        cmocka_unit_test(test_no_memory_for_more_positions),
-        cmocka_unit_test(test_no_memory_for_objects),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

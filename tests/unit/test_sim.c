@@ -1,6 +1,6 @@
 /* test_sim.c - simulated engines through whole models: with drafts, under every profile and every
  * knob, inside the balls of their own arithmetic, and with other bits than the reference. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +16,16 @@ enum { PROMPT = 2, LONG = 66 };
 static sb_model *models[3];
 static const char *const presets[3] = {"T1", "T4", "T5"};
 
-static int open_models(void **state)
+TEST_FIXTURE(open_models)
 {
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         models[i] =
             test_model_open(test_checkpoint("test_sim", presets[i], "predictable", "bf16", "text"));
     return 0;
 }
 
-static int close_models(void **state)
+TEST_FIXTURE(close_models)
 {
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         sb_model_close(models[i]);
     return 0;
@@ -105,12 +103,11 @@ static void print(const sim_judge *judge, const char *what)
 }
 
 /* Every row on every kind of model, and of those with chunks a call that has two. */
-static void test_rows(void **state)
+TEST(test_rows)
 {
     static const sb_op sums[] = {SB_OP_linear, SB_OP_rmsnorm, SB_OP_attention, SB_OP_conv,
                                  SB_OP_gated_rmsnorm};
     const char *all = getenv("CHECK_ALL");
-    (void)state;
     for (size_t i = 0; i < sb_sim_count(); i++)
         for (size_t m = 0; m < 3; m++) {
             const sb_sim *sim = sb_sim_at(i);
@@ -133,10 +130,9 @@ static void test_rows(void **state)
 }
 
 /* Under bfloat16 activations the matrix units really run, and have to lie in their own balls. */
-static void test_profiles(void **state)
+TEST(test_profiles)
 {
     static const char *const names[] = {"sequential", "flash", "hmma", "blocks"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (size_t p = 0; p < sb_profile_count(); p++) {
             const sb_sim *sim;
@@ -151,12 +147,11 @@ static void test_profiles(void **state)
 }
 
 /* Each value of each knob alone, in bfloat16. */
-static void test_knobs(void **state)
+TEST(test_knobs)
 {
     const sb_sim *sim;
     sb_error err;
     size_t inherited = 0;
-    (void)state;
     assert_int_equal(sb_sim_find("sequential", &sim, &err), SB_OK);
     for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
         sb_knob_value value = (sb_knob_value)v;
@@ -182,7 +177,7 @@ static void test_knobs(void **state)
 }
 
 /* What the bounds are for: 13 bits are not what a library does, and a unit is not a better one. */
-static void test_wrong_description(void **state)
+TEST(test_wrong_description)
 {
     static const struct {
         const char *sim, *arithmetic;
@@ -192,7 +187,6 @@ static void test_wrong_description(void **state)
                  {"trunc13", "hopper_fp8_wgmma", 0},
                  {"trunc13", "hopper_fp8_wgmma+order", 0},
                  {"ampere", "ampere_f16", 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sb_sim *sim;
         sb_error err;
@@ -206,11 +200,10 @@ static void test_wrong_description(void **state)
     }
 }
 
-static void test_find(void **state)
+TEST(test_find)
 {
     const sb_sim *sim;
     sb_error err = {{0}};
-    (void)state;
     for (size_t i = 0; i < sb_sim_count(); i++) {
         assert_int_equal(sb_sim_find(sb_sim_at(i)->name, &sim, &err), SB_OK);
         assert_ptr_equal(sim, sb_sim_at(i));
@@ -220,14 +213,4 @@ static void test_find(void **state)
     assert_non_null(strstr(err.text, "sequential, backward"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_profiles),
-        cmocka_unit_test(test_knobs),
-        cmocka_unit_test(test_wrong_description),
-    };
-    return cmocka_run_group_tests_name("sim", tests, open_models, close_models);
-}
+TEST_GROUP(open_models, close_models)

@@ -1,7 +1,7 @@
 /* test_sim_columns.c - sums side by side have the bits of the sums one by one: every order, every
  * number of terms and of columns, and operands at which roundings, signs of zero and infinities
  * tell orders apart. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,9 +61,8 @@ static size_t differing(const sb_sim_arith *s, int set, uint64_t seed)
     return bad;
 }
 
-static void test_columns(void **state)
+TEST(test_columns)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int set = 0; set < 6; set++)
             for (uint64_t seed = 0; seed < TERMS; seed++)
@@ -86,9 +85,8 @@ static size_t told_apart(const sb_sim_arith *s, const sb_sim_arith *other)
 }
 
 /* The data tell the orders apart: else the test above shows nothing. */
-static void test_orders_differ(void **state)
+TEST(test_orders_differ)
 {
-    (void)state;
     static const sb_sim_arith some[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain},
                                         {SUM_lanes, 1, 1, NO_ATOM, FORM_plain},
                                         {SUM_lanes, 8, 0, NO_ATOM, FORM_plain},
@@ -97,11 +95,4 @@ static void test_orders_differ(void **state)
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         for (size_t j = 0; j < i; j++)
             assert_true(told_apart(&some[i], &some[j]) >= 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_orders_differ)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

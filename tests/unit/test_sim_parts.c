@@ -1,6 +1,6 @@
 /* test_sim_parts.c - what simulated engines are made of: functions, fused operations, reductions
  * against the bounds of T-2 and T-50 on hostile data, and the table of known knobs. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,9 +37,8 @@ static const struct {
     {"sqrt", sb_sim_sqrt, sqrtl, 0.0f, 1e6f, 1.001L},
 };
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
         uint64_t key = sb_rng_key(42, functions[f].name);
         for (uint64_t i = 0; i < CASES; i++) {
@@ -57,11 +56,10 @@ static void test_functions(void **state)
 }
 
 /* T-3: "F = 8 for a library", which the composed functions need; and that they need some of it. */
-static void test_composed(void **state)
+TEST(test_composed)
 {
     uint64_t key = sb_rng_key(42, "composed");
     long double worst[5] = {0};
-    (void)state;
     for (uint64_t i = 0; i < CASES; i++) {
         float x = 12.0f * sb_rng_normal(key, i);
         long double w = (long double)x, e = expl(-w), y = fabsl(w) + 0x1p-60L;
@@ -85,13 +83,12 @@ static void test_composed(void **state)
 }
 
 /* Against the C library's, on sums that nearly vanish and near ties. */
-static void test_fused(void **state)
+TEST(test_fused)
 {
     const sb_sim_arith fused = {.fused = 1, .lanes = 1, .atom = NO_ATOM},
                        plain = {.lanes = 1, .atom = NO_ATOM};
     uint64_t key = sb_rng_key(42, "fused");
     size_t differ = 0;
-    (void)state;
     for (uint64_t i = 0; i < CASES; i++) {
         float a = sb_rng_normal(key, 4 * i), b = sb_rng_normal(key, 4 * i + 1);
         float c = sb_rng_normal(key, 4 * i + 2) * ldexpf(1.0f, (int)(i % 90) - 60);
@@ -155,13 +152,12 @@ static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size
 }
 
 /* Every order, and every accumulator as if it read binary32. */
-static void test_orders(void **state)
+TEST(test_orders)
 {
     static const sb_sim_arith orders[] = {
         {SUM_lanes, 1, 0, NO_ATOM, FORM_plain},    {SUM_backward, 1, 0, NO_ATOM, FORM_plain},
         {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain}, {SUM_lanes, 16, 0, NO_ATOM, FORM_plain},
         {SUM_lanes, 1, 1, NO_ATOM, FORM_plain},    {SUM_lanes, 32, 1, NO_ATOM, FORM_plain}};
-    (void)state;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         for (int set = 0; set < SETS; set++) {
             size_t outside = 0;
@@ -171,9 +167,8 @@ static void test_orders(void **state)
         }
 }
 
-static void test_accumulators(void **state)
+TEST(test_accumulators)
 {
-    (void)state;
     for (size_t i = 0; i < sb_arithmetic_count(); i++) {
         const sb_arithmetic *ar = sb_arithmetic_at(i);
         double worst = 0;
@@ -195,9 +190,8 @@ static void test_accumulators(void **state)
 }
 
 /* A description that claims more than the unit does fails: fewer terms cut, more bits kept. */
-static void test_wrong_accumulators(void **state)
+TEST(test_wrong_accumulators)
 {
-    (void)state;
     for (size_t i = 0; i < sb_arithmetic_count(); i++) {
         sb_arithmetic ar = *sb_arithmetic_at(i);
         size_t outside = 0;
@@ -216,9 +210,8 @@ static void test_wrong_accumulators(void **state)
     }
 }
 
-static void test_arithmetics(void **state)
+TEST(test_arithmetics)
 {
-    (void)state;
     for (size_t i = 0; i < sb_arithmetic_count(); i++)
         assert_ptr_equal(sb_arithmetic_of(sb_arithmetic_at(i)->name), sb_arithmetic_at(i));
     assert_null(sb_arithmetic_of("sm120_nvfp4"));
@@ -235,11 +228,10 @@ static void test_arithmetics(void **state)
 
 /* Every knob has a row in known.def, and of no knob more values than it has; a value that no sim
  * knows makes its ops the reference's. */
-static void test_known(void **state)
+TEST(test_known)
 {
     const sb_sim *sim = sb_sim_at(0);
     sb_knobs first, knobs;
-    (void)state;
     sb_knobs_exact(&first);
     for (size_t op = 0; op < SB_OP_COUNT; op++)
         assert_false(sb_sim_inherits(sim, (sb_op)op, &first));
@@ -258,15 +250,4 @@ static void test_known(void **state)
     knobs.value[SB_KNOB_delta_rule] = SB_delta_rule_chunk_fla;
     assert_true(sb_sim_inherits(sim, SB_OP_delta_rule_chunk, &knobs));
     assert_false(sb_sim_inherits(sim, SB_OP_linear, &knobs));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),    cmocka_unit_test(test_composed),
-        cmocka_unit_test(test_fused),        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_accumulators), cmocka_unit_test(test_wrong_accumulators),
-        cmocka_unit_test(test_arithmetics),  cmocka_unit_test(test_known),
-    };
-    return cmocka_run_group_tests_name("sim_parts", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_state.c - the state as a value: copies, pieces, comparison (S-11), the way back inside a
  * call (S-10), and cells that nobody has written. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,18 +22,16 @@ static sb_model *model; /* T4: three linear layers and a full one, with a head *
 static uint32_t ids[ROOM];
 static const uint32_t POISON = 0x7fa5a5a5u;
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model = test_model_open(test_checkpoint("test_state", "T4", NULL, "bf16", "text"));
     test_draw_ids("state", V, ids, ROOM);
     sb_threads_set(1); /* the counter of faults is not made for several */
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_model_close(model);
     return 0;
 }
@@ -41,10 +39,9 @@ static int close_model(void **state)
 /* --- copies ------------------------------------------------------------------------------------
  */
 
-static void test_copies(void **state)
+TEST(test_copies)
 {
     sb_error err;
-    (void)state;
     sb_state *nine = test_state_of(model, NULL, 1, ids, N),
              *two = test_state_of(model, NULL, 1, ids, 2),
              *bare = test_state_of(model, NULL, 0, ids, N), *copy = test_state_copy(nine);
@@ -73,10 +70,9 @@ static void test_copies(void **state)
 }
 
 /* An assignment that fails leaves what was there; every allocation of both may fail. */
-static void test_copies_without_memory(void **state)
+TEST(test_copies_without_memory)
 {
     unsigned long faults[2] = {0, 0};
-    (void)state;
     sb_state *nine = test_state_of(model, NULL, 1, ids, N),
              *two = test_state_of(model, NULL, 1, ids, 2);
     for (int assign = 0; assign < 2; assign++)
@@ -108,11 +104,10 @@ static void test_copies_without_memory(void **state)
  */
 
 /* D-3 and D-9 are the pieces in their order behind the position, or the number of entries. */
-static void test_pieces_are_what_digests_cover(void **state)
+TEST(test_pieces_are_what_digests_cover)
 {
     sb_digest target, mtp;
     sb_error err;
-    (void)state;
     sb_state *s = test_state_of(model, NULL, 1, ids, N);
     sb_hash *of_target = sb_hash_new(), *of_mtp = sb_hash_new();
     assert_int_equal(sb_state_pieces(s), 2 * 4 + 3);
@@ -159,7 +154,7 @@ static void check_message(const sb_state *a, const sb_state *b, const char *expe
 
 /* One element of every piece, at an index computed from head, row and column as D-10 lays them
  * out. The tiny model: kv 1 x 2, conv (2, 10), recurrent (2, 2, 3), hidden 3. */
-static void test_first_difference(void **state)
+TEST(test_first_difference)
 {
     static const struct {
         size_t piece, element;
@@ -176,7 +171,6 @@ static void test_first_difference(void **state)
         {5, 1, "mtp.layers.0.self_attn.values: head 0, row 0, col 1: "},
         {6, 2, "mtp.hidden: row 0, col 2: "},
     };
-    (void)state;
     sb_state *a = test_tiny_state(3, 1), *b = test_tiny_state(3, 1);
     check_message(a, b, "the states are the same");
     for (size_t i = sizeof cases / sizeof *cases; i-- > 0;) { /* from the last: each is the first */
@@ -196,9 +190,8 @@ static void test_first_difference(void **state)
 }
 
 /* S-11: "0 and -0 differ"; NaNs are compared by their bits, and measured by nothing. */
-static void test_bits_decide(void **state)
+TEST(test_bits_decide)
 {
-    (void)state;
     sb_state *a = test_tiny_state(3, 0), *b = test_tiny_state(3, 0);
     float *x = a->layers[0].recurrent + 4, *y = b->layers[0].recurrent + 4;
     *x = 0.0f;
@@ -221,11 +214,10 @@ static void test_bits_decide(void **state)
 }
 
 /* Position and entries come first; of longer states the rows that both have are compared. */
-static void test_other_lengths(void **state)
+TEST(test_other_lengths)
 {
     sb_state_difference d;
     sb_error err;
-    (void)state;
     sb_state *three = test_tiny_state(3, 1), *two = test_tiny_state(2, 1),
              *bare = test_tiny_state(3, 0), *foreign = test_state_of(model, NULL, 1, ids, 2);
     check_message(three, two, "position 3 and 2; entries of the MTP head 2 and 1");
@@ -255,11 +247,10 @@ static void test_other_lengths(void **state)
  */
 
 /* A trail puts back what its slot holds, and nothing else; slots that nobody wrote are poisoned. */
-static void test_trail(void **state)
+TEST(test_trail)
 {
     sb_trail trail = {0};
     sb_error err;
-    (void)state;
     sb_state *a = test_tiny_state(3, 1), *before = test_state_copy(a);
     size_t conv = sb_state_conv_size(a->config), recurrent = sb_state_recurrent_size(a->config);
     for (size_t rows = 1; rows < 4; rows++) { /* the room grows */
@@ -293,10 +284,9 @@ static void test_trail(void **state)
     sb_state_free(before);
 }
 
-static void test_trail_without_memory(void **state)
+TEST(test_trail_without_memory)
 {
     unsigned long faults = 0;
-    (void)state;
     sb_state *a = test_tiny_state(3, 1), *before = test_state_copy(a);
     for (unsigned long n = 1;; n++) {
         sb_trail trail = {0};
@@ -321,12 +311,11 @@ static void test_trail_without_memory(void **state)
 }
 
 /* The states of the rows of a verify, before its keep, behind it, and no longer. */
-static void test_states_of_rows(void **state)
+TEST(test_states_of_rows)
 {
     float logits[V];
     sb_error err;
     sb_state *row = NULL;
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, 3);
     assert_int_equal(sb_session_state_at(session, 0, &row, &err), SB_ERR_USAGE);
@@ -354,12 +343,11 @@ static void test_states_of_rows(void **state)
 }
 
 /* A state that is given, and a reset, end drafts and the way back of the verify before. */
-static void test_nothing_of_before(void **state)
+TEST(test_nothing_of_before)
 {
     float first[V], again[V];
     sb_error err;
     sb_state *row = NULL;
-    (void)state;
     for (int given = 0; given < 2; given++) {
         sb_session *session = test_session_mtp(model, NULL, 1);
         sb_state *before = test_state_of(model, NULL, 1, ids, 3);
@@ -421,9 +409,8 @@ static sb_state *run_poisoned(sb_rollback rollback, int poisoned, sb_digest *log
     return state;
 }
 
-static void test_free_cells_are_never_read(void **state)
+TEST(test_free_cells_are_never_read)
 {
-    (void)state;
     for (int r = 0; r < 2; r++) {
         sb_rollback rollback = r ? SB_ROLLBACK_replay : SB_ROLLBACK_snapshots;
         sb_digest clean, poisoned;
@@ -436,11 +423,10 @@ static void test_free_cells_are_never_read(void **state)
 }
 
 /* The poison shows where a row is read: of the trunk, and of the head. */
-static void test_poison_shows(void **state)
+TEST(test_poison_shows)
 {
     sb_error err;
     float logits[V];
-    (void)state;
     for (int head = 0; head < 2; head++) {
         sb_session *session = test_session_mtp(model, NULL, 1);
         test_feed(session, ids, 5);
@@ -455,9 +441,8 @@ static void test_poison_shows(void **state)
 }
 
 /* A new sequence in a slot that another has left, with NaN everywhere. */
-static void test_reused_slot(void **state)
+TEST(test_reused_slot)
 {
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     sb_state *expected = test_state_of(model, NULL, 1, ids, N);
     test_feed(session, ids + 20, 30);
@@ -475,22 +460,4 @@ static void test_reused_slot(void **state)
     sb_session_free(session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_copies_without_memory),
-        cmocka_unit_test(test_pieces_are_what_digests_cover),
-        cmocka_unit_test(test_first_difference),
-        cmocka_unit_test(test_bits_decide),
-        cmocka_unit_test(test_other_lengths),
-        cmocka_unit_test(test_trail),
-        cmocka_unit_test(test_trail_without_memory),
-        cmocka_unit_test(test_states_of_rows),
-        cmocka_unit_test(test_nothing_of_before),
-        cmocka_unit_test(test_free_cells_are_never_read),
-        cmocka_unit_test(test_poison_shows),
-        cmocka_unit_test(test_reused_slot),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

@@ -1,6 +1,6 @@
 /* test_state_file.c - a state on disk: the same bits come back (D-10), what it belongs to is asked
  * for (D-11), and no bit changes unseen (D-12). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,9 +36,8 @@ static sb_digest digest_of(const sb_model *m)
     return digest;
 }
 
-static int open_model(void **state)
+TEST_FIXTURE(open_model)
 {
-    (void)state;
     model = test_model_open(test_checkpoint(PROGRAM, "T4", NULL, "bf16", "text"));
     test_draw_ids("state file", V, ids, N + MORE);
     sb_knobs_exact(&exact);
@@ -47,9 +46,8 @@ static int open_model(void **state)
     return 0;
 }
 
-static int close_model(void **state)
+TEST_FIXTURE(close_model)
 {
-    (void)state;
     sb_model_close(model);
     return 0;
 }
@@ -108,10 +106,9 @@ static void check_round_trip(const char *preset, int mtp)
     sb_model_close(m);
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     static const char *const presets[] = {"T1", "T2", "T4", "T5"};
-    (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         check_round_trip(presets[i], 0);
         check_round_trip(presets[i], 1);
@@ -119,10 +116,9 @@ static void test_round_trip(void **state)
 }
 
 /* D-10: "A tensor without elements is left out": at position 0 no keys, at position 1 no entry. */
-static void test_short_sequences(void **state)
+TEST(test_short_sequences)
 {
     const char *path = test_path(PROGRAM, "short");
-    (void)state;
     for (size_t n = 0; n < 3; n++) {
         sb_session *session = test_session_mtp(model, NULL, 1);
         sb_state_file *file = NULL;
@@ -141,13 +137,12 @@ static void test_short_sequences(void **state)
 }
 
 /* What is in a file, as it stands there, and what it says. */
-static void test_file_by_itself(void **state)
+TEST(test_file_by_itself)
 {
     const char *path = test_path(PROGRAM, "itself");
     sb_safetensors in;
     sb_state_file *file = NULL;
     sb_error err;
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     const sb_state *s = sb_session_state(session);
     test_feed(session, ids, N);
@@ -195,11 +190,10 @@ static void check_load(const char *what, const char *path, const sb_model *m,
 
 /* A state of another checkpoint, of another configuration, under other knobs, without a head; and
  * what makes no difference. */
-static void test_what_it_belongs_to(void **state)
+TEST(test_what_it_belongs_to)
 {
     const char *path = test_path(PROGRAM, "belongs");
     sb_knobs knobs = test_knobs("act=bf16 mtp_hidden=residual");
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     save(path, sb_session_state(session), &origin);
@@ -227,12 +221,11 @@ static void test_what_it_belongs_to(void **state)
 }
 
 /* A file with a head serves a session without, and not the other way round. */
-static void test_with_and_without_head(void **state)
+TEST(test_with_and_without_head)
 {
     const char *path = test_path(PROGRAM, "head");
     sb_state *loaded = NULL;
     sb_error err;
-    (void)state;
     sb_session *with = test_session_mtp(model, NULL, 1),
                *without = test_session_mtp(model, NULL, 0);
     test_feed(with, ids, N);
@@ -278,7 +271,7 @@ static test_parts sound_parts(void)
 #define META "samebit.state."
 
 /* Metadata that say something else, unsealed and sealed anew. */
-static void test_changed_metadata(void **state)
+TEST(test_changed_metadata)
 {
     static const struct {
         const char *key, *value;
@@ -306,7 +299,6 @@ static void test_changed_metadata(void **state)
         {META "knobs", "mtp_first=zeros", SB_ERR_INPUT, "expected 9"},
         {"format", "np", SB_ERR_INPUT, "format"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_parts p = sound_parts();
         test_set_part(&p, cases[i].key, cases[i].value);
@@ -319,7 +311,7 @@ static void test_changed_metadata(void **state)
 }
 
 /* Every key that a state with a head and tokens has is needed, and the message says so. */
-static void test_missing_metadata(void **state)
+TEST(test_missing_metadata)
 {
     static const char *const keys[][2] = {{"spec", "spec"},
                                           {"checkpoint", "checkpoint"},
@@ -332,7 +324,6 @@ static void test_missing_metadata(void **state)
                                           {"config", "config"},
                                           {"knobs", "knobs"},
                                           {"profile", "profile"}};
-    (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         test_parts p = sound_parts();
         size_t at = 0;
@@ -355,10 +346,9 @@ static void test_missing_metadata(void **state)
 
 /* What may change under a new seal: the name of the profile, and a knob named with its first value.
  */
-static void test_sound_metadata(void **state)
+TEST(test_sound_metadata)
 {
     const char *const none[] = {NULL};
-    (void)state;
     test_parts p = sound_parts();
     check_parts("as it was", &p, SB_OK, none);
     test_set_part(&p, META "profile", "mine");
@@ -388,7 +378,7 @@ static void change_config(test_parts *p, const char *name, const char *value)
     test_seal(p);
 }
 
-static void test_changed_config(void **state)
+TEST(test_changed_config)
 {
     static const struct {
         const char *name, *value, *message;
@@ -405,7 +395,6 @@ static void test_changed_config(void **state)
         {"vocab_size", "1", "token"},
         {"vocab_size", "384x", "vocab_size"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_parts p = sound_parts();
         change_config(&p, cases[i].name, cases[i].value);
@@ -415,12 +404,11 @@ static void test_changed_config(void **state)
 }
 
 /* Tensors that are missing, too many, of another shape or dtype, or not finite. */
-static void test_changed_tensors(void **state)
+TEST(test_changed_tensors)
 {
     static const char conv[] = "layers.0.linear_attn.conv_state",
                       keys[] = "layers.3.self_attn.keys";
     const uint64_t two[] = {2};
-    (void)state;
     test_parts p = sound_parts();
     test_folder_remove(&p.tensors, conv);
     check_parts("missing", &p, SB_ERR_INPUT, PARTS("no tensor", conv));
@@ -476,13 +464,12 @@ static const char *write_parts(const test_parts *p)
 }
 
 /* D-10: "A file without metadata is read for a comparison only": another program's dump. */
-static void test_bare_files(void **state)
+TEST(test_bare_files)
 {
     static const char keys[] = "layers.3.self_attn.keys";
     sb_state_file *like = NULL, *file;
     sb_error err;
     sb_state_difference d;
-    (void)state;
     test_parts p = sound_parts();
     assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
     file = open_like(write_parts(&p), like, NULL); /* not bare: as it is */
@@ -525,7 +512,7 @@ static void test_bare_files(void **state)
 }
 
 /* A head with more entries than the sequence has tokens is a difference, not a trap. */
-static void test_bare_file_with_long_head(void **state)
+TEST(test_bare_file_with_long_head)
 {
     static const char *const names[] = {"mtp.layers.0.self_attn.keys",
                                         "mtp.layers.0.self_attn.values"};
@@ -533,7 +520,6 @@ static void test_bare_file_with_long_head(void **state)
     sb_state_file *like = NULL, *file;
     sb_error err;
     sb_state_difference d;
-    (void)state;
     test_parts p = sound_parts();
     assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
     for (size_t i = 0; i < p.pairs; i++) {
@@ -555,13 +541,12 @@ static void test_bare_file_with_long_head(void **state)
 }
 
 /* D-12: "no bit of it can change unseen": all bits of the header, and some of the data. */
-static void test_every_bit_counts(void **state)
+TEST(test_every_bit_counts)
 {
     const char *path = test_path(PROGRAM, "flips");
     size_t size, flips = 0;
     sb_error err;
     uint64_t key = sb_rng_key(1, "flips");
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     save(path, sb_session_state(session), &origin);
@@ -590,14 +575,13 @@ static void test_every_bit_counts(void **state)
 }
 
 /* What cannot be saved leaves the file that stood there. */
-static void test_saves_that_fail(void **state)
+TEST(test_saves_that_fail)
 {
     const char *path = test_path(PROGRAM, "kept");
     size_t size, after;
     sb_error err;
     sb_state_origin bad = origin;
     uint32_t beyond[N] = {V};
-    (void)state;
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     save(path, sb_session_state(session), &origin);
@@ -622,11 +606,10 @@ static void test_saves_that_fail(void **state)
     sb_session_free(session);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     const char *path = test_path(PROGRAM, "memory");
     unsigned long n, faults = 0;
-    (void)state;
     sb_threads_set(1); /* the counter of faults is not made for several */
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
@@ -662,7 +645,7 @@ static void test_no_memory(void **state)
 
 /* The files of golden/state are these, byte for byte: the layout stays what it is on every machine.
  * WRITE_SEEDS=1 writes them, for a change of the specification. */
-static void test_recorded_files(void **state)
+TEST(test_recorded_files)
 {
     static const struct {
         const char *path;
@@ -674,7 +657,6 @@ static void test_recorded_files(void **state)
                  {"golden/state/seed-empty.state", 0, 1}};
     static const uint32_t tokens[] = {7, 0, 10};
     sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens};
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = getenv("WRITE_SEEDS") ? files[i].path : test_path(PROGRAM, "seed");
         sb_state *tiny = test_tiny_state(files[i].tokens, files[i].mtp);
@@ -689,25 +671,4 @@ static void test_recorded_files(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_short_sequences),
-        cmocka_unit_test(test_file_by_itself),
-        cmocka_unit_test(test_what_it_belongs_to),
-        cmocka_unit_test(test_with_and_without_head),
-        cmocka_unit_test(test_changed_metadata),
-        cmocka_unit_test(test_missing_metadata),
-        cmocka_unit_test(test_sound_metadata),
-        cmocka_unit_test(test_changed_config),
-        cmocka_unit_test(test_changed_tensors),
-        cmocka_unit_test(test_bare_files),
-        cmocka_unit_test(test_bare_file_with_long_head),
-        cmocka_unit_test(test_every_bit_counts),
-        cmocka_unit_test(test_recorded_files),
-        cmocka_unit_test(test_saves_that_fail),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+TEST_GROUP(open_model, close_model)

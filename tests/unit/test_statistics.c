@@ -1,5 +1,5 @@
 /* test_statistics.c - L-1 to L-4. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 #include "tools/quality/statistics.h"
 
 /* L-1: "the smallest value that at least so many in a hundred do not exceed" */
-static void test_spread(void **state)
+TEST(test_spread)
 {
-    (void)state;
     double values[200];
     sb_spread s;
     for (size_t i = 0; i < 200; i++)
@@ -27,9 +26,8 @@ static void test_spread(void **state)
 }
 
 /* L-3 against the textbook: independent counts have a design effect near 1. */
-static void test_mean(void **state)
+TEST(test_mean)
 {
-    (void)state;
     const unsigned char one[] = {2, 2, 2, 2}, two[] = {0, 4, 1, 3, 0, 4, 1, 3};
     const size_t end_one = 4, end_two = 8;
     sb_mean m = sb_mean_of_counts(one, &end_one, 1);
@@ -42,9 +40,8 @@ static void test_mean(void **state)
 }
 
 /* Runs of equal counts tell less than independent ones: the interval is wider. */
-static void test_mean_correlated(void **state)
+TEST(test_mean_correlated)
 {
-    (void)state;
     unsigned char mixed[64], runs[64];
     size_t end = 64;
     for (size_t i = 0; i < 64; i++) {
@@ -62,9 +59,8 @@ static void test_mean_correlated(void **state)
 }
 
 /* L-4: "holds after 4593 tokens without a flip" */
-static void test_never(void **state)
+TEST(test_never)
 {
-    (void)state;
     sb_sequential t = sb_never();
     assert_true(sb_sequential_more(&t) == 4593);
     assert_true(sb_sequential_rate(&t) == 1);
@@ -83,9 +79,8 @@ static void test_never(void **state)
 }
 
 /* The stated error rates, by many drawn sequences at both rates. */
-static void test_error_rates(void **state)
+TEST(test_error_rates)
 {
-    (void)state;
     enum { RUNS = 2000 };
     unsigned wrong[2] = {0, 0};
     uint64_t x = 42;
@@ -104,9 +99,8 @@ static void test_error_rates(void **state)
 }
 
 /* L-2, L-3: flips are listed, tokens without both sides do not count. */
-static void test_of_verdicts(void **state)
+TEST(test_of_verdicts)
 {
-    (void)state;
     sb_verdicts v;
     sb_statistics s;
     sb_error err;
@@ -143,14 +137,4 @@ static void test_of_verdicts(void **state)
     v.tokens[4].kl = (double)NAN;
     assert_int_equal(sb_statistics_of(&v, &s, &err), SB_ERR_NUMERIC);
     sb_verdicts_free(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread),          cmocka_unit_test(test_mean),
-        cmocka_unit_test(test_mean_correlated), cmocka_unit_test(test_never),
-        cmocka_unit_test(test_error_rates),     cmocka_unit_test(test_of_verdicts),
-    };
-    return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
 }

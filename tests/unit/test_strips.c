@@ -1,6 +1,6 @@
 /* test_strips.c - layers whose codes of four bits lie side by side (Q-6), with one input: the bits
  * of exact.h by every set of kernels, and what its sums promise (ref/math/row.h). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,9 +221,8 @@ static void check_layer(const sb_matrix *m, const sb_scalar *factor, family f, s
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-static void test_families(void **state)
+TEST(test_families)
 {
-    (void)state;
     static const uint32_t shapes[][2] = {{1, 8},    {8, 32},   {37, 40},    {64, 160},  {70, 256},
                                          {130, 72}, {200, 32}, {128, 2048}, {40, 2056}, {1160, 64}};
     for (size_t k = 0; k < KINDS; k++)
@@ -246,9 +245,8 @@ static void test_families(void **state)
 
 /* What kernels do not read is left to others: the sums would be wrong, or what is not there read.
  */
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const uint32_t map[16] = {0};
     key = sb_rng_key(0, "refused");
     at = 0;
@@ -292,11 +290,4 @@ static void test_refused(void **state)
     }
     forget(&m);
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families),
-                                       cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

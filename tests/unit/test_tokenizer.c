@@ -1,7 +1,7 @@
 /* test_tokenizer.c - the ids and the texts of golden/tokenizer, which the package of Hugging Face
  * gave, come out of this tokenizer, and do not where the tokenizer has a fault;
  * tools/gen/tokenizer.py says how they were recorded. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,9 +299,8 @@ static void move_first_merge(char *json, size_t size)
     memcpy(end - n, first, n);
 }
 
-static void test_planted(void **state)
+TEST(test_planted)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
         reading r = {.name = plants[i].name, .quiet = 1};
         size_t size = 0, from = strlen(plants[i].from), to = strlen(plants[i].to);
@@ -333,20 +332,13 @@ static void test_planted(void **state)
         "the package's ids: " name, test_variant, NULL, NULL, (void *)(uintptr_t)name              \
     }
 
-int main(void)
+TEST_ROWS(variants)
 {
-    const struct CMUnitTest tests[] = {
-        VARIANT("qwen"),
-        VARIANT("plain"),
-        VARIANT("gpt2"),
-        VARIANT("whole"),
-        VARIANT("ignore"),
-        VARIANT("pairs"),
-        VARIANT("twice"),
-        VARIANT("shuffled"),
-        VARIANT("added"),
-        VARIANT("blanks"),
-        cmocka_unit_test(test_planted),
+    static const struct CMUnitTest tests[] = {
+        VARIANT("qwen"),   VARIANT("plain"),  VARIANT("gpt2"),  VARIANT("whole"),
+        VARIANT("ignore"), VARIANT("pairs"),  VARIANT("twice"), VARIANT("shuffled"),
+        VARIANT("added"),  VARIANT("blanks"),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        suite_add(place, tests[i]);
 }

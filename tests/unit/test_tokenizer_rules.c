@@ -1,6 +1,6 @@
 /* test_tokenizer_rules.c - what the package of Hugging Face gives no answer to: bytes that are no
  * UTF-8, what is refused, memory that is out, and texts that are long. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,9 +90,8 @@ static void expect(const sb_tokenizer *t, const char *text, size_t bytes, const 
         expect(t, text, sizeof text - 1, wanted_, sizeof wanted_ / sizeof *wanted_);               \
     } while (0)
 
-static void test_invalid(void **state)
+TEST(test_invalid)
 {
-    (void)state;
     sb_tokenizer *t = make(NULL, NULL);
     EXPECT(t, "ab", AB);
     EXPECT(t, "\u00e9\u4f60", YO, NI, 0xa0);
@@ -129,9 +128,8 @@ static void test_invalid(void **state)
 }
 
 /* N-1: "decoding gives back every byte of any text" */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     static const char *const words[] = {"ab", "\u00e9", "\u4f60", "<eot>", " ", "\n", "e\u0301"};
     sb_tokenizer *t = make(NULL, NULL);
     uint64_t key = sb_rng_key(42, "tokenizer");
@@ -160,9 +158,8 @@ static void test_round_trip(void **state)
     sb_tokenizer_free(t);
 }
 
-static void test_asked(void **state)
+TEST(test_asked)
 {
-    (void)state;
     sb_tokenizer *t = make("<eot>", "\u00e9<x>");
     const uint32_t ids[] = {AB, 7000, EOT, 261, WORD};
     char *text = NULL;
@@ -253,9 +250,8 @@ static const struct {
     {"\"single_word\":true", "\"single_word\":true,\"bold\":true", SB_ERR_INPUT, "bold is a key"},
 };
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static char document[DOCUMENT];
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         sb_tokenizer *t = NULL;
@@ -271,9 +267,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_patterns(void **state)
+TEST(test_patterns)
 {
-    (void)state;
     static const char *const good[] = {"a",       "[a-z]+",  "(?i:'s|'T)", "[^\\s\\p{L}-]+",
                                        "x{2}",    "x{2,3}",  "a??b",       "a*+b",
                                        "(a|b)?c", "(?>a|b)", "\\.\\[\\-",  "[\\]\\-\\^]",
@@ -313,9 +308,8 @@ static void test_patterns(void **state)
             fail_msg("accepted: %s", bad[i]);
 }
 
-static void test_characters(void **state)
+TEST(test_characters)
 {
-    (void)state;
     unsigned spaces = 0, words = 0, mapped = 0;
     for (uint32_t c = 0; c < 0x110000; c++) {
         unsigned char text[4];
@@ -342,9 +336,8 @@ static void test_characters(void **state)
 }
 
 /* Every allocation fails once; PCRE2 takes its memory the same way. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     static char document[DOCUMENT];
     static const char text[] = "ab e\u0301 <eot> word \u0323\u0307 x";
     sb_status status = SB_ERR_MEMORY;
@@ -374,9 +367,8 @@ static void test_memory(void **state)
 }
 
 /* What took quadratic time would take hours. */
-static void test_long(void **state)
+TEST(test_long)
 {
-    (void)state;
     static const char *const units[] = {"ab",  "a",    "\u0307\u0323", " ",
                                         " \n", "\xff", "<eot>",        "\u4f60"};
     enum { BYTES_LONG = 1 << 20 };
@@ -408,9 +400,8 @@ static void test_long(void **state)
 }
 
 /* A blank that is an added token and takes the blanks around it: each match looks at them once. */
-static void test_long_strip(void **state)
+TEST(test_long_strip)
 {
-    (void)state;
     static char document[DOCUMENT];
     enum { BLANKS = 1 << 20 };
     sb_tokenizer *t = NULL;
@@ -436,16 +427,4 @@ static void test_long_strip(void **state)
     }
     alarm(0);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invalid),    cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_asked),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_patterns),   cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_long),
-        cmocka_unit_test(test_long_strip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_trace.c - a session as steps, and steps as a folder: what comes back is what was computed.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/bytes.h"
@@ -153,9 +154,8 @@ static void same_step(const sb_step *a, const sb_step *b)
  */
 
 /* What the steps have is what a plain tap sees, in its order, and the states are those between. */
-static void test_a_call_is_a_step(void **state)
+TEST(test_a_call_is_a_step)
 {
-    (void)state;
     const uint32_t prompt[] = {1, 2, 3};
     for (size_t m = 0; m < 3; m++) {
         steps s = {.count = 0};
@@ -201,9 +201,8 @@ static void test_a_call_is_a_step(void **state)
 }
 
 /* A round is a step for each draft and one for the verify; feeding again is none. */
-static void test_rounds_are_steps(void **state)
+TEST(test_rounds_are_steps)
 {
-    (void)state;
     static const sb_call_kind kinds[] = {SB_CALL_prompt, SB_CALL_draft,  SB_CALL_draft,
                                          SB_CALL_verify, SB_CALL_decode, SB_CALL_draft,
                                          SB_CALL_draft,  SB_CALL_draft,  SB_CALL_verify};
@@ -255,9 +254,8 @@ static sb_status count_ops(void *ctx, const sb_op_call *call)
     return sb_op_run(call);
 }
 
-static void test_others_come_first(void **state)
+TEST(test_others_come_first)
 {
-    (void)state;
     steps s = {.count = 0};
     size_t taps = 0, ops = 0;
     sb_capture *c = capture_of("embed", SB_CAPTURE_NO_STATES, keep, &s);
@@ -285,9 +283,8 @@ static void test_others_come_first(void **state)
  */
 
 /* Every tap that sessions show is in the list with its width, and the list has no other. */
-static void test_the_list_of_taps(void **state)
+TEST(test_the_list_of_taps)
 {
-    (void)state;
     unsigned char seen[SB_AUDIT_TAPS] = {0};
     sb_tap_name tap, row;
     for (size_t m = 0; m < 3; m++) {
@@ -318,9 +315,8 @@ static void test_the_list_of_taps(void **state)
             fail_msg("no session shows %s of taps.def", row.name);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     static const char *const none[] = {"",
                                        "layers.0",
                                        "layers.00.output",
@@ -349,9 +345,8 @@ static void test_names(void **state)
     assert_true(sb_tap_is_ids("layers.0.mlp.router_ids") && !sb_tap_is_ids("layers.0.mlp.gate"));
 }
 
-static void test_patterns(void **state)
+TEST(test_patterns)
 {
-    (void)state;
     static const struct {
         const char *patterns, *name;
         int fits;
@@ -439,9 +434,8 @@ static void same_file(const char *a, const char *b, const char *name)
 }
 
 /* Written, read, written again: the same steps, and the same bytes. */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     const char *first = test_path("test_trace", "first"),
                *second = test_path("test_trace", "second");
     for (size_t m = 0; m < 3; m++) {
@@ -477,9 +471,8 @@ static void test_round_trip(void **state)
 }
 
 /* Until it is finished it is no trace, and it begins in an empty folder only. */
-static void test_unfinished(void **state)
+TEST(test_unfinished)
 {
-    (void)state;
     const char *dir = test_path("test_trace", "unfinished");
     sb_trace_head head = some_head();
     sb_trace_writer *w = NULL;
@@ -503,9 +496,8 @@ static void test_unfinished(void **state)
 }
 
 /* Wherever memory ends, the message says so and nothing is lost or leaked. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     const char *dir = test_path("test_trace", "memory"), *other = test_path("test_trace", "other");
     steps s = {.count = 0};
     sb_capture *c = capture_of("embed,state.*", SB_CAPTURE_STATE_DIGESTS, keep, &s);
@@ -543,18 +535,4 @@ static void test_memory(void **state)
     free_steps(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_is_a_step),
-        cmocka_unit_test(test_rounds_are_steps),
-        cmocka_unit_test(test_others_come_first),
-        cmocka_unit_test(test_the_list_of_taps),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, play_close_models);
-}
+TEST_GROUP(NULL, play_close_models)

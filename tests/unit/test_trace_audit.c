@@ -1,5 +1,5 @@
 /* test_trace_audit.c - steps that contradict each other are named; lawful ones are not. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,16 +352,14 @@ static void run(const fault *f)
         fail_msg("%s: expected \"%s\", found \"%s\"", f->name, f->words, found);
 }
 
-static void test_faults(void **state)
+TEST(test_faults)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         run(&faults[i]);
 }
 
-static void test_benign(void **state)
+TEST(test_benign)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof benign / sizeof *benign; i++)
         run(&benign[i]);
 }
@@ -412,9 +410,8 @@ static const char *audit_one(const char *name, size_t rows, size_t cols, const f
     return text;
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     static const float twice[] = {3, 3}, high[] = {3, 4}, good[] = {3, 0};
     static const struct {
         const char *name;
@@ -465,9 +462,8 @@ static void test_shapes(void **state)
 }
 
 /* Values that are no numbers, and arrays that are all the same, are counted. */
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
     sb_audit *a = NULL;
     sb_step step = {.number = 0};
     sb_step_value *v = sb_step_add(&step.taps, "norm", 1, 2, 1);
@@ -488,9 +484,8 @@ static void test_counts(void **state)
 }
 
 /* Each thing that is added is the next level. */
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     sb_step step = {.number = 0};
     sb_step_row *row = sb_step_add_row(&step);
     *row = (sb_step_row){0, SB_NO_SLOT, 0, 1, VERIFY, 0};
@@ -518,13 +513,4 @@ static void test_levels(void **state)
     sb_step_clear(&step);
     sb_level empty = {0};
     assert_int_equal(sb_level_reached(&empty), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_benign), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_counts), cmocka_unit_test(test_levels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

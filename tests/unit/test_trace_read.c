@@ -1,4 +1,5 @@
 /* test_trace_read.c - a damaged trace is refused with the place; a harmless difference is not. */
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/container/file.h"
@@ -54,9 +55,8 @@ static char *without_file(void)
     return changed(list, "\"tensors\":9,", "");
 }
 
-static void test_list_is_read(void **state)
+TEST(test_list_is_read)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     char *text = without_file();
     sb_trace *t = NULL;
@@ -82,9 +82,8 @@ typedef struct text_fault {
     const char *old, *new, *words;
 } text_fault;
 
-static void test_list_faults(void **state)
+TEST(test_list_faults)
 {
-    (void)state;
     static const text_fault faults[] = {
         {"samebit-trace", "other", "format is \"other\", expected \"samebit-trace\""},
         {"\"version\":1", "\"version\":2", "version is 2, expected 1"},
@@ -137,9 +136,8 @@ static void test_list_faults(void **state)
 }
 
 /* Differences that mean nothing. */
-static void test_list_benign(void **state)
+TEST(test_list_benign)
 {
-    (void)state;
     static const text_fault benign[] = {
         {"\"spec\":2,", "", ""},
         {"\"profile\":\"hf\",\"knobs\":{\"act\":\"bf16\"},\"arithmetic\":\"f32\",", "", ""},
@@ -256,9 +254,8 @@ static float value_of(const sb_step *step, const char *name, size_t i)
     return v->data[i];
 }
 
-static void test_arrays_are_read(void **state)
+TEST(test_arrays_are_read)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     sb_step step;
     sb_error err = {""};
@@ -317,9 +314,8 @@ static const array_fault array_faults[] = {
     {8, {"layers.0.linear_attn.gg", SB_DTYPE_F64, 1, {1}, {0}}, NULL},
 };
 
-static void test_array_faults(void **state)
+TEST(test_array_faults)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     for (size_t i = 0; i < sizeof array_faults / sizeof *array_faults; i++) {
         const array_fault *f = &array_faults[i];
@@ -341,9 +337,8 @@ static void test_array_faults(void **state)
     scratch_remove(dir.text);
 }
 
-static void test_digests(void **state)
+TEST(test_digests)
 {
-    (void)state;
     static const struct {
         const char *digests, *words;
     } cases[] = {
@@ -376,9 +371,8 @@ static void test_digests(void **state)
 }
 
 /* Files against the list. */
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     scratch_path dir = scratch_new();
     sb_trace *t = NULL;
     sb_step step = {.number = 0};
@@ -438,23 +432,11 @@ static void check_seed(const char *path, const char *digests)
     scratch_remove(dir.text);
 }
 
-static void test_seeds(void **state)
+TEST(test_seeds)
 {
-    (void)state;
     check_seed("golden/trace/seed-arrays.trace", NULL);
     check_seed(
         "golden/trace/seed-digests.trace",
         "{\"layers.0.mlp.out\":[3,2,\"0123456789abcdef0123456789abcdef\"],"
         "\"state.7.mtp.layers.0.self_attn.keys\":[4,2,\"0123456789abcdef0123456789abcdef\"]}");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_is_read), cmocka_unit_test(test_list_faults),
-        cmocka_unit_test(test_list_benign),  cmocka_unit_test(test_arrays_are_read),
-        cmocka_unit_test(test_array_faults), cmocka_unit_test(test_digests),
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_seeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_trust.c - which bounds nobody believes: T-16 and T-71, from counts alone. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 
@@ -56,9 +56,8 @@ static sb_verdict verdict_of(size_t open, double worst)
 
 /* T-16: "a bound that no recorded error comes within 2^-13 of says nothing"; T-71: "more than half
  * of an op's elements were not 0 and had a bound of 0" */
-static void test_wide_bounds(void **state)
+TEST(test_wide_bounds)
 {
-    (void)state;
     assert_int_equal(verdict_of(1000, 2e-5), SB_VERDICT_MISTRUSTED);
     assert_int_equal(verdict_of(500, 2e-5), SB_VERDICT_MISTRUSTED);
     assert_int_equal(verdict_of(499, 2e-5), SB_VERDICT_WITHIN);
@@ -71,7 +70,7 @@ static void test_wide_bounds(void **state)
 
 /* T-16: "(2^12 w)^n is less than 2^-20" - that of one element is not, unless its error is next to
  * nothing; one that is outside fails alone. */
-static void test_evidence(void **state)
+TEST(test_evidence)
 {
     static const struct {
         size_t differing;
@@ -94,7 +93,6 @@ static void test_evidence(void **state)
         {1000, 0x1p-13, SB_VERDICT_WITHIN},
         {1, 1.5, SB_VERDICT_FAIL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (verdict_with(1000, 0, cases[i].differing, cases[i].worst) != cases[i].verdict)
             fail_msg("%zu elements that differ, by %g of the bound: not %s", cases[i].differing,
@@ -116,7 +114,7 @@ static sb_verdict verdict_within(double bound, size_t differing)
 
 /* Bounds that are no wider than T-16 lets them be, that are, and that let everything pass: of these
  * one element is enough. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     static const struct {
         double bound;
@@ -124,20 +122,9 @@ static void test_bounds(void **state)
     } cases[] = {{0x1p-12, 0},  {0x1p1, 0},    {0x1.0001p1, EVIDENCE},
                  {0x1.1p2, 10}, {0x1.1p5, 4},  {0x1.1p10, 2},
                  {0x1.1p20, 1}, {0x1p1023, 1}, {0x1p1023 * 2.0, 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t n = 1; n <= EVIDENCE + 1; n++)
             assert_int_equal(verdict_within(cases[i].bound, n),
                              cases[i].evidence && n >= cases[i].evidence ? SB_VERDICT_MISTRUSTED
                                                                          : SB_VERDICT_WITHIN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wide_bounds),
-        cmocka_unit_test(test_evidence),
-        cmocka_unit_test(test_bounds),
-    };
-    return cmocka_run_group_tests_name("trust", tests, NULL, NULL);
 }

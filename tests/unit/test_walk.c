@@ -1,6 +1,6 @@
 /* test_walk.c - a model one layer at a time gives the bits of a session, sequence after sequence.
  */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,25 +86,22 @@ static void same(const char *profile, size_t rows)
     sb_model_close(model);
 }
 
-static void test_exact(void **state)
+TEST(test_exact)
 {
-    (void)state;
     same("exact", 1);
 }
 
 /* Profiles with chunks, which begin anew with each call; among them one that keeps the unrounded
  * residual (K-48). */
-static void test_other_streams(void **state)
+TEST(test_other_streams)
 {
-    (void)state;
     same("hf", SB_WALK_ROWS);
     same("vllm", SB_WALK_ROWS);
 }
 
 /* A layer left out is seen. */
-static void test_planted(void **state)
+TEST(test_planted)
 {
-    (void)state;
     sb_error err;
     sb_walk *w;
     float whole[V], less[V];
@@ -125,14 +122,4 @@ static void test_planted(void **state)
     assert_int_equal(sb_walk_embed(w, &bad, 1, stream, &err), SB_ERR_USAGE);
     sb_walk_free(w);
     sb_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_other_streams),
-        cmocka_unit_test(test_planted),
-    };
-    return cmocka_run_group_tests_name("walk", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_wide.c - sums of quantized rows, with the factors of whole tensors, against MPFR.
  *
  * SAMEBIT_CASES / 5 is the number of sums per kind of factor (default 20000). */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <mpfr.h>
 #include <stdio.h>
@@ -246,9 +246,8 @@ static void check_kind(kind k)
 }
 
 #define SB_KIND_TEST(name, k)                                                                      \
-    static void test_##name(void **state)                                                          \
+    TEST(test_##name)                                                                              \
     {                                                                                              \
-        (void)state;                                                                               \
         check_kind(k);                                                                             \
     }
 SB_KIND_TEST(no_factor, NONE)
@@ -258,9 +257,8 @@ SB_KIND_TEST(both, BOTH)
 SB_KIND_TEST(tiny, TINY)
 
 /* A-6, and what does not fit the contract: never a number. */
-static void test_poison(void **state)
+TEST(test_poison)
 {
-    (void)state;
     sb_scalar one = SB_SCALAR_ONE;
     static const double bad[] = {1.0 / 3.0, 0x1p400, 0x1p-400};
     double nan = (double)sb_f32_from_bits(0x7fc00000u), inf = (double)sb_f32_from_bits(0x7f800000u);
@@ -277,9 +275,8 @@ static void test_poison(void **state)
 }
 
 /* A multiplier of 0 makes +0, a sum that vanishes keeps its sign. */
-static void test_zero(void **state)
+TEST(test_zero)
 {
-    (void)state;
     sb_scalar none = {{0, 1}, {1, 1}}, small = {{0x1p-149f, 0x1p-149f}, {1, 1}};
     for (size_t s = 0; s < sizeof isas / sizeof *isas; s++) {
         double a = -3, b = 5;
@@ -292,9 +289,8 @@ static void test_zero(void **state)
 
 /* A factor and its like as a divisor cancel: a tie stays a tie, although a third of it has no end
  * in binary, and what stands just beside one stays beside it. */
-static void test_product_and_quotient(void **state)
+TEST(test_product_and_quotient)
 {
-    (void)state;
     static const float thirds[] = {3, 5, 7, 0x1.fffffep23f, 3 * 0x1p-20f};
     for (size_t s = 0; s < sizeof isas / sizeof *isas; s++)
         for (size_t i = 0; i < sizeof thirds / sizeof *thirds; i++)
@@ -307,15 +303,4 @@ static void test_product_and_quotient(void **state)
                     assert_int_equal(sb_bits_f32(sb_dot_wide(a, b, n, &f)),
                                      sb_bits_f32(sb_dot_wide(a, b, n, &one)));
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_factor), cmocka_unit_test(test_multiplier),
-        cmocka_unit_test(test_divisor),   cmocka_unit_test(test_both),
-        cmocka_unit_test(test_tiny),      cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_zero),      cmocka_unit_test(test_product_and_quotient),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

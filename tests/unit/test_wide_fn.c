@@ -1,5 +1,5 @@
 /* test_wide_fn.c - the binary64 functions of bounds against MPFR. */
-#include "tests/lib/cmocka.h"
+#include "tests/lib/suite.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -55,7 +55,7 @@ static double argument(const range *r, uint64_t *seed)
     return r->low < 0.0 && uniform(seed) < 0.5 ? -magnitude : magnitude;
 }
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
     static const range ranges[] = {
         {"exp", sb_wide_exp, mpfr_exp, -700.0, 700.0, 0, 0},
@@ -73,7 +73,6 @@ static void test_functions(void **state)
         {"sqrt", sb_wide_sqrt, root, 0.0, 1e300, 0, 1},
     };
     uint64_t seed = 1;
-    (void)state;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         double worst = 0.0;
         for (int n = 0; n < 20000; n++) {
@@ -87,18 +86,16 @@ static void test_functions(void **state)
     }
 }
 
-static void test_pow(void **state)
+TEST(test_pow)
 {
-    (void)state;
     for (int f = 1; f < 128; f++) {
         double e = -2.0 * f / 256.0, right = pow(1e7, e);
         assert_true(fabs(sb_wide_pow(1e7, e) - right) <= 0x1p-46 * right);
     }
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
-    (void)state;
     assert_true(sb_wide_exp(1000.0) == INFINITY);
     assert_true(sb_wide_exp(-1000.0) == 0.0);
     assert_true(sb_wide_exp(0.0) == 1.0 && sb_wide_exp(-INFINITY) == 0.0);
@@ -108,14 +105,4 @@ static void test_ends(void **state)
     assert_true(fabs(sb_wide_exp(-740.0) / exp(-740.0) - 1.0) < 1e-5);
     assert_true(sb_wide_log(1.0) == 0.0 && sb_wide_cos(0.0) == 1.0 && sb_wide_sin(0.0) == 0.0);
     assert_true(sb_wide_round(2.5) == 2.0 && sb_wide_round(-0.4) == 0.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_pow),
-        cmocka_unit_test(test_ends),
-    };
-    return cmocka_run_group_tests_name("wide functions", tests, NULL, NULL);
 }

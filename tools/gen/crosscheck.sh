@@ -64,10 +64,10 @@ strict T1 --format f16
 # The same comparison as in make check, on what was recorded here and now.
 tools/gen/record.sh "$work/hf" >"$work/record.log" 2>&1
 report $? "recording"
-for test in "$build"/tests/hf/test_*; do
-    case $test in *.d | *.o) continue ;; esac
-    SAMEBIT_HF=$work/hf "$test"
-    report $? "$(basename "$test") on the live recording"
+for test in tests/hf/test_*.c; do
+    test=$(basename "$test" .c)
+    SAMEBIT_HF=$work/hf "$build/suites/hf" "$test"
+    report $? "$test on the live recording"
 done
 for file in golden/hf/*.safetensors; do
     name=$(basename "$file")
@@ -158,7 +158,7 @@ rm -rf "$work/tokenizer" "$work/tokenizer-live"
 tokenizer "$work/tokenizer" && diff -rq -x 'seed-*' golden/tokenizer "$work/tokenizer"
 report $? "golden/tokenizer is what tokenizers gives"
 tokenizer "$work/tokenizer-live" --random 2000 --seed "${SEED:-live}" &&
-    SAMEBIT_TOKENIZER=$work/tokenizer-live "$build/tests/unit/test_tokenizer" >"$work/tokenizer.log" 2>&1
+    SAMEBIT_TOKENIZER=$work/tokenizer-live "$build/suites/unit" test_tokenizer >"$work/tokenizer.log" 2>&1
 status=$?
 report $status "the ids of tokenizers for 22000 random texts"
 [ $status -eq 0 ] || tail -n 20 "$work/tokenizer.log"
@@ -196,7 +196,7 @@ for file in config.json model.safetensors; do
 done
 
 # Atoms: what was published from hardware, all of it, and another model on sums that should part them.
-vectors=$build/tests/unit/test_atoms_published
+vectors=("$build/suites/unit" test_atoms_published)
 rm -rf "$work/atoms" && mkdir -p "$work/atoms"
 cat tools/gen/requirements.txt tools/gen/atoms/requirements.txt >"$work/atoms/requirements.txt"
 tools/gen/venv.sh "$build/venv-atoms" "$work/atoms/requirements.txt" >"$work/atoms.log" 2>&1 &&
@@ -204,7 +204,7 @@ tools/gen/venv.sh "$build/venv-atoms" "$work/atoms/requirements.txt" >"$work/ato
 status=$?
 report $status "MMA-Sim on the rows of ref/formats/atoms.def"
 [ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
-"$vectors" "$work/atoms/simulated.safetensors" >"$work/atoms.log" 2>&1
+"${vectors[@]}" "$work/atoms/simulated.safetensors" >"$work/atoms.log" 2>&1
 status=$?
 report $status "the rows agree with MMA-Sim, but for what docs/atoms.md has as open"
 [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/atoms.log"
@@ -213,7 +213,7 @@ report $? "docs/atoms.md: the table of MMA-Sim is what comes out now"
 cards=${ATOMS_CARDS:-https://github.com/north-numerical-computing/MATLAB-tensor-core} # or a clone
 if git clone -q "$cards" "$work/atoms/cards" >"$work/atoms.log" 2>&1; then
     python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/published.safetensors" >"$work/atoms.log" 2>&1 &&
-        "$vectors" "$work/atoms/published.safetensors" >>"$work/atoms.log" 2>&1
+        "${vectors[@]}" "$work/atoms/published.safetensors" >>"$work/atoms.log" 2>&1
     status=$?
     report $status "all vectors that were published from tensor cores"
     [ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
@@ -257,7 +257,7 @@ mxfp4 T4
 mxfp8 T4
 FOLDERS
 for test in test_fixtures test_whole; do
-    SAMEBIT_WRITTEN=1 SAMEBIT_QUANT=$work/written "$build/tests/quant/$test" >"$work/$test.log" 2>&1
+    SAMEBIT_WRITTEN=1 SAMEBIT_QUANT=$work/written "$build/suites/quant" "$test" >"$work/$test.log" 2>&1
     status=$?
     report $status "$test on what make wrote and the libraries read"
     [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/$test.log"
