@@ -32,65 +32,113 @@ static void draw_piece(uint64_t key, unsigned kind, float scale, unsigned char *
     }
 }
 
-static void expect_same_bits(const sb_fp8_lanes *a, const sb_fp8_lanes *b, int with)
+/* A row that is looked at, in runs of any length. */
+typedef struct row {
+    sb_fp8_line line;
+    float scales[SB_FP8_PIECE / 16 + 1], inverses[SB_FP8_PIECE / 16 + 1];
+    unsigned char tops[2][SB_FP8_PIECE / 16 + 1][SB_FP8_GROUP], doubts[2][SB_FP8_PIECE / 16 + 1];
+} row;
+
+static void begin_row(row *r, const unsigned char *codes, sb_fp8_weights weights, uint32_t cols,
+                      uint32_t run, float scale)
 {
-    assert_memory_equal(a->sum, b->sum, sizeof a->sum);
-    assert_memory_equal(a->sum2, b->sum2, sizeof a->sum2);
-    assert_memory_equal(a->sum4, b->sum4, sizeof a->sum4);
-    for (unsigned j = 0; j < SB_FP8_LANES && with; j++) { /* NaN are equal here, whatever bits */
-        assert_true(a->error2[j] == b->error2[j] || (isnan(a->error2[j]) && isnan(b->error2[j])));
-        assert_true(a->master2[j] == b->master2[j] ||
-                    (isnan(a->master2[j]) && isnan(b->master2[j])));
+    memset(r, 0, sizeof *r);
+    for (uint32_t i = 0; i * run < cols; i++) {
+        r->scales[i] = scale * (float)(1 + i % 3);
+        r->inverses[i] = (float)(1 / (256 * (double)r->scales[i]));
     }
+    memset(r->tops, 17, sizeof r->tops);
+    r->line = (sb_fp8_line){.codes = codes,
+                            .weights = weights,
+                            .cols = cols,
+                            .run = run,
+                            .scales = r->scales,
+                            .inverses = r->inverses};
+}
+
+static sb_fp8_sums look_by(row *r, sb_fp8_look_fn *look, unsigned which, int shape)
+{
+    sb_fp8_sums s;
+    r->line.shape = shape;
+    r->line.tops = r->tops[which][0];
+    r->line.doubts = r->doubts[which];
+    look(&r->line, &s);
+    return s;
+}
+
+static void expect_equal(double a, double b)
+{
+    assert_true(a == b || (isnan(a) && isnan(b))); /* NaN are equal here, whatever bits */
+}
+
+static void expect_same_bits(const row *r, const sb_fp8_sums *a, const sb_fp8_sums *b)
+{
+    assert_int_equal(a->nan, b->nan);
+    assert_int_equal(a->odd, b->odd);
     assert_int_equal(a->zeros, b->zeros);
     assert_int_equal(a->doubts, b->doubts);
-    assert_int_equal(a->top, b->top);
+    expect_equal(a->sum, b->sum);
+    expect_equal(a->sum2, b->sum2);
+    expect_equal(a->sum4, b->sum4);
+    expect_equal(a->error2, b->error2);
+    expect_equal(a->master2, b->master2);
+    assert_memory_equal(r->tops[0], r->tops[1], sizeof r->tops[0]);
+    assert_memory_equal(r->doubts[0], r->doubts[1], sizeof r->doubts[0]);
 }
 
 TEST(test_fp8_paths)
 {
-    static unsigned char codes[SB_FP8_PIECE];
+    static unsigned char codes[SB_FP8_PIECE], bf16[2 * SB_FP8_PIECE];
     static float weights[SB_FP8_PIECE];
+    static const uint32_t runs[] = {32, 64, 128, 50, SB_FP8_PIECE};
     unsigned doubtful[5] = {0};
+    static row r;
     for (unsigned n = 0; n < 500; n++) {
         uint64_t key = sb_rng_key(n, "looks");
-        unsigned groups = 1 + sb_rng_below(key, 1u << 21, SB_FP8_PIECE / SB_FP8_GROUP);
+        uint32_t cols = 1 + sb_rng_below(key, 1u << 21, SB_FP8_PIECE), run = runs[n / 5 % 5];
         float scale = sb_round_to(SB_FORMAT_bf16, 1e-3f + sb_rng_uniform(key, 1u << 22));
-        float inverse = (float)(1 / (256 * (double)scale));
-        sb_fp8_lanes a, b;
         draw_piece(key, n % 5, scale, codes, weights);
-        for (int with = 0; with < 2; with++) {
-            sb_fp8_look_plain(codes, with ? weights : NULL, groups, inverse, &a);
-            sb_fp8_look()(codes, with ? weights : NULL, groups, inverse, &b);
-            expect_same_bits(&a, &b, with);
+        for (unsigned i = 0; i < SB_FP8_PIECE; i++)
+            sb_store_u16(bf16 + 2 * (size_t)i, (uint16_t)(sb_bits_f32(weights[i]) >> 16));
+        for (unsigned with = 0; with < 3; with++) {
+            sb_fp8_weights w = {.bf16 = with == 1 ? bf16 : NULL,
+                                .values = with == 2 ? weights : NULL};
+            for (int shape = 0; shape < 2; shape++) {
+                begin_row(&r, codes, w, cols, n % 5 < 3 ? cols : run, scale);
+                sb_fp8_sums a = look_by(&r, sb_fp8_look_plain, 0, shape);
+                sb_fp8_sums b = look_by(&r, sb_fp8_look(), 1, shape);
+                expect_same_bits(&r, &a, &b);
+                assert_true(shape || (a.sum == 0 && a.sum4 == 0));
+                doubtful[n % 5] += with == 2 ? a.doubts : 0;
+            }
         }
-        for (unsigned g = 0; g < groups; g++)
-            doubtful[n % 5] += a.doubts >> g & 1;
     }
-    printf("AVX2 and F16C: %d; doubtful groups of 8 * 10^2 of each kind: %u %u %u %u %u\n",
+    printf("AVX2 and F16C: %d; doubtful groups of 1.6 * 10^3 of each kind: %u %u %u %u %u\n",
            sb_fp8_look() != sb_fp8_look_plain, doubtful[0], doubtful[1], doubtful[2], doubtful[3],
            doubtful[4]);
-    assert_true(doubtful[0] < 20 && doubtful[1] < 20 && doubtful[3] > 500);
+    assert_true(doubtful[0] < 40 && doubtful[1] < 40 && doubtful[3] > 1000);
 }
 
-/* Values of all codes, one by one. */
+/* Values of all codes, one by one; a NaN code is told and is no largest one. */
 TEST(test_fp8_values)
 {
+    static row r;
     for (unsigned code = 0; code < 256; code++) {
         unsigned char codes[SB_FP8_GROUP];
-        sb_fp8_lanes l;
-        double value = (double)sb_e4m3_to_f32((uint8_t)code) / 256, n = 4;
+        double value = (double)sb_e4m3_to_f32((uint8_t)code) / 256, n = SB_FP8_GROUP;
         memset(codes, (int)code, sizeof codes);
-        sb_fp8_look()(codes, NULL, 1, 0, &l);
-        assert_int_equal(l.top, code & 0x7f);
+        begin_row(&r, codes, (sb_fp8_weights){0}, SB_FP8_GROUP, SB_FP8_GROUP, 1);
+        sb_fp8_sums l = look_by(&r, sb_fp8_look(), 0, 1);
         assert_int_equal(l.zeros, code & 0x7f ? 0 : SB_FP8_GROUP);
-        if ((code & 0x7f) == 0x7f)
+        assert_int_equal(l.nan, (code & 0x7f) == 0x7f);
+        unsigned top = !l.nan && (code & 0x7f) + 1 > 17 ? (code & 0x7f) + 1 : 17;
+        for (unsigned i = 0; i < SB_FP8_GROUP; i++)
+            assert_int_equal(r.tops[0][0][i], top);
+        if (l.nan)
             continue;
-        for (unsigned j = 0; j < SB_FP8_LANES; j++) {
-            assert_true((double)l.sum[j] == n * value);
-            assert_true((double)l.sum2[j] == n * value * value);
-            assert_true((double)l.sum4[j] == n * value * value * value * value);
-        }
+        assert_true(l.sum == n * value);
+        assert_true(l.sum2 == n * value * value);
+        assert_true(l.sum4 == n * value * value * value * value);
     }
 }
 
@@ -100,6 +148,7 @@ TEST(test_fp8_doubts)
 {
     uint64_t key = sb_rng_key(7, "looks"), at = 0;
     unsigned sure = 0, refused = 0;
+    static row r;
     for (unsigned code = 0; code < 256; code++)
         for (unsigned i = 0; i < 4000 && (code & 0x7f) != 0x7f; i++) {
             float scale = i % 3 ? 1e-3f + sb_rng_uniform(key, at++) : 0.37f;
@@ -109,10 +158,11 @@ TEST(test_fp8_doubts)
                 v * (edge + (i & 8 ? 1e-6 : 0.04) * ((double)sb_rng_uniform(key, at++) - 0.5));
             float weights[SB_FP8_GROUP] = {0};
             unsigned char codes[SB_FP8_GROUP] = {0};
-            sb_fp8_lanes l;
             codes[i % SB_FP8_GROUP] = (unsigned char)code;
             weights[i % SB_FP8_GROUP] = (float)((i % 101 ? t : -t) * (double)scale);
-            sb_fp8_look()(codes, weights, 1, (float)(1 / (256 * (double)scale)), &l);
+            begin_row(&r, codes, (sb_fp8_weights){.values = weights}, SB_FP8_GROUP, SB_FP8_GROUP,
+                      scale);
+            sb_fp8_sums l = look_by(&r, sb_fp8_look(), 0, 0);
             int is =
                 sb_fp8_nearest((uint8_t)code, (double)weights[i % SB_FP8_GROUP], (double)scale);
             if (!l.doubts && !is)
@@ -134,24 +184,23 @@ TEST(test_bf16_paths)
     for (unsigned n = 0; n < 500; n++) {
         uint64_t key = sb_rng_key(n, "bf16");
         unsigned steps = 1 + sb_rng_below(key, 1u << 21, SB_BF16_PIECE / SB_BF16_STEP);
-        sb_bf16_lanes a, b;
-        double sum2 = 0, lanes = 0;
+        sb_bf16_sums a, b;
+        double sum2 = 0;
         for (unsigned i = 0; i < SB_BF16_PIECE; i++) {
             float w = i % 50 ? sb_rng_normal(key, i) : i % 100 ? 0.0f : -0.0f;
             sb_store_u16(bytes + 2 * (size_t)i, sb_f32_to_bf16(w));
             sum2 += i < steps * SB_BF16_STEP ? pow((double)sb_round_to(SB_FORMAT_bf16, w), 2) : 0;
         }
-        sb_bf16_look_plain(bytes, steps, &a);
-        sb_bf16_look()(bytes, steps, &b);
-        assert_memory_equal(a.sum, b.sum, sizeof a.sum);
-        assert_memory_equal(a.sum2, b.sum2, sizeof a.sum2);
-        assert_memory_equal(a.sum4, b.sum4, sizeof a.sum4);
-        assert_int_equal(a.zeros, b.zeros);
-        assert_int_equal(a.zeros, (steps * SB_BF16_STEP + 49) / 50);
-        assert_int_equal(a.top, b.top);
-        for (unsigned j = 0; j < SB_BF16_STEP; j++)
-            lanes += (double)a.sum2[j];
-        assert_true(sb_bf16_fits(&a) && fabs(lanes - sum2) <= 1e-6 * sum2);
+        for (int shape = 0; shape < 2; shape++) {
+            sb_bf16_look_plain(bytes, steps, shape, &a);
+            sb_bf16_look()(bytes, steps, shape, &b);
+            assert_true(a.sum == b.sum && a.sum2 == b.sum2 && a.sum4 == b.sum4);
+            assert_true(shape ? a.sum4 > 0 : a.sum == 0 && a.sum4 == 0);
+            assert_int_equal(a.zeros, b.zeros);
+            assert_int_equal(a.zeros, (steps * SB_BF16_STEP + 49) / 50);
+            assert_int_equal(a.top, b.top);
+            assert_true(sb_bf16_fits(&a) && fabs(a.sum2 - sum2) <= 1e-6 * sum2);
+        }
     }
 }
 
@@ -182,7 +231,7 @@ static void check_row(unsigned kind, uint32_t cols)
     static unsigned char bytes[2 * 3000];
     static double wide[2 * 3000];
     uint64_t key = sb_rng_key(kind, "row");
-    sb_unit unit = {.tensor = NULL};
+    sb_unit unit = {.region = SB_REGION_mtp}; /* where V-41 asks for all sums */
     sb_check_options options = {.skip = {[40] = 1}};
     sb_check check = {.options = &options};
     sb_seen seen = {.rows = 1, .cols = cols}, defined = seen;
@@ -203,6 +252,13 @@ static void check_row(unsigned kind, uint32_t cols)
     assert_true(fabs(a->sum - b->sum) <= 1e-6 * sqrt(b->sum2 * (double)b->count));
     assert_true(fabs(a->sum2 - b->sum2) <= 1e-6 * b->sum2);
     assert_true(fabs(a->sum4 - b->sum4) <= 1e-6 * b->sum4);
+    unit.region = SB_REGION_trunk;
+    sb_seen few = {.rows = 1, .cols = cols};
+    panel.seen = &few;
+    sb_scan_plain(&panel);
+    few.moments.sum = a->sum;
+    few.moments.sum4 = a->sum4;
+    assert_memory_equal(&few.moments, a, sizeof *a);
     assert_int_equal(seen.plain.infinities, kind == 5 && cols > 3);
     assert_int_equal(seen.plain.nans, kind == 6 && cols > 1030);
 }

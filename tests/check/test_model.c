@@ -192,7 +192,10 @@ TEST(moments)
         assert_true(m->largest == largest);
         double sum_off = m->sum - sum, sum2_off = m->sum2 - sum2, near = 1e-6 * sum2;
         assert_true(sum2_off < near && sum2_off > -near);
-        assert_true(sum_off * sum_off <= 1e-12 * sum2 * (double)n);
+        if (unit->tensor) /* V-45 asks */
+            assert_true(sum_off * sum_off <= 1e-12 * sum2 * (double)n);
+        else
+            assert_true(m->sum == 0 && m->sum4 == 0);
     }
     folder_free(f);
     folder_result_free(r);

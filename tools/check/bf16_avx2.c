@@ -6,45 +6,62 @@
 
 #include <immintrin.h>
 
-enum { LANES = SB_BF16_STEP / 2 };
-
 #define AVX2 __attribute__((target("avx2")))
+#define INLINE AVX2 static inline __attribute__((always_inline))
 
 typedef struct sums {
     __m256 sum, sum2, sum4;
 } sums;
 
-AVX2 static inline __attribute__((always_inline)) void add_eight(sums *s, __m256i bits)
+INLINE void add_eight(sums *s, __m256i bits, int shape)
 {
     __m256 value = _mm256_castsi256_ps(bits), square = _mm256_mul_ps(value, value);
-    s->sum = _mm256_add_ps(s->sum, value);
     s->sum2 = _mm256_add_ps(s->sum2, square);
+    if (!shape)
+        return;
+    s->sum = _mm256_add_ps(s->sum, value);
     s->sum4 = _mm256_add_ps(s->sum4, _mm256_mul_ps(square, square));
 }
 
-AVX2 static void store(const sums *s, unsigned lane, sb_bf16_lanes *out)
+INLINE __m256d lower(__m256 lanes)
 {
-    _mm256_storeu_ps(out->sum + lane, s->sum);
-    _mm256_storeu_ps(out->sum2 + lane, s->sum2);
-    _mm256_storeu_ps(out->sum4 + lane, s->sum4);
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(lanes));
 }
 
-AVX2 static void end_integers(__m256i zeros, __m256i top, sb_bf16_lanes *out)
+INLINE __m256d upper(__m256 lanes)
 {
-    uint16_t zero[SB_BF16_STEP], most[SB_BF16_STEP];
-    _mm256_storeu_si256((__m256i *)(void *)zero, zeros);
-    _mm256_storeu_si256((__m256i *)(void *)most, top);
-    out->zeros = 0;
-    out->top = 0;
-    for (unsigned j = 0; j < SB_BF16_STEP; j++) {
-        out->zeros += zero[j];
-        out->top = most[j] > out->top ? most[j] : out->top;
-    }
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(lanes, 1));
 }
 
-AVX2 void sb_bf16_look_avx2(const unsigned char *bytes, unsigned steps, sb_bf16_lanes *out)
+/* sb_bf16_fold(). */
+INLINE double fold(__m256 a, __m256 b)
 {
-    const __m256i upper = _mm256_set1_epi32((int)0xffff0000u),
+    __m256d four =
+        _mm256_add_pd(_mm256_add_pd(lower(a), lower(b)), _mm256_add_pd(upper(a), upper(b)));
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+/* Sixteen counters of up to 2^15 - 1. */
+INLINE uint32_t total(__m256i counters)
+{
+    __m256i eight = _mm256_madd_epi16(counters, _mm256_set1_epi16(1));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+
+INLINE uint16_t largest(__m256i numbers)
+{
+    __m128i eight =
+        _mm_max_epu16(_mm256_castsi256_si128(numbers), _mm256_extracti128_si256(numbers, 1));
+    __m128i least = _mm_minpos_epu16(_mm_xor_si128(eight, _mm_set1_epi16(-1)));
+    return (uint16_t)~_mm_cvtsi128_si32(least);
+}
+
+INLINE void look(const unsigned char *bytes, unsigned steps, int shape, sb_bf16_sums *out)
+{
+    const __m256i upper_half = _mm256_set1_epi32((int)0xffff0000u),
                   magnitude = _mm256_set1_epi16(0x7fff);
     const __m256 zero = _mm256_setzero_ps();
     sums even = {zero, zero, zero}, odd = even;
@@ -54,12 +71,23 @@ AVX2 void sb_bf16_look_avx2(const unsigned char *bytes, unsigned steps, sb_bf16_
         __m256i a = _mm256_and_si256(x, magnitude);
         top = _mm256_max_epu16(top, a);
         zeros = _mm256_sub_epi16(zeros, _mm256_cmpeq_epi16(a, _mm256_setzero_si256()));
-        add_eight(&even, _mm256_slli_epi32(x, 16));
-        add_eight(&odd, _mm256_and_si256(x, upper));
+        add_eight(&even, _mm256_slli_epi32(x, 16), shape);
+        add_eight(&odd, _mm256_and_si256(x, upper_half), shape);
     }
-    store(&even, 0, out);
-    store(&odd, LANES, out);
-    end_integers(zeros, top, out);
+    out->sum2 = fold(even.sum2, odd.sum2);
+    out->sum = shape ? fold(even.sum, odd.sum) : 0;
+    out->sum4 = shape ? fold(even.sum4, odd.sum4) : 0;
+    out->zeros = total(zeros);
+    out->top = largest(top);
+}
+
+AVX2 void sb_bf16_look_avx2(const unsigned char *bytes, unsigned steps, int shape,
+                            sb_bf16_sums *out)
+{
+    if (shape)
+        look(bytes, steps, 1, out);
+    else
+        look(bytes, steps, 0, out);
 }
 
 #endif

@@ -116,19 +116,18 @@ static int compare(double x, double y)
     return (x > y) - (x < y);
 }
 
-/* Equal bytes have equal moments, so that pieces of a stack need no digests of their own. */
-static int moments_order(const payload *x, const payload *y)
+/* Equal bytes have equal moments, so that pieces of a stack need no digests of their own: bytes are
+ * looked at where these are equal. */
+static int bytes_order(const payload *x, const payload *y)
 {
-    const sb_moments *s = &x->member->seen->moments, *t = &y->member->seen->moments;
-    int order = compare(s->sum2, t->sum2);
-    order = order ? order : compare(s->sum, t->sum);
-    order = order ? order : compare(s->sum4, t->sum4);
-    return order ? order : (x->count > y->count) - (x->count < y->count);
+    int order = compare(x->member->seen->moments.sum2, y->member->seen->moments.sum2);
+    order = order ? order : (x->count > y->count) - (x->count < y->count);
+    return order ? order : memcmp(x->bytes, y->bytes, (size_t)x->count);
 }
 
-static int by_moments(const void *a, const void *b)
+static int by_bytes(const void *a, const void *b)
 {
-    int order = moments_order(a, b);
+    int order = bytes_order(a, b);
     return order ? order : strcmp(((const payload *)a)->name, ((const payload *)b)->name);
 }
 
@@ -136,9 +135,7 @@ static int same(const payload *x, const payload *y)
 {
     if (x->count != y->count)
         return 0;
-    if (!x->member)
-        return strcmp(x->digest, y->digest) == 0;
-    return moments_order(x, y) == 0 && memcmp(x->bytes, y->bytes, (size_t)x->count) == 0;
+    return x->member ? bytes_order(x, y) == 0 : strcmp(x->digest, y->digest) == 0;
 }
 
 static int is_tied(const sb_check *check, const payload *x, const payload *y)
@@ -235,7 +232,7 @@ void sb_check_duplicates(sb_check *check)
     if (tensors.count)
         qsort(tensors.rows, tensors.count, sizeof *tensors.rows, by_digest);
     if (pieces.count)
-        qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_moments);
+        qsort(pieces.rows, pieces.count, sizeof *pieces.rows, by_bytes);
     tell_untied(check);
     judge_all(check, &tensors, told);
     judge_all(check, &pieces, NULL);

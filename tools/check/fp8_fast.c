@@ -1,6 +1,7 @@
 /* fp8_fast.c - sums of many E4M3 codes at once, and which of them are nearest ones beyond doubt. */
 #include <string.h>
 
+#include "ref/base/bytes.h"
 #include "tools/check/fp8.h"
 
 enum { GROUP = SB_FP8_GROUP, LANES = SB_FP8_LANES };
@@ -29,13 +30,24 @@ static void decode(const unsigned char *codes, float *values)
     memcpy(values, bits, sizeof bits);
 }
 
-static void add_values(const float *values, sb_fp8_lanes *l)
+/* What is added up: of a piece by lane, of more by lane modulo 4. */
+typedef struct lanes {
+    float sum[LANES], sum2[LANES], sum4[LANES], error2[LANES], master2[LANES];
+} lanes;
+
+typedef struct fours {
+    double sum[4], sum2[4], sum4[4], error2[4], master2[4];
+} fours;
+
+static void add_values(const float *values, int shape, lanes *l)
 {
     for (unsigned i = 0; i < GROUP; i += LANES) {
         for (unsigned j = 0; j < LANES; j++) {
             float v = values[i + j], square = v * v;
-            l->sum[j] += v;
             l->sum2[j] += square;
+            if (!shape)
+                continue;
+            l->sum[j] += v;
             l->sum4[j] += square * square;
         }
     }
@@ -43,8 +55,7 @@ static void add_values(const float *values, sb_fp8_lanes *l)
 
 /* V-31: "a fast test in binary32 cannot prove" - with the sign of the code, bits of the
  * quotient and bits of the value differ as the magnitudes do. */
-static uint32_t add_weights(const float *values, const float *weights, float inverse,
-                            sb_fp8_lanes *l)
+static unsigned char add_weights(const float *values, const float *weights, float inverse, lanes *l)
 {
     float quotients[GROUP];
     uint32_t t[GROUP], v[GROUP], doubt = 0;
@@ -61,29 +72,103 @@ static uint32_t add_weights(const float *values, const float *weights, float inv
 #pragma omp simd reduction(| : doubt)
     for (unsigned i = 0; i < GROUP; i++)
         doubt |= t[i] - v[i] + SB_FP8_REACH > 2 * SB_FP8_REACH;
-    return doubt;
+    return doubt != 0;
 }
 
-void sb_fp8_look_plain(const unsigned char *codes, const float *weights, unsigned groups,
-                       float inverse, sb_fp8_lanes *out)
+/* Up to GROUP codes and weights from a column on, and zeros behind them. */
+static unsigned take(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigned char *codes,
+                     float *weights)
 {
-    sb_fp8_lanes l = {.zeros = 0};
-    float values[GROUP];
-    unsigned zeros = 0, top = 0;
-    for (unsigned g = 0; g < groups; g++, codes += GROUP) {
-        decode(codes, values);
-        for (unsigned i = 0; i < GROUP; i++) {
-            unsigned magnitude = codes[i] & 0x7fu;
-            zeros += magnitude == 0;
-            top = magnitude > top ? magnitude : top;
-        }
-        add_values(values, &l);
-        if (weights)
-            l.doubts |= add_weights(values, weights + (size_t)g * GROUP, inverse, &l) << g;
+    const unsigned count = end - first < GROUP ? end - first : GROUP;
+    memset(codes, 0, GROUP);
+    memset(weights, 0, GROUP * sizeof *weights);
+    memcpy(codes, x->codes + first, count);
+    for (unsigned i = 0; i < count && x->weights.bf16; i++)
+        weights[i] = sb_f32_from_bits(
+            (uint32_t)sb_load_u16(x->weights.bf16 + 2 * ((size_t)first + i)) << 16);
+    if (x->weights.values)
+        memcpy(weights, x->weights.values + first, count * sizeof *weights);
+    return count;
+}
+
+/* Returns how many are zeros. */
+static unsigned look_at_bytes(const unsigned char *codes, unsigned char *tops, int *nan)
+{
+    unsigned zeros = 0;
+    for (unsigned i = 0; i < GROUP; i++) {
+        unsigned above = (codes[i] & 0x7fu) + 1;
+        zeros += above == 1;
+        *nan |= above == 0x80;
+        tops[i] = above < 0x80 && above > tops[i] ? (unsigned char)above : tops[i];
     }
-    l.zeros = zeros;
-    l.top = (unsigned char)top;
-    *out = l;
+    return zeros;
+}
+
+static void fold(const float lane[LANES], double four[4])
+{
+    for (unsigned i = 0; i < 4; i++)
+        four[i] +=
+            ((double)lane[i] + (double)lane[i + 8]) + ((double)lane[i + 4] + (double)lane[i + 12]);
+}
+
+static void end_piece(lanes *l, fours *run)
+{
+    fold(l->sum, run->sum);
+    fold(l->sum2, run->sum2);
+    fold(l->sum4, run->sum4);
+    fold(l->error2, run->error2);
+    fold(l->master2, run->master2);
+    *l = (lanes){.sum = {0}};
+}
+
+static double all(const double four[4])
+{
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+static void end_run(const fours *run, double scale, fours *row)
+{
+    double square = scale * scale;
+    for (unsigned i = 0; i < 4; i++) {
+        row->sum[i] += run->sum[i] * scale;
+        row->sum2[i] += run->sum2[i] * square;
+        row->sum4[i] += run->sum4[i] * (square * square);
+        row->error2[i] += run->error2[i] * square;
+        row->master2[i] += run->master2[i] * square;
+    }
+}
+
+void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
+{
+    const int with = x->weights.bf16 || x->weights.values;
+    unsigned char codes[GROUP], *doubts = x->doubts;
+    float values[GROUP], weights[GROUP];
+    fours row = {{0}, {0}, {0}, {0}, {0}};
+    *out = (sb_fp8_sums){.nan = 0};
+    for (uint32_t r = 0, first = 0; first < x->cols; r++, first += x->run) {
+        const uint32_t end = x->cols - first < x->run ? x->cols : first + x->run;
+        fours run = {{0}, {0}, {0}, {0}, {0}};
+        lanes l = {{0}, {0}, {0}, {0}, {0}};
+        for (uint32_t k = first; k < end; k += GROUP) {
+            unsigned count = take(x, k, end, codes, weights);
+            decode(codes, values);
+            out->zeros += look_at_bytes(codes, x->tops + (size_t)r * GROUP, &out->nan);
+            out->zeros -= GROUP - count;
+            add_values(values, x->shape, &l);
+            if (with)
+                out->doubts += *doubts++ = add_weights(values, weights, x->inverses[r], &l);
+            if ((k - first) % SB_FP8_PIECE == SB_FP8_PIECE - GROUP)
+                end_piece(&l, &run);
+        }
+        end_piece(&l, &run);
+        out->odd |= with && !sb_fp8_holds(all(run.master2));
+        end_run(&run, (double)x->scales[r], &row);
+    }
+    out->sum = all(row.sum);
+    out->sum2 = all(row.sum2);
+    out->sum4 = all(row.sum4);
+    out->error2 = all(row.error2);
+    out->master2 = all(row.master2);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -94,7 +179,8 @@ void sb_fp8_look_plain(const unsigned char *codes, const float *weights, unsigne
 static int has_avx2_f16c(void)
 {
     unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
 /* Asked once: under a hypervisor CPUID takes microseconds. */

@@ -1,6 +1,7 @@
 /* FP8 and MXFP8, judged: checks 28 to 31. Every matrix has been seen (scan_fp8.c), so that what is
  * usual in this checkpoint is known when one of them is not. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -358,15 +359,23 @@ static int layer_is_tuned(usual *u, const sb_member *m, double ratio)
            !sb_block_agrees(&u->near, &u->check->self.units, m, is_near);
 }
 
+/* Beyond all reason the last digits are those of sums in binary32. */
+static const char *show_ratio(double ratio, char *text, size_t size)
+{
+    snprintf(text, size, ratio < 1e6 ? "%.4f" : "%.3g", ratio);
+    return text;
+}
+
 static void tell_far(usual *u, const sb_member *m, double ratio)
 {
     const sb_seen *seen = m->seen;
-    sb_check_find(u->check, 31, layer_is_tuned(u, m, ratio) ? SB_LEVEL_info : SB_LEVEL_error,
-                  code_name(m),
-                  "%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
-                  "weight; relative error %.4f, expected 0.0264%s: %s",
-                  SB_PIECE(m), seen->fp8.far.count, seen->distance.count, ratio, signature(ratio),
-                  PLACES(u, m, far, sb_code_byte, 1));
+    char text[32];
+    sb_check_find(
+        u->check, 31, layer_is_tuned(u, m, ratio) ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
+        "%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
+        "weight; relative error %s, expected 0.0264%s: %s",
+        SB_PIECE(m), seen->fp8.far.count, seen->distance.count,
+        show_ratio(ratio, text, sizeof text), signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
 }
 
 /* V-31: "a nearest code to t = w / S within |t| / 256" */
@@ -374,6 +383,7 @@ static void judge_nearest(usual *u, const sb_member *m)
 {
     const sb_seen *seen = m->seen;
     const sb_seen_fp8 *s = &seen->fp8;
+    char text[32];
     if (!s->compared || !seen->has_distance)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
@@ -392,9 +402,9 @@ static void judge_nearest(usual *u, const sb_member *m)
                       SB_PIECE(m), s->clipped.count, PLACES(u, m, clipped, sb_code_byte, 1));
     else if (ratio > 0.03)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%sthe relative error is %.4f, expected 0.0264: the scales are far too "
+                      "%sthe relative error is %s, expected 0.0264: the scales are far too "
                       "large for these weights",
-                      SB_PIECE(m), ratio);
+                      SB_PIECE(m), show_ratio(ratio, text, sizeof text));
     else if (ratio < 0.015 && seen->distance.count >= 16384 && seen->distance.master2 > 0)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
                       "%sthe relative error is %.4f, expected 0.0264: the original has hardly "

@@ -32,6 +32,13 @@ void sb_scan_plain(const sb_panel *panel); /* floats, vectors as one row: 12, 40
 /* Beside these: 48, on samples. */
 void sb_scan_decoding(const sb_panel *panel);
 
+/* Whether the mean and the kurtosis of a unit are asked for, by V-41 and V-45: sums of values and
+ * of their fourth powers. Those of other units stay 0. */
+static inline int sb_asks_shape(const sb_unit *unit)
+{
+    return unit->tensor || unit->region == SB_REGION_mtp;
+}
+
 /* Adds the values of the next row to the moments, and the row to the zero rows if it is one. For
  * scans that are quicker on their own: only the latter. */
 void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "tools/check/rows.h"
 
 /* V-40: "samples of a matrix, the same ones in every run" */
 enum {
@@ -16,20 +17,41 @@ enum {
     LONGEST = 4096       /* columns of a sampled row that are looked at */
 };
 
-/* Different magnitudes: of each value the upper half of its binary32 without the sign. */
+enum { CHUNK = 128 }; /* values that are decoded at once */
+
+/* Different magnitudes: of each value the upper half of its binary32 without the sign. More than
+ * NARROW of them are not counted: there is nothing that depends on how many. */
 typedef struct magnitudes {
-    unsigned char is[1 << 15];
+    unsigned char is[1 << 15]; /* zeroed but for those of `keys` */
+    uint16_t keys[NARROW + CHUNK];
     uint32_t distinct, nonzero;
 } magnitudes;
 
-static void add(magnitudes *m, float x)
+static void begin(magnitudes *m)
 {
-    uint32_t key = (sb_bits_f32(x) & 0x7fffffffu) >> 16;
-    if (x == 0)
-        return;
-    m->nonzero++;
-    m->distinct += !m->is[key];
-    m->is[key] = 1;
+    for (uint32_t i = 0; i < m->distinct; i++)
+        m->is[m->keys[i]] = 0;
+    m->distinct = m->nonzero = 0;
+}
+
+/* Up to CHUNK values. */
+static void add(magnitudes *m, const float *x, uint32_t count)
+{
+    uint32_t nonzero = 0;
+#if !defined(__clang__) /* which finds none to vectorize once it has unrolled the loop */
+#pragma omp simd reduction(+ : nonzero)
+#endif
+    for (uint32_t k = 0; k < count; k++)
+        nonzero += x[k] != 0;
+    m->nonzero += nonzero;
+    for (uint32_t k = 0; k < count && m->distinct <= NARROW; k++) {
+        uint32_t key = (sb_bits_f32(x[k]) & 0x7fffffffu) >> 16;
+        if (x[k] == 0)
+            continue;
+        m->keys[m->distinct] = (uint16_t)key;
+        m->distinct += !m->is[key];
+        m->is[key] = 1;
+    }
 }
 
 /* Of the numbers 0 .. count - 1 about `wanted`, spread without a pattern. */
@@ -45,29 +67,30 @@ static uint64_t samples_of(uint64_t count)
     return wanted < AT_LEAST ? AT_LEAST : wanted;
 }
 
-static void look_at_block(const sb_panel *panel, uint32_t row, uint32_t rows, uint32_t col)
+static void look_at_block(const sb_panel *panel, uint32_t row, uint32_t rows, uint32_t col,
+                          magnitudes *found)
 {
     const sb_matrix *m = &panel->matrix;
     sb_seen_plain *seen = &panel->seen->plain;
-    size_t size = sb_format_bytes(m->format);
-    magnitudes found;
-    float x[SIDE];
-    memset(&found, 0, sizeof found);
-    for (uint32_t r = row; r < row + rows; r++) {
-        sb_decode(m->format, sb_matrix_row_bytes(m, r) + col * size, SIDE, x);
-        for (unsigned k = 0; k < SIDE; k++)
-            add(&found, x[k]);
-    }
-    if (found.nonzero < BLOCK_VALUES)
+    float x[CHUNK];
+    begin(found);
+    for (uint32_t r = row; r < row + rows; r++)
+        for (uint32_t k = 0; k < SIDE; k += CHUNK) {
+            if (found->distinct > NARROW && found->nonzero >= BLOCK_VALUES)
+                break;
+            sb_plain_values(m, r, col + k, CHUNK, x);
+            add(found, x, CHUNK);
+        }
+    if (found->nonzero < BLOCK_VALUES)
         return;
     seen->blocks++;
-    seen->narrow_blocks += found.distinct <= NARROW;
-    if (found.distinct > seen->most)
-        seen->most = found.distinct;
+    seen->narrow_blocks += found->distinct <= NARROW;
+    if (found->distinct > seen->most)
+        seen->most = found->distinct;
 }
 
 /* The parts of 128 x 128 blocks that lie in this panel; most panels hold whole ones. */
-static void look_at_blocks(const sb_panel *panel)
+static void look_at_blocks(const sb_panel *panel, magnitudes *found)
 {
     const sb_matrix *m = &panel->matrix;
     uint32_t across = m->cols / SIDE;
@@ -78,12 +101,13 @@ static void look_at_blocks(const sb_panel *panel)
         rows = rows < m->rows - row ? rows : m->rows - row;
         for (uint32_t b = 0; b < across; b++)
             if (is_sample(down * across + b, count, samples_of(count)))
-                look_at_block(panel, row, rows, b * SIDE);
+                look_at_block(panel, row, rows, b * SIDE, found);
     }
 }
 
-/* Different values among n: with their signs, or magnitudes only. */
-static unsigned distinct_among(const float *x, unsigned n, uint32_t mask)
+/* Whether there are at most `most` different values among 32 or less: with their signs, or
+ * magnitudes only. */
+static int has_at_most(const float *x, unsigned n, uint32_t mask, unsigned most)
 {
     uint32_t seen[32];
     unsigned count = 0;
@@ -92,50 +116,59 @@ static unsigned distinct_among(const float *x, unsigned n, uint32_t mask)
         unsigned j = 0;
         while (j < count && seen[j] != bits)
             j++;
-        if (j == count)
-            seen[count++] = bits;
+        if (j < count)
+            continue;
+        if (count == most)
+            return 0;
+        seen[count++] = bits;
     }
-    return count;
+    return 1;
 }
 
 /* Every group of 16 has at most 8 magnitudes (FP4), or every group of 32 at most 16 values. */
-static int has_four_bits(const float *x, uint32_t cols)
+static int has_four_bits(const sb_matrix *m, uint32_t row, uint32_t cols)
 {
     int fp4 = 1, any = 1;
+    float x[32];
     for (uint32_t k = 0; k + 32 <= cols && (fp4 || any); k += 32) {
-        fp4 = fp4 && distinct_among(x + k, 16, 0x7fffffffu) <= 8 &&
-              distinct_among(x + k + 16, 16, 0x7fffffffu) <= 8;
-        any = any && distinct_among(x + k, 32, 0xffffffffu) <= 16;
+        sb_plain_values(m, row, k, 32, x);
+        fp4 = fp4 && has_at_most(x, 16, 0x7fffffffu, 8) && has_at_most(x + 16, 16, 0x7fffffffu, 8);
+        any = any && has_at_most(x, 32, 0xffffffffu, 16);
     }
     return fp4 || any;
 }
 
-static void look_at_line(const sb_panel *panel, uint32_t row)
+static void look_at_line(const sb_panel *panel, uint32_t row, magnitudes *found)
 {
     const sb_matrix *m = &panel->matrix;
     sb_seen_plain *seen = &panel->seen->plain;
     uint32_t cols = m->cols < LONGEST ? m->cols : LONGEST;
-    magnitudes found;
-    float x[LONGEST];
-    memset(&found, 0, sizeof found);
-    sb_decode(m->format, sb_matrix_row_bytes(m, row), cols, x);
-    for (uint32_t k = 0; k < cols; k++)
-        add(&found, x[k]);
-    if (found.nonzero >= LINE_VALUES) {
-        seen->lines++;
-        seen->narrow_lines += found.distinct <= NARROW && 2 * found.distinct <= found.nonzero;
+    float x[CHUNK];
+    begin(found);
+    for (uint32_t k = 0, n; k < cols; k += n) {
+        if (found->distinct > NARROW && found->nonzero >= LINE_VALUES && 2 * found->nonzero >= cols)
+            break;
+        n = cols - k < CHUNK ? cols - k : CHUNK;
+        sb_plain_values(m, row, k, n, x);
+        add(found, x, n);
     }
-    if (found.nonzero >= 64 && 2 * found.nonzero >= cols) {
+    if (found->nonzero >= LINE_VALUES) {
+        seen->lines++;
+        seen->narrow_lines += found->distinct <= NARROW && 2 * found->distinct <= found->nonzero;
+    }
+    if (found->nonzero >= 64 && 2 * found->nonzero >= cols) {
         seen->fours++;
-        seen->narrow_fours += (uint32_t)has_four_bits(x, cols);
+        seen->narrow_fours += (uint32_t)has_four_bits(m, row, cols);
     }
 }
 
 void sb_scan_double(const sb_panel *panel)
 {
     const sb_matrix *m = &panel->matrix;
-    look_at_blocks(panel);
+    magnitudes found;
+    memset(&found, 0, sizeof found);
+    look_at_blocks(panel, &found);
     for (uint32_t row = 0; row < m->rows; row++)
         if (is_sample(panel->first + row, panel->rows, samples_of(panel->rows)))
-            look_at_line(panel, row);
+            look_at_line(panel, row, &found);
 }

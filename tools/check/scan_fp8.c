@@ -4,21 +4,32 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "tools/check/fp8.h"
 #include "tools/check/rows.h"
 
 typedef struct pass {
     const sb_panel *panel;
-    sb_fp8_table table;
+    sb_fp8_table table; /* filled where it is needed */
+    int filled;
     sb_fp8_look_fn *look;
-    unsigned char *tops; /* (groups): the largest codes of the units that are not yet over */
+    /* (groups) each, of the rows that share scales with the last one: which line of scales that is,
+     * and whether the fast way can do with them */
+    float *scales, *inverses;
+    uint64_t scaled;
+    int fast;
+    unsigned char *doubts; /* of a row, by sb_fp8_line */
+    /* of the units that are not yet over: one more than the largest code, or parts of a unit that
+     * have one each */
+    unsigned char *tops;
+    uint32_t parts;
 } pass;
 
 /* Columns of a row that share a scale. */
 typedef struct run {
     const unsigned char *codes;
-    const float *master; /* NULL: none */
+    sb_fp8_weights master; /* or none */
     uint32_t count;
     double scale; /* -1: it has none that can be used */
 } run;
@@ -29,13 +40,24 @@ typedef struct sums {
     unsigned char top; /* the largest code without its sign, NaN left out */
 } sums;
 
-/* By halves, as far as vectors of two go. The sums of a row are a function of the row alone. */
-static inline double fold(const float lanes[SB_FP8_LANES])
+static inline int has_master(const run *r)
 {
-    double half[4];
-    for (unsigned i = 0; i < 4; i++)
-        half[i] = (double)lanes[i] + (double)lanes[i + 4];
-    return (half[0] + half[2]) + (half[1] + half[3]);
+    return r->master.bf16 || r->master.values;
+}
+
+static inline double weight_of(const run *r, uint32_t i)
+{
+    return (
+        double)(r->master.bf16
+                    ? sb_f32_from_bits((uint32_t)sb_load_u16(r->master.bf16 + 2 * (size_t)i) << 16)
+                    : r->master.values[i]);
+}
+
+/* The master from column i of the run on. */
+static inline sb_fp8_weights weights_from(const run *r, uint32_t i)
+{
+    return (sb_fp8_weights){r->master.bf16 ? r->master.bf16 + 2 * (size_t)i : NULL,
+                            r->master.values ? r->master.values + i : NULL};
 }
 
 static uint32_t far_among(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t count)
@@ -44,7 +66,7 @@ static uint32_t far_among(const sb_fp8_table *t, const run *r, uint32_t first, u
     uint32_t far = 0;
     for (uint32_t i = first; i < first + count; i++) {
         unsigned code = r->codes[i];
-        double w = r->master[i], slack = fabs(w);
+        double w = weight_of(r, i), slack = fabs(w);
         far += (unsigned)(256 * w + slack < t->low[code] * scale) |
                (unsigned)(256 * w - slack > t->high[code] * scale);
     }
@@ -61,12 +83,12 @@ static uint32_t clipped_among(const run *r, uint32_t first, uint32_t count)
 {
     uint32_t clipped = 0;
     for (uint32_t i = first; i < first + count; i++)
-        clipped += (unsigned)is_clipped(r->master[i], r->scale);
+        clipped += (unsigned)is_clipped(weight_of(r, i), r->scale);
     return clipped;
 }
 
-/* --- the slow way: NaN codes, and weights or scales that binary32 cannot square ----------------
- */
+/* --- the slow way: run by run, also NaN codes, scales of 0 and weights that binary32 cannot square
+ * ---------------------------------------------------------------------------------------------- */
 
 /* NaN codes have been taken for zeros, and for the largest code. */
 static void leave_nans_out(const run *r, sums *s)
@@ -80,17 +102,18 @@ static void leave_nans_out(const run *r, sums *s)
     }
 }
 
-static void codes_alone(const sb_fp8_table *t, const run *r, sums *s)
+static void codes_alone(const pass *p, const run *r, sums *s)
 {
+    int shape = sb_asks_shape(p->panel->unit);
     *s = (sums){.top = 0};
     for (uint32_t i = 0; i < r->count; i++) {
         unsigned code = r->codes[i], magnitude = code & 0x7fu;
-        double v = t->value[code], square = v * v;
+        double v = p->table.value[code], square = v * v;
         s->zeros += magnitude == 0;
         s->top = magnitude > s->top ? (unsigned char)magnitude : s->top;
-        s->sum += v;
         s->sum2 += square;
-        s->sum4 += square * square;
+        s->sum += shape ? v : 0;
+        s->sum4 += shape ? square * square : 0;
     }
     if (s->top == 0x7f)
         leave_nans_out(r, s);
@@ -99,7 +122,7 @@ static void codes_alone(const sb_fp8_table *t, const run *r, sums *s)
 static void against_master(const sb_fp8_table *t, const run *r, sums *s)
 {
     for (uint32_t i = 0; i < r->count; i++) {
-        double w = r->master[i], error = t->value[r->codes[i]] * r->scale - w;
+        double w = weight_of(r, i), error = t->value[r->codes[i]] * r->scale - w;
         s->error2 += error * error;
         s->master2 += w * w;
     }
@@ -107,87 +130,11 @@ static void against_master(const sb_fp8_table *t, const run *r, sums *s)
     s->clipped = clipped_among(r, 0, r->count);
 }
 
-/* --- the fast way ------------------------------------------------------------------------------
- */
-
-static void add_piece(const sb_fp8_lanes *l, int with, sums *s)
-{
-    s->sum += fold(l->sum);
-    s->sum2 += fold(l->sum2);
-    s->sum4 += fold(l->sum4);
-    s->zeros += l->zeros;
-    s->top = l->top > s->top ? l->top : s->top;
-    if (!with)
-        return;
-    s->error2 += fold(l->error2);
-    s->master2 += fold(l->master2);
-}
-
-/* What is left of a run, behind whole groups: zeros fill it up. */
-static void look_at_rest(const pass *p, const run *r, uint32_t first, float inverse,
-                         sb_fp8_lanes *out)
-{
-    unsigned char codes[SB_FP8_GROUP] = {0};
-    float weights[SB_FP8_GROUP] = {0};
-    uint32_t count = r->count - first;
-    memcpy(codes, r->codes + first, count);
-    if (r->master)
-        memcpy(weights, r->master + first, count * sizeof *weights);
-    p->look(codes, r->master ? weights : NULL, 1, inverse, out);
-    out->zeros -= SB_FP8_GROUP - count;
-}
-
-/* V-31: "a fast test in binary32 cannot prove" goes to the definition, 32 codes at a time. */
-static void far_in_doubt(const sb_fp8_table *t, const run *r, uint32_t first, uint32_t doubts,
-                         sums *s)
-{
-    for (uint32_t at = first; doubts; doubts >>= 1, at += SB_FP8_GROUP)
-        if (doubts & 1) {
-            uint32_t count = r->count - at < SB_FP8_GROUP ? r->count - at : SB_FP8_GROUP;
-            s->far += far_among(t, r, at, count);
-            s->clipped += clipped_among(r, at, count);
-        }
-}
-
-/* 0: only the slow way will do. `nearest`: whether V-31 is asked. */
-static int look_fast(const pass *p, const run *r, int nearest, sums *s)
-{
-    sb_fp8_lanes l;
-    double unit = 256 * r->scale;
-    *s = (sums){.top = 0};
-    if (r->master && !(r->scale >= 0x1p-100 && r->scale <= 0x1p100))
-        return 0;
-    float inverse = r->master ? (float)(1 / unit) : 0;
-    for (uint32_t at = 0, n; at < r->count; at += n) {
-        unsigned groups = (r->count - at) / SB_FP8_GROUP;
-        groups = groups < SB_FP8_PIECE / SB_FP8_GROUP ? groups : SB_FP8_PIECE / SB_FP8_GROUP;
-        n = groups ? groups * SB_FP8_GROUP : r->count - at;
-        if (groups)
-            p->look(r->codes + at, r->master ? r->master + at : NULL, groups, inverse, &l);
-        else
-            look_at_rest(p, r, at, inverse, &l);
-        add_piece(&l, r->master != NULL, s);
-        if (nearest && l.doubts)
-            far_in_doubt(&p->table, r, at, l.doubts, s);
-    }
-    s->sum *= 256;
-    s->sum2 *= 0x1p16;
-    s->sum4 *= 0x1p32;
-    /* NaN and infinite weights are here, too, and those whose squares vanish */
-    if (s->top == 0x7f || (r->master && !(s->master2 >= 0x1p-90 && s->master2 <= 0x1p120)))
-        return 0;
-    s->error2 *= unit * unit;
-    s->master2 *= unit * unit;
-    return 1;
-}
-
-static void look(const pass *p, const run *r, sums *s)
+static void look_slowly(const pass *p, const run *r, sums *s)
 {
     int nearest = p->panel->seen->fp8.compared && r->scale != 0;
-    if (look_fast(p, r, nearest, s))
-        return;
-    codes_alone(&p->table, r, s);
-    if (r->master)
+    codes_alone(p, r, s);
+    if (has_master(r))
         against_master(&p->table, r, s);
     if (!nearest)
         s->far = s->clipped = 0;
@@ -201,9 +148,9 @@ static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col,
     for (uint32_t i = 0; i < r->count; i++) {
         if ((r->codes[i] & 0x7fu) == 0x7fu)
             sb_note_place(&seen->nan, row, col + i);
-        else if (s->far && r->scale > 0 && !sb_fp8_nearest(r->codes[i], r->master[i], r->scale))
+        else if (s->far && r->scale > 0 && !sb_fp8_nearest(r->codes[i], weight_of(r, i), r->scale))
             sb_note_place(&seen->far, row, col + i);
-        if (s->clipped && r->scale > 0 && is_clipped(r->master[i], r->scale))
+        if (s->clipped && r->scale > 0 && is_clipped(weight_of(r, i), r->scale))
             sb_note_place(&seen->clipped, row, col + i);
     }
 }
@@ -228,7 +175,7 @@ static void add_moments(const pass *p, const run *r, const sums *s)
     m->sum4 += s->sum4 * square * square;
     largest = p->table.value[s->top] * scale;
     m->largest = largest > m->largest ? largest : m->largest;
-    if (r->master && !s->nans) {
+    if (has_master(r) && !s->nans) {
         seen->has_distance = 1;
         seen->distance.count += r->count;
         seen->distance.error2 += s->error2;
@@ -237,15 +184,6 @@ static void add_moments(const pass *p, const run *r, const sums *s)
 }
 
 /* --- units ------------------------------------------------------------------------------------ */
-
-static float stored_scale(const sb_matrix *m, uint64_t stored_row, uint32_t group)
-{
-    const sb_quant *q = &m->quant;
-    uint64_t at = stored_row / q->block_rows * q->scale_row + group * q->scale_col;
-    float scale;
-    sb_decode(q->scale_format, q->scales + at * sb_format_bytes(q->scale_format), 1, &scale);
-    return scale;
-}
 
 /* Finite and without a sign bit, of a zero, too. */
 static int has_value(float scale)
@@ -304,31 +242,149 @@ static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whol
         note_dead(seen, scale, row, col);
 }
 
-/* --- a panel ---------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* The scales of a row, which many rows may have in common. */
+static void take_scales(pass *p, uint64_t stored_row)
+{
+    const sb_panel *panel = p->panel;
+    const sb_quant *q = &panel->matrix.quant;
+    uint64_t line = stored_row / q->block_rows;
+    size_t size = sb_format_bytes(q->scale_format);
+    if (p->scaled == line)
+        return;
+    p->scaled = line;
+    p->fast = p->parts > 1;
+    for (uint32_t g = 0; g < q->groups; g++) {
+        float *scale = &p->scales[g];
+        sb_decode(q->scale_format, q->scales + (line * q->scale_row + g * q->scale_col) * size, 1,
+                  scale);
+        p->fast &= has_value(*scale) && *scale > 0;
+        if (!panel->master)
+            continue;
+        p->fast &= *scale >= 0x1p-100f && *scale <= 0x1p100f;
+        p->inverses[g] = (float)(1 / (256 * (double)*scale));
+    }
+}
+
+/* A row of the original, or none: as it is stored if that is BF16, as originals are. */
+static sb_fp8_weights master_of(const sb_panel *panel, uint32_t row)
+{
+    const sb_matrix *m = panel->master;
+    if (m && m->format == SB_FORMAT_bf16 && !sb_matrix_quantized(m))
+        return (sb_fp8_weights){.bf16 = sb_matrix_row_bytes(m, row)};
+    return (sb_fp8_weights){.values = sb_master_row(panel, row)};
+}
+
+/* Run number g of a row. */
+static run run_at(const pass *p, const run *row, uint32_t g)
+{
+    uint32_t first = g * p->panel->matrix.quant.block_cols, left = row->count - first;
+    int usable = has_value(p->scales[g]);
+    return (run){.codes = row->codes + first,
+                 .master = usable ? weights_from(row, first) : (sb_fp8_weights){0},
+                 .count = left < p->panel->matrix.quant.block_cols
+                              ? left
+                              : p->panel->matrix.quant.block_cols,
+                 .scale = usable ? (double)p->scales[g] : -1};
+}
+
+static void fill_table(pass *p)
+{
+    if (!p->filled)
+        sb_fp8_fill(&p->table);
+    p->filled = 1;
+}
+
+/* Returns how many values are 0. */
+static uint32_t scan_slowly(pass *p, const run *row, uint32_t number)
+{
+    const sb_quant *q = &p->panel->matrix.quant;
+    uint32_t zeros = 0;
+    fill_table(p);
+    for (uint32_t g = 0; g < q->groups; g++) {
+        run r = run_at(p, row, g);
+        unsigned char *top = &p->tops[(size_t)g * p->parts];
+        sums s;
+        look_slowly(p, &r, &s);
+        zeros += zeros_of(&r, &s);
+        *top = s.top >= *top ? (unsigned char)(s.top + 1) : *top;
+        keep_places(&r, &s, number, g * q->block_cols, &p->panel->seen->fp8);
+        add_moments(p, &r, &s);
+    }
+    return zeros;
+}
+
+/* V-31: "a fast test in binary32 cannot prove" goes to the definition, a group at a time. */
+static void settle_doubts(pass *p, const run *row, uint32_t number)
+{
+    const unsigned char *doubt = p->doubts;
+    fill_table(p);
+    for (uint32_t g = 0; g < p->panel->matrix.quant.groups; g++) {
+        run r = run_at(p, row, g);
+        sums s = {.far = 0};
+        for (uint32_t at = 0, n; at < r.count; at += n) {
+            n = r.count - at < SB_FP8_GROUP ? r.count - at : SB_FP8_GROUP;
+            if (!*doubt++)
+                continue;
+            s.far += far_among(&p->table, &r, at, n);
+            s.clipped += clipped_among(&r, at, n);
+        }
+        keep_places(&r, &s, number, g * p->panel->matrix.quant.block_cols, &p->panel->seen->fp8);
+    }
+}
+
+/* Returns whether the fast way could do. */
+static int scan_fast(pass *p, const run *row, uint32_t number, uint32_t *zeros)
+{
+    const sb_panel *panel = p->panel;
+    sb_seen *seen = panel->seen;
+    sb_moments *m = &seen->moments;
+    const sb_fp8_line line = {.codes = row->codes,
+                              .weights = row->master,
+                              .cols = row->count,
+                              .run = panel->matrix.quant.block_cols,
+                              .scales = p->scales,
+                              .inverses = p->inverses,
+                              .shape = sb_asks_shape(panel->unit),
+                              .tops = p->tops,
+                              .doubts = p->doubts};
+    sb_fp8_sums s;
+    p->look(&line, &s);
+    if (s.nan || s.odd)
+        return 0;
+    *zeros = s.zeros;
+    m->count += row->count;
+    m->zeros += s.zeros;
+    m->sum += s.sum * 256;
+    m->sum2 += s.sum2 * 0x1p16;
+    m->sum4 += s.sum4 * 0x1p32;
+    if (!has_master(row))
+        return 1;
+    seen->has_distance = 1;
+    seen->distance.count += row->count;
+    seen->distance.error2 += s.error2 * 0x1p16;
+    seen->distance.master2 += s.master2 * 0x1p16;
+    if (s.doubts && seen->fp8.compared)
+        settle_doubts(p, row, number);
+    return 1;
+}
 
 static void scan_row(pass *p, uint32_t row)
 {
     const sb_panel *panel = p->panel;
     const sb_matrix *m = &panel->matrix;
-    sb_seen *seen = panel->seen;
     uint64_t stored = (uint64_t)m->first_row + row;
-    const unsigned char *codes = m->data + stored * m->cols;
-    const float *master = sb_master_row(panel, row);
+    const run whole = {
+        .codes = m->data + stored * m->cols, .master = master_of(panel, row), .count = m->cols};
     uint32_t zeros = 0;
-    for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++) {
-        uint32_t count = m->cols - k < m->quant.block_cols ? m->cols - k : m->quant.block_cols;
-        float scale = stored_scale(m, stored, group);
-        int usable = has_value(scale);
-        run r = {codes + k, master && usable ? master + k : NULL, count, usable ? scale : -1};
-        sums s;
-        look(p, &r, &s);
-        zeros += zeros_of(&r, &s);
-        p->tops[group] = s.top > p->tops[group] ? s.top : p->tops[group];
-        keep_places(&r, &s, panel->first + row, k, &seen->fp8);
-        add_moments(p, &r, &s);
-    }
-    sb_seen_zero(seen, zeros == m->cols);
+    take_scales(p, stored);
+    if (!p->fast || !scan_fast(p, &whole, panel->first + row, &zeros))
+        zeros = scan_slowly(p, &whole, panel->first + row);
+    sb_seen_zero(panel->seen, zeros == m->cols);
 }
+
+/* --- a panel ---------------------------------------------------------------------------------- */
 
 /* V-30: "in blocks that a piece of a stack of experts shares with another" - its largest code may
  * be there. A piece that begins inside a block has its panels begin there, too. */
@@ -340,6 +396,17 @@ static int is_whole(const sb_panel *panel, uint64_t end)
     return panel->matrix.first_row == 0 && end % rows == 0;
 }
 
+/* Leaves nothing of the unit's codes behind. */
+static unsigned char take_top(const pass *p, uint32_t group)
+{
+    unsigned char top = 0, *parts = p->tops + (size_t)group * p->parts;
+    for (uint32_t i = 0; i < p->parts; i++) {
+        top = parts[i] > top ? parts[i] : top;
+        parts[i] = 0;
+    }
+    return top ? (unsigned char)(top - 1) : 0;
+}
+
 static void end_units(pass *p, uint32_t row)
 {
     const sb_panel *panel = p->panel;
@@ -348,20 +415,37 @@ static void end_units(pass *p, uint32_t row)
     uint64_t first = block * m->quant.block_rows;
     uint32_t top_row = first > m->first_row ? (uint32_t)(first - m->first_row) : 0;
     int whole = is_whole(panel, stored + 1);
-    for (uint32_t k = 0, group = 0; k < m->cols; k += m->quant.block_cols, group++)
-        end_unit(&panel->seen->fp8, stored_scale(m, stored, group), p->tops[group], whole,
-                 panel->first + top_row, k);
-    memset(p->tops, 0, m->quant.groups);
+    for (uint32_t g = 0; g < m->quant.groups; g++) {
+        unsigned char top = take_top(p, g);
+        double largest =
+            has_value(p->scales[g]) ? (double)sb_e4m3_to_f32(top) * (double)p->scales[g] : 0;
+        if (largest > panel->seen->moments.largest)
+            panel->seen->moments.largest = largest;
+        end_unit(&panel->seen->fp8, p->scales[g], top, whole, panel->first + top_row,
+                 g * m->quant.block_cols);
+    }
+}
+
+/* Behind the row of the original there are 8 bytes a column. */
+static void take_room(pass *p)
+{
+    const sb_matrix *m = &p->panel->matrix;
+    const size_t groups = m->quant.groups;
+    p->scales = (float *)(void *)(p->panel->scratch + m->cols);
+    p->inverses = p->scales + groups;
+    p->tops = (unsigned char *)(p->inverses + groups);
+    p->parts =
+        m->quant.block_cols >= SB_FP8_GROUP && m->cols >= 2 * SB_FP8_GROUP ? SB_FP8_GROUP : 1;
+    p->doubts = p->tops + groups * p->parts;
+    memset(p->tops, 0, groups * p->parts);
 }
 
 void sb_scan_fp8(const sb_panel *panel)
 {
     const sb_matrix *m = &panel->matrix;
     sb_seen_fp8 *seen = &panel->seen->fp8;
-    pass p = {.panel = panel, .look = sb_fp8_look()};
-    p.tops = (unsigned char *)(panel->scratch + m->cols);
-    sb_fp8_fill(&p.table);
-    memset(p.tops, 0, m->quant.groups);
+    pass p = {.panel = panel, .look = sb_fp8_look(), .scaled = UINT64_MAX};
+    take_room(&p);
     p.tops[0] = seen->carried;
     seen->compared = panel->master && !sb_matrix_quantized(panel->master);
     for (uint32_t row = 0; row < m->rows; row++) {
@@ -370,5 +454,7 @@ void sb_scan_fp8(const sb_panel *panel)
             (panel->last && row + 1 == m->rows))
             end_units(&p, row);
     }
-    seen->carried = p.tops[0]; /* not 0 only where one unit has the rows of several panels */
+    /* not 0 only where one unit has the rows of several panels */
+    unsigned char top = take_top(&p, 0);
+    seen->carried = top ? (unsigned char)(top + 1) : 0;
 }

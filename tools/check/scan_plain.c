@@ -80,35 +80,33 @@ static uint32_t add_decoded(sb_format format, const unsigned char *bytes, uint32
 }
 
 /* What a row adds to the moments; its largest magnitude is exact. */
-static void add_bf16(const sb_bf16_lanes *l, sb_moments *sums)
+static void add_bf16(const sb_bf16_sums *l, sb_moments *sums)
 {
     double largest = (double)sb_f32_from_bits((uint32_t)l->top << 16);
-    for (unsigned j = 0; j < SB_BF16_STEP; j++) {
-        sums->sum += (double)l->sum[j];
-        sums->sum2 += (double)l->sum2[j];
-        sums->sum4 += (double)l->sum4[j];
-    }
+    sums->sum += l->sum;
+    sums->sum2 += l->sum2;
+    sums->sum4 += l->sum4;
     sums->zeros += l->zeros;
     sums->largest = largest > sums->largest ? largest : sums->largest;
 }
 
 /* Whether binary32 was wide enough for them. */
-static int look_at_bf16(const unsigned char *bytes, uint32_t n, sb_moments *sums)
+static int look_at_bf16(const unsigned char *bytes, uint32_t n, int shape, sb_moments *sums)
 {
     unsigned char rest[2 * SB_BF16_STEP] = {0};
     sb_bf16_look_fn *look = sb_bf16_look();
-    sb_bf16_lanes l;
+    sb_bf16_sums l;
     uint32_t steps = n / SB_BF16_STEP, left = n % SB_BF16_STEP;
     sb_moments both = *sums;
     if (steps) {
-        look(bytes, steps, &l);
+        look(bytes, steps, shape, &l);
         if (!sb_bf16_fits(&l))
             return 0;
         add_bf16(&l, &both);
     }
     if (left) {
         memcpy(rest, bytes + 2 * (size_t)(n - left), 2 * (size_t)left);
-        look(rest, 1, &l);
+        look(rest, 1, shape, &l);
         if (!sb_bf16_fits(&l))
             return 0;
         l.zeros -= SB_BF16_STEP - left;
@@ -119,7 +117,7 @@ static int look_at_bf16(const unsigned char *bytes, uint32_t n, sb_moments *sums
 }
 
 /* V-12: "every value of a float tensor is looked at" */
-static sb_moments sums_of(const sb_matrix *m, uint32_t row)
+static sb_moments sums_of(const sb_matrix *m, uint32_t row, int shape)
 {
     const unsigned char *bytes = sb_matrix_row_bytes(m, row);
     size_t size = sb_format_bytes(m->format);
@@ -127,13 +125,13 @@ static sb_moments sums_of(const sb_matrix *m, uint32_t row)
     sb_moments sums = {.count = m->cols};
     for (uint32_t k = 0, n; k < m->cols; k += n) {
         n = m->cols - k < PIECE ? m->cols - k : PIECE;
-        if (m->format != SB_FORMAT_bf16 || !look_at_bf16(bytes + k * size, n, &sums))
+        if (m->format != SB_FORMAT_bf16 || !look_at_bf16(bytes + k * size, n, shape, &sums))
             sums.zeros -= add_decoded(m->format, bytes + k * size, n, &l);
     }
     for (unsigned j = 0; j < LANES; j++) {
-        sums.sum += l.sum[j];
+        sums.sum += shape ? l.sum[j] : 0;
         sums.sum2 += l.sum2[j];
-        sums.sum4 += l.sum4[j];
+        sums.sum4 += shape ? l.sum4[j] : 0;
         sums.zeros += l.zeros[j];
         sums.largest = l.largest[j] > sums.largest ? (double)l.largest[j] : sums.largest;
     }
@@ -143,7 +141,7 @@ static sb_moments sums_of(const sb_matrix *m, uint32_t row)
 static void add_row(const sb_panel *panel, uint32_t row)
 {
     const sb_matrix *m = &panel->matrix;
-    sb_moments sums = sums_of(m, row);
+    sb_moments sums = sums_of(m, row, sb_asks_shape(panel->unit));
     int finite = sums.sum2 <= 1e300;
     if (!finite || (m->format == SB_FORMAT_f16 && sums.largest == 65504))
         look_closely(panel, row);

@@ -18,8 +18,9 @@
 typedef struct sb_moments {
     uint64_t count; /* of finite values */
     uint64_t zeros; /* of them */
-    double sum, sum2, sum4;
-    double largest; /* magnitude */
+    double sum2;
+    double sum, sum4; /* where they are asked for: sb_asks_shape() */
+    double largest;   /* magnitude */
 } sb_moments;
 
 /* Against the original. */
