@@ -47,6 +47,20 @@ static void set_line(sb_mark_line *line, const sb_tensor *t, uint64_t first, uin
     line->have = 0;
 }
 
+/* Room for all marks of a tensor at once, where none will be left out. */
+static int reserve(sb_mark_list *list, const sb_tensor *t, int scales, uint64_t mask)
+{
+    size_t most = list->count + (size_t)(sb_mark_most(t) + (scales ? t->bytes / SECTOR : 0)) + 1;
+    if (mask || most <= list->room)
+        return 1;
+    sb_mark *grown = sb_realloc(list->rows, most, sizeof *grown);
+    if (!grown)
+        return 0;
+    list->rows = grown;
+    list->room = most;
+    return 1;
+}
+
 void sb_mark_begin(sb_mark_scan *s, sb_mark_list *list, const sb_tensor *t, unsigned part,
                    int scales, uint64_t offset, uint64_t mask)
 {
@@ -54,24 +68,28 @@ void sb_mark_begin(sb_mark_scan *s, sb_mark_list *list, const sb_tensor *t, unsi
     s->at = 0;
     s->mask = mask;
     s->part = (uint8_t)part;
-    s->lost = 0;
+    s->lost = !reserve(list, t, scales, mask);
     set_line(&s->lines[SB_GRID_row], t, 0, sb_tensor_row(t));
     set_line(&s->lines[SB_GRID_page], t, (PAGE - offset % PAGE) % PAGE, PAGE);
     set_line(&s->lines[SB_GRID_sector], t, 0, scales ? SECTOR : 0);
 }
 
+static uint64_t mixed(uint64_t key, uint64_t word)
+{
+    key = (key ^ word) * 0xd6e8feb86659fd93u;
+    return key ^ key >> 32;
+}
+
 /* 0 of one and the same 8 bytes eight times: padding, zeros, one scale. */
 static uint64_t key_of(const unsigned char *p)
 {
-    uint64_t word[SB_MARK_KEY / 8], key = 0x9e3779b97f4a7c15u;
-    int same = 1;
-    memcpy(word, p, sizeof word);
-    for (unsigned i = 0; i < SB_MARK_KEY / 8; i++) {
-        same &= word[i] == word[0];
-        key = (key ^ word[i]) * 0xd6e8feb86659fd93u;
-        key ^= key >> 32;
-    }
-    return same ? 0 : key;
+    uint64_t w[SB_MARK_KEY / 8];
+    memcpy(w, p, sizeof w);
+    uint64_t other = (w[1] ^ w[0]) | (w[2] ^ w[0]) | (w[3] ^ w[0]) | (w[4] ^ w[0]) | (w[5] ^ w[0]) |
+                     (w[6] ^ w[0]) | (w[7] ^ w[0]);
+    uint64_t half = mixed(mixed(mixed(mixed(0x9e3779b97f4a7c15u, w[0]), w[1]), w[2]), w[3]);
+    uint64_t key = mixed(mixed(mixed(mixed(half, w[4]), w[5]), w[6]), w[7]);
+    return other ? key : 0;
 }
 
 static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char *p)
@@ -87,7 +105,7 @@ static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char
     }
     list->rows = grown;
     list->rows[list->count++] =
-        (sb_mark){.key = key, .at = at, .part = s->part, .grid = (uint8_t)grid};
+        (sb_mark){.key = key, .place = at << 16 | (uint64_t)s->part << 8 | (uint64_t)grid};
 }
 
 static void follow(sb_mark_scan *s, sb_grid grid, const unsigned char *bytes, size_t count)

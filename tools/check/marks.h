@@ -16,12 +16,32 @@ typedef enum sb_grid { SB_GRID_row, SB_GRID_page, SB_GRID_sector, SB_GRIDS } sb_
 
 enum { SB_MARK_KEY = 64 };
 
+/* Small: a checkpoint may have millions. */
 typedef struct sb_mark {
     uint64_t key;
-    uint64_t at;   /* in the tensor */
-    uint32_t unit; /* set when lists are put together */
-    uint8_t part, grid;
+    uint64_t place; /* where in the tensor, which part of the unit, which grid: below */
 } sb_mark;
+
+static inline uint64_t sb_mark_at(const sb_mark *mark)
+{
+    return mark->place >> 16;
+}
+
+static inline unsigned sb_mark_part(const sb_mark *mark)
+{
+    return mark->place >> 8 & 0xff;
+}
+
+static inline sb_grid sb_mark_grid(const sb_mark *mark)
+{
+    return (sb_grid)(mark->place & 0xff);
+}
+
+/* Equal for marks of equal key on one grid. */
+static inline uint64_t sb_mark_kind(const sb_mark *mark)
+{
+    return mark->key ^ (uint64_t)sb_mark_grid(mark) << 40;
+}
 
 typedef struct sb_mark_list {
     sb_mark *rows;

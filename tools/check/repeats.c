@@ -8,6 +8,7 @@
 #include "ref/container/show.h"
 #include "tools/check/content.h"
 #include "tools/check/across.h"
+#include "tools/check/repeated_keys.h"
 
 enum {
     /* V-13: "128 bits, 256 of scales" */
@@ -16,32 +17,39 @@ enum {
     TOKENS = 8 /* "eight rows of one distance" */
 };
 
+/* A mark of a list, and whose it is. */
+typedef struct mark {
+    uint64_t key, at;
+    uint32_t unit;
+    uint8_t part, grid;
+} mark;
+
 /* The same bytes at two places. */
 typedef struct repeat {
-    sb_mark one, other;
+    mark one, other;
 } repeat;
 
 typedef struct repeats {
     sb_check *check;
-    sb_mark *marks;
+    mark *marks;
     size_t mark_count;
     repeat *rows;
     size_t count, room;
     size_t before; /* findings of whole tensors */
 } repeats;
 
-static const sb_unit *unit_of(const repeats *r, const sb_mark *m)
+static const sb_unit *unit_of(const repeats *r, const mark *m)
 {
     return &r->check->self.units.rows[m->unit];
 }
 
-static const sb_tensor *tensor_of(const repeats *r, const sb_mark *m)
+static const sb_tensor *tensor_of(const repeats *r, const mark *m)
 {
     const sb_unit *unit = unit_of(r, m);
     return unit->tensor ? unit->tensor : unit->found.part[m->part];
 }
 
-static int is_scale(const repeats *r, const sb_mark *m)
+static int is_scale(const repeats *r, const mark *m)
 {
     return !unit_of(r, m)->tensor && m->part != SB_PART_weight &&
            m->part != SB_PART_weight_packed && m->part != SB_PART_qweight;
@@ -53,7 +61,7 @@ static int is_vocabulary(const sb_unit *unit)
            strstr(unit->plain, "shared_head");
 }
 
-static int same_tensor(const sb_mark *a, const sb_mark *b)
+static int same_tensor(const mark *a, const mark *b)
 {
     return a->unit == b->unit && a->part == b->part;
 }
@@ -62,7 +70,7 @@ static int same_tensor(const sb_mark *a, const sb_mark *b)
 
 static int by_key(const void *a, const void *b)
 {
-    const sb_mark *x = a, *y = b;
+    const mark *x = a, *y = b;
     if (x->key != y->key)
         return x->key < y->key ? -1 : 1;
     if (x->grid != y->grid)
@@ -74,7 +82,7 @@ static int by_key(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-static int equal(const repeats *r, const sb_mark *a, const sb_mark *b)
+static int equal(const repeats *r, const mark *a, const mark *b)
 {
     const sb_tensor *s = tensor_of(r, a), *t = tensor_of(r, b);
     uint64_t size = sb_mark_size(s, (sb_grid)a->grid);
@@ -83,7 +91,7 @@ static int equal(const repeats *r, const sb_mark *a, const sb_mark *b)
 }
 
 /* V-13: "say more than" */
-static int says_enough(const repeats *r, const sb_mark *m)
+static int says_enough(const repeats *r, const mark *m)
 {
     const sb_tensor *t = tensor_of(r, m);
     size_t size = (size_t)sb_mark_size(t, (sb_grid)m->grid);
@@ -95,7 +103,7 @@ static int says_enough(const repeats *r, const sb_mark *m)
            sb_bits_said(p, size) >= (is_scale(r, m) ? SCALE_BITS : BITS);
 }
 
-static void add(repeats *r, const sb_mark *a, const sb_mark *b)
+static void add(repeats *r, const mark *a, const mark *b)
 {
     repeat *grown = sb_grow(r->rows, r->count, &r->room, sizeof *grown);
     if (!grown) {
@@ -109,88 +117,48 @@ static void add(repeats *r, const sb_mark *a, const sb_mark *b)
 /* Each mark beside the first one with its key, and beside the one before it. */
 static void find(repeats *r)
 {
-    const sb_mark *m = r->marks;
+    const mark *m = r->marks;
     for (size_t first = 0, i = 1; i < r->mark_count; i++) {
         if (m[i].key != m[first].key || m[i].grid != m[first].grid) {
             first = i;
             continue;
         }
-        const sb_mark *with = equal(r, &m[first], &m[i])   ? &m[first]
-                              : equal(r, &m[i - 1], &m[i]) ? &m[i - 1]
-                                                           : NULL;
+        const mark *with = equal(r, &m[first], &m[i])   ? &m[first]
+                           : equal(r, &m[i - 1], &m[i]) ? &m[i - 1]
+                                                        : NULL;
         if (with && says_enough(r, &m[i]))
             add(r, with, &m[i]);
     }
 }
 
-/* Two bits for each of some values of a key: it has come, and it has come again. */
-typedef struct key_table {
-    unsigned char *bits;
-    uint64_t mask;
-} key_table;
-
-static unsigned char *pair_of(const key_table *t, uint64_t key, unsigned *shift)
-{
-    uint64_t at = (key >> 24) & t->mask; /* the last bits may be zero in all keys */
-    *shift = (unsigned)(at % 4) * 2;
-    return t->bits + at / 4;
-}
-
-static void count_key(key_table *t, uint64_t key)
-{
-    unsigned shift;
-    unsigned char *pair = pair_of(t, key, &shift);
-    unsigned seen = (unsigned)*pair >> shift & 1u;
-    *pair = (unsigned char)(*pair | 1u << shift | seen << (shift + 1));
-}
-
-static int may_repeat(const key_table *t, uint64_t key)
-{
-    unsigned shift;
-    const unsigned char *pair = pair_of(t, key, &shift); /* it sets shift: before the shift */
-    return *pair >> (shift + 1) & 1;
-}
-
-/* Only keys that may stand twice are kept and sorted: of a sound checkpoint, few. */
-static void keep_repeated(sb_mark_list *list, const key_table *t)
-{
-    size_t kept = 0;
-    for (size_t k = 0; k < list->count; k++)
-        if (may_repeat(t, list->rows[k].key))
-            list->rows[kept++] = list->rows[k];
-    list->count = kept;
-}
-
+/* The marks of all units whose keys stand twice: of a sound checkpoint, few. */
 static void gather(repeats *r)
 {
     sb_units *u = &r->check->self.units;
-    size_t total = 0;
-    key_table t = {.mask = 1023};
-    for (size_t i = 0; i < u->count; i++)
-        total += u->rows[i].marks.count;
-    while (t.mask / 16 < total)
-        t.mask = t.mask << 1 | 1;
-    t.bits = sb_alloc((size_t)(t.mask / 4 + 1), 1);
-    for (size_t i = 0; i < u->count && t.bits; i++)
-        for (size_t k = 0; k < u->rows[i].marks.count; k++)
-            count_key(&t, u->rows[i].marks.rows[k].key);
-    total = 0;
-    for (size_t i = 0; i < u->count && t.bits; i++) {
-        keep_repeated(&u->rows[i].marks, &t);
-        total += u->rows[i].marks.count;
-    }
-    r->marks = sb_alloc(total + 1, sizeof *r->marks);
-    r->check->findings.lost |= !r->marks || !t.bits;
+    uint64_t *keys;
+    size_t count, room = 0;
+    r->check->findings.lost |= !sb_repeated_keys(u, &keys, &count);
     for (size_t i = 0; i < u->count; i++) {
         sb_mark_list *list = &u->rows[i].marks;
-        for (size_t k = 0; k < list->count && r->marks && t.bits; k++) {
-            r->marks[r->mark_count] = list->rows[k];
-            r->marks[r->mark_count++].unit = (uint32_t)i;
+        for (size_t k = 0; k < list->count && count; k++) {
+            const sb_mark *m = &list->rows[k];
+            if (!sb_is_repeated(keys, count, sb_mark_kind(m)))
+                continue;
+            mark *grown = sb_grow(r->marks, r->mark_count, &room, sizeof *grown);
+            r->check->findings.lost |= !grown;
+            if (!grown)
+                break;
+            r->marks = grown;
+            r->marks[r->mark_count++] = (mark){.key = m->key,
+                                               .at = sb_mark_at(m),
+                                               .unit = (uint32_t)i,
+                                               .part = (uint8_t)sb_mark_part(m),
+                                               .grid = (uint8_t)sb_mark_grid(m)};
         }
         free(list->rows);
         *list = (sb_mark_list){0};
     }
-    free(t.bits);
+    free(keys);
     if (r->mark_count)
         qsort(r->marks, r->mark_count, sizeof *r->marks, by_key);
 }
@@ -248,7 +216,7 @@ static const repeat *moved_tokens(const repeat *p, const repeat *end)
     return NULL;
 }
 
-static const sb_tensor *plain_master(const repeats *r, const sb_mark *m)
+static const sb_tensor *plain_master(const repeats *r, const mark *m)
 {
     const sb_unit *master = sb_master_unit(r->check, unit_of(r, m));
     if (!master)

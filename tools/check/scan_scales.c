@@ -69,25 +69,71 @@ static unsigned bin_at(const grid *g, scale_place at)
     return bin_of_value(value_at(g, at));
 }
 
-/* Most scales are single bytes: each of them is one of 256 numbers. Two tables, so that the same
- * byte twice need not wait for itself. */
+/* Most scales are single bytes: each of them is one of 256 numbers. */
+static unsigned bin_of_byte(const grid *g, unsigned byte)
+{
+    if (is_mx(g->m))
+        return byte ? MIDDLE - 127u + byte : ZERO;
+    return bin_of_value(sb_code_to_f32(g->m->quant.scale_format, byte));
+}
+
+/* The least and the largest byte of those in a bin other than ZERO, signs left out, and how many
+ * there are in that. E4M3 and E8M0 numbers are in the order of their bytes. */
+typedef struct range {
+    unsigned char least, most;
+    uint64_t zeros;
+} range;
+
+static void look_at_piece(const unsigned char *p, uint32_t count, int mx, range *r)
+{
+    const unsigned char mask = mx ? 0xff : 0x7f, nan = mx ? 0 : 0x7f;
+    unsigned char least = r->least, most = r->most, zeros = 0;
+#pragma omp simd reduction(min : least) reduction(max : most) reduction(+ : zeros)
+    for (uint32_t k = 0; k < count; k++) {
+        unsigned char byte = p[k] & mask, none = byte == 0 || byte == nan ? 0xff : 0;
+        unsigned char low = byte | none, high = (unsigned char)(byte & ~none);
+        zeros = (unsigned char)(zeros - none); /* 0xff is -1 */
+        least = low < least ? low : least;
+        most = high > most ? high : most;
+    }
+    r->least = least;
+    r->most = most;
+    r->zeros += (unsigned char)(zeros & 0xff);
+}
+
+/* Whether there is nothing to judge: few exponents, and few zeros. */
+static int is_even(const grid *g)
+{
+    enum { PIECE = 240 };
+    range r = {.least = 0xff};
+    const sb_quant *q = &g->m->quant;
+    /* lines that stand one behind the other are one */
+    int dense = q->scale_row == g->groups && !g->m->row_map;
+    uint64_t lines = dense ? 1 : g->lines,
+             each = dense ? (uint64_t)g->lines * g->groups : g->groups;
+    if (g->bytes != 1 || q->scale_col != 1)
+        return 0;
+    for (uint32_t line = 0; line < lines; line++) {
+        const unsigned char *p = scale_at(g, (scale_place){line, 0});
+        for (uint64_t k = 0; k < each; k += PIECE)
+            look_at_piece(p + k, each - k < PIECE ? (uint32_t)(each - k) : PIECE, is_mx(g->m), &r);
+    }
+    return r.zeros < ZERO_RUN &&
+           (r.least > r.most || bin_of_byte(g, r.most) - bin_of_byte(g, r.least) < APART - 1);
+}
+
+/* Four tables, so that the same byte again need not wait for itself. */
 static void count_bytes(grid *g)
 {
-    uint32_t bytes[2][256] = {{0}};
+    uint32_t bytes[4][256] = {{0}};
     uint64_t step = g->m->quant.scale_col;
     for (uint32_t line = 0; line < g->lines; line++) {
         const unsigned char *p = scale_at(g, (scale_place){line, 0});
         for (uint32_t k = 0; k < g->groups; k++)
-            bytes[k & 1][p[k * step]]++;
+            bytes[k & 3][p[k * step]]++;
     }
-    for (unsigned b = 0; b < 256; b++) {
-        uint32_t count = bytes[0][b] + bytes[1][b];
-        if (!count)
-            continue;
-        float value = is_mx(g->m) ? 0 : sb_code_to_f32(g->m->quant.scale_format, b);
-        unsigned bin = !is_mx(g->m) ? bin_of_value(value) : b ? MIDDLE - 127u + b : ZERO;
-        g->bins[bin] += count;
-    }
+    for (unsigned b = 0; b < 256; b++)
+        g->bins[bin_of_byte(g, b)] += bytes[0][b] + bytes[1][b] + bytes[2][b] + bytes[3][b];
 }
 
 static void count_scales(grid *g)
@@ -252,6 +298,8 @@ void sb_scan_scales(const sb_panel *panel)
     g.lines = m->rows;
     g.groups = q->groups;
     if (!g.bytes || !g.groups || g.lines < LINES || q->block_cols >= m->cols)
+        return;
+    if (is_even(&g))
         return;
     count_scales(&g);
     unsigned middle = middle_of(g.bins);
