@@ -307,7 +307,8 @@ TEST(test_moments)
 {
     for (int s = 0; s < SCHEMES; s++) {
         vehicle *v = new_vehicle((scheme)s);
-        v->codes[5] ^= 0x88; /* signs count */
+        v->codes[5] ^= 0x88;            /* signs count */
+        v->unit.region = SB_REGION_mtp; /* where V-41 asks for all sums */
         double row[COLS], error2 = 0, master2 = 0;
         double m = s == MX   ? 1
                    : s == CT ? 1 / (double)v->matrix.quant.factor.value
@@ -476,6 +477,7 @@ TEST(test_same_everywhere)
         v->matrix.quant.groups = v->matrix.cols / v->matrix.quant.block_cols;
         v->matrix.quant.scale_row = v->matrix.quant.groups;
         damage(v, key);
+        v->unit.region = key % 4 < 2 ? SB_REGION_mtp : SB_REGION_trunk;
         sb_seen a = seen_by("scalar", v, plain, sizeof plain);
         sb_seen b = seen_by("avx2", v, fast, sizeof fast);
         assert_string_equal(plain, fast);

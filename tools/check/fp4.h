@@ -27,8 +27,7 @@ enum { SB_FP4_RECENT = 512 };
  * value of a code. */
 typedef enum sb_fp4_count {
     SB_FP4_PLUS_12, /* x + 12 */
-    SB_FP4_SQUARE,  /* x^2, of 12 only 127 */
-    SB_FP4_SEVEN,   /* the 17 that are missing there */
+    SB_FP4_SQUARE,  /* x^2; two of them do not always fit */
     SB_FP4_FOURTH,  /* x^4 modulo 256 */
     SB_FP4_FOURTHS, /* x^4 / 256 */
     SB_FP4_COUNT_1, /* a counter in each half: of magnitude 1, 2 */
@@ -37,6 +36,18 @@ typedef enum sb_fp4_count {
     SB_FP4_COUNT_9, /* of the codes 9 to 15, 8 */
     SB_FP4_COUNTS
 } sb_fp4_count;
+
+/* Codes of a panel, counted in two ways: those of even and odd bytes by byte; or many at once, in
+ * four parts each: of magnitude 1 to 6, of the codes 9 to 15, of 8, and the sum of x^2. Of the last
+ * steps, up to seven, the former eight are still in two counters of each byte. */
+enum { SB_FP4_MINUS = 6, SB_FP4_MINUS_ZERO, SB_FP4_SQUARES, SB_FP4_TOTALS, SB_FP4_STEPS = 7 };
+typedef struct sb_fp4_tally {
+    uint32_t bytes[512];
+    uint64_t totals[SB_FP4_TOTALS][4];
+    unsigned char pending[4][32];
+    unsigned steps;
+    uint64_t codes; /* how many the totals are of */
+} sb_fp4_tally;
 
 /* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
  * value and inverse 0. A chunk is 16 columns that share a scale, 8 bytes of codes. */
@@ -50,8 +61,9 @@ typedef struct sb_fp4 {
     int usable;        /* the multiplier is one that can be computed with */
     int nearest;       /* V-23 is asked: the original is plain and the producer rounds to nearest */
     double multiplier; /* 1 of MXFP4 */
-    double least;      /* scales below are looked at one by one */
+    int shape;         /* V-41 asks for the sums of values and of their fourth powers */
     double scale[256]; /* of a byte */
+    double scale2[256];                /* its square */
     float inverse[256], square[256];   /* 1 / (scale times multiplier); the scale's square */
     uint32_t low_bits[256], span[256]; /* V-25, fast: for certain this byte if the bits of the */
                                        /* block's largest are low_bits and up to span more */
@@ -71,21 +83,25 @@ extern const uint8_t sb_fp4_twice[8];
  * so that it is the same number however many chunks are added at once. */
 typedef struct sb_fp4_sums {
     double sum[4], sum2[4], sum4[4], largest;
-    uint64_t zeros;
+    uint64_t vanished; /* codes other than zero under scales that are not above zero */
+    int alive;         /* there are codes other than zero */
 } sb_fp4_sums;
 
 void sb_fp4_prepare_sums(sb_fp4 *f);
 void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
-                uint32_t row, uint32_t *histogram);
+                uint32_t row, sb_fp4_tally *tally);
 
 /* One block, but for its moments. */
 void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
                   uint32_t block, sb_fp4_sums *r);
 
-/* As many of the first blocks of a row as can be done many at once; returns how many. Counts codes
- * in seen. */
+/* As many of the first blocks of a row as can be done many at once; returns how many. */
 uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *codes,
-                            const unsigned char *scales, uint32_t row, sb_fp4_sums *r);
+                            const unsigned char *scales, uint32_t row, sb_fp4_tally *tally,
+                            sb_fp4_sums *r);
+
+/* After the last row of a panel: adds the tally to what has been seen. */
+void sb_fp4_add_tally(sb_seen *seen, const sb_fp4_tally *tally);
 
 /* --- beside the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) -------------------------------
  */

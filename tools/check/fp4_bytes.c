@@ -23,10 +23,8 @@ static uint64_t one_code(unsigned code)
 static void prepare_counts(sb_fp4 *f, unsigned code)
 {
     unsigned magnitude = code & 7u, x = sb_fp4_twice[magnitude], square = x * x;
-    unsigned missing = magnitude == 7 ? square - 127 : 0;
     f->counts[SB_FP4_PLUS_12][code] = (uint8_t)(code & 8u ? 12 - x : 12 + x);
-    f->counts[SB_FP4_SQUARE][code] = (uint8_t)(square - missing);
-    f->counts[SB_FP4_SEVEN][code] = (uint8_t)missing;
+    f->counts[SB_FP4_SQUARE][code] = (uint8_t)square;
     f->counts[SB_FP4_FOURTH][code] = (uint8_t)(square * square & 0xffu);
     f->counts[SB_FP4_FOURTHS][code] = (uint8_t)(square * square >> 8);
     for (unsigned i = 0; i < 3; i++)
@@ -139,7 +137,7 @@ void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uin
         return;
     }
     double largest = judge_largest(f, codes, sum, byte, row, block) * scale;
-    r->zeros += scale > 0 ? 0 : nonzero;
+    r->vanished += scale > 0 ? 0 : nonzero;
     r->largest = largest > r->largest ? largest : r->largest;
     if (!f->mx && byte > f->seen->largest_scale && byte < 0x7f)
         f->seen->largest_scale = byte;
@@ -149,17 +147,19 @@ void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uin
 
 /* What sb_fp4_block() does not. */
 static void moments(const sb_fp4 *f, const unsigned char *codes, double scale, uint32_t chunk,
-                    uint32_t *histogram, sb_fp4_sums *r)
+                    sb_fp4_tally *tally, sb_fp4_sums *r)
 {
     uint64_t sum = sum_chunk(f, codes);
     double square = scale * scale;
     for (unsigned i = 0; i < BYTES; i += 2) {
-        histogram[codes[i]]++;
-        histogram[256 + codes[i + 1]]++;
+        tally->bytes[codes[i]]++;
+        tally->bytes[256 + codes[i + 1]]++;
     }
-    r->zeros += CHUNK - field(sum, FIELD_NONZERO, 6);
-    r->sum[chunk % 4] += ((int)field(sum, FIELD_1, 10) - BIAS * CHUNK) * scale;
+    r->alive |= field(sum, FIELD_NONZERO, 6) != 0;
     r->sum2[chunk % 4] += field(sum, FIELD_2, 13) * square;
+    if (!f->shape)
+        return;
+    r->sum[chunk % 4] += ((int)field(sum, FIELD_1, 10) - BIAS * CHUNK) * scale;
     r->sum4[chunk % 4] += field(sum, 0, 20) * (square * square);
 }
 
@@ -168,20 +168,30 @@ static double all(const double *four)
     return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
-static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, uint32_t row)
+/* Whether each value of a row is 0, where some scales are not above zero. */
+static int is_zero(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales)
+{
+    size_t bytes = (size_t)f->chunks * BYTES;
+    for (size_t i = 0; i < bytes * f->blocks; i++)
+        if ((codes[i] & 0x77) != 0 && f->scale[scales[i / bytes]] > 0)
+            return 0;
+    return 1;
+}
+
+static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, int zero, uint32_t row)
 {
     sb_seen *seen = f->panel->seen;
     sb_moments *m = &seen->moments;
     double half = f->multiplier / 2, square = half * half;
     m->count += f->panel->matrix.cols;
-    m->zeros += r->zeros;
+    m->zeros += r->vanished;
     if (f->usable) {
         m->sum += all(r->sum) * half;
         m->sum2 += all(r->sum2) * square;
         m->sum4 += all(r->sum4) * square * square;
         m->largest = r->largest * half > m->largest ? r->largest * half : m->largest;
     }
-    if (r->zeros < f->panel->matrix.cols) {
+    if (!zero) {
         seen->run = 0;
         return;
     }
@@ -192,19 +202,77 @@ static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, uint32_t row)
     }
 }
 
-void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
-                uint32_t row, uint32_t *histogram)
+static void clear(sb_fp4_sums *r)
 {
-    sb_fp4_sums r = {.zeros = 0};
+    for (unsigned i = 0; i < 4; i++)
+        r->sum[i] = r->sum2[i] = r->sum4[i] = 0;
+    r->largest = 0;
+    r->vanished = 0;
+    r->alive = 0;
+}
+
+void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
+                uint32_t row, sb_fp4_tally *tally)
+{
+    sb_fp4_sums r;
     size_t bytes = (size_t)f->chunks * BYTES;
-    uint32_t b = f->avx2 ? sb_fp4_blocks_avx2(f, codes, scales, row, &r) : 0;
+    clear(&r);
+    uint32_t b = f->avx2 ? sb_fp4_blocks_avx2(f, codes, scales, row, tally, &r) : 0;
     for (; b < f->blocks; b++) {
         const unsigned char *block = codes + b * bytes;
         for (unsigned i = 0; i < f->chunks; i++)
-            moments(f, block + (size_t)i * BYTES, f->scale[scales[b]], b * f->chunks + i, histogram,
+            moments(f, block + (size_t)i * BYTES, f->scale[scales[b]], b * f->chunks + i, tally,
                     &r);
         sb_fp4_block(f, block, scales[b], row, b, &r);
     }
     f->seen->blocks += f->blocks;
-    add_row(f, &r, row);
+    add_row(f, &r, !r.alive || (r.vanished && is_zero(f, codes, scales)), row);
+}
+
+/* --- a panel ---------------------------------------------------------------------------------- */
+
+static void add_bytes(sb_seen *seen, const uint32_t *bytes)
+{
+    for (unsigned i = 0; i < 512; i++)
+        for (unsigned half = 0; half < 2 && bytes[i]; half++) {
+            unsigned code = i >> 4 * half & 15u;
+            seen->fp4.magnitude[code & 7u] += bytes[i];
+            seen->fp4.negative += code > 8 ? bytes[i] : 0;
+            seen->fp4.minus_zero += code == 8 ? bytes[i] : 0;
+            seen->moments.zeros += (code & 7u) == 0 ? bytes[i] : 0;
+        }
+}
+
+static uint64_t total(const sb_fp4_tally *tally, unsigned i)
+{
+    const uint64_t *x = tally->totals[i];
+    uint64_t sum = x[0] + x[1] + x[2] + x[3];
+    for (unsigned k = 0; k < 32 && i < SB_FP4_SQUARES; k++)
+        sum += tally->pending[i / 2][k] >> 4 * (i % 2) & 15u;
+    return sum;
+}
+
+/* What of the sum of squares the others do not account for is that of magnitude 7. */
+static void add_totals(sb_seen *seen, const sb_fp4_tally *tally)
+{
+    uint64_t squares = total(tally, SB_FP4_SQUARES), zeros = tally->codes;
+    for (unsigned m = 1; m < 7; m++) {
+        uint64_t n = total(tally, m - 1);
+        seen->fp4.magnitude[m] += n;
+        squares -= n * sb_fp4_twice[m] * sb_fp4_twice[m];
+        zeros -= n;
+    }
+    uint64_t sevens = squares / 144;
+    zeros -= sevens;
+    seen->fp4.magnitude[7] += sevens;
+    seen->fp4.magnitude[0] += zeros;
+    seen->moments.zeros += zeros;
+    seen->fp4.negative += total(tally, SB_FP4_MINUS);
+    seen->fp4.minus_zero += total(tally, SB_FP4_MINUS_ZERO);
+}
+
+void sb_fp4_add_tally(sb_seen *seen, const sb_fp4_tally *tally)
+{
+    add_bytes(seen, tally->bytes);
+    add_totals(seen, tally);
 }

@@ -39,6 +39,7 @@ static void prepare_values(sb_fp4 *f)
          * slow one is asked */
         int fast = number && inverse < 0x1p100 && inverse > 0x1p-100 && v < 0x1p50f && v > 0x1p-50f;
         f->scale[i] = number ? (double)v : 0;
+        f->scale2[i] = f->scale[i] * f->scale[i];
         f->inverse[i] = fast ? (float)inverse : 0;
         f->square[i] = fast ? v * v : 0;
     }
@@ -63,7 +64,7 @@ static void prepare(const sb_panel *p, sb_fp4 *f)
         f->multiplier = !f->usable ? 1 : factor->kind == SB_DIVISOR ? 1 / v : v;
     }
     prepare_values(f);
-    f->least = f->mx ? f->scale[0] : f->scale[8]; /* V-15: "below 2^-6" */
+    f->shape = sb_asks_shape(p->unit);
     sb_fp4_prepare_sums(f);
     if (!p->master || !f->usable)
         return;
@@ -91,22 +92,11 @@ static void master_row(const sb_panel *p, uint32_t i, float *values, sb_fp4_line
         values[k] = (float)(wide[k] * (double)factor);
 }
 
-static void fold(sb_seen_fp4 *seen, const uint32_t *histogram)
-{
-    for (unsigned i = 0; i < 512; i++)
-        for (unsigned half = 0; half < 2; half++) {
-            unsigned code = i >> 4 * half & 15u;
-            seen->magnitude[code & 7u] += histogram[i];
-            seen->negative += code > 8 ? histogram[i] : 0;
-            seen->minus_zero += code == 8 ? histogram[i] : 0;
-        }
-}
-
 void sb_scan_fp4(const sb_panel *panel)
 {
     sb_fp4 f;
     sb_fp4_recent recent[SB_FP4_RECENT] = {{0}};
-    uint32_t histogram[512] = {0};
+    sb_fp4_tally tally = {.codes = 0};
     const sb_matrix *m = &panel->matrix;
     /* both fit the first of the two rows of doubles */
     float *weights = (float *)panel->scratch;
@@ -118,14 +108,14 @@ void sb_scan_fp4(const sb_panel *panel)
         line.codes = m->data + stored * (m->cols / 2);
         line.scales = m->quant.scales + stored * m->quant.scale_row;
         line.row = panel->first + i;
-        sb_fp4_row(&f, line.codes, line.scales, line.row, histogram);
+        sb_fp4_row(&f, line.codes, line.scales, line.row, &tally);
         if (!panel->master || !f.usable)
             continue;
         master_row(panel, i, weights, &line);
         if (sb_fp4_against(&f, &line) && panel->seen->zero_rows > dead)
             sb_fp4_place(&f.seen->died, line.row, 0);
     }
-    fold(f.seen, histogram);
+    sb_fp4_add_tally(panel->seen, &tally);
     if (panel->last)
         sb_fp4_judge(&f);
 }
