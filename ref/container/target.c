@@ -67,6 +67,20 @@ static char *with_suffix(const char *path, const char *suffix)
     return out;
 }
 
+int sb_target_is_passing(const char *folder)
+{
+    static const char *const suffixes[] = {".partial", ".replaced"};
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const size_t m = strlen(suffixes[i]);
+        if (n > m && strncmp(folder + n - m, suffixes[i], m) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* --- before ------------------------------------------------------------------------------------
  */
 

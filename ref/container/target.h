@@ -41,6 +41,9 @@ sb_status sb_target_begin(sb_target *target, sb_target_goes goes, sb_error *err)
  * somebody else's, and is refused. */
 sb_status sb_target_commit(sb_target *target, int replace, sb_target_goes goes, sb_error *err);
 
+/* Whether a folder has the name of one that is being written, or that is left of an old one. */
+int sb_target_is_passing(const char *folder);
+
 /* Removes what was begun and not committed. */
 void sb_target_close(sb_target *target);
 

@@ -66,7 +66,24 @@ refused 2 vectors "$op" --regime all -o "$work/one"
 says_err 'expected a folder'
 check "something was written" test ! -e "$work/one"
 refused 3 vectors "$op" --regime all -o "$work/none/none/"
-says_err "$work/none/none/"
+says_err "$work/none/none"
+touch "$work/all/note" && mkdir "$work/all/more" && before=$(ls "$work/all")
+run 0 vectors "$op" --regime all --seed 7 -o "$work/all/"
+check "a file of the folder is gone" test "$(ls "$work/all")" = "$before"
+check "a case is not the new one" test "$(cmp -s "$work/all/$op.$format.normal.default.safetensors" "$work/first"; echo $?)" = 1
+check "a case of another shape is not the old one" test -s "$work/all/$op.$format.normal.$shape.safetensors"
+check "something is left beside the folder" test ! -e "$work/all.partial" -a ! -e "$work/all.replaced"
+mkdir "$work/all.partial"
+refused 2 vectors "$op" --regime all -o "$work/all/"
+says_err "$work/all.partial: exists, left by a run that was cut off"
+run 0 vectors "$op" -o "$work/all/" # one case stands or does not
+refused 3 judge "$work/all.partial/" "$work/all"
+says_err 'cases may be missing'
+refused 2 vectors "$op" --regime all -o "$work/all/."
+refused 2 vectors "$op" --regime all -o "$work/all/../"
+touch "$work/file"
+refused 2 vectors "$op" --regime all -o "$work/file"
+refused 3 vectors "$op" --regime all -o "$work/file/"
 
 # --- wrong use
 refused 2 vectors

@@ -9,6 +9,7 @@
 #include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "ref/container/target.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/judge_show.h"
 #include "tools/cli/opts.h"
@@ -65,6 +66,12 @@ static int by_name(const void *left, const void *right)
 /* All *.safetensors of a folder, and the files of the same names in the other. */
 static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_error *err)
 {
+    /* C-9: "`judge` refuses a folder whose name ends in `.partial` or `.replaced`" */
+    if (sb_target_is_passing(folder))
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: by its name what samebit vectors has not finished, or what is left of "
+                       "an older folder: cases may be missing",
+                       SB_SHOW(folder));
     DIR *dir = opendir(folder);
     sb_status status = SB_OK;
     if (!dir)

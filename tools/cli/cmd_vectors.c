@@ -12,7 +12,9 @@
 #include "ref/base/text.h"
 #include "ref/container/dtype.h"
 #include "ref/container/map.h"
+#include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/cli/case_folder.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/protocol.h"
@@ -246,7 +248,7 @@ static sb_status name_files(const request *r, plan *p, sb_error *err)
     }
     for (size_t i = 0; i < p->count; i++)
         name_file(r->output, &p->items[i]);
-    if (mkdir(r->output, 0777) && errno != EEXIST)
+    if (p->count == 1 && mkdir(r->output, 0777) && errno != EEXIST)
         return sb_fail(err, SB_ERR_IO, "%s: %s", SB_SHOW(r->output), strerror(errno));
     return SB_OK;
 }
@@ -304,12 +306,13 @@ static sb_status write_batches(const request *r, const plan *p, sb_error *err)
     return SB_OK;
 }
 
-/* files: NULL for text. */
-static sb_status say_written(const sb_gate_case *c, const char *path, json_t *files, sb_error *err)
+/* A case that stands in `written` now will stand in `path`. files: NULL for text. */
+static sb_status say_written(const sb_gate_case *c, const char *written, const char *path,
+                             json_t *files, sb_error *err)
 {
     sb_digest digest;
     uint64_t bytes = 0;
-    sb_status status = digest_of(path, &digest, &bytes, err);
+    sb_status status = digest_of(written, &digest, &bytes, err);
     if (status)
         return status;
     if (!files) {
@@ -326,22 +329,39 @@ static sb_status say_written(const sb_gate_case *c, const char *path, json_t *fi
     return SB_OK;
 }
 
+/* folder: where the files of several cases are written, or NULL. */
+static sb_status write_item(const request *r, const item *one, const char *folder, json_t *files,
+                            sb_error *err)
+{
+    sb_gate_case *c = NULL;
+    char *path = folder ? sb_path_join(folder, strrchr(one->path, '/') + 1) : sb_strdup(one->path);
+    if (!path)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    sb_status status = make_case(r, one, &c, err);
+    if (status && folder)
+        sb_fail_in(err, status, SB_SHOW(one->path));
+    if (!status)
+        status = sb_gate_write(c, &r->ar, path, err);
+    if (!status)
+        status = say_written(c, path, one->path, files, err);
+    sb_gate_case_free(c);
+    free(path);
+    return status;
+}
+
 static sb_status write_all(const request *r, const plan *p, json_t *files, sb_error *err)
 {
-    sb_status status = SB_OK;
+    sb_target target = {.fd = -1};
+    if (p->count == 1)
+        return write_item(r, &p->items[0], NULL, files, err);
+    sb_status status = sb_case_folder_begin(r->output, &target, err);
     for (size_t i = 0; i < p->count && !status; i++) {
-        sb_gate_case *c = NULL;
-        status = make_case(r, &p->items[i], &c, err);
-        if (status && p->count > 1)
-            sb_fail_in(err, status, SB_SHOW(p->items[i].path));
-        if (!status)
-            status = sb_gate_write(c, &r->ar, p->items[i].path, err);
-        if (!status)
-            status = say_written(c, p->items[i].path, files, err);
-        sb_gate_case_free(c);
-        if (p->count > 1)
-            sb_progress(NULL, "case", i + 1, p->count);
+        status = write_item(r, &p->items[i], target.partial, files, err);
+        sb_progress(NULL, "case", i + 1, p->count);
     }
+    if (!status)
+        status = sb_case_folder_commit(&target, err);
+    sb_target_close(&target);
     return status;
 }
 
@@ -449,7 +469,8 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
             "operation without any rounding and as profile exact gives it, and how far from it a\n"
             "correct kernel may be, element by element. 'samebit judge' holds the output of a\n"
             "kernel against the file. Of several cases each has a file,\n"
-            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors. docs/gates.md explains all of it.\n"
+            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors, and all are there or none; other files in\n"
+            "DIR stay. docs/gates.md explains all of it.\n"
             "For kernels with a state there is 'samebit vectors protocol --help'.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
