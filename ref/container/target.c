@@ -225,11 +225,29 @@ static sb_status remove_folder(const char *folder, sb_target_goes goes, const ch
     return status;
 }
 
+static sb_status remove_inner(void *ctx, const char *path, const char *name,
+                              const struct stat *info, sb_error *err)
+{
+    (void)name;
+    if (S_ISDIR(info->st_mode))
+        (void)sb_each_entry(path, remove_inner, ctx, err);
+    (void)remove(path);
+    return SB_OK;
+}
+
+/* All that is in it is ours, folders, too. */
+static void remove_partial(const char *partial)
+{
+    (void)empty(partial, NULL, NULL, NULL);
+    (void)sb_each_entry(partial, remove_inner, NULL, NULL);
+    rmdir(partial);
+}
+
 void sb_target_close(sb_target *t)
 {
     if (t->fd >= 0) {
         if (!t->in_place)
-            (void)remove_folder(t->partial, NULL, NULL, NULL);
+            remove_partial(t->partial);
         close(t->fd);
     }
     free(t->place);

@@ -41,7 +41,10 @@ refused 2 fault F09 F10 --write "$work/none"
 refused 2 fault 'op.rope.*' --write "$work/none"
 refused 2 fault N01 --write "$work/none"
 refused 3 fault F09 --write "$work/none/deeper"
-check "a folder of nothing" test ! -e "$work/none"
+check "a folder of nothing" test ! -e "$work/none" -a ! -e "$work/none.partial"
+mkdir "$work/slip2.partial" # of a run that was cut off
+refused 2 fault F09 --write "$work/slip2"
+says_err "left by a run that was cut off"
 
 refused 2 fault no-such-fault
 refused 2 fault --tokens many

@@ -95,9 +95,11 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
     }
     if (status && tell && status != SB_ERR_MEMORY)
         sb_check_find(check, 9, SB_LEVEL_fatal, "", "%s", why.text);
+    check->unread |= status == SB_ERR_IO && access(path, F_OK) == 0;
     if (status != SB_ERR_MEMORY && access(path, F_OK) == 0) {
         status = sb_declared_load(folder, &side->declared, &why);
         side->has_declared = status == SB_OK;
+        check->unread |= status == SB_ERR_IO;
         if (status && tell && status != SB_ERR_MEMORY && side->has_config)
             sb_check_find(check, 9, SB_LEVEL_error, "", "%s", why.text);
     }

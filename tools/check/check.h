@@ -88,6 +88,7 @@ typedef struct sb_check {
     size_t side_files;    /* what check 51 had to look at */
     /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
+    int unread; /* a file is there and cannot be read, which is a finding */
 } sb_check;
 
 /* Runs all checks that options ask for. The status speaks of the run, not of the checkpoint:

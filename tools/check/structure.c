@@ -31,6 +31,7 @@ void sb_check_problem(void *ctx, int problem, const char *file, const char *tens
     sb_check *check = ctx;
     if (problem == SB_PROBLEM_NO_FILE || problem == SB_PROBLEM_STRAY)
         return; /* sb_check_files tells of these, with what they hold */
+    check->unread |= problem == SB_PROBLEM_UNREAD;
     check->told_mtp[problem] += tensor && strncmp(tensor, "mtp.", 4) == 0;
     if (check->told[problem]++ >= TOLD)
         return;

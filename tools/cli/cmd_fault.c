@@ -1,5 +1,4 @@
 /* cmd_fault.c - samebit fault: plants faults, and says which were caught. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "ref/container/show.h"
+#include "ref/container/target.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/fault/sensitivity.h"
@@ -16,6 +16,7 @@ typedef struct fault_request {
     const char *write;
     uint64_t tokens, seed, threads, elements;
     sb_repeated names;
+    sb_target target; /* of --write */
 } fault_request;
 
 typedef struct fault_report {
@@ -97,9 +98,10 @@ static sb_status check_names(const sb_faults *faults, const sb_repeated *names, 
     return SB_OK;
 }
 
-/* What is written has one folder, made here. */
-static sb_status check_write(const sb_faults *faults, const fault_request *r, sb_error *err)
+/* What is written has one folder, begun here. */
+static sb_status check_write(const sb_faults *faults, fault_request *r, sb_error *err)
 {
+    struct stat info;
     size_t i = 0;
     while (r->names.count == 1 && i < faults->count && !wanted(&faults->items[i], i, r))
         i++;
@@ -108,16 +110,18 @@ static sb_status check_write(const sb_faults *faults, const fault_request *r, sb
             err, SB_ERR_USAGE,
             "--write takes one fault that can be planted, by its whole name; see samebit "
             "fault --list");
-    if (strlen(r->write) > 500)
-        return sb_fail(err, SB_ERR_USAGE, "--write: the path is longer than 500 bytes");
-    if (mkdir(r->write, 0777) != 0)
-        return sb_fail(err, errno == EEXIST ? SB_ERR_USAGE : SB_ERR_IO,
-                       "%s: %s; expected a folder that is not there yet", SB_SHOW(r->write),
-                       strerror(errno));
-    return SB_OK;
+    sb_status status = sb_target_open(r->write, &r->target, err);
+    if (status)
+        return status;
+    if (strlen(r->target.partial) > 500)
+        return sb_fail(err, SB_ERR_USAGE, "--write: the path is longer than 492 bytes");
+    if (lstat(r->target.place, &info) == 0)
+        return sb_fail(err, SB_ERR_USAGE, "%s: exists; expected a folder that is not there yet",
+                       SB_SHOW(r->write));
+    return sb_target_begin(&r->target, NULL, err);
 }
 
-/* What lies there now. */
+/* What lies there now, whether the fault was caught or not. */
 static void print_written(const fault_request *r)
 {
     static const char *const names[] = {"checkpoint", "engine", "trace/trace.json"};
@@ -134,6 +138,18 @@ static void print_written(const fault_request *r)
     if (have[2])
         printf("samebit diff %s/checkpoint --engine %s/trace\n", SB_SHOW(r->write),
                SB_SHOW(r->write));
+}
+
+/* The folder is whole: it takes its place. Returns the status of the campaign, or a failure. */
+static sb_status end_write(fault_request *r, sb_status campaign, sb_error *err)
+{
+    sb_error why;
+    sb_status status = sb_target_commit(&r->target, 0, NULL, &why);
+    if (status)
+        *err = why;
+    else if (!r->json)
+        print_written(r);
+    return status ? status : campaign;
 }
 
 static sb_status list_json(const sb_faults *faults, sb_error *err)
@@ -274,13 +290,14 @@ static sb_status plant_all(const fault_request *r, const sb_faults *faults, sb_c
 
 static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_error *err)
 {
-    char folder[512];
+    char made[512] = "";
+    const char *folder = r->write ? r->target.partial : made;
     fault_report out = {.request = r, .survivors = json_array(), .alarms = json_array()};
     sb_campaign *c = NULL;
-    sb_status status = r->write ? SB_OK : make_folder(folder, err);
-    int made = !status && !r->write;
+    sb_status status = r->write ? SB_OK : make_folder(made, err);
+    int own = !status && !r->write;
     if (!status)
-        status = sb_campaign_new(&(sb_campaign_options){.folder = r->write ? r->write : folder,
+        status = sb_campaign_new(&(sb_campaign_options){.folder = folder,
                                                         .keep = r->write != NULL,
                                                         .seed = r->seed,
                                                         .found = found,
@@ -289,10 +306,8 @@ static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_er
     if (!status)
         status = r->sensitivity ? curve(r, c, err) : plant_all(r, faults, c, &out, err);
     sb_campaign_free(c);
-    if (made)
+    if (own)
         rmdir(folder);
-    if (r->write && !r->json)
-        print_written(r);
     json_decref(out.survivors);
     json_decref(out.alarms);
     return status;
@@ -300,7 +315,7 @@ static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_er
 
 sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
 {
-    fault_request r = {.tokens = 400, .seed = 42, .elements = 2};
+    fault_request r = {.tokens = 400, .seed = 42, .elements = 2, .target = {.fd = -1}};
     const sb_opt opts[] = {
         {"list", 0, SB_OPT_FLAG, &r.list, NULL, "what can be planted, and who must see it"},
         {"all", 0, SB_OPT_FLAG, &r.all, NULL,
@@ -346,6 +361,9 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         print_list(&faults);
     else if (!status)
         status = campaign(&r, &faults, err);
+    if (r.write && !r.list && (!status || status == SB_ERR_DIFF))
+        status = end_write(&r, status, err);
+    sb_target_close(&r.target);
     sb_faults_free(&faults);
     return status;
 }
