@@ -3,6 +3,9 @@
 #include "tests/lib/suite.h"
 #include "tests/unit/dump_case.h"
 
+#include <minizip/zip.h>
+#include <zlib.h>
+
 #include "ref/base/mem.h"
 
 #define GOLDEN "golden/dumps/arrays/"
@@ -397,6 +400,49 @@ TEST(test_large)
     assert_int_equal(seen.rows, 450);
     assert_int_equal(seen.steps, 2); /* 256 + 194 */
     assert_int_equal(seen.most_rows, 256);
+    scratch_remove(dir.text);
+}
+
+/* An archive of zeros in three rows, compressed: the arrays are named "embed" and "norm". */
+static void write_packed(const char *path, size_t arrays, unsigned columns)
+{
+    static const char *const names[] = {"embed.npy", "norm.npy"};
+    const size_t size = 10 + 118 + (size_t)12 * columns;
+    unsigned char *bytes = calloc(1, size);
+    zipFile zip = zipOpen64(path, APPEND_STATUS_CREATE);
+    assert_true(bytes && zip);
+    memcpy(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memset(bytes + 10, ' ', 118);
+    int n = snprintf((char *)bytes + 10, 118,
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (3, %u)}", columns);
+    bytes[10 + n] = ' ';
+    for (size_t i = 0; i < arrays; i++) {
+        assert_int_equal(zipOpenNewFileInZip64(zip, names[i], NULL, NULL, 0, NULL, 0, NULL,
+                                               Z_DEFLATED, Z_BEST_COMPRESSION, 0),
+                         ZIP_OK);
+        assert_int_equal(zipWriteInFileInZip(zip, bytes, (unsigned)size), ZIP_OK);
+        assert_int_equal(zipCloseFileInZip(zip), ZIP_OK);
+    }
+    assert_int_equal(zipClose(zip, NULL), ZIP_OK);
+    free(bytes);
+}
+
+/* J-15: "what is compressed unpacks, in all, to at most 8 times the archive and 1 MiB" - of zeros
+ * the archive is a few kB, so that it is the MiB that decides. */
+TEST(test_unpacked)
+{
+    scratch_path dir = scratch_new(), path = scratch_join(dir.text, "packed.npz");
+    static const char *const words = "unpacks, with others, to more than 8 times the archive";
+    dump_seen seen = {.check = 0};
+    write_packed(path.text, 1, 87000); /* 1 044 128 bytes of 1 048 576 and 8 times the archive */
+    dump_expect(path.text, &three, &seen);
+    assert_int_equal(seen.taps, 1);
+    write_packed(path.text, 1, 90000);
+    dump_refuse(path.text, &three, SB_ERR_INPUT, words);
+    write_packed(path.text, 2, 40000);
+    dump_expect(path.text, &three, &seen);
+    write_packed(path.text, 2, 87000);
+    dump_refuse(path.text, &three, SB_ERR_INPUT, words);
     scratch_remove(dir.text);
 }
 
