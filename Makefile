@@ -149,7 +149,7 @@ OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$
 SUITE_MAIN := tests/lib/suite_main.c
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(filter-out $(SUITE_MAIN),$(OTHER_SRC))))
 # (what stands in for calls of the system, in one of them)
-WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c
+WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c tests/fuzz/guarded_map.c
 HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC) $(SUITE_MAIN),$(OTHER_SRC))
 # the arithmetic digest is also built where there is no cmocka and no MPFR: only with what it includes
 DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
@@ -319,6 +319,9 @@ $(BUILD)/tests/fault/test_sweep: LINK += -Wl,-z,now $(addprefix -Wl$(comma)--wra
     unlink link symlink flock stat lstat fstat read pread mmap opendir readdir malloc calloc realloc posix_memalign \
     open_memstream pthread_create)
 $(BUILD)/tests/fault/test_sweep: $(call objects,tests/fault/sweep_calls.c)
+# all of fuzz/: nothing is read behind the end of a file
+$(FUZZ_BIN): LINK += $(addprefix -Wl$(comma)--wrap=,sb_map_open sb_map_close madvise)
+$(FUZZ_BIN): $(call objects,tests/fuzz/guarded_map.c)
 # fuzz_command: how far the parser came, and what is written where
 $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_parse open rename renameat2 mkdir rmdir unlink \
     link symlink)

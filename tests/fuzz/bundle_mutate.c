@@ -253,28 +253,40 @@ static void change_tensor(parts *p, json_draws *d)
     }
 }
 
-/* A number of rows changes everywhere at once, so that the bundle still fits together. */
-static void change_rows(parts *p, json_draws *d)
+/* Where the number of one of the args stands, and its length: the first ones more often. */
+static size_t size_in(const pair *args, json_draws *d, size_t *length)
 {
-    static const uint64_t rows[] = {1, 2, 3, 4, 17, 64, 65};
-    uint64_t old = 0, by = rows[json_draw(d, COUNT(rows))];
-    for (size_t i = 0; i < p->pair_count; i++) {
-        char *at = strstr(p->pairs[i].value, "rows=");
-        if (strcmp(p->pairs[i].key, "samebit.bundle.args") == 0 && at) {
-            char text[24];
-            size_t from = (size_t)(at - p->pairs[i].value) + 5;
-            old = strtoull(at + 5, NULL, 10);
-            snprintf(text, sizeof text, "%llu", (unsigned long long)by);
-            replace(&p->pairs[i], from, strcspn(at + 5, " "), text);
-        }
+    const char *at = strchr(args->value, '=');
+    for (size_t n = json_draw(d, 4); at && n > 0; n--) {
+        const char *next = strchr(at + 1, '=');
+        at = next ? next : at;
     }
-    for (size_t i = 0; i < p->count; i++) {
+    *length = at ? strcspn(at + 1, " ") : 0;
+    return at ? (size_t)(at - args->value) + 1 : 0;
+}
+
+/* A size - of rows, experts, heads - changes everywhere at once, so that the bundle still fits
+ * together and its sizes are held against each other. */
+static void change_size(parts *p, json_draws *d)
+{
+    static const uint64_t sizes[] = {1, 2, 3, 4, 5, 8, 16, 17, 64, 65};
+    uint64_t old = 0, by = sizes[json_draw(d, COUNT(sizes))];
+    for (size_t i = 0; i < p->pair_count; i++) {
+        if (strcmp(p->pairs[i].key, "samebit.bundle.args") != 0)
+            continue;
+        char text[24];
+        size_t length, at = size_in(&p->pairs[i], d, &length);
+        old = strtoull(p->pairs[i].value + at, NULL, 10);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)by);
+        replace(&p->pairs[i], at, length, text);
+    }
+    for (size_t i = 0; i < p->count && old; i++) {
         part *t = &p->tensors[i];
-        int of_rows = strncmp(t->name, "param.", 6) != 0 && t->rank && t->shape[0] == old;
-        if (of_rows && json_draw(d, 30)) {
-            t->shape[0] = by;
-            fit(t);
-        }
+        if (strncmp(t->name, "param.", 6) == 0 || !json_draw(d, 30))
+            continue;
+        for (unsigned k = 0; k < t->rank; k++)
+            t->shape[k] = t->shape[k] == old ? by : t->shape[k];
+        fit(t);
     }
 }
 
@@ -337,7 +349,7 @@ bundle_text bundle_mutate(const sb_safetensors *from, unsigned steps, json_draws
             change_pair(p, d);
             break;
         case 2:
-            change_rows(p, d);
+            change_size(p, d);
             break;
         default:
             change_tensor(p, d);

@@ -10,6 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -232,7 +233,8 @@ static unsigned long number(const char *text)
 /* --- which one it was
  * ------------------------------------------------------------------------------------------ */
 
-static char current[48]; /* "fuzz_x: mutation N\n"; empty before the first */
+static char current[48];         /* "fuzz_x: mutation N\n"; empty before the first */
+static int told = STDERR_FILENO; /* where stderr was in the beginning: a target may catch it */
 
 static void name_current(unsigned long i)
 {
@@ -241,7 +243,7 @@ static void name_current(unsigned long i)
 
 static void say_current(void)
 {
-    if (write(STDERR_FILENO, current, strlen(current)) < 0)
+    if (write(told, current, strlen(current)) < 0)
         _exit(3);
 }
 
@@ -254,9 +256,14 @@ static void on_signal(int signal_number)
 
 /* A sanitizer ends the program by itself. */
 void __sanitizer_set_death_callback(void (*call)(void)) __attribute__((weak));
+void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
 
 static void watch_for_death(void)
 {
+    int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    told = copy < 0 ? told : copy;
+    if (__sanitizer_set_report_fd)
+        __sanitizer_set_report_fd((void *)(intptr_t)told);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(say_current);
         signal(SIGABRT, on_signal);

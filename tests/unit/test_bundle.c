@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/container/writer.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/forced_run.h"
 #include "tests/lib/plain.h"
@@ -100,6 +101,77 @@ static void check_knobs(const char *path)
     assert_null(strpbrk(err.text, "\n\r\033"));
 }
 
+/* The bytes of a tensor that has become larger begin anew. */
+static sb_status fill_repeated(void *ctx, const sb_tensor *tensor, uint64_t first,
+                               unsigned char *bytes, size_t count, sb_error *err)
+{
+    const sb_safetensors *from = ctx;
+    size_t i = 0;
+    (void)err;
+    while (strcmp(from->tensors[i].name, tensor->name) != 0)
+        i++;
+    for (size_t k = 0; k < count; k++)
+        bytes[k] = from->tensors[i].data[(first + k) % from->tensors[i].bytes];
+    return SB_OK;
+}
+
+/* Opens a bundle in which one number of its args is another, in all tensors with such an axis, too:
+ * its sizes fit each other. */
+static sb_status with_size(const char *path, const char *key, uint64_t by, sb_error *err)
+{
+    const char *other = test_path("test_bundle", "resized.safetensors");
+    sb_safetensors from;
+    sb_writer *w = NULL;
+    sb_bundle *b = NULL;
+    char text[512], *end;
+    assert_int_equal(sb_safetensors_open(path, &from, NULL), SB_OK);
+    const char *args = sb_metadata_get(&from.metadata, "samebit.bundle.args");
+    const char *at = strstr(args, key) + strlen(key);
+    uint64_t old = strtoull(at, &end, 10);
+    snprintf(text, sizeof text, "%.*s%llu%s", (int)(at - args), args, (unsigned long long)by, end);
+    assert_int_equal(sb_writer_new(other, 0, SB_WRITER_FILE | SB_WRITER_REPLACE, &w, NULL), SB_OK);
+    for (size_t i = 0; i < from.count; i++) {
+        sb_tensor t = from.tensors[i];
+        for (unsigned k = 0; k < t.rank; k++)
+            t.shape[k] = t.shape[k] == old ? by : t.shape[k];
+        assert_int_equal(sb_writer_add(w, t.name, t.dtype, t.rank, t.shape, NULL), SB_OK);
+    }
+    for (size_t i = 0; i < from.metadata.count; i++) {
+        const sb_metadata_pair *p = &from.metadata.pairs[i];
+        const char *value = p->value == args ? text : p->value;
+        if (strcmp(p->key, "format") != 0) /* the writer's own */
+            assert_int_equal(sb_writer_metadata(w, from.tensors[0].name, p->key, value, NULL),
+                             SB_OK);
+    }
+    assert_int_equal(sb_writer_run(w, fill_repeated, &from, NULL), SB_OK);
+    sb_writer_free(w);
+    sb_safetensors_close(&from);
+    sb_status status = sb_bundle_open(other, &b, err);
+    if (!status)
+        assert_int_equal(sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL), SB_OK);
+    sb_bundle_free(b);
+    return status;
+}
+
+/* A router keeps at most as many experts as there are, here 4 of 16. */
+static void check_router(const char *path)
+{
+    static const struct {
+        const char *key;
+        uint64_t by;
+        sb_status status;
+    } cases[] = {{"kept=", 5, SB_OK},           {"kept=", 16, SB_OK},   {"kept=", 17, SB_ERR_INPUT},
+                 {"experts=", 3, SB_ERR_INPUT}, {"experts=", 5, SB_OK}, {"rows=", 5, SB_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sb_error err = {{0}};
+        sb_status status = with_size(path, cases[i].key, cases[i].by, &err);
+        if (status != cases[i].status ||
+            (status && !strstr(err.text, "has numbers that do not fit together")))
+            fail_msg("%s%llu: status %d: %s", cases[i].key, (unsigned long long)cases[i].by,
+                     (int)status, err.text);
+    }
+}
+
 TEST(test_bundles)
 {
     size_t refused = 0;
@@ -134,6 +206,8 @@ TEST(test_bundles)
         refused += damage(path);
         if (i == 0)
             check_knobs(path);
+        if (strcmp(m->op, "router") == 0)
+            check_router(path);
         sb_verdicts_free(&run.verdicts);
     }
     for (size_t i = 0; i < 4; i++)
