@@ -4,6 +4,8 @@
 #ifndef SB_TESTS_FAULT_SWEEP_CALLS_H
 #define SB_TESTS_FAULT_SWEEP_CALLS_H
 
+#include <stdint.h>
+
 typedef enum sweep_way {
     SWEEP_COUNT, /* nothing fails */
     SWEEP_KILL, /* the process ends before its n-th call that changes files; a write is half done */
@@ -17,6 +19,11 @@ typedef enum sweep_way {
 
 /* From here on; `error` is what a call of the system fails with. */
 void sweep_begin(sweep_way way, unsigned long n, int error);
+
+/* From here on, until sweep_begin, the way by which each allocation is reached is written to
+ * paths[0 .. room - 1], in their order: a number of the functions that it was called from. NULL: no
+ * more. */
+void sweep_paths(uint64_t *paths, unsigned long room);
 
 /* How many calls there were of the kind that the way counts. */
 unsigned long sweep_calls(void);

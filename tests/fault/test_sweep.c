@@ -4,8 +4,10 @@
  * of 0 has the whole stdout, and 1 means a difference and nothing else. Without threads a command
  * does and says what it does with them.
  *
- * A fixed sample of the places, all of them with CHECK_ALL=1. `test_sweep COMMAND...` sweeps the
- * commands that have such a text, whole. */
+ * A fixed sample of the places, all of them with CHECK_ALL=1; of allocations that the same
+ * functions lead to, the first four and the last four. `test_sweep COMMAND...` sweeps the commands
+ * that have such a text, whole. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700
 
 #include <dirent.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,7 +32,7 @@ int samebit_main(int argc, char **argv);
 #include "tools/cli/main.c"
 #undef main
 
-enum { PATH = 512, WORDS = 32, THREADS = 4 };
+enum { PATH = 512, WORDS = 32, THREADS = 4, OF_A_PATH = 4, MOST_PATHS = 1 << 19 };
 
 typedef struct row {
     int status;
@@ -373,16 +376,40 @@ static void one(const expected *x, sweep_way way, unsigned long n)
         passed++;
 }
 
+/* Whether the n-th allocation is one of the first or of the last that are reached by the same way.
+ * A document of JSON is built by some ten thousand, of a few ways. */
+static int is_chosen(const uint64_t *paths, unsigned long count, unsigned long n)
+{
+    unsigned long before = 0, behind = 0;
+    for (unsigned long i = 0; i < n && before < OF_A_PATH / 2; i++)
+        before += paths[i] == paths[n];
+    for (unsigned long i = n + 1; i < count && behind < OF_A_PATH / 2; i++)
+        behind += paths[i] == paths[n];
+    return before < OF_A_PATH / 2 || behind < OF_A_PATH / 2;
+}
+
 /* Every place, or so many of them, evenly; returns how many. */
 static unsigned long sweep(const expected *x, sweep_way way, unsigned long most)
 {
+    static uint64_t *paths;
+    const int by_path = !most && (way == SWEEP_STARVE || way == SWEEP_ONE);
+    if (!paths) /* of all processes */
+        paths = mmap(NULL, MOST_PATHS * sizeof *paths, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (paths == MAP_FAILED)
+        exit(2);
     fresh(x->row);
+    sweep_paths(by_path ? paths : NULL, MOST_PATHS);
     ending end = run(x->row->command, way, 0, 0);
-    unsigned long count = end.calls, places = most && most < count ? most : count;
+    sweep_paths(NULL, 0);
+    unsigned long count = end.calls, places = most && most < count ? most : count, done = 0;
     for (unsigned long i = 0; i < places; i++)
-        one(x, way, 1 + (places == count ? i : (i * count + count / 2) / places));
+        if (!by_path || count > MOST_PATHS || is_chosen(paths, count, i)) {
+            one(x, way, 1 + (places == count ? i : (i * count + count / 2) / places));
+            done++;
+        }
     threads += way >= SWEEP_ALONE ? places : 0;
-    return places;
+    return done;
 }
 
 static void command(const row *r, unsigned long most)
