@@ -5,7 +5,7 @@
  * does and says what it does with them.
  *
  * A fixed sample of the places, all of them with CHECK_ALL=1; of allocations that the same
- * functions lead to, the first four and the last four. `test_sweep COMMAND...` sweeps the commands
+ * functions lead to, the first two and the last two. `test_sweep COMMAND...` sweeps the commands
  * that have such a text, whole. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700
