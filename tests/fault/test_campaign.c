@@ -9,6 +9,7 @@
 
 #include "gpu/gpu.h"
 #include "tests/lib/checkpoint.h"
+#include "tools/fault/ask.h"
 #include "tools/fault/campaign.h"
 #include "tests/unit/scratch.h"
 
@@ -166,6 +167,38 @@ TEST(test_signs)
 }
 
 /* Each plant that a row names exists, each row has what it needs, no name stands twice. */
+static void count(void *ctx, const char *check)
+{
+    (void)check;
+    ++*(unsigned *)ctx;
+}
+
+/* To `samebit check` it is a finding; of a fault that was planted it says nothing. */
+TEST(test_unread)
+{
+    static const char *const files[] = {"config.json", "model-00001-of-00003.safetensors"};
+    for (size_t i = 0; i <= sizeof files / sizeof *files; i++) {
+        const sb_make_options made = {
+            .dir = "unread", .preset = "T4", .layers = 1, .format = "bf16", .recipe = "plain"};
+        const char *path = test_checkpoint_with("test_campaign", &made);
+        sb_error err = {""};
+        unsigned found = 0;
+        if (i < sizeof files / sizeof *files) {
+            scratch_path file = scratch_join(path, files[i]);
+            assert_int_equal(unlink(file.text), 0);
+            assert_int_equal(mkdir(file.text, 0777), 0);
+        }
+        sb_status status = sb_ask_check(path, count, &found, &err);
+        scratch_remove(path);
+        if (i == sizeof files / sizeof *files) {
+            assert_int_equal(status, SB_OK);
+            continue;
+        }
+        assert_int_equal(status, SB_ERR_IO);
+        assert_non_null(strstr(err.text, "not all of its files can be read"));
+    }
+}
+
 TEST(test_list)
 {
     sb_faults faults;
