@@ -282,61 +282,6 @@ static int ops_decide(const sb_verdicts *v)
     return compared > 0 && v->ops[SB_OP_linear].compared > 0;
 }
 
-/* Roundings to few bits of values that have many: one that falls the other way moves a value by far
- * more than the noise has room for, and this is rare, so that few perturbed runs show none. */
-static int has_steps(const sb_knobs *k)
-{
-    static const sb_knob steps[] = {
-        SB_KNOB_act_fp4, SB_KNOB_act_fp8_group, SB_KNOB_act_fp8_token, SB_KNOB_act_fp8_static,
-        SB_KNOB_act_mx,  SB_KNOB_linear_input,  SB_KNOB_kv_cache,
-    };
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if (k->value[steps[i]])
-            return 1;
-    return 0;
-}
-
-/* Whether each op was judged, in every call. */
-static int ops_complete(const sb_verdicts *v)
-{
-    for (size_t i = 0; i < SB_OP_COUNT; i++)
-        if (v->ops[i].verdict > SB_VERDICT_NEAR_TIE)
-            return 0;
-    return ops_decide(v);
-}
-
-static void open_instead(sb_verdict *verdict)
-{
-    *verdict = *verdict == SB_VERDICT_FAIL ? SB_VERDICT_NEAR_TIE : *verdict;
-}
-
-/* T-24: what failed by the noise of the whole model alone is open where every op is right. */
-static void forgive(sb_differ *d)
-{
-    sb_verdicts *v = d->options.verdicts;
-    if (!d->forced || !v->has_failure || v->failures != v->estimated || !ops_complete(v) ||
-        !has_steps(d->options.forced.knobs))
-        return;
-    snprintf(
-        v->note, sizeof v->note,
-        "%.180s: a value that is rounded to few bits can fall the other way, and each op alone "
-        "is right",
-        v->first_failure.words);
-    for (size_t i = 0; i < v->token_count; i++)
-        open_instead(&v->tokens[i].verdict);
-    for (size_t i = 0; i < v->round_count; i++) {
-        open_instead(&v->rounds[i].verdict);
-        v->rounds[i].hypothesis[0] = '\0';
-        for (size_t part = 0; part < SB_STATE_PARTS; part++)
-            open_instead(&v->rounds[i].state[part].verdict);
-    }
-    v->has_failure = 0;
-    v->failures = v->estimated = 0;
-    v->reason[0] = '\0';
-    v->verdict = SB_VERDICT_NEAR_TIE;
-    d->options.tie_limit = 1.0;
-}
-
 /* The noise may be too large for the free way, where the ops have said everything. */
 static sb_status finish_free(sb_differ *d, sb_error *err)
 {
@@ -399,8 +344,6 @@ sb_status sb_differ_finish(sb_differ *d, sb_error *err)
     sb_status status = d->forced ? finish_forced(d, err) : SB_OK;
     if (!status && d->free)
         status = finish_free(d, err);
-    if (!status && d->free)
-        forgive(d);
     inherit(d->options.verdicts, d->options.inherited);
     if (!status)
         sb_differ_judge(d->options.verdicts, d->options.with_forced == 1, d->options.tie_limit);

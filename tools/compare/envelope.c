@@ -73,6 +73,14 @@ double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
     return scale * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
 }
 
+/* Some op's input or some cache becomes codes, which have few values. */
+static int has_codes(const sb_knobs *k)
+{
+    return !SB_IS(k, act_fp4, off) || !SB_IS(k, act_fp8_group, off) ||
+           !SB_IS(k, act_fp8_token, off) || !SB_IS(k, act_fp8_static, off) ||
+           !SB_IS(k, act_mx, off) || SB_IS(k, kv_cache, fp8);
+}
+
 static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, size_t i,
                           sb_error *err)
 {
@@ -102,6 +110,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->twin = options->twin;
     e->twin_ctx = options->twin_ctx;
     e->count = options->perturbed + 1;
+    e->has_codes = has_codes(&e->knobs);
     e->units = units_of(model, &e->knobs, options->arithmetic);
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
@@ -246,13 +255,18 @@ static sb_status task_draft(sb_envelope_lane *lane, const task *t)
 /* T-41: the bound of a router's logits, for those choices that were adopted. */
 static void bound_adopted(sb_envelope *e)
 {
-    double samples = (double)(e->count - 1) * e->model->config.experts;
     for (size_t i = 0; i < e->adopted_count; i++) {
         sb_adopted *a = &e->adopted[i];
-        double squares = 0;
-        for (size_t j = 1; j < e->count; j++)
-            squares += e->lanes[j].spread[(size_t)a->layer * e->rows + a->row];
-        a->bound = samples > 0 ? e->factor * sb_wide_sqrt(2 * squares / samples) : 0;
+        double squares[2] = {0}, lanes[2] = {0}, most = 0;
+        for (size_t j = 1; j < e->count; j++) {
+            int loose = !sb_envelope_is_tight(e, j);
+            squares[loose] += e->lanes[j].spread[(size_t)a->layer * e->rows + a->row];
+            lanes[loose]++;
+        }
+        for (int loose = 0; loose < 2; loose++)
+            if (lanes[loose] > 0 && squares[loose] / lanes[loose] > most)
+                most = squares[loose] / lanes[loose];
+        a->bound = e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
     }
 }
 
@@ -297,13 +311,25 @@ void sb_envelope_reset(sb_envelope *e)
     e->adopted_count = 0;
 }
 
+/* The one that stands in for a sequence which strayed: of those with codes of their own another
+ * such one, whose state has what they did; itself if there is none. */
+static size_t stand_in(const sb_envelope *e, size_t i)
+{
+    if (sb_envelope_is_tight(e, i) || !e->has_codes)
+        return i - 1;
+    for (size_t j = 1; j < e->count; j++)
+        if (!sb_envelope_is_tight(e, j) && !e->lanes[j].strayed)
+            return j;
+    return i;
+}
+
 /* T-43: "a sequence that strayed is made a copy of one that did not" */
 sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
 {
     sb_status status = SB_OK;
     for (size_t i = 1; i < e->count && !status; i++) {
-        size_t from = i == 1 ? 0 : i - 1;
-        if (!e->lanes[i].strayed)
+        size_t from = e->lanes[i].strayed ? stand_in(e, i) : i;
+        if (from == i)
             continue;
         status = sb_session_set_state(e->lanes[i].session, sb_session_state(e->lanes[from].session),
                                       err);
@@ -383,9 +409,14 @@ const sb_session *sb_envelope_session(const sb_envelope *e, size_t i)
 }
 
 /* The odd ones keep to the reference's experts; all do where another program's are known. */
-int sb_envelope_is_tight(const sb_envelope *e, size_t i)
+int sb_envelope_keeps_experts(const sb_envelope *e, size_t i)
 {
     return i % 2 == 1 || e->source != NULL || e->model->config.experts == 0;
+}
+
+int sb_envelope_is_tight(const sb_envelope *e, size_t i)
+{
+    return i % 2 == 1 || (!e->has_codes && sb_envelope_keeps_experts(e, i));
 }
 
 size_t sb_envelope_count(const sb_envelope *e)

@@ -51,8 +51,8 @@ sb_status sb_envelope_rejoin(sb_envelope *envelope, sb_error *err);
 
 /* Root mean square of the differences from the reference. */
 typedef struct sb_noise {
-    double tight; /* of the sequences with the reference's experts */
-    double loose; /* of those that chose, too; at least `tight` */
+    double tight; /* of the sequences with the reference's experts and codes */
+    double loose; /* of those that choose others, too; at least `tight` */
     int flipped;  /* some did choose otherwise */
 } sb_noise;
 
@@ -75,7 +75,8 @@ typedef struct sb_adopted {
 } sb_adopted;
 const sb_adopted *sb_envelope_adopted(const sb_envelope *envelope, size_t *count);
 
-/* Sequence 0 is the reference; 1 .. N are the others. Whether one keeps to its experts. */
+/* Sequence 0 is the reference; 1 .. N are the others. Whether one keeps to its experts and codes.
+ */
 const sb_session *sb_envelope_session(const sb_envelope *envelope, size_t i);
 int sb_envelope_is_tight(const sb_envelope *envelope, size_t i);
 size_t sb_envelope_count(const sb_envelope *envelope); /* N + 1 */

@@ -1,4 +1,5 @@
 /* envelope_hook.c - every op of a sequence, rounded another way. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -7,6 +8,7 @@
 #include "ref/ops/act_quant.h"
 #include "ref/ops/values.h"
 #include "tools/compare/envelope_parts.h"
+#include "tools/compare/wide_fn.h"
 
 sb_status sb_envelope_run(const sb_envelope *e, const sb_op_call *call)
 {
@@ -213,26 +215,91 @@ static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
            lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
 }
 
+/* One element of a row on its way into codes goes to another code, as what lies at a tie may: one
+ * that its scale does not come from, and that is not small beside it. `by` is the share of an
+ * element that surely crosses a tie. */
+static void fall(float *row, size_t n, double by, uint64_t random)
+{
+    enum { GROUP = 16, TRIES = 8 };
+    for (int i = 0; i < TRIES; i++, random = random >> 7 | random << 57) {
+        size_t at = (size_t)(random % n), first = at / GROUP * GROUP;
+        size_t end = first + GROUP < n ? first + GROUP : n;
+        double x = (double)row[at], most = 0;
+        for (size_t j = first; j < end; j++)
+            if (j != at && sb_wide_abs((double)row[j]) > most)
+                most = sb_wide_abs((double)row[j]);
+        if (sb_wide_abs(x) > most || 4 * sb_wide_abs(x) < most)
+            continue;
+        double up = x * (1 + by);
+        row[at] = (float)(random >> 63 && sb_wide_abs(up) <= most ? up : x * (1 - by));
+        return;
+    }
+}
+
+/* The share of an element by which it reaches another code: of E2M1, of E4M3. */
+static double code_step(sb_act_scheme scheme)
+{
+    return scheme == SB_SCHEME_nvfp4 || scheme == SB_SCHEME_mxfp4 ? 0.34 : 0.125;
+}
+
+/* T-42: "in the others one element of each row takes another code" */
+static sb_status fallen_linear(sb_envelope_lane *lane, const sb_op_call *call, sb_act_scheme scheme)
+{
+    const sb_linear_args *a = call->args;
+    size_t n = a->weight->cols;
+    float *in = sb_alloc(a->rows, n * sizeof *in);
+    sb_linear_args fell = *a;
+    sb_op_call other = *call;
+    if (!in)
+        return SB_ERR_MEMORY;
+    memcpy(in, a->in, a->rows * n * sizeof *in);
+    for (size_t r = 0; r < a->rows; r++)
+        fall(in + r * n, n, code_step(scheme), sb_envelope_key(lane));
+    fell.in = in;
+    other.args = &fell;
+    sb_status status = sb_envelope_run(lane->of, &other);
+    free(in);
+    return status;
+}
+
 /* T-42: "reads the input that the reference's has" */
 static sb_status linear(sb_envelope_lane *lane, const sb_op_call *call)
 {
     sb_envelope *e = lane->of;
     const sb_linear_args *a = call->args;
-    size_t count = a->rows * a->weight->cols;
+    const sb_act_scheme scheme = sb_input_scheme(call->knobs, a->weight);
+    size_t count = a->rows * a->weight->cols, at = lane->at;
     sb_linear_args held = *a;
     sb_op_call other = *call;
-    if (sb_input_scheme(call->knobs, a->weight) == SB_SCHEME_none)
+    if (scheme == SB_SCHEME_none)
         return sb_envelope_run(lane->of, call);
     if (lane->number == 0) {
         sb_status status = record(e, a->in, count);
         return status ? status : sb_envelope_run(lane->of, call);
     }
-    if (lane->at + count <= e->tape_count && same_expert(lane, call)) {
-        held.in = e->tape + lane->at;
+    lane->at += count;
+    if (!sb_envelope_is_tight(e, lane->number))
+        return fallen_linear(lane, call, scheme);
+    if (lane->at <= e->tape_count && same_expert(lane, call)) {
+        held.in = e->tape + at;
         other.args = &held;
     }
-    lane->at += count;
     return sb_envelope_run(lane->of, &other);
+}
+
+/* T-42: what goes into a cache of E4M3 codes takes another code likewise. */
+static void fall_into_cache(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    static const char *const names[] = {"self_attn.k_rope", "self_attn.v_proj"};
+    const sb_op_values v = sb_op_values_of(call->op, call->args);
+    int cached = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cached |= strcmp(call->name, names[i]) == 0;
+    if (!cached || !SB_IS(call->knobs, kv_cache, fp8) ||
+        sb_envelope_is_tight(lane->of, lane->number))
+        return;
+    for (size_t r = 0; r < v.out[0].rows; r++)
+        fall(v.out[0].data + r * v.out[0].stride, v.out[0].cols, 0.125, sb_envelope_key(lane));
 }
 
 /* The recurrent form row by row, so that the state is rounded anew behind each. */
@@ -281,6 +348,8 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
         sb_status status = linear(lane, call);
         if (lane->number && !status)
             move_outputs(lane, call);
+        if (lane->number && !status)
+            fall_into_cache(lane, call);
         return status;
     }
     if (lane->number == 0 || is_exact(call->op))
@@ -292,5 +361,7 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
     sb_status status = sb_envelope_run(lane->of, call);
     if (!status)
         move_outputs(lane, call);
+    if (!status)
+        fall_into_cache(lane, call);
     return status;
 }

@@ -25,6 +25,7 @@ struct sb_envelope {
     sb_op_hook twin;
     void *twin_ctx;
     size_t count; /* of lanes: N + 1 */
+    int has_codes;
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
@@ -45,6 +46,9 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call);
 
 /* The op as it is in this model. */
 sb_status sb_envelope_run(const sb_envelope *envelope, const sb_op_call *call);
+
+/* Whether lane i keeps to the reference's experts, or to another program's. */
+int sb_envelope_keeps_experts(const sb_envelope *envelope, size_t i);
 
 /* The router in every lane (envelope_router.c). */
 sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);

@@ -174,7 +174,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
     memcpy(ids, held, k * sizeof *ids);
     uint32_t other = k < E ? runner_up(logits, E, held, k, &weakest) : UINT32_MAX;
     int trunk = call->layer < e->model->config.layers;
-    if (other == UINT32_MAX || (trunk && sb_envelope_is_tight(e, lane->number)))
+    if (other == UINT32_MAX || (trunk && sb_envelope_keeps_experts(e, lane->number)))
         return;
     double bound = e->factor * sb_wide_sqrt(2 * squares / (double)E);
     if ((double)logits[held[weakest]] - (double)logits[other] > bound)

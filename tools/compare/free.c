@@ -53,22 +53,11 @@ void sb_free_free(sb_free *f)
     free(f);
 }
 
-/* What is held against the noise of T-41, and not against what the engine says of itself. */
-static int is_estimate(const sb_place *place)
-{
-    static const char *const ops[] = {"logits", "router", "draft", "state"};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (strcmp(place->op, ops[i]) == 0)
-            return 1;
-    return 0;
-}
-
 void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_place *place)
 {
     place->sequence = s->number;
     place->token = position;
     sb_verdicts_fail(f->v, place);
-    f->v->estimated += is_estimate(place) != 0;
     f->v->verdict = sb_verdict_worse(f->v->verdict, SB_VERDICT_FAIL);
 }
 

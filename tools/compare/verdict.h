@@ -136,7 +136,6 @@ typedef struct sb_verdicts {
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
-    size_t estimated; /* of the failures: beyond the noise of a whole model, which is an estimate */
 } sb_verdicts;
 
 void sb_verdicts_free(sb_verdicts *verdicts);
