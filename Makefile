@@ -137,7 +137,9 @@ CLI_MAIN := tools/cli/main.c
 SUITES := unit prop fault mtp hf quant check gate $(if $(HAVE_CXX),gpu)
 TEST_SRC := $(call sources,$(foreach suite,$(SUITES),$(foreach end,c cc,tests/$(suite)/test_*.$(end) tests/$(suite)/prop_*.$(end))))
 ALONE_SRC := $(shell grep -lw '^int main' $(TEST_SRC))
-suite_sources = $(filter-out $(ALONE_SRC),$(filter tests/$(1)/%,$(TEST_SRC)))
+# (fewer of them, where some are left out: tests/asan.sh)
+CASES := $(TEST_SRC)
+suite_sources = $(filter-out $(ALONE_SRC),$(filter tests/$(1)/%,$(CASES)))
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
 # what launches kernels of its own is there where nvcc is: tests/device/check.sh
@@ -199,24 +201,26 @@ comma := ,
 silent = $(findstring s,$(filter-out --%,-$(firstword $(MAKEFLAGS))))
 step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
 
-# Each line of these is one word of a setting; they are written only where they would change, and what they decide
-# is built again.
+# note FILE,VARIABLES[,words]: a file with a line for each of these, or for each word of them; it is written only where
+# it would change, and what it decides is built again.
 define note
-$(BUILD)/$(1): $$(if $$(call differs,$$(strip $$(file <$(BUILD)/$(1))),$$(strip $$($(2)))),FORCE) | $(HAVE)
+$(BUILD)/$(1): $$(if $$(call differs,$$(strip $$(file <$(BUILD)/$(1))),$$(strip $$(foreach line,$(2),$$($$(line))))),FORCE) | $(HAVE)
 	@mkdir -p $$(@D)
-	@printf '%s\n' $$(foreach word,$$($(2)),'$$(subst ','\'',$$(word))') > $$@
+	@printf '%s\n' $$(foreach line,$(2),$(if $(3),$$($$(line)),$$(call quoted,$$($$(line))))) > $$@
 endef
+quoted = '$(subst ','\'',$(1))'
 differs = $(subst x$(1)x,,x$(2)x)$(subst x$(2)x,,x$(1)x)
-FLAGS := $(COMPILE) $(HOT_OPT) $(TEST_OPT) $(COLD_OPT) $(LINK) $(LIBS) $(shell $(CC) --version 2> /dev/null | head -n 1)
-FLAGS_CXX := $(COMPILE_CXX) $(TEST_OPT) $(shell $(CXX) --version 2> /dev/null | head -n 1)
-FLAGS_DEVICE := $(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS) $(NVCC_COMMON)
-MEMBERS := $(LIB_SRC) $(TOOL_SRC) $(GPU_SRC) $(DEVICE_SRC) $(HELP_SRC)
-CASES := $(TEST_SRC)
-$(eval $(call note,flags,FLAGS))
-$(if $(HAVE_CXX),$(eval $(call note,flags-cxx,FLAGS_CXX)))
-$(if $(NVCC),$(eval $(call note,flags-device,FLAGS_DEVICE)))
-$(eval $(call note,members,MEMBERS))
-$(eval $(call note,suites/members,CASES))
+COMPILED := $(COMPILE) $(HOT_OPT) $(TEST_OPT) $(COLD_OPT)
+LINKED := $(LINK) $(LIBS)
+CC_IS := $(shell $(CC) --version 2> /dev/null | head -n 1)
+COMPILED_CXX := $(COMPILE_CXX) $(TEST_OPT)
+CXX_IS := $(shell $(CXX) --version 2> /dev/null | head -n 1)
+COMPILED_DEVICE := $(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS)
+$(eval $(call note,flags,COMPILED LINKED CC_IS))
+$(if $(HAVE_CXX),$(eval $(call note,flags-cxx,COMPILED_CXX CXX_IS)))
+$(if $(NVCC),$(eval $(call note,flags-device,COMPILED_DEVICE NVCC_COMMON)))
+$(eval $(call note,members,LIB_SRC TOOL_SRC GPU_SRC DEVICE_SRC HELP_SRC,words))
+$(eval $(call note,suites/members,CASES,words))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -250,13 +254,17 @@ $(quiet)rm -f $@ && $(AR) rcsD $(1) $@ $(filter %.o,$^)
 endef
 # those of this build name the objects, and copy none
 THIN := --thin
-$(LIB): $(call objects,$(LIB_SRC)) $(BUILD)/members
+OBJECTS.$(LIB) := $(call objects,$(LIB_SRC))
+OBJECTS.$(TOOLS) := $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC)))
+OBJECTS.$(GPU) := $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC))
+OBJECTS.$(HELP) := $(call objects,$(HELP_SRC))
+$(LIB): $(OBJECTS.$(LIB)) $(BUILD)/members
 	$(call make_archive,$(THIN))
-$(TOOLS): $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC))) $(BUILD)/members
+$(TOOLS): $(OBJECTS.$(TOOLS)) $(BUILD)/members
 	$(call make_archive,$(THIN))
-$(GPU): $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC)) $(BUILD)/members
+$(GPU): $(OBJECTS.$(GPU)) $(BUILD)/members
 	$(call make_archive,$(THIN))
-$(HELP): $(call objects,$(HELP_SRC)) $(BUILD)/members
+$(HELP): $(OBJECTS.$(HELP)) $(BUILD)/members
 	$(call make_archive,$(THIN))
 
 API_OBJ := $(call objects,$(filter tools/api/%,$(TOOL_SRC)))
@@ -277,10 +285,11 @@ $(STATIC): $(BUILD)/install/samebit.o
 # link ARCHIVES,LIBRARIES: a program that is linked again where an object changes that it has, not wherever an
 # archive does: the linker says what it took out of them, and $@.d names it. Archives are there before, in an order
 # in which each names what the later ones have.
+own_objects = $(filter-out $(foreach archive,$(1),$(OBJECTS.$(archive))),$(filter %.o,$^))
 define link
 @mkdir -p $(@D)
 $(call step,LD,$@)
-$(quiet)$(LINK) -Wl,-t $(filter %.o,$^) $(1) $(2) -o $@ > $@.taken || { cat $@.taken; exit 1; }
+$(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken || { cat $@.taken; exit 1; }
 @awk -v obj='$(BUILD)/obj/' -v or='$(1)' 'index($$0, obj) == 1 && /\.o$$/ { had = had " " $$0; rules = rules $$0 ":\n" } \
     index($$0, obj "ref/") == 1 { lib = 1 } END { printf "$@:%s\n%s", lib ? had : " " or, lib ? rules : "" }' \
     $@.taken > $@.d && rm $@.taken

@@ -64,16 +64,18 @@ targets=(tests) few=()
 if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit" "$asan/suites/unit")
     # of the GPU path, too, the emulator: kernels, which are templates and take long, wait for CHECK_ALL
-    ! command -v "$cxx" > /dev/null ||
+    if command -v "$cxx" > /dev/null; then
         settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/emu/*.cc gpu/atom/host/*.cc \
-            gpu/kernel/plants.cc)" targets+=("$asan/suites/gpu")
+            gpu/kernel/plants.cc)")
+        targets+=("$asan/suites/gpu")
+    fi
     cases=
     for source in tests/unit/test_*.c tests/fuzz/fuzz_*.c tests/cli/*.c tests/gpu/test_emu*.cc; do
         [[ " $LEAVE_OUT " != *" $source "* ]] || continue
         case $source in */test_*) cases="$cases $source" ;; esac
         ! grep -qw '^int main' "$source" && [[ $source != tests/fuzz/* ]] || targets+=("$asan/${source%.c*}")
     done
-    few=(TEST_SRC="$cases")
+    few=(CASES="$cases")
 fi
 make -s -j"${JOBS:-2}" "${settings[@]}" "${few[@]}" "${targets[@]}" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 

@@ -6,7 +6,13 @@
 
 #include "gpu/gpu.h"
 
-static const char *planted = "";
+/* In C++ inline functions read it, of which a suite has one for all files. */
+#ifdef __cplusplus
+inline
+#else
+static
+#endif
+    const char *planted = "";
 
 /* "": none. */
 static inline void plant(const char *name)
