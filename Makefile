@@ -77,7 +77,7 @@ CFLAGS := -std=c11 $(OPT) -fopenmp-simd -pthread $(PIC) $(FP_FLAGS) $(ROUNDING) 
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # where nearly all of the time goes; loops over independent elements become vectors there
 # (lines are enough of debug information: all of it takes a quarter of their compilation)
-HOT := ref/formats/% ref/math/% ref/ops/% tools/compare/% tools/gate/% tools/make/% tools/sim/%
+HOT := ref/formats/% ref/math/% ref/ops/% ref/fast/% tools/compare/% tools/gate/% tools/make/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3 -g1)
 COLD_OPT :=
 # a test runs once: what -O2 gains it there is less than what it costs to compile

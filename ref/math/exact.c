@@ -220,10 +220,11 @@ static uint32_t apply_factors(wide *w, const sb_scalar *scalar)
     int rest = 0;
     for (int i = 0; i < 2; i++) {
         sign ^= (sb_bits_f32(scalar->mul[i]) ^ sb_bits_f32(scalar->div[i])) & 0x80000000u;
-        multiply(w, scalar->mul[i]);
+        if (scalar->mul[i] != 1)
+            multiply(w, scalar->mul[i]);
     }
     for (int i = 0; i < 2; i++)
-        rest |= divide(w, scalar->div[i]);
+        rest |= scalar->div[i] != 1 && divide(w, scalar->div[i]);
     w->digit[0] |= (uint64_t)rest;
     return sign;
 }

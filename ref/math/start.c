@@ -1,6 +1,7 @@
 #include "ref/math/start.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/math/dot.h"
@@ -94,4 +95,9 @@ sb_status sb_math_start(const char *isa, sb_error *err)
     if (!isa)
         isa = getenv("SAMEBIT_ISA");
     return sb_dot_select(isa && *isa ? isa : "auto", err);
+}
+
+int sb_math_is_exact(void)
+{
+    return strcmp(sb_dot_selected(), "exact") == 0;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "ref/formats/matrix.h"
+#include "ref/ops/act_quant.h"
 #include "ref/ops/knobs.h"
 
 typedef struct sb_act_group {
@@ -28,5 +29,14 @@ void sb_act_fp8_group(sb_act_group *group);  /* K-19, K-20 */
 void sb_act_fp8_token(sb_act_group *group);  /* K-21 */
 void sb_act_fp8_static(sb_act_group *group); /* K-22; scale is 1 */
 void sb_act_mx(sb_act_group *group);         /* K-23 */
+
+/* The groups of a scheme, which is not `none`. */
+typedef struct sb_act_groups {
+    sb_format format; /* of the codes */
+    size_t columns;   /* that share a scale */
+    sb_factor input;  /* the factor of the file, if the scheme has one */
+    void (*quantize)(sb_act_group *group);
+} sb_act_groups;
+sb_act_groups sb_act_groups_of(sb_act_scheme scheme, const sb_matrix *weight);
 
 #endif

@@ -4,9 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
-#include "ref/base/threads.h"
 #include "ref/formats/small_float.h"
-#include "ref/math/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_group.h"
 #include "ref/ops/param.h"
@@ -51,174 +49,122 @@ sb_act_scheme sb_input_scheme(const sb_knobs *knobs, const sb_matrix *weight)
     return on[scheme] ? scheme : SB_SCHEME_none;
 }
 
-/* One call of sb_quantize_input. */
-typedef struct job {
-    const sb_knobs *knobs;
-    const sb_matrix *weight;
-    sb_act_scheme scheme;
-    const float *in;
-    size_t rows, cols;
-    size_t group;      /* columns that share a scale */
-    sb_factor input;   /* the factor of the file, if the scheme has one */
-    double value[256]; /* of each code */
-    sb_input *out;
-} job;
-
-static const struct {
-    sb_format format;
-    size_t columns; /* 0: a whole row */
-    void (*quantize)(sb_act_group *group);
-} schemes[] = {
-    [SB_SCHEME_nvfp4] = {SB_FORMAT_e2m1, 16, sb_act_nvfp4},
-    [SB_SCHEME_mxfp4] = {SB_FORMAT_e2m1, 32, sb_act_mx},
-    [SB_SCHEME_mxfp8] = {SB_FORMAT_e4m3, 32, sb_act_mx},
-    [SB_SCHEME_fp8_group] = {SB_FORMAT_e4m3, 0, sb_act_fp8_group}, /* block_cols */
-    [SB_SCHEME_fp8_token] = {SB_FORMAT_e4m3, 0, sb_act_fp8_token},
-    [SB_SCHEME_fp8_static] = {SB_FORMAT_e4m3, 0, sb_act_fp8_static},
-};
-
-/* K-25: "a group with a value that is not finite has NaN for all of its values" - as integers,
- * magnitudes are in the order of their values, with infinity and NaN behind them. */
-static int find_amax(sb_act_group *g)
+sb_act_groups sb_act_groups_of(sb_act_scheme scheme, const sb_matrix *weight)
 {
-    int32_t most = 0;
-    for (size_t i = 0; i < g->n; i++) {
-        int32_t magnitude = (int32_t)(sb_bits_f32(g->x[i]) & 0x7fffffffu);
-        most = magnitude > most ? magnitude : most;
-    }
-    g->amax = sb_f32_from_bits((uint32_t)most);
-    return sb_is_finite_f32(g->amax);
+    static const sb_act_groups schemes[] = {
+        [SB_SCHEME_nvfp4] = {SB_FORMAT_e2m1, 16, {SB_NO_FACTOR, 0}, sb_act_nvfp4},
+        [SB_SCHEME_mxfp4] = {SB_FORMAT_e2m1, 32, {SB_NO_FACTOR, 0}, sb_act_mx},
+        [SB_SCHEME_mxfp8] = {SB_FORMAT_e4m3, 32, {SB_NO_FACTOR, 0}, sb_act_mx},
+        [SB_SCHEME_fp8_group] = {SB_FORMAT_e4m3, 0, {SB_NO_FACTOR, 0}, sb_act_fp8_group},
+        [SB_SCHEME_fp8_token] = {SB_FORMAT_e4m3, 0, {SB_NO_FACTOR, 0}, sb_act_fp8_token},
+        [SB_SCHEME_fp8_static] = {SB_FORMAT_e4m3, 0, {SB_NO_FACTOR, 0}, sb_act_fp8_static},
+    };
+    sb_act_groups groups = schemes[scheme];
+    if (scheme == SB_SCHEME_fp8_group)
+        groups.columns = weight->quant.block_cols;
+    if (groups.columns == 0)
+        groups.columns = weight->cols;
+    if (scheme == SB_SCHEME_nvfp4 || scheme == SB_SCHEME_fp8_static)
+        groups.input = weight->quant.input;
+    return groups;
 }
 
 /* K-25: "the input is R of the value that the law of K-17 gives it: exact gives RN of the exact
  * value, factor_last that without the factor, bf16_scale gives what mo_mul does" */
-static float rounded(const job *j, float code, float scale)
+static float rounded(const sb_knobs *knobs, sb_factor input, const sb_scalar *factor, float code,
+                     float scale)
 {
-    static const double one = 1;
-    sb_law law = sb_dequant_law(j->knobs);
-    double exact = (double)code * (double)scale;
-    if (law == SB_LAW_exact)
-        return sb_act(j->knobs, sb_dot_wide(&exact, &one, 1, &j->out->factor));
-    float e = sb_law_scale(j->input, scale, law);
-    return sb_act(j->knobs, code * e);
+    const sb_law law = sb_dequant_law(knobs);
+    if (law != SB_LAW_exact)
+        return sb_act(knobs, code * sb_law_scale(input, scale, law));
+    sb_exact value;
+    sb_exact_clear(&value);
+    sb_exact_add_product(&value, code, scale);
+    return sb_act(knobs, sb_exact_round_scaled(&value, factor));
 }
 
-static void poison(const job *j, size_t first, size_t n, float *scale)
+/* K-25: "a group with a value that is not finite has NaN for all of its values"; the largest
+ * magnitude, or NaN. */
+static float largest(const float *x, size_t n)
 {
-    *scale = sb_f32_from_bits(0x7fc00000u);
-    for (size_t i = first; i < first + n; i++) {
-        j->out->values[i] = (double)sb_f32_from_bits(0x7fc00000u);
-        if (j->out->rounded)
-            j->out->rounded[i] = sb_f32_from_bits(0x7fc00000u);
+    float amax = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!sb_is_finite_f32(x[i]))
+            return sb_f32_from_bits(0x7fc00000u);
+        float size = x[i] < 0 ? -x[i] : x[i];
+        amax = size > amax ? size : amax;
     }
+    return amax;
 }
 
-static void multiply_out(const job *j, size_t first, size_t n, float scale)
+/* The n values from element `first` on, which share a scale. K-18: "Of each element x the value is
+ * s D2(c)", K-19: "The value is y D4(c)" */
+static void quantize_group(const sb_knobs *knobs, const sb_act_groups *of, const float *in,
+                           size_t first, size_t n, float *scale, sb_input *out)
 {
-    const unsigned char *codes = j->out->codes + first;
-    for (size_t i = 0; i < n; i++)
-        j->out->values[first + i] = j->value[codes[i]] * (double)scale;
-    for (size_t i = 0; j->out->rounded && i < n; i++)
-        j->out->rounded[first + i] = rounded(j, (float)j->value[codes[i]], scale);
-}
-
-/* The n values from element `first` on, which share a scale. */
-static void quantize_group(const job *j, size_t first, size_t n, float *scale)
-{
-    sb_act_group g = {.knobs = j->knobs,
-                      .x = j->in + first,
+    sb_act_group g = {.knobs = knobs,
+                      .x = in + first,
                       .n = n,
-                      .input = j->input,
-                      .format = schemes[j->scheme].format,
-                      .codes = j->out->codes + first};
-    if (!find_amax(&g)) {
-        poison(j, first, n, scale);
-        return;
-    }
-    schemes[j->scheme].quantize(&g);
-    *scale = g.scale;
-    multiply_out(j, first, n, g.scale);
-}
-
-static void quantize_row(void *ctx, size_t row, size_t worker)
-{
-    const job *j = ctx;
-    (void)worker;
-    for (size_t k = 0; k < j->cols; k += j->group) {
-        size_t left = j->cols - k;
-        quantize_group(j, row * j->cols + k, left < j->group ? left : j->group,
-                       j->out->scales + row * j->out->groups + k / j->group);
+                      .amax = largest(in + first, n),
+                      .input = of->input,
+                      .format = of->format,
+                      .codes = out->codes + first};
+    const int finite = sb_is_finite_f32(g.amax);
+    if (finite)
+        of->quantize(&g);
+    *scale = finite ? g.scale : g.amax;
+    for (size_t i = first; i < first + n; i++) {
+        float code = g.amax;
+        if (finite)
+            sb_small_decode(of->format, out->codes + i, 1, &code);
+        out->values[i] = (double)code * (double)*scale;
+        if (out->rounded)
+            out->rounded[i] =
+                finite ? rounded(knobs, of->input, &out->factor, code, *scale) : g.amax;
     }
 }
 
-static void quantize_rows(job *j)
+sb_status sb_input_open(const sb_knobs *knobs, const sb_matrix *weight, size_t rows, sb_input *out)
 {
-    const double values = (double)j->rows * (double)j->cols;
-    sb_parallel_for(j->rows, sb_worth_threads(values * SB_COST_rounded), quantize_row, j);
-}
-
-static void set_scheme(job *j)
-{
-    const sb_quant *q = &j->weight->quant;
-    int has_factor = j->scheme == SB_SCHEME_nvfp4 || j->scheme == SB_SCHEME_fp8_static;
-    j->group = schemes[j->scheme].columns;
-    if (j->scheme == SB_SCHEME_fp8_group)
-        j->group = q->block_cols;
-    if (j->group == 0)
-        j->group = j->cols;
-    j->out->group = j->group;
-    j->out->groups = j->group ? (j->cols + j->group - 1) / j->group : 0;
-    if (has_factor)
-        j->input = q->input;
-    if (j->input.kind == SB_MULTIPLIER)
-        j->out->factor.mul[0] = j->input.value;
-    else if (j->input.kind == SB_DIVISOR)
-        j->out->factor.div[0] = j->input.value;
-}
-
-static void set_values(job *j)
-{
-    const unsigned count = 1u << sb_format_bits(j->out->format);
-    unsigned char codes[256];
-    float values[256];
-    for (unsigned i = 0; i < count; i++)
-        codes[i] = (unsigned char)i;
-    sb_small_decode(j->out->format, codes, count, values);
-    for (unsigned i = 0; i < count; i++)
-        j->value[i] = values[i];
+    const sb_act_scheme scheme = sb_input_scheme(knobs, weight);
+    const size_t cols = weight->cols, count = rows * cols;
+    const int quantizes = scheme != SB_SCHEME_none;
+    const int rounds = quantizes && sb_param_cast(knobs, weight);
+    *out = (sb_input){.values = sb_alloc(count, sizeof *out->values), .factor = SB_SCALAR_ONE};
+    if (quantizes) {
+        const sb_act_groups of = sb_act_groups_of(scheme, weight);
+        out->format = of.format;
+        out->group = of.columns;
+        out->groups = of.columns ? (cols + of.columns - 1) / of.columns : 0;
+        out->factor.mul[0] = of.input.kind == SB_MULTIPLIER ? of.input.value : 1.0f;
+        out->factor.div[0] = of.input.kind == SB_DIVISOR ? of.input.value : 1.0f;
+        out->codes = sb_alloc(count, 1);
+        out->scales = sb_alloc(rows * out->groups, sizeof *out->scales);
+        out->rounded = rounds ? sb_alloc(count, sizeof *out->rounded) : NULL;
+    }
+    if (out->values && (!quantizes || (out->codes && out->scales && (!rounds || out->rounded))))
+        return SB_OK;
+    sb_input_free(out);
+    return SB_ERR_MEMORY;
 }
 
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
                             size_t rows, sb_input *out)
 {
-    job j = {.knobs = knobs,
-             .weight = weight,
-             .scheme = sb_input_scheme(knobs, weight),
-             .in = in,
-             .rows = rows,
-             .cols = weight->cols,
-             .out = out};
-    size_t count = rows * j.cols;
-    *out = (sb_input){.values = sb_alloc(count, sizeof *out->values), .factor = SB_SCALAR_ONE};
-    if (!out->values)
-        return SB_ERR_MEMORY;
-    if (j.scheme == SB_SCHEME_none) {
-        for (size_t i = 0; i < count; i++)
-            out->values[i] = (double)in[i];
-        return SB_OK;
-    }
-    int rounds = sb_param_cast(knobs, weight);
-    set_scheme(&j);
-    out->codes = sb_alloc(count, 1);
-    out->format = schemes[j.scheme].format;
-    out->rounded = rounds ? sb_alloc(count, sizeof *out->rounded) : NULL;
-    out->scales = sb_alloc(rows * out->groups, sizeof *out->scales);
-    if (!out->codes || !out->scales || (rounds && !out->rounded)) {
-        sb_input_free(out);
-        return SB_ERR_MEMORY;
-    }
-    set_values(&j);
-    quantize_rows(&j);
+    const sb_act_scheme scheme = sb_input_scheme(knobs, weight);
+    const size_t cols = weight->cols;
+    sb_status status = sb_input_open(knobs, weight, rows, out);
+    for (size_t i = 0; i < rows * cols && !status && scheme == SB_SCHEME_none; i++)
+        out->values[i] = (double)in[i];
+    if (status || scheme == SB_SCHEME_none)
+        return status;
+    const sb_act_groups of = sb_act_groups_of(scheme, weight);
+    for (size_t t = 0; t < rows; t++)
+        for (size_t g = 0; g < out->groups; g++) {
+            const size_t k = g * of.columns, left = cols - k;
+            quantize_group(knobs, &of, in, t * cols + k, left < of.columns ? left : of.columns,
+                           out->scales + t * out->groups + g, out);
+        }
     return SB_OK;
 }
 

@@ -41,6 +41,9 @@ typedef struct sb_input {
 /* How this layer's input is quantized under these knobs; SB_SCHEME_none if it is not. */
 sb_act_scheme sb_input_scheme(const sb_knobs *knobs, const sb_matrix *weight);
 
+/* Room for the values of `rows` rows, and what all of them share. */
+sb_status sb_input_open(const sb_knobs *knobs, const sb_matrix *weight, size_t rows, sb_input *out);
+
 /* Quantizes in (rows, weight->cols). With SB_SCHEME_none the values are those of `in`. values are
  * as sb_dot_wide takes them. SB_ERR_MEMORY leaves nothing to free. */
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,

@@ -1,11 +1,7 @@
-#include "ref/base/mem.h"
-#include "ref/base/threads.h"
 #include "ref/math/fn.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
-
-#include <stdlib.h>
 
 /* RN( log( RN(1 + exp(x)) ) ) */
 static float log_exp(float x)
@@ -14,8 +10,9 @@ static float log_exp(float x)
     return sb_log(sum);
 }
 
-/* K-4: "log1p_exp is x for x > 20, else log1p( exp(x) ) with both rounded; log_exp has log( RN(1 +
- * exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that" */
+/* K-4: "single is the function of A-4; log1p_exp is x for x > 20, else log1p( exp(x) ) with both
+ * rounded; log_exp has log( RN(1 + exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 +
+ * exp(-x)) ) ) for x > 0, else that" */
 static float softplus(sb_knob_value form, float x)
 {
     if (form == SB_softplus_single)
@@ -27,44 +24,21 @@ static float softplus(sb_knob_value form, float x)
     return form == SB_softplus_log_exp_abs && x > 0.0f ? x + log_exp(-x) : log_exp(x);
 }
 
-typedef struct job {
-    const sb_knobs *knobs;
-    const sb_gates_args *a;
-    const float *a_log, *dt_bias;
-    sb_knob_value form;
-    int rounds;
-} job;
-
-static void one_row(void *ctx, size_t t, size_t worker)
-{
-    const job *j = ctx;
-    const sb_gates_args *a = j->a;
-    (void)worker;
-    for (size_t h = 0; h < a->heads; h++) {
-        size_t at = t * a->heads + h;
-        float speed = sb_exp(j->a_log[h]);
-        float step = softplus(j->form, a->a[at] + j->dt_bias[h]);
-        a->g[at] = -speed * step;
-        a->beta[at] = sb_sigmoid(a->b[at]);
-        if (j->rounds)
-            a->beta[at] = sb_act(j->knobs, a->beta[at]);
-    }
-}
-
-/* R-5: "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )" */
+/* R-5: "beta = sigmoid(b), rounded as K-5 says; g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) ),
+ * where exp(A_log) and softplus are each rounded by A-4 and K-4 chooses the form of softplus; g
+ * stays binary32. K-34 excepts A_log from K-2." */
 sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
 {
-    float *a_log = sb_alloc(2 * a->heads, sizeof *a_log);
-    if (!a_log)
-        return SB_ERR_MEMORY;
-    float *dt_bias = a_log + a->heads;
-    job j = {.knobs = knobs, .a = a, .a_log = a_log, .dt_bias = dt_bias};
-    j.form = sb_softplus_of(knobs, a->form);
-    j.rounds = sb_beta_rounds(knobs, a->form);
-    sb_a_log_row(knobs, a->a_log, a_log);
-    sb_param_row(knobs, a->dt_bias, 0, dt_bias);
-    const double values = 3 * (double)a->rows * (double)a->heads;
-    sb_parallel_for(a->rows, sb_worth_threads(values * SB_COST_exponential), one_row, &j);
-    free(a_log);
+    const sb_knob_value form = sb_softplus_of(knobs, a->form);
+    for (size_t t = 0; t < a->rows; t++)
+        for (size_t h = 0; h < a->heads; h++) {
+            const size_t at = t * a->heads + h;
+            float a_log = SB_IS(knobs, a_log, stored) ? sb_stored_at(a->a_log, 0, h)
+                                                      : sb_param_at(knobs, a->a_log, 0, h);
+            float step = softplus(form, a->a[at] + sb_param_at(knobs, a->dt_bias, 0, h));
+            float beta = sb_sigmoid(a->b[at]);
+            a->g[at] = -sb_exp(a_log) * step;
+            a->beta[at] = sb_beta_rounds(knobs, a->form) ? sb_act(knobs, beta) : beta;
+        }
     return SB_OK;
 }

@@ -1,136 +1,80 @@
-/* l2norm.c - the norm of queries and keys in linear attention, in the forms that engines give it.
- * They differ by a unit in the last place, and near zero by all: eps stands in different places. */
-#include "ref/base/mem.h"
-#include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/math/exact.h"
 #include "ref/math/fn.h"
-#include "ref/ops/arrays.h"
 #include "ref/ops/form.h"
 #include "ref/ops/op.h"
 
-#include <stdlib.h>
-
-/* One vector's norm: x n, x / d, or (x n) scale. */
-typedef struct norm {
-    sb_knob_value form;
-    float n, d; /* n, or where the form divides d */
-    float root; /* RN(dk^-1/2) */
-} norm;
-
 /* K-32: "act has n = R(rsqrt( R( RN( R(sum of R(RN(x x))) + eps ) ) ))" */
-static float rounded_inverse(const sb_knobs *knobs, const float *x, size_t dk, float eps,
-                             float *squares)
+static float rounded_inverse(const sb_knobs *knobs, const float *x, size_t dk, float eps)
 {
-    for (size_t i = 0; i < dk; i++) {
-        float square = x[i] * x[i];
-        squares[i] = sb_act(knobs, square);
-    }
-    float sum = sb_act(knobs, sb_sum(squares, dk)) + eps;
+    sb_exact squares;
+    sb_exact_clear(&squares);
+    for (size_t i = 0; i < dk; i++)
+        sb_exact_add(&squares, sb_act(knobs, x[i] * x[i]));
+    float sum = sb_act(knobs, sb_exact_round(&squares)) + eps;
     return sb_act(knobs, sb_rsqrt(sb_act(knobs, sum)));
 }
 
-/* K-32: "rms_sum has RN( RN(x r) RN(dk^-1/2) ) with r = RN(1 / RN(sqrt(RN( RN(ss / dk) + RN(eps /
- * dk) )))), and rms_mean the same with r = rsqrt( RN( RN(ss / dk) + eps ) )" */
-static float inverse_rms(sb_knob_value form, float ss, size_t dk, float eps)
+/* What x is multiplied with. R-6: "ss = dot(x, x); n = rsqrt( RN(ss + 1e-6) )"; K-32: "reciprocal
+ * has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) ))"; "max_norm has n = RN(1 / max(RN(sqrt(ss)),
+ * eps)). rms_sum has RN( RN(x r) RN(dk^-1/2) ) with r = RN(1 / RN(sqrt(RN( RN(ss / dk) + RN(eps /
+ * dk) )))), and rms_mean the same with r = rsqrt( RN( RN(ss / dk) + eps ) )"; "no_eps has n =
+ * rsqrt(ss), and 0 where ss is 0" */
+static float inverse(const sb_knobs *knobs, sb_knob_value form, const float *x, size_t dk,
+                     float eps)
 {
-    float mean = ss / (float)dk;
-    if (form == SB_l2norm_rms_mean)
-        return sb_rsqrt(mean + eps);
-    float part = eps / (float)dk;
-    return 1.0f / sb_sqrt(mean + part);
-}
-
-/* R-6: "n = rsqrt( RN(ss + 1e-6) )", eps being added to the sum
- * K-32: "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) )), and divide has RN(x / d)
- * in place of RN(x n); max_norm has n = RN(1 / max(RN(sqrt(ss)), eps))"; "no_eps has n = rsqrt(ss),
- * and 0 where ss is 0" */
-static void measure(const sb_knobs *knobs, const float *x, size_t dk, float eps, float *squares,
-                    norm *out)
-{
-    float ss = sb_dot(x, x, dk), root;
-    out->n = out->d = 1.0f;
-    switch ((int)out->form) {
+    float ss = sb_exact_dot(x, 1, x, 1, dk), n = (float)dk, root = sb_sqrt(ss);
+    float mean = ss / n, mean_eps = eps / n;
+    switch ((int)form) {
     case SB_l2norm_act:
-        out->n = rounded_inverse(knobs, x, dk, eps, squares);
-        break;
+        return rounded_inverse(knobs, x, dk, eps);
     case SB_l2norm_rms_sum:
+        return 1.0f / sb_sqrt(mean + mean_eps);
     case SB_l2norm_rms_mean:
-        out->n = inverse_rms(out->form, ss, dk, eps);
-        break;
+        return sb_rsqrt(mean + eps);
     case SB_l2norm_no_eps:
-        out->n = ss == 0.0f ? 0.0f : sb_rsqrt(ss);
-        break;
+        return ss == 0.0f ? 0.0f : sb_rsqrt(ss);
     case SB_l2norm_max_norm:
-        root = sb_sqrt(ss);
-        out->n = 1.0f / (root < eps ? eps : root);
-        break;
+        return 1.0f / (root < eps ? eps : root);
     case SB_l2norm_reciprocal:
-        out->n = 1.0f / sb_sqrt(ss + eps);
-        break;
-    case SB_l2norm_divide:
-        out->d = sb_sqrt(ss + eps);
-        break;
+        return 1.0f / sb_sqrt(ss + eps);
     default:
-        out->n = sb_rsqrt(ss + eps);
+        return sb_rsqrt(ss + eps);
     }
 }
 
-/* R-6: "k = RN(x n)"; K-33: "act to round x n to the activation type before queries are scaled" */
-static void apply(const sb_knobs *knobs, const norm *of, const float *x, size_t dk, int rounds,
-                  float *y)
+/* R-6: "k = RN(x n)"; K-32: "divide has RN(x / d) in place of RN(x n)", "and R( RN(x n) )" of act;
+ * K-33: "act to round x n to the activation type before queries are scaled" */
+static void normalise(const sb_knobs *knobs, const sb_l2norm_args *a, const float *x, float *y)
 {
-    int divides = of->form == SB_l2norm_divide;
-    for (size_t i = 0; i < dk; i++)
-        y[i] = divides ? x[i] / of->d : x[i] * of->n;
-    if (of->form == SB_l2norm_rms_sum || of->form == SB_l2norm_rms_mean)
-        for (size_t i = 0; i < dk; i++)
-            y[i] = y[i] * of->root;
-    if (rounds)
-        sb_act_many(knobs, y, dk, y);
+    const sb_knob_value form = sb_l2norm_of(knobs, a->form);
+    const int rms = form == SB_l2norm_rms_sum || form == SB_l2norm_rms_mean;
+    float n = inverse(knobs, form, x, a->dk, a->eps), root = sb_root_power((double)a->dk, -1, 2);
+    float d = sb_sqrt(sb_exact_dot(x, 1, x, 1, a->dk) + a->eps);
+    for (size_t i = 0; i < a->dk; i++) {
+        y[i] = form == SB_l2norm_divide ? x[i] / d : x[i] * n;
+        if (rms)
+            y[i] = y[i] * root;
+        if (form == SB_l2norm_act || sb_l2norm_rounds(knobs, a->form))
+            y[i] = sb_act(knobs, y[i]);
+    }
 }
 
-typedef struct job {
-    const sb_knobs *knobs;
-    const sb_l2norm_args *a;
-    norm form;
-    float scale;
-    int divides, leaves, rounds;
-    float *squares; /* of each thread */
-} job;
-
-/* Query or key i of all rows. */
-static void one_vector(void *ctx, size_t i, size_t worker)
-{
-    const job *j = ctx;
-    const sb_l2norm_args *a = j->a;
-    const size_t heads = 2 * a->heads, width = a->heads * a->dk, t = i / heads, h = i % heads;
-    const float *x = a->qkv + t * a->stride + h * a->dk;
-    int is_query = h < a->heads;
-    float *to = is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
-    norm of = j->form;
-    measure(j->knobs, x, a->dk, a->eps, j->squares + worker * a->dk, &of);
-    apply(j->knobs, &of, x, a->dk, j->rounds, to);
-    for (size_t l = 0; l < a->dk && is_query && !j->leaves; l++)
-        to[l] = j->divides ? to[l] / j->scale : to[l] * j->scale;
-}
-
-/* R-6: "q = RN( RN(x n) RN(dk^-1/2) )"
- * K-16: "by_form divides instead where K-15 chose the recurrent form" */
+/* R-6: "q = RN( RN(x n) RN(dk^-1/2) ), both kept in binary32; eps is added to the sum, not to the
+ * mean"; K-16: "by_form divides instead where K-15 chose the recurrent form: q = RN( RN(x n) /
+ * RN(dk^1/2) ); output leaves q unscaled" */
 sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
 {
-    job j = {.knobs = knobs, .a = a};
-    j.divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
-    j.leaves = sb_scales_output(knobs, a->recurrent);
-    j.scale = sb_root_power((double)a->dk, j.divides ? 1 : -1, 2);
-    j.form =
-        (norm){.form = sb_l2norm_of(knobs, a->form), .root = sb_root_power((double)a->dk, -1, 2)};
-    j.rounds = sb_l2norm_rounds(knobs, a->form) || j.form.form == SB_l2norm_act;
-    j.squares = sb_alloc(sb_threads_here(), a->dk * sizeof *j.squares);
-    if (!j.squares)
-        return SB_ERR_MEMORY;
-    const size_t count = a->rows * 2 * a->heads;
-    const double values = (double)count * (double)a->dk;
-    sb_parallel_for(count, sb_worth_threads(values * SB_COST_rounded), one_vector, &j);
-    free(j.squares);
+    const int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
+    const int leaves = sb_scales_output(knobs, a->recurrent);
+    float scale = sb_root_power((double)a->dk, divides ? 1 : -1, 2);
+    for (size_t t = 0; t < a->rows; t++)
+        for (size_t h = 0; h < a->heads; h++) {
+            const float *x = a->qkv + t * a->stride + h * a->dk;
+            const size_t to = (t * a->heads + h) * a->dk;
+            normalise(knobs, a, x, a->q + to);
+            normalise(knobs, a, x + a->heads * a->dk, a->k + to);
+            for (size_t i = to; i < to + a->dk && !leaves; i++)
+                a->q[i] = divides ? a->q[i] / scale : a->q[i] * scale;
+        }
     return SB_OK;
 }

@@ -1,123 +1,98 @@
-#include "ref/ops/rounding.h"
+#include "ref/ops/op.h"
 
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/math/ints.h"
-#include "ref/math/rounded.h"
-#include "ref/math/row.h"
+#include "ref/formats/wide.h"
 #include "ref/ops/act_quant.h"
-#include "ref/ops/arrays.h"
 #include "ref/ops/param.h"
+#include "ref/ops/rounding.h"
 
-/* The factors of the whole weight and of the whole input. */
-static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
+/* K-45: "weight rounds the input of a linear layer that is not quantized to the type in which its
+ * weight is stored" */
+static sb_status read_input(const sb_knobs *knobs, const sb_linear_args *a, sb_input *x)
 {
-    sb_scalar factor = sb_matrix_factor(weight);
-    factor.mul[1] = in->factor.mul[0];
-    factor.div[1] = in->factor.div[0];
-    return factor;
-}
-
-/* R of R-2, which some kinds of layers go without. */
-static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
-{
-    if (!sb_linear_stays_wide(knobs, a->kind))
-        sb_act_many(knobs, a->out, a->rows * a->weight->rows, a->out);
-}
-
-/* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
- * it, as kernels have one number for both. */
-static float apply_factor_last(const sb_scalar *factor, float y)
-{
-    float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
-    return y * mul / div;
-}
-
-/* Weights that a knob rounds, by K-2 or K-17, cannot be read in place. */
-static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *of)
-{
-    const size_t count = a->rows * a->weight->cols, outputs = a->rows * a->weight->rows;
-    const float *in = of->rounded ? of->rounded : a->in;
-    const sb_scalar factor = factors_of(a->weight, of);
-    const sb_rounding how = sb_param_rounding(knobs, a->weight);
-    double *x = sb_realloc(NULL, count, sizeof *x);
-    if (!x)
-        return SB_ERR_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        x[i] = in[i];
-    const sb_status status = sb_dot_rounded(a->weight, &how, x, a->rows, a->out);
-    free(x);
-    for (size_t i = 0; SB_IS(knobs, dequant, factor_last) && !status && i < outputs; i++)
-        a->out[i] = apply_factor_last(&factor, a->out[i]);
-    if (!status)
-        round_outputs(knobs, a);
-    return status;
-}
-
-/* Q-3: "the exact sum, times the factors of weight and input, is rounded once" */
-static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *in)
-{
-    sb_scalar factor = factors_of(a->weight, in);
-    const sb_codes_input codes = {in->codes, in->scales, in->group, in->format, in->values};
-    sb_status status = sb_ints_read(a->weight, &codes)
-                           ? sb_ints_matrix(a->weight, &codes, a->rows, &factor, a->out)
-                           : sb_dot_matrix(a->weight, in->values, a->rows, &factor, a->out);
-    if (!status)
-        round_outputs(knobs, a);
-    return status;
-}
-
-/* A layer whose weights have scales. */
-static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a)
-{
-    sb_input in = {0};
-    sb_status status = sb_quantize_input(knobs, a->weight, a->in, a->rows, &in);
-    if (!status)
-        status = sb_param_cast(knobs, a->weight) ? linear_rounded(knobs, a, &in)
-                                                 : linear_exact(knobs, a, &in);
-    sb_input_free(&in);
-    return status;
-}
-
-/* A layer without scales, with its input as K-45 left it. */
-static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
-{
+    const sb_format type = sb_linear_input_format(knobs, a->weight, a->kind);
     const size_t count = a->rows * a->weight->cols;
-    sb_input in = {.factor = SB_SCALAR_ONE};
-    if (sb_param_cast(knobs, a->weight))
-        return linear_rounded(knobs, a, &in);
-    in.values = sb_alloc(count, sizeof *in.values);
-    if (!in.values)
+    float *in = sb_alloc(count, sizeof *in);
+    if (!in)
         return SB_ERR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        in.values[i] = a->in[i];
-    sb_status status = linear_exact(knobs, a, &in);
-    free(in.values);
+        in[i] = sb_round_to(type, a->in[i]);
+    sb_status status = sb_quantize_input(knobs, a->weight, in, a->rows, x);
+    /* K-25: "Where K-2 or K-17 rounds the weights, the input is R of the value that the law of K-17
+     * gives it" */
+    for (size_t i = 0; !status && x->rounded && i < count; i++)
+        x->values[i] = (double)x->rounded[i];
+    free(in);
     return status;
 }
 
-/* K-45: "weight rounds the input of a linear layer that is not quantized" */
-static sb_status linear_narrowed(const sb_knobs *knobs, const sb_linear_args *a, sb_format format)
+/* A-1: "A stored weight has an exact real value, and no operation ever uses a rounded copy of it
+ * unless knob K-2 or K-17 says so." narrow is scratch. */
+static void read_weight(const sb_knobs *knobs, const sb_matrix *w, uint32_t n, double *row,
+                        float *narrow)
 {
-    size_t count = a->rows * a->weight->cols;
-    float *narrow = sb_alloc(count, sizeof *narrow);
-    if (!narrow)
-        return SB_ERR_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        narrow[i] = sb_round_to(format, a->in[i]);
-    sb_linear_args args = *a;
-    args.in = narrow;
-    sb_status status = linear_plain(knobs, &args);
-    free(narrow);
-    return status;
+    const sb_scalar factor = sb_matrix_factor(w);
+    const sb_law law = sb_dequant_law(knobs);
+    sb_matrix_wide(w, n, row);
+    if (!sb_param_cast(knobs, w))
+        return;
+    if (law != SB_LAW_exact)
+        sb_law_row(w, n, law, NULL, narrow);
+    for (uint32_t k = 0; k < w->cols; k++) {
+        sb_exact value;
+        sb_exact_clear(&value);
+        sb_exact_add_wide_product(&value, row[k], 1);
+        float kept = law == SB_LAW_exact ? sb_exact_round_scaled(&value, &factor) : narrow[k];
+        row[k] = (double)(sb_param_rounds(knobs, w) ? sb_act(knobs, kept) : kept);
+    }
 }
 
-/* R-2: "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely. */
+/* Q-3: "a linear output is RN of the exact sum of products, rounded once, after the factors that
+ * the whole tensor shares" */
+static float output(const sb_knobs *knobs, const sb_matrix *w, const double *row, const double *x,
+                    const sb_scalar *factor)
+{
+    static const sb_scalar none = SB_SCALAR_ONE;
+    const int cast = sb_param_cast(knobs, w);
+    sb_exact sum;
+    sb_exact_clear(&sum);
+    for (uint32_t k = 0; k < w->cols; k++)
+        sb_exact_add_wide_product(&sum, row[k], x[k]);
+    float y = sb_exact_round_scaled(&sum, cast ? &none : factor);
+    if (!cast || !SB_IS(knobs, dequant, factor_last))
+        return y;
+    /* K-17: "factor_last applies the factor to the rounded dot product, RN again; of a quantized
+     * input the factor goes with that of the weight, as RN of the product of both multipliers, or
+     * of both divisors" */
+    float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
+    float scaled = y * mul;
+    return scaled / div;
+}
+
+/* R-2: "y_t[n] = R( dot(W[n], x_t) ), of a quantized layer as Q-3 says. K-45 rounds x first; K-14,
+ * K-46, K-47 and K-52 leave some outputs in binary32." */
 sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
 {
-    sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);
-    if (sb_matrix_quantized(a->weight))
-        return linear_quantized(knobs, a);
-    return format == SB_FORMAT_f32 ? linear_plain(knobs, a) : linear_narrowed(knobs, a, format);
+    const sb_matrix *w = a->weight;
+    const int wide = sb_linear_stays_wide(knobs, a->kind);
+    sb_input x = {0};
+    double *row = sb_alloc(w->cols, sizeof *row);
+    float *narrow = sb_alloc(w->cols, sizeof *narrow);
+    sb_status status = row && narrow ? read_input(knobs, a, &x) : SB_ERR_MEMORY;
+    sb_scalar factor = sb_matrix_factor(w);
+    factor.mul[1] = x.factor.mul[0];
+    factor.div[1] = x.factor.div[0];
+    for (uint32_t n = 0; n < w->rows && !status; n++) {
+        read_weight(knobs, w, n, row, narrow);
+        for (size_t t = 0; t < a->rows; t++) {
+            float y = output(knobs, w, row, x.values + t * w->cols, &factor);
+            a->out[t * w->rows + n] = wide ? y : sb_act(knobs, y);
+        }
+    }
+    sb_input_free(&x);
+    free(row);
+    free(narrow);
+    return status;
 }

@@ -1,114 +1,55 @@
 /* norm.c - the two normalisations of the model that have a weight. They differ in it (1 + w, w) and
  * in what is rounded: exactly the places where engines go wrong. l2norm.c has the third. */
-#include "ref/base/mem.h"
-#include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/math/exact.h"
 #include "ref/math/fn.h"
-#include "ref/math/fn_many.h"
-#include "ref/ops/arrays.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
-#include <stdlib.h>
-
-/* R-3: "r = rsqrt( RN( RN(ss / n) + eps ) )" with ss = dot(x, x) */
+/* R-3: "ss = dot(x, x); r = rsqrt( RN( RN(ss / n) + eps ) )" */
 static float inverse_rms(const float *x, size_t n, float eps)
 {
-    float mean = sb_dot(x, x, n) / (float)n;
+    float ss = sb_exact_dot(x, 1, x, 1, n);
+    float mean = ss / (float)n;
     return sb_rsqrt(mean + eps);
 }
 
-/* K-49: "act rounds RN(1 + w_i) of R-3 to the activation type" */
-static float one_plus(const sb_knobs *knobs, float w)
-{
-    float factor = 1.0f + w;
-    return SB_IS(knobs, norm_weight, act) ? sb_act(knobs, factor) : factor;
-}
-
-typedef struct plain {
-    const sb_knobs *knobs;
-    const sb_rmsnorm_args *a;
-    const float *weight;
-} plain;
-
-static void plain_row(void *ctx, size_t t, size_t worker)
-{
-    const plain *j = ctx;
-    const sb_rmsnorm_args *a = j->a;
-    const float *x = a->in + t * a->n;
-    float *y = a->out + t * a->n, r = inverse_rms(x, a->n, a->eps);
-    (void)worker;
-    for (size_t i = 0; i < a->n; i++) {
-        float normalised = x[i] * r;
-        y[i] = normalised * j->weight[i];
-    }
-    sb_act_many(j->knobs, y, a->n, y);
-}
-
-/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) ), with the 1 + of the zero-centred norms. K-49
+ * rounds 1 + w." */
 sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
-    float *weight = sb_alloc(a->n, sizeof *weight);
-    if (!weight)
-        return SB_ERR_MEMORY;
-    sb_param_row(knobs, a->weight, 0, weight);
-    for (size_t i = 0; i < a->n; i++)
-        weight[i] = one_plus(knobs, weight[i]);
-    plain j = {knobs, a, weight};
-    const double values = (double)a->rows * (double)a->n;
-    sb_parallel_for(a->rows, sb_worth_threads(values * SB_COST_rounded), plain_row, &j);
-    free(weight);
+    for (size_t t = 0; t < a->rows; t++) {
+        const float *x = a->in + t * a->n;
+        float r = inverse_rms(x, a->n, a->eps);
+        for (size_t i = 0; i < a->n; i++) {
+            float factor = 1.0f + sb_param_at(knobs, a->weight, 0, i);
+            if (SB_IS(knobs, norm_weight, act))
+                factor = sb_act(knobs, factor);
+            float normalised = x[i] * r;
+            a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
+        }
+    }
     return SB_OK;
 }
 
 /* K-7: "act to round the normalised value and its product with the weight" */
-static void inner(const sb_knobs *knobs, float *x, size_t n)
+static float inner(const sb_knobs *knobs, float x)
 {
-    if (SB_IS(knobs, gated_norm, act))
-        sb_act_many(knobs, x, n, x);
+    return SB_IS(knobs, gated_norm, act) ? sb_act(knobs, x) : x;
 }
 
-/* R-11: "y_i = R( RN(p_i silu(z_i)) ): norm before gate", of one head of one row. p is scratch for
- * p and silu. */
-static void gated_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a, const float *weight,
-                       size_t row, float *p)
-{
-    const float *o = a->in + row * a->n, *z = a->z + row * a->n;
-    float r = inverse_rms(o, a->n, a->eps), *silu = p + a->n;
-    for (size_t i = 0; i < a->n; i++)
-        p[i] = o[i] * r;
-    inner(knobs, p, a->n);
-    for (size_t i = 0; i < a->n; i++)
-        p[i] = weight[i] * p[i];
-    inner(knobs, p, a->n);
-    sb_silu_many(z, a->n, silu);
-    for (size_t i = 0; i < a->n; i++)
-        p[i] = p[i] * silu[i];
-    sb_act_many(knobs, p, a->n, a->out + row * a->n);
-}
-
-typedef struct gated {
-    const sb_knobs *knobs;
-    const sb_gated_rmsnorm_args *a;
-    float *weight; /* and behind it two rows of each thread */
-} gated;
-
-static void gated_row(void *ctx, size_t row, size_t worker)
-{
-    const gated *j = ctx;
-    gated_norm(j->knobs, j->a, j->weight, row, j->weight + (1 + 2 * worker) * j->a->n);
-}
-
+/* R-11: "ss = dot(o, o); n_i = RN( o_i rsqrt( RN( RN(ss / dv) + eps ) ) ); p_i = RN(w_i n_i) with
+ * the plain weight; y_i = R( RN(p_i silu(z_i)) ): norm before gate. Where K-7 says so n and p are
+ * rounded to the activation type." */
 sb_status sb_gated_rmsnorm_ref(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
 {
-    float *weight = sb_alloc(1 + 2 * sb_threads_here(), a->n * sizeof *weight);
-    if (!weight)
-        return SB_ERR_MEMORY;
-    const double values = (double)(a->rows * a->heads) * (double)a->n;
-    gated j = {knobs, a, weight};
-    sb_param_row(knobs, a->weight, 0, weight);
-    sb_parallel_for(a->rows * a->heads, sb_worth_threads(values * SB_COST_exponential), gated_row,
-                    &j);
-    free(weight);
+    for (size_t row = 0; row < a->rows * a->heads; row++) {
+        const float *o = a->in + row * a->n, *z = a->z + row * a->n;
+        float r = inverse_rms(o, a->n, a->eps);
+        for (size_t i = 0; i < a->n; i++) {
+            float n = inner(knobs, o[i] * r);
+            float p = inner(knobs, sb_param_at(knobs, a->weight, 0, i) * n);
+            a->out[row * a->n + i] = sb_act(knobs, p * sb_silu(z[i]));
+        }
+    }
     return SB_OK;
 }

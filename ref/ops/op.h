@@ -182,7 +182,8 @@ typedef struct sb_op_table {
 #undef SB_OP
 } sb_op_table;
 
-/* The reference functions. */
+/* The definitions: plain loops over exact sums (ref/math/exact.h). Their twins, which run unless
+ * SAMEBIT_ISA=exact asks for the definition, are in ref/fast. */
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_##name##_ref(const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"

@@ -4,7 +4,7 @@
 
 #include "ref/formats/matrix.h"
 #include "ref/formats/round.h"
-#include "ref/math/rounded.h"
+#include "ref/math/law.h"
 #include "ref/ops/knobs.h"
 
 /* K-17: "exact keeps the exact value, every other law of Q-8 rounds to binary32 as it says" */
@@ -31,12 +31,21 @@ static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
            sb_act_format(knobs) != SB_FORMAT_f32;
 }
 
-/* How the weights of a linear layer are rounded. */
-static inline sb_rounding sb_param_rounding(const sb_knobs *knobs, const sb_matrix *matrix)
+/* Element (row, col) of a plain matrix, as it is stored. */
+static inline float sb_stored_at(const sb_matrix *matrix, uint32_t row, size_t col)
 {
-    const int cast = sb_param_rounds(knobs, matrix) && sb_param_cast(knobs, matrix);
-    const sb_rounding how = {sb_dequant_law(knobs), cast ? sb_act_format(knobs) : SB_FORMAT_f32};
-    return how;
+    float value;
+    sb_decode(matrix->format,
+              sb_matrix_row_bytes(matrix, row) + col * sb_format_bytes(matrix->format), 1, &value);
+    return value;
+}
+
+/* The same, rounded as K-2 says. */
+static inline float sb_param_at(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
+                                size_t col)
+{
+    const float value = sb_stored_at(matrix, row, col);
+    return sb_param_rounds(knobs, matrix) ? sb_act(knobs, value) : value;
 }
 
 /* The values of one row, rounded as the knobs say; `wide` is scratch of cols values, which only a

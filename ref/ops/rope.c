@@ -1,14 +1,9 @@
-#include "ref/base/mem.h"
-#include "ref/math/dots.h"
+#include "ref/math/exact.h"
 #include "ref/math/fn.h"
-#include "ref/ops/arrays.h"
 #include "ref/ops/op.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* K-8: "e = RN(2f/rd)" - which is 2f/rd itself where rd is a power of two but for odd factors of
- * 2f; a root in those cases, as it always was */
+/* K-8: "torch is RN( 1 / RN( RN(theta)^e ) ) with e = RN(2f/rd), a binary32 exponent as torch has
+ * it: another number than 2f/rd unless the odd factors of rd divide f" */
 static float torch_power(double theta, size_t f, size_t rd)
 {
     size_t odd = rd;
@@ -20,25 +15,24 @@ static float torch_power(double theta, size_t f, size_t rd)
     return sb_power((double)base, (float)(2 * f) / (float)rd);
 }
 
-/* K-8: "exact is RN( theta^(-2f/rd) )" and "torch is RN( 1 / RN( RN(theta)^e ) )"; for chain the
- * factor from each angle to the next */
-static float inverse_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
+/* R-7: "inv_freq[f] = RN( theta^(-2f/rd) )"; of chain the factor from each angle to the next. */
+static float frequency_of(const sb_knobs *knobs, const sb_rope_args *a, size_t f)
 {
     if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / torch_power(theta, f, rd);
+        return 1.0f / torch_power(a->theta, f, a->rd);
     size_t power = SB_IS(knobs, rope_freq, chain) ? 1 : f;
-    return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
+    return sb_root_power(a->theta, -(int)(2 * power), (unsigned)a->rd);
 }
 
-/* K-8: "chain has no frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) ),
- * that of 0 the position" */
-static float angle_of(const sb_knobs *knobs, const float *frequency, size_t f, float position)
+/* R-7: "angle = RN(inv_freq[f] position)"; K-8: "chain has no frequencies: the angle of f is RN(
+ * that of f - 1 times RN( theta^(-2/rd) ) ), that of 0 the position" */
+static float angle_of(const sb_knobs *knobs, float frequency, size_t f, float position)
 {
-    if (!SB_IS(knobs, rope_freq, chain))
-        return frequency[f] * position;
     float angle = position;
+    if (!SB_IS(knobs, rope_freq, chain))
+        return frequency * position;
     for (size_t i = 0; i < f; i++)
-        angle = angle * frequency[f];
+        angle = angle * frequency;
     return angle;
 }
 
@@ -48,66 +42,46 @@ static size_t stream_of(const uint32_t *section, size_t f)
 {
     if (section && f % 3 == 1 && f < 3u * section[1])
         return 1;
-    if (section && f % 3 == 2 && f < 3u * section[2])
-        return 2;
-    return 0;
+    return section && f % 3 == 2 && f < 3u * section[2] ? 2 : 0;
 }
 
-/* K-9: "act to round cos and sin" */
-static float table_entry(const sb_knobs *knobs, float x)
-{
-    return SB_IS(knobs, rope_table, act) ? sb_act(knobs, x) : x;
-}
-
-/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": the first of each pair; the second is the same
- * with (x_{f+rd/2}, x_f). K-10: "products is R( R(x_f cos) + R(-x_{f+rd/2} sin) )". */
-static void rotate(const sb_knobs *knobs, const float *x, const float *y, const float *cosine,
-                   const float *sine, size_t half, float *out)
+/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)"; K-10: "products is R( R(x_f cos) +
+ * R(-x_{f+rd/2} sin) ) and its companion" */
+static float pair(const sb_knobs *knobs, float x, float cosine, float y, float sine)
 {
     if (SB_IS(knobs, rope_pair, products)) {
-        for (size_t f = 0; f < half; f++) {
-            float first = sb_act(knobs, x[f] * cosine[f]);
-            float second = sb_act(knobs, y[f] * sine[f]);
-            out[f] = first + second;
-        }
-    } else {
-        const sb_dots_term terms[2] = {{x, cosine, 1}, {y, sine, 1}};
-        sb_dots(terms, 2, half, out);
+        float first = sb_act(knobs, x * cosine), second = sb_act(knobs, y * sine);
+        return sb_act(knobs, first + second);
     }
-    sb_act_many(knobs, out, half, out);
+    sb_exact sum;
+    sb_exact_clear(&sum);
+    sb_exact_add_product(&sum, x, cosine);
+    sb_exact_add_product(&sum, y, sine);
+    return sb_act(knobs, sb_exact_round(&sum));
 }
 
-/* One head. room is scratch for 3 rd/2 values. */
-static void turn(const sb_knobs *knobs, float *x, const float *cosine, const float *sine,
-                 size_t half, float *room)
-{
-    float *negative = room, *first = room + half, *second = room + 2 * half;
-    for (size_t f = 0; f < half; f++)
-        negative[f] = -x[half + f];
-    rotate(knobs, x, negative, cosine, sine, half, first);
-    rotate(knobs, x + half, x, cosine, sine, half, second);
-    memcpy(x, first, 2 * half * sizeof *x);
-}
-
+/* R-7: "cos and sin by A-4; for f < rd/2 the pair (x_f, x_{f+rd/2}) becomes ( dot of (x_f,
+ * -x_{f+rd/2}) with (cos, sin), dot of (x_{f+rd/2}, x_f) with (cos, sin) ), R; dimensions from rd
+ * on are untouched." K-9: "act to round cos and sin" */
 sb_status sb_rope_ref(const sb_knobs *knobs, const sb_rope_args *a)
 {
-    size_t half = a->rd / 2;
-    float *frequency = sb_alloc(half, 6 * sizeof *frequency);
-    if (!frequency)
-        return SB_ERR_MEMORY;
-    float *cosine = frequency + half, *sine = frequency + 2 * half, *room = frequency + 3 * half;
-    for (size_t f = 0; f < half; f++)
-        frequency[f] = inverse_frequency(knobs, a->theta, f, a->rd);
-    for (size_t t = 0; t < a->rows; t++) {
-        for (size_t f = 0; f < half; f++) {
+    const int rounds = SB_IS(knobs, rope_table, act);
+    const size_t half = a->rd / 2;
+    for (size_t f = 0; f < half; f++) {
+        float frequency = frequency_of(knobs, a, f);
+        for (size_t t = 0; t < a->rows; t++) {
             float position = (float)a->position[stream_of(a->section, f)][t];
             float angle = angle_of(knobs, frequency, f, position);
-            cosine[f] = table_entry(knobs, sb_cos(angle));
-            sine[f] = table_entry(knobs, sb_sin(angle));
+            float cosine = sb_cos(angle), sine = sb_sin(angle);
+            cosine = rounds ? sb_act(knobs, cosine) : cosine;
+            sine = rounds ? sb_act(knobs, sine) : sine;
+            for (size_t h = 0; h < a->heads; h++) {
+                float *x = a->x + (t * a->heads + h) * a->hd;
+                float first = x[f], second = x[f + half];
+                x[f] = pair(knobs, first, cosine, -second, sine);
+                x[f + half] = pair(knobs, second, cosine, first, sine);
+            }
         }
-        for (size_t h = 0; h < a->heads; h++)
-            turn(knobs, a->x + (t * a->heads + h) * a->hd, cosine, sine, half, room);
     }
-    free(frequency);
     return SB_OK;
 }

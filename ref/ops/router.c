@@ -1,66 +1,64 @@
-#include "ref/base/mem.h"
-#include "ref/math/dot.h"
-#include "ref/math/fn_many.h"
-#include "ref/ops/op.h"
-
 #include <stdlib.h>
 
-/* K-13: "f32, or act to round w" */
-static float round_weight(const sb_knobs *knobs, float w)
-{
-    return SB_IS(knobs, router_weight, act) ? sb_act(knobs, w) : w;
-}
+#include "ref/base/mem.h"
+#include "ref/math/exact.h"
+#include "ref/math/fn.h"
+#include "ref/ops/op.h"
 
-/* R-15: "e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e) )" */
+/* R-15: "over the logits l of all E experts, e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e)
+ * )"
+ */
 static void softmax(const float *logits, size_t n, float *p)
 {
-    float largest = sb_largest_of(logits, n);
+    float largest = logits[0];
+    for (size_t i = 1; i < n; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
     for (size_t i = 0; i < n; i++)
-        p[i] = logits[i] - largest;
-    sb_exp_many(p, n, p);
-    float total = sb_sum(p, n);
+        p[i] = sb_exp(logits[i] - largest);
+    float total = sb_exact_sum(p, 1, n);
     for (size_t i = 0; i < n; i++)
         p[i] = p[i] / total;
 }
 
-/* R-15: "the k experts with the largest l are kept, the lowest index first among equals": the best
- * that comes after (last, last_id) in that order. A first call passes last_id = n.
- * K-50: "highest keeps the highest index first among equals": the same, read from behind. */
-static uint32_t next_best(const float *logits, uint32_t n, float last, uint32_t last_id, int behind)
+/* How many experts come before expert i. R-15: "the k experts with the largest l are kept, the
+ * lowest index first among equals, in descending order"; K-50: "highest keeps the highest index
+ * first among equals" */
+static size_t rank_of(const sb_knobs *knobs, const float *logits, size_t n, size_t i)
 {
-    uint32_t best = n;
-    for (uint32_t step = 0; step < n; step++) {
-        uint32_t i = behind ? n - 1 - step : step;
-        int passed = behind ? i >= last_id : i <= last_id;
-        int taken = last_id < n && (logits[i] > last || (logits[i] == last && passed));
-        if (!taken && (best == n || logits[i] > logits[best]))
-            best = i;
+    size_t before = 0;
+    for (size_t j = 0; j < n; j++) {
+        int first = SB_IS(knobs, router_tie, highest) ? j > i : j < i;
+        before += logits[j] > logits[i] || (logits[j] == logits[i] && first);
     }
-    return best;
+    return before;
 }
 
+/* R-15: "w_i = RN( p_i / sum of the kept p ) where the model renormalises, else p_i; K-13 rounds
+ * w."
+ */
 sb_status sb_router_ref(const sb_knobs *knobs, const sb_router_args *a)
 {
     float *p = sb_alloc(a->experts, sizeof *p);
-    if (!p)
-        return SB_ERR_MEMORY;
-    uint32_t n = (uint32_t)a->experts;
-    int behind = SB_IS(knobs, router_tie, highest);
-    for (size_t t = 0; t < a->rows; t++) {
+    for (size_t t = 0; p && t < a->rows; t++) {
         const float *logits = a->logits + t * a->experts;
         uint32_t *ids = a->ids + t * a->kept;
-        float *weights = a->weights + t * a->kept;
+        float *w = a->weights + t * a->kept;
         softmax(logits, a->experts, p);
-        for (size_t i = 0; i < a->kept; i++) {
-            uint32_t last = i ? ids[i - 1] : n;
-            uint32_t best = next_best(logits, n, i ? logits[last] : 0.0f, last, behind);
-            ids[i] = best < n ? best : 0; /* NaN logits leave no best; the session refuses them */
-            weights[i] = p[ids[i]];
+        for (size_t s = 0; s < a->kept; s++)
+            ids[s] = 0; /* NaN logits have no order; the session refuses them */
+        for (size_t i = 0; i < a->experts; i++) {
+            size_t rank = rank_of(knobs, logits, a->experts, i);
+            if (rank < a->kept)
+                ids[rank] = (uint32_t)i;
         }
-        float total = a->renormalise ? sb_sum(weights, a->kept) : 1.0f;
-        for (size_t i = 0; i < a->kept; i++)
-            weights[i] = round_weight(knobs, weights[i] / total);
+        for (size_t s = 0; s < a->kept; s++)
+            w[s] = p[ids[s]];
+        float total = a->renormalise ? sb_exact_sum(w, 1, a->kept) : 1.0f;
+        for (size_t s = 0; s < a->kept; s++) {
+            float share = w[s] / total;
+            w[s] = SB_IS(knobs, router_weight, act) ? sb_act(knobs, share) : share;
+        }
     }
     free(p);
-    return SB_OK;
+    return p ? SB_OK : SB_ERR_MEMORY;
 }

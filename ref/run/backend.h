@@ -1,8 +1,9 @@
-/* backend.h - a named table of ops; the reference is the one in host memory that defines the rest.
- */
+/* backend.h - a named table of ops; the reference is the one in host memory, whose bits define
+ * those of the rest. */
 #ifndef SB_RUN_BACKEND_H
 #define SB_RUN_BACKEND_H
 
+#include "ref/ops/experts.h"
 #include "ref/ops/op.h"
 #include "ref/run/sample.h"
 
@@ -30,25 +31,6 @@ typedef struct sb_judge_args {
     uint32_t *tokens;   /* (rows) the draft, or the token in its place */
 } sb_judge_args;
 
-/* One projection of the experts that each row has kept: the op `linear` of every (row, slot) with
- * the weight of its expert. Matrix e stands `stride` bytes behind matrix e - 1, and all of them
- * have one shape (N, K). */
-typedef struct sb_expert_linear_args {
-    const sb_matrix *weight; /* of expert 0 */
-    size_t stride, experts;
-    const uint32_t *ids; /* (rows, kept) */
-    size_t rows, kept;
-    size_t each; /* neighbouring slots that share a row of `in`: kept, or 1 */
-    sb_linear_kind kind;
-    const float *in; /* (rows * kept / each, K) */
-    float *out;      /* (rows, kept, N) */
-} sb_expert_linear_args;
-
-static inline const sb_matrix *sb_expert_weight(const sb_expert_linear_args *args, size_t expert)
-{
-    return (const sb_matrix *)(const void *)((const char *)args->weight + expert * args->stride);
-}
-
 typedef struct sb_backend {
     const char *name;
     sb_op_table ops;
@@ -64,11 +46,9 @@ typedef struct sb_backend {
     sb_status (*judge)(const sb_judge_args *args);
 } sb_backend;
 
-/* The reference: every row of ops.def is its sb_<op>_ref. */
+/* The reference: the definition (ref/ops) where SAMEBIT_ISA=exact chose it, else its twin
+ * (ref/fast), which has the same bits. What was chosen at start (sb_math_start) stays. */
 const sb_backend *sb_backend_ref(void);
-
-/* n projections of the same experts by sb_linear_ref, on all threads: experts.c. */
-sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
 
 size_t sb_op_count(void);
 const char *sb_op_name(size_t i);

@@ -14,6 +14,7 @@
 #include "tests/lib/check_all.h"
 
 extern "C" {
+#include "ref/fast/fast.h"
 #include "tests/gpu/op_judge.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"

@@ -6,6 +6,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/fast/fast.h"
 #include "ref/ops/rounding.h"
 #include "tests/gpu/linear_layers.h"
 
@@ -87,7 +88,7 @@ static sb_status run(const sb_backend *on, const call *c, const side *s, float *
                                            .out = out};
     const sb_linear_args alone = {s->weight, SB_LINEAR_layer, s->in, c->rows, out};
     const sb_status status = c->experts && on->experts ? on->experts(&s->knobs, &experts, 1)
-                             : c->experts              ? sb_experts_ref(&s->knobs, &experts, 1)
+                             : c->experts              ? sb_experts_fast(&s->knobs, &experts, 1)
                                                        : on->ops.linear(&s->knobs, &alone);
     const char *why = status && on->why ? on->why() : NULL;
     return status ? sb_fail(err, status, "%s of %s on %s: %s", c->experts ? "experts" : "a layer",

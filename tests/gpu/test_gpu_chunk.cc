@@ -195,7 +195,7 @@ TEST_WITH(test_steps, NULL, test_release)
     const sb_delta_rule_args a = chunk_call(small, 73, false), plain = chunk_call(small, 73, false);
     sb_delta_rule_args prompt = a;
     prompt.rows = 70;
-    assert_int_equal(sb_delta_rule_ref(&knobs, &plain), SB_OK);
+    assert_int_equal(sb_delta_rule_fast(&knobs, &plain), SB_OK);
     goes(4, knobs, prompt);
     for (size_t row = 70; row < 73; row++) {
         sb_delta_rule_args step = rest_of(a, row);

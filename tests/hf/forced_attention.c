@@ -1,4 +1,5 @@
 /* forced_attention.c - the ops of a full attention layer. */
+#include "ref/fast/fast.h"
 #include "tests/hf/forced.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ static void check_split(forced *f, const forced_call *call, const float *packed,
     sb_rmsnorm_args ours = norm;
     ours.in = memcpy(hf_floats(&f->arena, count), query.got, count * sizeof(float));
     ours.out = query.got;
-    forced_status(f, sb_rmsnorm_ref(&f->knobs, &ours));
+    forced_status(f, sb_rmsnorm_fast(&f->knobs, &ours));
     forced_compare(f, FORCED_split_gate, "q_norm of the query half", &query, q_norm, hd);
 
     const sb_attn_gate_args product = {.in = core, .gate = right.gate, .count = count};
@@ -54,7 +55,7 @@ static void check_split(forced *f, const forced_call *call, const float *packed,
     sb_attn_gate_args mine = product;
     mine.gate = memcpy(hf_floats(&f->arena, count), gate.got, count * sizeof(float));
     mine.out = gate.got;
-    forced_status(f, sb_attn_gate_ref(&f->knobs, &mine));
+    forced_status(f, sb_attn_gate_fast(&f->knobs, &mine));
     forced_compare(f, FORCED_split_gate, "gated by the gate half", &gate, gated, hd);
 }
 

@@ -1,4 +1,5 @@
 /* forced_heads.c - the delta rule: all heads of a short prompt, and one head with its states. */
+#include "ref/fast/fast.h"
 #include "tests/hf/forced.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void normalise(forced *f, const rule *r, forced_out *q, forced_out *k)
                                  .q = q->got,
                                  .k = k->got};
     FORCED_BOUND(f, l2norm, args, *q, k);
-    forced_status(f, sb_l2norm_ref(&f->knobs, &args));
+    forced_status(f, sb_l2norm_fast(&f->knobs, &args));
 }
 
 /* Runs one form of our rule on one recorded call. */

@@ -1,4 +1,5 @@
 /* forced_mlp.c - router, experts and shared expert, or the dense MLP. */
+#include "ref/fast/fast.h"
 #include "tests/hf/forced.h"
 
 #include <math.h>
@@ -48,10 +49,10 @@ static forced_out feed_forward(forced *f, sb_mlp_kind kind, const sb_matrix *gat
     sb_linear_kind last = kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
     const sb_linear_args to_out = {
         .weight = down, .kind = last, .in = g, .rows = rows, .out = out.got};
-    forced_status(f, sb_linear_ref(&f->knobs, &to_gate));
-    forced_status(f, sb_linear_ref(&f->knobs, &to_up));
+    forced_status(f, sb_linear_fast(&f->knobs, &to_gate));
+    forced_status(f, sb_linear_fast(&f->knobs, &to_up));
     forced_status(f, swiglu(&f->knobs, &product));
-    forced_status(f, sb_linear_ref(&f->knobs, &to_out));
+    forced_status(f, sb_linear_fast(&f->knobs, &to_out));
     forced_status(f, sb_bound_feed_forward(&sb_arithmetic_reference, &f->knobs, kind, gate, up,
                                            down, x, rows, out.ours));
     forced_status(f, sb_bound_feed_forward(&sb_arithmetic_library, &f->their_knobs, kind, gate, up,
@@ -151,7 +152,7 @@ static void check_experts(forced *f, const float *x, const uint32_t *ids, const 
     for (size_t slot = 0; slot < k; slot++) {
         const sb_expert *e = &layer->experts[ids[slot]];
         forced_out one =
-            feed_forward(f, SB_MLP_expert, &e->gate, &e->up, &e->down, x, 1, sb_swiglu_ref);
+            feed_forward(f, SB_MLP_expert, &e->gate, &e->up, &e->down, x, 1, sb_swiglu_fast);
         for (size_t i = 0; i < H; i++) {
             all.got[slot * H + i] = one.got[i];
             all.ours[slot * H + i] = one.ours[i];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/fast/fast.h"
 #include "tools/fault/mistakes.h"
 
 /* An op does not know where it is used; these tell by the weights. */
@@ -15,12 +16,12 @@ static sb_status fc_halves_swapped(const sb_knobs *knobs, const sb_linear_args *
     size_t H = a->weight->cols / 2;
     sb_linear_args args = *a;
     if (a->weight != &weights->mtp[SB_ROLE_mtp_fc])
-        return sb_linear_ref(knobs, a);
+        return sb_linear_fast(knobs, a);
     float *in = sb_alloc(2 * a->rows * H, sizeof *in);
     for (size_t i = 0; in && i < 2 * a->rows; i++)
         memcpy(in + i * H, a->in + (i ^ 1) * H, H * sizeof *in);
     args.in = in;
-    sb_status status = in ? sb_linear_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = in ? sb_linear_fast(knobs, &args) : SB_ERR_MEMORY;
     free(in);
     return status;
 }
@@ -33,13 +34,13 @@ static void plant_halves(sb_op_table *ops)
 static sb_status plain_mtp_norm(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
     if (a->weight != &weights->mtp[SB_ROLE_mtp_norm])
-        return sb_rmsnorm_ref(knobs, a);
+        return sb_rmsnorm_fast(knobs, a);
     sb_mistake_param less = {0};
     sb_rmsnorm_args args = *a;
     sb_status status = sb_mistake_edit(a->weight, sb_mistake_subtract_one, &less);
     args.weight = &less.matrix;
     if (!status)
-        status = sb_rmsnorm_ref(knobs, &args);
+        status = sb_rmsnorm_fast(knobs, &args);
     free(less.bytes);
     return status;
 }
@@ -66,7 +67,7 @@ static sb_status noting_linear(const sb_knobs *knobs, const sb_linear_args *a)
         projecting = trunk_attention;
     if (a->weight == &head_layer->w[SB_ROLE_q_proj])
         projecting = head_layer;
-    return sb_linear_ref(knobs, a);
+    return sb_linear_fast(knobs, a);
 }
 
 static void note_trunk(const sb_attention_args *a)
@@ -95,13 +96,13 @@ static sb_status sees_itself_only(const sb_knobs *knobs, const sb_attention_args
     sb_status status = SB_OK;
     note_trunk(a);
     if (projecting != head_layer)
-        return sb_attention_ref(knobs, a);
+        return sb_attention_fast(knobs, a);
     for (size_t t = 0; t < a->rows && !status; t++) {
         sb_attention_args args = row_of(a, t);
         args.keys += args.first * a->kv_heads * a->hd;
         args.values += args.first * a->kv_heads * a->hd;
         args.first = 0;
-        status = sb_attention_ref(knobs, &args);
+        status = sb_attention_fast(knobs, &args);
     }
     return status;
 }
@@ -118,7 +119,7 @@ static sb_status sees_the_trunk(const sb_knobs *knobs, const sb_attention_args *
     size_t kv = a->kv_heads * a->hd, all = (a->first + a->rows) * kv;
     note_trunk(a);
     if (projecting != head_layer)
-        return sb_attention_ref(knobs, a);
+        return sb_attention_fast(knobs, a);
     float *keys = sb_alloc(2 * all, sizeof *keys);
     sb_status status = keys ? SB_OK : SB_ERR_MEMORY;
     for (size_t t = 0; t < a->rows && !status; t++) {
@@ -130,7 +131,7 @@ static sb_status sees_the_trunk(const sb_knobs *knobs, const sb_attention_args *
         memcpy(keys + all, trunk_values, taken * sizeof *keys);
         args.keys = keys;
         args.values = keys + all;
-        status = sb_attention_ref(knobs, &args);
+        status = sb_attention_fast(knobs, &args);
     }
     free(keys);
     return status;
@@ -148,15 +149,15 @@ static sb_status draft_stands_still(const sb_knobs *knobs, const sb_rope_args *a
     sb_rope_args args = *a;
     uint32_t before = a->position[0][0] - 1;
     if (projecting != head_layer || a->rows != 1 || a->position[0][0] < trunk_rows)
-        return sb_rope_ref(knobs, a);
+        return sb_rope_fast(knobs, a);
     args.position[0] = args.position[1] = args.position[2] = &before;
-    return sb_rope_ref(knobs, &args);
+    return sb_rope_fast(knobs, &args);
 }
 
 static sb_status noting_attention(const sb_knobs *knobs, const sb_attention_args *a)
 {
     note_trunk(a);
-    return sb_attention_ref(knobs, a);
+    return sb_attention_fast(knobs, a);
 }
 
 static void plant_still(sb_op_table *ops)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/fast/fast.h"
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain_dot.h"
 #include "tools/compare/bound.h"
@@ -269,7 +270,7 @@ TEST_WITH(test_reference_forms, NULL, hf_release_drawn)
             assert_int_equal((form ? sb_bound_delta_rule_chunk : sb_bound_delta_rule)(
                                  &sb_arithmetic_reference, &knobs, &a, out[form], end[form]),
                              SB_OK);
-            assert_int_equal((form ? sb_delta_rule_chunk_ref : sb_delta_rule_ref)(&knobs, &a),
+            assert_int_equal((form ? sb_delta_rule_chunk_fast : sb_delta_rule_fast)(&knobs, &a),
                              SB_OK);
             worst(form ? "reference, chunks" : "reference, steps", a.out, out[form], ROWS * DV);
             worst("  state", a.state, end[form], DK * DV);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/fast/fast.h"
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/plain_dot.h"
@@ -217,7 +218,7 @@ static sb_status bound_attention(const sb_arithmetic *ar, const sb_knobs *k, sb_
 static sb_status reference_attention(const sb_knobs *k, float *out)
 {
     const sb_attention_args a = attention_inputs(out);
-    return sb_attention_ref(k, &a);
+    return sb_attention_fast(k, &a);
 }
 
 /* The ball of flash holds whatever rounds each probability once, or not at all (T-21). */
@@ -292,7 +293,7 @@ static sb_status reference_rope(const sb_knobs *k, float *out)
 {
     const sb_rope_args a = rope_inputs(out);
     memcpy(out, hf_normal("x", 3 * 4 * RD, 0, 1), 3 * 4 * RD * sizeof *out);
-    return sb_rope_ref(k, &a);
+    return sb_rope_fast(k, &a);
 }
 
 TEST_WITH(test_rope, NULL, hf_release_drawn)
@@ -342,7 +343,7 @@ static sb_status reference_norm(const sb_knobs *k, float *out)
 {
     const sb_matrix w = matrix(SB_FORMAT_f32, hf_normal("w", N, 0, 0.3f), 1, N);
     const sb_rmsnorm_args a = norm_inputs(&w, out);
-    return sb_rmsnorm_ref(k, &a);
+    return sb_rmsnorm_fast(k, &a);
 }
 
 static sb_linear_kind kind; /* of the linear layer at work */
@@ -387,7 +388,7 @@ static sb_status reference_linear(const sb_knobs *k, float *out)
 {
     const sb_matrix w = linear_weight();
     const sb_linear_args a = linear_inputs(&w, out);
-    return sb_linear_ref(k, &a);
+    return sb_linear_fast(k, &a);
 }
 
 static void plain_swiglu(const sb_knobs *k, int order, float *out)
@@ -421,7 +422,7 @@ static sb_status bound_swiglu(const sb_arithmetic *ar, const sb_knobs *k, sb_bal
 static sb_status reference_swiglu(const sb_knobs *k, float *out)
 {
     const sb_swiglu_args a = swiglu_inputs(out);
-    return sb_swiglu_ref(k, &a);
+    return sb_swiglu_fast(k, &a);
 }
 
 TEST_WITH(test_norm_and_linear, NULL, hf_release_drawn)
@@ -535,7 +536,7 @@ static sb_status bound_combine(const sb_arithmetic *ar, const sb_knobs *k, sb_ba
 static sb_status reference_combine(const sb_knobs *k, float *out)
 {
     const sb_moe_combine_args a = combine_inputs(out);
-    return sb_moe_combine_ref(k, &a);
+    return sb_moe_combine_fast(k, &a);
 }
 
 TEST_WITH(test_combine, NULL, hf_release_drawn)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/fast/fast.h"
 #include "tests/lib/plain.h"
 #include "tests/mtp/play.h"
 
@@ -99,7 +100,7 @@ static double apart(size_t rows, size_t cut, const char *form, const sb_backend 
 static sb_status chunk_without_state(const sb_knobs *knobs, const sb_delta_rule_chunk_args *a)
 {
     memset(a->state, 0, a->v_heads * a->dk * a->dv * sizeof *a->state);
-    return sb_delta_rule_chunk_ref(knobs, a);
+    return sb_delta_rule_chunk_fast(knobs, a);
 }
 
 /* 1: within rounding, at lengths around a chunk and with a cut inside one. */
@@ -319,7 +320,7 @@ static sb_status rope_shifted(const sb_knobs *knobs, const sb_rope_args *a)
             a->position[0][t] + (shift_queries_only && a->heads != t5()->config.heads ? 0 : SHIFT);
     for (int i = 0; i < 3; i++)
         shifted.position[i] = position;
-    return sb_rope_ref(knobs, &shifted);
+    return sb_rope_fast(knobs, &shifted);
 }
 
 /* 16: all positions later by a constant. The layers before the first attention have no positions,

@@ -1,5 +1,6 @@
 /* ops_attention.c - tests of attention over the cache: R-12; and the roundings that all ops share.
  */
+#include "ref/fast/fast.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>
@@ -206,7 +207,7 @@ static size_t all_outputs(const sb_knobs *k, float *out)
                                 .dv = 3,
                                 .state = test_copy(b, 12),
                                 .out = o += N};
-        assert_int_equal((chunk ? sb_delta_rule_chunk_ref : sb_delta_rule_ref)(k, &d), SB_OK);
+        assert_int_equal((chunk ? sb_delta_rule_chunk_fast : sb_delta_rule_fast)(k, &d), SB_OK);
     }
     memcpy(o += N, a, N * sizeof *a);
     RUN(rope, k, .x = o, .rows = 1, .heads = 1, .hd = N, .rd = N, .theta = 1e4,

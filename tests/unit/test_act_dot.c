@@ -11,6 +11,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/fast/fast.h"
 #include "ref/formats/wide.h"
 #include "ref/math/dot.h"
 #include "ref/math/law.h"
@@ -185,7 +186,7 @@ static void count_differences(const kind *k, const layer *l, unsigned long *coar
     sb_linear_args args = {.weight = &l->weight, .in = l->in, .rows = T};
     float out[T * N];
     args.out = out;
-    assert_int_equal(sb_linear_ref(&off, &args), SB_OK);
+    assert_int_equal(sb_linear_fast(&off, &args), SB_OK);
     for (size_t i = 0; i < T * N; i++)
         *unquantized += out[i] != l->out[i];
     for (size_t t = 0; t < T; t++) {
@@ -214,7 +215,7 @@ TEST_WITH(test_layers, NULL, test_release)
             for (size_t isa = 0; isa < COUNT(isas); isa++) {
                 if (sb_dot_select(isas[isa], NULL) != SB_OK)
                     continue;
-                assert_int_equal(sb_linear_ref(&knobs, &args), SB_OK);
+                assert_int_equal(sb_linear_fast(&knobs, &args), SB_OK);
                 test_same(kinds[i].settings, l->out, want, T * N);
             }
             outputs += T * N;
@@ -239,7 +240,7 @@ TEST(test_factor_last)
             for (unsigned knob = SB_KNOB_act_fp4; knob < SB_KNOB_kv_cache; knob++)
                 knobs.value[knob] = off.value[knob];
             sb_linear_args args = {.weight = &l->weight, .in = l->in, .rows = T, .out = l->out};
-            assert_int_equal(sb_linear_ref(&knobs, &args), SB_OK);
+            assert_int_equal(sb_linear_fast(&knobs, &args), SB_OK);
             sb_factor w = l->weight.quant.factor, x = l->weight.quant.input;
             for (size_t o = 0; o < T * N; o++) {
                 double row[K];
@@ -285,14 +286,14 @@ TEST(test_params_in_binary32)
         double wide[K];
         draw_layer(&kinds[0], l);
         sb_linear_args args = {.weight = &l->weight, .in = l->in, .rows = T, .out = l->out};
-        assert_int_equal(sb_linear_ref(&act, &args), SB_OK);
+        assert_int_equal(sb_linear_fast(&act, &args), SB_OK);
         for (uint32_t n = 0; n < N; n++) {
             sb_law_row(&l->weight, n, SB_LAW_exact, wide, row);
             for (size_t t = 0; t < T; t++)
                 assert_true(l->out[t * N + n] == sb_dot(row, l->in + t * K, K));
         }
         args.out = out;
-        assert_int_equal(sb_linear_ref(&stored, &args), SB_OK);
+        assert_int_equal(sb_linear_fast(&stored, &args), SB_OK);
         for (size_t o = 0; o < T * N; o++)
             differ += out[o] != l->out[o];
     }
@@ -405,7 +406,7 @@ TEST_WITH(test_attention_over_codes, NULL, test_release)
                                    .key_scale = z[0],
                                    .value_scale = z[1],
                                    .out = out};
-            assert_int_equal(sb_attention_ref(&k, &a), SB_OK);
+            assert_int_equal(sb_attention_fast(&k, &a), SB_OK);
             for (size_t i = 0; i < ROWS * HEADS; i++)
                 plain_attend(&k, &a, i / HEADS, i % HEADS, want + i * HD);
             test_same(settings[s], out, want, COUNT(out));

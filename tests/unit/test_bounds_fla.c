@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/fast/fast.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
@@ -304,7 +305,7 @@ TEST_WITH(test_fla, NULL, test_release)
                                            "delta_rule=chunk_fla act=f16"};
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t r = 0; r < COUNT(regimes); r++)
-            check(settings[s], &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_ref,
+            check(settings[s], &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_fast,
                   plain_fla);
 }
 
@@ -346,8 +347,8 @@ TEST_WITH(test_forgotten_roundings, NULL, test_release)
 TEST_WITH(test_by_rows, NULL, test_release)
 {
     for (size_t r = 0; r < COUNT(regimes); r++)
-        check("delta_rule=by_rows", &regimes[r], sb_bound_delta_rule_chunk, sb_delta_rule_chunk_ref,
-              plain_by_rows);
+        check("delta_rule=by_rows", &regimes[r], sb_bound_delta_rule_chunk,
+              sb_delta_rule_chunk_fast, plain_by_rows);
 }
 
 TEST_WITH(test_steps, NULL, test_release)
@@ -356,5 +357,5 @@ TEST_WITH(test_steps, NULL, test_release)
                                            "q_scale=output act=bf16 delta_state=act"};
     for (size_t s = 0; s < COUNT(settings); s++)
         for (size_t r = 0; r < COUNT(regimes); r++)
-            check(settings[s], &regimes[r], sb_bound_delta_rule, sb_delta_rule_ref, plain_steps);
+            check(settings[s], &regimes[r], sb_bound_delta_rule, sb_delta_rule_fast, plain_steps);
 }

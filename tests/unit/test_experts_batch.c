@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/fast/fast.h"
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
@@ -50,7 +51,7 @@ static const char *first_apart(const test_record *a, const test_record *b)
 /* A table that runs one projection of the experts at a time. */
 static sb_status no_pairs(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
-    return n > 1 ? SB_ERR_UNSUPPORTED : sb_experts_ref(knobs, args, n);
+    return n > 1 ? SB_ERR_UNSUPPORTED : sb_experts_fast(knobs, args, n);
 }
 
 static void check_model(const char *preset, const char *format, const char *profile)
@@ -87,7 +88,7 @@ TEST(test_whole_model)
 
 static sb_status nudged(const sb_knobs *knobs, const sb_linear_args *args)
 {
-    sb_status status = sb_linear_ref(knobs, args);
+    sb_status status = sb_linear_fast(knobs, args);
     for (size_t i = 0; i < args->rows * args->weight->rows; i++)
         args->out[i] *= 1.5f;
     return status;
@@ -123,7 +124,7 @@ static size_t experts_spoiled;
 /* The last bit of the last expert that the last row has kept, of the first down_proj. */
 static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
-    sb_status status = sb_experts_ref(knobs, args, n);
+    sb_status status = sb_experts_fast(knobs, args, n);
     if (args->kind == SB_LINEAR_expert_down && ++experts_spoiled == 1)
         args->out[args->rows * args->kept * args->weight->rows - 1] *= 1 + 0x1p-23f;
     return status;
@@ -159,7 +160,7 @@ static size_t experts_seen;
 static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     experts_seen += n;
-    return sb_experts_ref(knobs, args, n);
+    return sb_experts_fast(knobs, args, n);
 }
 
 /* So is one with another `experts`. */
@@ -232,10 +233,10 @@ static int shape_is_sound(uint32_t rows, size_t kept, size_t each, size_t n, int
                                         .in = args[i].in + p / each * COLS,
                                         .rows = 1,
                                         .out = expected[i] + p * rows};
-            assert_int_equal(sb_linear_ref(&knobs, &one), SB_OK);
+            assert_int_equal(sb_linear_fast(&knobs, &one), SB_OK);
         }
     }
-    assert_int_equal(sb_experts_ref(&knobs, args, n), SB_OK);
+    assert_int_equal(sb_experts_fast(&knobs, args, n), SB_OK);
     if (plant) /* the last output that there is */
         expected[n - 1][PAIRS / kept * kept * rows - 1] *= 1 + 0x1p-23f;
     return memcmp(out, expected, sizeof out) == 0;
@@ -280,7 +281,7 @@ TEST(test_no_memory)
     unsigned long n = 1;
     for (; status == SB_ERR_MEMORY && n < 100; n++) {
         sb_alloc_fail_at(n);
-        status = sb_experts_ref(&knobs, &args, 1);
+        status = sb_experts_fast(&knobs, &args, 1);
         sb_alloc_fail_at(0);
     }
     assert_int_equal(status, SB_OK);

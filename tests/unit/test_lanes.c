@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/fast/fast.h"
 #include "ref/math/dot.h"
 #include "ref/math/dots.h"
 #include "ref/math/fn.h"
@@ -273,7 +274,7 @@ TEST(test_threads)
                 const char *name = choose(set);
                 sb_threads_set((size_t)many);
                 args.out = set == 1 && many == 1 ? first : second;
-                assert_int_equal(sb_attention_ref(&knobs, &args), SB_OK);
+                assert_int_equal(sb_attention_fast(&knobs, &args), SB_OK);
                 same("attention", name, n, args.out, first, rows * HEADS * HD);
             }
         sb_threads_set((size_t)threads);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ref/base/machine.h"
+#include "ref/fast/fast.h"
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
@@ -173,7 +174,7 @@ TEST(test_large_pages)
 /* A backend that does not read weights in place asks for none. */
 static sb_status other_linear(const sb_knobs *knobs, const sb_linear_args *args)
 {
-    return sb_linear_ref(knobs, args);
+    return sb_linear_fast(knobs, args);
 }
 
 TEST(test_other_backend)

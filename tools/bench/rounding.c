@@ -37,15 +37,12 @@ static void choose(const sb_matrix *w, sample *s)
 static sb_status by_definition(const sb_knobs *knobs, const sb_linear_args *args, sample *s,
                                sb_error *err)
 {
-    const char *before = sb_dot_selected();
     sb_linear_args part = *args;
     part.weight = &s->part;
     part.out = s->out;
-    sb_status status = sb_dot_select("exact", err);
-    if (!status && sb_linear_ref(knobs, &part))
-        status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
-    sb_status back = sb_dot_select(before, err);
-    return status ? status : back;
+    if (sb_linear_ref(knobs, &part))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    return SB_OK;
 }
 
 /* A row whose kernel leaves the rounding open is `sent` on; `exact`: the sum with its errors kept

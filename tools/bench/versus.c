@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/fast/fast.h"
 #include "ref/math/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_quant.h"
@@ -82,7 +83,7 @@ static sb_status by_reference(const work *w, const unit *u, sb_error *err)
     sb_status status;
     if (u->count == 1) {
         sb_linear_args one = {.weight = u->first, .in = w->x, .rows = 1, .out = w->exact};
-        status = sb_linear_ref(&w->knobs, &one);
+        status = sb_linear_fast(&w->knobs, &one);
     } else {
         sb_expert_linear_args all = {.weight = u->first,
                                      .stride = u->stride,
@@ -93,7 +94,7 @@ static sb_status by_reference(const work *w, const unit *u, sb_error *err)
                                      .each = u->count,
                                      .in = w->x,
                                      .out = w->exact};
-        status = sb_experts_ref(&w->knobs, &all, 1);
+        status = sb_experts_fast(&w->knobs, &all, 1);
     }
     return status ? sb_fail(err, status, "a linear layer failed") : SB_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/fast/fast.h"
 #include "ref/math/fn.h"
 #include "tools/compare/wide_fn.h"
 
@@ -19,7 +20,7 @@ sb_status sb_mistake_no_renormalisation(const sb_knobs *knobs, const sb_router_a
 {
     sb_router_args args = *a;
     args.renormalise = 0;
-    return sb_router_ref(knobs, &args);
+    return sb_router_fast(knobs, &args);
 }
 
 /* Moves the pairs (2f, 2f + 1) to where the reference expects them, and back. */
@@ -36,7 +37,7 @@ sb_status sb_mistake_neighbour_pairs(const sb_knobs *knobs, const sb_rope_args *
         }
     sb_rope_args args = *a;
     args.x = x;
-    sb_status status = sb_rope_ref(knobs, &args);
+    sb_status status = sb_rope_fast(knobs, &args);
     for (size_t at = 0; at < count; at += a->hd)
         for (size_t f = 0; f < half; f++) {
             a->x[at + 2 * f] = x[at + f];
@@ -50,7 +51,7 @@ sb_status sb_mistake_shared_gate_missing(const sb_knobs *knobs, const sb_moe_com
 {
     sb_moe_combine_args args = *a;
     args.shared_logit = 100.0f; /* sigmoid: 1 */
-    return sb_moe_combine_ref(knobs, &args);
+    return sb_moe_combine_fast(knobs, &args);
 }
 
 sb_status sb_mistake_embed_scaled(const sb_knobs *knobs, const sb_embed_args *a)
@@ -69,7 +70,7 @@ sb_status sb_mistake_last_column_lost(const sb_knobs *knobs, const sb_linear_arg
         in[t * k + k - 1] = 0.0f;
     sb_linear_args args = *a;
     args.in = in;
-    sb_status status = in ? sb_linear_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = in ? sb_linear_fast(knobs, &args) : SB_ERR_MEMORY;
     free(in);
     return status;
 }
@@ -81,7 +82,7 @@ sb_status sb_mistake_norm_plain_weight(const sb_knobs *knobs, const sb_rmsnorm_a
     sb_status status = sb_mistake_edit(a->weight, sb_mistake_subtract_one, &weight);
     args.weight = &weight.matrix;
     if (!status)
-        status = sb_rmsnorm_ref(knobs, &args);
+        status = sb_rmsnorm_fast(knobs, &args);
     free(weight.bytes);
     return status;
 }
@@ -95,7 +96,7 @@ sb_status sb_mistake_kv_map_mod(const sb_knobs *knobs, const sb_attention_args *
     args.keys = keys;
     args.values = values;
     args.kv_heads = a->heads;
-    sb_status status = keys && values ? sb_attention_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = keys && values ? sb_attention_fast(knobs, &args) : SB_ERR_MEMORY;
     free(keys);
     free(values);
     return status;
@@ -109,7 +110,7 @@ sb_status sb_mistake_scores_unscaled(const sb_knobs *knobs, const sb_attention_a
         q[i] *= sb_root_power((double)a->hd, 1, 2);
     sb_attention_args args = *a;
     args.q = q;
-    sb_status status = q ? sb_attention_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = q ? sb_attention_fast(knobs, &args) : SB_ERR_MEMORY;
     free(q);
     return status;
 }
@@ -118,7 +119,7 @@ sb_status sb_mistake_newest_unseen(const sb_knobs *knobs, const sb_attention_arg
 {
     sb_attention_args args = *a;
     args.first -= a->first > 0;
-    return sb_attention_ref(knobs, &args);
+    return sb_attention_fast(knobs, &args);
 }
 
 sb_status sb_mistake_gate_is_silu(const sb_knobs *knobs, const sb_attn_gate_args *a)
@@ -132,7 +133,7 @@ sb_status sb_mistake_gate_up_swapped(const sb_knobs *knobs, const sb_swiglu_args
 {
     float *gate = sb_mistake_copy(a->gate, a->count);
     const sb_swiglu_args args = {.gate = a->up, .up = gate, .count = a->count, .out = a->out};
-    sb_status status = gate ? sb_swiglu_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = gate ? sb_swiglu_fast(knobs, &args) : SB_ERR_MEMORY;
     free(gate);
     return status;
 }
@@ -144,7 +145,7 @@ sb_status sb_mistake_slots_reversed(const sb_knobs *knobs, const sb_moe_combine_
         weights[i] = a->weights[a->kept - 1 - i];
     sb_moe_combine_args args = *a;
     args.weights = weights;
-    sb_status status = weights ? sb_moe_combine_ref(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = weights ? sb_moe_combine_fast(knobs, &args) : SB_ERR_MEMORY;
     free(weights);
     return status;
 }

@@ -1,7 +1,7 @@
 # includes.awk - who may include whom. Input: the .c, .cc, .h, .cu and .cuh files of the tree, by their paths from
 # its root; output: one line per include that breaks the rule.
 #
-#   container -> formats -> model -> ops -> state -> run -> compare -> report
+#   container -> formats -> model -> ops -> fast -> state -> run -> compare -> report
 #
 # A folder includes what stands in its row. An entry is a folder, or one header of it; a folder always
 # includes itself. tests/ may include everything; nothing includes tests/, and ref/ neither gpu/ nor tools/.
@@ -12,9 +12,11 @@ BEGIN {
     row("ref/formats", "ref/base")
     row("ref/math", "ref/base ref/formats")
     row("ref/model", "ref/base ref/container ref/formats")
-    row("ref/ops", "ref/base ref/formats ref/math")
+    row("ref/ops", "ref/base ref/formats ref/math/exact.h ref/math/fn.h ref/math/law.h")
+    # threads, vectors and schedules; the definition knows nothing of them
+    row("ref/fast", "ref/base ref/formats ref/math ref/ops")
     row("ref/state", "ref/base ref/formats ref/model/config.h")
-    row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state")
+    row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state")
     row("gpu", "ref/base ref/formats ref/math/fn.h ref/math/law.h ref/ops ref/run/backend.h")
     # a whole call of the model in the memory of a device
     row("gpu/step", "gpu ref/base ref/formats ref/model ref/ops ref/state ref/run")
@@ -43,7 +45,7 @@ BEGIN {
         "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
         "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
         "tools/fault/mistakes.h")
-    row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
+    row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
         "gpu/gpu.h tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
     # intervals of rates, and the verdicts they are made of
     row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
@@ -63,7 +65,7 @@ BEGIN {
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/model ref/ops ref/run " \
         "ref/state tools/compare tools/gate")
     # a step on a device, and what measures it; what its kernels must move, which needs none of them
-    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
+    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
         "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
         "tools/check tools/floor tools/make")
 

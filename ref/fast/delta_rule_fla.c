@@ -2,7 +2,7 @@
  * that vLLM and SGLang run for a prompt: matrices between two products have the activation type. */
 #include "ref/math/dot.h"
 #include "ref/math/fn.h"
-#include "ref/ops/chunk.h"
+#include "ref/fast/chunk.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* experts.c - the experts of the reference: rows that chose the same one are gathered and meet its
+/* experts.c - the experts of the twin: rows that chose the same one are gathered and meet its
  * weights together, and threads share all matrices of a call in one loop.
  *
  * Outputs of `linear` depend on one row of weights and one row of the input each (R-2), so any
@@ -9,7 +9,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
-#include "ref/run/backend.h"
+#include "ref/fast/fast.h"
 
 /* The pairs of row and slot, by expert: those of group g are order[first[g]] up to
  * order[first[g + 1]]. */
@@ -84,7 +84,7 @@ static sb_status run_gathered(const sb_knobs *knobs, const piece *p, const sb_ma
     const sb_linear_args args = {
         .weight = part, .kind = a->kind, .in = in, .rows = p->count, .out = out};
     if (!status)
-        status = sb_linear_ref(knobs, &args);
+        status = sb_linear_fast(knobs, &args);
     for (size_t i = 0; i < p->count && !status; i++)
         memcpy(a->out + p->pairs[i] * n + p->first, out + i * p->rows, p->rows * sizeof *out);
     free(in);
@@ -99,12 +99,12 @@ static sb_status run_piece(const sb_knobs *knobs, const piece *p)
     const sb_matrix part = rows_of(w, p->first, p->rows);
     if (p->count > 1)
         return run_gathered(knobs, p, &part, w->rows);
-    return sb_linear_ref(knobs,
-                         &(const sb_linear_args){.weight = &part,
-                                                 .kind = a->kind,
-                                                 .in = a->in + p->pairs[0] / a->each * w->cols,
-                                                 .rows = 1,
-                                                 .out = a->out + p->pairs[0] * w->rows + p->first});
+    return sb_linear_fast(
+        knobs, &(const sb_linear_args){.weight = &part,
+                                       .kind = a->kind,
+                                       .in = a->in + p->pairs[0] / a->each * w->cols,
+                                       .rows = 1,
+                                       .out = a->out + p->pairs[0] * w->rows + p->first});
 }
 
 /* Rows of a piece: so many pieces that threads which have ended early find another. */
@@ -148,7 +148,7 @@ static void one_piece(void *ctx, size_t i, size_t worker)
         ;
 }
 
-sb_status sb_experts_ref(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
+sb_status sb_experts_fast(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     const uint32_t rows = args->weight->rows;
     work j = {.knobs = knobs, .args = args, .n = n};

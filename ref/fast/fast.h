@@ -1,0 +1,28 @@
+/* fast.h - the twin: a function for every row of ops.def, with the bits of the one in ref/ops that
+ * defines it, and another speed. Threads, vectors, waves and prefetches are here and nowhere else;
+ * tests/unit/test_definition.c holds each row against its definition. */
+#ifndef SB_FAST_FAST_H
+#define SB_FAST_FAST_H
+
+#include "ref/ops/act_quant.h"
+#include "ref/ops/experts.h"
+#include "ref/ops/op.h"
+
+/* Rows whose definition only moves or adds values: it is its own twin. */
+#define sb_embed_fast sb_embed_ref
+#define sb_split_gate_fast sb_split_gate_ref
+#define sb_add_fast sb_add_ref
+
+#define SB_OP(name, clause)                                                                        \
+    sb_status sb_##name##_fast(const sb_knobs *knobs, const sb_##name##_args *args);
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+/* n projections of the same experts, on all threads: experts.c. */
+sb_status sb_experts_fast(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
+
+/* sb_quantize_input, on all threads. */
+sb_status sb_quantize_input_fast(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
+                                 size_t rows, sb_input *out);
+
+#endif

@@ -1,0 +1,70 @@
+#include "ref/base/mem.h"
+#include "ref/base/threads.h"
+#include "ref/math/fn.h"
+#include "ref/ops/form.h"
+#include "ref/fast/fast.h"
+#include "ref/ops/param.h"
+
+#include <stdlib.h>
+
+/* RN( log( RN(1 + exp(x)) ) ) */
+static float log_exp(float x)
+{
+    float sum = 1.0f + sb_exp(x);
+    return sb_log(sum);
+}
+
+/* K-4: "log1p_exp is x for x > 20, else log1p( exp(x) ) with both rounded; log_exp has log( RN(1 +
+ * exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that" */
+static float softplus(sb_knob_value form, float x)
+{
+    if (form == SB_softplus_single)
+        return sb_softplus(x);
+    if (x > 20.0f)
+        return x;
+    if (form == SB_softplus_log1p_exp)
+        return sb_log1p(sb_exp(x));
+    return form == SB_softplus_log_exp_abs && x > 0.0f ? x + log_exp(-x) : log_exp(x);
+}
+
+typedef struct job {
+    const sb_knobs *knobs;
+    const sb_gates_args *a;
+    const float *a_log, *dt_bias;
+    sb_knob_value form;
+    int rounds;
+} job;
+
+static void one_row(void *ctx, size_t t, size_t worker)
+{
+    const job *j = ctx;
+    const sb_gates_args *a = j->a;
+    (void)worker;
+    for (size_t h = 0; h < a->heads; h++) {
+        size_t at = t * a->heads + h;
+        float speed = sb_exp(j->a_log[h]);
+        float step = softplus(j->form, a->a[at] + j->dt_bias[h]);
+        a->g[at] = -speed * step;
+        a->beta[at] = sb_sigmoid(a->b[at]);
+        if (j->rounds)
+            a->beta[at] = sb_act(j->knobs, a->beta[at]);
+    }
+}
+
+/* R-5: "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )" */
+sb_status sb_gates_fast(const sb_knobs *knobs, const sb_gates_args *a)
+{
+    float *a_log = sb_alloc(2 * a->heads, sizeof *a_log);
+    if (!a_log)
+        return SB_ERR_MEMORY;
+    float *dt_bias = a_log + a->heads;
+    job j = {.knobs = knobs, .a = a, .a_log = a_log, .dt_bias = dt_bias};
+    j.form = sb_softplus_of(knobs, a->form);
+    j.rounds = sb_beta_rounds(knobs, a->form);
+    sb_a_log_row(knobs, a->a_log, a_log);
+    sb_param_row(knobs, a->dt_bias, 0, dt_bias);
+    const double values = 3 * (double)a->rows * (double)a->heads;
+    sb_parallel_for(a->rows, sb_worth_threads(values * SB_COST_exponential), one_row, &j);
+    free(a_log);
+    return SB_OK;
+}

@@ -1,0 +1,113 @@
+#include "ref/base/mem.h"
+#include "ref/math/dots.h"
+#include "ref/math/fn.h"
+#include "ref/fast/arrays.h"
+#include "ref/fast/fast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* K-8: "e = RN(2f/rd)" - which is 2f/rd itself where rd is a power of two but for odd factors of
+ * 2f; a root in those cases, as it always was */
+static float torch_power(double theta, size_t f, size_t rd)
+{
+    size_t odd = rd;
+    float base = (float)theta;
+    while (odd % 2 == 0)
+        odd /= 2;
+    if (2 * f % odd == 0)
+        return sb_root_power((double)base, (int)(2 * f), (unsigned)rd);
+    return sb_power((double)base, (float)(2 * f) / (float)rd);
+}
+
+/* K-8: "exact is RN( theta^(-2f/rd) )" and "torch is RN( 1 / RN( RN(theta)^e ) )"; for chain the
+ * factor from each angle to the next */
+static float inverse_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
+{
+    if (SB_IS(knobs, rope_freq, torch))
+        return 1.0f / torch_power(theta, f, rd);
+    size_t power = SB_IS(knobs, rope_freq, chain) ? 1 : f;
+    return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
+}
+
+/* K-8: "chain has no frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) ),
+ * that of 0 the position" */
+static float angle_of(const sb_knobs *knobs, const float *frequency, size_t f, float position)
+{
+    if (!SB_IS(knobs, rope_freq, chain))
+        return frequency[f] * position;
+    float angle = position;
+    for (size_t i = 0; i < f; i++)
+        angle = angle * frequency[f];
+    return angle;
+}
+
+/* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
+ * f < 3 section[2], else time" */
+static size_t stream_of(const uint32_t *section, size_t f)
+{
+    if (section && f % 3 == 1 && f < 3u * section[1])
+        return 1;
+    if (section && f % 3 == 2 && f < 3u * section[2])
+        return 2;
+    return 0;
+}
+
+/* K-9: "act to round cos and sin" */
+static float table_entry(const sb_knobs *knobs, float x)
+{
+    return SB_IS(knobs, rope_table, act) ? sb_act(knobs, x) : x;
+}
+
+/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": the first of each pair; the second is the same
+ * with (x_{f+rd/2}, x_f). K-10: "products is R( R(x_f cos) + R(-x_{f+rd/2} sin) )". */
+static void rotate(const sb_knobs *knobs, const float *x, const float *y, const float *cosine,
+                   const float *sine, size_t half, float *out)
+{
+    if (SB_IS(knobs, rope_pair, products)) {
+        for (size_t f = 0; f < half; f++) {
+            float first = sb_act(knobs, x[f] * cosine[f]);
+            float second = sb_act(knobs, y[f] * sine[f]);
+            out[f] = first + second;
+        }
+    } else {
+        const sb_dots_term terms[2] = {{x, cosine, 1}, {y, sine, 1}};
+        sb_dots(terms, 2, half, out);
+    }
+    sb_act_many(knobs, out, half, out);
+}
+
+/* One head. room is scratch for 3 rd/2 values. */
+static void turn(const sb_knobs *knobs, float *x, const float *cosine, const float *sine,
+                 size_t half, float *room)
+{
+    float *negative = room, *first = room + half, *second = room + 2 * half;
+    for (size_t f = 0; f < half; f++)
+        negative[f] = -x[half + f];
+    rotate(knobs, x, negative, cosine, sine, half, first);
+    rotate(knobs, x + half, x, cosine, sine, half, second);
+    memcpy(x, first, 2 * half * sizeof *x);
+}
+
+sb_status sb_rope_fast(const sb_knobs *knobs, const sb_rope_args *a)
+{
+    size_t half = a->rd / 2;
+    float *frequency = sb_alloc(half, 6 * sizeof *frequency);
+    if (!frequency)
+        return SB_ERR_MEMORY;
+    float *cosine = frequency + half, *sine = frequency + 2 * half, *room = frequency + 3 * half;
+    for (size_t f = 0; f < half; f++)
+        frequency[f] = inverse_frequency(knobs, a->theta, f, a->rd);
+    for (size_t t = 0; t < a->rows; t++) {
+        for (size_t f = 0; f < half; f++) {
+            float position = (float)a->position[stream_of(a->section, f)][t];
+            float angle = angle_of(knobs, frequency, f, position);
+            cosine[f] = table_entry(knobs, sb_cos(angle));
+            sine[f] = table_entry(knobs, sb_sin(angle));
+        }
+        for (size_t h = 0; h < a->heads; h++)
+            turn(knobs, a->x + (t * a->heads + h) * a->hd, cosine, sine, half, room);
+    }
+    free(frequency);
+    return SB_OK;
+}

@@ -1,0 +1,26 @@
+/* experts.h - the arguments of the one row of a backend that is scheduled across ops. */
+#ifndef SB_OPS_EXPERTS_H
+#define SB_OPS_EXPERTS_H
+
+#include "ref/ops/op.h"
+
+/* One projection of the experts that each row has kept: the op `linear` of every (row, slot) with
+ * the weight of its expert. Matrix e stands `stride` bytes behind matrix e - 1, and all of them
+ * have one shape (N, K). */
+typedef struct sb_expert_linear_args {
+    const sb_matrix *weight; /* of expert 0 */
+    size_t stride, experts;
+    const uint32_t *ids; /* (rows, kept) */
+    size_t rows, kept;
+    size_t each; /* neighbouring slots that share a row of `in`: kept, or 1 */
+    sb_linear_kind kind;
+    const float *in; /* (rows * kept / each, K) */
+    float *out;      /* (rows, kept, N) */
+} sb_expert_linear_args;
+
+static inline const sb_matrix *sb_expert_weight(const sb_expert_linear_args *args, size_t expert)
+{
+    return (const sb_matrix *)(const void *)((const char *)args->weight + expert * args->stride);
+}
+
+#endif
