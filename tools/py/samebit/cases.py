@@ -465,6 +465,14 @@ class Report:
         return "\n".join(lines)
 
 
+def _texts(given: Any, name: str) -> List[str]:
+    """A text, or a sequence of them."""
+    found = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(one, str) for one in found):
+        raise TypeError(f"{name} is {given!r}, expected a text or a sequence of texts")
+    return found
+
+
 def check(
     kernel: Callable[..., Any],
     op: str,
@@ -484,8 +492,8 @@ def check(
     if not callable(kernel):
         raise TypeError(f"kernel is {kernel!r}, expected something to call")
     library.number(seed, "seed", 2**64 - 1)
-    chosen = info.regimes if regimes == "all" else [regimes] if isinstance(regimes, str) else list(regimes)
-    at = [None, *info.shapes] if shapes == "all" else [shapes] if shapes is None or isinstance(shapes, str) else shapes
+    chosen = info.regimes if regimes == "all" else _texts(regimes, "regimes")
+    at = [None, *info.shapes] if shapes == "all" else [None] if shapes is None else _texts(shapes, "shapes")
     report = Report()
     for regime in chosen:
         for shape in at:

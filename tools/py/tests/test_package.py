@@ -292,9 +292,12 @@ def test_what_an_argument_says_of_itself_is_not_believed(folder):
         lambda: samebit.vectors("rmsnorm").command(b""),
         lambda: samebit.case_of("rmsnorm", [], "rows=1,n=32"),
         lambda: samebit.check(None, "rmsnorm", regimes=[]),
+        lambda: samebit.check(lambda x, weight: x, "rmsnorm", regimes=["tiny"], shapes=[None]),
+        lambda: samebit.check(lambda x, weight: x, "rmsnorm", regimes=["tiny", None]),
     ):
         with pytest.raises(TypeError):
             call()
+    assert len(samebit.check(lambda x, weight: x, "rmsnorm", regimes=["tiny"], shapes=["rows=2,n=7"]).results) == 1
     with pytest.raises(samebit.UsageError):
         samebit.Session.__new__(samebit.Session).feed([1])
 
