@@ -1,5 +1,5 @@
-/* test_ops.c - every operation of ops.def against a plain computation, and exact structured cases.
- */
+/* test_ops.c - every operation of ops.def against a plain computation, and exact structured cases:
+ * of the twin (ref/fast), or what SAMEBIT_ISA says, and of the definition (ref/ops). */
 #include "tests/lib/suite.h"
 #include "tests/unit/ops.h"
 
@@ -30,4 +30,24 @@ TEST_FIXTURE(start)
 #undef SB_OP
 #define STRUCTURED(name) TEST_OF(test_##name, NULL, test_release)
 STRUCTURED_TESTS(STRUCTURED)
+TEST_FIXTURE(by_definition)
+{
+    return sb_math_start("exact", NULL) != SB_OK;
+}
+
+static int back(void **state)
+{
+    return sb_math_start(NULL, NULL) != SB_OK || test_release(state);
+}
+
+TEST_ROWS(definition)
+{
+#define DEFINITION(name)                                                                           \
+    suite_add(place,                                                                               \
+              (struct CMUnitTest){"definition_" #name, test_##name, by_definition, back, NULL});
+#define SB_OP(name, clause) DEFINITION(name)
+#include "ref/ops/ops.def"
+#undef SB_OP
+    STRUCTURED_TESTS(DEFINITION)
+}
 TEST_GROUP(start, NULL)
