@@ -338,6 +338,9 @@ $(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 
 -include $(addsuffix .d,$(PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
+# a program of which it is not known what it has, as one that an older Makefile linked, is linked again
+$(foreach program,$(PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
+    $(if $(wildcard $(program).d),,$(eval $(program): FORCE)))
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- installing ---------------------------------------------------------------------------------------
