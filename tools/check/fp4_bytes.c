@@ -248,7 +248,7 @@ static uint64_t total(const sb_fp4_tally *tally, unsigned i)
     const uint64_t *x = tally->totals[i];
     uint64_t sum = x[0] + x[1] + x[2] + x[3];
     for (unsigned k = 0; k < 32 && i < SB_FP4_SQUARES; k++)
-        sum += tally->pending[i / 2][k] >> 4 * (i % 2) & 15u;
+        sum += (unsigned)tally->pending[i / 2][k] >> 4 * (i % 2) & 15u;
     return sum;
 }
 

@@ -215,13 +215,16 @@ static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
            lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
 }
 
-/* One element of a row on its way into codes goes to another code, as what lies at a tie may: one
- * that its scale does not come from, and that is not small beside it. `by` is the share of an
- * element that surely crosses a tie. */
+/* Of a row in sixteen that becomes codes one element goes to another code, as what lies at a tie
+ * may: one that its scale does not come from, and that is not small beside it. `by` is the share of
+ * an element that surely crosses a tie. */
 static void fall(float *row, size_t n, double by, uint64_t random)
 {
-    enum { GROUP = 16, TRIES = 8 };
-    for (int i = 0; i < TRIES; i++, random = random >> 7 | random << 57) {
+    enum { GROUP = 16, TRIES = 8, ONE_IN = 16 };
+    if (random % ONE_IN)
+        return;
+    random /= ONE_IN;
+    for (int i = 0; i < TRIES; i++, random >>= 7) {
         size_t at = (size_t)(random % n), first = at / GROUP * GROUP;
         size_t end = first + GROUP < n ? first + GROUP : n;
         double x = (double)row[at], most = 0;
@@ -231,7 +234,7 @@ static void fall(float *row, size_t n, double by, uint64_t random)
         if (sb_wide_abs(x) > most || 4 * sb_wide_abs(x) < most)
             continue;
         double up = x * (1 + by);
-        row[at] = (float)(random >> 63 && sb_wide_abs(up) <= most ? up : x * (1 - by));
+        row[at] = (float)(random >> 6 & 1 && sb_wide_abs(up) <= most ? up : x * (1 - by));
         return;
     }
 }
@@ -242,7 +245,7 @@ static double code_step(sb_act_scheme scheme)
     return scheme == SB_SCHEME_nvfp4 || scheme == SB_SCHEME_mxfp4 ? 0.34 : 0.125;
 }
 
-/* T-42: "in the others one element of each row takes another code" */
+/* T-42: "in the others one element of a row in sixteen takes another code" */
 static sb_status fallen_linear(sb_envelope_lane *lane, const sb_op_call *call, sb_act_scheme scheme)
 {
     const sb_linear_args *a = call->args;
