@@ -7,26 +7,6 @@
 
 #include <stdlib.h>
 
-/* RN( log( RN(1 + exp(x)) ) ) */
-static float log_exp(float x)
-{
-    float sum = 1.0f + sb_exp(x);
-    return sb_log(sum);
-}
-
-/* K-4: "log1p_exp is x for x > 20, else log1p( exp(x) ) with both rounded; log_exp has log( RN(1 +
- * exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that" */
-static float softplus(sb_knob_value form, float x)
-{
-    if (form == SB_softplus_single)
-        return sb_softplus(x);
-    if (x > 20.0f)
-        return x;
-    if (form == SB_softplus_log1p_exp)
-        return sb_log1p(sb_exp(x));
-    return form == SB_softplus_log_exp_abs && x > 0.0f ? x + log_exp(-x) : log_exp(x);
-}
-
 typedef struct job {
     const sb_knobs *knobs;
     const sb_gates_args *a;
@@ -43,7 +23,7 @@ static void one_row(void *ctx, size_t t, size_t worker)
     for (size_t h = 0; h < a->heads; h++) {
         size_t at = t * a->heads + h;
         float speed = sb_exp(j->a_log[h]);
-        float step = softplus(j->form, a->a[at] + j->dt_bias[h]);
+        float step = sb_softplus_form(j->form, a->a[at] + j->dt_bias[h]);
         a->g[at] = -speed * step;
         a->beta[at] = sb_sigmoid(a->b[at]);
         if (j->rounds)

@@ -26,8 +26,8 @@ static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
         sb_act_many(knobs, a->out, a->rows * a->weight->rows, a->out);
 }
 
-/* K-17: "factor_last applies the factor to the rounded dot product" - that of the input joined to
- * it, as kernels have one number for both. */
+/* K-17: "factor_last applies the factor to the rounded dot product". Where the input has a factor,
+ * both factors are multiplied into one first. */
 static float apply_factor_last(const sb_scalar *factor, float y)
 {
     float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];

@@ -42,7 +42,7 @@ sb_status sb_swiglu_fast(const sb_knobs *knobs, const sb_swiglu_args *a)
     return SB_OK;
 }
 
-/* The slots in the order in which K-14 adds them: their own, or that of their experts. */
+/* The order in which K-14 adds the slots: by slot number, or by expert number. */
 static void order_slots(const sb_knobs *knobs, const sb_moe_combine_args *a, size_t *order)
 {
     int by_expert = SB_IS(knobs, moe_sum, eager) && a->ids;

@@ -3,32 +3,10 @@
 #include "ref/math/fn.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/rope.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* K-8: "e = RN(2f/rd)" - which is 2f/rd itself where rd is a power of two but for odd factors of
- * 2f; a root in those cases, as it always was */
-static float torch_power(double theta, size_t f, size_t rd)
-{
-    size_t odd = rd;
-    float base = (float)theta;
-    while (odd % 2 == 0)
-        odd /= 2;
-    if (2 * f % odd == 0)
-        return sb_root_power((double)base, (int)(2 * f), (unsigned)rd);
-    return sb_power((double)base, (float)(2 * f) / (float)rd);
-}
-
-/* K-8: "exact is RN( theta^(-2f/rd) )" and "torch is RN( 1 / RN( RN(theta)^e ) )"; for chain the
- * factor from each angle to the next */
-static float inverse_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
-{
-    if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / torch_power(theta, f, rd);
-    size_t power = SB_IS(knobs, rope_freq, chain) ? 1 : f;
-    return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
-}
 
 /* K-8: "chain has no frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) ),
  * that of 0 the position" */
@@ -97,7 +75,7 @@ sb_status sb_rope_fast(const sb_knobs *knobs, const sb_rope_args *a)
         return SB_ERR_MEMORY;
     float *cosine = frequency + half, *sine = frequency + 2 * half, *room = frequency + 3 * half;
     for (size_t f = 0; f < half; f++)
-        frequency[f] = inverse_frequency(knobs, a->theta, f, a->rd);
+        frequency[f] = sb_rope_frequency(knobs, a->theta, f, a->rd);
     for (size_t t = 0; t < a->rows; t++) {
         for (size_t f = 0; f < half; f++) {
             float position = (float)a->position[stream_of(a->section, f)][t];

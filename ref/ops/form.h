@@ -69,4 +69,7 @@ static inline void sb_keep_state(const sb_knobs *knobs, const float *from, size_
         to[i] = rounds ? sb_act(knobs, from[i]) : from[i];
 }
 
+/* K-4: softplus in the form that sb_softplus_of names (gates.c). */
+float sb_softplus_form(sb_knob_value form, float x);
+
 #endif

@@ -13,7 +13,7 @@ static float log_exp(float x)
 /* K-4: "single is the function of A-4; log1p_exp is x for x > 20, else log1p( exp(x) ) with both
  * rounded; log_exp has log( RN(1 + exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 +
  * exp(-x)) ) ) for x > 0, else that" */
-static float softplus(sb_knob_value form, float x)
+float sb_softplus_form(sb_knob_value form, float x)
 {
     if (form == SB_softplus_single)
         return sb_softplus(x);
@@ -35,7 +35,7 @@ sb_status sb_gates_ref(const sb_knobs *knobs, const sb_gates_args *a)
             const size_t at = t * a->heads + h;
             float a_log = SB_IS(knobs, a_log, stored) ? sb_stored_at(a->a_log, 0, h)
                                                       : sb_param_at(knobs, a->a_log, 0, h);
-            float step = softplus(form, a->a[at] + sb_param_at(knobs, a->dt_bias, 0, h));
+            float step = sb_softplus_form(form, a->a[at] + sb_param_at(knobs, a->dt_bias, 0, h));
             float beta = sb_sigmoid(a->b[at]);
             a->g[at] = -sb_exp(a_log) * step;
             a->beta[at] = sb_beta_rounds(knobs, a->form) ? sb_act(knobs, beta) : beta;

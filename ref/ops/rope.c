@@ -1,6 +1,7 @@
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
 #include "ref/ops/op.h"
+#include "ref/ops/rope.h"
 
 /* K-8: "torch is RN( 1 / RN( RN(theta)^e ) ) with e = RN(2f/rd), a binary32 exponent as torch has
  * it: another number than 2f/rd unless the odd factors of rd divide f" */
@@ -16,12 +17,12 @@ static float torch_power(double theta, size_t f, size_t rd)
 }
 
 /* R-7: "inv_freq[f] = RN( theta^(-2f/rd) )"; of chain the factor from each angle to the next. */
-static float frequency_of(const sb_knobs *knobs, const sb_rope_args *a, size_t f)
+float sb_rope_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
 {
     if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / torch_power(a->theta, f, a->rd);
+        return 1.0f / torch_power(theta, f, rd);
     size_t power = SB_IS(knobs, rope_freq, chain) ? 1 : f;
-    return sb_root_power(a->theta, -(int)(2 * power), (unsigned)a->rd);
+    return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
 }
 
 /* R-7: "angle = RN(inv_freq[f] position)"; K-8: "chain has no frequencies: the angle of f is RN(
@@ -68,7 +69,7 @@ sb_status sb_rope_ref(const sb_knobs *knobs, const sb_rope_args *a)
     const int rounds = SB_IS(knobs, rope_table, act);
     const size_t half = a->rd / 2;
     for (size_t f = 0; f < half; f++) {
-        float frequency = frequency_of(knobs, a, f);
+        float frequency = sb_rope_frequency(knobs, a->theta, f, a->rd);
         for (size_t t = 0; t < a->rows; t++) {
             float position = (float)a->position[stream_of(a->section, f)][t];
             float angle = angle_of(knobs, frequency, f, position);

@@ -49,7 +49,7 @@ static uint32_t beyond(float x)
     return (sb_bits_f32(x) & 0x7fffffffu) + 0x00800000u;
 }
 
-/* Without a way out of the loop, and so many at a time: that becomes vectors. */
+/* The loop has no early exit and works on LANES elements at a time, so that it is vectorized. */
 static int all_finite(const float *data, size_t n)
 {
     enum { LANES = 16 };
