@@ -131,7 +131,7 @@ void check_mistakes(const sb_gate_case *c)
             continue;
         sb_op_table ops = sb_backend_ref()->ops;
         m->plant(&ops);
-        assert_int_equal(c->op->exact(c, &knobs, &ops, out), SB_OK);
+        assert_int_equal(sb_gate_exact(c, &knobs, &ops, out), SB_OK);
         size_t outside = check_outside(c, "bf16_mma", got, NULL);
         if (m->benign ? outside != 0 : outside == 0)
             fail_msg("%s %s: %s: %zu elements outside", c->op->name, c->format, m->name, outside);
@@ -148,7 +148,7 @@ static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room 
     sb_knobs_exact(&knobs);
     for (size_t o = 0; o < c->outputs; o++)
         values[o] = calloc(c->output[o].count, sizeof *values[o]);
-    sb_status status = c->op->exact(c, &knobs, &sb_backend_ref()->ops, values);
+    sb_status status = sb_gate_exact(c, &knobs, &sb_backend_ref()->ops, values);
     for (size_t o = 0; o < c->outputs; o++) {
         for (size_t i = 0; i < c->output[o].count; i++) {
             uint32_t bits = c->output[o].kind == SB_GATE_CHOICES ? (uint32_t)values[o][i]
@@ -188,7 +188,7 @@ void check_refused(const char *op, const char *format, const char *array, size_t
     sb_error err = {{0}};
     damaged.outputs = 0;
     sb_store_u32(sb_gate_input(c, array)->data + at, bytes);
-    sb_status status = c->op->declare(&damaged, &err);
+    sb_status status = sb_gate_declare(&damaged, &err);
     if (status != SB_ERR_INPUT || !strstr(err.text, words))
         fail_msg("%s %s: %s is not refused: %s", op, c->format, array, err.text);
     for (size_t i = 0; i < damaged.outputs; i++) {

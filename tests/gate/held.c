@@ -113,7 +113,7 @@ double held_mistake_in(const sb_gate_case *c, const char *arith, size_t output, 
     sb_mistake_find(mistake)->plant(&table);
     for (size_t o = 0; o < c->outputs; o++)
         got[o] = calloc(c->output[o].count, sizeof **got);
-    assert_int_equal(c->op->exact(c, &knobs, &table, got), SB_OK);
+    assert_int_equal(sb_gate_exact(c, &knobs, &table, got), SB_OK);
     double worst = held_worst(c, arith, output, got[output]);
     for (size_t o = 0; o < c->outputs; o++)
         free(got[o]);

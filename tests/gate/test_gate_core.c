@@ -135,8 +135,7 @@ TEST(the_list_is_whole)
         const sb_gate_op *op = sb_gate_op_at(i);
         assert_ptr_equal(sb_gate_op_find(op->name), op);
         assert_true(op->param_count > 0 && op->param_count <= SB_GATE_PARAMS);
-        assert_true(op->what && op->clause && op->make && op->declare && op->exact && op->real &&
-                    op->bound);
+        assert_true(op->what && op->clause && op->list && op->exact && op->real && op->bound);
         for (size_t p = 0; p < op->param_count; p++)
             assert_true(strlen(op->params[p].name) < SB_GATE_NAME &&
                         op->params[p].least <= op->params[p].value &&

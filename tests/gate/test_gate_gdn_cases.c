@@ -31,7 +31,7 @@ static void refused(const sb_gate_case *damaged, const char *name, const char *w
     sb_gate_case c = *damaged;
     sb_error err = {{0}};
     c.outputs = 0;
-    sb_status status = c.op->declare(&c, &err);
+    sb_status status = sb_gate_declare(&c, &err);
     if (status != SB_ERR_INPUT || !strstr(err.text, name) || !strstr(err.text, words))
         fail_msg("%s: %s is not refused: %s", c.op->name, name, err.text);
 }
@@ -97,7 +97,7 @@ static sb_status by_table(void *ctx, const sb_gate_case *c, const sb_gate_room *
     sb_knobs_exact(&knobs);
     for (size_t o = 0; o < c->outputs; o++)
         assert_non_null(values[o] = calloc(c->output[o].count, sizeof **values));
-    sb_status status = c->op->exact(c, &knobs, table, values);
+    sb_status status = sb_gate_exact(c, &knobs, table, values);
     for (size_t o = 0; o < c->outputs; o++) {
         for (size_t i = 0; i < c->output[o].count && out[o].dtype == SB_DTYPE_F32; i++)
             sb_store_u32(out[o].data + 4 * i, sb_bits_f32(values[o][i]));

@@ -31,28 +31,29 @@ static sb_gate_op with_ties(void)
 }
 
 /* The op with room around every value: a bound of 0 has no ends. */
-static sb_status bound_with_room(const sb_gate_case *c, const sb_gate_arith *ar,
+static sb_status bound_with_room(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                                  sb_ball *const out[])
 {
-    sb_status status = tiny_op()->bound(c, ar, out);
+    sb_status status = tiny_op()->bound(c, in, ar, out);
     for (size_t i = 0; i < c->output[0].count; i++)
         out[0][i].rad += 0x1p-12;
     return status;
 }
 
 /* The first value by nothing, where values are rounded to binary16; all by nothing useful. */
-static sb_status bound_by_nothing(const sb_gate_case *c, const sb_gate_arith *ar,
+static sb_status bound_by_nothing(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                                   sb_ball *const out[])
 {
-    sb_status status = bound_with_room(c, ar, out);
+    sb_status status = bound_with_room(c, in, ar, out);
     if (ar->knobs.value[SB_KNOB_act] == SB_act_f16)
         out[0][0].rad = INFINITY;
     return status;
 }
 
-static sb_status bound_by_much(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound_by_much(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                               sb_ball *const out[])
 {
-    sb_status status = tiny_op()->bound(c, ar, out);
+    sb_status status = tiny_op()->bound(c, in, ar, out);
     for (size_t i = 0; i < c->output[0].count; i++)
         out[0][i].rad = 1e30;
     return status;

@@ -26,39 +26,25 @@ static sb_gate_op with_rows(void)
 
 static const sb_gate_param sum_params[] = {{"rows", 5, 1, 16, ""}, {"k", 4, 1, 64, ""}};
 
-static sb_status sum_declare(sb_gate_case *c, sb_error *err)
+static sb_gate_list sum_list(const sb_gate_case *c)
 {
-    uint64_t shape[2] = {sb_gate_size(c, "rows"), sb_gate_size(c, "k")};
-    sb_status status = sb_gate_need(c, "x", 2, shape, err);
-    if (!status)
-        status = sb_gate_need(c, "initial_state", 1, shape + 1, err);
-    if (!status)
-        status = sb_gate_expect(c, "", SB_GATE_VALUES, "row,column", 2, shape);
-    return status ? status : sb_gate_expect(c, "state", SB_GATE_VALUES, "column", 1, shape + 1);
+    const uint64_t rows = sb_gate_size(c, "rows"), k = sb_gate_size(c, "k");
+    return (sb_gate_list){
+        .input = {{"x", "row,column", .shape = {rows, k}},
+                  {"initial_state", "column", .shape = {k}, .role = SB_GATE_STATE}},
+        .output = {{"", "row,column", .shape = {rows, k}}, {"state", "column", .shape = {k}}}};
 }
 
-static sb_status sum_make(sb_gate_case *c, sb_error *err)
+static sb_status no_values(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                           const sb_op_table *ops, float *const out[])
 {
-    uint64_t shape[2] = {sb_gate_size(c, "rows"), sb_gate_size(c, "k")};
-    float x[16 * 64];
-    sb_gate_draw(c, "x", SB_GATE_ACTIVATION, (size_t)shape[0], (size_t)shape[1], x);
-    sb_status status = sb_gate_add_values(c, "x", "row,column", 2, shape, x);
-    sb_gate_draw(c, "initial_state", SB_GATE_STATE, 1, (size_t)shape[1], x);
-    if (!status)
-        status = sb_gate_add_values(c, "initial_state", "column", 1, shape + 1, x);
-    return status ? status : sum_declare(c, err);
-}
-
-static sb_status no_values(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                           float *const out[])
-{
-    (void)c, (void)knobs, (void)ops, (void)out;
+    (void)c, (void)in, (void)knobs, (void)ops, (void)out;
     return SB_OK;
 }
 
-static sb_status no_reals(const sb_gate_case *c, sb_dd *const out[])
+static sb_status no_reals(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
-    (void)c, (void)out;
+    (void)c, (void)in, (void)out;
     return SB_OK;
 }
 
@@ -67,8 +53,7 @@ static sb_gate_op running_sum(void)
     return (sb_gate_op){.name = "running_sum",
                         .params = sum_params,
                         .param_count = 2,
-                        .make = sum_make,
-                        .declare = sum_declare,
+                        .list = sum_list,
                         .exact = no_values,
                         .real = no_reals,
                         .row_arrays = "x",
@@ -304,7 +289,7 @@ static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room 
         values[o] = calloc(c->output[o].count, sizeof(float));
         assert_non_null(values[o]);
     }
-    sb_status status = c->op->exact(c, &knobs, &sb_backend_ref()->ops, values);
+    sb_status status = sb_gate_exact(c, &knobs, &sb_backend_ref()->ops, values);
     for (size_t o = 0; o < c->outputs; o++) {
         for (size_t i = 0; i < c->output[o].count; i++)
             sb_store_u32(out[o].data + 4 * i, c->output[o].kind == SB_GATE_CHOICES

@@ -271,7 +271,7 @@ static sb_status take_inputs(sb_gate_case *c, const samebit_array *arrays, size_
     if (status)
         return status;
     c->outputs = 0;
-    status = c->op->declare(c, err);
+    status = sb_gate_declare(c, err);
     return status == SB_ERR_MEMORY ? sb_fail(err, status, "%s: out of memory", c->op->name)
                                    : status;
 }

@@ -174,7 +174,7 @@ sb_status sb_gate_case_begin(const sb_gate_op *op, const sb_gate_request *reques
     c->op = op;
     sb_status status = read_request(c, request, err);
     if (!status && with_inputs)
-        status = said(c, op->make(c, err), err);
+        status = said(c, sb_gate_make(c, err), err);
     if (status) {
         sb_gate_case_free(c);
         c = NULL;
@@ -213,9 +213,9 @@ sb_status sb_gate_case_expected(sb_gate_case *c, sb_error *err)
         exact[o] = c->output[o].exact;
         real[o] = c->output[o].real;
     }
-    sb_status status = c->op->exact(c, &knobs, &sb_backend_ref()->ops, exact);
+    sb_status status = sb_gate_exact(c, &knobs, &sb_backend_ref()->ops, exact);
     if (!status)
-        status = c->op->real(c, real);
+        status = sb_gate_real(c, real);
     if (status)
         return said(c, status, err);
     for (size_t o = 0; o < c->outputs; o++)
@@ -349,23 +349,7 @@ sb_matrix sb_gate_matrix(const sb_gate_case *c, const char *name, uint32_t rows,
     return m;
 }
 
-/* --- outputs ---------------------------------------------------------------------------------- */
-
-sb_status sb_gate_expect(sb_gate_case *c, const char *name, sb_gate_kind kind, const char *axes,
-                         unsigned rank, const uint64_t *shape)
-{
-    sb_gate_output *y = &c->output[c->outputs];
-    uint64_t bytes = 0;
-    if (c->outputs == SB_GATE_OUTPUTS || sb_dtype_bytes(SB_DTYPE_F64, rank, shape, &bytes, NULL))
-        return SB_ERR_MEMORY;
-    *y = (sb_gate_output){.name = name, .kind = kind, .axes = axes, .rank = rank};
-    memcpy(y->shape, shape, rank * sizeof *shape);
-    y->count = elements(rank, shape);
-    y->real = sb_alloc(y->count, sizeof *y->real);
-    y->exact = sb_alloc(y->count, sizeof *y->exact);
-    c->outputs++;
-    return y->real && y->exact ? SB_OK : SB_ERR_MEMORY;
-}
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static double apart(double centre, sb_dd real)
 {
@@ -390,7 +374,7 @@ static sb_status bound_by_balls(const sb_gate_case *c, const sb_gate_arith *ar, 
         status = balls[o] ? SB_OK : SB_ERR_MEMORY;
     }
     if (!status)
-        status = c->op->bound(c, ar, balls);
+        status = sb_gate_balls(c, ar, balls);
     for (size_t i = 0; i < y->count && !status; i++)
         bound[i] =
             (apart(balls[output][i].mid, y->real[i]) + balls[output][i].rad) * SB_BOUND_SLACK;

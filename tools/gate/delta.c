@@ -24,7 +24,7 @@ sb_gate_delta sb_gate_delta_of(const sb_gate_case *c)
                            .norm = c->size[NORM] != 0};
 }
 
-static sb_status check(const sb_gate_case *c, sb_error *err)
+sb_status sb_gate_delta_check(const sb_gate_case *c, sb_error *err)
 {
     if (c->size[V_HEADS] % c->size[K_HEADS] == 0)
         return SB_OK;
@@ -79,25 +79,13 @@ static float correction(sb_gate_regime regime, uint64_t key, uint64_t at)
     return sb_rng_uniform(key, at);
 }
 
-static sb_status add_gates(sb_gate_case *c, const sb_gate_delta *s)
+static void make_gates(const sb_gate_case *c, const sb_gate_delta *s, float *g, float *beta)
 {
-    const uint64_t shape[] = {s->rows, s->v_heads};
-    size_t count = s->rows * s->v_heads;
-    uint64_t key = sb_rng_key(c->seed, "gate.delta.beta");
-    float *g = sb_alloc(2 * count, sizeof *g);
-    if (!g)
-        return SB_ERR_MEMORY;
-    float *beta = g + count;
-    sb_gate_draw_in(c, SB_GATE_REGIME_normal, "g", SB_GATE_ACTIVATION, s->rows, s->v_heads, g);
-    for (size_t at = 0; at < count; at++) {
+    const uint64_t key = sb_rng_key(c->seed, "gate.delta.beta");
+    for (size_t at = 0; at < s->rows * s->v_heads; at++) {
         g[at] = decay(c->regime, at / s->v_heads, at % s->v_heads, g[at]);
         beta[at] = correction(c->regime, key, at);
     }
-    sb_status status = sb_gate_add_singles(c, "g", "row,head", 2, shape, g);
-    if (!status)
-        status = sb_gate_add_singles(c, "beta", "row,head", 2, shape, beta);
-    free(g);
-    return status;
 }
 
 /* Queries that are keys: of their own row or, in odd rows, of the one before. */
@@ -109,61 +97,55 @@ static void ask_for_keys(const sb_gate_case *c, const sb_gate_delta *s, float *q
         memcpy(q + t * width, q + (t - 1) * width, width * sizeof *q);
 }
 
-/* A one-hot query that meets no key would read nothing but zeros. */
-static sb_status add_vectors(sb_gate_case *c, const sb_gate_delta *s, const char *name, int values)
+/* A one-hot query that meets no key would read nothing but zeros. In zeros only whole vectors are:
+ * some must be left. */
+void sb_gate_delta_adapt(const sb_gate_case *c, float *const x[])
 {
-    const uint64_t shape[] = {s->rows, values ? s->v_heads : s->k_heads, values ? s->dv : s->dk};
-    size_t vectors = (size_t)(shape[0] * shape[1]), width = (size_t)shape[2];
-    float *x = sb_alloc(vectors * width, sizeof *x);
-    if (!x)
-        return SB_ERR_MEMORY;
-    if (c->regime == SB_GATE_REGIME_one_hot && strcmp(name, "q") == 0)
-        ask_for_keys(c, s, x);
-    else if (!values && c->regime == SB_GATE_REGIME_zeros) {
-        sb_gate_draw_in(c, SB_GATE_REGIME_normal, name, SB_GATE_ACTIVATION, vectors, width, x);
-        for (size_t i = 0; i < vectors * width; i++)
-            x[i] = i / width % 3 == 1 ? 0.0f : x[i]; /* whole vectors only: some must be left */
-    } else
-        sb_gate_draw(c, name, SB_GATE_ACTIVATION, vectors, width, x);
-    if (!values && !s->norm)
-        normalise(c, x, vectors, width);
-    sb_status status =
-        sb_gate_add_values(c, name, values ? "row,head,value" : "row,head,key", 3, shape, x);
-    free(x);
-    return status;
+    const sb_gate_delta s = sb_gate_delta_of(c);
+    const size_t vectors = s.rows * s.k_heads;
+    if (c->regime == SB_GATE_REGIME_one_hot)
+        ask_for_keys(c, &s, x[SB_GATE_DELTA_q]);
+    for (int i = SB_GATE_DELTA_q; i <= SB_GATE_DELTA_k; i++) {
+        for (size_t v = 1; v < vectors && c->regime == SB_GATE_REGIME_zeros; v += 3)
+            memset(x[i] + v * s.dk, 0, s.dk * sizeof *x[i]);
+        if (!s.norm)
+            normalise(c, x[i], vectors, s.dk);
+    }
+    make_gates(c, &s, x[SB_GATE_DELTA_g], x[SB_GATE_DELTA_beta]);
+    if (!c->size[STATE])
+        memset(x[SB_GATE_DELTA_state], 0, s.v_heads * s.dk * s.dv * sizeof *x[0]);
 }
 
 /* V-142: "g, beta and initial_state are binary32" */
-sb_status sb_gate_delta_make(sb_gate_case *c, sb_error *err)
+sb_gate_list sb_gate_delta_list(const sb_gate_case *c)
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
-    const uint64_t shape[] = {s.v_heads, s.dk, s.dv};
-    sb_status status = check(c, err);
-    if (!status)
-        status = add_vectors(c, &s, "q", 0);
-    if (!status)
-        status = add_vectors(c, &s, "k", 0);
-    if (!status)
-        status = add_vectors(c, &s, "v", 1);
-    if (!status)
-        status = add_gates(c, &s);
-    float *state = status ? NULL : sb_alloc(s.v_heads * s.dk * s.dv, sizeof *state);
-    if (!state)
-        return status ? status : SB_ERR_MEMORY;
-    if (c->size[STATE])
-        sb_gate_draw(c, "initial_state", SB_GATE_STATE, s.v_heads * s.dk, s.dv, state);
-    status = sb_gate_add_singles(c, "initial_state", "head,key,value", 3, shape, state);
-    free(state);
-    return status;
+    const int zeros = c->regime == SB_GATE_REGIME_zeros;
+    return (sb_gate_list){
+        .input = {[SB_GATE_DELTA_q] = {"q", "row,head,key", .shape = {s.rows, s.k_heads, s.dk},
+                                       .normal = zeros},
+                  [SB_GATE_DELTA_k] = {"k", "row,head,key", .shape = {s.rows, s.k_heads, s.dk},
+                                       .normal = zeros},
+                  [SB_GATE_DELTA_v] = {"v", "row,head,value", .shape = {s.rows, s.v_heads, s.dv}},
+                  [SB_GATE_DELTA_g] = {"g", "row,head", .shape = {s.rows, s.v_heads},
+                                       .typing = SB_GATE_F32, .normal = 1},
+                  [SB_GATE_DELTA_beta] = {"beta", "row,head", .shape = {s.rows, s.v_heads},
+                                          .typing = SB_GATE_F32},
+                  [SB_GATE_DELTA_state] = {"initial_state", "head,key,value",
+                                           .shape = {s.v_heads, s.dk, s.dv}, .role = SB_GATE_STATE,
+                                           .typing = SB_GATE_F32}},
+        .output = {{"", "row,head,value", .shape = {s.rows, s.v_heads, s.dv}},
+                   {"state", "head,key,value", .shape = {s.v_heads, s.dk, s.dv}}}};
 }
 
-static sb_status need_gates(const sb_gate_case *c, const sb_gate_delta *s, sb_error *err)
+sb_status sb_gate_delta_need(const sb_gate_case *c, sb_error *err)
 {
+    const sb_gate_delta s = sb_gate_delta_of(c);
     sb_status status = SB_OK;
     float *g = sb_gate_values(c, "g"), *beta = sb_gate_values(c, "beta");
     if (!g || !beta)
         status = SB_ERR_MEMORY;
-    for (size_t at = 0; at < s->rows * s->v_heads && !status; at++)
+    for (size_t at = 0; at < s.rows * s.v_heads && !status; at++)
         if (g[at] > 0.0f)
             status = sb_fail(err, SB_ERR_INPUT, "element %zu of in.g is %g; expected at most 0", at,
                              (double)g[at]);
@@ -175,79 +157,32 @@ static sb_status need_gates(const sb_gate_case *c, const sb_gate_delta *s, sb_er
     return status;
 }
 
-sb_status sb_gate_delta_need(sb_gate_case *c, sb_error *err)
-{
-    const sb_gate_delta s = sb_gate_delta_of(c);
-    const uint64_t keys[] = {s.rows, s.k_heads, s.dk}, values[] = {s.rows, s.v_heads, s.dv},
-                   gates[] = {s.rows, s.v_heads}, state[] = {s.v_heads, s.dk, s.dv};
-    const struct {
-        const char *name;
-        unsigned rank;
-        const uint64_t *shape;
-    } all[] = {{"q", 3, keys},  {"k", 3, keys},     {"v", 3, values},
-               {"g", 2, gates}, {"beta", 2, gates}, {"initial_state", 3, state}};
-    sb_status status = check(c, err);
-    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
-        size_t count = 1;
-        for (unsigned d = 0; d < all[i].rank; d++)
-            count *= (size_t)all[i].shape[d];
-        status = sb_gate_need(c, all[i].name, all[i].rank, all[i].shape, err);
-        if (!status && i >= 3)
-            status = sb_gate_need_type(c, all[i].name, SB_DTYPE_F32, err);
-        if (!status)
-            status = sb_gate_need_finite(c, all[i].name, count, err);
-    }
-    return status ? status : need_gates(c, &s, err);
-}
-
 /* --- as the op takes them
  * -------------------------------------------------------------------------
  */
 
-void sb_gate_delta_close(sb_gate_delta_inputs *in)
-{
-    free(in->v);
-    free(in->g);
-    free(in->beta);
-    free(in->state);
-    free(in->q);
-    free(in->k);
-    free(in->q_balls);
-    free(in->k_balls);
-}
-
 /* q and k as they are given. */
-static sb_status open_inputs(const sb_gate_case *c, sb_gate_delta_inputs *in)
+static sb_delta_rule_args args_of(const sb_gate_delta *s, float *const in[])
 {
-    const sb_gate_delta s = sb_gate_delta_of(c);
-    *in = (sb_gate_delta_inputs){.v = sb_gate_values(c, "v"),
-                                 .g = sb_gate_values(c, "g"),
-                                 .beta = sb_gate_values(c, "beta"),
-                                 .state = sb_gate_values(c, "initial_state"),
-                                 .q = sb_gate_values(c, "q"),
-                                 .k = sb_gate_values(c, "k")};
-    in->args = (sb_delta_rule_args){.q = in->q,
-                                    .k = in->k,
-                                    .v = in->v,
-                                    .v_stride = s.v_heads * s.dv,
-                                    .g = in->g,
-                                    .beta = in->beta,
-                                    .rows = s.rows,
-                                    .k_heads = s.k_heads,
-                                    .v_heads = s.v_heads,
-                                    .dk = s.dk,
-                                    .dv = s.dv,
-                                    .state = in->state};
-    if (in->v && in->g && in->beta && in->state && in->q && in->k)
-        return SB_OK;
-    sb_gate_delta_close(in);
-    return SB_ERR_MEMORY;
+    return (sb_delta_rule_args){.q = in[SB_GATE_DELTA_q],
+                                .k = in[SB_GATE_DELTA_k],
+                                .v = in[SB_GATE_DELTA_v],
+                                .v_stride = s->v_heads * s->dv,
+                                .g = in[SB_GATE_DELTA_g],
+                                .beta = in[SB_GATE_DELTA_beta],
+                                .rows = s->rows,
+                                .k_heads = s->k_heads,
+                                .v_heads = s->v_heads,
+                                .dk = s->dk,
+                                .dv = s->dv,
+                                .state = in[SB_GATE_DELTA_state]};
 }
 
 /* The arguments of the norm: queries and keys of a row side by side. *qkv is to be freed. */
-static sb_status norm_args(const sb_gate_delta *s, const float *q, const float *k, float **qkv,
+static sb_status norm_args(const sb_gate_delta *s, float *const in[], float **qkv,
                            sb_l2norm_args *out)
 {
+    const float *q = in[SB_GATE_DELTA_q], *k = in[SB_GATE_DELTA_k];
     size_t width = s->k_heads * s->dk;
     *qkv = sb_alloc(2 * s->rows * width, sizeof **qkv);
     if (!*qkv)
@@ -266,67 +201,63 @@ static sb_status norm_args(const sb_gate_delta *s, const float *q, const float *
     return SB_OK;
 }
 
-sb_status sb_gate_delta_open(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                             sb_gate_delta_inputs *in)
+sb_status sb_gate_delta_args(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                             const sb_op_table *ops, sb_delta_rule_args *out)
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
-    sb_status status = open_inputs(c, in);
-    if (status)
-        return status;
+    float *q = in[SB_GATE_DELTA_q], *qkv = NULL;
+    sb_status status = SB_OK;
+    *out = args_of(&s, in);
     if (s.norm) {
         sb_l2norm_args args;
-        float *qkv;
-        status = norm_args(&s, in->q, in->k, &qkv, &args);
-        args.q = in->q;
-        args.k = in->k;
+        status = norm_args(&s, in, &qkv, &args);
+        args.q = q;
+        args.k = in[SB_GATE_DELTA_k];
         if (!status)
             status = ops->l2norm(knobs, &args);
         free(qkv);
     } else {
         float scale = sb_root_power((double)s.dk, -1, 2);
         for (size_t i = 0; i < s.rows * s.k_heads * s.dk; i++)
-            in->q[i] = in->q[i] * scale;
+            q[i] = q[i] * scale;
     }
-    if (status)
-        sb_gate_delta_close(in);
     return status;
 }
 
 /* T-8: "dk^-1/2 has the radius of its rounding" */
-static void scale_balls(const sb_gate_arith *ar, const sb_gate_delta *s, sb_gate_delta_inputs *in)
+static void scale_balls(const sb_gate_arith *ar, const sb_gate_delta *s, float *const in[],
+                        sb_gate_delta_balls *to)
 {
     double root = 1.0 / sb_wide_sqrt((double)s->dk);
     const sb_ball scale = {root, root * SB_UNIT};
     for (size_t i = 0; i < s->rows * s->k_heads * s->dk; i++) {
-        in->q_balls[i] = sb_ball_mul(ar->ar, sb_ball_of(in->q[i]), scale);
-        in->k_balls[i] = sb_ball_of(in->k[i]);
+        to->q[i] = sb_ball_mul(ar->ar, sb_ball_of(in[SB_GATE_DELTA_q][i]), scale);
+        to->k[i] = sb_ball_of(in[SB_GATE_DELTA_k][i]);
     }
 }
 
-sb_status sb_gate_delta_balls(const sb_gate_case *c, const sb_gate_arith *ar,
-                              sb_gate_delta_inputs *in)
+sb_status sb_gate_delta_balls_of(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                                 sb_gate_delta_balls *to)
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
     size_t count = s.rows * s.k_heads * s.dk;
-    sb_status status = open_inputs(c, in);
-    if (status)
-        return status;
-    in->q_balls = sb_alloc(count, sizeof *in->q_balls);
-    in->k_balls = sb_alloc(count, sizeof *in->k_balls);
-    if (!in->q_balls || !in->k_balls)
-        status = SB_ERR_MEMORY;
-    else if (!s.norm)
-        scale_balls(ar, &s, in);
-    else {
-        sb_l2norm_args args;
-        float *qkv;
-        status = norm_args(&s, in->q, in->k, &qkv, &args);
-        if (!status)
-            status = sb_bound_l2norm(ar->ar, &ar->knobs, &args, in->q_balls, in->k_balls);
-        free(qkv);
+    sb_l2norm_args args;
+    float *qkv = NULL;
+    to->args = args_of(&s, in);
+    to->q = sb_alloc(count, 2 * sizeof *to->q);
+    if (!to->q)
+        return SB_ERR_MEMORY;
+    to->k = to->q + count;
+    if (!s.norm) {
+        scale_balls(ar, &s, in, to);
+        return SB_OK;
     }
+    sb_status status = norm_args(&s, in, &qkv, &args);
+    if (!status)
+        status = sb_bound_l2norm(ar->ar, &ar->knobs, &args, to->q, to->k);
+    free(qkv);
     if (status)
-        sb_gate_delta_close(in);
+        free(to->q);
     return status;
 }
 
@@ -335,10 +266,10 @@ sb_status sb_gate_delta_balls(const sb_gate_case *c, const sb_gate_arith *ar,
  */
 
 /* V-142: "q is multiplied by dk^-1/2"; R-6 without a rounding where the kernel has the norm */
-static sb_dd *unrounded(const sb_gate_delta *s, const float *x, int query)
+sb_dd *sb_gate_delta_real(const sb_gate_delta *s, const float *x, int query)
 {
     size_t count = s->rows * s->k_heads * s->dk;
-    sb_dd *out = x ? sb_alloc(count, sizeof *out) : NULL;
+    sb_dd *out = sb_alloc(count, sizeof *out);
     for (size_t at = 0; out && at < count; at += s->dk) {
         sb_dd square = sb_dd_of(s->norm ? (double)eps : 1.0);
         for (size_t i = 0; i < s->dk && s->norm; i++)
@@ -350,32 +281,4 @@ static sb_dd *unrounded(const sb_gate_delta *s, const float *x, int query)
             out[at + i] = sb_dd_div(sb_dd_of((double)x[at + i]), root);
     }
     return out;
-}
-
-void sb_gate_delta_real_close(sb_gate_delta_real *r)
-{
-    free(r->q);
-    free(r->k);
-    free(r->v);
-    free(r->g);
-    free(r->beta);
-    free(r->state);
-}
-
-sb_status sb_gate_delta_real_open(const sb_gate_case *c, sb_gate_delta_real *r)
-{
-    const sb_gate_delta s = sb_gate_delta_of(c);
-    float *q = sb_gate_values(c, "q"), *k = sb_gate_values(c, "k");
-    *r = (sb_gate_delta_real){.q = unrounded(&s, q, 1),
-                              .k = unrounded(&s, k, 0),
-                              .v = sb_gate_values(c, "v"),
-                              .g = sb_gate_values(c, "g"),
-                              .beta = sb_gate_values(c, "beta"),
-                              .state = sb_gate_values(c, "initial_state")};
-    free(q);
-    free(k);
-    if (r->q && r->k && r->v && r->g && r->beta && r->state)
-        return SB_OK;
-    sb_gate_delta_real_close(r);
-    return SB_ERR_MEMORY;
 }

@@ -22,28 +22,34 @@ typedef struct sb_gate_delta {
 } sb_gate_delta;
 sb_gate_delta sb_gate_delta_of(const sb_gate_case *c);
 
-/* The inputs q, k, v, g, beta, initial_state (V-142), and what a file must have of them. */
-sb_status sb_gate_delta_make(sb_gate_case *c, sb_error *err);
-sb_status sb_gate_delta_need(sb_gate_case *c, sb_error *err);
+/* The inputs q, k, v, g, beta, initial_state (V-142), the outputs of both cases, and what
+ * sb_gate_op has of them. */
+enum {
+    SB_GATE_DELTA_q,
+    SB_GATE_DELTA_k,
+    SB_GATE_DELTA_v,
+    SB_GATE_DELTA_g,
+    SB_GATE_DELTA_beta,
+    SB_GATE_DELTA_state
+};
+sb_gate_list sb_gate_delta_list(const sb_gate_case *c);
+sb_status sb_gate_delta_check(const sb_gate_case *c, sb_error *err);
+void sb_gate_delta_adapt(const sb_gate_case *c, float *const x[]);
+sb_status sb_gate_delta_need(const sb_gate_case *c, sb_error *err);
 
-/* The arguments of the op, q and k normalised and q scaled: by the ops of a table, or as balls. */
-typedef struct sb_gate_delta_inputs {
-    float *v, *g, *beta, *state, *q, *k;
-    sb_ball *q_balls, *k_balls; /* or NULL */
+/* The arguments of the op, q and k normalised and q scaled in place, by the ops of a table. */
+sb_status sb_gate_delta_args(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                             const sb_op_table *ops, sb_delta_rule_args *out);
+
+/* The same as balls; free(q). */
+typedef struct sb_gate_delta_balls {
+    sb_ball *q, *k;
     sb_delta_rule_args args;
-} sb_gate_delta_inputs;
-sb_status sb_gate_delta_open(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                             sb_gate_delta_inputs *in);
-sb_status sb_gate_delta_balls(const sb_gate_case *c, const sb_gate_arith *ar,
-                              sb_gate_delta_inputs *in);
-void sb_gate_delta_close(sb_gate_delta_inputs *in);
+} sb_gate_delta_balls;
+sb_status sb_gate_delta_balls_of(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                                 sb_gate_delta_balls *out);
 
-/* The same unrounded. */
-typedef struct sb_gate_delta_real {
-    sb_dd *q, *k;
-    float *v, *g, *beta, *state;
-} sb_gate_delta_real;
-sb_status sb_gate_delta_real_open(const sb_gate_case *c, sb_gate_delta_real *r);
-void sb_gate_delta_real_close(sb_gate_delta_real *r);
+/* The same of q or of k, unrounded, as a new array; NULL if memory is out. */
+sb_dd *sb_gate_delta_real(const sb_gate_delta *s, const float *x, int query);
 
 #endif

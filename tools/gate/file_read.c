@@ -239,7 +239,7 @@ static sb_status compare_with(const reader *r, const char *shape, int all, sb_er
 
 static sb_status declare(const reader *r, sb_error *err)
 {
-    sb_status status = r->op->declare(r->c, err);
+    sb_status status = sb_gate_declare(r->c, err);
     if (status == SB_ERR_MEMORY) /* which says nothing */
         return sb_fail(err, status, "%s: out of memory", SB_SHOW(r->path));
     return status ? sb_fail_in(err, status, SB_SHOW(r->path)) : SB_OK;

@@ -89,6 +89,43 @@ typedef struct sb_gate_case {
     size_t outputs;
 } sb_gate_case;
 
+/* --- what a case is made of ---------------------------------------------------------------------
+ */
+
+typedef enum sb_gate_role {
+    SB_GATE_ACTIVATION,  /* order 1 */
+    SB_GATE_WEIGHT,      /* order cols^-1/2 */
+    SB_GATE_NORM_WEIGHT, /* order 0.2 around 0 */
+    SB_GATE_LOGIT,       /* order 1, wider */
+    SB_GATE_STATE        /* order 0.1; normal in every regime but zeros */
+} sb_gate_role;
+
+typedef enum sb_gate_typing {
+    SB_GATE_INPUT_TYPE, /* made in that of the inputs; from a file any, of which all are finite */
+    SB_GATE_TYPED,      /* that of the inputs, from a file too */
+    SB_GATE_F32_MADE,   /* made in binary32; from a file as the first */
+    SB_GATE_F32         /* binary32, from a file too, and finite */
+} sb_gate_typing;
+
+/* An input or an output, as the op lists it; its shape has as many numbers as it has axes. */
+typedef struct sb_gate_member {
+    const char *name, *axes;
+    uint64_t shape[SB_GATE_RANK];
+    sb_gate_role role; /* what follows is of inputs */
+    sb_gate_typing typing;
+    int normal;            /* drawn as in regime normal, whatever that of the case is */
+    uint64_t finite;       /* only so many, the first ones, have to be finite; 0: all */
+    int choices, distinct; /* of outputs: CHOICES, of which none stands twice along the last axis */
+} sb_gate_member;
+
+enum { SB_GATE_MEMBERS = 8 };
+
+/* In the order of the file. The input "" stands for what sb_gate_op.add adds, which is behind all
+ * others where there is none of that name. */
+typedef struct sb_gate_list {
+    sb_gate_member input[SB_GATE_MEMBERS], output[SB_GATE_OUTPUTS];
+} sb_gate_list;
+
 /* A number that makes the shape. */
 typedef struct sb_gate_param {
     const char *name; /* "rows", "k" */
@@ -107,18 +144,25 @@ struct sb_gate_op {
     const sb_op *uses;         /* the ops of ops.def it is made of: their mistakes are planted */
     size_t use_count;
 
-    /* Adds the inputs and declares the outputs. */
-    sb_status (*make)(sb_gate_case *c, sb_error *err);
-    /* Declares the outputs of a case whose inputs come from a file; checks what make would not get
-     * wrong: names, types, shapes, ids in range. */
-    sb_status (*declare)(sb_gate_case *c, sb_error *err);
-    /* The values under the knobs, by the ops of a table: out[i] has output[i].count. */
-    sb_status (*exact)(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[]);
+    /* Whether the parameters fit each other; NULL: always. */
+    sb_status (*check)(const sb_gate_case *c, sb_error *err);
+    /* From this list come what is drawn, what a file is asked for, and what is expected. */
+    sb_gate_list (*list)(const sb_gate_case *c);
+    /* Changes what was drawn, x[i] of list.input[i]; NULL: nothing. */
+    void (*adapt)(const sb_gate_case *c, float *const x[]);
+    /* Adds inputs that are not drawn; and says what is wrong with those of a file, or with values
+     * that the list has. NULL: nothing. */
+    sb_status (*add)(sb_gate_case *c, sb_error *err);
+    sb_status (*need)(const sb_gate_case *c, sb_error *err);
+    /* The values under the knobs, by the ops of a table: out[i] has output[i].count. Here as in
+     * what follows in[i] has the values of list.input[i], which may be written to. */
+    sb_status (*exact)(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[]);
     /* The mathematics, in double-double. */
-    sb_status (*real)(const sb_gate_case *c, sb_dd *const out[]);
+    sb_status (*real)(const sb_gate_case *c, float *const in[], sb_dd *const out[]);
     /* Where a correct kernel's values lie. */
-    sb_status (*bound)(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[]);
+    sb_status (*bound)(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[]);
     /* Whether choice `got` in element i of an output is as right as the exact one; NULL: never. */
     int (*open)(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,
                 double got);
@@ -170,6 +214,18 @@ sb_status sb_gate_bound(const sb_gate_case *c, const sb_gate_arith *ar, size_t o
 /* The shape parameter of that name; the op has it. */
 uint64_t sb_gate_size(const sb_gate_case *c, const char *name);
 
+/* What the functions of the op do, with the values of its inputs. */
+sb_status sb_gate_exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
+                        float *const out[]);
+sb_status sb_gate_real(const sb_gate_case *c, sb_dd *const out[]);
+sb_status sb_gate_balls(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[]);
+
+/* Adds the inputs of the op and declares its outputs. */
+sb_status sb_gate_make(sb_gate_case *c, sb_error *err);
+/* Declares the outputs of a case whose inputs come from a file; checks what sb_gate_make would not
+ * get wrong: names, types, shapes, ids in range. */
+sb_status sb_gate_declare(sb_gate_case *c, sb_error *err);
+
 /* An input by name, NULL if there is none; a new one, zeroed (NULL: memory, or too many). */
 const sb_gate_array *sb_gate_input(const sb_gate_case *c, const char *name);
 sb_gate_array *sb_gate_add(sb_gate_case *c, const char *name, sb_dtype dtype, const char *axes,
@@ -178,10 +234,6 @@ sb_gate_array *sb_gate_add(sb_gate_case *c, const char *name, sb_dtype dtype, co
 /* The same of c->input, with `count` values that the type holds exactly. */
 sb_status sb_gate_add_values(sb_gate_case *c, const char *name, const char *axes, unsigned rank,
                              const uint64_t *shape, const float *values);
-
-/* An output of which everything but its values is known. */
-sb_status sb_gate_expect(sb_gate_case *c, const char *name, sb_gate_kind kind, const char *axes,
-                         unsigned rank, const uint64_t *shape);
 
 /* The values of a float input in binary32, as a new array to be freed; NULL if memory is out. An
  * input that is not there, or whose shape is another, is said by sb_gate_need. */
@@ -194,14 +246,6 @@ sb_matrix sb_gate_matrix(const sb_gate_case *c, const char *name, uint32_t rows,
 
 /* --- inputs by regime (draw.c) ------------------------------------------------------------------
  */
-
-typedef enum sb_gate_role {
-    SB_GATE_ACTIVATION,  /* order 1 */
-    SB_GATE_WEIGHT,      /* order cols^-1/2 */
-    SB_GATE_NORM_WEIGHT, /* order 0.2 around 0 */
-    SB_GATE_LOGIT,       /* order 1, wider */
-    SB_GATE_STATE        /* order 0.1; normal in every regime but zeros */
-} sb_gate_role;
 
 /* Fills (rows, cols) values of the regime, a function of seed, name and element, each representable
  * in c->input (STATE: in binary32). */

@@ -154,7 +154,7 @@ sb_status sb_meta_derive(const sb_gate_case *c, const sb_meta_variant *v, sb_gat
     if (!status && c->op->refresh)
         status = c->op->refresh(d);
     if (!status)
-        status = c->op->declare(d, err);
+        status = sb_gate_declare(d, err);
     else
         sb_fail(err, status, "out of memory for a case");
     if (status) {

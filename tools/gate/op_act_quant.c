@@ -127,31 +127,39 @@ static uint64_t up(uint64_t x, uint64_t to)
 }
 
 /* V-139: "FP8 has the output scales, NVFP4 scales and scales_swizzled" */
-static sb_status expect(sb_gate_case *c)
+static sb_gate_list list(const sb_gate_case *c)
 {
     const law *l = law_of(c);
     const sizes z = sizes_of(c);
-    const uint64_t codes[] = {z.rows, is_nvfp4(l) ? z.k / 2 : z.k}, scales[] = {z.rows, z.groups},
-                   blocks[] = {up(z.rows, 128), up(z.groups, 4)};
-    sb_status status = sb_gate_expect(c, "", SB_GATE_CHOICES,
-                                      is_nvfp4(l) ? "token,byte" : "token,column", 2, codes);
-    if (!status && !is_static(l))
-        status = sb_gate_expect(c, "scales", is_nvfp4(l) ? SB_GATE_CHOICES : SB_GATE_VALUES,
-                                "token,block", 2, scales);
-    if (!status && is_nvfp4(l))
-        status = sb_gate_expect(c, "scales_swizzled", SB_GATE_CHOICES, "row,block", 2, blocks);
-    return status;
+    const sb_gate_member scales = {"scales", "token,block", .shape = {z.rows, z.groups}};
+    sb_gate_list all = {
+        .input = {{"x", "token,column", .shape = {z.rows, z.k}, .typing = SB_GATE_TYPED}},
+        .output = {{"", "token,column", .shape = {z.rows, z.k}, .choices = 1}}};
+    if (!is_static(l))
+        all.output[1] = scales;
+    if (!is_nvfp4(l))
+        return all;
+    all.output[0] = (sb_gate_member){"", "token,byte", .shape = {z.rows, z.k / 2}, .choices = 1};
+    all.output[1].choices = 1;
+    all.output[2] = (sb_gate_member){"scales_swizzled", "row,block",
+                                     .shape = {up(z.rows, 128), up(z.groups, 4)}, .choices = 1};
+    return all;
 }
 
 /* V-139: "in regime ties the first value of a group is its largest, 1.5 (FP8: 3), and the factor is
  * a power of two" - so that scales are powers of two, of FP8 those of ue8m0, and all quotients
  * exact; those of FP8 lie halfway between codes. */
-static void tie(const sizes *z, int nvfp4, float *x)
+static void adapt(const sb_gate_case *c, float *const drawn[])
 {
+    const int nvfp4 = is_nvfp4(law_of(c));
+    const sizes z = sizes_of(c);
+    float *x = drawn[0];
+    if (c->regime != SB_GATE_REGIME_ties)
+        return;
     const float most = nvfp4 ? 1.5f : 3.0f;
-    for (size_t i = 0; i < (size_t)z->rows * z->k; i++) {
+    for (size_t i = 0; i < (size_t)z.rows * z.k; i++) {
         float halfway = (float)(17 + 2 * (i % 8)) / 16.0f / (float)(1 << i / 8 % 4);
-        if (i % z->k % z->group == 0)
+        if (i % z.k % z.group == 0)
             x[i] = i % 2 ? -most : most;
         else if (!nvfp4)
             x[i] = x[i] < 0 ? -halfway : halfway;
@@ -183,45 +191,33 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
     return sb_fail(err, SB_ERR_USAGE, "k is %u, expected a multiple of 16", z.k);
 }
 
-static sb_status make(sb_gate_case *c, sb_error *err)
+static sb_status add(sb_gate_case *c, sb_error *err)
 {
     const law *l = law_of(c);
-    const sizes z = sizes_of(c);
-    const uint64_t shape[] = {z.rows, z.k}, one[] = {1};
-    const size_t count = (size_t)z.rows * z.k;
-    sb_status status = check(c, err);
-    float *x = status ? NULL : sb_alloc(count, sizeof *x);
-    if (status || !x)
-        return status ? status : SB_ERR_MEMORY;
-    sb_gate_draw(c, "x", SB_GATE_ACTIVATION, z.rows, z.k, x);
-    if (c->regime == SB_GATE_REGIME_ties)
-        tie(&z, is_nvfp4(l), x);
-    status = sb_gate_add_values(c, "x", "token,column", 2, shape, x);
-    if (!status && l->factor != SB_NO_FACTOR) {
-        sb_gate_array *a = sb_gate_add(c, factor_name(l), SB_DTYPE_F32, "element", 1, one);
-        if (a)
-            sb_store_u32(a->data, sb_bits_f32(calibrated(c, x, count)));
-        status = a ? SB_OK : SB_ERR_MEMORY;
-    }
+    const uint64_t one[] = {1};
+    (void)err;
+    if (l->factor == SB_NO_FACTOR)
+        return SB_OK;
+    float *x = sb_gate_values(c, "x");
+    sb_gate_array *a = x ? sb_gate_add(c, factor_name(l), SB_DTYPE_F32, "element", 1, one) : NULL;
+    if (a)
+        sb_store_u32(a->data, sb_bits_f32(calibrated(
+                                  c, x, (size_t)(sb_gate_size(c, "rows") * sb_gate_size(c, "k")))));
     free(x);
-    return status ? status : expect(c);
+    return a ? SB_OK : SB_ERR_MEMORY;
 }
 
-static sb_status declare(sb_gate_case *c, sb_error *err)
+static sb_status need(const sb_gate_case *c, sb_error *err)
 {
     const law *l = law_of(c);
-    const sizes z = sizes_of(c);
-    const uint64_t shape[] = {z.rows, z.k}, one[] = {1};
-    sb_status status = check(c, err);
-    if (!status)
-        status = sb_gate_need_typed(c, "x", c->input, 2, shape, err);
-    if (!status && l->factor != SB_NO_FACTOR)
-        status = sb_gate_need(c, factor_name(l), 1, one, err);
-    if (!status && l->factor != SB_NO_FACTOR &&
-        (sb_gate_input(c, factor_name(l))->dtype != SB_DTYPE_F32 || !(factor_of(c) > 0.0f) ||
-         factor_of(c) > 0x1p126f))
+    const uint64_t one[] = {1};
+    if (l->factor == SB_NO_FACTOR)
+        return SB_OK;
+    sb_status status = sb_gate_need(c, factor_name(l), 1, one, err);
+    if (!status && (sb_gate_input(c, factor_name(l))->dtype != SB_DTYPE_F32 ||
+                    !(factor_of(c) > 0.0f) || factor_of(c) > 0x1p126f))
         status = sb_fail(err, SB_ERR_INPUT, "in.%s is no F32 above 0", factor_name(l));
-    return status ? status : expect(c);
+    return status;
 }
 
 /* --- the law itself ------------------------------------------------------------------------- */
@@ -269,20 +265,17 @@ static void put(const sb_gate_case *c, const sb_input *in, float *const out[])
         out[2][sb_gate_swizzled(i / z.groups, i % z.groups, z.groups)] = out[1][i];
 }
 
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
     const sb_knobs own = knobs_of(law_of(c), knobs);
     const sb_matrix w = weight_of(c);
-    float *x = sb_gate_values(c, "x");
-    sb_input in = {0};
+    sb_input codes = {0};
     (void)ops;
-    sb_status status =
-        x ? sb_quantize_input(&own, &w, x, (size_t)sb_gate_size(c, "rows"), &in) : SB_ERR_MEMORY;
+    sb_status status = sb_quantize_input(&own, &w, in[0], (size_t)sb_gate_size(c, "rows"), &codes);
     if (!status)
-        put(c, &in, out);
-    sb_input_free(&in);
-    free(x);
+        put(c, &codes, out);
+    sb_input_free(&codes);
     return status;
 }
 
@@ -473,8 +466,9 @@ static int is_open(const sb_gate_case *c, const sb_gate_arith *ar, size_t output
 
 /* --- the scales of FP8, which are values ---------------------------------------------------- */
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
+    (void)in;
     const law *l = law_of(c);
     const sizes z = sizes_of(c);
     if (is_nvfp4(l) || is_static(l))
@@ -488,8 +482,10 @@ static sb_status real(const sb_gate_case *c, sb_dd *const out[])
     return SB_OK;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
+    (void)in;
     const law *l = law_of(c);
     const sizes z = sizes_of(c);
     if (is_nvfp4(l) || is_static(l))
@@ -520,8 +516,11 @@ const sb_gate_op *sb_gate_op_act_quant_nvfp4(void)
                                   .formats = formats,
                                   .shapes = shapes,
                                   .not_regimes = "padding",
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .adapt = adapt,
+                                  .add = add,
+                                  .need = need,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,
@@ -556,8 +555,11 @@ const sb_gate_op *sb_gate_op_act_quant_fp8(void)
                                   .formats = formats,
                                   .shapes = shapes,
                                   .not_regimes = "padding",
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .adapt = adapt,
+                                  .add = add,
+                                  .need = need,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

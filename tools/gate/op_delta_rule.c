@@ -48,49 +48,38 @@ static int has_states(const sb_gate_case *c)
     return c->op == sb_gate_op_delta_rule();
 }
 
-static sb_status expect(sb_gate_case *c)
+static sb_gate_list list_rows(const sb_gate_case *c)
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
-    const uint64_t out[] = {s.rows, s.v_heads, s.dv}, state[] = {s.v_heads, s.dk, s.dv},
-                   states[] = {s.rows, s.v_heads, s.dk, s.dv};
-    sb_status status = sb_gate_expect(c, "", SB_GATE_VALUES, "row,head,value", 3, out);
-    if (!status)
-        status = sb_gate_expect(c, "state", SB_GATE_VALUES, "head,key,value", 3, state);
-    if (!status && has_states(c))
-        status = sb_gate_expect(c, "states", SB_GATE_VALUES, "row,head,key,value", 4, states);
-    return status;
-}
-
-static sb_status make(sb_gate_case *c, sb_error *err)
-{
-    sb_status status = sb_gate_delta_make(c, err);
-    return status ? status : expect(c);
-}
-
-static sb_status declare(sb_gate_case *c, sb_error *err)
-{
-    sb_status status = sb_gate_delta_need(c, err);
-    return status ? status : expect(c);
+    sb_gate_list all = sb_gate_delta_list(c);
+    all.output[2] =
+        (sb_gate_member){"states", "row,head,key,value", .shape = {s.rows, s.v_heads, s.dk, s.dv}};
+    return all;
 }
 
 /* V-142: "recurrent at every length" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
-    sb_gate_delta_inputs in;
-    sb_status status = sb_gate_delta_open(c, knobs, ops, &in);
+    sb_delta_rule_args args;
+    sb_status status = sb_gate_delta_args(c, in, knobs, ops, &args);
     if (status)
         return status;
-    in.args.out = out[0];
-    in.args.trail = has_states(c) ? out[2] : NULL;
-    status = ops->delta_rule(knobs, &in.args);
-    memcpy(out[1], in.args.state, c->output[1].count * sizeof *out[1]);
-    sb_gate_delta_close(&in);
+    args.out = out[0];
+    args.trail = has_states(c) ? out[2] : NULL;
+    status = ops->delta_rule(knobs, &args);
+    memcpy(out[1], args.state, c->output[1].count * sizeof *out[1]);
     return status;
 }
 
+/* What R-9 reads, unrounded where a norm or a factor stands before it. */
+typedef struct exact_inputs {
+    sb_dd *q, *k;
+    const float *v, *g, *beta;
+} exact_inputs;
+
 /* Row t of one head, S (dk, dv): R-9 without a rounding. */
-static void step(const sb_gate_delta *s, const sb_gate_delta_real *r, size_t t, size_t h, sb_dd *S,
+static void step(const sb_gate_delta *s, const exact_inputs *r, size_t t, size_t h, sb_dd *S,
                  sb_dd *o)
 {
     size_t key = (t * s->k_heads + h / (s->v_heads / s->k_heads)) * s->dk, at = t * s->v_heads + h;
@@ -112,38 +101,39 @@ static void step(const sb_gate_delta *s, const sb_gate_delta_real *r, size_t t, 
     }
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
     size_t size = s.dk * s.dv;
-    sb_gate_delta_real r;
-    sb_status status = sb_gate_delta_real_open(c, &r);
-    if (status)
-        return status;
-    for (size_t h = 0; h < s.v_heads; h++) {
+    const exact_inputs r = {sb_gate_delta_real(&s, in[SB_GATE_DELTA_q], 1),
+                            sb_gate_delta_real(&s, in[SB_GATE_DELTA_k], 0), in[SB_GATE_DELTA_v],
+                            in[SB_GATE_DELTA_g], in[SB_GATE_DELTA_beta]};
+    const sb_status status = r.q && r.k ? SB_OK : SB_ERR_MEMORY;
+    for (size_t h = 0; h < s.v_heads && !status; h++) {
         sb_dd *S = out[1] + h * size;
         for (size_t i = 0; i < size; i++)
-            S[i] = sb_dd_of((double)r.state[h * size + i]);
+            S[i] = sb_dd_of((double)in[SB_GATE_DELTA_state][h * size + i]);
         for (size_t t = 0; t < s.rows; t++) {
             step(&s, &r, t, h, S, out[0]);
             if (has_states(c))
                 memcpy(out[2] + (t * s.v_heads + h) * size, S, size * sizeof *S);
         }
     }
-    sb_gate_delta_real_close(&r);
-    return SB_OK;
+    free(r.q);
+    free(r.k);
+    return status;
 }
 
 /* T-12, once for each number of rows: the state behind each of them. */
 static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
-                            const sb_gate_delta_inputs *in, sb_ball *const out[])
+                            const sb_gate_delta_balls *in, sb_ball *const out[])
 {
     size_t size = s->v_heads * s->dk * s->dv;
     sb_delta_rule_args args = in->args;
     sb_status status = SB_OK;
     for (size_t rows = 1; rows <= s->rows && !status; rows++) {
         args.rows = rows;
-        status = sb_bound_delta_rule_of(ar->ar, &ar->knobs, &args, in->q_balls, in->k_balls, out[0],
+        status = sb_bound_delta_rule_of(ar->ar, &ar->knobs, &args, in->q, in->k, out[0],
                                         out[2] + (rows - 1) * size);
     }
     if (!status)
@@ -153,14 +143,14 @@ static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
 
 /* V-143: "either form in binary32 inside" - and under an activation type also R-22. */
 static sb_status bound_any(const sb_gate_case *c, const sb_gate_arith *ar,
-                           const sb_gate_delta_inputs *in, sb_ball *const out[])
+                           const sb_gate_delta_balls *in, sb_ball *const out[])
 {
     size_t count = c->output[0].count, size = c->output[1].count;
     sb_knobs plain = sb_gate_unrounded(&ar->knobs), fla = ar->knobs;
     plain.value[SB_KNOB_delta_rule] = SB_delta_rule_recurrent;
     fla.value[SB_KNOB_delta_rule] = SB_delta_rule_chunk_fla;
     const sb_delta_side side = {
-        .ar = ar->ar, .q = in->q_balls, .k = in->k_balls, .out = out[0], .state = out[1]};
+        .ar = ar->ar, .q = in->q, .k = in->k, .out = out[0], .state = out[1]};
     sb_status status = sb_bound_delta_rule_any_form(&plain, &in->args, &side);
     for (size_t i = 0; i < count && !status; i++)
         out[0][i] = sb_ball_act(&ar->knobs, out[0][i]);
@@ -179,23 +169,25 @@ static sb_status bound_any(const sb_gate_case *c, const sb_gate_arith *ar,
     return status;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
-    sb_gate_delta_inputs in;
-    sb_status status = sb_gate_delta_balls(c, ar, &in);
+    sb_gate_delta_balls balls;
+    sb_status status = sb_gate_delta_balls_of(c, in, ar, &balls);
     if (status)
         return status;
-    status = has_states(c) ? bound_rows(ar, &s, &in, out) : bound_any(c, ar, &in, out);
-    sb_gate_delta_close(&in);
+    status = has_states(c) ? bound_rows(ar, &s, &balls, out) : bound_any(c, ar, &balls, out);
+    free(balls.q);
     return status;
 }
 
 #define COMMON                                                                                     \
     .clause = "R-9", .param_count = SB_GATE_DELTA_PARAMS, .not_regimes = "subnormal padding",      \
-    .uses = uses, .use_count = sizeof uses / sizeof *uses, .make = make, .declare = declare,       \
-    .exact = exact, .real = real, .bound = bound, .row_arrays = "q,k,v,g,beta",                    \
-    .state_input = "initial_state", .state_output = "state"
+    .uses = uses, .use_count = sizeof uses / sizeof *uses, .check = sb_gate_delta_check,           \
+    .adapt = sb_gate_delta_adapt, .need = sb_gate_delta_need, .exact = exact, .real = real,        \
+    .bound = bound, .row_arrays = "q,k,v,g,beta", .state_input = "initial_state",                  \
+    .state_output = "state"
 
 const sb_gate_op *sb_gate_op_delta_rule(void)
 {
@@ -205,6 +197,7 @@ const sb_gate_op *sb_gate_op_delta_rule(void)
                                   .what = "the gated delta rule row by row, with all states",
                                   .params = params,
                                   .shapes = row_shapes,
+                                  .list = list_rows,
                                   .cut = 1,
                                   COMMON};
     return &op;
@@ -218,6 +211,7 @@ const sb_gate_op *sb_gate_op_delta_rule_chunk(void)
                                   .what = "the gated delta rule of a prompt, in chunks or not",
                                   .params = params,
                                   .shapes = chunk_shapes,
+                                  .list = sb_gate_delta_list,
                                   COMMON};
     return &op;
 }

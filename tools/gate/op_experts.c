@@ -6,6 +6,7 @@
 #include "tools/compare/bound.h"
 #include "tools/gate/topk.h"
 #include "tools/gate/weights.h"
+#include "tools/gate/whole.h"
 
 typedef struct sizes {
     uint32_t rows, hidden, inner, experts, slots;
@@ -86,59 +87,40 @@ static sb_status mlp_bound(const sb_gate_case *c, const sb_gate_arith *ar, const
     return status;
 }
 
-static sb_ball *input_balls(const sb_gate_case *c, size_t count)
+static sb_ball *balls_of(const float *x, size_t count)
 {
-    float *x = sb_gate_values(c, "x");
-    sb_ball *balls = x ? sb_alloc(count, sizeof *balls) : NULL;
+    sb_ball *balls = sb_alloc(count, sizeof *balls);
     if (balls)
         sb_balls_of(x, count, balls);
-    free(x);
     return balls;
 }
 
-static sb_dd *wide_input(const sb_gate_case *c, size_t count)
+static sb_dd *wide_of(const float *x, size_t count)
 {
-    float *x = sb_gate_values(c, "x");
-    sb_dd *wide = x ? sb_alloc(count, sizeof *wide) : NULL;
+    sb_dd *wide = sb_alloc(count, sizeof *wide);
     for (size_t i = 0; wide && i < count; i++)
         wide[i] = sb_dd_of((double)x[i]);
-    free(x);
     return wide;
 }
 
 /* V-133: "the inputs of an MLP are normal in regime least, where its last weights are small", "and
  * in cancellation each second one is the one before it times -7/8" */
-static void draw_x(const sb_gate_case *c, const sizes *z, float *x)
+static sb_gate_list list_of(const sb_gate_case *c)
 {
-    const int least = c->regime == SB_GATE_REGIME_least,
-              cancels = c->regime == SB_GATE_REGIME_cancellation;
-    const sb_gate_case as =
-        sb_gate_in_regime(c, least || cancels ? SB_GATE_REGIME_normal : c->regime);
-    const sb_format format = c->input == SB_DTYPE_F16   ? SB_FORMAT_f16
-                             : c->input == SB_DTYPE_F32 ? SB_FORMAT_f32
-                                                        : SB_FORMAT_bf16;
-    sb_gate_draw(&as, "x", SB_GATE_ACTIVATION, z->rows, z->hidden, x);
-    for (size_t i = 1; cancels && i < (size_t)z->rows * z->hidden; i++)
-        if (i % z->hidden % 2)
-            x[i] = sb_round_to(format, -0.875f * x[i - 1]);
+    const uint64_t rows = sb_gate_size(c, "rows"), hidden = sb_gate_size(c, "hidden");
+    return (sb_gate_list){
+        .input = {{"x", "token,column", .shape = {rows, hidden}, .typing = SB_GATE_TYPED,
+                   .normal = c->regime == SB_GATE_REGIME_least ||
+                             c->regime == SB_GATE_REGIME_cancellation}},
+        .output = {{"", "token,column", .shape = {rows, hidden}}}};
 }
 
-static sb_status store_x(sb_gate_case *c, const sizes *z)
+static void adapt(const sb_gate_case *c, float *const x[])
 {
-    const uint64_t shape[] = {z->rows, z->hidden};
-    float *values = sb_alloc((size_t)z->rows * z->hidden, sizeof *values);
-    if (!values)
-        return SB_ERR_MEMORY;
-    draw_x(c, z, values);
-    sb_status status = sb_gate_add_values(c, "x", "token,column", 2, shape, values);
-    free(values);
-    return status;
-}
-
-static sb_status expect(sb_gate_case *c, const sizes *z)
-{
-    const uint64_t shape[] = {z->rows, z->hidden};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "token,column", 2, shape);
+    const size_t rows = (size_t)sb_gate_size(c, "rows"), hidden = (size_t)sb_gate_size(c, "hidden");
+    for (size_t i = 1; c->regime == SB_GATE_REGIME_cancellation && i < rows * hidden; i++)
+        if (i % hidden % 2)
+            x[0][i] = sb_gate_fit(c, -0.875f * x[0][i - 1]);
 }
 
 /* --- routed experts ------------------------------------------------------------------------- */
@@ -182,43 +164,34 @@ static mlp expert_of(const sb_gate_case *c, const sizes *z, uint32_t expert)
                  .kind = SB_MLP_expert};
 }
 
-static sb_status check(const sizes *z, sb_error *err)
+static sb_status check_experts(const sb_gate_case *c, sb_error *err)
 {
-    if (z->slots <= z->experts)
+    const sizes z = expert_sizes(c);
+    if (z.slots <= z.experts)
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "%u slots of %u experts", z->slots, z->experts);
+    return sb_fail(err, SB_ERR_USAGE, "%u slots of %u experts", z.slots, z.experts);
 }
 
-static sb_status make_experts(sb_gate_case *c, sb_error *err)
+static sb_status add_experts(sb_gate_case *c, sb_error *err)
 {
     const sizes z = expert_sizes(c);
     const sb_gate_stored first = w13(&z), last = w2(&z);
-    sb_status status = check(&z, err);
-    if (!status)
-        status = store_x(c, &z);
-    if (!status)
-        status = sb_gate_store(c, &first, err);
+    sb_status status = sb_gate_store(c, &first, err);
     if (!status)
         status = sb_gate_store(c, &last, err);
-    if (!status)
-        status = sb_gate_add_topk(c, z.rows, z.slots, z.experts);
-    return status ? status : expect(c, &z);
+    return status ? status : sb_gate_add_topk(c, z.rows, z.slots, z.experts);
 }
 
-static sb_status declare_experts(sb_gate_case *c, sb_error *err)
+static sb_status need_experts(const sb_gate_case *c, sb_error *err)
 {
     const sizes z = expert_sizes(c);
     const sb_gate_stored first = w13(&z), last = w2(&z);
-    sb_status status = check(&z, err);
-    if (!status)
-        status = sb_gate_need_x(c, z.rows, z.hidden, err);
+    sb_status status = sb_gate_need_x(c, z.rows, z.hidden, err);
     if (!status)
         status = sb_gate_need_stored(c, &first, err);
     if (!status)
         status = sb_gate_need_stored(c, &last, err);
-    if (!status)
-        status = sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
-    return status ? status : expect(c, &z);
+    return status ? status : sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
 }
 
 /* R-17 without a shared expert: of one whose output is 0. */
@@ -260,35 +233,34 @@ static sb_moe_combine_args routed_args(const sizes *z, const routing *r, const f
                                  .out = out};
 }
 
-static sb_status exact_experts(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                               float *const out[])
+static sb_status exact_experts(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                               const sb_op_table *ops, float *const out[])
 {
     const sizes z = expert_sizes(c);
     const sb_knobs given = sb_gate_given_inputs(knobs);
-    float *x = sb_gate_values(c, "x"), *f = sb_alloc((size_t)z.slots * z.hidden, sizeof *f);
-    sb_status status = x && f ? SB_OK : SB_ERR_MEMORY;
+    float *f = sb_alloc((size_t)z.slots * z.hidden, sizeof *f);
+    sb_status status = f ? SB_OK : SB_ERR_MEMORY;
     for (size_t t = 0; !status && t < z.rows; t++) {
         routing r;
         status = open_routing(c, &z, t, &r);
         for (size_t s = 0; !status && s < z.slots; s++) {
             const mlp m = expert_of(c, &z, r.ids[s]);
-            status = mlp_exact(&m, &given, ops, x + t * z.hidden, 1, f + s * z.hidden);
+            status = mlp_exact(&m, &given, ops, in[0] + t * z.hidden, 1, f + s * z.hidden);
         }
         const sb_moe_combine_args args = routed_args(&z, &r, f, out[0] + t * z.hidden);
         if (!status)
             status = ops->moe_combine(&given, &args);
         close_routing(&r);
     }
-    free(x);
     free(f);
     return status;
 }
 
 /* V-132: "sum over slots of w down( silu(gate x) up x )" */
-static sb_status real_experts(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real_experts(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const sizes z = expert_sizes(c);
-    sb_dd *x = wide_input(c, (size_t)z.rows * z.hidden), *f = sb_alloc(z.hidden, sizeof *f);
+    sb_dd *x = wide_of(in[0], (size_t)z.rows * z.hidden), *f = sb_alloc(z.hidden, sizeof *f);
     sb_status status = x && f ? SB_OK : SB_ERR_MEMORY;
     for (size_t t = 0; !status && t < z.rows; t++)
         for (size_t s = 0; !status && s < z.slots; s++) {
@@ -305,10 +277,11 @@ static sb_status real_experts(const sb_gate_case *c, sb_dd *const out[])
     return status;
 }
 
-static sb_status bound_experts(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound_experts(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                               sb_ball *const out[])
 {
     const sizes z = expert_sizes(c);
-    sb_ball *x = input_balls(c, (size_t)z.rows * z.hidden);
+    sb_ball *x = balls_of(in[0], (size_t)z.rows * z.hidden);
     sb_ball *f = sb_alloc((size_t)(z.slots + 1) * z.hidden, sizeof *f); /* and zeros of no expert */
     sb_status status = x && f ? SB_OK : SB_ERR_MEMORY;
     for (size_t t = 0; !status && t < z.rows; t++) {
@@ -368,38 +341,42 @@ static sb_matrix gate_row(const sb_gate_case *c, const sizes *z)
     return sb_gate_matrix(c, "shared_expert_gate.weight", 1, z->hidden);
 }
 
-static sb_status make_shared(sb_gate_case *c, sb_error *err)
+enum { X, STORED, GATE_ROW };
+
+static sb_gate_list list_shared(const sb_gate_case *c)
+{
+    const int small = c->regime == SB_GATE_REGIME_tiny || c->regime == SB_GATE_REGIME_least;
+    sb_gate_list all = list_of(c);
+    all.input[STORED] = (sb_gate_member){.name = ""};
+    all.input[GATE_ROW] = (sb_gate_member){"shared_expert_gate.weight",
+                                           "row,column",
+                                           .shape = {1, shared_sizes(c).hidden},
+                                           .role = SB_GATE_WEIGHT,
+                                           .typing = SB_GATE_TYPED,
+                                           .normal = small};
+    return all;
+}
+
+static sb_status add_shared(sb_gate_case *c, sb_error *err)
 {
     const sizes z = shared_sizes(c);
-    const uint64_t shape[] = {1, z.hidden};
-    const int small = c->regime == SB_GATE_REGIME_tiny || c->regime == SB_GATE_REGIME_least;
-    const sb_gate_case as = sb_gate_in_regime(c, small ? SB_GATE_REGIME_normal : c->regime);
-    float *row = sb_alloc(z.hidden, sizeof *row);
-    sb_status status = row ? store_x(c, &z) : SB_ERR_MEMORY;
+    sb_status status = SB_OK;
     for (int i = 0; !status && i < LAYERS; i++) {
         const sb_gate_stored s = shared_layer(&z, i);
         status = sb_gate_store(c, &s, err);
     }
-    if (!status) {
-        sb_gate_draw(&as, "shared_expert_gate.weight", SB_GATE_WEIGHT, 1, z.hidden, row);
-        status = sb_gate_add_values(c, "shared_expert_gate.weight", "row,column", 2, shape, row);
-    }
-    free(row);
-    return status ? status : expect(c, &z);
+    return status;
 }
 
-static sb_status declare_shared(sb_gate_case *c, sb_error *err)
+static sb_status need_shared(const sb_gate_case *c, sb_error *err)
 {
     const sizes z = shared_sizes(c);
-    const uint64_t shape[] = {1, z.hidden};
     sb_status status = sb_gate_need_x(c, z.rows, z.hidden, err);
     for (int i = 0; !status && i < LAYERS; i++) {
         const sb_gate_stored s = shared_layer(&z, i);
         status = sb_gate_need_stored(c, &s, err);
     }
-    if (!status)
-        status = sb_gate_need_typed(c, "shared_expert_gate.weight", c->input, 2, shape, err);
-    return status ? status : expect(c, &z);
+    return status;
 }
 
 /* The last step is R-17 of no routed expert: y = R( sigmoid(l) f ). */
@@ -414,20 +391,20 @@ static sb_moe_combine_args gated_args(const sizes *z, const float *f, float logi
                                  .out = out};
 }
 
-static sb_status exact_shared(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                              float *const out[])
+static sb_status exact_shared(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                              const sb_op_table *ops, float *const out[])
 {
     const sizes z = shared_sizes(c);
     const sb_knobs given = sb_gate_given_inputs(knobs);
     const mlp m = shared_of(c, &z);
     const sb_matrix gate = gate_row(c, &z);
-    float *x = sb_gate_values(c, "x"), *logits = sb_alloc(z.rows, sizeof *logits);
+    float *logits = sb_alloc(z.rows, sizeof *logits);
     float *f = sb_alloc((size_t)z.rows * z.hidden, sizeof *f);
-    sb_status status = x && logits && f ? SB_OK : SB_ERR_MEMORY;
+    sb_status status = logits && f ? SB_OK : SB_ERR_MEMORY;
     const sb_linear_args args = {
-        .weight = &gate, .kind = SB_LINEAR_shared_gate, .in = x, .rows = z.rows, .out = logits};
+        .weight = &gate, .kind = SB_LINEAR_shared_gate, .in = in[X], .rows = z.rows, .out = logits};
     if (!status)
-        status = mlp_exact(&m, &given, ops, x, z.rows, f);
+        status = mlp_exact(&m, &given, ops, in[X], z.rows, f);
     if (!status)
         status = ops->linear(&given, &args);
     for (size_t t = 0; !status && t < z.rows; t++) {
@@ -435,19 +412,19 @@ static sb_status exact_shared(const sb_gate_case *c, const sb_knobs *knobs, cons
             gated_args(&z, f + t * z.hidden, logits[t], out[0] + t * z.hidden);
         status = ops->moe_combine(&given, &last);
     }
-    free(x);
     free(logits);
     free(f);
     return status;
 }
 
 /* V-132: "sigmoid(w x) down( silu(gate x) up x )" */
-static sb_status real_shared(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real_shared(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const sizes z = shared_sizes(c);
     const mlp m = shared_of(c, &z);
     const sb_matrix gate = gate_row(c, &z);
-    sb_dd *x = wide_input(c, (size_t)z.rows * z.hidden), *logits = sb_alloc(z.rows, sizeof *logits);
+    sb_dd *x = wide_of(in[0], (size_t)z.rows * z.hidden),
+          *logits = sb_alloc(z.rows, sizeof *logits);
     sb_status status = x && logits ? SB_OK : SB_ERR_MEMORY;
     if (!status)
         status = mlp_real(&m, x, z.rows, out[0]);
@@ -469,12 +446,13 @@ static sb_ball gated(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball log
     return sb_gate_known(sb_ball_act(knobs, sb_ball_mul(ar, open, f)));
 }
 
-static sb_status bound_shared(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound_shared(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                              sb_ball *const out[])
 {
     const sizes z = shared_sizes(c);
     const mlp m = shared_of(c, &z);
     const sb_matrix gate = gate_row(c, &z);
-    sb_ball *x = input_balls(c, (size_t)z.rows * z.hidden);
+    sb_ball *x = balls_of(in[0], (size_t)z.rows * z.hidden);
     sb_ball *logits = sb_alloc(z.rows, sizeof *logits);
     sb_status status = x && logits ? SB_OK : SB_ERR_MEMORY;
     if (!status)
@@ -522,8 +500,11 @@ const sb_gate_op *sb_gate_op_experts(void)
                                   .shapes = shapes,
                                   .uses = uses,
                                   .use_count = sizeof uses / sizeof *uses,
-                                  .make = make_experts,
-                                  .declare = declare_experts,
+                                  .check = check_experts,
+                                  .list = list_of,
+                                  .adapt = adapt,
+                                  .add = add_experts,
+                                  .need = need_experts,
                                   .exact = exact_experts,
                                   .real = real_experts,
                                   .bound = bound_experts,
@@ -563,8 +544,10 @@ const sb_gate_op *sb_gate_op_shared_expert(void)
                                   .shapes = shapes,
                                   .uses = uses,
                                   .use_count = sizeof uses / sizeof *uses,
-                                  .make = make_shared,
-                                  .declare = declare_shared,
+                                  .list = list_shared,
+                                  .adapt = adapt,
+                                  .add = add_shared,
+                                  .need = need_shared,
                                   .exact = exact_shared,
                                   .real = real_shared,
                                   .bound = bound_shared,

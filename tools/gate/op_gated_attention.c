@@ -63,17 +63,34 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
                    (unsigned long long)heads, (unsigned long long)kv_heads);
 }
 
-static sb_status expect(sb_gate_case *c)
+enum { Q, KEYS, VALUES, GATE };
+
+/* Closed gates would hide everything. */
+static sb_gate_list list(const sb_gate_case *c)
 {
-    const uint64_t out[] = {c->size[ROWS], c->size[HEADS], c->size[HD]};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "row,head,channel", 3, out);
+    const shape s = shape_of(c);
+    const sb_gate_regime regime = c->regime;
+    const uint64_t seen = (s.first + s.rows) * s.kv_heads * s.hd;
+    const int plain = regime == SB_GATE_REGIME_index || regime == SB_GATE_REGIME_cancellation;
+    const int open = plain || regime == SB_GATE_REGIME_huge || regime == SB_GATE_REGIME_one_hot;
+    return (sb_gate_list){.input = {[Q] = {"q", "row,head,channel",
+                                           .shape = {s.rows, s.heads, s.hd}, .normal = plain},
+                                    [KEYS] = {"keys", "position,head,channel",
+                                              .shape = {s.capacity, s.kv_heads, s.hd},
+                                              .normal = plain, .finite = seen},
+                                    [VALUES] = {"values", "position,head,channel",
+                                                .shape = {s.capacity, s.kv_heads, s.hd},
+                                                .normal = plain, .finite = seen},
+                                    [GATE] = {"gate", "row,head,channel",
+                                              .shape = {s.rows, s.heads, s.hd}, .normal = open}},
+                          .output = {{"", "row,head,channel", .shape = {s.rows, s.heads, s.hd}}}};
 }
 
 /* --- inputs -------------------------------------------------------------------------------- */
 
 typedef struct drawn {
     shape s;
-    float *q, *gate, *keys, *values;
+    float *q, *keys, *values;
 } drawn;
 
 static void scale(float *x, size_t count, float factor)
@@ -147,161 +164,73 @@ static void make_hostile(drawn *d)
         }
 }
 
-static void draw(const sb_gate_case *c, drawn *d)
+static void adapt(const sb_gate_case *c, float *const x[])
 {
-    const shape *s = &d->s;
-    sb_gate_regime regime = c->regime, plain = regime, gate = regime;
-    if (regime == SB_GATE_REGIME_index || regime == SB_GATE_REGIME_cancellation)
-        plain = gate = SB_GATE_REGIME_normal;
-    if (regime == SB_GATE_REGIME_huge || regime == SB_GATE_REGIME_one_hot)
-        gate = SB_GATE_REGIME_normal; /* closed gates hide everything */
-    sb_gate_draw_in(c, plain, "q", SB_GATE_ACTIVATION, s->rows * s->heads, s->hd, d->q);
-    sb_gate_draw_in(c, gate, "gate", SB_GATE_ACTIVATION, s->rows * s->heads, s->hd, d->gate);
-    sb_gate_draw_in(c, plain, "keys", SB_GATE_ACTIVATION, s->capacity * s->kv_heads, s->hd,
-                    d->keys);
-    sb_gate_draw_in(c, plain, "values", SB_GATE_ACTIVATION, s->capacity * s->kv_heads, s->hd,
-                    d->values);
-    if (regime == SB_GATE_REGIME_negative)
-        make_negative(d);
-    if (regime == SB_GATE_REGIME_ties)
-        make_alike(d);
-    if (regime == SB_GATE_REGIME_index)
-        make_index(c, d);
-    if (regime == SB_GATE_REGIME_cancellation)
-        make_cancelling(c, d);
-    if (regime == SB_GATE_REGIME_padding)
-        make_hostile(d);
-}
-
-static sb_status make(sb_gate_case *c, sb_error *err)
-{
-    sb_status status = check(c, err);
-    drawn d = {.s = shape_of(c)};
-    const shape *s = &d.s;
-    d.q = status ? NULL : sb_alloc(2 * (s->count + s->cache), sizeof *d.q);
-    if (!d.q)
-        return status ? status : SB_ERR_MEMORY;
-    d.gate = d.q + s->count;
-    d.keys = d.gate + s->count;
-    d.values = d.keys + s->cache;
-    draw(c, &d);
-    const uint64_t rows[] = {s->rows, s->heads, s->hd}, cache[] = {s->capacity, s->kv_heads, s->hd};
-    status = sb_gate_add_values(c, "q", "row,head,channel", 3, rows, d.q);
-    if (!status)
-        status = sb_gate_add_values(c, "keys", "position,head,channel", 3, cache, d.keys);
-    if (!status)
-        status = sb_gate_add_values(c, "values", "position,head,channel", 3, cache, d.values);
-    if (!status)
-        status = sb_gate_add_values(c, "gate", "row,head,channel", 3, rows, d.gate);
-    free(d.q);
-    return status ? status : expect(c);
-}
-
-static sb_status declare(sb_gate_case *c, sb_error *err)
-{
-    const shape s = shape_of(c);
-    const uint64_t rows[] = {s.rows, s.heads, s.hd}, cache[] = {s.capacity, s.kv_heads, s.hd};
-    const size_t seen = (s.first + s.rows) * s.kv_heads * s.hd;
-    sb_status status = check(c, err);
-    if (!status)
-        status = sb_gate_need(c, "q", 3, rows, err);
-    if (!status)
-        status = sb_gate_need(c, "gate", 3, rows, err);
-    if (!status)
-        status = sb_gate_need(c, "keys", 3, cache, err);
-    if (!status)
-        status = sb_gate_need(c, "values", 3, cache, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "q", s.count, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "gate", s.count, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "keys", seen, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "values", seen, err);
-    return status ? status : expect(c);
+    drawn d = {shape_of(c), x[Q], x[KEYS], x[VALUES]};
+    if (c->regime == SB_GATE_REGIME_negative)
+        make_negative(&d);
+    if (c->regime == SB_GATE_REGIME_ties)
+        make_alike(&d);
+    if (c->regime == SB_GATE_REGIME_index)
+        make_index(c, &d);
+    if (c->regime == SB_GATE_REGIME_cancellation)
+        make_cancelling(c, &d);
+    if (c->regime == SB_GATE_REGIME_padding)
+        make_hostile(&d);
 }
 
 /* --- values -------------------------------------------------------------------------------- */
 
-/* The inputs as the ops take them. */
-typedef struct inputs {
-    float *q, *keys, *values, *gate;
-    sb_attention_args attention;
-    float by; /* the power of two that the values were multiplied with */
-} inputs;
-
-static void inputs_free(inputs *in)
-{
-    free(in->q);
-    free(in->keys);
-    free(in->values);
-    free(in->gate);
-}
-
-static sb_status inputs_of(const sb_gate_case *c, inputs *in)
+static sb_attention_args args_of(const sb_gate_case *c, float *const in[])
 {
     const shape s = shape_of(c);
-    *in = (inputs){.q = sb_gate_values(c, "q"),
-                   .keys = sb_gate_values(c, "keys"),
-                   .values = sb_gate_values(c, "values"),
-                   .gate = sb_gate_values(c, "gate"),
-                   .by = 1.0f};
-    in->attention = (sb_attention_args){.q = in->q,
-                                        .keys = in->keys,
-                                        .values = in->values,
-                                        .rows = s.rows,
-                                        .first = s.first,
-                                        .heads = s.heads,
-                                        .kv_heads = s.kv_heads,
-                                        .hd = s.hd};
-    if (in->q && in->keys && in->values && in->gate)
-        return SB_OK;
-    inputs_free(in);
-    return SB_ERR_MEMORY;
+    return (sb_attention_args){.q = in[Q],
+                               .keys = in[KEYS],
+                               .values = in[VALUES],
+                               .rows = s.rows,
+                               .first = s.first,
+                               .heads = s.heads,
+                               .kv_heads = s.kv_heads,
+                               .hd = s.hd};
 }
 
 /* R-13: "the q projection holds per head hd query rows, then hd gate rows": q and gate as they come
  * out of it, so that a mistake in taking them apart shows. */
-static sb_status split(const sb_knobs *knobs, const sb_op_table *ops, const shape *s, inputs *in)
+static sb_status split(const sb_knobs *knobs, const sb_op_table *ops, const shape *s,
+                       float *const in[])
 {
     float *packed = sb_alloc(s->count, 2 * sizeof *packed);
     if (!packed)
         return SB_ERR_MEMORY;
     for (size_t i = 0; i < s->count; i++) {
         size_t at = i / s->hd * 2 * s->hd + i % s->hd;
-        packed[at] = in->q[i];
-        packed[at + s->hd] = in->gate[i];
+        packed[at] = in[Q][i];
+        packed[at + s->hd] = in[GATE][i];
     }
     const sb_split_gate_args args = {.in = packed,
                                      .rows = s->rows,
                                      .heads = s->heads,
                                      .hd = s->hd,
-                                     .query = in->q,
-                                     .gate = in->gate};
+                                     .query = in[Q],
+                                     .gate = in[GATE]};
     sb_status status = ops->split_gate(knobs, &args);
     free(packed);
     return status;
 }
 
 /* V-52: "out = attention(q, keys, values) sigmoid(gate)" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
     const shape s = shape_of(c);
-    inputs in;
-    sb_status status = inputs_of(c, &in);
-    if (status)
-        return status;
-    status = split(knobs, ops, &s, &in);
-    in.attention.out = out[0];
+    sb_attention_args args = args_of(c, in);
+    const sb_attn_gate_args gate = {
+        .in = out[0], .gate = in[GATE], .count = s.count, .out = out[0]};
+    sb_status status = split(knobs, ops, &s, in);
+    args.out = out[0];
     if (!status)
-        status = ops->attention(knobs, &in.attention);
-    const sb_attn_gate_args gate = {.in = out[0], .gate = in.gate, .count = s.count, .out = out[0]};
-    if (!status)
-        status = ops->attn_gate(knobs, &gate);
-    inputs_free(&in);
-    return status;
+        status = ops->attention(knobs, &args);
+    return status ? status : ops->attn_gate(knobs, &gate);
 }
 
 /* R-12, one head of one row, n positions; p is scratch for them. */
@@ -333,23 +262,19 @@ static void attend(const sb_attention_args *a, const float *q, size_t kv_head, s
     }
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const shape s = shape_of(c);
-    inputs in;
+    const sb_attention_args args = args_of(c, in);
     sb_dd *p = sb_alloc(s.first + s.rows, sizeof *p);
-    sb_status status = p ? inputs_of(c, &in) : SB_ERR_MEMORY;
-    if (status) {
-        free(p);
-        return status;
-    }
+    if (!p)
+        return SB_ERR_MEMORY;
     for (size_t row = 0; row < s.rows * s.heads; row++)
-        attend(&in.attention, in.q + row * s.hd, row % s.heads / (s.heads / s.kv_heads),
+        attend(&args, in[Q] + row * s.hd, row % s.heads / (s.heads / s.kv_heads),
                s.first + row / s.heads + 1, p, out[0] + row * s.hd);
     for (size_t i = 0; i < s.count; i++)
-        out[0][i] = sb_dd_mul(out[0][i], sb_dd_sigmoid(sb_dd_of((double)in.gate[i])));
+        out[0][i] = sb_dd_mul(out[0][i], sb_dd_sigmoid(sb_dd_of((double)in[GATE][i])));
     free(p);
-    inputs_free(&in);
     return SB_OK;
 }
 
@@ -368,29 +293,30 @@ static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const floa
 }
 
 /* V-53: "T-50 holds for values that a power of two has brought to magnitudes of 1 to 2" - where no
- * binary16 has a least exponent. */
-static void bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, inputs *in)
+ * binary16 has a least exponent. Returns that power. */
+static float bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, float *values)
 {
     const shape s = shape_of(c);
     const size_t seen = (s.first + s.rows) * s.kv_heads * s.hd;
-    float most = 0.0f;
+    float most = 0.0f, by = 1.0f;
     if (!ar->ar->atom || c->input == SB_DTYPE_F16 || SB_IS(&ar->knobs, act, f16))
-        return;
+        return by;
     for (size_t i = 0; i < seen; i++)
-        most = (float)sb_larger((double)most, sb_wide_abs((double)in->values[i]));
-    while (most > 0.0f && most * in->by < 1.0f)
-        in->by *= 2.0f;
-    while (most * in->by >= 2.0f)
-        in->by /= 2.0f;
-    scale(in->values, seen, in->by);
+        most = (float)sb_larger((double)most, sb_wide_abs((double)values[i]));
+    while (most > 0.0f && most * by < 1.0f)
+        by *= 2.0f;
+    while (most * by >= 2.0f)
+        by /= 2.0f;
+    scale(values, seen, by);
+    return by;
 }
 
 /* The core with its output rounded to the activation type, or not; where probabilities are rounded,
- * what the last rounding moves is added again. */
-static sb_status core(const sb_gate_arith *ar, const inputs *in, unsigned scores, int rounded,
-                      size_t count, sb_ball *o)
+ * what the last rounding moves is added again. `by` is what values were multiplied with. */
+static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float by,
+                      unsigned scores, int rounded, sb_ball *o)
 {
-    const sb_attention_args *a = &in->attention;
+    const size_t count = a->rows * a->heads * a->hd;
     const double underflow = 2.0 * (double)(a->first + a->rows) * ar->ar->underflow;
     static const sb_knob_value forms[] = {SB_scores_f32, SB_scores_act, SB_scores_flash};
     sb_knobs knobs = ar->knobs;
@@ -398,9 +324,9 @@ static sb_status core(const sb_gate_arith *ar, const inputs *in, unsigned scores
     if (!rounded && forms[scores] == SB_scores_f32)
         knobs = sb_gate_unrounded(&knobs);
     sb_status status = sb_gate_attend(ar->ar, &knobs, a, o);
-    for (size_t i = 0; i < count && in->by != 1.0f; i++) {
-        o[i].mid /= (double)in->by;
-        o[i].rad = o[i].rad / (double)in->by + underflow;
+    for (size_t i = 0; i < count && by != 1.0f; i++) {
+        o[i].mid /= (double)by;
+        o[i].rad = o[i].rad / (double)by + underflow;
     }
     for (size_t i = 0; i < count && !rounded && forms[scores] != SB_scores_f32; i++)
         o[i].rad += sb_gate_rounding(&ar->knobs, sb_wide_abs(o[i].mid) + o[i].rad);
@@ -408,7 +334,7 @@ static sb_status core(const sb_gate_arith *ar, const inputs *in, unsigned scores
 }
 
 /* V-51: "each of the roundings between the ops may be there or not" - of one core, both gates. */
-static void cover(const sb_gate_arith *ar, const inputs *in, size_t count, int first,
+static void cover(const sb_gate_arith *ar, const float *gate, size_t count, int first,
                   const sb_ball *o, sb_ball *gated, sb_ball *out)
 {
     const sb_arithmetic *vector = sb_arithmetic_vector(ar->ar);
@@ -416,30 +342,28 @@ static void cover(const sb_gate_arith *ar, const inputs *in, size_t count, int f
         sb_knobs knobs = ar->knobs;
         knobs.value[SB_KNOB_attn_gate] = plain ? SB_attn_gate_f32 : SB_attn_gate_act;
         memcpy(gated, o, count * sizeof *gated);
-        open_gate(vector, &knobs, in->gate, count, gated);
+        open_gate(vector, &knobs, gate, count, gated);
         sb_gate_cover(out, gated, count, first && !plain);
     }
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
     const size_t count = shape_of(c).count;
-    inputs in;
     sb_ball *o = sb_alloc(count, 2 * sizeof *o);
-    sb_status status = o ? inputs_of(c, &in) : SB_ERR_MEMORY;
-    if (status) {
-        free(o);
-        return status;
-    }
-    bring_to_one(c, ar, &in);
+    if (!o)
+        return SB_ERR_MEMORY;
+    const sb_attention_args args = args_of(c, in);
+    const float by = bring_to_one(c, ar, in[VALUES]);
     unsigned forms = sb_act_format(&ar->knobs) == SB_FORMAT_f32 ? 1 : 3;
+    sb_status status = SB_OK;
     for (unsigned scores = 0; scores < forms; scores++)
         for (int rounded = 0; rounded < (forms == 1 ? 1 : 2) && !status; rounded++) {
-            status = core(ar, &in, scores, rounded, count, o);
+            status = core(ar, &args, by, scores, rounded, o);
             if (!status)
-                cover(ar, &in, count, scores == 0 && !rounded, o, o + count, out[0]);
+                cover(ar, in[GATE], count, scores == 0 && !rounded, o, o + count, out[0]);
         }
-    inputs_free(&in);
     free(o);
     return status;
 }
@@ -455,8 +379,9 @@ const sb_gate_op *sb_gate_op_gated_attention(void)
                                   .not_regimes = "subnormal",
                                   .uses = uses,
                                   .use_count = sizeof uses / sizeof *uses,
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .adapt = adapt,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

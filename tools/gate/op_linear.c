@@ -62,18 +62,15 @@ static sb_status open_operands(const sb_gate_case *c, const layer *l, operands *
 
 /* --- inputs --------------------------------------------------------------------------------- */
 
-static sb_status expect(sb_gate_case *c, const layer *l)
+static sb_gate_list list(const layer *l)
 {
-    const uint64_t shape[] = {l->rows, l->outputs};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "token,row", 2, shape);
+    return (sb_gate_list){.output = {{"", "token,row", .shape = {l->rows, l->outputs}}}};
 }
 
-static sb_status make(sb_gate_case *c, const layer *l, sb_error *err)
+static sb_status add(sb_gate_case *c, const layer *l, sb_error *err)
 {
     sb_status status = sb_gate_store_x(c, l->rows, l->cols, err);
-    if (!status)
-        status = sb_gate_store(c, &l->weight, err);
-    return status ? status : expect(c, l);
+    return status ? status : sb_gate_store(c, &l->weight, err);
 }
 
 static sb_status need_exact_factor(const sb_gate_case *c, const layer *l, sb_error *err)
@@ -87,14 +84,12 @@ static sb_status need_exact_factor(const sb_gate_case *c, const layer *l, sb_err
                    "in.x_global_scale times in.weight_global_scale is no binary32 number");
 }
 
-static sb_status declare(sb_gate_case *c, const layer *l, sb_error *err)
+static sb_status need(const sb_gate_case *c, const layer *l, sb_error *err)
 {
     sb_status status = sb_gate_need_x(c, l->rows, l->cols, err);
     if (!status)
         status = sb_gate_need_stored(c, &l->weight, err);
-    if (!status)
-        status = need_exact_factor(c, l, err);
-    return status ? status : expect(c, l);
+    return status ? status : need_exact_factor(c, l, err);
 }
 
 /* For tools/gate/meta.h: scales in blocks follow from those of the rows. */
@@ -227,30 +222,38 @@ static sb_status bound(const sb_gate_case *c, const layer *l, const sb_gate_arit
 /* --- the two ops ---------------------------------------------------------------------------- */
 
 #define OP(name)                                                                                   \
-    static sb_status make_##name(sb_gate_case *c, sb_error *err)                                   \
+    static sb_gate_list list_##name(const sb_gate_case *c)                                         \
     {                                                                                              \
         const layer l = name##_layer(c);                                                           \
-        return make(c, &l, err);                                                                   \
+        return list(&l);                                                                           \
     }                                                                                              \
-    static sb_status declare_##name(sb_gate_case *c, sb_error *err)                                \
+    static sb_status add_##name(sb_gate_case *c, sb_error *err)                                    \
     {                                                                                              \
         const layer l = name##_layer(c);                                                           \
-        return declare(c, &l, err);                                                                \
+        return add(c, &l, err);                                                                    \
     }                                                                                              \
-    static sb_status exact_##name(const sb_gate_case *c, const sb_knobs *knobs,                    \
+    static sb_status need_##name(const sb_gate_case *c, sb_error *err)                             \
+    {                                                                                              \
+        const layer l = name##_layer(c);                                                           \
+        return need(c, &l, err);                                                                   \
+    }                                                                                              \
+    static sb_status exact_##name(const sb_gate_case *c, float *const in[], const sb_knobs *knobs, \
                                   const sb_op_table *ops, float *const out[])                      \
     {                                                                                              \
+        (void)in;                                                                                  \
         const layer l = name##_layer(c);                                                           \
         return exact(c, &l, knobs, ops, out[0]);                                                   \
     }                                                                                              \
-    static sb_status real_##name(const sb_gate_case *c, sb_dd *const out[])                        \
+    static sb_status real_##name(const sb_gate_case *c, float *const in[], sb_dd *const out[])     \
     {                                                                                              \
+        (void)in;                                                                                  \
         const layer l = name##_layer(c);                                                           \
         return real(c, &l, out[0]);                                                                \
     }                                                                                              \
-    static sb_status bound_##name(const sb_gate_case *c, const sb_gate_arith *ar,                  \
-                                  sb_ball *const out[])                                            \
+    static sb_status bound_##name(const sb_gate_case *c, float *const in[],                        \
+                                  const sb_gate_arith *ar, sb_ball *const out[])                   \
     {                                                                                              \
+        (void)in;                                                                                  \
         const layer l = name##_layer(c);                                                           \
         return bound(c, &l, ar, out[0]);                                                           \
     }
@@ -299,8 +302,9 @@ const sb_gate_op *sb_gate_op_linear(void)
                                   .shapes = shapes,
                                   .uses = uses,
                                   .use_count = 1,
-                                  .make = make_linear,
-                                  .declare = declare_linear,
+                                  .list = list_linear,
+                                  .add = add_linear,
+                                  .need = need_linear,
                                   .exact = exact_linear,
                                   .real = real_linear,
                                   .bound = bound_linear,
@@ -331,8 +335,9 @@ const sb_gate_op *sb_gate_op_head(void)
                                   .shapes = shapes,
                                   .uses = uses,
                                   .use_count = 1,
-                                  .make = make_head,
-                                  .declare = declare_head,
+                                  .list = list_head,
+                                  .add = add_head,
+                                  .need = need_head,
                                   .exact = exact_head,
                                   .real = real_head,
                                   .bound = bound_head,

@@ -16,131 +16,103 @@ static sizes sizes_of(const sb_gate_case *c)
                    (uint32_t)sb_gate_size(c, "experts"), (uint32_t)sb_gate_size(c, "n")};
 }
 
-static sb_status expect(sb_gate_case *c, const sizes *z)
-{
-    const uint64_t shape[] = {z->rows, z->n};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "token,column", 2, shape);
-}
-
 /* V-136: "slots are at most the experts" */
-static sb_status check(const sizes *z, sb_error *err)
+static sb_status check(const sb_gate_case *c, sb_error *err)
 {
-    if (z->slots <= z->experts)
+    const sizes z = sizes_of(c);
+    if (z.slots <= z.experts)
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "%u slots of %u experts", z->slots, z->experts);
+    return sb_fail(err, SB_ERR_USAGE, "%u slots of %u experts", z.slots, z.experts);
 }
 
-static sb_status add(sb_gate_case *c, const char *name, sb_gate_role role, const char *axes,
-                     unsigned rank, const uint64_t *shape)
-{
-    size_t rows = 1, cols = (size_t)shape[rank - 1];
-    for (unsigned i = 0; i + 1 < rank; i++)
-        rows *= (size_t)shape[i];
-    float *values = sb_alloc(rows * cols, sizeof *values);
-    if (!values)
-        return SB_ERR_MEMORY;
-    sb_gate_draw(c, name, role, rows, cols, values);
-    sb_status status = sb_gate_add_values(c, name, axes, rank, shape, values);
-    free(values);
-    return status;
-}
+enum { EXPERT_OUT, TOPK, SHARED_OUT, SHARED_LOGIT };
 
-static sb_status make(sb_gate_case *c, sb_error *err)
+static sb_gate_list list(const sb_gate_case *c)
 {
     const sizes z = sizes_of(c);
-    const uint64_t experts[] = {z.rows, z.slots, z.n}, shared[] = {z.rows, z.n};
-    sb_status status = check(&z, err);
-    if (!status)
-        status = add(c, "expert_out", SB_GATE_ACTIVATION, "token,slot,column", 3, experts);
-    if (!status)
-        status = sb_gate_add_topk(c, z.rows, z.slots, z.experts);
-    if (!status)
-        status = add(c, "shared_out", SB_GATE_ACTIVATION, "token,column", 2, shared);
-    if (!status)
-        status = add(c, "shared_logit", SB_GATE_LOGIT, "token", 1, shared);
-    return status ? status : expect(c, &z);
+    return (sb_gate_list){
+        .input = {[EXPERT_OUT] = {"expert_out", "token,slot,column",
+                                  .shape = {z.rows, z.slots, z.n}, .typing = SB_GATE_TYPED},
+                  [TOPK] = {.name = ""},
+                  [SHARED_OUT] = {"shared_out", "token,column", .shape = {z.rows, z.n},
+                                  .typing = SB_GATE_TYPED},
+                  [SHARED_LOGIT] = {"shared_logit", "token", .shape = {z.rows},
+                                    .role = SB_GATE_LOGIT, .typing = SB_GATE_TYPED}},
+        .output = {{"", "token,column", .shape = {z.rows, z.n}}}};
 }
 
-static sb_status declare(sb_gate_case *c, sb_error *err)
+static sb_status add(sb_gate_case *c, sb_error *err)
 {
     const sizes z = sizes_of(c);
-    const uint64_t experts[] = {z.rows, z.slots, z.n}, shared[] = {z.rows, z.n};
-    sb_status status = check(&z, err);
-    if (!status)
-        status = sb_gate_need_typed(c, "expert_out", c->input, 3, experts, err);
-    if (!status)
-        status = sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
-    if (!status)
-        status = sb_gate_need_typed(c, "shared_out", c->input, 2, shared, err);
-    if (!status)
-        status = sb_gate_need_typed(c, "shared_logit", c->input, 1, shared, err);
-    return status ? status : expect(c, &z);
+    (void)err;
+    return sb_gate_add_topk(c, z.rows, z.slots, z.experts);
 }
 
-/* The inputs in binary32, and those of one token as R-17 has them. */
-typedef struct inputs {
-    float *expert_out, *shared_out, *shared_logit, *weights;
+static sb_status need(const sb_gate_case *c, sb_error *err)
+{
+    const sizes z = sizes_of(c);
+    return sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
+}
+
+/* The experts of all tokens, and their weights. */
+typedef struct routing {
+    float *weights;
     uint32_t *ids;
-} inputs;
+} routing;
 
-static sb_status open_inputs(const sb_gate_case *c, const sizes *z, inputs *in)
+static sb_status open_routing(const sb_gate_case *c, const sizes *z, routing *r)
 {
-    *in = (inputs){.expert_out = sb_gate_values(c, "expert_out"),
-                   .shared_out = sb_gate_values(c, "shared_out"),
-                   .shared_logit = sb_gate_values(c, "shared_logit"),
-                   .weights = sb_gate_values(c, "topk_weights"),
-                   .ids = sb_alloc((size_t)z->rows * z->slots, sizeof *in->ids)};
-    if (!in->expert_out || !in->shared_out || !in->shared_logit || !in->weights || !in->ids)
+    *r = (routing){sb_gate_values(c, "topk_weights"),
+                   sb_alloc((size_t)z->rows * z->slots, sizeof *r->ids)};
+    if (!r->weights || !r->ids)
         return SB_ERR_MEMORY;
-    for (size_t t = 0; t < z->rows; t++)
-        for (size_t s = 0; s < z->slots; s++)
-            in->ids[t * z->slots + s] = sb_gate_topk_id(c, z->slots, t, s);
+    for (size_t i = 0; i < (size_t)z->rows * z->slots; i++)
+        r->ids[i] = sb_gate_topk_id(c, z->slots, i / z->slots, i % z->slots);
     return SB_OK;
 }
 
-static void close_inputs(inputs *in)
+static void close_routing(routing *r)
 {
-    free(in->expert_out);
-    free(in->shared_out);
-    free(in->shared_logit);
-    free(in->weights);
-    free(in->ids);
+    free(r->weights);
+    free(r->ids);
 }
 
-static sb_moe_combine_args args_of(const sizes *z, const inputs *in, size_t t, float *out)
+/* Of one token, as R-17 has them. */
+static sb_moe_combine_args args_of(const sizes *z, float *const in[], const routing *r, size_t t,
+                                   float *out)
 {
-    return (sb_moe_combine_args){.expert_out = in->expert_out + t * z->slots * z->n,
-                                 .weights = in->weights + t * z->slots,
-                                 .ids = in->ids + t * z->slots,
-                                 .shared_out = in->shared_out + t * z->n,
-                                 .shared_logit = in->shared_logit[t],
+    return (sb_moe_combine_args){.expert_out = in[EXPERT_OUT] + t * z->slots * z->n,
+                                 .weights = r->weights + t * z->slots,
+                                 .ids = r->ids + t * z->slots,
+                                 .shared_out = in[SHARED_OUT] + t * z->n,
+                                 .shared_logit = in[SHARED_LOGIT][t],
                                  .kept = z->slots,
                                  .n = z->n,
                                  .out = out};
 }
 
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
     const sizes z = sizes_of(c);
-    inputs in;
-    sb_status status = open_inputs(c, &z, &in);
+    routing r;
+    sb_status status = open_routing(c, &z, &r);
     for (size_t t = 0; !status && t < z.rows; t++) {
-        const sb_moe_combine_args args = args_of(&z, &in, t, out[0] + t * z.n);
+        const sb_moe_combine_args args = args_of(&z, in, &r, t, out[0] + t * z.n);
         status = ops->moe_combine(knobs, &args);
     }
-    close_inputs(&in);
+    close_routing(&r);
     return status;
 }
 
 /* V-132: "sum( w_e f_e ) + sigmoid(l) f_shared" */
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const sizes z = sizes_of(c);
-    inputs in;
-    sb_status status = open_inputs(c, &z, &in);
+    routing r;
+    sb_status status = open_routing(c, &z, &r);
     for (size_t t = 0; !status && t < z.rows; t++) {
-        const sb_moe_combine_args a = args_of(&z, &in, t, NULL);
+        const sb_moe_combine_args a = args_of(&z, in, &r, t, NULL);
         const sb_dd open = sb_dd_sigmoid(sb_dd_of((double)a.shared_logit));
         for (size_t i = 0; i < z.n; i++) {
             sb_dd sum = sb_dd_mul(open, sb_dd_of((double)a.shared_out[i]));
@@ -150,22 +122,23 @@ static sb_status real(const sb_gate_case *c, sb_dd *const out[])
             out[0][t * z.n + i] = sum;
         }
     }
-    close_inputs(&in);
+    close_routing(&r);
     return status;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
     const sizes z = sizes_of(c);
-    inputs in;
-    sb_status status = open_inputs(c, &z, &in);
+    routing r;
+    sb_status status = open_routing(c, &z, &r);
     for (size_t t = 0; !status && t < z.rows; t++) {
-        const sb_moe_combine_args args = args_of(&z, &in, t, NULL);
+        const sb_moe_combine_args args = args_of(&z, in, &r, t, NULL);
         status = sb_bound_moe_combine(ar->ar, &ar->knobs, &args, out[0] + t * z.n, NULL);
     }
     for (size_t i = 0; !status && i < (size_t)z.rows * z.n; i++)
         out[0][i] = sb_gate_known(out[0][i]);
-    close_inputs(&in);
+    close_routing(&r);
     return status;
 }
 
@@ -186,8 +159,10 @@ const sb_gate_op *sb_gate_op_moe_combine(void)
                                   .shapes = shapes,
                                   .uses = uses,
                                   .use_count = 1,
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .add = add,
+                                  .need = need,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

@@ -36,10 +36,21 @@ static shape shape_of(const sb_gate_case *c)
     return (shape){.rows = c->size[ROWS], .n = c->size[N], .count = c->size[ROWS] * c->size[N]};
 }
 
-static sb_status expect(sb_gate_case *c)
+/* Half i and its norm are inputs 2 i and 2 i + 1. */
+enum { FC = 2 * HALVES };
+
+static sb_gate_list list(const sb_gate_case *c)
 {
-    const uint64_t out[] = {c->size[ROWS], c->size[N]};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "row,column", 2, out);
+    const uint64_t rows = c->size[ROWS], n = c->size[N];
+    sb_gate_list all = {.output = {{"", "row,column", .shape = {rows, n}}}};
+    for (size_t i = 0; i < HALVES; i++) {
+        all.input[2 * i] = (sb_gate_member){half[i], "row,column", .shape = {rows, n}};
+        all.input[2 * i + 1] =
+            (sb_gate_member){norm_weight[i], "column", .shape = {n}, .role = SB_GATE_NORM_WEIGHT};
+    }
+    all.input[FC] =
+        (sb_gate_member){"fc", "column,input", .shape = {n, HALVES * n}, .role = SB_GATE_WEIGHT};
+    return all;
 }
 
 /* Where values say their column, those of the hidden half count from behind: a factor would not
@@ -54,53 +65,16 @@ static void turn_round(float *x, size_t rows, size_t n)
         }
 }
 
-static sb_status make(sb_gate_case *c, sb_error *err)
-{
-    (void)err;
-    const shape s = shape_of(c);
-    const uint64_t rows[] = {s.rows, s.n}, one[] = {s.n}, fc[] = {s.n, HALVES * s.n};
-    float *x = sb_alloc(s.count + (HALVES * s.n + 1) * s.n, sizeof *x);
-    if (!x)
-        return SB_ERR_MEMORY;
-    float *w = x + s.count, *fc_values = w + s.n;
-    sb_status status = SB_OK;
-    for (size_t i = 0; i < HALVES && !status; i++) {
-        sb_gate_draw(c, half[i], SB_GATE_ACTIVATION, s.rows, s.n, x);
-        sb_gate_draw(c, norm_weight[i], SB_GATE_NORM_WEIGHT, 1, s.n, w);
-        if (i && c->regime == SB_GATE_REGIME_index) {
-            turn_round(x, s.rows, s.n);
-            turn_round(w, 1, s.n);
-        }
-        status = sb_gate_add_values(c, half[i], "row,column", 2, rows, x);
-        if (!status)
-            status = sb_gate_add_values(c, norm_weight[i], "column", 1, one, w);
-    }
-    sb_gate_draw(c, "fc", SB_GATE_WEIGHT, s.n, HALVES * s.n, fc_values);
-    for (size_t i = 0; i < s.n * HALVES * s.n && c->regime == SB_GATE_REGIME_index; i++)
-        fc_values[i] *= i / s.n % HALVES ? 2.0f : 1.0f; /* codes repeat after 64 columns */
-    if (!status)
-        status = sb_gate_add_values(c, "fc", "column,input", 2, fc, fc_values);
-    free(x);
-    return status ? status : expect(c);
-}
-
-static sb_status declare(sb_gate_case *c, sb_error *err)
+/* Codes repeat after 64 columns, so that rows of fc differ by a factor. */
+static void adapt(const sb_gate_case *c, float *const x[])
 {
     const shape s = shape_of(c);
-    const uint64_t rows[] = {s.rows, s.n}, one[] = {s.n}, fc[] = {s.n, HALVES * s.n};
-    sb_status status = sb_gate_need(c, "fc", 2, fc, err);
-    for (size_t i = 0; i < HALVES && !status; i++) {
-        status = sb_gate_need(c, half[i], 2, rows, err);
-        if (!status)
-            status = sb_gate_need(c, norm_weight[i], 1, one, err);
-        if (!status)
-            status = sb_gate_need_finite(c, half[i], s.count, err);
-        if (!status)
-            status = sb_gate_need_finite(c, norm_weight[i], s.n, err);
-    }
-    if (!status)
-        status = sb_gate_need_finite(c, "fc", s.n * HALVES * s.n, err);
-    return status ? status : expect(c);
+    if (c->regime != SB_GATE_REGIME_index)
+        return;
+    turn_round(x[2], s.rows, s.n);
+    turn_round(x[3], 1, s.n);
+    for (size_t i = 0; i < s.n * HALVES * s.n; i++)
+        x[FC][i] *= i / s.n % HALVES ? 2.0f : 1.0f;
 }
 
 /* "the embedding half first": row t of what fc reads, of values of any size. */
@@ -119,8 +93,8 @@ static sb_rmsnorm_args norm_of(const shape *s, const sb_matrix *weight, const fl
 }
 
 /* V-59: "u = linear( [ rmsnorm(embedding) ; rmsnorm(hidden) ], fc )" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
     const shape s = shape_of(c);
     const sb_matrix fc = sb_gate_matrix(c, "fc", (uint32_t)s.n, (uint32_t)(HALVES * s.n));
@@ -132,10 +106,8 @@ static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op
     sb_status status = SB_OK;
     for (size_t i = 0; i < HALVES && !status; i++) {
         const sb_matrix weight = sb_gate_matrix(c, norm_weight[i], 1, (uint32_t)s.n);
-        float *x = sb_gate_values(c, half[i]);
-        const sb_rmsnorm_args norm = norm_of(&s, &weight, x, normed + i * s.count);
-        status = x ? ops->rmsnorm(knobs, &norm) : SB_ERR_MEMORY;
-        free(x);
+        const sb_rmsnorm_args norm = norm_of(&s, &weight, in[2 * i], normed + i * s.count);
+        status = ops->rmsnorm(knobs, &norm);
     }
     join(part, &s, sizeof *joined, joined);
     const sb_linear_args linear = {
@@ -162,59 +134,48 @@ static void norm(const shape *s, const float *x, const float *weight, sb_dd *out
     }
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const shape s = shape_of(c);
     const size_t k = HALVES * s.n;
     sb_dd *normed = sb_alloc(s.count, 2 * HALVES * sizeof *normed);
-    float *fc = sb_gate_values(c, "fc");
-    sb_status status = normed && fc ? SB_OK : SB_ERR_MEMORY;
-    for (size_t i = 0; i < HALVES && !status; i++) {
-        float *x = sb_gate_values(c, half[i]), *w = sb_gate_values(c, norm_weight[i]);
-        if (x && w)
-            norm(&s, x, w, normed + i * s.count);
-        else
-            status = SB_ERR_MEMORY;
-        free(x);
-        free(w);
-    }
-    if (!status) {
-        const void *const part[HALVES] = {normed, normed + s.count};
-        sb_dd *joined = normed + HALVES * s.count;
-        join(part, &s, sizeof *joined, joined);
-        for (size_t i = 0; i < s.count; i++) {
-            sb_dd sum = sb_dd_of(0.0);
-            for (size_t j = 0; j < k; j++)
-                sum =
-                    sb_dd_fma(sum, joined[i / s.n * k + j], sb_dd_of((double)fc[i % s.n * k + j]));
-            out[0][i] = sum;
-        }
+    if (!normed)
+        return SB_ERR_MEMORY;
+    const void *const part[HALVES] = {normed, normed + s.count};
+    sb_dd *joined = normed + HALVES * s.count;
+    for (size_t i = 0; i < HALVES; i++)
+        norm(&s, in[2 * i], in[2 * i + 1], normed + i * s.count);
+    join(part, &s, sizeof *joined, joined);
+    for (size_t i = 0; i < s.count; i++) {
+        const float *fc = in[FC] + i % s.n * k;
+        sb_dd sum = sb_dd_of(0.0);
+        for (size_t j = 0; j < k; j++)
+            sum = sb_dd_fma(sum, joined[i / s.n * k + j], sb_dd_of((double)fc[j]));
+        out[0][i] = sum;
     }
     free(normed);
-    free(fc);
-    return status;
+    return SB_OK;
 }
 
 /* The balls of what fc reads; `normed` and `joined` have 2 T H. */
-static sb_status norms(const sb_gate_case *c, const sb_arithmetic *ar, const sb_knobs *knobs,
-                       sb_ball *normed, sb_ball *joined)
+static sb_status norms(const sb_gate_case *c, float *const in[], const sb_arithmetic *ar,
+                       const sb_knobs *knobs, sb_ball *normed, sb_ball *joined)
 {
     const shape s = shape_of(c);
     const void *const part[HALVES] = {normed, normed + s.count};
     sb_status status = SB_OK;
     for (size_t i = 0; i < HALVES && !status; i++) {
         const sb_matrix weight = sb_gate_matrix(c, norm_weight[i], 1, (uint32_t)s.n);
-        float *x = sb_gate_values(c, half[i]);
-        const sb_rmsnorm_args args = norm_of(&s, &weight, x, NULL);
-        status = x ? sb_bound_rmsnorm(ar, knobs, &args, normed + i * s.count, NULL) : SB_ERR_MEMORY;
-        free(x);
+        const sb_rmsnorm_args args = norm_of(&s, &weight, in[2 * i], NULL);
+        status = sb_bound_rmsnorm(ar, knobs, &args, normed + i * s.count, NULL);
     }
     if (!status)
         join(part, &s, sizeof *joined, joined);
     return status;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
     const shape s = shape_of(c);
     const sb_matrix fc = sb_gate_matrix(c, "fc", (uint32_t)s.n, (uint32_t)(HALVES * s.n));
@@ -226,7 +187,7 @@ static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *
     sb_status status = SB_OK;
     /* V-51: "each of the roundings between the ops may be there or not" */
     for (size_t way = 0; way < 2 && !status; way++) {
-        status = norms(c, ar->ar, &inside[way], normed, joined);
+        status = norms(c, in, ar->ar, &inside[way], normed, joined);
         if (!status)
             status = sb_gate_bound_linear(c, ar, &fc, SB_LINEAR_layer, joined, s.rows, u);
         if (!status)
@@ -248,8 +209,8 @@ const sb_gate_op *sb_gate_op_mtp(void)
         .not_regimes = "subnormal padding",
         .uses = uses,
         .use_count = sizeof uses / sizeof *uses,
-        .make = make,
-        .declare = declare,
+        .list = list,
+        .adapt = adapt,
         .exact = exact,
         .real = real,
         .bound = bound,

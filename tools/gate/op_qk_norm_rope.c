@@ -68,49 +68,37 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
     return SB_OK;
 }
 
-static sb_status expect(sb_gate_case *c)
+enum { X, WEIGHT };
+
+static sb_gate_list list(const sb_gate_case *c)
 {
-    const uint64_t out[] = {c->size[ROWS], c->size[HEADS], c->size[HD]};
-    return sb_gate_expect(c, "", SB_GATE_VALUES, "row,head,channel", 3, out);
+    const shape s = shape_of(c);
+    return (sb_gate_list){
+        .input = {[X] = {"x", "row,head,channel", .shape = {s.rows, s.heads, s.hd}},
+                  [WEIGHT] = {"weight", "channel", .shape = {s.hd}, .role = SB_GATE_NORM_WEIGHT}},
+        .output = {{"", "row,head,channel", .shape = {s.rows, s.heads, s.hd}}}};
 }
 
 /* Tokens follow each other; of an image, height and width stay near the time of its start. */
-static sb_status add_positions(sb_gate_case *c, const shape *s)
+static sb_status add(sb_gate_case *c, sb_error *err)
 {
-    int64_t *position = sb_alloc(s->rows, sizeof *position), section[3];
+    (void)err;
+    const shape s = shape_of(c);
+    int64_t *position = sb_alloc(s.rows, sizeof *position), section[3];
     sb_status status = position ? SB_OK : SB_ERR_MEMORY;
-    const uint64_t rows[] = {s->rows}, three[] = {3};
-    for (size_t i = 0; i < s->streams && !status; i++) {
-        for (size_t t = 0; t < s->rows; t++) {
+    const uint64_t rows[] = {s.rows}, three[] = {3};
+    for (size_t i = 0; i < s.streams && !status; i++) {
+        for (size_t t = 0; t < s.rows; t++) {
             size_t step = i == 0 ? t : i == 1 ? t / 3 : t % 3;
             position[t] = (int64_t)(c->size[FIRST] + step);
         }
         status = sb_gate_add_whole(c, streams[i], SB_DTYPE_I64, "row", 1, rows, position);
     }
-    section_of(s->rd / 2, section);
-    if (!status && s->streams == 3)
+    section_of(s.rd / 2, section);
+    if (!status && s.streams == 3)
         status = sb_gate_add_whole(c, "mrope_section", SB_DTYPE_I32, "stream", 1, three, section);
     free(position);
     return status;
-}
-
-static sb_status make(sb_gate_case *c, sb_error *err)
-{
-    sb_status status = check(c, err);
-    const shape s = shape_of(c);
-    float *x = status ? NULL : sb_alloc(s.count + s.hd, sizeof *x);
-    if (!x)
-        return status ? status : SB_ERR_MEMORY;
-    const uint64_t full[] = {s.rows, s.heads, s.hd}, one[] = {s.hd};
-    sb_gate_draw(c, "x", SB_GATE_ACTIVATION, s.rows * s.heads, s.hd, x);
-    sb_gate_draw(c, "weight", SB_GATE_NORM_WEIGHT, 1, s.hd, x + s.count);
-    status = sb_gate_add_values(c, "x", "row,head,channel", 3, full, x);
-    if (!status)
-        status = sb_gate_add_values(c, "weight", "channel", 1, one, x + s.count);
-    if (!status)
-        status = add_positions(c, &s);
-    free(x);
-    return status ? status : expect(c);
 }
 
 /* Positions are below 2^24, so that binary32 holds them; sections do not leave the table. */
@@ -129,84 +117,64 @@ static sb_status check_whole(const sb_gate_case *c, const char *name, uint64_t c
     return status;
 }
 
-static sb_status declare(sb_gate_case *c, sb_error *err)
+static sb_status need(const sb_gate_case *c, sb_error *err)
 {
     const shape s = shape_of(c);
-    const uint64_t full[] = {s.rows, s.heads, s.hd}, one[] = {s.hd};
-    sb_status status = check(c, err);
-    if (!status)
-        status = sb_gate_need(c, "x", 3, full, err);
-    if (!status)
-        status = sb_gate_need(c, "weight", 1, one, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "x", s.count, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "weight", s.hd, err);
+    sb_status status = SB_OK;
     for (size_t i = 0; i < s.streams && !status; i++)
         status = check_whole(c, streams[i], s.rows, SB_DTYPE_I64, (1 << 24) - 1, err);
     if (!status && s.streams == 3)
         status = check_whole(c, "mrope_section", 3, SB_DTYPE_I32, (int64_t)s.rd / 2, err);
-    return status ? status : expect(c);
+    return status;
 }
 
-/* The inputs as the ops take them. */
-typedef struct inputs {
-    float *x;
+/* The arguments of both ops. */
+typedef struct arguments {
     uint32_t *position; /* (streams, rows) */
     uint32_t section[3];
     sb_matrix weight;
     sb_rmsnorm_args norm;
     sb_rope_args rope;
-} inputs;
+} arguments;
 
-static void inputs_free(inputs *in)
-{
-    free(in->x);
-    free(in->position);
-}
-
-static sb_status inputs_of(const sb_gate_case *c, inputs *in)
+static sb_status args_of(const sb_gate_case *c, float *const in[], arguments *a)
 {
     const shape s = shape_of(c);
     const sb_gate_array *section = sb_gate_input(c, "mrope_section");
-    *in = (inputs){.x = sb_gate_values(c, "x"),
-                   .position = sb_alloc(s.streams * s.rows, sizeof *in->position),
-                   .weight = sb_gate_matrix(c, "weight", 1, (uint32_t)s.hd)};
-    if (!in->x || !in->position) {
-        inputs_free(in);
+    *a = (arguments){.position = sb_alloc(s.streams * s.rows, sizeof *a->position),
+                     .weight = sb_gate_matrix(c, "weight", 1, (uint32_t)s.hd)};
+    if (!a->position)
         return SB_ERR_MEMORY;
-    }
     for (size_t i = 0; i < s.streams * s.rows; i++)
-        in->position[i] =
-            (uint32_t)sb_gate_whole(sb_gate_input(c, streams[i / s.rows]), i % s.rows);
+        a->position[i] = (uint32_t)sb_gate_whole(sb_gate_input(c, streams[i / s.rows]), i % s.rows);
     for (size_t i = 0; i < 3 && section; i++)
-        in->section[i] = (uint32_t)sb_gate_whole(section, i);
-    in->norm = (sb_rmsnorm_args){
-        .in = in->x, .weight = &in->weight, .eps = eps, .rows = s.rows * s.heads, .n = s.hd};
-    in->rope = (sb_rope_args){.rows = s.rows,
-                              .heads = s.heads,
-                              .hd = s.hd,
-                              .rd = s.rd,
-                              .theta = (double)c->size[THETA],
-                              .section = s.streams == 3 ? in->section : NULL};
+        a->section[i] = (uint32_t)sb_gate_whole(section, i);
+    a->norm = (sb_rmsnorm_args){
+        .in = in[X], .weight = &a->weight, .eps = eps, .rows = s.rows * s.heads, .n = s.hd};
+    a->rope = (sb_rope_args){.rows = s.rows,
+                             .heads = s.heads,
+                             .hd = s.hd,
+                             .rd = s.rd,
+                             .theta = (double)c->size[THETA],
+                             .section = s.streams == 3 ? a->section : NULL};
     for (size_t i = 0; i < 3; i++)
-        in->rope.position[i] = in->position + (s.streams == 3 ? i * s.rows : 0);
+        a->rope.position[i] = a->position + (s.streams == 3 ? i * s.rows : 0);
     return SB_OK;
 }
 
 /* V-50: "y = rope( rmsnorm(x, weight) )" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
-    inputs in;
-    sb_status status = inputs_of(c, &in);
+    arguments a;
+    sb_status status = args_of(c, in, &a);
     if (status)
         return status;
-    in.norm.out = in.rope.x = out[0];
-    status = ops->rmsnorm(knobs, &in.norm);
+    a.norm.out = a.rope.x = out[0];
+    status = ops->rmsnorm(knobs, &a.norm);
     if (!status)
-        status = ops->rope(knobs, &in.rope);
-    inputs_free(&in);
+        status = ops->rope(knobs, &a.rope);
+    free(a.position);
     return status;
 }
 
@@ -238,61 +206,57 @@ static void turn(const sb_rope_args *a, size_t t, size_t f, sb_dd frequency, sb_
     }
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
-    inputs in;
-    sb_status status = inputs_of(c, &in);
+    arguments all;
+    const sb_rope_args *a = &all.rope;
+    const sb_status status = args_of(c, in, &all);
     if (status)
         return status;
-    float *weight = sb_gate_values(c, "weight");
-    const sb_rope_args *a = &in.rope;
-    for (size_t row = 0; row < in.norm.rows && weight; row++)
-        norm(in.x + row * a->hd, weight, a->hd, out[0] + row * a->hd);
+    for (size_t row = 0; row < all.norm.rows; row++)
+        norm(in[X] + row * a->hd, in[WEIGHT], a->hd, out[0] + row * a->hd);
     for (size_t f = 0; f < a->rd / 2; f++) {
         sb_dd exponent = sb_dd_div(sb_dd_of(-2.0 * (double)f), sb_dd_of((double)a->rd));
         sb_dd frequency = sb_dd_pow(sb_dd_of(a->theta), exponent);
         for (size_t t = 0; t < a->rows; t++)
             turn(a, t, f, frequency, out[0]);
     }
-    status = weight ? SB_OK : SB_ERR_MEMORY;
-    free(weight);
-    inputs_free(&in);
-    return status;
+    free(all.position);
+    return SB_OK;
 }
 
 /* V-51: "each of the roundings between the ops may be there or not" - bit 0 of `way` is the output
  * of the norm, bit 1 the table, bit 2 the products. */
-static sb_status one_way(const sb_gate_arith *ar, const inputs *in, unsigned way, sb_ball *x)
+static sb_status one_way(const sb_gate_arith *ar, const arguments *a, unsigned way, sb_ball *x)
 {
     sb_knobs inside = sb_gate_unrounded(&ar->knobs), knobs = ar->knobs;
     if (way & 2)
         knobs.value[SB_KNOB_rope_table] = SB_rope_table_f32;
     if (way & 4)
         knobs.value[SB_KNOB_rope_pair] = SB_rope_pair_dot;
-    sb_status status = sb_bound_rmsnorm(ar->ar, way & 1 ? &inside : &knobs, &in->norm, x, NULL);
+    sb_status status = sb_bound_rmsnorm(ar->ar, way & 1 ? &inside : &knobs, &a->norm, x, NULL);
     if (!status)
-        sb_bound_rope_of(ar->ar, &knobs, &in->rope, x);
+        sb_bound_rope_of(ar->ar, &knobs, &a->rope, x);
     return status;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
     enum { WAYS = 8 };
     const shape s = shape_of(c);
-    inputs in;
-    sb_ball *x = sb_alloc(s.count, sizeof *x);
-    sb_status status = x ? inputs_of(c, &in) : SB_ERR_MEMORY;
-    if (status) {
-        free(x);
-        return status;
-    }
+    arguments a;
+    sb_status status = args_of(c, in, &a);
+    sb_ball *x = status ? NULL : sb_alloc(s.count, sizeof *x);
+    if (!x)
+        status = SB_ERR_MEMORY;
     unsigned ways = sb_act_format(&ar->knobs) == SB_FORMAT_f32 ? 1 : WAYS;
     for (unsigned way = 0; way < ways && !status; way++) {
-        status = one_way(ar, &in, way, x);
+        status = one_way(ar, &a, way, x);
         if (!status)
             sb_gate_cover(out[0], x, s.count, way == 0);
     }
-    inputs_free(&in);
+    free(a.position);
     free(x);
     return status;
 }
@@ -308,8 +272,10 @@ const sb_gate_op *sb_gate_op_qk_norm_rope(void)
                                   .not_regimes = "subnormal padding",
                                   .uses = uses,
                                   .use_count = sizeof uses / sizeof *uses,
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .add = add,
+                                  .need = need,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

@@ -52,23 +52,27 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
                    (unsigned long long)c->size[KEPT], (unsigned long long)c->size[EXPERTS]);
 }
 
-static sb_status expect(sb_gate_case *c)
+static sb_gate_list list(const sb_gate_case *c)
 {
-    const uint64_t out[] = {c->size[ROWS], c->size[KEPT]};
-    sb_status status = sb_gate_expect(c, "", SB_GATE_VALUES, "row,slot", 2, out);
-    if (!status)
-        status = sb_gate_expect(c, "ids", SB_GATE_CHOICES, "row,slot", 2, out);
-    c->output[IDS].distinct = 1;
-    return status;
+    const uint64_t rows = c->size[ROWS], kept = c->size[KEPT];
+    return (sb_gate_list){
+        .input = {{"logits", "row,expert", .shape = {rows, c->size[EXPERTS]},
+                   .role = SB_GATE_LOGIT}},
+        .output = {
+            [WEIGHTS] = {"", "row,slot", .shape = {rows, kept}},
+            [IDS] = {"ids", "row,slot", .shape = {rows, kept}, .choices = 1, .distinct = 1},
+        }};
 }
 
 /* In negative every second row is so far below 0 that e^l is 0 for each expert. In huge one row of
  * four lies close together, where e^l is infinite, and two are not so far apart that nothing is
  * left of the second largest. */
-static void change_rows(const sb_gate_case *c, const shape *s, float *logits)
+static void adapt(const sb_gate_case *c, float *const x[])
 {
-    for (size_t i = 0; i < s->rows * s->experts; i++) {
-        size_t row = i / s->experts;
+    const shape s = shape_of(c);
+    float *logits = x[0];
+    for (size_t i = 0; i < s.rows * s.experts; i++) {
+        size_t row = i / s.experts;
         if (c->regime == SB_GATE_REGIME_negative && row % 2)
             logits[i] = sb_gate_fit(c, logits[i] * 32.0f - 128.0f);
         if (c->regime == SB_GATE_REGIME_huge && row % 4 == 1)
@@ -76,33 +80,6 @@ static void change_rows(const sb_gate_case *c, const shape *s, float *logits)
         if (c->regime == SB_GATE_REGIME_huge && row % 4 > 1)
             logits[i] /= 128.0f;
     }
-}
-
-static sb_status make(sb_gate_case *c, sb_error *err)
-{
-    sb_status status = check(c, err);
-    const shape s = shape_of(c);
-    float *logits = status ? NULL : sb_alloc(s.rows * s.experts, sizeof *logits);
-    if (!logits)
-        return status ? status : SB_ERR_MEMORY;
-    const uint64_t full[] = {s.rows, s.experts};
-    sb_gate_draw(c, "logits", SB_GATE_LOGIT, s.rows, s.experts, logits);
-    change_rows(c, &s, logits);
-    status = sb_gate_add_values(c, "logits", "row,expert", 2, full, logits);
-    free(logits);
-    return status ? status : expect(c);
-}
-
-static sb_status declare(sb_gate_case *c, sb_error *err)
-{
-    const shape s = shape_of(c);
-    const uint64_t full[] = {s.rows, s.experts};
-    sb_status status = check(c, err);
-    if (!status)
-        status = sb_gate_need(c, "logits", 2, full, err);
-    if (!status)
-        status = sb_gate_need_finite(c, "logits", s.rows * s.experts, err);
-    return status ? status : expect(c);
 }
 
 /* Arguments of the op; ids and weights as it leaves them. */
@@ -139,9 +116,10 @@ static sb_status routed_of(const sb_gate_case *c, routed *r)
 }
 
 /* V-54: "out are the weights of R-15 and out.ids the experts, in descending order" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
+    (void)in;
     routed r;
     sb_status status = routed_of(c, &r);
     if (status)
@@ -188,8 +166,9 @@ static void weigh(const sb_router_args *a, size_t row, sb_dd *out)
         out[i] = sb_dd_div(out[i], total);
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
+    (void)in;
     routed r;
     sb_status status = choose(c, 0, shape_of(c).rows, &r);
     if (status)
@@ -251,8 +230,10 @@ static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, s
     return status;
 }
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
+    (void)in;
     routed r;
     sb_ball *p;
     sb_status status = probabilities(c, ar, 0, shape_of(c).rows, &r, &p);
@@ -324,8 +305,9 @@ const sb_gate_op *sb_gate_op_router(void)
                                   .not_regimes = "subnormal cancellation padding",
                                   .uses = uses,
                                   .use_count = sizeof uses / sizeof *uses,
-                                  .make = make,
-                                  .declare = declare,
+                                  .check = check,
+                                  .list = list,
+                                  .adapt = adapt,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

@@ -31,11 +31,11 @@ static const struct {
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
-static sb_status expect(sb_gate_case *c)
+static sb_gate_list list(const sb_gate_case *c)
 {
-    const uint64_t rows[] = {c->size[ROWS]}, full[] = {c->size[ROWS], c->size[VOCAB]};
-    sb_status status = sb_gate_expect(c, "", SB_GATE_CHOICES, "row", 1, rows);
-    return status ? status : sb_gate_expect(c, "p", SB_GATE_VALUES, "row,token", 2, full);
+    const uint64_t rows = c->size[ROWS];
+    return (sb_gate_list){.output = {[TOKEN] = {"", "row", .shape = {rows}, .choices = 1},
+                                     [P] = {"p", "row,token", .shape = {rows, c->size[VOCAB]}}}};
 }
 
 /* --- inputs -------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static void draw_uniform(const sb_gate_case *c, size_t rows, size_t n, float *u)
         }
 }
 
-static sb_status make(sb_gate_case *c, sb_error *err)
+static sb_status add(sb_gate_case *c, sb_error *err)
 {
     (void)err;
     const size_t rows = c->size[ROWS], n = c->size[VOCAB];
@@ -91,7 +91,7 @@ static sb_status make(sb_gate_case *c, sb_error *err)
     if (!status)
         status = add_settings(c, rows);
     free(values);
-    return status ? status : expect(c);
+    return status;
 }
 
 /* One row of the inputs, and its tokens in the order of P-2. */
@@ -184,7 +184,7 @@ static sb_status check_values(const sb_gate_case *c, sb_error *err)
     return sb_gate_need_finite(c, "logits", count, err);
 }
 
-static sb_status declare(sb_gate_case *c, sb_error *err)
+static sb_status need(const sb_gate_case *c, sb_error *err)
 {
     static const struct {
         const char *name;
@@ -204,9 +204,7 @@ static sb_status declare(sb_gate_case *c, sb_error *err)
         if (!status)
             status = sb_gate_need_type(c, of_rows[i].name, of_rows[i].dtype, err);
     }
-    if (!status)
-        status = check_values(c, err);
-    return status ? status : expect(c);
+    return status ? status : check_values(c, err);
 }
 
 /* --- values -------------------------------------------------------------------------------- */
@@ -230,9 +228,10 @@ static uint32_t pick(const float *p, const float *uniform, uint32_t n)
 }
 
 /* V-56: "out are the tokens that P-10 draws, out.p the probabilities of P-7" */
-static sb_status exact(const sb_gate_case *c, const sb_knobs *knobs, const sb_op_table *ops,
-                       float *const out[])
+static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
+                       const sb_op_table *ops, float *const out[])
 {
+    (void)in;
     (void)knobs; /* section P has none */
     (void)ops;
     row r;
@@ -293,8 +292,9 @@ static void probabilities(const sb_gate_row *in, sb_dd *p)
         p[i] = sb_dd_div(p[i], total);
 }
 
-static sb_status real(const sb_gate_case *c, sb_dd *const out[])
+static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
+    (void)in;
     row r;
     sb_status status = rows_of(c, &r);
     if (status)
@@ -310,8 +310,10 @@ static sb_status real(const sb_gate_case *c, sb_dd *const out[])
 
 /* --- bounds -------------------------------------------------------------------------------- */
 
-static sb_status bound(const sb_gate_case *c, const sb_gate_arith *ar, sb_ball *const out[])
+static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
+                       sb_ball *const out[])
 {
+    (void)in;
     row r;
     sb_status status = rows_of(c, &r);
     sb_gate_fate *fate = status ? NULL : sb_alloc(r.in.n, sizeof *fate);
@@ -363,8 +365,9 @@ const sb_gate_op *sb_gate_op_sampler(void)
                                   .param_count = sizeof params / sizeof *params,
                                   .shapes = shapes,
                                   .not_regimes = "subnormal cancellation padding",
-                                  .make = make,
-                                  .declare = declare,
+                                  .list = list,
+                                  .add = add,
+                                  .need = need,
                                   .exact = exact,
                                   .real = real,
                                   .bound = bound,

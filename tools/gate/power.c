@@ -119,7 +119,7 @@ static sb_status plant_mistakes(trial *t)
             continue;
         sb_op_table table = sb_backend_ref()->ops;
         m->plant(&table);
-        status = t->c->op->exact(t->c, &t->ar->knobs, &table, t->wrong.out);
+        status = sb_gate_exact(t->c, &t->ar->knobs, &table, t->wrong.out);
         if (!status)
             conclude(t, m->name, 1);
     }
@@ -168,7 +168,7 @@ static sb_status plant_faults(trial *t)
         if (!f->run || !uses_op(t->c->op, f->op))
             continue;
         planted = (sb_plant){.fault = f, .layer = SB_EVERY_LAYER};
-        status = t->c->op->exact(t->c, &t->ar->knobs, &faulty, t->wrong.out);
+        status = sb_gate_exact(t->c, &t->ar->knobs, &faulty, t->wrong.out);
         sb_plant_clear(&planted);
         planted.fault = NULL;
         if (!status)
@@ -269,7 +269,7 @@ sb_status sb_gate_power_in(const sb_gate_case *c, const sb_gate_arith *ar, const
     if (!status)
         status = room(c, &t.wrong);
     if (!status)
-        status = c->op->exact(c, &ar->knobs, &sb_backend_ref()->ops, t.right.out);
+        status = sb_gate_exact(c, &ar->knobs, &sb_backend_ref()->ops, t.right.out);
     if (!status)
         status = plant_mistakes(&t);
     if (!status)
