@@ -1,14 +1,13 @@
 #include "gpu/kernel/elementwise.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/bring.h"
 
 /* K-48 has no sum beside it in the profiles of this path. */
 sb_status sb_gpu_add(sb_gpu *gpu, const sb_knobs *, const sb_add_args *args)
 {
     sb_gpu_work work(gpu);
     const size_t n = args->count;
-    const auto a = work.in("a", args->a, n), b = work.in("b", args->b, n);
-    const auto out = work.out("out", args->out, n);
-    SB_GPU_RUN(work, sb_add_kernel<float>, sb_gpu_blocks(n, SB_EACH_THREADS), SB_EACH_THREADS, 0, a,
-               b, out, n);
+    const auto at = sb_bring_add(work, args);
+    SB_GPU_RUN(work, sb_add_kernel<float>, sb_gpu_blocks(n, SB_EACH_THREADS), SB_EACH_THREADS, 0,
+               at.a, at.b, at.out, n);
     return work.finish();
 }

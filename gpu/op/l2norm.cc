@@ -1,5 +1,5 @@
 #include "gpu/kernel/norm.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/bring.h"
 
 extern "C" {
 #include "ref/ops/form.h"
@@ -8,14 +8,14 @@ extern "C" {
 sb_status sb_gpu_l2norm(sb_gpu *gpu, const sb_knobs *knobs, const sb_l2norm_args *a)
 {
     sb_gpu_work work(gpu);
-    const size_t vectors = a->rows * 2 * a->heads, count = a->rows * a->heads * a->dk;
-    const auto qkv = work.in("qkv", a->qkv, a->rows * a->stride);
-    const auto q = work.out("q", a->q, count), k = work.out("k", a->k, count);
+    const size_t vectors = a->rows * 2 * a->heads;
+    const auto at = sb_bring_l2norm(work, a);
     /* K-33: "before queries are scaled", K-16: "R-22 always does so" - leave them unscaled */
     const bool rounds = sb_l2norm_rounds(knobs, a->form);
     const float scale =
         sb_scales_output(knobs, a->recurrent) ? 1.0f : sb_gpu_rsqrt(static_cast<float>(a->dk));
     SB_GPU_RUN(work, sb_l2norm_kernel<float>, sb_gpu_blocks(vectors, 1), sb_sum_threads(a->dk), 0,
-               qkv, a->stride, static_cast<unsigned>(a->heads), a->dk, a->eps, rounds, scale, q, k);
+               at.qkv, a->stride, static_cast<unsigned>(a->heads), a->dk, a->eps, rounds, scale,
+               at.q, at.k);
     return work.finish();
 }

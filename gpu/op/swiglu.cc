@@ -1,13 +1,12 @@
 #include "gpu/kernel/elementwise.cuh"
-#include "gpu/op/gpu.h"
+#include "gpu/op/bring.h"
 
 /* K-6 and K-51 round no silu in the profiles of this path: all three kinds are one. */
 sb_status sb_gpu_swiglu(sb_gpu *gpu, const sb_knobs *, const sb_swiglu_args *a)
 {
     sb_gpu_work work(gpu);
-    const auto gate = work.in("gate", a->gate, a->count), up = work.in("up", a->up, a->count);
-    const auto out = work.out("out", a->out, a->count);
+    const auto at = sb_bring_swiglu(work, a);
     SB_GPU_RUN(work, sb_swiglu_kernel<float>, sb_gpu_blocks(a->count, SB_EACH_THREADS),
-               SB_EACH_THREADS, 0, gate, up, a->count, out);
+               SB_EACH_THREADS, 0, at.gate, at.up, a->count, at.out);
     return work.finish();
 }
