@@ -117,24 +117,24 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-TOOL_SRC := $(call sources,$(addsuffix /*.c,$(addprefix tools/,cli make hash check floor convert graft text accept quality \
-    trace dump sim compare fault report gate api)))
 # of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
-TOOL_SRC += $(filter-out $(BENCH_SRC),$(call sources,tools/bench/*.c))
+TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c))
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
 HAVE_CXX := $(shell command -v $(CXX))
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
     gpu/meter/absent.c gpu/step/absent.c) \
     $(if $(NVCC),,gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c) \
     gpu/meter/calls.c gpu/step/calls.c
-# of the sources for a device, those that gpu/op/small.cu has are not compiled alone
-DEVICE_SMALL := $(if $(NVCC),$(shell sed -n 's/^.include "\(.*\)"$$/\1/p' gpu/op/small.cu))
-DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu $(filter-out $(DEVICE_SMALL) gpu/op/%_emu.cc gpu/op/room.cc,\
-    $(wildcard gpu/op/*.cc gpu/op/*.cu gpu/meter/device.cu gpu/step/*.cu))))
+# of the sources for a device, those with large kernels are compiled alone, the others in one go
+# (gpu/op/small.cu)
+DEVICE_LARGE := $(addprefix gpu/op/,attention.cc delta_rule.cc delta_rule_chunk.cc draw.cc experts.cc experts_lowbit.cc \
+    fused_mixer.cc fused_stream.cc linear.cc linear_lowbit.cc graph_cuda.cu small.cu)
+DEVICE_SMALL := $(if $(NVCC),$(filter-out $(DEVICE_LARGE) gpu/op/%_emu.cc gpu/op/room.cc,$(call sources,gpu/op/*.cc gpu/op/*.cu)))
+DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu gpu/meter/device.cu gpu/step/*.cu) $(DEVICE_LARGE))
 CLI_MAIN := tools/cli/main.c
 # a suite is one program of the cases of a folder; a test with a main is a program of its own, and says why
-SUITES := unit prop fault mtp hf quant check gate $(if $(HAVE_CXX),gpu)
+SUITES := $(filter-out $(if $(HAVE_CXX),,gpu),$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.c tests/*/prop_*.c))))))
 TEST_SRC := $(call sources,$(foreach suite,$(SUITES),$(foreach end,c cc,tests/$(suite)/test_*.$(end) tests/$(suite)/prop_*.$(end))))
 ALONE_SRC := $(shell grep -lw '^int main' $(TEST_SRC))
 # (fewer of them, where some are left out: tests/asan.sh)
@@ -241,6 +241,8 @@ $(BUILD)/device/%.cuda.o: %.cc $(BUILD)/flags-device
 	$(make_device)
 $(BUILD)/device/%.cuda.o: %.cu $(BUILD)/flags-device
 	$(make_device)
+$(BUILD)/device/gpu/op/small.cuda.o: NVCC_FLAGS += $(addprefix -include ,$(DEVICE_SMALL))
+$(BUILD)/device/gpu/op/small.cuda.o: $(DEVICE_SMALL)
 
 # in C++: the CUDA of nvcc has some of what it defines
 $(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device

@@ -192,8 +192,11 @@ static int gdn_fits(sb_op op, void *args)
         return l2->form <= SB_FORM_verify && l2->dk > 0;
     case SB_OP_gated_rmsnorm:
         return norm->n > 0 && vector_of(norm->weight, norm->n);
-    default:
+    case SB_OP_delta_rule:
+    case SB_OP_delta_rule_chunk:
         return delta_rule_fits(args);
+    default:
+        return 1;
     }
 }
 
@@ -220,12 +223,6 @@ static int args_fit(sb_op op, void *args)
         return router->kept > 0 && router->kept <= router->experts;
     case SB_OP_swiglu:
         return swiglu->kind <= SB_MLP_dense;
-    case SB_OP_embed:
-    case SB_OP_split_gate:
-    case SB_OP_attn_gate:
-    case SB_OP_moe_combine:
-    case SB_OP_add:
-        return 1;
     default:
         return gdn_fits(op, args);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/args.h"
 
 static int is_planted(const sb_plant *plant, const sb_op_call *call)
 {
@@ -97,10 +98,7 @@ static sb_plant_memory *remembered(sb_plant *plant, const sb_op_call *call, size
 /* Rows of an output whose struct knows only how many elements there are. */
 static size_t rows_of(const sb_op_call *call, const sb_op_value *value)
 {
-    size_t rows = value->rows;
-    if (call->op == SB_OP_add || call->op == SB_OP_swiglu || call->op == SB_OP_attn_gate)
-        rows = call->rows;
-    return rows;
+    return sb_arg_find(call->op, "count") ? call->rows : value->rows;
 }
 
 sb_status sb_plant_stale(sb_plant *plant, const sb_op_call *call, size_t output,
