@@ -287,7 +287,9 @@ $(STATIC): $(BUILD)/install/samebit.o
 # link ARCHIVES,LIBRARIES: a program that is linked again where an object changes that it has, not wherever an
 # archive does: the linker says what it took out of them, and $@.d names it. Archives are there before, in an order
 # in which each names what the later ones have.
-own_objects = $(filter-out $(foreach archive,$(1),$(OBJECTS.$(archive))),$(filter %.o,$^))
+# ($@.d may name an object of the last link whose source is gone since)
+own_objects = $(foreach object,$(filter-out $(foreach archive,$(1),$(OBJECTS.$(archive))),$(filter %.o,$^)),\
+    $(if $(wildcard $(object:$(BUILD)/obj/%.o=%.c*)),$(object)))
 define link
 @mkdir -p $(@D)
 $(call step,LD,$@)

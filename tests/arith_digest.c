@@ -9,7 +9,7 @@
 #include "ref/base/hash.h"
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/run/sample.h"
 #include "tests/prop/rows.h"
 #include "tests/prop/rows_compare.h"

@@ -4,7 +4,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/formats/small_float.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_group.h"
 #include "ref/ops/param.h"

@@ -1,9 +1,9 @@
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
-#include "ref/math/fn_many.h"
-#include "ref/math/product.h"
+#include "ref/fast/dot/fn_array.h"
+#include "ref/fast/dot/product.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
 

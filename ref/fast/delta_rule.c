@@ -1,7 +1,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/math/fn.h"
-#include "ref/math/sweep.h"
+#include "ref/fast/dot/sweep.h"
 #include "ref/ops/form.h"
 #include "ref/fast/fast.h"
 

@@ -2,7 +2,7 @@
  * form, with other roundings. Engines prefill this way; profile `exact` never does (R-9). */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
 #include "ref/fast/chunk.h"
 #include "ref/fast/fast.h"

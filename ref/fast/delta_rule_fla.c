@@ -1,6 +1,6 @@
 /* delta_rule_fla.c - one chunk of the gated delta rule with the roundings of the Triton kernels
  * that vLLM and SGLang run for a prompt: matrices between two products have the activation type. */
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
 #include "ref/fast/chunk.h"
 

@@ -2,7 +2,7 @@
  * They differ by a unit in the last place, and near zero by all: eps stands in different places. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
 #include "ref/fast/arrays.h"
 #include "ref/ops/form.h"

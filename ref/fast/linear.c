@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/math/ints.h"
-#include "ref/math/rounded.h"
-#include "ref/math/row.h"
+#include "ref/fast/dot/int_dot.h"
+#include "ref/fast/dot/rounded.h"
+#include "ref/fast/dot/row.h"
 #include "ref/fast/arrays.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"

@@ -2,9 +2,9 @@
  * in what is rounded: exactly the places where engines go wrong. l2norm.c has the third. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
-#include "ref/math/fn_many.h"
+#include "ref/fast/dot/fn_array.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
 #include "ref/ops/param.h"

@@ -1,5 +1,5 @@
 #include "ref/base/mem.h"
-#include "ref/math/dots.h"
+#include "ref/fast/dot/dots.h"
 #include "ref/math/fn.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"

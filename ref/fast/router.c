@@ -1,6 +1,6 @@
 #include "ref/base/mem.h"
-#include "ref/math/dot.h"
-#include "ref/math/fn_many.h"
+#include "ref/fast/dot/dot.h"
+#include "ref/fast/dot/fn_array.h"
 #include "ref/fast/fast.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
 
 static const struct {
     const char *name, *expression, *users;
@@ -37,14 +36,27 @@ sb_scalar sb_matrix_factor(const sb_matrix *matrix)
     return factor;
 }
 
+/* RN32(v times the factor), which is a divisor or a multiplier. Of two roundings in binary64 the
+ * result is within 2^-51, relative; only where that leaves a doubt is there a wide sum. */
+static float exact_value(double v, const sb_scalar *factor)
+{
+    const double near = v * (double)factor->mul[0] / (double)factor->div[0];
+    const float low = (float)(near - near * 0x1p-50), high = (float)(near + near * 0x1p-50);
+    if (low == high && low - high == 0)
+        return low;
+    sb_exact sum;
+    sb_exact_clear(&sum);
+    sb_exact_add_wide_product(&sum, v, 1);
+    return sb_exact_round_scaled(&sum, factor);
+}
+
 /* A zero keeps the sign of its code, as under every other law. */
 static void exact_row(const sb_matrix *m, uint32_t row, double *wide, float *values)
 {
-    static const double one = 1;
     sb_scalar factor = sb_matrix_factor(m);
     sb_matrix_wide(m, row, wide);
     for (uint32_t k = 0; k < m->cols; k++)
-        values[k] = wide[k] == 0 ? (float)wide[k] : sb_dot_wide(&wide[k], &one, 1, &factor);
+        values[k] = wide[k] == 0 ? (float)wide[k] : exact_value(wide[k], &factor);
 }
 
 /* What a law makes of the factor, for scales: a divisor, or a multiplier. */

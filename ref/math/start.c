@@ -1,10 +1,6 @@
 #include "ref/math/start.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/base/bytes.h"
-#include "ref/math/dot.h"
 
 /* Operands are read from volatile objects, so that the machine computes and not the compiler; the
  * expressions are ordinary ones, so that what the compiler may do to them, it does here, too. */
@@ -85,19 +81,4 @@ sb_status sb_math_check(sb_error *err)
         return sb_fail(err, SB_ERR_NUMERIC,
                        "this process cannot compute: a function had no value for its input");
     return SB_OK;
-}
-
-sb_status sb_math_start(const char *isa, sb_error *err)
-{
-    sb_status status = sb_math_check(err);
-    if (status)
-        return status;
-    if (!isa)
-        isa = getenv("SAMEBIT_ISA");
-    return sb_dot_select(isa && *isa ? isa : "auto", err);
-}
-
-int sb_math_is_exact(void)
-{
-    return strcmp(sb_dot_selected(), "exact") == 0;
 }

@@ -14,11 +14,4 @@ sb_status sb_math_check(sb_error *err);
  * since. */
 int sb_math_missed(void);
 
-/* The same, and selects the dot kernels, or "exact": the definition, whole (isa NULL means the
- * environment variable SAMEBIT_ISA, or "auto"). Every command calls it first. */
-sb_status sb_math_start(const char *isa, sb_error *err);
-
-/* Whether "exact" is selected: ops are those of ref/ops, no longer their twins. */
-int sb_math_is_exact(void);
-
 #endif

@@ -1,7 +1,7 @@
 #include "ref/run/backend.h"
 
 #include "ref/fast/fast.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 
 /* Every row of ops.def is its sb_<op>_ref; experts are run one by one. */
 static const sb_backend definition = {

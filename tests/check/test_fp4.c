@@ -10,8 +10,8 @@
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
-#include "ref/math/kernels.h"
+#include "ref/fast/dot/dot.h"
+#include "ref/fast/dot/kernels.h"
 #include "tools/check/fp4.h"
 #include "tools/make/quantize.h"
 

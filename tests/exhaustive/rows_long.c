@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "ref/base/rng.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/exhaustive/parts.h"
 #include "tests/prop/rows_compare.h"
 

@@ -15,7 +15,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/fuzz/bundle_mutate.h"
 #include "tests/fuzz/made_files.h"
 #include "tests/fuzz/plain_text.h"

@@ -19,7 +19,7 @@
 
 #include "gpu/gpu.h"
 #include "ref/base/rng.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/gpu/model_case.h"
 #include "tests/lib/pairwise.h"
 #include "tools/cli/cli.h"

@@ -14,7 +14,7 @@
 extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/format.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/run/sample.h"
 }
 

@@ -13,7 +13,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/hf/sha256.h"
 #include "tools/make/make.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 
 /* R-4 of the whole call, fed in two parts at `cut`: "columns before the call come from the conv
  * state". */

@@ -11,7 +11,7 @@
 
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 
 /* Paths that were handed out: they live as long as the program. */
 typedef struct path {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"

@@ -8,7 +8,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/run/backend.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
-#include "ref/math/kernels.h"
+#include "ref/fast/dot/kernels.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"

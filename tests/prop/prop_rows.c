@@ -11,9 +11,9 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "ref/math/kernels.h"
-#include "ref/math/row.h"
-#include "ref/math/strips.h"
+#include "ref/fast/dot/kernels.h"
+#include "ref/fast/dot/row.h"
+#include "ref/fast/dot/strips.h"
 #include "tests/prop/rows_compare.h"
 
 enum { EXACT_BITS = 1100 }; /* of sums of products of 2^-350 to 2^320, and of their magnitudes */

@@ -5,8 +5,8 @@
 
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
-#include "ref/math/row.h"
+#include "ref/fast/dot/dot.h"
+#include "ref/fast/dot/row.h"
 
 const char *rows_family_name(rows_family family)
 {

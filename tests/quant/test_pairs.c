@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/pairwise.h"
 #include "tests/lib/record.h"

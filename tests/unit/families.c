@@ -2,7 +2,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 
 /* Random numbers are drawn one after the other within a case. */
 typedef struct cursor {

@@ -39,7 +39,7 @@ void family_make(family_case *c, family_kind kind, uint64_t key, uint64_t index)
 /* Brings codes and the strided copies up to date after a or b was changed. */
 void family_spread(family_case *c);
 
-/* The reduction of ref/math/dot.h that the kind names. */
+/* The reduction of ref/fast/dot/dot.h that the kind names. */
 float family_reduce(const family_case *c);
 
 /* Input for a function: any bit pattern, or (every other one) something between 2^-30 and 2^8. */

@@ -13,7 +13,7 @@
 #include "ref/base/rng.h"
 #include "ref/fast/fast.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/ops/op.h"

@@ -11,10 +11,10 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/formats/wide.h"
-#include "ref/math/batch.h"
-#include "ref/math/kernels.h"
-#include "ref/math/many.h"
-#include "ref/math/row.h"
+#include "ref/fast/dot/batch.h"
+#include "ref/fast/dot/kernels.h"
+#include "ref/fast/dot/small_gemm.h"
+#include "ref/fast/dot/row.h"
 #include "tests/lib/check_all.h"
 
 enum { STORED = 48, ROWS = 37, COLS = 2060, INPUTS = 200, GUARD = 5 };

@@ -14,7 +14,6 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "ref/math/start.h"
 #include "tests/exhaustive/oracle.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/families.h"

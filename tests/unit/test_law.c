@@ -11,7 +11,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
 #include "ref/math/law.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "tests/lib/quant_layer.h"
 
 static int same(float a, float b)

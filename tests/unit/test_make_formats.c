@@ -11,7 +11,7 @@
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/model/declared.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/make/plan.h"

@@ -19,10 +19,9 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/exact.h"
-#include "ref/math/kernels.h"
-#include "ref/math/start.h"
+#include "ref/fast/dot/kernels.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/families.h"
 

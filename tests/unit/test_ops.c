@@ -3,7 +3,7 @@
 #include "tests/lib/suite.h"
 #include "tests/unit/ops.h"
 
-#include "ref/math/start.h"
+#include "ref/fast/dot/dot.h"
 
 /* K-2: "act first rounds each parameter to the activation type" */
 float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row)

@@ -10,8 +10,8 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/formats/round.h"
-#include "ref/math/dot.h"
-#include "ref/math/rounded.h"
+#include "ref/fast/dot/dot.h"
+#include "ref/fast/dot/rounded.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/quant_layer.h"
 

@@ -1,4 +1,4 @@
-/* test_row.c - whole layers as ref/math/row.h computes them, by every set of kernels, against
+/* test_row.c - whole layers as ref/fast/dot/row.h computes them, by every set of kernels, against
  * exact.h: formats, groups, lengths that no vector divides, and values chosen to hurt. */
 #include "tests/lib/suite.h"
 
@@ -9,8 +9,8 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "ref/math/kernels.h"
-#include "ref/math/row.h"
+#include "ref/fast/dot/kernels.h"
+#include "ref/fast/dot/row.h"
 
 enum { ROWS = 3, INPUTS = 2 };
 

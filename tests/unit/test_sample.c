@@ -9,7 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/run/session.h"
 #include "tests/unit/sample_vectors.h"
 

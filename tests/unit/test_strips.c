@@ -1,5 +1,5 @@
 /* test_strips.c - layers whose codes of four bits lie side by side (Q-6), with one input: the bits
- * of exact.h by every set of kernels, and what its sums promise (ref/math/row.h). */
+ * of exact.h by every set of kernels, and what its sums promise (ref/fast/dot/row.h). */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "ref/math/kernels.h"
-#include "ref/math/row.h"
-#include "ref/math/strips.h"
+#include "ref/fast/dot/kernels.h"
+#include "ref/fast/dot/row.h"
+#include "ref/fast/dot/strips.h"
 #include "tests/lib/check_all.h"
 
 enum { STORED = 1176, COLS = 2056, GROUPS = COLS / 8, GUARD = 3 };

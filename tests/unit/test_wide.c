@@ -10,7 +10,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/exact.h"
 
 /* Sums reach from 2^-402 to 2^350; a quotient that is cut off here is no nearer to a tie than a

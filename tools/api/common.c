@@ -2,6 +2,7 @@
 #include "ref/base/hash.h"
 #include "ref/base/pool.h"
 #include "ref/base/spec.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/start.h"
 #include "tools/api/api.h"
 

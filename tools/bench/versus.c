@@ -7,7 +7,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/fast/fast.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_quant.h"
 #include "tools/bench/cpu.h"

@@ -8,7 +8,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "ref/math/row.h"
+#include "ref/fast/dot/row.h"
 #include "tools/bench/rounding.h"
 
 enum { COLS = SB_WORST_COLS, ROWS = SB_WORST_ROWS, INPUTS = SB_WORST_INPUTS, PASSES = 64 };

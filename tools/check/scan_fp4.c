@@ -4,7 +4,7 @@
 
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "tools/check/fp4.h"
 #include "tools/check/recipe.h"
 

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 
 static double rate(uint64_t part, uint64_t of)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
-#include "ref/math/dot.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/run/backend.h"
 #include "ref/run/model.h"
 #include "tools/cli/cli.h"

@@ -7,6 +7,7 @@
 #include "ref/base/pool.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
+#include "ref/fast/dot/dot.h"
 #include "ref/math/start.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/shrunk.h"

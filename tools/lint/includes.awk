@@ -13,10 +13,12 @@ BEGIN {
     row("ref/math", "ref/base ref/formats")
     row("ref/model", "ref/base ref/container ref/formats")
     row("ref/ops", "ref/base ref/formats ref/math/exact.h ref/math/fn.h ref/math/law.h")
-    # threads, vectors and schedules; the definition knows nothing of them
-    row("ref/fast", "ref/base ref/formats ref/math ref/ops")
+    # threads, vectors and schedules, of reductions and then of ops; the definition knows nothing of them
+    row("ref/fast/dot", "ref/base ref/formats ref/math")
+    row("ref/fast/simd", "ref/base ref/formats ref/math ref/fast/dot")
+    row("ref/fast", "ref/base ref/formats ref/math ref/ops ref/fast/dot")
     row("ref/state", "ref/base ref/formats ref/model/config.h")
-    row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state")
+    row("ref/run", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/fast/dot ref/state")
     row("gpu", "ref/base ref/formats ref/math/fn.h ref/math/law.h ref/ops ref/run/backend.h")
     # a whole call of the model in the memory of a device
     row("gpu/step", "gpu ref/base ref/formats ref/model ref/ops ref/state ref/run")
@@ -25,7 +27,7 @@ BEGIN {
         "tools/text/pattern.h")
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
-    row("tools/check", "ref/base ref/container ref/formats ref/math ref/model tools/hash tools/make/vision.def " \
+    row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
         "tools/report/xml.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # writing to a partial folder, and JSON that keeps its bytes
@@ -56,16 +58,16 @@ BEGIN {
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
         "tools/compare/verdict.h tools/quality")
-    # of ref/math the commands need the check at start and the name of the kernels it chose
-    row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/math/dot.h ref/model " \
+    # of the reductions the commands need the check at start and the name of the kernels it chose
+    row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
         "tools/quality tools/report tools/bench tools/gate")
     # what stands behind ref/samebit.h
-    row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/model ref/ops ref/run " \
-        "ref/state tools/compare tools/gate")
+    row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
+        "ref/run ref/state tools/compare tools/gate")
     # a step on a device, and what measures it; what its kernels must move, which needs none of them
-    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
+    row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/fast/dot ref/state ref/run " \
         "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
         "tools/check tools/floor tools/make")
 
@@ -81,8 +83,8 @@ BEGIN {
     only("cmocka.h", "tests")
     only("mpfr.h", "tests")
     only("gmp.h", "tests")
-    only("immintrin.h", "ref/math/simd tools/bench tools/check tools/make tests")
-    only("cpuid.h", "ref/math/simd tools/bench tools/check tests")
+    only("immintrin.h", "ref/fast/simd tools/bench tools/check tools/make tests")
+    only("cpuid.h", "ref/fast/simd tools/bench tools/check tests")
     only("math.h", "tools tests gpu")
     only("tgmath.h", "")
     only("complex.h", "")

@@ -1,0 +1,172 @@
+#include "ref/fast/dot/compensated.h"
+
+#include "ref/base/bytes.h"
+#include "ref/fast/dot/kernels.h"
+
+/* Chains that need not wait for each other. */
+enum { LANES = 4 };
+
+/* x + y = *sum + return value, exactly, whatever the sizes of x and y (Knuth's six operations). */
+static inline double two_sum(double x, double y, double *sum)
+{
+    double s = x + y;
+    double y_seen = s - x;
+    double x_seen = s - y_seen;
+    *sum = s;
+    return (x - x_seen) + (y - y_seen);
+}
+
+/* The error of the sum joins the errors, and the error of that the rest, which is where rounding
+ * begins. */
+static inline void join(sb_kept *to, double term)
+{
+    double error = two_sum(to->sum, term, &to->sum);
+    double left = two_sum(to->errors, error, &to->errors);
+    to->rest += left;
+    to->size += sb_absolute(left);
+}
+
+void sb_kept_join(sb_kept *to, double term)
+{
+    join(to, term);
+}
+
+/* The upper 16 of 32 significant bits: either part times 32 bits is exact. */
+static inline double upper(double x)
+{
+    return sb_f64_from_bits(sb_bits_f64(x) & 0xffffffe000000000u);
+}
+
+static inline void add_product(sb_kept *to, double a, double b)
+{
+    double part = upper(a);
+    join(to, part * b);
+    join(to, (a - part) * b);
+}
+
+void sb_kept_add(sb_kept *to, const double *a, const double *b, size_t n)
+{
+    sb_kept lane[LANES] = {{0, 0, 0, 0}};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            add_product(&lane[l], a[i + l], b[i + l]);
+    for (; i < n; i++)
+        add_product(&lane[0], a[i], b[i]);
+    for (size_t l = 0; l < LANES; l++) {
+        join(to, lane[l].sum);
+        join(to, lane[l].errors);
+        to->rest += lane[l].rest;
+        to->size += lane[l].size;
+    }
+}
+
+/* A number of two parts, the second at most half a unit of the first's last place, off by no more
+ * than bound. */
+typedef struct pair {
+    double first, second, bound;
+} pair;
+
+/* x y = *product + return value, exactly: Veltkamp's splitting, Dekker's product. */
+static double two_product(double x, double y, double *product)
+{
+    const double big_x = 0x8000001p0 * x, big_y = 0x8000001p0 * y;
+    const double x1 = big_x - (big_x - x), x2 = x - x1;
+    const double y1 = big_y - (big_y - y), y2 = y - y1;
+    *product = x * y;
+    return x2 * y2 - (((*product - x1 * y1) - x2 * y1) - x1 * y2);
+}
+
+/* Units of rounding that pay for one operation more than that on a bound itself. */
+static const double TWO_UNITS = 0x1.00001p-52;
+
+/* What was kept: of a term at most 3 n + 64 additions of rest are on its way, of which
+ * error_bound() in dot.c says how far they lead. */
+static pair pair_of(const sb_kept *k, size_t n)
+{
+    pair p;
+    double first, low, lower, lowest;
+    low = two_sum(k->sum, k->errors, &first);
+    lower = two_sum(low, k->rest, &low);
+    low = two_sum(first, low, &p.first);
+    lowest = two_sum(low, lower, &p.second);
+    p.bound = (double)(3 * n + 64) * 0x1.0001p-53 * k->size + sb_absolute(lowest);
+    return p;
+}
+
+/* Without an error where one product of two parts is exact. */
+static pair times(pair p, double factor)
+{
+    pair q;
+    double error = two_product(p.first, factor, &q.first), more = p.second * factor;
+    q.second = error + more;
+    q.bound = p.bound * sb_absolute(factor);
+    if (p.second != 0)
+        q.bound += (sb_absolute(error) + sb_absolute(more)) * TWO_UNITS;
+    return q;
+}
+
+/* The remainder of a rounded quotient is a binary64 itself. */
+static pair over(pair p, double divisor)
+{
+    pair q;
+    double product, error;
+    q.first = p.first / divisor;
+    error = two_product(q.first, divisor, &product);
+    double remainder = (p.first - product) - error, all = remainder + p.second;
+    q.second = all / divisor;
+    q.bound = (p.bound + (sb_absolute(remainder) + sb_absolute(p.second)) * TWO_UNITS) /
+              sb_absolute(divisor);
+    q.bound += sb_absolute(q.second) * TWO_UNITS;
+    return q;
+}
+
+/* Far enough from both ends that no part of a product or a quotient is rounded there. */
+static int in_range(pair p)
+{
+    double size = sb_absolute(p.first);
+    return size > 0x1p-900 && size < 0x1p900;
+}
+
+static float neighbour(double x, int up)
+{
+    return (float)sb_f64_from_bits(sb_bits_f64(x) + (up == (x > 0) ? 1u : (uint64_t)-1));
+}
+
+/* The number lies less than a unit of first's last place from first. Where that decides nothing,
+ * first is even, because 24 bits and half a unit of them are; if the number is certainly on one
+ * side of it, the odd neighbour there rounds as the number does. */
+static int round_pair(pair p, float *rounded)
+{
+    const double bound = p.bound * 0x1.0001p0;
+    double first, second = two_sum(p.first, p.second, &first);
+    if (!(sb_absolute(second) + bound < sb_absolute(first) * 0x1p-53))
+        return 0;
+    *rounded = neighbour(first, 0);
+    if (sb_bits_f32(*rounded) == sb_bits_f32(neighbour(first, 1)))
+        return 1;
+    *rounded = (float)first;
+    if (sb_bits_f64(first) & 1u || (second == 0 && bound == 0))
+        return 1;
+    *rounded = neighbour(first, second > 0);
+    return sb_absolute(second) > bound;
+}
+
+/* "a zero sum is +0" - whatever the sign of the factor. */
+int sb_kept_round(const sb_kept *from, size_t n, const sb_scalar *factor, float *rounded)
+{
+    const double mul = (double)factor->mul[0] * (double)factor->mul[1];
+    const double div = (double)factor->div[0] * (double)factor->div[1];
+    pair p = pair_of(from, n);
+    if (n >= (size_t)1 << 26)
+        return 0;
+    if (mul == 0 || (p.first == 0 && p.second == 0 && p.bound == 0)) {
+        *rounded = 0;
+        return p.first - p.first == 0; /* and neither infinite nor NaN */
+    }
+    if (mul != 1 && in_range(p))
+        p = times(p, mul);
+    if (div != 1 && in_range(p))
+        p = over(p, div);
+    return in_range(p) && round_pair(p, rounded);
+}

@@ -1,0 +1,36 @@
+/* sweep.h - a matrix is changed and multiplied with a vector in one pass: the two halves of a step
+ * of the delta rule, for a few columns. Same bits as change and sb_dot_columns apart. */
+#ifndef SB_DOT_SWEEP_H
+#define SB_DOT_SWEEP_H
+
+#include <stddef.h>
+
+enum { SB_SWEEP = 32 /* columns at most */, SB_SWEEP_ROWS = 1024 /* of a vector made ready */ };
+
+/* Some columns of a matrix. */
+typedef struct sb_columns {
+    float *at; /* (rows, columns), rows stride apart */
+    size_t stride, rows, columns;
+    const float *ahead;   /* (rows, 16) something that is needed soon; or NULL */
+    float most[SB_SWEEP]; /* the largest magnitudes, from sb_sweep_scale for sb_sweep_add */
+} sb_columns;
+
+/* A vector that multiplies columns. `wide` is unused if it has more than SB_SWEEP_ROWS values. */
+typedef struct sb_sweeper {
+    const float *x;
+    size_t n;
+    float most;   /* magnitude */
+    double reach; /* times the largest magnitude of a column: the error of the sum with it */
+    double wide[SB_SWEEP_ROWS];
+} sb_sweeper;
+
+void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n);
+
+/* S[i, j] = RN(decay S[i, j]); out[j] = RN32( dot(S[:, j], a) ) */
+void sb_sweep_scale(sb_columns *s, float decay, const sb_sweeper *a, float *out);
+
+/* After that, S[i, j] = RN( S[i, j] + RN(k[i] d[j]) ); out[j] as above. out may be d. */
+void sb_sweep_add(sb_columns *s, const sb_sweeper *k, const float *d, const sb_sweeper *a,
+                  float *out);
+
+#endif

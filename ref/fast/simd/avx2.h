@@ -1,0 +1,26 @@
+/* avx2.h - what the AVX2 kernels share. Only for files guarded by the architecture. */
+#ifndef SB_SIMD_AVX2_H
+#define SB_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#include "ref/fast/dot/kernels.h"
+
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+#define INLINE AVX2 static inline __attribute__((always_inline))
+
+/* Asks for what memory has behind a line of codes: rows follow each other. Far ones come to the
+ * second cache, as the first has the input. */
+INLINE void sb_avx2_fetch(const unsigned char *codes)
+{
+    enum { FAR = 16384, NEAR = 2048 };
+    _mm_prefetch((const char *)codes + FAR, _MM_HINT_T1);
+    _mm_prefetch((const char *)codes + NEAR, _MM_HINT_T0);
+}
+
+/* Entries of sb_dot_kernels. */
+int sb_avx2_reads_scales(const unsigned char *codes, size_t n);
+int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
+void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n);
+
+#endif

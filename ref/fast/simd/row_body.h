@@ -1,0 +1,139 @@
+/* row_body.h - a row kernel but for the instructions, for a set that has defined these before:
+ *
+ * - KERNEL, INLINE: qualifiers of functions
+ * - vec, WIDTH: doubles of a register, and how many
+ * - all, load_vec, plus, fused, absolute, across: one of a double; of memory; a + b; a b + c; |a|;
+ *   the sum of its elements
+ * - row, row_start: how codes become values: its members zeroed and zero (a vec, of which codes are
+ *   reduced), top, and sum, SUMS sums that take turns
+ * - add_block, all_sums: the next sb_row_block elements to these sums; their sum
+ * - sixteen, nibbles, sum_of_16: 32 codes of four bits as two registers or pairs of them, and the
+ *   sum of the products of such 16
+ * - store_top: the largest codes without their signs, by lane
+ *
+ * The roundings, of which row.h allows n / 16 + 24: an element meets here / 16 + 2 additions of its
+ * group of `here` columns, since sixteen sums take turns in all elements of `sum`; 3 where those
+ * become one vec; one with its scale for this group and for each behind it; 4 at the end. A group
+ * has 16 columns at least, so that is n / 16 + 11 at most. Magnitudes come with the 15 roundings of
+ * x16, meet here / 32 in a group, one with its scale for this group and for each behind it, and 5
+ * at the end, less than n / 16 + 22. */
+#ifndef SB_SIMD_ROW_BODY_H
+#define SB_SIMD_ROW_BODY_H
+
+#include <string.h>
+
+#include "ref/fast/simd/rows.h"
+
+/* A group; what does not fill a block is filled with zeros. */
+INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const double *x,
+                     size_t n)
+{
+    const size_t block = sb_row_block(format), bits = sb_row_bits(format);
+    for (int i = 0; i < SUMS; i++)
+        r->sum[i] = all(0);
+    for (; n >= block; n -= block, codes += block * bits / 8, x += block)
+        add_block(r, format, codes, x);
+    if (n > 0) {
+        unsigned char last[64] = {0};
+        double last_x[32] = {0};
+        memcpy(last, codes, (n * bits + 7) / 8);
+        memcpy(last_x, x, n * sizeof *x);
+        add_block(r, format, last, last_x);
+    }
+    return all_sums(r);
+}
+
+/* The magnitudes so far: vectors of them, and what filled none. */
+typedef struct sizes {
+    vec most;
+    double rest;
+} sizes;
+
+/* Those of `count` times 16 neighbours whose codes times scale are within `largest`. */
+INLINE void add_sizes(sizes *s, const double *x16, size_t count, double largest)
+{
+    vec sum = all(0);
+    for (; count >= WIDTH; count -= WIDTH, x16 += WIDTH)
+        sum = plus(sum, load_vec(x16));
+    s->most = fused(sum, all(largest), s->most);
+    for (; count > 0; count--)
+        s->rest += *x16++ * largest;
+}
+
+/* As many columns as there are pairs of 16 codes of four bits, in groups of 16 or of 32 (group, a
+ * constant); *size is the sum of their magnitudes but for that of the largest code. */
+INLINE vec pairs_of_16(const row *r, const sb_row_codes *w, const sb_row_input *x, size_t group,
+                       sizes *size)
+{
+    const size_t end = w->n / 32 * 32;
+    vec even = all(0), odd = all(0);
+    size_t g = 0;
+    for (size_t i = 0; i < end; i += 32) {
+        const double *scales = w->scales + i / group;
+        sixteen half[2];
+        nibbles(r, w->codes + i / 2, half);
+        even = fused(sum_of_16(half[0], x->x + i), all(scales[0]), even);
+        odd = fused(sum_of_16(half[1], x->x + i + 16), all(scales[16 / group]), odd);
+        if (group == 32)
+            size->rest += sb_absolute(scales[0]) * (x->x16[i / 16] + x->x16[i / 16 + 1]);
+    }
+    for (; group == 16 && g + WIDTH <= end / 16; g += WIDTH)
+        size->most = fused(absolute(load_vec(w->scales + g)), load_vec(x->x16 + g), size->most);
+    for (; group == 16 && g < end / 16; g++)
+        size->rest += sb_absolute(w->scales[g]) * x->x16[g];
+    return plus(even, odd);
+}
+
+/* The value of the largest code. What is no number becomes NaN or infinite here. */
+INLINE double largest_of(const row *r, sb_format format)
+{
+    unsigned char codes[WIDTH * sizeof(double)];
+    const size_t bytes = sb_row_bits(format) / 8;
+    uint32_t largest = 0;
+    if (format != SB_FORMAT_e4m3 && !sb_format_is_plain(format))
+        return 1;
+    store_top(r, codes);
+    for (size_t i = 0; i < sizeof codes; i += bytes) {
+        uint32_t code = bytes == 1   ? codes[i]
+                        : bytes == 2 ? sb_load_u16(codes + i)
+                                     : sb_load_u32(codes + i);
+        largest = code > largest ? code : largest;
+    }
+    return sb_code_to_f32(format, largest);
+}
+
+INLINE sb_partial row_of(sb_format format, int zeroed, const sb_row_codes *w, const sb_row_input *x)
+{
+    const size_t bits = sb_row_bits(format);
+    row r = row_start(bits == 4 ? sb_nibble_bytes(format) : &sb_e4m3_fix);
+    sizes size = {all(0), 0};
+    vec sum = all(0);
+    size_t i = 0;
+    r.zeroed = zeroed;
+    if (bits == 4 && !zeroed && w->scales && (w->group == 16 || w->group == 32)) {
+        sum = w->group == 16 ? pairs_of_16(&r, w, x, 16, &size) : pairs_of_16(&r, w, x, 32, &size);
+        size = (sizes){fused(size.most, all(sb_row_largest(format, 0)), all(0)),
+                       size.rest * sb_row_largest(format, 0)};
+        i = w->n / 32 * 32;
+    }
+    for (size_t g = i / w->group, here; i < w->n; i += here, g++) {
+        const double scale = w->scales ? w->scales[g] : 1, zero = zeroed ? w->zeros[g] : 0;
+        here = w->n - i < w->group ? w->n - i : w->group;
+        r.zero = all(zero);
+        sum =
+            fused(group_sum(&r, format, w->codes + i * bits / 8, x->x + i, here), all(scale), sum);
+        add_sizes(&size, x->x16 + i / 16, (here + 15) / 16,
+                  sb_absolute(scale) * sb_row_largest(format, zero));
+    }
+    return (sb_partial){across(sum) * (format == SB_FORMAT_e4m3 ? SB_E4M3_UNIT : 1),
+                        (across(size.most) + size.rest) * largest_of(&r, format)};
+}
+
+#define SB_ROW_KERNEL(set, format)                                                                 \
+    KERNEL sb_partial sb_##set##_row_##format(const sb_row_codes *w, const sb_row_input *x)        \
+    {                                                                                              \
+        return w->zeros ? row_of(SB_FORMAT_##format, 1, w, x)                                      \
+                        : row_of(SB_FORMAT_##format, 0, w, x);                                     \
+    }
+
+#endif
