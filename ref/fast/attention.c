@@ -29,7 +29,7 @@ static float softmax(const sb_knobs *knobs, float *s, size_t n)
     float largest = sb_largest_of(s, n);
     for (size_t u = 0; u < n; u++)
         s[u] = s[u] - largest;
-    sb_exp_many(s, n, s);
+    sb_exp_array(s, n, s);
     float total = sb_sum(s, n);
     if (SB_IS(knobs, scores, flash)) {
         sb_act_many(knobs, s, n, s);
@@ -228,7 +228,7 @@ static void gate_piece(void *ctx, size_t piece, size_t worker)
     const size_t i = piece * PIECE, count = a->count - i < PIECE ? a->count - i : PIECE;
     float open[PIECE];
     (void)worker;
-    sb_sigmoid_many(a->gate + i, count, open);
+    sb_sigmoid_array(a->gate + i, count, open);
     if (SB_IS(g->knobs, attn_gate, act))
         sb_act_many(g->knobs, open, count, open);
     for (size_t l = 0; l < count; l++)

@@ -74,7 +74,7 @@ static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, si
         weigh(knobs, a, t, ch, count, at, terms, sum);
         if (SB_IS(knobs, conv_sum, act))
             sb_act_many(knobs, sum, count, sum);
-        sb_silu_many(sum, count, sum);
+        sb_silu_array(sum, count, sum);
         sb_act_many(knobs, sum, count, a->out + t * channels + ch);
     }
 }

@@ -68,8 +68,8 @@ static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, co
 {
     sb_scalar factor = factors_of(a->weight, in);
     const sb_codes_input codes = {in->codes, in->scales, in->group, in->format, in->values};
-    sb_status status = sb_ints_read(a->weight, &codes)
-                           ? sb_ints_matrix(a->weight, &codes, a->rows, &factor, a->out)
+    sb_status status = sb_int_dot_read(a->weight, &codes)
+                           ? sb_int_dot_matrix(a->weight, &codes, a->rows, &factor, a->out)
                            : sb_dot_matrix(a->weight, in->values, a->rows, &factor, a->out);
     if (!status)
         round_outputs(knobs, a);

@@ -24,7 +24,7 @@ static void one_block(void *ctx, size_t block, size_t worker)
     const size_t i = block * BLOCK, count = a->count - i < BLOCK ? a->count - i : BLOCK;
     float activated[BLOCK];
     (void)worker;
-    sb_silu_many(a->gate + i, count, activated);
+    sb_silu_array(a->gate + i, count, activated);
     if (j->rounds)
         sb_act_many(j->knobs, activated, count, activated);
     for (size_t l = 0; l < count; l++)

@@ -81,7 +81,7 @@ static void gated_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a, co
     for (size_t i = 0; i < a->n; i++)
         p[i] = weight[i] * p[i];
     inner(knobs, p, a->n);
-    sb_silu_many(z, a->n, silu);
+    sb_silu_array(z, a->n, silu);
     for (size_t i = 0; i < a->n; i++)
         p[i] = p[i] * silu[i];
     sb_act_many(knobs, p, a->n, a->out + row * a->n);

@@ -17,7 +17,7 @@ static void softmax(const float *logits, size_t n, float *p)
     float largest = sb_largest_of(logits, n);
     for (size_t i = 0; i < n; i++)
         p[i] = logits[i] - largest;
-    sb_exp_many(p, n, p);
+    sb_exp_array(p, n, p);
     float total = sb_sum(p, n);
     for (size_t i = 0; i < n; i++)
         p[i] = p[i] / total;

@@ -242,13 +242,13 @@ static void check_by(dot_inputs *dot, const sb_matrix *m, const sb_scalar *facto
         assert_true(out[i] == 77.0f);
 }
 
-static size_t by_fours; /* calls of sb_dot_many */
+static size_t by_fours; /* calls of sb_small_gemm */
 
 static void check(const sb_matrix *m, const sb_scalar *factor, size_t count, const char *what)
 {
     check_by(sb_dot_batch, m, factor, count, what);
-    if (sb_many_reads(m)) {
-        check_by(sb_dot_many, m, factor, count, what);
+    if (sb_small_gemm_reads(m)) {
+        check_by(sb_small_gemm, m, factor, count, what);
         by_fours++;
     }
 }
@@ -318,21 +318,23 @@ TEST(test_large)
  * its bounds: what is known of those (test_row.c) holds. Any scale that is fit, any digits. */
 static void compare_by_four(const sb_dot_kernels *set, const sb_matrix *m)
 {
-    double sums[SB_MANY_INPUTS][SB_MANY_ROWS], magnitudes[SB_MANY_INPUTS][SB_MANY_ROWS];
-    sb_row_input inputs[SB_MANY_INPUTS];
-    sb_row_codes w[SB_MANY_ROWS];
-    double *room = sb_alloc(SB_MANY_INPUTS, sb_row_input_room(m) * sizeof *room);
+    double sums[SB_SMALL_GEMM_INPUTS][SB_SMALL_GEMM_ROWS],
+        magnitudes[SB_SMALL_GEMM_INPUTS][SB_SMALL_GEMM_ROWS];
+    sb_row_input inputs[SB_SMALL_GEMM_INPUTS];
+    sb_row_codes w[SB_SMALL_GEMM_ROWS];
+    double *room = sb_alloc(SB_SMALL_GEMM_INPUTS, sb_row_input_room(m) * sizeof *room);
     assert_non_null(room);
-    for (size_t t = 0; t < SB_MANY_INPUTS; t++)
+    for (size_t t = 0; t < SB_SMALL_GEMM_INPUTS; t++)
         inputs[t] = sb_row_prepare(m, x + t * m->cols, room + t * sb_row_input_room(m));
-    for (uint32_t r = 0; r < SB_MANY_ROWS; r++)
+    for (uint32_t r = 0; r < SB_SMALL_GEMM_ROWS; r++)
         w[r] = (sb_row_codes){.codes = sb_matrix_dense(m, r),
                               .scale_codes = scales + (m->first_row + r) * m->quant.groups,
                               .group = 16,
                               .n = m->cols};
-    set->many[m->format](w, inputs, SB_MANY_INPUTS, sums[0], magnitudes[0], SB_MANY_ROWS);
-    for (size_t t = 0; t < SB_MANY_INPUTS; t++)
-        for (size_t r = 0; r < SB_MANY_ROWS; r++) {
+    set->many[m->format](w, inputs, SB_SMALL_GEMM_INPUTS, sums[0], magnitudes[0],
+                         SB_SMALL_GEMM_ROWS);
+    for (size_t t = 0; t < SB_SMALL_GEMM_INPUTS; t++)
+        for (size_t r = 0; r < SB_SMALL_GEMM_ROWS; r++) {
             const sb_partial one = set->row[m->format](&w[r], &inputs[t]);
             assert_int_equal(sb_bits_f64(sums[t][r]), sb_bits_f64(one.sum));
             assert_int_equal(sb_bits_f64(magnitudes[t][r]), sb_bits_f64(one.magnitude));
@@ -442,8 +444,8 @@ TEST(test_memory)
     sb_matrix m = draw_layer(&kinds[16], ORDINARY, 64);
     assert_true(failures_of(sb_dot_batch, &m) > 4);
     m = draw_layer(&kinds[3], ORDINARY, 64);
-    if (sb_many_reads(&m))
-        assert_true(failures_of(sb_dot_many, &m) > 1);
+    if (sb_small_gemm_reads(&m))
+        assert_true(failures_of(sb_small_gemm, &m) > 1);
 }
 
 /* Of no inputs, nothing is asked and nothing is written. */

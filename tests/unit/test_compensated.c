@@ -116,11 +116,11 @@ static void check(void (*draw)(sum *), double least_certain)
         draw(&s);
         float want = by_definition(&s), got = 0;
         for (size_t set = 1; sb_dot_set(set); set++, all++) {
-            void (*add_terms)(sb_kept *, const double *, const double *, size_t) =
-                sb_dot_set(set)->kept ? sb_dot_set(set)->kept : sb_kept_add;
-            sb_kept kept = {0, 0, 0, 0};
+            void (*add_terms)(sb_compensated *, const double *, const double *, size_t) =
+                sb_dot_set(set)->kept ? sb_dot_set(set)->kept : sb_compensated_add;
+            sb_compensated kept = {0, 0, 0, 0};
             add_terms(&kept, s.a, s.b, s.n);
-            if (!sb_kept_round(&kept, s.n, &s.factor, &got))
+            if (!sb_compensated_round(&kept, s.n, &s.factor, &got))
                 continue;
             certain++;
             if (sb_bits_f32(got) != sb_bits_f32(want))
@@ -167,13 +167,13 @@ static int check_parts(const sb_dot_kernels *set, const double *a, const double 
                        const sb_exact *want)
 {
     double parts[SB_PARTS];
-    sb_bins bins = {{0}, {0}, 0};
+    sb_superacc bins = {{0}, {0}, 0};
     sb_exact got;
     if (!set->parts || !set->parts(a, b, n, parts))
         return 0;
     for (size_t i = 0; i < SB_PARTS; i++)
-        sb_bins_add_part(&bins, parts[i]);
-    sb_bins_sum(&bins, &got);
+        sb_superacc_add_part(&bins, parts[i]);
+    sb_superacc_sum(&bins, &got);
     if (got.poisoned) /* too small for two factors: the products themselves go into bins */
         return 0;
     for (size_t d = 0; d < SB_EXACT_DIGITS; d++)
@@ -192,7 +192,7 @@ TEST(test_bins)
     key = sb_rng_key(2, "bins");
     at = 0;
     for (size_t i = 0, n; i < CASES; i++) {
-        sb_bins bins = {{0}, {0}, 0};
+        sb_superacc bins = {{0}, {0}, 0};
         sb_exact want, got;
         sb_exact_clear(&want);
         n = word() % MOST;
@@ -205,9 +205,9 @@ TEST(test_bins)
             }
             sb_exact_add_wide_product(&want, a[k], b[k]);
         }
-        sb_bins_add(&bins, a, b, n / 2);
-        sb_bins_add(&bins, a + n / 2, b + n / 2, n - n / 2);
-        sb_bins_sum(&bins, &got);
+        sb_superacc_add(&bins, a, b, n / 2);
+        sb_superacc_add(&bins, a + n / 2, b + n / 2, n - n / 2);
+        sb_superacc_sum(&bins, &got);
         assert_int_equal(!got.poisoned, !want.poisoned);
         for (size_t set = 1; sb_dot_set(set) && !want.poisoned; set++)
             by_parts[set] += check_parts(sb_dot_set(set), a, b, n, &want);
@@ -252,11 +252,11 @@ TEST(test_levels)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (unsigned bits = 0; bits <= 198; bits += 11)
             for (int alike = 0; alike < 2; alike++) {
-                sb_bins bins = {{0}, {0}, 0};
+                sb_superacc bins = {{0}, {0}, 0};
                 sb_exact want;
                 draw_products(a, b, lengths[i], bits, alike);
-                sb_bins_add(&bins, a, b, lengths[i]);
-                sb_bins_sum(&bins, &want);
+                sb_superacc_add(&bins, a, b, lengths[i]);
+                sb_superacc_sum(&bins, &want);
                 for (size_t set = 1; sb_dot_set(set); set++)
                     if (sb_dot_set(set)->parts &&
                         !check_parts(sb_dot_set(set), a, b, lengths[i], &want))

@@ -108,13 +108,13 @@ static void compare(family f, uint32_t cols, size_t count)
 {
     float out[INPUTS * ROWS], expected[INPUTS * ROWS];
     assert_int_equal(sb_dot_select("exact", NULL), SB_OK);
-    assert_false(sb_ints_read(&made.w, &made.x));
+    assert_false(sb_int_dot_read(&made.w, &made.x));
     assert_int_equal(sb_dot_matrix(&made.w, made.values, count, &made.factor, expected), SB_OK);
     for (size_t isa = 0; isa < sizeof isas / sizeof *isas; isa++) {
         if (sb_dot_select(isas[isa], NULL) != SB_OK)
             continue;
-        assert_true(sb_ints_read(&made.w, &made.x));
-        assert_int_equal(sb_ints_matrix(&made.w, &made.x, count, &made.factor, out), SB_OK);
+        assert_true(sb_int_dot_read(&made.w, &made.x));
+        assert_int_equal(sb_int_dot_matrix(&made.w, &made.x, count, &made.factor, out), SB_OK);
         for (size_t i = 0; i < count * made.w.rows; i++)
             if (sb_bits_f32(out[i]) != sb_bits_f32(expected[i]))
                 fail_msg("%s: family %d, %u columns, output %zu of %zu inputs: %a, expected %a",
@@ -146,22 +146,22 @@ TEST(test_not_read)
     draw_weight(ORDINARY, 128);
     draw_input(ORDINARY, 128);
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
-    assert_true(sb_ints_read(&made.w, &made.x));
+    assert_true(sb_int_dot_read(&made.w, &made.x));
     sb_matrix w = made.w;
     sb_codes_input x = made.x;
     w.quant.block_cols = 32;
-    assert_false(sb_ints_read(&w, &x));
+    assert_false(sb_int_dot_read(&w, &x));
     w = made.w;
     w.quant.scale_format = SB_FORMAT_e8m0;
-    assert_false(sb_ints_read(&w, &x));
+    assert_false(sb_int_dot_read(&w, &x));
     w = made.w;
     w.format = SB_FORMAT_e4m3;
-    assert_false(sb_ints_read(&w, &x));
+    assert_false(sb_int_dot_read(&w, &x));
     x.group = 32;
-    assert_false(sb_ints_read(&made.w, &x));
+    assert_false(sb_int_dot_read(&made.w, &x));
     x = made.x;
     x.codes = NULL;
-    assert_false(sb_ints_read(&made.w, &x));
+    assert_false(sb_int_dot_read(&made.w, &x));
 }
 
 static float exactly(int64_t sum, const sb_scalar *factor)
@@ -196,7 +196,7 @@ TEST(test_rounding)
         if (draw(64) == 0)
             factor.mul[0] = draw(2) ? 0x1p-126f : 0;
         int64_t signed_sum = draw(2) ? -(int64_t)sum : (int64_t)sum;
-        float found = sb_ints_round(signed_sum, &factor), want = exactly(signed_sum, &factor);
+        float found = sb_int_dot_round(signed_sum, &factor), want = exactly(signed_sum, &factor);
         if (sb_bits_f32(found) != sb_bits_f32(want))
             fail_msg("%lld * %a: %a, expected %a", (long long)signed_sum, (double)factor.mul[0],
                      (double)found, (double)want);
@@ -215,14 +215,14 @@ TEST(test_threads_and_memory)
     draw_weight(ORDINARY, MOST);
     draw_input(ORDINARY, MOST);
     sb_threads_set(1);
-    assert_int_equal(sb_ints_matrix(&made.w, &made.x, INPUTS, &made.factor, one), SB_OK);
+    assert_int_equal(sb_int_dot_matrix(&made.w, &made.x, INPUTS, &made.factor, one), SB_OK);
     sb_threads_set(3);
-    assert_int_equal(sb_ints_matrix(&made.w, &made.x, INPUTS, &made.factor, many), SB_OK);
+    assert_int_equal(sb_int_dot_matrix(&made.w, &made.x, INPUTS, &made.factor, many), SB_OK);
     assert_memory_equal(one, many, sizeof(float) * INPUTS * made.w.rows);
     sb_threads_set((size_t)threads);
     for (unsigned long n = 1; n <= 3; n++) {
         sb_alloc_fail_at(n);
-        assert_int_equal(sb_ints_matrix(&made.w, &made.x, 1, &made.factor, one), SB_ERR_MEMORY);
+        assert_int_equal(sb_int_dot_matrix(&made.w, &made.x, 1, &made.factor, one), SB_ERR_MEMORY);
         sb_alloc_fail_at(0);
     }
 }

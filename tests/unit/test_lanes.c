@@ -78,9 +78,9 @@ typedef struct function {
     sb_fn fn;
 } function;
 
-static const function functions[] = {{"exp", sb_exp_many, sb_exp, SB_FN_exp},
-                                     {"sigmoid", sb_sigmoid_many, sb_sigmoid, SB_FN_sigmoid},
-                                     {"silu", sb_silu_many, sb_silu, SB_FN_silu}};
+static const function functions[] = {{"exp", sb_exp_array, sb_exp, SB_FN_exp},
+                                     {"sigmoid", sb_sigmoid_array, sb_sigmoid, SB_FN_sigmoid},
+                                     {"silu", sb_silu_array, sb_silu, SB_FN_silu}};
 
 static size_t add_input(size_t n, uint32_t bits)
 {

@@ -54,11 +54,11 @@ static void count_tests(const sb_matrix *w, uint32_t row, const double *x, sb_pa
     float rounded;
     if (sb_row_certain(partial, w->cols, factor, &rounded))
         return;
-    sb_kept kept = {0, 0, 0, 0};
+    sb_compensated kept = {0, 0, 0, 0};
     sb_matrix_wide(w, row, wide);
-    (set->kept ? set->kept : sb_kept_add)(&kept, wide, x, w->cols);
+    (set->kept ? set->kept : sb_compensated_add)(&kept, wide, x, w->cols);
     tried->sent++;
-    tried->exact += !sb_kept_round(&kept, w->cols, factor, &rounded);
+    tried->exact += !sb_compensated_round(&kept, w->cols, factor, &rounded);
 }
 
 /* Of the rows that are asked for. room: sb_row_input_room(w) and sb_row_room(w). */
@@ -108,7 +108,7 @@ static sb_status count_sample(const sb_knobs *knobs, const sb_linear_args *args,
     factor.div[1] = in.factor.div[0];
     const sb_codes_input coded = {in.codes, in.scales, in.group, in.format, in.values};
     sb_status status = SB_OK;
-    if (sb_ints_read(w, &coded))
+    if (sb_int_dot_read(w, &coded))
         tried->integers += s->count;
     else
         status = sb_bench_count(w, in.values, &factor, s->row, s->count, tried, err);

@@ -18,7 +18,7 @@ static inline double two_sum(double x, double y, double *sum)
 
 /* The error of the sum joins the errors, and the error of that the rest, which is where rounding
  * begins. */
-static inline void join(sb_kept *to, double term)
+static inline void join(sb_compensated *to, double term)
 {
     double error = two_sum(to->sum, term, &to->sum);
     double left = two_sum(to->errors, error, &to->errors);
@@ -26,7 +26,7 @@ static inline void join(sb_kept *to, double term)
     to->size += sb_absolute(left);
 }
 
-void sb_kept_join(sb_kept *to, double term)
+void sb_compensated_join(sb_compensated *to, double term)
 {
     join(to, term);
 }
@@ -37,16 +37,16 @@ static inline double upper(double x)
     return sb_f64_from_bits(sb_bits_f64(x) & 0xffffffe000000000u);
 }
 
-static inline void add_product(sb_kept *to, double a, double b)
+static inline void add_product(sb_compensated *to, double a, double b)
 {
     double part = upper(a);
     join(to, part * b);
     join(to, (a - part) * b);
 }
 
-void sb_kept_add(sb_kept *to, const double *a, const double *b, size_t n)
+void sb_compensated_add(sb_compensated *to, const double *a, const double *b, size_t n)
 {
-    sb_kept lane[LANES] = {{0, 0, 0, 0}};
+    sb_compensated lane[LANES] = {{0, 0, 0, 0}};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (size_t l = 0; l < LANES; l++)
@@ -82,7 +82,7 @@ static const double TWO_UNITS = 0x1.00001p-52;
 
 /* What was kept: of a term at most 3 n + 64 additions of rest are on its way, of which
  * error_bound() in dot.c says how far they lead. */
-static pair pair_of(const sb_kept *k, size_t n)
+static pair pair_of(const sb_compensated *k, size_t n)
 {
     pair p;
     double first, low, lower, lowest;
@@ -153,7 +153,8 @@ static int round_pair(pair p, float *rounded)
 }
 
 /* "a zero sum is +0" - whatever the sign of the factor. */
-int sb_kept_round(const sb_kept *from, size_t n, const sb_scalar *factor, float *rounded)
+int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
+                         float *rounded)
 {
     const double mul = (double)factor->mul[0] * (double)factor->mul[1];
     const double div = (double)factor->div[0] * (double)factor->div[1];

@@ -7,20 +7,22 @@
 
 #include "ref/math/exact.h"
 
-/* sum + errors + rest is the sum of n products, but for an error that sb_kept_round knows from n
- * and `size`: rest was rounded at each addition, and size is the sum of its terms' magnitudes. */
-typedef struct sb_kept {
+/* sum + errors + rest is the sum of n products, but for an error that sb_compensated_round knows
+ * from n and `size`: rest was rounded at each addition, and size is the sum of its terms'
+ * magnitudes. */
+typedef struct sb_compensated {
     double sum, errors, rest, size;
-} sb_kept;
+} sb_compensated;
 
 /* Adds n products of values as sb_exact_add_wide_product takes them; portable. NaN and infinity
  * make the sum NaN or infinite. */
-void sb_kept_add(sb_kept *to, const double *a, const double *b, size_t n);
+void sb_compensated_add(sb_compensated *to, const double *a, const double *b, size_t n);
 
 /* One term more, which is exact. */
-void sb_kept_join(sb_kept *to, double term);
+void sb_compensated_join(sb_compensated *to, double term);
 
 /* Nonzero, and *rounded set, if RN32( sum of n products * factor ) is certain. */
-int sb_kept_round(const sb_kept *from, size_t n, const sb_scalar *factor, float *rounded);
+int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
+                         float *rounded);
 
 #endif

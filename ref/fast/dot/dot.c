@@ -150,10 +150,10 @@ static size_t load_piece(const terms *t, size_t i, float a[PIECE], float b[PIECE
     return count;
 }
 
-static void add_kept(sb_kept *to, const double *a, const double *b, size_t n)
+static void add_kept(sb_compensated *to, const double *a, const double *b, size_t n)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
-    (set->kept ? set->kept : sb_kept_add)(to, a, b, n);
+    (set->kept ? set->kept : sb_compensated_add)(to, a, b, n);
 }
 
 /* The next terms as doubles; returns how many. */
@@ -189,22 +189,22 @@ static float settle(const terms *t)
     static const sb_scalar one = SB_SCALAR_ONE;
     double a[PIECE], b[PIECE];
     float rounded;
-    sb_kept kept = {0, 0, 0, 0};
-    sb_bins bins = {{0}, {0}, 0};
+    sb_compensated kept = {0, 0, 0, 0};
+    sb_superacc bins = {{0}, {0}, 0};
     sb_exact sum;
     for (size_t i = 0, count; i < t->n; i += count) {
         count = load_wide(t, i, a, b);
         add_kept(&kept, a, b, count);
     }
-    if (sb_kept_round(&kept, t->n, &one, &rounded))
+    if (sb_compensated_round(&kept, t->n, &one, &rounded))
         return rounded;
     if (t->n > TERMS_MAX)
         return round_exact(t);
     for (size_t i = 0, count; i < t->n; i += count) {
         count = load_wide(t, i, a, b);
-        sb_bins_add(&bins, a, b, count);
+        sb_superacc_add(&bins, a, b, count);
     }
-    sb_bins_sum(&bins, &sum);
+    sb_superacc_sum(&bins, &sum);
     return sb_exact_round(&sum);
 }
 
@@ -302,19 +302,19 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
 /* The exact sum: of a few parts, if the chosen set can make them. */
 static sb_exact wide_sum(const double *a, const double *b, size_t n)
 {
-    sb_bins bins = {{0}, {0}, 0};
+    sb_superacc bins = {{0}, {0}, 0};
     double parts[SB_PARTS];
     sb_exact sum;
     if (sb_dot_kernels_now()->parts && sb_dot_kernels_now()->parts(a, b, n, parts)) {
         for (size_t i = 0; i < SB_PARTS; i++)
-            sb_bins_add_part(&bins, parts[i]);
-        sb_bins_sum(&bins, &sum);
+            sb_superacc_add_part(&bins, parts[i]);
+        sb_superacc_sum(&bins, &sum);
         if (!sum.poisoned)
             return sum;
     }
-    bins = (sb_bins){{0}, {0}, 0};
-    sb_bins_add(&bins, a, b, n);
-    sb_bins_sum(&bins, &sum);
+    bins = (sb_superacc){{0}, {0}, 0};
+    sb_superacc_add(&bins, a, b, n);
+    sb_superacc_sum(&bins, &sum);
     return sum;
 }
 
@@ -336,9 +336,9 @@ static int wide_binary64(const double *a, const double *b, size_t n, const sb_sc
 static int wide_kept(const double *a, const double *b, size_t n, const sb_scalar *scalar,
                      float *rounded)
 {
-    sb_kept kept = {0, 0, 0, 0};
+    sb_compensated kept = {0, 0, 0, 0};
     add_kept(&kept, a, b, n);
-    return sb_kept_round(&kept, n, scalar, rounded);
+    return sb_compensated_round(&kept, n, scalar, rounded);
 }
 
 float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scalar *scalar,
@@ -350,7 +350,7 @@ float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scal
     if (*effort == SB_EFFORT_binary64 && wide_binary64(a, b, n, scalar, &rounded))
         return rounded;
     if (*effort != SB_EFFORT_exact && wide_kept(a, b, n, scalar, &rounded)) {
-        *effort = SB_EFFORT_kept;
+        *effort = SB_EFFORT_compensated;
         return rounded;
     }
     *effort = SB_EFFORT_exact;
@@ -360,7 +360,7 @@ float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scal
 
 float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_scalar *scalar)
 {
-    sb_effort effort = SB_EFFORT_kept;
+    sb_effort effort = SB_EFFORT_compensated;
     return sb_dot_wide_from(a, b, n, scalar, &effort);
 }
 

@@ -41,7 +41,7 @@ typedef struct sb_row_input {
     double squares;      /* the sum of squares of x, if the kernel asks for it */
 } sb_row_input;
 
-enum { SB_MANY_ROWS = 4, SB_MANY_INPUTS = 32 };
+enum { SB_SMALL_GEMM_ROWS = 4, SB_SMALL_GEMM_INPUTS = 32 };
 
 /* One row per instruction set; entries are chosen once, at start, and never change a bit. */
 typedef struct sb_dot_kernels {
@@ -61,8 +61,8 @@ typedef struct sb_dot_kernels {
     /* the same of two rows that differ in nothing but their codes, scales and zeros; NULL: none */
     void (*pair[SB_FORMAT_COUNT])(const sb_row_codes w[2], const sb_row_input *x,
                                   sb_partial partials[2]);
-    /* the same of SB_MANY_ROWS rows with scale_codes, of at least one column, with up to
-     * SB_MANY_INPUTS inputs: of row r with input t at [t * stride + r]; NULL: none */
+    /* the same of SB_SMALL_GEMM_ROWS rows with scale_codes, of at least one column, with up to
+     * SB_SMALL_GEMM_INPUTS inputs: of row r with input t at [t * stride + r]; NULL: none */
     void (*many[SB_FORMAT_COUNT])(const sb_row_codes *w, const sb_row_input *x, size_t inputs,
                                   double *sums, double *magnitudes, size_t stride);
     /* fills sb_row_input.lanes from n columns of x, and the zeros behind them, as far as
@@ -80,7 +80,8 @@ typedef struct sb_dot_kernels {
     int (*parts)(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
     /* whether row[e2m1] takes these n codes of E4M3, of 16 columns each, for scales. May be NULL */
     int (*reads_scales)(const unsigned char *codes, size_t n);
-    void (*kept)(sb_kept *to, const double *a, const double *b, size_t n); /* NULL: sb_kept_add */
+    void (*kept)(sb_compensated *to, const double *a, const double *b,
+                 size_t n); /* NULL: sb_compensated_add */
 } sb_dot_kernels;
 
 /* Chooses the kernels: name is "auto" (the best this CPU has), one of the sets, or "exact", which
@@ -119,7 +120,7 @@ float sb_dot_wide_slowly(const double *a, const double *b, size_t n, const sb_sc
 
 /* The same for many sums that are likely to be alike: begins with what *effort says, of the three
  * ways to get at the bits, and leaves there the one that did. */
-typedef enum sb_effort { SB_EFFORT_binary64, SB_EFFORT_kept, SB_EFFORT_exact } sb_effort;
+typedef enum sb_effort { SB_EFFORT_binary64, SB_EFFORT_compensated, SB_EFFORT_exact } sb_effort;
 float sb_dot_wide_from(const double *a, const double *b, size_t n, const sb_scalar *scalar,
                        sb_effort *effort);
 

@@ -23,19 +23,19 @@ static void many(const float *x, size_t n, float *out, many_fn *kernel, size_t w
         out[i] = one(x[i]);
 }
 
-void sb_exp_many(const float *x, size_t n, float *out)
+void sb_exp_array(const float *x, size_t n, float *out)
 {
     const sb_lane_kernels *lanes = sb_lanes();
     many(x, n, out, lanes ? lanes->exp : NULL, lanes ? lanes->width : 1, sb_exp);
 }
 
-void sb_sigmoid_many(const float *x, size_t n, float *out)
+void sb_sigmoid_array(const float *x, size_t n, float *out)
 {
     const sb_lane_kernels *lanes = sb_lanes();
     many(x, n, out, lanes ? lanes->sigmoid : NULL, lanes ? lanes->width : 1, sb_sigmoid);
 }
 
-void sb_silu_many(const float *x, size_t n, float *out)
+void sb_silu_array(const float *x, size_t n, float *out)
 {
     const sb_lane_kernels *lanes = sb_lanes();
     many(x, n, out, lanes ? lanes->silu : NULL, lanes ? lanes->width : 1, sb_silu);

@@ -62,7 +62,7 @@ static sb_int_rows_fn kernel(void)
     return fn ? fn : sb_int_rows_scalar;
 }
 
-int sb_ints_read(const sb_matrix *w, const sb_codes_input *x)
+int sb_int_dot_read(const sb_matrix *w, const sb_codes_input *x)
 {
     const sb_quant *q = &w->quant;
     return x->codes && x->format == SB_FORMAT_e2m1 && x->group == 16 &&
@@ -129,7 +129,7 @@ static float round_uncertain(int64_t sum, factors by, const sb_scalar *factor)
     return round_exactly(sum, factor);
 }
 
-float sb_ints_round(int64_t sum, const sb_scalar *factor)
+float sb_int_dot_round(int64_t sum, const sb_scalar *factor)
 {
     const factors by = factors_of(factor);
     const double v = value_of(sum, by);
@@ -216,7 +216,7 @@ static void round_tile(const job *j, uint32_t row, size_t t, size_t count, const
             value[r] = (float)v;
         }
         for (size_t r = 0; !certain && r < here; r++)
-            value[r] = sb_ints_round(sums[r], j->factor);
+            value[r] = sb_int_dot_round(sums[r], j->factor);
         memcpy(out, value, here * sizeof *out);
     }
 }
@@ -268,8 +268,8 @@ static void all_rows(job *j)
                     sb_worth_threads(products / 2), tile_of, j);
 }
 
-sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
-                         const sb_scalar *factor, float *out)
+sb_status sb_int_dot_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
+                            const sb_scalar *factor, float *out)
 {
     job j = {.w = w, .x = x, .count = count, .factor = factor, .out = out, .rows = kernel()};
     const size_t cols = w->cols;

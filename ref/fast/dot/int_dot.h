@@ -24,13 +24,13 @@ typedef struct sb_codes_input {
 } sb_codes_input;
 
 /* Whether the layer of this matrix with such an input is computed in integers. */
-int sb_ints_read(const sb_matrix *w, const sb_codes_input *x);
+int sb_int_dot_read(const sb_matrix *w, const sb_codes_input *x);
 
 /* out[t rows + i] = RN32( sum_k w[i, k] values[t, k] * factor ), as sb_dot_matrix. */
-sb_status sb_ints_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
-                         const sb_scalar *factor, float *out);
+sb_status sb_int_dot_matrix(const sb_matrix *w, const sb_codes_input *x, size_t count,
+                            const sb_scalar *factor, float *out);
 
 /* RN32( sum 2^-20 * factor ). Public for tests. */
-float sb_ints_round(int64_t sum, const sb_scalar *factor);
+float sb_int_dot_round(int64_t sum, const sb_scalar *factor);
 
 #endif

@@ -273,7 +273,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     sb_partial partials[AT_ONCE];
     double sums[AT_ONCE], magnitudes[AT_ONCE];
     unsigned char open[AT_ONCE];
-    sb_effort effort = SB_EFFORT_kept;
+    sb_effort effort = SB_EFFORT_compensated;
     partials_of(j, first, rows, room, partials);
     for (uint32_t r = 0; r < rows; r++) {
         sums[r] = partials[r].sum;
@@ -335,8 +335,8 @@ static size_t many_inputs(const sb_matrix *w)
 sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
                         float *out)
 {
-    if (count > 1 && sb_many_reads(w))
-        return sb_dot_many(w, x, count, factor, out);
+    if (count > 1 && sb_small_gemm_reads(w))
+        return sb_small_gemm(w, x, count, factor, out);
     if (sb_dot_kernels_now()->tile && count >= many_inputs(w))
         return sb_dot_batch(w, x, count, factor, out);
     sb_status status = SB_OK;

@@ -16,7 +16,7 @@ enum { AT_ONCE = 16 };
 typedef struct job {
     const sb_matrix *w;
     const double *x; /* (count, cols) */
-    size_t count;    /* SB_MANY_INPUTS at most */
+    size_t count;    /* SB_SMALL_GEMM_INPUTS at most */
     const sb_scalar *factor;
     float *out; /* (count, rows) */
     const sb_dot_kernels *set;
@@ -27,8 +27,8 @@ typedef struct job {
 
 /* The outputs of AT_ONCE rows. */
 typedef struct piece {
-    double sums[SB_MANY_INPUTS][AT_ONCE], magnitudes[SB_MANY_INPUTS][AT_ONCE];
-    unsigned char open[SB_MANY_INPUTS][AT_ONCE];
+    double sums[SB_SMALL_GEMM_INPUTS][AT_ONCE], magnitudes[SB_SMALL_GEMM_INPUTS][AT_ONCE];
+    unsigned char open[SB_SMALL_GEMM_INPUTS][AT_ONCE];
 } piece;
 
 static const unsigned char *scales_of(const sb_matrix *w, uint32_t row)
@@ -36,16 +36,16 @@ static const unsigned char *scales_of(const sb_matrix *w, uint32_t row)
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
 }
 
-int sb_many_reads(const sb_matrix *w)
+int sb_small_gemm_reads(const sb_matrix *w)
 {
     return w->cols > 0 && sb_dot_kernels_now()->many[w->format] && sb_row_reads(w) &&
            sb_row_scales_lie_well(w);
 }
 
 /* Rows for the kernel; 0 if their scales are not fit for it. */
-static int open_rows(const job *j, uint32_t first, sb_row_codes w[SB_MANY_ROWS])
+static int open_rows(const job *j, uint32_t first, sb_row_codes w[SB_SMALL_GEMM_ROWS])
 {
-    for (uint32_t r = 0; r < SB_MANY_ROWS; r++) {
+    for (uint32_t r = 0; r < SB_SMALL_GEMM_ROWS; r++) {
         w[r] = (sb_row_codes){.codes = sb_matrix_dense(j->w, first + r),
                               .scale_codes = scales_of(j->w, first + r),
                               .group = j->w->quant.block_cols,
@@ -68,10 +68,10 @@ static void one_row(const job *j, uint32_t row, double *room, double *sums, doub
 
 static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, piece *p)
 {
-    sb_row_codes w[SB_MANY_ROWS];
+    sb_row_codes w[SB_SMALL_GEMM_ROWS];
     for (uint32_t r = 0, now; r < rows; r += now) {
         double *sums = &p->sums[0][r], *magnitudes = &p->magnitudes[0][r];
-        now = rows - r >= SB_MANY_ROWS && open_rows(j, first + r, w) ? SB_MANY_ROWS : 1;
+        now = rows - r >= SB_SMALL_GEMM_ROWS && open_rows(j, first + r, w) ? SB_SMALL_GEMM_ROWS : 1;
         if (now == 1)
             one_row(j, first + r, room, sums, magnitudes);
         else
@@ -83,7 +83,7 @@ static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, 
 static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r, double *room)
 {
     double *wide = room + sb_row_room(j->w);
-    sb_effort effort = SB_EFFORT_kept;
+    sb_effort effort = SB_EFFORT_compensated;
     int known = 0;
     for (size_t t = 0; t < j->count; t++) {
         if (!p->open[t][r])
@@ -120,7 +120,7 @@ static void one_input(void *ctx, size_t t, size_t worker)
     j->inputs[t] = sb_row_prepare(j->w, j->x + t * j->w->cols, for_inputs + t * j->input_room);
 }
 
-/* All rows with at most SB_MANY_INPUTS inputs. */
+/* All rows with at most SB_SMALL_GEMM_INPUTS inputs. */
 static void some_inputs(job *j)
 {
     const int many = sb_worth_threads((double)j->count * j->w->rows * j->w->cols);
@@ -128,12 +128,12 @@ static void some_inputs(job *j)
     sb_parallel_for(((size_t)j->w->rows + AT_ONCE - 1) / AT_ONCE, many, one_piece, j);
 }
 
-sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
-                      float *out)
+sb_status sb_small_gemm(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                        float *out)
 {
-    const size_t turns = (count + SB_MANY_INPUTS - 1) / SB_MANY_INPUTS;
+    const size_t turns = (count + SB_SMALL_GEMM_INPUTS - 1) / SB_SMALL_GEMM_INPUTS;
     const size_t most = turns ? (count + turns - 1) / turns : 0;
-    sb_row_input inputs[SB_MANY_INPUTS];
+    sb_row_input inputs[SB_SMALL_GEMM_INPUTS];
     job j = {.w = w, .factor = factor, .set = sb_dot_kernels_now(), .inputs = inputs};
     j.input_room = sb_row_input_room(w);
     j.each = sb_row_room(w) + sb_tile_padded(w->cols);

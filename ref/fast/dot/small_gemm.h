@@ -8,10 +8,10 @@
 
 /* Whether the chosen set has such a kernel for the matrix, but for rows whose scales are not fit.
  */
-int sb_many_reads(const sb_matrix *w);
+int sb_small_gemm_reads(const sb_matrix *w);
 
 /* What sb_dot_matrix of row.h is, for such a matrix. */
-sb_status sb_dot_many(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
-                      float *out);
+sb_status sb_small_gemm(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
+                        float *out);
 
 #endif

@@ -82,7 +82,7 @@ static void one_strip(void *ctx, size_t i, size_t worker)
     const sb_strip strip = strip_at(j, first);
     double sums[SB_STRIP_ROWS], magnitudes[SB_STRIP_ROWS];
     unsigned char open[SB_STRIP_ROWS];
-    sb_effort effort = SB_EFFORT_kept;
+    sb_effort effort = SB_EFFORT_compensated;
     j->set->strip->add(&strip, &j->input, sums, magnitudes);
     if (!sb_row_round(j->w->cols, j->factor, sums, magnitudes, strip.rows, j->out + first, open))
         return;

@@ -14,13 +14,13 @@ static inline uint64_t significand_of(uint64_t bits, uint64_t *outside)
 
 /* A product of 64 bits, at most 31 places up in its bin: 95 bits, which leaves room for 2^30. A
  * value outside may have any exponent, but not any bin. */
-static inline void add_product(sb_bins *restrict to, double a, double b, uint64_t *outside)
+static inline void add_product(sb_superacc *restrict to, double a, double b, uint64_t *outside)
 {
     const uint64_t bits_a = sb_bits_f64(a), bits_b = sb_bits_f64(b);
     const uint64_t product = significand_of(bits_a, outside) * significand_of(bits_b, outside);
     const uint64_t place = (bits_a >> 52 & 0x7ffu) + (bits_b >> 52 & 0x7ffu) -
                            (uint64_t)(2 * (1023 + 31) - SB_EXACT_BIAS);
-    const uint64_t bin = place / 32 < SB_BINS ? place / 32 : 0, shift = place % 32;
+    const uint64_t bin = place / 32 < SB_SUPERACC_WORDS ? place / 32 : 0, shift = place % 32;
     const uint64_t minus = (uint64_t)0 - ((bits_a ^ bits_b) >> 63);
     const uint64_t low = product << shift, high = product >> 1 >> (63 - shift);
     const uint64_t signed_low = (low ^ minus) - minus;
@@ -30,7 +30,7 @@ static inline void add_product(sb_bins *restrict to, double a, double b, uint64_
     to->low[bin] = sum;
 }
 
-void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n)
+void sb_superacc_add(sb_superacc *to, const double *a, const double *b, size_t n)
 {
     uint64_t outside = 0;
     for (size_t i = 0; i < n; i++)
@@ -39,7 +39,7 @@ void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n)
 }
 
 /* Its upper 32 bits and the others, times half of its power of two and the other half. */
-void sb_bins_add_part(sb_bins *to, double part)
+void sb_superacc_add_part(sb_superacc *to, double part)
 {
     const uint64_t bits = sb_bits_f64(part), field = bits >> 52 & 0x7ffu, half = (field + 1023) / 2;
     const double power = sb_f64_from_bits(half << 52),
@@ -48,7 +48,7 @@ void sb_bins_add_part(sb_bins *to, double part)
     if (bits << 1 == 0)
         return;
     const double a[2] = {upper * inverse, (part - upper) * inverse}, b[2] = {power, power};
-    sb_bins_add(to, a, b, 2);
+    sb_superacc_add(to, a, b, 2);
 }
 
 /* Adds a magnitude of 128 bits to four digits, or takes it away. */
@@ -61,12 +61,12 @@ static void add_digits(int64_t *digit, uint64_t low, uint64_t high, int64_t sign
 }
 
 /* Four bins reach into a digit. */
-void sb_bins_sum(const sb_bins *from, sb_exact *sum)
+void sb_superacc_sum(const sb_superacc *from, sb_exact *sum)
 {
     sb_exact_clear(sum);
     sum->poisoned = from->outside != 0;
     sum->pending = 4;
-    for (size_t d = 0; d < SB_BINS; d++) {
+    for (size_t d = 0; d < SB_SUPERACC_WORDS; d++) {
         uint64_t low = from->low[d], high = from->high[d];
         if (high >> 63)
             add_digits(sum->digit + d, (uint64_t)0 - low, ~high + (low == 0), -1);

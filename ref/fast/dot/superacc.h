@@ -5,21 +5,21 @@
 
 #include "ref/math/exact.h"
 
-enum { SB_BINS = 26 };
+enum { SB_SUPERACC_WORDS = 26 };
 
 /* Bin d counts in units of 2^(32 d - SB_EXACT_BIAS), in two's complement. */
-typedef struct sb_bins {
-    uint64_t low[SB_BINS], high[SB_BINS];
+typedef struct sb_superacc {
+    uint64_t low[SB_SUPERACC_WORDS], high[SB_SUPERACC_WORDS];
     uint64_t outside; /* nonzero: a value was none that sb_exact_add_wide_product takes */
-} sb_bins;
+} sb_superacc;
 
 /* Adds n products to bins that began as zeros; fewer than 2^30 in all. */
-void sb_bins_add(sb_bins *to, const double *a, const double *b, size_t n);
+void sb_superacc_add(sb_superacc *to, const double *a, const double *b, size_t n);
 
 /* Adds a double itself: of at most 53 bits. */
-void sb_bins_add_part(sb_bins *to, double part);
+void sb_superacc_add_part(sb_superacc *to, double part);
 
-void sb_bins_sum(const sb_bins *from, sb_exact *sum);
+void sb_superacc_sum(const sb_superacc *from, sb_exact *sum);
 
 /* The same in binary64, in several lanes. A lane has a few levels, each a number from 2^k to
  * 2^(k+1) all the time, which takes of a term what is a multiple of its last place and leaves the

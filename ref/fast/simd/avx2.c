@@ -172,7 +172,7 @@ static const sb_dot_kernels avx2 = {
     .arrange = {[SB_FORMAT_e2m1] = sb_avx2_arrange_fixed},
     .reads_scales = sb_avx2_reads_scales,
     .parts = sb_avx2_parts,
-    .kept = sb_avx2_kept,
+    .kept = sb_avx2_compensated,
 };
 const sb_dot_kernels *const sb_dot_avx2 = &avx2;
 

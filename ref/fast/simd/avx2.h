@@ -21,6 +21,6 @@ INLINE void sb_avx2_fetch(const unsigned char *codes)
 /* Entries of sb_dot_kernels. */
 int sb_avx2_reads_scales(const unsigned char *codes, size_t n);
 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
-void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n);
+void sb_avx2_compensated(sb_compensated *to, const double *a, const double *b, size_t n);
 
 #endif

@@ -43,7 +43,7 @@ INLINE __m256d next(const double *x, size_t left)
 
 /* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
  * the errors at once. */
-AVX2 void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n)
+AVX2 void sb_avx2_compensated(sb_compensated *to, const double *a, const double *b, size_t n)
 {
     const __m256d zero = _mm256_setzero_pd();
     kept_lanes acc = {zero, zero, zero, zero};
@@ -61,8 +61,8 @@ AVX2 void sb_avx2_kept(sb_kept *to, const double *a, const double *b, size_t n)
     _mm256_storeu_pd(lanes[2], acc.rest);
     _mm256_storeu_pd(lanes[3], acc.size);
     for (size_t l = 0; l < LANES; l++) {
-        sb_kept_join(to, lanes[0][l]);
-        sb_kept_join(to, lanes[1][l]);
+        sb_compensated_join(to, lanes[0][l]);
+        sb_compensated_join(to, lanes[1][l]);
         to->rest += lanes[2][l];
         to->size += lanes[3][l];
     }

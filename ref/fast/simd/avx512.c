@@ -140,7 +140,7 @@ AVX512 static double squares(const double *x, size_t n)
                     [SB_FORMAT_e4m3] = sb_avx512_arrange_e4m3},                                    \
         .magnitudes = magnitudes, .squares = {[SB_FORMAT_bf16] = (bf16_squares)},                  \
         .scales = sb_avx512_scales, .reads_scales = sb_avx512_reads_scales,                        \
-        .kept = sb_avx512_kept, .parts = sb_avx512_parts,                                          \
+        .kept = sb_avx512_compensated, .parts = sb_avx512_parts,                                   \
     }
 
 static const sb_dot_kernels avx512 =

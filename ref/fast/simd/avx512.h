@@ -82,7 +82,7 @@ void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes);
 int sb_avx512_reads_scales(const unsigned char *codes, size_t n);
 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values);
 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS]);
-void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n);
+void sb_avx512_compensated(sb_compensated *to, const double *a, const double *b, size_t n);
 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes);
 void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x, sb_partial partials[2]);
 sb_partial sb_avx512_row_bf16(const sb_row_codes *w, const sb_row_input *x);

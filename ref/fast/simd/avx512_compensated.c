@@ -32,7 +32,7 @@ INLINE int any(__m512d error)
 
 /* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
  * the errors at once. */
-AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t n)
+AVX512 void sb_avx512_compensated(sb_compensated *to, const double *a, const double *b, size_t n)
 {
     const __m512d zero = _mm512_setzero_pd();
     kept_lanes acc = {zero, zero, zero, zero};
@@ -52,8 +52,8 @@ AVX512 void sb_avx512_kept(sb_kept *to, const double *a, const double *b, size_t
     _mm512_storeu_pd(lanes[0], acc.sum);
     _mm512_storeu_pd(lanes[1], acc.errors);
     for (size_t l = 0; l < 8; l++) {
-        sb_kept_join(to, lanes[0][l]);
-        sb_kept_join(to, lanes[1][l]);
+        sb_compensated_join(to, lanes[0][l]);
+        sb_compensated_join(to, lanes[1][l]);
     }
     to->rest += _mm512_reduce_add_pd(acc.rest);
     to->size += _mm512_reduce_add_pd(acc.size);

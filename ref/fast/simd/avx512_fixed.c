@@ -378,7 +378,7 @@ VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
                        const opened_scales *opened, size_t rows, int coded, int lowest,
                        const fixed_pair *in)
 {
-    __m512i sums[SB_MANY_ROWS][2];
+    __m512i sums[SB_SMALL_GEMM_ROWS][2];
     by_digits(codes, rows, lowest, in, sums);
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++) {
@@ -514,7 +514,7 @@ VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input 
 }
 
 /* Rows of coded scales with many inputs: their codes stay in registers, the sums do not. */
-enum { ROWS = SB_MANY_ROWS };
+enum { ROWS = SB_SMALL_GEMM_ROWS };
 
 VINLINE void add_many(row_sums (*to)[ROWS], const sb_row_codes *w, const sb_row_input *x,
                       size_t inputs, size_t i, size_t here)
@@ -537,7 +537,7 @@ VNNI void sb_avx512_fixed_many_e2m1(const sb_row_codes *w, const sb_row_input *x
 {
     const size_t n = w->n, whole = n / PAIR * PAIR;
     const __m128d part = _mm_set1_pd(SB_FIXED_OF_CODED);
-    row_sums all[SB_MANY_INPUTS][ROWS];
+    row_sums all[SB_SMALL_GEMM_INPUTS][ROWS];
     for (size_t r = 0; r < ROWS; r++)
         fetch_scales(&w[r]);
     for (size_t t = 0; t < inputs; t++)
