@@ -8,11 +8,6 @@
 #include "ref/ops/experts.h"
 #include "ref/ops/op.h"
 
-/* Rows whose definition only moves or adds values: it is its own twin. */
-#define sb_embed_fast sb_embed_ref
-#define sb_split_gate_fast sb_split_gate_ref
-#define sb_add_fast sb_add_ref
-
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_##name##_fast(const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"
