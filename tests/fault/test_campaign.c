@@ -116,7 +116,7 @@ static int is_known(const char *word)
         "nan",
 #define SB_SCENE(word, vehicle, setting, script, op, from, sound) word,
 #define SB_NO_SCENE(word, why) word,
-#include "tools/fault/kernels.def"
+#include "tools/fault/lists/scenes.def"
 #undef SB_SCENE
 #undef SB_NO_SCENE
     };
@@ -221,7 +221,7 @@ TEST(test_list)
         while (i < faults.count && strcmp(faults.items[i].name, name) != 0)
             i++;
         if (i == faults.count)
-            fail_msg("faults.def lacks %s", name);
+            fail_msg("incidents.def lacks %s", name);
     }
     sb_faults_free(&faults);
 }

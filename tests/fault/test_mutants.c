@@ -51,7 +51,7 @@ TEST(test_reference_passes)
 
 /* A mistake fails in its own op, and in no other; a harmless twin fails nowhere although its bits
  * differ. */
-static void run_mutant(const sb_mistake *m)
+static void run_mutant(const sb_planted *m)
 {
     static forced f;
     forced_op last = FORCED_OPS;
@@ -61,31 +61,31 @@ static void run_mutant(const sb_mistake *m)
     if (m->benign && count)
         fail_msg("%s: %s does not pass: %s", m->name, forced_op_name(last), f.rows[last].first);
     if (!m->benign && count == 0)
-        fail_msg("%s survives: %s", m->name, m->what);
-    if (!m->benign && (count > 1 || strcmp(forced_op_name(last), m->op) != 0))
+        fail_msg("%s survives: %s", m->name, m->words);
+    if (!m->benign && (count > 1 || strcmp(forced_op_name(last), m->where) != 0))
         fail_msg("%s is seen in %u ops, one of them %s: %s", m->name, count, forced_op_name(last),
                  f.rows[last].first);
     if (!m->benign)
-        printf("caught   %-22s %-16s %s\n", m->name, m->op, f.rows[last].first);
+        printf("caught   %-22s %-16s %s\n", m->name, m->where, f.rows[last].first);
     for (int op = 0; m->benign && op < FORCED_OPS; op++)
-        if (strcmp(forced_op_name((forced_op)op), m->op) == 0)
+        if (strcmp(forced_op_name((forced_op)op), m->where) == 0)
             printf("harmless %-22s %-16s identical %zu of %zu, worst %.3f of the bound\n", m->name,
-                   m->op, f.rows[op].identical, f.rows[op].compared, f.rows[op].apart);
+                   m->where, f.rows[op].identical, f.rows[op].compared, f.rows[op].apart);
 }
 
 TEST(test_mistakes_are_caught)
 {
-    for (size_t i = 0; i < sb_mistake_count(); i++)
-        if (!sb_mistake_at(i)->benign)
-            run_mutant(sb_mistake_at(i));
+    for (size_t i = 0; sb_mistakes[i].name; i++)
+        if (!sb_mistakes[i].benign)
+            run_mutant(&sb_mistakes[i]);
 }
 
 TEST(test_other_orders_pass)
 {
     unsigned count = 0;
-    for (size_t i = 0; i < sb_mistake_count(); i++)
-        if (sb_mistake_at(i)->benign) {
-            run_mutant(sb_mistake_at(i));
+    for (size_t i = 0; sb_mistakes[i].name; i++)
+        if (sb_mistakes[i].benign) {
+            run_mutant(&sb_mistakes[i]);
             count++;
         }
     assert_true(count >= 2);
@@ -95,8 +95,8 @@ TEST(test_every_op_has_a_mutant)
 {
     for (size_t op = 0; op < sb_op_count(); op++) {
         unsigned count = 0;
-        for (size_t i = 0; i < sb_mistake_count(); i++)
-            count += !sb_mistake_at(i)->benign && strcmp(sb_mistake_at(i)->op, sb_op_name(op)) == 0;
+        for (size_t i = 0; sb_mistakes[i].name; i++)
+            count += !sb_mistakes[i].benign && strcmp(sb_mistakes[i].where, sb_op_name(op)) == 0;
         if (count == 0)
             fail_msg("ops.def has %s, mistakes.def has no mistake in it", sb_op_name(op));
     }

@@ -112,8 +112,7 @@ TEST(test_each_fault_is_where_it_was_planted)
     listener sound[2] = {{.plant.ran = 0}};
     run(model, NULL, &sound[0]);
     run(model, "delta_rule=chunk64", &sound[1]);
-    for (size_t i = 0; i < sb_op_fault_count(); i++) {
-        const sb_op_fault *f = sb_op_fault_at(i);
+    for (const sb_planted *f = sb_op_faults; f->name; f++) {
         listener l = {.plant = {.fault = f, .layer = SB_EVERY_LAYER, .from = 2}};
         if (!f->run)
             continue;
@@ -133,13 +132,14 @@ TEST(test_mistakes_are_planted_too)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");
     listener sound = {.plant.ran = 0};
-    listener l = {.plant = {.mistake = sb_mistake_find("gated_norm_one_plus"), .layer = 2}};
+    listener l = {
+        .plant = {.fault = sb_planted_find(sb_mistakes, "gated_norm_one_plus"), .layer = 2}};
     run(model, NULL, &sound);
     run(model, NULL, &l);
     const test_tap *tap = difference(&l.record, &sound.record);
     assert_non_null(tap);
     assert_string_equal(tap->name, "layers.2.linear_attn.norm");
-    assert_null(sb_mistake_find("none"));
+    assert_null(sb_planted_find(sb_mistakes, "none"));
     silence(&l);
     silence(&sound);
 }
@@ -149,7 +149,7 @@ TEST(test_elsewhere_nothing_changes)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");
     listener sound = {.plant.ran = 0};
-    listener l = {.plant = {.fault = sb_op_fault_find("linear.sign"),
+    listener l = {.plant = {.fault = sb_planted_find(sb_op_faults, "linear.sign"),
                             .layer = SB_EVERY_LAYER,
                             .from = PROMPT + DECODE + 1}};
     run(model, NULL, &sound);
@@ -163,18 +163,21 @@ TEST(test_elsewhere_nothing_changes)
 
 TEST(test_every_pair_has_a_row)
 {
+    static const char *const kinds[] = {
+#define SB_OP_FAULT_KIND(id, words) #id,
+#include "tools/fault/lists/op_kinds.def"
+#undef SB_OP_FAULT_KIND
+    };
     unsigned rows[SB_OP_COUNT][SB_OP_FAULT_KINDS] = {{0}};
-    for (size_t i = 0; i < sb_op_fault_count(); i++) {
-        const sb_op_fault *f = sb_op_fault_at(i);
+    for (const sb_planted *f = sb_op_faults; f->name; f++) {
         rows[f->op][f->kind]++;
-        assert_ptr_equal(sb_op_fault_find(f->name), f);
+        assert_ptr_equal(sb_planted_find(sb_op_faults, f->name), f);
         assert_true(strlen(f->words) > 4);
     }
     for (size_t op = 0; op < SB_OP_COUNT; op++)
         for (int kind = 0; kind < SB_OP_FAULT_KINDS; kind++)
             if (rows[op][kind] != 1)
-                fail_msg("%s.%s: %u rows", sb_op_name(op),
-                         sb_op_fault_kind_name((sb_op_fault_kind)kind), rows[op][kind]);
+                fail_msg("%s.%s: %u rows", sb_op_name(op), kinds[kind], rows[op][kind]);
 }
 
 TEST_GROUP(NULL, play_close_models)

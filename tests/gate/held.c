@@ -109,8 +109,8 @@ double held_mistake_in(const sb_gate_case *c, const char *arith, size_t output, 
     float *got[SB_GATE_OUTPUTS] = {NULL};
     sb_knobs knobs;
     sb_knobs_exact(&knobs);
-    assert_non_null(sb_mistake_find(mistake));
-    sb_mistake_find(mistake)->plant(&table);
+    assert_non_null(sb_planted_find(sb_mistakes, mistake));
+    sb_planted_find(sb_mistakes, mistake)->plant(&table);
     for (size_t o = 0; o < c->outputs; o++)
         got[o] = calloc(c->output[o].count, sizeof **got);
     assert_int_equal(sb_gate_exact(c, &knobs, &table, got), SB_OK);

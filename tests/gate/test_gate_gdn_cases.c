@@ -113,7 +113,7 @@ static sb_op_table table_with(const char *mistake)
 {
     sb_op_table table = sb_backend_ref()->ops;
     if (mistake)
-        sb_mistake_find(mistake)->plant(&table);
+        sb_planted_find(sb_mistakes, mistake)->plant(&table);
     return table;
 }
 

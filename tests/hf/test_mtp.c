@@ -251,21 +251,21 @@ TEST(test_harmless_twins_pass)
 {
     static forced f;
     size_t twins = 0;
-    for (size_t m = 0; m < sb_mistake_count(); m++) {
+    for (size_t m = 0; sb_mistakes[m].name; m++) {
         sb_backend backend = *sb_backend_ref();
-        if (!sb_mistake_at(m)->benign)
+        if (!sb_mistakes[m].benign)
             continue;
-        sb_mistake_at(m)->plant(&backend.ops);
+        sb_mistakes[m].plant(&backend.ops);
         twins++;
         for (size_t i = 0; i < MODELS; i++) {
             forced_op last = FORCED_OPS;
             force(&models[i], &backend, NULL, &sb_arithmetic_library, &f);
             if (failures(&f, &last))
-                fail_msg("%s: %s does not pass: %s", model_names[i], sb_mistake_at(m)->name,
+                fail_msg("%s: %s does not pass: %s", model_names[i], sb_mistakes[m].name,
                          f.rows[last].first);
             const forced_row *r = &f.rows[FORCED_linear];
             printf("harmless %-6s %-20s identical %zu of %zu, worst %.3f of the bound\n",
-                   model_names[i], sb_mistake_at(m)->name, r->identical, r->compared, r->apart);
+                   model_names[i], sb_mistakes[m].name, r->identical, r->compared, r->apart);
             assert_true(r->identical < r->compared);
         }
     }

@@ -10,26 +10,22 @@
 
 #include "tests/lib/poison.h"
 
-static const sb_slip slips[] = {
-#define SB_SLIP(name, fault, differs, ids, what)                                                   \
-    {#name, fault, differs, ids, what, 0, sb_slip_##name},
-#define SB_SAME(name, what) {#name, "", "", "stay", what, 1, sb_slip_##name},
+#define SB_ROW(where_, by, with_, words_, benign_)                                                 \
+    {.name = #by,                                                                                  \
+     .where = #where_,                                                                             \
+     .with = with_,                                                                                \
+     .words = words_,                                                                              \
+     .benign = benign_,                                                                            \
+     .at = sb_slip_##by},
+const sb_planted slip_list[] = {
+#define SB_PLANTED(kind, where, by, with, words) SB_ROW(where, by, with, words, 0)
+#define SB_HARMLESS(kind, where, by, with, words) SB_ROW(where, by, with, words, 1)
 #include "tests/mtp/mutants.def"
-#undef SB_SLIP
-#undef SB_SAME
-};
+#undef SB_PLANTED
+#undef SB_HARMLESS
+    {.name = NULL}};
 
 const char slip_letters[] = "PKCREHLT";
-
-size_t slip_count(void)
-{
-    return sizeof slips / sizeof *slips;
-}
-
-const sb_slip *slip_at(size_t i)
-{
-    return &slips[i];
-}
 
 enum { PROMPT = 9 };
 
@@ -106,14 +102,14 @@ sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size
     return SB_OK;
 }
 
-static void at(sb_slip_game *game, const sb_slip *s, sb_slip_stage stage)
+static void at(sb_slip_game *game, const sb_planted *s, sb_slip_stage stage)
 {
     if (s)
         s->at(game, stage);
 }
 
 /* The head's drafts behind `token`: their logits, and their ids. */
-static sb_digest draft(sb_slip_game *game, const sb_slip *s, uint32_t token, uint32_t *ids)
+static sb_digest draft(sb_slip_game *game, const sb_planted *s, uint32_t token, uint32_t *ids)
 {
     size_t V = game->model->config.vocab_size;
     float *logits = malloc((SB_MAX_DRAFTS * V + 1) * sizeof *logits);
@@ -145,7 +141,7 @@ static uint32_t verify_by_rounds(sb_slip_game *game, const uint32_t *tokens)
 }
 
 /* Verifies the script's drafts and keeps what it says; the token behind them. */
-static uint32_t verify(sb_slip_game *game, const sb_slip *s, const uint32_t *tokens)
+static uint32_t verify(sb_slip_game *game, const sb_planted *s, const uint32_t *tokens)
 {
     size_t rows = game->drafts + 1, V = game->model->config.vocab_size;
     float *logits = malloc(V * sizeof *logits);
@@ -167,7 +163,7 @@ static uint32_t verify(sb_slip_game *game, const sb_slip *s, const uint32_t *tok
     return token;
 }
 
-static uint32_t prompt(sb_slip_game *game, const sb_slip *s)
+static uint32_t prompt(sb_slip_game *game, const sb_planted *s)
 {
     uint32_t ids[PROMPT];
     test_draw_ids("slips", game->model->config.vocab_size, ids, PROMPT);
@@ -180,7 +176,7 @@ static uint32_t prompt(sb_slip_game *game, const sb_slip *s)
     return token;
 }
 
-static void play_script(sb_slip_game *game, const sb_slip *s, slip_run *run)
+static void play_script(sb_slip_game *game, const sb_planted *s, slip_run *run)
 {
     uint32_t token = prompt(game, s);
     see_state(game, &run->seen[0]);
@@ -202,7 +198,7 @@ static void play_script(sb_slip_game *game, const sb_slip *s, slip_run *run)
     }
 }
 
-void slip_play(const sb_model *model, const sb_slip *s, slip_run *run)
+void slip_play(const sb_model *model, const sb_planted *s, slip_run *run)
 {
     sb_slip_game *game = calloc(1, sizeof *game);
     assert_non_null(game);

@@ -7,7 +7,7 @@
 #define SB_TESTS_MTP_MUTANTS_H
 
 #include "tests/mtp/play.h"
-#include "tools/fault/slips.h"
+#include "tools/fault/planted.h"
 
 /* The tap of a game, which is its context. */
 sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
@@ -16,15 +16,14 @@ sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size
 /* A copy of an array in place of the last; free() releases it. */
 void slip_keep(float **to, const float *data, size_t count);
 
-size_t slip_count(void);
-const sb_slip *slip_at(size_t i);
+extern const sb_planted slip_list[]; /* mutants.def */
 
-#define SB_SLIP(name, fault, differs, ids, what)                                                   \
-    void sb_slip_##name(sb_slip_game *game, sb_slip_stage stage);
-#define SB_SAME(name, what) SB_SLIP(name, "", "", "stay", what)
+#define SB_PLANTED(kind, where, by, with, words)                                                   \
+    void sb_slip_##by(sb_slip_game *game, sb_slip_stage stage);
+#define SB_HARMLESS SB_PLANTED
 #include "tests/mtp/mutants.def"
-#undef SB_SLIP
-#undef SB_SAME
+#undef SB_PLANTED
+#undef SB_HARMLESS
 
 /* What can be seen behind the prompt, before a round, and behind it. */
 typedef struct slip_seen {
@@ -39,7 +38,7 @@ typedef struct slip_run {
     slip_seen seen[SLIP_SEEN];
     uint32_t drafted[SLIP_ROUNDS][SB_MAX_DRAFTS];
 } slip_run;
-void slip_play(const sb_model *model, const sb_slip *s, slip_run *run);
+void slip_play(const sb_model *model, const sb_planted *s, slip_run *run);
 
 /* The letters that differ in the first place where any does; *place is SLIP_SEEN if none does. */
 const char *slip_differing(const slip_run *a, const slip_run *b, size_t *place);

@@ -23,7 +23,15 @@ TEST_FIXTURE(play_sound)
     return 0;
 }
 
-static void check(const sb_slip *s, size_t preset)
+/* Whether the ids of drafts are the same in the whole run. An entry more or less at another place
+ * in the rotation is too small to move one; its keys, values and logits show it all the same. */
+static int ids_stay(const sb_planted *s)
+{
+    return s->benign || strcmp(s->name, "boundary_hidden") == 0 ||
+           strcmp(s->name, "entry_position") == 0;
+}
+
+static void check(const sb_planted *s, size_t preset)
 {
     static slip_run run;
     size_t place;
@@ -31,28 +39,28 @@ static void check(const sb_slip *s, size_t preset)
     const char *differing = slip_differing(&sound[preset], &run, &place);
     int moved = memcmp(run.drafted, sound[preset].drafted, sizeof run.drafted) != 0;
     printf("%-8s %-22s %s first differs in %s at place %zu; ids of drafts %s\n",
-           s->same ? "harmless" : "killed", s->name, presets[preset],
+           s->benign ? "harmless" : "killed", s->name, presets[preset],
            *differing ? differing : "nothing", place, moved ? "move" : "stay");
-    if (strcmp(differing, s->differs) != 0)
+    if (strcmp(differing, s->where) != 0)
         fail_msg("%s on %s (%s): \"%s\" differs first, at place %zu; expected \"%s\"", s->name,
-                 presets[preset], s->what, differing, place, s->differs);
-    if (strcmp(moved ? "move" : "stay", s->ids) != 0)
-        fail_msg("%s on %s (%s): ids of drafts %s; expected that they %s", s->name, presets[preset],
-                 s->what, moved ? "move" : "stay", s->ids);
+                 presets[preset], s->words, differing, place, s->where);
+    if (moved == ids_stay(s))
+        fail_msg("%s on %s (%s): ids of drafts %s", s->name, presets[preset], s->words,
+                 moved ? "move" : "stay");
 }
 
 TEST(test_mistakes_are_killed)
 {
-    for (size_t i = 0; i < slip_count(); i++)
-        for (size_t preset = 0; preset < PRESETS && !slip_at(i)->same; preset++)
-            check(slip_at(i), preset);
+    for (size_t i = 0; slip_list[i].name; i++)
+        for (size_t preset = 0; preset < PRESETS && !slip_list[i].benign; preset++)
+            check(&slip_list[i], preset);
 }
 
 TEST(test_harmless_ways_pass)
 {
-    for (size_t i = 0; i < slip_count(); i++)
-        for (size_t preset = 0; preset < PRESETS && slip_at(i)->same; preset++)
-            check(slip_at(i), preset);
+    for (size_t i = 0; slip_list[i].name; i++)
+        for (size_t preset = 0; preset < PRESETS && slip_list[i].benign; preset++)
+            check(&slip_list[i], preset);
 }
 
 /* The mistakes that the list must have, whatever else it has. */
@@ -66,16 +74,16 @@ TEST(test_list_is_complete)
     static const char *const faults[] = {"F06", "F07", "F08", "F09", "F10", "F11", "F12"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t i = 0;
-        while (i < slip_count() && strcmp(slip_at(i)->name, names[n]) != 0)
+        while (slip_list[i].name && strcmp(slip_list[i].name, names[n]) != 0)
             i++;
-        if (i == slip_count() || slip_at(i)->same || !*slip_at(i)->differs)
+        if (!slip_list[i].name || slip_list[i].benign || !*slip_list[i].where)
             fail_msg("mutants.def lacks %s", names[n]);
     }
     for (size_t n = 0; n < sizeof faults / sizeof *faults; n++) {
         size_t i = 0;
-        while (i < slip_count() && strcmp(slip_at(i)->fault, faults[n]) != 0)
+        while (slip_list[i].name && strcmp(slip_list[i].with, faults[n]) != 0)
             i++;
-        if (i == slip_count())
+        if (!slip_list[i].name)
             fail_msg("mutants.def has nothing of %s", faults[n]);
     }
 }

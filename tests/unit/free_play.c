@@ -15,7 +15,7 @@ typedef struct table {
     sb_free *free;
     sb_capture *capture;
     sb_slip_game game;
-    const sb_slip *slip;
+    const sb_planted *slip;
 } table;
 
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
@@ -80,7 +80,7 @@ static void open_sides(table *t)
     MUST(sb_session_new(p->model, &session, &t->game.session, &err));
     sb_capture_follow(t->capture, t->game.session, 0, 0);
     t->game.live = (sb_state *)sb_session_state(t->game.session); /* where mistakes are planted */
-    t->slip = p->slip ? sb_slip_find(p->slip) : NULL;
+    t->slip = p->slip ? sb_planted_find(sb_slips, p->slip) : NULL;
     assert_true(!p->slip || t->slip);
 }
 

@@ -1,5 +1,6 @@
 /* free_play.h - an engine that decodes in rounds, held against the reference as it goes: a session
- * whose calls are captured, with another arithmetic or a mistake of tools/fault/slips.def in it. */
+ * whose calls are captured, with another arithmetic or a mistake of tools/fault/lists/slips.def in
+ * it. */
 #ifndef SB_TESTS_UNIT_FREE_PLAY_H
 #define SB_TESTS_UNIT_FREE_PLAY_H
 

@@ -81,8 +81,8 @@ TEST(test_mistakes)
     sb_knobs rows = test_knobs("delta_rule=recurrent"), chunks = test_knobs("delta_rule=chunk64");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         sb_op_table ops;
-        const sb_mistake *m = sb_mistake_find(names[i]);
-        const sb_knobs *engine = strcmp(m->op, "delta_rule") == 0 ? &rows : &chunks;
+        const sb_planted *m = sb_planted_find(sb_mistakes, names[i]);
+        const sb_knobs *engine = strcmp(m->where, "delta_rule") == 0 ? &rows : &chunks;
         forced_run run = run_of(model, "sequential", engine, &rows, &ops);
         m->plant(&ops);
         finish(names[i], &run, SB_VERDICT_FAIL);

@@ -15,7 +15,7 @@
 
 /* The bundle of the first failing op, read back and run: the reference repeats itself, what was
  * recorded is outside in the element that the verdict names. */
-static void check_bundle(const char *path, const sb_mistake *m, const sb_place *at)
+static void check_bundle(const char *path, const sb_planted *m, const sb_place *at)
 {
     sb_error err = {{0}};
     sb_bundle *b = NULL;
@@ -180,8 +180,8 @@ TEST(test_bundles)
     for (size_t i = 0; i < 4; i++)
         models[i] =
             test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", formats[i], "text"));
-    for (size_t i = 0; i < sb_mistake_count(); i++) {
-        const sb_mistake *m = sb_mistake_at(i);
+    for (size_t i = 0; sb_mistakes[i].name; i++) {
+        const sb_planted *m = &sb_mistakes[i];
         const char *path = test_path("test_bundle", "bundle.safetensors");
         if (m->benign)
             continue;
@@ -189,7 +189,7 @@ TEST(test_bundles)
         sb_op_table ops = sb_backend_ref()->ops;
         m->plant(&ops);
         remove(path);
-        forced_run run = {.model = models[strcmp(m->op, "linear") == 0 ? i % 4 : 0],
+        forced_run run = {.model = models[strcmp(m->where, "linear") == 0 ? i % 4 : 0],
                           .ops = &ops,
                           .knobs = &by_call,
                           .states = SB_CAPTURE_ALL_STATES,
@@ -206,7 +206,7 @@ TEST(test_bundles)
         refused += damage(path);
         if (i == 0)
             check_knobs(path);
-        if (strcmp(m->op, "router") == 0)
+        if (strcmp(m->where, "router") == 0)
             check_router(path);
         sb_verdicts_free(&run.verdicts);
     }

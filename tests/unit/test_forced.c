@@ -90,8 +90,8 @@ TEST(test_mistakes)
 {
     sb_model *model = model_of("T1");
     sb_knobs by_call = test_knobs("delta_rule=by_call");
-    for (size_t i = 0; i < sb_mistake_count(); i++) {
-        const sb_mistake *m = sb_mistake_at(i);
+    for (size_t i = 0; sb_mistakes[i].name; i++) {
+        const sb_planted *m = &sb_mistakes[i];
         sb_op_table ops = sb_backend_ref()->ops;
         char where[256];
         m->plant(&ops);
@@ -105,10 +105,10 @@ TEST(test_mistakes)
                           .mtp = i % 4 == 0};
         forced_run_all(&run);
         failed_ops(&run.verdicts, where, sizeof where);
-        if (strcmp(where, m->benign ? "" : m->op) != 0)
+        if (strcmp(where, m->benign ? "" : m->where) != 0)
             fail_msg("%s: fails in \"%s\": %s", m->name, where, run.verdicts.reason);
         if (!m->benign) {
-            assert_string_equal(run.verdicts.first_failure.op, m->op);
+            assert_string_equal(run.verdicts.first_failure.op, m->where);
             printf("caught   %-22s %s\n", m->name, run.verdicts.first_failure.words);
         }
         expect(m->name, &run, m->benign ? SB_VERDICT_WITHIN : SB_VERDICT_FAIL);
@@ -129,7 +129,7 @@ TEST(test_other_orders)
         for (size_t j = 0; j < 3; j++) {
             sb_knobs knobs = test_knobs(settings[j]);
             sb_op_table ops = sb_backend_ref()->ops;
-            sb_mistake_find("linear_sequential")->plant(&ops);
+            sb_planted_find(sb_mistakes, "linear_sequential")->plant(&ops);
             forced_run run = {.model = model,
                               .ops = &ops,
                               .knobs = &knobs,
@@ -159,7 +159,7 @@ TEST(test_bounds_for_nothing)
         for (int wide = 0; wide < 2; wide++) {
             sb_knobs knobs = test_knobs(settings[i]);
             sb_op_table ops = sb_backend_ref()->ops;
-            sb_mistake_find("linear_sequential")->plant(&ops);
+            sb_planted_find(sb_mistakes, "linear_sequential")->plant(&ops);
             forced_run run = {.model = model,
                               .ops = &ops,
                               .knobs = &knobs,
@@ -211,7 +211,7 @@ static void plant_one(const sb_model *model, plant *p, double by, sb_verdicts *o
     sb_op_table ops = sb_backend_ref()->ops;
     forced_run run = {
         .model = model, .ops = &ops, .prompt = 6, .decoded = 2, .hook = move_one, .ctx = p};
-    sb_mistake_find("linear_sequential")->plant(&ops);
+    sb_planted_find(sb_mistakes, "linear_sequential")->plant(&ops);
     p->by = by;
     p->done = 0;
     forced_run_all(&run);
@@ -283,7 +283,7 @@ TEST(test_missing_taps)
     };
     sb_model *model = model_of("T1");
     sb_op_table ops = sb_backend_ref()->ops;
-    sb_mistake_find("linear_sequential")->plant(&ops);
+    sb_planted_find(sb_mistakes, "linear_sequential")->plant(&ops);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         forced_run run = {
             .model = model, .ops = &ops, .prompt = 6, .decoded = 1, .taps = cases[i].taps};

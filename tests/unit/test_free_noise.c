@@ -50,7 +50,7 @@ TEST(test_wrong_ops_are_seen)
                                            "scores_unscaled"};
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         sb_backend wrong = *free_play_sim("pairwise");
-        const sb_mistake *m = sb_mistake_find(mistakes[i]);
+        const sb_planted *m = sb_planted_find(sb_mistakes, mistakes[i]);
         assert_non_null(m);
         m->plant(&wrong.ops);
         free_play p = play("T1", &wrong, NULL);

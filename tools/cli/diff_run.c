@@ -8,7 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "tools/cli/cli.h"
-#include "tools/fault/special.h"
+#include "tools/fault/planted.h"
 
 void sb_diff_note(sb_diff_run *run, const char *format, ...)
 {
@@ -114,50 +114,46 @@ static void begin_plant(void *plant)
     sb_plant_clear(plant);
 }
 
-static sb_status suspect(suspects *s, const char *name, const char *what, sb_error *err)
+static sb_status suspect(suspects *s, const sb_planted *fault, sb_error *err)
 {
     sb_plant *plant = &s->plants[s->count];
-    sb_change *change = sb_plant_find(name, plant) ? sb_changes_add(&s->changes) : NULL;
+    sb_change *change = sb_changes_add(&s->changes);
     if (!change)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
     s->count++;
+    *plant = (sb_plant){.fault = fault, .layer = SB_EVERY_LAYER};
     change->twin = sb_plant_hook;
     change->twin_ctx = plant;
     change->begin = begin_plant;
-    snprintf(change->name, sizeof change->name, "mistake %s", name);
-    snprintf(change->words, sizeof change->words, "behaves like a mistake: %s", what);
+    snprintf(change->name, sizeof change->name, "mistake %s", fault->name);
+    snprintf(change->words, sizeof change->words, "behaves like a mistake: %s", fault->words);
     return SB_OK;
 }
 
 /* An op alone can only fail by its own mistakes. */
-static int concerns(const sb_diff_run *run, const char *op)
+static int concerns(const sb_diff_run *run, const sb_planted *fault)
 {
-    size_t i = 0;
-    while (i < SB_OP_COUNT && strcmp(sb_op_name(i), op) != 0)
-        i++;
-    return !run->has_forced || (i < SB_OP_COUNT && run->verdicts.ops[i].verdict == SB_VERDICT_FAIL);
+    return !fault->benign && (fault->plant || fault->run) &&
+           (!run->has_forced || run->verdicts.ops[fault->op].verdict == SB_VERDICT_FAIL);
 }
 
 static sb_status add_mistakes(const sb_diff_run *run, suspects *s, sb_error *err)
 {
+    const sb_planted *const lists[] = {sb_mistakes, sb_specials,
+                                       run->has_forced ? sb_op_faults : NULL};
+    enum { LISTS = sizeof lists / sizeof *lists };
+    size_t most = 0;
     sb_status status = SB_OK;
-    s->plants =
-        sb_alloc(sb_mistake_count() + sb_op_fault_count() + sb_special_count(), sizeof *s->plants);
+    for (size_t l = 0; l < LISTS; l++)
+        for (const sb_planted *f = lists[l]; f && f->name; f++)
+            most++;
+    s->plants = sb_alloc(most, sizeof *s->plants);
     if (!s->plants)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-    for (size_t i = 0; i < sb_mistake_count() && !status; i++) {
-        const sb_mistake *m = sb_mistake_at(i);
-        if (!m->benign && concerns(run, m->op))
-            status = suspect(s, m->name, m->what, err);
-    }
-    for (size_t i = 0; i < sb_special_count() && !status; i++)
-        if (concerns(run, sb_op_name(sb_special_at(i)->op)))
-            status = suspect(s, sb_special_at(i)->name, sb_special_at(i)->words, err);
-    for (size_t i = 0; i < sb_op_fault_count() && !status; i++) {
-        const sb_op_fault *f = sb_op_fault_at(i);
-        if (f->run && run->has_forced && concerns(run, sb_op_name(f->op)))
-            status = suspect(s, f->name, f->words, err);
-    }
+    for (size_t l = 0; l < LISTS; l++)
+        for (const sb_planted *f = lists[l]; f && f->name && !status; f++)
+            if (concerns(run, f))
+                status = suspect(s, f, err);
     return status;
 }
 

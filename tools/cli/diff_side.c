@@ -7,7 +7,7 @@
 
 #include "ref/container/file.h"
 #include "ref/container/show.h"
-#include "tools/fault/special.h"
+#include "tools/fault/planted.h"
 
 int sb_plant_find(const char *name, sb_plant *plant)
 {
@@ -18,13 +18,11 @@ int sb_plant_find(const char *name, sb_plant *plant)
             name += strlen(kinds[i]);
             break;
         }
+    const sb_planted *const lists[] = {sb_mistakes, sb_op_faults, sb_specials};
     *plant = (sb_plant){.layer = SB_EVERY_LAYER};
-    plant->mistake = sb_mistake_find(name);
-    if (!plant->mistake)
-        plant->fault = sb_op_fault_find(name);
-    if (!plant->mistake && !plant->fault)
-        plant->fault = sb_special_find(name);
-    return plant->mistake || (plant->fault && plant->fault->run);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && !plant->fault; i++)
+        plant->fault = sb_planted_find(lists[i], name);
+    return plant->fault && (plant->fault->plant || plant->fault->run);
 }
 
 static sb_status plant(sb_side *side, const char *name, sb_error *err)

@@ -12,7 +12,6 @@
 #include "tools/fault/campaign_parts.h"
 #include "tools/fault/edit.h"
 #include "tools/fault/kernels.h"
-#include "tools/fault/special.h"
 #include "tools/fault/spoil.h"
 #include "tools/make/make.h"
 #include "tools/trace/write.h"
@@ -235,45 +234,40 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
 /* --- faults of ops and sessions -----------------------------------------------------------------
  */
 
-static sb_status plant_op(const sb_fault *f, sb_trial *t, sb_plant *plant, sb_error *err)
-{
-    plant->layer = SB_EVERY_LAYER;
-    plant->from = f->plant == SB_PLANT_special ? 0 : 1;
-    if (f->plant == SB_PLANT_op)
-        plant->fault = sb_op_fault_find(f->arg);
-    else if (f->plant == SB_PLANT_special)
-        plant->fault = sb_special_find(f->arg);
-    else
-        plant->mistake = sb_mistake_find(f->arg);
-    t->hook = sb_plant_hook;
-    t->hook_ctx = plant;
-    return plant->fault || plant->mistake
-               ? SB_OK
-               : sb_fail(err, SB_ERR_USAGE, "%s: no fault %s", f->name, f->arg);
-}
-
 static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler *spoiler,
                        sb_error *err)
 {
+    static const sb_planted *const lists[] = {
+        [SB_PLANT_op] = sb_op_faults,     [SB_PLANT_special] = sb_specials,
+        [SB_PLANT_mistake] = sb_mistakes, [SB_PLANT_slip] = sb_slips,
+        [SB_PLANT_trace] = sb_spoils,     [SB_PLANT_covered] = NULL};
+    const sb_planted *row = lists[f->plant] ? sb_planted_find(lists[f->plant], f->arg) : NULL;
+    if (lists[f->plant] && !row)
+        return sb_fail(err, SB_ERR_USAGE, "%s: no fault %s", f->name, f->arg);
     switch (f->plant) {
     case SB_PLANT_op:
     case SB_PLANT_special:
     case SB_PLANT_mistake:
-        return plant_op(f, t, at, err);
+        *at =
+            (sb_plant){.fault = row, .layer = SB_EVERY_LAYER, .from = f->plant != SB_PLANT_special};
+        t->hook = sb_plant_hook;
+        t->hook_ctx = at;
+        break;
     case SB_PLANT_slip:
-        t->slip = sb_slip_find(f->arg);
-        return t->slip ? SB_OK : sb_fail(err, SB_ERR_USAGE, "%s: no slip %s", f->name, f->arg);
+        t->slip = row;
+        break;
     case SB_PLANT_knob:
         return set_all(&t->engine_knobs, f->arg, err);
     case SB_PLANT_trace:
+        spoiler->spoil = row->spoil;
         t->spoiler = spoiler;
-        return sb_spoiler_new(f->arg, spoiler, err);
+        break;
     case SB_PLANT_kernel:
         return sb_kernel_plant(f, t, err);
     case SB_PLANT_self:
         t->sim = NULL;
         t->self = 1;
-        return SB_OK;
+        break;
     case SB_PLANT_edit:
     case SB_PLANT_file:
     case SB_PLANT_none:

@@ -7,8 +7,7 @@
 #include "ref/base/mem.h"
 #include "gpu/gpu.h"
 #include "tools/fault/kernels.h"
-#include "tools/fault/slips.h"
-#include "tools/fault/special.h"
+#include "tools/fault/planted.h"
 #include "tools/trace/step.h"
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
@@ -29,7 +28,7 @@ static const struct {
     {name, {"", origin, SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 1}},
 #define SB_ELSEWHERE(name, origin, plant, words)                                                   \
     {name, {"", origin, SB_PLANT_##plant, "", "", "", "", "", "", words, 0}},
-#include "tools/fault/faults.def"
+#include "tools/fault/lists/incidents.def"
 #undef SB_FAULT
 #undef SB_BENIGN
 #undef SB_ELSEWHERE
@@ -60,66 +59,6 @@ static const char *const op_signs[] = {
 #include "ref/ops/ops.def"
 #undef SB_OP
 };
-
-static const char *setting_of(sb_op op)
-{
-    return op == SB_OP_delta_rule_chunk ? "delta_rule=chunk64" : "";
-}
-
-static const char *sign_of(const char *op, sb_op *number)
-{
-    for (size_t i = 0; i < SB_OP_COUNT; i++)
-        if (strcmp(op_signs[i] + 3, op) == 0) {
-            *number = (sb_op)i;
-            return op_signs[i];
-        }
-    return "";
-}
-
-static int add_op_faults(sb_faults *faults)
-{
-    for (size_t i = 0; i < sb_op_fault_count(); i++) {
-        const sb_op_fault *o = sb_op_fault_at(i);
-        sb_fault *f = add(faults, "op.", o->name);
-        if (!f)
-            return 0;
-        f->plant = o->run ? SB_PLANT_op : SB_PLANT_covered;
-        f->arg = o->name;
-        /* T3 has one head of keys */
-        f->vehicle = vehicle_of(o->kind == SB_OP_FAULT_head ? 0 : i);
-        f->setting = setting_of(o->op);
-        f->script = "plain";
-        f->fires = op_signs[o->op];
-        f->quiet = "ops";
-        f->words = o->words;
-        f->origin = "";
-    }
-    return 1;
-}
-
-static int add_mistakes(sb_faults *faults)
-{
-    for (size_t i = 0; i < sb_mistake_count(); i++) {
-        const sb_mistake *m = sb_mistake_at(i);
-        sb_op op = SB_OP_COUNT;
-        sb_fault *f = m->benign ? NULL : add(faults, "mistake.", m->name);
-        if (m->benign)
-            continue;
-        if (!f)
-            return 0;
-        f->plant = SB_PLANT_mistake;
-        f->arg = m->name;
-        f->vehicle =
-            strcmp(m->name, "no_renormalisation") == 0 ? "T1:4 bf16 mistakes" : vehicle_of(i);
-        f->fires = sign_of(m->op, &op);
-        f->setting = setting_of(op);
-        f->script = "plain";
-        f->quiet = "ops";
-        f->words = m->what;
-        f->origin = "";
-    }
-    return 1;
-}
 
 /* The letters of slips.def as signs. */
 static const char *slip_signs(const char *letters)
@@ -153,24 +92,40 @@ static const char *slip_quiet(const char *letters)
     return "op:linear op:gates op:swiglu";
 }
 
-static int add_slips(sb_faults *faults)
+/* One row of a list, number i of it. */
+static void in_op(const sb_planted *p, size_t i, sb_fault *f)
 {
-    for (size_t i = 0; i < sb_slip_count(); i++) {
-        const sb_slip *s = sb_slip_at(i);
-        sb_fault *f = add(faults, "session.", s->name);
-        if (!f)
+    f->plant = p->plant ? SB_PLANT_mistake : p->run ? SB_PLANT_op : SB_PLANT_covered;
+    f->vehicle = vehicle_of(p->kind == SB_OP_FAULT_head ? 0 : i); /* T3 has one head of keys */
+    f->setting = p->op == SB_OP_delta_rule_chunk ? "delta_rule=chunk64" : "";
+    f->script = "plain";
+    f->fires = op_signs[p->op];
+    f->quiet = "ops";
+}
+
+static void between_calls(const sb_planted *p, size_t i, sb_fault *f)
+{
+    f->plant = SB_PLANT_slip;
+    f->origin = p->with;
+    f->vehicle = i % 2 ? "T4 bf16 predictable" : "T1:4 bf16 predictable";
+    f->script = "rounds";
+    /* behind the prompt the first wrong piece is named alone */
+    f->fires = strcmp(p->name, "stale_snapshot") == 0 ? "conv|recurrent" : slip_signs(p->where);
+    f->quiet = slip_quiet(p->where);
+}
+
+static int add_list(sb_faults *faults, const char *prefix, const sb_planted *list)
+{
+    for (size_t i = 0; list[i].name; i++) {
+        sb_fault *f = list[i].benign ? NULL : add(faults, prefix, list[i].name);
+        if (f) {
+            f->arg = list[i].name;
+            f->words = list[i].words;
+            f->origin = f->setting = "";
+            (list[i].at ? between_calls : in_op)(&list[i], i, f);
+        } else if (!list[i].benign) {
             return 0;
-        f->plant = SB_PLANT_slip;
-        f->arg = s->name;
-        f->vehicle = i % 2 ? "T4 bf16 predictable" : "T1:4 bf16 predictable";
-        f->setting = "";
-        f->script = "rounds";
-        /* behind the prompt the first wrong piece is named alone */
-        f->fires =
-            strcmp(s->name, "stale_snapshot") == 0 ? "conv|recurrent" : slip_signs(s->differs);
-        f->quiet = slip_quiet(s->differs);
-        f->words = s->what;
-        f->origin = s->fault;
+        }
     }
     return 1;
 }
@@ -200,8 +155,9 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
             memcpy(f->name, name, sizeof name);
         }
     }
-    enough =
-        enough && add_slips(out) && add_mistakes(out) && add_op_faults(out) && add_kernels(out);
+    enough = enough && add_list(out, "session.", sb_slips) &&
+             add_list(out, "mistake.", sb_mistakes) && add_list(out, "op.", sb_op_faults) &&
+             add_kernels(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");
 }
 

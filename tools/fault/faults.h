@@ -1,7 +1,7 @@
 /* faults.h - the list of faults: what is planted, in which vehicle, and which check must name it.
  *
- * faults.def has those of incidents; the rest comes from the lists of mistakes (mistakes.def),
- * of mistakes between calls (slips.def) and of generated op faults (op_faults.def). */
+ * lists/incidents.def has those of incidents; the rest comes from the other lists (planted.h) and
+ * from the kernels' (kernels.h). */
 #ifndef SB_FAULT_FAULTS_H
 #define SB_FAULT_FAULTS_H
 
@@ -10,7 +10,7 @@
 #include "ref/base/status.h"
 
 typedef enum sb_fault_plant {
-    SB_PLANT_op,      /* arg: of op_faults.def */
+    SB_PLANT_op,      /* arg: of ops.def */
     SB_PLANT_special, /* of special.def */
     SB_PLANT_mistake, /* of mistakes.def */
     SB_PLANT_slip,    /* of slips.def */

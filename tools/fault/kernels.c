@@ -18,7 +18,7 @@ static const scene scenes[] = {
 #define SB_SCENE(word, vehicle, setting, script, op, from, sound)                                  \
     {word, vehicle, setting, script, op, from, sound, NULL},
 #define SB_NO_SCENE(word, words) {word, "", "", "", "", 0, "", words},
-#include "tools/fault/kernels.def"
+#include "tools/fault/lists/scenes.def"
 #undef SB_SCENE
 #undef SB_NO_SCENE
 };

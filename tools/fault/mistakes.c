@@ -6,41 +6,31 @@
 
 #include "ref/base/mem.h"
 
-#define SB_MISTAKE(name, op, what)                                                                 \
-    static void plant_##name(sb_op_table *table)                                                   \
+#define SB_PLANTED(kind, op_, by, with_, words_)                                                   \
+    static void plant_##by(sb_op_table *table)                                                     \
     {                                                                                              \
-        table->op = sb_mistake_##name;                                                             \
+        table->op_ = sb_mistake_##by;                                                              \
     }
-#define SB_BENIGN(name, op, what) SB_MISTAKE(name, op, what)
-#include "tools/fault/mistakes.def"
-#undef SB_MISTAKE
-#undef SB_BENIGN
+#define SB_HARMLESS SB_PLANTED
+#include "tools/fault/lists/mistakes.def"
+#undef SB_PLANTED
+#undef SB_HARMLESS
 
-static const sb_mistake mistakes[] = {
-#define SB_MISTAKE(name, op, what) {#name, #op, what, 0, plant_##name},
-#define SB_BENIGN(name, op, what) {#name, #op, what, 1, plant_##name},
-#include "tools/fault/mistakes.def"
-#undef SB_MISTAKE
-#undef SB_BENIGN
-};
-
-size_t sb_mistake_count(void)
-{
-    return sizeof mistakes / sizeof *mistakes;
-}
-
-const sb_mistake *sb_mistake_at(size_t i)
-{
-    return &mistakes[i];
-}
-
-const sb_mistake *sb_mistake_find(const char *name)
-{
-    for (size_t i = 0; i < sb_mistake_count(); i++)
-        if (strcmp(mistakes[i].name, name) == 0)
-            return &mistakes[i];
-    return NULL;
-}
+#define SB_ROW(op_, by, words_, benign_)                                                           \
+    {.name = #by,                                                                                  \
+     .where = #op_,                                                                                \
+     .with = "",                                                                                   \
+     .words = words_,                                                                              \
+     .benign = benign_,                                                                            \
+     .op = SB_OP_##op_,                                                                            \
+     .plant = plant_##by},
+const sb_planted sb_mistakes[] = {
+#define SB_PLANTED(kind, op, by, with, words) SB_ROW(op, by, words, 0)
+#define SB_HARMLESS(kind, op, by, with, words) SB_ROW(op, by, words, 1)
+#include "tools/fault/lists/mistakes.def"
+#undef SB_PLANTED
+#undef SB_HARMLESS
+    {.name = NULL}};
 
 sb_status sb_mistake_edit(const sb_matrix *from,
                           void (*edit)(float *values, size_t rows, size_t cols),

@@ -6,27 +6,15 @@
 #ifndef SB_FAULT_MISTAKES_H
 #define SB_FAULT_MISTAKES_H
 
-#include <stddef.h>
-
-#include "ref/ops/op.h"
-
-typedef struct sb_mistake {
-    const char *name, *op, *what;
-    int benign; /* another evaluation of the same thing: the comparison must pass */
-    void (*plant)(sb_op_table *table);
-} sb_mistake;
-
-size_t sb_mistake_count(void);
-const sb_mistake *sb_mistake_at(size_t i);
-const sb_mistake *sb_mistake_find(const char *name); /* NULL: there is none of that name */
+#include "tools/fault/planted.h"
 
 /* The functions, one per row. */
-#define SB_MISTAKE(name, op, what)                                                                 \
-    sb_status sb_mistake_##name(const sb_knobs *knobs, const sb_##op##_args *a);
-#define SB_BENIGN(name, op, what) SB_MISTAKE(name, op, what)
-#include "tools/fault/mistakes.def"
-#undef SB_MISTAKE
-#undef SB_BENIGN
+#define SB_PLANTED(kind, op, by, with, words)                                                      \
+    sb_status sb_mistake_##by(const sb_knobs *knobs, const sb_##op##_args *a);
+#define SB_HARMLESS SB_PLANTED
+#include "tools/fault/lists/mistakes.def"
+#undef SB_PLANTED
+#undef SB_HARMLESS
 
 /* A parameter in binary32 after `edit`; free() releases .bytes, also after a failure. */
 typedef struct sb_mistake_param {

@@ -8,8 +8,7 @@
 #include "tools/fault/op_fault_args.h"
 #include "tools/fault/plant.h"
 
-/* Runs the call with other arguments. */
-static sb_status run_with(const sb_op_call *call, const sb_any_args *args)
+sb_status sb_plant_run_with(const sb_op_call *call, const void *args)
 {
     sb_op_call changed = *call;
     changed.args = args;
@@ -20,7 +19,7 @@ static sb_status run_with(const sb_op_call *call, const sb_any_args *args)
 static void *copied(const sb_plant *plant, const sb_op_call *call, sb_any_args *args)
 {
     sb_args_copy(call->op, call->args, args);
-    return sb_arg_at(args, sb_arg_find(call->op, plant->fault->field));
+    return sb_arg_at(args, sb_arg_find(call->op, plant->fault->with));
 }
 
 /* --- one input, copied and changed --------------------------------------------------------------
@@ -32,7 +31,7 @@ static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_ed
     sb_any_args args;
     sb_op_value in;
     sb_status status = SB_ERR_USAGE;
-    if (!sb_op_input_find(call, plant->fault->field, &in))
+    if (!sb_op_input_find(call, plant->fault->with, &in))
         return status;
     float *changed = sb_alloc(in.rows * in.stride, sizeof *changed);
     if (!changed)
@@ -43,7 +42,7 @@ static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_ed
         status = sb_op_run(call);
     } else {
         *(const float **)copied(plant, call, &args) = changed;
-        status = run_with(call, &args);
+        status = sb_plant_run_with(call, &args);
     }
     free(changed);
     return status;
@@ -80,7 +79,7 @@ static size_t head_width(const sb_op_call *call)
 static size_t one_less(const sb_plant *plant, const sb_op_call *call, int of_rows)
 {
     sb_op_value in;
-    if (!sb_op_input_find(call, plant->fault->field, &in))
+    if (!sb_op_input_find(call, plant->fault->with, &in))
         return 0;
     return (of_rows ? in.rows : in.cols) - 1;
 }
@@ -110,7 +109,7 @@ static sb_status with_param(const sb_plant *plant, const sb_op_call *call,
     sb_status status = sb_mistake_edit(*at, edit, &param);
     *at = &param.matrix;
     if (!status)
-        status = run_with(call, &args);
+        status = sb_plant_run_with(call, &args);
     free(param.bytes);
     return status;
 }
@@ -152,7 +151,7 @@ static sb_status with_scalar(const sb_plant *plant, const sb_op_call *call, floa
 {
     sb_any_args args;
     *(float *)copied(plant, call, &args) *= factor;
-    return run_with(call, &args);
+    return sb_plant_run_with(call, &args);
 }
 
 static sb_status run_eps_times_ten(sb_plant *plant, const sb_op_call *call)
@@ -182,9 +181,7 @@ static sb_status other_token(const sb_op_call *call, size_t by)
         return SB_ERR_MEMORY;
     add_to_ids(tokens, args.tokens, args.rows, by, args.table->rows);
     args.tokens = tokens;
-    sb_op_call changed = *call;
-    changed.args = &args;
-    sb_status status = sb_op_run(&changed);
+    sb_status status = sb_plant_run_with(call, &args);
     free(tokens);
     return status;
 }
@@ -235,9 +232,7 @@ static sb_status other_position(const sb_op_call *call, int by)
         }
         args.position[axis] = moved + axis * args.rows;
     }
-    sb_op_call changed = *call;
-    changed.args = &args;
-    sb_status status = sb_op_run(&changed);
+    sb_status status = sb_plant_run_with(call, &args);
     free(moved);
     return status;
 }
@@ -278,7 +273,6 @@ static sb_status run_without_sine(sb_plant *plant, const sb_op_call *call)
     size_t half = a->rd / 2, count = a->rows * a->heads * a->hd;
     float *second = sb_mistake_copy(a->x, count);
     sb_rope_args args = *a;
-    sb_op_call other = *call;
     (void)plant;
     if (!second)
         return SB_ERR_MEMORY;
@@ -286,10 +280,9 @@ static sb_status run_without_sine(sb_plant *plant, const sb_op_call *call)
         for (size_t f = 0; f < half; f++)
             a->x[at + half + f] = second[at + f] = 0.0f;
     args.x = second;
-    other.args = &args;
     sb_status status = sb_op_run(call);
     if (!status)
-        status = sb_op_run(&other);
+        status = sb_plant_run_with(call, &args);
     for (size_t at = 0; at < count; at += a->hd)
         memcpy(a->x + at + half, second + at + half, half * sizeof *second);
     free(second);
@@ -320,48 +313,18 @@ static sb_status run_stale(sb_plant *plant, const sb_op_call *call)
 /* --- the list -----------------------------------------------------------------------------------
  */
 
-static const sb_op_fault faults[] = {
-#define SB_OP_FAULT(op, kind, how, field, words)                                                   \
-    {SB_OP_##op, SB_OP_FAULT_##kind, #op "." #kind, field, words, run_##how},
-#define SB_OP_NONE(op, kind, reason)                                                               \
-    {SB_OP_##op, SB_OP_FAULT_##kind, #op "." #kind, "", reason, NULL},
-#include "tools/fault/op_faults.def"
-#undef SB_OP_FAULT
-#undef SB_OP_NONE
-};
-
-static const struct {
-    const char *name, *words;
-} kinds[] = {
-#define SB_OP_FAULT_KIND(id, words) {#id, words},
-#include "tools/fault/op_fault_kinds.def"
-#undef SB_OP_FAULT_KIND
-};
-
-const char *sb_op_fault_kind_name(sb_op_fault_kind kind)
-{
-    return kinds[kind].name;
-}
-
-const char *sb_op_fault_kind_words(sb_op_fault_kind kind)
-{
-    return kinds[kind].words;
-}
-
-size_t sb_op_fault_count(void)
-{
-    return sizeof faults / sizeof *faults;
-}
-
-const sb_op_fault *sb_op_fault_at(size_t i)
-{
-    return &faults[i];
-}
-
-const sb_op_fault *sb_op_fault_find(const char *name)
-{
-    for (size_t i = 0; i < sb_op_fault_count(); i++)
-        if (strcmp(faults[i].name, name) == 0)
-            return &faults[i];
-    return NULL;
-}
+#define SB_ROW(kind_, op_, with_, words_, run_)                                                    \
+    {.name = #op_ "." #kind_,                                                                      \
+     .where = #op_,                                                                                \
+     .with = with_,                                                                                \
+     .words = words_,                                                                              \
+     .op = SB_OP_##op_,                                                                            \
+     .kind = SB_OP_FAULT_##kind_,                                                                  \
+     .run = run_},
+const sb_planted sb_op_faults[] = {
+#define SB_PLANTED(kind, op, by, with, words) SB_ROW(kind, op, with, words, run_##by)
+#define SB_NOT_PLANTED(kind, op, why) SB_ROW(kind, op, "", why, NULL)
+#include "tools/fault/lists/ops.def"
+#undef SB_PLANTED
+#undef SB_NOT_PLANTED
+    {.name = NULL}};

@@ -17,44 +17,30 @@ static int is_planted(const sb_plant *plant, const sb_op_call *call)
     return call->position >= plant->from && (!plant->end || call->position < plant->end);
 }
 
-static sb_op mistaken_op(const sb_mistake *mistake)
-{
-    static const char *const names[] = {
-#define SB_OP(name, clause) #name,
-#include "ref/ops/ops.def"
-#undef SB_OP
-    };
-    size_t op = 0;
-    while (op < SB_OP_COUNT && strcmp(names[op], mistake->op) != 0)
-        op++;
-    return (sb_op)op;
-}
-
 static sb_status others(const sb_plant *plant, const sb_op_call *call)
 {
     return plant->next ? plant->next(plant->next_ctx, call) : sb_op_run(call);
 }
 
-static sb_status run_mistake(sb_plant *plant, const sb_op_call *call)
+/* With the table of a mistake. */
+static sb_status run_mistake(const sb_plant *plant, const sb_op_call *call)
 {
     sb_op_table table = *call->table;
     sb_op_call changed = *call;
-    plant->mistake->plant(&table);
+    plant->fault->plant(&table);
     changed.table = &table;
-    plant->ran++;
     return sb_op_run(&changed);
 }
 
 sb_status sb_plant_hook(void *ctx, const sb_op_call *call)
 {
     sb_plant *plant = ctx;
-    if (plant->mistake && call->op == mistaken_op(plant->mistake) && is_planted(plant, call))
-        return run_mistake(plant, call);
-    if (!plant->fault || !plant->fault->run || call->op != plant->fault->op ||
+    const sb_planted *fault = plant->fault;
+    if (!fault || !(fault->run || fault->plant) || call->op != fault->op ||
         !is_planted(plant, call))
         return others(plant, call);
     plant->ran++;
-    return plant->fault->run(plant, call);
+    return fault->run ? fault->run(plant, call) : run_mistake(plant, call);
 }
 
 void sb_plant_clear(sb_plant *plant)

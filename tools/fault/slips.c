@@ -1,4 +1,4 @@
-#include "tools/fault/slips.h"
+#include "tools/fault/planted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,30 +6,12 @@
 #include "ref/base/mem.h"
 #include "ref/math/fn.h"
 
-static const sb_slip slips[] = {
-#define SB_SLIP(name, fault, differs, ids, what)                                                   \
-    {#name, fault, differs, ids, what, 0, sb_slip_##name},
-#include "tools/fault/slips.def"
-#undef SB_SLIP
-};
-
-size_t sb_slip_count(void)
-{
-    return sizeof slips / sizeof *slips;
-}
-
-const sb_slip *sb_slip_at(size_t i)
-{
-    return &slips[i];
-}
-
-const sb_slip *sb_slip_find(const char *name)
-{
-    for (size_t i = 0; i < sb_slip_count(); i++)
-        if (strcmp(slips[i].name, name) == 0)
-            return &slips[i];
-    return NULL;
-}
+const sb_planted sb_slips[] = {
+#define SB_PLANTED(kind, where_, by, with_, words_)                                                \
+    {.name = #by, .where = #where_, .with = with_, .words = words_, .at = sb_slip_##by},
+#include "tools/fault/lists/slips.def"
+#undef SB_PLANTED
+    {.name = NULL}};
 
 /* --- on the way back: what a round leaves of each piece of the state ----------------------------
  */

@@ -46,20 +46,10 @@ typedef struct sb_slip_game {
     float *recycled;          /* keys, then values, of the head's layer behind the drafts */
 } sb_slip_game;
 
-typedef struct sb_slip {
-    const char *name, *fault, *differs, *ids, *what;
-    int same; /* harmless */
-    void (*at)(sb_slip_game *game, sb_slip_stage stage);
-} sb_slip;
-
 /* The functions, one per row. */
-#define SB_SLIP(name, fault, differs, ids, what)                                                   \
-    void sb_slip_##name(sb_slip_game *game, sb_slip_stage stage);
-#include "tools/fault/slips.def"
-#undef SB_SLIP
-
-size_t sb_slip_count(void);
-const sb_slip *sb_slip_at(size_t i);
-const sb_slip *sb_slip_find(const char *name); /* NULL: there is none of that name */
+#define SB_PLANTED(kind, where, by, with, words)                                                   \
+    void sb_slip_##by(sb_slip_game *game, sb_slip_stage stage);
+#include "tools/fault/lists/slips.def"
+#undef SB_PLANTED
 
 #endif

@@ -1,4 +1,5 @@
-#include "tools/fault/special.h"
+/* special.c - faults of single incidents in an op, planted as those of op_faults.h are. */
+#include "tools/fault/op_faults.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +7,6 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
-
-static sb_status run_with(const sb_op_call *call, const void *args)
-{
-    sb_op_call changed = *call;
-    changed.args = args;
-    return sb_op_run(&changed);
-}
 
 static sb_status router_max_zero(sb_plant *plant, const sb_op_call *call)
 {
@@ -24,7 +18,7 @@ static sb_status router_max_zero(sb_plant *plant, const sb_op_call *call)
     for (size_t i = 0; i < args.rows * args.experts; i++)
         logits[i] = logits[i] > 0 ? logits[i] : 0;
     args.logits = logits;
-    sb_status status = run_with(call, &args);
+    sb_status status = sb_plant_run_with(call, &args);
     free(logits);
     return status;
 }
@@ -35,7 +29,7 @@ static sb_status rotate_all(sb_plant *plant, const sb_op_call *call)
     (void)plant;
     args.rd = args.hd;
     args.section = NULL;
-    return run_with(call, &args);
+    return sb_plant_run_with(call, &args);
 }
 
 /* The delta rule with other decays. */
@@ -51,7 +45,7 @@ static sb_status with_decays(const sb_op_call *call,
         if (changed(i / args.v_heads, args.rows, g[i]))
             g[i] = by;
     args.g = g;
-    sb_status status = run_with(call, &args);
+    sb_status status = sb_plant_run_with(call, &args);
     free(g);
     return status;
 }
@@ -105,7 +99,7 @@ static sb_status tp_split(sb_plant *plant, const sb_op_call *call)
         for (size_t h = args.heads / 2; h < args.heads; h++)
             a[t * args.heads + h] = args.b[t * args.heads + h - args.heads / 2];
     args.a = a;
-    sb_status status = run_with(call, &args);
+    sb_status status = sb_plant_run_with(call, &args);
     free(a);
     return status;
 }
@@ -148,7 +142,7 @@ static sb_status index_wraps(sb_plant *plant, const sb_op_call *call)
     for (size_t i = 0; i < args.rows; i++)
         tokens[i] = args.tokens[i] & 0xff;
     args.tokens = tokens;
-    sb_status status = run_with(call, &args);
+    sb_status status = sb_plant_run_with(call, &args);
     free(tokens);
     return status;
 }
@@ -158,7 +152,7 @@ static sb_status kv_scale_dropped(sb_plant *plant, const sb_op_call *call)
     sb_attention_args args = *(const sb_attention_args *)call->args;
     (void)plant;
     args.key_scale = args.value_scale = 0;
-    return run_with(call, &args);
+    return sb_plant_run_with(call, &args);
 }
 
 /* The plan is W4A4, or W8A8, everywhere. */
@@ -211,31 +205,14 @@ static sb_status batch_path(sb_plant *plant, const sb_op_call *call)
     for (size_t t = 0; in && t < args.rows; t++)
         in[t * k + k - 1] = 0.0f;
     args.in = in;
-    sb_status status = in ? run_with(call, &args) : SB_ERR_MEMORY;
+    sb_status status = in ? sb_plant_run_with(call, &args) : SB_ERR_MEMORY;
     free(in);
     return status;
 }
 
-static const sb_op_fault faults[] = {
-#define SB_SPECIAL(name, op, words) {SB_OP_##op, SB_OP_FAULT_KINDS, #name, "", words, name},
-#include "tools/fault/special.def"
-#undef SB_SPECIAL
-};
-
-size_t sb_special_count(void)
-{
-    return sizeof faults / sizeof *faults;
-}
-
-const sb_op_fault *sb_special_at(size_t i)
-{
-    return &faults[i];
-}
-
-const sb_op_fault *sb_special_find(const char *name)
-{
-    for (size_t i = 0; i < sb_special_count(); i++)
-        if (strcmp(faults[i].name, name) == 0)
-            return &faults[i];
-    return NULL;
-}
+const sb_planted sb_specials[] = {
+#define SB_PLANTED(kind, op_, by, with_, words_)                                                   \
+    {.name = #by, .where = #op_, .with = with_, .words = words_, .op = SB_OP_##op_, .run = by},
+#include "tools/fault/lists/special.def"
+#undef SB_PLANTED
+    {.name = NULL}};

@@ -93,24 +93,12 @@ static sb_status swapped_counts(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-sb_status sb_spoiler_new(const char *name, sb_spoiler *out, sb_error *err)
-{
-    static const struct {
-        const char *name;
-        sb_status (*spoil)(sb_spoiler *spoiler, sb_step *step);
-    } all[] = {
-#define SB_SPOIL(name, words) {#name, name},
-#include "tools/fault/spoil.def"
-#undef SB_SPOIL
-    };
-    *out = (sb_spoiler){.seen = 0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(all[i].name, name) == 0) {
-            out->spoil = all[i].spoil;
-            return SB_OK;
-        }
-    return sb_fail(err, SB_ERR_USAGE, "no spoiler %s", name);
-}
+const sb_planted sb_spoils[] = {
+#define SB_PLANTED(kind, where_, by, with_, words_)                                                \
+    {.name = #by, .where = #where_, .with = with_, .words = words_, .spoil = by},
+#include "tools/fault/lists/spoil.def"
+#undef SB_PLANTED
+    {.name = NULL}};
 
 void sb_spoiler_clear(sb_spoiler *spoiler)
 {

@@ -4,8 +4,7 @@
 
 #include "tools/fault/trial.h"
 
-/* Sets *out up; SB_ERR_USAGE if there is none of that name. sb_spoiler_clear afterwards. */
-sb_status sb_spoiler_new(const char *name, sb_spoiler *out, sb_error *err);
+/* Releases what a spoiler remembers. */
 void sb_spoiler_clear(sb_spoiler *spoiler);
 
 #endif

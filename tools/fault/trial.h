@@ -11,7 +11,6 @@
 #include "tools/compare/differ.h"
 #include "tools/fault/op_faults.h"
 #include "tools/fault/peers.h"
-#include "tools/fault/slips.h"
 #include "tools/sim/sim.h"
 
 /* Changes a recorded step before it is compared: a fault of the trace. */
@@ -39,9 +38,9 @@ typedef struct sb_trial {
     void *hook_ctx;
     sb_tap_fn tap; /* changes recorded values as they are made; NULL: nothing */
     void *tap_ctx;
-    const sb_slip *slip; /* NULL: none */
-    sb_spoiler *spoiler; /* NULL: none */
-    sb_step_fn record;   /* gets the engine's steps, too; or NULL */
+    const sb_planted *slip; /* NULL: none */
+    sb_spoiler *spoiler;    /* NULL: none */
+    sb_step_fn record;      /* gets the engine's steps, too; or NULL */
     void *record_ctx;
     sb_script script;
     int with_forced, with_free; /* which comparisons are made, each by itself */

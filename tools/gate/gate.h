@@ -320,7 +320,7 @@ sb_status sb_gate_infer(const sb_gate_case *c, const sb_gate_got *got, size_t *r
                         sb_gate_result *out, sb_error *err);
 
 /* Which mistakes these inputs would have shown under the arithmetic: those of the case's ops
- * (tools/fault/mistakes.def), and slips with the outputs, which every op can have. */
+ * (tools/fault/lists/mistakes.def), and slips with the outputs, which every op can have. */
 typedef struct sb_gate_power {
     size_t planted, caught;
     size_t of_ops, of_ops_caught;   /* of these, the mistakes of ops */

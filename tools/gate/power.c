@@ -97,25 +97,11 @@ static int uses_op(const sb_gate_op *op, sb_op number)
     return 0;
 }
 
-static int uses(const sb_gate_op *op, const char *name)
-{
-    static const char *const names[] = {
-#define SB_OP(name, clause) #name,
-#include "ref/ops/ops.def"
-#undef SB_OP
-    };
-    for (int i = 0; i < SB_OP_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
-            return uses_op(op, (sb_op)i);
-    return 0;
-}
-
 static sb_status plant_mistakes(trial *t)
 {
     sb_status status = SB_OK;
-    for (size_t i = 0; i < sb_mistake_count() && !status; i++) {
-        const sb_mistake *m = sb_mistake_at(i);
-        if (m->benign || !uses(t->c->op, m->op))
+    for (const sb_planted *m = sb_mistakes; m->name && !status; m++) {
+        if (m->benign || !uses_op(t->c->op, m->op))
             continue;
         sb_op_table table = sb_backend_ref()->ops;
         m->plant(&table);
@@ -126,7 +112,7 @@ static sb_status plant_mistakes(trial *t)
     return status;
 }
 
-/* --- faults of the ops: one kind at a time, tools/fault/op_faults.def
+/* --- faults of the ops: one kind at a time, tools/fault/lists/ops.def
  * ------------------------------
  */
 
@@ -163,8 +149,7 @@ static const sb_op_table faulty = {
 static sb_status plant_faults(trial *t)
 {
     sb_status status = SB_OK;
-    for (size_t i = 0; i < sb_op_fault_count() && !status; i++) {
-        const sb_op_fault *f = sb_op_fault_at(i);
+    for (const sb_planted *f = sb_op_faults; f->name && !status; f++) {
         if (!f->run || !uses_op(t->c->op, f->op))
             continue;
         planted = (sb_plant){.fault = f, .layer = SB_EVERY_LAYER};
