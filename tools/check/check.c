@@ -17,8 +17,10 @@
 static const sb_check_row rows[] = {
 #define SB_CHECK(number, id, worst, needs, title, engines, advice)                                 \
     {number, id, SB_LEVEL_##worst, SB_NEEDS_##needs, title, engines, advice},
+#define SB_PASS(stage, name)
 #include "tools/check/checks.def"
 #undef SB_CHECK
+#undef SB_PASS
 };
 
 const sb_check_row *sb_check_row_of(unsigned number)
@@ -140,30 +142,24 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
     return status;
 }
 
-static void check_headers(sb_check *check)
-{
-    static void (*const checks[])(sb_check *) = {
-        sb_check_files,        sb_check_names,     sb_check_siblings,    sb_check_coverage,
-        sb_check_uniformity,   sb_check_shapes,    sb_check_declaration, sb_check_vision,
-        sb_check_mtp_presence, sb_check_forbidden, sb_check_config_same, sb_check_lost,
-        sb_check_side_files,
-    };
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-        checks[i](check);
-}
+/* When checks are made. */
+enum { headers, across };
 
-static void check_across(sb_check *check)
+static void make_checks(sb_check *check, int stage)
 {
-    static void (*const checks[])(sb_check *) = {
-        sb_check_finite,     sb_check_duplicates,   sb_check_repeats,    sb_check_untouched,
-        sb_check_fp4_groups, sb_check_inputs,       sb_check_dead,       sb_check_fp8_groups,
-        sb_check_int_groups, sb_check_random_codes, sb_check_double,     sb_check_untrained,
-        sb_check_statistics, sb_check_signs,        sb_check_experts,    sb_check_conventions,
-        sb_check_kv_scales,  sb_check_hashes,       sb_check_zero_pages, sb_check_magnitudes,
-        sb_check_dtypes,     sb_check_fit,
+    static const struct {
+        int stage;
+        void (*make)(sb_check *);
+    } passes[] = {
+#define SB_CHECK(...)
+#define SB_PASS(stage, name) {stage, sb_check_##name},
+#include "tools/check/checks.def"
+#undef SB_CHECK
+#undef SB_PASS
     };
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-        checks[i](check);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (passes[i].stage == stage)
+            passes[i].make(check);
 }
 
 static int finding_order(const void *a, const void *b)
@@ -201,11 +197,11 @@ sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error 
     if (status)
         return status;
     sb_check_original(out);
-    check_headers(out);
+    make_checks(out, headers);
     if (!options->headers_only) {
         status = sb_check_payload(out, err);
         if (!status)
-            check_across(out);
+            make_checks(out, across);
     }
     if (!status && (out->findings.lost || sb_declared_lost(out->self.declared)))
         status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for the findings",

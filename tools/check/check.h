@@ -22,8 +22,10 @@
 enum {
     SB_CHECK_NONE, /* no check has the number 0 */
 #define SB_CHECK(number, id, worst, needs, title, engines, advice) SB_CHECK_NUMBER_##number,
+#define SB_PASS(stage, name)
 #include "tools/check/checks.def"
 #undef SB_CHECK
+#undef SB_PASS
     SB_CHECK_END,
     SB_CHECK_LAST = SB_CHECK_END - 1,
     SB_CHECK_PROBLEMS = 9 /* of survey.h */
@@ -111,45 +113,15 @@ void sb_check_find(sb_check *check, unsigned number, sb_level level, const char 
 /* The unit of the original that is the same tensor or layer; NULL: none, or stored otherwise. */
 const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit);
 
-/* --- the checks, a file each -------------------------------------------------------------------
- * Headers (structure*.c): after the units are there, before any payload is read. */
+/* Checks 1 and 2: what survey.h tells. */
 void sb_check_problem(void *check, int problem, const char *file, const char *tensor,
-                      const char *message);  /* 1, 2: what survey.h tells */
-void sb_check_files(sb_check *check);        /* 1, 2: what the folder holds and lacks */
-void sb_check_names(sb_check *check);        /* 3 */
-void sb_check_siblings(sb_check *check);     /* 4 */
-void sb_check_coverage(sb_check *check);     /* 5 */
-void sb_check_uniformity(sb_check *check);   /* 6 */
-void sb_check_shapes(sb_check *check);       /* 7, 8, 32 */
-void sb_check_declaration(sb_check *check);  /* 9 */
-void sb_check_vision(sb_check *check);       /* 5, 7, 9: the vision tower */
-void sb_check_mtp_presence(sb_check *check); /* 10 */
-void sb_check_forbidden(sb_check *check);    /* 11 */
-void sb_check_config_same(sb_check *check);  /* 49 */
-void sb_check_lost(sb_check *check);         /* 50 */
-void sb_check_side_files(sb_check *check);   /* 51 */
+                      const char *message);
 
-/* After the payload has been read: what is seen only across units, from units[].seen. */
-void sb_check_finite(sb_check *check);       /* 12 */
-void sb_check_duplicates(sb_check *check);   /* 13 */
-void sb_check_repeats(sb_check *check);      /* 13: parts of tensors, after whole ones */
-void sb_check_untouched(sb_check *check);    /* 14 */
-void sb_check_fp4_groups(sb_check *check);   /* 17, 18, 22, 26: siblings and fused groups */
-void sb_check_inputs(sb_check *check);       /* 27 */
-void sb_check_dead(sb_check *check);         /* 21: across layers */
-void sb_check_fp8_groups(sb_check *check);   /* 29: all scales of a kind */
-void sb_check_int_groups(sb_check *check);   /* 33: one convention per checkpoint */
-void sb_check_random_codes(sb_check *check); /* 36: parts of matrices */
-void sb_check_double(sb_check *check);       /* 40 */
-void sb_check_untrained(sb_check *check);    /* 41 */
-void sb_check_statistics(sb_check *check);   /* 42 */
-void sb_check_signs(sb_check *check);        /* 42: one sign only */
-void sb_check_experts(sb_check *check);      /* 43, 44 */
-void sb_check_conventions(sb_check *check);  /* 45, 46 */
-void sb_check_kv_scales(sb_check *check);    /* 47 */
-void sb_check_hashes(sb_check *check);       /* 52 */
-void sb_check_zero_pages(sb_check *check);   /* 53 */
-void sb_check_magnitudes(sb_check *check);   /* 54 */
-void sb_check_dtypes(sb_check *check);       /* 54: F16 that is BF16 */
+/* The checks, a file each. */
+#define SB_CHECK(...)
+#define SB_PASS(stage, name) void sb_check_##name(sb_check *check);
+#include "tools/check/checks.def"
+#undef SB_CHECK
+#undef SB_PASS
 
 #endif

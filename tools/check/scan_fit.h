@@ -7,7 +7,4 @@
 /* V-155: one panel of a quantized matrix: adds to seen->fit. */
 void sb_scan_fit(const sb_panel *panel);
 
-/* All matrices together: check 55. */
-void sb_check_fit(sb_check *check);
-
 #endif
