@@ -2,7 +2,6 @@
  *
  *   test_faults            the tests
  *   test_faults --table    all faults, with what `samebit check` says (docs/check/incidents.md)
- *   test_faults --only N   the rows of check N alone
  */
 #include "tests/lib/suite.h"
 
