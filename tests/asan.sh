@@ -23,7 +23,7 @@ fi
 # the sanitizers ask how, not how often; and what only draws many numbers, or makes many folders by code
 # that other tests run, waits for CHECK_ALL
 if [ "${CHECK_ALL-}" != 1 ]; then
-    export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-10000}
+    export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-2000}
     export LEAVE_OUT="tests/unit/test_make.c tests/unit/test_make_formats.c tests/unit/test_make_recipes.c
         tests/unit/test_functions.c tests/unit/test_knobs.c tests/unit/test_check_units.c tests/unit/test_graft.c
         tests/unit/test_floor.c tests/unit/test_sample.c tests/unit/test_forced.c tests/unit/test_bundle.c

@@ -26,12 +26,13 @@ static const fused_shape fused_shapes[] = {
     {"122b-a10b", 3072, 32, 2, 256, 16, 64, 128, 128, 256, 8, 1024, true},
 };
 
-/* 1 to 9 rows; of large models the fewest and the most, and of the largest, whose heads are more,
- * the fewest. */
+/* 1 to 9 rows. In `make check` one, and a third of the others, which are not the same for every
+ * model; of large ones the most, and of the largest, whose heads are more, none. */
 static inline bool fused_rows_there(const fused_shape &s, uint32_t rows)
 {
-    const bool largest = s.nV == 64;
-    return !s.large || check_all() || rows == 1 || (rows == 9 && !largest);
+    if (rows == 1 || check_all())
+        return true;
+    return s.large ? rows == 9 && s.nV != 64 : (rows + s.nV) % 3 == 0;
 }
 
 /* What every row of the table and number of rows must pass. */

@@ -1,7 +1,8 @@
 /* models.c - every format x preset x length of a prompt, whole models by the kernels on the
  * emulator, held against the reference.
  *
- *   models --list                 the parts of `make check`
+ *   models --list                 the parts of `make check`, of whose cases it has a half to a
+ *                                 quarter; with CHECK_ALL=1 all
  *   models --list-all             those of `make check-all`
  *   models short-I|long-I|wide|faults|cover  one of them; wide is T2 and T6 with more than 100
  *                                 tokens; cover counts what the others leave out and runs nothing
@@ -21,6 +22,7 @@
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
 #include "tests/gpu/model_case.h"
+#include "tests/lib/check_all.h"
 #include "tests/lib/pairwise.h"
 #include "tools/cli/cli.h"
 #include "tools/make/make.h"
@@ -152,7 +154,8 @@ static void run_short(size_t which)
     static pairwise_case cases[CASES];
     const size_t count = short_cases(cases);
     for (size_t i = which * count / PARTS; i < (which + 1) * count / PARTS; i++)
-        run(&cases[i]);
+        if (check_some(i, 2))
+            run(&cases[i]);
 }
 
 /* The preset that a format has at a length of more than SHORT: each meets each length in one
@@ -190,7 +193,8 @@ static void run_long(size_t which)
         for (int other = 0; other < 2; other++) /* one checkpoint at a time */
             for (size_t l = SHORT; l < LENGTHS; l++) {
                 const pairwise_case c = long_case(f, l);
-                if (!is_wide(c.value[PRESET], l) && (c.value[PRESET] != T4) == other)
+                if (!is_wide(c.value[PRESET], l) && (c.value[PRESET] != T4) == other &&
+                    check_some(f + l, 3))
                     run(&c);
             }
 }
@@ -200,7 +204,7 @@ static void run_wide(void)
     for (size_t f = 0; f < format_count; f++)
         for (size_t l = SHORT; l < LENGTHS; l++) {
             const pairwise_case c = long_case(f, l);
-            if (is_wide(c.value[PRESET], l))
+            if (is_wide(c.value[PRESET], l) && check_some(f, 4))
                 run(&c);
         }
 }

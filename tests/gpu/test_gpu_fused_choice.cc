@@ -136,7 +136,8 @@ TEST_WITH(test_tokens, NULL, test_release)
     for (const uint32_t n : {1u, 997u, 5000u})
         for (uint32_t rows = 1; rows <= FUSED_ROWS; rows++)
             for (const uint32_t parts : {1u, 3u, 16u})
-                if (!same_token(n, rows, parts, (n + rows + parts) % SCHEDULES))
+                if (check_some(n + rows + parts, 3) &&
+                    !same_token(n, rows, parts, (n + rows + parts) % SCHEDULES))
                     fail_msg("%u logits, %u rows, %u parts: another token", n, rows, parts);
 }
 

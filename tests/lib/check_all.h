@@ -4,6 +4,7 @@
 #define SB_TESTS_LIB_CHECK_ALL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,12 @@ static inline bool check_few(void)
 {
     const char *cases = getenv("SAMEBIT_CASES");
     return cases && strtoul(cases, NULL, 10) < 100000;
+}
+
+/* Whether number i of a list is looked at: of `make check`, one in `of`. */
+static inline bool check_some(size_t i, size_t of)
+{
+    return check_all() || i % of == 0;
 }
 
 #endif
