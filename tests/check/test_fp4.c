@@ -471,8 +471,8 @@ TEST(test_same_everywhere)
     for (uint32_t key = 0; key < 800; key++) {
         vehicle *v = new_vehicle((scheme)(key % SCHEMES));
         /* widths that end in each part of what is done at once */
-        static const uint32_t widths[] = {32, 64, COLS, WIDEST};
-        v->matrix.cols = v->master.cols = widths[key / SCHEMES % 4];
+        static const uint32_t widths[] = {32, 64, COLS, 160, WIDEST};
+        v->matrix.cols = v->master.cols = widths[key / SCHEMES % 5];
         v->matrix.rows = v->master.rows = ROWS * COLS / v->matrix.cols / 2 * 2;
         v->matrix.quant.groups = v->matrix.cols / v->matrix.quant.block_cols;
         v->matrix.quant.scale_row = v->matrix.quant.groups;

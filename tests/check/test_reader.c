@@ -239,6 +239,31 @@ TEST(cache_is_left)
     sb_checkpoint_close(c);
 }
 
+/* I-1: a file of less than 2 GiB is read with pread unless it is in the cache; then it depends. */
+TEST(small_files)
+{
+    unsigned mapped = 0, times = 8;
+    sb_checkpoint *c = open_folder();
+    set_cached(c, 0);
+    long none = cached(c);
+    for (unsigned i = 0; i < times; i++) {
+        set_cached(c, 1);
+        kit k = kit_new(SB_IO_auto);
+        sb_io io = sb_source_io(k.source);
+        assert_true(io == SB_IO_map || io == SB_IO_pread);
+        mapped += io == SB_IO_map;
+        fetch(&k, "d", 0, 1 << 20, 0);
+        kit_free(&k);
+        set_cached(c, 0);
+        k = kit_new(SB_IO_auto);
+        if (none >= 0 && none < LARGE / 8)
+            assert_int_equal(sb_source_io(k.source), SB_IO_pread);
+        kit_free(&k);
+    }
+    print_message("mapped %u of %u times\n", mapped, times);
+    sb_checkpoint_close(c);
+}
+
 /* A check finds the same whatever way is chosen. */
 TEST(same_findings)
 {

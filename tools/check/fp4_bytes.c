@@ -186,9 +186,9 @@ static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, int zero, uint32_t ro
     m->count += f->panel->matrix.cols;
     m->zeros += r->vanished;
     if (f->usable) {
-        m->sum += all(r->sum) * half;
+        m->sum += f->shape ? all(r->sum) * half : 0;
         m->sum2 += all(r->sum2) * square;
-        m->sum4 += all(r->sum4) * square * square;
+        m->sum4 += f->shape ? all(r->sum4) * square * square : 0;
         m->largest = r->largest * half > m->largest ? r->largest * half : m->largest;
     }
     if (!zero) {

@@ -1,5 +1,5 @@
-/* fp4_bytes_avx2.c - a row of codes and block scales, four chunks at once: fp4_bytes.c says what.
- */
+/* fp4_bytes_avx2.c - a row of codes and block scales, four or eight chunks at once: fp4_bytes.c
+ * says what. */
 #include "tools/check/fp4.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -9,15 +9,15 @@
 #include "ref/base/bytes.h"
 
 /* Four chunks fill a register. */
-enum { CHUNK = 16, FOUR = 4, BYTES = FOUR * CHUNK / 2 };
+enum { CHUNK = 16, FOUR = 4, EIGHT = 8, BYTES = FOUR * CHUNK / 2 };
 
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
 /* What is added up over a row, and the counters of a panel. */
 typedef struct sums {
     __m256d sum, sum2, sum4;
-    __m256i squares;
+    __m256i squares;                            /* of four chunks, or of eight */
     __m256i count_1, count_3, count_5, count_9; /* two in each byte, of up to SB_FP4_STEPS steps */
     __m128i top;                                /* the largest scale byte of usual blocks */
 } sums;
@@ -97,6 +97,70 @@ INLINE unsigned four_chunks(const sb_fp4 *f, const unsigned char *bytes,
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(sevens, zero)));
 }
 
+/* --- eight chunks of NVFP4, of which no more is asked -------------------------------------------
+ */
+
+INLINE codes codes_of(const unsigned char *bytes)
+{
+    const __m256i low_half = _mm256_set1_epi8(15);
+    __m256i all = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
+    return (codes){_mm256_and_si256(all, low_half),
+                   _mm256_and_si256(_mm256_srli_epi16(all, 4), low_half)};
+}
+
+INLINE __m256i count_both(const sb_fp4 *f, sb_fp4_count count, codes a, codes b)
+{
+    return _mm256_add_epi8(look_up(f, count, a), look_up(f, count, b));
+}
+
+/* The squares of eight scales, times 2^-16: their bits are those of an F16 that is 2^-8 times as
+ * large. 0 of what has a sign or is a NaN. */
+INLINE __m256 squares_of_scales(const unsigned char *scales)
+{
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)scales);
+    __m128i usual = _mm_cmpgt_epi8(_mm_set1_epi8(0x7f), bytes);
+    __m128i positive = _mm_and_si128(_mm_max_epi8(bytes, _mm_setzero_si128()), usual);
+    __m256 halves = _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(positive), 7));
+    return _mm256_mul_ps(halves, halves);
+}
+
+/* Counts the codes of eight chunks, and keeps the sum of squares of each. Returns a byte for each
+ * that is 0 where no code is of magnitude 7, whose square alone has the highest bit. */
+INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, uint32_t *squares,
+                             sums *x)
+{
+    const __m256i table = table_of(f, SB_FP4_SQUARE);
+    codes a = codes_of(bytes), b = codes_of(bytes + BYTES);
+    __m256i al = _mm256_shuffle_epi8(table, a.low), ah = _mm256_shuffle_epi8(table, a.high);
+    __m256i bl = _mm256_shuffle_epi8(table, b.low), bh = _mm256_shuffle_epi8(table, b.high);
+    __m256 sums_of_a = _mm256_castsi256_ps(_mm256_add_epi64(per_chunk(al), per_chunk(ah)));
+    __m256 sums_of_b = _mm256_castsi256_ps(_mm256_add_epi64(per_chunk(bl), per_chunk(bh)));
+    __m256i eight = _mm256_castps_si256(_mm256_shuffle_ps(sums_of_a, sums_of_b, 0x88));
+    _mm256_storeu_si256((__m256i *)(void *)squares, _mm256_permute4x64_epi64(eight, 0xd8));
+    x->count_1 = _mm256_add_epi8(x->count_1, count_both(f, SB_FP4_COUNT_1, a, b));
+    x->count_3 = _mm256_add_epi8(x->count_3, count_both(f, SB_FP4_COUNT_3, a, b));
+    x->count_5 = _mm256_add_epi8(x->count_5, count_both(f, SB_FP4_COUNT_5, a, b));
+    x->count_9 = _mm256_add_epi8(x->count_9, count_both(f, SB_FP4_COUNT_9, a, b));
+    uint32_t sevens_of_a = (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(al, ah));
+    uint32_t sevens_of_b = (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(bl, bh));
+    return (uint64_t)sevens_of_b << 32 | sevens_of_a;
+}
+
+/* The sums of squares of chunks times the squares of their scales: 12 bits by 8 bits, exact. */
+INLINE void weigh(const uint32_t *squares, const unsigned char *scales, uint32_t chunks, sums *x)
+{
+    for (uint32_t i = 0; i < chunks; i += EIGHT) {
+        __m256i eight = _mm256_loadu_si256((const __m256i *)(const void *)(squares + i));
+        __m256 by = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), squares_of_scales(scales + i));
+        x->squares = _mm256_add_epi32(x->squares, eight);
+        x->sum2 = _mm256_add_pd(x->sum2, _mm256_cvtps_pd(_mm256_castps256_ps128(by)));
+        x->sum2 = _mm256_add_pd(x->sum2, _mm256_cvtps_pd(_mm256_extractf128_ps(by, 1)));
+    }
+}
+
+/* --- counters ----------------------------------------------------------------------------------
+ */
+
 INLINE void add_total(uint64_t *total, __m256i four)
 {
     __m256i *at = (__m256i *)(void *)total;
@@ -138,19 +202,26 @@ INLINE void begin(sb_fp4_tally *tally, sums *x)
     x->count_9 = _mm256_loadu_si256(pending(tally, 3));
 }
 
-INLINE void finish(const sb_fp4 *f, const sums *x, sb_fp4_tally *tally, sb_fp4_sums *r)
+INLINE void finish(const sb_fp4 *f, const sums *x, int eight, sb_fp4_tally *tally, sb_fp4_sums *r)
 {
+    const __m256i lower = _mm256_set1_epi64x(0xffffffff);
+    __m256i squares = !eight ? x->squares
+                             : _mm256_add_epi64(_mm256_and_si256(x->squares, lower),
+                                                _mm256_srli_epi64(x->squares, 32));
     sb_seen_fp4 *seen = f->seen;
     _mm256_storeu_si256(pending(tally, 0), x->count_1);
     _mm256_storeu_si256(pending(tally, 1), x->count_3);
     _mm256_storeu_si256(pending(tally, 2), x->count_5);
     _mm256_storeu_si256(pending(tally, 3), x->count_9);
-    add_total(tally->totals[SB_FP4_SQUARES], x->squares);
+    add_total(tally->totals[SB_FP4_SQUARES], squares);
     r->alive |= !_mm256_testz_si256(x->squares, x->squares);
-    _mm256_storeu_pd(r->sum, x->sum);
-    _mm256_storeu_pd(r->sum2, x->sum2);
-    _mm256_storeu_pd(r->sum4, x->sum4);
-    __m128i two = _mm_max_epu8(x->top, _mm_srli_epi32(x->top, 16));
+    if (!eight) {
+        _mm256_storeu_pd(r->sum, x->sum);
+        _mm256_storeu_pd(r->sum4, x->sum4);
+    }
+    _mm256_storeu_pd(r->sum2, eight ? _mm256_mul_pd(x->sum2, _mm256_set1_pd(0x1p16)) : x->sum2);
+    __m128i four = _mm_max_epu8(x->top, _mm_srli_epi64(x->top, 32));
+    __m128i two = _mm_max_epu8(four, _mm_srli_epi32(four, 16));
     unsigned top = (unsigned)_mm_cvtsi128_si32(_mm_max_epu8(two, _mm_srli_epi32(two, 8))) & 0xff;
     double largest = sb_fp4_twice[7] * f->scale[top];
     r->largest = top && largest > r->largest ? largest : r->largest;
@@ -160,14 +231,15 @@ INLINE void finish(const sb_fp4 *f, const sums *x, sb_fp4_tally *tally, sb_fp4_s
 
 /* A bit for each block whose scale is no usual one: of E4M3 below 2^-6 (V-15), negative or a NaN;
  * of E8M0 a NaN, or 0, which is no sign that there was a block. */
-INLINE unsigned odd_scales(uint32_t bytes, int two)
+INLINE unsigned odd_scales(uint64_t bytes, unsigned count, int mx)
 {
+    const uint64_t ones = 0x0101010101010101u >> (64 - 8 * count);
     unsigned bits = 0;
-    if (!two && !(((bytes - 0x08080808u) | (bytes + 0x01010101u)) & 0x80808080u))
+    if (!mx && !(((bytes - 8 * ones) | (bytes + ones)) & 0x80 * ones))
         return 0;
-    for (unsigned i = 0; i < (two ? FOUR / 2 : FOUR); i++) {
+    for (unsigned i = 0; i < count; i++) {
         unsigned byte = bytes >> 8 * i & 0xff;
-        bits |= (unsigned)(two ? byte == 0 || byte == 0xff : byte < 8 || byte > 0x7e) << i;
+        bits |= (unsigned)(mx ? byte == 0 || byte == 0xff : byte < 8 || byte > 0x7e) << i;
     }
     return bits;
 }
@@ -175,13 +247,13 @@ INLINE unsigned odd_scales(uint32_t bytes, int two)
 /* Blocks of which there is more to say than that their largest code is 7 under a usual scale; of
  * the others only the scale counts. */
 static void look_at_blocks(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
-                           unsigned special, uint32_t row, uint32_t first, sb_fp4_sums *r,
-                           __m128i *top)
+                           uint32_t blocks, unsigned special, uint32_t row, uint32_t first,
+                           sb_fp4_sums *r, __m128i *top)
 {
-    uint32_t blocks = FOUR / f->chunks;
+    const size_t each = (size_t)f->chunks * CHUNK / 2;
     for (uint32_t i = 0; i < blocks; i++) {
         if (special >> i & 1)
-            sb_fp4_block(f, bytes + (size_t)i * (BYTES / blocks), scales[i], row, first + i, r);
+            sb_fp4_block(f, bytes + i * each, scales[i], row, first + i, r);
         else
             *top = _mm_max_epu8(*top, _mm_cvtsi32_si128(scales[i]));
     }
@@ -197,9 +269,10 @@ INLINE uint32_t blocks_of(const sb_fp4 *f, const unsigned char *bytes, const uns
     for (uint32_t b = 0; b < steps * blocks; b += blocks, bytes += BYTES) {
         unsigned lacking = four_chunks(f, bytes, scales + b, two, shape, &x);
         uint32_t four = two ? sb_load_u16(scales + b) : sb_load_u32(scales + b);
-        lacking = (two ? (lacking & 1) | (lacking >> 1 & 2) : lacking) | odd_scales(four, two);
+        lacking = two ? (lacking & 1) | (lacking >> 1 & 2) : lacking;
+        lacking |= odd_scales(four, blocks, two);
         if (lacking)
-            look_at_blocks(f, bytes, scales + b, lacking, row, b, r, &x.top);
+            look_at_blocks(f, bytes, scales + b, blocks, lacking, row, b, r, &x.top);
         else
             x.top = _mm_max_epu8(x.top, _mm_cvtsi32_si128((int)four));
         if (++done == SB_FP4_STEPS) {
@@ -209,8 +282,56 @@ INLINE uint32_t blocks_of(const sb_fp4 *f, const unsigned char *bytes, const uns
     }
     tally->steps = done;
     tally->codes += (uint64_t)steps * FOUR * CHUNK;
-    finish(f, &x, tally, r);
+    finish(f, &x, 0, tally, r);
     return steps * blocks;
+}
+
+/* A bit for each of eight blocks without a 7, or under a scale that is no usual one. */
+INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t none = (sevens - ones) & ~sevens, odd = (scales - 8 * ones) | (scales + ones);
+    unsigned bits = 0;
+    if (!((none | odd) & 0x80 * ones))
+        return 0;
+    for (unsigned i = 0; i < EIGHT; i++)
+        bits |= (unsigned)((sevens >> 8 * i & 0xff) == 0) << i;
+    return bits | odd_scales(scales, EIGHT, 0);
+}
+
+/* What is one after the other in a chunk is done chunk by chunk for TILE of them, so that the
+ * processor need not wait. Eight chunks are two steps of the counters. */
+INLINE uint32_t eights_of(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
+                          uint32_t row, sb_fp4_tally *tally, sb_fp4_sums *r)
+{
+    enum { TILE = 32 };
+    sums x;
+    uint32_t squares[TILE];
+    const uint32_t chunks = f->blocks / EIGHT * EIGHT;
+    unsigned done = tally->steps;
+    begin(tally, &x);
+    for (uint32_t b = 0, end; b < chunks; b = end) {
+        const uint32_t first = b;
+        end = chunks - b < TILE ? chunks : b + TILE;
+        for (; b < end; b += EIGHT, bytes += 2 * (size_t)BYTES) {
+            if (done + 2 > SB_FP4_STEPS) {
+                count(&x, tally);
+                done = 0;
+            }
+            done += 2;
+            uint64_t eight = sb_load_u64(scales + b);
+            unsigned special = special_of(eight_chunks(f, bytes, squares + (b - first), &x), eight);
+            if (special)
+                look_at_blocks(f, bytes, scales + b, EIGHT, special, row, b, r, &x.top);
+            else
+                x.top = _mm_max_epu8(x.top, _mm_cvtsi64_si128((long long)eight));
+        }
+        weigh(squares, scales + first, end - first, &x);
+    }
+    tally->steps = done;
+    tally->codes += (uint64_t)chunks * CHUNK;
+    finish(f, &x, 1, tally, r);
+    return chunks;
 }
 
 AVX2 uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *bytes,
@@ -220,8 +341,10 @@ AVX2 uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *bytes,
     if (f->shape)
         return f->chunks == 2 ? blocks_of(f, bytes, scales, row, 1, 1, tally, r)
                               : blocks_of(f, bytes, scales, row, 0, 1, tally, r);
-    return f->chunks == 2 ? blocks_of(f, bytes, scales, row, 1, 0, tally, r)
-                          : blocks_of(f, bytes, scales, row, 0, 0, tally, r);
+    if (f->chunks == 2)
+        return blocks_of(f, bytes, scales, row, 1, 0, tally, r);
+    return f->blocks % EIGHT < FOUR ? eights_of(f, bytes, scales, row, tally, r)
+                                    : blocks_of(f, bytes, scales, row, 0, 0, tally, r);
 }
 
 #else

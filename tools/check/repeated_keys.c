@@ -6,20 +6,24 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/pool.h"
 
 enum {
     FULL = 4096,     /* keys of a bin, about */
     BINS = 1 << 12,  /* at most */
     SPREAD = 16,     /* places of a table for each key */
     TABLE_BITS = 18, /* ... and at most so many places, as a power of two */
-    PER_BYTE = 4     /* places */
+    PER_BYTE = 4,    /* places */
+    PARTS = 16,      /* of the units, at most, and of the bins: each is a turn of a thread */
+    FEW = 1 << 14    /* keys that one thread is done with before others have begun */
 };
 
 /* Keys by bin: those of bin b from first[b] to first[b + 1] - 1. */
 typedef struct bins {
+    const sb_units *units;
     uint64_t *keys;
-    size_t *first;
-    size_t count;
+    size_t *first, *next; /* next: of each part, where its next key of a bin comes */
+    size_t count, parts;
     unsigned bits;
 } bins;
 
@@ -34,28 +38,66 @@ static size_t bin_of(const bins *b, uint64_t key)
     return b->bits ? (size_t)(key >> (64 - b->bits)) : 0;
 }
 
-static int deal_out(const sb_units *u, bins *b)
+/* Where part i of `count` things begins. */
+static size_t part_of(const bins *b, size_t count, size_t i)
 {
-    size_t total = 0;
-    for (size_t i = 0; i < u->count; i++)
-        total += u->rows[i].marks.count;
-    for (b->count = 1; b->count < BINS && b->count * FULL < total; b->count *= 2)
-        b->bits++;
-    b->keys = sb_alloc(total + 1, sizeof *b->keys);
-    b->first = sb_alloc(b->count + 2, sizeof *b->first);
-    if (!b->keys || !b->first)
-        return 0;
-    size_t *next = b->first + 1; /* where the next key of a bin comes; then where the bin ends */
-    for (size_t i = 0; i < u->count; i++)
-        for (size_t k = 0; k < u->rows[i].marks.count; k++)
-            next[1 + bin_of(b, sb_mark_kind(&u->rows[i].marks.rows[k]))]++;
-    for (size_t i = 1; i <= b->count; i++)
-        next[i] += next[i - 1];
-    for (size_t i = 0; i < u->count; i++)
-        for (size_t k = 0; k < u->rows[i].marks.count; k++) {
-            uint64_t key = sb_mark_kind(&u->rows[i].marks.rows[k]);
+    return count / b->parts * i + count % b->parts * i / b->parts;
+}
+
+/* How many keys of each bin a part of the units has. */
+static void count_part(void *ctx, size_t part, size_t worker)
+{
+    bins *b = ctx;
+    size_t *counts = b->next + part * b->count, end = part_of(b, b->units->count, part + 1);
+    (void)worker;
+    for (size_t i = part_of(b, b->units->count, part); i < end; i++)
+        for (size_t k = 0; k < b->units->rows[i].marks.count; k++)
+            counts[bin_of(b, sb_mark_kind(&b->units->rows[i].marks.rows[k]))]++;
+}
+
+static void deal_part(void *ctx, size_t part, size_t worker)
+{
+    bins *b = ctx;
+    size_t *next = b->next + part * b->count, end = part_of(b, b->units->count, part + 1);
+    (void)worker;
+    for (size_t i = part_of(b, b->units->count, part); i < end; i++)
+        for (size_t k = 0; k < b->units->rows[i].marks.count; k++) {
+            uint64_t key = sb_mark_kind(&b->units->rows[i].marks.rows[k]);
             b->keys[next[bin_of(b, key)]++] = key;
         }
+}
+
+/* Makes places of the counts. */
+static void place_bins(bins *b)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        b->first[i] = at;
+        for (size_t part = 0; part < b->parts; part++) {
+            size_t *next = &b->next[part * b->count + i], here = *next;
+            *next = at;
+            at += here;
+        }
+    }
+    b->first[b->count] = at;
+}
+
+static int deal_out(bins *b)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < b->units->count; i++)
+        total += b->units->rows[i].marks.count;
+    for (b->count = 1; b->count < BINS && b->count * FULL < total; b->count *= 2)
+        b->bits++;
+    b->parts = total > FEW ? PARTS : 1;
+    b->keys = sb_alloc(total + 1, sizeof *b->keys);
+    b->first = sb_alloc(b->count + 1, sizeof *b->first);
+    b->next = sb_alloc(b->count * b->parts, sizeof *b->next);
+    if (!b->keys || !b->first || !b->next)
+        return 0;
+    sb_parallel_for(b->parts, 1, count_part, b);
+    place_bins(b);
+    sb_parallel_for(b->parts, 1, deal_part, b);
     return 1;
 }
 
@@ -130,22 +172,56 @@ static void look_into(table *t, uint64_t *keys, size_t count, found *f)
             keep(f, keys[i]);
 }
 
+/* --- all bins --------------------------------------------------------------------------------- */
+
+typedef struct search {
+    bins bins;
+    table *tables; /* of each thread */
+    found found[PARTS];
+} search;
+
+static void look_into_part(void *ctx, size_t part, size_t worker)
+{
+    search *s = ctx;
+    const bins *b = &s->bins;
+    size_t end = part_of(b, b->count, part + 1);
+    for (size_t i = part_of(b, b->count, part); i < end; i++)
+        look_into(&s->tables[worker], b->keys + b->first[i], b->first[i + 1] - b->first[i],
+                  &s->found[part]);
+}
+
+/* Bins, and so parts of them, are by rising value. */
+static void join(search *s, found *all)
+{
+    for (size_t part = 0; part < s->bins.parts; part++) {
+        const found *f = &s->found[part];
+        all->lost |= f->lost;
+        for (size_t i = 0; i < f->count; i++)
+            keep(all, f->keys[i]);
+    }
+}
+
 int sb_repeated_keys(const sb_units *u, uint64_t **keys, size_t *count)
 {
-    bins b = {.bits = 0};
-    found f = {.keys = NULL};
-    table *t = sb_alloc(1, sizeof *t);
-    int sound = t && deal_out(u, &b);
-    for (size_t i = 0; i < b.count && sound; i++)
-        look_into(t, b.keys + b.first[i], b.first[i + 1] - b.first[i], &f);
-    free(t);
-    free(b.keys);
-    free(b.first);
-    if (!sound || f.lost)
-        f.count = 0;
-    *keys = f.keys;
-    *count = f.count;
-    return sound && !f.lost;
+    search s = {.bins = {.units = u}};
+    found all = {.keys = NULL};
+    s.tables = sb_alloc(sb_threads_here(), sizeof *s.tables);
+    int sound = s.tables && deal_out(&s.bins);
+    if (sound) {
+        sb_parallel_for(s.bins.parts, 1, look_into_part, &s);
+        join(&s, &all);
+    }
+    for (size_t part = 0; part < PARTS; part++)
+        free(s.found[part].keys);
+    free(s.tables);
+    free(s.bins.keys);
+    free(s.bins.first);
+    free(s.bins.next);
+    if (!sound || all.lost)
+        all.count = 0;
+    *keys = all.keys;
+    *count = all.count;
+    return sound && !all.lost;
 }
 
 int sb_is_repeated(const uint64_t *keys, size_t count, uint64_t key)

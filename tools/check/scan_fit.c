@@ -95,9 +95,11 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         end_window(s);
 }
 
-/* Of each byte: the sum of its two codes, doubled, and that of their squares. */
+/* Of each byte: in the lower half the sum of its two codes, doubled, and NONE more, so that it is
+ * not negative; in the upper one that of their squares. */
+enum { BYTES = 8, NONE = 24 };
 typedef struct nibble_sums {
-    int16_t sum[256], squares[256];
+    uint32_t of[256];
 } nibble_sums;
 
 static void fill(nibble_sums *t)
@@ -105,8 +107,8 @@ static void fill(nibble_sums *t)
     static const int twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
     for (int i = 0; i < 256; i++) {
         int low = twice[i & 7], high = twice[i >> 4 & 7];
-        t->sum[i] = (int16_t)((i & 8 ? -low : low) + (i & 128 ? -high : high));
-        t->squares[i] = (int16_t)(low * low + high * high);
+        int sum = (i & 8 ? -low : low) + (i & 128 ? -high : high) + NONE;
+        t->of[i] = (uint32_t)(low * low + high * high) << 16 | (uint32_t)sum;
     }
 }
 
@@ -116,13 +118,12 @@ static void take_nibbles(sample *s, const nibble_sums *t, uint32_t row, uint32_t
 {
     const sb_quant *q = &s->m->quant;
     uint64_t stored = sb_matrix_stored_row(s->m, row);
-    const unsigned char *codes = s->m->data + stored * (s->m->cols / 2) + 8 * (size_t)index;
+    const unsigned char *codes = s->m->data + stored * (s->m->cols / 2) + BYTES * (size_t)index;
     unsigned scale = q->scales[stored * q->scale_row + index * q->scale_col];
-    int sum = 0, squares = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        sum += t->sum[codes[i]];
-        squares += t->squares[codes[i]];
-    }
+    uint32_t both = 0;
+    for (unsigned i = 0; i < BYTES; i++)
+        both += t->of[codes[i]];
+    int sum = (int)(both & 0xffff) - NONE * BYTES, squares = (int)(both >> 16);
     if (!squares || scale >= 0x7f) /* as above */
         return;
     s->scale_key[s->count] = (int16_t)scale;
