@@ -72,6 +72,16 @@ run 0 diff "$t4" --engine sim:trunc13 --tokens 1,2,3 -n 1 --forced --arithmetic 
 says 'arithmetic hopper_fp8_wgmma+order'
 refused 2 diff "$t4" --engine sim:trunc13 --tokens 1 --arithmetic nobody
 says_err 'library, '
+
+# 2^(x log2 e) in binary32 is what some libraries do, and not what others publish of theirs
+run 0 diff "$t4" --engine sim:ex2 --tokens 1,2,3,4,5 -n 1 --forced
+run 0 diff "$t4" --engine sim:fla --tokens 1,2,3,4,5 -n 1 --forced --functions triton
+says 'functions: ex2(x log2 e), div.full, libdevice (T-81)'
+run 1 diff "$t4" --engine sim:ex2 --tokens 1,2,3,4,5 -n 1 --forced --functions libm
+says_err 'linear_attn.g: '
+run 1 diff "$t4" --engine sim:ex2+no_dt_bias --tokens 1,2,3 -n 1 --forced
+refused 2 diff "$t4" --engine sim:ex2 --tokens 1 --functions nobody
+says_err 'cuda_fast, triton, '
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2,3 -n 1
 says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]'
 says 'FAIL: layers.0.mlp.swiglu: sequence 0, token 0, column 0 is '

@@ -19,6 +19,11 @@ for type in F32 F64 BF16 F16; do
     at cases.0.outputs.0.dtype $type
 done
 
+run 0 judge "$v" "$got" --arith bf16_mma:cuda_fast+bf16 --json
+at cases.0.arithmetic.name bf16_mma:cuda_fast+bf16
+refused 2 judge "$v" "$got" --arith bf16_mma:nobody
+refused 2 judge "$v" "$got" --arith exact:cuda
+
 # --- wrong: where, what, how far ------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32@323=99
 run 1 judge "$v" "$got" --arith bf16_mma

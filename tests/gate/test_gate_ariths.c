@@ -32,11 +32,17 @@ TEST(units_of_the_list_of_atoms_are_names_too)
         sb_gate_arith of;
         char name[80];
         assert_int_equal(sb_gate_arith_of(ar->name, &of, NULL), SB_OK);
-        assert_ptr_equal(of.ar, ar);
+        assert_memory_equal(&of.ar, ar, sizeof of.ar);
         strcpy(name, ar->name);
         strcat(name, "+bf16");
         assert_int_equal(sb_gate_arith_of(name, &of, NULL), SB_OK);
-        assert_ptr_equal(of.ar, ar);
+        assert_memory_equal(&of.ar, ar, sizeof of.ar);
+        assert_string_equal(of.name, name);
+        strcpy(name, ar->name);
+        strcat(name, ":triton+bf16");
+        assert_int_equal(sb_gate_arith_of(name, &of, NULL), SB_OK);
+        assert_ptr_equal(of.ar.functions, &sb_functions_table[SB_FUNCTIONS_triton]);
+        assert_ptr_equal(of.ar.atom, ar->atom);
         assert_string_equal(of.name, name);
         assert_int_equal(of.knobs.value[SB_KNOB_act], SB_act_bf16);
     }
@@ -53,12 +59,21 @@ TEST(other_names_are_refused_with_those_there_are)
                                         "fp32+bf16+bf16",
                                         "fp32 ",
                                         "exact+f16",
+                                        "exact:cuda",
+                                        "fp32+bf16:cuda",
                                         "a name that is longer than any of those in the table is"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         sb_gate_arith ar;
         sb_error err = {""};
         assert_int_equal(sb_gate_arith_of(names[i], &ar, &err), SB_ERR_USAGE);
         assert_non_null(strstr(err.text, "bf16_mma"));
+    }
+    for (int empty = 0; empty < 2; empty++) {
+        sb_gate_arith ar;
+        sb_error err = {""};
+        assert_int_equal(sb_gate_arith_of(empty ? "fp32:" : "fp32:nobody", &ar, &err),
+                         SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, "sleef_u10"));
     }
 }
 
@@ -132,7 +147,7 @@ TEST(bf16_mma_covers_every_unit_of_its_kind)
         for (uint64_t key = 1; key < 400; key++) {
             size_t n = 1 + sb_rng_below(key, 1u << 20, MOST);
             sb_reduction r = random_terms(SB_FORMAT_bf16, key, n, (unsigned)(key % 12));
-            double limit = sb_atom_error(cover.ar, &r);
+            double limit = sb_atom_error(&cover.ar, &r);
             assert_true(limit >= sb_atom_error(row, &r));
             sb_atom other = *row->atom; /* whose blocks have other terms */
             other.order = other.order == SB_ATOM_IN_ROW ? SB_ATOM_IN_PAIRS : SB_ATOM_IN_ROW;
@@ -170,14 +185,14 @@ TEST(fp8_units_are_covered_at_every_length)
     size_t rows = 0;
     assert_int_equal(sb_gate_arith_of("fp8_mma", &wide, NULL), SB_OK);
     assert_int_equal(sb_gate_arith_of("fp8_short", &narrow, NULL), SB_OK);
-    assert_true(rho_of(wide.ar->fp8, 32) == 35.0 * SB_UNIT);
-    assert_true(rho_of(narrow.ar->fp8, 32) == 37.0 * 0x1p-13);
+    assert_true(rho_of(wide.ar.fp8, 32) == 35.0 * SB_UNIT);
+    assert_true(rho_of(narrow.ar.fp8, 32) == 37.0 * 0x1p-13);
     for (int k = 0; k < SB_ATOM_COUNT; k++) {
         const sb_atom *row = &sb_atoms[k];
         if ((!strstr(row->name, "fp8") && !strstr(row->name, "mxf8")) || row->sums == SB_ATOM_F16)
             continue;
         rows++;
-        const sb_atom *cover = row->kept > 13 ? wide.ar->fp8 : narrow.ar->fp8;
+        const sb_atom *cover = row->kept > 13 ? wide.ar.fp8 : narrow.ar.fp8;
         for (size_t n = 1; n < 20000; n++)
             assert_true(rho_of(cover, n) >= rho_of(row, n));
         for (uint64_t key = 1; key < 200; key++) {

@@ -57,7 +57,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     sb_status status = SB_OK;
     for (size_t r = 0; r < rows && !status; r++) {
         sb_add_args args = {.a = in[0] + r * k, .b = in[1], .count = k};
-        status = sb_bound_add(ar->ar, &ar->knobs, &args, out[0] + r * k, NULL);
+        status = sb_bound_add(&ar->ar, &ar->knobs, &args, out[0] + r * k, NULL);
     }
     return status;
 }

@@ -96,7 +96,7 @@ static sb_status judge(const model_case *c, const sb_model *model, sb_diff_run *
                              .side = &side,
                              .request = &request,
                              .engine_knobs = request.knobs,
-                             .arithmetic = sb_side_arithmetic(&side),
+                             .arithmetic = *sb_side_arithmetic(&side),
                              .taps = "all",
                              .rows = c->length,
                              .perturbed = NOISE,

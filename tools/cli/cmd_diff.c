@@ -13,7 +13,7 @@
 #include "tools/report/diff.h"
 
 typedef struct wishes {
-    const char *folder, *engine, *versus, *taps, *arithmetic;
+    const char *folder, *engine, *versus, *taps, *arithmetic, *functions;
     sb_diff_files files;
     const char *const *arguments; /* the command line */
     size_t argument_count;
@@ -108,7 +108,7 @@ static sb_diff_report report_of(const wishes *w, const sb_diff_run *run)
                             .engine = run->side->spec,
                             .versus = run->side->kind == SB_SIDE_ids ? w->versus : NULL,
                             .profile = w->request.profile,
-                            .arithmetic = run->arithmetic->name,
+                            .arithmetic = run->arithmetic.name,
                             .ways = ways(run),
                             .notes = *run->notes ? run->notes : NULL,
                             .layers = run->model->config.layers,
@@ -216,8 +216,6 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .side = side,
                          .request = &w->request,
                          .engine_knobs = w->request.knobs,
-                         .arithmetic = w->arithmetic ? sb_arithmetic_of(w->arithmetic)
-                                                     : sb_side_arithmetic(side),
                          .taps = w->taps,
                          .bundle = w->files.replay,
                          .rows = w->rows,
@@ -230,7 +228,11 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .explain = w->explain,
                          .allow_self = w->allow_self,
                          .sampled = w->sampled};
-    sb_status status = SB_OK;
+    const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
+    sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), w->functions,
+                                          &run->arithmetic, err);
+    if (!status && w->functions)
+        sb_diff_note(run, "functions: %s (T-81)", run->arithmetic.functions->help);
     for (size_t i = 0; i < w->engine_settings.count && !status; i++)
         status = sb_knobs_set(&run->engine_knobs, w->engine_settings.item[i], err);
     return status;
@@ -321,7 +323,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 33 };
+enum { OPTS = 34 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -355,6 +357,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
          "the first failing op, for samebit replay; F.tar: with all reports"},
         {"arithmetic", 0, SB_OPT_STRING, &w->arithmetic, "NAME",
          "how the engine adds: hopper_f16, ... (library, or the sim's own)"},
+        {"functions", 0, SB_OPT_STRING, &w->functions, "NAME",
+         "whose exp, log, ... the engine calls: cuda_fast, triton, ... (any)"},
         {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
         {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL, "trust the reference with itself"},
         {"sampled", 0, SB_OPT_FLAG, &w->sampled, NULL,

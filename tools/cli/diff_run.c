@@ -84,7 +84,7 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
 
 static void set_options(sb_diff_run *run, sb_differ_options *o)
 {
-    sb_differ_defaults(o, &run->request->knobs, run->arithmetic, &run->verdicts);
+    sb_differ_defaults(o, &run->request->knobs, &run->arithmetic, &run->verdicts);
     o->with_forced = run->forced;
     o->with_free = run->free;
     o->forced.bundle = run->bundle;

@@ -14,7 +14,7 @@ typedef struct sb_diff_run {
     sb_side *side;
     const sb_request *request; /* of a live engine; its knobs are those of the reference */
     sb_knobs engine_knobs;     /* of a live engine */
-    const sb_arithmetic *arithmetic;
+    sb_arithmetic arithmetic;
     const char *taps, *bundle;
     uint64_t rows, perturbed, seed;
     int forced, free; /* as with_forced and with_free of differ.h */

@@ -5,14 +5,18 @@
 
 #include "tools/compare/wide_fn.h"
 
-const sb_arithmetic sb_arithmetic_reference = {
-    .name = "reference", .any_order = 0, .function = 1.0, .underflow = 0x1p-150};
-const sb_arithmetic sb_arithmetic_library = {
-    .name = "library", .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126};
+const sb_arithmetic sb_arithmetic_reference = {.name = "reference",
+                                               .any_order = 0,
+                                               .functions = &sb_functions_table[SB_FUNCTIONS_exact],
+                                               .underflow = 0x1p-150};
+const sb_arithmetic sb_arithmetic_library = {.name = "library",
+                                             .any_order = 1,
+                                             .functions = &sb_functions_table[SB_FUNCTIONS_any],
+                                             .underflow = 0x1p-126};
 /* T-52: a program with all matrix units of SM120. */
 static const sb_arithmetic sm120 = {.name = "sm120",
                                     .any_order = 1,
-                                    .function = SB_LIBRARY_FUNCTION,
+                                    .functions = &sb_functions_table[SB_FUNCTIONS_any],
                                     .underflow = 0x1p-126,
                                     .atom = &sb_atoms[SB_ATOM_sm120_f16],
                                     .fp8 = &sb_atoms[SB_ATOM_sm120_fp8],
@@ -21,7 +25,7 @@ static const sb_arithmetic sm120 = {.name = "sm120",
 #define SB_ROW(text, id, ordered)                                                                  \
     {.name = text,                                                                                 \
      .any_order = 1,                                                                               \
-     .function = SB_LIBRARY_FUNCTION,                                                              \
+     .functions = &sb_functions_table[SB_FUNCTIONS_any],                                           \
      .underflow = 0x1p-126,                                                                        \
      .atom = &sb_atoms[SB_ATOM_##id],                                                              \
      .in_order = ordered},
@@ -71,9 +75,27 @@ const sb_arithmetic *sb_arithmetic_of(const char *name)
     return NULL;
 }
 
+/* The library once more, with the functions of each row of functions.def. */
+static const sb_arithmetic vectors[] = {
+#define SB_FUNCTIONS(id, ...)                                                                      \
+    {.name = "library",                                                                            \
+     .any_order = 1,                                                                               \
+     .functions = &sb_functions_table[SB_FUNCTIONS_##id],                                          \
+     .underflow = 0x1p-126},
+#include "tools/sim/functions.def"
+#undef SB_FUNCTIONS
+};
+
 const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar)
 {
-    return ar->atom ? &sb_arithmetic_library : ar;
+    return ar->atom ? &vectors[ar->functions - sb_functions_table] : ar;
+}
+
+sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, sb_arithmetic *own,
+                             sb_error *err)
+{
+    *own = *ar;
+    return functions ? sb_functions_find(functions, &own->functions, err) : SB_OK;
 }
 
 /* 2^-n */

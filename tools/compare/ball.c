@@ -51,13 +51,14 @@ sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b)
                    sb_wide_abs(a.mid) * b.rad + a.rad * (sb_wide_abs(b.mid) + b.rad));
 }
 
+/* T-81: "a division whose D is above 1 has that in the place of a rounding" */
 sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
 {
-    if (exact(a, b))
+    double more = ar->functions->divide - 1.0, quotient = a.mid / b.mid;
+    if (exact(a, b) && more == 0.0)
         return sb_ball_of((float)a.mid / (float)b.mid);
-    double quotient = a.mid / b.mid;
-    return rounded(ar, quotient,
-                   (a.rad + sb_wide_abs(quotient) * b.rad) / (sb_wide_abs(b.mid) - b.rad));
+    double spread = (a.rad + sb_wide_abs(quotient) * b.rad) / (sb_wide_abs(b.mid) - b.rad);
+    return rounded(ar, quotient, spread + more * SB_UNIT * (sb_wide_abs(quotient) + spread));
 }
 
 /* T-4: "rounding is monotone, so the ends of the ball bound the rounded values" */
@@ -117,59 +118,103 @@ sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b,
 }
 
 /* T-3: "the computed value lies within F u |f(x)| + eta of f(x)": y is f(mid), spread how far f
- * goes in the ball.  */
-static sb_ball function(const sb_arithmetic *ar, double y, double spread)
+ * goes in the ball, F in units of u. */
+static sb_ball function(const sb_arithmetic *ar, double F, double y, double spread)
 {
-    return ball(y, spread + ar->function * SB_UNIT * (sb_wide_abs(y) + spread) + ar->underflow);
+    return ball(y, spread + F * SB_UNIT * (sb_wide_abs(y) + spread) + ar->underflow);
+}
+
+/* The farthest from 0. */
+static double reach(sb_ball x)
+{
+    return sb_wide_abs(x.mid) + x.rad;
+}
+
+/* T-81: "E = F + G |x| of exp" */
+double sb_exp_error(const sb_arithmetic *ar, double x)
+{
+    return (ar->functions->exp + ar->functions->exp_slope * sb_wide_abs(x)) * SB_UNIT;
 }
 
 sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = sb_wide_exp(x.mid);
-    return function(ar, y, y * sb_wide_expm1(x.rad));
+    double y = sb_wide_exp(x.mid), F = sb_exp_error(ar, reach(x)) / SB_UNIT;
+    return function(ar, F, y, y * sb_wide_expm1(x.rad));
 }
 
-/* T-3: "log, rsqrt and sqrt are taken at the end of their interval" */
+/* T-3: "log, rsqrt and sqrt are taken at the end of their interval"; T-81: "of an x in 0.5 .. 2 log
+ * errs by log_near u, absolute, if that is more" */
 sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x)
 {
-    return function(ar, sb_wide_log(x.mid), -sb_wide_log1p(-x.rad / x.mid));
+    sb_ball y =
+        function(ar, ar->functions->log, sb_wide_log(x.mid), -sb_wide_log1p(-x.rad / x.mid));
+    if (x.mid - x.rad <= 2.0 && x.mid + x.rad >= 0.5) {
+        double near = ar->functions->log_near * SB_UNIT - sb_wide_log1p(-x.rad / x.mid);
+        y.rad = sb_wide_max(y.rad, near + ar->underflow);
+    }
+    return y;
 }
 
 sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x)
 {
     double y = sb_wide_sqrt(x.mid), low = x.rad < x.mid ? sb_wide_sqrt(x.mid - x.rad) : 0.0;
-    return function(ar, y, y - low > 0 ? y - low : 0.0);
+    return function(ar, ar->functions->sqrt, y, y - low > 0 ? y - low : 0.0);
 }
 
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x)
 {
     double y = 1.0 / sb_wide_sqrt(x.mid);
-    return function(ar, y, 1.0 / sb_wide_sqrt(x.mid - x.rad) - y);
+    return function(ar, ar->functions->rsqrt, y, 1.0 / sb_wide_sqrt(x.mid - x.rad) - y);
+}
+
+/* T-80: "Where they are single functions F is 1" */
+static int single(const sb_arithmetic *ar)
+{
+    return ar->functions == &sb_functions_table[SB_FUNCTIONS_exact];
+}
+
+static double sigmoid(double x)
+{
+    return 1.0 / (1.0 + sb_wide_exp(-x));
+}
+
+/* T-80: "A sigmoid is 1 / (1 + e^-x) and errs by ((1 - sigmoid) E + 1 + D) u, relative" */
+static double sigmoid_error(const sb_arithmetic *ar, sb_ball x)
+{
+    double closed = sb_wide_min(1.0 - sigmoid(x.mid) + x.rad / 4, 1.0);
+    return closed * sb_exp_error(ar, reach(x)) / SB_UNIT + 1.0 + ar->functions->divide;
 }
 
 /* T-3: "sigmoid' <= 1/4 and sigmoid' <= sigmoid" */
 sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = 1.0 / (1.0 + sb_wide_exp(-x.mid));
-    return function(ar, y, sb_wide_min(x.rad / 4, y * sb_wide_expm1(x.rad)));
+    double y = sigmoid(x.mid), F = single(ar) ? 1.0 : sigmoid_error(ar, x);
+    return function(ar, F, y, sb_wide_min(x.rad / 4, y * sb_wide_expm1(x.rad)));
 }
 
-/* T-3: "|silu'| <= 1.1"; "a sigmoid that underflows is multiplied by x" */
+/* T-3: "|silu'| <= 1.1"; "a sigmoid that underflows is multiplied by x"; T-80: "silu by one more"
+ */
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
 {
-    sb_ball y = function(ar, x.mid / (1.0 + sb_wide_exp(-x.mid)), 1.1 * x.rad);
-    y.rad += (sb_wide_abs(x.mid) + x.rad) * ar->underflow;
+    double F = single(ar) ? 1.0 : sigmoid_error(ar, x) + 1.0;
+    sb_ball y = function(ar, F, x.mid * sigmoid(x.mid), 1.1 * x.rad);
+    y.rad += reach(x) * ar->underflow;
     return y;
 }
 
 /* T-3: "softplus' <= 1 and softplus' <= softplus"; K-4's other form leaves out log(1 + e^-x) beyond
- * 20, which is less than e^-20. */
+ * 20, which is less than e^-20. T-80: "softplus is log1p(e^x): it errs by sigmoid E u, absolute,
+ * and by F u of log1p" */
 sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
 {
+    double F = single(ar) ? 1.0 : ar->functions->log1p, above = x.mid + x.rad;
     double y =
         x.mid > 0 ? x.mid + sb_wide_log1p(sb_wide_exp(-x.mid)) : sb_wide_log1p(sb_wide_exp(x.mid));
-    sb_ball z = function(ar, y, sb_wide_min(x.rad, y * sb_wide_expm1(x.rad)));
-    if (x.mid + x.rad > 20.0)
+    double spread = sb_wide_min(x.rad, y * sb_wide_expm1(x.rad));
+    if (!single(ar))
+        spread += sigmoid(above) * sb_exp_error(ar, reach(x));
+    sb_ball z = function(ar, F, y, spread);
+    if (above > 20.0)
         z.rad += sb_wide_exp(-20.0);
     return z;
 }
@@ -177,12 +222,12 @@ sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
 /* T-3: "sine and cosine err by at most F u, absolute" */
 sb_ball sb_ball_cos(const sb_arithmetic *ar, sb_ball x)
 {
-    return (sb_ball){sb_wide_cos(x.mid), x.rad + ar->function * SB_UNIT};
+    return (sb_ball){sb_wide_cos(x.mid), x.rad + ar->functions->turn * SB_UNIT};
 }
 
 sb_ball sb_ball_sin(const sb_arithmetic *ar, sb_ball x)
 {
-    return (sb_ball){sb_wide_sin(x.mid), x.rad + ar->function * SB_UNIT};
+    return (sb_ball){sb_wide_sin(x.mid), x.rad + ar->functions->turn * SB_UNIT};
 }
 
 sb_ball sb_ball_hull(sb_ball a, sb_ball b)

@@ -10,11 +10,9 @@
 
 #include "ref/formats/atoms.h"
 #include "ref/ops/knobs.h"
+#include "tools/sim/functions.h"
 
 #define SB_UNIT 0x1p-24 /* u: a binary32 operation errs by at most u times its result */
-
-/* T-3: the factor F of the library functions, in units of u. */
-#define SB_LIBRARY_FUNCTION 8.0
 
 /* T-5: "every comparison allows one part in a hundred more" */
 #define SB_BOUND_SLACK 1.01
@@ -26,9 +24,9 @@ typedef struct sb_ball {
 /* What an evaluation may do. */
 typedef struct sb_arithmetic {
     const char *name;
-    int any_order;    /* a reduction adds in any order with any blocking; else correctly rounded */
-    double function;  /* a function of one argument errs by at most this many u, relative */
-    double underflow; /* and any operation by this much, absolute */
+    int any_order; /* a reduction adds in any order with any blocking; else correctly rounded */
+    const sb_functions *functions; /* how far its functions are off (T-81) */
+    double underflow;              /* and any operation by this much, absolute */
     const sb_atom *atom; /* matrix products may go through such a unit (T-50); NULL: they do not */
     int in_order;        /* and then the instructions follow each other as the terms do */
     const sb_atom *fp8, *fp4; /* units for codes of quantized inputs (T-52); NULL: as other products
@@ -36,7 +34,7 @@ typedef struct sb_arithmetic {
 } sb_arithmetic;
 
 extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
-extern const sb_arithmetic sb_arithmetic_library;   /* torch on a CPU: T-2, T-3 */
+extern const sb_arithmetic sb_arithmetic_library;   /* any order, functions of any library */
 
 /* By name: "reference", "library", "sm120", which has a unit for each kind of operands, of every
  * ungrouped row of atoms.def with binary32 sums its name, the order of terms being unknown, and its
@@ -46,13 +44,17 @@ const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
 const sb_arithmetic *sb_arithmetic_at(size_t i);
 
-/* T-51: "only linear, attention and delta_rule_chunk go through it": what the others compute with.
- */
+/* T-51: "only linear, attention and delta_rule_chunk go through it": what the others compute with,
+ * with the same functions. */
 const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 
 /* The same with no spread. */
 sb_ball sb_ball_of(float x);
 void sb_balls_of(const float *x, size_t n, sb_ball *out);
+
+/* The name of a row of functions.def, or NULL: those that `ar` has. In *own is `ar` with them. */
+sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, sb_arithmetic *own,
+                             sb_error *err);
 
 /* T-1: one operation, rounded once; exact operands give the one possible result. */
 sb_ball sb_ball_add(const sb_arithmetic *ar, sb_ball a, sb_ball b);
@@ -100,8 +102,9 @@ double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r);
 /* T-2, T-50: the relative error of the sum of n terms of one sign. */
 double sb_gamma(const sb_arithmetic *ar, size_t n);
 
-/* T-3: functions of one argument. */
+/* T-3, T-80: functions of one argument. */
 sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x);
+double sb_exp_error(const sb_arithmetic *ar, double x);    /* of e^x, |x| at most that: relative */
 sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x);   /* x > 0 throughout */
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x); /* x > 0 throughout */
 sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x);  /* x >= 0; what is below counts as 0 */

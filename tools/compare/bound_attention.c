@@ -17,12 +17,15 @@ void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n)
         delta = sb_wide_max(delta, s[i].rad);
     }
     for (size_t i = 0; i < n; i++) {
-        s[i].rad += SB_UNIT * (largest - s[i].mid + 2.0 * delta) + 0x1p-50 * sb_wide_abs(s[i].mid);
+        double below = largest - s[i].mid + 2.0 * delta;
+        s[i].rad +=
+            (1.0 + ar->functions->exp_slope) * SB_UNIT * below + 0x1p-50 * sb_wide_abs(s[i].mid);
         s[i].mid = sb_wide_exp(s[i].mid - largest);
         total += s[i].mid;
         mean += s[i].mid * sb_wide_expm1(s[i].rad);
     }
-    double common = mean / total + (2.0 * ar->function + 2.0) * SB_UNIT + sb_gamma(ar, n);
+    double common = mean / total + sb_gamma(ar, n) +
+                    (2.0 * ar->functions->exp + 1.0 + ar->functions->divide) * SB_UNIT;
     for (size_t i = 0; i < n; i++) {
         double relative = sb_wide_expm1(SB_BOUND_SLACK * (s[i].rad + common));
         s[i].mid /= total;
@@ -148,8 +151,9 @@ static double soften(const row *r)
     }
     for (size_t u = 0; u < r->n; u++) {
         sb_ball *p = &r->p[u];
-        double a = p->rad + SB_UNIT * (largest - p->mid + 2.0 * delta + r->ar->function) +
-                   0x1p-50 * sb_wide_abs(p->mid);
+        double below = largest - p->mid + 2.0 * delta;
+        double a =
+            p->rad + SB_UNIT * below + sb_exp_error(r->ar, below) + 0x1p-50 * sb_wide_abs(p->mid);
         *p = (sb_ball){sb_wide_exp(p->mid - largest), sb_wide_expm1(SB_BOUND_SLACK * a)};
         total += p->mid;
     }
@@ -180,9 +184,10 @@ static sb_ball centred(const row *r, double mean, size_t i)
             least += sb_wide_abs(v.mid) * 2.0 * r->ar->underflow;
         }
     double error = (apart + values) / (1.0 - mean);
-    double common = sb_gamma(r->ar, r->n) + 2.0 * SB_UNIT;
+    double quotient = (1.0 + r->ar->functions->divide) * SB_UNIT;
+    double common = sb_gamma(r->ar, r->n) + quotient;
     size /= 1.0 - mean;
-    error += SB_BOUND_SLACK * (common * (sb_wide_abs(o) + error) + 2.0 * SB_UNIT * size) + least;
+    error += SB_BOUND_SLACK * (common * (sb_wide_abs(o) + error) + quotient * size) + least;
     const sb_reduction sum = {.sum = o, .magnitude = size + error, .spread = error, .n = r->n};
     return sb_ball_act(r->knobs, sb_ball_reduced(r->ar, &sum));
 }

@@ -123,7 +123,7 @@ static double advance_error(const head *h, const sb_arithmetic *ar, const row *x
 {
     double u = SB_UNIT, beta = x->beta, tiny = ar->underflow, norm = c->norm[j];
     double dk = (double)h->a->dk, difference = c->difference[j], decayed = c->decay * before;
-    double e0 = (ar->function + 1.0) * u * (norm + decayed) + dk * tiny;
+    double e0 = (sb_exp_error(ar, x->g) + u) * (norm + decayed) + dk * tiny;
     sb_ball m = read_column(h, ar, &c->read, j, x->k_norm, decayed + e0);
     double reach = sb_wide_abs(difference) + m.rad;
     /* of m.rad, what the radii of k and the error of the column contribute is in delta'' already */

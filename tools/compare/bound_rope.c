@@ -11,9 +11,10 @@
 static sb_ball chained(const sb_arithmetic *ar, double theta, size_t f, size_t rd)
 {
     double power = sb_wide_pow(theta, -2.0 * (double)f / (double)rd), n = (double)f;
-    double units = n * (ar->function + 1.0) - 1.0;
+    double exponent = n * 2.0 / (double)rd * sb_wide_log(theta);
+    double units = n * (ar->functions->power + 1.0) - 1.0 + ar->functions->power_slope * exponent;
     if (rd & (rd - 1))
-        units += n * 2.0 / (double)rd * sb_wide_log(theta);
+        units += exponent;
     return (sb_ball){power, power * sb_wide_expm1(units * SB_UNIT)};
 }
 
@@ -27,9 +28,10 @@ static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double 
     if (SB_IS(knobs, rope_freq, chain))
         return chained(ar, theta, f, rd);
     double exponent = 2.0 * (double)f / (double)rd, power = sb_wide_pow(theta, -exponent);
-    double units = ar->function;
+    double units =
+        ar->functions->power + ar->functions->power_slope * exponent * sb_wide_log(theta);
     if (SB_IS(knobs, rope_freq, torch))
-        units += 1.0;
+        units += ar->functions->divide;
     if (rd & (rd - 1))
         units += exponent * sb_wide_log(theta);
     return (sb_ball){power, power * units * SB_UNIT};

@@ -31,8 +31,9 @@ static const sb_atom fp8_narrow = {.name = "fp8_short",
 /* V-103: "the bound of ampere_f16 is at least that of each row whose form is HALF" */
 #define SB_UNITS(id, codes8, codes4)                                                               \
     {                                                                                              \
-        .name = id, .any_order = 1, .function = SB_LIBRARY_FUNCTION, .underflow = 0x1p-126,        \
-        .atom = &sb_atoms[SB_ATOM_ampere_f16], .fp8 = (codes8), .fp4 = (codes4)                    \
+        .name = id, .any_order = 1, .functions = &sb_functions_table[SB_FUNCTIONS_any],            \
+        .underflow = 0x1p-126, .atom = &sb_atoms[SB_ATOM_ampere_f16], .fp8 = (codes8),             \
+        .fp4 = (codes4)                                                                            \
     }
 static const sb_arithmetic bf16_mma = SB_UNITS("bf16_mma", NULL, NULL);
 static const sb_arithmetic fp8_mma = SB_UNITS("fp8_mma", &fp8_wide, NULL);
@@ -48,7 +49,7 @@ static const struct {
 } units[] = {
     {"exact", "every bit of profile exact, rounded once to the type of the output",
      &sb_arithmetic_reference},
-    {"fp32", "binary32 in any order, fused or not, functions within 8 units of 2^-24",
+    {"fp32", "binary32 in any order, fused or not, functions of any library",
      &sb_arithmetic_library},
     {"bf16_mma", "f16 and bf16 matrix units that add up in 23 bits, in any order and split",
      &bf16_mma},
@@ -90,7 +91,7 @@ static void fill(sb_gate_arith *out, const char *unit, const sb_arithmetic *ar, 
 {
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s%s", unit, points[point].suffix);
-    out->ar = ar;
+    out->ar = *ar;
     out->exact = strcmp(unit, "exact") == 0;
     set_points(out, points[point].act);
 }
@@ -128,12 +129,24 @@ static sb_status no_such(const char *name, sb_error *err)
     size_t n = 0;
     for (size_t i = 0; i < UNITS; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", units[i].name);
-    return sb_fail(err, SB_ERR_USAGE,
-                   "arith is '%s', expected one of %s, or a row of 'samebit diff --arithmetic'; "
-                   "behind all but exact +bf16 or +f16",
-                   SB_SHOW(name), text);
+    return sb_fail(
+        err, SB_ERR_USAGE,
+        "arith is '%s', expected one of %s, or a row of 'samebit diff --arithmetic'; "
+        "behind all but exact :FUNCTIONS, a row of 'samebit diff --functions', and +bf16 "
+        "or +f16",
+        SB_SHOW(name), text);
 }
 
+/* The row that stands behind the name of a unit. */
+static const sb_arithmetic *arithmetic_of(const char *unit)
+{
+    for (size_t i = 0; i < UNITS; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            return units[i].ar;
+    return sb_arithmetic_of(unit);
+}
+
+/* "UNIT", "UNIT:FUNCTIONS", either with the suffix of a row of `points` behind it. */
 sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err)
 {
     char unit[sizeof out->name] = "";
@@ -147,12 +160,13 @@ sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err)
     if (n >= sizeof unit - sizeof "+bf16")
         return no_such(name, err);
     memcpy(unit, name, n);
-    const sb_arithmetic *ar = sb_arithmetic_of(unit);
-    for (size_t i = 0; i < UNITS; i++)
-        if (strcmp(units[i].name, unit) == 0)
-            ar = units[i].ar;
-    if (!ar || (point && strcmp(unit, "exact") == 0))
+    char *functions = strchr(unit, ':');
+    if (functions)
+        *functions++ = '\0';
+    const sb_arithmetic *ar = arithmetic_of(unit);
+    if (!ar || ((point || functions) && strcmp(unit, "exact") == 0))
         return no_such(name, err);
     fill(out, unit, ar, point);
-    return SB_OK;
+    snprintf(out->name, sizeof out->name, "%s", name);
+    return sb_arithmetic_with(ar, functions, &out->ar, err);
 }

@@ -42,9 +42,11 @@ static double soften(const row *r)
         largest = sb_wide_max(largest, r->s[u].mid);
         delta = sb_wide_max(delta, r->s[u].rad);
     }
-    for (size_t u = 0; u < r->n; u++)
-        r->s[u].rad += SB_UNIT * (largest - r->s[u].mid + 2.0 * delta + r->ar->function) +
-                       0x1p-50 * sb_wide_abs(r->s[u].mid);
+    for (size_t u = 0; u < r->n; u++) {
+        double below = largest - r->s[u].mid + 2.0 * delta;
+        r->s[u].rad +=
+            SB_UNIT * below + sb_exp_error(r->ar, below) + 0x1p-50 * sb_wide_abs(r->s[u].mid);
+    }
     return delta;
 }
 
@@ -65,7 +67,8 @@ double sb_gate_rounding(const sb_knobs *knobs, double magnitude)
  * at least that with + in the place of -" */
 static sb_ball probability(const row *r, size_t u)
 {
-    double most = 1.0, least = 1.0, common = sb_gamma(r->ar, r->n) + 2.0 * SB_UNIT;
+    double most = 1.0, least = 1.0,
+           common = sb_gamma(r->ar, r->n) + (1.0 + r->ar->functions->divide) * SB_UNIT;
     for (size_t v = 0; v < r->n; v++) {
         double gap = r->s[v].mid - r->s[u].mid, d = r->s[v].rad + r->s[u].rad;
         least += v == u ? 0.0 : sb_wide_exp(gap + d);

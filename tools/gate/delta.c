@@ -231,7 +231,7 @@ static void scale_balls(const sb_gate_arith *ar, const sb_gate_delta *s, float *
     double root = 1.0 / sb_wide_sqrt((double)s->dk);
     const sb_ball scale = {root, root * SB_UNIT};
     for (size_t i = 0; i < s->rows * s->k_heads * s->dk; i++) {
-        to->q[i] = sb_ball_mul(ar->ar, sb_ball_of(in[SB_GATE_DELTA_q][i]), scale);
+        to->q[i] = sb_ball_mul(&ar->ar, sb_ball_of(in[SB_GATE_DELTA_q][i]), scale);
         to->k[i] = sb_ball_of(in[SB_GATE_DELTA_k][i]);
     }
 }
@@ -254,7 +254,7 @@ sb_status sb_gate_delta_balls_of(const sb_gate_case *c, float *const in[], const
     }
     sb_status status = norm_args(&s, in, &qkv, &args);
     if (!status)
-        status = sb_bound_l2norm(ar->ar, &ar->knobs, &args, to->q, to->k);
+        status = sb_bound_l2norm(&ar->ar, &ar->knobs, &args, to->q, to->k);
     free(qkv);
     if (status)
         free(to->q);

@@ -68,10 +68,10 @@ typedef struct sb_gate_output {
 
 /* What a kernel may do: the arithmetic of its sums and functions, and what it rounds in between. */
 typedef struct sb_gate_arith {
-    char name[64];           /* "bf16_mma+bf16" */
-    const sb_arithmetic *ar; /* tools/compare/ball.h */
-    sb_knobs knobs;          /* its rounding points */
-    int exact;               /* every bit is expected */
+    char name[64];    /* "bf16_mma:cuda_fast+bf16" */
+    sb_arithmetic ar; /* tools/compare/ball.h */
+    sb_knobs knobs;   /* its rounding points */
+    int exact;        /* every bit is expected */
 } sb_gate_arith;
 
 typedef struct sb_gate_op sb_gate_op;
@@ -268,7 +268,8 @@ sb_status sb_gate_read(const char *path, sb_gate_case **out, sb_gate_arith *ar, 
  */
 
 /* "exact", "fp32", "bf16_mma", "fp8_mma", "nvfp4_mma", a name of sb_arithmetic_at, each with
- * "+bf16" or "+f16" behind it: what stands between the ops is rounded to that type. */
+ * ":FUNCTIONS", a name of sb_functions_find, behind it, and "+bf16" or "+f16": what stands between
+ * the ops is rounded to that type. */
 sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err);
 size_t sb_gate_arith_count(void); /* of the table, the tightest first */
 sb_status sb_gate_arith_at(size_t i, sb_gate_arith *out);

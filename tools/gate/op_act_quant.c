@@ -317,11 +317,11 @@ typedef struct interval {
     double low, high;
 } interval;
 
-/* V-139: "twice the error of a function and four roundings" - two reciprocals, and what they are
+/* V-139: "twice the error of a division and four roundings" - two reciprocals, and what they are
  * multiplied with. */
 static double error_of(const sb_gate_arith *ar)
 {
-    return (2.0 * ar->ar->function + 4.0) * SB_UNIT;
+    return (2.0 * ar->ar.functions->divide + 4.0) * SB_UNIT;
 }
 
 static interval around(const sb_gate_case *c, const sb_gate_arith *ar, double x)
@@ -492,7 +492,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
         return SB_OK;
     for (size_t i = 0; i < (size_t)z.rows * z.groups; i++) {
         const interval y = fp8_scales(c, ar, amax_of(c, i / z.groups, i % z.groups));
-        out[1][i] = (sb_ball){(y.low + y.high) / 2, (y.high - y.low) / 2 + ar->ar->underflow};
+        out[1][i] = (sb_ball){(y.low + y.high) / 2, (y.high - y.low) / 2 + ar->ar.underflow};
     }
     return SB_OK;
 }

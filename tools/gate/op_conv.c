@@ -129,9 +129,9 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     if (!more)
         status = SB_ERR_MEMORY;
     if (!status)
-        status = sb_bound_conv(ar->ar, &ar->knobs, &args, out[0], more + count);
+        status = sb_bound_conv(&ar->ar, &ar->knobs, &args, out[0], more + count);
     if (!status)
-        status = sb_bound_conv(ar->ar, &other, &args, more, more + count);
+        status = sb_bound_conv(&ar->ar, &other, &args, more, more + count);
     if (!status)
         sb_gate_cover(out[0], more, count, 0);
     for (size_t i = 0; i < state && !status; i++)

@@ -133,7 +133,7 @@ static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
     sb_status status = SB_OK;
     for (size_t rows = 1; rows <= s->rows && !status; rows++) {
         args.rows = rows;
-        status = sb_bound_delta_rule_of(ar->ar, &ar->knobs, &args, in->q, in->k, out[0],
+        status = sb_bound_delta_rule_of(&ar->ar, &ar->knobs, &args, in->q, in->k, out[0],
                                         out[2] + (rows - 1) * size);
     }
     if (!status)
@@ -150,7 +150,7 @@ static sb_status bound_any(const sb_gate_case *c, const sb_gate_arith *ar,
     plain.value[SB_KNOB_delta_rule] = SB_delta_rule_recurrent;
     fla.value[SB_KNOB_delta_rule] = SB_delta_rule_chunk_fla;
     const sb_delta_side side = {
-        .ar = ar->ar, .q = in->q, .k = in->k, .out = out[0], .state = out[1]};
+        .ar = &ar->ar, .q = in->q, .k = in->k, .out = out[0], .state = out[1]};
     sb_status status = sb_bound_delta_rule_any_form(&plain, &in->args, &side);
     for (size_t i = 0; i < count && !status; i++)
         out[0][i] = sb_ball_act(&ar->knobs, out[0][i]);

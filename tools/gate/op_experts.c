@@ -79,7 +79,7 @@ static sb_status mlp_bound(const sb_gate_case *c, const sb_gate_arith *ar, const
     if (!status)
         status = sb_gate_bound_linear(c, ar, &m->up, SB_LINEAR_layer, x, rows, up);
     if (!status) {
-        sb_bound_swiglu_of(sb_arithmetic_vector(ar->ar), &ar->knobs, m->kind, gate, up, count,
+        sb_bound_swiglu_of(sb_arithmetic_vector(&ar->ar), &ar->knobs, m->kind, gate, up, count,
                            gate);
         status = sb_gate_bound_linear(c, ar, &m->down, down_kind(m), gate, rows, out);
     }
@@ -293,7 +293,7 @@ static sb_status bound_experts(const sb_gate_case *c, float *const in[], const s
         }
         const sb_moe_combine_args args = routed_args(&z, &r, NULL, NULL);
         if (!status)
-            sb_bound_moe_combine_of(ar->ar, &ar->knobs, &args, f, f + (size_t)z.slots * z.hidden,
+            sb_bound_moe_combine_of(&ar->ar, &ar->knobs, &args, f, f + (size_t)z.slots * z.hidden,
                                     out[0] + t * z.hidden);
         for (size_t i = 0; !status && i < z.hidden; i++)
             out[0][t * z.hidden + i] = sb_gate_known(out[0][t * z.hidden + i]);
@@ -461,7 +461,7 @@ static sb_status bound_shared(const sb_gate_case *c, float *const in[], const sb
         status = sb_gate_bound_linear(c, ar, &gate, SB_LINEAR_shared_gate, x, z.rows, logits);
     for (size_t i = 0; !status && i < (size_t)z.rows * z.hidden; i++)
         out[0][i] =
-            gated(sb_arithmetic_vector(ar->ar), &ar->knobs, logits[i / z.hidden], out[0][i]);
+            gated(sb_arithmetic_vector(&ar->ar), &ar->knobs, logits[i / z.hidden], out[0][i]);
     free(x);
     free(logits);
     return status;

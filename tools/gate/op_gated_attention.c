@@ -299,7 +299,7 @@ static float bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, float 
     const shape s = shape_of(c);
     const size_t seen = (s.first + s.rows) * s.kv_heads * s.hd;
     float most = 0.0f, by = 1.0f;
-    if (!ar->ar->atom || c->input == SB_DTYPE_F16 || SB_IS(&ar->knobs, act, f16))
+    if (!ar->ar.atom || c->input == SB_DTYPE_F16 || SB_IS(&ar->knobs, act, f16))
         return by;
     for (size_t i = 0; i < seen; i++)
         most = (float)sb_larger((double)most, sb_wide_abs((double)values[i]));
@@ -317,13 +317,13 @@ static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float
                       unsigned scores, int rounded, sb_ball *o)
 {
     const size_t count = a->rows * a->heads * a->hd;
-    const double underflow = 2.0 * (double)(a->first + a->rows) * ar->ar->underflow;
+    const double underflow = 2.0 * (double)(a->first + a->rows) * ar->ar.underflow;
     static const sb_knob_value forms[] = {SB_scores_f32, SB_scores_act, SB_scores_flash};
     sb_knobs knobs = ar->knobs;
     knobs.value[SB_KNOB_scores] = forms[scores];
     if (!rounded && forms[scores] == SB_scores_f32)
         knobs = sb_gate_unrounded(&knobs);
-    sb_status status = sb_gate_attend(ar->ar, &knobs, a, o);
+    sb_status status = sb_gate_attend(&ar->ar, &knobs, a, o);
     for (size_t i = 0; i < count && by != 1.0f; i++) {
         o[i].mid /= (double)by;
         o[i].rad = o[i].rad / (double)by + underflow;
@@ -337,7 +337,7 @@ static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float
 static void cover(const sb_gate_arith *ar, const float *gate, size_t count, int first,
                   const sb_ball *o, sb_ball *gated, sb_ball *out)
 {
-    const sb_arithmetic *vector = sb_arithmetic_vector(ar->ar);
+    const sb_arithmetic *vector = sb_arithmetic_vector(&ar->ar);
     for (int plain = 0; plain < 2; plain++) {
         sb_knobs knobs = ar->knobs;
         knobs.value[SB_KNOB_attn_gate] = plain ? SB_attn_gate_f32 : SB_attn_gate_act;

@@ -71,7 +71,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
                        sb_ball *const out[])
 {
     arguments a;
-    return sb_bound_gates(ar->ar, &ar->knobs, args_of(c, in, &a), out[0], out[1]);
+    return sb_bound_gates(&ar->ar, &ar->knobs, args_of(c, in, &a), out[0], out[1]);
 }
 
 const sb_gate_op *sb_gate_op_gates(void)

@@ -85,7 +85,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     if (!status && !other)
         status = SB_ERR_MEMORY;
     if (!status)
-        status = sb_bound_l2norm(ar->ar, &ar->knobs, &args, c->size[SCALE] ? out[0] : other,
+        status = sb_bound_l2norm(&ar->ar, &ar->knobs, &args, c->size[SCALE] ? out[0] : other,
                                  c->size[SCALE] ? other : out[0]);
     for (size_t i = 0; i < c->output[0].count && !status; i++)
         out[0][i] = sb_ball_act(&ar->knobs, out[0][i]);

@@ -159,7 +159,7 @@ static sb_status bound_codes(const layer *l, const sb_gate_arith *ar, const oper
             sb_reduction r = {0};
             for (uint32_t k = 0; k < l->cols; k++)
                 sb_reduce(&r, (sb_ball){w[k] * by, 0}, sb_ball_of(o->in[(size_t)t * l->cols + k]));
-            sb_ball y = sb_ball_summed(ar->ar, &r, sb_bound_codes_error(codes, unit, n, t, &r));
+            sb_ball y = sb_ball_summed(&ar->ar, &r, sb_bound_codes_error(codes, unit, n, t, &r));
             if (!sb_linear_stays_wide(&ar->knobs, l->kind))
                 y = sb_ball_act(&ar->knobs, y);
             out[(size_t)t * l->outputs + n] = sb_gate_known(y);
@@ -208,7 +208,7 @@ static sb_status bound_values(const sb_gate_case *c, const layer *l, const sb_ga
 static sb_status bound(const sb_gate_case *c, const layer *l, const sb_gate_arith *ar, sb_ball *out)
 {
     sb_act_scheme scheme;
-    const sb_atom *unit = unit_of(c, ar->ar, &scheme);
+    const sb_atom *unit = unit_of(c, &ar->ar, &scheme);
     operands o;
     sb_status status = open_operands(c, l, &o);
     if (!status && unit)

@@ -134,7 +134,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     sb_status status = open_routing(c, &z, &r);
     for (size_t t = 0; !status && t < z.rows; t++) {
         const sb_moe_combine_args args = args_of(&z, in, &r, t, NULL);
-        status = sb_bound_moe_combine(ar->ar, &ar->knobs, &args, out[0] + t * z.n, NULL);
+        status = sb_bound_moe_combine(&ar->ar, &ar->knobs, &args, out[0] + t * z.n, NULL);
     }
     for (size_t i = 0; !status && i < (size_t)z.rows * z.n; i++)
         out[0][i] = sb_gate_known(out[0][i]);

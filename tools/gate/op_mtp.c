@@ -187,7 +187,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     sb_status status = SB_OK;
     /* V-51: "each of the roundings between the ops may be there or not" */
     for (size_t way = 0; way < 2 && !status; way++) {
-        status = norms(c, in, ar->ar, &inside[way], normed, joined);
+        status = norms(c, in, &ar->ar, &inside[way], normed, joined);
         if (!status)
             status = sb_gate_bound_linear(c, ar, &fc, SB_LINEAR_layer, joined, s.rows, u);
         if (!status)

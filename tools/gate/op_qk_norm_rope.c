@@ -234,9 +234,9 @@ static sb_status one_way(const sb_gate_arith *ar, const arguments *a, unsigned w
         knobs.value[SB_KNOB_rope_table] = SB_rope_table_f32;
     if (way & 4)
         knobs.value[SB_KNOB_rope_pair] = SB_rope_pair_dot;
-    sb_status status = sb_bound_rmsnorm(ar->ar, way & 1 ? &inside : &knobs, &a->norm, x, NULL);
+    sb_status status = sb_bound_rmsnorm(&ar->ar, way & 1 ? &inside : &knobs, &a->norm, x, NULL);
     if (!status)
-        sb_bound_rope_of(ar->ar, &knobs, &a->rope, x);
+        sb_bound_rope_of(&ar->ar, &knobs, &a->rope, x);
     return status;
 }
 

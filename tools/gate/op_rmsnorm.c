@@ -133,7 +133,7 @@ static sb_status bound_norm(const sb_gate_case *c, float *const in[], const sb_g
 {
     const sb_matrix weight = weight_of(c);
     const sb_rmsnorm_args args = norm_args(c, in, &weight, NULL);
-    return sb_bound_rmsnorm(ar->ar, &ar->knobs, &args, out[0], NULL);
+    return sb_bound_rmsnorm(&ar->ar, &ar->knobs, &args, out[0], NULL);
 }
 
 /* V-140: "may round between its steps or not" */
@@ -148,9 +148,9 @@ static sb_status bound_gated(const sb_gate_case *c, float *const in[], const sb_
     other.value[SB_KNOB_gated_norm] = SB_gated_norm_f32;
     sb_status status = SB_ERR_MEMORY;
     if (more)
-        status = sb_bound_gated_rmsnorm(ar->ar, &ar->knobs, &args, out[0], NULL);
+        status = sb_bound_gated_rmsnorm(&ar->ar, &ar->knobs, &args, out[0], NULL);
     if (!status)
-        status = sb_bound_gated_rmsnorm(ar->ar, &other, &args, more, NULL);
+        status = sb_bound_gated_rmsnorm(&ar->ar, &other, &args, more, NULL);
     if (!status)
         sb_gate_cover(out[0], more, count, 0);
     free(more);

@@ -193,7 +193,7 @@ static void cover(const sb_gate_arith *ar, const routed *r, size_t row, const sb
                   sb_ball *kept, sb_ball *out)
 {
     const sb_router_args *a = &r->args;
-    const sb_arithmetic *vector = sb_arithmetic_vector(ar->ar);
+    const sb_arithmetic *vector = sb_arithmetic_vector(&ar->ar);
     sb_reduction sum = {0};
     for (size_t i = 0; i < a->kept; i++) {
         sb_ball best = p[a->ids[row * a->kept + i]];
@@ -221,7 +221,7 @@ static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, s
     const sb_router_args *a = &r->args;
     sb_ball *p = sb_alloc(a->rows * (a->experts + a->kept), sizeof *p);
     status =
-        p ? sb_bound_router(ar->ar, &ar->knobs, a, p + a->rows * a->experts, p) : SB_ERR_MEMORY;
+        p ? sb_bound_router(&ar->ar, &ar->knobs, a, p + a->rows * a->experts, p) : SB_ERR_MEMORY;
     *out = p;
     if (status) {
         free(p);

@@ -323,7 +323,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
         return SB_ERR_MEMORY;
     for (size_t at = 0; at < c->size[ROWS] && !status; at++) {
         go_to(c, &r, at);
-        sb_gate_sampler_balls(ar->ar, &r.in, fate, out[P] + at * r.in.n);
+        sb_gate_sampler_balls(&ar->ar, &r.in, fate, out[P] + at * r.in.n);
         out[TOKEN][at] = sb_ball_of(c->output[TOKEN].exact[at]);
     }
     free(fate);
@@ -347,8 +347,8 @@ static int may_stand(const sb_gate_case *c, const sb_gate_arith *ar, size_t outp
     int yes = 0;
     if (fate && p) {
         go_to(c, &r, i);
-        sb_gate_sampler_balls(ar->ar, &r.in, fate, p);
-        yes = sb_gate_may_draw(ar->ar, &r.in, fate, p, (uint32_t)got);
+        sb_gate_sampler_balls(&ar->ar, &r.in, fate, p);
+        yes = sb_gate_may_draw(&ar->ar, &r.in, fate, p, (uint32_t)got);
     }
     free(fate);
     free(p);

@@ -48,7 +48,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
 {
     const sb_swiglu_args args = args_of(c, in, NULL);
     const sb_status status =
-        sb_bound_swiglu(sb_arithmetic_vector(ar->ar), &ar->knobs, &args, out[0], NULL);
+        sb_bound_swiglu(sb_arithmetic_vector(&ar->ar), &ar->knobs, &args, out[0], NULL);
     for (size_t i = 0; !status && i < c->output[0].count; i++)
         out[0][i] = sb_gate_known(out[0][i]);
     return status;

@@ -225,7 +225,7 @@ static sb_status bound_rows(const sb_protocol_round *r, const rule *x, size_t ro
     sb_balls_of(a.k, keys, balls + keys);
     a.rows = rows;
     const sb_delta_error error = {from, element};
-    const sb_delta_side side = {.ar = ar->ar,
+    const sb_delta_side side = {.ar = &ar->ar,
                                 .q = balls,
                                 .k = balls + keys,
                                 .from = &error,
@@ -336,7 +336,7 @@ static sb_status expect_conv(const sb_protocol *p, sb_protocol_round *r, const s
         sb_matrix weight;
         sb_conv_args a = conv_args(p, e, u, &weight, bytes);
         a.form = r->verify ? SB_FORM_verify : SB_FORM_prompt;
-        status = sb_bound_conv(ar->ar, &ar->knobs, &a, out, NULL);
+        status = sb_bound_conv(&ar->ar, &ar->knobs, &a, out, NULL);
     }
     for (size_t i = 0; i < e->rows * c && !status; i++) {
         sb_dd sum = sb_dd_of(0.0);

@@ -94,7 +94,8 @@ static void normalise(const sb_arithmetic *ar, const sb_gate_row *row, const sb_
         least += fate[i] == SB_GATE_STAYS ? p[i].mid - p[i].rad : 0.0;
         most += fate[i] != SB_GATE_CUT ? p[i].mid + p[i].rad : 0.0;
     }
-    double slack = SB_BOUND_SLACK * (sb_gamma(ar, row->n) + 2.0 * SB_UNIT);
+    double slack =
+        SB_BOUND_SLACK * (sb_gamma(ar, row->n) + (1.0 + ar->functions->divide) * SB_UNIT);
     for (size_t i = 0; i < row->n; i++) {
         double low = fate[i] == SB_GATE_STAYS ? (p[i].mid - p[i].rad) / most * (1.0 - slack) : 0.0;
         double high = (p[i].mid + p[i].rad) / least * (1.0 + slack);
@@ -126,14 +127,16 @@ void sb_gate_sampler_balls(const sb_arithmetic *ar, const sb_gate_row *row, sb_g
 static sb_ball score(const sb_arithmetic *ar, const sb_gate_row *row, const sb_ball *p, uint32_t i)
 {
     double waiting = -sb_wide_log1p(-(double)row->uniform[i]);
-    sb_ball w = {waiting, ar->function * SB_UNIT * waiting + ar->underflow};
+    sb_ball w = {waiting, ar->functions->log1p * SB_UNIT * waiting + ar->underflow};
     double low = p[i].mid - p[i].rad, high = p[i].mid + p[i].rad;
     if (!(low > 0x1p-126))
         low = 0x1p-126; /* such a one is drawn by no other chance than its own */
     high = sb_wide_max(high, low);
     double from = sb_wide_log(low), to = sb_wide_log(high);
     sb_ball logarithm = {(from + to) / 2, (to - from) / 2};
-    logarithm.rad += 2.0 * ar->function * SB_UNIT * (1.0 + sb_wide_abs(logarithm.mid));
+    const sb_functions *f = ar->functions;
+    double F = sb_larger(f->log, f->log_near);
+    logarithm.rad += 2.0 * F * SB_UNIT * (1.0 + sb_wide_abs(logarithm.mid));
     return sb_ball_sub(ar, logarithm, sb_ball_log(ar, w));
 }
 

@@ -45,7 +45,7 @@ sb_status sb_gate_bound_linear(const sb_gate_case *c, const sb_gate_arith *ar, c
     const sb_knobs knobs = sb_gate_given_inputs(&ar->knobs);
     const sb_scalar factor = sb_matrix_factor(w);
     if (sb_param_cast(&knobs, w)) /* weights that knobs round */
-        return sb_bound_linear_of(ar->ar, &knobs, w, kind, x, rows, out);
+        return sb_bound_linear_of(&ar->ar, &knobs, w, kind, x, rows, out);
     double *row = sb_alloc(w->cols, sizeof *row);
     if (!row)
         return SB_ERR_MEMORY;
@@ -57,8 +57,8 @@ sb_status sb_gate_bound_linear(const sb_gate_case *c, const sb_gate_arith *ar, c
             sb_reduction r = {0};
             for (uint32_t k = 0; k < w->cols; k++)
                 sb_reduce(&r, (sb_ball){row[k], 0}, x[t * w->cols + k]);
-            r.n += sb_matrix_quantized(w) && ar->ar->any_order ? 4 : 0; /* T-7 */
-            sb_ball y = reduced(c, ar->ar, &r);
+            r.n += sb_matrix_quantized(w) && ar->ar.any_order ? 4 : 0; /* T-7 */
+            sb_ball y = reduced(c, &ar->ar, &r);
             y = sb_linear_stays_wide(&knobs, kind) ? y : sb_ball_act(&knobs, y);
             out[t * w->rows + n] = sb_gate_known(y);
         }

@@ -4,6 +4,7 @@
 
 #include "ref/formats/atoms.h"
 #include "ref/ops/op.h"
+#include "tools/sim/functions.h"
 
 typedef enum sb_sim_order {
     SUM_lanes,    /* term i goes to accumulator i mod lanes, which are folded in halves */
@@ -17,12 +18,19 @@ typedef enum sb_sim_form {
     FORM_any   /* the atom takes any binary32 operands, and not only those that its unit reads */
 } sb_sim_form;
 
+typedef enum sb_sim_fn {
+    FN_wide,     /* binary64 polynomials, rounded to binary32, and compositions of them */
+    FN_ex2,      /* e^x is 2^(x log2 e) in binary32, log x is ln 2 log2 x, x / y is x (1 / y) */
+    FN_published /* + row of functions.def: off by nearly what that row says */
+} sb_sim_fn;
+
 typedef struct sb_sim_arith {
     sb_sim_order order;
     unsigned lanes; /* a power of two, at most SB_SIM_LANES */
     int fused;
     unsigned atom; /* row of atoms.def, of matrix products; NO_ATOM: as everything else */
     sb_sim_form form;
+    unsigned fn; /* sb_sim_fn */
 } sb_sim_arith;
 
 enum { SB_SIM_LANES = 32, NO_ATOM = SB_ATOM_COUNT };
@@ -59,20 +67,22 @@ int sb_sim_all_bf16(const float *a, size_t step, size_t n);
 /* a b + c: two roundings, or one where the engine fuses. */
 float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c);
 
-/* --- functions: binary64 polynomials, rounded to binary32, and compositions of them -------------
+/* --- functions, those of s->fn, and compositions of them ----------------------------------------
  */
 
-float sb_sim_exp(float x);
-float sb_sim_log(float x); /* x > 0 */
-float sb_sim_log1p(float x);
-float sb_sim_sqrt(float x);
-float sb_sim_rsqrt(float x);
-float sb_sim_sin(float x);
-float sb_sim_cos(float x);
-float sb_sim_sigmoid(float x);  /* 1 / (1 + e^-x) */
-float sb_sim_silu(float x);     /* x / (1 + e^-x) */
-float sb_sim_softplus(float x); /* log1p(e^x), from 20 on x */
-float sb_sim_power(double base, double exponent);
+float sb_sim_exp(const sb_sim_arith *s, float x);
+float sb_sim_log(const sb_sim_arith *s, float x); /* x > 0 */
+float sb_sim_log1p(const sb_sim_arith *s, float x);
+float sb_sim_sqrt(const sb_sim_arith *s, float x);
+float sb_sim_rsqrt(const sb_sim_arith *s, float x);
+float sb_sim_sin(const sb_sim_arith *s, float x);
+float sb_sim_cos(const sb_sim_arith *s, float x);
+float sb_sim_divide(const sb_sim_arith *s, float x, float y);
+float sb_sim_power(const sb_sim_arith *s, double base, double exponent);
+float sb_sim_root(double base, double exponent);       /* a constant, which is rounded once */
+float sb_sim_sigmoid(const sb_sim_arith *s, float x);  /* 1 / (1 + e^-x) */
+float sb_sim_silu(const sb_sim_arith *s, float x);     /* x / (1 + e^-x) */
+float sb_sim_softplus(const sb_sim_arith *s, float x); /* log1p(e^x), from 20 on x */
 
 /* --- the ops ------------------------------------------------------------------------------------
  */

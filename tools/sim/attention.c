@@ -8,14 +8,17 @@
 
 /* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "chain has no
  * frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) )" */
-static float angle_of(const sb_knobs *knobs, double theta, size_t f, size_t rd, float position)
+static float angle_of(const sb_sim_arith *s, const sb_knobs *knobs, double theta, size_t f,
+                      size_t rd, float position)
 {
     double exponent = 2.0 * (double)f / (double)rd;
     if (SB_IS(knobs, rope_freq, torch))
-        return 1.0f / sb_sim_power((double)(float)theta, (double)(float)exponent) * position;
+        return sb_sim_divide(s, 1.0f,
+                             sb_sim_power(s, (double)(float)theta, (double)(float)exponent)) *
+               position;
     if (!SB_IS(knobs, rope_freq, chain))
-        return sb_sim_power(theta, -exponent) * position;
-    float factor = sb_sim_power(theta, -2.0 / (double)rd), angle = position;
+        return sb_sim_power(s, theta, -exponent) * position;
+    float factor = sb_sim_power(s, theta, -2.0 / (double)rd), angle = position;
     for (size_t i = 0; i < f; i++)
         angle = angle * factor;
     return angle;
@@ -46,9 +49,9 @@ sb_status sb_sim_rope(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rop
     int rounds = SB_IS(knobs, rope_table, act);
     for (size_t f = 0; f < half; f++)
         for (size_t t = 0; t < a->rows; t++) {
-            float angle = angle_of(knobs, a->theta, f, a->rd, position_of(a, f, t));
-            float cosine = sb_sim_act_if(knobs, rounds, sb_sim_cos(angle));
-            float sine = sb_sim_act_if(knobs, rounds, sb_sim_sin(angle));
+            float angle = angle_of(s, knobs, a->theta, f, a->rd, position_of(a, f, t));
+            float cosine = sb_sim_act_if(knobs, rounds, sb_sim_cos(s, angle));
+            float sine = sb_sim_act_if(knobs, rounds, sb_sim_sin(s, angle));
             for (size_t h = 0; h < a->heads; h++) {
                 float *x = a->x + (t * a->heads + h) * a->hd;
                 float first = x[f], second = x[f + half];
@@ -103,14 +106,15 @@ static float softmax(const head *of)
     for (size_t u = 1; u < of->n; u++)
         largest = of->p[u] > largest ? of->p[u] : largest;
     for (size_t u = 0; u < of->n; u++)
-        of->p[u] = sb_sim_exp(of->p[u] - largest);
+        of->p[u] = sb_sim_exp(of->s, of->p[u] - largest);
     float total = sb_sim_sum(of->s, of->p, of->n);
     int rounds = SB_IS(of->knobs, scores, act), flash = SB_IS(of->knobs, scores, flash);
     if (of->s->form == FORM_late && SB_IS(of->knobs, scores, f32))
         return total;
     for (size_t u = 0; u < of->n; u++)
         of->p[u] = flash ? sb_act(of->knobs, of->p[u])
-                         : narrow(of->knobs, sb_sim_act_if(of->knobs, rounds, of->p[u] / total));
+                         : narrow(of->knobs, sb_sim_act_if(of->knobs, rounds,
+                                                           sb_sim_divide(of->s, of->p[u], total)));
     return flash ? total : 1.0f;
 }
 
@@ -121,7 +125,8 @@ static void weigh(const head *of, float divisor, float *out)
     const float *values = a->values + of->kv_head * a->hd;
     sb_sim_products(of->s, of->p, 1, values, a->kv_heads * a->hd, of->n, a->hd, out);
     for (size_t i = 0; i < a->hd; i++)
-        out[i] = sb_act(of->knobs, out[i] * scale_or_one(a->value_scale) / divisor);
+        out[i] =
+            sb_act(of->knobs, sb_sim_divide(of->s, out[i] * scale_or_one(a->value_scale), divisor));
 }
 
 typedef struct job {
@@ -150,7 +155,7 @@ static void one_head(void *ctx, size_t h, size_t worker)
 sb_status sb_sim_attention(const sb_sim_arith *s, const sb_knobs *knobs, const sb_attention_args *a)
 {
     size_t longest = a->first + a->rows;
-    job j = {.s = s, .knobs = knobs, .a = a, .scale = sb_sim_power((double)a->hd, -0.5)};
+    job j = {.s = s, .knobs = knobs, .a = a, .scale = sb_sim_root((double)a->hd, -0.5)};
     j.scratch = sb_alloc(a->heads, (longest + a->hd) * sizeof *j.scratch);
     if (!j.scratch)
         return SB_ERR_MEMORY;
@@ -175,10 +180,9 @@ sb_status sb_sim_split_gate(const sb_sim_arith *s, const sb_knobs *knobs,
 /* R-14: "y = R( RN(o sigmoid(gate)) )"; K-12: "act to round sigmoid(gate)" */
 sb_status sb_sim_attn_gate(const sb_sim_arith *s, const sb_knobs *knobs, const sb_attn_gate_args *a)
 {
-    (void)s; /* no sum */
     int rounds = SB_IS(knobs, attn_gate, act);
     for (size_t i = 0; i < a->count; i++) {
-        float open = sb_sim_act_if(knobs, rounds, sb_sim_sigmoid(a->gate[i]));
+        float open = sb_sim_act_if(knobs, rounds, sb_sim_sigmoid(s, a->gate[i]));
         a->out[i] = sb_act(knobs, a->in[i] * open);
     }
     return SB_OK;

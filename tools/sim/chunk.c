@@ -46,13 +46,13 @@ static void coefficients(chunk *c)
     size_t dk = c->a->dk;
     for (size_t i = 0; i < c->m; i++) {
         c->G[i] = (i ? c->G[i - 1] : 0.0f) + c->a->g[gate(c, i)];
-        c->grow[i] = sb_sim_exp(c->G[i]);
+        c->grow[i] = sb_sim_exp(c->s, c->G[i]);
         for (size_t x = 0; x < dk; x++)
             c->K[i * dk + x] = c->a->beta[gate(c, i)] * key(c, i)[x];
     }
     for (size_t i = 0; i < c->m; i++)
         for (size_t j = 0; j <= i; j++) {
-            float decay = sb_sim_exp(c->G[i] - c->G[j]);
+            float decay = sb_sim_exp(c->s, c->G[i] - c->G[j]);
             float alike = sb_sim_product(c->s, c->K + i * dk, 1, key(c, j), 1, dk);
             float score = sb_sim_product(c->s, query(c, i), 1, key(c, j), 1, dk);
             c->A[i * CHUNK + j] = j < i ? -(alike * decay) : 0.0f;
@@ -112,7 +112,7 @@ static void carry(chunk *c)
     for (size_t x = 0; x < dk; x++) {
         float decayed[CHUNK];
         for (size_t i = 0; i < c->m; i++)
-            decayed[i] = key(c, i)[x] * sb_sim_exp(c->G[last] - c->G[i]);
+            decayed[i] = key(c, i)[x] * sb_sim_exp(c->s, c->G[last] - c->G[i]);
         for (size_t j = 0; j < dv; j++) {
             float *to = c->S + x * dv + j;
             float added = sb_sim_product(c->s, decayed, 1, c->U + j, dv, c->m);
@@ -136,7 +136,7 @@ static sb_status run_head(const sb_sim_arith *s, const sb_knobs *knobs, const sb
     c->W = room + CHUNK * a->dk;
     c->U = room + 2 * CHUNK * a->dk;
     c->S = a->state + h * a->dk * a->dv;
-    c->scale = sb_scales_output(knobs, 0) ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
+    c->scale = sb_scales_output(knobs, 0) ? sb_sim_root((double)a->dk, -0.5) : 1.0f;
     for (c->first = 0; c->first < a->rows; c->first += CHUNK) {
         c->m = a->rows - c->first < CHUNK ? a->rows - c->first : CHUNK;
         coefficients(c);

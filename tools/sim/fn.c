@@ -1,5 +1,6 @@
 /* fn.c - functions of one argument in binary64, by argument reduction and a polynomial, with an
- * error of some 2^-50; rounded to binary32 that is a unit in the last place or less. */
+ * error of some 2^-50; rounded to binary32 that is a unit in the last place or less. From these the
+ * functions of other libraries are made: in binary32, or off by what is published of them. */
 #include "tools/sim/arith.h"
 
 #include "ref/base/bytes.h"
@@ -90,63 +91,139 @@ static double sine_wide(double x, int turn)
     return quarter & 2u ? -value : value;
 }
 
-float sb_sim_exp(float x)
+/* --- libraries -----------------------------------------------------------------------------------
+ */
+
+#define UNIT 0x1p-24
+
+/* What is published of the engine's functions, or NULL. */
+static const sb_functions *published(const sb_sim_arith *s)
 {
-    return (float)exp_wide((double)x);
+    return s->fn >= FN_published ? &sb_functions_table[s->fn - FN_published] : NULL;
 }
 
-float sb_sim_log1p(float x)
+/* Between half of it and all of it, up or down as the bits of x say. */
+static double share(float x)
 {
+    uint32_t bits = sb_bits_f32(x) * 0x9e3779b1u;
+    double size = 0.5 + (double)(bits >> 8 & 0xffffu) / 0x20000p0;
+    return bits >> 31 ? size : -size;
+}
+
+/* y, which is off by F u of itself, at most; its rounding is one u of these. */
+static float off(float x, double y, double F)
+{
+    return (float)(y * (1.0 + share(x) * (F - 1.0) * UNIT));
+}
+
+static float exp2_of(float x)
+{
+    return (float)exp_wide((double)x * 0x1.62e42fefa39efp-1);
+}
+
+float sb_sim_exp(const sb_sim_arith *s, float x)
+{
+    const sb_functions *f = published(s);
+    double wide = (double)x;
+    if (s->fn == FN_ex2)
+        return exp2_of(x * 0x1.715476p+0f);
+    return f ? off(x, exp_wide(wide), f->exp + f->exp_slope * (wide < 0 ? -wide : wide))
+             : (float)exp_wide(wide);
+}
+
+float sb_sim_log1p(const sb_sim_arith *s, float x)
+{
+    const sb_functions *f = published(s);
     double wide = (double)x;
     if (!(x > -1.0f) || x > 0x1p126f)
         return x > 0 ? (float)log_wide(0x1p127) : sb_f32_from_bits(0x7fc00000u);
-    return (float)(wide > -0.25 && wide < 0.4 ? log_from_ratio(wide / (2.0 + wide))
-                                              : log_wide(1.0 + wide));
+    double y =
+        wide > -0.25 && wide < 0.4 ? log_from_ratio(wide / (2.0 + wide)) : log_wide(1.0 + wide);
+    return f ? off(x, y, f->log1p) : (float)y;
 }
 
-float sb_sim_log(float x)
+float sb_sim_log(const sb_sim_arith *s, float x)
 {
-    return x > 0 && x < 0x1p127f ? (float)log_wide((double)x) : x;
+    const sb_functions *f = published(s);
+    if (!(x > 0 && x < 0x1p127f))
+        return x;
+    double y = log_wide((double)x);
+    if (s->fn == FN_ex2)
+        return (float)(y * 0x1.71547652b82fep+0) * 0x1.62e43p-1f;
+    if (f && f->log_near > 0 && x >= 0.5f && x <= 2.0f)
+        return (float)(y + share(x) * (f->log_near - 1.0) * UNIT);
+    return f ? off(x, y, f->log) : (float)y;
 }
 
-float sb_sim_sqrt(float x)
+float sb_sim_sqrt(const sb_sim_arith *s, float x)
 {
-    return x > 0 ? (float)((double)x * rsqrt_wide((double)x)) : x;
+    const sb_functions *f = published(s);
+    double y = (double)x * rsqrt_wide((double)x);
+    return x > 0 ? (f ? off(x, y, f->sqrt) : (float)y) : x;
 }
 
-float sb_sim_rsqrt(float x)
+float sb_sim_rsqrt(const sb_sim_arith *s, float x)
 {
-    return x > 0 ? (float)rsqrt_wide((double)x) : sb_f32_from_bits(0x7fc00000u);
+    const sb_functions *f = published(s);
+    double y = rsqrt_wide((double)x);
+    return x > 0 ? (f ? off(x, y, f->rsqrt) : (float)y) : sb_f32_from_bits(0x7fc00000u);
 }
 
-float sb_sim_sin(float x)
+/* Sine or cosine: off by so many u, absolute. */
+static float turned(const sb_sim_arith *s, float x, int turn)
 {
-    return (float)sine_wide((double)x, 0);
+    const sb_functions *f = published(s);
+    double y = sine_wide((double)x, turn);
+    return (float)(f ? y + share(x) * (f->turn - 1.0) * UNIT : y);
 }
 
-float sb_sim_cos(float x)
+float sb_sim_sin(const sb_sim_arith *s, float x)
 {
-    return (float)sine_wide((double)x, 1);
+    return turned(s, x, 0);
 }
 
-float sb_sim_sigmoid(float x)
+float sb_sim_cos(const sb_sim_arith *s, float x)
 {
-    float e = sb_sim_exp(-x), below = 1.0f + e;
-    return 1.0f / below;
+    return turned(s, x, 1);
 }
 
-float sb_sim_silu(float x)
+float sb_sim_divide(const sb_sim_arith *s, float x, float y)
 {
-    float e = sb_sim_exp(-x), below = 1.0f + e;
-    return x / below;
+    const sb_functions *f = published(s);
+    float inverse = 1.0f / y;
+    if (s->fn == FN_ex2)
+        return x * inverse;
+    return f && f->divide > 1 ? off(y, (double)x / (double)y, f->divide) : x / y;
 }
 
-float sb_sim_softplus(float x)
+float sb_sim_power(const sb_sim_arith *s, double base, double exponent)
 {
-    return x > 20.0f ? x : sb_sim_log1p(sb_sim_exp(x));
+    const sb_functions *f = published(s);
+    double y = exponent * log_wide(base);
+    if (exponent == 0.0)
+        return 1.0f;
+    return f ? off((float)exponent, exp_wide(y), f->power + f->power_slope * (y < 0 ? -y : y))
+             : (float)exp_wide(y);
 }
 
-float sb_sim_power(double base, double exponent)
+float sb_sim_root(double base, double exponent)
 {
     return (float)exp_wide(exponent * log_wide(base));
+}
+
+float sb_sim_sigmoid(const sb_sim_arith *s, float x)
+{
+    float e = sb_sim_exp(s, -x), below = 1.0f + e;
+    return sb_sim_divide(s, 1.0f, below);
+}
+
+float sb_sim_silu(const sb_sim_arith *s, float x)
+{
+    float e = sb_sim_exp(s, -x), below = 1.0f + e;
+    return sb_sim_divide(s, x, below);
+}
+
+float sb_sim_softplus(const sb_sim_arith *s, float x)
+{
+    return x > 20.0f ? x : sb_sim_log1p(s, sb_sim_exp(s, x));
 }

@@ -40,7 +40,7 @@ static void convolve(const sb_sim_arith *s, const sb_knobs *knobs, const sb_conv
             float c = weigh(s, knobs, a->form, weight, columns + t * channels + ch, channels, taps,
                             weight + taps);
             c = sb_sim_act_if(knobs, SB_IS(knobs, conv_sum, act), c);
-            a->out[t * channels + ch] = sb_act(knobs, sb_sim_silu(c));
+            a->out[t * channels + ch] = sb_act(knobs, sb_sim_silu(s, c));
         }
     }
 }
@@ -66,20 +66,19 @@ sb_status sb_sim_conv(const sb_sim_arith *s, const sb_knobs *knobs, const sb_con
 
 /* K-4: "log_exp has log( RN(1 + exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 +
  * exp(-x)) ) ) for x > 0, else that" - the other forms are one here. */
-static float softplus(sb_knob_value form, float x)
+static float softplus(const sb_sim_arith *s, sb_knob_value form, float x)
 {
     int adds_one = form == SB_softplus_log_exp || form == SB_softplus_log_exp_abs;
     if (!adds_one || x > 20.0f)
-        return sb_sim_softplus(x);
+        return sb_sim_softplus(s, x);
     if (form == SB_softplus_log_exp_abs && x > 0.0f)
-        return x + sb_sim_log(1.0f + sb_sim_exp(-x));
-    return sb_sim_log(1.0f + sb_sim_exp(x));
+        return x + sb_sim_log(s, 1.0f + sb_sim_exp(s, -x));
+    return sb_sim_log(s, 1.0f + sb_sim_exp(s, x));
 }
 
 /* R-5: "g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )" */
 sb_status sb_sim_gates(const sb_sim_arith *s, const sb_knobs *knobs, const sb_gates_args *a)
 {
-    (void)s; /* no sum of more than two terms */
     float *a_log = sb_alloc(2 * a->heads, sizeof *a_log);
     if (!a_log)
         return SB_ERR_MEMORY;
@@ -90,9 +89,9 @@ sb_status sb_sim_gates(const sb_sim_arith *s, const sb_knobs *knobs, const sb_ga
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
     for (size_t at = 0; at < a->rows * a->heads; at++) {
         size_t h = at % a->heads;
-        float step = softplus(form, a->a[at] + dt_bias[h]);
-        a->g[at] = -sb_sim_exp(a_log[h]) * step;
-        a->beta[at] = sb_sim_act_if(knobs, rounds, sb_sim_sigmoid(a->b[at]));
+        float step = softplus(s, form, a->a[at] + dt_bias[h]);
+        a->g[at] = -sb_sim_exp(s, a_log[h]) * step;
+        a->beta[at] = sb_sim_act_if(knobs, rounds, sb_sim_sigmoid(s, a->b[at]));
     }
     free(a_log);
     return SB_OK;
@@ -106,7 +105,7 @@ static void step(const sb_sim_arith *s, const sb_knobs *knobs, const sb_delta_ru
     size_t dk = a->dk, dv = a->dv, hk = h / (a->v_heads / a->k_heads), at = t * a->v_heads + h;
     const float *q = a->q + (t * a->k_heads + hk) * dk, *k = a->k + (t * a->k_heads + hk) * dk;
     const float *v = a->v + t * a->v_stride + h * dv;
-    float decay = sb_sim_exp(a->g[at]), *out = a->out + at * dv;
+    float decay = sb_sim_exp(s, a->g[at]), *out = a->out + at * dv;
     for (size_t i = 0; i < dk * dv; i++)
         state[i] *= decay;
     sb_sim_dots(s, k, 1, state, dv, dk, dv, d);
@@ -147,7 +146,7 @@ sb_status sb_sim_delta_rule(const sb_sim_arith *s, const sb_knobs *knobs,
 {
     const size_t size = a->dk * a->dv;
     job j = {.s = s, .knobs = knobs, .a = a};
-    j.scale = sb_scales_output(knobs, 1) ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
+    j.scale = sb_scales_output(knobs, 1) ? sb_sim_root((double)a->dk, -0.5) : 1.0f;
     j.corrections = sb_alloc(a->v_heads * a->dv, sizeof *j.corrections);
     if (!j.corrections)
         return SB_ERR_MEMORY;

@@ -13,10 +13,10 @@ static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float 
     for (size_t i = 1; i < n; i++)
         largest = logits[i] > largest ? logits[i] : largest;
     for (size_t i = 0; i < n; i++)
-        p[i] = sb_sim_exp(logits[i] - largest);
+        p[i] = sb_sim_exp(s, logits[i] - largest);
     float total = sb_sim_sum(s, p, n);
     for (size_t i = 0; i < n; i++)
-        p[i] = p[i] / total;
+        p[i] = sb_sim_divide(s, p[i], total);
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals, in
@@ -55,7 +55,7 @@ sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_r
             weights[i] = p[ids[i]];
         float total = a->renormalise ? sb_sim_sum(s, weights, a->kept) : 1.0f;
         for (size_t i = 0; i < a->kept; i++)
-            weights[i] = sb_sim_act_if(knobs, rounds, weights[i] / total);
+            weights[i] = sb_sim_act_if(knobs, rounds, sb_sim_divide(s, weights[i], total));
     }
     free(p);
     return SB_OK;
@@ -64,10 +64,9 @@ sb_status sb_sim_router(const sb_sim_arith *s, const sb_knobs *knobs, const sb_r
 /* R-16: "a = R( RN(silu(gate) up) )" */
 sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_swiglu_args *a)
 {
-    (void)s; /* no sum */
     int rounds = sb_rounds_silu(knobs, a->kind);
     for (size_t i = 0; i < a->count; i++) {
-        float activated = sb_sim_act_if(knobs, rounds, sb_sim_silu(a->gate[i]));
+        float activated = sb_sim_act_if(knobs, rounds, sb_sim_silu(s, a->gate[i]));
         a->out[i] = sb_act(knobs, activated * a->up[i]);
     }
     return SB_OK;
@@ -129,7 +128,7 @@ sb_status sb_sim_moe_combine(const sb_sim_arith *s, const sb_knobs *knobs,
     float *term = sb_alloc(a->kept + 1, sizeof *term);
     if (!term)
         return SB_ERR_MEMORY;
-    float open = sb_sim_sigmoid(a->shared_logit);
+    float open = sb_sim_sigmoid(s, a->shared_logit);
     for (size_t i = 0; i < a->n; i++) {
         if (!SB_IS(knobs, moe_sum, dot)) {
             float routed = routed_sum(s, knobs, a, i, term);

@@ -12,8 +12,8 @@ static float inverse_root(const sb_sim_arith *s, const float *x, size_t n, size_
                           float eps)
 {
     float square = sb_sim_dot(s, x, 1, x, 1, n);
-    float mean = square / (float)divisor;
-    return sb_sim_rsqrt(mean + eps);
+    float mean = sb_sim_divide(s, square, (float)divisor);
+    return sb_sim_rsqrt(s, mean + eps);
 }
 
 /* K-49: "act rounds RN(1 + w_i) of R-3 to the activation type"
@@ -48,7 +48,7 @@ static float rounded_inverse(const sb_sim_arith *s, const sb_knobs *knobs, const
     for (size_t i = 0; i < n; i++)
         squares[i] = sb_act(knobs, x[i] * x[i]);
     float sum = sb_act(knobs, sb_sim_sum(s, squares, n)) + eps;
-    return sb_act(knobs, sb_sim_rsqrt(sb_act(knobs, sum)));
+    return sb_act(knobs, sb_sim_rsqrt(s, sb_act(knobs, sum)));
 }
 
 /* The number that x is multiplied with; *divisor is not 1 where it is divided. K-32: "max_norm has
@@ -57,27 +57,27 @@ static float rounded_inverse(const sb_sim_arith *s, const sb_knobs *knobs, const
 static float inverse(const sb_sim_arith *s, const sb_knobs *knobs, sb_knob_value form,
                      const float *x, size_t n, float eps, float *squares, float *divisor)
 {
-    float ss = sb_sim_dot(s, x, 1, x, 1, n), mean = ss / (float)n, root;
+    float ss = sb_sim_dot(s, x, 1, x, 1, n), mean = sb_sim_divide(s, ss, (float)n), root;
     *divisor = 1.0f;
     switch ((int)form) {
     case SB_l2norm_act:
         return rounded_inverse(s, knobs, x, n, eps, squares);
     case SB_l2norm_rms_sum:
-        return 1.0f / sb_sim_sqrt(mean + eps / (float)n);
+        return sb_sim_divide(s, 1.0f, sb_sim_sqrt(s, mean + sb_sim_divide(s, eps, (float)n)));
     case SB_l2norm_rms_mean:
-        return sb_sim_rsqrt(mean + eps);
+        return sb_sim_rsqrt(s, mean + eps);
     case SB_l2norm_no_eps:
-        return ss == 0.0f ? 0.0f : sb_sim_rsqrt(ss);
+        return ss == 0.0f ? 0.0f : sb_sim_rsqrt(s, ss);
     case SB_l2norm_max_norm:
-        root = sb_sim_sqrt(ss);
-        return 1.0f / (root < eps ? eps : root);
+        root = sb_sim_sqrt(s, ss);
+        return sb_sim_divide(s, 1.0f, root < eps ? eps : root);
     case SB_l2norm_reciprocal:
-        return 1.0f / sb_sim_sqrt(ss + eps);
+        return sb_sim_divide(s, 1.0f, sb_sim_sqrt(s, ss + eps));
     case SB_l2norm_divide:
-        *divisor = sb_sim_sqrt(ss + eps);
+        *divisor = sb_sim_sqrt(s, ss + eps);
         return 1.0f;
     default:
-        return sb_sim_rsqrt(ss + eps);
+        return sb_sim_rsqrt(s, ss + eps);
     }
 }
 
@@ -89,10 +89,10 @@ static void normalise(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l2n
     sb_knob_value form = sb_l2norm_of(knobs, a->form);
     int rounds = sb_l2norm_rounds(knobs, a->form) || form == SB_l2norm_act;
     int scaled = form == SB_l2norm_rms_sum || form == SB_l2norm_rms_mean;
-    float divisor, root = scaled ? sb_sim_power((double)a->dk, -0.5) : 1.0f;
+    float divisor, root = scaled ? sb_sim_root((double)a->dk, -0.5) : 1.0f;
     float n = inverse(s, knobs, form, x, a->dk, a->eps, squares, &divisor);
     for (size_t i = 0; i < a->dk; i++)
-        to[i] = sb_sim_act_if(knobs, rounds, x[i] * n / divisor * root);
+        to[i] = sb_sim_act_if(knobs, rounds, sb_sim_divide(s, x[i] * n, divisor) * root);
 }
 
 /* K-16: "by_form divides instead where K-15 chose the recurrent form"; "output leaves q unscaled"
@@ -101,7 +101,7 @@ sb_status sb_sim_l2norm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l
 {
     int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;
     int leaves = sb_scales_output(knobs, a->recurrent);
-    float scale = leaves ? 1.0f : sb_sim_power((double)a->dk, divides ? 0.5 : -0.5);
+    float scale = leaves ? 1.0f : sb_sim_power(s, (double)a->dk, divides ? 0.5 : -0.5);
     size_t width = a->heads * a->dk;
     float *squares = sb_alloc(a->dk, sizeof *squares);
     if (!squares)
@@ -113,7 +113,7 @@ sb_status sb_sim_l2norm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l
             normalise(s, knobs, a, query, squares, q);
             normalise(s, knobs, a, query + width, squares, a->k + t * width + h * a->dk);
             for (size_t i = 0; i < a->dk; i++)
-                q[i] = divides ? q[i] / scale : q[i] * scale;
+                q[i] = divides ? sb_sim_divide(s, q[i], scale) : q[i] * scale;
         }
     free(squares);
     return SB_OK;
@@ -135,7 +135,7 @@ sb_status sb_sim_gated_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs,
         for (size_t i = 0; i < a->n; i++) {
             float n = sb_sim_act_if(knobs, rounds, o[i] * r);
             float p = sb_sim_act_if(knobs, rounds, weight[i] * n);
-            a->out[row * a->n + i] = sb_act(knobs, p * sb_sim_silu(z[i]));
+            a->out[row * a->n + i] = sb_act(knobs, p * sb_sim_silu(s, z[i]));
         }
     }
     free(weight);
