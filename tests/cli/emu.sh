@@ -27,8 +27,17 @@ judged
 run 0 diff "$work/t6" --engine emu:7 --profile sm121-w4a4 --tokens 3,1,4 -n 2
 check "another arithmetic" grep -q 'profile sm121-w4a4, arithmetic sm120$' "$out"
 judged
+# without a profile it is the one that these kernels compute, and that is said
+run 0 diff "$work/t1" --engine emu --tokens 1,2,3 -n 1
+says 'profile sm121: it is what these kernels compute'
+says 'against the reference, profile sm121, '
+judged
+run 0 diff "$work/t1" --engine emu --profile sm121 --tokens 1,2,3 -n 1
+check "a note where a profile was named" test -z "$(grep 'what these kernels compute' "$out")"
+run 0 diff "$work/t1" --engine sim:sequential --tokens 1,2,3 -n 1
+says 'against the reference, profile exact, '
 # under other knobs nothing is left to the kernels
-run 4 diff "$work/t1" --engine emu --tokens 1,2,3 -n 1
+run 4 diff "$work/t1" --engine emu --profile exact --tokens 1,2,3 -n 1
 check "an op of profile exact" test -z "$(grep -E '^[a-z][a-z0-9_]+ .* (IDENTICAL|WITHIN|FAIL)$' "$out")"
 
 # --- the order of threads, the reference's bits ---------------------------------------------------------------

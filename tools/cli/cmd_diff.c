@@ -73,9 +73,17 @@ static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
     return status;
 }
 
+/* The profile that the kernels compute, of an engine that has some. */
+static int takes_own_profile(const wishes *w, const sb_side *side)
+{
+    return side->kind == SB_SIDE_live && side->runner.kernels && !w->has_profile;
+}
+
 static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_request *r = &w->request;
+    if (takes_own_profile(w, side))
+        r->profile = "sm121";
     if (!w->has_generate && r->tokens_file)
         r->generate = 0;
     sb_status status = add_wanted(r, &side->runner, err);
@@ -231,6 +239,9 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
     sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), w->functions,
                                           &run->arithmetic, err);
+    if (takes_own_profile(w, side) && strcmp(w->request.profile, "sm121") == 0)
+        sb_diff_note(run,
+                     "profile sm121: it is what these kernels compute (--profile names another)");
     if (!status && w->functions)
         sb_diff_note(run, "functions: %s (T-81)", run->arithmetic.functions->help);
     for (size_t i = 0; i < w->engine_settings.count && !status; i++)
