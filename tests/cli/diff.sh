@@ -156,6 +156,11 @@ echo "1,2,3,$ids" > "$work/on.ids"
 awk -F, -v OFS=, '{$9 = ($9 + 1) % 384; print}' "$work/on.ids" > "$work/off.ids"
 run 1 diff "$t4" --engine "$work/on.ids" --versus "$work/off.ids"
 says "$work/on.ids is right"
+says_err "samebit: $work/off.ids: FAIL: "
+run 1 diff "$t4" --engine "$work/on.ids" --versus "$work/off.ids" --report "$work/pair.html" -q
+check "the page names the wrong one" grep -q "<h1>$work/off.ids against the reference" "$work/pair.html"
+run 1 diff "$t4" --engine "$work/off.ids" --versus "$work/on.ids" --report "$work/pair.html" -q
+check "the page names the wrong one, of two" grep -q "<h1>$work/off.ids against the reference" "$work/pair.html"
 run 1 diff "$t4" --engine "$work/off.ids" --versus "$work/on.ids" --json
 at pairs.0.common 8
 at pairs.0.engine_could false

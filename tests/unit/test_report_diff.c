@@ -79,6 +79,7 @@ static sb_diff_report report_of(const sb_verdicts *v)
     return (sb_diff_report){.verdicts = v,
                             .checkpoint = "ckpt\n<x>",
                             .engine = "sim:sequential",
+                            .of = "sim:sequential",
                             .profile = "exact",
                             .arithmetic = "library",
                             .ways = "forced and free",

@@ -109,12 +109,24 @@ static const char *ways(const sb_diff_run *run)
     return !run->has_forced ? "free" : run->free ? "forced and free" : "forced";
 }
 
+/* Whom the verdict is of: of two files of token ids the one that is wrong, where one is not. */
+static const char *subject_of(const wishes *w, const sb_diff_run *run)
+{
+    int wrong[2] = {0, 0};
+    for (size_t i = 0; i < run->pair_count; i++)
+        for (int side = 0; side < 2; side++)
+            wrong[side] |= run->pairs[i].verdict == SB_VERDICT_FAIL && !run->pairs[i].could[side];
+    return run->side->kind == SB_SIDE_ids && w->versus && wrong[1] && !wrong[0] ? w->versus
+                                                                                : run->side->spec;
+}
+
 static sb_diff_report report_of(const wishes *w, const sb_diff_run *run)
 {
     return (sb_diff_report){.verdicts = &run->verdicts,
                             .checkpoint = w->folder,
                             .engine = run->side->spec,
                             .versus = run->side->kind == SB_SIDE_ids ? w->versus : NULL,
+                            .of = subject_of(w, run),
                             .profile = w->request.profile,
                             .arithmetic = run->arithmetic.name,
                             .ways = ways(run),
@@ -203,13 +215,13 @@ static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t 
 }
 
 /* The exit status, and one line for those who see only stderr. */
-static sb_status conclude(const sb_diff_run *run, sb_error *err)
+static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err)
 {
     const sb_verdicts *v = &run->verdicts;
     if (passed(run))
         return SB_OK;
     return sb_fail(err, v->verdict == SB_VERDICT_FAIL ? SB_ERR_DIFF : SB_ERR_SKIPPED, "%s: %s: %s",
-                   SB_SHOW(run->side->spec), sb_verdict_name(v->verdict),
+                   SB_SHOW(subject_of(w, run)), sb_verdict_name(v->verdict),
                    *v->reason ? SB_SHOW(v->reason) : sb_diff_meaning(v->verdict));
 }
 
@@ -274,7 +286,7 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
     if (!status)
         status = print_reports(w, runs, count, err);
     for (size_t i = 0; i < count && !status; i++)
-        status = conclude(&runs[i], err);
+        status = conclude(w, &runs[i], err);
     for (size_t i = 0; i < count; i++)
         sb_diff_run_free(&runs[i]);
     for (size_t i = 0; i < count; i++)

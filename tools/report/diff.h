@@ -12,6 +12,7 @@ typedef struct sb_diff_report {
     const sb_verdicts *verdicts;
     const char *checkpoint, *engine;
     const char *versus; /* the other engine, or NULL: the reference alone */
+    const char *of;     /* whose the verdict is: the engine, or the other one if that is wrong */
     const char *profile, *arithmetic;
     const char *ways;  /* "forced and free" */
     const char *notes; /* lines that the reader should know, each ended, or NULL */

@@ -242,7 +242,7 @@ void html_head(FILE *out, const sb_diff_report *r)
             sb_verdict_name(v->verdict));
     fprintf(out, "<p class=\"badge %s\">%s</p>\n<h1>", class_of(v->verdict).text,
             sb_verdict_name(v->verdict));
-    html_text(out, r->engine);
+    html_text(out, r->of);
     fputs(" against the reference</h1>\n<p class=\"meaning\">", out);
     print_sentence(out, sb_diff_meaning(v->verdict));
     fputs("</p>\n", out);
@@ -361,7 +361,7 @@ int sb_diff_html(FILE *out, const void *reports)
           "style-src 'unsafe-inline'\">\n<title>",
           out);
     fprintf(out, "%s: ", sb_verdict_name(r->item[0].verdicts->verdict));
-    html_text(out, r->item[0].engine);
+    html_text(out, r->item[0].of);
     fputs("</title>\n<style>\n", out);
     for (size_t i = 0; html_style[i]; i++)
         fputs(html_style[i], out);

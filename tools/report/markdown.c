@@ -114,7 +114,7 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     const sb_verdicts *v = r->verdicts;
     sb_diff_sums sums = sb_diff_add(v);
     fprintf(out, "### %s: ", sb_verdict_name(v->verdict));
-    print_code(out, r->engine);
+    print_code(out, r->of);
     fprintf(out, " against the samebit reference\n\n%s.\n\n| | |\n|---|---|\n",
             sb_diff_meaning(v->verdict));
     row(out, "checkpoint", r->checkpoint);
