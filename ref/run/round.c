@@ -162,7 +162,9 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     sb_status status = check_ask(r, ask, err);
     if (status)
         return status;
-    *out = (sb_round){.position = sb_session_state(r->session)->position, .drafted = ask->drafts};
+    *out = (sb_round){.position = sb_session_state(r->session)->position,
+                      .drafted = ask->drafts,
+                      .forced = ask->forced >= 0};
     r->given = ask->given != NULL;
     status = propose(r, ask, out, err);
     if (!status)

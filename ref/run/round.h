@@ -33,6 +33,7 @@ typedef struct sb_round {
     size_t drafted;
     uint32_t drafts[SB_MAX_DRAFTS];
     size_t accepted;                    /* 0 .. drafted; the bonus token is not counted */
+    int forced;                         /* the ask said how many, and not the rows */
     size_t emitted;                     /* 1 .. accepted + 1, less where the limit cuts */
     uint32_t tokens[SB_MAX_DRAFTS + 1]; /* (emitted) */
     /* (drafted + 1) the token that each row gives; under residual, behind row `accepted`, its own

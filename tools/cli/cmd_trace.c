@@ -157,6 +157,14 @@ static void print_head(const sb_trace_head *h)
            h->arithmetic[0] ? SB_SHOW(h->arithmetic) : "not given");
     printf("checkpoint %s, vocab_size %u\n", h->checkpoint.hex[0] ? h->checkpoint.hex : "not given",
            (unsigned)h->vocab_size);
+    if (h->rollback)
+        printf("rollback %s\n", sb_trace_rollback_name(h->rollback));
+    if (h->drafter)
+        printf("drafter %s\n", sb_trace_drafter_name(h->drafter));
+    if (*h->functions)
+        printf("functions %s\n", SB_SHOW(h->functions));
+    if (h->delta_chunk)
+        printf("delta rule in chunks of %u rows\n", (unsigned)h->delta_chunk);
 }
 
 static void print_counts(const sb_audit_counts *c)
@@ -207,10 +215,19 @@ static void print_report(const report *r)
 
 static json_t *head_json(const sb_trace_head *h)
 {
-    return json_pack("{s:s,s:s,s:s,s:s?,s:I}", "engine", h->engine, "profile", h->profile,
-                     "arithmetic", h->arithmetic, "checkpoint",
-                     h->checkpoint.hex[0] ? h->checkpoint.hex : NULL, "vocab_size",
-                     (json_int_t)h->vocab_size);
+    json_t *out = json_pack("{s:s,s:s,s:s,s:s?,s:I}", "engine", h->engine, "profile", h->profile,
+                            "arithmetic", h->arithmetic, "checkpoint",
+                            h->checkpoint.hex[0] ? h->checkpoint.hex : NULL, "vocab_size",
+                            (json_int_t)h->vocab_size);
+    if (h->rollback)
+        json_object_set_new(out, "rollback", json_string(sb_trace_rollback_name(h->rollback)));
+    if (h->drafter)
+        json_object_set_new(out, "drafter", json_string(sb_trace_drafter_name(h->drafter)));
+    if (*h->functions)
+        json_object_set_new(out, "functions", json_string(h->functions));
+    if (h->delta_chunk)
+        json_object_set_new(out, "delta_chunk", json_integer(h->delta_chunk));
+    return out;
 }
 
 static json_t *rows_json(const sb_audit_counts *c)

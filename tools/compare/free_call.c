@@ -116,7 +116,9 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
     judge_experts(f, s, verdict);
     for (size_t i = 0; i < n && !status; i++) {
         const uint32_t *emitted = NULL;
-        if (recorded && f->options.greedy && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
+        /* U-10: what a forced round accepted was nobody's choice; the token behind is the row's */
+        int chosen = recorded && (!recorded->round.forced || i >= recorded->round.accepted);
+        if (chosen && f->options.greedy && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
             emitted = &recorded->round.tokens[i];
         status = sb_free_row(f, s, verdict, i, i + 1 == n && !verify, emitted, err);
     }

@@ -73,7 +73,7 @@ static const char *contradiction(const sb_free *f, const sb_round *r, size_t fir
     for (size_t i = 0; i < r->emitted && i < r->accepted; i++)
         if (r->tokens[i] != r->drafts[i])
             return "a draft is accepted, and another token is emitted in its place";
-    if (r->emitted == r->accepted + 1 && r->accepted < r->drafted &&
+    if (!r->forced && r->emitted == r->accepted + 1 && r->accepted < r->drafted &&
         r->tokens[r->accepted] == r->drafts[r->accepted])
         return "a draft is rejected, and the same token is emitted in its place";
     return NULL;
@@ -128,7 +128,7 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     s->kept = r->emitted;
     for (size_t i = 0; i < r->emitted; i++)
         v->verdict = sb_verdict_worse(v->verdict, f->v->tokens[first_verdict + i].verdict);
-    if (f->options.greedy && r->emitted == r->accepted + 1)
+    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced)
         v->accepted[0] = accepted_here(f, r, first_verdict);
     if (v->verdict == SB_VERDICT_none)
         v->verdict = f->options.greedy ? SB_VERDICT_WITHIN : SB_VERDICT_none;

@@ -306,7 +306,7 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
             sbt_fail(t, "cannot create %s", path);
     }
     free(path);
-    sbt_append(t, &head, "{\"format\": \"samebit-trace\", \"version\": 1, \"engine\": ");
+    sbt_append(t, &head, "{\"format\": \"samebit-trace\", \"version\": 2, \"engine\": ");
     sbt_quote(t, &head, engine);
     if (!t->error[0])
         fprintf(t->list, "%s", head.bytes);

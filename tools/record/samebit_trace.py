@@ -39,6 +39,7 @@ NAMES = {
 }
 DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"BF16": np.dtype("<u2")}
 HEAD = ("spec", "profile", "knobs", "arithmetic", "checkpoint", "note")
+HEAD += ("rollback", "drafter", "functions", "delta_chunk")  # of version 2
 SOME_ROWS = ("logits", "top_ids", "top_logprobs")  # may be of the rows that logits_rows names
 
 
@@ -212,10 +213,17 @@ class Call:
         s.position += 1
 
     def verify(
-        self, s: Sequence, token: int, drafts: List[int], accepted: int | None = None, emitted: List[int] = ()
+        self,
+        s: Sequence,
+        token: int,
+        drafts: List[int],
+        accepted: int | None = None,
+        emitted: List[int] = (),
+        forced: bool = False,
     ) -> None:
         """A speculative round: the token emitted last and all drafts. accepted counts drafts, never the bonus
-        token; emitted are those drafts and the token behind. From level 2 on both are needed."""
+        token; emitted are those drafts and the token behind. From level 2 on both are needed. forced: how many
+        are accepted was dictated, and no choice of the engine."""
         at = self._begin(s)
         for i, fed in enumerate([token, *drafts]):
             self._row(s, at + i, fed, "verify", round=s.rounds)
@@ -231,6 +239,7 @@ class Call:
                 "drafts": [int(t) for t in drafts],
                 "accepted": int(accepted),
                 "emitted": [int(t) for t in emitted],
+                **({"forced": True} if forced else {}),
             }
         )
         s.position, s.rounds, s.drafted = at + 1 + accepted, s.rounds + 1, 0
@@ -285,7 +294,7 @@ class Call:
 
 
 class Trace:
-    """The folder. engine: who computed. head: spec, profile, knobs, arithmetic, checkpoint, note."""
+    """The folder. engine: who computed. head: the keys of HEAD."""
 
     def __init__(
         self, folder: str | os.PathLike[str], engine: str, vocab_size: int, level: int = 0, **head: Any
@@ -299,7 +308,7 @@ class Trace:
             raise TraceError("vocab_size is at least 1, level 0 to 4")
         self.folder = Path(folder)
         self.folder.mkdir()
-        self.head = {"format": "samebit-trace", "version": 1, "engine": engine, **head}
+        self.head = {"format": "samebit-trace", "version": 2, "engine": engine, **head}
         self.head |= {"vocab_size": int(vocab_size), "level": level}
         self.steps: list[dict[str, Any]] = []
         self._sequences = 0

@@ -101,7 +101,7 @@ impl Trace {
         fs::create_dir(folder)?;
         Ok(Trace {
             folder: folder.into(),
-            head: format!("{{\"format\": \"samebit-trace\", \"version\": 1, \"engine\": {}", quote(engine)),
+            head: format!("{{\"format\": \"samebit-trace\", \"version\": 2, \"engine\": {}", quote(engine)),
             level,
             vocab_size,
             sequences: 0,

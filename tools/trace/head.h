@@ -5,9 +5,26 @@
 #include "ref/base/hash.h"
 #include "ref/ops/knobs.h"
 
-enum { SB_TRACE_VERSION = 1, SB_TRACE_LEVELS = 5 };
+/* Version 2 has all of version 1, and what U-10 names. Both are read, 2 is written. */
+enum { SB_TRACE_VERSION = 2, SB_TRACE_OLDEST = 1, SB_TRACE_LEVELS = 5 };
+
+/* U-10: "how the engine goes back behind rejected drafts" */
+typedef enum sb_trace_rollback {
+    SB_TRACE_ROLLBACK_unknown,
+    SB_TRACE_ROLLBACK_replay,
+    SB_TRACE_ROLLBACK_snapshots,
+    SB_TRACE_ROLLBACK_slots
+} sb_trace_rollback;
+
+/* U-10: "who made the drafts" */
+typedef enum sb_trace_drafter {
+    SB_TRACE_DRAFTER_unknown,
+    SB_TRACE_DRAFTER_own,
+    SB_TRACE_DRAFTER_external
+} sb_trace_drafter;
 
 typedef struct sb_trace_head {
+    unsigned version;    /* of the folder's format; set by the reader */
     unsigned level;      /* 0 .. 4: what is there in every step; set by the writer and the reader */
     uint64_t spec;       /* version of docs/spec.md */
     char engine[96];     /* "samebit ref", "vllm 0.11.0": who computed */
@@ -17,6 +34,18 @@ typedef struct sb_trace_head {
     sb_knobs knobs;
     sb_digest checkpoint; /* of `samebit hash`, or "" */
     uint32_t vocab_size;
+    sb_trace_rollback rollback;
+    sb_trace_drafter drafter;
+    char functions[32];   /* a library of elementary functions, or "" */
+    uint32_t delta_chunk; /* rows of a chunk of the delta rule; 0: it does not say */
 } sb_trace_head;
+
+/* The words of both, "" of unknown. */
+const char *sb_trace_rollback_name(sb_trace_rollback rollback);
+const char *sb_trace_drafter_name(sb_trace_drafter drafter);
+
+/* 1, and *out, if `text` is such a word and not "". */
+int sb_trace_rollback_of(const char *text, sb_trace_rollback *out);
+int sb_trace_drafter_of(const char *text, sb_trace_drafter *out);
 
 #endif

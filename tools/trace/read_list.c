@@ -78,9 +78,11 @@ static sb_status read_format(const sb_json_object *o, sb_trace *t, sb_error *err
                               SB_SHOW(format), SB_TRACE_FORMAT);
     if (!status)
         status = sb_json_u64(o, "version", &version, err);
-    if (!status && version != SB_TRACE_VERSION)
-        status = sb_json_fail(o, "version", SB_ERR_UNSUPPORTED, err, "is %" PRIu64 ", expected %d",
-                              version, SB_TRACE_VERSION);
+    if (!status && (version < SB_TRACE_OLDEST || version > SB_TRACE_VERSION))
+        status =
+            sb_json_fail(o, "version", SB_ERR_UNSUPPORTED, err, "is %" PRIu64 ", expected %d or %d",
+                         version, SB_TRACE_OLDEST, SB_TRACE_VERSION);
+    t->head.version = (unsigned)version;
     if (!status)
         status = sb_json_u64_or(o, "spec", SB_SPEC_VERSION, &t->head.spec, err);
     if (!status && t->head.spec != SB_SPEC_VERSION)
@@ -117,16 +119,70 @@ static sb_status read_knobs(const sb_json_object *o, sb_trace *t, sb_error *err)
     return SB_OK;
 }
 
-static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
+static sb_status read_rollback(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    const char *text = "";
+    sb_status status = sb_json_string_or(o, "rollback", "", &text, err);
+    if (!status && sb_json_get(o, "rollback") && !sb_trace_rollback_of(text, &t->head.rollback))
+        status = sb_json_fail(o, "rollback", SB_ERR_INPUT, err,
+                              "is \"%s\", expected replay, snapshots or slots", SB_SHOW(text));
+    return status;
+}
+
+static sb_status read_drafter(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    const char *text = "";
+    sb_status status = sb_json_string_or(o, "drafter", "", &text, err);
+    if (!status && sb_json_get(o, "drafter") && !sb_trace_drafter_of(text, &t->head.drafter))
+        status = sb_json_fail(o, "drafter", SB_ERR_INPUT, err,
+                              "is \"%s\", expected own or external", SB_SHOW(text));
+    return status;
+}
+
+/* U-10: "a power of two from 16 to 512" */
+static sb_status read_delta_chunk(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    uint64_t rows = 0;
+    sb_status status = sb_json_u64_or(o, "delta_chunk", 0, &rows, err);
+    if (!status && sb_json_get(o, "delta_chunk") &&
+        (rows < 16 || rows > 512 || (rows & (rows - 1)) != 0))
+        status = sb_json_fail(o, "delta_chunk", SB_ERR_INPUT, err,
+                              "is %" PRIu64 ", expected a power of two from 16 to 512", rows);
+    t->head.delta_chunk = (uint32_t)rows;
+    return status;
+}
+
+/* The keys that version 2 has and version 1 does not. */
+static sb_status read_version_2(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    sb_status status = read_rollback(o, t, err);
+    if (!status)
+        status = read_drafter(o, t, err);
+    if (!status)
+        status = read_text(o, "functions", t->head.functions, sizeof t->head.functions, err);
+    return status ? status : read_delta_chunk(o, t, err);
+}
+
+/* The keys of the version that the trace says; those of version 1 come last in the list. */
+static sb_status check_keys(const sb_json_object *o, unsigned version, sb_error *err)
 {
     static const char *const keys[] = {
-        "format",     "version",    "spec",  "engine", "arithmetic", "profile", "knobs",
-        "checkpoint", "vocab_size", "steps", "level",  "note",       NULL};
+        "rollback",   "drafter", "functions",  "delta_chunk", "format", "version",
+        "spec",       "engine",  "arithmetic", "profile",     "knobs",  "checkpoint",
+        "vocab_size", "steps",   "level",      "note",        NULL};
+    enum { NEW_KEYS = 4 };
+    return sb_json_only(o, version < 2 ? keys + NEW_KEYS : keys, err);
+}
+
+static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
     uint64_t vocab = 0, level = 0;
     int has_checkpoint;
     sb_status status = read_format(o, t, err);
     if (!status)
-        status = sb_json_only(o, keys, err);
+        status = check_keys(o, t->head.version, err);
+    if (!status)
+        status = read_version_2(o, t, err);
     if (!status)
         status = read_text(o, "engine", t->head.engine, sizeof t->head.engine, err);
     if (!status && !t->head.engine[0])
@@ -245,14 +301,16 @@ static sb_status read_ids(const sb_json_object *o, const char *key, size_t least
 static sb_status read_round(place *p, const sb_trace *t, json_t *value, sb_step *step,
                             sb_error *err)
 {
-    static const char *const keys[] = {"sequence", "round",   "position", "drafts",
-                                       "accepted", "emitted", NULL};
+    static const char *const keys[] = {"forced", "sequence", "round",   "position",
+                                       "drafts", "accepted", "emitted", NULL};
     sb_json_object o;
     uint64_t accepted = 0;
     sb_step_round *r = sb_step_add_round(step);
     sb_status status = r ? enter(p, "rounds", value, &o, err) : no_memory(p->file, err);
     if (!status)
-        status = sb_json_only(&o, keys, err);
+        status = sb_json_only(&o, t->head.version < 2 ? keys + 1 : keys, err);
+    if (!status)
+        status = sb_json_bool_or(&o, "forced", 0, &r->round.forced, err);
     if (!status)
         status = read_sequence(&o, &r->sequence, err);
     if (!status)

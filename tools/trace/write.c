@@ -201,11 +201,14 @@ static json_t *row_json(const sb_step_row *row)
 
 static json_t *round_json(const sb_step_round *r)
 {
-    return json_pack("{s:I,s:I,s:I,s:o,s:I,s:o}", "sequence", (json_int_t)r->sequence, "round",
-                     (json_int_t)r->number, "position", (json_int_t)r->position, "drafts",
-                     ids_json(r->round.drafts, r->round.drafted), "accepted",
-                     (json_int_t)r->round.accepted, "emitted",
-                     ids_json(r->round.tokens, r->round.emitted));
+    json_t *out = json_pack("{s:I,s:I,s:I,s:o,s:I,s:o}", "sequence", (json_int_t)r->sequence,
+                            "round", (json_int_t)r->number, "position", (json_int_t)r->position,
+                            "drafts", ids_json(r->round.drafts, r->round.drafted), "accepted",
+                            (json_int_t)r->round.accepted, "emitted",
+                            ids_json(r->round.tokens, r->round.emitted));
+    if (r->round.forced)
+        json_object_set_new(out, "forced", json_true());
+    return out;
 }
 
 static json_t *state_json(const sb_step_state *s)
@@ -259,6 +262,19 @@ static sb_status append(sb_trace_writer *w, const char *before, json_t *value, c
     return status;
 }
 
+/* U-10: what is not known has no key */
+static void add_version_2(json_t *out, const sb_trace_head *head)
+{
+    if (head->rollback)
+        json_object_set_new(out, "rollback", json_string(sb_trace_rollback_name(head->rollback)));
+    if (head->drafter)
+        json_object_set_new(out, "drafter", json_string(sb_trace_drafter_name(head->drafter)));
+    if (*head->functions)
+        json_object_set_new(out, "functions", json_string(head->functions));
+    if (head->delta_chunk)
+        json_object_set_new(out, "delta_chunk", json_integer(head->delta_chunk));
+}
+
 static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_error *err)
 {
     json_t *out = json_pack("{s:s,s:i,s:i,s:s,s:s,s:s}", "format", SB_TRACE_FORMAT, "version",
@@ -274,6 +290,7 @@ static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_er
     if (head->checkpoint.hex[0])
         json_object_set_new(out, "checkpoint", json_string(head->checkpoint.hex));
     json_object_set_new(out, "vocab_size", json_integer(head->vocab_size));
+    add_version_2(out, head);
     /* the object stays open: steps and the level follow */
     char *text = sb_json_dumps(out, JSON_ENCODE_ANY);
     json_decref(out);

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# diff of rounds that the rows did not decide: acceptance that was dictated. What is declared is taken as given; everything else about the round is judged as ever.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t1 --preset T1 --recipe predictable
+t1=$work/t1
+
+# record OPTION...: $work/trace by an engine that is not the reference
+record() {
+    rm -rf "$work/trace"
+    run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --trace "$work/trace" --taps 'logits,state.*' "$@" --json
+}
+# edited SED WORDS: FAIL with these words once trace.json is edited; then it is as it was
+edited() {
+    cp "$work/trace/trace.json" "$work/kept"
+    sed -i "$1" "$work/trace/trace.json"
+    check "nothing was edited by $1" test "$(cmp -s "$work/kept" "$work/trace/trace.json"; echo $?)" = 1
+    run 1 diff "$t1" --engine "$work/trace" --free
+    says_err "$2"
+    cp "$work/kept" "$work/trace/trace.json"
+}
+
+# --- acceptance that was dictated ---------------------------------------------------------------------------
+record --draft 3 --force-accept 1,0,3
+check "no round is forced" grep -q '"forced": true' "$work/trace/trace.json"
+check "not version 2" grep -q '"version": 2' "$work/trace/trace.json"
+run 0 trace "$work/trace" --checkpoint "$t1"
+run 0 diff "$t1" --engine "$work/trace" --free
+run 0 diff "$t1" --engine "$work/trace" --free --json
+at verdict WITHIN
+# the same rounds, undeclared, are no round of a correct engine
+edited 's/, "forced": true//g' 'round '
+# and of forced ones all else is judged: the token behind those accepted, the drafts, the place where it goes on
+edited '0,/"emitted": \[153, [0-9]*\]/s//"emitted": [153, 7]/' '7 was emitted'
+edited '0,/"drafts": \[153, /s//"drafts": [152, /' 'round 0'
+edited '0,/"accepted": 1, "emitted": \[153, /s//"accepted": 0, "emitted": [153], "note": [/; s/, "note": \[[0-9]*\]//' 'round'
+
+finish

@@ -1,0 +1,219 @@
+/* test_trace_schema.c - docs/trace.schema.json and the reader: what one refuses, the other does. */
+#include "tests/lib/suite.h"
+#include "tests/unit/scratch.h"
+
+#include <glob.h>
+
+#include "tests/lib/schema.h"
+#include "tools/trace/read.h"
+#include "tools/trace/write.h"
+
+static json_t *schema_of(void)
+{
+    json_t *schema = json_load_file("docs/trace.schema.json", 0, NULL);
+    assert_non_null(schema);
+    return schema;
+}
+
+static int fits(const json_t *schema, const json_t *document, char *why, size_t room)
+{
+    assert_non_null(document);
+    return schema_fits(schema, document, why, room);
+}
+
+/* --- traces that are right ----------------------------------------------------------------------
+ */
+
+static size_t check_recorded(const json_t *schema, const char *pattern)
+{
+    glob_t found;
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char why[512];
+        json_t *document = json_load_file(found.gl_pathv[i], 0, NULL);
+        if (!fits(schema, document, why, sizeof why))
+            fail_msg("%s: %s", found.gl_pathv[i], why);
+        json_decref(document);
+    }
+    size_t count = found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
+/* Those of other programs, which are of version 1, too. */
+TEST(test_schema_recorded)
+{
+    json_t *schema = schema_of();
+    assert_true(check_recorded(schema, "golden/trace/*/trace.json") >= 8);
+    assert_true(check_recorded(schema, "golden/dumps/*/trace.json") >= 2);
+    json_decref(schema);
+}
+
+static void write_all(const char *dir)
+{
+    const uint32_t ids[] = {1, 2, 3};
+    sb_trace_head head = {.engine = "mine",
+                          .has_knobs = 1,
+                          .vocab_size = 4,
+                          .rollback = SB_TRACE_ROLLBACK_slots,
+                          .drafter = SB_TRACE_DRAFTER_external,
+                          .functions = "cuda_fast",
+                          .delta_chunk = 128};
+    sb_trace_writer *w = NULL;
+    sb_step step;
+    sb_knobs_exact(&head.knobs);
+    assert_int_equal(sb_trace_begin(dir, &head, &w, NULL), SB_OK);
+    assert_int_equal(sb_step_of_ids(0, 0, ids, 3, SB_CALL_verify, &step, NULL), SB_OK);
+    sb_step_round *r = sb_step_add_round(&step);
+    assert_non_null(r);
+    r->round = (sb_round){
+        .drafted = 2, .drafts = {2, 3}, .accepted = 1, .forced = 1, .emitted = 2, .tokens = {2, 3}};
+    assert_int_equal(sb_trace_write(w, &step, NULL), SB_OK);
+    assert_int_equal(sb_trace_commit(w, NULL), SB_OK);
+    sb_trace_writer_free(w);
+    sb_step_clear(&step);
+}
+
+/* Everything that version 2 has comes back, and fits. */
+TEST(test_schema_written)
+{
+    scratch_path dir = scratch_new();
+    json_t *schema = schema_of();
+    char path[sizeof dir.text + 16], why[512];
+    sb_trace *t = NULL;
+    write_all(dir.text);
+    assert_int_equal(sb_trace_open(dir.text, &t, NULL), SB_OK);
+    const sb_trace_head *head = sb_trace_info(t);
+    assert_int_equal(head->version, 2);
+    assert_int_equal(head->rollback, SB_TRACE_ROLLBACK_slots);
+    assert_int_equal(head->drafter, SB_TRACE_DRAFTER_external);
+    assert_string_equal(head->functions, "cuda_fast");
+    assert_int_equal(head->delta_chunk, 128);
+    assert_int_equal(sb_trace_outline(t, 0)->rounds[0].round.forced, 1);
+    sb_trace_close(t);
+    snprintf(path, sizeof path, "%s/trace.json", dir.text);
+    json_t *document = json_load_file(path, 0, NULL);
+    if (!fits(schema, document, why, sizeof why))
+        fail_msg("%s", why);
+    json_decref(document);
+    json_decref(schema);
+    scratch_remove(dir.text);
+}
+
+/* --- and planted ones ---------------------------------------------------------------------------
+ */
+
+static const char list[] =
+    "{'format':'samebit-trace','version':2,'spec':2,'engine':'mine','profile':'hf','rollback':"
+    "'replay','drafter':'own','functions':'libm','delta_chunk':64,'vocab_size':4,'level':2,"
+    "'checkpoint':'0123456789abcdef0123456789abcdef','note':{'any':1},'steps':["
+    "{'step':0,'logits_rows':[1],'rows':["
+    "{'sequence':0,'slot':0,'position':0,'token':1,'kind':'prompt'},"
+    "{'sequence':0,'slot':0,'position':1,'token':2,'kind':'prompt'}]},"
+    "{'step':1,'rows':["
+    "{'sequence':0,'slot':0,'position':2,'token':0,'kind':'verify','round':0},"
+    "{'sequence':0,'slot':0,'position':3,'token':1,'kind':'verify','round':0}],"
+    "'rounds':[{'sequence':0,'round':0,'position':2,'drafts':[1],'accepted':1,"
+    "'emitted':[1,3],'forced':true}],'states':[{'sequence':0,'position':2}]}]}";
+
+typedef struct change {
+    const char *old, *new;
+} change;
+
+static const change wrong[] = {
+    {"'version':2", "'version':3"},
+    {"'version':2", "'version':0"},
+    {"'version':2,", ""},
+    {"'version':2", "'version':1"}, /* the keys are those of version 2 */
+    {"'format':'samebit-trace'", "'format':'trace'"},
+    {"'rollback':'replay'", "'rollback':'copies'"},
+    {"'rollback':'replay'", "'rollback':''"},
+    {"'rollback':'replay'", "'rollback':1"},
+    {"'rollback'", "'roll_back'"},
+    {"'drafter':'own'", "'drafter':'eagle'"},
+    {"'drafter':'own'", "'drafter':true"},
+    {"'functions':'libm'", "'functions':3"},
+    {"'functions':'libm'", "'functions':'a name that is longer than 31 bytes'"},
+    {"'delta_chunk':64", "'delta_chunk':0"},
+    {"'delta_chunk':64", "'delta_chunk':65"},
+    {"'delta_chunk':64", "'delta_chunk':1024"},
+    {"'forced':true", "'forced':1"},
+    {"'forced':true", "'forces':true"},
+    {"'engine':'mine'", "'engine':''"},
+    {"'engine':'mine',", ""},
+    {"'level':2", "'level':5"},
+    {"'vocab_size':4", "'vocab_size':0"},
+    {"0123456789abcdef0", "0123456789ABCDEF0"},
+    {"'kind':'verify'", "'kind':'vrfy'"},
+    {"'kind':'verify',", ""},
+    {"'slot':0", "'slot':-1"},
+    {"'position':1", "'position':'1'"},
+    {"'emitted':[1,3]", "'emitted':[]"},
+    {"'drafts':[1]", "'drafts':[1,2,3,1,2,3,1,2,3]"},
+    {"'accepted':1,", ""},
+    {"'states':[", "'state':["},
+    {"'note'", "'remark'"},
+};
+
+static const change benign[] = {
+    {"'rollback':'replay',", ""},
+    {"'rollback':'replay'", "'rollback':'slots'"},
+    {"'rollback':'replay'", "'rollback':'snapshots'"},
+    {"'drafter':'own'", "'drafter':'external'"},
+    {"'drafter':'own',", ""},
+    {"'functions':'libm',", ""},
+    {"'delta_chunk':64", "'delta_chunk':512"},
+    {"'delta_chunk':64,", ""},
+    {"'forced':true", "'forced':false"},
+    {",'forced':true", ""},
+    {"'version':2,'spec':2,'engine':'mine','profile':'hf','rollback':'replay','drafter':'own',"
+     "'functions':'libm','delta_chunk':64,",
+     "'version':2,'engine':'mine',"},
+    {"'slot':0,", ""},
+};
+
+/* `list` with the first c->old replaced, and " for '. */
+static char *planted(const change *c)
+{
+    const char *at = strstr(list, c->old);
+    assert_non_null(at);
+    size_t n = strlen(list) + strlen(c->new) + 1;
+    char *text = malloc(n);
+    assert_non_null(text);
+    snprintf(text, n, "%.*s%s%s", (int)(at - list), list, c->new, at + strlen(c->old));
+    for (char *p = text; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    return text;
+}
+
+static void check_both(const json_t *schema, const char *dir, const change *c, int right)
+{
+    char why[512] = "";
+    sb_error err = {""};
+    sb_trace *t = NULL;
+    char *text = planted(c);
+    json_t *document = json_loads(text, 0, NULL);
+    scratch_write_json(dir, "trace.json", text);
+    int read = sb_trace_open(dir, &t, &err) == SB_OK;
+    if (fits(schema, document, why, sizeof why) != right)
+        fail_msg("the schema, of %s for %s: %s", c->new, c->old, why);
+    if (read != right)
+        fail_msg("the reader, of %s for %s: %s", c->new, c->old, err.text);
+    sb_trace_close(t);
+    json_decref(document);
+    free(text);
+}
+
+TEST(test_schema_planted)
+{
+    scratch_path dir = scratch_new();
+    json_t *schema = schema_of();
+    const change none = {"'note'", "'note'"};
+    check_both(schema, dir.text, &none, 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_both(schema, dir.text, &wrong[i], 0);
+    for (size_t i = 0; i < sizeof benign / sizeof *benign; i++)
+        check_both(schema, dir.text, &benign[i], 1);
+    json_decref(schema);
+    scratch_remove(dir.text);
+}
