@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# diff of rounds that the rows did not decide: acceptance that was dictated. What is declared is taken as given; everything else about the round is judged as ever.
+# diff of rounds that the checkpoint's head or the rows did not decide alone: acceptance that was dictated, and
+# drafts from elsewhere. What is declared is taken as given; everything else about the round is judged as ever.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -35,4 +36,46 @@ edited '0,/"emitted": \[153, [0-9]*\]/s//"emitted": [153, 7]/' '7 was emitted'
 edited '0,/"drafts": \[153, /s//"drafts": [152, /' 'round 0'
 edited '0,/"accepted": 1, "emitted": \[153, /s//"accepted": 0, "emitted": [153], "note": [/; s/, "note": \[[0-9]*\]//' 'round'
 
+# --- drafts from elsewhere ------------------------------------------------------------------------------------
+run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --json
+plain=$(value tokens)
+IFS=', ' read -ra ids <<< "${plain//[\[\]]/}"
+# all right; two of three; none; one
+printf '%s\n' "${ids[1]},${ids[2]}" "${ids[4]},${ids[5]},7" 9 "${ids[8]}" > "$work/drafts"
+record --draft-file "$work/drafts"
+at tokens "$plain"
+at rounds.0.accepted 2
+at rounds.1.accepted 2
+at rounds.2.accepted 0
+check "the drafter is not declared" grep -q '"drafter": "external"' "$work/trace/trace.json"
+run 0 trace "$work/trace" --checkpoint "$t1"
+run 0 diff "$t1" --engine "$work/trace" --free --json
+at verdict WITHIN
+run 1 diff "$t1" --engine "$work/trace" --free --drafter own
+says_err 'the head gives'
+sed -i 's/, "drafter": "external"//' "$work/trace/trace.json"
+run 1 diff "$t1" --engine "$work/trace" --free
+says_err 'the head gives'
+run 0 diff "$t1" --engine "$work/trace" --free --drafter external
+sed -i 's/"rollback"/"drafter": "external", "rollback"/' "$work/trace/trace.json"
+run 0 diff "$t1" --engine "$work/trace" --free
+# verification, acceptance, bonus, place and states
+bonus="\"accepted\": 2, \"emitted\": \\[${ids[1]}, ${ids[2]}, ${ids[3]}\\]"
+edited "0,/$bonus/s//\"accepted\": 2, \"emitted\": [${ids[1]}, ${ids[2]}, 7]/" '7 was emitted'
+edited "0,/$bonus/s//\"accepted\": 1, \"emitted\": [${ids[1]}, ${ids[2]}]/" 'a draft is rejected'
+edited "0,/$bonus/s//\"accepted\": 2, \"emitted\": [${ids[1]}, ${ids[2]}]/" 'begins at position'
+edited "0,/\"accepted\": 2, \"emitted\": \\[${ids[4]}, ${ids[5]}, ${ids[6]}\\]/s//\"accepted\": 3, \"emitted\": [${ids[4]}, ${ids[5]}, 7, ${ids[6]}]/" \
+    '7 was emitted'
+
+# --- wrong use ------------------------------------------------------------------------------------------------
+refused 2 run "$t1" --tokens 1,2,3 --draft 2 --draft-file "$work/drafts"
+refused 2 diff "$t1" --engine "$work/trace" --drafter eagle
+refused 2 diff "$t1" --engine sim:pairwise --tokens 1,2,3 --draft 2 --drafter external
+refused 2 run "$t1" --tokens 1,2,3 --draft-file "$work/drafts" --temp 1 --accept-mode residual
+echo '1,2,3,4,5,6,7,8,9' > "$work/many"
+refused 3 run "$t1" --tokens 1,2,3 --draft-file "$work/many"
+echo 384 > "$work/foreign"
+refused 3 run "$t1" --tokens 1,2,3 --draft-file "$work/foreign"
+echo '# none' > "$work/empty"
+refused 3 run "$t1" --tokens 1,2,3 --draft-file "$work/empty"
 finish

@@ -61,6 +61,7 @@ static void open_sides(table *t)
                                .seed = 7,
                                .verdicts = &p->v,
                                .mtp = p->drafts && p->level >= 2,
+                               .external = p->external,
                                .greedy = 1,
                                .explain = p->explain};
     sb_capture_options capture = {.taps = taps[p->level],

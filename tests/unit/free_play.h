@@ -21,6 +21,7 @@ typedef struct free_play {
     size_t rounds;                                        /* behind a prompt of 9 tokens */
     int drafts;             /* up to 3 a round; else one token a call */
     const uint32_t *oracle; /* (FREE_TOKENS) drafts are taken from it, some of them changed */
+    int external;           /* these drafts are declared as not the head's */
     int explain;
     size_t perturbed;
     /* out */

@@ -114,6 +114,37 @@ TEST(test_named_from_tokens)
     }
 }
 
+/* --- drafts that are not the head's
+ * ----------------------------------------------------------------
+ */
+
+static void from_elsewhere(const char *slip, int external, sb_verdict least, sb_verdict most,
+                           const char *words)
+{
+    free_play p = {.model = random_model(),
+                   .slip = slip,
+                   .level = 3,
+                   .rounds = 8,
+                   .drafts = 1,
+                   .oracle = sound()->tokens,
+                   .external = external,
+                   .perturbed = 2};
+    free_play_run(&p);
+    if (p.v.verdict < least || p.v.verdict > most || !strstr(p.v.first_failure.words, words))
+        fail_msg("%s: %s, \"%s\"", slip ? slip : "no slip", sb_verdict_name(p.v.verdict),
+                 p.v.first_failure.words);
+    sb_verdicts_free(&p.v);
+}
+
+/* They are taken as they are, and what a rollback leaves is judged as behind any drafts. */
+TEST(test_drafts_from_elsewhere)
+{
+    from_elsewhere(NULL, 0, SB_VERDICT_FAIL, SB_VERDICT_FAIL, "the head gives");
+    from_elsewhere(NULL, 1, SB_VERDICT_IDENTICAL, SB_VERDICT_NEAR_TIE, "");
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        from_elsewhere(faults[i].slip, 1, SB_VERDICT_FAIL, SB_VERDICT_FAIL, "");
+}
+
 static sb_ids_verdict parting(const free_play *on, const free_play *off, size_t prompt,
                               sb_verdicts *v)
 {

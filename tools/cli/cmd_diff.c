@@ -13,7 +13,7 @@
 #include "tools/report/diff.h"
 
 typedef struct wishes {
-    const char *folder, *engine, *versus, *taps, *arithmetic, *functions;
+    const char *folder, *engine, *versus, *taps, *arithmetic, *functions, *drafter;
     sb_diff_files files;
     const char *const *arguments; /* the command line */
     size_t argument_count;
@@ -228,6 +228,17 @@ static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err
 /* --- the run ------------------------------------------------------------------------------------
  */
 
+/* U-10: "who made the drafts": the command line says it, or the trace, or it is the head */
+static int is_external(const wishes *w, const sb_side *side)
+{
+    sb_trace_drafter drafter = SB_TRACE_DRAFTER_unknown;
+    if (w->drafter)
+        (void)sb_trace_drafter_of(w->drafter, &drafter);
+    else if (side->trace)
+        drafter = sb_trace_info(side->trace)->drafter;
+    return drafter == SB_TRACE_DRAFTER_external;
+}
+
 static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, sb_diff_run *run,
                          sb_error *err)
 {
@@ -247,6 +258,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .free = both || w->free,
                          .explain = w->explain,
                          .allow_self = w->allow_self,
+                         .external = is_external(w, side),
                          .sampled = w->sampled};
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
     sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), w->functions,
@@ -394,6 +406,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"junit", 0, SB_OPT_OUTPUT, &w->files.junit, "F", "write the result as JUnit XML, too"},
         {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
         {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
+        {"drafter", 0, SB_OPT_STRING, &w->drafter, "WHO",
+         "own (the checkpoint's head) or external: who drafts (as the trace says; own)"},
     };
     memcpy(opts, table, sizeof table);
 }
@@ -420,6 +434,10 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE,
                        "expected --engine: a trace folder, a file of another program, a file of "
                        "token ids, or sim:NAME, emu, gpu");
+    sb_trace_drafter drafter;
+    if (w->drafter && !sb_trace_drafter_of(w->drafter, &drafter))
+        return sb_fail(err, SB_ERR_USAGE, "--drafter is '%s'; expected own or external",
+                       SB_SHOW(w->drafter));
     if (w->rows < 1 || w->rows > 65536)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
     if (w->runs > 64)

@@ -114,7 +114,7 @@ static void note_inherited(const sb_request *r)
             SB_SHOW(r->profile), r->settings.count ? " and --set" : "");
 }
 
-enum { RUN_OPTS = 8 };
+enum { RUN_OPTS = 9 };
 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
@@ -134,6 +134,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
          "whose values the trace keeps: all, none, patterns"},
         {"resident-limit", 0, SB_OPT_NUMBER, &m.limit, "B",
          "bytes of weights that stay in memory; never changes a bit"},
+        {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
+         "drafts from elsewhere: one list of ids per line, a line for each round in turn"},
         {"stats", 0, SB_OPT_FLAG, &m.stats, NULL, "peak memory, on stderr"},
     };
     memcpy(opts + SB_REQUEST_OPTS, own, sizeof own);

@@ -24,6 +24,8 @@ static const struct {
     {"sampled", TRACE | DUMP,
      "a trace or a file of another program: an engine of this program draws nothing, and of token "
      "ids --given says which are judged"},
+    {"drafter", TRACE,
+     "a trace: drafts of an engine of this program are its head's, and nothing else has rounds"},
     {"forced", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
     {"free", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
     {"explain", LIVE | TRACE | DUMP, "values: a file of token ids has none"},

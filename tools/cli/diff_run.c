@@ -93,6 +93,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
+    o->free.external = run->external;
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
         o->inherited[i] = sb_runner_inherits(&run->side->runner, (sb_op)i, &run->engine_knobs) != 0;

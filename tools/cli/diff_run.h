@@ -19,7 +19,8 @@ typedef struct sb_diff_run {
     uint64_t rows, perturbed, seed;
     int forced, free; /* as with_forced and with_free of differ.h */
     int explain, allow_self;
-    int sampled; /* the engine draws its tokens: they are not judged */
+    int external; /* its drafts are not those of the checkpoint's head */
+    int sampled;  /* the engine draws its tokens: they are not judged */
     /* out */
     sb_verdicts verdicts;
     size_t steps, sequences;

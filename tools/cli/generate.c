@@ -69,6 +69,7 @@ static sb_status next_round(course *c, sb_error *err)
         return SB_ERR_MEMORY;
     sb_round_ask ask = {.token = out->tokens[out->count - 1],
                         .drafts = (size_t)sb_pattern_at(&c->request->drafts, out->round_count, 0),
+                        .given = sb_request_given(c->request, out->round_count),
                         .forced = sb_pattern_at(&c->request->forced, out->round_count, -1),
                         .limit = c->n - out->count};
     if (c->capture)
@@ -212,7 +213,7 @@ static uint32_t most_drafts(const sb_request *r)
 
 static sb_status check_head(const sb_model *model, const sb_request *r, sb_error *err)
 {
-    if (!most_drafts(r) || sb_model_has_mtp(model))
+    if (!most_drafts(r) || r->given || sb_model_has_mtp(model))
         return SB_OK;
     return sb_fail(
         err, SB_ERR_USAGE,
@@ -228,7 +229,7 @@ static sb_status open_state(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
-    if (status || !c->from || c->from->state->has_mtp || !most_drafts(r))
+    if (status || !c->from || c->from->state->has_mtp || r->given || !most_drafts(r))
         return status;
     return sb_fail(err, SB_ERR_USAGE,
                    "--draft %u, but the state %s was saved without an MTP head, which cannot go on "
@@ -244,6 +245,9 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
     if (!status && !r->prompt)
         status = sb_tokens_check(r->tokens_file, r->sequences, r->sequence_count,
                                  model->config.vocab_size, err);
+    if (!status && r->given)
+        status =
+            sb_tokens_check(r->draft_file, r->given, r->given_count, model->config.vocab_size, err);
     if (!status)
         status = sb_traced_begin(model, r, &traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {

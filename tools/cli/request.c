@@ -91,6 +91,36 @@ int sb_pattern_at(const sb_sequence *pattern, size_t round, int none)
     return pattern->count ? (int)pattern->ids[round % pattern->count] : none;
 }
 
+const uint32_t *sb_request_given(const sb_request *r, size_t round)
+{
+    return r->given ? r->given[round % r->given_count].ids : NULL;
+}
+
+/* A line of drafts for each round; how many they are makes the pattern of --draft. */
+static sb_status read_given(sb_request *r, sb_error *err)
+{
+    if (r->draft)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--draft and --draft-file exclude each other: the file has the drafts");
+    sb_status status = sb_tokens_load(r->draft_file, &r->given, &r->given_count, err);
+    if (status)
+        return status;
+    if (!r->given_count)
+        return sb_fail(err, SB_ERR_INPUT, "%s: no drafts: expected a line of token ids for a round",
+                       SB_SHOW(r->draft_file));
+    r->drafts.ids = sb_alloc(r->given_count, sizeof *r->drafts.ids);
+    if (!r->drafts.ids)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for drafts");
+    r->drafts.count = r->given_count;
+    for (size_t i = 0; i < r->given_count; i++) {
+        r->drafts.ids[i] = (uint32_t)r->given[i].count;
+        if (r->given[i].count > SB_MAX_DRAFTS)
+            return sb_fail(err, SB_ERR_INPUT, "%s: list %zu has %zu drafts; a round has at most %d",
+                           SB_SHOW(r->draft_file), i, r->given[i].count, SB_MAX_DRAFTS);
+    }
+    return SB_OK;
+}
+
 /* A forced pattern fixes the rounds of a run, so that one that does not fit is found before it. */
 static sb_status check_forced(const sb_request *r, sb_error *err)
 {
@@ -122,7 +152,8 @@ static sb_status check_lonely(const sb_request *r, sb_error *err)
 static sb_status check_speculation(sb_request *r, sb_error *err)
 {
     int recurrent = sb_knobs_have_row_states(&r->knobs), mode = 0, way = 0;
-    sb_status status = read_pattern("--draft", r->draft, &r->drafts, err);
+    sb_status status =
+        r->draft_file ? read_given(r, err) : read_pattern("--draft", r->draft, &r->drafts, err);
     if (!status)
         status = read_pattern("--force-accept", r->force_accept, &r->forced, err);
     if (!status)
@@ -237,6 +268,7 @@ void sb_request_free(sb_request *r)
 {
     sb_sequences_free(r->sequences, r->sequence_count);
     sb_numbers_free(&r->drafts);
+    sb_sequences_free(r->given, r->given_count);
     sb_numbers_free(&r->forced);
     sb_tokenizer_free(r->tokenizer);
 }

@@ -15,6 +15,7 @@
 typedef struct sb_request {
     const char *tokens, *tokens_file, *prompt, *profile, *backend, *logits_file;
     const char *state_in, *state_out, *trace, *taps;           /* of run alone: its options */
+    const char *draft_file;                                    /* likewise */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
     uint64_t generate; /* -n */
@@ -27,7 +28,9 @@ typedef struct sb_request {
     size_t sequence_count;
     const sb_backend *engine; /* of --backend */
     sb_knobs knobs;
-    sb_sequence drafts;      /* per round, over and over; none: not speculative */
+    sb_sequence drafts; /* per round, over and over; none: not speculative */
+    sb_sequence *given; /* of --draft-file, per round, over and over; NULL: the head drafts */
+    size_t given_count;
     sb_sequence forced;      /* likewise how many are accepted; none: what the rows say */
     sb_round_options rounds; /* but for `sampling` */
     sb_sampling sampling;    /* but for `sequence` */
@@ -51,6 +54,9 @@ const char *sb_request_way(const sb_request *request);
 
 /* Item `round` of a pattern, which begins anew behind its end; `none` if there is no pattern. */
 int sb_pattern_at(const sb_sequence *pattern, size_t round, int none);
+
+/* The drafts that --draft-file has for a round; NULL: there is no such file. */
+const uint32_t *sb_request_given(const sb_request *request, size_t round);
 
 /* What decides the result, in a fixed order; and a request from it, whose text lives as long as
  * `stored`. `path` names the file in messages. */

@@ -16,7 +16,7 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     snprintf(out->profile, sizeof out->profile, "%s", r->profile);
     if (r->drafts.count) {
         (void)sb_trace_rollback_of(sb_request_way(r), &out->rollback);
-        out->drafter = SB_TRACE_DRAFTER_own;
+        out->drafter = r->given ? SB_TRACE_DRAFTER_external : SB_TRACE_DRAFTER_own;
     }
     return sb_checkpoint_digest(model->checkpoint, &out->checkpoint, err);
 }

@@ -22,6 +22,7 @@ typedef struct sb_free_options {
     uint64_t seed;
     sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
     int mtp;               /* drafts are compared, too: they are the head's largest logits */
+    int external;          /* the drafts are not the head's: they are taken as they are (U-10) */
     int greedy;            /* the engine emits its largest logits: its tokens are judged */
     int same_arithmetic;   /* the engine's is the reference's: digests must agree */
     int explain;           /* try the rollback hypotheses where a round fails (rollback.h) */
