@@ -51,18 +51,25 @@ static void finish(const char *what, forced_run *run, sb_verdict verdict)
 TEST(test_forms)
 {
     static const struct {
-        const char *what, *preset, *engine;
+        const char *what, *preset, *act, *engine;
         int any_form;
         sb_verdict verdict;
     } runs[] = {
-        {"rows", "T4", "delta_rule=recurrent", 1, SB_VERDICT_WITHIN},
-        {"chunks", "T6", "delta_rule=by_call", 1, SB_VERDICT_WITHIN},
-        {"chunks, rows claimed", "T6", "delta_rule=by_call", 0, SB_VERDICT_FAIL},
+        {"rows", "T4", "act=f32", "delta_rule=recurrent", 1, SB_VERDICT_WITHIN},
+        {"chunks", "T6", "act=f32", "delta_rule=by_call", 1, SB_VERDICT_WITHIN},
+        {"chunks, rows claimed", "T6", "act=f32", "delta_rule=by_call", 0, SB_VERDICT_FAIL},
+        {"rows, bf16", "T6", "act=bf16", "delta_rule=recurrent", 1, SB_VERDICT_WITHIN},
+        {"chunks, bf16", "T6", "act=bf16", "delta_rule=by_call", 1, SB_VERDICT_WITHIN},
+        {"chunks, bf16, rows claimed", "T6", "act=bf16", "delta_rule=by_call", 0, SB_VERDICT_FAIL},
+        {"chunks, f16", "T6", "act=f16", "delta_rule=by_call", 1, SB_VERDICT_WITHIN},
+        {"chunks, f16, rows claimed", "T6", "act=f16", "delta_rule=by_call", 0, SB_VERDICT_FAIL},
     };
-    sb_knobs rows = test_knobs("delta_rule=recurrent");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         sb_model *model = model_of(runs[i].preset);
-        sb_knobs engine = test_knobs(runs[i].engine);
+        sb_knobs rows = test_knobs("delta_rule=recurrent"), engine = test_knobs(runs[i].engine);
+        sb_error err = {{0}};
+        assert_int_equal(sb_knobs_set(&rows, runs[i].act, &err), SB_OK);
+        assert_int_equal(sb_knobs_set(&engine, runs[i].act, &err), SB_OK);
         sb_op_table ops;
         forced_run run = run_of(model, "sequential", &engine, &rows, &ops);
         run.any_form = runs[i].any_form;

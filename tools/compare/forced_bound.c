@@ -91,11 +91,11 @@ static int is_delta_rule(sb_op op)
     return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
 }
 
-/* T-67: "where the knobs name the recurrent form and round nothing narrower than binary32" */
+/* T-67: "where the knobs name the recurrent form, whatever they round" */
 static int any_form(const sb_forced *f, const sb_op_call *call)
 {
     return f->options.any_form && call->op == SB_OP_delta_rule &&
-           SB_IS(call->knobs, delta_rule, recurrent) && sb_act_format(call->knobs) == SB_FORMAT_f32;
+           SB_IS(call->knobs, delta_rule, recurrent);
 }
 
 /* The delta rule of one side or both, whose incoming state the engine's may differ from. */
