@@ -183,7 +183,7 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck fuzz format info \
+.PHONY: all program lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
@@ -459,6 +459,10 @@ golden-hf: tests
 crosscheck: tests
 	@BUILD=$(BUILD) bash tools/gen/crosscheck.sh
 
+# environments of real engines, which make crosscheck runs where they are (docs/engines.md)
+engines:
+	@BUILD=$(BUILD) bash tools/gen/engines/make.sh
+
 format:
 	$(shell tools/deps --clang-format) -i $(FORMATTED)
 
@@ -496,6 +500,7 @@ help:
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
+	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'
 	@echo 'make format      clang-format in place'
 	@echo 'make info        compiler, flags, libraries and tools really used'
 	@echo 'make clean       remove what was built'

@@ -334,6 +334,18 @@ read -r p f s <<<"$counted"
 passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
 
+# Real engines, where make engines has made their environments: docs/engines.md.
+for engine in vllm mlx transformers; do
+    if [ ! -x "$build/venv-$engine/bin/python" ]; then
+        skip "$engine" "not there: make engines"
+        continue
+    fi
+    BUILD=$build tools/gen/engines/run.py --anew "$engine" >"$work/engine-$engine.log" 2>&1
+    status=$?
+    report $status "$engine against the reference: $(grep -c '"tokens": "EQUAL"' "$work/engine-$engine.log") cases with equal tokens"
+    [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
+done
+
 # llama.cpp, built from its pinned source: what it records now is within the bounds of its profile. The build takes
 # more than half an hour, so only when asked for.
 if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then

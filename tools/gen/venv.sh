@@ -22,6 +22,10 @@
 # CUDA toolkit. If one of these functions were ever needed, the result would be an error and not a
 # wrong number.
 #
+# Requirements without torch are installed and that is all: no placeholders, and no look at transformers.
+#
+# DOWNLOADS names a folder where what was downloaded stays, so that a call that was stopped goes on.
+#
 # Idempotent: a second call verifies and returns. Needs python3 >= 3.11 ($PYTHON names another one),
 # a C compiler ($CC), binutils (readelf, nm) and, for the first call, the network (0.6 GB; 1.6 GB on
 # disk for each environment).
@@ -128,10 +132,15 @@ if cmp -s "$requirements" "$stamp"; then
     say "packages are as pinned"
 else
     say "installing the packages of $(basename "$requirements"), without dependencies"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-cache-dir \
+    if [ -n "${DOWNLOADS-}" ]; then cache=(--cache-dir "$DOWNLOADS"); else cache=(--no-cache-dir); fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "${cache[@]}" \
         --only-binary :all: -r "$requirements"
     rm -rf "$placeholders" # they belong to one torch version
     cp "$requirements" "$stamp"
+fi
+if ! grep -q '^torch==' "$requirements"; then
+    say "ready: $venv/bin/python"
+    exit
 fi
 
 # libcaffe2_nvrtc.so is only opened when a kernel is compiled at run time, so it is left out.

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# What engines answered and counted (golden/engines, recorded by tools/gen/engines) against the reference, on the same
+# folders made anew: greedy tokens equal, the counters of speculation to the unit, log-probabilities within the bounds
+# of the engine's profile. CHECK_ALL=1: every case; else those of FEW. Faults planted in a recording are found.
+. "$(dirname "$0")/lib.bash"
+recordings=golden/engines
+FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 mlx/T4-f32 transformers/T4-bf16 "
+
+field() { "$helpers/json_at" "$1" < "$recording"; } # of the case in $recording
+lists() { tr -d ' ' | sed -e 's/^\[\[//' -e 's/\]\]$//' -e 's/\],\[/\n/g'; }
+
+# The folder of the options of make, made once.
+made() {
+    local options
+    options=$(field make)
+    folder=$work/$(tr -dc 'A-Za-z0-9.' <<< "$options")
+    [ -d "$folder" ] || read -ra words <<< "$options"
+    [ -d "$folder" ] || run 0 make "$folder" "${words[@]}"
+}
+
+# rounds, drafted tokens, and those accepted by depth, of what `samebit run` printed
+counted() {
+    awk '/^accepted / { drafted += $4; rounds += $(NF - 1) }
+         /^depth /    { depth = $2 + 0; accepted[depth] += $3; if (depth > deepest) deepest = depth }
+         END { printf "%d %d [", rounds, drafted
+               for (d = 1; d <= deepest; d++) printf "%s%d", (d > 1 ? "," : ""), accepted[d]
+               print "]" }' "$out"
+}
+
+# What the engine says and what the reference says, one line each: tokens of all sequences, then the counters.
+engine_says() {
+    for ((i = 0; i < $(field answers.length); i++)); do
+        field "answers.$i.choices.0.token_ids" | tr -d '[]'
+    done
+    [ "$(field draft)" = 0 ] || echo "$(field counters.rounds) $(field counters.drafted) $(field counters.accepted)"
+}
+reference_says() {
+    field prompts | lists > "$work/prompts"
+    run 0 run "$folder" --tokens-file "$work/prompts" -n "$(field generate)" --draft "$(field draft)"
+    sed -n 's/^tokens //p' "$out"
+    [ "$(field draft)" = 0 ] || counted
+}
+agrees() { diff <(engine_says) "$work/reference" > "$work/differences"; }
+
+# parted: the recording says that the tokens part, which is no fault where no verdict about values is one
+judge() { # NAME
+    made
+    reference_says > "$work/reference"
+    case $(field verdicts.tokens) in
+        EQUAL) check "$1: tokens or counters are not the reference's" agrees ;;
+        *) check "$1: the recording says that tokens part, and they do not" eval '! agrees' ;;
+    esac
+    if field verdicts.values.verdict > "$work/verdict" 2> "$work/none"; then values "$1"; fi
+}
+values() { # NAME
+    [ "$(field draft)" = 0 ] || return 0
+    field answers > "$work/answers.json"
+    "$SAMEBIT" diff "$folder" --engine "$work/answers.json" --profile "$(field profile)" --json > "$out" 2> "$err"
+    at verdict "$(cat "$work/verdict")"
+}
+
+for file in "$recordings"/*.json; do
+    engine=$(basename "$file" .json)
+    total=$("$helpers/json_at" cases.length < "$file")
+    for ((n = 0; n < total; n++)); do
+        recording=$work/recording.json
+        "$helpers/json_at" "cases.$n" < "$file" > "$recording"
+        name=$engine/$(field name)
+        if field refused > /dev/null 2>&1; then continue; fi
+        [ "${CHECK_ALL:-0}" = 1 ] || [[ $FEW == *" $name "* ]] || continue
+        judge "$name"
+        [ "$name" != vllm/T2-draft2 ] || cp "$recording" "$work/counters.case"
+        [ "$name" != vllm/T4-draft0 ] || cp "$recording" "$work/values.case"
+    done
+done
+
+# planted: another token, another counter, another log-probability; and the recording itself is right beside them
+planted() { # CASE PATH VALUE
+    recording=$work/planted.json
+    "$helpers/json_at" "$2" "$3" < "$1" > "$recording"
+}
+recording=$work/counters.case
+made
+reference_says > "$work/reference"
+check "the recording itself agrees" agrees
+planted "$work/counters.case" answers.1.choices.0.token_ids.7 3
+check "another token is not seen" eval '! agrees'
+planted "$work/counters.case" counters.rounds 1
+check "another number of rounds is not seen" eval '! agrees'
+planted "$work/counters.case" counters.accepted.1 0
+check "another number of accepted drafts is not seen" eval '! agrees'
+recording=$work/values.case
+made
+planted "$work/values.case" answers.0.choices.0.logprobs.token_logprobs.3 -2.5
+field answers > "$work/answers.json"
+run 1 diff "$folder" --engine "$work/answers.json" --profile vllm
+finish

@@ -1,0 +1,80 @@
+"""What every engine is asked: folders of `samebit make`, prompts, drafts and settings of the engine."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+LENGTHS = (5, 73, 9, 17, 2, 33, 3, 12)  # one is longer than 64 positions, the chunk of the delta rule
+GENERATE = 20
+
+
+def prompt(number: int, length: int) -> list[int]:
+    """Ids that no special token of the smallest vocabulary has."""
+    return [(7 * i + 101 * number + 3) % 360 for i in range(length)]
+
+
+@dataclass
+class Case:
+    """One run of an engine. profile: how it rounds (`samebit info --profiles`)."""
+
+    name: str
+    make: str
+    profile: str
+    draft: int = 0
+    sequences: int = 4
+    repeat: bool = False
+    generate: int = GENERATE
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def asked(self) -> dict[str, Any]:
+        """As a document, for the engine's adapter and for the recording."""
+        prompts = [prompt(i, length) for i, length in enumerate(LENGTHS[: self.sequences])]
+        return self.__dict__ | {"prompts": prompts}
+
+
+VL = "--layout vl --recipe predictable"
+MODELS = {  # of these tokens and counters are compared for every number of drafts
+    "T2": f"--preset T2 {VL}",
+    "T2-seed7": f"--preset T2 {VL} --seed 7",
+    "T2-8layers": f"--preset T2 --layers 8 {VL}",
+    "T1": f"--preset T1 {VL}",
+    "T3": f"--preset T3 {VL}",
+    "T4": f"--preset T4 {VL}",
+    "T5": "--preset T5 --recipe predictable",
+    "T6": f"--preset T6 {VL}",
+}
+FORMATS = (
+    *("f16", "f32", "fp8-block", "fp8-block-ue8m0", "fp8-channel", "fp8-tensor", "nvfp4-ct", "nvfp4a16-ct"),
+    *("nvfp4-modelopt", "mxfp4", "mxfp8", "int4-gptq", "int4-autoround", "int4-awq", "int4-ct", "int8-gptq"),
+)
+
+
+def vllm() -> list[Case]:
+    """Models by drafts; formats; how requests are put together."""
+    found = []
+    for name, make in MODELS.items():
+        found += [Case(f"{name}-draft{k}", make, "vllm", draft=k, repeat=name == "T2") for k in range(4)]
+    for form in FORMATS:
+        found.append(Case(f"T2-{form}", f"{MODELS['T2']} --format {form}", "vllm"))
+    chunks = {"max_num_batched_tokens": 16, "enable_chunked_prefill": True}
+    for k in (0, 2):
+        found.append(Case(f"T2-chunks-draft{k}", MODELS["T2"], "vllm", draft=k, settings=chunks))
+        found.append(Case(f"T2-8-at-once-draft{k}", MODELS["T2"], "vllm", draft=k, sequences=8))
+        found.append(Case(f"T2-one-by-one-draft{k}", MODELS["T2"], "vllm", draft=k, settings={"max_num_seqs": 1}))
+        prefix = {"enable_prefix_caching": True}
+        found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
+    return found
+
+
+def mlx() -> list[Case]:
+    """Mixtures in binary32, the only type that its CPU multiplies them in; dense models in bfloat16, too."""
+    found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=name == "T2") for name, make in MODELS.items()]
+    return found + [Case("T4-bf16", MODELS["T4"], "hf"), Case("T2-bf16", MODELS["T2"], "hf")]
+
+
+def transformers() -> list[Case]:
+    """Every model, in bfloat16 and in binary32."""
+    found = [Case(f"{name}-bf16", make, "hf", repeat=name == "T2") for name, make in MODELS.items()]
+    return found + [Case(f"{name}-f32", f"{MODELS[name]} --format f32", "exact") for name in ("T2", "T4", "T5")]
+
+
+ENGINES = {"vllm": vllm, "mlx": mlx, "transformers": transformers}

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Runs the cases of an engine and judges them by the reference: run.py ENGINE [CASE...].
+
+Needs build/venv-ENGINE (make engines) and build/samebit. Each case leaves build/engines/ENGINE/CASE.json: what was
+asked, what the engine answered and counted or why it refused, and the verdicts. A case that was answered is not run
+again, so that a run that was stopped goes on; --anew runs it again. Without CASE all of them.
+
+    tokens     the engine's greedy tokens against those of `samebit run`
+    counters   rounds, drafted tokens and accepted ones by depth against `samebit run --draft`, to the unit
+    values     log-probabilities against `samebit diff`, under the profile of the engine
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+from cases import ENGINES, Case
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
+SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
+
+
+def samebit(*words: str, good: tuple[int, ...] = (0,)) -> str:
+    """What the program prints."""
+    ran = subprocess.run([SAMEBIT, *words], capture_output=True, text=True, check=False)
+    if ran.returncode not in good:
+        raise SystemExit(f"samebit {' '.join(words)}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def made(make: str) -> pathlib.Path:
+    """The folder of these options, made once."""
+    name = make.replace("--", "").replace(" ", "-")
+    folder = BUILD / "engines" / "made" / name
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        samebit("make", str(folder), *make.split())
+    return folder
+
+
+def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
+    """Tokens and counters of the reference, each sequence on its own."""
+    prompts = work / "prompts"
+    prompts.write_text("".join(",".join(map(str, ids)) + "\n" for ids in case.asked()["prompts"]), encoding="ascii")
+    words = ["--tokens-file", str(prompts), "-n", str(case.generate), "--draft", str(case.draft), "--json"]
+    document = json.loads(samebit("run", str(folder), *words))
+    sequences = document.get("sequences", [document])
+    rounds = [r for sequence in sequences for r in sequence.get("rounds", [])]
+    return {
+        "tokens": [sequence["tokens"] for sequence in sequences],
+        "counters": {
+            "rounds": len(rounds),
+            "drafted": sum(len(r["drafted"]) for r in rounds),
+            "accepted": [sum(r["accepted"] > depth for r in rounds) for depth in range(case.draft)],
+        },
+    }
+
+
+def first_difference(ours: list[list[int]], theirs: list[list[int]]) -> str:
+    """EQUAL, or where the tokens part."""
+    for number, (a, b) in enumerate(zip(ours, theirs)):
+        if a != b:
+            at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+            return f"sequence {number} differs at token {at} of {len(a)}"
+    return "EQUAL" if len(ours) == len(theirs) else "not as many sequences"
+
+
+def values(case: Case, folder: pathlib.Path, answers: pathlib.Path) -> dict[str, Any]:
+    """What diff says of the log-probabilities."""
+    said = json.loads(
+        samebit("diff", str(folder), "--engine", str(answers), "--profile", case.profile, "--json", good=(0, 1, 4))
+    )
+    judged = [token for token in said["tokens"] if token["verdict"]]
+    return {
+        "verdict": said["verdict"],
+        "tokens": len(judged),
+        "near_ties": said["near_ties"],
+        "worst": max((token["worst_ratio"] for token in judged), default=0),
+        "reason": said["reason"],
+    }
+
+
+def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, Any]) -> dict[str, Any]:
+    """The verdicts about an answer."""
+    ours = predicted(case, folder, work)
+    theirs = [answer["choices"][0]["token_ids"] for answer in got["answers"]]
+    verdicts: dict[str, Any] = {"tokens": first_difference(ours["tokens"], theirs)}
+    if case.draft:
+        same = ours["counters"] == got["counters"]
+        verdicts["counters"] = "EQUAL" if same else f"predicted {json.dumps(ours['counters'])}"
+    if "logprobs" in got["answers"][0]["choices"][0]:
+        answers = work / "answers.json"
+        answers.write_text(json.dumps(got["answers"]), encoding="ascii")
+        verdicts["values"] = values(case, folder, answers)
+    return verdicts
+
+
+def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
+    """The answers of the engine: FOLDER/CASE.json. The adapter gets all cases at once, since its import takes long."""
+    jobs = []
+    for case in cases:
+        out = str(folder / f"{case.name}.json")
+        jobs.append({"case": case.asked(), "checkpoint": str(made(case.make)), "out": out})
+    asked = folder / "jobs"
+    asked.write_text(json.dumps(jobs), encoding="ascii")
+    python = BUILD / f"venv-{engine}" / "bin" / "python"
+    with open(folder / "log", "a", encoding="utf-8") as log:
+        subprocess.run([str(python), str(HERE / f"{engine}_run.py"), str(asked)], stdout=log, stderr=log, check=True)
+
+
+def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
+    """What is kept of a case: what was asked, what came, the verdicts."""
+    got = json.loads(answer.read_text(encoding="utf-8"))
+    date = datetime.date.fromtimestamp(answer.stat().st_mtime).isoformat()
+    result = {"engine": engine, "date": date} | case.asked() | got
+    if "refused" not in got:
+        result["verdicts"] = judged(case, made(case.make), answer.parent, got)
+    return result
+
+
+def bad(result: dict[str, Any]) -> bool:
+    """A verdict that is none of those that an engine without a fault may get."""
+    said = result.get("verdicts", {})
+    return said.get("counters", "EQUAL") != "EQUAL" or said.get("values", {}).get("verdict") == "FAIL"
+
+
+def main() -> None:
+    """Exit status 1 if a verdict is bad."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--anew", action="store_true", help="also what was run")
+    parser.add_argument("engine", choices=sorted(ENGINES))
+    parser.add_argument("case", nargs="*", help="all without it")
+    parser.add_argument("--judge", action="store_true", help="only what was answered and not judged")
+    options = parser.parse_intermixed_args()
+    cases = [c for c in ENGINES[options.engine]() if not options.case or c.name in options.case]
+    folder = BUILD / "engines" / options.engine
+    answers = folder / "answers"
+    answers.mkdir(parents=True, exist_ok=True)
+    if options.anew:
+        for case in cases:
+            (folder / f"{case.name}.json").unlink(missing_ok=True)
+            (answers / f"{case.name}.json").unlink(missing_ok=True)
+    missing = [case for case in cases if not (answers / f"{case.name}.json").exists()]
+    if missing and not options.judge:
+        ask(options.engine, missing, answers)
+    failed = 0
+    for case in cases:
+        out, answer = folder / f"{case.name}.json", answers / f"{case.name}.json"
+        if not answer.exists():
+            continue
+        if not out.exists():
+            result = judge(options.engine, case, answer)
+            out.write_text(json.dumps(result, indent=1) + "\n", encoding="ascii")
+        result = json.loads(out.read_text(encoding="ascii"))
+        said = result.get("refused", "").split("\n")[0] or json.dumps(result["verdicts"])
+        print(f"{case.name}: {said}", flush=True)
+        failed += bad(result)
+    sys.exit(failed > 0)
+
+
+main()

