@@ -12,9 +12,9 @@
 #include "tools/fault/sensitivity.h"
 
 typedef struct fault_request {
-    int list, all, json, quiet, sensitivity;
+    int list, all, json, quiet, sensitivity, levels;
     const char *write;
-    uint64_t tokens, seed, threads, elements;
+    uint64_t tokens, seed, threads, elements, part;
     sb_repeated names;
     sb_target target; /* of --write */
 } fault_request;
@@ -177,6 +177,91 @@ static void print_list(const sb_faults *faults)
     printf("%zu faults\n", faults->count);
 }
 
+static json_t *kinds_json(const sb_score *s)
+{
+    json_t *kinds = json_array();
+    for (size_t i = 0; i < s->kind_count; i++) {
+        const sb_clean_kind *k = &s->kinds[i];
+        json_array_append_new(
+            kinds, json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "axis", k->axis, "name", k->name, "runs",
+                             (json_int_t)k->runs, "tokens", (json_int_t)k->tokens, "false_alarms",
+                             (json_int_t)k->false_alarms, "mistrusted", (json_int_t)k->mistrusted));
+    }
+    return kinds;
+}
+
+static void print_kinds(const sb_score *s)
+{
+    if (s->kind_count)
+        printf("\n%-9s %-22s %6s %8s %12s %10s\n", "correct", "engine", "runs", "tokens",
+               "false alarms", "mistrusted");
+    for (size_t i = 0; i < s->kind_count; i++) {
+        const sb_clean_kind *k = &s->kinds[i];
+        printf("%-9s %-22s %6zu %8llu %12zu %10zu\n", k->axis, k->name, k->runs,
+               (unsigned long long)k->tokens, k->false_alarms, k->mistrusted);
+    }
+}
+
+static const char *const plant_words[] = {
+    [SB_PLANT_op] = "generated, in one op",
+    [SB_PLANT_special] = "incidents, in one op",
+    [SB_PLANT_mistake] = "mistakes, in one op",
+    [SB_PLANT_slip] = "slips between calls",
+    [SB_PLANT_knob] = "rounding points of another engine",
+    [SB_PLANT_edit] = "in a checkpoint",
+    [SB_PLANT_file] = "in a file, seen by check",
+    [SB_PLANT_trace] = "in a trace",
+    [SB_PLANT_kernel] = "in a kernel",
+    [SB_PLANT_self] = "the reference in disguise",
+    [SB_PLANT_none] = "all",
+    [SB_PLANT_covered] = "correct engines",
+};
+enum { LEVEL_ROWS = SB_PLANT_covered + 1 };
+
+/* A row of the table by levels: the kinds of faults, all of them, and correct engines. */
+static sb_level_score levels_of(const sb_score *s, int row)
+{
+    sb_level_score sum = {.planted = 0};
+    if (row == SB_PLANT_covered)
+        return s->correct;
+    for (int plant = 0; plant < SB_PLANT_none; plant++)
+        if (row == plant || row == SB_PLANT_none) {
+            sum.planted += s->levels[plant].planted;
+            for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+                sum.failed[level] += s->levels[plant].failed[level];
+        }
+    return sum;
+}
+
+static json_t *levels_json(const sb_score *s)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < LEVEL_ROWS; i++) {
+        const sb_level_score row = levels_of(s, i);
+        json_t *failed = json_array();
+        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+            json_array_append_new(failed, json_integer((json_int_t)row.failed[level]));
+        json_array_append_new(rows, json_pack("{s:s,s:I,s:o}", "planted", plant_words[i], "count",
+                                              (json_int_t)row.planted, "failed", failed));
+    }
+    return rows;
+}
+
+/* The table of docs/faults.md. */
+static void print_levels(const sb_score *s)
+{
+    printf("\n| planted | runs | level 0 | 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|---|\n");
+    for (int i = 0; i < LEVEL_ROWS; i++) {
+        const sb_level_score row = levels_of(s, i);
+        if (!row.planted)
+            continue;
+        printf("| %s | %zu |", plant_words[i], row.planted);
+        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+            printf(" %zu |", row.failed[level]);
+        printf("\n");
+    }
+}
+
 static sb_status report(const fault_request *r, const sb_score *s, fault_report *out, sb_error *err)
 {
     if (r->json) {
@@ -195,6 +280,9 @@ static sb_status report(const fault_request *r, const sb_score *s, fault_report 
         json_object_set(document, "false_alarm_names", out->alarms);
         json_object_set_new(document, "clean_tokens", json_integer((json_int_t)s->clean_tokens));
         json_object_set_new(document, "mistrusted", json_integer((json_int_t)s->mistrusted));
+        json_object_set_new(document, "kinds", kinds_json(s));
+        if (r->levels)
+            json_object_set_new(document, "levels", levels_json(s));
         json_object_set_new(document, "peers", peers);
         return sb_print_document(document, err);
     }
@@ -208,6 +296,9 @@ static sb_status report(const fault_request *r, const sb_score *s, fault_report 
         printf("%-16s %-16zu %zu\n", sb_peer_name((sb_peer)p), s->peers_caught[p],
                s->peers_alarms[p]);
     printf("%-16s %-16zu %zu\n", "samebit", s->caught, s->false_alarms);
+    print_kinds(s);
+    if (r->levels)
+        print_levels(s);
     return SB_OK;
 }
 
@@ -278,7 +369,7 @@ static sb_status plant_all(const fault_request *r, const sb_faults *faults, sb_c
             sb_progress(NULL, "fault", i + 1, faults->count);
         }
     if (!status && r->tokens)
-        status = sb_campaign_clean(c, r->tokens, err);
+        status = sb_campaign_clean(c, r->tokens, (uint32_t)r->part, err);
     const sb_score *s = sb_campaign_score(c);
     if (!status)
         status = report(r, s, out, err);
@@ -299,6 +390,7 @@ static sb_status campaign(const fault_request *r, const sb_faults *faults, sb_er
     if (!status)
         status = sb_campaign_new(&(sb_campaign_options){.folder = folder,
                                                         .keep = r->write != NULL,
+                                                        .levels = r->levels,
                                                         .seed = r->seed,
                                                         .found = found,
                                                         .found_ctx = &out},
@@ -321,6 +413,10 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         {"all", 0, SB_OPT_FLAG, &r.all, NULL,
          "every generated fault of ops and kernels, not one in eight"},
         {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "of correct engines: how many (400)"},
+        {"levels", 0, SB_OPT_FLAG, &r.levels, NULL,
+         "and how many fail by a trace of each level alone"},
+        {"part", 0, SB_OPT_NUMBER, &r.part, "P",
+         "of correct engines: part P, which has no run in common with others (0)"},
         {"sensitivity", 0, SB_OPT_FLAG, &r.sensitivity, NULL,
          "how small a fault of one element is still named"},
         {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "of each op, for --sensitivity (2)"},
@@ -355,6 +451,8 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
         status = check_write(&faults, &r, err);
     if (r.write)
         r.tokens = 0;
+    if (!status && r.part > UINT32_MAX)
+        status = sb_fail(err, SB_ERR_USAGE, "--part: expected at most %u", UINT32_MAX);
     if (!status && r.list && r.json)
         status = list_json(&faults, err);
     else if (!status && r.list)

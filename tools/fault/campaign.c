@@ -76,6 +76,11 @@ void sb_campaign_free(sb_campaign *c)
     free(c);
 }
 
+int sb_campaign_levels(const sb_campaign *c)
+{
+    return c->options.levels;
+}
+
 uint64_t sb_campaign_seed(const sb_campaign *c)
 {
     return c->options.seed;
@@ -211,6 +216,8 @@ sb_status sb_campaign_see(const sb_trial *trial, sb_finding_of_fault *found, sb_
         found->tokens = outcome.tokens;
         found->has_peers = outcome.peers.rows > 0;
         memcpy(found->peers, outcome.peers.caught, sizeof found->peers);
+        found->has_levels = trial->levels;
+        memcpy(found->level, outcome.level, sizeof found->level);
     }
     sb_outcome_clear(&outcome);
     return status;
@@ -222,6 +229,7 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
                     .with_forced = 1,
                     .with_free = 1,
                     .perturbed = 2,
+                    .levels = c->options.levels,
                     .seed = c->options.seed};
     sb_knobs_exact(&t->knobs);
     sb_status status = set_all(&t->knobs, f->setting, err);
@@ -360,6 +368,29 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
     return status;
 }
 
+/* T-70: the first level that fails where the next one does not; none: SB_TRACE_LEVELS. */
+static unsigned weakened(const sb_finding_of_fault *found)
+{
+    unsigned level = 0;
+    while (level + 1 < SB_TRACE_LEVELS &&
+           (found->level[level] != SB_VERDICT_FAIL || found->level[level + 1] == SB_VERDICT_FAIL))
+        level++;
+    return found->has_levels && level + 1 < SB_TRACE_LEVELS ? level : SB_TRACE_LEVELS;
+}
+
+/* Adds a row to the score of its kind; returns whether it failed at any level. */
+static int count_levels(sb_level_score *score, const sb_finding_of_fault *found)
+{
+    int any = 0;
+    score->planted += (size_t)found->has_levels;
+    for (unsigned level = 0; level < SB_TRACE_LEVELS && found->has_levels; level++) {
+        int failed = found->level[level] == SB_VERDICT_FAIL;
+        score->failed[level] += (size_t)failed;
+        any |= failed;
+    }
+    return any;
+}
+
 /* --- the judgement ------------------------------------------------------------------------------
  */
 
@@ -369,7 +400,8 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
     sb_score *s = &c->score;
     int clean = !f || f->benign;
     if (clean) {
-        int alarm = sb_sign_has(&found->signs, "fail") || sb_sign_has(&found->signs, "refused");
+        int alarm = count_levels(&s->correct, found) || sb_sign_has(&found->signs, "fail") ||
+                    sb_sign_has(&found->signs, "refused");
         found->result = alarm ? SB_FAULT_ALARM : SB_FAULT_PASSED;
         s->benign++;
         s->false_alarms += (size_t)alarm;
@@ -377,18 +409,46 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
         s->clean_tokens += found->tokens;
     } else {
         const char *loud = sb_signs_loud(&found->signs, f->quiet, f->fires);
-        int caught = sb_signs_all(&found->signs, f->fires);
+        unsigned weak = weakened(found);
+        int caught = sb_signs_all(&found->signs, f->fires) && weak == SB_TRACE_LEVELS;
+        if (weak < SB_TRACE_LEVELS)
+            snprintf(found->place, sizeof found->place, "fails at level %u, and not at %u", weak,
+                     weak + 1);
         found->result = !caught ? SB_FAULT_SURVIVED : loud ? SB_FAULT_MISPLACED : SB_FAULT_CAUGHT;
         s->planted++;
         s->caught += (size_t)caught;
         s->survived += (size_t)!caught;
         s->misplaced += caught && loud;
+        count_levels(&s->levels[f->plant], found);
     }
     for (int p = 0; p < SB_PEERS && found->has_peers; p++)
         *(clean ? &s->peers_alarms[p] : &s->peers_caught[p]) += (size_t)found->peers[p];
     *(clean ? &s->peers_clean : &s->peers_faults) += (size_t)found->has_peers;
     if (c->options.found)
         c->options.found(c->options.found_ctx, found);
+}
+
+void sb_campaign_count(sb_campaign *c, const char *axis, const char *name,
+                       const sb_finding_of_fault *found)
+{
+    sb_score *s = &c->score;
+    size_t i = 0;
+    while (i < s->kind_count &&
+           (strcmp(s->kinds[i].axis, axis) != 0 || strcmp(s->kinds[i].name, name) != 0))
+        i++;
+    if (i == SB_CLEAN_KINDS)
+        return;
+    sb_clean_kind *k = &s->kinds[i];
+    if (i == s->kind_count) {
+        *k = (sb_clean_kind){.axis = axis, .name = name};
+        s->kind_count++;
+    }
+    if (!found)
+        return;
+    k->runs++;
+    k->tokens += found->tokens;
+    k->false_alarms += found->result == SB_FAULT_ALARM;
+    k->mistrusted += found->result != SB_FAULT_ALARM && sb_sign_has(&found->signs, "mistrusted");
 }
 
 sb_status sb_campaign_fault(sb_campaign *c, const sb_fault *f, sb_error *err)

@@ -11,6 +11,11 @@ sb_status sb_campaign_see(const sb_trial *trial, sb_finding_of_fault *found, sb_
 /* The result of what was seen, into the score. */
 void sb_campaign_judge(sb_campaign *campaign, sb_finding_of_fault *found);
 
+/* What was seen of a correct engine, beside others of its kind on an axis; NULL: nothing yet. */
+void sb_campaign_count(sb_campaign *campaign, const char *axis, const char *name,
+                       const sb_finding_of_fault *found);
+
 uint64_t sb_campaign_seed(const sb_campaign *campaign);
+int sb_campaign_levels(const sb_campaign *campaign);
 
 #endif

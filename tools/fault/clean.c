@@ -1,44 +1,125 @@
-/* clean.c - correct engines, of which each must pass. */
+/* clean.c - correct engines of every kind, of which each must pass. */
 #include <stdio.h>
 
 #include "ref/base/pool.h"
+#include "ref/base/rng.h"
 #include "tools/fault/campaign_parts.h"
 
 enum { CLEAN_RUNS = 16 }; /* side by side */
 
-static const char *const clean_vehicles[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
-                                             "T4 bf16 predictable",   "T5:4 bf16 mistakes",
-                                             "T1:4 bf16 mistakes",    "T3 nvfp4-ct plain"};
+/* In what correct engines differ. Profile, model and engine are walked in turn, at strides that
+ * meet every pair of them; the rest is drawn. */
+typedef enum axis {
+    AXIS_engine,
+    AXIS_profile,
+    AXIS_model,
+    AXIS_prompt,
+    AXIS_drafts,
+    AXIS_rollback,
+    AXES
+} axis;
+static const char *const axis_names[AXES] = {"engine", "profile", "model",
+                                             "prompt", "drafts",  "rollback"};
+
+static const char *const models[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
+                                     "T4 bf16 predictable",   "T5:4 bf16 mistakes",
+                                     "T1:4 bf16 mistakes",    "T3 nvfp4-ct plain"};
+static const struct {
+    const char *name;
+    size_t calls;
+} prompts[] = {{"one call", 1}, {"two calls", 2}, {"five calls", 5}, {"token by token", 24}};
+static const char *const drafts[] = {"none", "1", "2", "3", "4"};
+static const char *const rollbacks[] = {"snapshots", "replay"};
+
+static size_t axis_count(axis a)
+{
+    switch (a) {
+    case AXIS_engine:
+        return sb_sim_count();
+    case AXIS_profile:
+        return sb_profile_count();
+    case AXIS_model:
+        return sizeof models / sizeof *models;
+    case AXIS_prompt:
+        return sizeof prompts / sizeof *prompts;
+    case AXIS_drafts:
+        return sizeof drafts / sizeof *drafts;
+    case AXIS_rollback:
+        return sizeof rollbacks / sizeof *rollbacks;
+    case AXES:
+        break;
+    }
+    return 0;
+}
+
+static const char *axis_value(axis a, size_t i)
+{
+    switch (a) {
+    case AXIS_engine:
+        return sb_sim_at(i)->name;
+    case AXIS_profile:
+        return sb_profile_name(i);
+    case AXIS_model:
+        return models[i];
+    case AXIS_prompt:
+        return prompts[i].name;
+    case AXIS_drafts:
+        return drafts[i];
+    case AXIS_rollback:
+        return rollbacks[i];
+    case AXES:
+        break;
+    }
+    return "";
+}
 
 /* One of them. */
 typedef struct clean_run {
+    size_t at[AXES]; /* on each axis */
     sb_trial trial;
     sb_finding_of_fault found;
     sb_status status;
     sb_error err;
 } clean_run;
 
-/* Number i: the profiles in turn, at each turn beside other vehicles, and engines at a stride
- * without a common factor. */
+static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
+{
+    at[AXIS_profile] = (size_t)(i % axis_count(AXIS_profile));
+    at[AXIS_model] = (size_t)((i + i / axis_count(AXIS_profile)) % axis_count(AXIS_model));
+    at[AXIS_engine] = (size_t)((i + i / axis_count(AXIS_engine)) % axis_count(AXIS_engine));
+    for (axis a = AXIS_prompt; a < AXES; a++)
+        at[a] = sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[a]), i,
+                             (uint32_t)axis_count(a));
+}
+
+/* Number i. */
 static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_error *err)
 {
-    size_t vehicles = sizeof clean_vehicles / sizeof *clean_vehicles;
-    size_t profiles = sb_profile_count(), sims = sb_sim_count();
-    const char *profile = sb_profile_name(i % profiles);
-    const char *name = clean_vehicles[(i + i / profiles) % vehicles];
     sb_trial *t = &run->trial;
+    place(c, i, run->at);
+    const size_t *at = run->at;
     run->found = (sb_finding_of_fault){.tokens = 0};
-    *t = (sb_trial){.script = {.prompt = 24, .decode = 6, .rounds = 8, .drafts = 3, .sequences = 2},
+    *t = (sb_trial){.script = {.prompt = 24,
+                               .calls = prompts[at[AXIS_prompt]].calls,
+                               .decode = 6,
+                               .rounds = 8,
+                               .drafts = at[AXIS_drafts],
+                               .sequences = 2},
                     .together = 1,
                     .perturbed = 3,
+                    .levels = sb_campaign_levels(c),
+                    .sim = sb_sim_at(at[AXIS_engine]),
                     .seed = sb_campaign_seed(c) + i};
-    t->sim = sb_sim_at((size_t)((i + i / sims) % sims));
-    snprintf(run->found.name, sizeof run->found.name, "%s, %s, %s", name, profile, t->sim->name);
-    sb_status status = sb_knobs_profile(&t->knobs, profile, err);
+    snprintf(run->found.name, sizeof run->found.name, "%s, %s, %s", models[at[AXIS_model]],
+             axis_value(AXIS_profile, at[AXIS_profile]), t->sim->name);
+    sb_status status = sb_knobs_profile(&t->knobs, axis_value(AXIS_profile, at[AXIS_profile]), err);
     for (size_t k = 0; t->sim->settings && t->sim->settings[k] && !status; k++)
         status = sb_knobs_set(&t->knobs, t->sim->settings[k], err);
     t->engine_knobs = t->knobs;
-    return status ? status : sb_campaign_model(c, name, &t->reference, err);
+    if (!sb_knobs_have_row_states(&t->knobs))
+        run->at[AXIS_rollback] = 1; /* nothing to take a snapshot of */
+    t->script.replay = run->at[AXIS_rollback] == 1;
+    return status ? status : sb_campaign_model(c, models[at[AXIS_model]], &t->reference, err);
 }
 
 static void see_run(void *ctx, size_t r, size_t worker)
@@ -48,37 +129,53 @@ static void see_run(void *ctx, size_t r, size_t worker)
     run->status = sb_campaign_see(&run->trial, &run->found, &run->err);
 }
 
-/* Runs `count` of them from number i on, side by side, and judges them in their order until there
+static void count(sb_campaign *c, const clean_run *run)
+{
+    for (axis a = 0; a < AXES; a++)
+        sb_campaign_count(c, axis_names[a], axis_value(a, run->at[a]), &run->found);
+}
+
+/* Runs so many of them from number i on, side by side, and judges them in their order until there
  * are enough tokens: what was run too many does not count. */
-static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t count, uint64_t tokens,
+static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t wanted, uint64_t tokens,
                             uint64_t *done, sb_error *err)
 {
     clean_run runs[CLEAN_RUNS];
     sb_status status = SB_OK;
-    for (size_t r = 0; r < count && !status; r++)
+    for (size_t r = 0; r < wanted && !status; r++)
         status = clean_trial(c, i + r, &runs[r], err);
     if (status)
         return status;
-    sb_parallel_in_order(count, 1, see_run, runs);
-    for (size_t r = 0; r < count && *done < tokens; r++) {
+    sb_parallel_in_order(wanted, 1, see_run, runs);
+    for (size_t r = 0; r < wanted && *done < tokens; r++) {
         if (runs[r].status)
             return sb_fail(err, runs[r].status, "%s", runs[r].err.text);
         sb_campaign_judge(c, &runs[r].found);
+        count(c, &runs[r]);
         *done += runs[r].found.tokens ? runs[r].found.tokens : 1;
     }
     return SB_OK;
 }
 
-sb_status sb_campaign_clean(sb_campaign *c, uint64_t tokens, sb_error *err)
+/* Each kind has its row, also one that no run was of. */
+static void begin_counts(sb_campaign *c)
+{
+    for (axis a = 0; a < AXES; a++)
+        for (size_t i = 0; i < axis_count(a); i++)
+            sb_campaign_count(c, axis_names[a], axis_value(a, i), NULL);
+}
+
+sb_status sb_campaign_clean(sb_campaign *c, uint64_t tokens, uint32_t part, sb_error *err)
 {
     enum { TOKENS = 120 }; /* of a run, about */
-    uint64_t done = 0, i = 0;
+    uint64_t done = 0, i = (uint64_t)part << 32;
     sb_status status = SB_OK;
+    begin_counts(c);
     while (done < tokens && !status) {
-        uint64_t wanted = (tokens - done) / TOKENS + 1;
-        size_t count = wanted < CLEAN_RUNS ? (size_t)wanted : CLEAN_RUNS;
-        status = clean_runs(c, i, count, tokens, &done, err);
-        i += count;
+        uint64_t left = (tokens - done) / TOKENS + 1;
+        size_t runs = left < CLEAN_RUNS ? (size_t)left : CLEAN_RUNS;
+        status = clean_runs(c, i, runs, tokens, &done, err);
+        i += runs;
     }
     return status;
 }

@@ -7,13 +7,17 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "tools/trace/capture.h"
+#include "tools/trace/cut.h"
 
 typedef struct run {
     const sb_trial *trial;
     sb_outcome *out;
     sb_capture *capture;
     sb_differ *forced, *free; /* each alone, so that it is known who saw what */
+    sb_differ *level[SB_TRACE_LEVELS];
+    sb_verdicts level_found[SB_TRACE_LEVELS];
     size_t sequence;
+    int prompting;      /* what is fed now was given, also where it is one token */
     sb_session *mirror; /* the reference, fed what the engine was fed: for the peers */
     uint32_t mirrored;  /* the sequence it is in */
     uint64_t mirrored_to;
@@ -73,18 +77,53 @@ static sb_status mirror(run *r, const sb_step *step, sb_error *err)
     return status;
 }
 
+/* A level has its verdict. */
+static void end_level(run *r, unsigned level, sb_verdict verdict)
+{
+    r->out->level[level] = verdict;
+    sb_differ_free(r->level[level]);
+    sb_verdicts_free(&r->level_found[level]);
+    r->level[level] = NULL;
+}
+
+/* The step as a trace of each level has it. What a level refuses, it has found. */
+static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
+{
+    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
+        sb_step view;
+        sb_error why = {""};
+        if (!r->level[level])
+            continue;
+        sb_status status = sb_step_cut(step, level, &view, err);
+        if (status)
+            return status;
+        status = sb_differ_step(r->level[level], &view, &why);
+        sb_step_cut_free(&view);
+        if (status == SB_ERR_MEMORY)
+            return sb_fail(err, status, "%s", why.text);
+        if (status)
+            end_level(r, level, SB_VERDICT_FAIL);
+    }
+    return SB_OK;
+}
+
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
     run *r = ctx;
     sb_spoiler *spoiler = r->trial->spoiler;
     sb_status status = SB_OK;
     /* the capture owns the step and forgets it behind this call */
+    sb_step *own = (sb_step *)(uintptr_t)step;
+    for (size_t row = 0; row < own->row_count && r->prompting; row++)
+        own->rows[row].kind = SB_CALL_prompt;
     if (spoiler)
-        status = spoiler->spoil(spoiler, (sb_step *)(uintptr_t)step);
+        status = spoiler->spoil(spoiler, own);
     if (spoiler && spoiler->drop)
         return status;
     if (!status && r->trial->record)
         status = r->trial->record(r->trial->record_ctx, step, err);
+    if (!status)
+        status = take_levels(r, step, err);
     if (!status && r->forced)
         status = sb_differ_step(r->forced, step, err);
     if (!status && r->free)
@@ -120,21 +159,34 @@ static sb_status feed(run *r, const uint32_t *ids, size_t n, sb_error *err)
     return status ? status : sb_capture_end(r->capture, NULL, err);
 }
 
+/* Where call number i of the prompt begins. */
+static size_t call_at(const sb_script *s, size_t i)
+{
+    size_t n = s->prompt;
+    if (s->calls)
+        return n * i / s->calls;
+    return i == 0 ? 0 : i == 1 ? n - n / 3 : n;
+}
+
 static sb_status prompt(run *r, size_t sequence, sb_error *err)
 {
     const sb_script *s = &r->trial->script;
-    size_t n = s->prompt, first = n - n / 3;
+    size_t n = s->prompt, calls = s->calls ? s->calls : 2;
     uint32_t *ids = sb_alloc(n, sizeof *ids);
     uint64_t key = sb_rng_key(r->trial->seed + sequence, s->name ? s->name : "trial");
     sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
     for (size_t i = 0; i < n && ids; i++)
         ids[i] = sb_rng_below(key, i, r->trial->reference->config.vocab_size);
-    if (!status)
-        status = feed(r, ids, first, err);
-    if (!status && n > first) {
-        at(r, SB_SLIP_prompt);
-        status = feed(r, ids + first, n - first, err);
+    r->prompting = 1;
+    for (size_t i = 0; i < calls && !status; i++) {
+        size_t first = call_at(s, i), end = call_at(s, i + 1);
+        if (first == end)
+            continue;
+        if (i)
+            at(r, SB_SLIP_prompt);
+        status = feed(r, ids + first, end - first, err);
     }
+    r->prompting = 0;
     if (!status)
         at(r, SB_SLIP_primed);
     for (size_t i = 0; i < s->decode && !status; i++) {
@@ -178,6 +230,7 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
 {
     sb_slip_game *g = &r->game;
     size_t V = r->trial->reference->config.vocab_size, rows;
+    int snapshots = !r->trial->script.replay && sb_knobs_have_row_states(&g->knobs);
     uint32_t tokens[SB_MAX_DRAFTS + 1] = {*token}, chosen[SB_MAX_DRAFTS + 1];
     sb_round round = {.position = sb_session_state(g->session)->position};
     g->before = number ? g->accepted : 0;
@@ -188,9 +241,8 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     sb_status status = draft(r, tokens, err);
     rows = g->drafts + 1;
     if (!status)
-        status = sb_session_verify(
-            g->session, tokens, rows,
-            sb_knobs_have_row_states(&g->knobs) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay, err);
+        status = sb_session_verify(g->session, tokens, rows,
+                                   snapshots ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay, err);
     for (size_t row = 0; row < rows && !status; row++) {
         status = sb_session_logits(g->session, row, g->head, err);
         chosen[row] = status ? 0 : sb_greedy(g->head, V);
@@ -287,6 +339,8 @@ static sb_status start(run *r, sb_error *err)
         status = compare(r, 1, 0, &r->out->forced, &r->forced, err);
     if (!status && t->with_free && !t->together)
         status = compare(r, 0, 1, &r->out->free, &r->free, err);
+    for (size_t i = 0; i < SB_TRACE_LEVELS && t->levels && !status; i++)
+        status = compare(r, i + 1 == SB_TRACE_LEVELS, 1, &r->level_found[i], &r->level[i], err);
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){
@@ -298,8 +352,26 @@ static sb_status start(run *r, sb_error *err)
     return status;
 }
 
+/* The verdicts of levels, when all steps are known, or the engine stopped. */
+static sb_status finish_levels(run *r, sb_status ran, sb_error *err)
+{
+    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
+        sb_error why = {""};
+        if (!r->level[level])
+            continue;
+        sb_status status = ran ? ran : sb_differ_finish(r->level[level], &why);
+        if (status == SB_ERR_MEMORY)
+            return sb_fail(err, status, "out of memory for a comparison");
+        end_level(r, level, status ? SB_VERDICT_FAIL : r->level_found[level].verdict);
+    }
+    return SB_OK;
+}
+
 static void end(run *r)
 {
+    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+        if (r->level[level])
+            end_level(r, level, SB_VERDICT_none);
     sb_capture_free(r->capture);
     sb_differ_free(r->forced);
     sb_differ_free(r->free);
@@ -330,6 +402,8 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
             ran = sb_differ_finish(r.forced, &why);
         if (!ran && r.free)
             ran = sb_differ_finish(r.free, &why);
+        if (ran != SB_ERR_MEMORY)
+            status = finish_levels(&r, ran, err);
         if (ran == SB_ERR_MEMORY) {
             status = sb_fail(err, ran, "%s", why.text);
         } else if (ran) {

@@ -12,6 +12,7 @@
 #include "tools/fault/op_faults.h"
 #include "tools/fault/peers.h"
 #include "tools/sim/sim.h"
+#include "tools/trace/head.h"
 
 /* Changes a recorded step before it is compared: a fault of the trace. */
 typedef struct sb_spoiler {
@@ -24,6 +25,8 @@ typedef struct sb_spoiler {
 typedef struct sb_script {
     size_t prompt, decode, rounds, drafts;
     size_t sequences; /* a slip is planted in the first */
+    size_t calls;     /* of the prompt, about equal; 0: two, of two thirds and a third */
+    int replay;       /* a round is undone by feeding its rows again, also where snapshots could */
     const char *name; /* of the tokens */
 } sb_script;
 
@@ -45,6 +48,7 @@ typedef struct sb_trial {
     sb_script script;
     int with_forced, with_free; /* which comparisons are made, each by itself */
     int together;               /* one comparison in both ways instead, as samebit diff makes it */
+    int levels;                 /* and one of what a trace of each level has, in both ways */
     size_t perturbed;           /* runs of the envelope */
     uint64_t seed;
 } sb_trial;
@@ -55,7 +59,8 @@ typedef struct sb_outcome {
                   */
     char words[SB_WORDS];
     sb_peers peers;
-    size_t tokens; /* rows compared */
+    sb_verdict level[SB_TRACE_LEVELS]; /* of a recording of this level; none unless asked for */
+    size_t tokens;                     /* rows compared */
 } sb_outcome;
 
 /* Runs it. SB_OK also where the engine failed or was refused; sb_outcome_clear in any case. */

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Correct engines of every kind, of which none may fail, in parts of some minutes:
+#   tests/correct.sh [PARTS [TOKENS]]     so many parts (100) of so many tokens (10000); WRITE=1: and the table
+#                                         of docs/faults.md
+# Each part that is done leaves a file in CORRECT_LOG (build/correct), and is not run again; so this can be
+# stopped and started at will, and several may run beside each other with PART=i/n, which takes each n-th part.
+# Remove the folder after a change that may change a verdict.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
+parts=${1:-100} tokens=${2:-10000}
+log=${CORRECT_LOG:-${BUILD:-build}/correct}
+every=${PART:-0/1}
+mkdir -p "$log" || exit 2
+
+for ((part = ${every%/*}; part < parts; part += ${every#*/})); do
+    done=$log/part-$part-of-$tokens.txt
+    [ -e "$done" ] && continue
+    "$SAMEBIT" fault clean --quiet --tokens "$tokens" --part "$part" > "$done.partial"
+    [ $? -le 1 ] && mv "$done.partial" "$done" # 1: a false alarm is a result, too
+done
+
+# The rows "axis name runs tokens alarms mistrusted" of all parts, added up in the order of the first.
+table() {
+    cat "$log"/part-*.txt | awk '
+    /^correct +engine/ { rows = 1; next }
+    !NF { rows = 0 }
+    rows {
+        axis = $1; n = NF; name = $2
+        for (i = 3; i <= n - 4; i++) name = name " " $i
+        key = axis " | " name
+        if (!(key in runs)) order[++count] = key
+        runs[key] += $(n - 3); tokens[key] += $(n - 2); alarms[key] += $(n - 1); mistrusted[key] += $n
+    }
+    END {
+        print "| in | kind | runs | tokens | false alarms | mistrusted |\n|---|---|---|---|---|---|"
+        for (i = 1; i <= count; i++) {
+            key = order[i]
+            printf "| %s | %d | %d | %d | %d |\n", key, runs[key], tokens[key], alarms[key], mistrusted[key]
+            if (index(key, "engine | ") == 1) { r += runs[key]; t += tokens[key]; a += alarms[key]; m += mistrusted[key] }
+        }
+        printf "| all | | %d | %d | %d | %d |\n", r, t, a, m
+    }'
+}
+
+ready=$(find "$log" -name 'part-*.txt' | wc -l)
+[ "$ready" -gt 0 ] || { echo "0 passed, 0 failed, 0 skipped"; exit 1; }
+table > "$log/table.md"
+cat "$log/table.md"
+if [ "${WRITE-}" = 1 ]; then
+    awk -v table="$log/table.md" '
+    /^<!-- correct engines/ { print; print ""; while ((getline line < table) > 0) print line; print ""; inside = 1; next }
+    /^<!-- end/ { inside = 0 }
+    !inside' docs/faults.md > docs/faults.md.partial && mv docs/faults.md.partial docs/faults.md
+fi
+alarms=$(awk -F'|' '$2 == " all " { print $6 + 0 }' "$log/table.md")
+[ "$alarms" = 0 ]
+status=$?
+[ $status = 0 ] && echo "$ready passed, 0 failed, 0 skipped" || echo "0 passed, $ready failed, 0 skipped"
+exit $status

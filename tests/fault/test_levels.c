@@ -1,0 +1,157 @@
+/* test_levels.c - the score by level of a recording, and of correct engines by their kinds. */
+#include "tests/lib/suite.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/checkpoint.h"
+#include "tests/unit/scratch.h"
+#include "tools/fault/campaign_parts.h"
+#include "tools/trace/cut.h"
+
+static sb_finding_of_fault last;
+static sb_campaign *campaign;
+static scratch_path folder;
+
+static void keep(void *ctx, const sb_finding_of_fault *finding)
+{
+    (void)ctx;
+    last = *finding;
+}
+
+TEST_FIXTURE(begin)
+{
+    sb_error err = {""};
+    test_path("test_levels", "none"); /* starts the arithmetic */
+    folder = scratch_new();
+    return sb_campaign_new(
+        &(sb_campaign_options){.folder = folder.text, .seed = 1, .levels = 1, .found = keep},
+        &campaign, &err);
+}
+
+TEST_FIXTURE(end)
+{
+    sb_campaign_free(campaign);
+    return rmdir(folder.text);
+}
+
+TEST(test_cut)
+{
+    static const struct {
+        const char *name;
+        unsigned level; /* the lowest that has it */
+    } arrays[] = {{"logits", 1},     {"top_ids", 1},
+                  {"logprobs", 1},   {"mtp.logits", 2},
+                  {"final_norm", 4}, {"layers.0.mlp.router_ids", 2},
+                  {"mtp.embed", 4},  {"layers.0.mlp.router_logits", 4}};
+    enum { ARRAYS = sizeof arrays / sizeof *arrays };
+    sb_step step = {.row_count = 1};
+    sb_error err = {""};
+    for (size_t i = 0; i < ARRAYS; i++)
+        assert_non_null(sb_step_add(&step.taps, arrays[i].name, 1, 2, 1));
+    assert_non_null(sb_step_add_row(&step));
+    assert_non_null(sb_step_add_state(&step));
+    assert_non_null(sb_step_add_round(&step));
+    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
+        sb_step view;
+        assert_int_equal(sb_step_cut(&step, level, &view, &err), SB_OK);
+        for (size_t i = 0; i < ARRAYS; i++)
+            assert_int_equal(sb_step_find(&view.taps, arrays[i].name) != NULL,
+                             arrays[i].level <= level);
+        assert_int_equal(view.state_count, level >= 3);
+        assert_int_equal(view.round_count, 1);
+        sb_step_cut_free(&view);
+    }
+    assert_int_equal(step.taps.count, ARRAYS);
+    sb_step_clear(&step);
+}
+
+/* Who records states sees a forgotten one; each level's verdict is counted. */
+TEST(test_fault_by_level)
+{
+    sb_fault f = {.name = "slip",
+                  .origin = "",
+                  .words = "",
+                  .plant = SB_PLANT_slip,
+                  .arg = "conv_forgotten",
+                  .vehicle = "T1:4 bf16 mistakes",
+                  .setting = "",
+                  .script = "rounds",
+                  .fires = "conv",
+                  .quiet = ""};
+    sb_error err = {""};
+    if (sb_campaign_fault(campaign, &f, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(last.result, SB_FAULT_CAUGHT);
+    const sb_level_score *s = &sb_campaign_score(campaign)->levels[SB_PLANT_slip];
+    assert_int_equal(s->planted, 1);
+    assert_int_equal(last.level[4], SB_VERDICT_FAIL);
+    assert_int_equal(last.level[3], SB_VERDICT_FAIL);
+    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+        assert_int_equal(s->failed[level], last.level[level] == SB_VERDICT_FAIL);
+}
+
+/* T-70: a fault that more data hides has survived; a correct engine fails at no level. */
+TEST(test_judge_of_levels)
+{
+    sb_fault f = {.name = "f", .plant = SB_PLANT_op, .fires = "fail", .quiet = ""};
+    sb_finding_of_fault found = {.fault = &f, .has_levels = 1};
+    sb_sign_add(&found.signs, "fail");
+    for (unsigned level = 2; level < SB_TRACE_LEVELS; level++)
+        found.level[level] = SB_VERDICT_FAIL;
+    sb_campaign_judge(campaign, &found);
+    assert_int_equal(found.result, SB_FAULT_CAUGHT);
+    found.level[4] = SB_VERDICT_NEAR_TIE;
+    sb_campaign_judge(campaign, &found);
+    assert_int_equal(found.result, SB_FAULT_SURVIVED);
+    assert_string_equal(found.place, "fails at level 3, and not at 4");
+
+    sb_finding_of_fault correct = {.has_levels = 1};
+    sb_campaign_judge(campaign, &correct);
+    assert_int_equal(correct.result, SB_FAULT_PASSED);
+    correct.level[0] = SB_VERDICT_FAIL;
+    sb_campaign_judge(campaign, &correct);
+    assert_int_equal(correct.result, SB_FAULT_ALARM);
+    assert_int_equal(sb_campaign_score(campaign)->correct.failed[0], 1);
+    assert_int_equal(sb_campaign_score(campaign)->correct.failed[4], 0);
+}
+
+/* Each run counts once on every axis, and parts have no run in common. In part 6 the first run
+ * feeds its prompt token by token: a call of one token of a prompt is no token that was emitted. */
+TEST(test_correct_engines)
+{
+    static const char *const axes[] = {"engine", "profile", "model",
+                                       "prompt", "drafts",  "rollback"};
+    scratch_path own = scratch_new();
+    sb_campaign *c = NULL;
+    sb_error err = {""};
+    char first[sizeof last.name];
+    assert_int_equal(
+        sb_campaign_new(&(sb_campaign_options){.folder = own.text, .seed = 42, .found = keep}, &c,
+                        &err),
+        SB_OK);
+    assert_int_equal(sb_campaign_clean(c, 1, 0, &err), SB_OK);
+    assert_int_equal(last.result, SB_FAULT_PASSED);
+    memcpy(first, last.name, sizeof first);
+    assert_int_equal(sb_campaign_clean(c, 1, 6, &err), SB_OK);
+    assert_int_equal(last.result, SB_FAULT_PASSED);
+    assert_string_not_equal(first, last.name);
+    const sb_score *s = sb_campaign_score(c);
+    for (size_t a = 0; a < sizeof axes / sizeof *axes; a++) {
+        uint64_t tokens = 0;
+        size_t runs = 0;
+        for (size_t i = 0; i < s->kind_count; i++)
+            if (strcmp(s->kinds[i].axis, axes[a]) == 0) {
+                tokens += s->kinds[i].tokens;
+                runs += s->kinds[i].runs;
+                if (strcmp(s->kinds[i].name, "token by token") == 0)
+                    assert_int_equal(s->kinds[i].runs, 1);
+            }
+        assert_int_equal(tokens, s->clean_tokens);
+        assert_int_equal(runs, 2);
+    }
+    sb_campaign_free(c);
+    assert_int_equal(rmdir(own.text), 0);
+}
+
+TEST_GROUP(begin, end)
