@@ -239,6 +239,13 @@ static int is_external(const wishes *w, const sb_side *side)
     return drafter == SB_TRACE_DRAFTER_external;
 }
 
+/* U-10: whose functions the engine calls: the command line says it, or the trace, or nobody. */
+static const char *functions_of(const wishes *w, const sb_side *side)
+{
+    const char *declared = side->trace ? sb_trace_info(side->trace)->functions : "";
+    return w->functions ? w->functions : *declared ? declared : NULL;
+}
+
 static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, sb_diff_run *run,
                          sb_error *err)
 {
@@ -261,12 +268,13 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .external = is_external(w, side),
                          .sampled = w->sampled};
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
-    sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), w->functions,
+    const char *functions = functions_of(w, side);
+    sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), functions,
                                           &run->arithmetic, err);
     if (takes_own_profile(w, side) && strcmp(w->request.profile, "sm121") == 0)
         sb_diff_note(run,
                      "profile sm121: it is what these kernels compute (--profile names another)");
-    if (!status && w->functions)
+    if (!status && functions)
         sb_diff_note(run, "functions: %s (T-81)", run->arithmetic.functions->help);
     for (size_t i = 0; i < w->engine_settings.count && !status; i++)
         status = sb_knobs_set(&run->engine_knobs, w->engine_settings.item[i], err);
@@ -358,7 +366,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 34 };
+enum { OPTS = 35 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
