@@ -130,6 +130,11 @@ def bad(result: dict[str, Any]) -> bool:
     return said.get("counters", "EQUAL") != "EQUAL" or said.get("values", {}).get("verdict") == "FAIL"
 
 
+def is_old(file: pathlib.Path, source: pathlib.Path) -> bool:
+    """Not there, or made before its source was changed."""
+    return not file.exists() or file.stat().st_mtime < source.stat().st_mtime
+
+
 def main() -> None:
     """Exit status 1 if a verdict is bad."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -146,7 +151,8 @@ def main() -> None:
         for case in cases:
             (folder / f"{case.name}.json").unlink(missing_ok=True)
             (answers / f"{case.name}.json").unlink(missing_ok=True)
-    missing = [case for case in cases if not (answers / f"{case.name}.json").exists()]
+    adapter = HERE / f"{options.engine}_run.py"
+    missing = [case for case in cases if is_old(answers / f"{case.name}.json", adapter)]
     if missing and not options.judge:
         ask(options.engine, missing, answers)
     failed = 0
@@ -154,7 +160,7 @@ def main() -> None:
         out, answer = folder / f"{case.name}.json", answers / f"{case.name}.json"
         if not answer.exists():
             continue
-        if not out.exists():
+        if is_old(out, answer):
             result = judge(options.engine, case, answer)
             out.write_text(json.dumps(result, indent=1) + "\n", encoding="ascii")
         result = json.loads(out.read_text(encoding="ascii"))
