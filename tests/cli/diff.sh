@@ -82,6 +82,16 @@ says_err 'linear_attn.g: '
 run 1 diff "$t4" --engine sim:ex2+no_dt_bias --tokens 1,2,3 -n 1 --forced
 refused 2 diff "$t4" --engine sim:ex2 --tokens 1 --functions nobody
 says_err 'cuda_fast, triton, '
+# a trace may say whose functions they are; the command line is heard before it
+run 0 run "$t4" --backend sim:ex2 --tokens 1,2,3,4,5 -n 1 --trace "$work/ex2" --taps all
+run 0 diff "$t4" --engine "$work/ex2" --forced
+sed -i '0,/"engine"/s//"functions": "libm", "engine"/' "$work/ex2/trace.json"
+run 1 diff "$t4" --engine "$work/ex2" --forced
+says_err 'linear_attn.g: '
+says 'functions: '
+run 0 diff "$t4" --engine "$work/ex2" --forced --functions any
+sed -i 's/"functions": "libm"/"functions": "nobody"/' "$work/ex2/trace.json"
+refused 2 diff "$t4" --engine "$work/ex2" --forced
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2,3 -n 1
 says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]'
 says 'FAIL: layers.0.mlp.swiglu: sequence 0, token 0, column 0 is '
