@@ -97,6 +97,7 @@ static sb_diff_reports reports_of(const sb_verdicts *v, uint32_t layers)
     return (sb_diff_reports){.item = {{.verdicts = v,
                                        .checkpoint = hostile,
                                        .engine = hostile,
+                                       .of = hostile,
                                        .profile = "exact",
                                        .arithmetic = "library",
                                        .ways = "forced and free",
