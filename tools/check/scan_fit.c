@@ -95,8 +95,8 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         end_window(s);
 }
 
-/* Of each byte: in the lower half the sum of its two codes, doubled, and NONE more, so that it is
- * not negative; in the upper one that of their squares. */
+/* For each byte of two codes. Lower half: twice the sum of the codes, plus NONE, which keeps it
+ * from being negative. Upper half: the sum of the squares of the doubled codes. */
 enum { BYTES = 8, NONE = 24 };
 typedef struct nibble_sums {
     uint32_t of[256];

@@ -202,7 +202,9 @@ static void print_kinds(const sb_score *s)
     }
 }
 
-static const char *const plant_words[] = {
+/* Rows of the table behind those of plants. The last two kinds of plants are never run. */
+enum { ROW_ALL = SB_PLANT_none, ROW_CORRECT = SB_PLANT_covered, LEVEL_ROWS };
+static const char *const row_words[LEVEL_ROWS] = {
     [SB_PLANT_op] = "generated, in one op",
     [SB_PLANT_special] = "incidents, in one op",
     [SB_PLANT_mistake] = "mistakes, in one op",
@@ -213,19 +215,18 @@ static const char *const plant_words[] = {
     [SB_PLANT_trace] = "in a trace",
     [SB_PLANT_kernel] = "in a kernel",
     [SB_PLANT_self] = "the reference in disguise",
-    [SB_PLANT_none] = "all",
-    [SB_PLANT_covered] = "correct engines",
+    [ROW_ALL] = "all",
+    [ROW_CORRECT] = "correct engines",
 };
-enum { LEVEL_ROWS = SB_PLANT_covered + 1 };
 
 /* A row of the table by levels: the kinds of faults, all of them, and correct engines. */
 static sb_level_score levels_of(const sb_score *s, int row)
 {
     sb_level_score sum = {.planted = 0};
-    if (row == SB_PLANT_covered)
+    if (row == ROW_CORRECT)
         return s->correct;
-    for (int plant = 0; plant < SB_PLANT_none; plant++)
-        if (row == plant || row == SB_PLANT_none) {
+    for (int plant = 0; plant < ROW_ALL; plant++)
+        if (row == plant || row == ROW_ALL) {
             sum.planted += s->levels[plant].planted;
             for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
                 sum.failed[level] += s->levels[plant].failed[level];
@@ -241,7 +242,7 @@ static json_t *levels_json(const sb_score *s)
         json_t *failed = json_array();
         for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
             json_array_append_new(failed, json_integer((json_int_t)row.failed[level]));
-        json_array_append_new(rows, json_pack("{s:s,s:I,s:o}", "planted", plant_words[i], "count",
+        json_array_append_new(rows, json_pack("{s:s,s:I,s:o}", "planted", row_words[i], "count",
                                               (json_int_t)row.planted, "failed", failed));
     }
     return rows;
@@ -255,7 +256,7 @@ static void print_levels(const sb_score *s)
         const sb_level_score row = levels_of(s, i);
         if (!row.planted)
             continue;
-        printf("| %s | %zu |", plant_words[i], row.planted);
+        printf("| %s | %zu |", row_words[i], row.planted);
         for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
             printf(" %zu |", row.failed[level]);
         printf("\n");

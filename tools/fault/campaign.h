@@ -62,7 +62,8 @@ typedef struct sb_score {
     uint64_t clean_tokens;
     size_t peers_caught[SB_PEERS], peers_alarms[SB_PEERS];
     size_t peers_faults, peers_clean; /* of so many they had logits */
-    /* if levels were asked for: by what is planted, and correct engines, of which none may fail */
+    /* Only with sb_campaign_options.levels: one score for each kind of plant, and one for correct
+     * engines, which must not fail at any level. */
     sb_level_score levels[SB_PLANT_covered + 1], correct;
     sb_clean_kind kinds[SB_CLEAN_KINDS]; /* by axis, each axis in the order of its list */
     size_t kind_count;

@@ -101,10 +101,10 @@ typedef enum sb_gate_role {
 } sb_gate_role;
 
 typedef enum sb_gate_typing {
-    SB_GATE_INPUT_TYPE, /* made in that of the inputs; from a file any, of which all are finite */
-    SB_GATE_TYPED,      /* that of the inputs, from a file too */
-    SB_GATE_F32_MADE,   /* made in binary32; from a file as the first */
-    SB_GATE_F32         /* binary32, from a file too, and finite */
+    SB_GATE_INPUT_TYPE, /* made in the type of the inputs; a file may have any type; finite */
+    SB_GATE_TYPED,      /* the type of the inputs, also in a file */
+    SB_GATE_F32_MADE,   /* made in binary32; a file may have any type; finite */
+    SB_GATE_F32         /* binary32, also in a file; finite */
 } sb_gate_typing;
 
 /* An input or an output, as the op lists it; its shape has as many numbers as it has axes. */
