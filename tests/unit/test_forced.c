@@ -258,6 +258,35 @@ TEST(test_one_element)
     sb_model_close(model);
 }
 
+/* A recorded expert that is none, or that stands twice: the row and the slot are named. */
+static void spoil_expert(void *ctx, sb_step *step)
+{
+    const float *value = ctx;
+    const sb_step_value *v = sb_step_find(&step->taps, "layers.1.mlp.router_ids");
+    if (v && v->rows == 6)
+        v->data[4 * v->cols + 1] = *value < 0 ? v->data[4 * v->cols] : *value;
+}
+
+TEST(test_no_expert)
+{
+    static const struct {
+        float value; /* below 0: the expert of the slot before */
+        const char *words;
+    } cases[] = {{-1, "stands in the row already"}, {1000, "no such expert"}, {0.5, "no such"}};
+    sb_model *model = model_of("T1");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float value = cases[i].value;
+        forced_run run = {.model = model, .prompt = 6, .spoil = spoil_expert, .ctx = &value};
+        forced_run_all(&run);
+        const sb_place *at = &run.verdicts.first_failure;
+        if (!run.verdicts.has_failure || at->token != 4 || at->element[0] != 1 || at->layer != 1 ||
+            strcmp(at->op, "router") != 0 || !strstr(at->words, cases[i].words))
+            fail_msg("%g: %s", (double)value, at->words);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
 /* What is not recorded is chained where balls pass, else skipped, and never passes unseen. */
 TEST(test_missing_taps)
 {

@@ -1,11 +1,13 @@
 #include "tools/compare/differ.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "tools/compare/finite.h"
 
 struct sb_differ {
     const sb_model *model;
@@ -18,6 +20,8 @@ struct sb_differ {
     sb_cells cells; /* of the rows of a step */
     size_t steps, sequences;
     int started;
+    int has_not_finite; /* the first value of the engine that is NaN or infinite */
+    sb_place not_finite;
 };
 
 void sb_differ_defaults(sb_differ_options *o, const sb_knobs *knobs,
@@ -72,7 +76,7 @@ size_t sb_differ_sequences(const sb_differ *d)
 
 int sb_differ_failed(const sb_differ *d)
 {
-    return d->ops.has_failure || d->options.verdicts->has_failure;
+    return d->ops.has_failure || d->options.verdicts->has_failure || d->has_not_finite;
 }
 
 int sb_differ_forced(const sb_differ *d)
@@ -241,6 +245,63 @@ static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
     return w.ops ? w.ops : w.whole;
 }
 
+/* Whether a failure comes before another: by token, and of one token by the flow. */
+static int is_before(const sb_config *config, const sb_place *a, const sb_place *b)
+{
+    if (a->sequence != b->sequence)
+        return a->sequence < b->sequence;
+    if (a->token != b->token)
+        return a->token < b->token;
+    return sb_finite_order(config, a->name) < sb_finite_order(config, b->name);
+}
+
+static void see_not_finite(sb_differ *d, const sb_place *place)
+{
+    if (!d->has_not_finite || is_before(&d->model->config, place, &d->not_finite))
+        d->not_finite = *place;
+    d->has_not_finite = 1;
+}
+
+/* The token of a row that is not finite fails, however little of it was judged. */
+static void fail_token(sb_differ *d, const sb_step *step, size_t row, const sb_place *place,
+                       sb_token_verdict *token)
+{
+    if (token)
+        token->verdict = SB_VERDICT_FAIL;
+    if (d->forced)
+        sb_cells_mark(&d->cells, row, place->layer, (double)INFINITY);
+    if (is_row(&step->rows[row]))
+        d->worst[row] = (double)INFINITY;
+}
+
+/* T-82: "A value of the engine that is NaN or infinite is a failure". The reference has come
+ * through the step, or it says itself that it did not: that is no failure of the engine's. */
+static void judge_finite(sb_differ *d, const sb_step *step, size_t first)
+{
+    sb_verdicts *v = d->options.verdicts;
+    sb_finite f = {.config = &d->model->config,
+                   .knobs = d->options.forced.knobs,
+                   .step = step,
+                   .mtp = d->options.forced.mtp || d->options.free.mtp};
+    size_t at = first;
+    sb_place place;
+    if (!sb_finite_any(&f))
+        return;
+    for (size_t i = 0; i < step->row_count; i++) {
+        sb_token_verdict *token =
+            is_row(&step->rows[i]) && at < v->token_count ? &v->tokens[at++] : NULL;
+        if (!sb_finite_row(&f, i, &place) ||
+            (!d->free && sb_forced_overflowed(d->forced, step->rows[i].sequence)))
+            continue;
+        fail_token(d, step, i, &place, token);
+        see_not_finite(d, &place);
+    }
+    for (size_t i = 0; i < step->state_count; i++)
+        if (sb_finite_state(&f, &step->states[i], &place) &&
+            (d->free || !sb_forced_overflowed(d->forced, step->states[i].sequence)))
+            see_not_finite(d, &place);
+}
+
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
 {
     sb_differ *d = differ;
@@ -257,6 +318,8 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
         status = both_ways(d, step, err);
     if (!status && !d->free)
         status = add_tokens(d, step, err);
+    if (!status)
+        judge_finite(d, step, first);
     if (!status)
         add_worst(d, step, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);
@@ -301,10 +364,27 @@ static sb_status finish_free(sb_differ *d, sb_error *err)
     return SB_OK;
 }
 
+/* T-82: "it is named before every failure of its token but that of an op alone that stands before
+ * it". */
+static void join_not_finite(sb_differ *d, int is_of_op)
+{
+    sb_verdicts *v = d->options.verdicts;
+    const sb_place *place = &d->not_finite, *first = &v->first_failure;
+    int same = place->sequence == first->sequence && place->token == first->token;
+    v->verdict = SB_VERDICT_FAIL;
+    v->failures += !v->has_failure;
+    if (v->has_failure && !(same && !is_of_op) && !is_before(&d->model->config, place, first))
+        return;
+    v->has_failure = 1;
+    v->first_failure = *place;
+    v->around.count = 0;
+}
+
 /* What failed in the forced way joins the rest. Of one token, the op that went wrong is named
  * before its consequence. */
 void sb_differ_stop(sb_differ *d)
 {
+    int is_of_op = 0;
     sb_verdicts *v = d->options.verdicts, *ops = &d->ops;
     const sb_place *first = &ops->first_failure, *other = &v->first_failure;
     if (ops->has_failure &&
@@ -313,7 +393,10 @@ void sb_differ_stop(sb_differ *d)
         v->has_failure = 1;
         v->first_failure = *first;
         v->around = ops->around;
+        is_of_op = 1;
     }
+    if (d->has_not_finite)
+        join_not_finite(d, is_of_op);
     memcpy(v->bundled, ops->bundled, sizeof v->bundled);
     memcpy(v->unbundled, ops->unbundled, sizeof v->unbundled);
     v->failures += ops->failures;
@@ -341,7 +424,11 @@ static sb_status finish_forced(sb_differ *d, sb_error *err)
 
 sb_status sb_differ_finish(sb_differ *d, sb_error *err)
 {
-    sb_status status = d->forced ? finish_forced(d, err) : SB_OK;
+    sb_status status = SB_OK;
+    if (d->forced)
+        status = finish_forced(d, err);
+    else
+        sb_differ_stop(d);
     if (!status && d->free)
         status = finish_free(d, err);
     inherit(d->options.verdicts, d->options.inherited);

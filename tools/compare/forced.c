@@ -35,6 +35,7 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
     }
     sb_session_reset(s->session);
     s->alive = 1;
+    s->overflowed = 0;
     s->hidden = 1; /* the zero vector of K-27 */
     s->drafts = s->verified = 0;
 }
@@ -278,6 +279,7 @@ static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_
             : (size_t)(sb_session_mtp_entries(&f->knobs, step->rows[row].position + f->rows) -
                        before);
     if (status == SB_ERR_NUMERIC || status == SB_ERR_USAGE) {
+        s->overflowed = status == SB_ERR_NUMERIC;
         lose(f, s, why.text);
         return SB_OK;
     }
@@ -308,6 +310,14 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
     f->step = NULL;
     forced_drop_kept(f);
     return status || !f->broken ? status : sb_fail(err, f->broken, "%s", f->why.text);
+}
+
+int sb_forced_overflowed(const sb_forced *f, uint32_t sequence)
+{
+    for (size_t i = 0; f && i < f->sequence_count; i++)
+        if (f->sequences[i]->id == sequence)
+            return f->sequences[i]->overflowed;
+    return 0;
 }
 
 /* --- the object ------------------------------------------------------------------------------- */

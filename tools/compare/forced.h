@@ -36,6 +36,9 @@ void sb_forced_free(sb_forced *forced);
  */
 sb_status sb_forced_step(sb_forced *forced, const sb_step *step, double *worst, sb_error *err);
 
+/* Whether a sequence is lost because the reference itself came to a value that is not finite. */
+int sb_forced_overflowed(const sb_forced *forced, uint32_t sequence);
+
 /* Ends the statistics: tightness, verdict per op. */
 sb_status sb_forced_finish(sb_forced *forced, sb_error *err);
 

@@ -189,7 +189,7 @@ static size_t judge_row(sb_forced *f, piece p, size_t cols)
     return blind;
 }
 
-static int all_finite(const float *x, size_t count)
+int forced_all_finite(const float *x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!sb_is_finite_f32(x[i]))
@@ -201,7 +201,7 @@ static int all_finite(const float *x, size_t count)
  * nothing can be computed: nothing behind them can be judged. */
 static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count)
 {
-    int finite = all_finite(found, count);
+    int finite = forced_all_finite(found, count);
     for (size_t i = 0; i < count && finite; i++)
         data[i] = found[i];
     return sb_known_set(&f->known, data, count, finite ? SB_KNOWN_exact : SB_KNOWN_not);

@@ -31,6 +31,7 @@ typedef struct forced_memory {
 typedef struct forced_sequence {
     uint32_t id;
     int alive;
+    int overflowed; /* lost: the reference came to a value that is not finite */
     sb_session *session;
     forced_memory *memory; /* (L + 1) */
     int hidden;            /* the hidden vector that waits for its token is known */
@@ -103,6 +104,8 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
 
 /* The recorded rows of a tap in the call at work; NULL if there are none. */
 const float *forced_recorded(const sb_forced *f, const char *name, size_t rows, size_t cols);
+
+int forced_all_finite(const float *x, size_t count);
 
 /* The row of the step that row `row` of a value of so many rows belongs to. */
 size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t rows);

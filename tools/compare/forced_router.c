@@ -26,19 +26,20 @@ static int chosen(const uint32_t *ids, size_t k, uint32_t id)
     return 0;
 }
 
-/* Recorded ids are whole numbers below E, each once in a row. */
-static int read_ids(const sb_router_args *a, const float *recorded, uint32_t *ids)
+/* Recorded ids are whole numbers below E, each once in a row: how many are, up to the first that is
+ * not. */
+static size_t read_ids(const sb_router_args *a, const float *recorded, uint32_t *ids)
 {
     for (size_t i = 0; i < a->rows * a->kept; i++) {
         float id = recorded[i];
         const uint32_t *row = ids + i / a->kept * a->kept;
         if (!(id >= 0.0f && id < (float)a->experts) || id != (float)(uint32_t)id)
-            return 0;
+            return i;
         if (chosen(row, i % a->kept, (uint32_t)id))
-            return 0;
+            return i;
         ids[i] = (uint32_t)id;
     }
-    return 1;
+    return a->rows * a->kept;
 }
 
 /* Where the engine's choice and the reference's part, in one row. */
@@ -107,7 +108,7 @@ static void bundle(sb_forced *f, const choice *c, const sb_place *place)
     free(bound);
 }
 
-static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p, uint32_t found)
+static sb_place place_of(const sb_forced *f, const choice *c, size_t row, size_t slot)
 {
     size_t at = forced_step_row(f, c->name, row, c->a->rows);
     sb_place place = {.sequence = f->at->id,
@@ -115,11 +116,35 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
                       .layer = f->layer,
                       .op = "router",
                       .rank = 1,
-                      .element = {p->slot},
-                      .found = (double)found,
-                      .expected = (double)p->missing,
-                      .bound = p->allowed};
+                      .element = {slot},
+                      .found = (double)c->recorded[row * c->a->kept + slot]};
     snprintf(place.name, sizeof place.name, "%s", c->name);
+    return place;
+}
+
+/* Element `at` is no expert, or one that its row has already. */
+static void fail_id(sb_forced *f, const choice *c, size_t at)
+{
+    const sb_router_args *a = c->a;
+    size_t row = at / a->kept, slot = at % a->kept;
+    sb_place place = place_of(f, c, row, slot);
+    int twice = place.found >= 0 && place.found < a->experts &&
+                chosen(c->ids + row * a->kept, slot, (uint32_t)place.found);
+    place.expected = (double)a->ids[at];
+    snprintf(place.words, sizeof place.words, "%s: sequence %u, token %llu, slot %zu is %.9g: %s",
+             c->name, (unsigned)place.sequence, (unsigned long long)place.token, slot, place.found,
+             twice ? "that expert stands in the row already" : "the model has no such expert");
+    int first = forced_fail(f, &place, forced_step_row(f, c->name, row, a->rows), 0x1p1000);
+    if (first && f->options.bundle && !f->broken)
+        bundle(f, c, &place);
+}
+
+static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p, uint32_t found)
+{
+    size_t at = forced_step_row(f, c->name, row, c->a->rows);
+    sb_place place = place_of(f, c, row, p->slot);
+    place.expected = (double)p->missing;
+    place.bound = p->allowed;
     snprintf(
         place.words, sizeof place.words,
         "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability is "
@@ -238,13 +263,13 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call)
     choice c = {.a = a, .name = name, .ids = sb_alloc(a->rows * a->kept, sizeof *c.ids)};
     sb_status status = c.ids ? forced_run(f, call) : SB_ERR_MEMORY;
     const float *recorded = forced_recorded(f, name, a->rows, a->kept);
-    const parting unread = {.missing = a->ids[0]};
     c.recorded = recorded;
-    f->experts = !status && recorded && read_ids(a, recorded, c.ids);
+    size_t read = !status && recorded ? read_ids(a, recorded, c.ids) : 0;
+    f->experts = read == a->rows * a->kept;
     if (!status && f->experts)
         status = judge_choice(f, call, &c);
     else if (!status && recorded && !f->replay)
-        fail_row(f, &c, 0, &unread, (uint32_t)a->experts);
+        fail_id(f, &c, read);
     else if (!recorded && !f->replay)
         f->options.verdicts->skipped_taps++;
     if (!status)

@@ -90,6 +90,20 @@ static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64
     }
 }
 
+/* What is no number is not gone on with. */
+static void mark_unknown(forced_sequence *s, const sb_piece *p)
+{
+    forced_memory *m = memory_of(s, p);
+    if (p->kind == SB_PIECE_keys || p->kind == SB_PIECE_values)
+        m->cache = 0;
+    else if (p->kind == SB_PIECE_conv_state)
+        m->conv = 0;
+    else if (p->kind == SB_PIECE_recurrent_state)
+        m->recurrent = 0;
+    else
+        s->hidden = 0;
+}
+
 static void mark_known(forced_sequence *s, const sb_config *c, const sb_piece *p)
 {
     forced_memory *m = memory_of(s, p);
@@ -136,6 +150,11 @@ static void adopt(sb_forced *f, forced_sequence *s, const sb_step_state *state, 
             continue;
         if (judged && is_known(s, &p))
             judge_piece(f, s, &p, state->position);
+        if (!forced_all_finite(p.found, count)) {
+            mark_unknown(s, &p.shape);
+            keys = 0;
+            continue;
+        }
         memcpy(p.shape.data, p.found, count * sizeof *p.found);
         if (p.shape.kind != SB_PIECE_values || keys)
             mark_known(s, &f->model->config, &p.shape);

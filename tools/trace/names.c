@@ -7,10 +7,11 @@
 typedef struct row {
     sb_tap_where where;
     const char *name, *words;
+    sb_op op;
 } row;
 
 static const row rows[] = {
-#define SB_TAP(where, name, width, words) {SB_TAP_##where, name, words},
+#define SB_TAP(where, name, op, width, words) {SB_TAP_##where, name, words, SB_OP_##op},
 #include "tools/trace/taps.def"
 #undef SB_TAP
 };
@@ -20,7 +21,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 static uint32_t width_of(size_t i, const sb_config *c)
 {
     const uint32_t widths[] = {
-#define SB_TAP(where, name, width, words) (uint32_t)(width),
+#define SB_TAP(where, name, op, width, words) (uint32_t)(width),
 #include "tools/trace/taps.def"
 #undef SB_TAP
     };
@@ -39,6 +40,7 @@ int sb_tap_row(size_t i, sb_tap_name *out)
     *out = (sb_tap_name){rows[i].where,
                          rows[i].name,
                          rows[i].words,
+                         rows[i].op,
                          sb_starts(rows[i].name, "mtp."),
                          !is_outside(rows[i].where),
                          0};

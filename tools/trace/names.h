@@ -3,6 +3,7 @@
 #define SB_TRACE_NAMES_H
 
 #include "ref/model/config.h"
+#include "ref/ops/op.h"
 
 typedef enum sb_tap_where {
     SB_TAP_call,
@@ -19,6 +20,7 @@ typedef struct sb_tap_name {
     sb_tap_where where;
     const char *name;  /* within the layer: "linear_attn.g" */
     const char *words; /* the width of a row: "nV" */
+    sb_op op;          /* that made it; of log-probabilities, the one they come from */
     int is_head;       /* of the MTP head: axis 0 are its entries */
     int in_layer;
     unsigned layer; /* of the trunk; 0 in the head */
