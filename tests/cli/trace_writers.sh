@@ -88,6 +88,8 @@ int main(int argc, char **argv)
     sbt_end_call(t);
     if (which == 5)
         sbt_head(t, "note", "late");
+    if (which == 6)
+        sbt_forced(t);
     if (sbt_finish(t, text, sizeof text) == 0)
         return 0;
     puts(text);
@@ -106,9 +108,42 @@ misuse 2 'sequence 0 was fed twice in one call'
 misuse 3 'sequence 0 has no slot'
 misuse 4 'accepted 2 of 1 drafts'
 misuse 5 'note: the head is written before the first call'
+misuse 6 'a forced round without sbt_verify before it'
 check "the same without misuse" "$work/misuse" "$work/m0" 0
 run 0 trace "$work/m0" --json
 at head.engine 'mine "1.0"'
+
+# --- what version 2 says more ------------------------------------------------------------------------------
+cat > "$work/two.c" <<'C'
+#include "tools/record/samebit_trace.h"
+int main(int argc, char **argv)
+{
+    char text[256];
+    const uint32_t ids[] = {1, 2, 3};
+    sbt_trace *t = sbt_open(argv[argc - 1], "mine 1.0", 384, 0);
+    sbt_sequence s = sbt_new_sequence(t, 0);
+    sbt_head(t, "rollback", "replay");
+    sbt_head(t, "drafter", "external");
+    sbt_head_number(t, "delta_chunk", 128);
+    sbt_prompt(t, &s, ids, 2);
+    sbt_end_call(t);
+    for (int i = 0; i < 2; i++) {
+        sbt_verify(t, &s, i ? 2 : 3, ids, 1, 0, ids + 1, 1);
+        if (i)
+            sbt_forced(t);
+        sbt_end_call(t);
+    }
+    return sbt_finish(t, text, sizeof text) != 0;
+}
+C
+check "version 2 compiles" "${CC:-cc}" -std=c11 -Wall -I. -o "$work/two" "$work/two.c"
+check "version 2 is written" "$work/two" "$work/v2"
+run 0 trace "$work/v2" --json
+at head.engine 'mine 1.0'
+check "the head of version 2" \
+    grep -qF '"rollback": "replay", "drafter": "external", "delta_chunk": 128' "$work/v2/trace.json"
+check "one round is forced, the second" \
+    test "$(grep -o '"emitted": \[2\][^}]*}' "$work/v2/trace.json" | tr -d '\n')" = '"emitted": [2]}"emitted": [2], "forced": true}'
 
 # --- the other languages ------------------------------------------------------------------------------------
 same_bytes() { # NAME COMMAND...

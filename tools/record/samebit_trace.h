@@ -314,7 +314,8 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
     return t;
 }
 
-/* A key of the head beside engine, before the first call: profile, arithmetic, checkpoint, note. */
+/* A key of the head beside engine, before the first call: profile, arithmetic, checkpoint, note,
+ * rollback, drafter, functions. */
 static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
 {
     sbt_text text = {NULL, 0, 0};
@@ -324,6 +325,15 @@ static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
     if (!t->error[0])
         fprintf(t->list, ", \"%s\": %s", key, text.bytes);
     free(text.bytes);
+}
+
+/* The same of a number: delta_chunk. */
+static inline void sbt_head_number(sbt_trace *t, const char *key, uint32_t value)
+{
+    if (t->steps)
+        sbt_fail(t, "%s: the head is written before the first call", key);
+    if (!t->error[0])
+        fprintf(t->list, ", \"%s\": %lu", key, (unsigned long)value);
 }
 
 static inline sbt_sequence sbt_new_sequence(sbt_trace *t, long slot)
@@ -372,6 +382,19 @@ static inline void sbt_verify(sbt_trace *t, sbt_sequence *s, uint32_t token, con
     s->position += 1 + accepted;
     s->rounds++;
     s->drafted = 0;
+}
+
+/* Behind sbt_verify: how many drafts that round accepted was dictated, and nobody's choice. */
+static inline void sbt_forced(sbt_trace *t)
+{
+    if (t->error[0])
+        return;
+    if (!t->rounds.size) {
+        sbt_fail(t, "a forced round without sbt_verify before it");
+        return;
+    }
+    t->rounds.size--; /* the brace */
+    sbt_append(t, &t->rounds, ", \"forced\": true}");
 }
 
 /* One step of the MTP head, in a call of its own: first fed the token emitted last, then the

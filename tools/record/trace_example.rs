@@ -114,10 +114,16 @@ impl Trace {
         })
     }
 
-    /// profile, arithmetic, checkpoint or note.
+    /// profile, arithmetic, checkpoint, note, rollback, drafter or functions.
     #[allow(dead_code)]
     pub fn head(&mut self, key: &str, value: &str) {
         self.head += &format!(", {}: {}", quote(key), quote(value));
+    }
+
+    /// The same of a number: delta_chunk.
+    #[allow(dead_code)]
+    pub fn head_number(&mut self, key: &str, value: u32) {
+        self.head += &format!(", {}: {value}", quote(key));
     }
 
     pub fn sequence(&mut self, slot: Option<u32>) -> io::Result<Sequence> {
@@ -196,6 +202,19 @@ impl Trace {
         s.rounds += 1;
         s.drafted = 0;
         Ok(())
+    }
+
+    /// Behind verify(): how many drafts that round accepted was dictated, and nobody's choice.
+    #[allow(dead_code)]
+    pub fn forced(&mut self) -> io::Result<()> {
+        match self.rounds.last_mut() {
+            Some(round) => {
+                round.pop();
+                *round += ", \"forced\": true}";
+                Ok(())
+            }
+            None => wrong("a forced round without verify() before it".into()),
+        }
     }
 
     /// One step of the MTP head, in a call of its own: first fed the token emitted last, then the drafts.
