@@ -27,6 +27,17 @@ for profile in hf vllm llamacpp; do
     run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
     says "profile $profile"
 done
+# 24 layers of activations in bfloat16: each op decides; without their values nothing can, which is no failure
+make_checkpoint deep --preset T1 --recipe mistakes --layers 24
+for profile in hf vllm sglang; do
+    for engine in fma pairwise sequential lanes16 backward; do
+        [ "${CHECK_ALL-}" = 1 ] || [ $profile$engine = hffma ] || [ $profile$engine = sglangpairwise ] || continue
+        run 0 diff "$work/deep" --engine sim:$engine --profile $profile --tokens 1,2,3,4,5,6,7,8 -n 3 --draft 1
+        run 4 diff "$work/deep" --engine sim:$engine --profile $profile --tokens 1,2,3,4,5,6,7,8 -n 3 --draft 1 --free
+        says 'MISTRUSTED: '
+    done
+done
+run 1 diff "$work/deep" --engine sim:fma+no_dt_bias --profile hf --tokens 1,2,3 -n 1
 # a last round that is cut to -n in a form without states between rows; accumulators of 13 bits
 run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
 run 0 diff "$t4" --engine sim:trunc13 --profile hf --tokens 7,8,9,10 -n 3 -q
