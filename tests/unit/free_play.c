@@ -54,9 +54,10 @@ static uint32_t give(table *t, size_t row)
 static void open_sides(table *t)
 {
     free_play *p = t->p;
-    static const char *const taps[] = {"none", "logits", "logits", "logits",
-                                       "logits,layers.*.mlp.router_ids"};
+    static const char *const taps[] = {"none", "logits", "logits,mtp.logits", "logits,mtp.logits",
+                                       "logits,mtp.logits,layers.*.mlp.router_ids"};
     sb_free_options options = {.knobs = p->knobs,
+                               .arithmetic = p->arithmetic,
                                .perturbed = p->perturbed,
                                .seed = 7,
                                .verdicts = &p->v,
@@ -73,6 +74,8 @@ static void open_sides(table *t)
                                   .knobs = p->engine ? p->engine : p->knobs,
                                   .tap = slip_watch,
                                   .tap_ctx = &t->game,
+                                  .hook = p->hook,
+                                  .hook_ctx = p->hook_ctx,
                                   .mtp = p->drafts};
     t->game.model = p->model;
     MUST(sb_free_new(p->model, &options, &t->free, &err));

@@ -14,7 +14,10 @@ typedef struct free_play {
     const sb_knobs *knobs;  /* of the reference; NULL: exact */
     const sb_knobs *engine; /* of the engine; NULL: the same */
     const sb_backend *backend;
-    const char *slip;                                     /* a mistake, or NULL */
+    const sb_arithmetic *arithmetic; /* of the backend; NULL: library */
+    const char *slip;                /* a mistake, or NULL */
+    sb_op_hook hook;                 /* of the engine, or NULL */
+    void *hook_ctx;
     void (*spoil)(struct free_play *play, sb_step *step); /* changes what is recorded, or NULL */
     double amount;                                        /* for it */
     unsigned level;                                       /* 0 .. 3, or 4: with the experts */

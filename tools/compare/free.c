@@ -35,6 +35,7 @@ static void free_sequence(sb_free_sequence *s)
 {
     sb_envelope_free(s->envelope);
     sb_trials_free(s->trials);
+    sb_free_drop_drafts(s);
     free(s->logits);
     s->envelope = NULL;
     s->trials = NULL;
@@ -116,6 +117,7 @@ static void restart(sb_free_sequence *s)
     sb_envelope *envelope = s->envelope;
     sb_trials *trials = s->trials;
     float *logits = s->logits;
+    sb_free_drop_drafts(s);
     sb_envelope_reset(envelope);
     if (trials)
         sb_trials_reset(trials);
@@ -239,6 +241,15 @@ static int has_rows(const sb_step *step, uint32_t sequence)
     return 0;
 }
 
+/* Who drafts has a sequence: where there is none nothing can be said. */
+static sb_status take_draft(sb_free *f, size_t row, sb_error *err)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->sequences[i].number == f->step->rows[row].sequence && !f->sequences[i].ended)
+            return sb_free_take_draft(f, &f->sequences[i], row, err);
+    return SB_OK;
+}
+
 /* What counts_of reads of a sequence stays. */
 static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
 {
@@ -265,8 +276,11 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
         sb_free_sequence *s = NULL;
         for (n = 1; i + n < step->row_count && step->rows[i + n].sequence == row->sequence;)
             n++;
-        if (row->kind == SB_CALL_draft)
+        if (row->kind == SB_CALL_draft) {
+            for (size_t k = 0; k < n && !status; k++)
+                status = take_draft(f, i + k, err);
             continue;
+        }
         status = find(f, row->sequence, &s, err);
         if (!status)
             status = take_sequence(f, s, state_of(step, row->sequence), i, n, err);

@@ -157,6 +157,7 @@ sb_status sb_free_call(sb_free *f, sb_free_sequence *s, size_t first, size_t n, 
     sb_envelope_adopt(s->envelope, has_experts(f->step) ? engine_experts : NULL, f);
     if (!status)
         status = run(f, s, rows, tokens, n, err);
+    sb_free_drop_drafts(s);
     free(tokens);
     return status;
 }

@@ -7,6 +7,13 @@
 #include "tools/compare/near.h"
 #include "tools/compare/rollback.h"
 
+/* A step of the engine's head that has not been judged: its row, and its logits if it has any. */
+typedef struct sb_free_draft {
+    uint64_t position;
+    uint32_t token;
+    float *logits; /* (V), or NULL */
+} sb_free_draft;
+
 typedef struct sb_free_sequence {
     uint32_t number;
     sb_envelope *envelope;
@@ -18,8 +25,10 @@ typedef struct sb_free_sequence {
     size_t accepted[2]; /* of the last round, and of the one before */
     uint64_t call;      /* number of the step of its last round */
     int has_round;
-    size_t round;     /* verdict of the last round */
-    float *logits;    /* (V) of the reference, of the row that gives the next token */
+    size_t round;  /* verdict of the last round */
+    float *logits; /* (V) of the reference, of the row that gives the next token */
+    sb_free_draft drafted[SB_MAX_DRAFTS]; /* since the last call */
+    size_t drafts;
     int waits;        /* that token has not come yet */
     size_t token;     /* verdict of that row */
     int within_tight; /* all of the last call was, and something was compared */
@@ -84,7 +93,11 @@ void sb_free_logprobs(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, size
 /* The token that the last call of s gave, as the engine has it. */
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err);
 
-/* Drafts before a verify call of n rows, and the round behind it (free_round.c). `round` is what is
+/* Row `row` of the step, a draft: it is judged with the verify call behind it (free_draft.c). */
+sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_error *err);
+void sb_free_drop_drafts(sb_free_sequence *s);
+
+/* Drafts before a verify call of n rows; and the round behind it (free_round.c). `round` is what is
  * known of it. */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
                          sb_round_verdict *round, sb_error *err);

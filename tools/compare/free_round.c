@@ -1,62 +1,8 @@
-/* free_round.c - speculative rounds: drafts, what was accepted, what was emitted. */
+/* free_round.c - speculative rounds: what was accepted, what was emitted. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/compare/free_parts.h"
-
-static void fail_draft(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
-                       double gap, double bound)
-{
-    sb_place place = {.layer = f->model->config.layers,
-                      .op = "draft",
-                      .name = "mtp.logits",
-                      .rank = 1,
-                      .element = {j},
-                      .found = round->drafts[1][j],
-                      .expected = round->drafts[0][j],
-                      .bound = bound};
-    snprintf(place.words, sizeof place.words,
-             "draft %zu is token %u; the head gives %u, whose logit is %.3g larger; rounding "
-             "explains %.3g",
-             j, (unsigned)round->drafts[1][j], (unsigned)round->drafts[0][j], gap, bound);
-    round->verdict = SB_VERDICT_FAIL;
-    sb_free_fail(f, s, s->position + j, &place);
-}
-
-/* The reference's head proposes behind the engine's own drafts, one by one. */
-sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
-                         sb_round_verdict *round, sb_error *err)
-{
-    size_t V = f->model->config.vocab_size, drafts = n - 1;
-    sb_status status = SB_OK;
-    if (drafts > SB_MAX_DRAFTS)
-        return sb_fail(err, SB_ERR_INPUT, "%zu drafts in a round; expected at most %d", drafts,
-                       SB_MAX_DRAFTS);
-    sb_envelope_forget_drafts(s->envelope);
-    for (size_t j = 0; j < drafts && !status; j++) {
-        sb_noise noise = {0};
-        status = sb_envelope_draft(s->envelope, tokens[j], f->logits, &noise, err);
-        if (status)
-            break;
-        uint32_t ours = sb_near_top_of(f->logits, V).token, theirs = tokens[j + 1];
-        double bound = sb_near_pair(f->factor * noise.loose);
-        double gap = theirs < V ? (double)f->logits[ours] - (double)f->logits[theirs] : bound + 1;
-        round->drafts[0][j] = ours;
-        round->drafts[1][j] = theirs;
-        round->drafted[0] = round->drafted[1] = j + 1;
-        f->choices++;
-        if (gap > bound) {
-            fail_draft(f, s, round, j, gap, bound);
-        } else if (ours != theirs) {
-            round->verdict = sb_verdict_worse(round->verdict, SB_VERDICT_NEAR_TIE);
-            f->v->near_ties++;
-            f->near_tokens++;
-        }
-    }
-    round->has_reference = 1;
-    sb_envelope_forget_drafts(s->envelope);
-    return status;
-}
 
 /* What contradicts itself in a round; NULL if nothing does. */
 static const char *contradiction(const sb_free *f, const sb_round *r, size_t first, size_t rows)

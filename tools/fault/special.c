@@ -132,6 +132,28 @@ static sb_status tail_noise(sb_plant *plant, const sb_op_call *call)
     return status;
 }
 
+static sb_status head_scaled(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_linear_args *a = call->args;
+    sb_status status = sb_op_run(call);
+    (void)plant;
+    for (size_t i = 0; i < a->rows * a->weight->rows && strcmp(call->name, "mtp.logits") == 0; i++)
+        a->out[i] *= 1.05f;
+    return status;
+}
+
+static sb_status drafts_from_zero(sb_plant *plant, const sb_op_call *call)
+{
+    static const uint32_t zero = 0;
+    sb_rope_args args = *(const sb_rope_args *)call->args;
+    (void)plant;
+    if (call->kind != SB_CALL_draft)
+        return sb_op_run(call);
+    for (size_t axis = 0; axis < 3; axis++)
+        args.position[axis] = &zero;
+    return sb_plant_run_with(call, &args);
+}
+
 static sb_status index_wraps(sb_plant *plant, const sb_op_call *call)
 {
     sb_embed_args args = *(const sb_embed_args *)call->args;
