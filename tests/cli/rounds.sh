@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# diff of rounds that the checkpoint's head or the rows did not decide alone: acceptance that was dictated, and
-# drafts from elsewhere. What is declared is taken as given; everything else about the round is judged as ever.
+# diff of rounds that the checkpoint's head or the rows did not decide alone: acceptance that was dictated, drafts
+# from elsewhere, and a way back that makes other roundings. What is declared is taken as given; everything else
+# about the round is judged as ever.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -66,6 +67,24 @@ edited "0,/$bonus/s//\"accepted\": 1, \"emitted\": [${ids[1]}, ${ids[2]}]/" 'a d
 edited "0,/$bonus/s//\"accepted\": 2, \"emitted\": [${ids[1]}, ${ids[2]}]/" 'begins at position'
 edited "0,/\"accepted\": 2, \"emitted\": \\[${ids[4]}, ${ids[5]}, ${ids[6]}\\]/s//\"accepted\": 3, \"emitted\": [${ids[4]}, ${ids[5]}, 7, ${ids[6]}]/" \
     '7 was emitted'
+
+# --- states that another call made (T-85) --------------------------------------------------------------------
+# declared WAY STATUS: the trace says that it goes back so
+declared() {
+    sed -i "s/\"rollback\": \"[a-z]*\"/\"rollback\": \"$1\"/" "$work/trace/trace.json"
+    run "$2" diff "$t1" --engine "$work/trace"
+}
+record --backend sim:batched -n 5 --draft 2 --rollback replay --taps 'all,state.*'
+declared replay 0
+says ' calls of inputs that nobody recorded'
+declared snapshots 1
+says_err 'layers.0.linear_attn.conv_state, head 0, row 1, column 0'
+sed -i 's/"rollback": "[a-z]*",//' "$work/trace/trace.json"
+check "it is still declared" test "$(grep -c rollback "$work/trace/trace.json")" = 0
+run 0 diff "$t1" --engine "$work/trace"
+# what the recorded call has left is held to it to the bit
+record --backend sim:batched -n 5 --draft 2 --rollback snapshots --taps 'all,state.*'
+declared slots 0
 
 # --- wrong use ------------------------------------------------------------------------------------------------
 refused 2 run "$t1" --tokens 1,2,3 --draft 2 --draft-file "$work/drafts"

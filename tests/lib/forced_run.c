@@ -90,13 +90,15 @@ void forced_run_all(forced_run *run)
         backend.ops = *run->ops;
     run->verdicts = (sb_verdicts){0};
     run->worst = 0.0;
-    const sb_forced_options options = {.knobs = run->judge ? run->judge : knobs,
-                                       .arithmetic = run->arithmetic ? run->arithmetic
-                                                                     : &sb_arithmetic_library,
-                                       .verdicts = &run->verdicts,
-                                       .bundle = run->bundle,
-                                       .any_form = run->any_form,
-                                       .mtp = run->mtp};
+    const sb_forced_options options = {
+        .knobs = run->judge ? run->judge : knobs,
+        .arithmetic = run->arithmetic ? run->arithmetic : &sb_arithmetic_library,
+        .verdicts = &run->verdicts,
+        .bundle = run->bundle,
+        .any_form = run->any_form,
+        .rollback = SB_IS(knobs, delta_rule, recurrent) ? SB_TRACE_ROLLBACK_snapshots
+                                                        : SB_TRACE_ROLLBACK_replay,
+        .mtp = run->mtp};
     at_work w = {.run = run};
     check(sb_forced_new(run->model, &options, &w.forced, &err), &err);
     const sb_capture_options recorded = {

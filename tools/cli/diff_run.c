@@ -82,6 +82,18 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
     return sb_live_run(run->model, run->request, &live, take, s, err);
 }
 
+/* U-10: "how the engine goes back behind rejected drafts": a trace says it, or nobody; an engine of
+ * this program was told. */
+static sb_trace_rollback rollback_of(const sb_diff_run *run)
+{
+    sb_trace_rollback way = SB_TRACE_ROLLBACK_unknown;
+    if (run->side->trace)
+        way = sb_trace_info(run->side->trace)->rollback;
+    else if (run->side->kind == SB_SIDE_live)
+        (void)sb_trace_rollback_of(sb_request_way(run->request), &way);
+    return way;
+}
+
 static void set_options(sb_diff_run *run, sb_differ_options *o)
 {
     sb_differ_defaults(o, &run->request->knobs, &run->arithmetic, &run->verdicts);
@@ -90,6 +102,8 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->forced.bundle = run->bundle;
     /* T-67: "A trace or dump" of another program says which values, and not by which form */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
+    o->forced.rollback = rollback_of(run);
+    o->forced.external = run->external;
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);

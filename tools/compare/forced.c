@@ -17,6 +17,8 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
         forced_drop_states(&s->memory[i]);
     }
     free(s->memory);
+    free(s->own[0]);
+    free(s->own[1]);
     sb_session_free(s->session);
     free(s);
 }
@@ -30,6 +32,7 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
         forced_memory *m = &s->memory[i];
         m->cache = m->drafted = m->conv = m->recurrent = 1;
         m->form = SB_OP_delta_rule;
+        forced_close(m);
         if (m->column)
             memset(m->column, 0, columns * (1 + c->lin_k_dim) * sizeof *m->column);
     }
@@ -122,12 +125,14 @@ static void lose(sb_forced *f, forced_sequence *s, const char *why)
  * states is known": what the engine's replay computed was not recorded. */
 static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *err)
 {
+    uint64_t first = sb_session_state(s->session)->position - s->verified;
     f->replay = 1;
     f->other_form = 0;
     sb_status status = sb_session_keep(s->session, kept, err);
     f->replay = 0;
     if (f->other_form)
         forced_forget(f, s);
+    forced_undone(f, s, first);
     s->verified = 0;
     return status;
 }
@@ -183,6 +188,7 @@ static sb_status draft(sb_forced *f, forced_sequence *s, uint32_t token, sb_erro
     if (s->drafts)
         s->hidden_draft = f->recycled;
     else {
+        s->has_own[0] = s->has_own[1] = 0;
         s->hidden_draft = s->hidden;
         s->memory[f->model->config.layers].drafted = 1;
     }
@@ -204,6 +210,7 @@ static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, siz
     for (size_t i = 0; i < f->rows; i++)
         tokens[i] = step->rows[row + i].token;
     f->kept = round ? round->round.accepted + 1 : SIZE_MAX;
+    f->opens = verify && f->rows > 1 && !f->options.external;
     s->drafts = 0;
     s->memory[f->model->config.layers].drafted = 1;
     sb_rollback rollback =
@@ -211,6 +218,7 @@ static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, siz
     sb_status status = verify ? sb_session_verify(s->session, tokens, f->rows, rollback, err)
                               : sb_session_feed(s->session, tokens, f->rows, err);
     free(tokens);
+    s->has_own[0] = s->has_own[1] = 0;
     if (status)
         return status;
     s->hidden = f->norm;

@@ -10,6 +10,7 @@
 #include "ref/run/session.h"
 #include "tools/compare/ball.h"
 #include "tools/compare/verdict.h"
+#include "tools/trace/head.h"
 #include "tools/trace/step.h"
 
 typedef struct sb_forced sb_forced;
@@ -21,7 +22,9 @@ typedef struct sb_forced_options {
     const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
     sb_cells *cells;                 /* gets the ratios of each row of a step, or NULL */
     int mtp;                         /* the steps have the head's taps */
-    int any_form;    /* nobody says in which form the engine computes the delta rule: T-67 */
+    int any_form; /* nobody says in which form the engine computes the delta rule: T-67 */
+    sb_trace_rollback rollback; /* how the engine goes back, as far as it says: T-85 */
+    int external;               /* the head made no drafts, and no entry of one: T-86 */
     sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
                       * an explanation tries. NULL: sb_op_run */
     void *twin_ctx;

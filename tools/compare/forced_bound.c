@@ -201,7 +201,7 @@ static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_v
     else if (strcmp(in->name, "state") == 0)
         known = m && m->recurrent;
     else if (call->op == SB_OP_attention && strcmp(in->name, "q") != 0)
-        known = m && m->cache && m->drafted;
+        known = m && forced_has_cache(m) && m->drafted;
     else if (strcmp(in->name, "shared_logit") == 0)
         known = f->shared_gate;
     else if (strcmp(call->name, "mtp.fc") == 0)

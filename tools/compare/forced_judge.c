@@ -230,6 +230,7 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
                                cols);
         f->counts[op].calls++;
         f->options.verdicts->ops[op].skipped += blind > 0;
+        f->options.verdicts->ops[op].blind += blind > 0;
     }
     return adopt(f, found, data, rows * cols);
 }

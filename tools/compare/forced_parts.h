@@ -21,6 +21,7 @@ typedef struct forced_count {
 /* What is known of one layer's memory of one sequence. */
 typedef struct forced_memory {
     int cache, drafted, conv, recurrent; /* known; drafted: the entries of this row of drafts */
+    uint64_t open_from, open_to;         /* rows of the cache that are not known (forced_other.c) */
     sb_op form;                          /* of the delta rule that ran last */
     /* How far the engine's recurrent state may be from the reference's: the 2-norm of a column
      * (nV, dv), and of an element (nV, dk, dv). NULL in layers that have none. */
@@ -38,6 +39,8 @@ typedef struct forced_sequence {
     int hidden_draft;      /* the one that the draft at work begins with */
     size_t drafts;         /* steps of the head since the last call */
     size_t verified;       /* rows of a verify that nobody has cut yet */
+    float *own[2]; /* key and value that the first draft made, or NULL; not known: has_own 0 */
+    int has_own[2];
 } forced_sequence;
 
 struct sb_forced {
@@ -66,6 +69,7 @@ struct sb_forced {
     size_t kept;    /* rows of a verify that stay; SIZE_MAX: not known */
     int other_form; /* of the delta rule than at first, in a replay */
     int replay;     /* rows are fed again: nothing is compared */
+    int opens;      /* the call verifies drafts of the head */
     sb_op op;       /* the last that ran, and its layer */
     uint32_t layer;
     /* what the values of this layer or call are, where no array says so */
@@ -143,6 +147,20 @@ sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *st
 
 /* Nothing is known of a sequence's states any more. */
 void forced_forget(const sb_forced *f, forced_sequence *s);
+
+/* forced_other.c: what another call may have left than the one that is recorded. Rows of a round
+ * that began at `first` were undone: of the states that the others left nothing is known, if they
+ * were fed again. */
+void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first);
+
+/* A key (which: 0) or value (1) of the head's entries: data (rows, cols). */
+sb_status forced_see_entry(const sb_forced *f, int which, const float *data, size_t rows,
+                           size_t cols, int known);
+
+/* Whether all rows of the cache are known; whether this one is, where the others are. */
+int forced_has_cache(const forced_memory *memory);
+int forced_is_open(const forced_memory *memory, uint64_t row);
+void forced_close(forced_memory *memory);
 
 forced_memory *forced_memory_of(sb_forced *f, uint32_t layer);
 

@@ -44,6 +44,7 @@ typedef struct sb_place {
 typedef struct sb_op_verdict {
     size_t compared, identical, open; /* elements; open: those whose bound is not 0 */
     size_t skipped;                   /* calls that could not be judged: inputs not recorded */
+    size_t blind;                     /* of these, whose output is recorded */
     size_t near_ties;                 /* router choices that the bound leaves open */
     double worst;                     /* error / bound, largest */
     double median;                    /* error / bound of the open elements: tightness (T-16) */

@@ -234,6 +234,8 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
     sb_knobs_exact(&t->knobs);
     sb_status status = set_all(&t->knobs, f->setting, err);
     t->engine_knobs = t->knobs;
+    t->rollback = sb_knobs_have_row_states(&t->knobs) ? SB_TRACE_ROLLBACK_snapshots
+                                                      : SB_TRACE_ROLLBACK_replay;
     if (!status)
         status = sb_sim_find("sequential", &t->sim, err);
     return status ? status : sb_campaign_model(c, f->vehicle, &t->reference, err);
@@ -294,7 +296,8 @@ static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_
     sb_trace_head head = {.engine = "samebit fault",
                           .has_knobs = 1,
                           .knobs = t->knobs,
-                          .vocab_size = t->reference->config.vocab_size};
+                          .vocab_size = t->reference->config.vocab_size,
+                          .rollback = t->rollback};
     if (!c->options.keep)
         return SB_OK;
     snprintf(head.arithmetic, sizeof head.arithmetic, "%s",

@@ -16,10 +16,11 @@ typedef enum axis {
     AXIS_prompt,
     AXIS_drafts,
     AXIS_rollback,
+    AXIS_entry,
     AXES
 } axis;
-static const char *const axis_names[AXES] = {"engine", "profile", "model",
-                                             "prompt", "drafts",  "rollback"};
+static const char *const axis_names[AXES] = {"engine", "profile",  "model", "prompt",
+                                             "drafts", "rollback", "entry"};
 
 static const char *const models[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
                                      "T4 bf16 predictable",   "T5:4 bf16 mistakes",
@@ -29,7 +30,17 @@ static const struct {
     size_t calls;
 } prompts[] = {{"one call", 1}, {"two calls", 2}, {"five calls", 5}, {"token by token", 24}};
 static const char *const drafts[] = {"none", "1", "2", "3", "4"};
-static const char *const rollbacks[] = {"snapshots", "replay"};
+static const struct {
+    const char *name;
+    sb_trace_rollback declared;
+    int replay;
+} rollbacks[] = {{"snapshots", SB_TRACE_ROLLBACK_snapshots, 0},
+                 {"slots", SB_TRACE_ROLLBACK_slots, 0},
+                 {"replay", SB_TRACE_ROLLBACK_replay, 1},
+                 {"replay, undeclared", SB_TRACE_ROLLBACK_unknown, 1}};
+enum { FIRST_REPLAY = 2 };
+/* Of a round: as its verify made it, or its first draft. */
+static const char *const entries[] = {"verify", "draft"};
 
 static size_t axis_count(axis a)
 {
@@ -46,6 +57,8 @@ static size_t axis_count(axis a)
         return sizeof drafts / sizeof *drafts;
     case AXIS_rollback:
         return sizeof rollbacks / sizeof *rollbacks;
+    case AXIS_entry:
+        return sizeof entries / sizeof *entries;
     case AXES:
         break;
     }
@@ -66,7 +79,9 @@ static const char *axis_value(axis a, size_t i)
     case AXIS_drafts:
         return drafts[i];
     case AXIS_rollback:
-        return rollbacks[i];
+        return rollbacks[i].name;
+    case AXIS_entry:
+        return entries[i];
     case AXES:
         break;
     }
@@ -116,9 +131,12 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     for (size_t k = 0; t->sim->settings && t->sim->settings[k] && !status; k++)
         status = sb_knobs_set(&t->knobs, t->sim->settings[k], err);
     t->engine_knobs = t->knobs;
-    if (!sb_knobs_have_row_states(&t->knobs))
-        run->at[AXIS_rollback] = 1; /* nothing to take a snapshot of */
-    t->script.replay = run->at[AXIS_rollback] == 1;
+    if (!sb_knobs_have_row_states(&t->knobs) && at[AXIS_rollback] < FIRST_REPLAY)
+        run->at[AXIS_rollback] += FIRST_REPLAY; /* nothing to take a snapshot of */
+    t->rollback = rollbacks[at[AXIS_rollback]].declared;
+    t->script.replay = rollbacks[at[AXIS_rollback]].replay;
+    if (at[AXIS_entry] == 1)
+        t->slip = sb_planted_find(sb_slips, "entry_of_draft");
     return status ? status : sb_campaign_model(c, models[at[AXIS_model]], &t->reference, err);
 }
 

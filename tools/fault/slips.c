@@ -7,10 +7,19 @@
 #include "ref/math/fn.h"
 
 const sb_planted sb_slips[] = {
-#define SB_PLANTED(kind, where_, by, with_, words_)                                                \
-    {.name = #by, .where = #where_, .with = with_, .words = words_, .at = sb_slip_##by},
+#define SB_SLIP(where_, by, with_, words_, benign_)                                                \
+    {.name = #by,                                                                                  \
+     .where = #where_,                                                                             \
+     .with = with_,                                                                                \
+     .words = words_,                                                                              \
+     .benign = benign_,                                                                            \
+     .at = sb_slip_##by},
+#define SB_PLANTED(kind, where, by, with, words) SB_SLIP(where, by, with, words, 0)
+#define SB_HARMLESS(kind, where, by, with, words) SB_SLIP(where, by, with, words, 1)
 #include "tools/fault/lists/slips.def"
 #undef SB_PLANTED
+#undef SB_HARMLESS
+#undef SB_SLIP
     {.name = NULL}};
 
 /* --- on the way back: what a round leaves of each piece of the state ----------------------------
@@ -168,20 +177,64 @@ static void keep_recycled(sb_slip_game *game, const sb_layer_state *layer, size_
     memcpy(game->recycled + most + game->draft * row, layer->values + at, row * sizeof(float));
 }
 
+/* Entry j of the round is the one that draft j left. */
+static void put_recycled(sb_slip_game *game, const sb_layer_state *layer, size_t row, size_t j)
+{
+    size_t at = (size_t)(game->live->mtp_entries - game->accepted - 1 + j) * row;
+    memcpy(layer->keys + at, game->recycled + j * row, row * sizeof(float));
+    memcpy(layer->values + at, game->recycled + (SB_MAX_DRAFTS + j) * row, row * sizeof(float));
+}
+
 /* The first of them was made of a true hidden vector. */
 void sb_slip_entry_of_recycled(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage != SB_SLIP_drafted && stage != SB_SLIP_kept)
         return;
     const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
-    size_t row = sb_state_kv_row(game->live->config), most = SB_MAX_DRAFTS * row;
+    size_t row = sb_state_kv_row(game->live->config);
     if (stage == SB_SLIP_drafted)
         keep_recycled(game, layer, row);
-    for (size_t j = 1; stage == SB_SLIP_kept && j <= game->accepted && j < game->drafts; j++) {
-        size_t at = (size_t)(game->live->mtp_entries - game->accepted - 1 + j) * row;
-        memcpy(layer->keys + at, game->recycled + j * row, row * sizeof(float));
-        memcpy(layer->values + at, game->recycled + most + j * row, row * sizeof(float));
-    }
+    for (size_t j = 1; stage == SB_SLIP_kept && j <= game->accepted && j < game->drafts; j++)
+        put_recycled(game, layer, row, j);
+}
+
+/* T-86: "draft step of a round is fed what the first row of its verify feeds the head" */
+void sb_slip_entry_of_draft(sb_slip_game *game, sb_slip_stage stage)
+{
+    if (stage != SB_SLIP_drafted && stage != SB_SLIP_kept)
+        return;
+    const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
+    size_t row = sb_state_kv_row(game->live->config);
+    if (stage == SB_SLIP_drafted && game->draft == 0)
+        keep_recycled(game, layer, row);
+    if (stage == SB_SLIP_kept && game->drafts > 0)
+        put_recycled(game, layer, row, 0);
+}
+
+/* The entry of a rejected draft, found in its place by the next round. */
+void sb_slip_entry_of_rejected(sb_slip_game *game, sb_slip_stage stage)
+{
+    if (stage != SB_SLIP_kept)
+        return;
+    const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
+    size_t row = sb_state_kv_row(game->live->config);
+    if (game->holds)
+        put_recycled(game, layer, row, 0);
+    game->holds = game->accepted < game->drafts;
+    game->draft = 0;
+    if (game->holds)
+        keep_recycled(game, layer, row);
+}
+
+void sb_slip_entry_left_out(sb_slip_game *game, sb_slip_stage stage)
+{
+    if (stage != SB_SLIP_kept || game->accepted == 0)
+        return;
+    const sb_layer_state *layer = &game->live->layers[game->live->config->layers];
+    size_t row = sb_state_kv_row(game->live->config);
+    size_t at = (size_t)(game->live->mtp_entries - 1) * row;
+    memset(layer->keys + at, 0, row * sizeof(float));
+    memset(layer->values + at, 0, row * sizeof(float));
 }
 
 void sb_slip_last_hidden_stale(sb_slip_game *game, sb_slip_stage stage)
@@ -206,20 +259,25 @@ void sb_slip_block_boundary(sb_slip_game *game, sb_slip_stage stage)
 /* --- behind the prompt: states that were stored and given out again, and padding ----------------
  */
 
-static size_t linear_state(const sb_slip_game *game)
-{
-    return sb_state_conv_size(game->live->config) + sb_state_recurrent_size(game->live->config);
-}
-
-/* Conv and recurrent states to `kept` (out), or back. */
-static void store(sb_slip_game *game, int out)
+/* Room for conv and recurrent states of all layers. */
+static void make_store(sb_slip_game *game)
 {
     const sb_config *c = game->live->config;
+    size_t floats = sb_state_conv_size(c) + sb_state_recurrent_size(c);
+    game->stored = sb_alloc(c->layers, floats * sizeof(float));
+    if (!game->stored)
+        abort();
+}
+
+/* Conv and recurrent states of `state` into game->stored (out), or back. */
+static void store(sb_slip_game *game, const sb_state *state, int out)
+{
+    const sb_config *c = state->config;
     float *at = game->stored;
     for (uint32_t i = 0; i < c->layers; i++) {
-        const sb_layer_state *l = &game->live->layers[i];
+        const sb_layer_state *l = &state->layers[i];
         size_t conv = sb_state_conv_size(c), recurrent = sb_state_recurrent_size(c);
-        if (sb_state_is_full(game->live, i))
+        if (sb_state_is_full(state, i))
             continue;
         memcpy(out ? at : l->conv, out ? l->conv : at, conv * sizeof *at);
         at += conv;
@@ -232,13 +290,35 @@ static void store(sb_slip_game *game, int out)
 void sb_slip_stale_snapshot(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage == SB_SLIP_prompt && !game->stored) {
-        game->stored = sb_alloc(game->live->config->layers, linear_state(game) * sizeof(float));
-        if (!game->stored)
-            abort();
-        store(game, 1);
+        make_store(game);
+        store(game, game->live, 1);
     }
     if (stage == SB_SLIP_primed)
-        store(game, 0);
+        store(game, game->live, 0);
+}
+
+/* What a short sequence of other tokens leaves. */
+static void store_other(sb_slip_game *game)
+{
+    static const uint32_t tokens[] = {5, 3, 8, 2, 13};
+    const sb_session_options options = {.backend = game->options.backend, .knobs = &game->knobs};
+    sb_session *other = NULL;
+    sb_error err;
+    if (sb_session_new(game->model, &options, &other, &err) ||
+        sb_session_feed(other, tokens, sizeof tokens / sizeof *tokens, &err))
+        abort();
+    make_store(game);
+    store(game, sb_session_state(other), 1);
+    sb_session_free(other);
+}
+
+void sb_slip_slot_of_other(sb_slip_game *game, sb_slip_stage stage)
+{
+    if (stage != SB_SLIP_kept)
+        return;
+    if (!game->stored)
+        store_other(game);
+    store(game, game->live, 0);
 }
 
 void sb_slip_published_mutated(sb_slip_game *game, sb_slip_stage stage)

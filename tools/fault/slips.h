@@ -44,12 +44,15 @@ typedef struct sb_slip_game {
     size_t rows;              /* of the trunk's call */
     float *stored;            /* states of a snapshot */
     float *recycled;          /* keys, then values, of the head's layer behind the drafts */
+    int holds;                /* what is kept from a round for the next is there */
 } sb_slip_game;
 
 /* The functions, one per row. */
 #define SB_PLANTED(kind, where, by, with, words)                                                   \
     void sb_slip_##by(sb_slip_game *game, sb_slip_stage stage);
+#define SB_HARMLESS(kind, where, by, with, words) SB_PLANTED(kind, where, by, with, words)
 #include "tools/fault/lists/slips.def"
 #undef SB_PLANTED
+#undef SB_HARMLESS
 
 #endif

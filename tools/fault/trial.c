@@ -218,7 +218,7 @@ static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
 static sb_status take_slots(run *r, size_t rows, sb_error *err)
 {
     sb_status status = SB_OK;
-    for (size_t n = 0; n <= rows && !status && r->trial->slip; n++) {
+    for (size_t n = 0; n <= rows && !status; n++) {
         sb_state_free(r->game.slot[n]);
         r->game.slot[n] = NULL;
         status = sb_session_state_at(r->game.session, n, &r->game.slot[n], err);
@@ -247,7 +247,7 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
         status = sb_session_logits(g->session, row, g->head, err);
         chosen[row] = status ? 0 : sb_greedy(g->head, V);
     }
-    if (!status)
+    if (!status && snapshots && r->trial->slip)
         status = take_slots(r, rows, err);
     if (status)
         return status;
@@ -316,6 +316,7 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     sb_differ_defaults(&o, &t->knobs, arithmetic, verdicts);
     o.with_forced = forced;
     o.with_free = free;
+    o.forced.rollback = t->rollback;
     o.free.greedy = 1;
     o.free.seed = t->seed;
     if (t->perturbed)

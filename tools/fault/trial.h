@@ -41,9 +41,10 @@ typedef struct sb_trial {
     void *hook_ctx;
     sb_tap_fn tap; /* changes recorded values as they are made; NULL: nothing */
     void *tap_ctx;
-    const sb_planted *slip; /* NULL: none */
-    sb_spoiler *spoiler;    /* NULL: none */
-    sb_step_fn record;      /* gets the engine's steps, too; or NULL */
+    const sb_planted *slip;     /* NULL: none */
+    sb_trace_rollback rollback; /* as a trace of it says, whatever the script does */
+    sb_spoiler *spoiler;        /* NULL: none */
+    sb_step_fn record;          /* gets the engine's steps, too; or NULL */
     void *record_ctx;
     sb_script script;
     int with_forced, with_free; /* which comparisons are made, each by itself */

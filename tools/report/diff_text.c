@@ -165,10 +165,13 @@ static void print_ops(const sb_verdicts *v, FILE *out)
                 op->identical, op->worst, op->median, sb_verdict_name(op->verdict));
         if (op->near_ties)
             fprintf(out, ", %zu near tie%s", op->near_ties, sb_s(op->near_ties));
-        if (op->skipped)
-            fprintf(out, ", %zu call%s %s", op->skipped, sb_s(op->skipped),
+        size_t blind = op->verdict == SB_VERDICT_SKIPPED ? 0 : op->blind;
+        if (op->skipped > blind)
+            fprintf(out, ", %zu call%s %s", op->skipped - blind, sb_s(op->skipped - blind),
                     op->verdict == SB_VERDICT_SKIPPED ? "not judged"
                                                       : "judged in what is behind them");
+        if (blind)
+            fprintf(out, ", %zu call%s of inputs that nobody recorded", blind, sb_s(blind));
         fputc('\n', out);
     }
 }

@@ -14,8 +14,9 @@ typedef enum sb_sim_order {
 
 typedef enum sb_sim_form {
     FORM_plain,
-    FORM_late, /* attention: sum of e v, then the division by sum of e */
-    FORM_any   /* the atom takes any binary32 operands, and not only those that its unit reads */
+    FORM_late,    /* attention: sum of e v, then the division by sum of e */
+    FORM_batched, /* linear: 1, 2, 4, ... lanes where the call has 1, 2, 3, ... rows */
+    FORM_any      /* the atom takes any binary32 operands, and not only those that its unit reads */
 } sb_sim_form;
 
 typedef enum sb_sim_fn {

@@ -120,10 +120,21 @@ static void one_panel(void *ctx, size_t p, size_t worker)
     outputs(j->s, j->knobs, j->a, &j->of, &mine, first, count);
 }
 
+/* A row has other roundings in a call of another size, as in programs that choose a kernel, or cut
+ * its sums, by how many rows there are. */
+static sb_sim_arith arith_of_call(const sb_sim_arith *s, size_t rows)
+{
+    sb_sim_arith own = *s;
+    for (size_t i = 1; i < rows && s->form == FORM_batched && own.lanes < SB_SIM_LANES; i++)
+        own.lanes *= 2;
+    return own;
+}
+
 sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a)
 {
     size_t n = a->weight->rows, k = a->weight->cols;
-    job j = {.s = s, .knobs = knobs, .a = a};
+    const sb_sim_arith own = arith_of_call(s, a->rows);
+    job j = {.s = &own, .knobs = knobs, .a = a};
     sb_status status = make_operands(knobs, a, &j.of);
     if (!status)
         status = make_room(k, &j.all);
