@@ -23,8 +23,9 @@ static sb_ball chained(const sb_arithmetic *ar, double theta, size_t f, size_t r
 static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double theta, size_t f,
                          size_t rd)
 {
-    if (f == 0)
-        return sb_ball_of(1.0f);
+    const sb_ball one = sb_ball_of(1.0f);
+    if (f == 0) /* T-81: "has that in the place of a rounding, also of operands without spread" */
+        return SB_IS(knobs, rope_freq, torch) ? sb_ball_div(ar, one, one) : one;
     if (SB_IS(knobs, rope_freq, chain))
         return chained(ar, theta, f, rd);
     double exponent = 2.0 * (double)f / (double)rd, power = sb_wide_pow(theta, -exponent);
