@@ -9,6 +9,7 @@ if [ "${CHECK_ALL-}" = 1 ]; then
         "$SAMEBIT" fault --sensitivity
 else
     "$SAMEBIT" fault F24 F35 op.delta_rule.sign session.conv_forgotten --quiet --tokens 60 &&
+        "$SAMEBIT" fault at.expert-down at.slot-early-head at.bonus-not-fed sound.pages --quiet --tokens 0 &&
         "$SAMEBIT" fault F17 F18 'kernel.linear_*' 'kernel.*_barrier' --quiet --tokens 0 &&
         "$SAMEBIT" fault 'kernel.none.w*' --quiet --tokens 0
 fi

@@ -79,6 +79,24 @@ TEST(test_results)
     assert_int_equal(s->skipped, 1);
 }
 
+/* A site that no call has is a mistake of the list, and no fault that was caught. */
+TEST(test_a_site_is_met)
+{
+    sb_fault f = {.plant = SB_PLANT_op,
+                  .arg = "swiglu.sign",
+                  .site = "layer=3",
+                  .fires = "op:swiglu",
+                  .quiet = "ops"};
+    sb_error err = {""};
+    judged(f, SB_FAULT_CAUGHT);
+    f.site = "layer=77";
+    f.origin = f.words = f.setting = "";
+    f.vehicle = "T4 bf16 mistakes";
+    f.script = "plain";
+    assert_int_equal(sb_campaign_fault(campaign, &f, &err), SB_ERR_USAGE);
+    assert_non_null(strstr(err.text, "its site is never met"));
+}
+
 /* A fault of a kernel is gone behind its run; who does not see the right one has not caught it. */
 TEST(test_kernels)
 {

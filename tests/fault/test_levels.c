@@ -91,6 +91,32 @@ TEST(test_fault_by_level)
         assert_int_equal(s->failed[level], last.level[level] == SB_VERDICT_FAIL);
 }
 
+/* A token that is fed and was never emitted shows at every level, from the rows alone. */
+TEST(test_another_token_is_fed)
+{
+    sb_fault f = {.name = "feed",
+                  .origin = "",
+                  .words = "",
+                  .plant = SB_PLANT_feed,
+                  .arg = "",
+                  .site = "round=0",
+                  .vehicle = "T4 bf16 predictable",
+                  .setting = "",
+                  .script = "two",
+                  .fires = "round",
+                  .quiet = "ops logits"};
+    sb_error err = {""};
+    for (int twin = 0; twin < 2; twin++) {
+        f.plant = twin ? SB_PLANT_knob : SB_PLANT_feed;
+        f.benign = twin;
+        if (sb_campaign_fault(campaign, &f, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(last.result, twin ? SB_FAULT_PASSED : SB_FAULT_CAUGHT);
+        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+            assert_int_equal(last.level[level] == SB_VERDICT_FAIL, !twin);
+    }
+}
+
 /* T-70: a fault that more data hides has survived; a correct engine fails at no level. */
 TEST(test_judge_of_levels)
 {

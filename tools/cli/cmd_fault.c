@@ -80,7 +80,8 @@ static int wanted(const sb_fault *f, size_t index, const fault_request *r)
         if (sb_fault_matches(f, r->names.item[i]))
             return 1;
     /* without names, those of incidents and a few of each generated kind */
-    int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0;
+    int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0 ||
+                    strncmp(f->name, "at.", 3) == 0 || strncmp(f->name, "sound.", 6) == 0;
     return !r->names.count && (r->all || !generated || index % 8 == 0);
 }
 
@@ -214,7 +215,9 @@ static const char *const row_words[LEVEL_ROWS] = {
     [SB_PLANT_file] = "in a file, seen by check",
     [SB_PLANT_trace] = "in a trace",
     [SB_PLANT_kernel] = "in a kernel",
+    [SB_PLANT_feed] = "another token fed",
     [SB_PLANT_self] = "the reference in disguise",
+    [SB_PLANT_engine] = "an op of another engine",
     [ROW_ALL] = "all",
     [ROW_CORRECT] = "correct engines",
 };

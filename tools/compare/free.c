@@ -166,6 +166,24 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
         snprintf(round->hypothesis, sizeof round->hypothesis, "behaves as if %s", like);
 }
 
+/* U-4: "The next row of the sequence is the token emitted last, at the position behind those that
+ * were kept"; a further prompt is not the engine's. */
+static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
+{
+    sb_place place = {.layer = SB_NO_LAYER, .op = "round", .name = "round"};
+    if (!s->verify || !s->kept || next->token == s->last || next->kind == SB_CALL_prompt ||
+        next->position != s->position + s->kept)
+        return;
+    snprintf(place.words, sizeof place.words,
+             "token %u was emitted last, and token %u is fed behind it", (unsigned)s->last,
+             (unsigned)next->token);
+    place.found = next->token;
+    place.expected = s->last;
+    sb_free_fail(f, s, next->position, &place);
+    if (s->has_round)
+        f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
+}
+
 /* Cuts the rows of the last call, now that it is known how many were kept: what comes says so by
  * its position, or the round did. `next` is NULL where nothing comes. */
 static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, sb_error *err)
@@ -203,6 +221,8 @@ static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_st
     sb_status status = SB_OK;
     if (n && *next == 0 && s->rows)
         restart(s);
+    if (n && !s->lost)
+        judge_fed(f, s, &step->rows[first]);
     if (!s->lost)
         status = settle(f, s, next, err);
     if (status || s->lost)

@@ -22,6 +22,7 @@ typedef struct sb_free_sequence {
     size_t rows;        /* of the last call; 0: there was none */
     int verify;         /* its rows have still to be cut */
     size_t kept;        /* that a round said; 0: nobody did */
+    uint32_t last;      /* the token that it emitted last */
     size_t accepted[2]; /* of the last round, and of the one before */
     uint64_t call;      /* number of the step of its last round */
     int has_round;

@@ -72,6 +72,7 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
         return SB_OK;
     }
     s->kept = r->emitted;
+    s->last = r->tokens[r->emitted - 1];
     for (size_t i = 0; i < r->emitted; i++)
         v->verdict = sb_verdict_worse(v->verdict, f->v->tokens[first_verdict + i].verdict);
     if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced)

@@ -173,6 +173,11 @@ static sb_script script_of(const char *name)
     } all[] = {{"plain", {.prompt = 9, .decode = 3, .sequences = 1}},
                {"rounds", {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1}},
                {"two", {.prompt = 9, .decode = 1, .rounds = 2, .drafts = 2, .sequences = 2}},
+               {"replay",
+                {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1, .replay = 1}},
+               {"one call", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 1}},
+               {"five calls", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 5}},
+               {"by token", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 12}},
                {"long", {.prompt = 105, .decode = 1, .sequences = 1}},
                {"few", {.prompt = 5, .sequences = 1}},
                {"pair", {.prompt = 2, .sequences = 1}},
@@ -234,8 +239,9 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
     sb_knobs_exact(&t->knobs);
     sb_status status = set_all(&t->knobs, f->setting, err);
     t->engine_knobs = t->knobs;
-    t->rollback = sb_knobs_have_row_states(&t->knobs) ? SB_TRACE_ROLLBACK_snapshots
-                                                      : SB_TRACE_ROLLBACK_replay;
+    t->rollback = sb_knobs_have_row_states(&t->knobs) && !t->script.replay
+                      ? SB_TRACE_ROLLBACK_snapshots
+                      : SB_TRACE_ROLLBACK_replay;
     if (!status)
         status = sb_sim_find("sequential", &t->sim, err);
     return status ? status : sb_campaign_model(c, f->vehicle, &t->reference, err);
@@ -244,8 +250,32 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
 /* --- faults of ops and sessions -----------------------------------------------------------------
  */
 
-static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler *spoiler,
-                       sb_error *err)
+/* "OP ENGINE" */
+static sb_status plant_engine(const sb_fault *f, sb_sited *sited, sb_error *err)
+{
+    const sb_sim *sim = NULL;
+    char op[24], name[24];
+    size_t i = 0;
+    if (sscanf(f->arg, "%23s %23s", op, name) != 2)
+        return sb_fail(err, SB_ERR_USAGE, "%s: no op and engine in \"%s\"", f->name, f->arg);
+    while (i < sb_op_count() && strcmp(sb_op_name(i), op) != 0)
+        i++;
+    if (i == sb_op_count())
+        return sb_fail(err, SB_ERR_USAGE, "%s: no op %s", f->name, op);
+    sb_status status = sb_sim_find(name, &sim, err);
+    sited->op = (sb_op)i;
+    sited->table = status ? NULL : &sim->backend.ops;
+    return status;
+}
+
+/* What is planted, where. */
+typedef struct sb_planting {
+    sb_plant plant;
+    sb_sited sited;
+    sb_spoiler spoiler;
+} sb_planting;
+
+static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error *err)
 {
     static const sb_planted *const lists[] = {
         [SB_PLANT_op] = sb_op_faults,     [SB_PLANT_special] = sb_specials,
@@ -254,23 +284,37 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_plant *at, sb_spoiler 
     const sb_planted *row = lists[f->plant] ? sb_planted_find(lists[f->plant], f->arg) : NULL;
     if (lists[f->plant] && !row)
         return sb_fail(err, SB_ERR_USAGE, "%s: no fault %s", f->name, f->arg);
+    sb_status status = sb_site_read(f->site ? f->site : "", &at->sited.site, err);
+    if (status)
+        return status;
     switch (f->plant) {
     case SB_PLANT_op:
     case SB_PLANT_special:
     case SB_PLANT_mistake:
-        *at =
+        at->plant =
             (sb_plant){.fault = row, .layer = SB_EVERY_LAYER, .from = f->plant != SB_PLANT_special};
-        t->hook = sb_plant_hook;
-        t->hook_ctx = at;
+        at->sited.plant = (sb_plant){.fault = row, .layer = SB_EVERY_LAYER};
+        t->hook = f->site ? sb_sited_hook : sb_plant_hook;
+        t->hook_ctx = f->site ? (void *)&at->sited : (void *)&at->plant;
         break;
+    case SB_PLANT_engine:
+        t->hook = sb_sited_hook;
+        t->hook_ctx = &at->sited;
+        return plant_engine(f, &at->sited, err);
     case SB_PLANT_slip:
         t->slip = row;
+        t->site = f->site ? &at->sited.site : NULL;
+        break;
+    case SB_PLANT_feed:
+        t->feeds_other = 1;
+        t->site = &at->sited.site;
         break;
     case SB_PLANT_knob:
         return set_all(&t->engine_knobs, f->arg, err);
     case SB_PLANT_trace:
-        spoiler->spoil = row->spoil;
-        t->spoiler = spoiler;
+        at->spoiler.spoil = row->spoil;
+        at->spoiler.site = &at->sited.site;
+        t->spoiler = &at->spoiler;
         break;
     case SB_PLANT_kernel:
         return sb_kernel_plant(f, t, err);
@@ -315,12 +359,11 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
                              sb_finding_of_fault *found, sb_error *err)
 {
     sb_trial t;
-    sb_plant at = {.ran = 0};
-    sb_spoiler spoiler = {.seen = 0};
+    sb_planting at = {.spoiler.seen = 0};
     sb_trace_writer *writer = NULL;
     sb_status status = base_trial(c, f, &t, err);
     if (!status)
-        status = plant(f, &t, &at, &spoiler, err);
+        status = plant(f, &t, &at, err);
     t.engine = engine;
     if (!status)
         status = record(c, f->plant == SB_PLANT_kernel, &t, &writer, err);
@@ -328,10 +371,13 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
         status = sb_campaign_see(&t, found, err);
     if (!status && writer)
         status = sb_trace_commit(writer, err);
+    if (!status && t.hook == sb_sited_hook && !at.sited.ran)
+        status = sb_fail(err, SB_ERR_USAGE, "%s: its site is never met", f->name);
     sb_trace_writer_free(writer);
     sb_kernel_unplant();
-    sb_plant_clear(&at);
-    sb_spoiler_clear(&spoiler);
+    sb_plant_clear(&at.plant);
+    sb_sited_clear(&at.sited);
+    sb_spoiler_clear(&at.spoiler);
     return status;
 }
 

@@ -12,9 +12,9 @@
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
 {
-    static const char *const names[] = {"op",     "op",         "op",   "session",
-                                        "engine", "checkpoint", "file", "trace",
-                                        "kernel", "self",       "none", "elsewhere"};
+    static const char *const names[] = {"op",         "op",     "op",    "session",  "engine",
+                                        "checkpoint", "file",   "trace", "kernel",   "session",
+                                        "self",       "engine", "none",  "elsewhere"};
     return names[plant];
 }
 
@@ -23,12 +23,23 @@ static const struct {
     sb_fault fault;
 } rows[] = {
 #define SB_FAULT(name, origin, plant, arg, vehicle, setting, script, fires, quiet, words)          \
-    {name, {"", origin, SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 0}},
+    {name,                                                                                         \
+     {"", origin, SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 0, NULL}},
 #define SB_BENIGN(name, origin, plant, arg, vehicle, setting, script, fires, quiet, words)         \
-    {name, {"", origin, SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 1}},
+    {name,                                                                                         \
+     {"", origin, SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 1, NULL}},
 #define SB_ELSEWHERE(name, origin, plant, words)                                                   \
-    {name, {"", origin, SB_PLANT_##plant, "", "", "", "", "", "", words, 0}},
+    {name, {"", origin, SB_PLANT_##plant, "", "", "", "", "", "", words, 0, NULL}},
+#define SB_SITED(name, plant, arg, site, vehicle, setting, script, fires, quiet, words)            \
+    {"at." name,                                                                                   \
+     {"", "", SB_PLANT_##plant, arg, vehicle, setting, script, fires, quiet, words, 0, site}},
+#define SB_SOUND(name, plant, arg, site, vehicle, setting, script, words)                          \
+    {"sound." name,                                                                                \
+     {"", "", SB_PLANT_##plant, arg, vehicle, setting, script, "", "", words, 1, site}},
 #include "tools/fault/lists/incidents.def"
+#include "tools/fault/lists/sites.def"
+#undef SB_SITED
+#undef SB_SOUND
 #undef SB_FAULT
 #undef SB_BENIGN
 #undef SB_ELSEWHERE

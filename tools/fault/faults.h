@@ -1,7 +1,7 @@
 /* faults.h - the list of faults: what is planted, in which vehicle, and which check must name it.
  *
- * lists/incidents.def has those of incidents; the rest comes from the other lists (planted.h) and
- * from the kernels' (kernels.h). */
+ * lists/incidents.def has those of incidents, lists/sites.def those of one place, and correct
+ * engines; the rest comes from the other lists (planted.h) and from the kernels' (kernels.h). */
 #ifndef SB_FAULT_FAULTS_H
 #define SB_FAULT_FAULTS_H
 
@@ -19,7 +19,9 @@ typedef enum sb_fault_plant {
     SB_PLANT_file,    /* the same, and `samebit check` is asked about the files */
     SB_PLANT_trace,   /* of spoil.def */
     SB_PLANT_kernel,  /* of gpu/kernel/plants.def; or none, and "emu:SEED" */
+    SB_PLANT_feed,    /* behind a round another token is fed than was emitted */
     SB_PLANT_self,    /* the reference passes for another engine */
+    SB_PLANT_engine,  /* "OP ENGINE": an op is that of another engine (sims.def) */
     SB_PLANT_none,    /* cannot be planted here: the reason stands in `words` */
     SB_PLANT_covered  /* another test plants it: which stands in `words` */
 } sb_fault_plant;
@@ -37,7 +39,8 @@ typedef struct sb_fault {
         *fires; /* signs (sign.h), separated by blanks: all must be there; a|b: one of them */
     const char *quiet; /* none of these may */
     const char *words;
-    int benign; /* a correct engine: nothing may fire but what `fires` says */
+    int benign;       /* a correct engine: nothing may fire but what `fires` says */
+    const char *site; /* where alone it is planted (site.h); NULL: everywhere */
 } sb_fault;
 
 typedef struct sb_faults {

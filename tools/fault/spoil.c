@@ -20,20 +20,20 @@ static sb_status fill(sb_step *step, float x)
     return SB_OK;
 }
 
-static sb_status nan_logits(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_nan_logits(sb_spoiler *spoiler, sb_step *step)
 {
     (void)spoiler;
     return fill(step, sb_f32_from_bits(0x7fc00000u));
 }
 
-static sb_status constant_logits(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_constant_logits(sb_spoiler *spoiler, sb_step *step)
 {
     (void)spoiler;
     return fill(step, 1.0f);
 }
 
 /* The last row of the call before, in all rows. */
-static sb_status stale_logits(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_stale_logits(sb_spoiler *spoiler, sb_step *step)
 {
     sb_step_value *v = logits_of(step);
     if (!v || !v->data || !v->rows)
@@ -50,7 +50,7 @@ static sb_status stale_logits(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-static sb_status cut_logits(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_cut_logits(sb_spoiler *spoiler, sb_step *step)
 {
     sb_step_value *v = logits_of(step);
     (void)spoiler;
@@ -63,14 +63,14 @@ static sb_status cut_logits(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-static sb_status empty(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_empty(sb_spoiler *spoiler, sb_step *step)
 {
     (void)step;
     spoiler->drop = 1;
     return SB_OK;
 }
 
-static sb_status no_taps(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_no_taps(sb_spoiler *spoiler, sb_step *step)
 {
     (void)spoiler;
     for (size_t i = 0; i < step->taps.count; i++) {
@@ -81,7 +81,7 @@ static sb_status no_taps(sb_spoiler *spoiler, sb_step *step)
 }
 
 /* Each round has the count of the one before. */
-static sb_status swapped_counts(sb_spoiler *spoiler, sb_step *step)
+sb_status sb_spoil_swapped_counts(sb_spoiler *spoiler, sb_step *step)
 {
     for (size_t i = 0; i < step->round_count; i++) {
         sb_round *r = &step->rounds[i].round;
@@ -94,10 +94,18 @@ static sb_status swapped_counts(sb_spoiler *spoiler, sb_step *step)
 }
 
 const sb_planted sb_spoils[] = {
-#define SB_PLANTED(kind, where_, by, with_, words_)                                                \
-    {.name = #by, .where = #where_, .with = with_, .words = words_, .spoil = by},
+#define SB_ROW(by, benign_, words_)                                                                \
+    {.name = #by,                                                                                  \
+     .where = "steps",                                                                             \
+     .with = "",                                                                                   \
+     .words = words_,                                                                              \
+     .benign = benign_,                                                                            \
+     .spoil = sb_spoil_##by},
+#define SB_PLANTED(kind, where, by, with, words) SB_ROW(by, 0, words)
+#define SB_HARMLESS(kind, where, by, with, words) SB_ROW(by, 1, words)
 #include "tools/fault/lists/spoil.def"
 #undef SB_PLANTED
+#undef SB_HARMLESS
     {.name = NULL}};
 
 void sb_spoiler_clear(sb_spoiler *spoiler)

@@ -4,6 +4,14 @@
 
 #include "tools/fault/trial.h"
 
+/* The functions, one per row (spoil.c, spoil_site.c). */
+#define SB_PLANTED(kind, where, by, with, words)                                                   \
+    sb_status sb_spoil_##by(sb_spoiler *spoiler, sb_step *step);
+#define SB_HARMLESS SB_PLANTED
+#include "tools/fault/lists/spoil.def"
+#undef SB_PLANTED
+#undef SB_HARMLESS
+
 /* Releases what a spoiler remembers. */
 void sb_spoiler_clear(sb_spoiler *spoiler);
 

@@ -17,6 +17,7 @@ typedef struct run {
     sb_differ *level[SB_TRACE_LEVELS];
     sb_verdicts level_found[SB_TRACE_LEVELS];
     size_t sequence;
+    uint64_t round;     /* SB_NOWHERE: none has begun */
     int prompting;      /* what is fed now was given, also where it is one token */
     sb_session *mirror; /* the reference, fed what the engine was fed: for the peers */
     uint32_t mirrored;  /* the sequence it is in */
@@ -137,10 +138,20 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 /* --- the script ---------------------------------------------------------------------------------
  */
 
+/* The slip, where its site is. */
 static void at(run *r, sb_slip_stage stage)
 {
-    if (r->trial->slip && r->sequence == 0)
-        r->trial->slip->at(&r->game, stage);
+    const sb_site *site = r->trial->site;
+    sb_state *before = NULL;
+    if (!r->trial->slip || r->sequence != 0 ||
+        (site && site->round != SB_NOWHERE && site->round != r->round))
+        return;
+    if (site && r->game.session && sb_state_copy(r->game.live, &before, NULL))
+        abort();
+    r->trial->slip->at(&r->game, stage);
+    if (before)
+        sb_site_restore(site, before, r->game.live);
+    sb_state_free(before);
 }
 
 static sb_status all_logits(run *r, sb_error *err)
@@ -233,6 +244,7 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     int snapshots = !r->trial->script.replay && sb_knobs_have_row_states(&g->knobs);
     uint32_t tokens[SB_MAX_DRAFTS + 1] = {*token}, chosen[SB_MAX_DRAFTS + 1];
     sb_round round = {.position = sb_session_state(g->session)->position};
+    r->round = number;
     g->before = number ? g->accepted : 0;
     /* every third round has no drafts: its state is read by the next */
     g->drafts = number % 3 == 2 ? 0 : r->trial->script.drafts;
@@ -266,6 +278,8 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     *token = round.tokens[g->accepted] = chosen[g->accepted];
     if (!status)
         at(r, SB_SLIP_kept);
+    if (r->trial->feeds_other && r->trial->site->round == number)
+        *token = (*token + 1) % (uint32_t)V;
     return status ? status : sb_capture_end(r->capture, &round, err);
 }
 
@@ -274,6 +288,7 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
     const sb_trial *t = r->trial;
     sb_slip_game *g = &r->game;
     r->sequence = sequence;
+    r->round = SB_NOWHERE;
     g->options = (sb_session_options){.backend = t->sim ? &t->sim->backend : NULL,
                                       .knobs = &g->knobs,
                                       .tap = watch,

@@ -11,6 +11,7 @@
 #include "tools/compare/differ.h"
 #include "tools/fault/op_faults.h"
 #include "tools/fault/peers.h"
+#include "tools/fault/site.h"
 #include "tools/sim/sim.h"
 #include "tools/trace/head.h"
 
@@ -18,8 +19,9 @@
 typedef struct sb_spoiler {
     sb_status (*spoil)(struct sb_spoiler *spoiler, sb_step *step);
     void *ctx;
-    size_t seen; /* counts */
-    int drop;    /* no step is handed on */
+    size_t seen;         /* counts */
+    int drop;            /* no step is handed on */
+    const sb_site *site; /* NULL: every step */
 } sb_spoiler;
 
 typedef struct sb_script {
@@ -42,6 +44,8 @@ typedef struct sb_trial {
     sb_tap_fn tap; /* changes recorded values as they are made; NULL: nothing */
     void *tap_ctx;
     const sb_planted *slip;     /* NULL: none */
+    const sb_site *site;        /* of the slip, or of `feeds_other`; NULL: everywhere */
+    int feeds_other;            /* behind that round another token is fed than was emitted */
     sb_trace_rollback rollback; /* as a trace of it says, whatever the script does */
     sb_spoiler *spoiler;        /* NULL: none */
     sb_step_fn record;          /* gets the engine's steps, too; or NULL */

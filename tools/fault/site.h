@@ -1,0 +1,50 @@
+/* site.h - where in a model a fault stands: one layer, one head, one expert, one token, one round,
+ * in place of everywhere.
+ *
+ * A site is written as words, "layer=3 part=1/4 token=10":
+ *
+ *   layer=N     this layer; L is the MTP head            tap=NAME    the op that makes it alone
+ *   part=I/N    of every output and state the I-th of N parts: a head, a group of channels
+ *   token=N     the row at this position                 expert=N    calls of this expert
+ *   kind=NAME   calls of this kind (draft, decode, ...)  round=N     this round alone
+ *
+ * The op is run as it should be and as it should not, and what is not of the site is taken from the
+ * first. */
+#ifndef SB_FAULT_SITE_H
+#define SB_FAULT_SITE_H
+
+#include "ref/state/state.h"
+#include "tools/fault/op_faults.h"
+
+typedef struct sb_site {
+    uint32_t layer; /* or SB_EVERY_LAYER */
+    char tap[48];   /* "": any */
+    unsigned kinds; /* a bit per sb_call_kind; 0: all */
+    size_t part, parts;
+    uint64_t token, expert, round; /* SB_NOWHERE: all */
+} sb_site;
+
+#define SB_NOWHERE UINT64_MAX
+
+sb_status sb_site_read(const char *words, sb_site *out, sb_error *err);
+
+/* A fault of an op at its site. */
+typedef struct sb_sited {
+    sb_site site;
+    sb_plant plant;
+    const sb_op_table
+        *table;    /* of another engine, of which the op is run; NULL: the plant's fault */
+    sb_op op;      /* of the table */
+    uint32_t *ids; /* what the router of the layer chose in this call */
+    size_t ids_count, kept;
+    size_t ran; /* counts: in how many calls */
+} sb_sited;
+
+/* An sb_op_hook; ctx is a sb_sited. */
+sb_status sb_sited_hook(void *ctx, const sb_op_call *call);
+void sb_sited_clear(sb_sited *sited);
+
+/* What is not of the site becomes again what it was in `before`. */
+void sb_site_restore(const sb_site *site, const sb_state *before, sb_state *now);
+
+#endif
