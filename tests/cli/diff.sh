@@ -103,6 +103,31 @@ says 'functions: '
 run 0 diff "$t4" --engine "$work/ex2" --forced --functions any
 sed -i 's/"functions": "libm"/"functions": "nobody"/' "$work/ex2/trace.json"
 refused 2 diff "$t4" --engine "$work/ex2" --forced
+
+# chunks of the delta rule: a trace or the command line says how many rows one has, and the length counts
+make_checkpoint t4_2 --preset T4 --recipe predictable --layers 2
+awk 'BEGIN { x = 7; for (i = 0; i < 300; i++) { x = (x * 1103 + 12345) % 65536; printf "%d,", 1 + x % 119 } print 1 }' \
+    > "$work/long"
+run 0 run "$work/t4_2" --backend sim:chunked256 --tokens-file "$work/long" -n 0 --trace "$work/long256" --taps all
+run 0 diff "$work/t4_2" --engine "$work/long256" --forced
+says 'chunks of the delta rule: 256 rows (T-87)'
+sed -i 's/"delta_chunk": 256/"delta_chunk": 64/' "$work/long256/trace.json"
+run 1 diff "$work/t4_2" --engine "$work/long256" --forced
+says_err 'layers.1.linear_attn.core_out: '
+run 0 diff "$work/t4_2" --engine "$work/long256" --forced --delta-chunk 256
+says 'chunks of the delta rule: 256 rows (T-87)'
+sed -i 's/"delta_chunk": 64/"delta_chunk": 96/' "$work/long256/trace.json"
+refused 3 diff "$work/t4_2" --engine "$work/long256" --forced
+says_err 'a power of two from 16 to 512'
+for rows in 0 8 96 1024; do
+    refused 2 diff "$t4" --engine sim:chunked --tokens 1 --delta-chunk $rows
+    says_err "--delta-chunk is $rows; expected a power of two from 16 to 512"
+done
+# a longer chunk hides nothing that is wrong in any
+for rows in 16 512; do
+    run 1 diff "$t4" --engine sim:chunked+state_dropped --tokens 1,2,3,4,5 -n 2 --forced --delta-chunk $rows
+done
+
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2,3 -n 1
 says 'first failure: token 0, layer 0, swiglu (layers.0.mlp.swiglu), element [0]'
 says 'FAIL: layers.0.mlp.swiglu: sequence 0, token 0, column 0 is '

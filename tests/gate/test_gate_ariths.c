@@ -61,12 +61,25 @@ TEST(other_names_are_refused_with_those_there_are)
                                         "exact+f16",
                                         "exact:cuda",
                                         "fp32+bf16:cuda",
+                                        "exact@128",
+                                        "fp32@",
+                                        "fp32@0",
+                                        "fp32@-16",
+                                        "fp32@16x",
                                         "a name that is longer than any of those in the table is"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         sb_gate_arith ar;
         sb_error err = {""};
         assert_int_equal(sb_gate_arith_of(names[i], &ar, &err), SB_ERR_USAGE);
         assert_non_null(strstr(err.text, "bf16_mma"));
+    }
+    static const char *const chunks[] = {"fp32@100", "fp32@8:triton", "bf16_mma@1024+bf16",
+                                         "library@128@128"};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        sb_gate_arith ar;
+        sb_error err = {""};
+        assert_int_equal(sb_gate_arith_of(chunks[i], &ar, &err), SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, i < 3 ? "power of two from 16 to 512" : "bf16_mma"));
     }
     for (int empty = 0; empty < 2; empty++) {
         sb_gate_arith ar;

@@ -100,7 +100,7 @@ static void step(const kernel *x, size_t t, size_t h, float *S)
 }
 
 /* One chunk of one head in the form of R-22, nothing rounded in between: n rows from `first`. */
-enum { LONGEST = 64 };
+enum { LONGEST = 512 };
 typedef struct part {
     size_t first, n;
     float q[LONGEST][256], k[LONGEST][256], u[LONGEST][256], G[LONGEST];
@@ -309,7 +309,7 @@ static double most[SB_GATE_OUTPUTS];
 /* Of the kernels that are right, those that run in chunks of this length. */
 static int last_right(size_t length)
 {
-    return length == 0 ? LATE_SCALE : length == LONGEST ? BACKWARDS : RIGHT;
+    return length == 0 ? LATE_SCALE : length == 64 ? BACKWARDS : RIGHT;
 }
 
 static void check_plain(const char *op, const char *shape, const char *regime,
@@ -352,7 +352,29 @@ TEST(kernels_row_by_row_pass)
     plain_kernels_pass("delta_rule", lengths, 1);
 }
 
-/* V-143: "row by row or in chunks of any length, either form in binary32 inside" */
+/* Where some decays are fast, chunks of 256 rows do not lie within the bound of 64. */
+TEST(chunks_have_the_length_that_is_declared)
+{
+    static const char *const ariths[] = {"fp32", "fp32@16", "fp32@256", "fp32@512",
+                                         "bf16_mma@256:cuda"};
+    static const int kinds[] = {RIGHT, UNSEEN, NO_CARRY, NO_BETA};
+    sb_gate_case *c = held_case("delta_rule_chunk", "rows=300,k_heads=1,v_heads=4,dk=8,dv=4",
+                                "huge", SB_DTYPE_BF16);
+    for (size_t a = 0; a < 5; a++) {
+        limits l = limits_of(c, ariths[a]);
+        for (size_t k = 0; k < 4; k++) {
+            double worst[SB_GATE_OUTPUTS] = {0.0};
+            held(c, &l, kinds[k], 256, worst);
+            print_message("chunks of 256 rows under %s: kernel %d is at %.3g\n", ariths[a],
+                          kinds[k], worst[0]);
+            assert_int_equal(worst[0] <= 1.0 && worst[1] <= 1.0, kinds[k] == RIGHT && a >= 2);
+        }
+        limits_free(&l);
+    }
+    sb_gate_case_free(c);
+}
+
+/* V-143: "row by row or in chunks of as many rows as the arithmetic says, 64 if it says nothing" */
 TEST(kernels_in_chunks_pass)
 {
     static const size_t lengths[] = {0, 16, 32, 64};

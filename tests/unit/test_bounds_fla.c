@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64, BLOCK = 16, ORDERS = 3 };
+enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 128, BLOCK = 16, ORDERS = 3 };
 
 static const struct regime {
     const char *name;
@@ -122,6 +122,7 @@ typedef enum rounding {
 } rounding;
 
 static int forgotten = ROUNDINGS; /* none */
+static size_t chunk_rows = 64;    /* of a chunk: at most CHUNK */
 
 static float R(const work *w, rounding which, float x)
 {
@@ -188,11 +189,11 @@ static void plain_chunks(const sb_knobs *knobs, const sb_delta_rule_args *a, int
                          void (*chunk)(work *, float *))
 {
     static work w;
-    for (size_t t = 0; t < a->rows; t += CHUNK) {
+    for (size_t t = 0; t < a->rows; t += chunk_rows) {
         w.knobs = knobs;
         w.a = a;
         w.order = order;
-        w.m = a->rows - t < CHUNK ? a->rows - t : CHUNK;
+        w.m = a->rows - t < chunk_rows ? a->rows - t : chunk_rows;
         w.q = a->q + t * DK;
         w.k = a->k + t * DK;
         w.v = a->v + t * DV;
@@ -282,8 +283,10 @@ static void check(const char *settings, const struct regime *r, bound of, rule r
     snprintf(what, sizeof what, "%s, %s", settings, r->name);
     for (int order = -1; order < ORDERS; order++) {
         sb_delta_rule_args a = inputs(&k, r);
-        const sb_arithmetic *ar = order < 0 ? &sb_arithmetic_reference : &sb_arithmetic_library;
-        assert_int_equal(of(ar, &k, &a, out, end), SB_OK);
+        sb_arithmetic ar;
+        assert_int_equal(sb_arithmetic_with(&sb_arithmetic_library, NULL, chunk_rows, &ar, NULL),
+                         SB_OK);
+        assert_int_equal(of(order < 0 ? &sb_arithmetic_reference : &ar, &k, &a, out, end), SB_OK);
         if (order < 0)
             assert_int_equal(reference(&k, &a), SB_OK);
         else
@@ -316,6 +319,29 @@ static size_t outside(const float *got, const sb_ball *in, size_t count)
     for (size_t i = 0; i < count; i++)
         n += !(fabs((double)got[i] - in[i].mid) <= SB_BOUND_SLACK * in[i].rad);
     return n;
+}
+
+/* T-87: chunks of other lengths, whose roundings are at other places than the reference's. */
+TEST_WITH(test_fla_lengths, NULL, test_release)
+{
+    static sb_ball out[ROWS * DV], end[DK * DV];
+    for (chunk_rows = 16; chunk_rows <= CHUNK; chunk_rows *= 2) {
+        for (size_t r = 0; chunk_rows != 64 && r < COUNT(regimes); r++) {
+            printf("  chunks of %zu rows:\n", chunk_rows);
+            check("delta_rule=chunk_fla act=bf16", &regimes[r], sb_bound_delta_rule_chunk,
+                  sb_delta_rule_chunk_fast, plain_fla);
+        }
+        sb_knobs k = test_knobs("delta_rule=chunk_fla act=bf16");
+        sb_delta_rule_args a = inputs(&k, &regimes[0]);
+        assert_int_equal(sb_bound_delta_rule_chunk(&sb_arithmetic_library, &k, &a, out, end),
+                         SB_OK);
+        plain_fla(&k, &a, 0);
+        size_t under_64 = outside(a.out, out, ROWS * DV);
+        printf("  chunks of %zu rows: %zu outputs outside the balls of 64\n", chunk_rows, under_64);
+        assert_true(chunk_rows < 64 ? under_64 > 0 : under_64 == 0 || chunk_rows > 64);
+        test_release(NULL);
+    }
+    chunk_rows = 64;
 }
 
 /* A program that forgets any one of the roundings is found out, in the outputs or in the state;

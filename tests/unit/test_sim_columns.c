@@ -14,8 +14,8 @@
 
 enum { TERMS = 100, COLUMNS = 37 };
 
-#define ARITH(x, name, help, order, lanes, fused, atom, form, fn, ...)                             \
-    {order, lanes, fused, atom, form, fn},
+#define ARITH(x, name, help, order, lanes, fused, atom, form, fn, chunk, ...)                      \
+    {order, lanes, fused, atom, form, fn, chunk},
 static const sb_sim_arith all[] = {SB_SIMS(ARITH, )};
 
 static float draw(uint64_t key, uint64_t i, int set)
@@ -87,11 +87,11 @@ static size_t told_apart(const sb_sim_arith *s, const sb_sim_arith *other)
 /* The data tell the orders apart: else the test above shows nothing. */
 TEST(test_orders_differ)
 {
-    static const sb_sim_arith some[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide},
-                                        {SUM_lanes, 1, 1, NO_ATOM, FORM_plain, FN_wide},
-                                        {SUM_lanes, 8, 0, NO_ATOM, FORM_plain, FN_wide},
-                                        {SUM_backward, 1, 0, NO_ATOM, FORM_plain, FN_wide},
-                                        {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain, FN_wide}};
+    static const sb_sim_arith some[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                        {SUM_lanes, 1, 1, NO_ATOM, FORM_plain, FN_wide, 64},
+                                        {SUM_lanes, 8, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                        {SUM_backward, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                        {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         for (size_t j = 0; j < i; j++)
             assert_true(told_apart(&some[i], &some[j]) >= 10);

@@ -132,7 +132,8 @@ TEST(test_libraries)
             .lanes = 1, .atom = NO_ATOM, .fn = ex2 ? FN_ex2 : FN_published + (unsigned)i};
         const int composed = row != &sb_functions_table[SB_FUNCTIONS_exact];
         sb_arithmetic own, exact = sb_arithmetic_library;
-        assert_int_equal(sb_arithmetic_with(&sb_arithmetic_library, row->name, &own, NULL), SB_OK);
+        assert_int_equal(sb_arithmetic_with(&sb_arithmetic_library, row->name, 0, &own, NULL),
+                         SB_OK);
         exact.functions = &sb_functions_table[SB_FUNCTIONS_exact];
         double most = 0, seen = 0;
         printf("  %-10s", ex2 ? "ex2" : row->name);
@@ -153,7 +154,7 @@ TEST(test_libraries)
     }
     sb_arithmetic none;
     sb_error err;
-    assert_int_equal(sb_arithmetic_with(&sb_arithmetic_library, "nobody", &none, &err),
+    assert_int_equal(sb_arithmetic_with(&sb_arithmetic_library, "nobody", 0, &none, &err),
                      SB_ERR_USAGE);
 }
 
@@ -269,12 +270,12 @@ static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size
 /* Every order, and every accumulator as if it read binary32. */
 TEST(test_orders)
 {
-    static const sb_sim_arith orders[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide},
-                                          {SUM_backward, 1, 0, NO_ATOM, FORM_plain, FN_wide},
-                                          {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain, FN_wide},
-                                          {SUM_lanes, 16, 0, NO_ATOM, FORM_plain, FN_wide},
-                                          {SUM_lanes, 1, 1, NO_ATOM, FORM_plain, FN_wide},
-                                          {SUM_lanes, 32, 1, NO_ATOM, FORM_plain, FN_wide}};
+    static const sb_sim_arith orders[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                          {SUM_backward, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                          {SUM_pairwise, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                          {SUM_lanes, 16, 0, NO_ATOM, FORM_plain, FN_wide, 64},
+                                          {SUM_lanes, 1, 1, NO_ATOM, FORM_plain, FN_wide, 64},
+                                          {SUM_lanes, 32, 1, NO_ATOM, FORM_plain, FN_wide, 64}};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         for (int set = 0; set < SETS; set++) {
             size_t outside = 0;
@@ -334,8 +335,8 @@ TEST(test_arithmetics)
     assert_null(sb_arithmetic_of("sm120_nvfp4"));
     assert_ptr_equal(sb_arithmetic_of("library"), &sb_arithmetic_library);
     sb_arithmetic fast;
-    assert_int_equal(sb_arithmetic_with(sb_arithmetic_of("hopper_f16"), "cuda_fast", &fast, NULL),
-                     SB_OK);
+    assert_int_equal(
+        sb_arithmetic_with(sb_arithmetic_of("hopper_f16"), "cuda_fast", 0, &fast, NULL), SB_OK);
     assert_string_equal(sb_arithmetic_vector(&fast)->name, "library");
     assert_ptr_equal(sb_arithmetic_vector(&fast)->functions, fast.functions);
     assert_ptr_equal(sb_arithmetic_vector(&sb_arithmetic_reference), &sb_arithmetic_reference);

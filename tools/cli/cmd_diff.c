@@ -21,10 +21,12 @@ typedef struct wishes {
     const sb_command_line *line;
     sb_request request;
     sb_dumped dumped;
-    uint64_t rows, runs, given;
+    uint64_t rows, runs, given, chunk;
     int forced, free, explain, allow_self, sampled, as_json, quiet, all;
     int has_generate, has_profile, has_dump;
 } wishes;
+
+static const uint64_t unsaid = UINT64_MAX; /* chunk: the option is not there */
 
 /* --- the request --------------------------------------------------------------------------------
  */
@@ -246,6 +248,16 @@ static const char *functions_of(const wishes *w, const sb_side *side)
     return w->functions ? w->functions : *declared ? declared : NULL;
 }
 
+/* U-10: "how many rows a chunk of the delta rule has": the command line says it, or the arithmetic
+ * that it names, or the trace, or nobody. */
+static uint64_t chunk_of(const wishes *w, const sb_side *side)
+{
+    const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
+    if (w->chunk != unsaid)
+        return w->chunk;
+    return side->trace && !(named && named->chunk) ? sb_trace_info(side->trace)->delta_chunk : 0;
+}
+
 static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, sb_diff_run *run,
                          sb_error *err)
 {
@@ -269,13 +281,16 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .sampled = w->sampled};
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
     const char *functions = functions_of(w, side);
+    const uint64_t chunk = chunk_of(w, side);
     sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), functions,
-                                          &run->arithmetic, err);
+                                          chunk, &run->arithmetic, err);
     if (takes_own_profile(w, side) && strcmp(w->request.profile, "sm121") == 0)
         sb_diff_note(run,
                      "profile sm121: it is what these kernels compute (--profile names another)");
     if (!status && functions)
         sb_diff_note(run, "functions: %s (T-81)", run->arithmetic.functions->help);
+    if (!status && chunk)
+        sb_diff_note(run, "chunks of the delta rule: %" PRIu64 " rows (T-87)", chunk);
     for (size_t i = 0; i < w->engine_settings.count && !status; i++)
         status = sb_knobs_set(&run->engine_knobs, w->engine_settings.item[i], err);
     return status;
@@ -366,7 +381,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 35 };
+enum { OPTS = 36 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -402,6 +417,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
          "how the engine adds: hopper_f16, ... (library, or the sim's own)"},
         {"functions", 0, SB_OPT_STRING, &w->functions, "NAME",
          "whose exp, log, ... the engine calls: cuda_fast, triton, ... (any)"},
+        {"delta-chunk", 0, SB_OPT_NUMBER, &w->chunk, "N",
+         "rows of the engine's chunks of the delta rule: 16, 32, .. 512 (as the trace says; 64)"},
         {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
         {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL, "trust the reference with itself"},
         {"sampled", 0, SB_OPT_FLAG, &w->sampled, NULL,
@@ -453,6 +470,10 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
     if (w->given > SB_POSITION_LIMIT)
         return sb_fail(err, SB_ERR_USAGE, "--given is %" PRIu64 "; at most %d", w->given,
                        SB_POSITION_LIMIT);
+    if (w->chunk != unsaid && !sb_chunk_is_bounded(w->chunk))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--delta-chunk is %" PRIu64 "; expected a power of two from 16 to 512",
+                       w->chunk);
     if (w->quiet && w->all)
         return sb_fail(err, SB_ERR_USAGE, "--quiet and --all exclude each other");
     return SB_OK;
@@ -460,7 +481,7 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
 
 sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
 {
-    wishes w = {.rows = 64, .taps = "all"};
+    wishes w = {.rows = 64, .taps = "all", .chunk = unsaid};
     sb_opt opts[OPTS], unused[SB_REQUEST_OPTS];
     sb_request_opts(&w.request, unused);
     make_opts(&w, opts);

@@ -31,6 +31,7 @@ static const struct {
     {"explain", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
     {"arithmetic", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
     {"functions", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+    {"delta-chunk", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
 };
 
 static int was_given(const sb_command_line *line, const char *name)

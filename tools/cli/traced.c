@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/digest.h"
+#include "tools/cli/runner.h"
 
 static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_head *out,
                            sb_error *err)
@@ -14,6 +15,11 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     snprintf(out->arithmetic, sizeof out->arithmetic, "%s",
              strcmp(r->backend, "ref") == 0 ? "exact" : "library");
     snprintf(out->profile, sizeof out->profile, "%s", r->profile);
+    sb_runner runner;
+    sb_status status = sb_runner_find(r->backend, &runner, err);
+    if (status)
+        return status;
+    out->delta_chunk = sb_runner_arithmetic(&runner)->chunk;
     if (r->drafts.count) {
         (void)sb_trace_rollback_of(sb_request_way(r), &out->rollback);
         out->drafter = r->given ? SB_TRACE_DRAFTER_external : SB_TRACE_DRAFTER_own;

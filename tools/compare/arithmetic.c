@@ -1,6 +1,7 @@
 /* arithmetic.c - the arithmetics by name, and the bound of accumulators that cut. */
 #include "tools/compare/ball.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "tools/compare/wide_fn.h"
@@ -45,11 +46,27 @@ static int has_bound(const sb_atom *atom)
     return atom->group == 1 && atom->sums == SB_ATOM_F32;
 }
 
+/* T-87: the library once more, for each other length of a chunk. */
+#define SB_CHUNKED(rows)                                                                           \
+    {                                                                                              \
+        .name = "library@" #rows, .any_order = 1,                                                  \
+        .functions = &sb_functions_table[SB_FUNCTIONS_any], .underflow = 0x1p-126, .chunk = (rows) \
+    }
+
+static const sb_arithmetic chunked[] = {SB_CHUNKED(16), SB_CHUNKED(32), SB_CHUNKED(128),
+                                        SB_CHUNKED(256), SB_CHUNKED(512)};
+
 /* Behind the first ones stand the rows that have a bound. */
 const sb_arithmetic *sb_arithmetic_at(size_t i)
 {
-    static const sb_arithmetic *const first[] = {&sb_arithmetic_reference, &sb_arithmetic_library,
-                                                 &sm120};
+    static const sb_arithmetic *const first[] = {&sb_arithmetic_reference,
+                                                 &sb_arithmetic_library,
+                                                 &sm120,
+                                                 &chunked[0],
+                                                 &chunked[1],
+                                                 &chunked[2],
+                                                 &chunked[3],
+                                                 &chunked[4]};
     const size_t before = sizeof first / sizeof *first;
     if (i < before)
         return first[i];
@@ -91,10 +108,27 @@ const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar)
     return ar->atom ? &vectors[ar->functions - sb_functions_table] : ar;
 }
 
-sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, sb_arithmetic *own,
-                             sb_error *err)
+int sb_chunk_is_bounded(uint64_t rows)
+{
+    return rows >= SB_CHUNK_SHORTEST && rows <= SB_CHUNK_LONGEST && (rows & (rows - 1)) == 0;
+}
+
+size_t sb_arithmetic_chunk(const sb_arithmetic *ar)
+{
+    return ar->chunk ? ar->chunk : SB_CHUNK_USUAL;
+}
+
+sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, uint64_t chunk,
+                             sb_arithmetic *own, sb_error *err)
 {
     *own = *ar;
+    if (chunk && !sb_chunk_is_bounded(chunk))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a chunk of the delta rule of %" PRIu64
+                       " rows has no bound; expected a power of two from 16 to 512",
+                       chunk);
+    if (chunk)
+        own->chunk = (unsigned)chunk;
     return functions ? sb_functions_find(functions, &own->functions, err) : SB_OK;
 }
 

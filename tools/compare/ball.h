@@ -31,14 +31,21 @@ typedef struct sb_arithmetic {
     int in_order;        /* and then the instructions follow each other as the terms do */
     const sb_atom *fp8, *fp4; /* units for codes of quantized inputs (T-52); NULL: as other products
                                */
+    unsigned chunk;           /* rows of a chunk of the delta rule (T-87); 0: 64, those of R-10 */
 } sb_arithmetic;
+
+enum { SB_CHUNK_SHORTEST = 16, SB_CHUNK_USUAL = 64, SB_CHUNK_LONGEST = 512 };
+
+/* T-87: "a power of two from 16 to 512" */
+int sb_chunk_is_bounded(uint64_t rows);
+size_t sb_arithmetic_chunk(const sb_arithmetic *ar);
 
 extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
 extern const sb_arithmetic sb_arithmetic_library;   /* any order, functions of any library */
 
-/* By name: "reference", "library", "sm120", which has a unit for each kind of operands, of every
- * ungrouped row of atoms.def with binary32 sums its name, the order of terms being unknown, and its
- * name with
+/* By name: "reference", "library", "library@16" with chunks of the delta rule of so many rows
+ * (T-87), "sm120", which has a unit for each kind of operands, of every ungrouped row of atoms.def
+ * with binary32 sums its name, the order of terms being unknown, and its name with
  * "+order", where they are added as they are numbered. NULL if there is none such. */
 const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
@@ -52,9 +59,10 @@ const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 sb_ball sb_ball_of(float x);
 void sb_balls_of(const float *x, size_t n, sb_ball *out);
 
-/* The name of a row of functions.def, or NULL: those that `ar` has. In *own is `ar` with them. */
-sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, sb_arithmetic *own,
-                             sb_error *err);
+/* The name of a row of functions.def, or NULL: those that `ar` has. In *own is `ar` with them, and
+ * where `chunk` is not 0 with chunks of so many rows (T-87). */
+sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, uint64_t chunk,
+                             sb_arithmetic *own, sb_error *err);
 
 /* T-1: one operation, rounded once; exact operands give the one possible result. */
 sb_ball sb_ball_add(const sb_arithmetic *ar, sb_ball a, sb_ball b);

@@ -1,5 +1,6 @@
-/* bound_chunk.c - the gated delta rule in chunks of 64 rows: T-13, majorants element by element
- * inside a chunk, and T-66, norms of columns for what a state brings into it.
+/* bound_chunk.c - the gated delta rule in chunks, of as many rows as the arithmetic says (T-87):
+ * T-13, majorants element by element inside a chunk, and T-66, norms of columns for what a state
+ * brings into it.
  *
  * The order of operations is that of R-10, which is transformers' torch_chunk_gated_delta_rule.
  * Real values of a chunk's matrices are computed in binary64 by the same formulas; every ball's
@@ -65,9 +66,9 @@ static void set_up(sb_chunk_balls *c)
         for (size_t j = 0; j < dv; j++)
             c->U[i * dv + j] = sb_ball_mul(c->ar, beta, sb_ball_of(v[j]));
         for (size_t j = 0; j < i; j++)
-            c->A[i * SB_CHUNK_ROWS + j] = sb_chunk_balls_product(c, c->row, i, j);
+            c->A[i * c->rows + j] = sb_chunk_balls_product(c, c->row, i, j);
         for (size_t j = 0; j <= i; j++)
-            c->scores[i * SB_CHUNK_ROWS + j] =
+            c->scores[i * c->rows + j] =
                 sb_chunk_balls_product(c, sb_chunk_balls_row(c, c->q, i), i, j);
     }
 }
@@ -75,13 +76,13 @@ static void set_up(sb_chunk_balls *c)
 /* The real inverse of I + A, by forward substitution. */
 void sb_chunk_balls_invert(sb_chunk_balls *c)
 {
-    memset(c->inverse, 0, sizeof(double) * SB_CHUNK_ROWS * SB_CHUNK_ROWS);
+    memset(c->inverse, 0, sizeof(double) * c->rows * c->rows);
     for (size_t i = 0; i < c->m; i++) {
-        double *row = c->inverse + i * SB_CHUNK_ROWS;
+        double *row = c->inverse + i * c->rows;
         row[i] = 1.0;
         for (size_t l = 0; l < i; l++)
             for (size_t j = 0; j <= l; j++)
-                row[j] -= c->A[i * SB_CHUNK_ROWS + l].mid * c->inverse[l * SB_CHUNK_ROWS + j];
+                row[j] -= c->A[i * c->rows + l].mid * c->inverse[l * c->rows + j];
     }
 }
 
@@ -89,21 +90,21 @@ void sb_chunk_balls_invert(sb_chunk_balls *c)
  * of the reduction of row i": replaces column n of the right-hand sides by the solutions. */
 void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
-    double e[SB_CHUNK_ROWS];
+    double e[SB_CHUNK_LONGEST];
     for (size_t i = 0; i < c->m; i++) {
         sb_reduction r = {0};
         sb_ball b = x[i * width + n];
         sb_reduce(&r, b, sb_ball_of(1.0f));
         double from_matrix = 0.0, inherited = 0.0;
         for (size_t j = 0; j < i; j++) {
-            sb_ball a = c->A[i * SB_CHUNK_ROWS + j], known = x[j * width + n];
+            sb_ball a = c->A[i * c->rows + j], known = x[j * width + n];
             sb_reduce(&r, (sb_ball){-a.mid, a.rad}, known);
             from_matrix += a.rad * (sb_wide_abs(known.mid) + known.rad);
         }
         double rounding = sb_ball_reduced(c->ar, &r).rad - r.spread;
         e[i] = b.rad + from_matrix + rounding;
         for (size_t j = 0; j <= i; j++)
-            inherited += sb_wide_abs(c->inverse[i * SB_CHUNK_ROWS + j]) * e[j];
+            inherited += sb_wide_abs(c->inverse[i * c->rows + j]) * e[j];
         x[i * width + n] = (sb_ball){r.sum, inherited};
     }
 }
@@ -172,7 +173,7 @@ static void contract(sb_chunk_balls *c)
 static void read_row(sb_chunk_balls *c, size_t i, sb_ball *out)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
-    const sb_ball *q = sb_chunk_balls_row(c, c->q, i), *scores = c->scores + i * SB_CHUNK_ROWS;
+    const sb_ball *q = sb_chunk_balls_row(c, c->q, i), *scores = c->scores + i * c->rows;
     sb_ball grown = sb_ball_exp(c->ar, c->G[i]);
     double mid, all, asked, unused, brought = 0.0;
     for (size_t a = 0; a < dk; a++)
@@ -197,7 +198,7 @@ static void read_row(sb_chunk_balls *c, size_t i, sb_ball *out)
 static void carry(sb_chunk_balls *c)
 {
     size_t last = c->m - 1, dv = c->a->dv;
-    sb_ball grown = sb_ball_exp(c->ar, c->G[last]), decays[SB_CHUNK_ROWS];
+    sb_ball grown = sb_ball_exp(c->ar, c->G[last]), decays[SB_CHUNK_LONGEST];
     for (size_t i = 0; i < c->m; i++)
         decays[i] = sb_chunk_balls_decay(c, last, i);
     for (size_t a = 0; a < c->a->dk; a++) {
@@ -238,14 +239,14 @@ static void settle(sb_chunk_balls *c)
 /* T-33: "under by_rows the ball of the library holds both ways": column n of a solution. */
 static void solve(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
-    sb_ball right[SB_CHUNK_ROWS];
+    sb_ball right[SB_CHUNK_LONGEST];
     for (size_t i = 0; i < c->m; i++)
         right[i] = x[i * width + n];
     sb_chunk_balls_substitute(c, x, n, width);
     for (size_t i = 0; c->X && i < c->m; i++) {
         sb_reduction r = {0};
         for (size_t j = 0; j <= i; j++)
-            sb_reduce(&r, c->X[i * SB_CHUNK_ROWS + j], right[j]);
+            sb_reduce(&r, c->X[i * c->rows + j], right[j]);
         x[i * width + n] = sb_ball_hull(x[i * width + n], sb_ball_reduced(c->ar, &r));
     }
 }
@@ -280,8 +281,8 @@ static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_b
 {
     const sb_delta_rule_args *a = c->a;
     c->key_head = c->head / (a->v_heads / a->k_heads);
-    for (c->first = 0; c->first < a->rows; c->first += SB_CHUNK_ROWS) {
-        c->m = a->rows - c->first < SB_CHUNK_ROWS ? a->rows - c->first : SB_CHUNK_ROWS;
+    for (c->first = 0; c->first < a->rows; c->first += c->rows) {
+        c->m = a->rows - c->first < c->rows ? a->rows - c->first : c->rows;
         c->q = q + c->first * a->k_heads * a->dk;
         c->k = k + c->first * a->k_heads * a->dk;
         run_chunk(c, out + (c->first * a->v_heads + c->head) * a->dv, a->v_heads * a->dv);
@@ -327,18 +328,18 @@ sb_status sb_bound_delta_rule_chunk_of(const sb_arithmetic *ar, const sb_knobs *
 sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_rule_args *a,
                                          const sb_delta_side *side)
 {
-    size_t size = a->dk * a->dv, width = a->dk > SB_CHUNK_ROWS ? a->dk : SB_CHUNK_ROWS,
-           square = SB_CHUNK_ROWS * SB_CHUNK_ROWS;
+    size_t chunk = sb_arithmetic_chunk(side->ar), rows = a->rows < chunk ? a->rows : chunk;
+    size_t size = a->dk * a->dv, width = a->dk > rows ? a->dk : rows, square = rows * rows;
     int fla = sb_chunks_are_fla(knobs);
     int inverts = fla || (side->ar->any_order && SB_IS(knobs, delta_rule, by_rows));
-    sb_ball *block =
-        sb_alloc(size + 2 * square + SB_CHUNK_ROWS * (a->dk + a->dv) + width, sizeof *block);
+    sb_ball *block = sb_alloc(size + 2 * square + rows * (a->dk + a->dv) + width, sizeof *block);
     double *inverse = sb_alloc(square + 2 * a->dv, sizeof *inverse);
     sb_ball *more = inverts ? sb_alloc(square + size, sizeof *more) : NULL;
     if (block && inverse && (more || !inverts)) {
         sb_chunk_balls c = {.ar = side->ar,
                             .knobs = knobs,
                             .a = a,
+                            .rows = rows,
                             .S = block,
                             .A = block + size,
                             .inverse = inverse,
@@ -346,8 +347,8 @@ sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_r
                             .after = fla ? NULL : inverse + square + a->dv};
         c.scores = c.A + square;
         c.U = c.scores + square;
-        c.W = c.U + SB_CHUNK_ROWS * a->dv;
-        c.row = c.W + SB_CHUNK_ROWS * a->dk;
+        c.W = c.U + rows * a->dv;
+        c.row = c.W + rows * a->dk;
         c.X = more;
         c.copy = more ? more + square : NULL;
         for (c.head = 0; c.head < a->v_heads; c.head++) {

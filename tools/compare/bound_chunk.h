@@ -5,25 +5,24 @@
 
 #include "tools/compare/bound.h"
 
-enum { SB_CHUNK_ROWS = 64 };
-
 typedef struct sb_chunk_balls {
     const sb_arithmetic *ar;
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
     const sb_ball *q, *k; /* row 0 of the chunk */
     size_t head, key_head, first, m;
-    sb_ball G[SB_CHUNK_ROWS]; /* sums of g */
-    sb_ball *S;               /* (dk, dv) */
-    sb_ball *A, *scores;      /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS) */
-    double *inverse;          /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS) of I + A */
-    sb_ball *U, *W; /* (SB_CHUNK_ROWS, dv), (SB_CHUNK_ROWS, dk): right-hand sides, then solutions */
-    sb_ball *row;   /* (max(dk, SB_CHUNK_ROWS)) */
-    sb_ball *X, *copy; /* (SB_CHUNK_ROWS, SB_CHUNK_ROWS), (dk, dv): of R-22 and T-33 */
+    size_t rows;                 /* of a chunk (T-87), at most those of the call */
+    sb_ball G[SB_CHUNK_LONGEST]; /* sums of g */
+    sb_ball *S;                  /* (dk, dv) */
+    sb_ball *A, *scores;         /* (rows, rows) */
+    double *inverse;             /* (rows, rows) of I + A */
+    sb_ball *U, *W;              /* (rows, dv), (rows, dk): right-hand sides, then solutions */
+    sb_ball *row;                /* (max(dk, rows)) */
+    sb_ball *X, *copy;           /* (rows, rows), (dk, dv): of R-22 and T-33 */
     /* T-66, of R-10 alone. (dv) 2-norms of the error of a column of S before the chunk, and of what
-     * is left of it behind; else NULL. (SB_CHUNK_ROWS) norms of W, and what a row leaves of S. */
+     * is left of it behind; else NULL. (rows) norms of W, and what a row leaves of S. */
     double *before, *after;
-    double reach[SB_CHUNK_ROWS], left[SB_CHUNK_ROWS];
+    double reach[SB_CHUNK_LONGEST], left[SB_CHUNK_LONGEST];
 } sb_chunk_balls;
 
 const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i);

@@ -27,10 +27,9 @@ static void set_up(sb_chunk_balls *c)
         for (size_t j = 0; j < dv; j++)
             c->U[i * dv + j] = sb_ball_act(c->knobs, sb_ball_mul(c->ar, beta, sb_ball_of(v[j])));
         for (size_t j = 0; j < i; j++)
-            c->A[i * SB_CHUNK_ROWS + j] = sb_chunk_balls_product(c, c->row, i, j);
+            c->A[i * c->rows + j] = sb_chunk_balls_product(c, c->row, i, j);
         for (size_t j = 0; j <= i; j++)
-            c->scores[i * SB_CHUNK_ROWS + j] =
-                sb_ball_act(c->knobs, sb_chunk_balls_product(c, q, i, j));
+            c->scores[i * c->rows + j] = sb_ball_act(c->knobs, sb_chunk_balls_product(c, q, i, j));
     }
 }
 
@@ -39,13 +38,13 @@ static void set_up(sb_chunk_balls *c)
  */
 void sb_chunk_balls_inverse(sb_chunk_balls *c)
 {
-    for (size_t i = 0; i < SB_CHUNK_ROWS * SB_CHUNK_ROWS; i++)
-        c->X[i] = sb_ball_of(i / SB_CHUNK_ROWS == i % SB_CHUNK_ROWS ? 1.0f : 0.0f);
+    for (size_t i = 0; i < c->rows * c->rows; i++)
+        c->X[i] = sb_ball_of(i / c->rows == i % c->rows ? 1.0f : 0.0f);
     for (size_t j = 0; j < c->m; j++) {
-        sb_chunk_balls_substitute(c, c->X, j, SB_CHUNK_ROWS);
+        sb_chunk_balls_substitute(c, c->X, j, c->rows);
         for (size_t i = 0; i < j; i++) /* nothing is computed above the diagonal */
-            c->X[i * SB_CHUNK_ROWS + j] = sb_ball_of(0.0f);
-        c->X[j * SB_CHUNK_ROWS + j] = sb_ball_of(1.0f);
+            c->X[i * c->rows + j] = sb_ball_of(0.0f);
+        c->X[j * c->rows + j] = sb_ball_of(1.0f);
     }
 }
 
@@ -58,7 +57,7 @@ static void multiply(const sb_chunk_balls *c, sb_ball *x, size_t width)
         for (size_t n = 0; n < width; n++) {
             sb_reduction r = {0};
             for (size_t j = 0; j <= i; j++)
-                sb_reduce(&r, c->X[i * SB_CHUNK_ROWS + j], x[j * width + n]);
+                sb_reduce(&r, c->X[i * c->rows + j], x[j * width + n]);
             x[i * width + n] = sb_ball_act(c->knobs, sb_ball_reduced(c->ar, &r));
         }
 }
@@ -76,8 +75,7 @@ static void read_row(const sb_chunk_balls *c, size_t i, sb_ball *out)
         for (size_t a = 0; a < dk; a++)
             sb_reduce(&before, q[a], c->copy[a * dv + j]);
         for (size_t l = 0; l <= i; l++)
-            sb_reduce(&within, c->scores[i * SB_CHUNK_ROWS + l],
-                      sb_ball_act(c->knobs, c->U[l * dv + j]));
+            sb_reduce(&within, c->scores[i * c->rows + l], sb_ball_act(c->knobs, c->U[l * dv + j]));
         sb_ball x = sb_ball_mul(c->ar, sb_ball_reduced(c->ar, &before), grown);
         x = sb_ball_mul(c->ar, x, scale);
         sb_ball y = sb_ball_mul(c->ar, sb_ball_reduced(c->ar, &within), scale);
@@ -115,7 +113,7 @@ void sb_chunk_balls_fla(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     sb_chunk_balls_invert(c);
     sb_chunk_balls_inverse(c);
     /* R-22: "the inverse, and all of it is rounded with R" */
-    round_all(c, c->X, SB_CHUNK_ROWS * SB_CHUNK_ROWS);
+    round_all(c, c->X, c->rows * c->rows);
     multiply(c, c->U, c->a->dv);
     multiply(c, c->W, c->a->dk);
     memcpy(c->copy, S, size * sizeof *S);

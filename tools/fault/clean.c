@@ -107,6 +107,13 @@ static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
                              (uint32_t)axis_count(a));
 }
 
+/* Rows of a prompt: where it is one call of an engine with chunks, more than a chunk has. */
+static size_t rows_of(const sb_sim *sim, const size_t at[AXES])
+{
+    const int chunks = sim->settings[0] != NULL && prompts[at[AXIS_prompt]].calls == 1;
+    return chunks ? sb_arithmetic_chunk(sb_arithmetic_of(sim->arithmetic)) + 8 : 24;
+}
+
 /* Number i. */
 static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_error *err)
 {
@@ -114,7 +121,8 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     place(c, i, run->at);
     const size_t *at = run->at;
     run->found = (sb_finding_of_fault){.tokens = 0};
-    *t = (sb_trial){.script = {.prompt = 24,
+    const sb_sim *sim = sb_sim_at(at[AXIS_engine]);
+    *t = (sb_trial){.script = {.prompt = rows_of(sim, at),
                                .calls = prompts[at[AXIS_prompt]].calls,
                                .decode = 6,
                                .rounds = 8,
@@ -123,7 +131,7 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
                     .together = 1,
                     .perturbed = 3,
                     .levels = sb_campaign_levels(c),
-                    .sim = sb_sim_at(at[AXIS_engine]),
+                    .sim = sim,
                     .seed = sb_campaign_seed(c) + i};
     snprintf(run->found.name, sizeof run->found.name, "%s, %s, %s", models[at[AXIS_model]],
              axis_value(AXIS_profile, at[AXIS_profile]), t->sim->name);

@@ -47,13 +47,15 @@ static sb_status watch(void *ctx, const char *name, float *data, size_t rows, si
     return r->trial->tap ? r->trial->tap(r->trial->tap_ctx, name, data, rows, cols, err) : SB_OK;
 }
 
+enum { MIRRORED = 1024 }; /* rows of a step at most */
+
 /* The rows of a step through the reference, and its logits beside the engine's. */
 static sb_status mirror(run *r, const sb_step *step, sb_error *err)
 {
     const sb_step_value *logits = sb_step_find(&step->taps, "logits");
-    uint32_t tokens[256];
+    uint32_t tokens[MIRRORED];
     size_t n = 0;
-    if (!step->row_count || step->rows[0].kind == SB_CALL_draft || step->row_count > 256)
+    if (!step->row_count || step->rows[0].kind == SB_CALL_draft || step->row_count > MIRRORED)
         return SB_OK;
     for (; n < step->row_count; n++)
         tokens[n] = step->rows[n].token;

@@ -2,6 +2,7 @@
 #include "tools/gate/gate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/container/show.h"
@@ -132,9 +133,22 @@ static sb_status no_such(const char *name, sb_error *err)
     return sb_fail(
         err, SB_ERR_USAGE,
         "arith is '%s', expected one of %s, or a row of 'samebit diff --arithmetic'; "
-        "behind all but exact :FUNCTIONS, a row of 'samebit diff --functions', and +bf16 "
-        "or +f16",
+        "behind all but exact @ROWS of a chunk of the delta rule, :FUNCTIONS, a row of 'samebit "
+        "diff --functions', and +bf16 or +f16",
         SB_SHOW(name), text);
+}
+
+/* "@128" at the end of the name of a unit, which is cut off: its number, or 0. */
+static uint64_t take_chunk(char *unit)
+{
+    char *at = strchr(unit, '@'), *end = NULL;
+    if (!at || at[1] < '1' || at[1] > '9')
+        return 0;
+    uint64_t rows = strtoull(at + 1, &end, 10);
+    if (*end)
+        return 0;
+    *at = '\0';
+    return rows;
 }
 
 /* The row that stands behind the name of a unit. */
@@ -146,7 +160,8 @@ static const sb_arithmetic *arithmetic_of(const char *unit)
     return sb_arithmetic_of(unit);
 }
 
-/* "UNIT", "UNIT:FUNCTIONS", either with the suffix of a row of `points` behind it. */
+/* "UNIT@ROWS:FUNCTIONS", where each part but the first may be missing, with the suffix of a row of
+ * `points` behind it. */
 sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err)
 {
     char unit[sizeof out->name] = "";
@@ -164,9 +179,12 @@ sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err)
     if (functions)
         *functions++ = '\0';
     const sb_arithmetic *ar = arithmetic_of(unit);
-    if (!ar || ((point || functions) && strcmp(unit, "exact") == 0))
+    const uint64_t chunk = ar ? 0 : take_chunk(unit);
+    if (chunk)
+        ar = arithmetic_of(unit);
+    if (!ar || ((point || functions || chunk) && strcmp(unit, "exact") == 0))
         return no_such(name, err);
     fill(out, unit, ar, point);
     snprintf(out->name, sizeof out->name, "%s", name);
-    return sb_arithmetic_with(ar, functions, &out->ar, err);
+    return sb_arithmetic_with(ar, functions, chunk, &out->ar, err);
 }

@@ -268,8 +268,8 @@ sb_status sb_gate_read(const char *path, sb_gate_case **out, sb_gate_arith *ar, 
  */
 
 /* "exact", "fp32", "bf16_mma", "fp8_mma", "nvfp4_mma", a name of sb_arithmetic_at, each with
- * ":FUNCTIONS", a name of sb_functions_find, behind it, and "+bf16" or "+f16": what stands between
- * the ops is rounded to that type. */
+ * "@ROWS" of a chunk of the delta rule (T-87) behind it, ":FUNCTIONS", a name of sb_functions_find,
+ * and "+bf16" or "+f16": what stands between the ops is rounded to that type. */
 sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err);
 size_t sb_gate_arith_count(void); /* of the table, the tightest first */
 sb_status sb_gate_arith_at(size_t i, sb_gate_arith *out);

@@ -31,10 +31,11 @@ typedef struct sb_sim_arith {
     int fused;
     unsigned atom; /* row of atoms.def, of matrix products; NO_ATOM: as everything else */
     sb_sim_form form;
-    unsigned fn; /* sb_sim_fn */
+    unsigned fn;    /* sb_sim_fn */
+    unsigned chunk; /* rows of a chunk of the delta rule */
 } sb_sim_arith;
 
-enum { SB_SIM_LANES = 32, NO_ATOM = SB_ATOM_COUNT };
+enum { SB_SIM_LANES = 32, SB_SIM_CHUNK = 512, NO_ATOM = SB_ATOM_COUNT };
 
 /* --- reductions: sum of a[i step_a] b[i step_b] ------------------------------------------------
  */

@@ -10,19 +10,18 @@
 #include "ref/base/pool.h"
 #include "ref/ops/form.h"
 
-enum { CHUNK = 64 };
-
 typedef struct chunk {
     const sb_sim_arith *s;
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
-    size_t h, hk, first, m;      /* head, its key head, first row, rows */
-    float G[CHUNK], grow[CHUNK]; /* sums of g, and their exp */
-    float A[CHUNK * CHUNK];      /* minus the coefficients, below the diagonal */
-    float P[CHUNK * CHUNK];      /* scores, up to the diagonal */
-    float *K, *U, *W;            /* beta k (CHUNK, dk); (CHUNK, dv); (CHUNK, dk) */
-    float *S;                    /* (dk, dv) */
-    float scale;                 /* of the outputs (K-16), or 1 */
+    size_t h, hk, first, m;                    /* head, its key head, first row, rows */
+    size_t rows;                               /* of a whole chunk, at most those of the call */
+    float G[SB_SIM_CHUNK], grow[SB_SIM_CHUNK]; /* sums of g, and their exp */
+    float *A;         /* (rows, rows) minus the coefficients, below the diagonal */
+    float *P;         /* (rows, rows) scores, up to the diagonal */
+    float *K, *U, *W; /* beta k (rows, dk); (rows, dv); (rows, dk) */
+    float *S;         /* (dk, dv) */
+    float scale;      /* of the outputs (K-16), or 1 */
 } chunk;
 
 static const float *key(const chunk *c, size_t i)
@@ -55,8 +54,8 @@ static void coefficients(chunk *c)
             float decay = sb_sim_exp(c->s, c->G[i] - c->G[j]);
             float alike = sb_sim_product(c->s, c->K + i * dk, 1, key(c, j), 1, dk);
             float score = sb_sim_product(c->s, query(c, i), 1, key(c, j), 1, dk);
-            c->A[i * CHUNK + j] = j < i ? -(alike * decay) : 0.0f;
-            c->P[i * CHUNK + j] = score * decay;
+            c->A[i * c->rows + j] = j < i ? -(alike * decay) : 0.0f;
+            c->P[i * c->rows + j] = score * decay;
         }
 }
 
@@ -66,7 +65,7 @@ static void substitute(const chunk *c, float *x, size_t width)
 {
     for (size_t i = 1; i < c->m; i++)
         for (size_t n = 0; n < width; n++)
-            x[i * width + n] += sb_sim_product(c->s, c->A + i * CHUNK, 1, x + n, width, i);
+            x[i * width + n] += sb_sim_product(c->s, c->A + i * c->rows, 1, x + n, width, i);
 }
 
 /* "V_i = RN( U_i - dot(W_i, S) )", in the place of U */
@@ -98,7 +97,7 @@ static void read_rows(chunk *c)
             grown[x] = query(c, i)[x] * c->grow[i];
         for (size_t j = 0; j < dv; j++) {
             float before = sb_sim_product(c->s, grown, 1, c->S + j, dv, dk);
-            float within = sb_sim_product(c->s, c->P + i * CHUNK, 1, c->U + j, dv, i + 1);
+            float within = sb_sim_product(c->s, c->P + i * c->rows, 1, c->U + j, dv, i + 1);
             c->a->out[gate(c, i) * dv + j] = sb_act(c->knobs, (before + within) * c->scale);
         }
     }
@@ -110,7 +109,7 @@ static void carry(chunk *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv, last = c->m - 1;
     for (size_t x = 0; x < dk; x++) {
-        float decayed[CHUNK];
+        float decayed[SB_SIM_CHUNK];
         for (size_t i = 0; i < c->m; i++)
             decayed[i] = key(c, i)[x] * sb_sim_exp(c->s, c->G[last] - c->G[i]);
         for (size_t j = 0; j < dv; j++) {
@@ -124,21 +123,25 @@ static void carry(chunk *c)
 static sb_status run_head(const sb_sim_arith *s, const sb_knobs *knobs, const sb_delta_rule_args *a,
                           size_t h)
 {
+    size_t rows = a->rows < s->chunk ? a->rows : s->chunk;
     chunk *c = sb_alloc(1, sizeof *c);
-    float *room = sb_alloc(CHUNK, (2 * a->dk + a->dv) * sizeof *room);
+    float *room = sb_alloc(rows, (2 * rows + 2 * a->dk + a->dv) * sizeof *room);
     if (!c || !room) {
         free(c);
         free(room);
         return SB_ERR_MEMORY;
     }
-    *c = (chunk){.s = s, .knobs = knobs, .a = a, .h = h, .hk = h / (a->v_heads / a->k_heads)};
-    c->K = room;
-    c->W = room + CHUNK * a->dk;
-    c->U = room + 2 * CHUNK * a->dk;
+    *c = (chunk){
+        .s = s, .knobs = knobs, .a = a, .h = h, .hk = h / (a->v_heads / a->k_heads), .rows = rows};
+    c->A = room;
+    c->P = c->A + rows * rows;
+    c->K = c->P + rows * rows;
+    c->W = c->K + rows * a->dk;
+    c->U = c->W + rows * a->dk;
     c->S = a->state + h * a->dk * a->dv;
     c->scale = sb_scales_output(knobs, 0) ? sb_sim_root((double)a->dk, -0.5) : 1.0f;
-    for (c->first = 0; c->first < a->rows; c->first += CHUNK) {
-        c->m = a->rows - c->first < CHUNK ? a->rows - c->first : CHUNK;
+    for (c->first = 0; c->first < a->rows; c->first += rows) {
+        c->m = a->rows - c->first < rows ? a->rows - c->first : rows;
         coefficients(c);
         solve(c);
         read_rows(c);
@@ -165,7 +168,8 @@ static void one_head(void *ctx, size_t h, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
-/* "the call is cut into chunks of 64 rows from its own start" */
+/* R-10: "the call is cut into chunks of 64 rows from its own start", of a sim of as many as its row
+ * says */
 sb_status sb_sim_delta_rule_chunk(const sb_sim_arith *s, const sb_knobs *knobs,
                                   const sb_delta_rule_chunk_args *a)
 {

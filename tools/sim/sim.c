@@ -52,8 +52,8 @@ static const char *const chunks[] = {"delta_rule=chunk64", NULL};
 #define SB_NUMBER(x, name, ...) SIM_##name,
 enum { SB_SIMS(SB_NUMBER, ) SIM_COUNT };
 
-#define SB_ARITH(x, name, help, order, lanes, fused, atom, form, fn, ...)                          \
-    static const sb_sim_arith arith_##name = {order, lanes, fused, atom, form, fn};
+#define SB_ARITH(x, name, help, order, lanes, fused, atom, form, fn, chunk, ...)                   \
+    static const sb_sim_arith arith_##name = {order, lanes, fused, atom, form, fn, chunk};
 SB_SIMS(SB_ARITH, )
 
 #define SB_FUNCTION(op, name, ...)                                                                 \
@@ -72,7 +72,7 @@ static const sb_sim sims[] = {
 #define SB_OP(op, clause) SB_SIMS(SB_ENTRY, op)
 #include "ref/ops/ops.def"
 #undef SB_OP
-#define SB_TEXT(x, id, text, order, lanes, fused, atom, form, fn, row, wants)                      \
+#define SB_TEXT(x, id, text, order, lanes, fused, atom, form, fn, chunk, row, wants)               \
     [SIM_##id].name = #id, [SIM_##id].help = (text), [SIM_##id].backend.name = "sim:" #id,         \
     [SIM_##id].settings = (wants), [SIM_##id].arithmetic = (row),
     SB_SIMS(SB_TEXT, )};
@@ -89,7 +89,7 @@ const sb_sim *sb_sim_at(size_t i)
 
 sb_status sb_sim_find(const char *name, const sb_sim **out, sb_error *err)
 {
-    char names[400] = "";
+    char names[600] = "";
     for (size_t i = 0; i < SIM_COUNT; i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", sims[i].name);
