@@ -186,7 +186,7 @@ TEST(test_turns)
                           .position = {position, position, position}};
         assert_int_equal(sb_knobs_profile(&knobs, "hf", &err), SB_OK);
         assert_int_equal(
-            sb_arithmetic_with(&sb_arithmetic_library, sb_functions_table[i].name, &ar, &err),
+            sb_arithmetic_with(&sb_arithmetic_library, sb_functions_table[i].name, 0, &ar, &err),
             SB_OK);
         assert_int_equal(sb_bound_rope(&ar, &knobs, &a, ball, NULL), SB_OK);
         a.x = turned;
