@@ -23,6 +23,16 @@ run 0 judge "$v" "$got" --arith bf16_mma:cuda_fast+bf16 --json
 at cases.0.arithmetic.name bf16_mma:cuda_fast+bf16
 refused 2 judge "$v" "$got" --arith bf16_mma:nobody
 refused 2 judge "$v" "$got" --arith exact:cuda
+# rows of a chunk of the delta rule, in a file and in its judgement
+run 0 vectors delta_rule_chunk --shape rows=20,k_heads=1,v_heads=1,dk=4,dv=4 --arith fp32@16:cuda -o "$work/chunk.safetensors"
+made "$work/chunk.safetensors" "$got" out=exact:F32 out.state=exact.state:F32
+run 0 judge "$work/chunk.safetensors" "$got" --arith fp32@512+bf16 --json
+at cases.0.arithmetic.name fp32@512+bf16
+for arith in fp32@100 fp32@8 bf16_mma@1024:cuda; do
+    refused 2 judge "$work/chunk.safetensors" "$got" --arith $arith
+    says_err 'expected a power of two from 16 to 512'
+done
+refused 2 judge "$work/chunk.safetensors" "$got" --arith exact@128
 
 # --- wrong: where, what, how far ------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32@323=99

@@ -283,7 +283,8 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
     wishes w = {.gate = {NULL, NULL}};
     const sb_opt opts[] = {
         {"arith", 0, SB_OPT_STRING, &w.gate.arith, "A",
-         "what the kernel may do: exact, fp32, bf16_mma, fp32:cuda_fast, ..., with +bf16 or +f16"},
+         "what the kernel may do: exact, fp32, bf16_mma, fp32:cuda_fast, fp32@256 (chunks), ..., "
+         "with +bf16 or +f16"},
         {"need", 0, SB_OPT_STRING, &w.gate.need, "NAME",
          "fail unless GOT has the output out.NAME; all: every one"},
         {"baseline", 0, SB_OPT_INPUT, &w.baseline, "JSON",
