@@ -117,6 +117,30 @@ TEST(test_correct_engines)
         check_all_correct();
 }
 
+/* A choice of experts that is nearly a tie falls otherwise when the row is fed again: the states
+ * alone, of an engine that says so, and of one whose recorded call made them. */
+TEST(test_other_experts)
+{
+    const char *const t3 = "T3 nvfp4-ct plain";
+    for (int i = 0; i < 2; i++) {
+        sb_trial t = batched("sm121", t3, &ways[i ? SNAPSHOTS : UNSAID]);
+        t.script = (sb_script){.prompt = 24,
+                               .calls = 5,
+                               .decode = 6,
+                               .rounds = 5,
+                               .drafts = 2,
+                               .sequences = 1,
+                               .replay = 1};
+        t.seed = 70;
+        t.perturbed = 3;
+        t.together = 0;
+        t.with_free = 1;
+        sb_finding_of_fault found = see(&t);
+        if (sb_sign_has(&found.signs, "fail") != i)
+            fail_msg("%s: %s", ways[i ? SNAPSHOTS : UNSAID].name, found.place);
+    }
+}
+
 /* What a round leaves: which of them a sample has. */
 static const struct {
     const char *slip;

@@ -102,7 +102,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->forced.bundle = run->bundle;
     /* T-67: "A trace or dump" of another program says which values, and not by which form */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
-    o->forced.rollback = rollback_of(run);
+    o->forced.rollback = o->free.rollback = rollback_of(run);
     o->forced.external = run->external;
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */

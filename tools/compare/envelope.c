@@ -10,6 +10,11 @@
 #include "tools/compare/envelope_parts.h"
 #include "tools/compare/wide_fn.h"
 
+static int is_odd(size_t i)
+{
+    return i % 2 == 1;
+}
+
 /* The longest sum of products of a model, attention aside: its weights sum to 1. */
 static double longest_sum(const sb_config *c)
 {
@@ -109,6 +114,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
         sb_knobs_exact(&e->knobs);
     e->twin = options->twin;
     e->twin_ctx = options->twin_ctx;
+    e->replays = options->replays && model->config.experts;
     e->count = options->perturbed + 1;
     e->has_codes = has_codes(&e->knobs);
     e->units = units_of(model, &e->knobs, options->arithmetic);
@@ -139,8 +145,10 @@ void sb_envelope_free(sb_envelope *e)
     free(e->lanes);
     free(e->ids);
     free(e->router);
+    free(e->open);
     free(e->adopted);
     free(e->tape);
+    free(e->fed);
     free(e);
 }
 
@@ -159,10 +167,12 @@ static sb_status reserve(sb_envelope *e, size_t rows, sb_error *err)
     if (!room) {
         free(e->ids);
         free(e->router);
+        free(e->open);
+        e->open = sb_alloc(layers, rows);
         e->ids = sb_alloc(layers * rows * k, sizeof *e->ids);
         e->router = sb_alloc(layers * rows * c->experts, sizeof *e->router);
         e->rows = rows;
-        room = e->ids && e->router;
+        room = e->ids && e->router && e->open;
         for (size_t i = 0; i < e->count; i++) {
             sb_envelope_lane *lane = &e->lanes[i];
             free(lane->ids);
@@ -239,7 +249,10 @@ static sb_status task_verify(sb_envelope_lane *lane, const task *t)
 
 static sb_status task_keep(sb_envelope_lane *lane, const task *t)
 {
-    return sb_session_keep(lane->session, t->n, &lane->err);
+    if (!lane->of->anew || !lane->number || is_odd(lane->number))
+        return sb_session_keep(lane->session, t->n, &lane->err);
+    sb_status status = sb_session_keep(lane->session, 0, &lane->err);
+    return status ? status : sb_session_feed(lane->session, t->tokens, t->n, &lane->err);
 }
 
 static sb_status task_logits(sb_envelope_lane *lane, const task *t)
@@ -257,16 +270,7 @@ static void bound_adopted(sb_envelope *e)
 {
     for (size_t i = 0; i < e->adopted_count; i++) {
         sb_adopted *a = &e->adopted[i];
-        double squares[2] = {0}, lanes[2] = {0}, most = 0;
-        for (size_t j = 1; j < e->count; j++) {
-            int loose = !sb_envelope_is_tight(e, j);
-            squares[loose] += e->lanes[j].spread[(size_t)a->layer * e->rows + a->row];
-            lanes[loose]++;
-        }
-        for (int loose = 0; loose < 2; loose++)
-            if (lanes[loose] > 0 && squares[loose] / lanes[loose] > most)
-                most = squares[loose] / lanes[loose];
-        a->bound = e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
+        a->bound = sb_envelope_router_bound(e, a->layer, a->row);
     }
 }
 
@@ -288,18 +292,32 @@ sb_status sb_envelope_feed(sb_envelope *e, const uint32_t *tokens, size_t n, sb_
 
 sb_status sb_envelope_verify(sb_envelope *e, const uint32_t *tokens, size_t n, sb_error *err)
 {
+    uint32_t *fed = sb_realloc(e->fed, n, sizeof *fed);
+    if (!fed)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
+    memcpy(fed, tokens, n * sizeof *fed);
+    e->fed = fed;
+    e->verified = n;
     return call(e, &(task){task_verify, tokens, n}, err);
 }
 
-/* Rows that are fed again choose what they chose the first time. */
+/* Rows that are fed again choose what they chose the first time, but for an engine that has fed
+ * them again itself. */
 sb_status sb_envelope_keep(sb_envelope *e, size_t kept, sb_error *err)
 {
     sb_status status = begin(e, kept ? kept : 1, err);
     e->replaying = 1;
+    /* T-85: "an open choice of experts may fall otherwise when the row is fed again" */
+    e->anew = !status && e->replays && kept < e->verified && sb_envelope_find_open(e, kept);
     if (!status)
-        status = run_all(e, &(task){task_keep, NULL, kept}, err);
+        status = run_all(e, &(task){task_keep, e->fed, kept}, err);
     e->replaying = 0;
     return status;
+}
+
+int sb_envelope_chose_anew(const sb_envelope *e)
+{
+    return e->anew;
 }
 
 void sb_envelope_reset(sb_envelope *e)
@@ -411,12 +429,12 @@ const sb_session *sb_envelope_session(const sb_envelope *e, size_t i)
 /* The odd ones keep to the reference's experts; all do where another program's are known. */
 int sb_envelope_keeps_experts(const sb_envelope *e, size_t i)
 {
-    return i % 2 == 1 || e->source != NULL || e->model->config.experts == 0;
+    return is_odd(i) || e->source != NULL || e->model->config.experts == 0;
 }
 
 int sb_envelope_is_tight(const sb_envelope *e, size_t i)
 {
-    return i % 2 == 1 || (!e->has_codes && sb_envelope_keeps_experts(e, i));
+    return is_odd(i) || (!e->has_codes && sb_envelope_keeps_experts(e, i) && !e->lanes[i].strayed);
 }
 
 size_t sb_envelope_count(const sb_envelope *e)

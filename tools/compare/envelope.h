@@ -21,6 +21,7 @@ typedef struct sb_envelope_options {
     size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;
+    int replays;     /* rejected rows are undone by feeding the others again: T-85 */
     sb_op_hook twin; /* runs the ops in place of sb_op_run, or NULL */
     void *twin_ctx;
 } sb_envelope_options;
@@ -43,6 +44,9 @@ sb_status sb_envelope_feed(sb_envelope *envelope, const uint32_t *tokens, size_t
 sb_status sb_envelope_verify(sb_envelope *envelope, const uint32_t *tokens, size_t n,
                              sb_error *err);
 sb_status sb_envelope_keep(sb_envelope *envelope, size_t kept, sb_error *err);
+
+/* Whether in the last keep some took other experts for the rows that were kept: T-85. */
+int sb_envelope_chose_anew(const sb_envelope *envelope);
 void sb_envelope_reset(sb_envelope *envelope);
 
 /* Where a sequence that chose other experts left the others, it is made a copy of one that did not

@@ -29,7 +29,12 @@ struct sb_envelope {
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
-    int replaying;  /* rows are fed again: the choices are those on record */
+    int replaying;       /* rows are fed again: the choices are those on record */
+    int replays;         /* the engine feeds rows again */
+    int anew;            /* so that it may choose other experts: the loose sequences do */
+    unsigned char *open; /* (L + 1, rows): where */
+    uint32_t *fed;       /* the tokens of the last verify, and how many */
+    size_t verified;
     double factor;  /* of the router's logits */
     uint32_t units; /* of binary32 that one is moved by */
     size_t rows;    /* that there is room for */
@@ -49,6 +54,14 @@ sb_status sb_envelope_run(const sb_envelope *envelope, const sb_op_call *call);
 
 /* Whether lane i keeps to the reference's experts, or to another program's. */
 int sb_envelope_keeps_experts(const sb_envelope *envelope, size_t i);
+
+/* T-41: the bound of a router's logits in the last call (envelope_router.c). */
+double sb_envelope_router_bound(const sb_envelope *envelope, uint32_t layer, size_t row);
+
+/* Finds the choices of the last call that are open, in its first `rows` rows; whether there are
+ * any.
+ */
+int sb_envelope_find_open(sb_envelope *envelope, size_t rows);
 
 /* The router in every lane (envelope_router.c). */
 sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);

@@ -161,27 +161,75 @@ static uint32_t runner_up(const float *logits, size_t E, const uint32_t *set, si
     return best;
 }
 
-/* T-43: "takes the runner-up in every second case" where the choice is open */
+double sb_envelope_router_bound(const sb_envelope *e, uint32_t layer, size_t row)
+{
+    double squares[2] = {0}, lanes[2] = {0}, most = 0;
+    for (size_t j = 1; j < e->count; j++) {
+        int loose = !sb_envelope_is_tight(e, j);
+        squares[loose] += e->lanes[j].spread[(size_t)layer * e->rows + row];
+        lanes[loose]++;
+    }
+    for (int loose = 0; loose < 2; loose++)
+        if (lanes[loose] > 0 && squares[loose] / lanes[loose] > most)
+            most = squares[loose] / lanes[loose];
+    return e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
+}
+
+/* What another choice costs at least: of the expert in `held` and the other that change places. 0:
+ * all are held. */
+static int least_margin(const sb_envelope *e, const uint32_t *held, const float *logits,
+                        double *margin, size_t *weakest, uint32_t *other)
+{
+    size_t k = e->model->config.experts_per_token, E = e->model->config.experts;
+    if (k >= E)
+        return 0;
+    *other = runner_up(logits, E, held, k, weakest);
+    *margin = (double)logits[held[*weakest]] - (double)logits[*other];
+    return 1;
+}
+
+int sb_envelope_find_open(sb_envelope *e, size_t rows)
+{
+    const sb_config *c = &e->model->config;
+    int any = 0;
+    for (uint32_t layer = 0; layer < c->layers; layer++)
+        for (size_t row = 0; row < rows; row++) {
+            size_t at = (size_t)layer * e->rows + row, weakest;
+            double margin;
+            uint32_t other;
+            e->open[at] = least_margin(e, e->ids + at * c->experts_per_token,
+                                       e->router + at * c->experts, &margin, &weakest, &other) &&
+                          margin <= sb_envelope_router_bound(e, layer, row);
+            any |= e->open[at];
+        }
+    return any;
+}
+
+/* T-43: "takes the runner-up in every second case" where the choice is open; T-85: in every one
+ * that was open where the engine fed the row again. */
 static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t row, double squares,
                        uint32_t *ids)
 {
     const sb_envelope *e = lane->of;
     const sb_router_args *a = call->args;
-    size_t k = a->kept, E = a->experts, weakest = 0;
+    size_t k = a->kept, at = (size_t)call->layer * e->rows + row, weakest = 0;
     const uint32_t *held = ids_on_record(e, call, row), *own = a->ids + row * k;
-    const float *logits = e->router + ((size_t)call->layer * e->rows + row) * E;
     uint64_t coin = sb_envelope_key(lane);
-    memcpy(ids, held, k * sizeof *ids);
-    uint32_t other = k < E ? runner_up(logits, E, held, k, &weakest) : UINT32_MAX;
+    uint32_t other;
+    double margin;
     int trunk = call->layer < e->model->config.layers;
-    if (other == UINT32_MAX || (trunk && sb_envelope_keeps_experts(e, lane->number)))
+    int anew = trunk && e->replaying && e->anew && lane->number % 2 == 0;
+    memcpy(ids, held, k * sizeof *ids);
+    if (trunk && sb_envelope_keeps_experts(e, lane->number) && !anew)
         return;
-    double bound = e->factor * sb_wide_sqrt(2 * squares / (double)E);
-    if ((double)logits[held[weakest]] - (double)logits[other] > bound)
+    if (!least_margin(e, held, e->router + at * a->experts, &margin, &weakest, &other))
+        return;
+    int was_open = anew && e->open[at];
+    if (!was_open && margin > e->factor * sb_wide_sqrt(2 * squares / (double)a->experts))
         return;
     if (!same_set(own, held, k))
         memcpy(ids, own, k * sizeof *ids);
-    else if (coin >> 63)
+    else if (anew ? was_open : (int)(coin >> 63))
         ids[weakest] = other;
     lane->strayed |= trunk && !same_set(ids, held, k);
 }

@@ -34,9 +34,7 @@ void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first)
 {
     uint64_t end = sb_session_state(s->session)->position;
     uint32_t layers = f->model->config.layers;
-    int replays = f->options.rollback == SB_TRACE_ROLLBACK_replay ||
-                  f->options.rollback == SB_TRACE_ROLLBACK_unknown;
-    if (!replays || first == end)
+    if (!sb_trace_replays(f->options.rollback) || first == end)
         return;
     for (uint32_t i = 0; i < layers; i++) {
         s->memory[i].conv = s->memory[i].recurrent = 0;

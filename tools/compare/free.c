@@ -77,6 +77,7 @@ static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
                                    .perturbed = f->options.perturbed,
                                    .seed = f->options.seed,
                                    .mtp = f->options.mtp,
+                                   .replays = sb_trace_replays(f->options.rollback),
                                    .twin = f->options.twin,
                                    .twin_ctx = f->options.twin_ctx};
     sb_session_options session = {
@@ -202,6 +203,8 @@ static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, s
     if (!s->verify)
         return SB_OK;
     sb_status status = sb_envelope_keep(s->envelope, kept, err);
+    s->anew |= sb_envelope_chose_anew(s->envelope);
+    s->within_tight &= !sb_envelope_chose_anew(s->envelope);
     if (!status && s->trials) {
         sb_trial_round round = counts_of(f, s, kept);
         status = sb_trials_keep(s->trials, &round, err);
@@ -227,8 +230,10 @@ static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_st
         status = settle(f, s, next, err);
     if (status || s->lost)
         return status;
-    if (n && s->within_tight)
+    if (n && s->within_tight && !s->flipped) {
         status = sb_envelope_rejoin(s->envelope, err);
+        s->anew = 0;
+    }
     s->within_tight = 0;
     if (!status && n && s->trials)
         status = sb_trials_begin(s->trials, n, err);

@@ -11,6 +11,7 @@
 #include "ref/run/session.h"
 #include "tools/compare/ball.h"
 #include "tools/compare/verdict.h"
+#include "tools/trace/head.h"
 #include "tools/trace/step.h"
 
 typedef struct sb_free sb_free;
@@ -23,9 +24,10 @@ typedef struct sb_free_options {
     sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
     int mtp;               /* drafts are compared, too: they are the head's largest logits */
     int external;          /* the drafts are not the head's: they are taken as they are (U-10) */
-    int greedy;            /* the engine emits its largest logits: its tokens are judged */
-    int same_arithmetic;   /* the engine's is the reference's: digests must agree */
-    int explain;           /* try the rollback hypotheses where a round fails (rollback.h) */
+    sb_trace_rollback rollback; /* how the engine goes back, as far as it says: T-85 */
+    int greedy;                 /* the engine emits its largest logits: its tokens are judged */
+    int same_arithmetic;        /* the engine's is the reference's: digests must agree */
+    int explain;                /* try the rollback hypotheses where a round fails (rollback.h) */
     sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
                       * an explanation tries. NULL: sb_op_run */
     void *twin_ctx;

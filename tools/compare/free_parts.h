@@ -33,6 +33,8 @@ typedef struct sb_free_sequence {
     int waits;        /* that token has not come yet */
     size_t token;     /* verdict of that row */
     int within_tight; /* all of the last call was, and something was compared */
+    int anew;         /* some runs took other experts where rows were fed again: T-85 */
+    int flipped;      /* a state says that the engine did */
     int misplaced;    /* its rows went on from a wrong position */
     int lost;         /* it cannot be followed any more */
     int ended;        /* nothing comes any more: sessions and logits are released */

@@ -65,8 +65,8 @@ static void add_squares(const means *to, const shape *m, const float *a, const f
             }
 }
 
-/* The noise of a piece: of each kind of sequences (T-43) the mean over them, and of both the
- * larger. f->bounds holds it. */
+/* The noise of a piece: of each kind of sequences (T-43) the mean over them. f->bounds holds the
+ * tight one, and behind it the larger of both. */
 static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
                          sb_error *err)
 {
@@ -91,7 +91,8 @@ static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, co
     for (size_t i = 0; i < size; i++) {
         double tight = lanes[0] ? f->bounds[i] / (double)lanes[0] : 0;
         double loose = lanes[1] ? f->bounds[size + i] / (double)lanes[1] : 0;
-        f->bounds[i] = loose > tight ? loose : tight;
+        f->bounds[i] = tight;
+        f->bounds[size + i] = loose > tight ? loose : tight;
     }
     return SB_OK;
 }
@@ -239,6 +240,8 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     if (status)
         return status;
     b.means = means_at(f->bounds, &b.shape);
+    s->flipped |= s->anew && compare(&p, value->data, &b).beyond;
+    b.means = means_at(f->bounds + means_size(&b.shape), &b.shape);
     apart a = compare(&p, value->data, &b);
     f->compared++;
     if (s->trials && part_of(&p, c) != SB_STATE_mtp)

@@ -333,7 +333,7 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     sb_differ_defaults(&o, &t->knobs, arithmetic, verdicts);
     o.with_forced = forced;
     o.with_free = free;
-    o.forced.rollback = t->rollback;
+    o.forced.rollback = o.free.rollback = t->rollback;
     o.free.greedy = 1;
     o.free.seed = t->seed;
     if (t->perturbed)

@@ -15,6 +15,11 @@ const char *sb_trace_drafter_name(sb_trace_drafter drafter)
     return drafters[drafter];
 }
 
+int sb_trace_replays(sb_trace_rollback rollback)
+{
+    return rollback == SB_TRACE_ROLLBACK_replay || rollback == SB_TRACE_ROLLBACK_unknown;
+}
+
 /* The number of a word, from 1 on; 0: it is none. */
 static size_t number_of(const char *text, const char *const *words, size_t count)
 {

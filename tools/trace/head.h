@@ -44,6 +44,9 @@ typedef struct sb_trace_head {
 const char *sb_trace_rollback_name(sb_trace_rollback rollback);
 const char *sb_trace_drafter_name(sb_trace_drafter drafter);
 
+/* Whether it goes back by feeding rows again, or may: T-85. */
+int sb_trace_replays(sb_trace_rollback rollback);
+
 /* 1, and *out, if `text` is such a word and not "". */
 int sb_trace_rollback_of(const char *text, sb_trace_rollback *out);
 int sb_trace_drafter_of(const char *text, sb_trace_drafter *out);
