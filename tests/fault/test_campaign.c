@@ -223,15 +223,20 @@ TEST(test_list)
     sb_error err = {""};
     assert_int_equal(sb_faults_list(&faults, &err), SB_OK);
     assert_true(faults.count > 150);
+    size_t sited = 0, sound = 0;
     for (size_t i = 0; i < faults.count; i++) {
         const sb_fault *f = &faults.items[i];
         int here = f->plant != SB_PLANT_none && f->plant != SB_PLANT_covered;
         if (!*f->words || (here && (!*f->vehicle || (!f->benign && !*f->fires))))
             fail_msg("%s lacks something", f->name);
+        sited += strncmp(f->name, "at.", 3) == 0 && !f->benign;
+        sound += strncmp(f->name, "sound.", 6) == 0 && f->benign;
         for (size_t j = 0; j < i; j++)
             if (strcmp(faults.items[j].name, f->name) == 0)
                 fail_msg("%s stands twice", f->name);
     }
+    assert_true(sited >= 50);
+    assert_true(sound >= 30);
     for (int n = 1; n <= 39; n++) { /* F01 to F35, N01 to N04 */
         char name[8];
         size_t i = 0;

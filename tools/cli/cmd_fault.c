@@ -415,7 +415,7 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"list", 0, SB_OPT_FLAG, &r.list, NULL, "what can be planted, and who must see it"},
         {"all", 0, SB_OPT_FLAG, &r.all, NULL,
-         "every generated fault of ops and kernels, not one in eight"},
+         "every fault of ops, places and kernels, not one in eight"},
         {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "of correct engines: how many (400)"},
         {"levels", 0, SB_OPT_FLAG, &r.levels, NULL,
          "and how many fail by a trace of each level alone"},
