@@ -1,4 +1,5 @@
 /* spoil_site.c - one place of a trace, and what a correct trace may have otherwise. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,13 @@ sb_status sb_spoil_rows_swapped(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
+static int of_site(const sb_spoiler *spoiler, const sb_step_value *piece)
+{
+    char layer[24];
+    int n = snprintf(layer, sizeof layer, "layers.%u.", (unsigned)spoiler->site->layer);
+    return strncmp(piece->name, layer, (size_t)n) == 0;
+}
+
 /* Both pieces of a layer of linear attention; what the step before had is kept in ctx. */
 sb_status sb_spoil_stale_state(sb_spoiler *spoiler, sb_step *step)
 {
@@ -63,7 +71,7 @@ sb_status sb_spoil_stale_state(sb_spoiler *spoiler, sb_step *step)
     for (size_t i = 0; i < step->state_count; i++)
         for (size_t p = 0; p < step->states[i].pieces.count; p++) {
             const sb_step_value *v = &step->states[i].pieces.items[p];
-            n += strncmp(v->name, "layers.1.", 9) == 0 ? v->rows * v->cols : 0;
+            n += of_site(spoiler, v) ? v->rows * v->cols : 0;
         }
     if (n && !(kept = sb_alloc(n, sizeof *kept)))
         return SB_ERR_MEMORY;
@@ -71,7 +79,7 @@ sb_status sb_spoil_stale_state(sb_spoiler *spoiler, sb_step *step)
         for (size_t p = 0; p < step->states[i].pieces.count; p++) {
             sb_step_value *v = &step->states[i].pieces.items[p];
             size_t count = v->rows * v->cols;
-            if (strncmp(v->name, "layers.1.", 9) != 0 || !v->data)
+            if (!of_site(spoiler, v) || !v->data)
                 continue;
             memcpy(kept + at, v->data, count * sizeof *kept);
             if (old && spoiler->seen == n)
