@@ -4,17 +4,19 @@
 #                                         of docs/faults.md
 # Each part that is done leaves a file in CORRECT_LOG (build/correct), and is not run again; so this can be
 # stopped and started at will, and several may run beside each other with PART=i/n, which takes each n-th part.
-# Remove the folder after a change that may change a verdict.
+# A part belongs to the program that ran it, by its SHA-256: parts of another program are neither added nor
+# removed. SAMEBIT=PROGRAM names a copy that stays as it is while the tree goes on.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
 parts=${1:-100} tokens=${2:-10000}
 log=${CORRECT_LOG:-${BUILD:-build}/correct}
 every=${PART:-0/1}
-mkdir -p "$log" || exit 2
+program=$(sha256sum < "$SAMEBIT" | cut -c1-12)
+[ -n "$program" ] && mkdir -p "$log" || exit 2
 
 for ((part = ${every%/*}; part < parts; part += ${every#*/})); do
-    done=$log/part-$part-of-$tokens.txt
+    done=$log/part-$part-of-$tokens-$program.txt
     [ -e "$done" ] && continue
     "$SAMEBIT" fault clean --quiet --tokens "$tokens" --part "$part" > "$done.partial"
     [ $? -le 1 ] && mv "$done.partial" "$done" # 1: a false alarm is a result, too
@@ -22,7 +24,7 @@ done
 
 # The rows "axis name runs tokens alarms mistrusted" of all parts, added up in the order of the first.
 table() {
-    cat "$log"/part-*.txt | awk '
+    cat "$log"/part-*-"$program".txt | awk '
     /^correct +engine/ { rows = 1; next }
     !NF { rows = 0 }
     rows {
@@ -40,10 +42,12 @@ table() {
             if (index(key, "engine | ") == 1) { r += runs[key]; t += tokens[key]; a += alarms[key]; m += mistrusted[key] }
         }
         printf "| all | | %d | %d | %d | %d |\n", r, t, a, m
+        for (key in tokens) if (least == "" || tokens[key] < tokens[least] || (tokens[key] == tokens[least] && key < least)) least = key
+        print "least: " least ", " tokens[least] " tokens" > "/dev/stderr"
     }'
 }
 
-ready=$(find "$log" -name 'part-*.txt' | wc -l)
+ready=$(find "$log" -name "part-*-$program.txt" | wc -l)
 [ "$ready" -gt 0 ] || { echo "0 passed, 0 failed, 0 skipped"; exit 1; }
 table > "$log/table.md"
 cat "$log/table.md"
