@@ -106,13 +106,14 @@ static int deal_out(bins *b)
 typedef struct table {
     unsigned char bits[(1 << TABLE_BITS) / PER_BYTE]; /* it has come, and it has come again */
     uint64_t mask;
+    unsigned shift; /* which bits of a key are its place */
 } table;
 
 /* Neither the first bits, which all keys of a bin have, nor the last ones, which may be zero in all
- * keys. */
+ * keys; the second time others than the first. */
 static uint64_t place_of(const table *t, uint64_t key)
 {
-    return key >> 24 & t->mask;
+    return key >> t->shift & t->mask;
 }
 
 static void count_key(table *t, uint64_t key)
@@ -146,9 +147,10 @@ static void keep(found *f, uint64_t key)
 }
 
 /* Moves the keys that may repeat to the front; returns how many. */
-static size_t sieve(table *t, uint64_t *keys, size_t count)
+static size_t sieve(table *t, unsigned shift, uint64_t *keys, size_t count)
 {
     size_t kept = 0;
+    t->shift = shift;
     t->mask = 1023;
     while (t->mask / SPREAD < count && t->mask < (1u << TABLE_BITS) - 1)
         t->mask = t->mask << 1 | 1;
@@ -164,7 +166,9 @@ static size_t sieve(table *t, uint64_t *keys, size_t count)
 
 static void look_into(table *t, uint64_t *keys, size_t count, found *f)
 {
-    size_t kept = sieve(t, keys, count);
+    /* one key of eight shares its place with another; few of these do so twice */
+    size_t kept = sieve(t, 24, keys, count);
+    kept = sieve(t, 40, keys, kept);
     if (kept)
         qsort(keys, kept, sizeof *keys, by_value);
     for (size_t i = 1; i < kept; i++)
