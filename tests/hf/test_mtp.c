@@ -266,7 +266,8 @@ TEST(test_harmless_twins_pass)
             const forced_row *r = &f.rows[FORCED_linear];
             printf("harmless %-6s %-20s identical %zu of %zu, worst %.3f of the bound\n",
                    model_names[i], sb_mistakes[m].name, r->identical, r->compared, r->apart);
-            assert_true(r->identical < r->compared);
+            /* it is another op's twin, or it was there */
+            assert_true(sb_mistakes[m].op != SB_OP_linear || r->identical < r->compared);
         }
     }
     assert_true(twins >= 3);
