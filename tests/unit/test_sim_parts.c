@@ -40,6 +40,24 @@ static const struct {
     {"sqrt", sb_sim_sqrt, sqrtl, 0.0f, 1e6f, 1.001L},
 };
 
+/* T-88: a divisor that may be 0. A radius below 0 lets nothing pass, not even the right value. */
+TEST(test_division_by_nearly_nothing)
+{
+    static const double radii[] = {0.5, 1, 2, 0x1p60};
+    sb_knobs knobs;
+    sb_error err = {""};
+    assert_int_equal(sb_knobs_profile(&knobs, "sm121", &err), SB_OK);
+    for (size_t i = 0; i < sizeof radii / sizeof *radii; i++) {
+        sb_ball by = {1, radii[i]};
+        sb_ball ball = sb_ball_div(&sb_arithmetic_library, sb_ball_of(3), by);
+        double least = radii[i] < 1 ? 3 : 0x1p900; /* 3 / (1 - 0.5) is 3 away */
+        assert_true(ball.rad >= least && (radii[i] >= 1 || ball.rad < 4));
+        ball = sb_ball_act(&knobs, ball); /* rounded, too */
+        assert_true(ball.rad >= least && ball.mid == ball.mid);
+        assert_true(sb_ball_distance(ball, sb_ball_of(-1e30f)) >= least);
+    }
+}
+
 TEST(test_functions)
 {
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {

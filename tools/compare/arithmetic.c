@@ -161,5 +161,5 @@ double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r)
     double rho = blocks * cut + rounded * SB_UNIT;
     double reached = ar->in_order ? 2.0 * r->peak + r->spread : r->magnitude;
     double t = sb_larger(sb_larger(r->largest, floor), reached);
-    return rho < 1.0 ? rho * t / (1.0 - rho) + blocks * 0x1p-126 : 0x1p1000;
+    return rho < 1.0 ? rho * t / (1.0 - rho) + blocks * 0x1p-126 : SB_BALL_ANYTHING;
 }

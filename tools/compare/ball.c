@@ -1,4 +1,7 @@
 #include "tools/compare/ball.h"
+
+#include <float.h>
+
 #include "tools/compare/wide_fn.h"
 
 /* T-5: "each step adds 2^-50 of its result for binary64" */
@@ -51,20 +54,24 @@ sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b)
                    sb_wide_abs(a.mid) * b.rad + a.rad * (sb_wide_abs(b.mid) + b.rad));
 }
 
-/* T-81: "a division whose D is above 1 has that in the place of a rounding" */
+/* T-81: "a division whose D is above 1 has that in the place of a rounding"; T-88: "A quotient
+ * whose divisor may be 0 may be anything" */
 sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
 {
     double more = ar->functions->divide - 1.0, quotient = a.mid / b.mid;
     if (exact(a, b) && more == 0.0)
         return sb_ball_of((float)a.mid / (float)b.mid);
-    double spread = (a.rad + sb_wide_abs(quotient) * b.rad) / (sb_wide_abs(b.mid) - b.rad);
+    double least = sb_wide_abs(b.mid) - b.rad;
+    if (!(least > 0.0))
+        return (sb_ball){b.mid != 0.0 ? quotient : 0.0, SB_BALL_ANYTHING};
+    double spread = (a.rad + sb_wide_abs(quotient) * b.rad) / least;
     return rounded(ar, quotient, spread + more * SB_UNIT * (sb_wide_abs(quotient) + spread));
 }
 
 /* T-4: "rounding is monotone, so the ends of the ball bound the rounded values" */
 sb_ball sb_ball_round_to(sb_format format, sb_ball x)
 {
-    if (format == SB_FORMAT_f32)
+    if (format == SB_FORMAT_f32 || x.rad >= (double)FLT_MAX)
         return x;
     double low = (double)sb_round_to(format, (float)(x.mid - x.rad));
     double high = (double)sb_round_to(format, (float)(x.mid + x.rad));

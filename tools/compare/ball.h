@@ -56,6 +56,9 @@ const sb_arithmetic *sb_arithmetic_at(size_t i);
 const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 
 /* The same with no spread. */
+/* T-88: the radius of a ball of which nothing is known; no sum of such radii is infinite. */
+#define SB_BALL_ANYTHING 0x1p1000
+
 sb_ball sb_ball_of(float x);
 void sb_balls_of(const float *x, size_t n, sb_ball *out);
 

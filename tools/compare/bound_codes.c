@@ -81,5 +81,5 @@ double sb_bound_codes_error(const sb_bound_codes *codes, const sb_atom *unit, si
     double rho = blocks * cut + ((grouped ? (double)codes->groups : 0.0) + 20.0) * SB_UNIT;
     double reached = r->magnitude + codes->factor * floor_of(codes, n, t);
     double tiny = codes->factor * blocks * 0x1p-126;
-    return rho < 1.0 ? rho * reached / (1.0 - rho) + tiny : 0x1p1000;
+    return rho < 1.0 ? rho * reached / (1.0 - rho) + tiny : SB_BALL_ANYTHING;
 }

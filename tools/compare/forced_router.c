@@ -128,7 +128,7 @@ static void fail_id(sb_forced *f, const choice *c, size_t at)
     const sb_router_args *a = c->a;
     size_t row = at / a->kept, slot = at % a->kept;
     sb_place place = place_of(f, c, row, slot);
-    int twice = place.found >= 0 && place.found < a->experts &&
+    int twice = place.found >= 0 && place.found < (double)a->experts &&
                 chosen(c->ids + row * a->kept, slot, (uint32_t)place.found);
     place.expected = (double)a->ids[at];
     snprintf(place.words, sizeof place.words, "%s: sequence %u, token %llu, slot %zu is %.9g: %s",

@@ -15,12 +15,13 @@ typedef enum axis {
     AXIS_model,
     AXIS_prompt,
     AXIS_drafts,
+    AXIS_drafter,
     AXIS_rollback,
     AXIS_entry,
     AXES
 } axis;
-static const char *const axis_names[AXES] = {"engine", "profile",  "model", "prompt",
-                                             "drafts", "rollback", "entry"};
+static const char *const axis_names[AXES] = {"engine", "profile", "model",    "prompt",
+                                             "drafts", "drafter", "rollback", "entry"};
 
 static const char *const models[] = {"T1:4 bf16 predictable", "T3 bf16 mistakes",
                                      "T4 bf16 predictable",   "T5:4 bf16 mistakes",
@@ -30,6 +31,7 @@ static const struct {
     size_t calls;
 } prompts[] = {{"one call", 1}, {"two calls", 2}, {"five calls", 5}, {"token by token", 24}};
 static const char *const drafts[] = {"none", "1", "2", "3", "4"};
+static const char *const drafters[] = {"own", "external", "own, forced"}; /* by sb_drafting */
 static const struct {
     const char *name;
     sb_trace_rollback declared;
@@ -55,6 +57,8 @@ static size_t axis_count(axis a)
         return sizeof prompts / sizeof *prompts;
     case AXIS_drafts:
         return sizeof drafts / sizeof *drafts;
+    case AXIS_drafter:
+        return sizeof drafters / sizeof *drafters;
     case AXIS_rollback:
         return sizeof rollbacks / sizeof *rollbacks;
     case AXIS_entry:
@@ -78,6 +82,8 @@ static const char *axis_value(axis a, size_t i)
         return prompts[i].name;
     case AXIS_drafts:
         return drafts[i];
+    case AXIS_drafter:
+        return drafters[i];
     case AXIS_rollback:
         return rollbacks[i].name;
     case AXIS_entry:
@@ -143,6 +149,9 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
         run->at[AXIS_rollback] += FIRST_REPLAY; /* nothing to take a snapshot of */
     t->rollback = rollbacks[at[AXIS_rollback]].declared;
     t->script.replay = rollbacks[at[AXIS_rollback]].replay;
+    t->script.drafting = (sb_drafting)at[AXIS_drafter];
+    if (t->script.drafting == SB_DRAFTING_external)
+        run->at[AXIS_entry] = 0; /* its head has made no entry of a draft */
     if (at[AXIS_entry] == 1)
         t->slip = sb_planted_find(sb_slips, "entry_of_draft");
     return status ? status : sb_campaign_model(c, models[at[AXIS_model]], &t->reference, err);

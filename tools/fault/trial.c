@@ -210,10 +210,21 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
     return status;
 }
 
+/* A number that is drawn for this round: below `below`. */
+static uint32_t drawn(const run *r, const char *what, size_t i, uint32_t below)
+{
+    uint64_t key = sb_rng_key(r->trial->seed + r->sequence, what);
+    return sb_rng_below(key, (uint64_t)r->round * (SB_MAX_DRAFTS + 1) + i, below);
+}
+
 static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
 {
     sb_slip_game *g = &r->game;
     sb_status status = SB_OK;
+    for (size_t i = 0; i < g->drafts && r->trial->script.drafting == SB_DRAFTING_external; i++)
+        tokens[i + 1] = drawn(r, "drafts", i, r->trial->reference->config.vocab_size);
+    if (r->trial->script.drafting == SB_DRAFTING_external)
+        return SB_OK;
     for (g->draft = 0; g->draft < g->drafts && !status; g->draft++) {
         at(r, SB_SLIP_draft);
         g->drafting = 1;
@@ -237,6 +248,24 @@ static sb_status take_slots(run *r, size_t rows, sb_error *err)
         status = sb_session_state_at(r->game.session, n, &r->game.slot[n], err);
     }
     return status;
+}
+
+/* U-10: how many drafts this round accepts is dictated. */
+static int is_forced(const run *r)
+{
+    sb_drafting drafting = r->trial->script.drafting;
+    return drafting == SB_DRAFTING_forced ||
+           (drafting == SB_DRAFTING_external && r->round % 2 == 1);
+}
+
+static size_t accepted(const run *r, const uint32_t *tokens, const uint32_t *chosen)
+{
+    size_t n = 0;
+    if (is_forced(r))
+        return drawn(r, "accepted", 0, (uint32_t)r->game.drafts + 1);
+    while (n < r->game.drafts && tokens[n + 1] == chosen[n])
+        n++;
+    return n;
 }
 
 static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err)
@@ -265,12 +294,9 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
         status = take_slots(r, rows, err);
     if (status)
         return status;
-    for (g->accepted = 0; g->accepted < g->drafts;) {
-        if (tokens[g->accepted + 1] != chosen[g->accepted])
-            break;
-        g->accepted++;
-    }
+    g->accepted = accepted(r, tokens, chosen);
     status = sb_session_keep(g->session, g->accepted + 1, err);
+    round.forced = is_forced(r);
     round.drafted = g->drafts;
     round.accepted = g->accepted;
     round.emitted = g->accepted + 1;
@@ -334,6 +360,7 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     o.with_forced = forced;
     o.with_free = free;
     o.forced.rollback = o.free.rollback = t->rollback;
+    o.forced.external = o.free.external = t->script.drafting == SB_DRAFTING_external;
     o.free.greedy = 1;
     o.free.seed = t->seed;
     if (t->perturbed)

@@ -3,7 +3,7 @@
  * testers' criteria make of the same logits.
  *
  * The script: a prompt in two calls, then the engine's own tokens: one by one, then in rounds of
- * its head's drafts. */
+ * drafts, which are its head's unless the script says otherwise. */
 #ifndef SB_FAULT_TRIAL_H
 #define SB_FAULT_TRIAL_H
 
@@ -24,10 +24,18 @@ typedef struct sb_spoiler {
     const sb_site *site; /* NULL: every step */
 } sb_spoiler;
 
+/* Who drafts, and who says how many drafts are accepted. */
+typedef enum sb_drafting {
+    SB_DRAFTING_own,      /* the head; the model */
+    SB_DRAFTING_external, /* nobody's head; the model, and in every second round nobody */
+    SB_DRAFTING_forced    /* the head; nobody */
+} sb_drafting;
+
 typedef struct sb_script {
     size_t prompt, decode, rounds, drafts;
     size_t sequences; /* a slip is planted in the first */
     size_t calls;     /* of the prompt, about equal; 0: two, of two thirds and a third */
+    sb_drafting drafting;
     int replay;       /* a round is undone by feeding its rows again, also where snapshots could */
     const char *name; /* of the tokens */
 } sb_script;
