@@ -38,6 +38,15 @@ for profile in hf vllm sglang; do
     done
 done
 run 1 diff "$work/deep" --engine sim:fma+no_dt_bias --profile hf --tokens 1,2,3 -n 1
+# a state that is said to be of another length than the call that reads it: ops behind it would not be judged
+run 0 run "$t4" --backend sim:sequential --tokens 1,2,3,4,5 -n 3 --trace "$work/length" --taps 'all,state.*'
+run 0 diff "$t4" --engine "$work/length"
+check "no state at position 5" grep -q '"states": *\[{"sequence": 0, "position": 5' "$work/length/trace.json"
+sed -i 's/\("states": *\[{"sequence": 0, "position": \)5/\16/' "$work/length/trace.json"
+for way in '' --forced --free; do
+    run 1 diff "$t4" --engine "$work/length" $way
+    says_err 'is said to be of 6 tokens; the call that reads it begins at position 5'
+done
 # a last round that is cut to -n in a form without states between rows; accumulators of 13 bits
 run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
 run 0 diff "$t4" --engine sim:trunc13 --profile hf --tokens 7,8,9,10 -n 3 -q

@@ -302,6 +302,38 @@ static void judge_finite(sb_differ *d, const sb_step *step, size_t first)
             see_not_finite(d, &place);
 }
 
+/* The row that a call of this sequence begins with; NULL: it has none but drafts. */
+static const sb_step_row *first_row_of(const sb_step *step, uint32_t sequence)
+{
+    for (size_t i = 0; i < step->row_count; i++)
+        if (step->rows[i].sequence == sequence && is_row(&step->rows[i]))
+            return &step->rows[i];
+    return NULL;
+}
+
+/* U-6: "the state that the call reads" is as long as what was fed before the call's first row. */
+static void judge_lengths(sb_differ *d, const sb_step *step)
+{
+    sb_verdicts *v = d->options.verdicts;
+    for (size_t i = 0; i < step->state_count; i++) {
+        const sb_step_state *state = &step->states[i];
+        const sb_step_row *row = first_row_of(step, state->sequence);
+        sb_place place = {.sequence = state->sequence, .layer = SB_NO_LAYER, .op = "position"};
+        if (!row || row->position == state->position)
+            continue;
+        place.token = row->position;
+        place.found = (double)state->position;
+        place.expected = (double)row->position;
+        snprintf(place.words, sizeof place.words,
+                 "sequence %u: the state of step %llu is said to be of %llu tokens; the call that "
+                 "reads it begins at position %llu",
+                 (unsigned)state->sequence, (unsigned long long)step->number,
+                 (unsigned long long)state->position, (unsigned long long)row->position);
+        sb_verdicts_fail(v, &place);
+        v->verdict = SB_VERDICT_FAIL;
+    }
+}
+
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
 {
     sb_differ *d = differ;
@@ -320,6 +352,8 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
         status = add_tokens(d, step, err);
     if (!status)
         judge_finite(d, step, first);
+    if (!status)
+        judge_lengths(d, step);
     if (!status)
         add_worst(d, step, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);
@@ -402,6 +436,7 @@ void sb_differ_stop(sb_differ *d)
     v->failures += ops->failures;
     v->near_ties += ops->near_ties;
     v->skipped_taps += ops->skipped_taps;
+    v->lost |= ops->lost;
     ops->failures = ops->near_ties = ops->skipped_taps = 0;
 }
 

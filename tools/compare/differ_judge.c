@@ -1,5 +1,6 @@
 /* differ_judge.c - the verdict of a whole. */
 #include <stdio.h>
+#include <string.h>
 
 #include "ref/run/backend.h"
 #include "tools/compare/differ.h"
@@ -105,6 +106,11 @@ void sb_differ_judge(sb_verdicts *v, int forced_required, double tie_limit)
                  "op %s could not be judged: not all of its inputs and outputs are recorded",
                  w.missing_op);
         say(v, SB_VERDICT_SKIPPED, text);
+    }
+    if (v->lost) { /* what comes behind was not judged, whatever was before */
+        char why[SB_WORDS];
+        memcpy(why, v->reason, sizeof why);
+        say(v, SB_VERDICT_SKIPPED, *why ? why : "a sequence could not be followed");
     }
     if (w.compared == SB_VERDICT_none && w.missing != SB_VERDICT_none)
         say(v, w.missing, sb_verdict_name(w.missing));

@@ -116,6 +116,7 @@ static void lose(sb_forced *f, forced_sequence *s, const char *why)
 {
     sb_verdicts *v = f->options.verdicts;
     s->alive = 0;
+    v->lost = 1;
     v->skipped_taps++;
     if (!v->reason[0])
         snprintf(v->reason, sizeof v->reason, "sequence %u: %.200s", (unsigned)s->id, why);

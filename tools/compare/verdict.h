@@ -137,6 +137,7 @@ typedef struct sb_verdicts {
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
+    int lost; /* some sequence could not be followed to its end: `reason` says why */
 } sb_verdicts;
 
 void sb_verdicts_free(sb_verdicts *verdicts);
